@@ -1,0 +1,53 @@
+// Package char makes and guards the character devices of HCAs.
+package char
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Access is who may open a device node.
+type Access struct {
+	Mode uint32 `json:"mode"` // permission bits
+	UID  uint32 `json:"uid"`
+	GID  uint32 `json:"gid"`
+}
+
+// Stat reads who may open a node.
+func Stat(path string) (Access, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return Access{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return Access{}, &fs.PathError{Op: "stat", Path: path, Err: errors.New("not a character device")}
+	}
+	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, nil
+}
+
+// Set makes a node's access what is given. It narrows before it gives away,
+// and touches nothing that is so already: a change of owner is a change of ctime.
+func Set(path string, want Access) error {
+	have, err := Stat(path)
+	if err != nil || have == want {
+		return err
+	}
+	if err := os.Chmod(path, fs.FileMode(have.Mode&want.Mode&0o777)); err != nil {
+		return err
+	}
+	if err := os.Lchown(path, int(want.UID), int(want.GID)); err != nil {
+		return err
+	}
+	return unix.Chmod(path, want.Mode)
+}
+
+// Make makes a device node that did not exist.
+func Make(path string, major, minor uint32, access Access) error {
+	if err := unix.Mknod(path, unix.S_IFCHR, int(unix.Mkdev(major, minor))); err != nil {
+		return &fs.PathError{Op: "mknod", Path: path, Err: err}
+	}
+	return Set(path, access)
+}

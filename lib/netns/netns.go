@@ -1,0 +1,108 @@
+// Package netns makes, enters and lets go of network namespaces.
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotNetns means that a file is there but does not stand for a network
+// namespace: what a missing bind mount leaves behind is an empty file.
+var ErrNotNetns = errors.New("not a network namespace")
+
+// NS is an open network namespace. It keeps the namespace alive until Close.
+type NS struct {
+	handle netns.NsHandle
+	dev    uint64
+	ino    uint64
+}
+
+// Current opens the namespace that the process was started in, which for a
+// prolog is the node's root namespace.
+func Current() (*NS, error) {
+	return Open("/proc/self/ns/net")
+}
+
+// Open opens the namespace that a file stands for. A file that is no network
+// namespace is ErrNotNetns.
+func Open(path string) (*NS, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	ns := &NS{handle: netns.NsHandle(fd)}
+	// The answer to NS_GET_NSTYPE is the clone flag; any other file says ENOTTY (ioctl_ns(2)).
+	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
+	if err != nil || kind != unix.CLONE_NEWNET {
+		ns.Close()
+		return nil, fmt.Errorf("open %s: %w", path, ErrNotNetns)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		ns.Close()
+		return nil, fmt.Errorf("stat %s: %w", path, err)
+	}
+	ns.dev, ns.ino = st.Dev, st.Ino
+	return ns, nil
+}
+
+// FD is the namespace's file descriptor, for messages that take one.
+func (ns *NS) FD() int { return int(ns.handle) }
+
+// ID is the device and inode number that tell this namespace from any other.
+func (ns *NS) ID() (dev, ino uint64) { return ns.dev, ns.ino }
+
+// Close lets go of the namespace.
+func (ns *NS) Close() error { return ns.handle.Close() }
+
+// Do calls f on a thread of its own that is inside the namespace. f must not
+// start goroutines that rely on it: those run in the process's own namespace.
+func (ns *NS) Do(f func() error) error {
+	return onThread(func() error {
+		if err := netns.Set(ns.handle); err != nil {
+			return fmt.Errorf("enter network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// Create makes a new network namespace and binds it to path, which must not
+// exist. After an error the file may be there; it stands for nothing then.
+func Create(path string) (*NS, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	file.Close()
+	err = onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("create network namespace: %w", err)
+		}
+		if err := unix.Mount("/proc/thread-self/ns/net", path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind network namespace to %s: %w", path, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return Open(path)
+}
+
+// onThread runs f on a thread that nothing else uses before or after. Go ends
+// the thread of a goroutine that returns locked, so that no other goroutine
+// can ever wake up in a foreign namespace.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		done <- f()
+	}()
+	return <-done
+}

@@ -1,0 +1,54 @@
+// Package node has the words for what a node has: its HCAs, what identifies
+// them and what hangs on them. It is pure: reading a node is package scan's.
+package node
+
+import (
+	"cmp"
+	"strings"
+)
+
+// ID identifies an HCA for as long as the hardware sits in its slot. Names
+// (mlx5_3, ib0, uverbs3) are attributes that change; an ID does not.
+type ID struct {
+	GUID string `json:"guid"`          // node GUID as sysfs writes it: 0002:c903:00ab:cdef
+	PCI  string `json:"pci,omitempty"` // PCI address with its domain; empty without a PCI parent
+	Aux  string `json:"aux,omitempty"` // the device below the PCI function, where several share it
+}
+
+// String is for people: the GUID, and where it sits.
+func (id ID) String() string {
+	s := id.GUID
+	if id.PCI != "" {
+		s += "@" + id.PCI
+	}
+	if id.Aux != "" {
+		s += "/" + id.Aux
+	}
+	return s
+}
+
+// HCA is one RDMA device of the node, as it was when it was looked at.
+type HCA struct {
+	ID     ID     `json:"id"`
+	Name   string `json:"name"` // the RDMA device's name, mlx5_3
+	Driver string `json:"driver,omitempty"`
+	Ports  []Port `json:"ports,omitempty"`
+}
+
+// Port is one physical port of an HCA.
+type Port struct {
+	Num       uint32 `json:"num"`
+	LinkLayer string `json:"link_layer"`          // "InfiniBand" or "Ethernet", as sysfs writes it
+	State     string `json:"state,omitempty"`     // ACTIVE, DOWN, …
+	Interface string `json:"interface,omitempty"` // its network interface's name, if it has one
+}
+
+// Compare orders HCAs by PCI address, then by what else identifies them: the
+// order in which they are numbered when the configuration does not number them.
+func Compare(a, b ID) int {
+	return cmp.Or(
+		strings.Compare(a.PCI, b.PCI),
+		strings.Compare(a.Aux, b.Aux),
+		strings.Compare(a.GUID, b.GUID),
+	)
+}

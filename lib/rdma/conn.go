@@ -1,0 +1,310 @@
+// Package rdma speaks RDMA netlink: which RDMA devices a namespace has, the
+// node's netns mode, and moving a device. It sends what vishvananda/netlink
+// does not (character devices, ports, a move by index) over the same nl package.
+package rdma
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNoRDMA means that the kernel has no RDMA subsystem.
+	ErrNoRDMA = errors.New("no RDMA subsystem in the kernel")
+	// ErrNoCharDevice means that the device has no character device of that kind.
+	ErrNoCharDevice = errors.New("no character device")
+)
+
+// Commands and attributes of include/uapi/rdma/rdma_netlink.h that x/sys/unix lacks.
+const (
+	clientNldev = 5
+
+	cmdGet        = 1
+	cmdSet        = 2
+	cmdPortGet    = 5
+	cmdSysGet     = 6
+	cmdGetCharDev = 15
+
+	attrDevIndex    = 1
+	attrDevName     = 2
+	attrPortIndex   = 3
+	attrNodeGUID    = 6
+	attrPortState   = 12
+	attrNdevIndex   = 50
+	attrNetnsMode   = 66
+	attrDevProtocol = 67
+	attrNetnsFD     = 68
+	attrCharDevType = 69
+	attrCharDev     = 72
+	attrDriverID    = 73
+)
+
+// Conn asks about the network namespace that the calling thread was in when it dialled.
+type Conn struct {
+	sockets map[int]*nl.SocketHandle
+}
+
+// Dial opens a connection in the calling thread's network namespace. The
+// kernel loads ib_core for it; without RDMA in the kernel it is ErrNoRDMA.
+func Dial() (*Conn, error) {
+	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_RDMA)
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return nil, ErrNoRDMA
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open RDMA netlink: %w", err)
+	}
+	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_RDMA: {Socket: socket}}}, nil
+}
+
+// Close closes the connection.
+func (c *Conn) Close() { c.sockets[unix.NETLINK_RDMA].Close() }
+
+// Mode is how the node shares its RDMA devices between network namespaces.
+type Mode string
+
+// The two modes that the kernel has (rdma-system(8)).
+const (
+	Shared    Mode = "shared"
+	Exclusive Mode = "exclusive"
+)
+
+// Mode asks the kernel for the node's mode.
+func (c *Conn) Mode() (Mode, error) {
+	answers, err := c.send(cmdSysGet, 0)
+	if errors.Is(err, unix.EINVAL) {
+		// Before 5.2 there is no such command and no exclusive mode.
+		return Shared, nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the RDMA netns mode: %w", err)
+	}
+	for _, a := range answers {
+		if v := a[attrNetnsMode]; len(v) == 1 {
+			if v[0] == 0 {
+				return Exclusive, nil
+			}
+			return Shared, nil
+		}
+	}
+	return "", errors.New("read the RDMA netns mode: the kernel's answer has none")
+}
+
+// Device is an RDMA device of the namespace. Index is the kernel's number for
+// it, which it keeps through moves and until its driver lets it go.
+type Device struct {
+	Index    uint32
+	Name     string
+	GUID     string // node GUID as sysfs writes it
+	Protocol string // "ib", "roce", "iw", …; empty where the kernel does not say
+}
+
+// Devices lists the namespace's RDMA devices (in shared mode: the node's).
+func (c *Conn) Devices() ([]Device, error) {
+	answers, err := c.send(cmdGet, unix.NLM_F_DUMP)
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices: %w", err)
+	}
+	devices := make([]Device, 0, len(answers))
+	for _, a := range answers {
+		devices = append(devices, Device{
+			Index:    a.u32(attrDevIndex),
+			Name:     a.str(attrDevName),
+			GUID:     formatGUID(a[attrNodeGUID]),
+			Protocol: a.str(attrDevProtocol),
+		})
+	}
+	return devices, nil
+}
+
+// Port is one port of an RDMA device. Interface is the index of its network
+// interface in the namespace that was asked, 0 if it has none there.
+type Port struct {
+	Num       uint32
+	State     string
+	Interface int
+}
+
+// Ports lists a device's ports.
+func (c *Conn) Ports(index uint32) ([]Port, error) {
+	answers, err := c.send(cmdPortGet, unix.NLM_F_DUMP, u32(attrDevIndex, index))
+	if err != nil {
+		return nil, fmt.Errorf("list the ports of RDMA device %d: %w", index, err)
+	}
+	ports := make([]Port, 0, len(answers))
+	for _, a := range answers {
+		state := a[attrPortState]
+		if len(state) != 1 {
+			state = []byte{0}
+		}
+		ports = append(ports, Port{
+			Num:       a.u32(attrPortIndex),
+			State:     portState(state[0]),
+			Interface: int(a.u32(attrNdevIndex)),
+		})
+	}
+	return ports, nil
+}
+
+// CharDevice is the device number behind /dev/infiniband/uverbsN and the
+// kernel's number for the driver (enum rdma_driver_id).
+type CharDevice struct {
+	Major, Minor uint32
+	Driver       uint64
+}
+
+// Uverbs finds the device's uverbs character device, whatever its number is
+// now. A device without one is ErrNoCharDevice.
+func (c *Conn) Uverbs(index uint32) (CharDevice, error) {
+	return c.charDevice("uverbs", u32(attrDevIndex, index))
+}
+
+// Umad finds the umad character device of a device's port, or is ErrNoCharDevice.
+func (c *Conn) Umad(index, port uint32) (CharDevice, error) {
+	return c.charDevice("umad", u32(attrDevIndex, index), u32(attrPortIndex, port))
+}
+
+func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
+	answers, err := c.send(cmdGetCharDev, 0, append(of, str(attrCharDevType, kind))...)
+	// nldev.c:nldev_get_chardev, device.c:ib_get_client_nl_info: no such client, or
+	// none of its data on this device.
+	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) {
+		return CharDevice{}, ErrNoCharDevice
+	}
+	if err != nil {
+		return CharDevice{}, fmt.Errorf("find the %s device: %w", kind, err)
+	}
+	for _, a := range answers {
+		if v := a[attrCharDev]; len(v) == 8 {
+			// huge_encode_dev (include/linux/kdev_t.h) is new_encode_dev in 64 bits.
+			dev := native.Uint64(v)
+			return CharDevice{
+				Major:  uint32(dev>>8) & 0xfff,
+				Minor:  uint32(dev&0xff) | uint32(dev>>12)&^0xff,
+				Driver: a.u64(attrDriverID),
+			}, nil
+		}
+	}
+	return CharDevice{}, ErrNoCharDevice
+}
+
+// Move takes a device to the namespace behind a file descriptor. The calling
+// thread must be in the namespace that has the device now: the kernel looks at
+// the thread and at the socket (device.c:ib_device_set_netns_put).
+//
+// The call returns when every kernel client has let go of the device and taken
+// it up again; nothing bounds that time, and nothing can interrupt it.
+func (c *Conn) Move(index uint32, nsfd int) error {
+	_, err := c.send(cmdSet, unix.NLM_F_ACK, u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd)))
+	return err
+}
+
+// Rename gives a device another name.
+func (c *Conn) Rename(index uint32, name string) error {
+	_, err := c.send(cmdSet, unix.NLM_F_ACK, u32(attrDevIndex, index), str(attrDevName, name))
+	return err
+}
+
+// send does one request and parses what comes back. A dump that was disturbed is asked again.
+func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		req := nl.NewNetlinkRequest(clientNldev<<10|cmd, flags)
+		req.Sockets = c.sockets
+		for _, a := range attrs {
+			req.AddData(a)
+		}
+		messages, err := req.Execute(unix.NETLINK_RDMA, 0)
+		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		answers := make([]attributes, 0, len(messages))
+		for _, m := range messages {
+			a, err := parse(m)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, a)
+		}
+		return answers, nil
+	}
+}
+
+var native = binary.NativeEndian
+
+func u32(kind int, v uint32) *nl.RtAttr {
+	return nl.NewRtAttr(kind, native.AppendUint32(nil, v))
+}
+
+func str(kind int, v string) *nl.RtAttr {
+	return nl.NewRtAttr(kind, nl.ZeroTerminated(v))
+}
+
+// attributes are one answer's attributes by number.
+type attributes map[uint16][]byte
+
+// parse splits an answer into its attributes. Lengths come from the kernel,
+// but a short read must not become a crash of a root program.
+func parse(m []byte) (attributes, error) {
+	a := attributes{}
+	for len(m) >= unix.SizeofRtAttr {
+		size := int(native.Uint16(m))
+		kind := native.Uint16(m[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+		if size < unix.SizeofRtAttr || size > len(m) {
+			return nil, fmt.Errorf("RDMA netlink attribute %d has length %d, %d bytes are left", kind, size, len(m))
+		}
+		a[kind] = m[unix.SizeofRtAttr:size]
+		m = m[min((size+3)&^3, len(m)):]
+	}
+	return a, nil
+}
+
+func (a attributes) u32(kind uint16) uint32 {
+	if v := a[kind]; len(v) == 4 {
+		return native.Uint32(v)
+	}
+	return 0
+}
+
+func (a attributes) u64(kind uint16) uint64 {
+	switch v := a[kind]; len(v) {
+	case 8:
+		return native.Uint64(v)
+	case 4:
+		return uint64(native.Uint32(v))
+	}
+	return 0
+}
+
+func (a attributes) str(kind uint16) string {
+	s, _, _ := bytes.Cut(a[kind], []byte{0})
+	return string(s)
+}
+
+// formatGUID writes a GUID as sysfs does. The kernel sends the number that it
+// reads big endian out of the device (nldev.c:fill_dev_info, be64_to_cpu).
+func formatGUID(v []byte) string {
+	if len(v) != 8 {
+		return ""
+	}
+	n := native.Uint64(v)
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", n>>48, n>>32&0xffff, n>>16&0xffff, n&0xffff)
+}
+
+// portState names enum ib_port_state.
+func portState(s byte) string {
+	names := [...]string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("state %d", s)
+}

@@ -1,0 +1,15 @@
+package rdma
+
+import "strconv"
+
+// DriverName names enum rdma_driver_id of include/uapi/rdma/ib_user_ioctl_verbs.h.
+func DriverName(id uint64) string {
+	names := [...]string{
+		"", "mlx5", "mlx4", "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma", "nes", "irdma", "vmw_pvrdma",
+		"qedr", "hns", "usnic", "rxe", "hfi1", "qib", "efa", "siw", "erdma", "mana",
+	}
+	if id < uint64(len(names)) {
+		return names[id]
+	}
+	return "driver " + strconv.FormatUint(id, 10)
+}

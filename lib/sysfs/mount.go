@@ -1,0 +1,37 @@
+package sysfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mounted is a sysfs of one network namespace that is attached nowhere: it is
+// reached through its descriptor alone and goes with it.
+type Mounted struct {
+	fs.FS
+	fd int
+}
+
+// Close lets go of the sysfs.
+func (m *Mounted) Close() error { return unix.Close(m.fd) }
+
+// Mount makes a sysfs that shows the calling thread's network namespace: what
+// a sysfs shows is fixed when it is made (sysfs/mount.c:sysfs_init_fs_context).
+func Mount() (*Mounted, error) {
+	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open a sysfs: %w", err)
+	}
+	defer unix.Close(context)
+	if err := unix.FsconfigCreate(context); err != nil {
+		return nil, fmt.Errorf("create a sysfs: %w", err)
+	}
+	fd, err := unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("mount a sysfs: %w", err)
+	}
+	return &Mounted{os.DirFS(fmt.Sprintf("/proc/self/fd/%d", fd)), fd}, nil
+}

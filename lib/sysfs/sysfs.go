@@ -1,0 +1,105 @@
+// Package sysfs reads what only /sys tells of an RDMA device: where its
+// hardware sits, which character device is which, and its ports' GIDs.
+// It is handed /sys as a file system, so that a test can lay one out.
+package sysfs
+
+import (
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Place is where a device's hardware sits.
+type Place struct {
+	PCI string // address of the nearest PCI function, with its domain; empty if there is none
+	Aux string // the device below that function, where several share it (a subfunction)
+}
+
+var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+
+// Char resolves a character device's number to its kernel name (uverbs3) and
+// its place. The class of uverbs devices is the same in every network
+// namespace, so this finds a device that is away in a job, too.
+func Char(sys fs.FS, major, minor uint32) (name string, place Place, err error) {
+	target, err := fs.ReadLink(sys, fmt.Sprintf("dev/char/%d:%d", major, minor))
+	if err != nil {
+		return "", Place{}, fmt.Errorf("find character device %d:%d: %w", major, minor, err)
+	}
+	// ../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/infiniband_verbs/uverbs0
+	return path.Base(target), placeOf(path.Dir(path.Dir(target))), nil
+}
+
+// Parent is the place of an RDMA device that is in the namespace whose /sys this is.
+func Parent(sys fs.FS, rdma string) (Place, error) {
+	target, err := fs.ReadLink(sys, path.Join("class/infiniband", rdma))
+	if err != nil {
+		return Place{}, fmt.Errorf("find RDMA device %s: %w", rdma, err)
+	}
+	return placeOf(path.Dir(path.Dir(target))), nil
+}
+
+func placeOf(dir string) Place {
+	parts := strings.Split(dir, "/")
+	for i := len(parts) - 1; i >= 0; i-- {
+		if pciAddress.MatchString(parts[i]) {
+			return Place{PCI: parts[i], Aux: strings.Join(parts[i+1:], "/")}
+		}
+	}
+	return Place{}
+}
+
+// Dev is the number of a class's device, such as rdma_cm of misc.
+func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
+	file := path.Join("class", class, name, "dev")
+	text, err := read(sys, file)
+	if err != nil {
+		return 0, 0, err
+	}
+	left, right, ok := strings.Cut(text, ":")
+	a, errA := strconv.ParseUint(left, 10, 32)
+	b, errB := strconv.ParseUint(right, 10, 32)
+	if !ok || errA != nil || errB != nil {
+		return 0, 0, fmt.Errorf("read %s: %q is no device number", file, text)
+	}
+	return uint32(a), uint32(b), nil
+}
+
+// LinkLayer is a port's link layer, InfiniBand or Ethernet.
+func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
+	return read(sys, path.Join(portDir(rdma, port), "link_layer"))
+}
+
+// GIDs are the port's GIDs that are in use. The order is that of the table,
+// without its empty entries.
+func GIDs(sys fs.FS, rdma string, port uint32) ([]netip.Addr, error) {
+	dir := path.Join(portDir(rdma, port), "gids")
+	entries, err := fs.ReadDir(sys, dir)
+	if err != nil {
+		return nil, fmt.Errorf("list the GIDs of %s port %d: %w", rdma, port, err)
+	}
+	var gids []netip.Addr
+	for _, e := range entries {
+		text, err := read(sys, path.Join(dir, e.Name()))
+		if err != nil {
+			// An entry that was just taken away reads as an error (sysfs.c:_show_port_gid_attr).
+			continue
+		}
+		if gid, err := netip.ParseAddr(text); err == nil && !gid.IsUnspecified() && text != "fe80:0000:0000:0000:0000:0000:0000:0000" {
+			gids = append(gids, gid)
+		}
+	}
+	return gids, nil
+}
+
+func portDir(rdma string, port uint32) string {
+	return path.Join("class/infiniband", rdma, "ports", strconv.FormatUint(uint64(port), 10))
+}
+
+func read(sys fs.FS, name string) (string, error) {
+	b, err := fs.ReadFile(sys, name)
+	return strings.TrimSpace(string(b)), err
+}
