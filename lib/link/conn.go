@@ -1,0 +1,87 @@
+// Package link reads, moves and restores network interfaces over rtnetlink.
+// It acts in the network namespace of the calling thread.
+package link
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotFound means that no interface of the namespace is the one that was asked for.
+var ErrNotFound = errors.New("no such network interface")
+
+// Conn is a connection to the namespace that the calling thread was in when it dialled.
+type Conn struct {
+	sockets map[int]*nl.SocketHandle
+}
+
+// Dial opens a connection in the calling thread's network namespace.
+func Dial() (*Conn, error) {
+	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	// With strict checking the kernel filters dumps by what the request names,
+	// instead of sending all that the node has.
+	if err := unix.SetsockoptInt(socket.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
+	}
+	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}, nil
+}
+
+// Close closes the connection.
+func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
+
+// send does one request. A dump that was disturbed is asked again.
+func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
+	const tries = 5
+	for try := 1; ; try++ {
+		req := nl.NewNetlinkRequest(kind, flags)
+		req.Sockets = c.sockets
+		req.AddRawData(body)
+		answers, err := req.Execute(unix.NETLINK_ROUTE, want)
+		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
+			continue
+		}
+		return answers, err
+	}
+}
+
+var native = binary.NativeEndian
+
+// attribute appends one rtnetlink attribute to a message.
+func attribute(m []byte, kind uint16, value []byte) []byte {
+	m = native.AppendUint16(m, uint16(unix.SizeofRtAttr+len(value)))
+	m = native.AppendUint16(m, kind)
+	m = append(m, value...)
+	for len(m)%4 != 0 {
+		m = append(m, 0)
+	}
+	return m
+}
+
+// attr is one attribute of a message that was taken apart.
+type attr struct {
+	kind  uint16
+	value []byte
+}
+
+// attributes takes apart what follows a message's fixed head.
+func attributes(m []byte) ([]attr, error) {
+	var list []attr
+	for len(m) >= unix.SizeofRtAttr {
+		size := int(native.Uint16(m))
+		if size < unix.SizeofRtAttr || size > len(m) {
+			return nil, fmt.Errorf("rtnetlink attribute of length %d, %d bytes are left", size, len(m))
+		}
+		list = append(list, attr{native.Uint16(m[2:]), m[unix.SizeofRtAttr:size]})
+		m = m[min((size+3)&^3, len(m)):]
+	}
+	return list, nil
+}

@@ -1,0 +1,206 @@
+package link_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"gresnet/lib/link"
+	"gresnet/test/netnstest"
+)
+
+// bed is a node and a job, with an interface of the node whose peer is in a
+// third namespace, so that it has a carrier wherever it goes.
+type bed struct {
+	node, job *netnstest.NS
+}
+
+func newBed(t *testing.T) *bed {
+	node, job, far := netnstest.New(t), netnstest.New(t), netnstest.New(t)
+	node.IP("link add hca0 type veth peer name far0")
+	node.IP("link set far0 netns " + far.Path)
+	far.IP("link set far0 up")
+	if err := job.Do(link.SkipDAD); err != nil {
+		t.Fatal(err)
+	}
+	return &bed{node, job}
+}
+
+// in calls f with a connection to a namespace.
+func in(t *testing.T, ns *netnstest.NS, f func(*link.Conn) error) {
+	t.Helper()
+	err := ns.Do(func() error {
+		c, err := link.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return f(c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// picture is all that `ip` knows of the interface, less what passes by itself.
+func picture(ns *netnstest.NS) string {
+	return ns.Run(`ip -d link show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//'
+ip -d addr show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//; s/valid_lft [0-9]*sec/valid_lft Nsec/; s/preferred_lft [0-9]*sec/preferred_lft Nsec/'
+ip -d -4 route show table all dev hca0
+ip -d -6 route show table all dev hca0 | sort`)
+}
+
+func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
+	tests := []struct{ name, setup string }{
+		{"down and bare", `true`},
+		{"down with an address", `ip addr add 10.0.0.2/24 dev hca0`},
+		{"up and bare", `ip link set hca0 up`},
+		{"an address of each family", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad`},
+		{"MTU and MAC", `ip link set hca0 mtu 9000 address 02:00:00:aa:bb:cc up; ip addr add 10.0.0.2/24 dev hca0`},
+		{"secondary addresses keep their order", `ip link set hca0 up
+for i in 9 2 5; do ip addr add 10.0.0.$i/24 dev hca0; ip -6 addr add fd00::$i/64 dev hca0 nodad; done
+ip addr add 10.1.0.1/24 dev hca0`},
+		{"label, peer, scope, metric, no prefix route", `ip link set hca0 up
+ip addr add 10.0.0.2 peer 10.0.0.3 dev hca0 label hca0:x
+ip addr add 10.1.0.2/24 dev hca0 scope link metric 77
+ip addr add 10.2.0.2/24 broadcast 10.2.0.200 dev hca0 noprefixroute
+ip -6 addr add fd01::2/64 dev hca0 nodad noprefixroute`},
+		{"lifetimes", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0 valid_lft 5000 preferred_lft 4000; ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 5000 preferred_lft 4000`},
+		{"routes with gateways, metrics, sources, tables", `ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 metric 50 src 10.0.0.2 mtu 1400 initcwnd 20 proto static
+ip route add 10.9.0.0/16 via 10.0.0.7 dev hca0 metric 60
+ip route add 10.8.0.0/16 via 10.9.0.1 dev hca0 onlink table 100
+ip route add blackhole 10.77.0.0/16
+ip route add 192.0.2.0/24 dev hca0 scope link table 200
+ip -6 route add fd09::/64 via fd00::1 dev hca0 metric 50 proto static
+ip -6 route add fd08::/64 dev hca0 table 100`},
+		{"a connected route that was removed stays removed", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route del 10.0.0.0/24 dev hca0`},
+		{"link local address removed", `ip link set hca0 up; ip -6 addr flush dev hca0; ip addr add 10.0.0.2/24 dev hca0`},
+		{"altname and alias", `ip link property add dev hca0 altname fabric0; ip link set hca0 alias "rack 7" up`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBed(t)
+			b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0\n" + tt.setup)
+			before := picture(b.node)
+			var id link.ID
+			var s link.Settings
+			in(t, b.node, func(c *link.Conn) error {
+				i := find(t, c, "hca0")
+				id = i.ID
+				var err error
+				if s, err = c.Settings(i.Index); err != nil {
+					return err
+				}
+				return c.Move(i.Index, b.job.FD(), "hca0", s.Up)
+			})
+			s = throughJSON(t, s)
+			in(t, b.job, func(c *link.Conn) error { return c.Apply(find(t, c, "hca0").Index, s) })
+			if diff := netnstest.Diff(before, picture(b.job)); diff != "" && !strings.Contains(tt.setup, "onlink") {
+				t.Errorf("in the job, before (-) and there (+):\n%s", diff)
+			}
+			in(t, b.job, func(c *link.Conn) error {
+				return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false)
+			})
+			in(t, b.node, func(c *link.Conn) error {
+				i, err := c.Find(id)
+				if err != nil {
+					return err
+				}
+				if err := c.Apply(i.Index, s); err != nil {
+					return err
+				}
+				diff, err := c.Differences(i.Index, s)
+				if len(diff) > 0 {
+					t.Errorf("Differences: %q", diff)
+				}
+				return err
+			})
+			if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
+				t.Errorf("before (-) and after (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestApplyOnAnEqualInterfaceChangesNothing(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0
+ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
+	before := picture(b.node)
+	in(t, b.node, func(c *link.Conn) error {
+		i := find(t, c, "hca0")
+		s, err := c.Settings(i.Index)
+		if err != nil {
+			return err
+		}
+		return c.Apply(i.Index, s)
+	})
+	if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
+		t.Errorf("before (-) and after (+):\n%s", diff)
+	}
+}
+
+func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up mtu 1400; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
+	in(t, b.node, func(c *link.Conn) error {
+		i := find(t, c, "hca0")
+		s, err := c.Settings(i.Index)
+		if err != nil {
+			return err
+		}
+		b.node.Run(`ip link set hca0 mtu 1500; ip route del 10.9.0.0/16; ip addr add 10.3.0.1/24 dev hca0`)
+		diff, err := c.Differences(i.Index, s)
+		text := strings.Join(diff, "\n")
+		for _, want := range []string{"MTU is 1500, was 1400", "route 10.9.0.0/16 via 10.0.0.1 is missing", "address 10.3.0.1/24 was not there"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("Differences lack %q:\n%s", want, text)
+			}
+		}
+		return err
+	})
+}
+
+func TestARouteThatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up
+ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
+ip route add 10.9.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`)
+	in(t, b.node, func(c *link.Conn) error {
+		_, err := c.Settings(find(t, c, "hca0").Index)
+		if err == nil || !strings.Contains(err.Error(), "route 10.9.0.0/16 has several next hops") {
+			t.Errorf("Settings: %v", err)
+		}
+		return nil
+	})
+}
+
+func find(t *testing.T, c *link.Conn, name string) link.Interface {
+	t.Helper()
+	list, err := c.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range list {
+		if i.Name == name {
+			return i
+		}
+	}
+	t.Fatalf("no interface %s", name)
+	return link.Interface{}
+}
+
+func throughJSON(t *testing.T, s link.Settings) link.Settings {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out link.Settings
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

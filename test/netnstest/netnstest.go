@@ -1,0 +1,103 @@
+// Package netnstest gives a test network namespaces of its own on the kernel
+// that it runs on. It is for tests only.
+package netnstest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gresnet/lib/netns"
+)
+
+// New makes a namespace with its loopback interface up, which goes with the
+// test. Without the right to make one the test is skipped, and fails in CI.
+func New(t testing.TB) *NS {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		Skip(t, "needs root to make network namespaces")
+	}
+	path := filepath.Join(t.TempDir(), "netns")
+	ns, err := netns.Create(path)
+	if err != nil {
+		t.Fatalf("make a network namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		ns.Close()
+		if out, err := exec.Command("umount", path).CombinedOutput(); err != nil {
+			t.Errorf("umount %s: %v: %s", path, err, out)
+		}
+	})
+	n := &NS{NS: ns, Path: path, t: t}
+	n.IP("link set lo up")
+	return n
+}
+
+// NS is a test's namespace.
+type NS struct {
+	*netns.NS
+	Path string
+	t    testing.TB
+}
+
+// IP runs `ip` in the namespace and returns what it prints.
+func (n *NS) IP(args string) string {
+	n.t.Helper()
+	return n.Run("ip " + args)
+}
+
+// Run runs a shell command in the namespace, with a /sys of its own, and
+// returns what it prints; a failure ends the test.
+func (n *NS) Run(command string) string {
+	n.t.Helper()
+	cmd := exec.Command("nsenter", "--net="+n.Path, "unshare", "-m", "sh", "-ec", "mount -t sysfs sysfs /sys\n"+command)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		n.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// Skip skips a test with a sentence. Under CI, where everything that tests
+// need is installed, it fails it: a test that nobody runs proves nothing.
+func Skip(t testing.TB, sentence string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("a test may not be skipped in CI: it %s", sentence)
+	}
+	t.Skip(sentence)
+}
+
+// Diff shows the lines in which two texts differ, "" if they do not.
+func Diff(before, after string) string {
+	if before == after {
+		return ""
+	}
+	count := map[string]int{}
+	for _, l := range strings.Split(before, "\n") {
+		count[l]++
+	}
+	for _, l := range strings.Split(after, "\n") {
+		count[l]--
+	}
+	var b strings.Builder
+	for _, l := range strings.Split(before, "\n") {
+		if count[l] > 0 {
+			fmt.Fprintf(&b, "- %s\n", l)
+			count[l]--
+		}
+	}
+	for _, l := range strings.Split(after, "\n") {
+		if count[l] < 0 {
+			fmt.Fprintf(&b, "+ %s\n", l)
+			count[l]++
+		}
+	}
+	if b.Len() == 0 {
+		return "the same lines in another order"
+	}
+	return b.String()
+}
