@@ -1,0 +1,76 @@
+// Package lock has the locks that keep prologs and epilogs of one node apart,
+// and the node lock file: which HCA is in which job's lease.
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// File is a held lock. The kernel lets go of it when its holder dies.
+type File struct {
+	*os.File
+}
+
+// Job takes a job's lock in dir: whoever holds it may touch the job's lease.
+// It waits for another holder until the context ends.
+func Job(ctx context.Context, dir string, id uint32) (*File, error) {
+	path := filepath.Join(dir, fmt.Sprintf("job-%d", id))
+	for {
+		f, err := take(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("lock job %d: %w", id, err)
+		}
+		// The last holder may have removed the file between our open and our
+		// lock; then the lock is on a file that nobody else will ever open.
+		if current(f.File, path) {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// Remove lets go of a job's lock for good: the job has no lease any more.
+func (f *File) Remove() error {
+	return errors.Join(os.Remove(f.Name()), f.Close())
+}
+
+func current(f *os.File, path string) bool {
+	held, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+// take opens and flocks a file. flock has no time limit of its own, so it is
+// tried until the context ends, soon at first.
+func take(ctx context.Context, path string) (*File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return &File{f}, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("lock %s: another process holds it: %w", path, ctx.Err())
+		case <-time.After(wait):
+		}
+	}
+}
