@@ -1,0 +1,56 @@
+// Package plan turns what a job gets into the ordered steps of its lease. It
+// is pure: it reads nothing and changes nothing, so that a plan that is shown
+// is the plan that is carried out.
+package plan
+
+import (
+	"gresnet/lib/job"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/step"
+)
+
+// HCA is what a job gets, with what was read of it before the first change.
+type HCA struct {
+	ID         node.ID
+	Name       string
+	Keep       bool // its interfaces stay on the node
+	Access     *step.Access
+	Interfaces []*step.Settings
+}
+
+// Take is the order in which a job gets its HCAs, once they are claimed.
+//
+// Everything that a move loses is noted before the first move of the HCA. The
+// RDMA device goes before its interface, whose arrival makes the GIDs and
+// which, on InfiniBand, the move makes anew. Device nodes come last: their
+// numbers are dealt anew by each move.
+func Take(j job.Job, mode rdma.Mode, hcas []HCA) []step.Step {
+	steps := []step.Step{&step.Namespace{}}
+	devices := &step.Devices{Mode: mode, UID: j.UID, GID: j.GID}
+	for _, h := range hcas {
+		steps = append(steps, takeHCA(mode, h)...)
+		devices.HCAs = append(devices.HCAs, h.ID)
+	}
+	return append(steps, devices)
+}
+
+func takeHCA(mode rdma.Mode, h HCA) []step.Step {
+	steps := []step.Step{h.Access}
+	var links []step.Step
+	for _, s := range h.Interfaces {
+		remade := mode == rdma.Exclusive && s.Interface.Kind == "ipoib"
+		if h.Keep && !remade {
+			continue
+		}
+		steps = append(steps, s)
+		links = append(links, &step.Link{
+			Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Keep: h.Keep,
+			Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
+		})
+	}
+	if mode == rdma.Exclusive {
+		steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name})
+	}
+	return append(steps, links...)
+}

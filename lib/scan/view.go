@@ -1,0 +1,278 @@
+// Package scan looks at the HCAs of one network namespace: what identifies
+// them, their ports, network interfaces and character devices. It puts
+// together what netlink and /sys each know a part of, and changes nothing.
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gresnet/lib/link"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/sysfs"
+)
+
+// ErrNotFound means that the namespace does not have the HCA.
+var ErrNotFound = errors.New("no such HCA")
+
+// View looks at the network namespace of the thread that opened it, and is
+// for that thread alone.
+type View struct {
+	Link *link.Conn
+	sys  fs.FS
+	rdma *rdma.Conn // dialled when it is first needed: not every look needs it
+}
+
+// Open opens a view of the calling thread's network namespace. sys is a /sys;
+// only the ports' GIDs and link layers need one that shows this namespace.
+func Open(sys fs.FS) (*View, error) {
+	l, err := link.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return &View{Link: l, sys: sys}, nil
+}
+
+// Close closes the view's connections.
+func (v *View) Close() {
+	if v.rdma != nil {
+		v.rdma.Close()
+	}
+	v.Link.Close()
+}
+
+func (v *View) dial() (err error) {
+	if v.rdma == nil {
+		v.rdma, err = rdma.Dial()
+	}
+	return err
+}
+
+// Mode is the node's RDMA netns mode.
+func (v *View) Mode() (rdma.Mode, error) {
+	if err := v.dial(); err != nil {
+		return "", fmt.Errorf("read the RDMA netns mode: %w", err)
+	}
+	return v.rdma.Mode()
+}
+
+// Move moves a device to the namespace behind a file descriptor; see rdma.Conn.Move.
+func (v *View) Move(d Device, nsfd int) error { return v.rdma.Move(d.index, nsfd) }
+
+// Rename gives a device another name.
+func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.index, name) }
+
+// Device is an HCA with what changes when it is moved: good until then.
+type Device struct {
+	ID     node.ID
+	Name   string // of the RDMA device
+	Driver string
+	Chars  []Char
+	index  uint32 // of the RDMA device
+}
+
+// Char is one of an HCA's character devices.
+type Char struct {
+	Kind         string // uverbs, umad, issm
+	Port         uint32 // 0 for uverbs, which serves all ports
+	Name         string // uverbs3
+	Major, Minor uint32
+}
+
+// Devices lists the namespace's HCAs in the order in which they are numbered.
+func (v *View) Devices() ([]Device, error) {
+	if err := v.dial(); err != nil {
+		return nil, fmt.Errorf("list RDMA devices: %w", err)
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]Device, 0, len(list))
+	for _, d := range list {
+		device, err := v.device(d)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s: %w", d.Name, err)
+		}
+		devices = append(devices, device)
+	}
+	slices.SortFunc(devices, func(a, b Device) int { return node.Compare(a.ID, b.ID) })
+	return devices, nil
+}
+
+// Find finds an HCA by its identity, or is ErrNotFound. Only devices that
+// have the node GUID are looked at more closely.
+func (v *View) Find(id node.ID) (Device, error) {
+	if err := v.dial(); err != nil {
+		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return Device{}, err
+	}
+	for _, d := range list {
+		if d.GUID != id.GUID {
+			continue
+		}
+		device, err := v.device(d)
+		if err != nil {
+			return Device{}, fmt.Errorf("look at %s: %w", d.Name, err)
+		}
+		if device.ID == id {
+			return device, nil
+		}
+	}
+	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+}
+
+// device completes what netlink says. The place of the hardware comes from
+// the uverbs device, which /sys shows wherever the RDMA device is; without one
+// (ib_uverbs not loaded) from the class directory.
+func (v *View) device(d rdma.Device) (Device, error) {
+	out := Device{index: d.Index, Name: d.Name}
+	var place sysfs.Place
+	verbs, err := v.rdma.Uverbs(d.Index)
+	switch {
+	case errors.Is(err, rdma.ErrNoCharDevice):
+		if place, err = sysfs.Parent(v.sys, d.Name); err != nil {
+			return Device{}, err
+		}
+	case err != nil:
+		return Device{}, err
+	default:
+		var name string
+		if name, place, err = sysfs.Char(v.sys, verbs.Major, verbs.Minor); err != nil {
+			return Device{}, err
+		}
+		out.Driver = rdma.DriverName(verbs.Driver)
+		out.Chars = append(out.Chars, Char{Kind: "uverbs", Name: name, Major: verbs.Major, Minor: verbs.Minor})
+	}
+	out.ID = node.ID{GUID: d.GUID, PCI: place.PCI, Aux: place.Aux}
+	return out, nil
+}
+
+// MAD completes a device with its umad and issm devices, port by port.
+func (v *View) MAD(d *Device) error {
+	ports, err := v.rdma.Ports(d.index)
+	if err != nil {
+		return err
+	}
+	for _, p := range ports {
+		umad, err := v.rdma.Umad(d.index, p.Num)
+		if errors.Is(err, rdma.ErrNoCharDevice) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		name, _, err := sysfs.Char(v.sys, umad.Major, umad.Minor)
+		if err != nil {
+			return err
+		}
+		d.Chars = append(d.Chars, Char{Kind: "umad", Port: p.Num, Name: name, Major: umad.Major, Minor: umad.Minor})
+		// Netlink does not tell of issm, whose number is its umad's (user_mad.c:ib_umad_init_port).
+		issm := "issm" + strings.TrimPrefix(name, "umad")
+		major, minor, err := sysfs.Dev(v.sys, "infiniband_mad", issm)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		d.Chars = append(d.Chars, Char{Kind: "issm", Port: p.Num, Name: issm, Major: major, Minor: minor})
+	}
+	return nil
+}
+
+// Port is a port of an HCA with its network interface, if that is in the namespace.
+type Port struct {
+	Num       uint32
+	LinkLayer string
+	State     string
+	GIDs      []netip.Addr
+	Interface *link.Interface
+}
+
+// Ports reads an HCA's ports. The view's /sys must show this namespace.
+func (v *View) Ports(d Device) ([]Port, error) {
+	list, err := v.rdma.Ports(d.index)
+	if err != nil {
+		return nil, err
+	}
+	ports := make([]Port, 0, len(list))
+	for _, p := range list {
+		port, err := v.port(d, p)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func (v *View) port(d Device, p rdma.Port) (Port, error) {
+	out := Port{Num: p.Num, State: p.State}
+	var err error
+	if out.LinkLayer, err = sysfs.LinkLayer(v.sys, d.Name, p.Num); err != nil {
+		return Port{}, err
+	}
+	if out.GIDs, err = v.GIDs(d, p.Num); err != nil {
+		return Port{}, err
+	}
+	if out.LinkLayer == "InfiniBand" {
+		out.Interface, err = v.ipoib(out.GIDs)
+	} else if p.Interface != 0 {
+		out.Interface, err = v.ethernet(p.Interface)
+	}
+	return out, err
+}
+
+// GIDs reads the GIDs that a port has now.
+func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
+	return sysfs.GIDs(v.sys, d.Name, port)
+}
+
+// ipoib finds the interface whose hardware address ends in the port's GUID,
+// which is the second half of its first GID.
+func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {
+	if len(gids) == 0 {
+		return nil, nil
+	}
+	list, err := v.Link.List()
+	if err != nil {
+		return nil, err
+	}
+	guid := gids[0].As16()
+	for _, i := range list {
+		if i.ID.IsPort(guid[8:]) {
+			return &i, nil
+		}
+	}
+	return nil, nil
+}
+
+func (v *View) ethernet(index int) (*link.Interface, error) {
+	i, err := v.Link.Get(index)
+	if errors.Is(err, link.ErrNotFound) {
+		return nil, nil
+	}
+	return &i, err
+}
+
+// HCA describes a device in the words of package node.
+func (d Device) HCA(ports []Port) node.HCA {
+	h := node.HCA{ID: d.ID, Name: d.Name, Driver: d.Driver}
+	for _, p := range ports {
+		port := node.Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State}
+		if p.Interface != nil {
+			port.Interface = p.Interface.Name
+		}
+		h.Ports = append(h.Ports, port)
+	}
+	return h
+}

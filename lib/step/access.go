@@ -1,0 +1,93 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"gresnet/lib/char"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+)
+
+// Access closes the node's own device nodes of an HCA to everybody but root
+// while a job has it, and remembers who could open them. Moving an RDMA device
+// makes its nodes anew with the kernel's modes.
+type Access struct {
+	ID    node.ID `json:"hca"`
+	Name  string  `json:"name"`
+	Nodes []Node  `json:"nodes"`
+}
+
+// Node is one device node, told by what it is for: its number changes.
+type Node struct {
+	Kind   string      `json:"kind"`
+	Port   uint32      `json:"port,omitempty"`
+	Access char.Access `json:"access"`
+}
+
+func (*Access) Kind() string     { return "access" }
+func (s *Access) Object() string { return s.Name }
+func (s *Access) HCA() node.ID   { return s.ID }
+
+// ReadAccess reads who may open the nodes of a device. Nodes that are not
+// there (no udev, no devtmpfs) are not restored either.
+func ReadAccess(dev string, d scan.Device) (*Access, error) {
+	s := &Access{ID: d.ID, Name: d.Name}
+	for _, c := range d.Chars {
+		access, err := char.Stat(filepath.Join(dev, c.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.Nodes = append(s.Nodes, Node{Kind: c.Kind, Port: c.Port, Access: access})
+	}
+	return s, nil
+}
+
+// Do closes the nodes.
+func (s *Access) Do(w *World) error {
+	return s.set(w, func(Node) char.Access { return char.Access{Mode: 0o600} })
+}
+
+// Undo gives the nodes, whatever their numbers are now, their owner and mode again.
+func (s *Access) Undo(w *World) error {
+	if err := settle(); err != nil {
+		return err
+	}
+	return s.set(w, func(n Node) char.Access { return n.Access })
+}
+
+func (s *Access) set(w *World, access func(Node) char.Access) error {
+	return w.onHost(func(v *scan.View) error {
+		d, err := v.Find(s.ID)
+		if err != nil {
+			return err
+		}
+		if err := v.MAD(&d); err != nil {
+			return err
+		}
+		for _, n := range s.Nodes {
+			name := nameOf(d, n)
+			if name == "" {
+				return fmt.Errorf("find the %s device of %s: it has none any more", n.Kind, d.Name)
+			}
+			if err := char.Set(filepath.Join(w.Dev, name), access(n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func nameOf(d scan.Device, n Node) string {
+	for _, c := range d.Chars {
+		if c.Kind == n.Kind && c.Port == n.Port {
+			return c.Name
+		}
+	}
+	return ""
+}

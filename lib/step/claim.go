@@ -1,0 +1,32 @@
+package step
+
+import (
+	"context"
+
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+)
+
+// Claim takes the job's HCAs in the node lock file. Its note says no more
+// than that there may be claims: they carry the job and its run themselves.
+type Claim struct {
+	// Pick adds the job's claims to the table, or says why it cannot have them.
+	Pick func(*lock.Table) error `json:"-"`
+	// Context bounds the wait for the node lock.
+	Context context.Context `json:"-"`
+}
+
+func (*Claim) Kind() string   { return "claim" }
+func (*Claim) Object() string { return "" }
+func (*Claim) HCA() node.ID   { return node.ID{} }
+
+// Do claims.
+func (s *Claim) Do(w *World) error { return w.Table.Update(s.Context, s.Pick) }
+
+// Undo frees the HCAs. One that is not home yet stays quarantined.
+func (s *Claim) Undo(w *World) error {
+	return w.Table.Update(context.Background(), func(t *lock.Table) error {
+		t.Release(w.Job, w.Run, w.Away)
+		return nil
+	})
+}

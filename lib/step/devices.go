@@ -1,0 +1,81 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gresnet/lib/char"
+	"gresnet/lib/mount"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// Devices makes the lease's own /dev/infiniband: the uverbs device of each of
+// its HCAs, for the job's user alone, and rdma_cm, whose ids are bound to
+// their user's namespace. It comes after all moves, which deal the numbers anew.
+type Devices struct {
+	HCAs []node.ID `json:"-"`
+	Mode rdma.Mode `json:"-"`
+	UID  uint32    `json:"-"`
+	GID  uint32    `json:"-"`
+}
+
+func (*Devices) Kind() string   { return "devices" }
+func (*Devices) Object() string { return "" }
+func (*Devices) HCA() node.ID   { return node.ID{} }
+
+// Do makes the device nodes.
+func (s *Devices) Do(w *World) error {
+	if err := os.Mkdir(w.devices(), 0o700); err != nil {
+		return err
+	}
+	if err := mount.Devices(w.devices()); err != nil {
+		return err
+	}
+	look := w.onHost
+	if s.Mode == rdma.Exclusive {
+		look = w.inJob
+	}
+	if err := look(func(v *scan.View) error { return s.makeVerbs(w, v) }); err != nil {
+		return err
+	}
+	return makeCM(w)
+}
+
+func (s *Devices) makeVerbs(w *World, v *scan.View) error {
+	for _, id := range s.HCAs {
+		d, err := v.Find(id)
+		if err != nil {
+			return err
+		}
+		if len(d.Chars) == 0 {
+			return fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
+		}
+		c := d.Chars[0]
+		access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
+		if err := char.Make(filepath.Join(w.devices(), c.Name), c.Major, c.Minor, access); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeCM adds rdma_cm, if the kernel has it (module rdma_ucm).
+func makeCM(w *World) error {
+	major, minor, err := sysfs.Dev(w.Sys, "misc", "rdma_cm")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return char.Make(filepath.Join(w.devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
+}
+
+// Undo takes the device nodes away.
+func (s *Devices) Undo(w *World) error { return mount.Remove(w.devices()) }

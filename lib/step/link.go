@@ -1,0 +1,184 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"gresnet/lib/link"
+	"gresnet/lib/netns"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+)
+
+// Settings keeps what a network interface was given, because what follows
+// takes it away: moving its RDMA device makes an IPoIB interface anew, moving
+// an interface takes its addresses and routes. It is a note of its own since
+// it must be written before either and put back after both.
+type Settings struct {
+	Of        node.ID       `json:"hca"`
+	Port      uint32        `json:"port"`
+	Interface link.ID       `json:"interface"`
+	Settings  link.Settings `json:"settings"`
+	GIDs      []netip.Addr  `json:"gids,omitempty"` // that the port has for the interface's addresses
+}
+
+func (*Settings) Kind() string     { return "settings" }
+func (s *Settings) Object() string { return s.Settings.Name }
+func (s *Settings) HCA() node.ID   { return s.Of }
+
+// Do changes nothing: the note is the deed.
+func (*Settings) Do(*World) error { return nil }
+
+// Undo gives the interface, home by now, its settings again, and looks whether it has them.
+func (s *Settings) Undo(w *World) error {
+	return w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
+		}
+		if err := settle(); err != nil {
+			return err
+		}
+		if err := v.Link.Apply(i.Index, s.Settings); err != nil {
+			return err
+		}
+		diff, err := v.Link.Differences(i.Index, s.Settings)
+		if err != nil {
+			return err
+		}
+		if len(diff) > 0 {
+			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+		}
+		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
+	})
+}
+
+// Link moves a network interface into the job, or keeps it on the node, with its settings.
+type Link struct {
+	Of        node.ID `json:"hca"`
+	Port      uint32  `json:"port"`
+	Interface link.ID `json:"interface"`
+	Name      string  `json:"name"`
+	Keep      bool    `json:"keep,omitempty"` // it stays on the node, though moving the RDMA device may have made it anew
+
+	// The Settings note has what follows; the undo of a link does not need it.
+	Settings link.Settings `json:"-"`
+	GIDs     []netip.Addr  `json:"-"`
+	Mode     rdma.Mode     `json:"-"`
+}
+
+func (*Link) Kind() string     { return "link" }
+func (s *Link) Object() string { return s.Name }
+func (s *Link) HCA() node.ID   { return s.Of }
+
+// Do moves the interface and gives it its settings where it is then.
+func (s *Link) Do(w *World) error {
+	if s.Keep {
+		if err := s.bringHome(w); err != nil {
+			return err
+		}
+		return w.onHost(s.apply)
+	}
+	ns, err := netns.Open(w.netns())
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	err = w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil {
+			return err
+		}
+		if err := v.Link.Move(i.Index, ns.FD(), s.Name, s.Settings.Up); err != nil {
+			return fmt.Errorf("move %s into the job: %w", i.Name, err)
+		}
+		return nil
+	})
+	// Since kernel 6.17 an IPoIB interface is made anew where its RDMA device
+	// is: not on the node then, but in the job already.
+	if err != nil && !errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	if err := w.inJob(s.apply); err != nil {
+		return err
+	}
+	return s.awaitGIDs(w)
+}
+
+func (s *Link) apply(v *scan.View) error {
+	i, err := v.Link.Find(s.Interface)
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", s.Name, err)
+	}
+	return v.Link.Apply(i.Index, s.Settings)
+}
+
+// Undo brings the interface home, down and under its own name.
+func (s *Link) Undo(w *World) error { return s.bringHome(w) }
+
+func (s *Link) bringHome(w *World) error {
+	err := w.onHost(func(v *scan.View) error {
+		_, err := v.Link.Find(s.Interface)
+		return err
+	})
+	if !errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	err = w.inJob(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil {
+			return err
+		}
+		if err := v.Link.Move(i.Index, w.Host.FD(), s.Name, false); err != nil {
+			return fmt.Errorf("bring %s home: %w", i.Name, err)
+		}
+		return nil
+	})
+	if noNamespace(err) || errors.Is(err, link.ErrNotFound) {
+		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
+	}
+	return err
+}
+
+// gidTimeout bounds the wait for GIDs, which the kernel adds in a work queue
+// of its own after an address is given (roce_gid_mgmt.c).
+const gidTimeout = 5 * time.Second
+
+// awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
+func (s *Link) awaitGIDs(w *World) error {
+	look := w.inJobWithSysfs
+	if s.Mode == rdma.Shared {
+		look = w.onHost
+	}
+	return look(func(v *scan.View) error {
+		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
+	})
+}
+
+func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {
+	if len(want) == 0 {
+		return nil
+	}
+	d, err := v.Find(id)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(gidTimeout); ; time.Sleep(time.Millisecond) {
+		have, err := v.GIDs(d, port)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(want, func(gid netip.Addr) bool { return !slices.Contains(have, gid) })
+		if i < 0 {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", want[i], d.Name, port, gidTimeout)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package step
+
+import (
+	"fmt"
+
+	"gresnet/lib/link"
+	"gresnet/lib/mount"
+	"gresnet/lib/netns"
+	"gresnet/lib/node"
+)
+
+// Namespace makes the job's network namespace.
+type Namespace struct{}
+
+func (*Namespace) Kind() string   { return "namespace" }
+func (*Namespace) Object() string { return "" }
+func (*Namespace) HCA() node.ID   { return node.ID{} }
+
+// Do makes the namespace with its loopback interface up.
+func (*Namespace) Do(w *World) error {
+	ns, err := netns.Create(w.netns())
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return ns.Do(func() error {
+		c, err := link.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		const loopback = 1 // net/core/dev.c:dev_new_index starts there, and lo is a namespace's first
+		if err := c.Up(loopback); err != nil {
+			return fmt.Errorf("bring up the job's loopback interface: %w", err)
+		}
+		// The node has tested the addresses that come here for duplicates.
+		return link.SkipDAD()
+	})
+}
+
+// Undo lets go of the namespace. Nothing of the node may be in it any more:
+// it dies when its last user does.
+func (*Namespace) Undo(w *World) error { return mount.Remove(w.netns()) }

@@ -1,0 +1,146 @@
+// Package step is the closed set of deeds that a lease is made of. Each kind
+// is a file: what it must know, its Do, and its Undo beside it.
+//
+// A step is noted in the journal before it is done, so its Undo may find it
+// not begun, half done or done, and may run again after it was killed half
+// way. It therefore asks the world what is left to do, by identity and never
+// by name, and finds nothing to do where all is home already.
+package step
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"gresnet/lib/lock"
+	"gresnet/lib/netns"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// Step is one deed with what its undo must know.
+type Step interface {
+	// Kind names the step in the journal and, with Object, for people.
+	Kind() string
+	// Object is what the step is about: mlx5_3, ib0; empty if the lease itself.
+	Object() string
+	// HCA is whose step this is; the zero ID if it is the whole lease's.
+	HCA() node.ID
+	Do(*World) error
+	Undo(*World) error
+}
+
+// order is what is undone first. It is a property of the kind, not of the
+// order in which a journal has its notes: an RDMA device must be home before
+// its interface, which that move may make anew, and the interface before its
+// settings. Kinds and their places stand here and nowhere else.
+var order = []struct {
+	kind  string
+	blank func() Step
+}{
+	{"rdma", func() Step { return new(RDMA) }},
+	{"link", func() Step { return new(Link) }},
+	{"settings", func() Step { return new(Settings) }},
+	{"access", func() Step { return new(Access) }},
+	{"devices", func() Step { return new(Devices) }},
+	{"namespace", func() Step { return new(Namespace) }},
+	{"claim", func() Step { return new(Claim) }},
+}
+
+// Rank is a step's place in an unwinding: low ranks are undone first.
+func Rank(s Step) int {
+	for rank, o := range order {
+		if o.kind == s.Kind() {
+			return rank
+		}
+	}
+	return len(order)
+}
+
+// Decode reads a step as the journal has it.
+func Decode(kind string, data json.RawMessage) (Step, error) {
+	for _, o := range order {
+		if o.kind == kind {
+			s := o.blank()
+			if err := json.Unmarshal(data, s); err != nil {
+				return nil, fmt.Errorf("read step %s: %w", kind, err)
+			}
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("read step %s: unknown kind of step", kind)
+}
+
+// World is what steps act on. Everything in it is handed in, so that a test
+// can make another network namespace the node's.
+type World struct {
+	Host  *netns.NS // the node's root network namespace
+	Sys   fs.FS     // the node's /sys
+	Dev   string    // where the node has its device nodes: /dev/infiniband
+	Dir   string    // the lease's directory
+	Table lock.Node
+	Job   uint32
+	Run   string
+	// Away is why an HCA could not be brought home, as an unwinding finds out.
+	Away map[node.ID]string
+}
+
+func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }
+func (w *World) devices() string { return filepath.Join(w.Dir, "dev") }
+
+// onHost looks at the node's root namespace.
+func (w *World) onHost(f func(*scan.View) error) error {
+	return w.in(w.Host, w.Sys, f)
+}
+
+// inJob looks at the job's namespace. A lease without one is netns.ErrNotNetns
+// or fs.ErrNotExist, which gone tells from other errors.
+func (w *World) inJob(f func(*scan.View) error) error {
+	ns, err := netns.Open(w.netns())
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return w.in(ns, w.Sys, f)
+}
+
+func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
+	return ns.Do(func() error {
+		v, err := scan.Open(sys)
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		return f(v)
+	})
+}
+
+// inJobWithSysfs is inJob with a /sys that shows the job's namespace.
+func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
+	ns, err := netns.Open(w.netns())
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return ns.Do(func() error {
+		sys, err := sysfs.Mount()
+		if err != nil {
+			return err
+		}
+		defer sys.Close()
+		v, err := scan.Open(sys)
+		if err != nil {
+			return err
+		}
+		defer v.Close()
+		return f(v)
+	})
+}
+
+// noNamespace tells that the lease has no namespace, or has it no more.
+func noNamespace(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns)
+}

@@ -1,0 +1,12 @@
+#ifndef GRESNET_ENTER_H
+#define GRESNET_ENTER_H
+
+#include "lease.h"
+
+/* enter moves the calling process, which must have one thread, into the
+ * lease's network namespace and a mount namespace of its own in which /sys and
+ * /dev/infiniband are the job's. After a failure, which is logged, the process
+ * may be half inside and must not go on. */
+int enter(const struct lease *lease, const char *state);
+
+#endif

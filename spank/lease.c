@@ -1,0 +1,353 @@
+/* A lease: the directory that gresnet-prolog made for a job. Its last file is
+ * env, whose presence means that all the rest is there. This page opens and
+ * verifies it and changes nothing; see enter.c for what is done with it. */
+#include "lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <slurm/spank.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FORMAT "GRESNET_LEASE="
+#define VERSION "1"
+
+int lease_trusts(uint32_t job, int fd, const char *name)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1) {
+		slurm_error("gresnet: job %u: stat %s: %m", job, name);
+		return -1;
+	}
+	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+		slurm_error("gresnet: job %u: %s can be written by others than root (uid %u, mode %04o)",
+			    job, name, st.st_uid, st.st_mode & 07777);
+		return -1;
+	}
+	return 0;
+}
+
+/* open_trusted_dir closes parent, if it is one, whatever comes of it. */
+static int open_trusted_dir(uint32_t job, int parent, const char *name)
+{
+	int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int reason = errno;
+
+	if (fd == -1 && errno != ENOENT)
+		slurm_error("gresnet: job %u: open lease directory %s: %m", job, name);
+	if (fd != -1 && lease_trusts(job, fd, name)) {
+		close(fd);
+		fd = -1;
+		reason = EPERM;
+	}
+	if (parent != AT_FDCWD)
+		close(parent);
+	errno = reason;
+	return fd;
+}
+
+int lease_dir(const char *state, uint32_t job)
+{
+	char name[sizeof("4294967295")];
+	int fd;
+
+	fd = open_trusted_dir(job, AT_FDCWD, state);
+	if (fd == -1)
+		return -1;
+	fd = open_trusted_dir(job, fd, "jobs");
+	if (fd == -1)
+		return -1;
+	snprintf(name, sizeof(name), "%u", job);
+	return open_trusted_dir(job, fd, name);
+}
+
+/* read_all reads a file to its end. It returns the bytes read, which are size
+ * if the file has that many or more. */
+static ssize_t read_all(int fd, char *buffer, size_t size)
+{
+	size_t have = 0;
+
+	while (have < size) {
+		ssize_t n = read(fd, buffer + have, size - have);
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			return -1;
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	return (ssize_t)have;
+}
+
+/* read_env fills the lease's text. */
+static int read_env(struct lease *lease)
+{
+	struct stat st;
+	ssize_t n;
+	int rc = -1;
+	/* Without O_NONBLOCK a fifo would hold the task for ever. */
+	int fd = openat(lease->dir, "env", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd == -1 && errno == ENOENT) {
+		slurm_error("gresnet: job %u: the lease is not complete: it has no env; "
+			    "hint: see what gresnet-prolog said in slurmd's log", lease->job);
+		goto out;
+	}
+	if (fd == -1) {
+		slurm_error("gresnet: job %u: open env: %m", lease->job);
+		goto out;
+	}
+	if (lease_trusts(lease->job, fd, "env"))
+		goto out;
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
+		slurm_error("gresnet: job %u: env is not a regular file", lease->job);
+		goto out;
+	}
+	n = read_all(fd, lease->text, sizeof(lease->text));
+	if (n == -1) {
+		slurm_error("gresnet: job %u: read env: %m", lease->job);
+		goto out;
+	}
+	if (n == 0 || n > ENV_SIZE_MAX) {
+		slurm_error("gresnet: job %u: env has no content or more than %d bytes", lease->job, ENV_SIZE_MAX);
+		goto out;
+	}
+	for (ssize_t i = 0; i < n; i++) {
+		char c = lease->text[i];
+
+		if (c != '\n' && (c < ' ' || c > '~')) {
+			slurm_error("gresnet: job %u: env has an unprintable byte at %zd", lease->job, i);
+			goto out;
+		}
+	}
+	if (lease->text[n - 1] != '\n') {
+		slurm_error("gresnet: job %u: env is cut off: its last line has no end", lease->job);
+		goto out;
+	}
+	lease->text[n] = '\0';
+	rc = 0;
+out:
+	if (fd != -1)
+		close(fd);
+	return rc;
+}
+
+/* check_version comes before everything that a later format may do otherwise. */
+static int check_version(const struct lease *lease)
+{
+	const char *text = lease->text;
+	size_t format = strlen(FORMAT);
+	size_t all = strlen(FORMAT VERSION "\n");
+
+	if (strncmp(text, FORMAT, format)) {
+		slurm_error("gresnet: job %u: env does not begin with " FORMAT, lease->job);
+		return -1;
+	}
+	if (strncmp(text, FORMAT VERSION "\n", all)) {
+		slurm_error("gresnet: job %u: foreign version: the lease has format %.*s, this plugin reads " VERSION
+			    "; hint: install plugin and prolog of one release",
+			    lease->job, (int)strcspn(text + format, "\n"), text + format);
+		return -1;
+	}
+	return 0;
+}
+
+/* cut_lines makes variables of the text, in place. */
+static int cut_lines(struct lease *lease)
+{
+	char *next;
+
+	for (char *line = lease->text; *line; line = next) {
+		char *end = strchr(line, '\n');
+		char *equals;
+
+		*end = '\0';
+		next = end + 1;
+		if (lease->lines == ENV_LINES_MAX) {
+			slurm_error("gresnet: job %u: env has more than %d lines", lease->job, ENV_LINES_MAX);
+			return -1;
+		}
+		equals = strchr(line, '=');
+		if (!equals || equals == line || equals - line > ENV_NAME_MAX || end - equals - 1 > ENV_VALUE_MAX) {
+			slurm_error("gresnet: job %u: line %zu of env is not NAME=VALUE, or too long",
+				    lease->job, lease->lines + 1);
+			return -1;
+		}
+		*equals = '\0';
+		lease->line[lease->lines++] = (struct variable){.name = line, .value = equals + 1};
+	}
+	return 0;
+}
+
+/* head is the value of one of the first lines, or NULL with the reason logged. */
+static const char *head(const struct lease *lease, size_t at, const char *name)
+{
+	if (at >= lease->lines || strcmp(lease->line[at].name, name)) {
+		slurm_error("gresnet: job %u: line %zu of env is not %s", lease->job, at + 1, name);
+		return NULL;
+	}
+	return lease->line[at].value;
+}
+
+static int check_number(const struct lease *lease, size_t at, const char *name, uint32_t want)
+{
+	char text[sizeof("4294967295")];
+	const char *value = head(lease, at, name);
+
+	if (!value)
+		return -1;
+	snprintf(text, sizeof(text), "%u", want);
+	if (strcmp(value, text)) {
+		slurm_error("gresnet: job %u: the lease is not this job's: %s is %s, not %s",
+			    lease->job, name, value, text);
+		return -1;
+	}
+	return 0;
+}
+
+/* check_run tells a lease that an earlier run of a requeued job left. The line
+ * is the restart count, then a slash and the SLUID where Slurm has one.
+ *
+ * A count of 0 decides nothing: Slurm 22.05 reports it for every step, since
+ * nothing sets stepd_step_rec_t.restart_cnt (slurmstepd_job.c sets the one in
+ * envtp). Where the count is right nothing is lost: run 0 finds no older lease. */
+static int check_run(const struct lease *lease, uint32_t restarts)
+{
+	char text[sizeof("4294967295")];
+	const char *value = head(lease, LINE_RUN, "GRESNET_RUN");
+	size_t length;
+
+	if (!value)
+		return -1;
+	length = strspn(value, "0123456789");
+	if (length == 0 || (value[length] != '\0' && value[length] != '/')) {
+		slurm_error("gresnet: job %u: GRESNET_RUN is not a restart count: %s", lease->job, value);
+		return -1;
+	}
+	snprintf(text, sizeof(text), "%u", restarts);
+	if (restarts != 0 && (strlen(text) != length || strncmp(value, text, length))) {
+		slurm_error("gresnet: job %u: lease of another run: this is run %s, the lease is run %s's; "
+			    "hint: did gresnet-prolog run? (PrologFlags=Contain)", lease->job, text, value);
+		return -1;
+	}
+	return 0;
+}
+
+static bool has_prefix(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	const char *rest = name + length;
+
+	return !strncmp(name, prefix, length) && *rest &&
+	       !rest[strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+}
+
+/* may_export keeps a lease from ever setting LD_PRELOAD or PATH. */
+static bool may_export(const char *name)
+{
+	return has_prefix(name, "GRESNET_") || has_prefix(name, "NCCL_") || has_prefix(name, "UCX_") ||
+	       !strcmp(name, "GLOO_SOCKET_IFNAME") || !strcmp(name, "TP_SOCKET_IFNAME") ||
+	       !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
+}
+
+static int check_exports(const struct lease *lease)
+{
+	for (size_t i = HEAD_LINES; i < lease->lines; i++) {
+		const char *name = lease->line[i].name;
+
+		if (!may_export(name) || !strcmp(name, "GRESNET_REFUSED")) {
+			slurm_error("gresnet: job %u: line %zu of env: %s is not allowed there", lease->job, i + 1, name);
+			return -1;
+		}
+		for (size_t j = 0; j < i; j++) {
+			if (!strcmp(name, lease->line[j].name)) {
+				slurm_error("gresnet: job %u: line %zu of env: %s is there twice", lease->job, i + 1, name);
+				return -1;
+			}
+		}
+	}
+	return 0;
+}
+
+static int check_env(struct lease *lease, const struct step *step)
+{
+	if (check_version(lease) || cut_lines(lease) ||
+	    check_number(lease, LINE_JOB, "GRESNET_JOB", step->job) ||
+	    check_run(lease, step->restarts) ||
+	    check_number(lease, LINE_UID, "GRESNET_UID", step->uid))
+		return -1;
+	if (lease->lines > LINE_NETNS && !strcmp(lease->line[LINE_NETNS].name, "GRESNET_REFUSED")) {
+		slurm_error("gresnet: job %u: refused: %s", lease->job, lease->line[LINE_NETNS].value);
+		return -1;
+	}
+	if (!head(lease, LINE_NETNS, "GRESNET_NETNS"))
+		return -1;
+	return check_exports(lease);
+}
+
+/* open_netns opens the job's namespace. A bind mount that is gone leaves an
+ * ordinary file behind, and one made anew is another namespace. */
+static int open_netns(struct lease *lease)
+{
+	const char *want = lease->line[LINE_NETNS].value;
+	char text[sizeof("18446744073709551615:18446744073709551615")];
+	struct stat st, own;
+
+	lease->netns = openat(lease->dir, "netns", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (lease->netns == -1) {
+		slurm_error("gresnet: job %u: open netns: %m", lease->job);
+		return -1;
+	}
+	/* Any file but a namespace's says ENOTTY: ioctl_ns(2). */
+	if (ioctl(lease->netns, NS_GET_NSTYPE) != CLONE_NEWNET) {
+		slurm_error("gresnet: job %u: netns is not a network namespace; hint: was it unmounted?", lease->job);
+		return -1;
+	}
+	if (fstat(lease->netns, &st) == -1 || stat("/proc/self/ns/net", &own) == -1) {
+		slurm_error("gresnet: job %u: stat netns: %m", lease->job);
+		return -1;
+	}
+	snprintf(text, sizeof(text), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	if (strcmp(text, want)) {
+		slurm_error("gresnet: job %u: netns is namespace %s, env says %s", lease->job, text, want);
+		return -1;
+	}
+	if (st.st_dev == own.st_dev && st.st_ino == own.st_ino) {
+		slurm_error("gresnet: job %u: netns is the node's own network namespace", lease->job);
+		return -1;
+	}
+	return 0;
+}
+
+enum holding lease_open(struct lease *lease, const char *state, const struct step *step)
+{
+	lease->job = step->job;
+	lease->netns = -1;
+	lease->lines = 0;
+	lease->dir = lease_dir(state, step->job);
+	if (lease->dir == -1)
+		return errno == ENOENT ? LEASE_NONE : LEASE_BROKEN;
+	if (read_env(lease) || check_env(lease, step) || open_netns(lease)) {
+		lease_close(lease);
+		return LEASE_BROKEN;
+	}
+	return LEASE_HELD;
+}
+
+void lease_close(struct lease *lease)
+{
+	if (lease->netns != -1)
+		close(lease->netns);
+	close(lease->dir);
+	lease->netns = lease->dir = -1;
+}

@@ -1,0 +1,63 @@
+#ifndef GRESNET_LEASE_H
+#define GRESNET_LEASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	ENV_SIZE_MAX = 65536, /* bytes of a lease's env */
+	ENV_LINES_MAX = 256,
+	ENV_NAME_MAX = 64,
+	ENV_VALUE_MAX = 4096,
+};
+
+/* The step whose task is about to start, as slurmstepd describes it. */
+struct step {
+	uint32_t job;      /* of a heterogeneous job: the component's own id */
+	uint32_t id;
+	uint32_t restarts; /* 0 also where Slurm does not know */
+	uid_t uid;
+};
+
+/* One line of env: NAME=VALUE. Both point into the lease's text. */
+struct variable {
+	const char *name;
+	const char *value;
+};
+
+/* The first lines of env, in this order; those after them are for the task. In
+ * a refused lease the reason stands in the place of the namespace. */
+enum { LINE_LEASE, LINE_JOB, LINE_RUN, LINE_UID, LINE_NETNS, HEAD_LINES };
+
+/* What the prolog wrote for a job into STATE/jobs/JOB, opened and verified. */
+struct lease {
+	uint32_t job;
+	int dir;   /* O_PATH */
+	int netns; /* the job's network namespace */
+	char text[ENV_SIZE_MAX + 1];
+	struct variable line[ENV_LINES_MAX];
+	size_t lines;
+};
+
+enum holding {
+	LEASE_BROKEN = -1, /* or refused, or another run's; the reason is logged */
+	LEASE_NONE,        /* the job has no HCAs on this node */
+	LEASE_HELD,
+};
+
+/* lease_open reads and verifies the lease of a step's job. Only of a lease
+ * that is held is there something to close. */
+enum holding lease_open(struct lease *lease, const char *state, const struct step *step);
+void lease_close(struct lease *lease);
+
+/* lease_dir opens STATE/jobs/JOB (O_PATH), following no symbolic link. It
+ * returns -1 with the reason logged, or -1 with errno ENOENT and nothing
+ * logged where the job has no lease. */
+int lease_dir(const char *state, uint32_t job);
+
+/* lease_trusts returns 0 if only root can have written what fd stands for, else
+ * -1 with what is wrong logged under the name given. */
+int lease_trusts(uint32_t job, int fd, const char *name);
+
+#endif

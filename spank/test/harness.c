@@ -1,0 +1,631 @@
+/* The plugin's test: real namespaces and mounts on this machine's kernel, and
+ * slurm.c in the place of slurmstepd. Each case is a process of its own; after
+ * each of them the node must be as it was, failed or not. */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <slurm/slurm.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sandbox.h"
+#include "slurm.h"
+
+/* Why the case that runs has failed: its process writes, the harness reads. */
+static char *wrong;
+
+enum { WRONG_SIZE = 4096 };
+
+__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
+{
+	va_list args;
+	size_t have = strlen(wrong);
+
+	va_start(args, format);
+	vsnprintf(wrong + have, WRONG_SIZE - have, format, args);
+	va_end(args);
+	have = strlen(wrong);
+	snprintf(wrong + have, WRONG_SIZE - have, "; ");
+}
+
+static void check(bool ok, const char *what)
+{
+	if (!ok)
+		fail("%s", what);
+}
+
+/* A picture of what a task can see and must find again. */
+struct view {
+	struct stat net, mnt, cgroup;
+	struct statvfs sys, firmware, efi;
+	char cwd[4096];
+	int fds;
+};
+
+static int count_entries(const char *path)
+{
+	struct dirent *entry;
+	int n = 0;
+	DIR *dir = opendir(path);
+
+	must(dir != NULL, path);
+	while ((entry = readdir(dir)))
+		n += entry->d_name[0] != '.';
+	closedir(dir);
+	return n;
+}
+
+static void look(struct view *v)
+{
+	must(!stat("/proc/self/ns/net", &v->net) && !stat("/proc/self/ns/mnt", &v->mnt), "stat namespaces");
+	must(!stat("/sys/fs/cgroup", &v->cgroup), "/sys/fs/cgroup");
+	must(!statvfs("/sys", &v->sys) && !statvfs("/sys/firmware", &v->firmware) &&
+	     !statvfs("/sys/firmware/efi", &v->efi), "stat /sys");
+	must(getcwd(v->cwd, sizeof(v->cwd)) != NULL, "cwd");
+	v->fds = count_entries("/proc/self/fd");
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int no_dots(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static void check_names(const char *dir, const char *want)
+{
+	char have[1024] = "";
+	struct dirent **entries;
+	int n = scandir(dir, &entries, no_dots, by_name);
+
+	must(n >= 0, dir);
+	for (int i = 0; i < n; i++) {
+		strncat(have, entries[i]->d_name, sizeof(have) - strlen(have) - 2);
+		strcat(have, " ");
+		free(entries[i]);
+	}
+	free(entries);
+	if (strcmp(have, want))
+		fail("%s has %sand not %s", dir, have, want);
+}
+
+static void check_devices(void)
+{
+	struct statvfs dev;
+	int fd = open("/dev/infiniband/uverbs1", O_RDWR | O_CLOEXEC);
+
+	check_names("/dev/infiniband", "rdma_cm uverbs1 ");
+	check(fd != -1, "the job's uverbs1 does not open");
+	if (fd != -1)
+		close(fd);
+	must(!statvfs("/dev/infiniband", &dev), "/dev/infiniband");
+	check((dev.f_flag & (ST_NOSUID | ST_NODEV | ST_NOEXEC)) == (ST_NOSUID | ST_NOEXEC),
+	      "/dev/infiniband is not nosuid,noexec");
+}
+
+/* check_interfaces holds /sys against the kernel's own list. */
+static void check_interfaces(void)
+{
+	struct if_nameindex *all = if_nameindex();
+	char path[64];
+	int n = 0;
+
+	must(all != NULL, "list interfaces");
+	for (; all[n].if_index; n++) {
+		snprintf(path, sizeof(path), "/sys/class/net/%s", all[n].if_name);
+		if (access(path, F_OK) == -1)
+			fail("%s is not there", path);
+	}
+	if_freenameindex(all);
+	check(count_entries("/sys/class/net") == n, "/sys/class/net has more interfaces than the namespace");
+	check(!access("/sys/class/net/job0", F_OK), "job0 is not there");
+	check(access("/sys/class/net/host0", F_OK) == -1, "host0 is there");
+}
+
+static void check_inside(const struct view *before)
+{
+	struct view now;
+
+	look(&now);
+	check(job_netns(), "not in the job's network namespace");
+	check(now.mnt.st_ino != before->mnt.st_ino, "no mount namespace of its own");
+	check_interfaces();
+	check(now.cgroup.st_dev == before->cgroup.st_dev && now.cgroup.st_ino == before->cgroup.st_ino,
+	      "/sys/fs/cgroup is another");
+	check(now.sys.f_flag == before->sys.f_flag, "/sys has other flags");
+	check(now.firmware.f_flag == before->firmware.f_flag, "/sys/firmware has other flags");
+	check(now.efi.f_flag == before->efi.f_flag, "/sys/firmware/efi has other flags");
+	check(!strcmp(now.cwd, before->cwd), "another working directory");
+	check(now.fds == before->fds, "a descriptor leaks");
+	check_devices();
+}
+
+static void check_outside(const struct view *before)
+{
+	struct view now;
+
+	look(&now);
+	check(now.net.st_ino == before->net.st_ino, "not in the node's network namespace");
+	check(now.mnt.st_ino == before->mnt.st_ino, "another mount namespace");
+	check(now.fds == before->fds, "a descriptor leaks");
+	check(slurm.envs == 0, "the environment has changed");
+}
+
+/* Where it went wrong too late to be outside: the task must not go on. */
+static void check_half_inside(const struct view *before)
+{
+	struct view now;
+
+	look(&now);
+	check(job_netns(), "not in the job's network namespace");
+	check(now.fds == before->fds, "a descriptor leaks");
+	check(slurm.envs == 0, "the environment has changed");
+}
+
+/* What a case wants to find afterwards. */
+enum where { OUTSIDE, INSIDE, HALF_INSIDE };
+
+struct row {
+	const char *name;
+	int want;              /* what the callback returns */
+	enum where where;
+	const char *says;      /* part of the error; NULL: no error */
+	const char *env;       /* the lease's env, NULL: a good one */
+	void (*spoil)(void);   /* done to the node before, NULL: nothing */
+	void (*task)(void);    /* done in the task's process before */
+	void (*then)(void);    /* checked in the task's process after */
+	char *argument;        /* of the line in plugstack.conf */
+};
+
+/* Spoilers, each for one row. */
+static void no_lease(void)
+{
+	must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount");
+	must(!unlink(LEASE "/env") && !unlink(LEASE "/netns") && !rmdir(LEASE "/dev") && !rmdir(LEASE), "remove");
+}
+static void no_state(void) { lease_drop(); must(!mount("sandbox", "/run", "tmpfs", 0, NULL), "/run"); }
+static void no_env(void) { must(!unlink(LEASE "/env"), "env"); }
+static void empty_env(void) { write_bytes(LEASE "/env", "", 0); }
+static void nul_env(void) { write_bytes(LEASE "/env", HEAD "\0\n", sizeof(HEAD "\0\n") - 1); }
+static void chown_env(void) { must(!chown(LEASE "/env", 1000, 0), "env"); }
+static void group_env(void) { must(!chmod(LEASE "/env", 0620), "env"); }
+static void world_env(void) { must(!chmod(LEASE "/env", 0602), "env"); }
+static void fifo_env(void) { no_env(); must(!mkfifo(LEASE "/env", 0600), "env"); }
+static void dir_env(void) { no_env(); must(!mkdir(LEASE "/env", 0700), "env"); }
+static void link_env(void)
+{
+	must(!rename(LEASE "/env", LEASE "/real") && !symlink("real", LEASE "/env"), "env");
+}
+static void big_env(void)
+{
+	write_env(HEAD NETNS);
+	must(!truncate(LEASE "/env", 1 << 20), "env");
+}
+/* long_env has a line whose name and value have these lengths. */
+static void long_env(size_t name, size_t value)
+{
+	char text[8192] = HEAD NETNS;
+	char *end = text + strlen(text);
+
+	memset(end, 'X', name + 1 + value);
+	memcpy(end, "UCX_", strlen("UCX_"));
+	end[name] = '=';
+	memcpy(end + name + 1 + value, "\n", sizeof("\n"));
+	write_env(text);
+}
+static void longest_line(void) { long_env(64, 4096); }
+static void long_name(void) { long_env(65, 1); }
+static void long_value(void) { long_env(8, 4097); }
+
+static void lines_env(int lines)
+{
+	char text[16384] = HEAD NETNS;
+
+	for (int i = 5; i < lines; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "NCCL_X%d=%d\n", i, i);
+	write_env(text);
+}
+static void most_lines(void) { lines_env(256); }
+static void many_lines(void) { lines_env(257); }
+static void no_netns(void) { must(!umount(LEASE "/netns") && !unlink(LEASE "/netns"), "netns"); }
+static void file_netns(void) { must(!umount(LEASE "/netns"), "netns"); }
+static void uts_netns(void) { file_netns(); lease_bind("/proc/self/ns/uts"); }
+static void own_netns(void)
+{
+	struct stat st;
+	char text[512];
+
+	file_netns();
+	lease_bind("/proc/self/ns/net");
+	must(!stat("/proc/self/ns/net", &st), "own netns");
+	snprintf(text, sizeof(text), HEAD "GRESNET_NETNS=%ju:%ju\n", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	write_env(text);
+}
+static void link_netns(void) { no_netns(); must(!symlink("/proc/self/ns/net", LEASE "/netns"), "netns"); }
+static void fifo_netns(void) { no_netns(); must(!mkfifo(LEASE "/netns", 0600), "netns"); }
+static void link_jobs(void)
+{
+	must(!rename(STATE "/jobs", STATE "/real") && !symlink("real", STATE "/jobs"), "jobs");
+}
+static void link_lease(void)
+{
+	must(!rename(LEASE, STATE "/jobs/1") && !symlink("1", LEASE), "lease");
+}
+static void open_jobs(void) { must(!chmod(STATE "/jobs", 01777), "jobs"); }
+static void chown_lease(void) { must(!chown(LEASE, 1000, 0), "lease"); }
+static void no_devices(void) { must(!umount(LEASE "/dev") && !rmdir(LEASE "/dev"), "dev"); }
+static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
+static void world_devices(void) { must(!chmod(LEASE "/dev", 0777), "dev"); }
+static void move_state(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
+static void read_only_sys(void)
+{
+	must(!mount(NULL, "/sys", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC | MS_NOATIME, NULL),
+	     "/sys");
+}
+static void usual_sys(void)
+{
+	must(!mount(NULL, "/sys", NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL), "/sys");
+}
+
+/* What is different for some tasks. */
+static void batch_step(void) { slurm.step = SLURM_BATCH_SCRIPT; }
+static void interactive_step(void) { slurm.step = SLURM_INTERACTIVE_STEP; }
+static void extern_step(void) { slurm.step = SLURM_EXTERN_CONT; }
+static void last_step(void) { slurm.step = SLURM_MAX_NORMAL_STEP_ID; }
+static void run_unknown(void) { slurm.restarts = 0; }
+static void run_unreadable(void) { slurm.restarts = 7; slurm.restarts_error = ESPANK_NOT_AVAIL; }
+static void run_22(void) { slurm.restarts = 22; }
+static void user_has_set(void)
+{
+	spank_setenv(NULL, "NCCL_IB_HCA", "users", 1);
+	spank_setenv(NULL, "MELLANOX_VISIBLE_DEVICES", "all", 1);
+	spank_setenv(NULL, "GRESNET_HCAS", "mlx5_0", 1);
+}
+static void private_container(void)
+{
+	must(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) &&
+	     !mount("sandbox", "/tmp", "tmpfs", 0, NULL), "what job_container/tmpfs does");
+}
+static void in_directory(void) { must(!chdir("/usr/bin"), "/usr/bin"); }
+static void no_infiniband(void)
+{
+	must(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) &&
+	     !mount("sandbox", "/dev", "tmpfs", 0, NULL), "/dev");
+}
+/* What is looked at besides, for some. */
+static void check_env(const char *name, const char *want)
+{
+	const char *have = task_env(name);
+
+	if (!have != !want || (want && strcmp(have, want)))
+		fail("%s is %s, not %s", name, have ? have : "unset", want ? want : "unset");
+}
+static void exported(void)
+{
+	check_env("GRESNET_JOB", "4711");
+	check_env("GRESNET_HCAS", "mlx5_1");
+	check_env("NCCL_IB_HCA", "=mlx5_1:1");
+	check_env("UCX_NET_DEVICES", "mlx5_1:1");
+	check_env("GLOO_SOCKET_IFNAME", "ib1");
+	check_env("TP_SOCKET_IFNAME", "");
+	check_env("MELLANOX_VISIBLE_DEVICES", "none");
+	check_env("GRESNET_LEASE", NULL);
+	check_env("GRESNET_RUN", NULL);
+	check_env("GRESNET_UID", NULL);
+	check_env("GRESNET_NETNS", NULL);
+	check(slurm.envs == 7, "other variables are set");
+}
+static void users_stay(void)
+{
+	check_env("NCCL_IB_HCA", "users");
+	check_env("MELLANOX_VISIBLE_DEVICES", "none");
+	check_env("GRESNET_HCAS", "mlx5_1");
+}
+static void all_exported(void) { check_env("NCCL_X255", "255"); }
+static int count_mounts(const char *at)
+{
+	char line[8192];
+	char have[4096];
+	int n = 0;
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+
+	must(file != NULL, "/proc/self/mountinfo");
+	while (fgets(line, sizeof(line), file))
+		n += sscanf(line, "%*d %*d %*s %*s %4095s", have) == 1 && !strcmp(have, at);
+	fclose(file);
+	return n;
+}
+/* The sandbox's /sys lies over the machine's, and the job's in its place. */
+static void mounted_once(void)
+{
+	check(count_mounts("/sys") == 2, "the node's /sys is still there");
+	check(count_mounts("/sys/firmware/efi") == 1, "/sys/firmware/efi is not mounted once");
+	check(count_mounts("/sys/devices/virtual/net/host0") == 0, "the node's host0 is still there");
+	check(!access(LEASE "/env", F_OK), STATE " is covered");
+}
+/* A mount made now has the superblock that other tasks' /sys has. */
+static void superblock_writable(void)
+{
+	struct statvfs fresh;
+
+	must(!mount("sysfs", "/run", "sysfs", 0, NULL) && !statvfs("/run", &fresh), "/run");
+	check(!(fresh.f_flag & ST_RDONLY), "the superblock is read-only");
+}
+static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/dev/infiniband was made"); }
+
+#define EXPORTS                                                                                                  \
+	"GRESNET_HCAS=mlx5_1\nNCCL_IB_HCA==mlx5_1:1\nUCX_NET_DEVICES=mlx5_1:1\nGLOO_SOCKET_IFNAME=ib1\n"          \
+	"TP_SOCKET_IFNAME=\nMELLANOX_VISIBLE_DEVICES=none\n"
+
+static char bad_argument[] = "stat=/run/gresnet";
+static char relative_argument[] = "state=run/gresnet";
+static char moved_argument[] = "state=/run/elsewhere";
+
+static const struct row rows[] = {
+	{"a lease", 0, INSIDE, NULL, HEAD NETNS EXPORTS, .then = exported},
+	{"what is mounted afterwards", 0, INSIDE, NULL, .then = mounted_once},
+	{"/sys read-only", 0, INSIDE, NULL, .spoil = read_only_sys, .then = superblock_writable},
+	{"/sys no longer read-only", 0, INSIDE, NULL, .spoil = usual_sys},
+	{"what the user has set", 0, INSIDE, NULL, HEAD NETNS EXPORTS, .task = user_has_set, .then = users_stay},
+	{"a working directory", 0, INSIDE, NULL, .task = in_directory},
+	{"in a private mount namespace", 0, INSIDE, NULL, .task = private_container},
+	{"nothing to export", 0, INSIDE, NULL, HEAD NETNS},
+	{"the last normal step", 0, INSIDE, NULL, .task = last_step},
+	{"as many lines as may be", 0, INSIDE, NULL, .spoil = most_lines, .then = all_exported},
+	{"as long a line as may be", 0, INSIDE, NULL, .spoil = longest_line},
+	{"a run with SLUID", 0, INSIDE, NULL,
+	 "GRESNET_LEASE=1\nGRESNET_JOB=4711\nGRESNET_RUN=2/s6QX3Y0R0000\nGRESNET_UID=1000\n" NETNS},
+	{"run always 0, as in Slurm 22.05", 0, INSIDE, NULL, .task = run_unknown},
+	{"run unreadable", 0, INSIDE, NULL, .task = run_unreadable},
+	{"leases elsewhere", 0, INSIDE, NULL, .spoil = move_state, .argument = moved_argument},
+
+	{"no lease", 0, OUTSIDE, NULL, .spoil = no_lease},
+	{"no state directory", 0, OUTSIDE, NULL, .spoil = no_state},
+	{"batch step", 0, OUTSIDE, NULL, .task = batch_step},
+	{"interactive step", 0, OUTSIDE, NULL, .task = interactive_step},
+	{"extern step", 0, OUTSIDE, NULL, .task = extern_step},
+	{"batch step, broken lease", 0, OUTSIDE, NULL, .spoil = no_env, .task = batch_step},
+
+	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},
+	{"refused with more lines", -1, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\nPATH=/tmp\n"},
+	{"refused, another run", -1, OUTSIDE, "lease of another run", HEAD "GRESNET_REFUSED=why\n", .task = run_22},
+	{"refused and not", -1, OUTSIDE, "GRESNET_REFUSED is not allowed", HEAD NETNS "GRESNET_REFUSED=why\n"},
+
+	{"env missing", -1, OUTSIDE, "not complete: it has no env", .spoil = no_env},
+	{"env empty", -1, OUTSIDE, "no content", .spoil = empty_env},
+	{"env of 1 MB", -1, OUTSIDE, "more than 65536", .spoil = big_env},
+	{"env with NUL", -1, OUTSIDE, "unprintable byte at 64", .spoil = nul_env},
+	{"env with carriage return", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_DEBUG=INFO\r\n"},
+	{"env with escape", -1, OUTSIDE, "unprintable byte", HEAD "GRESNET_REFUSED=\033[2J\n"},
+	{"env with 8-bit", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_DEBUG=\303\244\n"},
+	{"env cut off", -1, OUTSIDE, "cut off", HEAD NETNS "NCCL_IB_HCA==mlx5"},
+	{"env with an empty line", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "\nNCCL_DEBUG=INFO\n"},
+	{"env of empty lines", -1, OUTSIDE, "does not begin with", "\n\n\n"},
+	{"env with no equals sign", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "NCCL_DEBUG\n"},
+	{"env with no name", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "=INFO\n"},
+	{"env with too many lines", -1, OUTSIDE, "more than 256 lines", .spoil = many_lines},
+	{"env with too long a name", -1, OUTSIDE, "too long", .spoil = long_name},
+	{"env with too long a value", -1, OUTSIDE, "too long", .spoil = long_value},
+	{"env with head only", -1, OUTSIDE, "line 5 of env is not GRESNET_NETNS", HEAD},
+	{"env with version only", -1, OUTSIDE, "line 2 of env is not GRESNET_JOB", "GRESNET_LEASE=1\n"},
+	{"env in another order", -1, OUTSIDE, "line 2 of env is not GRESNET_JOB",
+	 "GRESNET_LEASE=1\nGRESNET_UID=1000\nGRESNET_JOB=4711\nGRESNET_RUN=2\n" NETNS},
+	{"env with a space before", -1, OUTSIDE, "does not begin with", " " HEAD NETNS},
+	{"LD_PRELOAD", -1, OUTSIDE, "LD_PRELOAD is not allowed", HEAD NETNS "LD_PRELOAD=/tmp/x.so\n"},
+	{"PATH", -1, OUTSIDE, "PATH is not allowed", HEAD NETNS "NCCL_DEBUG=INFO\nPATH=/tmp\n"},
+	{"a prefix alone", -1, OUTSIDE, "NCCL_ is not allowed", HEAD NETNS "NCCL_=1\n"},
+	{"a name in lower case", -1, OUTSIDE, "NCCL_debug is not allowed", HEAD NETNS "NCCL_debug=1\n"},
+	{"a name with a space", -1, OUTSIDE, "NCCL_A B is not allowed", HEAD NETNS "NCCL_A B=1\n"},
+	{"a name twice", -1, OUTSIDE, "GRESNET_NETNS is there twice", HEAD NETNS "GRESNET_NETNS=4:1\n"},
+	{"foreign version", -1, OUTSIDE, "foreign version: the lease has format 2", "GRESNET_LEASE=2\nwhatever\n"},
+	{"foreign version 10", -1, OUTSIDE, "the lease has format 10,", "GRESNET_LEASE=10\n"},
+	{"wrong job", -1, OUTSIDE, "GRESNET_JOB is 4712, not 4711",
+	 "GRESNET_LEASE=1\nGRESNET_JOB=4712\nGRESNET_RUN=2\nGRESNET_UID=1000\n" NETNS},
+	{"job with a zero before", -1, OUTSIDE, "GRESNET_JOB is 04711",
+	 "GRESNET_LEASE=1\nGRESNET_JOB=04711\nGRESNET_RUN=2\nGRESNET_UID=1000\n" NETNS},
+	{"wrong run", -1, OUTSIDE, "lease of another run: this is run 22", .task = run_22},
+	{"run without number", -1, OUTSIDE, "not a restart count: /s6QX",
+	 "GRESNET_LEASE=1\nGRESNET_JOB=4711\nGRESNET_RUN=/s6QX\nGRESNET_UID=1000\n" NETNS, .task = run_unknown},
+	{"run with more than SLUID", -1, OUTSIDE, "not a restart count: 2s",
+	 "GRESNET_LEASE=1\nGRESNET_JOB=4711\nGRESNET_RUN=2s\nGRESNET_UID=1000\n" NETNS},
+	{"wrong uid", -1, OUTSIDE, "GRESNET_UID is 0, not 1000",
+	 "GRESNET_LEASE=1\nGRESNET_JOB=4711\nGRESNET_RUN=2\nGRESNET_UID=0\n" NETNS},
+
+	{"env not root's", -1, OUTSIDE, "env can be written by others than root (uid 1000", .spoil = chown_env},
+	{"env writable by group", -1, OUTSIDE, "env can be written by others", .spoil = group_env},
+	{"env writable by all", -1, OUTSIDE, "env can be written by others", .spoil = world_env},
+	{"env a symbolic link", -1, OUTSIDE, "open env: Too many levels", .spoil = link_env},
+	{"env a fifo", -1, OUTSIDE, "env is not a regular file", .spoil = fifo_env},
+	{"env a directory", -1, OUTSIDE, "env is not a regular file", .spoil = dir_env},
+	{"jobs a symbolic link", -1, OUTSIDE, "open lease directory jobs: Not a directory", .spoil = link_jobs},
+	{"jobs writable by all", -1, OUTSIDE, "jobs can be written by others", .spoil = open_jobs},
+	{"lease a symbolic link", -1, OUTSIDE, "open lease directory 4711: Not a directory", .spoil = link_lease},
+	{"lease not root's", -1, OUTSIDE, "4711 can be written by others", .spoil = chown_lease},
+
+	{"netns missing", -1, OUTSIDE, "open netns: No such file", .spoil = no_netns},
+	{"netns an ordinary file", -1, OUTSIDE, "netns is not a network namespace", .spoil = file_netns},
+	{"netns a uts namespace", -1, OUTSIDE, "netns is not a network namespace", .spoil = uts_netns},
+	{"netns a fifo", -1, OUTSIDE, "netns is not a network namespace", .spoil = fifo_netns},
+	{"netns a symbolic link", -1, OUTSIDE, "open netns: Too many levels", .spoil = link_netns},
+	{"netns of another inode", -1, OUTSIDE, "env says 4:1", HEAD "GRESNET_NETNS=4:1\n"},
+	{"netns the node's own", -1, OUTSIDE, "the node's own network namespace", .spoil = own_netns},
+
+	{"dev missing", -1, HALF_INSIDE, "open dev: No such file", .spoil = no_devices},
+	{"dev not mounted", -1, HALF_INSIDE, "nothing is mounted at dev", .spoil = bare_devices},
+	{"dev writable by all", -1, HALF_INSIDE, "dev can be written by others", .spoil = world_devices},
+	{"no /dev/infiniband", -1, HALF_INSIDE, "hint: load ib_uverbs", .task = no_infiniband, .then = no_directory},
+
+	{"unknown argument", -1, OUTSIDE, "unknown argument stat=/run/gresnet", .argument = bad_argument},
+	{"relative state directory", -1, OUTSIDE, "unknown argument state=run/gresnet", .argument = relative_argument},
+};
+
+/* run_task is what slurmstepd does in the process that becomes the task. */
+static void run_task(const struct row *row)
+{
+	char *argv[] = {row->argument, NULL};
+	struct view before;
+	int rc;
+
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000};
+	if (row->task)
+		row->task();
+	look(&before);
+	rc = slurm_spank_task_init_privileged(NULL, row->argument ? 1 : 0, argv);
+	if (rc != row->want)
+		fail("returned %d, not %d", rc, row->want);
+	if (row->says ? !strstr(slurm.said, row->says) : *slurm.said)
+		fail("said \"%s\"", slurm.said);
+	if (row->says && strchr(slurm.said, '\n') != slurm.said + strlen(slurm.said) - 1)
+		fail("said more than one line: %s", slurm.said);
+	if (row->where == INSIDE)
+		check_inside(&before);
+	if (row->where == OUTSIDE)
+		check_outside(&before);
+	if (row->where == HALF_INSIDE)
+		check_half_inside(&before);
+	if (row->then)
+		row->then();
+}
+
+static void read_mounts(char *into, size_t size)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+
+	must(file != NULL, "/proc/self/mountinfo");
+	into[fread(into, 1, size - 1, file)] = '\0';
+	fclose(file);
+}
+
+/* in_child runs f in a process of its own, as each task has one, under a
+ * deadline: a case that hangs is one that fails. */
+static void in_child(void (*f)(const struct row *), const struct row *row)
+{
+	int status;
+	pid_t child = fork();
+
+	must(child != -1, "fork");
+	if (child == 0) {
+		alarm(20);
+		f(row);
+		exit(0);
+	}
+	must(waitpid(child, &status, 0) == child, "wait");
+	if (WIFSIGNALED(status))
+		fail("killed by signal %d", WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		fail("exit %d", WEXITSTATUS(status));
+}
+
+static bool report(const char *name)
+{
+	bool ok = !*wrong;
+
+	printf("%s %s%s%s\n", ok ? "ok  " : "FAIL", name, ok ? "" : ": ", wrong);
+	*wrong = '\0';
+	return ok;
+}
+
+static bool run_row(const struct row *row)
+{
+	static char before[1 << 17], after[1 << 17];
+
+	lease_make();
+	if (row->env)
+		write_env(row->env);
+	if (row->spoil)
+		row->spoil();
+	read_mounts(before, sizeof(before));
+	in_child(run_task, row);
+	read_mounts(after, sizeof(after));
+	check(!strcmp(before, after), "the node's mounts have changed");
+	lease_drop();
+	return report(row->name);
+}
+
+/* Where plugstack.conf has a mistake, who is kept from what. */
+static const struct init {
+	const char *name;
+	spank_context_t context;
+	int want;
+	bool says;
+} inits[] = {
+	{"bad argument in slurmstepd", S_CTX_REMOTE, -1, true},
+	{"bad argument in slurmd", S_CTX_SLURMD, 0, true},
+	{"bad argument in srun", S_CTX_LOCAL, 0, false},
+	{"bad argument in sbatch", S_CTX_ALLOCATOR, 0, false},
+	{"bad argument in a prolog", S_CTX_JOB_SCRIPT, 0, false},
+};
+
+static bool run_init(const struct init *init)
+{
+	char *argv[] = {bad_argument, NULL};
+	int rc;
+
+	slurm = (struct slurm){.context = init->context};
+	rc = slurm_spank_init(NULL, 1, argv);
+	if (rc != init->want)
+		fail("returned %d, not %d", rc, init->want);
+	check(!!strstr(slurm.said, "unknown argument") == init->says, "said the wrong thing");
+	slurm = (struct slurm){.context = init->context};
+	rc = slurm_spank_init(NULL, 0, argv + 1);
+	check(rc == 0 && !*slurm.said, "no argument is wrong, too");
+	return report(init->name);
+}
+
+/* run_loaded loads the built plugin as Slurm does (src/common/plugin.c). */
+static bool run_loaded(const char *path)
+{
+	void *plugin = dlopen(path, RTLD_LAZY);
+	const char *type = plugin ? dlsym(plugin, "plugin_type") : NULL;
+	const unsigned int *version = plugin ? dlsym(plugin, "plugin_version") : NULL;
+
+	if (!plugin)
+		fail("%s", dlerror());
+	check(type && !strcmp(type, "spank"), "plugin_type is not spank");
+	check(version && *version == SLURM_VERSION_NUMBER, "plugin_version is not this Slurm's");
+	check(plugin && dlsym(plugin, "slurm_spank_task_init_privileged"), "the callback is not there");
+	if (plugin)
+		dlclose(plugin);
+	return report("the built plugin loads");
+}
+
+int main(int argc, char *argv[])
+{
+	const char *ci = getenv("CI");
+	int passed = 0;
+	int all = 0;
+
+	must(argc == 2, "usage: harness PLUGIN");
+	if (geteuid() != 0) {
+		puts("the SPANK plugin's tests need root: they make namespaces and mounts; nothing was tested");
+		return ci && !strcmp(ci, "true");
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	wrong = mmap(NULL, WRONG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must(wrong != MAP_FAILED, "mmap");
+	sandbox_enter();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++, all++)
+		passed += run_row(&rows[i]);
+	for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++, all++)
+		passed += run_init(&inits[i]);
+	passed += run_loaded(argv[1]);
+	all++;
+	printf("%d passed, %d failed\n", passed, all - passed);
+	return passed != all;
+}

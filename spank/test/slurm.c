@@ -1,0 +1,85 @@
+/* The part of Slurm that the plugin calls, as slurmstepd has it. */
+#include "slurm.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct slurm slurm;
+
+void slurm_error(const char *format, ...)
+{
+	va_list args;
+	size_t have = strlen(slurm.said);
+
+	va_start(args, format);
+	vsnprintf(slurm.said + have, sizeof(slurm.said) - have, format, args);
+	va_end(args);
+	have = strlen(slurm.said);
+	snprintf(slurm.said + have, sizeof(slurm.said) - have, "\n");
+}
+
+spank_context_t spank_context(void)
+{
+	return slurm.context;
+}
+
+const char *spank_strerror(spank_err_t err)
+{
+	return err == ESPANK_NOT_AVAIL ? "not available" : "some error";
+}
+
+spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
+{
+	spank_err_t err = ESPANK_SUCCESS;
+	va_list args;
+
+	(void)spank;
+	va_start(args, item);
+	switch (item) {
+	case S_JOB_ID:
+		*va_arg(args, uint32_t *) = slurm.job;
+		break;
+	case S_JOB_STEPID:
+		*va_arg(args, uint32_t *) = slurm.step;
+		break;
+	case S_JOB_UID:
+		*va_arg(args, uid_t *) = slurm.uid;
+		break;
+	case S_SLURM_RESTART_COUNT:
+		*va_arg(args, uint32_t *) = slurm.restarts;
+		err = slurm.restarts_error;
+		break;
+	default:
+		err = ESPANK_BAD_ARG;
+	}
+	va_end(args);
+	return err;
+}
+
+const char *task_env(const char *name)
+{
+	for (size_t i = 0; i < slurm.envs; i++)
+		if (!strcmp(slurm.env[i].name, name))
+			return slurm.env[i].value;
+	return NULL;
+}
+
+spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int overwrite)
+{
+	size_t i = 0;
+
+	(void)spank;
+	while (i < slurm.envs && strcmp(slurm.env[i].name, name))
+		i++;
+	if (i < slurm.envs && !overwrite)
+		return ESPANK_ENV_EXISTS;
+	if (i == sizeof(slurm.env) / sizeof(slurm.env[0]))
+		return ESPANK_NOSPACE;
+	if (i == slurm.envs)
+		slurm.envs++;
+	snprintf(slurm.env[i].name, sizeof(slurm.env[i].name), "%s", name);
+	snprintf(slurm.env[i].value, sizeof(slurm.env[i].value), "%s", value);
+	return ESPANK_SUCCESS;
+}

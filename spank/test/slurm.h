@@ -1,0 +1,30 @@
+#ifndef GRESNET_TEST_SLURM_H
+#define GRESNET_TEST_SLURM_H
+
+#include <slurm/spank.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* What stands in for slurmstepd: it answers the plugin and keeps what it says. */
+struct slurm {
+	spank_context_t context;
+	uint32_t job;
+	uint32_t step;
+	uint32_t restarts;
+	uid_t uid;
+	spank_err_t restarts_error; /* what asking for the restart count gives */
+	char said[4096];            /* every slurm_error, a line each */
+	struct {
+		char name[128];
+		char value[8192];
+	} env[300]; /* the task's environment */
+	size_t envs;
+};
+
+extern struct slurm slurm;
+
+/* task_env is the value of a variable of the task, or NULL. */
+const char *task_env(const char *name);
+
+#endif
