@@ -1,0 +1,92 @@
+// Package config has the words for what the site wants: gresnet.toml.
+//
+// It is strict. A key that is not known, a value that cannot be meant, a thing
+// said twice: each is an error that names the file, the line and the key. The
+// library reads TOML; what it makes of it is decoded here, because it takes
+// keys in any case, and knows no line for a key that it does not take.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Config is what gresnet.toml says.
+type Config struct {
+	Slurm Slurm
+	HCAs  []HCA // without any, HCAs are numbered in PCI order
+}
+
+// The sources that may say what a job is entitled to.
+const (
+	GPU      = "gpu"      // SLURM_JOB_GPUS, and the HCAs that serve them
+	Scontrol = "scontrol" // scontrol show job -d
+)
+
+// What becomes of an HCA of whose GPUs a job has a part.
+const (
+	PartialNone  = "none"  // it is not granted
+	PartialFirst = "first" // the first job that has one of its GPUs gets it
+)
+
+// Slurm is the table [slurm]: how Slurm says what a job gets.
+type Slurm struct {
+	Gres     []string      // GRES names that mean an HCA
+	Source   []string      // GPU, Scontrol: asked in this order
+	Partial  string        // PartialNone or PartialFirst
+	Scontrol string        // path of the program; empty: look in the usual places
+	Timeout  time.Duration // how long scontrol may take
+}
+
+// HCA is a table [[hca]]: one line of the GRES mapping.
+type HCA struct {
+	Gres      string // one of Slurm.Gres
+	Type      string // the GRES type; empty: any
+	Index     int    // Slurm's index of it, over all types of the name
+	Match     Match
+	GPUs      []int // Slurm's indices of the GPUs that it serves, ascending
+	Interface Interface
+}
+
+// Interface says what becomes of an HCA's network interface.
+type Interface int
+
+// What becomes of a network interface.
+const (
+	Move Interface = iota // it is moved into the job's network namespace
+	Keep                  // it stays in the root namespace
+)
+
+// String is the word that gresnet.toml has for it.
+func (i Interface) String() string {
+	if i == Keep {
+		return "keep"
+	}
+	return "move"
+}
+
+// Default is the configuration of a node that has no gresnet.toml.
+func Default() Config {
+	return Config{Slurm: Slurm{
+		Gres:    []string{"nic"},
+		Source:  []string{GPU},
+		Partial: PartialNone,
+		Timeout: 5 * time.Second,
+	}}
+}
+
+// Load reads a configuration file. One that is not there is an error if it
+// must be, and the default otherwise.
+func Load(path string, must bool) (Config, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && !must {
+		return Default(), nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return Parse(data, path)
+}

@@ -1,0 +1,195 @@
+package config_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/node"
+)
+
+const whole = `# the site's
+[slurm]
+gres   = ["nic", "hca"]   # a comment with = and [
+source = [
+  "gpu",    # first
+  "scontrol",
+]
+partial  = 'first'
+scontrol = "/opt/slurm/bin/scontrol"
+timeout  = "1500ms"
+
+[[hca]]
+gres  = "nic"
+type  = "mlx5"
+index = 0
+match = "pci=3B:00.0"
+gpus  = [1, 0]
+interface = "keep"
+
+[[hca]]
+index = 1
+match = "guid=0x0002C90300ABCDEF"
+`
+
+func TestParse(t *testing.T) {
+	want := config.Config{
+		Slurm: config.Slurm{
+			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
+			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
+		},
+		HCAs: []config.HCA{
+			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
+			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
+		},
+	}
+	got, err := config.Parse([]byte(whole), "gresnet.toml")
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	got, err = config.Parse([]byte(strings.ReplaceAll(whole, "\n", "\r\n")), "gresnet.toml")
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("with CRLF: got %+v, %v, want %+v", got, err, want)
+	}
+	got, err = config.Parse([]byte(`hca = [{index = 0, match = "rdma=mlx5_0"}]`), "gresnet.toml")
+	if err != nil || len(got.HCAs) != 1 || got.HCAs[0].Match.Value != "mlx5_0" {
+		t.Errorf("inline: got %+v, %v", got, err)
+	}
+}
+
+func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
+	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second}}
+	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
+		got, err := config.Parse([]byte(text), "gresnet.toml")
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q is %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing.toml")
+	got, err := config.Load(missing, false)
+	if err != nil || !reflect.DeepEqual(got, config.Default()) {
+		t.Errorf("missing: %+v, %v, want the default", got, err)
+	}
+	if _, err := config.Load(missing, true); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+		t.Errorf("missing though named: %v", err)
+	}
+	if _, err := config.Load(dir, false); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
+		t.Errorf("a folder: %v", err)
+	}
+	there := filepath.Join(dir, "gresnet.toml")
+	if err := os.WriteFile(there, []byte("[slurm]\npartial = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(there, false); err == nil || err.Error() != there+":2: slurm.partial: is not a text in quotes" {
+		t.Errorf("a wrong one: %v", err)
+	}
+}
+
+func TestErrorsNameLineAndKey(t *testing.T) {
+	const entry = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"
+	for _, c := range []struct{ name, text, err, hint string }{
+		{"syntax", "[slurm]\ngres = [\"nic\"\npartial = 1\n", `f:3: expected a comma (',') or array terminator (']'), but got 'p'`, "correct line 3 of f"},
+		{"syntax with CRLF", "[slurm]\r\ngres = \"x\r\n\r\n", `f:2: strings cannot contain newlines`, "correct line 2 of f"},
+		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
+		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
+		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, timeout"},
+		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
+		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
+		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, timeout"},
+		{"unknown key of the second entry", entry + "[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n\"inter face\" = 1\n", `f:7: unknown key "hca.inter face"`, `is "hca.interface" meant?`},
+		{"unknown key in an inline table", "hca = [\n  {index = 0, match = \"rdma=a\"},\n  {indx = 0, match = \"rdma=b\"},\n]\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
+		{"table is a value", "slurm = 1\n", `f:1: slurm: is not a table, [slurm]`, "correct line 1 of f"},
+		{"array of tables is a table", "[hca]\nindex = 0\n", `f:1: hca: is not an array of tables, [[hca]]`, "correct line 1 of f"},
+		{"array of tables is a list", "hca = [1]\n", `f:1: hca: is not an array of tables, [[hca]]`, "correct line 1 of f"},
+		{"gres is a text", "[slurm]\ngres = \"nic\"\n", `f:2: slurm.gres: is not a list of texts in quotes`, "correct line 2 of f"},
+		{"gres is a list of numbers", "[slurm]\ngres = [1]\n", `f:2: slurm.gres: is not a list of texts in quotes`, "correct line 2 of f"},
+		{"no gres", "[slurm]\ngres = []\n", `f:2: slurm.gres: the list is empty`, `name the GRES that means an HCA; it is "nic" unless said otherwise`},
+		{"gres twice", "[slurm]\ngres = [\"nic\", \"nic\"]\n", `f:2: slurm.gres: "nic" is there twice`, "correct line 2 of f"},
+		{"gres with a type", "[slurm]\ngres = [\"nic:mlx5\"]\n", `f:2: slurm.gres: "nic:mlx5" is no name of a GRES`, "use letters, digits, and _ - ."},
+		{"empty name", "[slurm]\ngres = [\"\"]\n", `f:2: slurm.gres: "" is not 1 to 64 characters long`, "correct line 2 of f"},
+		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu" and "scontrol"`},
+		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu" and "scontrol"`},
+		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
+		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
+		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
+		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"no index", "[[hca]]\nmatch = \"rdma=mlx5_0\"\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
+		{"no match", entry + "\n[[hca]]\nindex = 1\n", `f:5: hca.match: is missing`, "every [[hca]] has index and match"},
+		{"index out of range", "[[hca]]\nindex = 4096\nmatch = \"rdma=mlx5_0\"\n", `f:2: hca.index: 4096 is not from 0 to 4095`, "correct line 2 of f"},
+		{"index negative", "[[hca]]\nindex = -1\nmatch = \"rdma=mlx5_0\"\n", `f:2: hca.index: -1 is not from 0 to 4095`, "correct line 2 of f"},
+		{"index is a text", "[[hca]]\nindex = \"0\"\nmatch = \"rdma=mlx5_0\"\n", `f:2: hca.index: is not a number`, "correct line 2 of f"},
+		{"index twice", entry + "[[hca]]\nmatch = \"rdma=mlx5_1\"\nindex = 0\n", `f:6: hca.index: nic 0 is there twice, first on line 2`, "leave one of the two"},
+		{"match twice", entry + "[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_0\"\n", `f:6: hca.match: rdma=mlx5_0 is there twice, first on line 3`, "leave one of the two"},
+		{"match twice in two spellings", "[[hca]]\nindex = 0\nmatch = \"pci=3b:00.0\"\n[[hca]]\nindex = 1\nmatch = \"pci=0000:3B:00.0\"\n", `f:6: hca.match: pci=0000:3b:00.0 is there twice, first on line 3`, "leave one of the two"},
+		{"match of no kind", "[[hca]]\nindex = 0\nmatch = \"ib0\"\n", `f:3: hca.match: "ib0" names no HCA`, `write it like "pci=0000:3b:00.0", "guid=0002:c903:00ab:cdef" or "rdma=mlx5_0"`},
+		{"gres of nobody", "[slurm]\ngres = [\"nic\"]\n" + entry + "gres = \"ib\"\n", `f:6: hca.gres: "ib" is not one of slurm.gres, "nic"`, "add it to slurm.gres, or correct it"},
+		{"type with a count", entry + "type = \"mlx5:2\"\n", `f:4: hca.type: "mlx5:2" is no name of a GRES`, "use letters, digits, and _ - ."},
+		{"gpus is a number", entry + "gpus = 0\n", `f:4: hca.gpus: is not a list of numbers`, "correct line 4 of f"},
+		{"gpu out of range", entry + "gpus = [0, 5000]\n", `f:4: hca.gpus: 5000 is not from 0 to 4095`, "correct line 4 of f"},
+		{"gpu twice", entry + "gpus = [\n  0,\n  0,\n]\n", `f:4: hca.gpus: 0 is there twice`, "correct line 4 of f"},
+		{"interface", entry + "interface = true\n", `f:4: hca.interface: is not a text in quotes`, "correct line 4 of f"},
+		{"interface of no kind", entry + "interface = \"macvlan\"\n", `f:4: hca.interface: "macvlan" is not one of "move", "keep"`, "correct line 4 of f"},
+		{"the first of several", "[slurm]\ntimeout = 1\nx = 1\npartial = 1\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
+		{"after texts that look like tables", "[slurm]\nscontrol = \"\"\"/x[[hca]]\\\"\\\"\\\"\n# = [\"\"\"\ngres = ['''[hca]''']\n", `f:4: slurm.gres: "[hca]" is no name of a GRES`, "use letters, digits, and _ - ."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := config.Parse([]byte(c.text), "f")
+			if err == nil {
+				t.Fatalf("parsed as %+v, want error %q", got, c.err)
+			}
+			if err.Error() != c.err {
+				t.Errorf("error %q, want %q", err, c.err)
+			}
+			var hinted interface{ Hint() string }
+			if !errors.As(err, &hinted) {
+				t.Fatalf("%v has no hint", err)
+			}
+			if hinted.Hint() != c.hint {
+				t.Errorf("hint %q, want %q", hinted.Hint(), c.hint)
+			}
+		})
+	}
+}
+
+func TestParseMatch(t *testing.T) {
+	hca := node.HCA{ID: node.ID{GUID: "0002:c903:00ab:cdef", PCI: "0000:3b:00.0"}, Name: "mlx5_0"}
+	other := node.HCA{ID: node.ID{GUID: "0002:c903:00ab:cdf0", PCI: "0000:3b:00.1"}, Name: "mlx5_1"}
+	for text, want := range map[string]string{
+		"pci=0000:3b:00.0":         "pci=0000:3b:00.0",
+		"pci=3B:00.0":              "pci=0000:3b:00.0",
+		"guid=0002:c903:00ab:cdef": "guid=0002:c903:00ab:cdef",
+		"guid=0002C90300ABCDEF":    "guid=0002:c903:00ab:cdef",
+		"guid=0x0002c90300abcdef":  "guid=0002:c903:00ab:cdef",
+		"rdma=mlx5_0":              "rdma=mlx5_0",
+	} {
+		m, err := config.ParseMatch(text)
+		if err != nil || m.String() != want {
+			t.Errorf("%q is %q, %v, want %q", text, m, err, want)
+		}
+		if !m.Matches(hca) || m.Matches(other) {
+			t.Errorf("%q matches %s: %t, %s: %t", text, hca.Name, m.Matches(hca), other.Name, m.Matches(other))
+		}
+	}
+	if m, err := config.ParseMatch("pci=100000:01:1f.7"); err != nil || m.Value != "100000:01:1f.7" {
+		t.Errorf("a domain of VMD: %q, %v", m, err)
+	}
+	for _, text := range []string{
+		"", "mlx5_0", "=", "pci=", "pci=3b", "pci=3b:00", "pci=3b:00.8", "pci=3b:20.0", "pci=00000:3b:00.0", "pci=x0000:3b:00.0",
+		"pci=123456789:3b:00.0", "pci=0000:3b:00.0 ", "pci=0000:0000:3b:00.0", "guid=", "guid=0", "guid=0002:c903:00ab:cdeg",
+		"guid=0002:c903:00ab", "guid=0x0002:c903:00ab:cdef", "rdma=", "rdma=..", "rdma=a/b", "rdma=a b", "rdma=" + strings.Repeat("a", 64), "RDMA=mlx5_0", "mac=0",
+	} {
+		if m, err := config.ParseMatch(text); err == nil {
+			t.Errorf("%q is %q, want an error", text, m)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// document is a TOML text that is being decoded, and what was found wrong with it.
+type document struct {
+	name     string
+	lines    map[string]int // line of each key, see linesOf
+	problems []lineError
+	seen     map[string]int // line of what may be said once, see table.once
+}
+
+// parseDocument reads the syntax.
+func parseDocument(data []byte, name string) (*document, table, error) {
+	d := &document{name: name, seen: map[string]int{}}
+	values := map[string]any{}
+	if err := toml.Unmarshal(data, &values); err != nil {
+		var bad toml.ParseError
+		if errors.As(err, &bad) {
+			// Its own count of lines goes wrong where a CRLF is; its offset does not.
+			before := data[:min(max(bad.Position.Start, 0), len(data))]
+			return nil, table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
+		}
+		return nil, table{}, fmt.Errorf("%s: %w", name, err)
+	}
+	d.lines = linesOf(string(data))
+	return d, table{doc: d, values: values}, nil
+}
+
+// first is the problem that stands first in the file: one line for a person,
+// and the same one each time.
+func (d *document) first() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.problems, func(a, b lineError) int {
+		return cmp.Or(a.line-b.line, strings.Compare(a.text, b.text))
+	})
+	return d.problems[0]
+}
+
+// line is where a key stands, or what it stands in if that is as near as can be told.
+func (d *document) line(place string) int {
+	for place != "" {
+		if n, known := d.lines[place]; known {
+			return n
+		}
+		place = place[:max(strings.LastIndexAny(place, ".["), 0)]
+	}
+	return 1
+}
+
+// lineError is what is wrong, and on which line.
+type lineError struct {
+	file       string
+	line       int
+	text, hint string
+}
+
+func (e lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.text) }
+
+// Hint says what to do about it.
+func (e lineError) Hint() string {
+	return cmp.Or(e.hint, "correct line "+fmt.Sprint(e.line)+" of "+e.file)
+}
+
+// fault is what is wrong with a value, before anybody says where it stands.
+type fault struct{ text, hint string }
+
+func (f fault) Error() string { return f.text }
+
+// Hint says what to do about it.
+func (f fault) Hint() string { return f.hint }

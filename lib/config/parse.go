@@ -1,0 +1,153 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of what can be meant.
+const (
+	maxIndex   = 4095 // of a GRES and of a GPU
+	maxName    = 64
+	minTimeout = 100 * time.Millisecond
+	maxTimeout = time.Minute
+)
+
+// Parse parses what a configuration file has. name is the file's, for errors.
+func Parse(data []byte, name string) (Config, error) {
+	d, root, err := parseDocument(data, name)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Default()
+	root.allow("slurm", "hca")
+	c.Slurm.read(root.table("slurm"))
+	for _, t := range root.tables("hca") {
+		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
+	}
+	if err := d.first(); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func (s *Slurm) read(t table) {
+	t.allow("gres", "source", "partial", "scontrol", "timeout")
+	if names, there := t.texts("gres"); there {
+		s.Gres = names
+		t.check("gres", checkNames(names))
+	}
+	if sources, there := t.texts("source"); there {
+		s.Source = sources
+		t.check("source", checkSources(sources))
+	}
+	if word, there := t.word("partial", PartialNone, PartialFirst); there {
+		s.Partial = word
+	}
+	if path, there := t.text("scontrol"); there {
+		s.Scontrol = path
+		if path != "" && !filepath.IsAbs(path) {
+			t.fail("scontrol", "give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
+		}
+	}
+	if text, there := t.text("timeout"); there {
+		s.Timeout = readTimeout(t, text)
+	}
+}
+
+func readTimeout(t table, text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < minTimeout || d > maxTimeout {
+		t.fail("timeout", `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, minTimeout, maxTimeout)
+	}
+	return d
+}
+
+func readHCA(t table, names []string) HCA {
+	t.allow("gres", "type", "index", "match", "gpus", "interface")
+	t.require("index", "match")
+	var h HCA
+	if len(names) > 0 {
+		h.Gres = names[0]
+	}
+	if name, there := t.text("gres"); there {
+		h.Gres = name
+		if !slices.Contains(names, name) {
+			t.fail("gres", "add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
+		}
+	}
+	if name, there := t.text("type"); there {
+		h.Type = name
+		t.check("type", checkName(name))
+	}
+	if index, there := t.number("index"); there {
+		h.Index = index
+		t.once("index", fmt.Sprintf("%s %d", h.Gres, index))
+	}
+	if text, there := t.text("match"); there {
+		m, err := ParseMatch(text)
+		h.Match = m
+		t.check("match", err)
+		if err == nil {
+			t.once("match", m.String())
+		}
+	}
+	if gpus, there := t.numbers("gpus"); there {
+		h.GPUs = gpus
+		slices.Sort(h.GPUs)
+	}
+	if word, there := t.word("interface", Move.String(), Keep.String()); there && word == Keep.String() {
+		h.Interface = Keep
+	}
+	return h
+}
+
+func checkNames(names []string) error {
+	if len(names) == 0 {
+		return fault{"the list is empty", "name the GRES that means an HCA; it is \"nic\" unless said otherwise"}
+	}
+	for _, n := range names {
+		if err := checkName(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkName keeps to what Slurm's own syntax of a GRES leaves to a name:
+// name:type:count, in lists with commas, details in parentheses.
+func checkName(name string) error {
+	if name == "" || len(name) > maxName {
+		return fault{fmt.Sprintf("%q is not 1 to %d characters long", name, maxName), ""}
+	}
+	for _, c := range []byte(name) {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && !strings.ContainsRune("_-.", rune(c)) {
+			return fault{fmt.Sprintf("%q is no name of a GRES", name), "use letters, digits, and _ - ."}
+		}
+	}
+	return nil
+}
+
+func checkSources(sources []string) error {
+	for _, s := range sources {
+		if s != GPU && s != Scontrol {
+			return fault{fmt.Sprintf("unknown source %q", s), fmt.Sprintf("sources are %q and %q", GPU, Scontrol)}
+		}
+	}
+	if len(sources) == 0 {
+		return fault{"the list is empty", fmt.Sprintf("sources are %q and %q", GPU, Scontrol)}
+	}
+	return nil
+}
+
+func quoted(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(out, ", ")
+}

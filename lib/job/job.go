@@ -1,0 +1,129 @@
+// Package job has the words for who asks: the job, as slurmd describes it to
+// the Prolog and the Epilog.
+//
+// slurmd writes its own variables last (Slurm src/plugins/prep/script/
+// prep_script_slurmd.c:_build_env), so what is read here is Slurm's word. What
+// a user writes is not read at all: SPANK_*, the comment, the extra field, the
+// working directory and the paths.
+package job
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// maxID is Slurm's largest number for an id: MAX_FED_JOB_ID of slurm.h. What is
+// above means "none" (NO_VAL) or "without limit" (INFINITE), and as a uid
+// "leave it as it is" to chown.
+const maxID = 0xfffffffd
+
+// Job is what Slurm says about a job on this node.
+type Job struct {
+	ID       uint32
+	Run      Run
+	UID, GID uint32
+	User     string // name of UID; empty if Slurm did not say
+	Node     string // Slurm's name for this node; empty if Slurm did not say
+	GPUs     []int  // Slurm's indices of the job's GPUs on this node, ascending
+	Conf     string // the slurm.conf that slurmd uses, for programs that ask slurmctld
+}
+
+// FromEnv is the job that a prolog runs for.
+func FromEnv(getenv func(string) string) (Job, error) {
+	j := Job{
+		User: getenv("SLURM_JOB_USER"),
+		Node: getenv("SLURMD_NODENAME"),
+		Conf: getenv("SLURM_CONF"),
+	}
+	var err error
+	if j.ID, err = idFrom(getenv); err != nil {
+		return Job{}, err
+	}
+	if j.Run, err = runFrom(getenv); err != nil {
+		return Job{}, err
+	}
+	if j.UID, err = required(getenv, "SLURM_JOB_UID"); err != nil {
+		return Job{}, err
+	}
+	if j.GID, err = required(getenv, "SLURM_JOB_GID"); err != nil {
+		return Job{}, err
+	}
+	if text := getenv("SLURM_JOB_GPUS"); text != "" {
+		if j.GPUs, err = ParseIndices(text); err != nil {
+			return Job{}, variable("SLURM_JOB_GPUS", err)
+		}
+	}
+	return j, nil
+}
+
+// Ended is the job that an epilog runs for. An epilog must not fail for want of
+// what it can do without, so this is the id and the run, and the uid if it is there.
+func Ended(getenv func(string) string) (Job, error) {
+	var j Job
+	var err error
+	if j.ID, err = idFrom(getenv); err != nil {
+		return Job{}, err
+	}
+	if j.Run, err = runFrom(getenv); err != nil {
+		return Job{}, err
+	}
+	if uid, err := number(getenv("SLURM_JOB_UID")); err == nil {
+		j.UID = uid
+	}
+	return j, nil
+}
+
+func idFrom(getenv func(string) string) (uint32, error) {
+	id, err := required(getenv, "SLURM_JOB_ID")
+	if err == nil && id == 0 {
+		return 0, variable("SLURM_JOB_ID", fmt.Errorf("parse number %q: out of range", "0"))
+	}
+	return id, err
+}
+
+// required is the number in a variable that slurmd always sets.
+func required(getenv func(string) string, name string) (uint32, error) {
+	text := getenv(name)
+	if text == "" {
+		return 0, envError{fmt.Errorf("%s is not set", name)}
+	}
+	n, err := number(text)
+	if err != nil {
+		return 0, variable(name, err)
+	}
+	return n, nil
+}
+
+// number parses a number as Slurm prints it: decimal digits and nothing else,
+// no leading zero, so that no two texts are one number.
+func number(text string) (uint32, error) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	switch {
+	case err != nil || strconv.FormatUint(n, 10) != text:
+		return 0, fmt.Errorf("parse number %q", clip(text))
+	case n > maxID:
+		return 0, fmt.Errorf("parse number %q: out of range", text)
+	}
+	return uint32(n), nil
+}
+
+// clip keeps a text that should have been short from filling a log.
+func clip(text string) string {
+	const most = 80
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// envError is a fault of the environment that the program was started in.
+type envError struct{ error }
+
+func variable(name string, err error) error { return envError{fmt.Errorf("%s: %w", name, err)} }
+
+func (e envError) Unwrap() error { return e.error }
+
+// Hint says where the variables come from.
+func (e envError) Hint() string {
+	return "slurmd sets the SLURM_ variables for its Prolog and Epilog; by hand, set them as it does"
+}
