@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // File is a held lock. The kernel lets go of it when its holder dies.
@@ -69,7 +71,8 @@ func take(ctx context.Context, path string) (*File, error) {
 		select {
 		case <-ctx.Done():
 			f.Close()
-			return nil, fmt.Errorf("lock %s: another process holds it: %w", path, ctx.Err())
+			err := fmt.Errorf("lock %s: another process holds it: %w", path, ctx.Err())
+			return nil, hint.With(err, "see which one, and what it waits for: fuser -v "+path)
 		case <-time.After(wait):
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 var (
@@ -55,7 +57,7 @@ type Conn struct {
 func Dial() (*Conn, error) {
 	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_RDMA)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return nil, ErrNoRDMA
+		return nil, hint.With(ErrNoRDMA, "is this node meant to have HCAs? then load ib_core and the HCAs' driver")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA netlink: %w", err)

@@ -11,7 +11,7 @@ import (
 // Mounted is a sysfs of one network namespace that is attached nowhere: it is
 // reached through its descriptor alone and goes with it.
 type Mounted struct {
-	fs.FS
+	fs.ReadLinkFS
 	fd int
 }
 
@@ -33,5 +33,6 @@ func Mount() (*Mounted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount a sysfs: %w", err)
 	}
-	return &Mounted{os.DirFS(fmt.Sprintf("/proc/self/fd/%d", fd)), fd}, nil
+	dir := os.DirFS(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return &Mounted{dir.(fs.ReadLinkFS), fd}, nil
 }

@@ -1,0 +1,32 @@
+// Package hint puts beside an error, which says what went wrong, what a person
+// can do about it.
+package hint
+
+import "errors"
+
+// With is an error with a hint. Of several in a chain the outermost counts.
+func With(err error, text string) error {
+	if err == nil {
+		return nil
+	}
+	return hinted{err, text}
+}
+
+// Of is the hint of an error or of what it wraps; empty if there is none.
+func Of(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
+// Hint says what to do about the error.
+func (h hinted) Hint() string { return h.hint }
