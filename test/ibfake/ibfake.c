@@ -1,0 +1,900 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * ibfake: stub RDMA devices that ib_core lets be moved between network
+ * namespaces, on unmodified kernels (seen on Debian's 6.1 and 6.12).
+ *
+ * Each HCA is one platform device "ibfake.N" that this driver binds. From it
+ * hang one RDMA device with one port and, for RoCE, one Ethernet interface.
+ * Nothing is ever sent: sends complete at once, receives are flushed when
+ * their queue pair goes to the error state, and packets are counted and
+ * dropped. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
+ * it back, as a hot-plug would.
+ *
+ *   kind  RDMA device                          Ethernet interface
+ *   IB    uverbs, umad, issm; IPoIB            -
+ *   RoCE  uverbs, umad; GIDs of its interface  roceN, 02:c9:03:00:00:NN
+ *   min   uverbs only                          -
+ *
+ * N counts all kinds together, in the order of the table. The node GUID is
+ * 0002:c903:0000:01NN.
+ */
+
+#include <linux/etherdevice.h>
+#include <linux/ethtool.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/platform_device.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+#include <linux/workqueue.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+
+#define IBFAKE_MAX_HCAS 64
+#define IBFAKE_PORT 1
+#define IBFAKE_MAX_MTU 9000
+#define IBFAKE_GUID_BASE 0x0002c90300000100ULL
+
+static unsigned int nib;
+module_param(nib, uint, 0444);
+MODULE_PARM_DESC(nib, "InfiniBand HCAs: uverbs, umad, issm, IPoIB (default 0)");
+
+static unsigned int nroce;
+module_param(nroce, uint, 0444);
+MODULE_PARM_DESC(nroce, "RoCE v2 HCAs, each with an Ethernet interface of its own (default 0)");
+
+static unsigned int nmin;
+module_param(nmin, uint, 0444);
+MODULE_PARM_DESC(nmin, "smallest HCAs that work: uverbs only (default 0)");
+
+static bool disassoc = true;
+module_param(disassoc, bool, 0444);
+MODULE_PARM_DESC(disassoc, "offer disassociate_ucontext; without it a move is EOPNOTSUPP (default Y)");
+
+static unsigned int gidlen = 16;
+module_param(gidlen, uint, 0444);
+MODULE_PARM_DESC(gidlen, "GID table length of a RoCE port (default 16)");
+
+static char *name = "ibfake%d";
+module_param(name, charp, 0444);
+MODULE_PARM_DESC(name, "name of the RDMA devices, with one %d, as in mlx5_%d (default ibfake%d)");
+
+enum ibfake_kind {
+	IBFAKE_IB,
+	IBFAKE_ROCE,
+	IBFAKE_MIN,
+};
+
+struct ibfake_hca {
+	struct ib_device ibdev;
+	enum ibfake_kind kind;
+	int index;
+	struct net_device *netdev; /* RoCE only */
+	atomic_t last_qpn;
+};
+
+struct ibfake_ucontext {
+	struct ib_ucontext ibucontext;
+};
+
+struct ibfake_pd {
+	struct ib_pd ibpd;
+};
+
+struct ibfake_ah {
+	struct ib_ah ibah;
+};
+
+struct ibfake_completion {
+	struct list_head entry;
+	struct ib_wc wc;
+};
+
+struct ibfake_cq {
+	struct ib_cq ibcq;
+	spinlock_t lock; /* completions, armed */
+	struct list_head completions;
+	bool armed;
+	struct work_struct notify;
+};
+
+struct ibfake_qp {
+	struct ib_qp ibqp;
+	spinlock_t lock; /* receives, state */
+	struct list_head receives;
+	enum ib_qp_state state;
+};
+
+static struct platform_device *hcas[IBFAKE_MAX_HCAS];
+static unsigned int hca_count;
+
+static struct ibfake_hca *to_hca(struct ib_device *ibdev)
+{
+	return container_of(ibdev, struct ibfake_hca, ibdev);
+}
+
+static struct ibfake_cq *to_cq(struct ib_cq *ibcq)
+{
+	return container_of(ibcq, struct ibfake_cq, ibcq);
+}
+
+static struct ibfake_qp *to_qp(struct ib_qp *ibqp)
+{
+	return container_of(ibqp, struct ibfake_qp, ibqp);
+}
+
+/* The device and its port. ib_register_device() calls all of these. */
+
+static int ibfake_query_device(struct ib_device *ibdev,
+			       struct ib_device_attr *attr,
+			       struct ib_udata *udata)
+{
+	attr->fw_ver = 1;
+	attr->sys_image_guid = ibdev->node_guid;
+	attr->max_mr_size = ~0ull;
+	attr->max_qp = 1024;
+	attr->max_cq = 1024;
+	attr->max_mr = 1024;
+	attr->max_pd = 1024;
+	attr->max_ah = 1024;
+	attr->max_qp_wr = 8192;
+	attr->max_cqe = 65536;
+	attr->max_send_sge = 16;
+	attr->max_recv_sge = 16;
+	attr->max_pkeys = 1;
+	attr->max_mcast_grp = 16;
+	attr->max_mcast_qp_attach = 16;
+	return 0;
+}
+
+static int ibfake_gid_tbl_len(struct ibfake_hca *hca)
+{
+	return hca->kind == IBFAKE_ROCE ? gidlen : 1;
+}
+
+/* As with hardware, a RoCE port is up while its interface is. */
+static bool ibfake_port_is_up(struct ibfake_hca *hca)
+{
+	if (!hca->netdev)
+		return true;
+	return netif_running(hca->netdev) && netif_carrier_ok(hca->netdev);
+}
+
+static int ibfake_query_port(struct ib_device *ibdev, u32 port,
+			     struct ib_port_attr *attr)
+{
+	struct ibfake_hca *hca = to_hca(ibdev);
+
+	attr->state = IB_PORT_DOWN;
+	attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
+	if (ibfake_port_is_up(hca)) {
+		attr->state = IB_PORT_ACTIVE;
+		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
+	}
+	attr->max_mtu = IB_MTU_4096;
+	attr->active_mtu = IB_MTU_4096;
+	if (hca->netdev)
+		attr->active_mtu = iboe_get_mtu(hca->netdev->mtu);
+	attr->pkey_tbl_len = 1;
+	attr->gid_tbl_len = ibfake_gid_tbl_len(hca);
+	attr->active_speed = IB_SPEED_EDR;
+	attr->active_width = IB_WIDTH_4X;
+	attr->max_msg_sz = 1 << 30;
+	if (hca->kind == IBFAKE_IB) {
+		attr->lid = 10 + hca->index;
+		attr->sm_lid = 1;
+		attr->max_vl_num = 1;
+	}
+	return 0;
+}
+
+static int ibfake_get_port_immutable(struct ib_device *ibdev, u32 port,
+				     struct ib_port_immutable *immutable)
+{
+	struct ibfake_hca *hca = to_hca(ibdev);
+
+	immutable->gid_tbl_len = ibfake_gid_tbl_len(hca);
+	immutable->pkey_tbl_len = 1;
+	switch (hca->kind) {
+	case IBFAKE_IB:
+		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
+		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+		break;
+	case IBFAKE_ROCE:
+		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
+		break;
+	case IBFAKE_MIN:
+		/* max_mad_size must stay 0 without the MAD capability */
+		immutable->core_cap_flags = RDMA_CORE_PORT_RAW_PACKET;
+		break;
+	}
+	return 0;
+}
+
+static int ibfake_query_pkey(struct ib_device *ibdev, u32 port, u16 index,
+			     u16 *pkey)
+{
+	if (index)
+		return -EINVAL;
+	*pkey = 0xffff;
+	return 0;
+}
+
+/* IB and min ports; the GIDs of a RoCE port are ib_core's own. */
+static int ibfake_query_gid(struct ib_device *ibdev, u32 port, int index,
+			    union ib_gid *gid)
+{
+	if (index)
+		return -EINVAL;
+	gid->global.subnet_prefix = cpu_to_be64(0xfe80000000000000ULL);
+	gid->global.interface_id = ibdev->node_guid;
+	return 0;
+}
+
+static enum rdma_link_layer ibfake_get_link_layer(struct ib_device *ibdev,
+						  u32 port)
+{
+	if (to_hca(ibdev)->kind == IBFAKE_IB)
+		return IB_LINK_LAYER_INFINIBAND;
+	return IB_LINK_LAYER_ETHERNET;
+}
+
+static int ibfake_add_gid(const struct ib_gid_attr *attr, void **context)
+{
+	return 0;
+}
+
+static int ibfake_del_gid(const struct ib_gid_attr *attr, void **context)
+{
+	return 0;
+}
+
+/* User contexts, protection domains, memory regions, address handles. */
+
+static int ibfake_alloc_ucontext(struct ib_ucontext *context,
+				 struct ib_udata *udata)
+{
+	return 0;
+}
+
+static void ibfake_dealloc_ucontext(struct ib_ucontext *context)
+{
+}
+
+/* Its presence is what makes a device movable: rdma_dev_change_netns(). */
+static void ibfake_disassociate_ucontext(struct ib_ucontext *context)
+{
+}
+
+static int ibfake_alloc_pd(struct ib_pd *pd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int ibfake_dealloc_pd(struct ib_pd *pd, struct ib_udata *udata)
+{
+	return 0;
+}
+
+static struct ib_mr *ibfake_alloc_mr(void)
+{
+	static atomic_t last_key;
+	struct ib_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->lkey = atomic_inc_return(&last_key);
+	mr->rkey = mr->lkey;
+	return mr;
+}
+
+static struct ib_mr *ibfake_get_dma_mr(struct ib_pd *pd, int access)
+{
+	return ibfake_alloc_mr();
+}
+
+static struct ib_mr *ibfake_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
+					u64 virt_addr, int access,
+					struct ib_udata *udata)
+{
+	return ibfake_alloc_mr();
+}
+
+static int ibfake_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
+{
+	kfree(mr);
+	return 0;
+}
+
+static int ibfake_create_ah(struct ib_ah *ah, struct rdma_ah_init_attr *attr,
+			    struct ib_udata *udata)
+{
+	return 0;
+}
+
+static int ibfake_destroy_ah(struct ib_ah *ah, u32 flags)
+{
+	return 0;
+}
+
+/* Completion queues. */
+
+static void ibfake_cq_notify(struct work_struct *work)
+{
+	struct ibfake_cq *cq = container_of(work, struct ibfake_cq, notify);
+
+	if (cq->ibcq.comp_handler)
+		cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+}
+
+static void ibfake_complete(struct ib_cq *ibcq, struct ibfake_completion *done)
+{
+	struct ibfake_cq *cq = to_cq(ibcq);
+	unsigned long flags;
+	bool notify;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	list_add_tail(&done->entry, &cq->completions);
+	notify = cq->armed;
+	cq->armed = false;
+	spin_unlock_irqrestore(&cq->lock, flags);
+
+	if (notify)
+		queue_work(system_unbound_wq, &cq->notify);
+}
+
+static void ibfake_free_completions(struct list_head *list)
+{
+	struct ibfake_completion *done, *next;
+
+	list_for_each_entry_safe(done, next, list, entry) {
+		list_del(&done->entry);
+		kfree(done);
+	}
+}
+
+static int ibfake_init_cq(struct ib_cq *ibcq,
+			  const struct ib_cq_init_attr *attr)
+{
+	struct ibfake_cq *cq = to_cq(ibcq);
+
+	spin_lock_init(&cq->lock);
+	INIT_LIST_HEAD(&cq->completions);
+	INIT_WORK(&cq->notify, ibfake_cq_notify);
+	ibcq->cqe = attr->cqe;
+	return 0;
+}
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+static int ibfake_create_cq(struct ib_cq *ibcq,
+			    const struct ib_cq_init_attr *attr,
+			    struct uverbs_attr_bundle *attrs)
+{
+	return ibfake_init_cq(ibcq, attr);
+}
+#else
+static int ibfake_create_cq(struct ib_cq *ibcq,
+			    const struct ib_cq_init_attr *attr,
+			    struct ib_udata *udata)
+{
+	return ibfake_init_cq(ibcq, attr);
+}
+#endif
+
+static int ibfake_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
+{
+	struct ibfake_cq *cq = to_cq(ibcq);
+
+	cancel_work_sync(&cq->notify);
+	ibfake_free_completions(&cq->completions);
+	return 0;
+}
+
+static int ibfake_poll_cq(struct ib_cq *ibcq, int max, struct ib_wc *wc)
+{
+	struct ibfake_cq *cq = to_cq(ibcq);
+	struct ibfake_completion *done;
+	unsigned long flags;
+	int n = 0;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	while (n < max && !list_empty(&cq->completions)) {
+		done = list_first_entry(&cq->completions,
+					struct ibfake_completion, entry);
+		wc[n++] = done->wc;
+		list_del(&done->entry);
+		kfree(done);
+	}
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return n;
+}
+
+static int ibfake_req_notify_cq(struct ib_cq *ibcq,
+				enum ib_cq_notify_flags notify_flags)
+{
+	struct ibfake_cq *cq = to_cq(ibcq);
+	unsigned long flags;
+	int missed;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->armed = true;
+	missed = (notify_flags & IB_CQ_REPORT_MISSED_EVENTS) &&
+		 !list_empty(&cq->completions);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return missed;
+}
+
+/*
+ * Queue pairs. Sends have to complete and receives to be flushed on error,
+ * or taking IPoIB down and closing a MAD agent wait for ever.
+ */
+
+static u32 ibfake_new_qpn(struct ibfake_hca *hca, enum ib_qp_type type)
+{
+	switch (type) {
+	case IB_QPT_SMI:
+		return 0;
+	case IB_QPT_GSI:
+		return 1;
+	default:
+		return 16 + atomic_inc_return(&hca->last_qpn);
+	}
+}
+
+static int ibfake_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *attr,
+			    struct ib_udata *udata)
+{
+	struct ibfake_qp *qp = to_qp(ibqp);
+
+	spin_lock_init(&qp->lock);
+	INIT_LIST_HEAD(&qp->receives);
+	ibqp->qp_num = ibfake_new_qpn(to_hca(ibqp->device), attr->qp_type);
+	return 0;
+}
+
+static void ibfake_flush(struct ib_qp *ibqp, struct list_head *receives)
+{
+	struct ibfake_completion *done, *next;
+
+	list_for_each_entry_safe(done, next, receives, entry) {
+		list_del(&done->entry);
+		done->wc.status = IB_WC_WR_FLUSH_ERR;
+		ibfake_complete(ibqp->recv_cq, done);
+	}
+}
+
+static int ibfake_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr,
+			    int mask, struct ib_udata *udata)
+{
+	struct ibfake_qp *qp = to_qp(ibqp);
+	unsigned long flags;
+	LIST_HEAD(receives);
+
+	if (!(mask & IB_QP_STATE))
+		return 0;
+
+	spin_lock_irqsave(&qp->lock, flags);
+	qp->state = attr->qp_state;
+	if (qp->state == IB_QPS_ERR || qp->state == IB_QPS_RESET)
+		list_splice_init(&qp->receives, &receives);
+	spin_unlock_irqrestore(&qp->lock, flags);
+
+	if (attr->qp_state == IB_QPS_RESET)
+		ibfake_free_completions(&receives);
+	else
+		ibfake_flush(ibqp, &receives);
+	return 0;
+}
+
+static int ibfake_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr,
+			   int mask, struct ib_qp_init_attr *init_attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	memset(init_attr, 0, sizeof(*init_attr));
+	attr->qp_state = to_qp(ibqp)->state;
+	attr->cur_qp_state = to_qp(ibqp)->state;
+	return 0;
+}
+
+static int ibfake_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
+{
+	ibfake_free_completions(&to_qp(ibqp)->receives);
+	return 0;
+}
+
+static int ibfake_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
+			    const struct ib_send_wr **bad_wr)
+{
+	struct ibfake_completion *done;
+
+	for (; wr; wr = wr->next) {
+		done = kzalloc(sizeof(*done), GFP_ATOMIC);
+		if (!done) {
+			*bad_wr = wr;
+			return -ENOMEM;
+		}
+		done->wc.wr_cqe = wr->wr_cqe;
+		done->wc.qp = ibqp;
+		done->wc.opcode = IB_WC_SEND;
+		done->wc.status = IB_WC_SUCCESS;
+		if (to_qp(ibqp)->state == IB_QPS_ERR)
+			done->wc.status = IB_WC_WR_FLUSH_ERR;
+		ibfake_complete(ibqp->send_cq, done);
+	}
+	return 0;
+}
+
+static int ibfake_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
+			    const struct ib_recv_wr **bad_wr)
+{
+	struct ibfake_qp *qp = to_qp(ibqp);
+	struct ibfake_completion *done;
+	unsigned long flags;
+	bool flush;
+
+	for (; wr; wr = wr->next) {
+		done = kzalloc(sizeof(*done), GFP_ATOMIC);
+		if (!done) {
+			*bad_wr = wr;
+			return -ENOMEM;
+		}
+		done->wc.wr_cqe = wr->wr_cqe;
+		done->wc.qp = ibqp;
+		done->wc.opcode = IB_WC_RECV;
+		done->wc.status = IB_WC_WR_FLUSH_ERR;
+
+		spin_lock_irqsave(&qp->lock, flags);
+		flush = qp->state == IB_QPS_ERR;
+		if (!flush)
+			list_add_tail(&done->entry, &qp->receives);
+		spin_unlock_irqrestore(&qp->lock, flags);
+
+		if (flush)
+			ibfake_complete(ibqp->recv_cq, done);
+	}
+	return 0;
+}
+
+static int ibfake_attach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	return 0;
+}
+
+static int ibfake_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
+{
+	return 0;
+}
+
+/* Answers performance management only, so that counters/ reads as zeroes. */
+static int ibfake_process_mad(struct ib_device *ibdev, int flags, u32 port,
+			      const struct ib_wc *in_wc,
+			      const struct ib_grh *in_grh,
+			      const struct ib_mad *in, struct ib_mad *out,
+			      size_t *out_size, u16 *out_pkey_index)
+{
+	if (in->mad_hdr.mgmt_class != IB_MGMT_CLASS_PERF_MGMT)
+		return IB_MAD_RESULT_SUCCESS;
+	*out = *in;
+	out->mad_hdr.method = IB_MGMT_METHOD_GET_RESP;
+	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
+}
+
+/* hw_counters/: one counter, which counts its readings. */
+
+static const struct rdma_stat_desc ibfake_stats[] = {
+	{ .name = "fake_ctr" },
+};
+
+static struct rdma_hw_stats *ibfake_alloc_hw_port_stats(struct ib_device *ibdev,
+							u32 port)
+{
+	return rdma_alloc_hw_stats_struct(ibfake_stats,
+					  ARRAY_SIZE(ibfake_stats),
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+static int ibfake_get_hw_stats(struct ib_device *ibdev,
+			       struct rdma_hw_stats *stats, u32 port, int index)
+{
+	stats->value[0]++;
+	return ARRAY_SIZE(ibfake_stats);
+}
+
+static const struct ib_device_ops ibfake_min_ops = {
+	.owner = THIS_MODULE,
+	.driver_id = RDMA_DRIVER_UNKNOWN,
+	.uverbs_abi_ver = 1,
+
+	.alloc_ucontext = ibfake_alloc_ucontext,
+	.dealloc_ucontext = ibfake_dealloc_ucontext,
+	.get_link_layer = ibfake_get_link_layer,
+	.get_port_immutable = ibfake_get_port_immutable,
+	.query_device = ibfake_query_device,
+	.query_gid = ibfake_query_gid,
+	.query_pkey = ibfake_query_pkey,
+	.query_port = ibfake_query_port,
+
+	INIT_RDMA_OBJ_SIZE(ib_ucontext, ibfake_ucontext, ibucontext),
+};
+
+static const struct ib_device_ops ibfake_disassociate_ops = {
+	.disassociate_ucontext = ibfake_disassociate_ucontext,
+};
+
+/* With any of the verbs missing, ib_core offers the device to uverbs alone. */
+static const struct ib_device_ops ibfake_verbs_ops = {
+	.alloc_hw_port_stats = ibfake_alloc_hw_port_stats,
+	.alloc_pd = ibfake_alloc_pd,
+	.attach_mcast = ibfake_attach_mcast,
+	.create_ah = ibfake_create_ah,
+	.create_cq = ibfake_create_cq,
+	.create_qp = ibfake_create_qp,
+	.dealloc_pd = ibfake_dealloc_pd,
+	.dereg_mr = ibfake_dereg_mr,
+	.destroy_ah = ibfake_destroy_ah,
+	.destroy_cq = ibfake_destroy_cq,
+	.destroy_qp = ibfake_destroy_qp,
+	.detach_mcast = ibfake_detach_mcast,
+	.get_dma_mr = ibfake_get_dma_mr,
+	.get_hw_stats = ibfake_get_hw_stats,
+	.modify_qp = ibfake_modify_qp,
+	.poll_cq = ibfake_poll_cq,
+	.post_recv = ibfake_post_recv,
+	.post_send = ibfake_post_send,
+	.process_mad = ibfake_process_mad,
+	.query_qp = ibfake_query_qp,
+	.reg_user_mr = ibfake_reg_user_mr,
+	.req_notify_cq = ibfake_req_notify_cq,
+
+	INIT_RDMA_OBJ_SIZE(ib_ah, ibfake_ah, ibah),
+	INIT_RDMA_OBJ_SIZE(ib_cq, ibfake_cq, ibcq),
+	INIT_RDMA_OBJ_SIZE(ib_pd, ibfake_pd, ibpd),
+	INIT_RDMA_OBJ_SIZE(ib_qp, ibfake_qp, ibqp),
+};
+
+static const struct ib_device_ops ibfake_roce_ops = {
+	.add_gid = ibfake_add_gid,
+	.del_gid = ibfake_del_gid,
+};
+
+/* The Ethernet interface of a RoCE HCA. */
+
+static int ibfake_open(struct net_device *netdev)
+{
+	netif_start_queue(netdev);
+	return 0;
+}
+
+static int ibfake_stop(struct net_device *netdev)
+{
+	netif_stop_queue(netdev);
+	return 0;
+}
+
+static netdev_tx_t ibfake_xmit(struct sk_buff *skb, struct net_device *netdev)
+{
+	DEV_STATS_INC(netdev, tx_packets);
+	DEV_STATS_ADD(netdev, tx_bytes, skb->len);
+	dev_consume_skb_any(skb);
+	return NETDEV_TX_OK;
+}
+
+static const struct net_device_ops ibfake_netdev_ops = {
+	.ndo_open = ibfake_open,
+	.ndo_stop = ibfake_stop,
+	.ndo_start_xmit = ibfake_xmit,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static const struct ethtool_ops ibfake_ethtool_ops = {
+	.get_link = ethtool_op_get_link,
+};
+
+/*
+ * Without rtnl_link_ops, and so without being set up by "ip link add", the
+ * interface counts as hardware: a namespace that dies hands it back to init
+ * (default_device_exit_net()) where it would delete a dummy or a veth.
+ */
+static struct net_device *ibfake_create_netdev(struct device *parent, int index)
+{
+	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, 0x00, index };
+	struct net_device *netdev;
+	int err;
+
+	netdev = alloc_etherdev(0);
+	if (!netdev)
+		return ERR_PTR(-ENOMEM);
+
+	SET_NETDEV_DEV(netdev, parent);
+	strscpy(netdev->name, "roce%d", sizeof(netdev->name));
+	netdev->netdev_ops = &ibfake_netdev_ops;
+	netdev->ethtool_ops = &ibfake_ethtool_ops;
+	netdev->max_mtu = IBFAKE_MAX_MTU;
+	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
+	eth_hw_addr_set(netdev, mac);
+
+	err = register_netdev(netdev);
+	if (err) {
+		free_netdev(netdev);
+		return ERR_PTR(err);
+	}
+	return netdev;
+}
+
+static void ibfake_destroy_netdev(void *data)
+{
+	struct net_device *netdev = data;
+
+	unregister_netdev(netdev);
+	free_netdev(netdev);
+}
+
+static void ibfake_dealloc_ibdev(void *data)
+{
+	struct ibfake_hca *hca = data;
+
+	ib_dealloc_device(&hca->ibdev);
+}
+
+static void ibfake_unregister_ibdev(void *data)
+{
+	struct ibfake_hca *hca = data;
+
+	ib_unregister_device(&hca->ibdev);
+}
+
+static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
+{
+	struct ib_device *ibdev = &hca->ibdev;
+
+	ibdev->dev.parent = parent;
+	ibdev->node_type = RDMA_NODE_IB_CA;
+	if (hca->kind == IBFAKE_MIN)
+		ibdev->node_type = RDMA_NODE_UNSPECIFIED;
+	ibdev->phys_port_cnt = 1;
+	ibdev->num_comp_vectors = 1;
+	ibdev->node_guid = cpu_to_be64(IBFAKE_GUID_BASE + hca->index);
+	strscpy(ibdev->node_desc, "ibfake", sizeof(ibdev->node_desc));
+
+	ib_set_device_ops(ibdev, &ibfake_min_ops);
+	if (disassoc)
+		ib_set_device_ops(ibdev, &ibfake_disassociate_ops);
+	if (hca->kind != IBFAKE_MIN)
+		ib_set_device_ops(ibdev, &ibfake_verbs_ops);
+	if (hca->kind == IBFAKE_ROCE)
+		ib_set_device_ops(ibdev, &ibfake_roce_ops);
+}
+
+/*
+ * Each action undoes the deed before it; a failed probe and unbind run them,
+ * last first. The RDMA device goes before the interface, to which it holds a
+ * reference.
+ */
+static int ibfake_probe_netdev(struct platform_device *pdev,
+			       struct net_device **netdev)
+{
+	*netdev = ibfake_create_netdev(&pdev->dev, pdev->id);
+	if (IS_ERR(*netdev))
+		return PTR_ERR(*netdev);
+	return devm_add_action_or_reset(&pdev->dev, ibfake_destroy_netdev,
+					*netdev);
+}
+
+static int ibfake_probe(struct platform_device *pdev)
+{
+	const enum ibfake_kind *kind = dev_get_platdata(&pdev->dev);
+	struct net_device *netdev = NULL;
+	struct ibfake_hca *hca;
+	int err;
+
+	if (*kind == IBFAKE_ROCE) {
+		err = ibfake_probe_netdev(pdev, &netdev);
+		if (err)
+			return err;
+	}
+
+	hca = ib_alloc_device(ibfake_hca, ibdev);
+	if (!hca)
+		return -ENOMEM;
+	err = devm_add_action_or_reset(&pdev->dev, ibfake_dealloc_ibdev, hca);
+	if (err)
+		return err;
+
+	hca->kind = *kind;
+	hca->index = pdev->id;
+	hca->netdev = netdev;
+	ibfake_init_ibdev(hca, &pdev->dev);
+	if (netdev) {
+		err = ib_device_set_netdev(&hca->ibdev, netdev, IBFAKE_PORT);
+		if (err)
+			return err;
+	}
+
+	/* no dma_device: the queues are lists, nothing is mapped */
+	err = ib_register_device(&hca->ibdev, name, NULL);
+	if (err)
+		return err;
+	return devm_add_action_or_reset(&pdev->dev, ibfake_unregister_ibdev,
+					hca);
+}
+
+static struct platform_driver ibfake_driver = {
+	.probe = ibfake_probe,
+	.driver = {
+		.name = "ibfake",
+		.probe_type = PROBE_FORCE_SYNCHRONOUS,
+	},
+};
+
+static void ibfake_remove_hcas(void)
+{
+	while (hca_count)
+		platform_device_unregister(hcas[--hca_count]);
+}
+
+static int ibfake_add_hca(enum ibfake_kind kind)
+{
+	struct platform_device *pdev;
+
+	pdev = platform_device_register_data(NULL, ibfake_driver.driver.name,
+					     hca_count, &kind, sizeof(kind));
+	if (IS_ERR(pdev))
+		return PTR_ERR(pdev);
+	hcas[hca_count++] = pdev;
+
+	/* a failed probe is no failure of the registration */
+	return pdev->dev.driver ? 0 : -ENODEV;
+}
+
+static int ibfake_add_hcas(enum ibfake_kind kind, unsigned int count)
+{
+	int err;
+
+	for (; count; count--) {
+		err = ibfake_add_hca(kind);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int __init ibfake_init(void)
+{
+	int err;
+
+	if (nib > IBFAKE_MAX_HCAS || nroce > IBFAKE_MAX_HCAS ||
+	    nmin > IBFAKE_MAX_HCAS || nib + nroce + nmin > IBFAKE_MAX_HCAS) {
+		pr_err("ibfake: more than %d HCAs\n", IBFAKE_MAX_HCAS);
+		return -EINVAL;
+	}
+
+	err = platform_driver_register(&ibfake_driver);
+	if (err)
+		return err;
+	err = ibfake_add_hcas(IBFAKE_IB, nib);
+	if (!err)
+		err = ibfake_add_hcas(IBFAKE_ROCE, nroce);
+	if (!err)
+		err = ibfake_add_hcas(IBFAKE_MIN, nmin);
+	if (err) {
+		ibfake_remove_hcas();
+		platform_driver_unregister(&ibfake_driver);
+	}
+	return err;
+}
+
+static void __exit ibfake_exit(void)
+{
+	ibfake_remove_hcas();
+	platform_driver_unregister(&ibfake_driver);
+}
+
+module_init(ibfake_init);
+module_exit(ibfake_exit);
+
+MODULE_DESCRIPTION("Stub RDMA devices that can be moved between network namespaces");
+MODULE_LICENSE("Dual MIT/GPL");
