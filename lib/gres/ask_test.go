@@ -1,0 +1,144 @@
+package gres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+)
+
+// site is a node of four GPUs: nic 0 serves GPUs 0 and 1, nic 1 GPU 2, nic 2
+// none, hca 0 GPU 3.
+const site = `
+[slurm]
+gres = ["nic", "hca"]
+[[hca]]
+index = 0
+match = "rdma=mlx5_0"
+gpus = [0, 1]
+[[hca]]
+index = 1
+match = "rdma=mlx5_1"
+gpus = [2]
+[[hca]]
+index = 2
+match = "rdma=mlx5_2"
+[[hca]]
+gres = "hca"
+index = 0
+match = "rdma=mlx5_3"
+gpus = [3]
+`
+
+// mapped is the mapping of a configuration on a node of four HCAs.
+func mapped(cfg config.Config) func() (gres.Mapping, error) {
+	return func() (gres.Mapping, error) { return gres.Map(cfg, hcas(4)) }
+}
+
+func TestGPUSource(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		gpus    []int
+		partial string
+		wants   []gres.Want
+		notes   []string
+	}{
+		{name: "all that an HCA serves", gpus: []int{0, 1}, wants: []gres.Want{{Gres: "nic", Indices: []int{0}, Source: "gpu"}}},
+		{name: "of two HCAs and two names", gpus: []int{0, 1, 2, 3},
+			wants: []gres.Want{{Gres: "nic", Indices: []int{0, 1}, Source: "gpu"}, {Gres: "hca", Indices: []int{0}, Source: "gpu"}}},
+		{name: "a part", gpus: []int{1, 2},
+			wants: []gres.Want{{Gres: "nic", Indices: []int{1}, Source: "gpu"}},
+			notes: []string{"nic 0 is not granted: it serves GPUs 0-1, of which the job has 1"}},
+		{name: "a part alone", gpus: []int{1},
+			notes: []string{"nic 0 is not granted: it serves GPUs 0-1, of which the job has 1", "no HCA is granted for GPUs 1"}},
+		{name: "a part, and the first has it", gpus: []int{1, 2}, partial: "first",
+			wants: []gres.Want{{Gres: "nic", Indices: []int{0}, IfFree: true, Source: "gpu"}, {Gres: "nic", Indices: []int{1}, Source: "gpu"}},
+			notes: []string{"nic 0 serves GPUs 0-1, of which the job has 1: granted if no other job has it"}},
+		{name: "the whole, where the first has it", gpus: []int{0, 1}, partial: "first", wants: []gres.Want{{Gres: "nic", Indices: []int{0}, Source: "gpu"}}},
+		{name: "GPUs that nobody serves", gpus: []int{4, 5}, notes: []string{"no HCA is granted for GPUs 4-5"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := parse(t, site)
+			if c.partial != "" {
+				cfg.Slurm.Partial = c.partial
+			}
+			wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1, GPUs: c.gpus}, cfg, mapped(cfg))
+			if err != nil || !reflect.DeepEqual(wants, c.wants) || !slices.Equal(notes, c.notes) {
+				t.Errorf("got %+v, %q, %v,\nwant %+v, %q", wants, notes, err, c.wants, c.notes)
+			}
+		})
+	}
+}
+
+func TestSourcesAreAskedInOrderUntilOneAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name, text, says string
+		gpus             []int
+		source           string // of the wants; empty: no wants
+		asked            bool   // scontrol was
+	}{
+		{name: "gpu knows the job", text: site, gpus: []int{2}, says: "nic:1(IDX:0)", source: "gpu"},
+		{name: "gpu knows that it is none", text: site, gpus: []int{0}, says: "nic:1(IDX:0)"},
+		{name: "no GPUs", text: site, says: "nic:1(IDX:0)", source: "scontrol", asked: true},
+		{name: "nobody said which GPUs", text: "[slurm]\n", gpus: []int{2}, says: "nic:1(IDX:0)", source: "scontrol", asked: true},
+		{name: "scontrol knows that it is none", text: site, says: "gpu:1(IDX:0)", asked: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := parse(t, c.text)
+			cfg.Slurm.Source = []string{"gpu", "scontrol"}
+			program, log := scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", c.says)+"END\n")
+			cfg.Slurm.Scontrol = program
+			wants, _, err := gres.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", GPUs: c.gpus}, cfg, mapped(cfg))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if source := sourceOf(wants); source != c.source {
+				t.Errorf("%+v is from %q, want %q", wants, source, c.source)
+			}
+			if asked := log() != ""; asked != c.asked {
+				t.Errorf("scontrol was asked: %t, want %t", asked, c.asked)
+			}
+		})
+	}
+}
+
+func sourceOf(wants []gres.Want) string {
+	var sources []string
+	for _, w := range wants {
+		if !slices.Contains(sources, w.Source) {
+			sources = append(sources, w.Source)
+		}
+	}
+	return strings.Join(sources, " ")
+}
+
+func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
+	looked := false
+	look := func() (gres.Mapping, error) {
+		looked = true
+		return nil, nil
+	}
+	wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1}, config.Default(), look)
+	if len(wants) != 0 || len(notes) != 0 || err != nil {
+		t.Errorf("got %+v, %q, %v", wants, notes, err)
+	}
+	if looked {
+		t.Error("the node was looked at for a job without GPUs")
+	}
+}
+
+func TestAMappingThatFailsIsTheNodesFault(t *testing.T) {
+	broken := errors.New("broken")
+	_, _, err := gres.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
+		func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) })
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v, want %v", err, broken)
+	}
+}

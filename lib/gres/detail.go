@@ -1,0 +1,124 @@
+package gres
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+)
+
+// maxCount bounds what a node can have of one GRES.
+const maxCount = job.MaxIndex + 1
+
+// parseDetail reads what Slurm says of a job's GRES on one node, and wants what
+// is among names. What is not is skipped, whatever its form. The forms
+// (Slurm src/stepmgr/gres_stepmgr.c:_foreach_job_build_details) are
+//
+//	name[:type]:count(IDX:0-1,3)   the GRES has files
+//	name[:type](CNT:count)         it has none
+//	name[:type]:count(a/b,a/b)     it is shared, like shard
+//	(IDX:)                         nothing
+func parseDetail(text string, names []string) ([]Want, error) {
+	if text == "" || text == "(null)" {
+		return nil, nil
+	}
+	var wants []Want
+	for rest, more := text, true; more; {
+		var part string
+		part, rest, more = cutOutside(rest, '(', ')')
+		head, inside, err := splitDetail(part)
+		if err != nil {
+			return nil, err
+		}
+		fields := strings.Split(head, ":")
+		if !slices.Contains(names, fields[0]) {
+			continue
+		}
+		w, err := parseWant(fields, inside)
+		if err != nil {
+			return nil, fmt.Errorf("parse GRES %q: %w", clip(part), err)
+		}
+		if len(w.Indices) > 0 || w.Count > 0 {
+			wants = append(wants, w)
+		}
+	}
+	return wants, nil
+}
+
+// splitDetail splits "head(inside)". inside is empty if there are no parentheses.
+func splitDetail(part string) (head, inside string, err error) {
+	head, inside, opened := strings.Cut(part, "(")
+	if !opened && !strings.Contains(part, ")") {
+		return head, "", nil
+	}
+	inside, closed := strings.CutSuffix(inside, ")")
+	if !opened || !closed || strings.ContainsAny(inside, "()") {
+		return "", "", fmt.Errorf("parse GRES %q: the parentheses do not match", clip(part))
+	}
+	return head, inside, nil
+}
+
+func parseWant(fields []string, inside string) (Want, error) {
+	w := Want{Gres: fields[0], Source: config.Scontrol}
+	if count, ok := strings.CutPrefix(inside, "CNT:"); ok {
+		return parseCounted(w, fields[1:], count)
+	}
+	if indices, ok := strings.CutPrefix(inside, "IDX:"); ok {
+		return parseIndexed(w, fields[1:], indices)
+	}
+	return Want{}, fmt.Errorf("unknown form; known are name:count(IDX:…) and name(CNT:…)")
+}
+
+func parseCounted(w Want, fields []string, text string) (Want, error) {
+	var err error
+	if w.Count, err = parseCount(text); err != nil {
+		return Want{}, err
+	}
+	return withType(w, fields)
+}
+
+func parseIndexed(w Want, fields []string, text string) (Want, error) {
+	if len(fields) == 0 {
+		return Want{}, fmt.Errorf("it has no count")
+	}
+	count, err := parseCount(fields[len(fields)-1])
+	if err != nil {
+		return Want{}, err
+	}
+	if text != "" {
+		if w.Indices, err = job.ParseIndices(text); err != nil {
+			return Want{}, err
+		}
+	}
+	// Slurm cuts a list of indices at 127 characters, wherever that may be
+	// (tmp_str in _foreach_job_build_details).
+	if count != len(w.Indices) {
+		return Want{}, fmt.Errorf("it counts %d and has %d indices", count, len(w.Indices))
+	}
+	return withType(w, fields[:len(fields)-1])
+}
+
+// withType takes what is left of the head's fields.
+func withType(w Want, fields []string) (Want, error) {
+	switch {
+	case len(fields) > 1 || len(fields) == 1 && fields[0] == "":
+		return Want{}, fmt.Errorf("unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)")
+	case len(fields) == 1:
+		w.Type = fields[0]
+	}
+	return w, nil
+}
+
+func parseCount(text string) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 32)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is no count", clip(text))
+	case n > maxCount:
+		return 0, fmt.Errorf("a count of %d is beyond %d", n, maxCount)
+	}
+	return int(n), nil
+}

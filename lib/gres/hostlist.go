@@ -1,0 +1,183 @@
+package gres
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
+// "rack[0-1]n[01-16]-ib". It is matched against a name and never spelled out,
+// so that a list of any length costs nothing.
+type hostlist []hostPattern
+
+// hostPattern is an element of a hostlist: literal texts and numbers in turn.
+type hostPattern []hostPart
+
+type hostPart struct {
+	literal string
+	numbers []hostNumbers // in brackets; if any, literal is empty
+}
+
+// hostNumbers is "001-016": numbers with at least so many digits.
+type hostNumbers struct {
+	low, high uint64
+	width     int
+}
+
+// Bounds, which also bound the work that a match can be.
+const (
+	maxHostDigits = 9
+	maxHostParts  = 9
+	maxHostName   = 255
+)
+
+// parseHostlist parses what Slurm src/common/hostlist.c prints.
+func parseHostlist(text string) (hostlist, error) {
+	var list hostlist
+	for rest, more := text, true; more; {
+		var element string
+		element, rest, more = cutOutside(rest, '[', ']')
+		p, err := parseHostPattern(element)
+		if err != nil {
+			return nil, fmt.Errorf("parse hostlist %q: %w", clip(text), err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// cutOutside cuts at the first comma that is not between brackets.
+func cutOutside(text string, open, shut byte) (before, after string, found bool) {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case open:
+			depth++
+		case shut:
+			depth--
+		case ',':
+			if depth == 0 {
+				return text[:i], text[i+1:], true
+			}
+		}
+	}
+	return text, "", false
+}
+
+func parseHostPattern(text string) (hostPattern, error) {
+	var p hostPattern
+	for rest := text; rest != ""; {
+		literal, brackets, bracketed := strings.Cut(rest, "[")
+		if strings.ContainsAny(literal, "] \t\r\n") {
+			return nil, fmt.Errorf("%q is no host name", clip(text))
+		}
+		if literal != "" {
+			p = append(p, hostPart{literal: literal})
+		}
+		if !bracketed {
+			break
+		}
+		inside, after, closed := strings.Cut(brackets, "]")
+		if !closed {
+			return nil, fmt.Errorf("%q has no closing bracket", clip(text))
+		}
+		numbers, err := parseHostNumbers(inside)
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, hostPart{numbers: numbers})
+		rest = after
+	}
+	if len(p) == 0 || len(p) > maxHostParts {
+		return nil, fmt.Errorf("%q is no host name", clip(text))
+	}
+	return p, nil
+}
+
+func parseHostNumbers(text string) ([]hostNumbers, error) {
+	var out []hostNumbers
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		low, ok1 := hostNumber(first)
+		high, ok2 := hostNumber(last)
+		if !ok1 || !ok2 || high < low {
+			return nil, fmt.Errorf("%q is no range of numbers", clip(part))
+		}
+		out = append(out, hostNumbers{low: low, high: high, width: len(first)})
+	}
+	return out, nil
+}
+
+func hostNumber(text string) (uint64, bool) {
+	if text == "" || len(text) > maxHostDigits || digits(text) != len(text) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil
+}
+
+// digits is how many digits a text begins with.
+func digits(text string) int {
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	return n
+}
+
+// contains tells whether a host is in the list.
+func (l hostlist) contains(name string) bool {
+	if len(name) > maxHostName {
+		return false
+	}
+	for _, p := range l {
+		if p.matches(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p hostPattern) matches(name string) bool {
+	if len(p) == 0 {
+		return name == ""
+	}
+	part, rest := p[0], p[1:]
+	if part.numbers == nil {
+		after, ok := strings.CutPrefix(name, part.literal)
+		return ok && rest.matches(after)
+	}
+	// Two brackets may touch, so every length that is a number of the first is tried.
+	for n := 1; n <= min(digits(name), maxHostDigits); n++ {
+		if part.has(name[:n]) && rest.matches(name[n:]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p hostPart) has(text string) bool {
+	n, ok := hostNumber(text)
+	if !ok {
+		return false
+	}
+	for _, r := range p.numbers {
+		if r.low <= n && n <= r.high && fmt.Sprintf("%0*d", r.width, n) == text {
+			return true
+		}
+	}
+	return false
+}
+
+// clip keeps a text that should have been short from filling a log.
+func clip(text string) string {
+	const most = 120
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -1,0 +1,156 @@
+// Package gres says which HCAs a job is entitled to: what Slurm's GRES mean on
+// this node (Map), what the job is given (Ask), and which HCAs that is (Choose).
+//
+// There are two kinds of errors. A *Refusal is the job's fault: the job gets
+// nothing, and the node is well. Every other error is the node's or the site's.
+package gres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+	"gresnet/lib/node"
+)
+
+// Entry is one line of the mapping: a GRES and the HCA that it means.
+type Entry struct {
+	Gres  string   `json:"gres"`
+	Type  string   `json:"type,omitempty"` // empty: an HCA of any type
+	Index int      `json:"index"`          // Slurm's, over all types of the name
+	HCA   node.HCA `json:"hca"`
+	GPUs  []int    `json:"gpus,omitempty"` // Slurm's indices of the GPUs that it serves
+	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
+}
+
+// String is "nic 0".
+func (e Entry) String() string { return fmt.Sprintf("%s %d", e.Gres, e.Index) }
+
+// Mapping says what GRES mean on a node. No HCA is in it twice.
+type Mapping []Entry
+
+// Map maps what the node has as the configuration says. Configured entries
+// must be there, each exactly once; without any, the HCAs are numbered in the
+// order given, which is the node table's: one that came later must not shift
+// the others.
+func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
+	if len(cfg.HCAs) == 0 {
+		return number(cfg, have)
+	}
+	m := make(Mapping, 0, len(cfg.HCAs))
+	for _, want := range cfg.HCAs {
+		hca, err := find(want, have)
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{
+			Gres: want.Gres, Type: want.Type, Index: want.Index,
+			HCA: hca, GPUs: want.GPUs, Keep: want.Interface == config.Keep,
+		}
+		if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
+			return nil, fault{
+				fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
+				"leave one of the two [[hca]] entries, or correct its match",
+			}
+		}
+		m = append(m, e)
+	}
+	return m, nil
+}
+
+func number(cfg config.Config, have []node.HCA) (Mapping, error) {
+	if len(cfg.Slurm.Gres) == 0 {
+		return nil, errors.New("number the HCAs: the configuration names no GRES")
+	}
+	m := make(Mapping, len(have))
+	for i, hca := range have {
+		m[i] = Entry{Gres: cfg.Slurm.Gres[0], Index: i, HCA: hca}
+	}
+	return m, nil
+}
+
+func find(want config.HCA, have []node.HCA) (node.HCA, error) {
+	var found []node.HCA
+	for _, hca := range have {
+		if want.Match.Matches(hca) {
+			found = append(found, hca)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return node.HCA{}, fault{
+			fmt.Errorf("map %s %d (%s): the node has no such HCA; it has %s", want.Gres, want.Index, want.Match, list(have)),
+			"correct match in the configuration, or see whether the HCA is plugged in and its driver loaded",
+		}
+	}
+	return node.HCA{}, fault{
+		fmt.Errorf("map %s %d (%s): several HCAs match: %s", want.Gres, want.Index, want.Match, list(found)),
+		"match by guid= or rdma=, which tell HCAs of one PCI function apart",
+	}
+}
+
+func describe(h node.HCA) string { return fmt.Sprintf("%s (%s)", h.Name, h.ID) }
+
+func list(hcas []node.HCA) string {
+	if len(hcas) == 0 {
+		return "none"
+	}
+	names := make([]string, len(hcas))
+	for i, h := range hcas {
+		names[i] = describe(h)
+	}
+	return strings.Join(names, ", ")
+}
+
+// of is the part of the mapping that a GRES name and type mean.
+func (m Mapping) of(name, kind string) Mapping {
+	var part Mapping
+	for _, e := range m {
+		if e.Gres == name && (kind == "" || e.Type == "" || e.Type == kind) {
+			part = append(part, e)
+		}
+	}
+	return part
+}
+
+// String is what a person needs to see of it: "nic 0-3, hca 0 (mlx5)".
+func (m Mapping) String() string {
+	type kind struct{ gres, kind string }
+	var order []kind
+	indices := map[kind][]int{}
+	for _, e := range m {
+		k := kind{e.Gres, e.Type}
+		if indices[k] == nil {
+			order = append(order, k)
+		}
+		indices[k] = append(indices[k], e.Index)
+	}
+	if len(order) == 0 {
+		return "none"
+	}
+	parts := make([]string, len(order))
+	for i, k := range order {
+		slices.Sort(indices[k])
+		parts[i] = k.gres + " " + job.FormatIndices(indices[k])
+		if k.kind != "" {
+			parts[i] += " (" + k.kind + ")"
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// fault is an error with what to do about it.
+type fault struct {
+	error
+	hint string
+}
+
+func (f fault) Unwrap() error { return f.error }
+
+// Hint says what to do about it.
+func (f fault) Hint() string { return f.hint }

@@ -1,0 +1,240 @@
+package gres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+)
+
+// shown is what scontrol prints for a job on one node.
+func shown(id int, node, detail string) string {
+	return fmt.Sprintf(`JobId=%d JobName=train
+   UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A
+   Priority=1 Nice=0 Account=(null) QOS=(null)
+   JobState=RUNNING Reason=None Dependency=(null)
+   NodeList=%[2]s
+   JOB_GRES=%[3]s
+     Nodes=%[2]s CPU_IDs=0 Mem=0 GRES=%[3]s
+   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0
+   Command=/home/ada/train.sh
+   WorkDir=/home/ada
+
+`, id, node, detail)
+}
+
+// scontrolThat is a program in scontrol's place. log is what it was asked: its
+// arguments and environment, a line for each time.
+func scontrolThat(t *testing.T, script string) (program string, log func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, asked := filepath.Join(dir, "scontrol"), filepath.Join(dir, "asked")
+	text := "#!/bin/sh\necho \"$*\" $(env | grep -v -e ^PWD= -e ^_= -e ^OLDPWD= -e ^SHLVL= | sort) >>" + asked + "\n" + script
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program, func() string {
+		text, err := os.ReadFile(asked)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// says is a program in scontrol's place that prints a text.
+func says(text string) string { return "cat <<'END'\n" + text + "END\n" }
+
+// askScontrol asks a program about job 4711 on node1.
+func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, error) {
+	cfg := config.Default()
+	cfg.Slurm.Gres = []string{"nic", "hca"}
+	cfg.Slurm.Source = []string{"scontrol"}
+	cfg.Slurm.Scontrol, cfg.Slurm.Timeout = program, timeout
+	j := job.Job{ID: 4711, Node: "node1", Conf: "/run/slurm/slurm.conf"}
+	return gres.Ask(context.Background(), j, cfg, nil)
+}
+
+func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
+	t.Setenv("SPANK_X", "user")
+	program, log := scontrolThat(t, says(shown(4711, "node1", "nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)")))
+	wants, notes, err := askScontrol(program, 5*time.Second)
+	want := []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2, Source: "scontrol"}, {Gres: "hca", Count: 1, Source: "scontrol"}}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	const asked = "show job -d 4711 LC_ALL=C PATH=/usr/local/bin:/usr/bin:/bin SLURM_CONF=/run/slurm/slurm.conf\n"
+	if log() != asked {
+		t.Errorf("asked %q, want %q", log(), asked)
+	}
+	if len(notes) != 1 || !strings.HasSuffix(notes[0], " and says GRES=nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
+	head := func(text, parts string) string { return strings.Replace(text, " JobName=", " "+parts+" JobName=", 1) }
+	first := head(shown(4711, "node1", "nic:1(IDX:2)"), "ArrayJobId=4711 ArrayTaskId=1 ArrayTaskThrottle=4")
+	other := head(shown(4710, "node1", "nic:1(IDX:0)"), "ArrayJobId=4711 ArrayTaskId=0")
+	script := "if [ \"$4\" = 4711_1 ]; then\n" + says(first) + "else\n" + says(other+first) + "fi\n"
+	program, log := scontrolThat(t, script)
+	wants, _, err := askScontrol(program, 5*time.Second)
+	want := []gres.Want{{Gres: "nic", Indices: []int{2}, Source: "scontrol"}}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	if n := strings.Count(log(), "\n"); n != 2 {
+		t.Errorf("asked %d times: %s", n, log())
+	}
+
+	het := head(shown(4711, "node1", "nic:1(IDX:3)"), "HetJobId=4711 HetJobOffset=0")
+	rest := head(shown(4712, "node2", ""), "HetJobId=4711 HetJobOffset=1")
+	program, _ = scontrolThat(t, "if [ \"$4\" = 4711+0 ]; then\n"+says(het)+"else\n"+says(het+rest)+"fi\n")
+	wants, _, err = askScontrol(program, 5*time.Second)
+	want[0].Indices = []int{3}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("het job: got %+v, %v, want %+v", wants, err, want)
+	}
+}
+
+func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
+	for _, c := range []struct{ name, script, err, hint string }{
+		{"failing", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2\necho more >&2\nexit 1\n",
+			`exit status 1: it says "slurm_load_jobs error: Unable to contact slurm controller"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"silent", "exit 0\n", "it printed nothing", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"garbage", "echo '{\"jobs\": []}'\n", `unknown form: it begins with "{\"jobs\": []}" and not with JobId=`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"cut off", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(ID'\n", "its output is cut off", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another job", says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another node", says(shown(4711, "node[2-10]", "nic:1(IDX:0)")), "no GRES= for node node1 in it", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another form", says(shown(4711, "node1", "nic:2(0/4,1/4)")), `parse GRES "nic:2(0/4,1/4)": unknown form; known are name:count(IDX:…) and name(CNT:…)`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"endless", "exec yes JobId=4711\n", "it printed more than 4096 KiB", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"endless errors", "yes error | head -c 1000000 >&2; exit 3\n", `exit status 3: it says "error"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program, _ := scontrolThat(t, c.script)
+			wants, _, err := askScontrol(program, 10*time.Second)
+			if len(wants) != 0 {
+				t.Errorf("wants %+v", wants)
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			took := regexp.MustCompile(`after [0-9.]+m?s: `)
+			if !took.MatchString(err.Error()) {
+				t.Errorf("%v does not say how long it took", err)
+			}
+			err = plain{took.ReplaceAllString(err.Error(), ""), err}
+			checkFault(t, err, "ask "+program+" about job 4711: "+c.err)
+			var hinted interface{ Hint() string }
+			errors.As(err, &hinted)
+			if want := strings.ReplaceAll(c.hint, "PROGRAM", program); hinted.Hint() != want {
+				t.Errorf("hint %q, want %q", hinted.Hint(), want)
+			}
+		})
+	}
+}
+
+// plain is an error whose text is the same in every run.
+type plain struct {
+	text string
+	error
+}
+
+func (p plain) Error() string { return p.text }
+func (p plain) Unwrap() error { return p.error }
+
+func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
+	for name, script := range map[string]string{
+		"itself":               "echo waiting >&2; echo $$ >PID; exec sleep 1000\n",
+		"a child":              "sleep 1000 & echo $! >PID; wait\n",
+		"a child that is left": "sleep 1000 & echo $! >PID; exit 0\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			program, _ := scontrolThat(t, strings.ReplaceAll(script, "PID", pidFile))
+			start := time.Now()
+			_, _, err := askScontrol(program, time.Second)
+			if err == nil {
+				t.Error("no error")
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %s", took)
+			}
+			text, err := os.ReadFile(pidFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitForEnd(t, pid)
+		})
+	}
+}
+
+// waitForEnd waits until a process is gone. An orphan may stay a zombie.
+func waitForEnd(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestScontrolThatIsNotThere(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "scontrol")
+	_, _, err := askScontrol(missing, time.Second)
+	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing)
+	if err := os.WriteFile(missing, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = askScontrol(missing, time.Second)
+	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing)
+}
+
+func TestScontrolWithoutTheNodesName(t *testing.T) {
+	cfg := config.Default()
+	cfg.Slurm.Source = []string{"scontrol"}
+	_, _, err := gres.Ask(context.Background(), job.Job{ID: 4711}, cfg, nil)
+	checkFault(t, err, "ask scontrol about job 4711: the node's name is not known")
+}
+
+func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
+	const line = "     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:4(IDX:0-3)"
+	whole := shown(4711, "node1", "nic:1(IDX:0)")
+	part := strings.Replace(whole, " JobName=", " ArrayJobId=4700 ArrayTaskId=3 JobName=", 1)
+	for name, text := range map[string]string{
+		"in its name":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line, 1),
+		"in a path":      strings.Replace(whole, "WorkDir=/home/ada", "WorkDir=/home/ada\n"+line, 1),
+		"with an end":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 JobName=y", 1),
+		"with its id":    strings.Replace(whole, "JobName=train", "JobName=x\nJobId=4711 JobName=y\n"+line, 1),
+		"as two parts":   strings.Replace(part, "JobName=train", "JobName=x\nJobId=4711 ArrayJobId=4700 ArrayTaskId=4 JobName=y\n"+line, 1),
+		"as other parts": strings.Replace(part, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 ArrayJobId=4700 ArrayTaskId=4 JobName=y", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			program, _ := scontrolThat(t, says(text))
+			_, _, err := askScontrol(program, 5*time.Second)
+			var refusal *gres.Refusal
+			if !errors.As(err, &refusal) {
+				t.Errorf("error %v, want a refusal", err)
+			}
+		})
+	}
+}

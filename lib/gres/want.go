@@ -1,0 +1,161 @@
+package gres
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/job"
+	"gresnet/lib/node"
+)
+
+// Want is what a source says that a job is entitled to: HCAs by their index, or
+// so many of them.
+type Want struct {
+	Gres, Type string
+	Indices    []int
+	Count      int // used when Indices is empty
+	// IfFree grants an index only if nobody holds it. Without it, an index that
+	// is held is still the answer, and the claim says who holds it.
+	IfFree bool
+	Source string
+}
+
+// String is the want as Slurm writes one: "nic:mlx5:2", "nic:2(IDX:0-1)".
+func (w Want) String() string {
+	s := w.Gres
+	if w.Type != "" {
+		s += ":" + w.Type
+	}
+	if len(w.Indices) > 0 {
+		return fmt.Sprintf("%s:%d(IDX:%s)", s, len(w.Indices), job.FormatIndices(w.Indices))
+	}
+	return fmt.Sprintf("%s:%d", s, w.Count)
+}
+
+// Refusal is the job's fault: what it asks for cannot be had on this node,
+// and the node is well.
+type Refusal struct {
+	Ask string // what the job asks, by which source
+	Why string
+}
+
+func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
+
+// Hint says whom it concerns.
+func (r *Refusal) Hint() string {
+	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
+}
+
+func refuse(w Want, format string, a ...any) *Refusal {
+	return &Refusal{Ask: fmt.Sprintf("%s, which source %s says the job has", w, w.Source), Why: fmt.Sprintf(format, a...)}
+}
+
+// Choose turns wants into entries of the mapping, in the mapping's order.
+// Indices come first, since they are Slurm's own choice; counts then take the
+// lowest that nobody holds, counts of a type before counts of any.
+//
+// It may choose nothing, and then only because all that was wanted was IfFree.
+func Choose(wants []Want, m Mapping, held func(node.ID) bool) ([]Entry, error) {
+	c := chooser{mapping: m, held: held, chosen: map[node.ID]bool{}}
+	for _, w := range wants {
+		if len(c.mapping.of(w.Gres, w.Type)) == 0 {
+			return nil, refuse(w, "this node has no such GRES; it has %s", m)
+		}
+		if err := c.indices(w); err != nil {
+			return nil, err
+		}
+	}
+	counts := slices.Clone(wants)
+	slices.SortStableFunc(counts, func(a, b Want) int { return rank(a) - rank(b) })
+	for _, w := range counts {
+		if err := c.count(w); err != nil {
+			return nil, err
+		}
+	}
+	return c.entries(), nil
+}
+
+func rank(w Want) int {
+	if w.Type == "" {
+		return 1
+	}
+	return 0
+}
+
+// chooser is a choice that is being made.
+type chooser struct {
+	mapping Mapping
+	held    func(node.ID) bool
+	chosen  map[node.ID]bool
+}
+
+func (c *chooser) indices(w Want) error {
+	for _, index := range w.Indices {
+		i := slices.IndexFunc(c.mapping, func(e Entry) bool { return e.Gres == w.Gres && e.Index == index })
+		if i < 0 {
+			return refuse(w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
+		}
+		e := c.mapping[i]
+		if w.Type != "" && e.Type != "" && w.Type != e.Type {
+			return fault{
+				fmt.Errorf("choose %s: Slurm says that %s is of type %s, the configuration says %s", w, e, w.Type, e.Type),
+				"have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
+			}
+		}
+		if w.IfFree && c.held(e.HCA.ID) {
+			continue
+		}
+		c.chosen[e.HCA.ID] = true
+	}
+	return nil
+}
+
+func (c *chooser) count(w Want) error {
+	if len(w.Indices) > 0 {
+		return nil
+	}
+	part := c.mapping.of(w.Gres, w.Type)
+	if w.Count > len(part) {
+		return refuse(w, "this node has %d; it has %s", len(part), c.mapping)
+	}
+	slices.SortStableFunc(part, func(a, b Entry) int {
+		// An entry that says its type is of use to fewer: it goes first.
+		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), a.Index-b.Index)
+	})
+	var free []Entry
+	for _, e := range part {
+		if !c.chosen[e.HCA.ID] && !c.held(e.HCA.ID) {
+			free = append(free, e)
+		}
+	}
+	if len(free) < w.Count {
+		// Slurm counted as free what is not: an HCA is quarantined, or in a
+		// lease that Slurm knows nothing of. That is the node's fault.
+		return fault{
+			fmt.Errorf("choose %s: %d of %d are free here (%s)", w, len(free), len(part), c.mapping),
+			"see which HCAs are quarantined, or held by jobs that no longer run here",
+		}
+	}
+	for _, e := range free[:w.Count] {
+		c.chosen[e.HCA.ID] = true
+	}
+	return nil
+}
+
+func untyped(e Entry, w Want) int {
+	if w.Type != "" && e.Type == "" {
+		return 1
+	}
+	return 0
+}
+
+func (c *chooser) entries() []Entry {
+	var out []Entry
+	for _, e := range c.mapping {
+		if c.chosen[e.HCA.ID] {
+			out = append(out, e)
+		}
+	}
+	return out
+}

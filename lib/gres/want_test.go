@@ -1,0 +1,102 @@
+package gres_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/node"
+)
+
+// typed is nic 0-3: two of type a, one of type b, one of any; and hca 0.
+func typed() gres.Mapping {
+	return gres.Mapping{
+		{Gres: "nic", Type: "a", Index: 0, HCA: hca(0)},
+		{Gres: "nic", Type: "a", Index: 1, HCA: hca(1)},
+		{Gres: "nic", Type: "b", Index: 2, HCA: hca(2)},
+		{Gres: "nic", Index: 3, HCA: hca(3)},
+		{Gres: "hca", Type: "x", Index: 0, HCA: hca(4)},
+	}
+}
+
+func names(entries []gres.Entry) string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wants []gres.Want
+		held  []int
+		want  string
+	}{
+		{name: "nothing"},
+		{name: "indices", wants: []gres.Want{{Gres: "nic", Indices: []int{0, 3}}}, want: "nic 0, nic 3"},
+		{name: "an index that is held is the claim's matter", wants: []gres.Want{{Gres: "nic", Indices: []int{1}}}, held: []int{1}, want: "nic 1"},
+		{name: "an index if it is free", wants: []gres.Want{{Gres: "nic", Indices: []int{0, 1}, IfFree: true}}, held: []int{1}, want: "nic 0"},
+		{name: "none free of those wanted if free", wants: []gres.Want{{Gres: "nic", Indices: []int{1}, IfFree: true}}, held: []int{1}},
+		{name: "index with its type", wants: []gres.Want{{Gres: "nic", Type: "b", Indices: []int{2}}}, want: "nic 2"},
+		{name: "index of an entry without a type", wants: []gres.Want{{Gres: "nic", Type: "b", Indices: []int{3}}}, want: "nic 3"},
+		{name: "lowest of a count", wants: []gres.Want{{Gres: "nic", Count: 2}}, want: "nic 0, nic 1"},
+		{name: "lowest that are free", wants: []gres.Want{{Gres: "nic", Count: 2}}, held: []int{0, 2}, want: "nic 1, nic 3"},
+		{name: "count of a type", wants: []gres.Want{{Gres: "nic", Type: "a", Count: 1}}, held: []int{0}, want: "nic 1"},
+		{name: "count of a type goes on to entries without one", wants: []gres.Want{{Gres: "nic", Type: "b", Count: 2}}, want: "nic 2, nic 3"},
+		{name: "count of a type is first", wants: []gres.Want{{Gres: "nic", Count: 2}, {Gres: "nic", Type: "a", Count: 2}}, want: "nic 0, nic 1, nic 2, nic 3"},
+		{name: "indices are before counts", wants: []gres.Want{{Gres: "nic", Count: 1}, {Gres: "nic", Indices: []int{0}}}, want: "nic 0, nic 1"},
+		{name: "two names", wants: []gres.Want{{Gres: "hca", Type: "x", Count: 1}, {Gres: "nic", Count: 1}}, want: "nic 0, hca 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := gres.Choose(c.wants, typed(), heldIn(c.held))
+			if err != nil || names(got) != c.want {
+				t.Errorf("got %q, %v, want %q", names(got), err, c.want)
+			}
+		})
+	}
+}
+
+func heldIn(held []int) func(node.ID) bool {
+	return func(id node.ID) bool {
+		return slices.ContainsFunc(held, func(n int) bool { return hca(n).ID == id })
+	}
+}
+
+func TestChooseTellsWhoseFaultItIs(t *testing.T) {
+	const has = "it has nic 0-1 (a), nic 2 (b), nic 3, hca 0 (x)"
+	for _, c := range []struct {
+		name string
+		want gres.Want
+		held []int
+		job  bool
+		err  string
+	}{
+		{"a GRES that the mapping lacks", gres.Want{Gres: "ib", Count: 1, Source: "scontrol"}, nil, true,
+			"ib:1, which source scontrol says the job has: this node has no such GRES; " + has},
+		{"a type that the mapping lacks", gres.Want{Gres: "hca", Type: "y", Count: 1, Source: "scontrol"}, nil, true,
+			"hca:y:1, which source scontrol says the job has: this node has no such GRES; " + has},
+		{"an index beyond the mapping", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "scontrol"}, nil, true,
+			"nic:2(IDX:2,4), which source scontrol says the job has: this node has no nic 4; " + has},
+		{"a count beyond the mapping", gres.Want{Gres: "nic", Count: 5, Source: "scontrol"}, nil, true,
+			"nic:5, which source scontrol says the job has: this node has 4; " + has},
+		{"an index of another type", gres.Want{Gres: "nic", Type: "b", Indices: []int{0}, Source: "scontrol"}, nil, false,
+			"choose nic:b:1(IDX:0): Slurm says that nic 0 is of type b, the configuration says a"},
+		{"fewer free than Slurm thinks", gres.Want{Gres: "nic", Count: 3, Source: "scontrol"}, []int{1, 2}, false,
+			"choose nic:3: 2 of 4 are free here (nic 0-1 (a), nic 2 (b), nic 3, hca 0 (x))"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held))
+			if len(got) != 0 {
+				t.Errorf("chose %q", names(got))
+			}
+			if c.job {
+				checkRefusal(t, err, c.err)
+			} else {
+				checkFault(t, err, c.err)
+			}
+		})
+	}
+}
