@@ -1,0 +1,52 @@
+// Command gresnet-epilog gives the node back what gresnet-prolog gave a Slurm
+// job. slurmd runs it as root after the job's last step, as Epilog= of slurm.conf.
+package main
+
+import (
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/door"
+	"gresnet/lib/job"
+)
+
+func main() { os.Exit(run(door.Outside())) }
+
+func run(w *door.World) int {
+	return w.Run(&cli.App{
+		Name:  "gresnet-epilog",
+		Usage: "give a Slurm job's RDMA devices back to the node",
+		Description: `Without arguments it is slurmd's Epilog: it reads the job from the environment
+(SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job that has no
+lease on this node is success. It needs no configuration and no slurmctld.
+
+Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
+home are kept from later jobs, and running it again goes on; 1 nothing was
+done (bad usage, not root).
+
+Example, by hand for job 4711:
+  SLURM_JOB_ID=4711 gresnet-epilog`,
+		Action: func(c *cli.Context) error { return give(w, c) },
+	})
+}
+
+func give(w *door.World, c *cli.Context) error {
+	if err := door.Alone(c); err != nil {
+		return err
+	}
+	j, err := job.Ended(w.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := door.Root(); err != nil {
+		return err
+	}
+	run := &j.Run
+	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
+		run = nil // a person, who means the lease that is there; slurmd always says which run
+	}
+	// The lease says all that there is to undo.
+	return w.Node(c, config.Config{}).Give(c.Context, j.ID, run)
+}

@@ -1,0 +1,155 @@
+// Package door is what the two doorways, gresnet-prolog and gresnet-epilog,
+// have in common: the outside world that is handed in, what is told to whom,
+// and the exit codes.
+//
+// Output has rules. stdout is for what was asked for. stderr is for what a
+// person must act on: a line that says what, then one that says what to do;
+// slurmd puts both into its log. Everything else goes to the systemd journal,
+// if the node has one, a line a step with fields to search for.
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/lease"
+)
+
+// Exit codes, which slurmd and operators rely on.
+const (
+	Done    = 0
+	Undone  = 1 // it failed, and the node is as it was
+	Remains = 2 // it failed, and something remains to be undone
+)
+
+// version is stamped by the build.
+var version = "unknown"
+
+// World is the outside as a doorway meets it.
+type World struct {
+	Args   []string
+	Getenv func(string) string
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Outside is the world of this process.
+func Outside() *World {
+	return &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+}
+
+// deadline bounds a run. Slurm's own default is none at all.
+const deadline = 2 * time.Minute
+
+// Run runs an application and returns its exit code.
+func (w *World) Run(app *cli.App) int {
+	// A short-lived program that holds a few megabytes is faster without collecting any.
+	debug.SetGCPercent(400)
+	app.Version = version
+	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
+	app.HideHelpCommand = true
+	app.ExitErrHandler = func(*cli.Context, error) {}
+	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return hint.With(err, "see "+app.Name+" --help") }
+	app.Flags = append(app.Flags,
+		&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`", Value: "/etc/gresnet/gresnet.toml"},
+		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock file in `DIR`", Value: "/run/gresnet"},
+	)
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	err := app.RunContext(ctx, w.Args)
+	if err == nil {
+		return Done
+	}
+	w.problem(app.Name, err)
+	if errors.Is(err, lease.ErrRemains) {
+		return Remains
+	}
+	return Undone
+}
+
+// problem tells a person what went wrong, and what to do.
+func (w *World) problem(name string, err error) {
+	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	fmt.Fprintf(w.Stderr, "%s: %s\n", name, line)
+	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", name, w.hint(err))
+	if journal.Enabled() {
+		// A journal that cannot be written is no reason to fail: stderr has it.
+		_ = journal.Send(line, journal.PriErr, map[string]string{"SYSLOG_IDENTIFIER": name, "JOB_ID": w.Getenv("SLURM_JOB_ID")})
+	}
+}
+
+// hint is an error's own hint, or what always can be done.
+func (w *World) hint(err error) string {
+	switch text := hint.Of(err); {
+	case errors.Is(err, lease.ErrRemains):
+		return "HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
+	case text != "":
+		return text
+	}
+	return "the node is as it was; mend the cause, then return the node to service"
+}
+
+// Node is the node that this process runs on.
+func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
+	return &lease.Node{
+		State:  c.String("state"),
+		Sys:    os.DirFS("/sys"),
+		Dev:    "/dev/infiniband",
+		Config: cfg,
+		Now:    time.Now,
+		Log:    func(e lease.Event) { w.log(c.App.Name, e) },
+	}
+}
+
+// log puts an event into the systemd journal.
+func (w *World) log(name string, e lease.Event) {
+	if !journal.Enabled() {
+		return
+	}
+	text, priority := e.Deed, journal.PriInfo
+	if e.Notice != "" {
+		text = e.Notice
+	}
+	if e.Err != nil {
+		text, priority = fmt.Sprintf("%s: %v", e.Deed, e.Err), journal.PriWarning
+	}
+	fields := map[string]string{
+		"SYSLOG_IDENTIFIER": name,
+		"JOB_ID":            fmt.Sprint(e.Job),
+		"DURATION_US":       fmt.Sprint(e.Took.Microseconds()),
+	}
+	if e.HCA != "" {
+		fields["HCA"] = e.HCA
+	}
+	if e.Deed != "" {
+		fields["STEP"] = e.Deed
+	}
+	_ = journal.Send(fmt.Sprintf("job %d: %s", e.Job, text), priority, fields)
+}
+
+// Alone refuses arguments that a doorway does not know.
+func Alone(c *cli.Context) error {
+	if c.Args().Present() {
+		return hint.With(fmt.Errorf("unknown command %q", c.Args().First()), "see "+c.App.Name+" --help")
+	}
+	return nil
+}
+
+// Root refuses anybody but root, who could do nothing anyway.
+func Root() error {
+	if os.Geteuid() != 0 {
+		return hint.With(errors.New("not root"), "slurmd runs this as root; by hand, use sudo")
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+	"gresnet/lib/netns"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+)
+
+// Version is the format of env, the one file that the SPANK plugin reads.
+const Version = 1
+
+// head is how every env begins: what the plugin holds against the step that it runs in.
+func head(j job.Job) string {
+	return fmt.Sprintf("GRESNET_LEASE=%d\nGRESNET_JOB=%d\nGRESNET_RUN=%s\nGRESNET_UID=%d\n", Version, j.ID, j.Run, j.UID)
+}
+
+func refusedEnv(j job.Job, refusal *gres.Refusal) string {
+	// One line, whatever the reason is made of: a job's own text may be in it.
+	reason := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, refusal.Error())
+	return head(j) + "GRESNET_REFUSED=" + reason + "\n"
+}
+
+// commit makes the lease count.
+func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
+	ns, err := netns.Open(filepath.Join(l.world.Dir, "netns"))
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	dev, ino := ns.ID()
+	var names, interfaces []string
+	for _, h := range hcas {
+		names = append(names, h.Name)
+		for _, i := range h.Interfaces {
+			if !h.Keep {
+				interfaces = append(interfaces, i.Settings.Name)
+			}
+		}
+	}
+	return l.writeEnv(head(j) + fmt.Sprintf("GRESNET_NETNS=%d:%d\nGRESNET_MODE=%s\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\n",
+		dev, ino, mode, strings.Join(names, ","), strings.Join(interfaces, ",")))
+}
+
+func (l *open) writeEnv(text string) error {
+	path := envIn(l.world.Dir)
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write the lease: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("write the lease: %w", err)
+	}
+	return nil
+}

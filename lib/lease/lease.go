@@ -1,0 +1,178 @@
+// Package lease is the whole story of what a job holds on a node: taken by
+// the prolog, given back by the epilog, and unwound by whoever comes after a
+// run that did not end as it should.
+//
+// A lease is a directory, jobs/JOBID below the state directory: the journal,
+// the network namespace, the job's device nodes, and env. env is written last
+// and removed first: a lease counts while env is there and not before.
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+	"gresnet/lib/journal"
+	"gresnet/lib/lock"
+	"gresnet/lib/netns"
+	"gresnet/lib/step"
+)
+
+// ErrRemains means that the node is not as it was and that what is left to
+// undo stands in the journal. It is the one failure that needs a person.
+var ErrRemains = errors.New("something remains to be undone")
+
+// Node is the node that leases are taken on, with what is handed in from outside.
+type Node struct {
+	State  string // directory of all state, /run/gresnet
+	Sys    fs.FS  // the node's /sys
+	Dev    string // /dev/infiniband
+	Config config.Config
+	Log    func(Event)
+	Now    func() time.Time
+}
+
+// Event is one thing that was done, for the log.
+type Event struct {
+	Job    uint32
+	Deed   string // what was done: "do rdma mlx5_3", "undo link ib0"
+	HCA    string // its identity, if the deed is about one
+	Took   time.Duration
+	Err    error
+	Notice string // what a person may want to know without acting on it
+}
+
+// open is a lease that this process works on, under the job's lock.
+type open struct {
+	node    *Node
+	world   *step.World
+	journal *journal.Journal
+}
+
+func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }
+func (n *Node) locks() string { return filepath.Join(n.State, "locks") }
+func (n *Node) dir(job uint32) string {
+	return filepath.Join(n.jobs(), strconv.FormatUint(uint64(job), 10))
+}
+func journalIn(dir string) string { return filepath.Join(dir, "journal") }
+func envIn(dir string) string     { return filepath.Join(dir, "env") }
+func (n *Node) table() lock.Node  { return lock.Node{Dir: n.State} }
+func (n *Node) notice(job uint32, format string, a ...any) {
+	n.Log(Event{Job: job, Notice: fmt.Sprintf(format, a...)})
+}
+
+// prepare makes the state directories. Users reach neither leases nor locks.
+func (n *Node) prepare() error {
+	if err := os.MkdirAll(n.State, 0o755); err != nil {
+		return n.stateFault(err)
+	}
+	for _, dir := range []string{n.jobs(), n.locks()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return n.stateFault(err)
+		}
+	}
+	return nil
+}
+
+// stateFault is what cannot be written below the state directory.
+func (n *Node) stateFault(err error) error {
+	if hint.Of(err) != "" {
+		return err
+	}
+	return hint.With(err, n.State+" must be on a file system that is mounted read-write and has space")
+}
+
+// underLock calls f while nobody else touches the job's lease. The lock's file
+// goes when the lease is gone.
+func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error {
+	held, err := lock.Job(ctx, n.locks(), job)
+	if err != nil {
+		return n.stateFault(err)
+	}
+	err = f()
+	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
+		return errors.Join(err, held.Remove())
+	}
+	return errors.Join(err, held.Close())
+}
+
+// create starts a lease that does not exist.
+func (n *Node) create(j job.Job) (*open, error) {
+	dir := n.dir(j.ID)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
+	}
+	book, err := journal.Create(journalIn(dir), journal.Header{Job: j.ID, Run: j.Run.String()})
+	if err != nil {
+		return nil, errors.Join(err, removeDir(dir))
+	}
+	return n.enter(dir, book)
+}
+
+// resume opens a lease that somebody began. fs.ErrNotExist: there is none.
+func (n *Node) resume(id uint32) (*open, error) {
+	dir := n.dir(id)
+	book, err := journal.Open(journalIn(dir))
+	if err != nil {
+		return nil, err
+	}
+	return n.enter(dir, book)
+}
+
+func (n *Node) enter(dir string, book *journal.Journal) (*open, error) {
+	host, err := netns.Current()
+	if err != nil {
+		book.Close()
+		return nil, err
+	}
+	return &open{node: n, journal: book, world: &step.World{
+		Host:  host,
+		Sys:   n.Sys,
+		Dev:   n.Dev,
+		Dir:   dir,
+		Table: n.table(),
+		Job:   book.Header.Job,
+		Run:   book.Header.Run,
+	}}, nil
+}
+
+func (l *open) close() {
+	l.world.Host.Close()
+	l.journal.Close()
+}
+
+// complete tells whether the lease counts.
+func (l *open) complete() bool {
+	_, err := os.Lstat(envIn(l.world.Dir))
+	return err == nil
+}
+
+// do notes a step, then does it.
+func (l *open) do(s step.Step) error {
+	if err := l.journal.Note(s.Kind(), s); err != nil {
+		return err
+	}
+	return l.timed("do", s, s.Do)
+}
+
+func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
+	start := l.node.Now()
+	err := deed(l.world)
+	e := Event{Job: l.world.Job, Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Err: err}
+	if s.Object() != "" {
+		e.Deed += " " + s.Object()
+	}
+	if s.HCA().GUID != "" {
+		e.HCA = s.HCA().String()
+	}
+	l.node.Log(e)
+	return err
+}

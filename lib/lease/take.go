@@ -1,0 +1,286 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+)
+
+// Take gives a job the HCAs that it is entitled to. A job that is entitled to
+// none gets no lease. A lease that this run of the job has already is left as
+// it is; one of an earlier run is unwound first. What the job asked wrongly
+// becomes a refused lease, which its steps fail with, and no error.
+//
+// After an error the node is as it was; if not, the error is ErrRemains.
+func (n *Node) Take(ctx context.Context, j job.Job) error {
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	return n.underLock(ctx, j.ID, func() error {
+		done, err := n.settle(j)
+		if done || err != nil {
+			return err
+		}
+		wants, notes, err := gres.Ask(ctx, j, n.Config, n.mapping)
+		for _, note := range notes {
+			n.notice(j.ID, "%s", note)
+		}
+		var refusal *gres.Refusal
+		switch {
+		case errors.As(err, &refusal):
+			return n.refuse(j, refusal)
+		case err != nil || len(wants) == 0:
+			return err
+		}
+		err = n.take(ctx, j, wants)
+		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
+			return n.refuse(j, refusal)
+		}
+		return err
+	})
+}
+
+// settle deals with a lease that is there already, and tells whether it is this run's own.
+func (n *Node) settle(j job.Job) (done bool, err error) {
+	l, err := n.resume(j.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, removeDir(n.dir(j.ID))
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrRemains, err)
+	}
+	defer l.close()
+	if l.complete() && l.world.Run == j.Run.String() {
+		n.notice(j.ID, "the lease is there already")
+		return true, nil
+	}
+	n.notice(j.ID, "unwinding what run %s left", l.world.Run)
+	return false, l.unwind()
+}
+
+func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err error) {
+	l, err := n.create(j)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	defer func() {
+		if err != nil {
+			err = l.failed(err)
+		}
+	}()
+
+	var entries []gres.Entry
+	claim := &step.Claim{Context: ctx, Pick: func(t *lock.Table) (err error) {
+		entries, err = n.pick(t, j, wants)
+		return err
+	}}
+	if err := l.do(claim); err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return l.unwind() // what the job would have had, if it were free, is not
+	}
+	mode, hcas, err := l.read(entries)
+	if err != nil {
+		return err
+	}
+	for _, s := range plan.Take(j, mode, hcas) {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("set up job %d: %w", j.ID, err)
+		}
+		if err := l.do(s); err != nil {
+			return err
+		}
+	}
+	return l.commit(j, mode, hcas)
+}
+
+// failed unwinds a lease that could not be completed.
+func (l *open) failed(cause error) error {
+	if err := l.unwind(); err != nil {
+		return fmt.Errorf("%w; then %w", cause, err)
+	}
+	return cause
+}
+
+// refuse writes a lease that says why the job gets nothing, so that its steps
+// fail with the reason while the node stays in service.
+func (n *Node) refuse(j job.Job, refusal *gres.Refusal) error {
+	l, err := n.create(j)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	n.notice(j.ID, "refused: %s", refusal)
+	if err := l.writeEnv(refusedEnv(j, refusal)); err != nil {
+		return l.failed(err)
+	}
+	return nil
+}
+
+// mapping is the GRES mapping: as fixed for this boot, or as the node is now
+// if no lease was ever taken or the configuration names what was not there then.
+func (n *Node) mapping() (gres.Mapping, error) {
+	t, err := n.table().Read()
+	if err != nil {
+		return nil, err
+	}
+	if m, err := gres.Map(n.Config, t.HCAs); err == nil && len(m) > 0 {
+		return m, nil
+	}
+	if err := n.look(&t); err != nil {
+		return nil, err
+	}
+	return gres.Map(n.Config, t.HCAs)
+}
+
+// look adds the HCAs that the node has and the table does not know. They come
+// after those that it knows, whose numbers must stay.
+func (n *Node) look(t *lock.Table) error {
+	v, err := scan.Open(n.Sys)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	devices, err := v.Devices()
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		if slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }) {
+			continue
+		}
+		ports, err := v.Ports(d)
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", d.Name, err)
+		}
+		t.HCAs = append(t.HCAs, d.HCA(ports))
+	}
+	return nil
+}
+
+// pick claims HCAs for a job in the table.
+func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, error) {
+	m, err := gres.Map(n.Config, t.HCAs)
+	if err != nil || len(m) == 0 {
+		if err := n.look(t); err != nil {
+			return nil, err
+		}
+		if m, err = gres.Map(n.Config, t.HCAs); err != nil {
+			return nil, err
+		}
+	}
+	entries, err := gres.Choose(wants, m, func(id node.ID) bool {
+		_, held := t.Holder(id)
+		return held
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if c, held := t.Holder(e.HCA.ID); held {
+			return nil, heldError{job: j.ID, entry: e, by: c}
+		}
+		t.Claims = append(t.Claims, lock.Claim{
+			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
+			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),
+		})
+	}
+	return entries, nil
+}
+
+// read looks at what was claimed, before anything of it is changed.
+func (l *open) read(entries []gres.Entry) (rdma.Mode, []plan.HCA, error) {
+	v, err := scan.Open(l.world.Sys)
+	if err != nil {
+		return "", nil, err
+	}
+	defer v.Close()
+	mode, err := v.Mode()
+	if err != nil {
+		return "", nil, err
+	}
+	hcas := make([]plan.HCA, 0, len(entries))
+	for _, e := range entries {
+		h, err := l.readHCA(v, e)
+		if err != nil {
+			return "", nil, fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+		}
+		hcas = append(hcas, h)
+	}
+	return mode, hcas, nil
+}
+
+func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
+	d, err := v.Find(e.HCA.ID)
+	if err != nil {
+		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
+	}
+	if err := v.MAD(&d); err != nil {
+		return plan.HCA{}, err
+	}
+	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
+	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
+		return plan.HCA{}, err
+	}
+	ports, err := v.Ports(d)
+	if err != nil {
+		return plan.HCA{}, err
+	}
+	for _, p := range ports {
+		if p.Interface == nil {
+			continue
+		}
+		s, err := v.Link.Settings(p.Interface.Index)
+		if err != nil {
+			return plan.HCA{}, err
+		}
+		h.Interfaces = append(h.Interfaces, &step.Settings{
+			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gidsOf(p.GIDs, s),
+		})
+	}
+	return h, nil
+}
+
+// gidsOf is which of a port's GIDs are there for the interface's addresses.
+// They go with the interface and have to be waited for where it arrives.
+func gidsOf(gids []netip.Addr, s link.Settings) []netip.Addr {
+	var own []netip.Addr
+	for _, a := range s.Addresses {
+		gid := netip.AddrFrom16(a.Addr().Addr().As16())
+		if slices.Contains(gids, gid) {
+			own = append(own, gid)
+		}
+	}
+	return own
+}
+
+// removeDir removes a lease's directory that has nothing in it any more but
+// what a killed process left of it.
+func removeDir(dir string) error {
+	for _, name := range []string{envIn(dir), envIn(dir) + ".new", journalIn(dir)} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/node"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+	"gresnet/lib/step"
+)
+
+func hca(name, kind, interfaceName string, keep bool) plan.HCA {
+	id := node.ID{GUID: name}
+	return plan.HCA{
+		ID: id, Name: name, Keep: keep,
+		Access:     &step.Access{ID: id, Name: name},
+		Interfaces: []*step.Settings{{Of: id, Port: 1, Interface: link.ID{Kind: kind}, Settings: link.Settings{Name: interfaceName}}},
+	}
+}
+
+func names(steps []step.Step) string {
+	var words []string
+	for _, s := range steps {
+		words = append(words, strings.TrimSpace(s.Kind()+" "+s.Object()))
+	}
+	return strings.Join(words, ", ")
+}
+
+func TestTheOrderOfTaking(t *testing.T) {
+	roce, ib := hca("mlx5_0", "", "eth1", false), hca("mlx5_1", "ipoib", "ib0", false)
+	keptRoCE, keptIB := hca("mlx5_0", "", "eth1", true), hca("mlx5_1", "ipoib", "ib0", true)
+	tests := []struct {
+		name string
+		mode rdma.Mode
+		hcas []plan.HCA
+		want string
+	}{
+		{"shared: the RDMA device stays", rdma.Shared, []plan.HCA{roce},
+			"namespace, access mlx5_0, settings eth1, link eth1, devices"},
+		{"exclusive: RDMA device before interface", rdma.Exclusive, []plan.HCA{roce},
+			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, devices"},
+		{"one HCA after the other, device nodes last", rdma.Exclusive, []plan.HCA{roce, ib},
+			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, access mlx5_1, settings ib0, rdma mlx5_1, link ib0, devices"},
+		{"a kept interface is not touched", rdma.Exclusive, []plan.HCA{keptRoCE},
+			"namespace, access mlx5_0, rdma mlx5_0, devices"},
+		{"a kept IPoIB interface is made anew by the move", rdma.Exclusive, []plan.HCA{keptIB},
+			"namespace, access mlx5_1, settings ib0, rdma mlx5_1, link ib0, devices"},
+		{"but not in shared mode", rdma.Shared, []plan.HCA{keptIB},
+			"namespace, access mlx5_1, devices"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := names(plan.Take(job.Job{}, tt.mode, tt.hcas)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
+	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
+	want := "rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
+	if got := names(steps); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
+	for _, mode := range []rdma.Mode{rdma.Shared, rdma.Exclusive} {
+		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		d := steps[len(steps)-1].(*step.Devices)
+		if got := fmt.Sprint(d.UID, d.GID, d.Mode, len(d.HCAs)); got != fmt.Sprint(1000, 100, mode, 2) {
+			t.Errorf("devices: %s", got)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+// Command gresnet-prolog gives a Slurm job its own HCAs. slurmd runs it as
+// root before the job's first step, as Prolog= of slurm.conf.
+package main
+
+import (
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/door"
+	"gresnet/lib/job"
+)
+
+func main() { os.Exit(run(door.Outside())) }
+
+func run(w *door.World) int {
+	return w.Run(&cli.App{
+		Name:  "gresnet-prolog",
+		Usage: "give a Slurm job its own RDMA devices",
+		Description: `Without arguments it is slurmd's Prolog: it reads the job from the environment
+(SLURM_JOB_ID, SLURM_JOB_UID, …), claims the HCAs that the job is entitled to,
+and moves them into a network namespace of the job's own.
+
+Exit status: 0 done; 1 failed, the node is as it was; 2 failed, something
+remains to be undone.
+
+Example, in slurm.conf:
+  Prolog=/usr/sbin/gresnet-prolog
+  Epilog=/usr/sbin/gresnet-epilog
+  PrologFlags=Contain`,
+		Action: func(c *cli.Context) error { return take(w, c) },
+	})
+}
+
+func take(w *door.World, c *cli.Context) error {
+	if err := door.Alone(c); err != nil {
+		return err
+	}
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		return err
+	}
+	j, err := job.FromEnv(w.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := door.Root(); err != nil {
+		return err
+	}
+	return w.Node(c, cfg).Take(c.Context, j)
+}
