@@ -23,6 +23,12 @@ type NS struct {
 	ino    uint64
 }
 
+// The main thread stays the main goroutine's alone, and so in the namespace
+// that the process was started in. Go does not end it as it ends other threads
+// (runtime/proc.go:mexit), and /proc/self/ns is the main thread's: were it used
+// for Do once, the process would take a job's namespace for its own ever after.
+func init() { runtime.LockOSThread() }
+
 // Current opens the namespace that the process was started in, which for a
 // prolog is the node's root namespace.
 func Current() (*NS, error) {

@@ -1,0 +1,110 @@
+package sysfs_test
+
+import (
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gresnet/lib/sysfs"
+	"gresnet/test/netnstest"
+)
+
+// tree lays out a /sys: links where a target is given, files else.
+func tree(t *testing.T, links, files map[string]string) fs.FS {
+	t.Helper()
+	root := t.TempDir()
+	for name, target := range links {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return os.DirFS(root)
+}
+
+func TestACharacterDeviceTellsWhereItsHardwareSits(t *testing.T) {
+	sys := tree(t, map[string]string{
+		"dev/char/231:192": "../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1/infiniband_verbs/uverbs0",
+		"dev/char/231:193": "../../devices/pci0000:3a/0000:3b:00.0/mlx5_core.sf.4/infiniband_verbs/uverbs1",
+		"dev/char/231:194": "../../devices/platform/ibfake.2/infiniband_verbs/uverbs2",
+		"dev/char/231:195": "../../devices/pci10000:e0/10000:e0:00.0/infiniband_verbs/uverbs3",
+	}, nil)
+	tests := []struct {
+		minor uint32
+		name  string
+		place sysfs.Place
+	}{
+		{192, "uverbs0", sysfs.Place{PCI: "0000:3b:00.1"}},
+		{193, "uverbs1", sysfs.Place{PCI: "0000:3b:00.0", Aux: "mlx5_core.sf.4"}},
+		{194, "uverbs2", sysfs.Place{}},
+		{195, "uverbs3", sysfs.Place{PCI: "10000:e0:00.0"}},
+	}
+	for _, tt := range tests {
+		name, place, err := sysfs.Char(sys, 231, tt.minor)
+		if err != nil || name != tt.name || place != tt.place {
+			t.Errorf("231:%d is %q at %+v, %v, wanted %q at %+v", tt.minor, name, place, err, tt.name, tt.place)
+		}
+	}
+	if _, _, err := sysfs.Char(sys, 231, 7); err == nil {
+		t.Error("a device that is not there was found")
+	}
+}
+
+func TestOnlyGIDsThatAreInUseAreRead(t *testing.T) {
+	const dir = "class/infiniband/mlx5_0/ports/1/gids/"
+	sys := tree(t, nil, map[string]string{
+		dir + "0": "fe80:0000:0000:0000:00c9:03ff:fe00:0002\n",
+		dir + "1": "0000:0000:0000:0000:0000:ffff:0a01:0002\n",
+		dir + "2": "0000:0000:0000:0000:0000:0000:0000:0000\n",
+		dir + "3": "fe80:0000:0000:0000:0000:0000:0000:0000\n",
+		dir + "4": "nonsense\n",
+	})
+	got, err := sysfs.GIDs(sys, "mlx5_0", 1)
+	want := []netip.Addr{netip.MustParseAddr("fe80::c9:3ff:fe00:2"), netip.MustParseAddr("::ffff:10.1.0.2")}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("GIDs %v, %v, wanted %v", got, err, want)
+	}
+}
+
+func TestAnUnattachedSysfsShowsTheNamespaceItWasMadeIn(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add only0 type veth peer name only1")
+	err := ns.Do(func() error {
+		sys, err := sysfs.Mount()
+		if err != nil {
+			return err
+		}
+		defer sys.Close()
+		entries, err := fs.ReadDir(sys, "class/net")
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if !slices.Contains(names, "only0") || slices.Contains(names, "eth0") {
+			t.Errorf("class/net has %q", names)
+		}
+		_, err = fs.ReadLink(sys, "class/net/only0")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
