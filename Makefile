@@ -1,0 +1,36 @@
+# gresnet: `make` builds into bin/, `make demo` shows it, `make test` proves it.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOFLAGS := -trimpath
+LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
+
+.PHONY: all build spank demo test test-long bench lint clean
+
+all: build spank
+
+build:
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-prolog ./prolog
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-epilog ./epilog
+
+# SLURM=/prefix builds the plugin for a Slurm that is not the system's.
+spank:
+	test/need gcc libslurm-dev libc6-dev
+	$(MAKE) -C spank OUT=../bin/spank_gresnet.so
+
+demo:
+	test/demo
+
+test:
+	test/run
+
+test-long:
+	test/run long
+
+bench:
+	test/bench
+
+lint:
+	gofmt -l . | (! grep .)
+	go vet ./...
+
+clean:
+	rm -rf bin dist .cache
