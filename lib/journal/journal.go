@@ -33,6 +33,7 @@ type Header struct {
 	Version int    `json:"version"`
 	Job     uint32 `json:"job"`
 	Run     string `json:"run"`
+	Host    string `json:"host"` // the network namespace that is home, by device and inode
 }
 
 // Note is one step, as its kind wrote it down.

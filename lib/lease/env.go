@@ -39,7 +39,6 @@ func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
 		return err
 	}
 	defer ns.Close()
-	dev, ino := ns.ID()
 	var names, interfaces []string
 	for _, h := range hcas {
 		names = append(names, h.Name)
@@ -49,8 +48,8 @@ func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
 			}
 		}
 	}
-	return l.writeEnv(head(j) + fmt.Sprintf("GRESNET_NETNS=%d:%d\nGRESNET_MODE=%s\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\n",
-		dev, ino, mode, strings.Join(names, ","), strings.Join(interfaces, ",")))
+	return l.writeEnv(head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\n",
+		ns, mode, strings.Join(names, ","), strings.Join(interfaces, ",")))
 }
 
 func (l *open) writeEnv(text string) error {

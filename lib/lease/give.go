@@ -17,19 +17,18 @@ import (
 // is nil. No lease is success, and a lease of a later run is none of this run's
 // business.
 //
-// After an error the node is not as it was: it is always ErrRemains, but for
-// one before anything was looked at.
+// After an error with which the lease is still there the error is ErrRemains.
 func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
-	return n.underLock(ctx, id, func() error {
+	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(id)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, errNoLease) {
 			return removeDir(n.dir(id))
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrRemains, err)
+			return err
 		}
 		defer l.close()
 		if held, err := job.ParseRun(l.world.Run); err == nil && run != nil && held.Restart > run.Restart {
@@ -38,6 +37,18 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 		}
 		return l.unwind()
 	})
+	if _, gone := os.Lstat(n.dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
+		return remains(err)
+	}
+	return err
+}
+
+// remains marks an error as one that leaves something to be undone.
+func remains(err error) error {
+	if errors.Is(err, ErrRemains) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrRemains, err)
 }
 
 // unwind undoes all that the journal has and that is not struck, in the order
@@ -46,11 +57,11 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 // keep the others from being undone.
 func (l *open) unwind() error {
 	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrRemains, err)
+		return remains(err)
 	}
 	notes, err := l.left()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrRemains, err)
+		return remains(err)
 	}
 	l.world.Away = map[node.ID]string{}
 	var failed []error
@@ -64,17 +75,32 @@ func (l *open) unwind() error {
 			l.quarantine(s.HCA(), err)
 			continue
 		}
-		if len(failed) > 0 && s.HCA() == (node.ID{}) {
-			continue // the claim: others are free, this lease's quarantine may end later
+		if !l.settled(s, failed) {
+			continue
 		}
 		if err := l.journal.Strike(s.number); err != nil {
 			failed = append(failed, err)
+			l.quarantine(s.HCA(), err)
 		}
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%w: %w", ErrRemains, errors.Join(failed...))
+		return remains(errors.Join(failed...))
 	}
-	return removeDir(l.world.Dir)
+	if err := removeDir(l.world.Dir); err != nil {
+		return remains(err)
+	}
+	return nil
+}
+
+// settled tells whether an undone step needs never be undone again. While its
+// HCA is not home it does: bringing that home may make its interface anew. The
+// claim does while any HCA is quarantined.
+func (l *open) settled(s noted, failed []error) bool {
+	if s.HCA() == (node.ID{}) {
+		return len(failed) == 0
+	}
+	_, away := l.world.Away[s.HCA()]
+	return !away
 }
 
 // noted is a step with its number in the journal.

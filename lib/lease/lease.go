@@ -110,29 +110,47 @@ func (n *Node) create(j job.Job) (*open, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
 	}
-	book, err := journal.Create(journalIn(dir), journal.Header{Job: j.ID, Run: j.Run.String()})
+	host, err := netns.Current()
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	return n.enter(dir, book)
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String()}
+	book, err := journal.Create(journalIn(dir), h)
+	if err != nil {
+		host.Close()
+		return nil, errors.Join(err, removeDir(dir))
+	}
+	return n.enter(dir, book, host), nil
 }
 
-// resume opens a lease that somebody began. fs.ErrNotExist: there is none.
+// errNoLease means that a job has no lease: nothing was noted, so nothing was done.
+var errNoLease = errors.New("no lease")
+
+// resume opens a lease that somebody began, or is errNoLease.
 func (n *Node) resume(id uint32) (*open, error) {
 	dir := n.dir(id)
 	book, err := journal.Open(journalIn(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errNoLease
+	}
 	if err != nil {
 		return nil, err
 	}
-	return n.enter(dir, book)
-}
-
-func (n *Node) enter(dir string, book *journal.Journal) (*open, error) {
 	host, err := netns.Current()
 	if err != nil {
 		book.Close()
 		return nil, err
 	}
+	if book.Header.Host != "" && book.Header.Host != host.String() {
+		book.Close()
+		host.Close()
+		err := fmt.Errorf("open the lease of job %d: it was taken in another network namespace than this", id)
+		return nil, hint.With(err, "run it in the node's root network namespace")
+	}
+	return n.enter(dir, book, host), nil
+}
+
+func (n *Node) enter(dir string, book *journal.Journal, host *netns.NS) *open {
 	return &open{node: n, journal: book, world: &step.World{
 		Host:  host,
 		Sys:   n.Sys,
@@ -141,7 +159,7 @@ func (n *Node) enter(dir string, book *journal.Journal) (*open, error) {
 		Table: n.table(),
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
-	}}, nil
+	}}
 }
 
 func (l *open) close() {

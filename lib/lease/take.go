@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"gresnet/lib/gres"
@@ -58,11 +59,11 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 // settle deals with a lease that is there already, and tells whether it is this run's own.
 func (n *Node) settle(j job.Job) (done bool, err error) {
 	l, err := n.resume(j.ID)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, errNoLease) {
 		return false, removeDir(n.dir(j.ID))
 	}
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrRemains, err)
+		return false, remains(err)
 	}
 	defer l.close()
 	if l.complete() && l.world.Run == j.Run.String() {
@@ -235,6 +236,10 @@ func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
 	if err := v.MAD(&d); err != nil {
 		return plan.HCA{}, err
 	}
+	if len(d.Chars) == 0 {
+		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
+		return plan.HCA{}, hint.With(err, "load ib_uverbs")
+	}
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
@@ -272,8 +277,14 @@ func gidsOf(gids []netip.Addr, s link.Settings) []netip.Addr {
 }
 
 // removeDir removes a lease's directory that has nothing in it any more but
-// what a killed process left of it.
+// what a killed process left of it. The journal goes last, and only if nothing
+// is there that it may be about.
 func removeDir(dir string) error {
+	for _, name := range []string{"netns", "dev"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("remove the lease %s: %s is there still", dir, name)
+		}
+	}
 	for _, name := range []string{envIn(dir), envIn(dir) + ".new", journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -19,6 +19,8 @@ type Interface struct {
 	MAC     string
 	Up      bool // administratively
 	Running bool // has carrier
+	// Connected is IPoIB's connected mode.
+	Connected bool
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -96,6 +98,7 @@ func decode(m []byte) (Interface, error) {
 		return Interface{}, fmt.Errorf("parse a network interface: %w", err)
 	}
 	a := l.Attrs()
+	ipoib, is := l.(*netlink.IPoIB)
 	return Interface{
 		ID:      identify(l),
 		Index:   a.Index,
@@ -104,6 +107,8 @@ func decode(m []byte) (Interface, error) {
 		MAC:     a.HardwareAddr.String(),
 		Up:      a.RawFlags&unix.IFF_UP != 0,
 		Running: a.RawFlags&unix.IFF_LOWER_UP != 0,
+
+		Connected: is && ipoib.Mode == netlink.IPOIB_MODE_CONNECTED,
 	}, nil
 }
 
@@ -139,6 +144,18 @@ func (c *Conn) Move(index, nsfd int, name string, up bool) error {
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return err
+}
+
+// Park gives an interface a name that is nobody's, until it is given its own.
+func (c *Conn) Park(index int) error {
+	if err := c.Down(index); err != nil {
+		return fmt.Errorf("bring interface %d down to rename it: %w", index, err)
+	}
+	m := attribute(change(index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated("gresnet%d"))
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("rename interface %d out of the way: %w", index, err)
+	}
+	return nil
 }
 
 // Up brings an interface up.

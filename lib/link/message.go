@@ -142,12 +142,17 @@ func (m Message) hasGateway() bool {
 	return slices.ContainsFunc(list, func(a attr) bool { return a.kind == unix.RTA_GATEWAY || a.kind == unix.RTA_VIA })
 }
 
-// lifetime is how long an address has left, in seconds; forever is ^0.
-func (m Message) lifetime() uint32 {
+// lifetime is how long an address is valid still, in seconds; forever is ^0.
+func (m Message) lifetime() uint32 { return m.cacheInfo(4) }
+
+// preferred is how long an address is preferred still, in seconds; forever is ^0.
+func (m Message) preferred() uint32 { return m.cacheInfo(0) }
+
+func (m Message) cacheInfo(offset int) uint32 {
 	list, _ := attributes(m[addrHead:])
 	for _, a := range list {
 		if a.kind == unix.IFA_CACHEINFO && len(a.value) == 16 {
-			return native.Uint32(a.value[4:])
+			return native.Uint32(a.value[offset:])
 		}
 	}
 	return forever
@@ -156,7 +161,7 @@ func (m Message) lifetime() uint32 {
 // addrKey is what makes an address the same address: all but the seconds that
 // a lifetime has left, which pass while it is away.
 func (m Message) addrKey() string {
-	if m.lifetime() == forever {
+	if m.lifetime() == forever && m.preferred() == forever {
 		return string(m)
 	}
 	out := slices.Clone([]byte(m[:addrHead]))

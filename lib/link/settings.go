@@ -35,6 +35,9 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	if i.Connected {
+		return Settings{}, fmt.Errorf("%s is in connected mode, which gresnet cannot restore yet", i.Name)
+	}
 	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running}
 	if s.AcceptDAD, err = readSysctl(acceptDAD(i.Name)); err != nil {
 		return Settings{}, err
@@ -48,13 +51,14 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	return s, nil
 }
 
-// carrierTimeout bounds the wait for a carrier that the interface had before:
-// a port trains its link anew after some moves.
-const carrierTimeout = 10 * time.Second
+// carrierTimeout bounds the wait for a carrier that the interface had before: a
+// port trains its link anew after some moves. One whose cable was pulled
+// meanwhile has none any more, and gets its settings without it.
+const carrierTimeout = 5 * time.Second
 
 // Apply makes the interface's settings what is given, and only what differs:
 // on an interface that has them it changes nothing.
-func (c *Conn) Apply(index int, want Settings) error {
+func (c *Conn) Apply(index int, want Settings) (err error) {
 	have, err := c.Get(index)
 	if err != nil {
 		return err
@@ -73,6 +77,9 @@ func (c *Conn) Apply(index int, want Settings) error {
 	if err := writeSysctl(acceptDAD(want.Name), "0", want.AcceptDAD); err != nil {
 		return err
 	}
+	defer func() {
+		err = errors.Join(err, writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD))
+	}()
 	if have.Up != want.Up {
 		if err := c.set(index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
@@ -87,10 +94,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 	if err := c.awaitDAD(index, want); err != nil {
 		return err
 	}
-	if err := c.applyRoutes(index, want); err != nil {
-		return err
-	}
-	return writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD)
+	return c.applyRoutes(index, want)
 }
 
 // Differences names what of the settings the interface does not have, and
@@ -150,12 +154,21 @@ func (c *Conn) rename(have *Interface, name string) error {
 		have.Up = false
 	}
 	m := attribute(change(have.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+	for end := time.Now().Add(renameTimeout); ; time.Sleep(5 * time.Millisecond) {
+		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+		if err == nil {
+			have.Name = name
+			return nil
+		}
+		if !errors.Is(err, unix.EEXIST) || time.Now().After(end) {
+			return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+		}
 	}
-	have.Name = name
-	return nil
 }
+
+// renameTimeout bounds the wait for a name that another interface has for a
+// moment: two epilogs at once may find theirs made anew under each other's names.
+const renameTimeout = 2 * time.Second
 
 func (c *Conn) setMTU(have Interface, mtu int) error {
 	if have.MTU == mtu {
@@ -191,11 +204,8 @@ func (c *Conn) awaitCarrier(index int, want Settings) error {
 	}
 	for end := time.Now().Add(carrierTimeout); ; {
 		i, err := c.Get(index)
-		if err != nil || i.Running {
+		if err != nil || i.Running || time.Now().After(end) {
 			return err
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("wait for the carrier of %s: none after %s", want.Name, carrierTimeout)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -253,8 +263,9 @@ const dadTimeout = 5 * time.Second
 // awaitDAD waits until the kernel has taken the IPv6 addresses for good: it
 // adds their local routes only then.
 func (c *Conn) awaitDAD(index int, want Settings) error {
-	if !want.Up || !want.Running {
-		return nil
+	i, err := c.Get(index)
+	if err != nil || !i.Running {
+		return err // without a carrier the kernel does not begin
 	}
 	for end := time.Now().Add(dadTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		answers, err := c.dumpAddresses(index)

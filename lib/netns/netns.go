@@ -61,8 +61,9 @@ func Open(path string) (*NS, error) {
 // FD is the namespace's file descriptor, for messages that take one.
 func (ns *NS) FD() int { return int(ns.handle) }
 
-// ID is the device and inode number that tell this namespace from any other.
-func (ns *NS) ID() (dev, ino uint64) { return ns.dev, ns.ino }
+// String is the device and inode number that tell this namespace from any
+// other: "4:4026531840".
+func (ns *NS) String() string { return fmt.Sprintf("%d:%d", ns.dev, ns.ino) }
 
 // Close lets go of the namespace.
 func (ns *NS) Close() error { return ns.handle.Close() }

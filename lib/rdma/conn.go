@@ -107,22 +107,62 @@ type Device struct {
 	Protocol string // "ib", "roce", "iw", …; empty where the kernel does not say
 }
 
-// Devices lists the namespace's RDMA devices (in shared mode: the node's).
-func (c *Conn) Devices() ([]Device, error) {
+// Dump lists the namespace's RDMA devices (in shared mode: the node's) as the
+// kernel dumps them. What it lists is there, but it may lack a device: the
+// kernel goes on by position after each (device.c:ib_enum_all_devs), so one
+// that another job's move takes out hides its neighbour, without a sign.
+func (c *Conn) Dump() ([]Device, error) {
 	answers, err := c.send(cmdGet, unix.NLM_F_DUMP)
 	if err != nil {
 		return nil, fmt.Errorf("list RDMA devices: %w", err)
 	}
 	devices := make([]Device, 0, len(answers))
 	for _, a := range answers {
-		devices = append(devices, Device{
-			Index:    a.u32(attrDevIndex),
-			Name:     a.str(attrDevName),
-			GUID:     formatGUID(a[attrNodeGUID]),
-			Protocol: a.str(attrDevProtocol),
-		})
+		devices = append(devices, deviceOf(a))
 	}
 	return devices, nil
+}
+
+// Devices lists the namespace's RDMA devices and misses none: what a dump
+// lacks is asked for by its index, which the kernel deals from the lowest free
+// one on (device.c:assign_name, xa_alloc).
+func (c *Conn) Devices() ([]Device, error) {
+	const spare = 128 // indices beyond the highest one seen
+	devices, err := c.Dump()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[uint32]bool{}
+	highest := uint32(0)
+	for _, d := range devices {
+		seen[d.Index] = true
+		highest = max(highest, d.Index)
+	}
+	for i := range highest + spare {
+		if seen[i] {
+			continue
+		}
+		answers, err := c.send(cmdGet, 0, u32(attrDevIndex, i))
+		if errors.Is(err, unix.EINVAL) {
+			continue // not there, or not in this namespace
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read RDMA device %d: %w", i, err)
+		}
+		for _, a := range answers {
+			devices = append(devices, deviceOf(a))
+		}
+	}
+	return devices, nil
+}
+
+func deviceOf(a attributes) Device {
+	return Device{
+		Index:    a.u32(attrDevIndex),
+		Name:     a.str(attrDevName),
+		GUID:     formatGUID(a[attrNodeGUID]),
+		Protocol: a.str(attrDevProtocol),
+	}
 }
 
 // Port is one port of an RDMA device. Interface is the index of its network

@@ -96,6 +96,9 @@ func (v *View) Devices() ([]Device, error) {
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
 		device, err := v.device(d)
+		if err != nil && v.left(d) {
+			continue // another job's prolog took it meanwhile
+		}
 		if err != nil {
 			return nil, fmt.Errorf("look at %s: %w", d.Name, err)
 		}
@@ -111,15 +114,29 @@ func (v *View) Find(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}
-	list, err := v.rdma.Devices()
-	if err != nil {
-		return Device{}, err
+	// A dump is quick and may find; only the whole list can tell that it is not there.
+	for _, look := range []func() ([]rdma.Device, error){v.rdma.Dump, v.rdma.Devices} {
+		list, err := look()
+		if err != nil {
+			return Device{}, err
+		}
+		if d, err := v.pick(list, id); err != nil || d.ID == id {
+			return d, err
+		}
 	}
+	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+}
+
+// pick looks more closely at those that have the GUID; no match is the zero Device.
+func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
 		if d.GUID != id.GUID {
 			continue
 		}
 		device, err := v.device(d)
+		if err != nil && v.left(d) {
+			continue
+		}
 		if err != nil {
 			return Device{}, fmt.Errorf("look at %s: %w", d.Name, err)
 		}
@@ -127,7 +144,13 @@ func (v *View) Find(id node.ID) (Device, error) {
 			return device, nil
 		}
 	}
-	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+	return Device{}, nil
+}
+
+// left tells that a device that was listed is not in the namespace any more.
+func (v *View) left(d rdma.Device) bool {
+	list, err := v.rdma.Devices()
+	return err == nil && !slices.ContainsFunc(list, func(o rdma.Device) bool { return o.Index == d.Index })
 }
 
 // device completes what netlink says. The place of the hardware comes from

@@ -2,7 +2,6 @@ package step
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -58,7 +57,15 @@ func (s *Access) Undo(w *World) error {
 	if err := settle(); err != nil {
 		return err
 	}
-	return s.set(w, func(n Node) char.Access { return n.Access })
+	home := func(n Node) char.Access { return n.Access }
+	if err := s.set(w, home); err != nil {
+		return err
+	}
+	// udev may have begun late, and have had the last word.
+	if err := settle(); err != nil {
+		return err
+	}
+	return s.set(w, home)
 }
 
 func (s *Access) set(w *World, access func(Node) char.Access) error {
@@ -73,7 +80,7 @@ func (s *Access) set(w *World, access func(Node) char.Access) error {
 		for _, n := range s.Nodes {
 			name := nameOf(d, n)
 			if name == "" {
-				return fmt.Errorf("find the %s device of %s: it has none any more", n.Kind, d.Name)
+				continue // its module was unloaded (ib_umad): there is no node to restore
 			}
 			if err := char.Set(filepath.Join(w.Dev, name), access(n)); err != nil {
 				return err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gresnet/lib/link"
-	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -84,7 +83,7 @@ func (s *Link) Do(w *World) error {
 		}
 		return w.onHost(s.apply)
 	}
-	ns, err := netns.Open(w.netns())
+	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
@@ -123,8 +122,13 @@ func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *World) error {
 	err := w.onHost(func(v *scan.View) error {
-		_, err := v.Link.Find(s.Interface)
-		return err
+		i, err := v.Link.Find(s.Interface)
+		if err != nil || i.Name == s.Name {
+			return err
+		}
+		// An IPoIB interface is made anew under the lowest free name, which may be
+		// another's that is away: it must not have that when the other comes home.
+		return v.Link.Park(i.Index)
 	})
 	if !errors.Is(err, link.ErrNotFound) {
 		return err
@@ -139,7 +143,7 @@ func (s *Link) bringHome(w *World) error {
 		}
 		return nil
 	})
-	if noNamespace(err) || errors.Is(err, link.ErrNotFound) {
+	if errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound) {
 		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
 	}
 	return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
@@ -21,7 +20,7 @@ func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
 func (s *RDMA) Do(w *World) error {
-	ns, err := netns.Open(w.netns())
+	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func (s *RDMA) Undo(w *World) error {
 	if !errors.Is(err, scan.ErrNotFound) {
 		return err
 	}
-	err = w.inJob(func(v *scan.View) error {
+	err = w.inJobWithSysfs(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
@@ -56,7 +55,7 @@ func (s *RDMA) Undo(w *World) error {
 		}
 		return nil
 	})
-	if noNamespace(err) || errors.Is(err, scan.ErrNotFound) {
+	if errors.Is(err, errNoNamespace) || errors.Is(err, scan.ErrNotFound) {
 		return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
 	}
 	if err != nil {

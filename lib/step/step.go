@@ -96,10 +96,20 @@ func (w *World) onHost(f func(*scan.View) error) error {
 	return w.in(w.Host, w.Sys, f)
 }
 
-// inJob looks at the job's namespace. A lease without one is netns.ErrNotNetns
-// or fs.ErrNotExist, which gone tells from other errors.
-func (w *World) inJob(f func(*scan.View) error) error {
+// errNoNamespace means that the lease has no namespace, or has it no more.
+var errNoNamespace = errors.New("the job has no network namespace")
+
+func (w *World) openJob() (*netns.NS, error) {
 	ns, err := netns.Open(w.netns())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
+		return nil, fmt.Errorf("%w: %w", errNoNamespace, err)
+	}
+	return ns, err
+}
+
+// inJob looks at the job's namespace; a lease without one is errNoNamespace.
+func (w *World) inJob(f func(*scan.View) error) error {
+	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
@@ -120,7 +130,7 @@ func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
 
 // inJobWithSysfs is inJob with a /sys that shows the job's namespace.
 func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
-	ns, err := netns.Open(w.netns())
+	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
@@ -138,9 +148,4 @@ func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 		defer v.Close()
 		return f(v)
 	})
-}
-
-// noNamespace tells that the lease has no namespace, or has it no more.
-func noNamespace(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns)
 }

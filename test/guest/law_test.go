@@ -3,6 +3,7 @@ package guest
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -10,30 +11,60 @@ import (
 // deeds are the system calls by which gresnet changes anything, or asks the
 // kernel of anything that it acts on: netlink requests, the journal and the
 // lease's files, mounts, device nodes, namespaces.
-const deeds = "sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,fchownat,lchown,chmod,setns,unshare,flock,truncate,ftruncate"
+const deeds = "sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
 
-// traced runs the prolog or the epilog under strace, which does something at
-// the n-th of the deeds.
-func traced(t *testing.T, program, inject string, n int, job string) (out string, code int, happened bool) {
+// deed is the n-th call of a system call.
+type deed struct {
+	call string
+	n    int
+}
+
+func (d deed) String() string { return fmt.Sprintf("%s %d", d.call, d.n) }
+
+const traceFile = "/tmp/strace.out"
+
+// traced runs the prolog or the epilog under strace with more of its options.
+func traced(t *testing.T, program, job, options string) (out string, code int) {
 	t.Helper()
-	trace := fmt.Sprintf("strace -f -qq -o /tmp/strace.out -e trace=%s -e inject=%s:%s:when=%d", deeds, deeds, inject, n)
+	trace := "strace -f -qq -e signal=none -o " + traceFile + " -e trace=" + deeds + " " + options
 	text, _ := try("rc=0; " + slurmdEnv + job + " " + trace + " " + repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
 	out, rest, ok := strings.Cut(text, "exit ")
 	if !ok {
 		t.Fatalf("%s: %s", program, text)
 	}
 	fmt.Sscan(rest, &code)
-	log, _ := os.ReadFile("/tmp/strace.out")
-	return out, code, strings.Contains(string(log), "INJECTED") || strings.Contains(string(log), "SIGKILL")
+	return out, code
 }
 
-// stride is how many of the deeds a test goes on by: all of them when it may
-// take long, and a part that differs from mode to mode otherwise.
-func stride() int {
-	if os.Getenv("GRESNET_TEST") == "long" {
-		return 1
+// deedsOf runs a program once and tells which deeds it did: all of them for
+// the long tests, for the short ones every seventh.
+func deedsOf(t *testing.T, program, job string) []deed {
+	t.Helper()
+	if out, code := traced(t, program, job, ""); code != 0 {
+		t.Fatalf("%s: exit %d: %s", program, code, out)
 	}
-	return 5
+	log, err := os.ReadFile(traceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	var all []deed
+	// PID CALL(ARGUMENTS) = …; what was interrupted by another thread's call is resumed later.
+	for _, m := range regexp.MustCompile(`(?m)^\d+ +(\w+)\(`).FindAllStringSubmatch(string(log), -1) {
+		count[m[1]]++
+		all = append(all, deed{m[1], count[m[1]]})
+	}
+	if len(all) < 20 {
+		t.Fatalf("%s did only %d deeds:\n%s", program, len(all), log)
+	}
+	if os.Getenv("GRESNET_TEST") == "long" {
+		return all
+	}
+	var some []deed
+	for i := 0; i < len(all); i += 7 {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // anHCAOfEachKind maps GPU 0 to an InfiniBand and GPU 1 to a RoCE HCA.
@@ -47,84 +78,67 @@ func anHCAOfEachKind(t *testing.T) {
 
 const lawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
 
+// must runs a program that has to succeed without a word.
+func must(t *testing.T, program, job string) {
+	t.Helper()
+	if out, code := byHand(t, program, job); code != 0 || out != "" {
+		t.Fatalf("%s: exit %d: %s", program, code, out)
+	}
+}
+
 func TestAPrologThatIsKilledAnywhereIsUndoneByTheEpilog(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
-	kills := 0
-	for n := 1; ; n += stride() {
-		_, _, killed := traced(t, "prolog", "signal=KILL", n, lawJob)
-		if out, code := byHand(t, "epilog", lawJob); code != 0 || out != "" {
-			t.Fatalf("epilog after kill %d: exit %d: %s", n, code, out)
+	deeds := deedsOf(t, "prolog", lawJob)
+	must(t, "epilog", lawJob)
+	for _, d := range deeds {
+		traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:signal=KILL:when=%d", d.call, d.n))
+		must(t, "epilog", lawJob)
+		if same(t, before); t.Failed() {
+			t.Fatalf("after kill -9 at %s", d)
 		}
-		same(t, before)
-		if t.Failed() {
-			t.Fatalf("after kill -9 at deed %d", n)
-		}
-		if !killed {
-			break
-		}
-		kills++
 	}
-	t.Logf("%d kills of the prolog", kills)
+	t.Logf("%d kills of the prolog", len(deeds))
 }
 
 func TestAnEpilogThatIsKilledAnywhereIsFinishedByTheNext(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
-	kills := 0
-	for n := 1; ; n += stride() {
-		if out, code := byHand(t, "prolog", lawJob); code != 0 || out != "" {
-			t.Fatalf("prolog: exit %d: %s", code, out)
+	must(t, "prolog", lawJob)
+	deeds := deedsOf(t, "epilog", lawJob)
+	for _, d := range deeds {
+		must(t, "prolog", lawJob)
+		traced(t, "epilog", lawJob, fmt.Sprintf("-e inject=%s:signal=KILL:when=%d", d.call, d.n))
+		must(t, "epilog", lawJob)
+		if same(t, before); t.Failed() {
+			t.Fatalf("after kill -9 at %s", d)
 		}
-		_, _, killed := traced(t, "epilog", "signal=KILL", n, lawJob)
-		if out, code := byHand(t, "epilog", lawJob); code != 0 || out != "" {
-			t.Fatalf("epilog after kill %d: exit %d: %s", n, code, out)
-		}
-		same(t, before)
-		if t.Failed() {
-			t.Fatalf("after kill -9 at deed %d", n)
-		}
-		if !killed {
-			break
-		}
-		kills++
 	}
-	t.Logf("%d kills of the epilog", kills)
+	t.Logf("%d kills of the epilog", len(deeds))
 }
 
 func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
-	faults := 0
-	for n := 1; ; n += stride() {
-		out, code, failed := traced(t, "prolog", "error=EIO", n, lawJob)
-		switch {
-		case !failed:
-			if code != 0 {
-				t.Fatalf("nothing failed, and yet exit %d: %s", code, out)
-			}
+	deeds := deedsOf(t, "prolog", lawJob)
+	must(t, "epilog", lawJob)
+	for _, d := range deeds {
+		out, code := traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.call, d.n))
+		switch lines := strings.Split(strings.TrimSpace(out), "\n"); {
+		case code == 1 && (len(lines) != 2 || !strings.Contains(lines[1], ": hint: ")):
+			t.Errorf("wanted one line and its hint:\n%s", out)
 		case code == 1:
-			if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !strings.Contains(lines[1], ": hint: ") {
-				t.Errorf("wanted one line and its hint:\n%s", out)
-			}
 			same(t, before)
 		case code != 0:
 			t.Errorf("exit %d: %s", code, out)
 		}
-		if out, code := byHand(t, "epilog", lawJob); code != 0 || out != "" {
-			t.Fatalf("epilog after fault %d: exit %d: %s", n, code, out)
+		must(t, "epilog", lawJob)
+		if same(t, before); t.Failed() {
+			log, _ := os.ReadFile(traceFile)
+			t.Fatalf("with a fault at %s:\n%s", d, log)
 		}
-		same(t, before)
-		if t.Failed() {
-			log, _ := os.ReadFile("/tmp/strace.out")
-			t.Fatalf("with a fault at deed %d:\n%s", n, log)
-		}
-		if !failed {
-			break
-		}
-		faults++
 	}
-	t.Logf("%d faults", faults)
+	t.Logf("%d faults", len(deeds))
 }
 
 func TestTheProgramsAreSmall(t *testing.T) {

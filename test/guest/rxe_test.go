@@ -15,6 +15,7 @@ ip rule del pref 0
 ip rule add pref 100 lookup local
 sysctl -qw net.ipv4.conf.all.rp_filter=0
 for n in 0 1; do
+	sysctl -qw net.ipv6.conf.cable$n.accept_dad=0
 	ip link set cable$n up
 	ip addr add 10.99.0.$((n + 1))/24 dev cable$n
 	rdma link add rxe$n type rxe netdev cable$n

@@ -45,6 +45,12 @@ func writeConfig(t *testing.T, text string) {
 
 // dress configures the HCAs' interfaces as a site would.
 const dress = `
+# IPoIB interfaces are made under the lowest free name: let theirs be others.
+if [ -e /sys/class/net/ib1 ]; then
+	ip link set ib0 name swap0
+	ip link set ib1 name ib0
+	ip link set swap0 name ib1
+fi
 n=1
 for i in $(ls /sys/class/net | grep -E '^(roce|ib)'); do
 	ip link set $i up
