@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"gresnet/lib/job"
 	"gresnet/lib/node"
@@ -23,7 +24,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 		return err
 	}
 	err := n.underLock(ctx, id, func() error {
-		l, err := n.resume(id)
+		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
 			return removeDir(n.dir(id))
 		}
@@ -56,6 +57,10 @@ func remains(err error) error {
 // keeps the HCA from later jobs, the namespace and the journal, and does not
 // keep the others from being undone.
 func (l *open) unwind() error {
+	// A prolog that ran out of time still has to undo what it did.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), undoTimeout)
+	defer cancel()
+	l.world.Context = ctx
 	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return remains(err)
 	}
@@ -91,6 +96,9 @@ func (l *open) unwind() error {
 	}
 	return nil
 }
+
+// undoTimeout bounds what an unwinding may wait for, all in all.
+const undoTimeout = time.Minute
 
 // settled tells whether an undone step needs never be undone again. While its
 // HCA is not home it does: bringing that home may make its interface anew. The

@@ -61,19 +61,16 @@ func (v *View) Mode() (rdma.Mode, error) {
 	return v.rdma.Mode()
 }
 
-// Move moves a device to the namespace behind a file descriptor; see rdma.Conn.Move.
-func (v *View) Move(d Device, nsfd int) error { return v.rdma.Move(d.index, nsfd) }
-
 // Rename gives a device another name.
-func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.index, name) }
+func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.Index, name) }
 
 // Device is an HCA with what changes when it is moved: good until then.
 type Device struct {
 	ID     node.ID
+	Index  uint32 // of the RDMA device
 	Name   string // of the RDMA device
 	Driver string
 	Chars  []Char
-	index  uint32 // of the RDMA device
 }
 
 // Char is one of an HCA's character devices.
@@ -157,7 +154,7 @@ func (v *View) left(d rdma.Device) bool {
 // the uverbs device, which /sys shows wherever the RDMA device is; without one
 // (ib_uverbs not loaded) from the class directory.
 func (v *View) device(d rdma.Device) (Device, error) {
-	out := Device{index: d.Index, Name: d.Name}
+	out := Device{Index: d.Index, Name: d.Name}
 	var place sysfs.Place
 	verbs, err := v.rdma.Uverbs(d.Index)
 	switch {
@@ -179,14 +176,35 @@ func (v *View) device(d rdma.Device) (Device, error) {
 	return out, nil
 }
 
+// Foreign are the parts of the kernel that use a device beyond what the RDMA
+// subsystem itself does: a file system, a storage driver. A move takes the
+// device from them, or waits for them for ever.
+func (v *View) Foreign(d Device) ([]string, error) {
+	holders, err := v.rdma.Holders(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	var foreign []string
+	for _, h := range holders {
+		own := h.Kernel == "" || slices.Contains(ownUsers, h.Kernel) || d.Driver != "" && strings.HasPrefix(h.Kernel, d.Driver)
+		if !own && !slices.Contains(foreign, h.Kernel) {
+			foreign = append(foreign, h.Kernel)
+		}
+	}
+	return foreign, nil
+}
+
+// ownUsers are the modules that come with an RDMA device and go with it.
+var ownUsers = []string{"ib_core", "ib_cm", "iw_cm", "rdma_cm", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_ucm"}
+
 // MAD completes a device with its umad and issm devices, port by port.
 func (v *View) MAD(d *Device) error {
-	ports, err := v.rdma.Ports(d.index)
+	ports, err := v.rdma.Ports(d.Index)
 	if err != nil {
 		return err
 	}
 	for _, p := range ports {
-		umad, err := v.rdma.Umad(d.index, p.Num)
+		umad, err := v.rdma.Umad(d.Index, p.Num)
 		if errors.Is(err, rdma.ErrNoCharDevice) {
 			continue
 		}
@@ -223,7 +241,7 @@ type Port struct {
 
 // Ports reads an HCA's ports. The view's /sys must show this namespace.
 func (v *View) Ports(d Device) ([]Port, error) {
-	list, err := v.rdma.Ports(d.index)
+	list, err := v.rdma.Ports(d.Index)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gresnet/lib/link"
+	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -155,13 +156,10 @@ const gidTimeout = 5 * time.Second
 
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
-	look := w.inJobWithSysfs
 	if s.Mode == rdma.Shared {
-		look = w.onHost
+		return w.onHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 	}
-	return look(func(v *scan.View) error {
-		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
-	})
+	return w.inJobWithSysfs(func(_ *netns.NS, v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }
 
 func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {

@@ -1,9 +1,14 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
+	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
@@ -25,12 +30,17 @@ func (s *RDMA) Do(w *World) error {
 		return err
 	}
 	defer ns.Close()
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	return w.onHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
 		}
-		if err := v.Move(d, ns.FD()); err != nil {
+		if err := w.Mover.Move(w.Context, d.Index, w.Host.FD(), ns.FD(), held.File); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", d.Name, err)
 		}
 		return nil
@@ -41,16 +51,21 @@ func (s *RDMA) Do(w *World) error {
 // already is not moved: the kernel would carry that out in full, and every
 // user of the device would lose it.
 func (s *RDMA) Undo(w *World) error {
-	err := w.onHost(s.restoreName)
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	err = w.onHost(s.restoreName)
 	if !errors.Is(err, scan.ErrNotFound) {
 		return err
 	}
-	err = w.inJobWithSysfs(func(v *scan.View) error {
+	err = w.inJobWithSysfs(func(ns *netns.NS, v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
 		}
-		if err := v.Move(d, w.Host.FD()); err != nil {
+		if err := w.Mover.Move(w.Context, d.Index, ns.FD(), w.Host.FD(), held.File); err != nil {
 			return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
 		}
 		return nil
@@ -63,6 +78,22 @@ func (s *RDMA) Undo(w *World) error {
 	}
 	return w.onHost(s.restoreName)
 }
+
+// lock takes the lock of the HCA's moves. While an abandoned move holds it, the
+// device is not where it seems to be.
+func (s *RDMA) lock(w *World) (*lock.File, error) {
+	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
+	defer cancel()
+	held, err := lock.HCA(ctx, w.Locks, s.ID)
+	if err != nil {
+		err = fmt.Errorf("move RDMA device %s: an earlier move of it has not ended: %w", s.Name, err)
+		return nil, hint.With(err, "if it never ends, something in the kernel does not let go of the device: the node needs a reboot")
+	}
+	return held, nil
+}
+
+// lockTimeout bounds the wait for an abandoned move that may land yet.
+const lockTimeout = 10 * time.Second
 
 func (s *RDMA) restoreName(v *scan.View) error {
 	d, err := v.Find(s.ID)

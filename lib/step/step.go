@@ -8,6 +8,7 @@
 package step
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/lock"
+	"gresnet/lib/mover"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -82,8 +84,12 @@ type World struct {
 	Dev   string    // where the node has its device nodes: /dev/infiniband
 	Dir   string    // the lease's directory
 	Table lock.Node
+	Locks string // directory of locks
 	Job   uint32
 	Run   string
+	// Mover moves RDMA devices, Context bounds what may wait.
+	Mover   *mover.Mover
+	Context context.Context
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
 }
@@ -129,7 +135,7 @@ func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
 }
 
 // inJobWithSysfs is inJob with a /sys that shows the job's namespace.
-func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
+func (w *World) inJobWithSysfs(f func(*netns.NS, *scan.View) error) error {
 	ns, err := w.openJob()
 	if err != nil {
 		return err
@@ -146,6 +152,6 @@ func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 			return err
 		}
 		defer v.Close()
-		return f(v)
+		return f(ns, v)
 	})
 }
