@@ -320,7 +320,7 @@ func (c *Conn) routes(index int) ([]Message, error) {
 }
 
 func (c *Conn) applyRoutes(index int, want Settings) error {
-	have, err := c.routes(index)
+	have, err := c.awaitOwnRoutes(index, want)
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
@@ -341,6 +341,25 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 		}
 	}
 	return nil
+}
+
+// ownRouteTimeout bounds the wait for the routes that the kernel makes by itself.
+const ownRouteTimeout = 2 * time.Second
+
+// awaitOwnRoutes reads the interface's routes when those are there that the
+// kernel makes for its addresses: an IPv6 address's comes from a work queue,
+// also where nothing is tested (addrconf.c:addrconf_dad_start).
+func (c *Conn) awaitOwnRoutes(index int, want Settings) ([]Message, error) {
+	for end := time.Now().Add(ownRouteTimeout); ; time.Sleep(time.Millisecond) {
+		have, err := c.routes(index)
+		if err != nil || !want.Up {
+			return have, err
+		}
+		away := slices.ContainsFunc(missing(want.Routes, have, Message.routeKey), Message.ownRoute)
+		if !away || time.Now().After(end) {
+			return have, nil
+		}
+	}
 }
 
 func after(m Message) int {
