@@ -105,26 +105,33 @@ func (v *View) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// Find finds an HCA by its identity, or is ErrNotFound. Only devices that
-// have the node GUID are looked at more closely.
+// Find finds an HCA by its identity, or is ErrNotFound: then it is not there.
 func (v *View) Find(id node.ID) (Device, error) {
+	d, err := v.Glance(id)
+	if !errors.Is(err, ErrNotFound) {
+		return d, err
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return Device{}, err
+	}
+	return v.pick(list, id)
+}
+
+// Glance is Find for one who has elsewhere to look: what it finds is there, but
+// what it does not find may be there nevertheless, see rdma.Conn.Dump.
+func (v *View) Glance(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}
-	// A dump is quick and may find; only the whole list can tell that it is not there.
-	for _, look := range []func() ([]rdma.Device, error){v.rdma.Dump, v.rdma.Devices} {
-		list, err := look()
-		if err != nil {
-			return Device{}, err
-		}
-		if d, err := v.pick(list, id); err != nil || d.ID == id {
-			return d, err
-		}
+	list, err := v.rdma.Dump()
+	if err != nil {
+		return Device{}, err
 	}
-	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+	return v.pick(list, id)
 }
 
-// pick looks more closely at those that have the GUID; no match is the zero Device.
+// pick looks more closely at those that have the GUID.
 func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
 		if d.GUID != id.GUID {
@@ -141,7 +148,7 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 			return device, nil
 		}
 	}
-	return Device{}, nil
+	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
 }
 
 // left tells that a device that was listed is not in the namespace any more.

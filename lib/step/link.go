@@ -122,19 +122,8 @@ func (s *Link) apply(v *scan.View) error {
 func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *World) error {
-	err := w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
-		if err != nil || i.Name == s.Name {
-			return err
-		}
-		// An IPoIB interface is made anew under the lowest free name, which may be
-		// another's that is away: it must not have that when the other comes home.
-		return v.Link.Park(i.Index)
-	})
-	if !errors.Is(err, link.ErrNotFound) {
-		return err
-	}
-	err = w.inJob(func(v *scan.View) error {
+	// A job has few interfaces, a node may have many: the job is asked first.
+	err := w.inJob(func(v *scan.View) error {
 		i, err := v.Link.Find(s.Interface)
 		if err != nil {
 			return err
@@ -144,7 +133,19 @@ func (s *Link) bringHome(w *World) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound) {
+	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	err = w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil || i.Name == s.Name {
+			return err
+		}
+		// An IPoIB interface is made anew under the lowest free name, which may be
+		// another's that is away: it must not have that when the other comes home.
+		return v.Link.Park(i.Index)
+	})
+	if errors.Is(err, link.ErrNotFound) {
 		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
 	}
 	return err

@@ -56,27 +56,41 @@ func (s *RDMA) Undo(w *World) error {
 		return err
 	}
 	defer held.Close()
-	err = w.onHost(s.restoreName)
-	if !errors.Is(err, scan.ErrNotFound) {
-		return err
-	}
-	err = w.inJobWithSysfs(func(ns *netns.NS, v *scan.View) error {
-		d, err := v.Find(s.ID)
-		if err != nil {
+	// Where it is found at a glance it is; that it is nowhere takes a closer look.
+	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
+	for _, look := range []struct {
+		find  finder
+		inJob func(func(*netns.NS, *scan.View) error) error
+	}{
+		{(*scan.View).Glance, w.inJobWithNS},
+		{(*scan.View).Find, w.inJobWithSysfs},
+	} {
+		err := look.inJob(func(ns *netns.NS, v *scan.View) error { return s.moveHome(w, ns, v, look.find, held) })
+		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
+			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
+		} else if err == nil {
+			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+		}
+		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
-		if err := w.Mover.Move(w.Context, d.Index, ns.FD(), w.Host.FD(), held.File); err != nil {
-			return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
-		}
-		return nil
-	})
-	if errors.Is(err, errNoNamespace) || errors.Is(err, scan.ErrNotFound) {
-		return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
 	}
+	return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
+}
+
+// finder is one of the two ways to look for an HCA.
+type finder func(*scan.View, node.ID) (scan.Device, error)
+
+// moveHome moves the device out of the job, if it is there.
+func (s *RDMA) moveHome(w *World, ns *netns.NS, v *scan.View, find finder, held *lock.File) error {
+	d, err := find(v, s.ID)
 	if err != nil {
 		return err
 	}
-	return w.onHost(s.restoreName)
+	if err := w.Mover.Move(w.Context, d.Index, ns.FD(), w.Host.FD(), held.File); err != nil {
+		return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
+	}
+	return nil
 }
 
 // lock takes the lock of the HCA's moves. While an abandoned move holds it, the
@@ -95,8 +109,9 @@ func (s *RDMA) lock(w *World) (*lock.File, error) {
 // lockTimeout bounds the wait for an abandoned move that may land yet.
 const lockTimeout = 10 * time.Second
 
-func (s *RDMA) restoreName(v *scan.View) error {
-	d, err := v.Find(s.ID)
+// restoreName gives the device, which is on the node, its name.
+func (s *RDMA) restoreName(v *scan.View, find finder) error {
+	d, err := find(v, s.ID)
 	if err != nil || d.Name == s.Name {
 		return err
 	}

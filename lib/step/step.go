@@ -115,12 +115,17 @@ func (w *World) openJob() (*netns.NS, error) {
 
 // inJob looks at the job's namespace; a lease without one is errNoNamespace.
 func (w *World) inJob(f func(*scan.View) error) error {
+	return w.inJobWithNS(func(_ *netns.NS, v *scan.View) error { return f(v) })
+}
+
+// inJobWithNS is inJob for those who need the namespace itself, too.
+func (w *World) inJobWithNS(f func(*netns.NS, *scan.View) error) error {
 	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	return w.in(ns, w.Sys, f)
+	return w.in(ns, w.Sys, func(v *scan.View) error { return f(ns, v) })
 }
 
 func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
