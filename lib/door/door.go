@@ -24,7 +24,6 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/mover"
 )
 
 // Exit codes, which slurmd and operators rely on.
@@ -55,12 +54,6 @@ const deadline = 2 * time.Minute
 
 // Run runs an application and returns its exit code.
 func (w *World) Run(app *cli.App) int {
-	if w.Args[0] == mover.Name {
-		if err := mover.Serve(); err != nil {
-			return Undone
-		}
-		return Done
-	}
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(400)
 	app.Version = version

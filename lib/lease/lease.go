@@ -22,7 +22,6 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
-	"gresnet/lib/mover"
 	"gresnet/lib/netns"
 	"gresnet/lib/step"
 )
@@ -162,17 +161,11 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 
-		Mover:   &mover.Mover{Timeout: moveTimeout},
 		Context: ctx,
 	}}
 }
 
-// moveTimeout bounds one move of an RDMA device. Moves of busy devices with
-// firmware behind them take a second; one that takes this long never ends.
-const moveTimeout = 20 * time.Second
-
 func (l *open) close() {
-	l.world.Mover.Close()
 	l.world.Host.Close()
 	l.journal.Close()
 }

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"gresnet/lib/link"
+	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/sysfs"
@@ -59,6 +62,12 @@ func (v *View) Mode() (rdma.Mode, error) {
 		return "", fmt.Errorf("read the RDMA netns mode: %w", err)
 	}
 	return v.rdma.Mode()
+}
+
+// Move moves a device to the namespace behind a file descriptor, see package mover.
+func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
+	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
+	return mover.Move(socket, nsfd, request, lock, deadline)
 }
 
 // Rename gives a device another name.

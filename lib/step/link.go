@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gresnet/lib/link"
-	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -160,7 +159,7 @@ func (s *Link) awaitGIDs(w *World) error {
 	if s.Mode == rdma.Shared {
 		return w.onHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 	}
-	return w.inJobWithSysfs(func(_ *netns.NS, v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
+	return w.inJobWithSysfs(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }
 
 func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {

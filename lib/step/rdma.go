@@ -8,7 +8,6 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
-	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
@@ -40,7 +39,7 @@ func (s *RDMA) Do(w *World) error {
 		if err != nil {
 			return err
 		}
-		if err := w.Mover.Move(w.Context, d.Index, w.Host.FD(), ns.FD(), held.File); err != nil {
+		if err := v.Move(d, ns.FD(), held.File, moveDeadline(w.Context)); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", d.Name, err)
 		}
 		return nil
@@ -60,12 +59,12 @@ func (s *RDMA) Undo(w *World) error {
 	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
 	for _, look := range []struct {
 		find  finder
-		inJob func(func(*netns.NS, *scan.View) error) error
+		inJob func(func(*scan.View) error) error
 	}{
-		{(*scan.View).Glance, w.inJobWithNS},
+		{(*scan.View).Glance, w.inJob},
 		{(*scan.View).Find, w.inJobWithSysfs},
 	} {
-		err := look.inJob(func(ns *netns.NS, v *scan.View) error { return s.moveHome(w, ns, v, look.find, held) })
+		err := look.inJob(func(v *scan.View) error { return s.moveHome(w, v, look.find, held) })
 		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
 			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
 		} else if err == nil {
@@ -82,15 +81,27 @@ func (s *RDMA) Undo(w *World) error {
 type finder func(*scan.View, node.ID) (scan.Device, error)
 
 // moveHome moves the device out of the job, if it is there.
-func (s *RDMA) moveHome(w *World, ns *netns.NS, v *scan.View, find finder, held *lock.File) error {
+func (s *RDMA) moveHome(w *World, v *scan.View, find finder, held *lock.File) error {
 	d, err := find(v, s.ID)
 	if err != nil {
 		return err
 	}
-	if err := w.Mover.Move(w.Context, d.Index, ns.FD(), w.Host.FD(), held.File); err != nil {
+	if err := v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context)); err != nil {
 		return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
 	}
 	return nil
+}
+
+// moveTimeout bounds one move of an RDMA device. Moves of busy devices with
+// firmware behind them take a second; one that takes this long never ends.
+const moveTimeout = 20 * time.Second
+
+func moveDeadline(ctx context.Context) time.Time {
+	end := time.Now().Add(moveTimeout)
+	if all, bounded := ctx.Deadline(); bounded && all.Before(end) {
+		return all
+	}
+	return end
 }
 
 // lock takes the lock of the HCA's moves. While an abandoned move holds it, the

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/lock"
-	"gresnet/lib/mover"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -87,8 +86,7 @@ type World struct {
 	Locks string // directory of locks
 	Job   uint32
 	Run   string
-	// Mover moves RDMA devices, Context bounds what may wait.
-	Mover   *mover.Mover
+	// Context bounds what may wait.
 	Context context.Context
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
@@ -115,17 +113,12 @@ func (w *World) openJob() (*netns.NS, error) {
 
 // inJob looks at the job's namespace; a lease without one is errNoNamespace.
 func (w *World) inJob(f func(*scan.View) error) error {
-	return w.inJobWithNS(func(_ *netns.NS, v *scan.View) error { return f(v) })
-}
-
-// inJobWithNS is inJob for those who need the namespace itself, too.
-func (w *World) inJobWithNS(f func(*netns.NS, *scan.View) error) error {
 	ns, err := w.openJob()
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	return w.in(ns, w.Sys, func(v *scan.View) error { return f(ns, v) })
+	return w.in(ns, w.Sys, f)
 }
 
 func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
@@ -140,7 +133,7 @@ func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
 }
 
 // inJobWithSysfs is inJob with a /sys that shows the job's namespace.
-func (w *World) inJobWithSysfs(f func(*netns.NS, *scan.View) error) error {
+func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 	ns, err := w.openJob()
 	if err != nil {
 		return err
@@ -157,6 +150,6 @@ func (w *World) inJobWithSysfs(f func(*netns.NS, *scan.View) error) error {
 			return err
 		}
 		defer v.Close()
-		return f(ns, v)
+		return f(v)
 	})
 }

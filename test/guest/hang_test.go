@@ -55,7 +55,7 @@ func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
 	// The move lands after all: the next epilog brings the device home.
 	free(t)
 	eventually(t, "the abandoned move has landed", func() bool {
-		_, err := try("pgrep -f ^gresnet-mover")
+		_, err := try("pgrep -x gresnet-mover")
 		return err != nil
 	})
 	must(t, "epilog", hangJob)
