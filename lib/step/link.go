@@ -33,22 +33,36 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 // Do changes nothing: the note is the deed.
 func (*Settings) Do(*World) error { return nil }
 
-// Undo gives the interface, home by now, its settings again, and looks whether it has them.
+// Undo gives the interface, home by now, its settings again.
 func (s *Settings) Undo(w *World) error {
 	return w.onHost(func(v *scan.View) error {
 		i, err := v.Link.Find(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		if err := settle(); err != nil {
-			return err
-		}
-		if err := v.Link.Apply(i.Index, s.Settings); err != nil {
-			return err
+		return v.Link.Apply(i.Index, s.Settings)
+	})
+}
+
+// Verify reads the settings again. What is not as it was, udev may have made so
+// since: that is put right once, and what then differs still is an error by name.
+func (s *Settings) Verify(w *World) error {
+	return w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
 		diff, err := v.Link.Differences(i.Index, s.Settings)
 		if err != nil {
 			return err
+		}
+		if len(diff) > 0 {
+			if err := v.Link.Apply(i.Index, s.Settings); err != nil {
+				return err
+			}
+			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
+				return err
+			}
 		}
 		if len(diff) > 0 {
 			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))

@@ -34,6 +34,13 @@ type Step interface {
 	Undo(*World) error
 }
 
+// Verifier is a step whose undo others on the node may interfere with: it is
+// looked at again when they have had their say.
+type Verifier interface {
+	Step
+	Verify(*World) error
+}
+
 // order is what is undone first. It is a property of the kind, not of the
 // order in which a journal has its notes: an RDMA device must be home before
 // its interface, which that move may make anew, and the interface before its
@@ -50,6 +57,10 @@ var order = []struct {
 	{"namespace", func() Step { return new(Namespace) }},
 	{"claim", func() Step { return new(Claim) }},
 }
+
+// AllHome is the first rank that has nothing to do with what the node has of its
+// own: once it is reached, all of that is home.
+const AllHome = 4
 
 // Rank is a step's place in an unwinding: low ranks are undone first.
 func Rank(s Step) int {
