@@ -55,7 +55,7 @@ func remains(err error) error {
 // unwind undoes all that the journal has and that is not struck, in the order
 // of the kinds of steps, and removes the lease. A step that cannot be undone
 // keeps the HCA from later jobs, the namespace and the journal, and does not
-// keep the others from being undone.
+// keep other HCAs from being brought home.
 func (l *open) unwind() error {
 	// A prolog that ran out of time still has to undo what it did.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), undoTimeout)
@@ -104,7 +104,11 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		return nil
 	}
 	for _, s := range notes {
-		failed = append(failed, l.undo(s)...)
+		// A move of its RDMA device may be under way still, with which none of its
+		// interface may overlap.
+		if _, away := l.world.Away[s.HCA()]; !away {
+			failed = append(failed, l.undo(s)...)
+		}
 	}
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)

@@ -40,7 +40,6 @@ const (
 	attrPortState   = 12
 	attrNdevIndex   = 50
 	attrNetnsMode   = 66
-	attrDevProtocol = 67
 	attrNetnsFD     = 68
 	attrCharDevType = 69
 	attrCharDev     = 72
@@ -101,10 +100,9 @@ func (c *Conn) Mode() (Mode, error) {
 // Device is an RDMA device of the namespace. Index is the kernel's number for
 // it, which it keeps through moves and until its driver lets it go.
 type Device struct {
-	Index    uint32
-	Name     string
-	GUID     string // node GUID as sysfs writes it
-	Protocol string // "ib", "roce", "iw", …; empty where the kernel does not say
+	Index uint32
+	Name  string
+	GUID  string // node GUID as sysfs writes it
 }
 
 // Dump lists the namespace's RDMA devices (in shared mode: the node's) as the
@@ -158,10 +156,9 @@ func (c *Conn) Devices() ([]Device, error) {
 
 func deviceOf(a attributes) Device {
 	return Device{
-		Index:    a.u32(attrDevIndex),
-		Name:     a.str(attrDevName),
-		GUID:     formatGUID(a[attrNodeGUID]),
-		Protocol: a.str(attrDevProtocol),
+		Index: a.u32(attrDevIndex),
+		Name:  a.str(attrDevName),
+		GUID:  formatGUID(a[attrNodeGUID]),
 	}
 }
 
