@@ -131,6 +131,11 @@ func (m Message) ownRoute() bool {
 	return m[5] == unix.RTPROT_KERNEL && m[7] != unix.RTN_UNICAST
 }
 
+// localIPv6 tells the route of one IPv6 address of the interface.
+func (m Message) localIPv6() bool {
+	return m.family() == unix.AF_INET6 && m.ownRoute() && m[7] == unix.RTN_LOCAL
+}
+
 // tentative tells an address, as dumped, that waits for duplicate address detection.
 func tentative(m []byte) bool {
 	return len(m) >= addrHead && m[2]&unix.IFA_F_TENTATIVE != 0 && m[2]&unix.IFA_F_DADFAILED == 0

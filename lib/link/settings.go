@@ -260,23 +260,36 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 // demand of all its interfaces (net.ipv6.conf.all.accept_dad).
 const dadTimeout = 5 * time.Second
 
-// awaitDAD waits until the kernel has taken the IPv6 addresses for good: it
-// adds their local routes only then.
+// awaitDAD waits until the kernel has taken the IPv6 addresses for good. It
+// gives an address its local route only then, in a work queue of its own, and
+// so for an address, too, that is never tentative since it is not to be tested
+// (addrconf.c:addrconf_dad_work).
 func (c *Conn) awaitDAD(index int, want Settings) error {
 	i, err := c.Get(index)
 	if err != nil || !i.Running {
 		return err // without a carrier the kernel does not begin
 	}
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
 	for end := time.Now().Add(dadTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		answers, err := c.dumpAddresses(index)
 		if err != nil {
 			return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 		}
-		if !slices.ContainsFunc(answers, tentative) {
+		if slices.ContainsFunc(answers, tentative) {
+			continue
+		}
+		if len(local) == 0 {
+			return nil
+		}
+		have, err := c.routes(index)
+		if err != nil {
+			return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+		}
+		if len(missing(local, have, Message.routeKey)) == 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("wait for the addresses of %s: still tentative after %s", want.Name, dadTimeout)
+	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %s", want.Name, dadTimeout)
 }
 
 // inOrder turns the kernel's order into the one in which addresses must be
