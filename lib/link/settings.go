@@ -1,8 +1,10 @@
 package link
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -13,35 +15,62 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Name      string    `json:"name"`
-	MTU       int       `json:"mtu"`
-	MAC       string    `json:"mac"`
-	Up        bool      `json:"up"`
-	Running   bool      `json:"running"`
-	AcceptDAD string    `json:"accept_dad,omitempty"` // net.ipv6.conf.NAME.accept_dad
-	Addresses []Message `json:"addresses,omitempty"`  // in the kernel's order
-	Routes    []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Name       string    `json:"name"`
+	MTU        int       `json:"mtu"`
+	MAC        string    `json:"mac"`
+	Up         bool      `json:"up"`
+	Running    bool      `json:"running"`
+	Flags      uint32    `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string  `json:"altnames,omitempty"`
+	Attributes Message   `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB     `json:"ipoib"`
+	Token      Message   `json:"token,omitempty"`      // of IPv6 autoconfiguration
+	AcceptDAD  string    `json:"accept_dad,omitempty"` // net.ipv6.conf.NAME.accept_dad
+	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
+	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
 }
 
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
-	i, err := c.Get(index)
+	s, err := c.read(index)
 	if err != nil {
 		return Settings{}, err
 	}
-	if i.Connected {
-		return Settings{}, fmt.Errorf("%s is in connected mode, which gresnet cannot restore yet", i.Name)
-	}
-	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running}
-	if s.AcceptDAD, err = readSysctl(acceptDAD(i.Name)); err != nil {
+	if s.AcceptDAD, err = readSysctl(acceptDAD(s.Name)); err != nil {
 		return Settings{}, err
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
-		return Settings{}, fmt.Errorf("read the addresses of %s: %w", i.Name, err)
+		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
 	if s.Routes, err = c.routes(index); err != nil {
-		return Settings{}, fmt.Errorf("read the routes of %s: %w", i.Name, err)
+		return Settings{}, fmt.Errorf("read the routes of %s: %w", s.Name, err)
+	}
+	return s, nil
+}
+
+// read reads what is the interface's own: all that one RTM_GETLINK tells.
+func (c *Conn) read(index int) (Settings, error) {
+	m, err := c.describe(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	i, err := decode(m)
+	if err != nil {
+		return Settings{}, err
+	}
+	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
+	s.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
+	list, err := attributes(m[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Attributes = cleanAttributes(list)
+	if s.AltNames, err = altNames(list); err != nil {
+		return Settings{}, err
+	}
+	if s.Token, err = ipv6Token(list); err != nil {
+		return Settings{}, err
 	}
 	return s, nil
 }
@@ -52,44 +81,69 @@ func (c *Conn) Settings(index int) (Settings, error) {
 const carrierTimeout = 5 * time.Second
 
 // Apply makes the interface's settings what is given, and only what differs:
-// on an interface that has them it changes nothing.
-func (c *Conn) Apply(index int, want Settings) (err error) {
+// on an interface that has them it changes nothing. What fails does not keep
+// it from the rest.
+func (c *Conn) Apply(index int, want Settings) error {
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	if err := c.rename(&i, want.Name); err != nil {
+		return err
+	}
+	err = c.applyLink(i, want)
+	// The address was tested for duplicates when it was given; testing it again
+	// would leave it unusable for a second, and its GID with it.
+	err = also(err, writeSysctl(acceptDAD(want.Name), "0", want.AcceptDAD))
+	err = also(err, c.setState(index, want))
+	err = also(err, c.applyNetwork(index, want))
+	return also(err, writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD))
+}
+
+// applyLink gives the interface what it can have while it is down.
+func (c *Conn) applyLink(i Interface, want Settings) error {
+	err := c.setIPoIB(i, want)
+	have, readErr := c.read(i.Index)
+	if readErr != nil {
+		return also(err, readErr)
+	}
+	err = also(err, c.setMTU(i.Index, have, want.MTU))
+	err = also(err, c.setMAC(i.Index, have, want.MAC))
+	err = also(err, c.applyAltNames(i.Index, have, want))
+	return also(err, c.applyAttributes(i.Index, have, want))
+}
+
+// setState brings the interface up or down, and waits for what must follow.
+func (c *Conn) setState(index int, want Settings) error {
 	have, err := c.Get(index)
 	if err != nil {
 		return err
 	}
-	if err := c.rename(&have, want.Name); err != nil {
-		return err
-	}
-	if err := c.setMTU(have, want.MTU); err != nil {
-		return err
-	}
-	if err := c.setMAC(have, want.MAC); err != nil {
-		return err
-	}
-	// The address was tested for duplicates when it was given; testing it again
-	// would leave it unusable for a second, and its GID with it.
-	if err := writeSysctl(acceptDAD(want.Name), "0", want.AcceptDAD); err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD))
-	}()
 	if have.Up != want.Up {
 		if err := c.set(index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
 	}
-	if err := c.awaitCarrier(index, want); err != nil {
+	return c.awaitCarrier(index, want)
+}
+
+// applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
+func (c *Conn) applyNetwork(index int, want Settings) error {
+	err := c.applyToken(index, want)
+	err = also(err, c.applyAddresses(index, want))
+	err = also(err, c.awaitDAD(index, want))
+	return also(err, c.applyRoutes(index, want))
+}
+
+// also adds what failed, too, to an error, on one line.
+func also(err, more error) error {
+	if err == nil {
+		return more
+	}
+	if more == nil {
 		return err
 	}
-	if err := c.applyAddresses(index, want); err != nil {
-		return err
-	}
-	if err := c.awaitDAD(index, want); err != nil {
-		return err
-	}
-	return c.applyRoutes(index, want)
+	return fmt.Errorf("%w; %w", err, more)
 }
 
 // Differences names what of the settings the interface does not have, and
@@ -109,6 +163,14 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	differ("MTU", have.MTU, want.MTU)
 	if !isIPoIB(want.MAC) {
 		differ("MAC", have.MAC, want.MAC)
+	}
+	differ("flags", fmt.Sprintf("%#x", have.Flags), fmt.Sprintf("%#x", want.Flags))
+	differ("IPoIB mode", have.IPoIB.Connected, want.IPoIB.Connected)
+	differ("IPoIB umcast", have.IPoIB.Umcast, want.IPoIB.Umcast)
+	differ("alternative names", strings.Join(have.AltNames, " "), strings.Join(want.AltNames, " "))
+	differ("IPv6 token", hex.EncodeToString(have.Token), hex.EncodeToString(want.Token))
+	for _, name := range differing(have.Attributes, want.Attributes) {
+		diff = append(diff, name+" is not what it was")
 	}
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
 	differ("accept_dad", have.AcceptDAD, want.AcceptDAD)
@@ -145,18 +207,18 @@ func (c *Conn) rename(have *Interface, name string) error {
 // moment: two epilogs at once may find theirs made anew under each other's names.
 const renameTimeout = 2 * time.Second
 
-func (c *Conn) setMTU(have Interface, mtu int) error {
+func (c *Conn) setMTU(index int, have Settings, mtu int) error {
 	if have.MTU == mtu {
 		return nil
 	}
-	m := attribute(change(have.Index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
+	m := attribute(change(index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
 	}
 	return nil
 }
 
-func (c *Conn) setMAC(have Interface, mac string) error {
+func (c *Conn) setMAC(index int, have Settings, mac string) error {
 	if have.MAC == mac || isIPoIB(mac) {
 		return nil
 	}
@@ -164,7 +226,7 @@ func (c *Conn) setMAC(have Interface, mac string) error {
 	if err != nil {
 		return err
 	}
-	m := attribute(change(have.Index, false, 0), unix.IFLA_ADDRESS, hw)
+	m := attribute(change(index, false, 0), unix.IFLA_ADDRESS, hw)
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
 	}
