@@ -24,10 +24,10 @@ type Settings struct {
 	AltNames   []string  `json:"altnames,omitempty"`
 	Attributes Message   `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
 	IPoIB      IPoIB     `json:"ipoib"`
-	Token      Message   `json:"token,omitempty"`      // of IPv6 autoconfiguration
-	AcceptDAD  string    `json:"accept_dad,omitempty"` // net.ipv6.conf.NAME.accept_dad
-	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
-	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Token      Message   `json:"token,omitempty"` // of IPv6 autoconfiguration
+	Sysctls    Sysctls   `json:"sysctls,omitempty"`
+	Addresses  []Message `json:"addresses,omitempty"` // in the kernel's order
+	Routes     []Message `json:"routes,omitempty"`    // of every table, the kernel's own included
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -37,7 +37,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
-	if s.AcceptDAD, err = readSysctl(acceptDAD(s.Name)); err != nil {
+	if s.Sysctls, err = readSysctls(s.Name); err != nil {
 		return Settings{}, err
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
@@ -92,12 +92,10 @@ func (c *Conn) Apply(index int, want Settings) error {
 		return err
 	}
 	err = c.applyLink(i, want)
-	// The address was tested for duplicates when it was given; testing it again
-	// would leave it unusable for a second, and its GID with it.
-	err = also(err, writeSysctl(acceptDAD(want.Name), "0", want.AcceptDAD))
+	err = also(err, want.Sysctls.before().apply(want.Name))
 	err = also(err, c.setState(index, want))
 	err = also(err, c.applyNetwork(index, want))
-	return also(err, writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD))
+	return also(err, want.Sysctls.apply(want.Name))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -173,7 +171,9 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		diff = append(diff, name+" is not what it was")
 	}
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
-	differ("accept_dad", have.AcceptDAD, want.AcceptDAD)
+	for _, key := range want.Sysctls.differing(have.Sysctls) {
+		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
+	}
 	diff = append(diff, compare("address", have.Addresses, want.Addresses, Message.addrKey, func(m Message) string { return m.Addr().String() })...)
 	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
 	return diff, nil
