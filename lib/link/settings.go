@@ -95,6 +95,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 	err = also(err, want.Sysctls.before().apply(want.Name))
 	err = also(err, c.setState(index, want))
 	err = also(err, c.applyNetwork(index, want))
+	// Bringing an interface up makes its IPv6 MTU the interface's own (addrconf.c:addrconf_notify).
 	return also(err, want.Sysctls.apply(want.Name))
 }
 

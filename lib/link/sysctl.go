@@ -34,7 +34,6 @@ const (
 	stableSecret = "ipv6/conf/stable_secret"
 	addrGenMode  = "ipv6/conf/addr_gen_mode"
 	acceptDAD    = "ipv6/conf/accept_dad"
-	mtu6         = "ipv6/conf/mtu"
 )
 
 // derived tells sysctls that have no value of their own: multicast forwarding
@@ -85,8 +84,6 @@ func readSysctls(name string) (Sysctls, error) {
 // leave it unusable for a second, and its GID with it.
 func (want Sysctls) before() Sysctls {
 	list := maps.Clone(want)
-	// Bringing the interface up makes the IPv6 MTU the interface's own (addrconf.c:addrconf_notify).
-	delete(list, mtu6)
 	if _, ok := list[acceptDAD]; ok {
 		list[acceptDAD] = "0"
 	}
@@ -128,6 +125,7 @@ func (want Sysctls) differing(have Sysctls) []string {
 		return 2
 	}
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	// A mode that changes while the interface is up makes it a new link local address.
 	if slices.Contains(keys, stableSecret) && want[addrGenMode] != "" && !slices.Contains(keys, addrGenMode) {
 		keys = slices.Insert(keys, 1, addrGenMode)
 	}
