@@ -176,7 +176,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 		if err != nil {
 			return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 		}
-		if len(missing(local, have, Message.routeKey)) == 0 {
+		if len(missing(local, have, Message.key)) == 0 {
 			return nil
 		}
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 // Message is an address, a route or another thing of an interface's as the
-// kernel dumped it, made independent of the interface's index and of what the kernel counts by itself. What
-// cannot be told apart by its Message is the same; what is sent back to the
-// kernel as a request is restored with every attribute, also those that this
-// program knows nothing of.
+// kernel dumped it, made independent of the interface's index and of what the
+// kernel counts by itself. What cannot be told apart by its Message is the
+// same; what is sent back to the kernel as a request is restored with every
+// attribute, also those that this program knows nothing of.
 type Message []byte
 
 // MarshalJSON writes a message as base64.
@@ -27,6 +27,9 @@ const (
 )
 
 func (m Message) family() byte { return m[0] }
+
+// key is what makes a message the same message: every bit of it.
+func (m Message) key() string { return string(m) }
 
 func compare(what string, have, want []Message, key, name func(Message) string) []string {
 	var diff []string

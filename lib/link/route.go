@@ -60,9 +60,6 @@ func (m Message) routeOn(index int) []byte {
 	return out
 }
 
-// routeKey is what makes a route the same route: every bit of it.
-func (m Message) routeKey() string { return string(m) }
-
 // ownRoute tells a route that only the kernel makes, for an address of the
 // interface: a request could not give it the kernel's metric.
 func (m Message) ownRoute() bool {
@@ -131,13 +128,13 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(have, want.Routes, Message.routeKey) {
+	for _, m := range missing(have, want.Routes, Message.key) {
 		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
 		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)
 		}
 	}
-	add := missing(want.Routes, have, Message.routeKey)
+	add := missing(want.Routes, have, Message.key)
 	add = slices.DeleteFunc(add, Message.ownRoute)
 	// A gateway must be reachable before a route through it: those without one first.
 	slices.SortStableFunc(add, func(a, b Message) int { return after(a) - after(b) })

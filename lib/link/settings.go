@@ -26,8 +26,10 @@ type Settings struct {
 	IPoIB      IPoIB     `json:"ipoib"`
 	Token      Message   `json:"token,omitempty"` // of IPv6 autoconfiguration
 	Sysctls    Sysctls   `json:"sysctls,omitempty"`
-	Addresses  []Message `json:"addresses,omitempty"` // in the kernel's order
-	Routes     []Message `json:"routes,omitempty"`    // of every table, the kernel's own included
+	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
+	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -42,6 +44,12 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
+	}
+	if s.Neighbours, err = c.neighbours(index); err != nil {
+		return Settings{}, fmt.Errorf("read the neighbours of %s: %w", s.Name, err)
+	}
+	if s.Filters, err = c.filters(index, s.MAC); err != nil {
+		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
 	}
 	if s.Routes, err = c.routes(index); err != nil {
 		return Settings{}, fmt.Errorf("read the routes of %s: %w", s.Name, err)
@@ -131,6 +139,8 @@ func (c *Conn) applyNetwork(index int, want Settings) error {
 	err := c.applyToken(index, want)
 	err = also(err, c.applyAddresses(index, want))
 	err = also(err, c.awaitDAD(index, want))
+	err = also(err, c.applyNeighbours(index, want))
+	err = also(err, c.applyFilters(index, want))
 	return also(err, c.applyRoutes(index, want))
 }
 
@@ -176,7 +186,11 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
 	diff = append(diff, compare("address", have.Addresses, want.Addresses, Message.addrKey, func(m Message) string { return m.Addr().String() })...)
-	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, compare("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
+	for _, m := range missing(want.Filters, have.Filters, Message.key) {
+		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
+	}
+	diff = append(diff, compare("route", have.Routes, want.Routes, Message.key, Message.prefix)...)
 	return diff, nil
 }
 

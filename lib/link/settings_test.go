@@ -48,6 +48,8 @@ func picture(ns *netnstest.NS) string {
 ip -d addr show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//; s/valid_lft [0-9]*sec/valid_lft Nsec/; s/preferred_lft [0-9]*sec/preferred_lft Nsec/'
 ip token show dev hca0
 for d in ipv4/conf ipv6/conf ipv4/neigh ipv6/neigh; do grep -s . /proc/sys/net/$d/hca0/* || true; done
+ip neigh show dev hca0 nud permanent; ip neigh show dev hca0 nud noarp | sed '/^ff\|^224/d'; ip neigh show proxy dev hca0
+bridge fdb show dev hca0 | sed '/^33:33\|^01:00/d'
 ip -d -4 route show table all dev hca0
 ip -d -6 route show table all dev hca0 | sort`)
 }
@@ -101,6 +103,13 @@ ip link set hca0 up; echo 1400 >ipv6/conf/hca0/mtu`, `sysctl -qw net.ipv4.conf.h
 		{"a secret for stable addresses", `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::5ec; ip link set hca0 up`, `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::6`, true},
 		{"a secret that is not used", `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::5ec net.ipv6.conf.hca0.addr_gen_mode=0; ip link set hca0 up; ip -6 addr flush dev hca0`, ``, false},
 		{"link local addresses by nobody", `sysctl -qw net.ipv6.conf.hca0.addr_gen_mode=1; ip link set hca0 up`, ``, false},
+		{"permanent neighbours", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh add fd00::9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent router
+ip neigh add 10.0.0.8 lladdr 02:00:00:00:00:08 dev hca0 nud noarp; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent protocol bird`,
+			`ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev hca0 nud permanent; ip neigh del 10.0.0.9 dev hca0`, false},
+		{"permanent neighbours of an interface that is down", `ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent`, ``, false},
+		{"proxied neighbours", `ip link set hca0 up; ip neigh add proxy 10.0.0.10 dev hca0; ip neigh add proxy fd00::10 dev hca0`, `ip neigh add proxy 10.0.0.11 dev hca0`, false},
+		{"hardware address filters", `ip link set hca0 up; bridge fdb add 02:11:11:11:11:11 dev hca0 self permanent`, ``, false},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
 	}
 	for _, tt := range tests {
