@@ -172,11 +172,11 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 		if len(local) == 0 {
 			return nil
 		}
-		have, err := c.routes(index)
+		have, _, err := c.routes(index, nil)
 		if err != nil {
 			return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 		}
-		if len(missing(local, have, Message.key)) == 0 {
+		if len(missing(local, have, Message.routeKey)) == 0 {
 			return nil
 		}
 	}

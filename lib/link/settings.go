@@ -28,8 +28,13 @@ type Settings struct {
 	Sysctls    Sysctls   `json:"sysctls,omitempty"`
 	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
 	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []Message `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+
+	// What other interfaces of the node have a part in: only Restore gives it.
+	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -51,10 +56,30 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if s.Filters, err = c.filters(index, s.MAC); err != nil {
 		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
 	}
-	if s.Routes, err = c.routes(index); err != nil {
-		return Settings{}, fmt.Errorf("read the routes of %s: %w", s.Name, err)
+	if err := c.readRoutes(index, &s); err != nil {
+		return Settings{}, err
 	}
 	return s, nil
+}
+
+// readRoutes reads the routes and what they use.
+func (c *Conn) readRoutes(index int, s *Settings) (err error) {
+	if s.Nexthops, s.HomeNexthops, err = c.nexthops(index); err != nil {
+		return fmt.Errorf("read the next hop objects of %s: %w", s.Name, err)
+	}
+	var objects []uint32
+	for _, m := range s.HomeNexthops {
+		objects = append(objects, m.nexthopID())
+	}
+	if s.Routes, s.HomeRoutes, err = c.routes(index, objects); err != nil {
+		return fmt.Errorf("read the routes of %s: %w", s.Name, err)
+	}
+	borrowers, err := c.borrowers(index, s.Addresses)
+	if err != nil {
+		return fmt.Errorf("read the routes from the addresses of %s: %w", s.Name, err)
+	}
+	s.HomeRoutes = merge(s.HomeRoutes, borrowers)
+	return nil
 }
 
 // read reads what is the interface's own: all that one RTM_GETLINK tells.
@@ -105,6 +130,13 @@ func (c *Conn) Apply(index int, want Settings) error {
 	err = also(err, c.applyNetwork(index, want))
 	// Bringing an interface up makes its IPv6 MTU the interface's own (addrconf.c:addrconf_notify).
 	return also(err, want.Sysctls.apply(want.Name))
+}
+
+// Restore is Apply at home: it also gives back what other interfaces of the
+// node have a part in.
+func (c *Conn) Restore(index int, want Settings) error {
+	err := c.Apply(index, want)
+	return also(err, c.applyHomeRoutes(index, want))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -190,7 +222,9 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, m := range missing(want.Filters, have.Filters, Message.key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
 	}
-	diff = append(diff, compare("route", have.Routes, want.Routes, Message.key, Message.prefix)...)
+	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
+	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
 	return diff, nil
 }
 

@@ -43,7 +43,7 @@ func (s *Settings) Undo(w *World) error {
 		if err := settle(); err != nil {
 			return err
 		}
-		if err := v.Link.Apply(i.Index, s.Settings); err != nil {
+		if err := v.Link.Restore(i.Index, s.Settings); err != nil {
 			return err
 		}
 		diff, err := v.Link.Differences(i.Index, s.Settings)
@@ -81,7 +81,7 @@ func (s *Link) Do(w *World) error {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return w.onHost(s.apply)
+		return w.onHost(s.restore)
 	}
 	ns, err := w.openJob()
 	if err != nil {
@@ -115,6 +115,14 @@ func (s *Link) apply(v *scan.View) error {
 		return fmt.Errorf("configure %s: %w", s.Name, err)
 	}
 	return v.Link.Apply(i.Index, s.Settings)
+}
+
+func (s *Link) restore(v *scan.View) error {
+	i, err := v.Link.Find(s.Interface)
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", s.Name, err)
+	}
+	return v.Link.Restore(i.Index, s.Settings)
 }
 
 // Undo brings the interface home, down and under its own name.
