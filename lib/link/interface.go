@@ -20,6 +20,7 @@ type Interface struct {
 	Up      bool // administratively
 	Running bool // has carrier
 	IPoIB   IPoIB
+	Parent  int // index of the interface of this namespace that it stands on, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -115,8 +116,14 @@ func decode(m []byte) (Interface, error) {
 		Up:      a.RawFlags&unix.IFF_UP != 0,
 		Running: a.RawFlags&unix.IFF_LOWER_UP != 0,
 	}
-	if ipoib, is := l.(*netlink.IPoIB); is {
-		i.IPoIB = IPoIB{Connected: ipoib.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: ipoib.Umcast != 0}
+	if a.NetNsID < 0 {
+		i.Parent = a.ParentIndex
+	}
+	switch l := l.(type) {
+	case *netlink.Vxlan:
+		i.Parent = l.VtepDevIndex // it has no IFLA_LINK
+	case *netlink.IPoIB:
+		i.IPoIB = IPoIB{Connected: l.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: l.Umcast != 0}
 	}
 	return i, nil
 }

@@ -142,6 +142,18 @@ func (c *Conn) filters(index int, mac string) ([]Message, error) {
 	return slices.DeleteFunc(list, func(m Message) bool { return !m.isUnicastFilter() }), err
 }
 
+// ownFilters are the filters less those that macvlans put there for themselves.
+func (c *Conn) ownFilters(index int, mac string) ([]Message, error) {
+	list, err := c.filters(index, mac)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	children, err := c.children(index)
+	return slices.DeleteFunc(list, func(m Message) bool {
+		return slices.ContainsFunc(children, func(i Interface) bool { return i.MAC == m.neighbour() })
+	}), err
+}
+
 func (m Message) isUnicastFilter() bool {
 	list, _ := attributes(m[neighHead:])
 	mac, _ := find(list, unix.NDA_LLADDR)

@@ -31,15 +31,29 @@ type Settings struct {
 	Nexthops   []Message `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
 
 	// What other interfaces of the node have a part in: only Restore gives it.
 	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
 	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Children     []Child   `json:"children,omitempty"`      // which stay on the node
 }
 
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
+	s, err := c.snapshot(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	if err := c.refuse(index, s); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// snapshot reads an interface's settings, whether they could be put back or not.
+func (c *Conn) snapshot(index int) (Settings, error) {
 	s, err := c.read(index)
 	if err != nil {
 		return Settings{}, err
@@ -53,8 +67,14 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if s.Neighbours, err = c.neighbours(index); err != nil {
 		return Settings{}, fmt.Errorf("read the neighbours of %s: %w", s.Name, err)
 	}
-	if s.Filters, err = c.filters(index, s.MAC); err != nil {
+	if s.Filters, err = c.ownFilters(index, s.MAC); err != nil {
 		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
+	}
+	if s.Qdisc, err = c.qdisc(index); err != nil {
+		return Settings{}, fmt.Errorf("read the queueing discipline of %s: %w", s.Name, err)
+	}
+	if s.Children, err = c.readChildren(index); err != nil {
+		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
 	}
 	if err := c.readRoutes(index, &s); err != nil {
 		return Settings{}, err
@@ -136,6 +156,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 // node have a part in.
 func (c *Conn) Restore(index int, want Settings) error {
 	err := c.Apply(index, want)
+	err = also(err, c.restoreChildren(want.Children))
 	return also(err, c.applyHomeRoutes(index, want))
 }
 
@@ -173,6 +194,7 @@ func (c *Conn) applyNetwork(index int, want Settings) error {
 	err = also(err, c.awaitDAD(index, want))
 	err = also(err, c.applyNeighbours(index, want))
 	err = also(err, c.applyFilters(index, want))
+	err = also(err, c.applyQdisc(index, want))
 	return also(err, c.applyRoutes(index, want))
 }
 
@@ -190,7 +212,7 @@ func also(err, more error) error {
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
-	have, err := c.Settings(index)
+	have, err := c.snapshot(index)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +247,14 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
 	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
 	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
-	return diff, nil
+	if string(have.Qdisc) != string(want.Qdisc) {
+		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
+	}
+	more, err := c.childDifferences(want.Children)
+	if err != nil {
+		return nil, err
+	}
+	return append(diff, more...), nil
 }
 
 func (c *Conn) rename(have *Interface, name string) error {

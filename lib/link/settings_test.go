@@ -54,6 +54,7 @@ ip -d addr show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//; s/valid_lft [0-
 ip token show dev hca0
 for d in ipv4/conf ipv6/conf ipv4/neigh ipv6/neigh; do grep -s . /proc/sys/net/$d/hca0/* || true; done
 ip neigh show dev hca0 nud permanent; ip neigh show dev hca0 nud noarp | sed '/^ff\|^224/d'; ip neigh show proxy dev hca0
+tc -d qdisc show dev hca0 | grep -v 'noqueue 0:\|noop 0:' || true
 bridge fdb show dev hca0 | sed '/^33:33\|^01:00/d'
 ip -d -4 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'
 ip -d nexthop show dev hca0
@@ -64,7 +65,8 @@ ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'
 func home(ns *netnstest.NS) string {
 	return ns.Run(`ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort
 ip -d -6 route show table all | sed 's/expires [0-9]*sec/expires Nsec/; /^local\|^anycast\|^multicast\|^fe80/d' | sort
-ip -d nexthop show | sort`)
+ip -d nexthop show | sort
+ip addr show type macvlan | sed 's/^[0-9]*: //'; ip neigh show nud permanent | sort`)
 }
 
 func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
@@ -139,6 +141,10 @@ ip route add 10.21.0.0/16 nhid 7; ip route add 10.22.0.0/16 nhid 9; ip -6 route 
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 11 group 7,5/10
 ip route add 10.23.0.0/16 nhid 11`, ``, false},
 		{"routes that expire", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 route add fd12::/64 via fd00::1 expires 500 proto ra`, ``, false},
+		{"a plain queueing discipline", `ip link set hca0 up; tc qdisc add dev hca0 root handle 7: pfifo limit 77`, `tc qdisc del dev hca0 root`, false},
+		{"the kernel's queueing discipline", `ip link set hca0 up`, `tc qdisc add dev hca0 root bfifo`, false},
+		{"a macvlan", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up mtu 1400; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0 nodad; ip route add 10.50.0.0/16 via 10.5.0.1 dev mv0; ip -6 addr del $(ip -6 addr show dev mv0 scope link | awk '/inet6/{print $2}') dev mv0
+ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
 	}
 	for _, tt := range tests {
@@ -164,6 +170,8 @@ ip route add 10.23.0.0/16 nhid 11`, ``, false},
 				t.Errorf("in the job, before (-) and there (+):\n%s", diff)
 			}
 			b.job.Run(tt.away)
+			// What a VLAN suffers, which this kernel may lack.
+			b.node.Run("if [ -e /sys/class/net/mv0 ]; then ip link set mv0 down; fi")
 			in(t, b.job, func(c *link.Conn) error {
 				return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false)
 			})
