@@ -136,9 +136,6 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 		}
 	}
 	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
-		if m.lifetime() == 0 {
-			continue // it expired, or was about to
-		}
 		_, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.addrOn(index))
 		if err != nil {
 			return fmt.Errorf("add address %s to %s: %w", m.Addr(), want.Name, err)

@@ -32,6 +32,10 @@ type Settings struct {
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Rules      []Message `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+
+	// Taken is the time since boot at which the settings were read.
+	Taken time.Duration `json:"taken"`
 
 	// What other interfaces of the node have a part in: only Restore gives it.
 	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
@@ -58,6 +62,7 @@ func (c *Conn) snapshot(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	s.Taken = sinceBoot()
 	if s.Sysctls, err = readSysctls(s.Name); err != nil {
 		return Settings{}, err
 	}
@@ -69,6 +74,9 @@ func (c *Conn) snapshot(index int) (Settings, error) {
 	}
 	if s.Filters, err = c.ownFilters(index, s.MAC); err != nil {
 		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
+	}
+	if s.Rules, err = c.rules(s); err != nil {
+		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
 	}
 	if s.Qdisc, err = c.qdisc(index); err != nil {
 		return Settings{}, fmt.Errorf("read the queueing discipline of %s: %w", s.Name, err)
@@ -144,6 +152,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 	if err := c.rename(&i, want.Name); err != nil {
 		return err
 	}
+	want = want.aged()
 	err = c.applyLink(i, want)
 	err = also(err, want.Sysctls.before().apply(want.Name))
 	err = also(err, c.setState(index, want))
@@ -157,7 +166,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 func (c *Conn) Restore(index int, want Settings) error {
 	err := c.Apply(index, want)
 	err = also(err, c.restoreChildren(want.Children))
-	return also(err, c.applyHomeRoutes(index, want))
+	return also(err, c.applyHomeRoutes(index, want.aged()))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -194,6 +203,7 @@ func (c *Conn) applyNetwork(index int, want Settings) error {
 	err = also(err, c.awaitDAD(index, want))
 	err = also(err, c.applyNeighbours(index, want))
 	err = also(err, c.applyFilters(index, want))
+	err = also(err, c.applyRules(want))
 	err = also(err, c.applyQdisc(index, want))
 	return also(err, c.applyRoutes(index, want))
 }
@@ -212,6 +222,7 @@ func also(err, more error) error {
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
+	want = want.aged()
 	have, err := c.snapshot(index)
 	if err != nil {
 		return nil, err
@@ -247,6 +258,9 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
 	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
 	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
+	for _, m := range missing(want.Rules, have.Rules, Message.key) {
+		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
+	}
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}

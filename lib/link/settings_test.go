@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/link"
 	"gresnet/test/netnstest"
@@ -58,6 +59,7 @@ tc -d qdisc show dev hca0 | grep -v 'noqueue 0:\|noop 0:' || true
 bridge fdb show dev hca0 | sed '/^33:33\|^01:00/d'
 ip -d -4 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'
 ip -d nexthop show dev hca0
+ip rule; ip -6 rule
 ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/' | sort`)
 }
 
@@ -145,6 +147,8 @@ ip route add 10.23.0.0/16 nhid 11`, ``, false},
 		{"the kernel's queueing discipline", `ip link set hca0 up`, `tc qdisc add dev hca0 root bfifo`, false},
 		{"a macvlan", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up mtu 1400; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0 nodad; ip route add 10.50.0.0/16 via 10.5.0.1 dev mv0; ip -6 addr del $(ip -6 addr show dev mv0 scope link | awk '/inet6/{print $2}') dev mv0
 ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true},
+		{"policy rules", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
+ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pref 1001; ip -6 rule add iif hca0 table 100 pref 1000; ip rule add from 10.0.0.2 table 100 pref 1002`, ``, false},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
 	}
 	for _, tt := range tests {
@@ -236,6 +240,42 @@ func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
 		}
 		return err
 	})
+}
+
+func TestLifetimesPassWhileAnInterfaceIsAway(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0 valid_lft 600 preferred_lft 400; ip addr add 10.1.0.2/24 dev hca0 valid_lft 90 preferred_lft 50
+ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 600 preferred_lft 50; ip -6 addr add fd01::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50
+ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08::/64 via fd00::1 dev hca0 expires 90`)
+	in(t, b.node, func(c *link.Conn) error {
+		index := find(t, c, "hca0").Index
+		s, err := c.Settings(index)
+		if err != nil {
+			return err
+		}
+		s.Taken -= 100 * time.Second
+		b.node.Run("ip addr flush dev hca0; ip -6 addr flush dev hca0; ip -6 route flush dev hca0")
+		if err := c.Restore(index, s); err != nil {
+			return err
+		}
+		diff, err := c.Differences(index, s)
+		if len(diff) > 0 {
+			t.Errorf("Differences: %q", diff)
+		}
+		return err
+	})
+	have := b.node.Run("ip addr show dev hca0; ip -6 route show dev hca0")
+	for _, want := range []string{"10.0.0.2/24", "valid_lft 49", "preferred_lft 29", "fd00::2/64", "deprecated", "fd09::/64 via fd00::1 metric 1024 expires 49"} {
+		if !strings.Contains(have, want) {
+			t.Errorf("%q is not there:\n%s", want, have)
+		}
+	}
+	for _, expired := range []string{"10.1.0", "fd01:", "fd08:"} {
+		if strings.Contains(have, expired) {
+			t.Errorf("%q is there still:\n%s", expired, have)
+		}
+	}
 }
 
 func find(t *testing.T, c *link.Conn, name string) link.Interface {
