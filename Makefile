@@ -1,6 +1,7 @@
 # gresnet: `make` builds into bin/, `make demo` shows it, `make test` proves it.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-GOFLAGS := -trimpath
+# cli's generator of documentation is no part of the programs.
+GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
 .PHONY: all build spank demo test test-long bench lint clean

@@ -64,6 +64,7 @@ func (w *World) Run(app *cli.App) int {
 	app.Flags = append(app.Flags,
 		&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`", Value: "/etc/gresnet/gresnet.toml"},
 		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock file in `DIR`", Value: "/run/gresnet"},
+		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr"},
 	)
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
@@ -108,8 +109,22 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Dev:    "/dev/infiniband",
 		Config: cfg,
 		Now:    time.Now,
-		Log:    func(e lease.Event) { w.log(c.App.Name, e) },
+		Log: func(e lease.Event) {
+			if c.Bool("trace") {
+				w.trace(e)
+			}
+			w.log(c.App.Name, e)
+		},
 	}
+}
+
+// trace tells a person of an event.
+func (w *World) trace(e lease.Event) {
+	if e.Notice != "" {
+		fmt.Fprintf(w.Stderr, "%10s  %s\n", "", e.Notice)
+		return
+	}
+	fmt.Fprintf(w.Stderr, "%7.1f ms  %s\n", float64(e.Took.Microseconds())/1000, e.Deed)
 }
 
 // log puts an event into the systemd journal.

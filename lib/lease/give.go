@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"gresnet/lib/job"
 	"gresnet/lib/node"
@@ -23,7 +24,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 		return err
 	}
 	err := n.underLock(ctx, id, func() error {
-		l, err := n.resume(id)
+		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
 			return removeDir(n.dir(id))
 		}
@@ -56,6 +57,10 @@ func remains(err error) error {
 // keeps the HCA from later jobs, the namespace and the journal, and does not
 // keep the others from being undone.
 func (l *open) unwind() error {
+	// A prolog that ran out of time still has to undo what it did.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), undoTimeout)
+	defer cancel()
+	l.world.Context = ctx
 	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return remains(err)
 	}
@@ -64,23 +69,19 @@ func (l *open) unwind() error {
 		return remains(err)
 	}
 	l.world.Away = map[node.ID]string{}
-	var failed []error
-	for _, s := range notes {
-		lasts := s.HCA() == node.ID{} && s.Kind() != (&step.Claim{}).Kind()
-		if lasts && len(failed) > 0 {
+	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= step.AllHome })
+	if first < 0 {
+		first = len(notes)
+	}
+	failed := l.bringHome(notes[:first])
+	for _, s := range notes[first:] {
+		_, claim := s.Step.(*step.Claim)
+		if len(failed) > 0 && !claim {
 			continue // what is not home may be in there
 		}
-		if err := l.timed("undo", s.Step, s.Undo); err != nil {
-			failed = append(failed, err)
-			l.quarantine(s.HCA(), err)
-			continue
-		}
-		if !l.settled(s, failed) {
-			continue
-		}
-		if err := l.journal.Strike(s.number); err != nil {
-			failed = append(failed, err)
-			l.quarantine(s.HCA(), err)
+		failed = append(failed, l.undo(s)...)
+		if len(failed) == 0 {
+			failed = append(failed, l.strike(s)...)
 		}
 	}
 	if len(failed) > 0 {
@@ -92,15 +93,56 @@ func (l *open) unwind() error {
 	return nil
 }
 
-// settled tells whether an undone step needs never be undone again. While its
-// HCA is not home it does: bringing that home may make its interface anew. The
-// claim does while any HCA is quarantined.
-func (l *open) settled(s noted, failed []error) bool {
-	if s.HCA() == (node.ID{}) {
-		return len(failed) == 0
+// undoTimeout bounds what an unwinding may wait for, all in all.
+const undoTimeout = time.Minute
+
+// bringHome undoes what was done to what the node has of its own, and then looks
+// at all of it again, when others have had their say. While an HCA is not home,
+// none of its steps is done with: bringing it home may make its interface anew.
+func (l *open) bringHome(notes []noted) (failed []error) {
+	if len(notes) == 0 {
+		return nil
 	}
-	_, away := l.world.Away[s.HCA()]
-	return !away
+	for _, s := range notes {
+		failed = append(failed, l.undo(s)...)
+	}
+	if err := step.Settle(); err != nil {
+		failed = append(failed, err)
+	}
+	for _, s := range notes {
+		if _, away := l.world.Away[s.HCA()]; away {
+			continue
+		}
+		if v, is := s.Step.(step.Verifier); is {
+			failed = append(failed, l.failure(s, l.timed("verify", s.Step, v.Verify))...)
+		}
+	}
+	for _, s := range notes {
+		if _, away := l.world.Away[s.HCA()]; !away {
+			failed = append(failed, l.strike(s)...)
+		}
+	}
+	return failed
+}
+
+func (l *open) undo(s noted) []error {
+	return l.failure(s, l.timed("undo", s.Step, s.Undo))
+}
+
+// strike says in the journal that a step needs never be undone again.
+func (l *open) strike(s noted) []error {
+	return l.failure(s, l.journal.Strike(s.number))
+}
+
+// failure keeps the HCA of a step that failed from later jobs.
+func (l *open) failure(s noted, err error) []error {
+	if err == nil {
+		return nil
+	}
+	if _, known := l.world.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {
+		l.world.Away[s.HCA()] = err.Error()
+	}
+	return []error{err}
 }
 
 // noted is a step with its number in the journal.
@@ -126,10 +168,4 @@ func (l *open) left() ([]noted, error) {
 	}
 	slices.SortStableFunc(notes, func(a, b noted) int { return step.Rank(a.Step) - step.Rank(b.Step) })
 	return notes, nil
-}
-
-func (l *open) quarantine(id node.ID, why error) {
-	if _, known := l.world.Away[id]; !known && id != (node.ID{}) {
-		l.world.Away[id] = why.Error()
-	}
 }

@@ -105,7 +105,7 @@ func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error 
 }
 
 // create starts a lease that does not exist.
-func (n *Node) create(j job.Job) (*open, error) {
+func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 	dir := n.dir(j.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
@@ -120,14 +120,14 @@ func (n *Node) create(j job.Job) (*open, error) {
 		host.Close()
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	return n.enter(dir, book, host), nil
+	return n.enter(ctx, dir, book, host), nil
 }
 
 // errNoLease means that a job has no lease: nothing was noted, so nothing was done.
 var errNoLease = errors.New("no lease")
 
 // resume opens a lease that somebody began, or is errNoLease.
-func (n *Node) resume(id uint32) (*open, error) {
+func (n *Node) resume(ctx context.Context, id uint32) (*open, error) {
 	dir := n.dir(id)
 	book, err := journal.Open(journalIn(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,18 +147,21 @@ func (n *Node) resume(id uint32) (*open, error) {
 		err := fmt.Errorf("open the lease of job %d: it was taken in another network namespace than this", id)
 		return nil, hint.With(err, "run it in the node's root network namespace")
 	}
-	return n.enter(dir, book, host), nil
+	return n.enter(ctx, dir, book, host), nil
 }
 
-func (n *Node) enter(dir string, book *journal.Journal, host *netns.NS) *open {
+func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
 	return &open{node: n, journal: book, world: &step.World{
 		Host:  host,
 		Sys:   n.Sys,
 		Dev:   n.Dev,
 		Dir:   dir,
 		Table: n.table(),
+		Locks: n.locks(),
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
+
+		Context: ctx,
 	}}
 }
 

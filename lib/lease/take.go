@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
@@ -33,7 +34,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		return err
 	}
 	return n.underLock(ctx, j.ID, func() error {
-		done, err := n.settle(j)
+		done, err := n.settle(ctx, j)
 		if done || err != nil {
 			return err
 		}
@@ -44,21 +45,21 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		var refusal *gres.Refusal
 		switch {
 		case errors.As(err, &refusal):
-			return n.refuse(j, refusal)
+			return n.refuse(ctx, j, refusal)
 		case err != nil || len(wants) == 0:
 			return err
 		}
 		err = n.take(ctx, j, wants)
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
-			return n.refuse(j, refusal)
+			return n.refuse(ctx, j, refusal)
 		}
 		return err
 	})
 }
 
 // settle deals with a lease that is there already, and tells whether it is this run's own.
-func (n *Node) settle(j job.Job) (done bool, err error) {
-	l, err := n.resume(j.ID)
+func (n *Node) settle(ctx context.Context, j job.Job) (done bool, err error) {
+	l, err := n.resume(ctx, j.ID)
 	if errors.Is(err, errNoLease) {
 		return false, removeDir(n.dir(j.ID))
 	}
@@ -75,7 +76,7 @@ func (n *Node) settle(j job.Job) (done bool, err error) {
 }
 
 func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err error) {
-	l, err := n.create(j)
+	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	}()
 
 	var entries []gres.Entry
-	claim := &step.Claim{Context: ctx, Pick: func(t *lock.Table) (err error) {
+	claim := &step.Claim{Pick: func(t *lock.Table) (err error) {
 		entries, err = n.pick(t, j, wants)
 		return err
 	}}
@@ -122,8 +123,8 @@ func (l *open) failed(cause error) error {
 
 // refuse writes a lease that says why the job gets nothing, so that its steps
 // fail with the reason while the node stays in service.
-func (n *Node) refuse(j job.Job, refusal *gres.Refusal) error {
-	l, err := n.create(j)
+func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
+	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
 	}
@@ -240,6 +241,14 @@ func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
 		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
 		return plan.HCA{}, hint.With(err, "load ib_uverbs")
 	}
+	foreign, err := v.Foreign(d)
+	if err != nil {
+		return plan.HCA{}, err
+	}
+	if len(foreign) > 0 {
+		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
+		return plan.HCA{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
+	}
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
@@ -255,6 +264,10 @@ func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
 		s, err := v.Link.Settings(p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err
+		}
+		if named := len(l.node.Config.HCAs) > 0; s.IsUplink() && !e.Keep && !named {
+			err := fmt.Errorf("the node's default route goes through %s", s.Name)
+			return plan.HCA{}, hint.With(err, "if that is meant to be moved, say so: list the HCAs in the configuration")
 		}
 		h.Interfaces = append(h.Interfaces, &step.Settings{
 			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gidsOf(p.GIDs, s),

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/node"
 )
 
 // File is a held lock. The kernel lets go of it when its holder dies.
@@ -36,6 +38,16 @@ func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 		}
 		f.Close()
 	}
+}
+
+// HCA takes the lock of an HCA's moves in dir. A move that was abandoned, and
+// may land at any time, holds it still.
+func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
+	f, err := take(ctx, filepath.Join(dir, "hca-"+strings.ReplaceAll(id.String(), "/", "_")))
+	if err != nil {
+		return nil, fmt.Errorf("lock HCA %s: %w", id, err)
+	}
+	return f, nil
 }
 
 // Remove lets go of a job's lock for good: the job has no lease any more.

@@ -236,15 +236,18 @@ func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
 	return CharDevice{}, ErrNoCharDevice
 }
 
-// Move takes a device to the namespace behind a file descriptor. The calling
-// thread must be in the namespace that has the device now: the kernel looks at
-// the thread and at the socket (device.c:ib_device_set_netns_put).
+// MoveRequest is what takes a device to the namespace behind a file descriptor,
+// and the socket to send it over; package mover does. The sending thread must
+// be in the namespace that has the device now: the kernel looks at the thread
+// and at the socket (device.c:ib_device_set_netns_put).
 //
-// The call returns when every kernel client has let go of the device and taken
-// it up again; nothing bounds that time, and nothing can interrupt it.
-func (c *Conn) Move(index uint32, nsfd int) error {
-	_, err := c.send(cmdSet, unix.NLM_F_ACK, u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd)))
-	return err
+// The request returns when every kernel client has let go of the device and
+// taken it up again; nothing bounds that time, and nothing can interrupt it.
+func (c *Conn) MoveRequest(index uint32, nsfd int) (socket int, request []byte) {
+	req := nl.NewNetlinkRequest(clientNldev<<10|cmdSet, unix.NLM_F_ACK)
+	req.AddData(u32(attrDevIndex, index))
+	req.AddData(u32(attrNetnsFD, uint32(nsfd)))
+	return c.sockets[unix.NETLINK_RDMA].Socket.GetFd(), req.Serialize()
 }
 
 // Rename gives a device another name.

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"gresnet/lib/link"
+	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/sysfs"
@@ -61,19 +64,22 @@ func (v *View) Mode() (rdma.Mode, error) {
 	return v.rdma.Mode()
 }
 
-// Move moves a device to the namespace behind a file descriptor; see rdma.Conn.Move.
-func (v *View) Move(d Device, nsfd int) error { return v.rdma.Move(d.index, nsfd) }
+// Move moves a device to the namespace behind a file descriptor, see package mover.
+func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
+	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
+	return mover.Move(socket, nsfd, request, lock, deadline)
+}
 
 // Rename gives a device another name.
-func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.index, name) }
+func (v *View) Rename(d Device, name string) error { return v.rdma.Rename(d.Index, name) }
 
 // Device is an HCA with what changes when it is moved: good until then.
 type Device struct {
 	ID     node.ID
+	Index  uint32 // of the RDMA device
 	Name   string // of the RDMA device
 	Driver string
 	Chars  []Char
-	index  uint32 // of the RDMA device
 }
 
 // Char is one of an HCA's character devices.
@@ -108,26 +114,33 @@ func (v *View) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// Find finds an HCA by its identity, or is ErrNotFound. Only devices that
-// have the node GUID are looked at more closely.
+// Find finds an HCA by its identity, or is ErrNotFound: then it is not there.
 func (v *View) Find(id node.ID) (Device, error) {
+	d, err := v.Glance(id)
+	if !errors.Is(err, ErrNotFound) {
+		return d, err
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return Device{}, err
+	}
+	return v.pick(list, id)
+}
+
+// Glance is Find for one who has elsewhere to look: what it finds is there, but
+// what it does not find may be there nevertheless, see rdma.Conn.Dump.
+func (v *View) Glance(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}
-	// A dump is quick and may find; only the whole list can tell that it is not there.
-	for _, look := range []func() ([]rdma.Device, error){v.rdma.Dump, v.rdma.Devices} {
-		list, err := look()
-		if err != nil {
-			return Device{}, err
-		}
-		if d, err := v.pick(list, id); err != nil || d.ID == id {
-			return d, err
-		}
+	list, err := v.rdma.Dump()
+	if err != nil {
+		return Device{}, err
 	}
-	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+	return v.pick(list, id)
 }
 
-// pick looks more closely at those that have the GUID; no match is the zero Device.
+// pick looks more closely at those that have the GUID.
 func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
 		if d.GUID != id.GUID {
@@ -144,7 +157,7 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 			return device, nil
 		}
 	}
-	return Device{}, nil
+	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
 }
 
 // left tells that a device that was listed is not in the namespace any more.
@@ -157,7 +170,7 @@ func (v *View) left(d rdma.Device) bool {
 // the uverbs device, which /sys shows wherever the RDMA device is; without one
 // (ib_uverbs not loaded) from the class directory.
 func (v *View) device(d rdma.Device) (Device, error) {
-	out := Device{index: d.Index, Name: d.Name}
+	out := Device{Index: d.Index, Name: d.Name}
 	var place sysfs.Place
 	verbs, err := v.rdma.Uverbs(d.Index)
 	switch {
@@ -179,14 +192,35 @@ func (v *View) device(d rdma.Device) (Device, error) {
 	return out, nil
 }
 
+// Foreign are the parts of the kernel that use a device beyond what the RDMA
+// subsystem itself does: a file system, a storage driver. A move takes the
+// device from them, or waits for them for ever.
+func (v *View) Foreign(d Device) ([]string, error) {
+	holders, err := v.rdma.Holders(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	var foreign []string
+	for _, h := range holders {
+		own := h.Kernel == "" || slices.Contains(ownUsers, h.Kernel) || d.Driver != "" && strings.HasPrefix(h.Kernel, d.Driver)
+		if !own && !slices.Contains(foreign, h.Kernel) {
+			foreign = append(foreign, h.Kernel)
+		}
+	}
+	return foreign, nil
+}
+
+// ownUsers are the modules that come with an RDMA device and go with it.
+var ownUsers = []string{"ib_core", "ib_cm", "iw_cm", "rdma_cm", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_ucm"}
+
 // MAD completes a device with its umad and issm devices, port by port.
 func (v *View) MAD(d *Device) error {
-	ports, err := v.rdma.Ports(d.index)
+	ports, err := v.rdma.Ports(d.Index)
 	if err != nil {
 		return err
 	}
 	for _, p := range ports {
-		umad, err := v.rdma.Umad(d.index, p.Num)
+		umad, err := v.rdma.Umad(d.Index, p.Num)
 		if errors.Is(err, rdma.ErrNoCharDevice) {
 			continue
 		}
@@ -223,7 +257,7 @@ type Port struct {
 
 // Ports reads an HCA's ports. The view's /sys must show this namespace.
 func (v *View) Ports(d Device) ([]Port, error) {
-	list, err := v.rdma.Ports(d.index)
+	list, err := v.rdma.Ports(d.Index)
 	if err != nil {
 		return nil, err
 	}

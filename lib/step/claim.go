@@ -1,8 +1,6 @@
 package step
 
 import (
-	"context"
-
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 )
@@ -12,8 +10,6 @@ import (
 type Claim struct {
 	// Pick adds the job's claims to the table, or says why it cannot have them.
 	Pick func(*lock.Table) error `json:"-"`
-	// Context bounds the wait for the node lock.
-	Context context.Context `json:"-"`
 }
 
 func (*Claim) Kind() string   { return "claim" }
@@ -21,11 +17,11 @@ func (*Claim) Object() string { return "" }
 func (*Claim) HCA() node.ID   { return node.ID{} }
 
 // Do claims.
-func (s *Claim) Do(w *World) error { return w.Table.Update(s.Context, s.Pick) }
+func (s *Claim) Do(w *World) error { return w.Table.Update(w.Context, s.Pick) }
 
 // Undo frees the HCAs. One that is not home yet stays quarantined.
 func (s *Claim) Undo(w *World) error {
-	return w.Table.Update(context.Background(), func(t *lock.Table) error {
+	return w.Table.Update(w.Context, func(t *lock.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
 		return nil
 	})

@@ -33,22 +33,36 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 // Do changes nothing: the note is the deed.
 func (*Settings) Do(*World) error { return nil }
 
-// Undo gives the interface, home by now, its settings again, and looks whether it has them.
+// Undo gives the interface, home by now, its settings again.
 func (s *Settings) Undo(w *World) error {
 	return w.onHost(func(v *scan.View) error {
 		i, err := v.Link.Find(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		if err := settle(); err != nil {
-			return err
-		}
-		if err := v.Link.Restore(i.Index, s.Settings); err != nil {
-			return err
+		return v.Link.Restore(i.Index, s.Settings)
+	})
+}
+
+// Verify reads the settings again. What is not as it was, udev may have made so
+// since: that is put right once, and what then differs still is an error by name.
+func (s *Settings) Verify(w *World) error {
+	return w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil {
+			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
 		diff, err := v.Link.Differences(i.Index, s.Settings)
 		if err != nil {
 			return err
+		}
+		if len(diff) > 0 {
+			if err := v.Link.Restore(i.Index, s.Settings); err != nil {
+				return err
+			}
+			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
+				return err
+			}
 		}
 		if len(diff) > 0 {
 			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
@@ -129,19 +143,8 @@ func (s *Link) restore(v *scan.View) error {
 func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *World) error {
-	err := w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
-		if err != nil || i.Name == s.Name {
-			return err
-		}
-		// An IPoIB interface is made anew under the lowest free name, which may be
-		// another's that is away: it must not have that when the other comes home.
-		return v.Link.Park(i.Index)
-	})
-	if !errors.Is(err, link.ErrNotFound) {
-		return err
-	}
-	err = w.inJob(func(v *scan.View) error {
+	// A job has few interfaces, a node may have many: the job is asked first.
+	err := w.inJob(func(v *scan.View) error {
 		i, err := v.Link.Find(s.Interface)
 		if err != nil {
 			return err
@@ -151,7 +154,19 @@ func (s *Link) bringHome(w *World) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound) {
+	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	err = w.onHost(func(v *scan.View) error {
+		i, err := v.Link.Find(s.Interface)
+		if err != nil || i.Name == s.Name {
+			return err
+		}
+		// An IPoIB interface is made anew under the lowest free name, which may be
+		// another's that is away: it must not have that when the other comes home.
+		return v.Link.Park(i.Index)
+	})
+	if errors.Is(err, link.ErrNotFound) {
 		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
 	}
 	return err
@@ -163,13 +178,10 @@ const gidTimeout = 5 * time.Second
 
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
-	look := w.inJobWithSysfs
 	if s.Mode == rdma.Shared {
-		look = w.onHost
+		return w.onHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 	}
-	return look(func(v *scan.View) error {
-		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
-	})
+	return w.inJobWithSysfs(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }
 
 func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {

@@ -1,9 +1,13 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
@@ -25,12 +29,17 @@ func (s *RDMA) Do(w *World) error {
 		return err
 	}
 	defer ns.Close()
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	return w.onHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
 		}
-		if err := v.Move(d, ns.FD()); err != nil {
+		if err := v.Move(d, ns.FD(), held.File, moveDeadline(w.Context)); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", d.Name, err)
 		}
 		return nil
@@ -41,31 +50,79 @@ func (s *RDMA) Do(w *World) error {
 // already is not moved: the kernel would carry that out in full, and every
 // user of the device would lose it.
 func (s *RDMA) Undo(w *World) error {
-	err := w.onHost(s.restoreName)
-	if !errors.Is(err, scan.ErrNotFound) {
-		return err
-	}
-	err = w.inJobWithSysfs(func(v *scan.View) error {
-		d, err := v.Find(s.ID)
-		if err != nil {
-			return err
-		}
-		if err := v.Move(d, w.Host.FD()); err != nil {
-			return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
-		}
-		return nil
-	})
-	if errors.Is(err, errNoNamespace) || errors.Is(err, scan.ErrNotFound) {
-		return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
-	}
+	held, err := s.lock(w)
 	if err != nil {
 		return err
 	}
-	return w.onHost(s.restoreName)
+	defer held.Close()
+	// Where it is found at a glance it is; that it is nowhere takes a closer look.
+	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
+	for _, look := range []struct {
+		find  finder
+		inJob func(func(*scan.View) error) error
+	}{
+		{(*scan.View).Glance, w.inJob},
+		{(*scan.View).Find, w.inJobWithSysfs},
+	} {
+		err := look.inJob(func(v *scan.View) error { return s.moveHome(w, v, look.find, held) })
+		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
+			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
+		} else if err == nil {
+			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+		}
+		if !errors.Is(err, scan.ErrNotFound) {
+			return err
+		}
+	}
+	return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
 }
 
-func (s *RDMA) restoreName(v *scan.View) error {
-	d, err := v.Find(s.ID)
+// finder is one of the two ways to look for an HCA.
+type finder func(*scan.View, node.ID) (scan.Device, error)
+
+// moveHome moves the device out of the job, if it is there.
+func (s *RDMA) moveHome(w *World, v *scan.View, find finder, held *lock.File) error {
+	d, err := find(v, s.ID)
+	if err != nil {
+		return err
+	}
+	if err := v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context)); err != nil {
+		return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
+	}
+	return nil
+}
+
+// moveTimeout bounds one move of an RDMA device. Moves of busy devices with
+// firmware behind them take a second; one that takes this long never ends.
+const moveTimeout = 20 * time.Second
+
+func moveDeadline(ctx context.Context) time.Time {
+	end := time.Now().Add(moveTimeout)
+	if all, bounded := ctx.Deadline(); bounded && all.Before(end) {
+		return all
+	}
+	return end
+}
+
+// lock takes the lock of the HCA's moves. While an abandoned move holds it, the
+// device is not where it seems to be.
+func (s *RDMA) lock(w *World) (*lock.File, error) {
+	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
+	defer cancel()
+	held, err := lock.HCA(ctx, w.Locks, s.ID)
+	if err != nil {
+		err = fmt.Errorf("move RDMA device %s: an earlier move of it has not ended: %w", s.Name, err)
+		return nil, hint.With(err, "if it never ends, something in the kernel does not let go of the device: the node needs a reboot")
+	}
+	return held, nil
+}
+
+// lockTimeout bounds the wait for an abandoned move that may land yet.
+const lockTimeout = 10 * time.Second
+
+// restoreName gives the device, which is on the node, its name.
+func (s *RDMA) restoreName(v *scan.View, find finder) error {
+	d, err := find(v, s.ID)
 	if err != nil || d.Name == s.Name {
 		return err
 	}

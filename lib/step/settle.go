@@ -11,11 +11,11 @@ import (
 // comparison at the end says what udev changed later.
 const settleTimeout = 5 * time.Second
 
-// settle waits until udev has dealt with the events that moving a device home
-// made: it renames interfaces and sets the modes of device nodes, and what is
-// restored before that would be changed again. The file is udev's own sign
+// Settle waits until udev has dealt with the events that moving a device home
+// made: it renames interfaces and sets the modes of device nodes, and what was
+// restored before that may have been changed again. The file is udev's own sign
 // that events are waiting (udevadm(8), settle).
-func settle() error {
+func Settle() error {
 	for end := time.Now().Add(settleTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		_, err := os.Stat("/run/udev/queue")
 		if errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@
 package step
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,13 @@ type Step interface {
 	Undo(*World) error
 }
 
+// Verifier is a step whose undo others on the node may interfere with: it is
+// looked at again when they have had their say.
+type Verifier interface {
+	Step
+	Verify(*World) error
+}
+
 // order is what is undone first. It is a property of the kind, not of the
 // order in which a journal has its notes: an RDMA device must be home before
 // its interface, which that move may make anew, and the interface before its
@@ -49,6 +57,10 @@ var order = []struct {
 	{"namespace", func() Step { return new(Namespace) }},
 	{"claim", func() Step { return new(Claim) }},
 }
+
+// AllHome is the first rank that has nothing to do with what the node has of its
+// own: once it is reached, all of that is home.
+const AllHome = 4
 
 // Rank is a step's place in an unwinding: low ranks are undone first.
 func Rank(s Step) int {
@@ -82,8 +94,11 @@ type World struct {
 	Dev   string    // where the node has its device nodes: /dev/infiniband
 	Dir   string    // the lease's directory
 	Table lock.Node
+	Locks string // directory of locks
 	Job   uint32
 	Run   string
+	// Context bounds what may wait.
+	Context context.Context
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
 }

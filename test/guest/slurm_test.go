@@ -62,6 +62,7 @@ for i in $(ls /sys/class/net | grep -E '^(roce|ib)'); do
 	n=$((n + 1))
 done
 for i in $(ls /sys/class/net | grep ^roce); do ip link set $i mtu 9000; done
+while ip -6 addr | grep -q tentative; do sleep 0.1; done
 `
 
 // inside prints, in a step, what the job has.

@@ -19,6 +19,7 @@
  * 0002:c903:0000:01NN.
  */
 
+#include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
 #include <linux/module.h>
@@ -56,6 +57,10 @@ MODULE_PARM_DESC(disassoc, "offer disassociate_ucontext; without it a move is EO
 static unsigned int gidlen = 16;
 module_param(gidlen, uint, 0444);
 MODULE_PARM_DESC(gidlen, "GID table length of a RoCE port (default 16)");
+
+static int hold = -1;
+module_param(hold, int, 0644);
+MODULE_PARM_DESC(hold, "HCA whose users do not let go of it until this is changed: a move of it hangs (default -1, none)");
 
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
@@ -862,6 +867,31 @@ static int ibfake_add_hcas(enum ibfake_kind kind, unsigned int count)
 	return 0;
 }
 
+/*
+ * A kernel user of every HCA, as a file system is one: a move waits until its
+ * remove() returns, uninterruptibly (device.c:disable_device).
+ */
+static int ibfake_user_add(struct ib_device *ibdev)
+{
+	return 0;
+}
+
+static void ibfake_user_remove(struct ib_device *ibdev, void *data)
+{
+	struct ibfake_hca *hca = container_of(ibdev, struct ibfake_hca, ibdev);
+
+	if (ibdev->ops.owner != THIS_MODULE)
+		return;
+	while (READ_ONCE(hold) == hca->index)
+		msleep(20);
+}
+
+static struct ib_client ibfake_user = {
+	.name = "ibfake_user",
+	.add = ibfake_user_add,
+	.remove = ibfake_user_remove,
+};
+
 static int __init ibfake_init(void)
 {
 	int err;
@@ -872,9 +902,14 @@ static int __init ibfake_init(void)
 		return -EINVAL;
 	}
 
-	err = platform_driver_register(&ibfake_driver);
+	err = ib_register_client(&ibfake_user);
 	if (err)
 		return err;
+	err = platform_driver_register(&ibfake_driver);
+	if (err) {
+		ib_unregister_client(&ibfake_user);
+		return err;
+	}
 	err = ibfake_add_hcas(IBFAKE_IB, nib);
 	if (!err)
 		err = ibfake_add_hcas(IBFAKE_ROCE, nroce);
@@ -883,6 +918,7 @@ static int __init ibfake_init(void)
 	if (err) {
 		ibfake_remove_hcas();
 		platform_driver_unregister(&ibfake_driver);
+		ib_unregister_client(&ibfake_user);
 	}
 	return err;
 }
@@ -891,6 +927,7 @@ static void __exit ibfake_exit(void)
 {
 	ibfake_remove_hcas();
 	platform_driver_unregister(&ibfake_driver);
+	ib_unregister_client(&ibfake_user);
 }
 
 module_init(ibfake_init);

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gresnet/lib/rdma"
 	"gresnet/test/netnstest"
 )
 
@@ -41,6 +42,17 @@ func TestSessions(t *testing.T) {
 				"SLURM_JOB_RESTART_COUNT=0", "SLURM_SCRIPT_CONTEXT=prolog_slurmd",
 			}
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "rdma" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			c, err := rdma.Dial()
+			if err != nil {
+				return false, nil
+			}
+			c.Close()
+			return true, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code":    exitCode,

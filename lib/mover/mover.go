@@ -1,0 +1,87 @@
+// Package mover moves RDMA devices in a process of its own, because the kernel
+// carries a move out in its caller, without a time limit and deaf to signals:
+// a kernel user that does not let go of the device (Lustre's o2iblnd, say)
+// would hang the prolog for good.
+//
+// The child has a session of its own, so that slurmd does not end it, and none
+// of our standard streams, for whose end slurmd waits. Of all descriptors it
+// keeps the HCA's lock: an abandoned move may land at any later time, and until
+// then the HCA is nowhere, whatever a look says.
+package mover
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrHangs means that a move was not done in time and is still under way.
+var ErrHangs = errors.New("the move hangs in the kernel")
+
+// Move sends a request for a move to a namespace over an RDMA netlink socket, and
+// waits until the kernel has carried it out, but not past the deadline. The calling
+// goroutine must be locked to a thread that is in the namespace that has the
+// device. The lock stays with the move until it is done, also when this
+// process gives up or dies.
+func Move(socket, netns int, request []byte, lock *os.File, deadline time.Time) error {
+	result, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer result.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		theirs.Close()
+		return err
+	}
+	defer null.Close()
+	c := child{
+		socket:  uintptr(socket),
+		netns:   uintptr(netns),
+		request: request,
+		answer:  make([]byte, os.Getpagesize()),
+		null:    null.Fd(),
+		result:  theirs.Fd(),
+		lock:    lock.Fd(),
+		name:    []byte("gresnet-mover\x00"),
+	}
+	pid, errno := c.start()
+	theirs.Close()
+	if errno != 0 {
+		return fmt.Errorf("start the process that moves: %w", errno)
+	}
+	return await(pid, result, deadline)
+}
+
+// await waits for the end of a move.
+func await(pid int, result *os.File, deadline time.Time) error {
+	if err := result.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	// The child writes nothing: its end closes the pipe, and its exit code is the errno.
+	_, err := result.Read(make([]byte, 1))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return ErrHangs
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("wait for the process that moves: %w", err)
+		}
+	}
+	if !status.Exited() {
+		return fmt.Errorf("the process that moves was ended by %v", status.Signal())
+	}
+	if errno := syscall.Errno(status.ExitStatus()); errno != 0 {
+		return errno
+	}
+	return nil
+}

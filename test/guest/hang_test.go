@@ -1,0 +1,88 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// hold makes the kernel's users of an HCA not let go of it; free ends that.
+func hold(t *testing.T, hca string) {
+	t.Helper()
+	n := strings.TrimPrefix(hca, "ibfake")
+	run(t, "echo "+n+" >/sys/module/ibfake/parameters/hold")
+}
+
+func free(t *testing.T) {
+	t.Helper()
+	run(t, "echo -1 >/sys/module/ibfake/parameters/hold")
+}
+
+// exclusive tells whether RDMA devices are moved at all.
+func exclusive(t *testing.T) bool { return mode(t) == "exclusive" }
+
+const hangJob = "SLURM_JOB_ID=900040 SLURM_JOB_GPUS=0"
+
+func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
+	names := withGPUs(t)
+	before := picture(t)
+	hold(t, names[0])
+	defer free(t)
+	out, code := byHand(t, "prolog", hangJob)
+	if !exclusive(t) {
+		if code != 0 {
+			t.Fatalf("prolog: exit %d: %s", code, out)
+		}
+		must(t, "epilog", hangJob)
+		same(t, before)
+		return
+	}
+	if code != 2 || !strings.Contains(out, "move RDMA device "+names[0]+" into the job: the move hangs in the kernel") {
+		t.Errorf("prolog: exit %d: %s", code, out)
+	}
+	// Another job with another HCA comes and goes.
+	const other = "SLURM_JOB_ID=900041 SLURM_JOB_GPUS=1"
+	must(t, "prolog", other)
+	must(t, "epilog", other)
+	// The HCA is nobody's, and no epilog frees it while the move is under way.
+	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900042 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "quarantined") {
+		t.Errorf("a later job's prolog: exit %d: %s", code, out)
+	}
+	if out, code := byHand(t, "epilog", hangJob); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
+		t.Errorf("epilog while the move hangs: exit %d: %s", code, out)
+	}
+	// The move lands after all: the next epilog brings the device home.
+	free(t)
+	eventually(t, "the abandoned move has landed", func() bool {
+		_, err := try("pgrep -x gresnet-mover")
+		return err != nil
+	})
+	must(t, "epilog", hangJob)
+	same(t, before)
+}
+
+func TestAPrologThatIsKilledInADelayedMoveLosesNothing(t *testing.T) {
+	names := withGPUs(t)
+	if !exclusive(t) {
+		return // nothing moves
+	}
+	before := picture(t)
+	for round := range 3 {
+		hold(t, names[0])
+		program := fmt.Sprintf("%s %s %s/bin/gresnet-prolog", slurmdEnv, hangJob, repo())
+		run(t, "("+program+" >/dev/null 2>&1 & echo $! >/tmp/pid)")
+		eventually(t, "the move is under way", func() bool {
+			journal, _ := os.ReadFile("/run/gresnet/jobs/900040/journal")
+			locked, _ := try("flock -n /run/gresnet/locks/hca-* true || echo held")
+			return strings.Contains(string(journal), `"kind":"rdma"`) && strings.Contains(locked, "held")
+		})
+		run(t, "pkill -KILL -x gresnet-prolog")
+		// The epilog comes at once, and the move lands while it waits.
+		run(t, "(sleep 0.3; echo -1 >/sys/module/ibfake/parameters/hold) &")
+		must(t, "epilog", hangJob)
+		if same(t, before); t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+}
