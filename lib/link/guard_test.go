@@ -7,6 +7,7 @@ import (
 )
 
 func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
+	const others = "ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip addr add 10.1.0.2/24 dev other\n"
 	tests := []struct {
 		name, route string
 		want        bool
@@ -15,6 +16,8 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 		{"a route to a network", `ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`, false},
 		{"a default route of another table", `ip route add default via 10.0.0.1 dev hca0 table 100`, false},
 		{"the default route", `ip route add default via 10.0.0.1 dev hca0`, true},
+		{"the default route over others, too", others + `ip route add default nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`, true},
+		{"the default route of another from an address of this", others + `ip route add default via 10.1.0.1 dev other src 10.0.0.2`, false},
 		{"an IPv6 default route", `ip -6 route add default via fd00::1 dev hca0`, true},
 	}
 	for _, tt := range tests {

@@ -19,8 +19,8 @@ type Interface struct {
 	MAC     string
 	Up      bool // administratively
 	Running bool // has carrier
-	// Connected is IPoIB's connected mode.
-	Connected bool
+	IPoIB   IPoIB
+	Parent  int // index of the interface of this namespace that it stands on, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -66,16 +66,25 @@ func (c *Conn) List() ([]Interface, error) {
 
 // Get describes the interface with an index, or is ErrNotFound.
 func (c *Conn) Get(index int) (Interface, error) {
+	m, err := c.describe(index)
+	if err != nil {
+		return Interface{}, err
+	}
+	return decode(m)
+}
+
+// describe is an interface as the kernel describes it.
+func (c *Conn) describe(index int) ([]byte, error) {
 	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	head.Index = int32(index)
 	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, head.Serialize())
 	if err == unix.ENODEV || err == nil && len(answers) == 0 {
-		return Interface{}, fmt.Errorf("interface %d: %w", index, ErrNotFound)
+		return nil, fmt.Errorf("interface %d: %w", index, ErrNotFound)
 	}
 	if err != nil {
-		return Interface{}, fmt.Errorf("read interface %d: %w", index, err)
+		return nil, fmt.Errorf("read interface %d: %w", index, err)
 	}
-	return decode(answers[0])
+	return answers[0], nil
 }
 
 // Find finds an interface by what identifies it, or is ErrNotFound.
@@ -98,8 +107,7 @@ func decode(m []byte) (Interface, error) {
 		return Interface{}, fmt.Errorf("parse a network interface: %w", err)
 	}
 	a := l.Attrs()
-	ipoib, is := l.(*netlink.IPoIB)
-	return Interface{
+	i := Interface{
 		ID:      identify(l),
 		Index:   a.Index,
 		Name:    a.Name,
@@ -107,9 +115,17 @@ func decode(m []byte) (Interface, error) {
 		MAC:     a.HardwareAddr.String(),
 		Up:      a.RawFlags&unix.IFF_UP != 0,
 		Running: a.RawFlags&unix.IFF_LOWER_UP != 0,
-
-		Connected: is && ipoib.Mode == netlink.IPOIB_MODE_CONNECTED,
-	}, nil
+	}
+	if a.NetNsID < 0 {
+		i.Parent = a.ParentIndex
+	}
+	switch l := l.(type) {
+	case *netlink.Vxlan:
+		i.Parent = l.VtepDevIndex // it has no IFLA_LINK
+	case *netlink.IPoIB:
+		i.IPoIB = IPoIB{Connected: l.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: l.Umcast != 0}
+	}
+	return i, nil
 }
 
 func identify(l netlink.Link) ID {

@@ -40,7 +40,7 @@ func (s *Settings) Undo(w *World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		return v.Link.Apply(i.Index, s.Settings)
+		return v.Link.Restore(i.Index, s.Settings)
 	})
 }
 
@@ -57,7 +57,7 @@ func (s *Settings) Verify(w *World) error {
 			return err
 		}
 		if len(diff) > 0 {
-			if err := v.Link.Apply(i.Index, s.Settings); err != nil {
+			if err := v.Link.Restore(i.Index, s.Settings); err != nil {
 				return err
 			}
 			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
@@ -95,7 +95,7 @@ func (s *Link) Do(w *World) error {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return w.onHost(s.apply)
+		return w.onHost(s.restore)
 	}
 	ns, err := w.openJob()
 	if err != nil {
@@ -129,6 +129,14 @@ func (s *Link) apply(v *scan.View) error {
 		return fmt.Errorf("configure %s: %w", s.Name, err)
 	}
 	return v.Link.Apply(i.Index, s.Settings)
+}
+
+func (s *Link) restore(v *scan.View) error {
+	i, err := v.Link.Find(s.Interface)
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", s.Name, err)
+	}
+	return v.Link.Restore(i.Index, s.Settings)
 }
 
 // Undo brings the interface home, down and under its own name.
