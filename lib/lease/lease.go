@@ -166,6 +166,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 }
 
 func (l *open) close() {
+	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()
 }

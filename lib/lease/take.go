@@ -158,7 +158,7 @@ func (n *Node) mapping() (gres.Mapping, error) {
 // look adds the HCAs that the node has and the table does not know. They come
 // after those that it knows, whose numbers must stay.
 func (n *Node) look(t *lock.Table) error {
-	v, err := scan.Open(n.Sys)
+	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
 	}
@@ -211,25 +211,21 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(entries []gres.Entry) (rdma.Mode, []plan.HCA, error) {
-	v, err := scan.Open(l.world.Sys)
-	if err != nil {
-		return "", nil, err
-	}
-	defer v.Close()
-	mode, err := v.Mode()
-	if err != nil {
-		return "", nil, err
-	}
-	hcas := make([]plan.HCA, 0, len(entries))
-	for _, e := range entries {
-		h, err := l.readHCA(v, e)
-		if err != nil {
-			return "", nil, fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
+	err = l.world.OnHost(func(v *scan.View) (err error) {
+		if mode, err = v.Mode(); err != nil {
+			return err
 		}
-		hcas = append(hcas, h)
-	}
-	return mode, hcas, nil
+		for _, e := range entries {
+			h, err := l.readHCA(v, e)
+			if err != nil {
+				return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+			}
+			hcas = append(hcas, h)
+		}
+		return nil
+	})
+	return mode, hcas, err
 }
 
 func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {

@@ -62,7 +62,7 @@ func (s *Access) Undo(w *World) error {
 func (s *Access) Verify(w *World) error { return s.Undo(w) }
 
 func (s *Access) set(w *World, access func(Node) char.Access) error {
-	return w.onHost(func(v *scan.View) error {
+	return w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err

@@ -35,8 +35,8 @@ func (*Settings) Do(*World) error { return nil }
 
 // Undo gives the interface, home by now, its settings again.
 func (s *Settings) Undo(w *World) error {
-	return w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
@@ -47,8 +47,8 @@ func (s *Settings) Undo(w *World) error {
 // Verify reads the settings again. What is not as it was, udev may have made so
 // since: that is put right once, and what then differs still is an error by name.
 func (s *Settings) Verify(w *World) error {
-	return w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
@@ -95,19 +95,18 @@ func (s *Link) Do(w *World) error {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return w.onHost(s.restore)
+		return w.OnHost(s.restore)
 	}
-	ns, err := w.openJob()
+	job, err := w.openJob()
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
-	err = w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	err = w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return err
 		}
-		if err := v.Link.Move(i.Index, ns.FD(), s.Name, s.Settings.Up); err != nil {
+		if err := v.Link.Move(i.Index, job.ns.FD(), s.Name, s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}
 		return nil
@@ -124,7 +123,7 @@ func (s *Link) Do(w *World) error {
 }
 
 func (s *Link) apply(v *scan.View) error {
-	i, err := v.Link.Find(s.Interface)
+	i, err := v.Interface(s.Interface)
 	if err != nil {
 		return fmt.Errorf("configure %s: %w", s.Name, err)
 	}
@@ -132,7 +131,7 @@ func (s *Link) apply(v *scan.View) error {
 }
 
 func (s *Link) restore(v *scan.View) error {
-	i, err := v.Link.Find(s.Interface)
+	i, err := v.Interface(s.Interface)
 	if err != nil {
 		return fmt.Errorf("configure %s: %w", s.Name, err)
 	}
@@ -145,7 +144,7 @@ func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 func (s *Link) bringHome(w *World) error {
 	// A job has few interfaces, a node may have many: the job is asked first.
 	err := w.inJob(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return err
 		}
@@ -157,8 +156,8 @@ func (s *Link) bringHome(w *World) error {
 	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
-	err = w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	err = w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil || i.Name == s.Name {
 			return err
 		}
@@ -179,7 +178,7 @@ const gidTimeout = 5 * time.Second
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
 	if s.Mode == rdma.Shared {
-		return w.onHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
+		return w.OnHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 	}
 	return w.inJobWithSysfs(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }

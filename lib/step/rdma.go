@@ -24,22 +24,21 @@ func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
 func (s *RDMA) Do(w *World) error {
-	ns, err := w.openJob()
+	job, err := w.openJob()
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
 	held, err := s.lock(w)
 	if err != nil {
 		return err
 	}
 	defer held.Close()
-	return w.onHost(func(v *scan.View) error {
+	return w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
 		}
-		if err := v.Move(d, ns.FD(), held.File, moveDeadline(w.Context)); err != nil {
+		if err := v.Move(d, job.ns.FD(), held.File, moveDeadline(w.Context)); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", d.Name, err)
 		}
 		return nil
@@ -66,9 +65,9 @@ func (s *RDMA) Undo(w *World) error {
 	} {
 		err := look.inJob(func(v *scan.View) error { return s.moveHome(w, v, look.find, held) })
 		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
-			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
+			err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
 		} else if err == nil {
-			err = w.onHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+			err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 		}
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
