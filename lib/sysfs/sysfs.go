@@ -4,6 +4,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -42,6 +43,36 @@ func Parent(sys fs.FS, rdma string) (Place, error) {
 	return placeOf(path.Dir(path.Dir(target))), nil
 }
 
+// Verbs is a uverbs device as its class has it, which is the same in every
+// network namespace.
+type Verbs struct {
+	Device string // name of its RDMA device, which no other of the node has
+	Place  Place
+}
+
+// AllVerbs lists the node's uverbs devices, wherever their RDMA devices are.
+// A kernel without ib_uverbs has no such class: fs.ErrNotExist.
+func AllVerbs(sys fs.FS) ([]Verbs, error) {
+	const class = "class/infiniband_verbs"
+	entries, err := fs.ReadDir(sys, class)
+	if err != nil {
+		return nil, fmt.Errorf("list uverbs devices: %w", err)
+	}
+	var list []Verbs
+	for _, e := range entries {
+		target, err := fs.ReadLink(sys, path.Join(class, e.Name()))
+		if err != nil {
+			continue // abi_version, which is a file
+		}
+		device, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+		if err != nil {
+			return nil, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+		}
+		list = append(list, Verbs{device, placeOf(path.Dir(path.Dir(target)))})
+	}
+	return list, nil
+}
+
 func placeOf(dir string) Place {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -66,6 +97,28 @@ func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
 		return 0, 0, fmt.Errorf("read %s: %q is no device number", file, text)
 	}
 	return uint32(a), uint32(b), nil
+}
+
+// Targets are the hosts of the node's iSCSI sessions.
+func Targets(sys fs.FS) (list []netip.Addr, err error) {
+	const class = "class/iscsi_connection"
+	entries, err := fs.ReadDir(sys, class)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list iSCSI sessions: %w", err)
+	}
+	for _, e := range entries {
+		text, err := read(sys, path.Join(class, e.Name(), "address"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if addr, err := netip.ParseAddr(text); err == nil {
+			list = append(list, addr)
+		}
+	}
+	return list, nil
 }
 
 // LinkLayer is a port's link layer, InfiniBand or Ethernet.
