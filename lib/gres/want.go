@@ -38,12 +38,17 @@ func (w Want) String() string {
 type Refusal struct {
 	Ask string // what the job asks, by which source
 	Why string
+
+	hint string
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
 
 // Hint says whom it concerns.
 func (r *Refusal) Hint() string {
+	if r.hint != "" {
+		return r.hint
+	}
 	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }
 

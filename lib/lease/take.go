@@ -38,7 +38,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if done || err != nil {
 			return err
 		}
-		wants, notes, err := gres.Ask(ctx, j, n.Config, n.mapping)
+		wants, notes, err := gres.Ask(ctx, j, n.Config, n.local())
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
 		}
