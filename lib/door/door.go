@@ -108,6 +108,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 	return &lease.Node{
 		State:  c.String("state"),
 		Sys:    os.DirFS("/sys"),
+		Proc:   os.DirFS("/proc"),
 		Dev:    "/dev/infiniband",
 		Config: cfg,
 		Now:    time.Now,
