@@ -24,6 +24,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
+	"gresnet/lib/sysfs"
 )
 
 // Exit codes, which slurmd and operators rely on.
@@ -55,7 +56,8 @@ const deadline = 2 * time.Minute
 // Run runs an application and returns its exit code.
 func (w *World) Run(app *cli.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(12 << 20)
 	app.Version = version
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
@@ -107,7 +109,7 @@ func (w *World) hint(err error) string {
 func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 	return &lease.Node{
 		State:  c.String("state"),
-		Sys:    os.DirFS("/sys"),
+		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),
 		Dev:    "/dev/infiniband",
 		Config: cfg,

@@ -116,20 +116,28 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		// One whose name another has is home nevertheless.
 		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
 	}
+	// Most is verified while udev is at work, and what udev changed once more.
+	failed = append(failed, l.verify(notes)...)
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
 	}
+	failed = append(failed, l.verify(notes)...)
+	for _, s := range notes {
+		if _, away := l.world.Away[s.HCA()]; !away {
+			failed = append(failed, l.strike(s)...)
+		}
+	}
+	return failed
+}
+
+// verify looks again at what is home.
+func (l *open) verify(notes []noted) (failed []error) {
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[s.HCA()] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
 			failed = append(failed, l.failure(s, l.timed("verify", s.Step, v.Verify))...)
-		}
-	}
-	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; !away {
-			failed = append(failed, l.strike(s)...)
 		}
 	}
 	return failed
