@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/hint"
 )
 
-func release(w *door.World) *cli.Command {
+func releaseCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:      "release",
 		Usage:     "let jobs have a quarantined HCA again",

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/lease"
 )
 
-func sweep(w *door.World) *cli.Command {
+func sweepCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:      "sweep",
 		Usage:     "give back the leases of jobs that are gone",

@@ -30,7 +30,7 @@ Example, in slurm.conf:
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
 		Action:   func(c *cli.Context) error { return take(w, c) },
-		Commands: []*cli.Command{status(w)},
+		Commands: []*cli.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w)},
 	})
 }
 

@@ -1,6 +1,9 @@
 package lease
 
 import (
+	"errors"
+	"io/fs"
+
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
@@ -15,7 +18,7 @@ func (n *Node) local(j job.Job) gres.Local {
 			if err != nil {
 				return nil, err
 			}
-			t, err := n.topology(m)
+			t, err := n.topology(m.HCAs())
 			if err != nil {
 				return nil, err
 			}
@@ -25,20 +28,25 @@ func (n *Node) local(j job.Job) gres.Local {
 	}
 }
 
-// topology is where the node's GPUs and a mapping's HCAs sit.
-func (n *Node) topology(m gres.Mapping) (gres.Topology, error) {
+// topology is where the node's GPUs and some HCAs sit.
+func (n *Node) topology(hcas []node.HCA) (gres.Topology, error) {
 	gpus, err := sysfs.GPUs(n.Sys, n.Proc)
 	if err != nil {
 		return gres.Topology{}, err
 	}
 	t := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Seat{}}
-	for _, e := range m {
-		if e.HCA.ID.PCI == "" {
+	for _, h := range hcas {
+		if h.ID.PCI == "" {
 			continue
 		}
-		if t.HCAs[e.HCA.ID], err = sysfs.Seat(n.Sys, e.HCA.ID.PCI); err != nil {
+		seat, err := sysfs.Seat(n.Sys, h.ID.PCI)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was pulled out, or its slot is off: whoever claims it will find out
+		}
+		if err != nil {
 			return gres.Topology{}, err
 		}
+		t.HCAs[h.ID] = seat
 	}
 	return t, nil
 }
@@ -48,6 +56,6 @@ func (n *Node) near(j job.Job, m gres.Mapping) (func(a, b node.ID) int, error) {
 	if len(j.GPUs) == 0 {
 		return nil, nil
 	}
-	t, err := n.topology(m)
+	t, err := n.topology(m.HCAs())
 	return t.Near(j.GPUs), err
 }

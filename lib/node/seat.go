@@ -24,8 +24,8 @@ const (
 	SameSystem              // no more than the machine
 )
 
-// String is a word for it of four letters or less.
-func (l Level) String() string { return [...]string{"sw", "root", "numa", "far"}[l] }
+// String is a word for it.
+func (l Level) String() string { return [...]string{"switch", "root", "numa", "system"}[l] }
 
 // Compare orders distances, nearest first: two devices behind a switch of a
 // switch are nearer than those that meet further up.

@@ -127,6 +127,11 @@ func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "link_layer"))
 }
 
+// Rate is a port's rate as the kernel prints it: "100 Gb/sec (4X EDR)".
+func Rate(sys fs.FS, rdma string, port uint32) (string, error) {
+	return read(sys, path.Join(portDir(rdma, port), "rate"))
+}
+
 // GIDs are the port's GIDs that are in use. The order is that of the table,
 // without its empty entries.
 func GIDs(sys fs.FS, rdma string, port uint32) (gids []netip.Addr, err error) {
