@@ -6,7 +6,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
@@ -45,7 +44,7 @@ Examples:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			return w.Node(c, config.Config{}).Sweep(c.Context, s)
+			return node(w, c).Sweep(c.Context, s)
 		},
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -49,5 +50,9 @@ func take(w *door.World, c *cli.Context) error {
 	if err := door.Root(); err != nil {
 		return err
 	}
-	return w.Node(c, cfg).Take(c.Context, j)
+	n := w.Node(c, cfg)
+	n.Undo = cfg.Deadline.Prolog / 2
+	ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
+	defer cancel()
+	return n.Take(ctx, j)
 }

@@ -9,7 +9,6 @@
 package door
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -50,9 +49,6 @@ func Outside() *World {
 	return &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
-// deadline bounds a run. Slurm's own default is none at all.
-const deadline = 2 * time.Minute
-
 // Run runs an application and returns its exit code.
 func (w *World) Run(app *cli.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
@@ -68,9 +64,7 @@ func (w *World) Run(app *cli.App) int {
 		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock file in `DIR`", Value: "/run/gresnet"},
 		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr"},
 	)
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	err := app.RunContext(ctx, w.Args)
+	err := app.Run(w.Args)
 	if err == nil {
 		return Done
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"gresnet/lib/job"
 	"gresnet/lib/link"
@@ -59,7 +58,7 @@ func remains(err error) error {
 // keep other HCAs from being brought home.
 func (l *open) unwind() error {
 	// A prolog that ran out of time still has to undo what it did.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), l.node.Undo)
 	defer cancel()
 	l.world.Context = ctx
 	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -93,9 +92,6 @@ func (l *open) unwind() error {
 	}
 	return nil
 }
-
-// undoTimeout bounds what an unwinding may wait for, all in all.
-const undoTimeout = time.Minute
 
 // bringHome undoes what was done to what the node has of its own, and then looks
 // at all of it again, when others have had their say. While an HCA is not home,

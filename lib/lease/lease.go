@@ -38,6 +38,7 @@ type Node struct {
 	Proc   fs.FS  // the node's /proc
 	Dev    string // /dev/infiniband
 	Config config.Config
+	Undo   time.Duration // how long one unwinding may take
 	Log    func(Event)
 	Now    func() time.Time
 }
