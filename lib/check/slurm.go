@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/rdma"
 	"gresnet/lib/slurm"
@@ -196,11 +195,11 @@ func (s Site) devices(conf slurm.Conf, name string) ([]device, error) {
 			continue
 		}
 		if hosts := l.Get("nodename"); hosts != "" {
-			here, err := gres.InHostlist(hosts, s.Node)
+			list, err := slurm.ParseHostlist(hosts)
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
 			}
-			if !here {
+			if !list.Contains(s.Node) {
 				continue
 			}
 		}

@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"errors"
@@ -27,7 +27,8 @@ var faults = map[string]func(t *testing.T) []error{
 		return []error{err}
 	},
 	"a GPU that the node does not have": func(t *testing.T) []error {
-		_, err := flat.topology(t).Serve(flat.mapping(t), []int{2})
+		two := gres.Topology{GPUs: []node.Seat{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
+		_, err := two.Serve(nil, []int{2})
 		return []error{err}
 	},
 	"an `[[hca]]` that no HCA of the node fits": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
