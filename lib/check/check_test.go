@@ -128,6 +128,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Drift = hint.With(errors.New("map nic 7: the node has no such HCA"), "see whether it is plugged in")
 		},
 			"error    mapping: map nic 7: the node has no such HCA; see whether it is plugged in"},
+		"a policy of what the node lacks": {func(s *check.Site) {
+			s.Config.Policies = []config.Policy{{Gres: "nic"}, {Gres: "nic", Count: 2}, {Gres: "nic", Indices: []int{1, 2}}}
+		}, "error    policy 3: nic:2(IDX:1-2), which source policy says the job has: this node has no nic 2; it has nic 0 (hdr), nic 1; correct it: jobs that it fits are refused here"},
 		"an HCA that is in no entry": {func(s *check.Site) {
 			extra := hca(2, "ib2")
 			extra.Gres = ""

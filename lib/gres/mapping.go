@@ -33,6 +33,11 @@ func (e Entry) String() string { return fmt.Sprintf("%s %d", e.Gres, e.Index) }
 // Mapping says what GRES mean on a node. No HCA is in it twice.
 type Mapping []Entry
 
+// ServesGPUs tells whether anybody says which HCA serves which GPU.
+func (m Mapping) ServesGPUs() bool {
+	return slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
+}
+
 // HCAs are the mapping's HCAs.
 func (m Mapping) HCAs() []node.HCA {
 	hcas := make([]node.HCA, len(m))

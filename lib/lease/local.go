@@ -16,8 +16,8 @@ func (n *Node) local(j job.Job) source.Local {
 	return source.Local{
 		Mapping: func() (gres.Mapping, error) {
 			m, err := n.mapping()
-			if err != nil {
-				return nil, err
+			if err != nil || m.ServesGPUs() {
+				return m, err
 			}
 			t, err := n.topology(m.HCAs())
 			if err != nil {

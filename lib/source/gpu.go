@@ -26,7 +26,7 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if !slices.ContainsFunc(m, func(e gres.Entry) bool { return len(e.GPUs) > 0 }) {
+	if !m.ServesGPUs() {
 		return answer{}, nil // neither the site nor the node says which HCA serves which GPU
 	}
 	a := answer{mine: true}
