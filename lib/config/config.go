@@ -17,8 +17,17 @@ import (
 // Config is what gresnet.toml says.
 type Config struct {
 	Slurm    Slurm
+	Deadline Deadline
 	HCAs     []HCA    // without any, HCAs are numbered in PCI order
 	Policies []Policy // the first that fits a job counts
+}
+
+// Deadline is the table [deadline]: how long a run may take, all in all. slurmd
+// ends a prolog or an epilog after PrologEpilogTimeout, with no regard for what
+// it is at.
+type Deadline struct {
+	Prolog time.Duration // half of it is kept for undoing what was begun
+	Epilog time.Duration // what is left then stays in the journal
 }
 
 // The sources that may say what a job is entitled to.
@@ -96,7 +105,7 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -24,6 +24,9 @@ partial  = 'first'
 scontrol = "/opt/slurm/bin/scontrol"
 timeout  = "1500ms"
 
+[deadline]
+epilog = "1h"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -43,6 +46,7 @@ func TestParse(t *testing.T) {
 			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -63,7 +67,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
-	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second}}
+	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -129,6 +134,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
 		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
 		{"no index", "[[hca]]\nmatch = \"rdma=mlx5_0\"\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"no match", entry + "\n[[hca]]\nindex = 1\n", `f:5: hca.match: is missing`, "every [[hca]] has index and match"},

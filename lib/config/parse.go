@@ -14,6 +14,9 @@ const (
 	maxName    = 64
 	minTimeout = 100 * time.Millisecond
 	maxTimeout = time.Minute
+
+	minDeadline = 10 * time.Second
+	maxDeadline = time.Hour
 )
 
 // Parse parses what a configuration file has. name is the file's, for errors.
@@ -23,8 +26,9 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "hca", "policy")
+	root.allow("slurm", "deadline", "hca", "policy")
 	c.Slurm.read(root.table("slurm"))
+	c.Deadline.read(root.table("deadline"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}
@@ -59,7 +63,17 @@ func (s *Slurm) read(t table) {
 		t.check("file", err)
 	}
 	if text, there := t.text("timeout"); there {
-		s.Timeout = readTimeout(t, text)
+		s.Timeout = readTime(t, "timeout", text, minTimeout, maxTimeout)
+	}
+}
+
+func (d *Deadline) read(t table) {
+	t.allow("prolog", "epilog")
+	if text, there := t.text("prolog"); there {
+		d.Prolog = readTime(t, "prolog", text, minDeadline, maxDeadline)
+	}
+	if text, there := t.text("epilog"); there {
+		d.Epilog = readTime(t, "epilog", text, minDeadline, maxDeadline)
 	}
 }
 
@@ -72,10 +86,10 @@ func readPath(t table, key string) string {
 	return path
 }
 
-func readTimeout(t table, text string) time.Duration {
+func readTime(t table, key, text string, shortest, longest time.Duration) time.Duration {
 	d, err := time.ParseDuration(text)
-	if err != nil || d < minTimeout || d > maxTimeout {
-		t.fail("timeout", `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, minTimeout, maxTimeout)
+	if err != nil || d < shortest || d > longest {
+		t.fail(key, `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
 	}
 	return d
 }

@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/proc"
 	"gresnet/lib/step"
 )
 
@@ -37,6 +38,7 @@ type Node struct {
 	Proc   fs.FS  // the node's /proc
 	Dev    string // /dev/infiniband
 	Config config.Config
+	Undo   time.Duration // how long one unwinding may take
 	Log    func(Event)
 	Now    func() time.Time
 }
@@ -65,7 +67,11 @@ func (n *Node) dir(job uint32) string {
 }
 func journalIn(dir string) string { return filepath.Join(dir, "journal") }
 func envIn(dir string) string     { return filepath.Join(dir, "env") }
-func (n *Node) table() lock.Node  { return lock.Node{Dir: n.State} }
+
+// markIn is the file by which the SPANK plugin says, in the job's extern step,
+// that the job has such a step: it lives from the prolog's end to the epilog.
+func markIn(dir string) string   { return filepath.Join(dir, "extern") }
+func (n *Node) table() lock.Node { return lock.Node{Dir: n.State} }
 func (n *Node) notice(job uint32, format string, a ...any) {
 	n.Log(Event{Job: job, Notice: fmt.Sprintf(format, a...)})
 }
@@ -98,7 +104,11 @@ func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error 
 	if err != nil {
 		return n.stateFault(err)
 	}
-	err = f()
+	return n.under(held, job, f)
+}
+
+func (n *Node) under(held *lock.File, job uint32, f func() error) error {
+	err := f()
 	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
 		return errors.Join(err, held.Remove())
 	}
@@ -115,7 +125,7 @@ func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String()}
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: proc.SinceBoot()}
 	book, err := journal.Create(journalIn(dir), h)
 	if err != nil {
 		host.Close()
@@ -163,10 +173,12 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Run:   book.Header.Run,
 
 		Context: ctx,
+		Notice:  func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
 	}}
 }
 
 func (l *open) close() {
+	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()
 }

@@ -29,7 +29,7 @@ func (n *Node) Stock() (s stock.Stock, drift error, err error) {
 	if drift == nil {
 		m, drift = top.Serve(m, nil)
 	}
-	v, err := scan.Open(n.Sys)
+	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return stock.Stock{}, nil, err
 	}
@@ -72,6 +72,7 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	}
 	defer host.Close()
 	looking := &open{node: n, world: &step.World{Host: host, Sys: n.Sys, Dev: n.Dev, Job: j.ID, Context: ctx}}
+	defer looking.world.Close()
 	mode, hcas, err := looking.read(entries)
 	if err != nil {
 		return nil, nil, err

@@ -51,11 +51,50 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 			return err
 		}
 		err = n.take(ctx, j, wants)
+		if n.freed(ctx, err) {
+			err = n.take(ctx, j, wants)
+		}
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
 		}
 		return err
 	})
+}
+
+// freed tells whether what a job could not have is free now: the epilog of the
+// job that held it was running still, or never ran and never will.
+func (n *Node) freed(ctx context.Context, err error) bool {
+	var held heldError
+	if !errors.As(err, &held) || held.by.Quarantined != "" || errors.Is(err, ErrRemains) {
+		return false
+	}
+	for {
+		// We hold no HCA, so nobody who waits for us can hold that lock.
+		if err := n.waitForJob(ctx, held.by.Job); err != nil {
+			return false
+		}
+		if c, still := n.holder(held.by.HCA); !still || c.Job != held.by.Job {
+			return true
+		}
+		err := n.sweep(ctx, held.by.Job, Sweep{})
+		if err == nil {
+			n.notice(held.by.Job, "swept: it was gone and held %s", held.by.Name)
+			return true
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			n.notice(held.by.Job, "not swept: %s", err)
+			return false
+		}
+	}
+}
+
+// holder is who has an HCA now.
+func (n *Node) holder(id node.ID) (lock.Claim, bool) {
+	t, err := n.table().Read()
+	if err != nil {
+		return lock.Claim{}, true // in doubt it is held
+	}
+	return t.Holder(id)
 }
 
 // settle deals with a lease that is there already, and tells whether it is this run's own.
@@ -159,7 +198,7 @@ func (n *Node) mapping() (gres.Mapping, error) {
 // look adds the HCAs that the node has and the table does not know. They come
 // after those that it knows, whose numbers must stay.
 func (n *Node) look(t *lock.Table) error {
-	v, err := scan.Open(n.Sys)
+	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
 	}
@@ -216,28 +255,24 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(entries []gres.Entry) (rdma.Mode, []plan.HCA, error) {
-	v, err := scan.Open(l.world.Sys)
-	if err != nil {
-		return "", nil, err
-	}
-	defer v.Close()
-	mode, err := v.Mode()
-	if err != nil {
-		return "", nil, err
-	}
-	hcas := make([]plan.HCA, 0, len(entries))
-	for _, e := range entries {
-		h, err := l.readHCA(v, e)
-		if err != nil {
-			return "", nil, fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
+	err = l.world.OnHost(func(v *scan.View) (err error) {
+		if mode, err = v.Mode(); err != nil {
+			return err
 		}
-		hcas = append(hcas, h)
-	}
-	return mode, hcas, nil
+		for _, e := range entries {
+			h, err := l.readHCA(v, mode, e)
+			if err != nil {
+				return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+			}
+			hcas = append(hcas, h)
+		}
+		return nil
+	})
+	return mode, hcas, err
 }
 
-func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
+func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
 	d, err := v.Find(e.HCA.ID)
 	if err != nil {
 		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
@@ -269,13 +304,18 @@ func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
 		if p.Interface == nil {
 			continue
 		}
+		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
+			continue
+		}
 		s, err := v.Link.Settings(p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err
 		}
-		if named := len(l.node.Config.HCAs) > 0; s.IsUplink() && !e.Keep && !named {
-			err := fmt.Errorf("the node's default route goes through %s", s.Name)
-			return plan.HCA{}, hint.With(err, "if that is meant to be moved, say so: list the HCAs in the configuration")
+		// Who lists the HCAs has seen what they are for.
+		if named := len(l.node.Config.HCAs) > 0; !e.Keep && !named {
+			if err := l.guard(v, p.Interface.Index, s); err != nil {
+				return plan.HCA{}, err
+			}
 		}
 		h.Interfaces = append(h.Interfaces, &step.Settings{
 			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gidsOf(p.GIDs, s),
@@ -306,7 +346,7 @@ func removeDir(dir string) error {
 			return fmt.Errorf("remove the lease %s: %s is there still", dir, name)
 		}
 	}
-	for _, name := range []string{envIn(dir), envIn(dir) + ".new", journalIn(dir)} {
+	for _, name := range []string{envIn(dir), envIn(dir) + ".new", markIn(dir), journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

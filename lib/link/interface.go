@@ -19,8 +19,9 @@ type Interface struct {
 	MAC     string
 	Up      bool // administratively
 	Running bool // has carrier
-	// Connected is IPoIB's connected mode.
-	Connected bool
+	IPoIB   IPoIB
+	PKey    uint16 // of an IPoIB interface
+	Parent  int    // index of the interface of this namespace that it stands on, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -40,12 +41,14 @@ func (id ID) String() string {
 
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
 func (id ID) IsPort(guid []byte) bool {
-	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !strings.HasSuffix(id.Parent, child)
+	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !id.isPKeyChild()
 }
 
-// child marks the parent of an IPoIB interface that belongs to another one, of
-// which it has the parent device and the port.
-const child = "/child"
+// pkeyChild marks, with the P_Key, the parent of an IPoIB interface that belongs
+// to another one, of which it has the parent device and the port.
+const pkeyChild = "/pkey"
+
+func (id ID) isPKeyChild() bool { return id.Kind == "ipoib" && strings.Contains(id.Parent, pkeyChild) }
 
 // List lists the namespace's interfaces.
 func (c *Conn) List() ([]Interface, error) {
@@ -66,16 +69,25 @@ func (c *Conn) List() ([]Interface, error) {
 
 // Get describes the interface with an index, or is ErrNotFound.
 func (c *Conn) Get(index int) (Interface, error) {
+	m, err := c.describe(index)
+	if err != nil {
+		return Interface{}, err
+	}
+	return decode(m)
+}
+
+// describe is an interface as the kernel describes it.
+func (c *Conn) describe(index int) ([]byte, error) {
 	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
 	head.Index = int32(index)
 	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, head.Serialize())
 	if err == unix.ENODEV || err == nil && len(answers) == 0 {
-		return Interface{}, fmt.Errorf("interface %d: %w", index, ErrNotFound)
+		return nil, fmt.Errorf("interface %d: %w", index, ErrNotFound)
 	}
 	if err != nil {
-		return Interface{}, fmt.Errorf("read interface %d: %w", index, err)
+		return nil, fmt.Errorf("read interface %d: %w", index, err)
 	}
-	return decode(answers[0])
+	return answers[0], nil
 }
 
 // Find finds an interface by what identifies it, or is ErrNotFound.
@@ -98,8 +110,7 @@ func decode(m []byte) (Interface, error) {
 		return Interface{}, fmt.Errorf("parse a network interface: %w", err)
 	}
 	a := l.Attrs()
-	ipoib, is := l.(*netlink.IPoIB)
-	return Interface{
+	i := Interface{
 		ID:      identify(l),
 		Index:   a.Index,
 		Name:    a.Name,
@@ -107,9 +118,18 @@ func decode(m []byte) (Interface, error) {
 		MAC:     a.HardwareAddr.String(),
 		Up:      a.RawFlags&unix.IFF_UP != 0,
 		Running: a.RawFlags&unix.IFF_LOWER_UP != 0,
-
-		Connected: is && ipoib.Mode == netlink.IPOIB_MODE_CONNECTED,
-	}, nil
+	}
+	if a.NetNsID < 0 {
+		i.Parent = a.ParentIndex
+	}
+	switch l := l.(type) {
+	case *netlink.Vxlan:
+		i.Parent = l.VtepDevIndex // it has no IFLA_LINK
+	case *netlink.IPoIB:
+		i.PKey = l.Pkey
+		i.IPoIB = IPoIB{Connected: l.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: l.Umcast != 0}
+	}
+	return i, nil
 }
 
 func identify(l netlink.Link) ID {
@@ -126,8 +146,8 @@ func identify(l netlink.Link) ID {
 		// The first twelve bytes are a queue pair number and a subnet prefix, dealt
 		// anew whenever the interface is made anew; the rest is the port's GUID.
 		id.Address = net.HardwareAddr(a.HardwareAddr[12:]).String()
-		if a.ParentIndex != 0 {
-			id.Parent += child
+		if ipoib, ok := l.(*netlink.IPoIB); ok && a.ParentIndex != 0 {
+			id.Parent += fmt.Sprintf("%s%04x", pkeyChild, ipoib.Pkey)
 		}
 	case len(a.PermHWAddr) > 0:
 		id.Address = a.PermHWAddr.String()
@@ -138,22 +158,32 @@ func identify(l netlink.Link) ID {
 // Move takes an interface to the namespace behind a file descriptor, gives it
 // its name there and brings it up or leaves it down: one message, since each
 // costs the node's RTNL lock. The kernel moves first and does the rest there.
+// If another has the name there it is ErrNameTaken, and the interface may have
+// moved nevertheless.
 func (c *Conn) Move(index, nsfd int, name string, up bool) error {
 	m := change(index, up, unix.IFF_UP)
 	m = attribute(m, unix.IFLA_NET_NS_FD, native.AppendUint32(nil, uint32(nsfd)))
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-	return err
+	return named(err)
 }
 
+// FreeName stands for a name that nobody has, which the kernel chooses (dev.c:dev_alloc_name).
+const FreeName = freePrefix + "%d"
+
+const freePrefix = "gresnet"
+
 // Park gives an interface a name that is nobody's, until it is given its own.
-func (c *Conn) Park(index int) error {
-	if err := c.Down(index); err != nil {
-		return fmt.Errorf("bring interface %d down to rename it: %w", index, err)
+func (c *Conn) Park(i Interface) error {
+	if strings.HasPrefix(i.Name, freePrefix) {
+		return nil
 	}
-	m := attribute(change(index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated("gresnet%d"))
+	if err := c.Down(i.Index); err != nil {
+		return fmt.Errorf("bring %s down to rename it: %w", i.Name, err)
+	}
+	m := attribute(change(i.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("rename interface %d out of the way: %w", index, err)
+		return fmt.Errorf("rename %s out of the way: %w", i.Name, err)
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package link
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,35 +15,123 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Name      string    `json:"name"`
-	MTU       int       `json:"mtu"`
-	MAC       string    `json:"mac"`
-	Up        bool      `json:"up"`
-	Running   bool      `json:"running"`
-	AcceptDAD string    `json:"accept_dad,omitempty"` // net.ipv6.conf.NAME.accept_dad
-	Addresses []Message `json:"addresses,omitempty"`  // in the kernel's order
-	Routes    []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Name       string    `json:"name"`
+	MTU        int       `json:"mtu"`
+	MAC        string    `json:"mac"`
+	Up         bool      `json:"up"`
+	Running    bool      `json:"running"`
+	Flags      uint32    `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string  `json:"altnames,omitempty"`
+	Attributes Message   `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB     `json:"ipoib"`
+	Token      Message   `json:"token,omitempty"` // of IPv6 autoconfiguration
+	Sysctls    Sysctls   `json:"sysctls,omitempty"`
+	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
+	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []Message `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Rules      []Message `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+
+	// Taken is the time since boot at which the settings were read.
+	Taken time.Duration `json:"taken"`
+
+	// What other interfaces of the node have a part in: only Restore gives it.
+	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Children     []Child   `json:"children,omitempty"`      // which stay on the node
 }
 
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
-	i, err := c.Get(index)
+	s, err := c.snapshot(index)
 	if err != nil {
 		return Settings{}, err
 	}
-	if i.Connected {
-		return Settings{}, fmt.Errorf("%s is in connected mode, which gresnet cannot restore yet", i.Name)
+	if err := c.refuse(index, s); err != nil {
+		return Settings{}, err
 	}
-	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running}
-	if s.AcceptDAD, err = readSysctl(acceptDAD(i.Name)); err != nil {
+	return s, nil
+}
+
+// snapshot reads an interface's settings, whether they could be put back or not.
+func (c *Conn) snapshot(index int) (Settings, error) {
+	s, err := c.read(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Taken = sinceBoot()
+	if s.Sysctls, err = readSysctls(s.Name); err != nil {
 		return Settings{}, err
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
-		return Settings{}, fmt.Errorf("read the addresses of %s: %w", i.Name, err)
+		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
-	if s.Routes, err = c.routes(index); err != nil {
-		return Settings{}, fmt.Errorf("read the routes of %s: %w", i.Name, err)
+	if s.Neighbours, err = c.neighbours(index); err != nil {
+		return Settings{}, fmt.Errorf("read the neighbours of %s: %w", s.Name, err)
+	}
+	if s.Filters, err = c.ownFilters(index, s.MAC); err != nil {
+		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
+	}
+	if s.Rules, err = c.rules(s); err != nil {
+		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
+	}
+	if s.Qdisc, err = c.qdisc(index); err != nil {
+		return Settings{}, fmt.Errorf("read the queueing discipline of %s: %w", s.Name, err)
+	}
+	if s.Children, err = c.readChildren(index); err != nil {
+		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
+	}
+	if err := c.readRoutes(index, &s); err != nil {
+		return Settings{}, err
+	}
+	return s, nil
+}
+
+// readRoutes reads the routes and what they use.
+func (c *Conn) readRoutes(index int, s *Settings) (err error) {
+	if s.Nexthops, s.HomeNexthops, err = c.nexthops(index); err != nil {
+		return fmt.Errorf("read the next hop objects of %s: %w", s.Name, err)
+	}
+	var objects []uint32
+	for _, m := range s.HomeNexthops {
+		objects = append(objects, m.nexthopID())
+	}
+	if s.Routes, s.HomeRoutes, err = c.routes(index, objects); err != nil {
+		return fmt.Errorf("read the routes of %s: %w", s.Name, err)
+	}
+	borrowers, err := c.borrowers(index, s.Addresses)
+	if err != nil {
+		return fmt.Errorf("read the routes from the addresses of %s: %w", s.Name, err)
+	}
+	s.HomeRoutes = merge(s.HomeRoutes, borrowers)
+	return nil
+}
+
+// read reads what is the interface's own: all that one RTM_GETLINK tells.
+func (c *Conn) read(index int) (Settings, error) {
+	m, err := c.describe(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	i, err := decode(m)
+	if err != nil {
+		return Settings{}, err
+	}
+	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
+	s.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
+	list, err := attributes(m[unix.SizeofIfInfomsg:])
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Attributes = cleanAttributes(list)
+	if s.AltNames, err = altNames(list); err != nil {
+		return Settings{}, err
+	}
+	if s.Token, err = ipv6Token(list); err != nil {
+		return Settings{}, err
 	}
 	return s, nil
 }
@@ -57,50 +142,104 @@ func (c *Conn) Settings(index int) (Settings, error) {
 const carrierTimeout = 5 * time.Second
 
 // Apply makes the interface's settings what is given, and only what differs:
-// on an interface that has them it changes nothing.
-func (c *Conn) Apply(index int, want Settings) (err error) {
+// on an interface that has them it changes nothing. What fails does not keep
+// it from the rest.
+func (c *Conn) Apply(index int, want Settings) error {
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	// Under another name it is of use to the node still.
+	renamed := c.rename(&i, want.Name)
+	want = want.aged()
+	want.Name = i.Name
+	err = also(renamed, c.applyLink(i, want))
+	have, sysctlErr := want.Sysctls.before().apply(want.Name)
+	err = also(err, sysctlErr)
+	err = also(err, c.setState(index, want))
+	err = also(err, c.applyNetwork(index, want))
+	if sysctlErr != nil {
+		return err
+	}
+	return also(err, want.Sysctls.applyUp(want.Name, have))
+}
+
+// Restore is Apply at home: it also gives back what other interfaces of the
+// node have a part in.
+func (c *Conn) Restore(index int, want Settings) error {
+	err := c.Apply(index, want)
+	err = also(err, c.restoreChildren(index, want.Children))
+	return also(err, c.applyHomeRoutes(index, want.aged()))
+}
+
+// applyLink gives the interface what it can have while it is down.
+func (c *Conn) applyLink(i Interface, want Settings) error {
+	err := c.setIPoIB(i, want)
+	have, readErr := c.read(i.Index)
+	if readErr != nil {
+		return also(err, readErr)
+	}
+	err = also(err, c.setMTU(i.Index, have, want.MTU))
+	err = also(err, c.setMAC(i.Index, have, want.MAC))
+	err = also(err, c.applyAltNames(i.Index, have, want))
+	return also(err, c.applyAttributes(i.Index, have, want))
+}
+
+// setState brings the interface up or down, and waits for what must follow.
+func (c *Conn) setState(index int, want Settings) error {
 	have, err := c.Get(index)
 	if err != nil {
 		return err
 	}
-	if err := c.rename(&have, want.Name); err != nil {
-		return err
-	}
-	if err := c.setMTU(have, want.MTU); err != nil {
-		return err
-	}
-	if err := c.setMAC(have, want.MAC); err != nil {
-		return err
-	}
-	// The address was tested for duplicates when it was given; testing it again
-	// would leave it unusable for a second, and its GID with it.
-	if err := writeSysctl(acceptDAD(want.Name), "0", want.AcceptDAD); err != nil {
-		return err
-	}
-	defer func() {
-		err = errors.Join(err, writeSysctl(acceptDAD(want.Name), want.AcceptDAD, want.AcceptDAD))
-	}()
 	if have.Up != want.Up {
 		if err := c.set(index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
 	}
-	if err := c.awaitCarrier(index, want); err != nil {
+	return c.awaitCarrier(index, want)
+}
+
+// applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
+func (c *Conn) applyNetwork(index int, want Settings) error {
+	err := c.applyToken(index, want)
+	err = also(err, c.applyAddresses(index, want))
+	err = also(err, c.awaitDAD(index, want))
+	err = also(err, c.applyNeighbours(index, want))
+	err = also(err, c.applyFilters(index, want))
+	err = also(err, c.applyRules(want))
+	err = also(err, c.applyQdisc(index, want))
+	return also(err, c.applyRoutes(index, want))
+}
+
+// also adds what failed, too, to an error, on one line.
+func also(err, more error) error {
+	if err == nil {
+		return more
+	}
+	if more == nil {
 		return err
 	}
-	if err := c.applyAddresses(index, want); err != nil {
-		return err
+	return fmt.Errorf("%w; %w", err, more)
+}
+
+// Mark is what udev may change of an interface that it sees arrive: equal marks
+// tell that it changed nothing in between.
+func (c *Conn) Mark(index int) (string, error) {
+	s, err := c.read(index)
+	if err != nil {
+		return "", err
 	}
-	if err := c.awaitDAD(index, want); err != nil {
-		return err
+	if s.Sysctls, err = readSysctls(s.Name); err != nil {
+		return "", err
 	}
-	return c.applyRoutes(index, want)
+	return fmt.Sprint(s), nil
 }
 
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
-	have, err := c.Settings(index)
+	want = want.aged()
+	have, err := c.snapshot(index)
 	if err != nil {
 		return nil, err
 	}
@@ -115,36 +254,45 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if !isIPoIB(want.MAC) {
 		differ("MAC", have.MAC, want.MAC)
 	}
+	differ("flags", fmt.Sprintf("%#x", have.Flags), fmt.Sprintf("%#x", want.Flags))
+	differ("IPoIB mode", have.IPoIB.Connected, want.IPoIB.Connected)
+	differ("IPoIB umcast", have.IPoIB.Umcast, want.IPoIB.Umcast)
+	differ("alternative names", strings.Join(have.AltNames, " "), strings.Join(want.AltNames, " "))
+	differ("IPv6 token", hex.EncodeToString(have.Token), hex.EncodeToString(want.Token))
+	for _, name := range differing(have.Attributes, want.Attributes) {
+		diff = append(diff, name+" is not what it was")
+	}
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
-	differ("accept_dad", have.AcceptDAD, want.AcceptDAD)
+	for _, key := range want.Sysctls.differing(have.Sysctls) {
+		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
+	}
 	diff = append(diff, compare("address", have.Addresses, want.Addresses, Message.addrKey, func(m Message) string { return m.Addr().String() })...)
+	diff = append(diff, compare("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
+	for _, m := range missing(want.Filters, have.Filters, Message.key) {
+		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
+	}
 	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
-	return diff, nil
-}
-
-func compare(what string, have, want []Message, key, name func(Message) string) []string {
-	var diff []string
-	for _, m := range missing(want, have, key) {
-		diff = append(diff, fmt.Sprintf("%s %s is missing", what, name(m)))
+	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
+	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
+	for _, m := range missing(want.Rules, have.Rules, Message.key) {
+		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
 	}
-	for _, m := range missing(have, want, key) {
-		diff = append(diff, fmt.Sprintf("%s %s was not there", what, name(m)))
+	if string(have.Qdisc) != string(want.Qdisc) {
+		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}
-	return diff
-}
-
-// missing is what of a is not in b, in the order of a.
-func missing(a, b []Message, key func(Message) string) []Message {
-	in := make(map[string]bool, len(b))
-	for _, m := range b {
-		in[key(m)] = true
+	more, err := c.childDifferences(want.Children)
+	if err != nil {
+		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(a), func(m Message) bool { return in[key(m)] })
+	return append(diff, more...), nil
 }
 
 func (c *Conn) rename(have *Interface, name string) error {
 	if have.Name == name {
 		return nil
+	}
+	if err := c.awaitName(name); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
 	}
 	// Kernels before 6.2 refuse to rename an interface that is up.
 	if have.Up {
@@ -154,14 +302,26 @@ func (c *Conn) rename(have *Interface, name string) error {
 		have.Up = false
 	}
 	m := attribute(change(have.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
+	}
+	have.Name = name
+	return nil
+}
+
+// awaitName waits until no other interface has a name, or is ErrNameTaken.
+func (c *Conn) awaitName(name string) error {
+	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	for end := time.Now().Add(renameTimeout); ; time.Sleep(5 * time.Millisecond) {
-		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-		if err == nil {
-			have.Name = name
+		_, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
+		if errors.Is(err, unix.ENODEV) {
 			return nil
 		}
-		if !errors.Is(err, unix.EEXIST) || time.Now().After(end) {
-			return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+		if err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return ErrNameTaken
 		}
 	}
 }
@@ -170,18 +330,18 @@ func (c *Conn) rename(have *Interface, name string) error {
 // moment: two epilogs at once may find theirs made anew under each other's names.
 const renameTimeout = 2 * time.Second
 
-func (c *Conn) setMTU(have Interface, mtu int) error {
+func (c *Conn) setMTU(index int, have Settings, mtu int) error {
 	if have.MTU == mtu {
 		return nil
 	}
-	m := attribute(change(have.Index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
+	m := attribute(change(index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
 	}
 	return nil
 }
 
-func (c *Conn) setMAC(have Interface, mac string) error {
+func (c *Conn) setMAC(index int, have Settings, mac string) error {
 	if have.MAC == mac || isIPoIB(mac) {
 		return nil
 	}
@@ -189,7 +349,7 @@ func (c *Conn) setMAC(have Interface, mac string) error {
 	if err != nil {
 		return err
 	}
-	m := attribute(change(have.Index, false, 0), unix.IFLA_ADDRESS, hw)
+	m := attribute(change(index, false, 0), unix.IFLA_ADDRESS, hw)
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
 	}
@@ -209,198 +369,6 @@ func (c *Conn) awaitCarrier(index int, want Settings) error {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-}
-
-func (c *Conn) dumpAddresses(index int) ([][]byte, error) {
-	request := make([]byte, addrHead)
-	native.PutUint32(request[4:], uint32(index))
-	return c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
-}
-
-func (c *Conn) addresses(index int) ([]Message, error) {
-	answers, err := c.dumpAddresses(index)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Message, 0, len(answers))
-	for _, a := range answers {
-		m, err := cleanAddr(a)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, nil
-}
-
-func (c *Conn) applyAddresses(index int, want Settings) error {
-	have, err := c.addresses(index)
-	if err != nil {
-		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
-	}
-	for _, m := range missing(have, want.Addresses, Message.addrKey) {
-		_, err := c.send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.addrOn(index))
-		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
-			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
-		}
-	}
-	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
-		if m.lifetime() == 0 {
-			continue // it expired, or was about to
-		}
-		_, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.addrOn(index))
-		if err != nil {
-			return fmt.Errorf("add address %s to %s: %w", m.Addr(), want.Name, err)
-		}
-	}
-	return nil
-}
-
-// dadTimeout bounds the wait for duplicate address detection, which a node may
-// demand of all its interfaces (net.ipv6.conf.all.accept_dad).
-const dadTimeout = 5 * time.Second
-
-// awaitDAD waits until the kernel has taken the IPv6 addresses for good: it
-// adds their local routes only then.
-func (c *Conn) awaitDAD(index int, want Settings) error {
-	i, err := c.Get(index)
-	if err != nil || !i.Running {
-		return err // without a carrier the kernel does not begin
-	}
-	for end := time.Now().Add(dadTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		answers, err := c.dumpAddresses(index)
-		if err != nil {
-			return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
-		}
-		if !slices.ContainsFunc(answers, tentative) {
-			return nil
-		}
-	}
-	return fmt.Errorf("wait for the addresses of %s: still tentative after %s", want.Name, dadTimeout)
-}
-
-// inOrder turns the kernel's order into the one in which addresses must be
-// given so that the kernel has them in its order again: IPv4 appends, IPv6
-// puts the newest first (addrconf.c:ipv6_link_dev_addr).
-func inOrder(list []Message) []Message {
-	var v4, v6 []Message
-	for _, m := range list {
-		if m.family() == unix.AF_INET6 {
-			v6 = append(v6, m)
-		} else {
-			v4 = append(v4, m)
-		}
-	}
-	slices.Reverse(v6)
-	return append(v4, v6...)
-}
-
-func (c *Conn) routes(index int) ([]Message, error) {
-	var list []Message
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		request := make([]byte, routeHead)
-		request[0] = family
-		request = attribute(request, unix.RTA_OIF, native.AppendUint32(nil, uint32(index)))
-		answers, err := c.send(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, request)
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range answers {
-			if len(a) > 0 && a[0] != family {
-				continue // a kernel without IPv6 answers for all families that it has
-			}
-			m, err := cleanRoute(a)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, m)
-		}
-	}
-	return list, nil
-}
-
-func (c *Conn) applyRoutes(index int, want Settings) error {
-	have, err := c.awaitOwnRoutes(index, want)
-	if err != nil {
-		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
-	}
-	for _, m := range missing(have, want.Routes, Message.routeKey) {
-		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
-		if err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)
-		}
-	}
-	add := missing(want.Routes, have, Message.routeKey)
-	add = slices.DeleteFunc(add, Message.ownRoute)
-	// A gateway must be reachable before a route through it: those without one first.
-	slices.SortStableFunc(add, func(a, b Message) int { return after(a) - after(b) })
-	for _, m := range add {
-		_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_APPEND|unix.NLM_F_ACK, 0, m.routeOn(index))
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("add route %s to %s: %w", m.prefix(), want.Name, err)
-		}
-	}
-	return nil
-}
-
-// ownRouteTimeout bounds the wait for the routes that the kernel makes by itself.
-const ownRouteTimeout = 2 * time.Second
-
-// awaitOwnRoutes reads the interface's routes when those are there that the
-// kernel makes for its addresses: an IPv6 address's comes from a work queue,
-// also where nothing is tested (addrconf.c:addrconf_dad_start).
-func (c *Conn) awaitOwnRoutes(index int, want Settings) ([]Message, error) {
-	for end := time.Now().Add(ownRouteTimeout); ; time.Sleep(time.Millisecond) {
-		have, err := c.routes(index)
-		if err != nil || !want.Up {
-			return have, err
-		}
-		away := slices.ContainsFunc(missing(want.Routes, have, Message.routeKey), Message.ownRoute)
-		if !away || time.Now().After(end) {
-			return have, nil
-		}
-	}
-}
-
-func after(m Message) int {
-	if m.hasGateway() {
-		return 1
-	}
-	return 0
-}
-
-func acceptDAD(name string) string {
-	return filepath.Join("/proc/sys/net/ipv6/conf", name, "accept_dad")
-}
-
-// SkipDAD makes the calling thread's namespace give new interfaces their IPv6
-// addresses without testing them for duplicates, which takes a second each.
-func SkipDAD() error {
-	const path = "/proc/sys/net/ipv6/conf/default/accept_dad"
-	was, err := readSysctl(path)
-	if err != nil {
-		return err
-	}
-	return writeSysctl(path, "0", was)
-}
-
-// readSysctl reads a sysctl of the calling thread's network namespace; one
-// that the kernel does not have is empty.
-func readSysctl(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return strings.TrimSpace(string(b)), err
-}
-
-// writeSysctl writes a sysctl, unless the kernel did not have it when the
-// settings were read.
-func writeSysctl(path, value, was string) error {
-	if was == "" {
-		return nil
-	}
-	return os.WriteFile(path, []byte(value), 0)
 }
 
 func upOrDown(up bool) string {

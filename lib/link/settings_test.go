@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/link"
 	"gresnet/test/netnstest"
@@ -26,6 +27,11 @@ func newBed(t *testing.T) *bed {
 	return &bed{node, job}
 }
 
+// other gives the node a second interface, and both addresses.
+const other = `ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
+ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev other nodad`
+
 // in calls f with a connection to a namespace.
 func in(t *testing.T, ns *netnstest.NS, f func(*link.Conn) error) {
 	t.Helper()
@@ -46,26 +52,46 @@ func in(t *testing.T, ns *netnstest.NS, f func(*link.Conn) error) {
 func picture(ns *netnstest.NS) string {
 	return ns.Run(`ip -d link show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//'
 ip -d addr show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//; s/valid_lft [0-9]*sec/valid_lft Nsec/; s/preferred_lft [0-9]*sec/preferred_lft Nsec/'
-ip -d -4 route show table all dev hca0
-ip -d -6 route show table all dev hca0 | sort`)
+ip token show dev hca0
+for d in ipv4/conf ipv6/conf ipv4/neigh ipv6/neigh; do grep -s . /proc/sys/net/$d/hca0/* || true; done
+ip neigh show dev hca0 nud permanent; ip neigh show dev hca0 nud noarp | sed '/^ff\|^224/d'; ip neigh show proxy dev hca0
+tc -d qdisc show dev hca0 | grep -v 'noqueue 0:\|noop 0:' || true
+bridge fdb show dev hca0 | sed '/^33:33\|^01:00/d'
+ip -d -4 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'
+ip -d nexthop show dev hca0
+ip rule; ip -6 rule
+ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/' | sort`)
+}
+
+// home is what `ip` knows of the namespace beyond the interface.
+func home(ns *netnstest.NS) string {
+	return ns.Run(`ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort
+ip -d -6 route show table all | sed 's/expires [0-9]*sec/expires Nsec/; /^local\|^anycast\|^multicast\|^fe80/d' | sort
+ip -d nexthop show | sort
+ip addr show type macvlan | sed 's/^[0-9]*: //'; ip neigh show nud permanent | sort`)
 }
 
 func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
-	tests := []struct{ name, setup string }{
-		{"down and bare", `true`},
-		{"down with an address", `ip addr add 10.0.0.2/24 dev hca0`},
-		{"up and bare", `ip link set hca0 up`},
-		{"an address of each family", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad`},
-		{"MTU and MAC", `ip link set hca0 mtu 9000 address 02:00:00:aa:bb:cc up; ip addr add 10.0.0.2/24 dev hca0`},
+	tests := []struct {
+		name  string
+		setup string // on the node
+		away  string // in the job, before the interface comes home
+		other bool   // it cannot be quite the same in the job
+	}{
+		{"down and bare", `true`, ``, false},
+		{"down with an address", `ip addr add 10.0.0.2/24 dev hca0`, ``, false},
+		{"up and bare", `ip link set hca0 up`, ``, false},
+		{"an address of each family", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad`, ``, false},
+		{"MTU and MAC", `ip link set hca0 mtu 9000 address 02:00:00:aa:bb:cc up; ip addr add 10.0.0.2/24 dev hca0`, ``, false},
 		{"secondary addresses keep their order", `ip link set hca0 up
 for i in 9 2 5; do ip addr add 10.0.0.$i/24 dev hca0; ip -6 addr add fd00::$i/64 dev hca0 nodad; done
-ip addr add 10.1.0.1/24 dev hca0`},
+ip addr add 10.1.0.1/24 dev hca0`, ``, false},
 		{"label, peer, scope, metric, no prefix route", `ip link set hca0 up
 ip addr add 10.0.0.2 peer 10.0.0.3 dev hca0 label hca0:x
 ip addr add 10.1.0.2/24 dev hca0 scope link metric 77
 ip addr add 10.2.0.2/24 broadcast 10.2.0.200 dev hca0 noprefixroute
-ip -6 addr add fd01::2/64 dev hca0 nodad noprefixroute`},
-		{"lifetimes", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0 valid_lft 5000 preferred_lft 4000; ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 5000 preferred_lft 4000`},
+ip -6 addr add fd01::2/64 dev hca0 nodad noprefixroute`, ``, false},
+		{"lifetimes", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0 valid_lft 5000 preferred_lft 4000; ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 5000 preferred_lft 4000`, ``, false},
 		{"routes with gateways, metrics, sources, tables", `ip link set hca0 up
 ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
 ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 metric 50 src 10.0.0.2 mtu 1400 initcwnd 20 proto static
@@ -74,16 +100,63 @@ ip route add 10.8.0.0/16 via 10.9.0.1 dev hca0 onlink table 100
 ip route add blackhole 10.77.0.0/16
 ip route add 192.0.2.0/24 dev hca0 scope link table 200
 ip -6 route add fd09::/64 via fd00::1 dev hca0 metric 50 proto static
-ip -6 route add fd08::/64 dev hca0 table 100`},
-		{"a connected route that was removed stays removed", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route del 10.0.0.0/24 dev hca0`},
-		{"link local address removed", `ip link set hca0 up; ip -6 addr flush dev hca0; ip addr add 10.0.0.2/24 dev hca0`},
-		{"altname and alias", `ip link property add dev hca0 altname fabric0; ip link set hca0 alias "rack 7" up`},
+ip -6 route add fd08::/64 dev hca0 table 100`, ``, true},
+		{"a connected route that was removed stays removed", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route del 10.0.0.0/24 dev hca0`, ``, false},
+		{"link local address removed", `ip link set hca0 up; ip -6 addr flush dev hca0; ip addr add 10.0.0.2/24 dev hca0`, ``, false},
+		{"altnames and alias", `ip link property add dev hca0 altname fabric0 altname rail0; ip link set hca0 alias "rack 7" up`,
+			`ip link property del dev hca0 altname rail0; ip link property add dev hca0 altname other; ip link set hca0 alias ""`, false},
+		{"altname and alias that a job gave", `true`, `ip link property add dev hca0 altname other; ip link set hca0 alias mine`, false},
+		{"group and queue length", `ip link set hca0 group 5 txqueuelen 77 up`, `ip link set hca0 group 0 txqueuelen 500`, false},
+		{"flags", `ip link set hca0 promisc on allmulticast on multicast off dynamic on up`,
+			`ip link set hca0 promisc off allmulticast off multicast on dynamic off`, false},
+		{"noarp", `ip link set hca0 arp off up; ip addr add 10.0.0.2/24 dev hca0`, `ip link set hca0 arp on`, false},
+		{"offload sizes", `ip link set hca0 gso_max_size 30000 gso_max_segs 20 gro_max_size 40000 up`, `ip link set hca0 gso_max_size 65536 gso_max_segs 65535 gro_max_size 50000`, false},
+		{"sysctls", `cd /proc/sys/net; echo 2 >ipv4/conf/hca0/arp_ignore; echo 2 >ipv4/conf/hca0/rp_filter; echo 1 >ipv4/conf/hca0/forwarding
+echo 0 >ipv6/conf/hca0/accept_ra; echo 7 >ipv6/conf/hca0/hop_limit; echo 120 >ipv4/neigh/hca0/gc_stale_time; echo 4321 >ipv6/neigh/hca0/base_reachable_time_ms
+ip link set hca0 up; echo 1400 >ipv6/conf/hca0/mtu`, `sysctl -qw net.ipv4.conf.hca0.rp_filter=0`, false},
+		{"sysctls as they are though the default is another", `sysctl -qw net.ipv4.conf.default.rp_filter=2; ip link set hca0 up`, ``, false},
+		{"IPv6 is disabled", `sysctl -qw net.ipv6.conf.hca0.disable_ipv6=1; ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0`, ``, false},
+		{"too small for IPv6", `ip link set hca0 mtu 1000 up; ip addr add 10.0.0.2/24 dev hca0`, ``, false},
+		{"a secret for stable addresses", `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::5ec; ip link set hca0 up`, `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::6`, true},
+		{"a secret that is not used", `sysctl -qw net.ipv6.conf.hca0.stable_secret=fd00::5ec net.ipv6.conf.hca0.addr_gen_mode=0; ip link set hca0 up; ip -6 addr flush dev hca0`, ``, false},
+		{"link local addresses by nobody", `sysctl -qw net.ipv6.conf.hca0.addr_gen_mode=1; ip link set hca0 up`, ``, false},
+		{"permanent neighbours", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh add fd00::9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent router
+ip neigh add 10.0.0.8 lladdr 02:00:00:00:00:08 dev hca0 nud noarp; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent protocol bird`,
+			`ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev hca0 nud permanent; ip neigh del 10.0.0.9 dev hca0`, false},
+		{"permanent neighbours of an interface that is down", `ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent`, ``, false},
+		{"proxied neighbours", `ip link set hca0 up; ip neigh add proxy 10.0.0.10 dev hca0; ip neigh add proxy fd00::10 dev hca0`, `ip neigh add proxy 10.0.0.11 dev hca0`, false},
+		{"hardware address filters", `ip link set hca0 up; bridge fdb add 02:11:11:11:11:11 dev hca0 self permanent`, ``, false},
+		{"routes over several next hops", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip route add 10.10.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.0.0.3 dev hca0 weight 3
+ip -6 route add fd10::/64 nexthop via fd00::1 dev hca0 nexthop via fd00::3 dev hca0 weight 4`, ``, false},
+		{"routes over other interfaces, too", other + `
+ip route add 10.9.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other weight 3
+ip -6 route add fd09::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev other weight 3`, ``, false},
+		{"routes of other interfaces from an address of this", other + `
+ip route add 10.11.0.0/16 dev other src 10.0.0.2; ip -6 route add fd11::/64 dev other src fd00::2`, ``, false},
+		{"next hop objects", other + `
+ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 dev hca0 proto static; ip nexthop add id 9 group 7,5/8
+ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 17 via fd00::1 dev hca0
+ip route add 10.21.0.0/16 nhid 7; ip route add 10.22.0.0/16 nhid 9; ip -6 route add fd21::/64 nhid 17 metric 50`, ``, false},
+		{"groups of next hop objects with others", other + `
+ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 11 group 7,5/10
+ip route add 10.23.0.0/16 nhid 11`, ``, false},
+		{"routes that expire", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 route add fd12::/64 via fd00::1 expires 500 proto ra`, ``, false},
+		{"a plain queueing discipline", `ip link set hca0 up; tc qdisc add dev hca0 root handle 7: pfifo limit 77`, `tc qdisc del dev hca0 root`, false},
+		{"the kernel's queueing discipline", `ip link set hca0 up`, `tc qdisc add dev hca0 root bfifo`, false},
+		{"a macvlan", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up mtu 1400; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0 nodad; ip route add 10.50.0.0/16 via 10.5.0.1 dev mv0; ip -6 addr del $(ip -6 addr show dev mv0 scope link | awk '/inet6/{print $2}') dev mv0
+ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true},
+		{"policy rules", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
+ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pref 1001; ip -6 rule add iif hca0 table 100 pref 1000; ip rule add from 10.0.0.2 table 100 pref 1002`, ``, false},
+		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t)
 			b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0\n" + tt.setup)
 			before := picture(b.node)
+			beforeHome := home(b.node)
 			var id link.ID
 			var s link.Settings
 			in(t, b.node, func(c *link.Conn) error {
@@ -93,13 +166,19 @@ ip -6 route add fd08::/64 dev hca0 table 100`},
 				if s, err = c.Settings(i.Index); err != nil {
 					return err
 				}
+				if err := c.DownChildren(i.Index); err != nil {
+					return err
+				}
 				return c.Move(i.Index, b.job.FD(), "hca0", s.Up)
 			})
 			s = throughJSON(t, s)
 			in(t, b.job, func(c *link.Conn) error { return c.Apply(find(t, c, "hca0").Index, s) })
-			if diff := netnstest.Diff(before, picture(b.job)); diff != "" && !strings.Contains(tt.setup, "onlink") {
+			if diff := netnstest.Diff(before, picture(b.job)); diff != "" && !tt.other {
 				t.Errorf("in the job, before (-) and there (+):\n%s", diff)
 			}
+			b.job.Run(tt.away)
+			// What a VLAN suffers, which this kernel may lack.
+			b.node.Run("if [ -e /sys/class/net/mv0 ]; then ip link set mv0 down; fi")
 			in(t, b.job, func(c *link.Conn) error {
 				return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false)
 			})
@@ -108,7 +187,7 @@ ip -6 route add fd08::/64 dev hca0 table 100`},
 				if err != nil {
 					return err
 				}
-				if err := c.Apply(i.Index, s); err != nil {
+				if err := c.Restore(i.Index, s); err != nil {
 					return err
 				}
 				diff, err := c.Differences(i.Index, s)
@@ -119,6 +198,9 @@ ip -6 route add fd08::/64 dev hca0 table 100`},
 			})
 			if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
 				t.Errorf("before (-) and after (+):\n%s", diff)
+			}
+			if diff := netnstest.Diff(beforeHome, home(b.node)); diff != "" {
+				t.Errorf("the rest of the node, before (-) and after (+):\n%s", diff)
 			}
 		})
 	}
@@ -163,18 +245,40 @@ func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
 	})
 }
 
-func TestARouteThatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
+func TestLifetimesPassWhileAnInterfaceIsAway(t *testing.T) {
 	b := newBed(t)
-	b.node.Run(`ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up
-ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
-ip route add 10.9.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`)
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0 valid_lft 600 preferred_lft 400; ip addr add 10.1.0.2/24 dev hca0 valid_lft 90 preferred_lft 50
+ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 600 preferred_lft 50; ip -6 addr add fd01::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50
+ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08::/64 via fd00::1 dev hca0 expires 90`)
 	in(t, b.node, func(c *link.Conn) error {
-		_, err := c.Settings(find(t, c, "hca0").Index)
-		if err == nil || !strings.Contains(err.Error(), "route 10.9.0.0/16 has several next hops") {
-			t.Errorf("Settings: %v", err)
+		index := find(t, c, "hca0").Index
+		s, err := c.Settings(index)
+		if err != nil {
+			return err
 		}
-		return nil
+		s.Taken -= 100 * time.Second
+		b.node.Run("ip addr flush dev hca0; ip -6 addr flush dev hca0; ip -6 route flush dev hca0")
+		if err := c.Restore(index, s); err != nil {
+			return err
+		}
+		diff, err := c.Differences(index, s)
+		if len(diff) > 0 {
+			t.Errorf("Differences: %q", diff)
+		}
+		return err
 	})
+	have := b.node.Run("ip addr show dev hca0; ip -6 route show dev hca0")
+	for _, want := range []string{"10.0.0.2/24", "valid_lft 49", "preferred_lft 29", "fd00::2/64", "deprecated", "fd09::/64 via fd00::1 metric 1024 expires 49"} {
+		if !strings.Contains(have, want) {
+			t.Errorf("%q is not there:\n%s", want, have)
+		}
+	}
+	for _, expired := range []string{"10.1.0", "fd01:", "fd08:"} {
+		if strings.Contains(have, expired) {
+			t.Errorf("%q is there still:\n%s", expired, have)
+		}
+	}
 }
 
 func find(t *testing.T, c *link.Conn, name string) link.Interface {

@@ -71,13 +71,61 @@ func (ns *NS) Close() error { return ns.handle.Close() }
 // Do calls f on a thread of its own that is inside the namespace. f must not
 // start goroutines that rely on it: those run in the process's own namespace.
 func (ns *NS) Do(f func() error) error {
-	return onThread(func() error {
+	t, err := ns.Enter()
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return t.Do(f)
+}
+
+// Thread is a thread that is inside a namespace until it is closed, for work
+// that goes there again and again.
+type Thread struct {
+	work chan func() error
+	done chan error
+}
+
+// Enter starts a thread inside the namespace.
+func (ns *NS) Enter() (*Thread, error) {
+	t := start()
+	err := t.Do(func() error {
 		if err := netns.Set(ns.handle); err != nil {
 			return fmt.Errorf("enter network namespace: %w", err)
 		}
-		return f()
+		return nil
 	})
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
+
+func start() *Thread {
+	t := &Thread{make(chan func() error), make(chan error)}
+	go t.run()
+	return t
+}
+
+// run works on a thread that nothing else uses before or after. Go ends the
+// thread of a goroutine that returns locked, so that no other goroutine can
+// ever wake up in a foreign namespace.
+func (t *Thread) run() {
+	runtime.LockOSThread()
+	for f := range t.work {
+		t.done <- f()
+	}
+}
+
+// Do calls f on the thread. f must not start goroutines that rely on it.
+func (t *Thread) Do(f func() error) error {
+	t.work <- f
+	return <-t.done
+}
+
+// Close ends the thread.
+func (t *Thread) Close() { close(t.work) }
 
 // Create makes a new network namespace and binds it to path, which must not
 // exist. After an error the file may be there; it stands for nothing then.
@@ -87,7 +135,9 @@ func Create(path string) (*NS, error) {
 		return nil, err
 	}
 	file.Close()
-	err = onThread(func() error {
+	t := start()
+	defer t.Close()
+	err = t.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("create network namespace: %w", err)
 		}
@@ -100,16 +150,4 @@ func Create(path string) (*NS, error) {
 		return nil, err
 	}
 	return Open(path)
-}
-
-// onThread runs f on a thread that nothing else uses before or after. Go ends
-// the thread of a goroutine that returns locked, so that no other goroutine
-// can ever wake up in a foreign namespace.
-func onThread(f func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
 }

@@ -140,16 +140,27 @@ func (c *Conn) Devices() ([]Device, error) {
 		if seen[i] {
 			continue
 		}
-		answers, err := c.send(cmdGet, 0, u32(attrDevIndex, i))
-		if errors.Is(err, unix.EINVAL) {
-			continue // not there, or not in this namespace
-		}
+		one, err := c.At(i)
 		if err != nil {
-			return nil, fmt.Errorf("read RDMA device %d: %w", i, err)
+			return nil, err
 		}
-		for _, a := range answers {
-			devices = append(devices, deviceOf(a))
-		}
+		devices = append(devices, one...)
+	}
+	return devices, nil
+}
+
+// At is the namespace's RDMA device with an index; none if it has none there.
+func (c *Conn) At(index uint32) ([]Device, error) {
+	answers, err := c.send(cmdGet, 0, u32(attrDevIndex, index))
+	if errors.Is(err, unix.EINVAL) {
+		return nil, nil // nldev.c:nldev_get_doit: not there, or not in this namespace
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read RDMA device %d: %w", index, err)
+	}
+	devices := make([]Device, 0, len(answers))
+	for _, a := range answers {
+		devices = append(devices, deviceOf(a))
 	}
 	return devices, nil
 }

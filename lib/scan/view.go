@@ -26,19 +26,45 @@ var ErrNotFound = errors.New("no such HCA")
 // View looks at the network namespace of the thread that opened it, and is
 // for that thread alone.
 type View struct {
-	Link *link.Conn
-	sys  fs.FS
-	rdma *rdma.Conn // dialled when it is first needed: not every look needs it
+	Link  *link.Conn
+	sys   fs.FS
+	rdma  *rdma.Conn // dialled when it is first needed: not every look needs it
+	known *Known
+}
+
+// Known is where things were when they were last seen, in whatever namespace:
+// a move keeps the index of an RDMA device always, and of a network interface
+// if it is free. A look begins there instead of listing all that the node has.
+type Known struct {
+	devices    map[node.ID]uint32
+	interfaces map[link.ID]int
+}
+
+// NewKnown knows nothing yet.
+func NewKnown() *Known {
+	return &Known{map[node.ID]uint32{}, map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
 // only the ports' GIDs and link layers need one that shows this namespace.
-func Open(sys fs.FS) (*View, error) {
+// Views that are used one at a time may share what they know.
+func Open(sys fs.FS, known *Known) (*View, error) {
 	l, err := link.Dial()
 	if err != nil {
 		return nil, err
 	}
-	return &View{Link: l, sys: sys}, nil
+	return &View{Link: l, sys: sys, known: known}, nil
+}
+
+// With is the view with another /sys. It uses the same connections: only one of
+// the two is to be closed.
+func (v *View) With(sys fs.FS) (*View, error) {
+	if err := v.dial(); err != nil {
+		return nil, err
+	}
+	other := *v
+	other.sys = sys
+	return &other, nil
 }
 
 // Close closes the view's connections.
@@ -64,10 +90,19 @@ func (v *View) Mode() (rdma.Mode, error) {
 	return v.rdma.Mode()
 }
 
+// ErrShared means that RDMA devices cannot be moved, since all namespaces share them.
+var ErrShared = errors.New("the RDMA netns mode is shared")
+
 // Move moves a device to the namespace behind a file descriptor, see package mover.
 func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
 	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
-	return mover.Move(socket, nsfd, request, lock, deadline)
+	err := mover.Move(socket, nsfd, request, lock, deadline)
+	if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
+		if mode, _ := v.Mode(); mode == rdma.Shared {
+			return ErrShared
+		}
+	}
+	return err
 }
 
 // Rename gives a device another name.
@@ -88,6 +123,22 @@ type Char struct {
 	Port         uint32 // 0 for uverbs, which serves all ports
 	Name         string // uverbs3
 	Major, Minor uint32
+}
+
+// Names are the names of the namespace's RDMA devices.
+func (v *View) Names() ([]string, error) {
+	if err := v.dial(); err != nil {
+		return nil, err
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list))
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names, nil
 }
 
 // Devices lists the namespace's HCAs in the order in which they are numbered.
@@ -132,6 +183,15 @@ func (v *View) Find(id node.ID) (Device, error) {
 func (v *View) Glance(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
+	}
+	if index, ok := v.known.devices[id]; ok {
+		list, err := v.rdma.At(index)
+		if err != nil {
+			return Device{}, err
+		}
+		if d, err := v.pick(list, id); !errors.Is(err, ErrNotFound) {
+			return d, err
+		}
 	}
 	list, err := v.rdma.Dump()
 	if err != nil {
@@ -189,7 +249,23 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		out.Chars = append(out.Chars, Char{Kind: "uverbs", Name: name, Major: verbs.Major, Minor: verbs.Minor})
 	}
 	out.ID = node.ID{GUID: d.GUID, PCI: place.PCI, Aux: place.Aux}
+	v.known.devices[out.ID] = d.Index
 	return out, nil
+}
+
+// Interface finds a network interface by its identity, or is link.ErrNotFound.
+func (v *View) Interface(id link.ID) (link.Interface, error) {
+	if index, ok := v.known.interfaces[id]; ok {
+		i, err := v.Link.Get(index)
+		if err == nil && i.ID == id {
+			return i, nil
+		}
+	}
+	i, err := v.Link.Find(id)
+	if err == nil {
+		v.known.interfaces[id] = i.Index
+	}
+	return i, err
 }
 
 // Foreign are the parts of the kernel that use a device beyond what the RDMA
@@ -208,6 +284,21 @@ func (v *View) Foreign(d Device) ([]string, error) {
 		}
 	}
 	return foreign, nil
+}
+
+// Users are the processes that use a device, by pid.
+func (v *View) Users(d Device) ([]int, error) {
+	holders, err := v.rdma.Holders(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, h := range holders {
+		if h.PID != 0 {
+			pids = append(pids, int(h.PID))
+		}
+	}
+	return pids, nil
 }
 
 // ownUsers are the modules that come with an RDMA device and go with it.
@@ -294,6 +385,11 @@ func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
 	return sysfs.GIDs(v.sys, d.Name, port)
 }
 
+// MissingGIDs are those of the wanted GIDs that a port does not have now.
+func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
+	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
+}
+
 // ipoib finds the interface whose hardware address ends in the port's GUID,
 // which is the second half of its first GID.
 func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {
@@ -307,6 +403,7 @@ func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {
 	guid := gids[0].As16()
 	for _, i := range list {
 		if i.ID.IsPort(guid[8:]) {
+			v.known.interfaces[i.ID] = i.Index
 			return &i, nil
 		}
 	}
@@ -318,6 +415,7 @@ func (v *View) ethernet(index int) (*link.Interface, error) {
 	if errors.Is(err, link.ErrNotFound) {
 		return nil, nil
 	}
+	v.known.interfaces[i.ID] = i.Index
 	return &i, err
 }
 

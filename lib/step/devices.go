@@ -37,7 +37,7 @@ func (s *Devices) Do(w *World) error {
 	if err := mount.Devices(w.devices()); err != nil {
 		return err
 	}
-	look := w.onHost
+	look := w.OnHost
 	if s.Mode == rdma.Exclusive {
 		look = w.inJob
 	}

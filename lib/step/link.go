@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +23,8 @@ type Settings struct {
 	Interface link.ID       `json:"interface"`
 	Settings  link.Settings `json:"settings"`
 	GIDs      []netip.Addr  `json:"gids,omitempty"` // that the port has for the interface's addresses
+
+	verified string // the interface's mark when it was found to be as it was
 }
 
 func (*Settings) Kind() string     { return "settings" }
@@ -35,40 +36,56 @@ func (*Settings) Do(*World) error { return nil }
 
 // Undo gives the interface, home by now, its settings again.
 func (s *Settings) Undo(w *World) error {
-	return w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		return v.Link.Apply(i.Index, s.Settings)
+		return v.Link.Restore(i.Index, s.Settings)
 	})
 }
 
-// Verify reads the settings again. What is not as it was, udev may have made so
-// since: that is put right once, and what then differs still is an error by name.
+// Verify reads the settings again, unless the interface has not changed since it
+// was last called. What is not as it was is put right once, and what then
+// differs still is an error by name.
 func (s *Settings) Verify(w *World) error {
-	return w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		diff, err := v.Link.Differences(i.Index, s.Settings)
+		mark, err := v.Link.Mark(i.Index)
 		if err != nil {
 			return err
 		}
-		if len(diff) > 0 {
-			if err := v.Link.Apply(i.Index, s.Settings); err != nil {
-				return err
-			}
-			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
-				return err
-			}
+		if mark == s.verified {
+			return nil
 		}
-		if len(diff) > 0 {
-			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+		if err := s.verify(v, i.Index); err != nil {
+			return err
 		}
-		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
+		s.verified = mark
+		return nil
 	})
+}
+
+func (s *Settings) verify(v *scan.View, index int) error {
+	diff, err := v.Link.Differences(index, s.Settings)
+	if err != nil {
+		return err
+	}
+	if len(diff) > 0 {
+		if err := v.Link.Restore(index, s.Settings); err != nil {
+			return err
+		}
+		if diff, err = v.Link.Differences(index, s.Settings); err != nil {
+			return err
+		}
+	}
+	if len(diff) > 0 {
+		return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+	}
+	return awaitGIDs(v, s.Of, s.Port, s.GIDs)
 }
 
 // Link moves a network interface into the job, or keeps it on the node, with its settings.
@@ -95,19 +112,23 @@ func (s *Link) Do(w *World) error {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return w.onHost(s.apply)
+		return w.OnHost(s.restore)
 	}
-	ns, err := w.openJob()
+	job, err := w.openJob()
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
-	err = w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	err = w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return err
 		}
-		if err := v.Link.Move(i.Index, ns.FD(), s.Name, s.Settings.Up); err != nil {
+		if len(s.Settings.Children) > 0 {
+			if err := v.Link.DownChildren(i.Index); err != nil {
+				return err
+			}
+		}
+		if err := v.Link.Move(i.Index, job.ns.FD(), s.Name, s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}
 		return nil
@@ -124,11 +145,19 @@ func (s *Link) Do(w *World) error {
 }
 
 func (s *Link) apply(v *scan.View) error {
-	i, err := v.Link.Find(s.Interface)
+	i, err := v.Interface(s.Interface)
 	if err != nil {
 		return fmt.Errorf("configure %s: %w", s.Name, err)
 	}
 	return v.Link.Apply(i.Index, s.Settings)
+}
+
+func (s *Link) restore(v *scan.View) error {
+	i, err := v.Interface(s.Interface)
+	if err != nil {
+		return fmt.Errorf("configure %s: %w", s.Name, err)
+	}
+	return v.Link.Restore(i.Index, s.Settings)
 }
 
 // Undo brings the interface home, down and under its own name.
@@ -136,30 +165,52 @@ func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *World) error {
 	// A job has few interfaces, a node may have many: the job is asked first.
-	err := w.inJob(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
-		if err != nil {
-			return err
-		}
-		if err := v.Link.Move(i.Index, w.Host.FD(), s.Name, false); err != nil {
-			return fmt.Errorf("bring %s home: %w", i.Name, err)
-		}
-		return nil
-	})
+	err := s.look(w)
+	if errors.Is(err, link.ErrNotFound) {
+		err = w.await(s.Of, link.ErrNotFound, func() error {
+			err := s.look(w)
+			if !errors.Is(err, link.ErrNotFound) {
+				return err
+			}
+			return w.elsewhere(link.ErrNotFound, func(v *scan.View) error { return s.fetch(w, v) })
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("bring %s home: %w", s.Name, err)
+	}
+	return nil
+}
+
+// look looks for the interface in the job and at home, and brings it home.
+func (s *Link) look(w *World) error {
+	err := w.inJob(func(v *scan.View) error { return s.fetch(w, v) })
 	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
-	err = w.onHost(func(v *scan.View) error {
-		i, err := v.Link.Find(s.Interface)
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
 		if err != nil || i.Name == s.Name {
 			return err
 		}
 		// An IPoIB interface is made anew under the lowest free name, which may be
 		// another's that is away: it must not have that when the other comes home.
-		return v.Link.Park(i.Index)
+		return v.Link.Park(i)
 	})
-	if errors.Is(err, link.ErrNotFound) {
-		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
+}
+
+// fetch brings the interface home from where the view looks. Where another has
+// its name meanwhile it comes under a free one; Settings says so.
+func (s *Link) fetch(w *World, v *scan.View) error {
+	i, err := v.Interface(s.Interface)
+	if err != nil {
+		return err
+	}
+	err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+	if errors.Is(err, link.ErrNameTaken) {
+		err = v.Link.Move(i.Index, w.Host.FD(), link.FreeName, false)
+		if errors.Is(err, link.ErrNotFound) {
+			return nil // it went at once, and only its name was refused
+		}
 	}
 	return err
 }
@@ -171,7 +222,7 @@ const gidTimeout = 5 * time.Second
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
 	if s.Mode == rdma.Shared {
-		return w.onHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
+		return w.OnHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 	}
 	return w.inJobWithSysfs(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }
@@ -185,16 +236,12 @@ func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {
 		return err
 	}
 	for end := time.Now().Add(gidTimeout); ; time.Sleep(time.Millisecond) {
-		have, err := v.GIDs(d, port)
-		if err != nil {
+		missing, err := v.MissingGIDs(d, port, want)
+		if err != nil || len(missing) == 0 {
 			return err
 		}
-		i := slices.IndexFunc(want, func(gid netip.Addr) bool { return !slices.Contains(have, gid) })
-		if i < 0 {
-			return nil
-		}
 		if time.Now().After(end) {
-			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", want[i], d.Name, port, gidTimeout)
+			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", missing[0], d.Name, port, gidTimeout)
 		}
 	}
 }

@@ -40,4 +40,7 @@ func (*Namespace) Do(w *World) error {
 
 // Undo lets go of the namespace. Nothing of the node may be in it any more:
 // it dies when its last user does.
-func (*Namespace) Undo(w *World) error { return mount.Remove(w.netns()) }
+func (*Namespace) Undo(w *World) error {
+	w.leaveJob()
+	return mount.Remove(w.netns())
+}

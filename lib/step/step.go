@@ -10,7 +10,6 @@ package step
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
-	"gresnet/lib/sysfs"
 )
 
 // Step is one deed with what its undo must know.
@@ -99,68 +97,16 @@ type World struct {
 	Run   string
 	// Context bounds what may wait.
 	Context context.Context
+	// Notice tells of what a person may want to know.
+	Notice func(format string, a ...any)
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
+	// Gone is which HCAs the node lost meanwhile.
+	Gone map[node.ID]bool
+
+	host, job *place // entered when they are first looked at
+	known     *scan.Known
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }
 func (w *World) devices() string { return filepath.Join(w.Dir, "dev") }
-
-// onHost looks at the node's root namespace.
-func (w *World) onHost(f func(*scan.View) error) error {
-	return w.in(w.Host, w.Sys, f)
-}
-
-// errNoNamespace means that the lease has no namespace, or has it no more.
-var errNoNamespace = errors.New("the job has no network namespace")
-
-func (w *World) openJob() (*netns.NS, error) {
-	ns, err := netns.Open(w.netns())
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
-		return nil, fmt.Errorf("%w: %w", errNoNamespace, err)
-	}
-	return ns, err
-}
-
-// inJob looks at the job's namespace; a lease without one is errNoNamespace.
-func (w *World) inJob(f func(*scan.View) error) error {
-	ns, err := w.openJob()
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return w.in(ns, w.Sys, f)
-}
-
-func (w *World) in(ns *netns.NS, sys fs.FS, f func(*scan.View) error) error {
-	return ns.Do(func() error {
-		v, err := scan.Open(sys)
-		if err != nil {
-			return err
-		}
-		defer v.Close()
-		return f(v)
-	})
-}
-
-// inJobWithSysfs is inJob with a /sys that shows the job's namespace.
-func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
-	ns, err := w.openJob()
-	if err != nil {
-		return err
-	}
-	defer ns.Close()
-	return ns.Do(func() error {
-		sys, err := sysfs.Mount()
-		if err != nil {
-			return err
-		}
-		defer sys.Close()
-		v, err := scan.Open(sys)
-		if err != nil {
-			return err
-		}
-		defer v.Close()
-		return f(v)
-	})
-}

@@ -4,11 +4,13 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -42,6 +44,36 @@ func Parent(sys fs.FS, rdma string) (Place, error) {
 	return placeOf(path.Dir(path.Dir(target))), nil
 }
 
+// Verbs is a uverbs device as its class has it, which is the same in every
+// network namespace.
+type Verbs struct {
+	Device string // name of its RDMA device, which no other of the node has
+	Place  Place
+}
+
+// AllVerbs lists the node's uverbs devices, wherever their RDMA devices are.
+// A kernel without ib_uverbs has no such class: fs.ErrNotExist.
+func AllVerbs(sys fs.FS) ([]Verbs, error) {
+	const class = "class/infiniband_verbs"
+	entries, err := fs.ReadDir(sys, class)
+	if err != nil {
+		return nil, fmt.Errorf("list uverbs devices: %w", err)
+	}
+	var list []Verbs
+	for _, e := range entries {
+		target, err := fs.ReadLink(sys, path.Join(class, e.Name()))
+		if err != nil {
+			continue // abi_version, which is a file
+		}
+		device, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+		if err != nil {
+			return nil, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+		}
+		list = append(list, Verbs{device, placeOf(path.Dir(path.Dir(target)))})
+	}
+	return list, nil
+}
+
 func placeOf(dir string) Place {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -68,6 +100,28 @@ func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
 	return uint32(a), uint32(b), nil
 }
 
+// Targets are the hosts of the node's iSCSI sessions.
+func Targets(sys fs.FS) (list []netip.Addr, err error) {
+	const class = "class/iscsi_connection"
+	entries, err := fs.ReadDir(sys, class)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list iSCSI sessions: %w", err)
+	}
+	for _, e := range entries {
+		text, err := read(sys, path.Join(class, e.Name(), "address"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if addr, err := netip.ParseAddr(text); err == nil {
+			list = append(list, addr)
+		}
+	}
+	return list, nil
+}
+
 // LinkLayer is a port's link layer, InfiniBand or Ethernet.
 func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "link_layer"))
@@ -80,24 +134,48 @@ func Rate(sys fs.FS, rdma string, port uint32) (string, error) {
 
 // GIDs are the port's GIDs that are in use. The order is that of the table,
 // without its empty entries.
-func GIDs(sys fs.FS, rdma string, port uint32) ([]netip.Addr, error) {
+func GIDs(sys fs.FS, rdma string, port uint32) (gids []netip.Addr, err error) {
+	err = eachGID(sys, rdma, port, func(gid netip.Addr) bool {
+		gids = append(gids, gid)
+		return true
+	})
+	return gids, err
+}
+
+// MissingGIDs are those of the wanted GIDs that a port does not have. A table
+// has hundreds of entries, of which the first few are in use: it is read only as
+// far as it takes.
+func MissingGIDs(sys fs.FS, rdma string, port uint32, want []netip.Addr) ([]netip.Addr, error) {
+	missing := slices.Clone(want)
+	err := eachGID(sys, rdma, port, func(gid netip.Addr) bool {
+		missing = slices.DeleteFunc(missing, func(g netip.Addr) bool { return g == gid })
+		return len(missing) > 0
+	})
+	return missing, err
+}
+
+// eachGID shows f the GIDs that are in use, until it has seen enough.
+func eachGID(sys fs.FS, rdma string, port uint32, f func(netip.Addr) bool) error {
 	dir := path.Join(portDir(rdma, port), "gids")
-	entries, err := fs.ReadDir(sys, dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the GIDs of %s port %d: %w", rdma, port, err)
-	}
-	var gids []netip.Addr
-	for _, e := range entries {
-		text, err := read(sys, path.Join(dir, e.Name()))
+	for n := 0; ; n++ {
+		text, err := read(sys, path.Join(dir, strconv.Itoa(n)))
+		if errors.Is(err, fs.ErrNotExist) && n > 0 {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("list the GIDs of %s port %d: %w", rdma, port, err)
+		}
 		if err != nil {
-			// An entry that was just taken away reads as an error (sysfs.c:_show_port_gid_attr).
+			continue // an entry that was just taken away (sysfs.c:_show_port_gid_attr)
+		}
+		gid, err := netip.ParseAddr(text)
+		if err != nil || gid.IsUnspecified() || text == "fe80:0000:0000:0000:0000:0000:0000:0000" {
 			continue
 		}
-		if gid, err := netip.ParseAddr(text); err == nil && !gid.IsUnspecified() && text != "fe80:0000:0000:0000:0000:0000:0000:0000" {
-			gids = append(gids, gid)
+		if !f(gid) {
+			return nil
 		}
 	}
-	return gids, nil
 }
 
 func portDir(rdma string, port uint32) string {

@@ -1,0 +1,197 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
+const addrFlags = unix.IFA_F_NODAD | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MANAGETEMPADDR | unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN
+
+const forever = ^uint32(0)
+
+// cleanAddr makes an address as dumped comparable and sendable.
+func cleanAddr(m []byte) (Message, error) {
+	if len(m) < addrHead {
+		return nil, fmt.Errorf("address message of %d bytes", len(m))
+	}
+	list, err := attributes(m[addrHead:])
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(m[:addrHead])
+	out[2] &= addrFlags & 0xff // ifa_flags
+	native.PutUint32(out[4:], 0)
+	for _, a := range list {
+		v := slices.Clone(a.value)
+		switch a.kind {
+		case unix.IFA_FLAGS:
+			if len(v) == 4 {
+				native.PutUint32(v, native.Uint32(v)&addrFlags)
+			}
+		case unix.IFA_CACHEINFO:
+			// preferred, valid: seconds that are left; then two time stamps.
+			if len(v) == 16 {
+				native.PutUint64(v[8:], 0)
+			}
+		}
+		out = attribute(out, a.kind, v)
+	}
+	return out, nil
+}
+
+// addrOn is an address as a request for the interface with an index.
+func (m Message) addrOn(index int) []byte {
+	out := slices.Clone([]byte(m))
+	native.PutUint32(out[4:], uint32(index))
+	return out
+}
+
+// tentative tells an address, as dumped, that waits for duplicate address detection.
+func tentative(m []byte) bool {
+	return len(m) >= addrHead && m[2]&unix.IFA_F_TENTATIVE != 0 && m[2]&unix.IFA_F_DADFAILED == 0
+}
+
+// lifetime is how long an address is valid still, in seconds; forever is ^0.
+func (m Message) lifetime() uint32 { return m.cacheInfo(4) }
+
+// preferred is how long an address is preferred still, in seconds; forever is ^0.
+func (m Message) preferred() uint32 { return m.cacheInfo(0) }
+
+func (m Message) cacheInfo(offset int) uint32 {
+	list, _ := attributes(m[addrHead:])
+	for _, a := range list {
+		if a.kind == unix.IFA_CACHEINFO && len(a.value) == 16 {
+			return native.Uint32(a.value[offset:])
+		}
+	}
+	return forever
+}
+
+// addrKey is what makes an address the same address: all but the seconds that
+// a lifetime has left, which pass while it is away.
+func (m Message) addrKey() string {
+	if m.lifetime() == forever && m.preferred() == forever {
+		return string(m)
+	}
+	out := slices.Clone([]byte(m[:addrHead]))
+	list, _ := attributes(m[addrHead:])
+	for _, a := range list {
+		if a.kind != unix.IFA_CACHEINFO {
+			out = attribute(out, a.kind, a.value)
+		}
+	}
+	return string(out)
+}
+
+// Addr is the address that an address message is about.
+func (m Message) Addr() netip.Prefix {
+	list, _ := attributes(m[addrHead:])
+	var addr netip.Addr
+	for _, a := range list {
+		// IFA_LOCAL is the own address where IFA_ADDRESS is a peer's.
+		if a.kind == unix.IFA_LOCAL || a.kind == unix.IFA_ADDRESS && !addr.IsValid() {
+			addr, _ = netip.AddrFromSlice(a.value)
+		}
+	}
+	return netip.PrefixFrom(addr, int(m[1]))
+}
+
+func (c *Conn) dumpAddresses(index int) ([][]byte, error) {
+	request := make([]byte, addrHead)
+	native.PutUint32(request[4:], uint32(index))
+	return c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
+}
+
+func (c *Conn) addresses(index int) ([]Message, error) {
+	answers, err := c.dumpAddresses(index)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Message, 0, len(answers))
+	for _, a := range answers {
+		m, err := cleanAddr(a)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+func (c *Conn) applyAddresses(index int, want Settings) error {
+	have, err := c.addresses(index)
+	if err != nil {
+		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(have, want.Addresses, Message.addrKey) {
+		_, err := c.send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.addrOn(index))
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
+		}
+	}
+	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
+		_, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.addrOn(index))
+		if err != nil {
+			return fmt.Errorf("add address %s to %s: %w", m.Addr(), want.Name, err)
+		}
+	}
+	return nil
+}
+
+// dadTimeout bounds the wait for duplicate address detection, which a node may
+// demand of all its interfaces (net.ipv6.conf.all.accept_dad).
+const dadTimeout = 5 * time.Second
+
+// awaitDAD waits until the kernel has taken the IPv6 addresses for good. It
+// gives an address its local route only then, in a work queue of its own, and
+// so for an address, too, that is never tentative since it is not to be tested
+// (addrconf.c:addrconf_dad_work).
+func (c *Conn) awaitDAD(index int, want Settings) error {
+	i, err := c.Get(index)
+	if err != nil || !i.Running {
+		return err // without a carrier the kernel does not begin
+	}
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
+	for end := time.Now().Add(dadTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		answers, err := c.dumpAddresses(index)
+		if err != nil {
+			return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+		}
+		if slices.ContainsFunc(answers, tentative) {
+			continue
+		}
+		if len(local) == 0 {
+			return nil
+		}
+		have, _, err := c.routes(index, nil)
+		if err != nil {
+			return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+		}
+		if len(missing(local, have, Message.routeKey)) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %s", want.Name, dadTimeout)
+}
+
+// inOrder turns the kernel's order into the one in which addresses must be
+// given so that the kernel has them in its order again: IPv4 appends, IPv6
+// puts the newest first (addrconf.c:ipv6_link_dev_addr).
+func inOrder(list []Message) []Message {
+	var v4, v6 []Message
+	for _, m := range list {
+		if m.family() == unix.AF_INET6 {
+			v6 = append(v6, m)
+		} else {
+			v4 = append(v4, m)
+		}
+	}
+	slices.Reverse(v6)
+	return append(v4, v6...)
+}

@@ -1,0 +1,242 @@
+package link
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// adminFlags are the flags that only an administrator changes, IFF_UP apart;
+// the others are the kernel's (dev.c:__dev_change_flags). RTM_GETLINK gives
+// IFF_PROMISC and IFF_ALLMULTI as they were asked for, not as packet sockets
+// and children have them now (dev.c:dev_get_flags).
+const adminFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_DYNAMIC | unix.IFF_DEBUG | unix.IFF_NOTRAILERS |
+	unix.IFF_PORTSEL | unix.IFF_AUTOMEDIA | unix.IFF_PROMISC | unix.IFF_ALLMULTI
+
+// attributeNames are the attributes that RTM_NEWLINK takes as RTM_GETLINK
+// gives them, whatever the driver is (rtnetlink.c:do_setlink), in the order in
+// which one may override another. The name, MTU and MAC have rules of their own.
+func attributeNames() []struct {
+	kind uint16
+	name string
+} {
+	return []struct {
+		kind uint16
+		name string
+	}{
+		{unix.IFLA_IFALIAS, "alias"}, // absent if there is none
+		{unix.IFLA_GROUP, "group"},
+		{unix.IFLA_TXQLEN, "txqueuelen"}, // packets
+		{unix.IFLA_LINKMODE, "link mode"},
+		{unix.IFLA_GSO_MAX_SIZE, "gso_max_size"}, // bytes, as all that follow but segments
+		{unix.IFLA_GSO_MAX_SEGS, "gso_max_segs"},
+		{unix.IFLA_GRO_MAX_SIZE, "gro_max_size"},
+		{unix.IFLA_GSO_IPV4_MAX_SIZE, "gso_ipv4_max_size"},
+		{iflaGROIPv4MaxSize, "gro_ipv4_max_size"},
+	}
+}
+
+// iflaGROIPv4MaxSize is IFLA_GRO_IPV4_MAX_SIZE of linux/if_link.h.
+const iflaGROIPv4MaxSize = 64
+
+// cleanAttributes keeps of an interface as dumped what attributeNames lists, in that order.
+func cleanAttributes(list []attr) Message {
+	var out Message
+	for _, a := range attributeNames() {
+		if v, ok := find(list, a.kind); ok {
+			out = attribute(out, a.kind, v)
+		}
+	}
+	return out
+}
+
+func find(list []attr, kind uint16) ([]byte, bool) {
+	for _, a := range list {
+		if a.kind&^unix.NLA_F_NESTED == kind {
+			return a.value, true
+		}
+	}
+	return nil, false
+}
+
+// differing names the attributes that are not the same in two lists of them.
+func differing(have, want Message) []string {
+	h, _ := attributes(have)
+	w, _ := attributes(want)
+	var names []string
+	for _, a := range attributeNames() {
+		x, inHave := find(h, a.kind)
+		y, inWant := find(w, a.kind)
+		if inHave != inWant || !bytes.Equal(x, y) {
+			names = append(names, a.name)
+		}
+	}
+	return names
+}
+
+// applyAttributes sends all attributes if one differs, since the kernel adapts
+// some of the sizes to the others.
+func (c *Conn) applyAttributes(index int, have, want Settings) error {
+	names := differing(have.Attributes, want.Attributes)
+	if have.Flags != want.Flags {
+		names = append(names, "flags")
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	head.Index = int32(index)
+	head.Flags, head.Change = want.Flags, adminFlags
+	m := append(head.Serialize(), want.Attributes...)
+	list, _ := attributes(want.Attributes)
+	if _, ok := find(list, unix.IFLA_IFALIAS); !ok {
+		m = attribute(m, unix.IFLA_IFALIAS, nil)
+	}
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), want.Name, err)
+	}
+	return nil
+}
+
+// altNames are the alternative names of an interface as dumped.
+func altNames(list []attr) ([]string, error) {
+	props, _ := find(list, unix.IFLA_PROP_LIST)
+	inner, err := attributes(props)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, a := range inner {
+		if a.kind == unix.IFLA_ALT_IFNAME {
+			names = append(names, nl.BytesToString(a.value))
+		}
+	}
+	return names, nil
+}
+
+func (c *Conn) applyAltNames(index int, have, want Settings) error {
+	for _, name := range have.AltNames {
+		if slices.Contains(want.AltNames, name) {
+			continue
+		}
+		if err := c.altName(unix.RTM_DELLINKPROP, 0, index, name); err != nil {
+			return fmt.Errorf("remove alternative name %s from %s: %w", name, want.Name, err)
+		}
+	}
+	for _, name := range want.AltNames {
+		if slices.Contains(have.AltNames, name) {
+			continue
+		}
+		if err := c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, index, name); err != nil {
+			return fmt.Errorf("add alternative name %s to %s: %w", name, want.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Conn) altName(kind, flags, index int, name string) error {
+	inner := attribute(nil, unix.IFLA_ALT_IFNAME, nl.ZeroTerminated(name))
+	m := attribute(change(index, false, 0), unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, inner)
+	_, err := c.send(kind, flags|unix.NLM_F_ACK, 0, m)
+	return err
+}
+
+// ipv6Token is the host part that the interface gives its autoconfigured
+// addresses (`ip token`), sixteen bytes; nil if it has none.
+func ipv6Token(list []attr) (Message, error) {
+	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {
+		value, ok := find(list, kind)
+		if !ok {
+			return nil, nil
+		}
+		if kind == unix.IFLA_INET6_TOKEN {
+			if bytes.Count(value, []byte{0}) == len(value) {
+				return nil, nil
+			}
+			return Message(slices.Clone(value)), nil
+		}
+		var err error
+		if list, err = attributes(value); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// applyToken must follow what brings the interface up and sets accept_ra: the
+// kernel takes no token before (addrconf.c:inet6_set_iftoken).
+func (c *Conn) applyToken(index int, want Settings) error {
+	have, err := c.read(index)
+	if err != nil || bytes.Equal(have.Token, want.Token) {
+		return err
+	}
+	token := want.Token
+	if token == nil {
+		token = make(Message, 16)
+	}
+	m := attribute(nil, unix.IFLA_INET6_TOKEN, token)
+	m = attribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
+	m = attribute(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
+	_, err = c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+	if err != nil {
+		return fmt.Errorf("set the IPv6 token of %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// IPoIB is what only an IPoIB interface has.
+type IPoIB struct {
+	Connected bool `json:"connected,omitempty"` // connected mode, not datagram
+	Umcast    bool `json:"umcast,omitempty"`    // user space joins multicast groups
+}
+
+// Attributes of IPoIB in IFLA_INFO_DATA, and the values of its mode (linux/if_link.h).
+const (
+	ipoibPKey   = 1
+	ipoibMode   = 2
+	ipoibUmcast = 3
+)
+
+// modeTimeout bounds the attempts to set IPoIB's mode. The kernel lets go of
+// the RTNL lock meanwhile and gives up if it is not free at once
+// (ipoib_main.c:ipoib_set_mode).
+const modeTimeout = 2 * time.Second
+
+// setIPoIB must precede setMTU: the mode decides what MTU may be, and is given one by the kernel.
+func (c *Conn) setIPoIB(have Interface, want Settings) error {
+	if have.ID.Kind != "ipoib" || have.IPoIB == want.IPoIB {
+		return nil
+	}
+	var data []byte
+	if have.IPoIB.Connected != want.IPoIB.Connected {
+		data = attribute(data, ipoibMode, bit16(want.IPoIB.Connected))
+	}
+	if have.IPoIB.Umcast != want.IPoIB.Umcast {
+		data = attribute(data, ipoibUmcast, bit16(want.IPoIB.Umcast))
+	}
+	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
+	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
+	m := attribute(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
+	for end := time.Now().Add(modeTimeout); ; time.Sleep(5 * time.Millisecond) {
+		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
+		}
+	}
+}
+
+func bit16(on bool) []byte {
+	if on {
+		return native.AppendUint16(nil, 1)
+	}
+	return native.AppendUint16(nil, 0)
+}

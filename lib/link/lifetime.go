@@ -1,0 +1,105 @@
+package link
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sinceBoot is the time since the node booted, sleep included, in which
+// lifetimes are counted wherever the interface is.
+func sinceBoot() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return 0 // the kernel has had the clock since 2.6.39
+	}
+	return time.Duration(now.Nano())
+}
+
+// aged are the settings as they are to be now: lifetimes are shorter by the
+// time that has passed since the settings were read, and what has expired is not in
+// them. What has a second left is let go, too, so that nothing expires between
+// being restored and being compared.
+func (s Settings) aged() Settings {
+	if s.Taken == 0 {
+		return s
+	}
+	passed := uint32((sinceBoot() - s.Taken + time.Second - 1) / time.Second)
+	var expired []netip.Addr
+	s.Addresses = keep(s.Addresses, func(m Message) (Message, bool) {
+		left, ok := m.agedAddress(passed)
+		if !ok {
+			expired = append(expired, m.Addr().Addr())
+		}
+		return left, ok
+	})
+	s.Routes = keep(s.Routes, func(m Message) (Message, bool) {
+		if slices.Contains(expired, m.addressOf()) {
+			return nil, false
+		}
+		return m.agedRoute(passed)
+	})
+	s.HomeRoutes = keep(s.HomeRoutes, func(m Message) (Message, bool) {
+		return m, !slices.Contains(expired, m.addressOf())
+	})
+	return s
+}
+
+func keep(list []Message, f func(Message) (Message, bool)) []Message {
+	var out []Message
+	for _, m := range list {
+		if m, ok := f(m); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// agedAddress is an address some seconds later, if it is valid still.
+func (m Message) agedAddress(passed uint32) (Message, bool) {
+	out := slices.Clone(m)
+	list, _ := attributes(out[addrHead:])
+	info, ok := find(list, unix.IFA_CACHEINFO)
+	if !ok || len(info) != 16 {
+		return m, true
+	}
+	if preferred := native.Uint32(info); preferred != forever {
+		native.PutUint32(info, preferred-min(preferred, passed))
+	}
+	valid := native.Uint32(info[4:])
+	if valid == forever {
+		return out, true
+	}
+	native.PutUint32(info[4:], valid-min(valid, passed))
+	return out, valid > passed+1
+}
+
+// agedRoute is a route some seconds later, if it is there still.
+func (m Message) agedRoute(passed uint32) (Message, bool) {
+	out := slices.Clone(m)
+	list, _ := attributes(out[routeHead:])
+	left, ok := find(list, unix.RTA_EXPIRES)
+	if !ok || len(left) != 4 {
+		return m, true
+	}
+	seconds := native.Uint32(left)
+	native.PutUint32(left, seconds-min(seconds, passed))
+	return out, seconds > passed+1
+}
+
+// addressOf is the address of the interface without which a route cannot be:
+// its source, or the address that it is the kernel's route to.
+func (m Message) addressOf() netip.Addr {
+	if source := prefSource(m); source.IsValid() {
+		return source
+	}
+	if !m.ownRoute() {
+		return netip.Addr{}
+	}
+	list, _ := attributes(m[routeHead:])
+	v, _ := find(list, unix.RTA_DST)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}

@@ -1,0 +1,180 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const neighHead = unix.SizeofNdMsg
+
+// cleanNeighbour makes a neighbour as dumped comparable and sendable. One that
+// the kernel learned, and will learn again, is nil.
+func cleanNeighbour(m []byte) (Message, error) {
+	if len(m) < neighHead {
+		return nil, fmt.Errorf("neighbour message of %d bytes", len(m))
+	}
+	if !given(m) {
+		return nil, nil
+	}
+	list, err := attributes(m[neighHead:])
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(m[:neighHead])
+	native.PutUint32(out[4:], 0) // ndm_ifindex
+	for _, a := range list {
+		switch a.kind {
+		case unix.NDA_CACHEINFO, unix.NDA_PROBES, unix.NDA_MASTER:
+			continue
+		}
+		out = attribute(out, a.kind, a.value)
+	}
+	return out, nil
+}
+
+// given tells a neighbour that somebody gave the interface. The kernel makes
+// entries without ARP, too, but for multicast and broadcast addresses and on
+// interfaces that have none, where they say nothing (arp.c:arp_constructor).
+func given(m []byte) bool {
+	state, flags, kind := native.Uint16(m[8:]), m[10], m[11]
+	switch {
+	case flags&unix.NTF_PROXY != 0:
+		return true
+	case kind != unix.RTN_UNICAST && m[0] != unix.AF_BRIDGE:
+		return false
+	}
+	return state&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
+}
+
+// neighbourOn is a neighbour as a request for the interface with an index.
+func (m Message) neighbourOn(index int) []byte {
+	out := slices.Clone([]byte(m))
+	native.PutUint32(out[4:], uint32(index))
+	return out
+}
+
+// neighbour names a neighbour for people.
+func (m Message) neighbour() string {
+	list, _ := attributes(m[neighHead:])
+	if v, ok := find(list, unix.NDA_DST); ok {
+		addr, _ := netip.AddrFromSlice(v)
+		if m[10]&unix.NTF_PROXY != 0 {
+			return "proxy " + addr.String()
+		}
+		return addr.String()
+	}
+	v, _ := find(list, unix.NDA_LLADDR)
+	return net.HardwareAddr(v).String()
+}
+
+// neighbours are the interface's permanent neighbours and those that the node
+// answers for, of both families.
+func (c *Conn) neighbours(index int) ([]Message, error) {
+	var list []Message
+	for _, flags := range []byte{0, unix.NTF_PROXY} {
+		m, err := c.dumpNeighbours(index, unix.AF_UNSPEC, flags)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m...)
+	}
+	return list, nil
+}
+
+func (c *Conn) dumpNeighbours(index int, family, flags byte) ([]Message, error) {
+	request := make([]byte, neighHead)
+	request[0], request[10] = family, flags
+	request = attribute(request, unix.NDA_IFINDEX, native.AppendUint32(nil, uint32(index)))
+	answers, err := c.send(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, unix.RTM_NEWNEIGH, request)
+	if err != nil {
+		return nil, err
+	}
+	var list []Message
+	for _, a := range answers {
+		m, err := cleanNeighbour(a)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// applyNeighbours must follow what sets IFF_NOARP, which forgets all.
+func (c *Conn) applyNeighbours(index int, want Settings) error {
+	have, err := c.neighbours(index)
+	if err != nil {
+		return fmt.Errorf("read the neighbours of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(have, want.Neighbours, Message.key) {
+		_, err := c.send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, m.neighbourOn(index))
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove neighbour %s from %s: %w", m.neighbour(), want.Name, err)
+		}
+	}
+	for _, m := range missing(want.Neighbours, have, Message.key) {
+		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.neighbourOn(index))
+		if err != nil {
+			return fmt.Errorf("add neighbour %s to %s: %w", m.neighbour(), want.Name, err)
+		}
+	}
+	return nil
+}
+
+// filters are the unicast hardware addresses beyond its own that the interface
+// takes packets for (`bridge fdb ... self`). The multicast ones follow from
+// the groups that the node is a member of.
+func (c *Conn) filters(index int, mac string) ([]Message, error) {
+	if isIPoIB(mac) {
+		return nil, nil // rtnetlink.c:ndo_dflt_fdb_dump knows Ethernet only
+	}
+	list, err := c.dumpNeighbours(index, unix.AF_BRIDGE, 0)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(list, func(m Message) bool { return !m.isUnicastFilter() }), err
+}
+
+// ownFilters are the filters less those that macvlans put there for themselves.
+func (c *Conn) ownFilters(index int, mac string) ([]Message, error) {
+	list, err := c.filters(index, mac)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	children, err := c.children(index)
+	return slices.DeleteFunc(list, func(m Message) bool {
+		return slices.ContainsFunc(children, func(i Interface) bool { return i.MAC == m.neighbour() })
+	}), err
+}
+
+func (m Message) isUnicastFilter() bool {
+	list, _ := attributes(m[neighHead:])
+	mac, _ := find(list, unix.NDA_LLADDR)
+	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && mac[0]&1 == 0
+}
+
+// applyFilters adds what is missing only: what there is beyond may be the
+// address of a macvlan that stayed in another namespace.
+func (c *Conn) applyFilters(index int, want Settings) error {
+	if len(want.Filters) == 0 {
+		return nil
+	}
+	have, err := c.filters(index, want.MAC)
+	if err != nil {
+		return fmt.Errorf("read the hardware address filters of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(want.Filters, have, Message.key) {
+		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m.neighbourOn(index))
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("add hardware address filter %s to %s: %w", m.neighbour(), want.Name, err)
+		}
+	}
+	return nil
+}

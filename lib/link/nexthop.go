@@ -1,0 +1,165 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// nexthopHead is the size of struct nhmsg, nexthopMember of struct nexthop_grp (linux/nexthop.h).
+const (
+	nexthopHead   = 8
+	nexthopMember = 8
+)
+
+// Attributes of linux/nexthop.h that x/sys/unix lacks.
+const (
+	nhaFDB           = 11
+	nhaResGroup      = 12
+	nhaHWStatsEnable = 16
+
+	nhaResGroupUnbalancedTime = 4
+)
+
+// cleanNexthop makes a next hop object as dumped comparable and sendable.
+func cleanNexthop(m []byte) (Message, error) {
+	if len(m) < nexthopHead {
+		return nil, fmt.Errorf("next hop message of %d bytes", len(m))
+	}
+	list, err := attributes(m[nexthopHead:])
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(m[:nexthopHead])
+	out[1] = 0 // nh_scope, which follows from the rest
+	native.PutUint32(out[4:], native.Uint32(out[4:])&routeFlags)
+	for _, a := range list {
+		switch a.kind &^ unix.NLA_F_NESTED {
+		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP, nhaFDB, nhaHWStatsEnable:
+		case unix.NHA_OIF:
+			a.value = []byte{0, 0, 0, 0}
+		case nhaResGroup:
+			a.value = without(a.value, nhaResGroupUnbalancedTime)
+		default:
+			continue // state and counters, which a request must not have
+		}
+		out = attribute(out, a.kind, a.value)
+	}
+	return out, nil
+}
+
+// without is a list of attributes less those of a kind.
+func without(list []byte, kind uint16) []byte {
+	var out []byte
+	all, _ := attributes(list)
+	for _, a := range all {
+		if a.kind != kind {
+			out = attribute(out, a.kind, a.value)
+		}
+	}
+	return out
+}
+
+// nexthopOn is a next hop object as a request for the interface with an index.
+func (m Message) nexthopOn(index int) []byte {
+	out := slices.Clone([]byte(m[:nexthopHead]))
+	list, _ := attributes(m[nexthopHead:])
+	for _, a := range list {
+		if a.kind == unix.NHA_OIF {
+			a.value = native.AppendUint32(nil, uint32(index))
+		}
+		out = attribute(out, a.kind, a.value)
+	}
+	return out
+}
+
+// nexthopID is the number by which routes and groups call a next hop object.
+func (m Message) nexthopID() uint32 {
+	list, _ := attributes(m[nexthopHead:])
+	v, _ := find(list, unix.NHA_ID)
+	if len(v) != 4 {
+		return 0
+	}
+	return native.Uint32(v)
+}
+
+func (m Message) nexthop() string { return fmt.Sprint(m.nexthopID()) }
+
+// members are the numbers of the objects in a group.
+func (m Message) members() []uint32 {
+	list, _ := attributes(m[nexthopHead:])
+	group, _ := find(list, unix.NHA_GROUP)
+	var ids []uint32
+	for ; len(group) >= nexthopMember; group = group[nexthopMember:] {
+		ids = append(ids, native.Uint32(group))
+	}
+	return ids
+}
+
+// nexthops are the next hop objects of the interface and the groups of
+// nothing else, and at home the groups that have others' members, too.
+func (c *Conn) nexthops(index int) (own, home []Message, err error) {
+	own, err = c.dumpNexthops(attribute(nil, unix.NHA_OIF, native.AppendUint32(nil, uint32(index))))
+	if err != nil || len(own) == 0 {
+		return nil, nil, err
+	}
+	var ids []uint32
+	for _, m := range own {
+		ids = append(ids, m.nexthopID())
+	}
+	groups, err := c.dumpNexthops(attribute(nil, unix.NHA_GROUPS, nil))
+	for _, m := range groups {
+		isOwn := func(id uint32) bool { return slices.Contains(ids, id) }
+		isOther := func(id uint32) bool { return !isOwn(id) }
+		switch members := m.members(); {
+		case !slices.ContainsFunc(members, isOwn):
+		case slices.ContainsFunc(members, isOther):
+			home = append(home, m)
+		default:
+			own = append(own, m)
+		}
+	}
+	return own, home, err
+}
+
+func (c *Conn) dumpNexthops(filter []byte) ([]Message, error) {
+	request := append(make([]byte, nexthopHead), filter...)
+	answers, err := c.send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil // before kernel 5.3
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Message, 0, len(answers))
+	for _, a := range answers {
+		m, err := cleanNexthop(a)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// applyNexthops makes the objects that are missing anew under their numbers,
+// by which routes call them. A group that lost its member when the interface
+// left still has its others, and is replaced.
+func (c *Conn) applyNexthops(index int, want []Message, name string) error {
+	if len(want) == 0 {
+		return nil
+	}
+	own, home, err := c.nexthops(index)
+	if err != nil {
+		return fmt.Errorf("read the next hop objects of %s: %w", name, err)
+	}
+	for _, m := range missing(want, append(own, home...), Message.key) {
+		_, err := c.send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.nexthopOn(index))
+		if err != nil {
+			return fmt.Errorf("add next hop object %s to %s: %w", m.nexthop(), name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	routeFlags = unix.RTNH_F_ONLINK // what a request may say; the rest is the kernel's state
+	rtaNhID    = 30                 // RTA_NH_ID of linux/rtnetlink.h, which x/sys/unix lacks
+)
+
+// cleanRoute makes a route as dumped comparable and sendable. What it says of
+// the interface with an index it says of index 0 afterwards.
+func cleanRoute(m []byte, index int) (Message, error) {
+	if len(m) < routeHead {
+		return nil, fmt.Errorf("route message of %d bytes", len(m))
+	}
+	list, err := attributes(m[routeHead:])
+	if err != nil {
+		return nil, err
+	}
+	out := Message(slices.Clone(m[:routeHead]))
+	native.PutUint32(out[8:], native.Uint32(out[8:])&routeFlags)
+	_, byObject := find(list, rtaNhID)
+	for _, a := range list {
+		v := slices.Clone(a.value)
+		switch a.kind {
+		case unix.RTA_CACHEINFO:
+			if out[0] == unix.AF_INET6 {
+				out = appendExpiry(out, v)
+			}
+			continue
+		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH, unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE:
+			// The kernel says also what the object says, but takes one of the two only.
+			if byObject {
+				continue
+			}
+		}
+		if a.kind == unix.RTA_MULTIPATH {
+			eachHop(v, func(hop []byte) { hop[2] &= routeFlags })
+		}
+		out = attribute(out, a.kind, v)
+	}
+	if byObject {
+		native.PutUint32(out[8:], 0)
+	}
+	out.eachIndex(func(i []byte) {
+		if native.Uint32(i) == uint32(index) {
+			native.PutUint32(i, 0)
+		}
+	})
+	return out, nil
+}
+
+// userHZ is the number of ticks to a second in what the kernel tells user space.
+const userHZ = 100
+
+// appendExpiry turns what is left of a route's life, which is dumped in ticks,
+// to what a request has for it: seconds.
+func appendExpiry(m Message, cacheInfo []byte) Message {
+	const expires = 8 // offset of rta_expires in struct rta_cacheinfo
+	if len(cacheInfo) < expires+4 {
+		return m
+	}
+	ticks := int32(native.Uint32(cacheInfo[expires:]))
+	if ticks <= 0 {
+		return m
+	}
+	return attribute(m, unix.RTA_EXPIRES, native.AppendUint32(nil, uint32(ticks+userHZ-1)/userHZ))
+}
+
+// eachIndex shows f every place of a route that has an interface's index, for
+// it to look and to write.
+func (m Message) eachIndex(f func([]byte)) {
+	list, _ := attributes(m[routeHead:])
+	for _, a := range list {
+		switch {
+		case a.kind == unix.RTA_OIF && len(a.value) == 4:
+			f(a.value)
+		case a.kind == unix.RTA_MULTIPATH:
+			eachHop(a.value, func(hop []byte) { f(hop[4:8]) })
+		}
+	}
+}
+
+// eachHop shows f every struct rtnexthop of RTA_MULTIPATH.
+func eachHop(hops []byte, f func([]byte)) {
+	for len(hops) >= unix.SizeofRtNexthop {
+		size := int(native.Uint16(hops))
+		if size < unix.SizeofRtNexthop || size > len(hops) {
+			return
+		}
+		f(hops[:size])
+		hops = hops[min((size+3)&^3, len(hops)):]
+	}
+}
+
+// routeOn is a route as a request for the interface with an index.
+func (m Message) routeOn(index int) []byte {
+	out := slices.Clone(m)
+	out.eachIndex(func(i []byte) {
+		if native.Uint32(i) == 0 {
+			native.PutUint32(i, uint32(index))
+		}
+	})
+	return out
+}
+
+// needsOthers tells a route that other interfaces have a part in: a next hop
+// of its own, or a next hop object of those with the numbers.
+func (m Message) needsOthers(objects []uint32) bool {
+	needs := slices.Contains(objects, m.object())
+	m.eachIndex(func(i []byte) { needs = needs || native.Uint32(i) != 0 })
+	return needs
+}
+
+// object is the number of the next hop object that a route uses, or 0.
+func (m Message) object() uint32 {
+	list, _ := attributes(m[routeHead:])
+	if v, _ := find(list, rtaNhID); len(v) == 4 {
+		return native.Uint32(v)
+	}
+	return 0
+}
+
+// routeKey is what makes a route the same route: all but the seconds that it has left.
+func (m Message) routeKey() string {
+	list, _ := attributes(m[routeHead:])
+	if _, ok := find(list, unix.RTA_EXPIRES); !ok {
+		return string(m)
+	}
+	return string(m[:routeHead]) + string(without(m[routeHead:], unix.RTA_EXPIRES)) + "expires"
+}
+
+// ownRoute tells a route that only the kernel makes, for an address of the
+// interface: a request could not give it the kernel's metric.
+func (m Message) ownRoute() bool {
+	return m[5] == unix.RTPROT_KERNEL && m[7] != unix.RTN_UNICAST
+}
+
+// localIPv6 tells the route of one IPv6 address of the interface.
+func (m Message) localIPv6() bool {
+	return m.family() == unix.AF_INET6 && m.ownRoute() && m[7] == unix.RTN_LOCAL
+}
+
+// hasGateway tells a route that another route must exist for.
+func (m Message) hasGateway() bool {
+	list, _ := attributes(m[routeHead:])
+	return slices.ContainsFunc(list, func(a attr) bool {
+		return a.kind == unix.RTA_GATEWAY || a.kind == unix.RTA_VIA || a.kind == unix.RTA_MULTIPATH
+	})
+}
+
+// prefix names a route for people.
+func (m Message) prefix() string {
+	list, _ := attributes(m[routeHead:])
+	var b strings.Builder
+	b.WriteString("default")
+	for _, a := range list {
+		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_DST && ok {
+			b.Reset()
+			fmt.Fprintf(&b, "%s/%d", addr, m[1])
+		}
+	}
+	for _, a := range list {
+		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_GATEWAY && ok {
+			fmt.Fprintf(&b, " via %s", addr)
+		}
+		if a.kind == unix.RTA_TABLE && len(a.value) == 4 && native.Uint32(a.value) != unix.RT_TABLE_MAIN {
+			fmt.Fprintf(&b, " table %d", native.Uint32(a.value))
+		}
+	}
+	return b.String()
+}
+
+// routes are the routes of the interface, and apart from them those that other
+// interfaces have a part in, too; objects are the numbers of the next hop
+// objects that others have a part in.
+func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err error) {
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		answers, err := c.dumpRoutes(family, attribute(nil, unix.RTA_OIF, native.AppendUint32(nil, uint32(index))))
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, a := range answers {
+			m, err := cleanRoute(a, index)
+			if err != nil {
+				return nil, nil, err
+			}
+			if m.needsOthers(objects) {
+				home = append(home, m)
+			} else {
+				own = append(own, m)
+			}
+		}
+	}
+	return own, home, nil
+}
+
+func (c *Conn) dumpRoutes(family byte, filter []byte) ([][]byte, error) {
+	request := make([]byte, routeHead)
+	request[0] = family
+	answers, err := c.send(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, append(request, filter...))
+	// A kernel without IPv6 answers for all families that it has.
+	return slices.DeleteFunc(answers, func(m []byte) bool { return len(m) == 0 || m[0] != family }), err
+}
+
+// borrowers are the routes of other interfaces that use an IPv4 address of
+// this one as their source: the kernel removes them with the address
+// (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
+func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
+	var sources []netip.Addr
+	for _, m := range addresses {
+		if m.family() == unix.AF_INET {
+			sources = append(sources, m.Addr().Addr())
+		}
+	}
+	if len(sources) == 0 {
+		return nil, nil
+	}
+	answers, err := c.dumpRoutes(unix.AF_INET, nil)
+	if err != nil {
+		return nil, err
+	}
+	var list []Message
+	for _, a := range answers {
+		if !slices.Contains(sources, prefSource(a)) {
+			continue
+		}
+		m, err := cleanRoute(a, index)
+		if err != nil {
+			return nil, err
+		}
+		if m.needsOthers(nil) {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// prefSource is the source address that a route as dumped prefers.
+func prefSource(m []byte) netip.Addr {
+	if len(m) < routeHead {
+		return netip.Addr{}
+	}
+	list, _ := attributes(m[routeHead:])
+	v, _ := find(list, unix.RTA_PREFSRC)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}
+
+func (c *Conn) applyRoutes(index int, want Settings) error {
+	have, _, err := c.routes(index, nil)
+	if err != nil {
+		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(have, want.Routes, Message.routeKey) {
+		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)
+		}
+	}
+	add := missing(want.Routes, have, Message.routeKey)
+	add = slices.DeleteFunc(add, Message.ownRoute)
+	// Each rank may need those before it.
+	for rank := range byObject + 1 {
+		// An object's gateway must be reachable, too.
+		if rank == byObject {
+			if err := c.applyNexthops(index, want.Nexthops, want.Name); err != nil {
+				return err
+			}
+		}
+		for _, m := range add {
+			if m.rank() != rank {
+				continue
+			}
+			if err := c.addRoute(index, m, unix.NLM_F_APPEND, want.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Conn) addRoute(index int, m Message, how int, name string) error {
+	_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.routeOn(index))
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add route %s to %s: %w", m.prefix(), name, err)
+	}
+	return nil
+}
+
+// What a route must wait for.
+const (
+	direct = iota
+	byGateway
+	byObject
+)
+
+func (m Message) rank() int {
+	switch {
+	case m.object() != 0:
+		return byObject
+	case m.hasGateway():
+		return byGateway
+	}
+	return direct
+}
+
+// applyHomeRoutes adds the routes that only the node can have.
+func (c *Conn) applyHomeRoutes(index int, want Settings) error {
+	if err := c.applyNexthops(index, want.HomeNexthops, want.Name); err != nil {
+		return err
+	}
+	have, err := c.homeRoutes(index, want)
+	if err != nil {
+		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(want.HomeRoutes, have, Message.routeKey) {
+		how := unix.NLM_F_APPEND
+		if m.family() == unix.AF_INET6 {
+			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
+			// has them all in one route when it is replaced.
+			how = unix.NLM_F_REPLACE
+		}
+		if err := c.addRoute(index, m, how, want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// homeRoutes are those that there are now of the settings' kind.
+func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
+	if len(want.HomeRoutes) == 0 {
+		return nil, nil
+	}
+	var objects []uint32
+	for _, m := range want.HomeNexthops {
+		objects = append(objects, m.nexthopID())
+	}
+	_, home, err := c.routes(index, objects)
+	if err != nil {
+		return nil, err
+	}
+	borrowers, err := c.borrowers(index, want.Addresses)
+	return merge(home, borrowers), err
+}
+
+// merge appends what is not there yet.
+func merge(list, more []Message) []Message {
+	return append(list, missing(more, list, Message.routeKey)...)
+}

@@ -1,0 +1,192 @@
+package link
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sysctls are an interface's own sysctls: "ipv4/conf/rp_filter" is
+// net.ipv4.conf.NAME.rp_filter. An interface that arrives in a namespace has
+// what that namespace's default is, so all are kept: which of them an
+// administrator set cannot be told from the default at home, which may have
+// been changed after the interface was made.
+type Sysctls map[string]string
+
+// sysctlFolders have one folder for each interface.
+func sysctlFolders() []string {
+	return []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"}
+}
+
+func sysctlPath(key, name string) string {
+	return filepath.Join("/proc/sys/net", filepath.Dir(key), name, filepath.Base(key))
+}
+
+const (
+	stableSecret = "ipv6/conf/stable_secret"
+	addrGenMode  = "ipv6/conf/addr_gen_mode"
+	acceptDAD    = "ipv6/conf/accept_dad"
+	ipv6MTU      = "ipv6/conf/mtu"
+)
+
+// derived tells sysctls that have no value of their own: multicast forwarding
+// is a routing daemon's socket option, the others are a coarser view of one
+// that is kept (neighbour.c:neigh_sysctl_template).
+func derived(key string) bool {
+	switch filepath.Base(key) {
+	case "mc_forwarding", "base_reachable_time", "retrans_time", "unres_qlen":
+		return true
+	}
+	return false
+}
+
+// readSysctls reads the sysctls of the interface with a name in the calling
+// thread's namespace. A kernel without IPv6, and an interface too small for
+// it, lack some.
+func readSysctls(name string) (Sysctls, error) {
+	list := Sysctls{}
+	for _, folder := range sysctlFolders() {
+		if err := list.readFolder(folder, name); err != nil {
+			return nil, fmt.Errorf("read the sysctls of %s: %w", name, err)
+		}
+	}
+	return list, nil
+}
+
+func (list Sysctls) readFolder(folder, name string) error {
+	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		key := filepath.Join(folder, file)
+		if derived(key) {
+			continue
+		}
+		value, err := readAt(int(dir.Fd()), file)
+		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
+		if key == stableSecret && errors.Is(err, unix.EIO) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		list[key] = value
+	}
+	return nil
+}
+
+// readAt reads a sysctl. There are more than a hundred to an interface, and
+// os.ReadFile takes three times the system calls.
+func readAt(dir int, file string) (string, error) {
+	fd, err := unix.Openat(dir, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var text [256]byte // the longest is an IPv6 address
+	n, err := unix.Read(fd, text[:])
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text[:n])), nil
+}
+
+// before has the sysctls as they must be while addresses are given. An address
+// was tested for duplicates when it was given first; testing it again would
+// leave it unusable for a second, and its GID with it.
+func (want Sysctls) before() Sysctls {
+	list := maps.Clone(want)
+	if _, ok := list[acceptDAD]; ok {
+		list[acceptDAD] = "0"
+	}
+	return list
+}
+
+// apply writes the sysctls that differ, and tells what the interface has then.
+// One that it has beyond those that are wanted is the kernel's doing.
+func (want Sysctls) apply(name string) (have Sysctls, err error) {
+	if have, err = readSysctls(name); err != nil {
+		return nil, err
+	}
+	return have, want.write(name, have)
+}
+
+// applyUp is apply after the interface was brought up, which makes its IPv6 MTU
+// the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
+// it had none.
+func (want Sysctls) applyUp(name string, have Sysctls) error {
+	if _, ok := have[ipv6MTU]; !ok {
+		_, err := want.apply(name)
+		return err
+	}
+	text, err := os.ReadFile(sysctlPath(ipv6MTU, name))
+	if err != nil {
+		return fmt.Errorf("read a sysctl: %w", err)
+	}
+	have[ipv6MTU] = strings.TrimSpace(string(text))
+	return want.write(name, have)
+}
+
+func (want Sysctls) write(name string, have Sysctls) error {
+	for _, key := range want.differing(have) {
+		if err := os.WriteFile(sysctlPath(key, name), []byte(want[key]), 0); err != nil {
+			return fmt.Errorf("restore a sysctl: %w", err)
+		}
+		have[key] = want[key]
+	}
+	return nil
+}
+
+// differing are the sysctls that are not what is wanted, in the order in which they must be written.
+func (want Sysctls) differing(have Sysctls) []string {
+	var keys []string
+	for key, value := range want {
+		if have[key] != value {
+			keys = append(keys, key)
+		}
+	}
+	// Writing the secret sets the mode, which in turn cannot be had without one
+	// (addrconf.c:addrconf_sysctl_addr_gen_mode).
+	rank := func(key string) int {
+		switch key {
+		case stableSecret:
+			return 0
+		case addrGenMode:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	// A mode that changes while the interface is up makes it a new link local address.
+	if slices.Contains(keys, stableSecret) && want[addrGenMode] != "" && !slices.Contains(keys, addrGenMode) {
+		keys = slices.Insert(keys, 1, addrGenMode)
+	}
+	return keys
+}
+
+// SkipDAD makes the calling thread's namespace give new interfaces their IPv6
+// addresses without testing them for duplicates, which takes a second each.
+func SkipDAD() error {
+	const path = "/proc/sys/net/ipv6/conf/default/accept_dad"
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.WriteFile(path, []byte("0"), 0)
+}

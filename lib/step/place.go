@@ -1,0 +1,154 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"gresnet/lib/netns"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// place is a network namespace that steps look at again and again: one thread
+// and one view for all of them.
+type place struct {
+	ns     *netns.NS
+	thread *netns.Thread
+	view   *scan.View
+
+	// With the namespace's own /sys; made when it is first needed.
+	sys *sysfs.Mounted
+	own *scan.View
+}
+
+func enter(ns *netns.NS, sys fs.FS, known *scan.Known) (*place, error) {
+	thread, err := ns.Enter()
+	if err != nil {
+		return nil, err
+	}
+	p := &place{ns: ns, thread: thread}
+	err = thread.Do(func() (err error) {
+		p.view, err = scan.Open(sys, known)
+		return err
+	})
+	if err != nil {
+		thread.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) leave() {
+	p.view.Close()
+	if p.sys != nil {
+		p.sys.Close()
+	}
+	p.thread.Close()
+}
+
+// withSysfs gives the place a /sys that shows its namespace.
+func (p *place) withSysfs() (err error) {
+	if p.own != nil {
+		return nil
+	}
+	if p.sys == nil {
+		if p.sys, err = sysfs.Mount(); err != nil {
+			return err
+		}
+	}
+	p.own, err = p.view.With(p.sys)
+	return err
+}
+
+// OnHost looks at the node's root namespace.
+func (w *World) OnHost(f func(*scan.View) error) (err error) {
+	if w.host == nil {
+		if w.host, err = enter(w.Host, w.Sys, w.hints()); err != nil {
+			return err
+		}
+	}
+	return w.host.thread.Do(func() error { return f(w.host.view) })
+}
+
+// errNoNamespace means that the lease has no namespace, or has it no more.
+var errNoNamespace = errors.New("the job has no network namespace")
+
+// openJob is the job's namespace; a lease without one is errNoNamespace.
+func (w *World) openJob() (*place, error) {
+	if w.job != nil {
+		return w.job, nil
+	}
+	ns, err := netns.Open(w.netns())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
+		return nil, fmt.Errorf("%w: %w", errNoNamespace, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.job, err = enter(ns, w.Sys, w.hints()); err != nil {
+		ns.Close()
+	}
+	return w.job, err
+}
+
+// Namespace is the job's namespace by device and inode, nothing if it has none.
+func (w *World) Namespace() (string, error) {
+	job, err := w.openJob()
+	if errors.Is(err, errNoNamespace) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return job.ns.String(), nil
+}
+
+// inJob looks at the job's namespace; a lease without one is errNoNamespace.
+func (w *World) inJob(f func(*scan.View) error) error {
+	p, err := w.openJob()
+	if err != nil {
+		return err
+	}
+	return p.thread.Do(func() error { return f(p.view) })
+}
+
+// inJobWithSysfs is inJob with a /sys that shows the job's namespace.
+func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
+	p, err := w.openJob()
+	if err != nil {
+		return err
+	}
+	return p.thread.Do(func() error {
+		if err := p.withSysfs(); err != nil {
+			return err
+		}
+		return f(p.own)
+	})
+}
+
+// hints is what all places of this run know.
+func (w *World) hints() *scan.Known {
+	if w.known == nil {
+		w.known = scan.NewKnown()
+	}
+	return w.known
+}
+
+// leaveJob lets go of the job's namespace, which lives as long as anybody is inside.
+func (w *World) leaveJob() {
+	if w.job != nil {
+		w.job.leave()
+		w.job.ns.Close()
+		w.job = nil
+	}
+}
+
+// Close leaves all namespaces.
+func (w *World) Close() {
+	w.leaveJob()
+	if w.host != nil {
+		w.host.leave()
+		w.host = nil
+	}
+}
