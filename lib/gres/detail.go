@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,7 +33,7 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		part, rest, more = slurm.CutOutside(rest, '(', ')')
 		head, inside, err := splitDetail(part)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
 		fields := strings.Split(head, ":")
 		if !slices.Contains(names, fields[0]) {
@@ -57,7 +58,7 @@ func splitDetail(part string) (head, inside string, err error) {
 	}
 	inside, closed := strings.CutSuffix(inside, ")")
 	if !opened || !closed || strings.ContainsAny(inside, "()") {
-		return "", "", fmt.Errorf("parse GRES %q: the parentheses do not match", hint.Clip(part))
+		return "", "", errors.New("the parentheses do not match")
 	}
 	return head, inside, nil
 }
