@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/node"
 	"gresnet/lib/stock"
 )
 
@@ -137,5 +140,29 @@ func (s Site) mapping() []Finding {
 	if mapped == 0 {
 		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
 	}
-	return append(all, ok("mapping", "%d HCAs", mapped))
+	all = append(all, ok("mapping", "%d HCAs", mapped))
+	return append(all, s.policies()...)
+}
+
+// policies holds the policies against the mapping: what cannot be had while
+// nobody holds anything, no job gets.
+func (s Site) policies() []Finding {
+	var m gres.Mapping
+	for _, h := range s.Stock.HCAs {
+		if h.Gres != "" {
+			m = append(m, gres.Entry{Gres: h.Gres, Type: h.Type, Index: h.Index, HCA: node.HCA{ID: h.ID, Name: h.Name}})
+		}
+	}
+	free := func(node.ID) bool { return false }
+	var all []Finding
+	for i, p := range s.Config.Policies {
+		if len(p.Indices) == 0 && p.Count == 0 {
+			continue
+		}
+		w := gres.Want{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}
+		if _, err := gres.Choose([]gres.Want{w}, m, free, nil); err != nil {
+			all = append(all, fail("policy "+strconv.Itoa(i+1), "correct it: jobs that it fits are refused here", "%s", err))
+		}
+	}
+	return all
 }

@@ -128,6 +128,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Drift = hint.With(errors.New("map nic 7: the node has no such HCA"), "see whether it is plugged in")
 		},
 			"error    mapping: map nic 7: the node has no such HCA; see whether it is plugged in"},
+		"a policy of what the node lacks": {func(s *check.Site) {
+			s.Config.Policies = []config.Policy{{Gres: "nic"}, {Gres: "nic", Count: 2}, {Gres: "nic", Indices: []int{1, 2}}}
+		}, "error    policy 3: nic:2(IDX:1-2), which source policy says the job has: this node has no nic 2; it has nic 0 (hdr), nic 1; correct it: jobs that it fits are refused here"},
 		"an HCA that is in no entry": {func(s *check.Site) {
 			extra := hca(2, "ib2")
 			extra.Gres = ""
@@ -168,6 +171,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  slurm.conf: Prolog is /etc/slurm/prolog.d/*; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; set PrologFlags=Contain"},
+		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=100\nEpilogTimeout=300\nGresTypes"),
+			"warning  slurm.conf: PrologEpilogTimeout is 1m40s: slurmd kills the prolog, which may take 1m40s; raise it, or lower deadline.prolog in gresnet.toml"},
+		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=101\nGresTypes"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
 		"a health check that counts HCAs": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nGresTypes"),

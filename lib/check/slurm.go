@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gresnet/lib/config"
-	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/rdma"
 	"gresnet/lib/slurm"
@@ -37,6 +37,7 @@ func (s Site) slurm() []Finding {
 		return []Finding{failed("slurm.conf", err)}
 	}
 	all := []Finding{prologAndEpilog(conf), prologFlags(conf)}
+	all = append(all, s.deadlines(conf)...)
 	all = append(all, s.plugstack(conf, path.Dir(file)))
 	if f, bad := s.healthCheck(conf); bad {
 		all = append(all, f)
@@ -78,6 +79,32 @@ func prologFlags(conf slurm.Conf) Finding {
 		}
 	}
 	return fail("slurm.conf", "set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+}
+
+// deadlines warns of programs that slurmd would kill before their own time is
+// over. PrologTimeout and EpilogTimeout (25.05) come before the one for both.
+func (s Site) deadlines(conf slurm.Conf) []Finding {
+	if s.ConfigErr != nil {
+		return nil
+	}
+	var all []Finding
+	for _, d := range []struct {
+		name string
+		own  time.Duration
+	}{{"Prolog", s.Config.Deadline.Prolog}, {"Epilog", s.Config.Deadline.Epilog}} {
+		for _, key := range []string{d.name + "Timeout", "PrologEpilogTimeout"} {
+			seconds, err := strconv.ParseUint(conf.Last(strings.ToLower(key)), 10, 16)
+			if err != nil {
+				continue // it is not set, or without limit
+			}
+			if slurms := time.Duration(seconds) * time.Second; slurms <= d.own {
+				do := fmt.Sprintf("raise it, or lower deadline.%s in gresnet.toml", strings.ToLower(d.name))
+				all = append(all, warn("slurm.conf", do, "%s is %s: slurmd kills the %s, which may take %s", key, slurms, strings.ToLower(d.name), d.own))
+			}
+			break
+		}
+	}
+	return all
 }
 
 // healthCheck warns of a program that counts HCAs while they are away.
@@ -196,11 +223,11 @@ func (s Site) devices(conf slurm.Conf, name string) ([]device, error) {
 			continue
 		}
 		if hosts := l.Get("nodename"); hosts != "" {
-			here, err := gres.InHostlist(hosts, s.Node)
+			list, err := slurm.ParseHostlist(hosts)
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
 			}
-			if !here {
+			if !list.Contains(s.Node) {
 				continue
 			}
 		}

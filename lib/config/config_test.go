@@ -99,6 +99,13 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+func TestTheConfigurationToCopyIsTheDefault(t *testing.T) {
+	got, err := config.Load("../../conf/gresnet.toml", true)
+	if err != nil || !reflect.DeepEqual(got, config.Default()) {
+		t.Errorf("got %+v, %v, want %+v", got, err, config.Default())
+	}
+}
+
 func TestErrorsNameLineAndKey(t *testing.T) {
 	const entry = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"
 	for _, c := range []struct{ name, text, err, hint string }{

@@ -1,19 +1,21 @@
 package gres
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gresnet/lib/config"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/slurm"
 )
 
 // maxCount bounds what a node can have of one GRES.
 const maxCount = job.MaxIndex + 1
 
-// parseDetail reads what Slurm says of a job's GRES on one node, and wants what
+// ParseDetail reads what Slurm says of a job's GRES on one node, and wants what
 // is among names. What is not is skipped, whatever its form. The forms
 // (Slurm src/stepmgr/gres_stepmgr.c:_foreach_job_build_details) are
 //
@@ -21,17 +23,17 @@ const maxCount = job.MaxIndex + 1
 //	name[:type](CNT:count)         it has none
 //	name[:type]:count(a/b,a/b)     it is shared, like shard
 //	(IDX:)                         nothing
-func parseDetail(text string, names []string) ([]Want, error) {
+func ParseDetail(text string, names []string, source string) ([]Want, error) {
 	if text == "" || text == "(null)" {
 		return nil, nil
 	}
 	var wants []Want
 	for rest, more := text, true; more; {
 		var part string
-		part, rest, more = cutOutside(rest, '(', ')')
+		part, rest, more = slurm.CutOutside(rest, '(', ')')
 		head, inside, err := splitDetail(part)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
 		fields := strings.Split(head, ":")
 		if !slices.Contains(names, fields[0]) {
@@ -39,9 +41,9 @@ func parseDetail(text string, names []string) ([]Want, error) {
 		}
 		w, err := parseWant(fields, inside)
 		if err != nil {
-			return nil, fmt.Errorf("parse GRES %q: %w", clip(part), err)
+			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
-		if len(w.Indices) > 0 || w.Count > 0 {
+		if w.Source = source; len(w.Indices) > 0 || w.Count > 0 {
 			wants = append(wants, w)
 		}
 	}
@@ -56,13 +58,13 @@ func splitDetail(part string) (head, inside string, err error) {
 	}
 	inside, closed := strings.CutSuffix(inside, ")")
 	if !opened || !closed || strings.ContainsAny(inside, "()") {
-		return "", "", fmt.Errorf("parse GRES %q: the parentheses do not match", clip(part))
+		return "", "", errors.New("the parentheses do not match")
 	}
 	return head, inside, nil
 }
 
 func parseWant(fields []string, inside string) (Want, error) {
-	w := Want{Gres: fields[0], Source: config.Scontrol}
+	w := Want{Gres: fields[0]}
 	if count, ok := strings.CutPrefix(inside, "CNT:"); ok {
 		return parseCounted(w, fields[1:], count)
 	}
@@ -112,11 +114,15 @@ func withType(w Want, fields []string) (Want, error) {
 	return w, nil
 }
 
+func isNumber(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789") == ""
+}
+
 func parseCount(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is no count", clip(text))
+		return 0, fmt.Errorf("%q is no count", hint.Clip(text))
 	case n > maxCount:
 		return 0, fmt.Errorf("a count of %d is beyond %d", n, maxCount)
 	}

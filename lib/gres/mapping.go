@@ -1,5 +1,6 @@
-// Package gres says which HCAs a job is entitled to: what Slurm's GRES mean on
-// this node (Map), what the job is given (Ask), and which HCAs that is (Choose).
+// Package gres says what Slurm's GRES mean on this node (Map), what a text says
+// of them (ParseDetail, ParseRequest), and which HCAs a job with some of them
+// gets (Choose). Who says that a job has them is package source's.
 //
 // There are two kinds of errors. A *Refusal is the job's fault: the job gets
 // nothing, and the node is well. Every other error is the node's or the site's.
@@ -31,6 +32,11 @@ func (e Entry) String() string { return fmt.Sprintf("%s %d", e.Gres, e.Index) }
 
 // Mapping says what GRES mean on a node. No HCA is in it twice.
 type Mapping []Entry
+
+// ServesGPUs tells whether anybody says which HCA serves which GPU.
+func (m Mapping) ServesGPUs() bool {
+	return slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
+}
 
 // HCAs are the mapping's HCAs.
 func (m Mapping) HCAs() []node.HCA {

@@ -20,8 +20,7 @@ type Topology struct {
 // first. All of the node's GPUs are dealt out, whoever asks, so that every job
 // meets the same. gpus are those that are asked about, and must be there.
 func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
-	said := slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
-	if said || len(t.GPUs) == 0 {
+	if m.ServesGPUs() || len(t.GPUs) == 0 {
 		return m, nil
 	}
 	if i := slices.IndexFunc(gpus, func(g int) bool { return g >= len(t.GPUs) }); i >= 0 {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/slurm"
 )
 
 // ParseRequest parses a list of GRES as a job asks for them, or as Slurm says
@@ -13,13 +16,13 @@ func ParseRequest(text string, names []string, source string) ([]Want, error) {
 	var wants []Want
 	for rest, more := text, true; more; {
 		var part string
-		part, rest, more = cutOutside(rest, '(', ')')
+		part, rest, more = slurm.CutOutside(rest, '(', ')')
 		w, err := parseRequested(part, names)
 		if err != nil {
-			return nil, fmt.Errorf("parse GRES %q: %w", clip(part), err)
+			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
 		if slices.ContainsFunc(wants, func(o Want) bool { return o.Gres == w.Gres && o.Type == w.Type }) {
-			return nil, fmt.Errorf("parse GRES %q: it is there twice", clip(part))
+			return nil, fmt.Errorf("parse GRES %q: it is there twice", hint.Clip(part))
 		}
 		w.Source = source
 		wants = append(wants, w)
@@ -34,7 +37,7 @@ func parseRequested(part string, names []string) (Want, error) {
 	}
 	fields := strings.Split(head, ":")
 	if !slices.Contains(names, fields[0]) {
-		return Want{}, fmt.Errorf("%q is not a GRES that means an HCA; those are %s", clip(fields[0]), strings.Join(names, ", "))
+		return Want{}, fmt.Errorf("%q is not a GRES that means an HCA; those are %s", hint.Clip(fields[0]), strings.Join(names, ", "))
 	}
 	var w Want
 	if inside != "" || strings.HasSuffix(part, ")") {
@@ -63,18 +66,4 @@ func parseAsked(fields []string) (Want, error) {
 		rest = rest[:last]
 	}
 	return withType(w, rest)
-}
-
-// parseEntitlement parses what a site's own file or program says: a GRES on
-// each line, or the one line "none". It must end with a line's end, so that
-// half of it is never taken for the whole.
-func parseEntitlement(text string, names []string, source string) ([]Want, error) {
-	body, whole := strings.CutSuffix(text, "\n")
-	switch {
-	case !whole:
-		return nil, errors.New("it does not end with a line's end: it is cut off")
-	case body == "none":
-		return nil, nil
-	}
-	return ParseRequest(strings.ReplaceAll(body, "\n", ","), names, source)
 }

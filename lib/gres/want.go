@@ -38,16 +38,15 @@ func (w Want) String() string {
 type Refusal struct {
 	Ask string // what the job asks, by which source
 	Why string
-
-	hint string
+	Do  string // what to do about it, if that is not the usual
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
 
 // Hint says whom it concerns.
 func (r *Refusal) Hint() string {
-	if r.hint != "" {
-		return r.hint
+	if r.Do != "" {
+		return r.Do
 	}
 	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }

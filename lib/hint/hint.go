@@ -30,3 +30,12 @@ func (h hinted) Unwrap() error { return h.error }
 
 // Hint says what to do about the error.
 func (h hinted) Hint() string { return h.hint }
+
+// Clip keeps a text that should have been short from filling a log.
+func Clip(text string) string {
+	const most = 120
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}

@@ -7,16 +7,17 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/source"
 	"gresnet/lib/sysfs"
 )
 
 // local is what a source may want to know of the node.
-func (n *Node) local(j job.Job) gres.Local {
-	return gres.Local{
+func (n *Node) local(j job.Job) source.Local {
+	return source.Local{
 		Mapping: func() (gres.Mapping, error) {
 			m, err := n.mapping()
-			if err != nil {
-				return nil, err
+			if err != nil || m.ServesGPUs() {
+				return m, err
 			}
 			t, err := n.topology(m.HCAs())
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
+	"gresnet/lib/source"
 	"gresnet/lib/step"
 	"gresnet/lib/stock"
 )
@@ -50,7 +51,7 @@ func (n *Node) known() (lock.Table, error) {
 
 // Ask asks the site's sources what a job is entitled to, for one who only wants to know.
 func (n *Node) Ask(ctx context.Context, j job.Job) (wants []gres.Want, notes []string, err error) {
-	return gres.Ask(ctx, j, n.Config, n.local(j))
+	return source.Ask(ctx, j, n.Config, n.local(j))
 }
 
 // Plan is what a prolog would do for a job that is entitled to something: the

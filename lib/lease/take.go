@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/source"
 	"gresnet/lib/step"
 )
 
@@ -38,7 +39,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if done || err != nil {
 			return err
 		}
-		wants, notes, err := gres.Ask(ctx, j, n.Config, n.local(j))
+		wants, notes, err := source.Ask(ctx, j, n.Config, n.local(j))
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
 		}

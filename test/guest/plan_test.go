@@ -83,7 +83,14 @@ func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 	if during := run(t, prolog+" scan --toml"); during != before {
 		t.Errorf("before the lease it printed\n%s\nduring it\n%s", before, during)
 	}
-	t.Logf("the table is\n%s", table)
+	dir := filepath.Join(t.TempDir(), "gres")
+	run(t, prolog+" scan --gres-files --gres-dir "+dir)
+	lines := run(t, prolog+" scan --gres-conf --gres-dir "+dir)
+	for _, name := range []string{"nic0", "nic1", "nic2", "nic3"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != 0 || !strings.Contains(lines, "Name=nic File="+dir+"/"+name+" ") {
+			t.Errorf("placeholder %s: %v; gres.conf has\n%s", name, err, lines)
+		}
+	}
 }
 
 func TestCheckKnowsAGoodSiteFromABadOne(t *testing.T) {

@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/slurm"
 )
@@ -34,10 +36,10 @@ type scontrolSource struct{ site config.Slurm }
 
 func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if j.Node == "" {
-		return answer{}, fault{
+		return answer{}, hint.With(
 			fmt.Errorf("ask scontrol about job %d: the node's name is not known", j.ID),
 			"slurmd says it in SLURMD_NODENAME; by hand, set it",
-		}
+		)
 	}
 	program, err := findScontrol(s.site.Scontrol, places())
 	if err != nil {
@@ -48,30 +50,30 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	asking := &scontrol{program: program, conf: j.Conf}
 	start := time.Now()
 	detail, err := asking.detail(ctx, j)
-	var wants []Want
+	var wants []gres.Want
 	if err == nil {
-		wants, err = parseDetail(detail, s.site.Gres)
+		wants, err = gres.ParseDetail(detail, s.site.Gres, config.Scontrol)
 	}
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {
 		return answer{}, explain(err, asking, j, took)
 	}
 	a := answer{mine: true, wants: wants}
-	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), clip(detail))
+	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(detail))
 	return a, nil
 }
 
 // explain says who was asked what. The job's fault stays the job's.
 func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
-	var refusal *Refusal
+	var refusal *gres.Refusal
 	if errors.As(err, &refusal) {
 		return refusal
 	}
 	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
 	if errors.Is(err, errLate) {
-		return fault{said, "see whether slurmctld answers (scontrol ping); slurm.timeout is how long to wait"}
+		return hint.With(said, "see whether slurmctld answers (scontrol ping); slurm.timeout is how long to wait")
 	}
-	return fault{said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID)}
+	return hint.With(said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
 }
 
 func findScontrol(configured string, places []string) (string, error) {
@@ -84,10 +86,10 @@ func findScontrol(configured string, places []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fault{
+	return "", hint.With(
 		fmt.Errorf("find scontrol: %w as a program: %s", fs.ErrNotExist, strings.Join(places, ", ")),
 		"set slurm.scontrol in the configuration to its path, or leave scontrol out of slurm.source",
-	}
+	)
 }
 
 // scontrol is the program, and the slurm.conf that it is to use.

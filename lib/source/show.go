@@ -1,10 +1,14 @@
-package gres
+package source
 
 import (
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/slurm"
 )
 
 // show is what `scontrol show job -d` printed about one job
@@ -66,8 +70,8 @@ func (s show) several(id uint32) error {
 }
 
 // imitated refuses a job whose user's own words look like Slurm's.
-func imitated(format string, a ...any) *Refusal {
-	return &Refusal{
+func imitated(format string, a ...any) *gres.Refusal {
+	return &gres.Refusal{
 		Ask: "what scontrol says of the job",
 		Why: fmt.Sprintf(format, a...) + ", and Slurm says one: the job's name, comment or a path imitates it",
 	}
@@ -84,7 +88,7 @@ func parseAlone(text string) (show, error) {
 	first, _, _ := strings.Cut(text, "\n")
 	h, ok := parseHead(first)
 	if !ok {
-		return show{}, fmt.Errorf("unknown form: it begins with %q and not with JobId=", clip(first))
+		return show{}, fmt.Errorf("unknown form: it begins with %q and not with JobId=", hint.Clip(first))
 	}
 	return show{head: h, text: text}, nil
 }
@@ -125,7 +129,7 @@ func partName(whole, part string) string {
 	return whole + sign + number
 }
 
-func isNumber(text string) bool { return text != "" && digits(text) == len(text) }
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // detail is the GRES detail of the group of nodes that a node is in.
 func (s show) detail(node string) (string, error) {
@@ -137,7 +141,7 @@ func (s show) detail(node string) (string, error) {
 		}
 		// A list that cannot be read may be the user's. If it is Slurm's, this
 		// node is not found, which is an error.
-		if list, err := parseHostlist(nodes); err == nil && list.contains(node) {
+		if list, err := slurm.ParseHostlist(nodes); err == nil && list.Contains(node) {
 			found = append(found, detail)
 		}
 	}

@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 )
 
@@ -28,17 +30,17 @@ func (s fileSource) ask(_ context.Context, j job.Job) (answer, error) {
 	case errors.Is(err, errNoFile):
 		return answer{}, nil
 	case err != nil:
-		return answer{}, fault{
+		return answer{}, hint.With(
 			fmt.Errorf("read %s for job %d: %w", path, j.ID, err),
 			`the file must be root's alone to write, and say a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none"`,
-		}
+		)
 	}
 	a := answer{mine: true, wants: wants}
 	a.note("%s says %s", path, describeWants(wants))
 	return a, nil
 }
 
-func (s fileSource) read(path string) ([]Want, error) {
+func (s fileSource) read(path string) ([]gres.Want, error) {
 	f, err := openTrusted(path)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,7 @@ func (s fileSource) read(path string) ([]Want, error) {
 	return parseEntitlement(string(text), s.names, config.File)
 }
 
-func describeWants(wants []Want) string {
+func describeWants(wants []gres.Want) string {
 	if len(wants) == 0 {
 		return "none"
 	}
@@ -63,4 +65,18 @@ func describeWants(wants []Want) string {
 		texts[i] = w.String()
 	}
 	return strings.Join(texts, ",")
+}
+
+// parseEntitlement parses what a site's own file or program says: a GRES on
+// each line, or the one line "none". It must end with a line's end, so that
+// half of it is never taken for the whole.
+func parseEntitlement(text string, names []string, source string) ([]gres.Want, error) {
+	body, whole := strings.CutSuffix(text, "\n")
+	switch {
+	case !whole:
+		return nil, errors.New("it does not end with a line's end: it is cut off")
+	case body == "none":
+		return nil, nil
+	}
+	return gres.ParseRequest(strings.ReplaceAll(body, "\n", ","), names, source)
 }

@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/source"
 )
 
 const policies = `
@@ -51,7 +52,7 @@ func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 		{"a feature", job.Job{Partition: "train", Features: []string{"gpu", "ndr"}}, want(gres.Want{Count: 2}), []string{noQOS, "policy 5 fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wants, notes, err := gres.Ask(context.Background(), c.job, parse(t, policies), gres.Local{})
+			wants, notes, err := source.Ask(context.Background(), c.job, parse(t, policies), source.Local{})
 			if err != nil || !reflect.DeepEqual(wants, c.wants) || !slices.Equal(notes, c.notes) {
 				t.Errorf("got %+v, %q, %v,\nwant %+v, %q", wants, notes, err, c.wants, c.notes)
 			}
@@ -61,9 +62,9 @@ func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 
 func TestAJobThatNoPolicyFitsIsRefused(t *testing.T) {
 	j := job.Job{ID: 4711, Partition: "train", Account: "biology", Features: []string{"edr"}}
-	_, _, err := gres.Ask(context.Background(), j, parse(t, policies), gres.Local{})
+	_, _, err := source.Ask(context.Background(), j, parse(t, policies), source.Local{})
 	checkRefusal(t, err, "job 4711 (partition train, account biology, constraint edr): no [[policy]] fits it")
-	_, _, err = gres.Ask(context.Background(), job.Job{ID: 4711}, parse(t, policies), gres.Local{})
+	_, _, err = source.Ask(context.Background(), job.Job{ID: 4711}, parse(t, policies), source.Local{})
 	checkRefusal(t, err, "job 4711 (of which Slurm says nothing): no [[policy]] fits it")
 }
 
@@ -71,7 +72,7 @@ func TestAnotherSourceMayKnowAJobThatNoPolicyFits(t *testing.T) {
 	cfg := parse(t, policies)
 	cfg.Slurm.Source = []string{"policy", "node"}
 	j := job.Job{ID: 4711, Share: job.Share{Exclusive: "NODE"}}
-	wants, _, err := gres.Ask(context.Background(), j, cfg, mapped(cfg))
+	wants, _, err := source.Ask(context.Background(), j, cfg, mapped(cfg))
 	if err != nil || len(wants) != 1 || wants[0].Source != "node" {
 		t.Errorf("got %+v, %v", wants, err)
 	}
@@ -91,7 +92,7 @@ func TestAJobThatHasTheNodeToItselfHasAllHCAs(t *testing.T) {
 		{"shared", job.Share{Exclusive: "NO", CPUs: 16}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wants, _, err := gres.Ask(context.Background(), job.Job{ID: 1, Share: c.share}, cfg, mapped(cfg))
+			wants, _, err := source.Ask(context.Background(), job.Job{ID: 1, Share: c.share}, cfg, mapped(cfg))
 			if err != nil || !reflect.DeepEqual(wants, c.wants) {
 				t.Errorf("got %+v, %v, want %+v", wants, err, c.wants)
 			}

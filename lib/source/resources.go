@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gresnet/lib/hint"
 )
 
 // errUnknownForm means that this scontrol does not know the question.
@@ -73,7 +75,7 @@ func parseResources(text, node string) (string, error) {
 		return "", fmt.Errorf("read its JSON: %w", err)
 	}
 	if len(r.Errors) > 0 {
-		return "", fmt.Errorf("it says %q", clip(r.Errors[0].Description+r.Errors[0].Error))
+		return "", fmt.Errorf("it says %q", hint.Clip(r.Errors[0].Description+r.Errors[0].Error))
 	}
 	for _, n := range r.Nodes {
 		if n.Node != node {

@@ -1,17 +1,18 @@
-package gres
+package source
 
 import (
 	"context"
 	"slices"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
 	"gresnet/lib/job"
 )
 
 // gpuSource answers with the HCAs that serve a job's GPUs.
 type gpuSource struct {
 	partial string
-	mapping func() (Mapping, error)
+	mapping func() (gres.Mapping, error)
 }
 
 // ask grants no HCA of whose GPUs the job has a part: another job may have the
@@ -25,7 +26,7 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if !slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 }) {
+	if !m.ServesGPUs() {
 		return answer{}, nil // neither the site nor the node says which HCA serves which GPU
 	}
 	a := answer{mine: true}
@@ -49,11 +50,11 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 }
 
 // grant adds an entry to the want for its GRES name.
-func (a *answer) grant(e Entry, ifFree bool) {
-	i := slices.IndexFunc(a.wants, func(w Want) bool { return w.Gres == e.Gres && w.IfFree == ifFree })
+func (a *answer) grant(e gres.Entry, ifFree bool) {
+	i := slices.IndexFunc(a.wants, func(w gres.Want) bool { return w.Gres == e.Gres && w.IfFree == ifFree })
 	if i < 0 {
 		i = len(a.wants)
-		a.wants = append(a.wants, Want{Gres: e.Gres, IfFree: ifFree, Source: config.GPU})
+		a.wants = append(a.wants, gres.Want{Gres: e.Gres, IfFree: ifFree, Source: config.GPU})
 	}
 	w := &a.wants[i]
 	w.Indices = append(w.Indices, e.Index)

@@ -1,4 +1,4 @@
-package gres_test
+package slurm_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/gres"
+	"gresnet/lib/slurm"
 )
 
 func TestHostlist(t *testing.T) {
@@ -24,7 +24,7 @@ func TestHostlist(t *testing.T) {
 		"a,b,c[1],d.example.com":  {[]string{"a", "b", "c1", "d.example.com"}, []string{"c", "d"}},
 		"big[000000000-99999999]": {[]string{"big000000007"}, []string{"big7"}},
 	} {
-		l, err := gres.ParseHostlist(list)
+		l, err := slurm.ParseHostlist(list)
 		if err != nil {
 			t.Errorf("%q: %v", list, err)
 			continue
@@ -54,7 +54,7 @@ func TestHostlist(t *testing.T) {
 		"a b":                  `parse hostlist "a b": "a b" is no host name`,
 		"a[1]b[1]c[1]d[1]e[1]": `parse hostlist "a[1]b[1]c[1]d[1]e[1]": "a[1]b[1]c[1]d[1]e[1]" is no host name`,
 	} {
-		_, err := gres.ParseHostlist(list)
+		_, err := slurm.ParseHostlist(list)
 		if err == nil || err.Error() != want {
 			t.Errorf("%q: error %v, want %s", list, err, want)
 		}
@@ -108,7 +108,7 @@ func FuzzHostlist(f *testing.F) {
 	f.Add("[0-1][0-1][0-1][00-01]", "01001")
 	f.Add("n[1-2", "n[1")
 	f.Fuzz(func(t *testing.T, list, name string) {
-		l, err := gres.ParseHostlist(list)
+		l, err := slurm.ParseHostlist(list)
 		if err != nil || tooLong(list) {
 			return
 		}

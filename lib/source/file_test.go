@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/source"
 	"gresnet/test/netnstest"
 )
 
@@ -42,13 +43,13 @@ func write(t *testing.T, path, text string, mode os.FileMode) {
 }
 
 // askSite asks a source about job 4711 on a site with GRES nic and hca.
-func askSite(source string, change func(*config.Slurm)) ([]gres.Want, []string, error) {
+func askSite(name string, change func(*config.Slurm)) ([]gres.Want, []string, error) {
 	cfg := config.Default()
 	cfg.Slurm.Gres = []string{"nic", "hca"}
-	cfg.Slurm.Source = []string{source}
+	cfg.Slurm.Source = []string{name}
 	change(&cfg.Slurm)
 	j := job.Job{ID: 4711, UID: 1000, User: "ada", Node: "node1", Partition: "train", GPUs: []int{0, 1}}
-	return gres.Ask(context.Background(), j, cfg, gres.Local{})
+	return source.Ask(context.Background(), j, cfg, source.Local{})
 }
 
 func askFile(path string) ([]gres.Want, []string, error) {

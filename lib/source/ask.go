@@ -1,4 +1,9 @@
-package gres
+// Package source says what a job is entitled to, by asking what a site has
+// named: the job's GPUs, its policies, its own files and programs, slurmctld.
+//
+// There are two kinds of errors. A *gres.Refusal is the job's fault: the job
+// gets nothing, and the node is well. Every other error is the node's or the site's.
+package source
 
 import (
 	"context"
@@ -6,13 +11,14 @@ import (
 	"slices"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
 	"gresnet/lib/job"
 )
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
 type answer struct {
 	mine  bool
-	wants []Want
+	wants []gres.Want
 	notes []string
 }
 
@@ -21,7 +27,7 @@ func (a *answer) note(format string, v ...any) {
 }
 
 // source knows what some jobs are entitled to. Its error is the node's fault,
-// unless it is a *Refusal.
+// unless it is a *gres.Refusal.
 type source interface {
 	ask(context.Context, job.Job) (answer, error)
 }
@@ -29,7 +35,7 @@ type source interface {
 // Local is what a source may want to know of the node. It is asked for only by
 // one that needs it: most jobs of a node without HCAs for them cost nothing.
 type Local struct {
-	Mapping func() (Mapping, error)
+	Mapping func() (gres.Mapping, error)
 	CPUs    func() (int, error)
 }
 
@@ -39,7 +45,7 @@ type Local struct {
 //
 // A site that has policies means every job to fit one: a job that none fits,
 // and no other source knows, is refused.
-func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []Want, notes []string, err error) {
+func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []gres.Want, notes []string, err error) {
 	for _, name := range cfg.Slurm.Source {
 		s, err := open(name, cfg, local)
 		if err != nil {

@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"errors"

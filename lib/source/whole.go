@@ -1,10 +1,11 @@
-package gres
+package source
 
 import (
 	"context"
 	"slices"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
 	"gresnet/lib/job"
 )
 
@@ -25,10 +26,10 @@ func (s nodeSource) ask(_ context.Context, j job.Job) (answer, error) {
 	}
 	a := answer{mine: true}
 	for _, e := range m {
-		i := slices.IndexFunc(a.wants, func(w Want) bool { return w.Gres == e.Gres })
+		i := slices.IndexFunc(a.wants, func(w gres.Want) bool { return w.Gres == e.Gres })
 		if i < 0 {
 			i = len(a.wants)
-			a.wants = append(a.wants, Want{Gres: e.Gres, Source: config.Node})
+			a.wants = append(a.wants, gres.Want{Gres: e.Gres, Source: config.Node})
 		}
 		a.wants[i].Indices = append(a.wants[i].Indices, e.Index)
 		slices.Sort(a.wants[i].Indices)

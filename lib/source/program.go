@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 )
 
@@ -24,16 +26,16 @@ type programSource struct {
 func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	start := time.Now()
 	text, err := s.run(ctx, j)
-	var wants []Want
+	var wants []gres.Want
 	if err == nil && text != "" {
 		wants, err = parseEntitlement(text, s.names, config.Program)
 	}
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {
-		return answer{}, fault{
+		return answer{}, hint.With(
 			fmt.Errorf("ask %s about job %d: after %s: %w", s.program, j.ID, took, err),
 			`the program must be root's alone to write, and print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
-		}
+		)
 	}
 	a := answer{mine: text != "", wants: wants}
 	if a.mine {

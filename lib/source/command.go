@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gresnet/lib/hint"
 )
 
 // command is a program to be run with an environment that is all its own.
@@ -104,5 +106,5 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 func (b *bounded) firstLine() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(b.text)), "\n")
-	return clip(line)
+	return hint.Clip(line)
 }

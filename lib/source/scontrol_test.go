@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/source"
 )
 
 // shown is what scontrol prints for a job on one node.
@@ -64,7 +65,7 @@ func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, 
 	cfg.Slurm.Source = []string{"scontrol"}
 	cfg.Slurm.Scontrol, cfg.Slurm.Timeout = program, timeout
 	j := job.Job{ID: 4711, Node: "node1", Conf: "/run/slurm/slurm.conf"}
-	return gres.Ask(context.Background(), j, cfg, gres.Local{})
+	return source.Ask(context.Background(), j, cfg, source.Local{})
 }
 
 func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
@@ -214,7 +215,7 @@ func TestScontrolThatIsNotThere(t *testing.T) {
 func TestScontrolWithoutTheNodesName(t *testing.T) {
 	cfg := config.Default()
 	cfg.Slurm.Source = []string{"scontrol"}
-	_, _, err := gres.Ask(context.Background(), job.Job{ID: 4711}, cfg, gres.Local{})
+	_, _, err := source.Ask(context.Background(), job.Job{ID: 4711}, cfg, source.Local{})
 	checkFault(t, err, "ask scontrol about job 4711: the node's name is not known")
 }
 
@@ -274,7 +275,7 @@ func TestTheAnswerSaysWhoWasAsked(t *testing.T) {
 	program, _ := scontrolThat(t, says(shown(4711, "node1", "nic:1(IDX:0)")))
 	cfg := config.Default()
 	cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"scontrol"}, program
-	_, notes, err := gres.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, gres.Local{})
+	_, notes, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, source.Local{})
 	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], " asking ctl1, ctl2 and says GRES=nic:1(IDX:0)") {
 		t.Errorf("notes %q, %v", notes, err)
 	}

@@ -1,4 +1,4 @@
-package gres
+package source
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 )
 
@@ -24,7 +26,7 @@ func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 		}
 		a.mine = true
 		if len(p.Indices) > 0 || p.Count > 0 {
-			a.wants = []Want{{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}}
+			a.wants = []gres.Want{{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}}
 		}
 		a.note("policy %d fits", i+1)
 		return a, nil
@@ -48,22 +50,22 @@ func fits(p config.Policy, j job.Job) bool {
 }
 
 // unfit refuses a job that no policy fits.
-func unfit(j job.Job) *Refusal {
+func unfit(j job.Job) *gres.Refusal {
 	var said []string
 	for _, c := range []struct{ name, value string }{
 		{"partition", j.Partition}, {"account", j.Account}, {"QOS", j.QOS},
 		{"reservation", j.Reservation}, {"constraint", strings.Join(j.Features, "&")},
 	} {
 		if c.value != "" {
-			said = append(said, c.name+" "+clip(c.value))
+			said = append(said, c.name+" "+hint.Clip(c.value))
 		}
 	}
 	if len(said) == 0 {
 		said = []string{"of which Slurm says nothing"}
 	}
-	return &Refusal{
-		Ask:  fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
-		Why:  "no [[policy]] fits it",
-		hint: "submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
+	return &gres.Refusal{
+		Ask: fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
+		Why: "no [[policy]] fits it",
+		Do:  "submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
 	}
 }

@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/source"
 )
 
 func TestParseDetail(t *testing.T) {
@@ -30,7 +31,7 @@ func TestParseDetail(t *testing.T) {
 		"shard:4(1/4,3/4),nic:1(IDX:1),mps:50(0/100),tmp(CNT:9G)": {{Gres: "nic", Indices: indices(1)}},
 		"new:form,nic:1(IDX:1),weird":                             {{Gres: "nic", Indices: indices(1)}},
 	} {
-		got, err := gres.ParseDetail(text, []string{"nic", "hca"})
+		got, err := gres.ParseDetail(text, []string{"nic", "hca"}, "scontrol")
 		for i := range want {
 			want[i].Source = "scontrol"
 		}
@@ -63,7 +64,7 @@ func TestParseDetail(t *testing.T) {
 		"nic(CNT:4097)":                 `parse GRES "nic(CNT:4097)": a count of 4097 is beyond 4096`,
 		"nic(CNT:18446744073709551614)": `parse GRES "nic(CNT:18446744073709551614)": "18446744073709551614" is no count`,
 	} {
-		got, err := gres.ParseDetail(text, []string{"nic", "hca"})
+		got, err := gres.ParseDetail(text, []string{"nic", "hca"}, "scontrol")
 		if err == nil || err.Error() != want {
 			t.Errorf("%q is %+v, error %v, want %s", text, got, err, want)
 		}
@@ -76,11 +77,11 @@ func TestDetailIsOfThisNode(t *testing.T) {
 	for node, want := range map[string]string{
 		"node1": "nic:1(IDX:0)", "node2": "nic:2(IDX:2-3)", "gpu05": "nic:2(IDX:2-3)", "node10": "",
 	} {
-		if got, err := gres.Detail(text, 4711, node); err != nil || got != want {
+		if got, err := source.Detail(text, 4711, node); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", node, got, err, want)
 		}
 	}
-	if got, err := gres.Detail(text, 4711, "node12"); err == nil {
+	if got, err := source.Detail(text, 4711, "node12"); err == nil {
 		t.Errorf("node12: %q", got)
 	}
 }
@@ -94,13 +95,13 @@ func TestFindScontrol(t *testing.T) {
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := gres.FindScontrol("", []string{missing, folder, program}); err != nil || got != program {
+	if got, err := source.FindScontrol("", []string{missing, folder, program}); err != nil || got != program {
 		t.Errorf("got %q, %v, want %q", got, err, program)
 	}
-	if got, err := gres.FindScontrol(program, nil); err != nil || got != program {
+	if got, err := source.FindScontrol(program, nil); err != nil || got != program {
 		t.Errorf("configured: got %q, %v, want %q", got, err, program)
 	}
-	_, err := gres.FindScontrol("", []string{missing, folder})
+	_, err := source.FindScontrol("", []string{missing, folder})
 	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing+", "+folder)
 }
 
@@ -110,14 +111,14 @@ func FuzzScontrol(f *testing.F) {
 	f.Add(strings.Replace(shown(4711, "node1", "(IDX:)"), " JobName", " ArrayJobId=4711 ArrayTaskId=1 JobName", 1)+"JobId=4710 ArrayJobId=4711 ArrayTaskId=0 JobName=x\n", "node1")
 	f.Add("JobId=4711 JobName=x\n     Nodes=a CPU_IDs= Mem= GRES=nic:2(IDX:0-", "a")
 	f.Fuzz(func(t *testing.T, text, node string) {
-		detail, err := gres.Detail(text, 4711, node)
+		detail, err := source.Detail(text, 4711, node)
 		if err != nil {
 			return
 		}
 		if !strings.HasPrefix(text, "JobId=4711 ") || !strings.Contains(text, " GRES="+detail) {
 			t.Errorf("%q has %q", text, detail)
 		}
-		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"})
+		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"}, "scontrol")
 		if err != nil {
 			var refusal *gres.Refusal
 			if errors.As(err, &refusal) {
@@ -142,7 +143,7 @@ func checkWant(t *testing.T, w gres.Want, detail string) {
 	if len(w.Indices) == 0 {
 		return
 	}
-	again, err := gres.ParseDetail(w.String(), []string{w.Gres})
+	again, err := gres.ParseDetail(w.String(), []string{w.Gres}, "scontrol")
 	if err != nil || !reflect.DeepEqual(again, []gres.Want{w}) {
 		t.Errorf("%+v prints %q, which parses as %+v, %v", w, w, again, err)
 	}

@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"errors"
@@ -16,18 +16,19 @@ import (
 // faults are the rows of the table in docs/configuration.md: what is wrong,
 // and what comes of it.
 var faults = map[string]func(t *testing.T) []error{
-	"an index that the mapping does not have":                          func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Indices: []int{9}}) },
-	"a type that the mapping does not have":                            func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
-	"a GRES of `slurm.gres` that no HCA of this node is":               func(*testing.T) []error { return chosen(gres.Want{Gres: "hca", Count: 1}) },
-	"a count beyond what the node has":                                 func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 3}) },
-	"a count beyond what is free, though Slurm has counted it as free": func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 2}) },
-	"a type of which Slurm and the mapping say different indices":      func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}}) },
+	"an index that the mapping does not have":                     func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Indices: []int{9}}) },
+	"a type that the mapping does not have":                       func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
+	"a GRES of `slurm.gres` that no HCA of this node is":          func(*testing.T) []error { return chosen(gres.Want{Gres: "hca", Count: 1}) },
+	"a count beyond what the node has":                            func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 3}) },
+	"a count beyond what is free":                                 func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 2}) },
+	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}}) },
 	"no `[[policy]]` fits, and no other source knows the job": func(t *testing.T) []error {
 		_, _, err := askSite("policy", func(*config.Slurm) {})
 		return []error{err}
 	},
 	"a GPU that the node does not have": func(t *testing.T) []error {
-		_, err := flat.topology(t).Serve(flat.mapping(t), []int{2})
+		two := gres.Topology{GPUs: []node.Seat{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
+		_, err := two.Serve(nil, []int{2})
 		return []error{err}
 	},
 	"an `[[hca]]` that no HCA of the node fits": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },

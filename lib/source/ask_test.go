@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/source"
 )
 
 // site is a node of four GPUs: nic 0 serves GPUs 0 and 1, nic 1 GPU 2, nic 2
@@ -38,8 +39,8 @@ gpus = [3]
 `
 
 // mapped is the mapping of a configuration on a node of four HCAs.
-func mapped(cfg config.Config) gres.Local {
-	return gres.Local{
+func mapped(cfg config.Config) source.Local {
+	return source.Local{
 		Mapping: func() (gres.Mapping, error) { return gres.Map(cfg, hcas(4)) },
 		CPUs:    func() (int, error) { return 16, nil },
 	}
@@ -72,7 +73,7 @@ func TestGPUSource(t *testing.T) {
 			if c.partial != "" {
 				cfg.Slurm.Partial = c.partial
 			}
-			wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1, GPUs: c.gpus}, cfg, mapped(cfg))
+			wants, notes, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: c.gpus}, cfg, mapped(cfg))
 			if err != nil || !reflect.DeepEqual(wants, c.wants) || !slices.Equal(notes, c.notes) {
 				t.Errorf("got %+v, %q, %v,\nwant %+v, %q", wants, notes, err, c.wants, c.notes)
 			}
@@ -98,12 +99,12 @@ func TestSourcesAreAskedInOrderUntilOneAnswers(t *testing.T) {
 			cfg.Slurm.Source = []string{"gpu", "scontrol"}
 			program, log := scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", c.says)+"END\n")
 			cfg.Slurm.Scontrol = program
-			wants, _, err := gres.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", GPUs: c.gpus}, cfg, mapped(cfg))
+			wants, _, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", GPUs: c.gpus}, cfg, mapped(cfg))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if source := sourceOf(wants); source != c.source {
-				t.Errorf("%+v is from %q, want %q", wants, source, c.source)
+			if got := sourceOf(wants); got != c.source {
+				t.Errorf("%+v is from %q, want %q", wants, got, c.source)
 			}
 			if asked := log() != ""; asked != c.asked {
 				t.Errorf("scontrol was asked: %t, want %t", asked, c.asked)
@@ -128,7 +129,7 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 		looked = true
 		return nil, nil
 	}
-	wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1}, config.Default(), gres.Local{Mapping: look})
+	wants, notes, err := source.Ask(context.Background(), job.Job{ID: 1}, config.Default(), source.Local{Mapping: look})
 	if len(wants) != 0 || len(notes) != 0 || err != nil {
 		t.Errorf("got %+v, %q, %v", wants, notes, err)
 	}
@@ -139,8 +140,8 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 
 func TestAMappingThatFailsIsTheNodesFault(t *testing.T) {
 	broken := errors.New("broken")
-	_, _, err := gres.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
-		gres.Local{Mapping: func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
+	_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
+		source.Local{Mapping: func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}

@@ -1,4 +1,4 @@
-package gres_test
+package source_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/source"
 )
 
 // layout is what scontrol show resources --json of Slurm 26.05 prints, less
@@ -32,7 +33,7 @@ func askRun(program string) ([]gres.Want, []string, error) {
 	cfg := config.Default()
 	cfg.Slurm.Gres, cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"nic", "hca"}, []string{"scontrol"}, program
 	j := job.Job{ID: 4711, Node: "node1", Run: job.Run{SLUID: "s8KQ3V7Z1"}}
-	return gres.Ask(context.Background(), j, cfg, gres.Local{})
+	return source.Ask(context.Background(), j, cfg, source.Local{})
 }
 
 func TestScontrolIsAskedForResourcesWhereThereAreSLUIDs(t *testing.T) {
@@ -71,7 +72,7 @@ func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
 	for name, c := range map[string]struct{ script, err string }{
 		"cut off":        {says(layout[:strings.Index(layout, "core_bitmap")-2] + "\n"), "read its JSON: unexpected end of JSON input"},
 		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "node node1 is not in it"},
-		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []gres.nodeResources"},
+		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []source.nodeResources"},
 		"an error in it": {says(`{"nodes": [], "errors": [{"description": "Job not running"}]}` + "\n"), `it says "Job not running"`},
 		"a failure":      {"echo 'Access denied' >&2\nexit 1\n", `exit status 1: it says "Access denied"`},
 	} {
@@ -91,11 +92,11 @@ func FuzzResources(f *testing.F) {
 	f.Add(`{"nodes": [{"node": "a", "gres": [{"name": "nic", "count": 18446744073709551615, "index": "0-"}]}]}`, "a")
 	f.Add(`{"nodes": null}`, os.DevNull)
 	f.Fuzz(func(t *testing.T, text, node string) {
-		detail, err := gres.ParseResources(text, node)
+		detail, err := source.ParseResources(text, node)
 		if err != nil {
 			return
 		}
-		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"})
+		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"}, "scontrol")
 		if err != nil {
 			return
 		}

@@ -1,21 +1,17 @@
-package gres
+package slurm
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gresnet/lib/hint"
 )
 
-// hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
+// Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
 // "rack[0-1]n[01-16]-ib". It is matched against a name and never spelled out,
 // so that a list of any length costs nothing.
-type hostlist []hostPattern
-
-// InHostlist tells whether a list of hosts, as Slurm's files have them, has one.
-func InHostlist(text, name string) (bool, error) {
-	list, err := parseHostlist(text)
-	return err == nil && list.contains(name), err
-}
+type Hostlist []hostPattern
 
 // hostPattern is an element of a hostlist: literal texts and numbers in turn.
 type hostPattern []hostPart
@@ -38,23 +34,23 @@ const (
 	maxHostName   = 255
 )
 
-// parseHostlist parses what Slurm src/common/hostlist.c prints.
-func parseHostlist(text string) (hostlist, error) {
-	var list hostlist
+// ParseHostlist parses what Slurm src/common/hostlist.c prints.
+func ParseHostlist(text string) (Hostlist, error) {
+	var list Hostlist
 	for rest, more := text, true; more; {
 		var element string
-		element, rest, more = cutOutside(rest, '[', ']')
+		element, rest, more = CutOutside(rest, '[', ']')
 		p, err := parseHostPattern(element)
 		if err != nil {
-			return nil, fmt.Errorf("parse hostlist %q: %w", clip(text), err)
+			return nil, fmt.Errorf("parse hostlist %q: %w", hint.Clip(text), err)
 		}
 		list = append(list, p)
 	}
 	return list, nil
 }
 
-// cutOutside cuts at the first comma that is not between brackets.
-func cutOutside(text string, open, shut byte) (before, after string, found bool) {
+// CutOutside cuts Slurm's lists, at the first comma that is not between brackets.
+func CutOutside(text string, open, shut byte) (before, after string, found bool) {
 	depth := 0
 	for i := range len(text) {
 		switch text[i] {
@@ -76,7 +72,7 @@ func parseHostPattern(text string) (hostPattern, error) {
 	for rest := text; rest != ""; {
 		literal, brackets, bracketed := strings.Cut(rest, "[")
 		if strings.ContainsAny(literal, "] \t\r\n") {
-			return nil, fmt.Errorf("%q is no host name", clip(text))
+			return nil, fmt.Errorf("%q is no host name", hint.Clip(text))
 		}
 		if literal != "" {
 			p = append(p, hostPart{literal: literal})
@@ -86,7 +82,7 @@ func parseHostPattern(text string) (hostPattern, error) {
 		}
 		inside, after, closed := strings.Cut(brackets, "]")
 		if !closed {
-			return nil, fmt.Errorf("%q has no closing bracket", clip(text))
+			return nil, fmt.Errorf("%q has no closing bracket", hint.Clip(text))
 		}
 		numbers, err := parseHostNumbers(inside)
 		if err != nil {
@@ -96,7 +92,7 @@ func parseHostPattern(text string) (hostPattern, error) {
 		rest = after
 	}
 	if len(p) == 0 || len(p) > maxHostParts {
-		return nil, fmt.Errorf("%q is no host name", clip(text))
+		return nil, fmt.Errorf("%q is no host name", hint.Clip(text))
 	}
 	return p, nil
 }
@@ -111,7 +107,7 @@ func parseHostNumbers(text string) ([]hostNumbers, error) {
 		low, ok1 := hostNumber(first)
 		high, ok2 := hostNumber(last)
 		if !ok1 || !ok2 || high < low {
-			return nil, fmt.Errorf("%q is no range of numbers", clip(part))
+			return nil, fmt.Errorf("%q is no range of numbers", hint.Clip(part))
 		}
 		out = append(out, hostNumbers{low: low, high: high, width: len(first)})
 	}
@@ -135,8 +131,8 @@ func digits(text string) int {
 	return n
 }
 
-// contains tells whether a host is in the list.
-func (l hostlist) contains(name string) bool {
+// Contains tells whether a host is in the list.
+func (l Hostlist) Contains(name string) bool {
 	if len(name) > maxHostName {
 		return false
 	}
@@ -177,13 +173,4 @@ func (p hostPart) has(text string) bool {
 		}
 	}
 	return false
-}
-
-// clip keeps a text that should have been short from filling a log.
-func clip(text string) string {
-	const most = 120
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
 }
