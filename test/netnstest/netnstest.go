@@ -27,7 +27,8 @@ func New(t testing.TB) *NS {
 	}
 	t.Cleanup(func() {
 		ns.Close()
-		if out, err := exec.Command("umount", path).CombinedOutput(); err != nil {
+		// Lazily: another test may look at all namespaces, and has it open for a moment.
+		if out, err := exec.Command("umount", "-l", path).CombinedOutput(); err != nil {
 			t.Errorf("umount %s: %v: %s", path, err, out)
 		}
 	})
