@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gresnet/lib/job"
+	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
@@ -68,7 +69,7 @@ func (l *open) unwind() error {
 	if err != nil {
 		return remains(err)
 	}
-	l.world.Away = map[node.ID]string{}
+	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
 	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= step.AllHome })
 	if first < 0 {
 		first = len(notes)
@@ -103,18 +104,23 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 	if len(notes) == 0 {
 		return nil
 	}
+	stuck := map[node.ID]bool{}
 	for _, s := range notes {
 		// A move of its RDMA device may be under way still, with which none of its
 		// interface may overlap.
-		if _, away := l.world.Away[s.HCA()]; !away {
-			failed = append(failed, l.undo(s)...)
+		if stuck[s.HCA()] || l.world.Gone[s.HCA()] {
+			continue
 		}
+		errs := l.undo(s)
+		failed = append(failed, errs...)
+		// One whose name another has is home nevertheless.
+		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
 	}
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
 	}
 	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; away {
+		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[s.HCA()] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
@@ -141,6 +147,11 @@ func (l *open) strike(s noted) []error {
 // failure keeps the HCA of a step that failed from later jobs.
 func (l *open) failure(s noted, err error) []error {
 	if err == nil {
+		return nil
+	}
+	if errors.Is(err, step.ErrGone) {
+		l.world.Gone[s.HCA()] = true
+		l.node.notice(l.world.Job, "nothing to bring home: %s", err)
 		return nil
 	}
 	if _, known := l.world.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {

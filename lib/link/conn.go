@@ -12,8 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFound means that no interface of the namespace is the one that was asked for.
-var ErrNotFound = errors.New("no such network interface")
+var (
+	// ErrNotFound means that no interface of the namespace is the one that was asked for.
+	ErrNotFound = errors.New("no such network interface")
+	// ErrNameTaken means that another interface has the name, or has it as an alternative name.
+	ErrNameTaken = errors.New("another interface has that name")
+)
+
+// named says of a request that gives an interface a name what the kernel means.
+func named(err error) error {
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		return ErrNameTaken
+	case errors.Is(err, unix.ENODEV):
+		return ErrNotFound
+	}
+	return err
+}
 
 // Conn is a connection to the namespace that the calling thread was in when it dialled.
 type Conn struct {

@@ -154,22 +154,32 @@ func identify(l netlink.Link) ID {
 // Move takes an interface to the namespace behind a file descriptor, gives it
 // its name there and brings it up or leaves it down: one message, since each
 // costs the node's RTNL lock. The kernel moves first and does the rest there.
+// If another has the name there it is ErrNameTaken, and the interface may have
+// moved nevertheless.
 func (c *Conn) Move(index, nsfd int, name string, up bool) error {
 	m := change(index, up, unix.IFF_UP)
 	m = attribute(m, unix.IFLA_NET_NS_FD, native.AppendUint32(nil, uint32(nsfd)))
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-	return err
+	return named(err)
 }
 
+// FreeName stands for a name that nobody has, which the kernel chooses (dev.c:dev_alloc_name).
+const FreeName = freePrefix + "%d"
+
+const freePrefix = "gresnet"
+
 // Park gives an interface a name that is nobody's, until it is given its own.
-func (c *Conn) Park(index int) error {
-	if err := c.Down(index); err != nil {
-		return fmt.Errorf("bring interface %d down to rename it: %w", index, err)
+func (c *Conn) Park(i Interface) error {
+	if strings.HasPrefix(i.Name, freePrefix) {
+		return nil
 	}
-	m := attribute(change(index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated("gresnet%d"))
+	if err := c.Down(i.Index); err != nil {
+		return fmt.Errorf("bring %s down to rename it: %w", i.Name, err)
+	}
+	m := attribute(change(i.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("rename interface %d out of the way: %w", index, err)
+		return fmt.Errorf("rename %s out of the way: %w", i.Name, err)
 	}
 	return nil
 }

@@ -149,11 +149,11 @@ func (c *Conn) Apply(index int, want Settings) error {
 	if err != nil {
 		return err
 	}
-	if err := c.rename(&i, want.Name); err != nil {
-		return err
-	}
+	// Under another name it is of use to the node still.
+	renamed := c.rename(&i, want.Name)
 	want = want.aged()
-	err = c.applyLink(i, want)
+	want.Name = i.Name
+	err = also(renamed, c.applyLink(i, want))
 	err = also(err, want.Sysctls.before().apply(want.Name))
 	err = also(err, c.setState(index, want))
 	err = also(err, c.applyNetwork(index, want))
@@ -275,6 +275,9 @@ func (c *Conn) rename(have *Interface, name string) error {
 	if have.Name == name {
 		return nil
 	}
+	if err := c.awaitName(name); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+	}
 	// Kernels before 6.2 refuse to rename an interface that is up.
 	if have.Up {
 		if err := c.Down(have.Index); err != nil {
@@ -283,14 +286,26 @@ func (c *Conn) rename(have *Interface, name string) error {
 		have.Up = false
 	}
 	m := attribute(change(have.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
+	}
+	have.Name = name
+	return nil
+}
+
+// awaitName waits until no other interface has a name, or is ErrNameTaken.
+func (c *Conn) awaitName(name string) error {
+	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	for end := time.Now().Add(renameTimeout); ; time.Sleep(5 * time.Millisecond) {
-		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-		if err == nil {
-			have.Name = name
+		_, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
+		if errors.Is(err, unix.ENODEV) {
 			return nil
 		}
-		if !errors.Is(err, unix.EEXIST) || time.Now().After(end) {
-			return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+		if err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return ErrNameTaken
 		}
 	}
 }

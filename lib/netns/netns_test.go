@@ -3,6 +3,7 @@ package netns_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -92,5 +93,75 @@ func TestCreateAndRemoveLeaveNothing(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after remove: %v", err)
+	}
+}
+
+func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		keep func(t *testing.T, path string)
+	}{
+		{"a mount", func(*testing.T, string) {}},
+		{"a mount whose path has blanks", func(t *testing.T, path string) {
+			other := filepath.Join(filepath.Dir(path), "a b\tc")
+			if err := os.WriteFile(other, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command("mount", "--bind", path, other).CombinedOutput(); err != nil {
+				t.Fatalf("mount: %v: %s", err, out)
+			}
+			t.Cleanup(func() { mount.Remove(other) })
+			mount.Remove(path)
+		}},
+		{"a descriptor", func(t *testing.T, path string) {
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { f.Close() })
+			mount.Remove(path)
+		}},
+		{"a process", func(t *testing.T, path string) {
+			cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+			in, _ := cmd.StdinPipe()
+			out, _ := cmd.StdoutPipe()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { in.Close(); cmd.Wait() })
+			if _, err := out.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			mount.Remove(path)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if os.Geteuid() != 0 {
+				netnstest.Skip(t, "needs root to make network namespaces")
+			}
+			path := filepath.Join(t.TempDir(), "netns")
+			ns, err := netns.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := ns.String()
+			t.Cleanup(func() { mount.Remove(path) })
+			tt.keep(t, path)
+			ns.Close()
+			all, err := netns.All()
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := 0
+			for _, other := range all {
+				if other.String() == name {
+					found++
+				}
+				other.Close()
+			}
+			if found != 1 {
+				t.Errorf("found %d times among %d namespaces", found, len(all))
+			}
+		})
 	}
 }

@@ -90,10 +90,19 @@ func (v *View) Mode() (rdma.Mode, error) {
 	return v.rdma.Mode()
 }
 
+// ErrShared means that RDMA devices cannot be moved, since all namespaces share them.
+var ErrShared = errors.New("the RDMA netns mode is shared")
+
 // Move moves a device to the namespace behind a file descriptor, see package mover.
 func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
 	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
-	return mover.Move(socket, nsfd, request, lock, deadline)
+	err := mover.Move(socket, nsfd, request, lock, deadline)
+	if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
+		if mode, _ := v.Mode(); mode == rdma.Shared {
+			return ErrShared
+		}
+	}
+	return err
 }
 
 // Rename gives a device another name.
@@ -114,6 +123,22 @@ type Char struct {
 	Port         uint32 // 0 for uverbs, which serves all ports
 	Name         string // uverbs3
 	Major, Minor uint32
+}
+
+// Names are the names of the namespace's RDMA devices.
+func (v *View) Names() ([]string, error) {
+	if err := v.dial(); err != nil {
+		return nil, err
+	}
+	list, err := v.rdma.Devices()
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(list))
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names, nil
 }
 
 // Devices lists the namespace's HCAs in the order in which they are numbered.

@@ -62,7 +62,7 @@ func (s *Access) Undo(w *World) error {
 func (s *Access) Verify(w *World) error { return s.Undo(w) }
 
 func (s *Access) set(w *World, access func(Node) char.Access) error {
-	return w.OnHost(func(v *scan.View) error {
+	err := w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
@@ -81,6 +81,12 @@ func (s *Access) set(w *World, access func(Node) char.Access) error {
 		}
 		return nil
 	})
+	if errors.Is(err, scan.ErrNotFound) {
+		if gone, goneErr := w.gone(s.ID); goneErr != nil || gone {
+			return errors.Join(goneErr, ErrGone)
+		}
+	}
+	return err
 }
 
 func nameOf(d scan.Device, n Node) string {

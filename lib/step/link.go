@@ -143,30 +143,52 @@ func (s *Link) Undo(w *World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *World) error {
 	// A job has few interfaces, a node may have many: the job is asked first.
-	err := w.inJob(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
-		if err != nil {
-			return err
-		}
-		if err := v.Link.Move(i.Index, w.Host.FD(), s.Name, false); err != nil {
-			return fmt.Errorf("bring %s home: %w", i.Name, err)
-		}
-		return nil
-	})
+	err := s.look(w)
+	if errors.Is(err, link.ErrNotFound) {
+		err = w.await(s.Of, link.ErrNotFound, func() error {
+			err := s.look(w)
+			if !errors.Is(err, link.ErrNotFound) {
+				return err
+			}
+			return w.elsewhere(link.ErrNotFound, func(v *scan.View) error { return s.fetch(w, v) })
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("bring %s home: %w", s.Name, err)
+	}
+	return nil
+}
+
+// look looks for the interface in the job and at home, and brings it home.
+func (s *Link) look(w *World) error {
+	err := w.inJob(func(v *scan.View) error { return s.fetch(w, v) })
 	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
-	err = w.OnHost(func(v *scan.View) error {
+	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil || i.Name == s.Name {
 			return err
 		}
 		// An IPoIB interface is made anew under the lowest free name, which may be
 		// another's that is away: it must not have that when the other comes home.
-		return v.Link.Park(i.Index)
+		return v.Link.Park(i)
 	})
-	if errors.Is(err, link.ErrNotFound) {
-		return fmt.Errorf("bring %s home: it is neither in the root namespace nor in the job's", s.Name)
+}
+
+// fetch brings the interface home from where the view looks. Where another has
+// its name meanwhile it comes under a free one; Settings says so.
+func (s *Link) fetch(w *World, v *scan.View) error {
+	i, err := v.Interface(s.Interface)
+	if err != nil {
+		return err
+	}
+	err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+	if errors.Is(err, link.ErrNameTaken) {
+		err = v.Link.Move(i.Index, w.Host.FD(), link.FreeName, false)
+		if errors.Is(err, link.ErrNotFound) {
+			return nil // it went at once, and only its name was refused
+		}
 	}
 	return err
 }

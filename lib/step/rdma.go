@@ -56,40 +56,54 @@ func (s *RDMA) Undo(w *World) error {
 	defer held.Close()
 	// Where it is found at a glance it is; that it is nowhere takes a closer look.
 	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
-	for _, look := range []struct {
-		find  finder
-		inJob func(func(*scan.View) error) error
-	}{
-		{(*scan.View).Glance, w.inJob},
-		{(*scan.View).Find, w.inJobWithSysfs},
-	} {
-		err := look.inJob(func(v *scan.View) error { return s.moveHome(w, v, look.find, held) })
-		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
-			err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, look.find) })
-		} else if err == nil {
-			err = w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
-		}
+	err = s.look(w, (*scan.View).Glance, w.inJob, held)
+	if !errors.Is(err, scan.ErrNotFound) {
+		return err
+	}
+	err = w.await(s.ID, scan.ErrNotFound, func() error {
+		err := s.look(w, (*scan.View).Find, w.inJobWithSysfs, held)
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
-	}
-	return fmt.Errorf("bring RDMA device %s home: it is neither in the root namespace nor in the job's", s.Name)
-}
-
-// finder is one of the two ways to look for an HCA.
-type finder func(*scan.View, node.ID) (scan.Device, error)
-
-// moveHome moves the device out of the job, if it is there.
-func (s *RDMA) moveHome(w *World, v *scan.View, find finder, held *lock.File) error {
-	d, err := find(v, s.ID)
+		return s.fetch(w, (*scan.View).Find, func(f func(*scan.View) error) error { return w.elsewhere(scan.ErrNotFound, f) }, held)
+	})
 	if err != nil {
-		return err
-	}
-	if err := v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context)); err != nil {
-		return fmt.Errorf("bring RDMA device %s home: %w", d.Name, err)
+		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
 	}
 	return nil
 }
+
+// look looks for the device in the job and at home, and brings it home.
+func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) error {
+	err := s.fetch(w, find, inJob, held)
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) || errors.Is(err, scan.ErrShared) {
+		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
+	}
+	return err
+}
+
+// fetch brings the device home from where it is found.
+func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) error {
+	var name string
+	err := there(func(v *scan.View) error {
+		d, err := find(v, s.ID)
+		if err != nil {
+			return err
+		}
+		name = d.Name // a move does not change it
+		return v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context))
+	})
+	if err != nil || name == s.Name {
+		return err
+	}
+	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+}
+
+// finder is one of the two ways to look for an HCA, around one of those to be somewhere.
+type (
+	finder func(*scan.View, node.ID) (scan.Device, error)
+	around func(func(*scan.View) error) error
+)
 
 // moveTimeout bounds one move of an RDMA device. Moves of busy devices with
 // firmware behind them take a second; one that takes this long never ends.

@@ -99,6 +99,8 @@ type World struct {
 	Context context.Context
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
+	// Gone is which HCAs the node lost meanwhile.
+	Gone map[node.ID]bool
 
 	host, job *place // entered when they are first looked at
 	known     *scan.Known

@@ -42,6 +42,36 @@ func Parent(sys fs.FS, rdma string) (Place, error) {
 	return placeOf(path.Dir(path.Dir(target))), nil
 }
 
+// Verbs is a uverbs device as its class has it, which is the same in every
+// network namespace.
+type Verbs struct {
+	Device string // name of its RDMA device, which no other of the node has
+	Place  Place
+}
+
+// AllVerbs lists the node's uverbs devices, wherever their RDMA devices are.
+// A kernel without ib_uverbs has no such class: fs.ErrNotExist.
+func AllVerbs(sys fs.FS) ([]Verbs, error) {
+	const class = "class/infiniband_verbs"
+	entries, err := fs.ReadDir(sys, class)
+	if err != nil {
+		return nil, fmt.Errorf("list uverbs devices: %w", err)
+	}
+	var list []Verbs
+	for _, e := range entries {
+		target, err := fs.ReadLink(sys, path.Join(class, e.Name()))
+		if err != nil {
+			continue // abi_version, which is a file
+		}
+		device, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+		if err != nil {
+			return nil, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+		}
+		list = append(list, Verbs{device, placeOf(path.Dir(path.Dir(target)))})
+	}
+	return list, nil
+}
+
 func placeOf(dir string) Place {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -1,0 +1,93 @@
+package netns
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// All opens every network namespace that can be entered: those that a thread
+// is in or has open, and those that a file of some mount namespace stands for.
+// One that nothing but a socket keeps alive cannot.
+//
+// It looks at every process and is meant for when something is lost.
+func All() ([]*NS, error) {
+	home, err := Current()
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	seen := map[string]*NS{}
+	mounts := map[string]bool{}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, process := range processes {
+		// A process may end while it is looked at; what it alone had is gone then.
+		tasks, _ := filepath.Glob(process + "/task/[0-9]*/ns/net")
+		for _, path := range append(tasks, openFiles(process, home.dev)...) {
+			add(seen, path)
+		}
+		if mnt, err := os.Readlink(process + "/ns/mnt"); err == nil && !mounts[mnt] {
+			mounts[mnt] = true
+			for _, path := range mounted(process) {
+				add(seen, path)
+			}
+		}
+	}
+	all := make([]*NS, 0, len(seen))
+	for _, ns := range seen {
+		all = append(all, ns)
+	}
+	return all, nil
+}
+
+func add(seen map[string]*NS, path string) {
+	ns, err := Open(path)
+	if err != nil {
+		return
+	}
+	if seen[ns.String()] != nil {
+		ns.Close()
+		return
+	}
+	seen[ns.String()] = ns
+}
+
+// openFiles are a process's descriptors on the file system of namespaces, told
+// by its device number: what a link says depends on how it was opened, and
+// opening what may be any device or pipe is not for a look.
+func openFiles(process string, nsfs uint64) (paths []string) {
+	links, _ := filepath.Glob(process + "/fd/[0-9]*")
+	for _, link := range links {
+		var st unix.Stat_t
+		if err := unix.Stat(link, &st); err == nil && st.Dev == nsfs {
+			paths = append(paths, link)
+		}
+	}
+	return paths
+}
+
+// mounted are the files of a process's mount namespace that stand for network
+// namespaces (proc_pid_mountinfo(5)).
+func mounted(process string) (paths []string) {
+	text, _ := os.ReadFile(process + "/mountinfo")
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) > 4 && strings.HasPrefix(fields[3], "net:[") {
+			paths = append(paths, process+"/root"+unescape(fields[4]))
+		}
+	}
+	return paths
+}
+
+// unescape undoes what the kernel does to white space in a path (seq_file.c:mangle_path).
+func unescape(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}

@@ -1,0 +1,114 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"gresnet/lib/netns"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// ErrGone means that the node has lost the hardware: its driver let go of it,
+// or it was a virtual function and was removed. There is nothing to bring home.
+var ErrGone = errors.New("the node does not have it any more")
+
+// elsewhere looks at every namespace that can be entered, besides the node's and the job's,
+// until the look is not without success.
+func (w *World) elsewhere(notFound error, look func(*scan.View) error) error {
+	all, err := netns.All()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, ns := range all {
+			ns.Close()
+		}
+	}()
+	for _, ns := range all {
+		if ns.String() == w.Host.String() || w.job != nil && ns.String() == w.job.ns.String() {
+			continue
+		}
+		p, err := enter(ns, w.Sys, w.hints())
+		if err != nil {
+			return err
+		}
+		err = p.thread.Do(func() error { return look(p.view) })
+		p.leave()
+		if !errors.Is(err, notFound) {
+			return err
+		}
+	}
+	return notFound
+}
+
+// hiddenTimeout bounds the wait for what is in a namespace that nobody can
+// enter: a socket that still sends keeps one for minutes, the kernel's own
+// clean-up takes a moment.
+const hiddenTimeout = 10 * time.Second
+
+// await looks again and again until the look finds, the time is over, or the
+// node turns out to have lost the HCA.
+func (w *World) await(id node.ID, notFound error, look func() error) error {
+	ctx, cancel := context.WithTimeout(w.Context, hiddenTimeout)
+	defer cancel()
+	for {
+		if err := look(); !errors.Is(err, notFound) {
+			return err
+		}
+		gone, err := w.gone(id)
+		if err != nil {
+			return err
+		}
+		if gone {
+			return ErrGone
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is in no namespace that can be entered: %w", notFound)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// gone tells whether the node has lost an HCA that no look finds. While in
+// doubt it has it: a namespace that nobody can enter may hide it.
+func (w *World) gone(id node.ID) (bool, error) {
+	verbs, err := sysfs.AllVerbs(w.Sys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if id.PCI != "" {
+		place := sysfs.Place{PCI: id.PCI, Aux: id.Aux}
+		return !slices.ContainsFunc(verbs, func(v sysfs.Verbs) bool { return v.Place == place }), nil
+	}
+	// Without a place: any device that is in none of the namespaces may be the one.
+	var seen []string
+	see := func(v *scan.View) error {
+		names, err := v.Names()
+		seen = append(seen, names...)
+		if err != nil {
+			return err
+		}
+		return errNext
+	}
+	for _, look := range []func(func(*scan.View) error) error{
+		w.OnHost, w.inJob, func(f func(*scan.View) error) error { return w.elsewhere(errNext, f) },
+	} {
+		if err := look(see); !errors.Is(err, errNext) && !errors.Is(err, errNoNamespace) {
+			return false, err
+		}
+	}
+	return !slices.ContainsFunc(verbs, func(v sysfs.Verbs) bool { return !slices.Contains(seen, v.Device) }), nil
+}
+
+// errNext is a look that goes on with the next namespace.
+var errNext = errors.New("next")
