@@ -28,7 +28,8 @@ done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
-		Action: func(c *cli.Context) error { return give(w, c) },
+		Action:   func(c *cli.Context) error { return give(w, c) },
+		Commands: []*cli.Command{sweep(w), release(w)},
 	})
 }
 

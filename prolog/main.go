@@ -29,7 +29,8 @@ Example, in slurm.conf:
   Prolog=/usr/sbin/gresnet-prolog
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
-		Action: func(c *cli.Context) error { return take(w, c) },
+		Action:   func(c *cli.Context) error { return take(w, c) },
+		Commands: []*cli.Command{status(w)},
 	})
 }
 

@@ -93,6 +93,8 @@ func (w *World) problem(name string, err error) {
 // hint is an error's own hint, or what always can be done.
 func (w *World) hint(err error) string {
 	switch text := hint.Of(err); {
+	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
+		return "HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
 		return "HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
 	case text != "":

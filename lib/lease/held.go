@@ -25,7 +25,7 @@ func (e heldError) Error() string {
 // Hint says what to do about it.
 func (e heldError) Hint() string {
 	if e.by.Quarantined != "" {
-		return "see what is wrong with the HCA; a reboot frees it"
+		return "mend what is wrong with the HCA, then run: gresnet-epilog release " + e.entry.HCA.Name
 	}
-	return fmt.Sprintf("see whether job %d still runs here; if not, run gresnet-epilog with SLURM_JOB_ID=%d", e.by.Job, e.by.Job)
+	return fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", e.by.Job, e.by.Job)
 }

@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/proc"
 	"gresnet/lib/step"
 )
 
@@ -64,7 +65,11 @@ func (n *Node) dir(job uint32) string {
 }
 func journalIn(dir string) string { return filepath.Join(dir, "journal") }
 func envIn(dir string) string     { return filepath.Join(dir, "env") }
-func (n *Node) table() lock.Node  { return lock.Node{Dir: n.State} }
+
+// markIn is the file by which the SPANK plugin says, in the job's extern step,
+// that the job has such a step: it lives from the prolog's end to the epilog.
+func markIn(dir string) string   { return filepath.Join(dir, "extern") }
+func (n *Node) table() lock.Node { return lock.Node{Dir: n.State} }
 func (n *Node) notice(job uint32, format string, a ...any) {
 	n.Log(Event{Job: job, Notice: fmt.Sprintf(format, a...)})
 }
@@ -97,7 +102,11 @@ func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error 
 	if err != nil {
 		return n.stateFault(err)
 	}
-	err = f()
+	return n.under(held, job, f)
+}
+
+func (n *Node) under(held *lock.File, job uint32, f func() error) error {
+	err := f()
 	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
 		return errors.Join(err, held.Remove())
 	}
@@ -114,7 +123,7 @@ func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String()}
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: proc.SinceBoot()}
 	book, err := journal.Create(journalIn(dir), h)
 	if err != nil {
 		host.Close()

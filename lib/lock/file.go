@@ -40,14 +40,42 @@ func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 	}
 }
 
+// ErrHeld means that another process holds a lock that is not waited for.
+var ErrHeld = errors.New("another process holds the lock")
+
+// TryJob takes a job's lock if nobody has it, and is ErrHeld otherwise.
+func TryJob(dir string, id uint32) (*File, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	f, err := Job(ctx, dir, id)
+	if errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("lock job %d: %w", id, ErrHeld)
+	}
+	return f, err
+}
+
 // HCA takes the lock of an HCA's moves in dir. A move that was abandoned, and
 // may land at any time, holds it still.
 func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
-	f, err := take(ctx, filepath.Join(dir, "hca-"+strings.ReplaceAll(id.String(), "/", "_")))
+	f, err := take(ctx, hcaFile(dir, id))
 	if err != nil {
 		return nil, fmt.Errorf("lock HCA %s: %w", id, err)
 	}
 	return f, nil
+}
+
+// Held tells whether an HCA's lock is held: a move of it has not ended.
+func Held(dir string, id node.ID) bool {
+	f, err := os.Open(hcaFile(dir, id))
+	if err != nil {
+		return false // nobody ever moved it, or we may not know
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+func hcaFile(dir string, id node.ID) string {
+	return filepath.Join(dir, "hca-"+strings.ReplaceAll(id.String(), "/", "_"))
 }
 
 // Remove lets go of a job's lock for good: the job has no lease any more.

@@ -92,6 +92,18 @@ func (w *World) openJob() (*place, error) {
 	return w.job, err
 }
 
+// Namespace is the job's namespace by device and inode, nothing if it has none.
+func (w *World) Namespace() (string, error) {
+	job, err := w.openJob()
+	if errors.Is(err, errNoNamespace) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return job.ns.String(), nil
+}
+
 // inJob looks at the job's namespace; a lease without one is errNoNamespace.
 func (w *World) inJob(f func(*scan.View) error) error {
 	p, err := w.openJob()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -112,3 +113,26 @@ func (w *World) gone(id node.ID) (bool, error) {
 
 // errNext is a look that goes on with the next namespace.
 var errNext = errors.New("next")
+
+// Home is an error unless what a step moved is on the node, or gone from it.
+func Home(w *World, s Step) error {
+	var err error
+	switch s := s.(type) {
+	case *RDMA:
+		held, lockErr := s.lock(w)
+		if lockErr != nil {
+			return lockErr
+		}
+		defer held.Close()
+		err = w.OnHost(func(v *scan.View) error { _, err := v.Find(s.ID); return err })
+	case *Link:
+		err = w.OnHost(func(v *scan.View) error { _, err := v.Interface(s.Interface); return err })
+	}
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, link.ErrNotFound) {
+		if gone, goneErr := w.gone(s.HCA()); goneErr == nil && gone {
+			return nil
+		}
+		return fmt.Errorf("%s is not in the root namespace", s.Object())
+	}
+	return err
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/door"
+	"gresnet/lib/hint"
+)
+
+func release(w *door.World) *cli.Command {
+	return &cli.Command{
+		Name:      "release",
+		Usage:     "let jobs have a quarantined HCA again",
+		ArgsUsage: "HCA",
+		Description: `Undoes what can be undone still. If the HCA is in the root namespace then, it is
+taken as it is and free for jobs again. HCA is the name of the RDMA device, its
+node GUID, its PCI address, or all of its identity as status prints it.
+
+Exit status: 0 it is free; 1 nothing was done; 2 it is not home.
+
+Example:
+  gresnet-epilog release mlx5_3`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return hint.With(errors.New("release takes one HCA"), "gresnet-prolog status lists them")
+			}
+			if err := door.Root(); err != nil {
+				return err
+			}
+			return w.Node(c, config.Config{}).Release(c.Context, c.Args().First())
+		},
+	}
+}

@@ -1,0 +1,175 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+)
+
+// Release lets jobs have a quarantined HCA again, named by its RDMA device, its
+// GUID, its PCI address or all of its identity. What can be undone still is
+// undone first; then the HCA must be on the node, and is taken as it is.
+func (n *Node) Release(ctx context.Context, name string) error {
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	c, err := n.quarantined(name)
+	if err != nil {
+		return err
+	}
+	held, err := lock.TryJob(n.locks(), c.Job)
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
+	}
+	if err != nil {
+		return n.stateFault(err)
+	}
+	return n.under(held, c.Job, func() error {
+		l, err := n.resume(ctx, c.Job)
+		if errors.Is(err, errNoLease) {
+			return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA })
+		}
+		if err != nil {
+			return remains(err)
+		}
+		defer l.close()
+		if err := l.alive(Sweep{Jobs: []uint32{c.Job}, Boot: true}); err != nil {
+			return fmt.Errorf("release %s: %w", c.Name, err)
+		}
+		return l.release(c)
+	})
+}
+
+// quarantined finds the one quarantined HCA that a person means.
+func (n *Node) quarantined(name string) (lock.Claim, error) {
+	t, err := n.table().Read()
+	if err != nil {
+		return lock.Claim{}, err
+	}
+	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c lock.Claim) bool {
+		return !slices.Contains([]string{c.Name, c.HCA.GUID, c.HCA.PCI, c.HCA.String()}, name)
+	})
+	switch {
+	case len(named) == 0:
+		return lock.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "gresnet-prolog status lists the HCAs")
+	case len(named) > 1:
+		var ids []string
+		for _, c := range named {
+			ids = append(ids, c.HCA.String())
+		}
+		return lock.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "say which: "+strings.Join(ids, ", "))
+	case named[0].Quarantined == "":
+		return lock.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
+			fmt.Sprintf("if that job is gone: gresnet-epilog sweep %d", named[0].Job))
+	}
+	return named[0], nil
+}
+
+// release undoes what can be undone; what remains of the HCA is given up if
+// the HCA is at home.
+func (l *open) release(c lock.Claim) error {
+	unwound := l.unwind()
+	if unwound == nil {
+		return nil
+	}
+	if _, away := l.world.Away[c.HCA]; !away {
+		return unwound // it is free; others are not
+	}
+	reason := l.world.Away[c.HCA]
+	if err := l.giveUp(c.HCA); err != nil {
+		err := fmt.Errorf("release %s: %w", c.Name, err)
+		return remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
+	}
+	l.node.notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
+	err := l.unwind()
+	if _, away := l.world.Away[c.HCA]; err != nil && !away {
+		l.node.notice(l.world.Job, "others are not home: %s", err)
+		return nil
+	}
+	return err
+}
+
+// giveUp strikes what is left of an HCA that is at home.
+func (l *open) giveUp(id node.ID) error {
+	notes, err := l.left()
+	if err != nil {
+		return err
+	}
+	notes = slices.DeleteFunc(notes, func(s noted) bool { return s.HCA() != id })
+	for _, s := range notes {
+		if err := step.Home(l.world, s.Step); err != nil {
+			return err
+		}
+	}
+	for _, s := range notes {
+		if err := l.journal.Strike(s.number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeHome frees claims that no lease speaks of any more, of HCAs that are on
+// the node. Others are kept from later jobs.
+func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
+	t, err := n.table().Read()
+	if err != nil {
+		return err
+	}
+	away := map[node.ID]string{}
+	var failed []error
+	for _, c := range t.Claims {
+		if !is(c) {
+			continue
+		}
+		reason, err := n.absent(c.HCA)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			away[c.HCA] = reason
+			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
+		}
+	}
+	err = n.table().Update(ctx, func(t *lock.Table) error {
+		t.Claims = slices.DeleteFunc(t.Claims, func(c lock.Claim) bool { return is(c) && away[c.HCA] == "" })
+		for i, c := range t.Claims {
+			if is(c) {
+				t.Claims[i].Quarantined = away[c.HCA]
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return remains(errors.Join(failed...))
+	}
+	return nil
+}
+
+// absent says why an HCA is not on the node, nothing if it is.
+func (n *Node) absent(id node.ID) (string, error) {
+	if lock.Held(n.locks(), id) {
+		return "a move of it has not ended", nil
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	_, err = v.Find(id)
+	if errors.Is(err, scan.ErrNotFound) {
+		return "its lease is gone and it is not in the root namespace", nil
+	}
+	return "", err
+}

@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/journal"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/proc"
+	"gresnet/lib/step"
+)
+
+// Status is what jobs hold on the node.
+type Status struct {
+	HCAs   []HCAStatus `json:"hcas"`
+	Leases []JobStatus `json:"leases"`
+}
+
+// HCAStatus is who has an HCA. Claim is nil for one that is free.
+type HCAStatus struct {
+	HCA    node.HCA    `json:"hca"`
+	Gres   string      `json:"gres,omitempty"` // empty if the mapping lacks it
+	Index  int         `json:"index"`
+	Claim  *lock.Claim `json:"claim,omitempty"`
+	Moving bool        `json:"moving,omitempty"` // a move of its RDMA device has not ended
+}
+
+// JobStatus is a job's lease.
+type JobStatus struct {
+	Job   uint32         `json:"job"`
+	Run   string         `json:"run"`
+	State string         `json:"state"`
+	Age   time.Duration  `json:"age_ns"`
+	Steps []proc.Process `json:"steps,omitempty"` // slurmstepd processes
+	Left  []LeftStatus   `json:"left,omitempty"`  // what its epilog will undo
+}
+
+// LeftStatus is one step that is to be undone.
+type LeftStatus struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object,omitempty"`
+}
+
+// The states of a lease.
+const (
+	Complete = "complete" // it counts
+	Refused  = "refused"  // the job asked for what it cannot have
+	Partial  = "partial"  // a prolog or an epilog is at work, or did not end as it should
+	Damaged  = "damaged"  // its journal cannot be read
+)
+
+// Status reads what jobs hold, and changes nothing.
+func (n *Node) Status(ctx context.Context) (Status, error) {
+	var s Status
+	t, err := n.table().Read()
+	if err != nil {
+		return s, err
+	}
+	if len(t.HCAs) == 0 {
+		if err := n.look(&t); err != nil {
+			return s, err
+		}
+	}
+	mapping, err := gres.Map(n.Config, t.HCAs)
+	if err != nil {
+		return s, err
+	}
+	for _, h := range t.HCAs {
+		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
+	}
+	jobs, err := n.leased()
+	if err != nil {
+		return s, err
+	}
+	for _, id := range jobs {
+		j, err := n.jobStatus(id)
+		if errors.Is(err, errNoLease) {
+			continue
+		}
+		if err != nil {
+			return s, err
+		}
+		s.Leases = append(s.Leases, j)
+	}
+	return s, nil
+}
+
+func (n *Node) hcaStatus(t *lock.Table, m gres.Mapping, h node.HCA) HCAStatus {
+	s := HCAStatus{HCA: h}
+	for _, e := range m {
+		if e.HCA.ID == h.ID {
+			s.Gres, s.Index = e.Gres, e.Index
+		}
+	}
+	if c, held := t.Holder(h.ID); held {
+		s.Claim = &c
+	}
+	s.Moving = lock.Held(n.locks(), h.ID)
+	return s
+}
+
+func (n *Node) jobStatus(id uint32) (JobStatus, error) {
+	s := JobStatus{Job: id}
+	book, err := journal.Read(journalIn(n.dir(id)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, errNoLease
+	}
+	if err != nil {
+		s.State = Damaged
+		return s, nil
+	}
+	s.Run, s.Age = book.Header.Run, proc.SinceBoot()-book.Header.Since
+	for _, note := range book.Notes {
+		if note.Struck {
+			continue
+		}
+		left := LeftStatus{Kind: note.Kind}
+		if decoded, err := step.Decode(note.Kind, note.Data); err == nil {
+			left.Object = decoded.Object()
+		}
+		s.Left = append(s.Left, left)
+	}
+	text, err := os.ReadFile(envIn(n.dir(id)))
+	switch {
+	case err != nil:
+		s.State = Partial
+	case strings.Contains(string(text), "\nGRESNET_REFUSED="):
+		s.State = Refused
+	default:
+		s.State = Complete
+	}
+	if s.Steps, err = proc.Steps(id); err != nil {
+		return s, fmt.Errorf("look for the steps of job %d: %w", id, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,187 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
+	"gresnet/lib/proc"
+)
+
+// Sweep says which leases a sweep may give back, of those whose job is gone.
+type Sweep struct {
+	Jobs []uint32 // these alone; all if there are none
+	Boot bool     // slurmd does not run yet, so no job that has a lease can be about to start
+}
+
+// grace is how old a lease must be at least to be swept without a sign that
+// its job ever started: between the prolog's end and the job's first process
+// a job can't be told from one that is gone.
+const grace = 10 * time.Minute
+
+// errAlive means that a job is not gone, or not for sure.
+var errAlive = errors.New("the job is not gone")
+
+// Sweep gives back the leases of jobs that are gone, which an epilog would have
+// done if it had run. It never touches a live job's lease: a job that was named
+// and lives is an error, others are passed over.
+func (n *Node) Sweep(ctx context.Context, s Sweep) error {
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	jobs, err := n.leased()
+	if err != nil {
+		return err
+	}
+	for _, id := range s.Jobs {
+		if !slices.Contains(jobs, id) {
+			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "gresnet-prolog status lists the leases")
+		}
+	}
+	var failed []error
+	for _, id := range jobs {
+		if len(s.Jobs) > 0 && !slices.Contains(s.Jobs, id) {
+			continue
+		}
+		err := n.sweep(ctx, id, s)
+		switch {
+		case err == nil:
+			n.notice(id, "swept")
+		case errors.Is(err, errAlive) && len(s.Jobs) == 0:
+			n.notice(id, "not swept: %s", err)
+		default:
+			err = fmt.Errorf("sweep job %d: %w", id, err)
+			if errors.Is(err, errAlive) {
+				err = hint.With(err, "what lives is never swept: end the job first")
+			}
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// leased are the jobs that have a lease, or claims without one.
+func (n *Node) leased() ([]uint32, error) {
+	entries, err := os.ReadDir(n.jobs())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, n.stateFault(err)
+	}
+	t, err := n.table().Read()
+	if err != nil {
+		return nil, err
+	}
+	var jobs []uint32
+	for _, e := range entries {
+		if id, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+			jobs = append(jobs, uint32(id))
+		}
+	}
+	for _, c := range t.Claims {
+		if !slices.Contains(jobs, c.Job) {
+			jobs = append(jobs, c.Job)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs, nil
+}
+
+func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
+	held, err := lock.TryJob(n.locks(), id)
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
+	}
+	if err != nil {
+		return n.stateFault(err)
+	}
+	return n.under(held, id, func() error {
+		l, err := n.resume(ctx, id)
+		if errors.Is(err, errNoLease) {
+			return n.forget(ctx, id)
+		}
+		if err != nil {
+			return remains(err)
+		}
+		defer l.close()
+		if err := l.alive(s); err != nil {
+			return err
+		}
+		return l.unwind()
+	})
+}
+
+// alive is errAlive with the reason unless the lease's job is gone for sure.
+func (l *open) alive(s Sweep) error {
+	steps, err := proc.Steps(l.world.Job)
+	if err != nil {
+		return err
+	}
+	if len(steps) > 0 {
+		return fmt.Errorf("%w: %s is its step", errAlive, steps[0])
+	}
+	inside, err := l.inside()
+	if err != nil {
+		return err
+	}
+	if len(inside) > 0 {
+		return fmt.Errorf("%w: %s is in its network namespace", errAlive, list(inside))
+	}
+	// It had an extern step once, and has none any more; or there is no slurmd
+	// yet that could give it one.
+	if _, err := os.Lstat(markIn(l.world.Dir)); err == nil || s.Boot {
+		return nil
+	}
+	if age := proc.SinceBoot() - l.journal.Header.Since; age < grace {
+		return fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, age.Round(time.Second))
+	}
+	if len(s.Jobs) == 0 {
+		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to sweep it", errAlive)
+	}
+	return nil
+}
+
+// inside are the processes in the lease's namespace.
+func (l *open) inside() ([]proc.Process, error) {
+	name, err := l.world.Namespace()
+	if err != nil || name == "" {
+		return nil, err
+	}
+	return proc.Inside(name)
+}
+
+func list(processes []proc.Process) string {
+	const some = 3
+	var names []string
+	for _, p := range processes[:min(some, len(processes))] {
+		names = append(names, p.String())
+	}
+	if more := len(processes) - some; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+// forget frees the claims of a job whose lease is not there any more, which
+// nobody but a person can have removed. An HCA that is not on the node is kept.
+func (n *Node) forget(ctx context.Context, id uint32) error {
+	if err := removeDir(n.dir(id)); err != nil {
+		return remains(err)
+	}
+	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id })
+}
+
+// waitForJob waits until no prolog or epilog of a job runs.
+func (n *Node) waitForJob(ctx context.Context, id uint32) error {
+	held, err := lock.Job(ctx, n.locks(), id)
+	if err != nil {
+		return err
+	}
+	return n.under(held, id, func() error { return nil })
+}

@@ -1,0 +1,133 @@
+package guest
+
+import (
+	"strings"
+	"testing"
+)
+
+const homeJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
+const homeNetns = "/run/gresnet/jobs/900060/netns"
+
+// inHomeJob runs a command as root inside the job's network namespace.
+func inHomeJob(t *testing.T, command string) string {
+	t.Helper()
+	return run(t, "nsenter --net="+homeNetns+" bash -ec "+quote(command))
+}
+
+// interfacesOfJob are the names of the job's interfaces, the loopback apart.
+func interfacesOfJob(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(inHomeJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
+}
+
+func TestWhatTheJobRenamedComesHomeUnderItsOwnName(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	for n, name := range interfacesOfJob(t) {
+		inHomeJob(t, "ip link set "+name+" down; ip link set "+name+" name x"+string(rune('0'+n))+" mtu 1400; ip link set x"+string(rune('0'+n))+" up")
+	}
+	if exclusive(t) {
+		for n, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inHomeJob(t, "rdma dev set "+name+" name y"+string(rune('0'+n)))
+		}
+	}
+	must(t, "epilog", homeJob)
+	same(t, before)
+}
+
+func TestWhatWasMovedOutOfTheJobIsFoundInAnyNamespaceThatCanBeEntered(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	run(t, "ip netns add else; touch /tmp/else; mount --bind /run/netns/else /tmp/else")
+	for _, name := range interfacesOfJob(t) {
+		if !strings.HasPrefix(name, "ib") { // IPoIB goes where its RDMA device goes
+			inHomeJob(t, "ip link set "+name+" netns else")
+		}
+	}
+	if exclusive(t) {
+		for _, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inHomeJob(t, "rdma dev set "+name+" netns else")
+		}
+	}
+	run(t, "ip netns del else") // it is at /tmp/else still
+	must(t, "epilog", homeJob)
+	run(t, "umount /tmp/else")
+	same(t, before)
+}
+
+func TestALeaseWhoseNamespaceWasUnmountedIsGivenBack(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	release := hang(t, inNamespace(homeNetns))
+	run(t, "umount "+homeNetns)
+	must(t, "epilog", homeJob)
+	release()
+	same(t, before)
+}
+
+func TestANamespaceThatIsPinnedDoesNotKeepTheHCAs(t *testing.T) {
+	anHCAOfEachKind(t)
+	for name, pin := range map[string]string{
+		// What it sent is never acknowledged, so the kernel sends it again for minutes.
+		"by an orphaned socket": `nsenter --net=` + homeNetns + ` perl -MIO::Socket::INET -e '
+			$l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die;
+			$c = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $l->sockport) or die;
+			system("ip link set lo down"); syswrite $c, "x" x 1000'`,
+		"by another's private mount namespace": `unshare -m --propagation private sleep 1000 & echo $! >/tmp/pin`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := picture(t)
+			must(t, "prolog", homeJob)
+			run(t, "rm -f /tmp/pin; ("+pin+") >/tmp/pin.out 2>&1 || { cat /tmp/pin.out; false; }")
+			must(t, "epilog", homeJob)
+			same(t, before)
+			run(t, "[ ! -e /tmp/pin ] || kill $(cat /tmp/pin)")
+		})
+	}
+}
+
+func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	for _, taken := range []string{"ip link add %s type dummy", "ip link add other type dummy; ip link property add dev other altname %s"} {
+		must(t, "prolog", homeJob)
+		names := interfacesOfJob(t)
+		name := names[len(names)-1]
+		run(t, strings.ReplaceAll(taken, "%s", name))
+		for range 2 {
+			out, code := byHand(t, "epilog", homeJob)
+			if code != 2 || !strings.Contains(out, "to "+name+": another interface has that name") {
+				t.Fatalf("epilog: exit %d: %s", code, out)
+			}
+		}
+		run(t, "ip link del "+name)
+		must(t, "epilog", homeJob)
+		same(t, before)
+	}
+}
+
+func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
+	names := hcasWithGPUs(t)
+	must(t, "prolog", homeJob)
+	unbind := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake")
+	run(t, unbind+" >/sys/bus/platform/drivers/ibfake/unbind")
+	must(t, "epilog", homeJob)
+	if out := run(t, "jq -c .claims /run/gresnet/node.json"); strings.TrimSpace(out) != "[]" && strings.TrimSpace(out) != "null" {
+		t.Errorf("claims are left: %s", out)
+	}
+	if out := run(t, "ls /run/gresnet/jobs"); out != "" {
+		t.Errorf("leases are left: %s", out)
+	}
+	run(t, unbind+" >/sys/bus/platform/drivers/ibfake/bind; udevadm settle")
+}
+
+// hcasWithGPUs is anHCAOfEachKind with the two names.
+func hcasWithGPUs(t *testing.T) []string {
+	t.Helper()
+	anHCAOfEachKind(t)
+	all := hcas(t)
+	return []string{all[0], all[len(all)-1]}
+}

@@ -1,0 +1,215 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const sweepJob = "SLURM_JOB_ID=900050 SLURM_JOB_GPUS=0"
+
+// command runs a command of the prolog or the epilog as an administrator does.
+func command(t *testing.T, line string) (string, int) {
+	t.Helper()
+	out, _ := try("rc=0; " + repo() + "/bin/" + line + " 2>&1 || rc=$?; echo \"exit $rc\"")
+	text, code, ok := strings.Cut(out, "exit ")
+	if !ok {
+		t.Fatalf("%s: %s", line, out)
+	}
+	return text, int(code[0] - '0')
+}
+
+// mark does what the SPANK plugin does when the job's extern step starts.
+func mark(t *testing.T) {
+	t.Helper()
+	run(t, "touch /run/gresnet/jobs/900050/extern")
+}
+
+func TestASweepGivesBackTheLeaseOfAJobThatIsGone(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", sweepJob)
+	mark(t)
+	if out, code := command(t, "gresnet-epilog sweep"); code != 0 || out != "" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	same(t, before)
+}
+
+func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", sweepJob)
+	defer func() {
+		must(t, "epilog", sweepJob)
+		same(t, before)
+	}()
+	leased := picture(t)
+	refuses := func(why string) {
+		t.Helper()
+		for _, line := range []string{"gresnet-epilog sweep 900050", "gresnet-epilog sweep --boot 900050"} {
+			if out, code := command(t, line); code != 1 || !strings.Contains(out, why) {
+				t.Errorf("%s: exit %d, wanted %q:\n%s", line, code, why, out)
+			}
+		}
+		if out, code := command(t, "gresnet-epilog sweep"); code != 0 || out != "" {
+			t.Errorf("exit %d: %s", code, out)
+		}
+		same(t, leased)
+	}
+
+	if out, code := command(t, "gresnet-epilog sweep 900050"); code != 1 || !strings.Contains(out, "it may be about to start") {
+		t.Errorf("a young lease without an extern step: exit %d: %s", code, out)
+	}
+	mark(t)
+
+	held := exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat")
+	release := hang(t, held)
+	refuses("a prolog or an epilog of it is running")
+	release()
+
+	release = hang(t, inNamespace("/run/gresnet/jobs/900050/netns"))
+	refuses("cat (pid")
+	release()
+
+	step := exec.Command("bash", "-c", `exec -a "slurmstepd: [900050.extern]" cat <(echo) -`)
+	release = hang(t, step)
+	refuses("is its step")
+	release()
+}
+
+// hang starts a command that says a line, and returns what ends it.
+func hang(t *testing.T, cmd *exec.Cmd) func() {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		in.Close()
+		cmd.Wait()
+	}
+}
+
+func TestAPrologTakesTheHCAOfAJobThatIsGone(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", sweepJob)
+	mark(t)
+	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
+	must(t, "prolog", next)
+	if _, err := os.Stat("/run/gresnet/jobs/900050"); !os.IsNotExist(err) {
+		t.Errorf("the lease of the job that is gone: %v", err)
+	}
+	must(t, "epilog", next)
+	same(t, before)
+}
+
+func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", sweepJob)
+	mark(t)
+	// Something holds up the epilog, while the next job's prolog is there already.
+	release := hang(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat"))
+	ended := make(chan string)
+	start := func(program, job string) {
+		out, code := byHand(t, program, job)
+		ended <- fmt.Sprintf("%s: exit %d %s", program, code, out)
+	}
+	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
+	go start("epilog", sweepJob)
+	go start("prolog", next)
+	eventually(t, "the prolog has tried", func() bool {
+		out, _ := try("for p in $(pgrep -x gresnet-prolog; pgrep -x gresnet-epilog); do ls -l /proc/$p/fd; done | grep -c job-900050")
+		return strings.TrimSpace(out) == "2"
+	})
+	release()
+	for range 2 {
+		if end := <-ended; !strings.HasSuffix(end, "exit 0 ") {
+			t.Error(end)
+		}
+	}
+	must(t, "epilog", next)
+	same(t, before)
+}
+
+func TestALeaseThatWasRemovedByHandIsSweptWhereItsHCAIsHome(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", sweepJob)
+	run(t, "cp -a /run/gresnet/node.json /tmp/node.json")
+	must(t, "epilog", sweepJob)
+	run(t, "cp -a /tmp/node.json /run/gresnet/node.json")
+	if out, code := command(t, "gresnet-epilog sweep"); code != 0 || out != "" {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	same(t, before)
+}
+
+func TestStatusShowsWhoHoldsWhat(t *testing.T) {
+	names := withGPUs(t)
+	before := picture(t)
+	if out, code := command(t, "gresnet-prolog status"); code != 0 || !strings.Contains(out, "no job has a lease") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	must(t, "prolog", sweepJob)
+	out, code := command(t, "gresnet-prolog status")
+	for _, want := range []string{names[0] + "  nic 0", "leased", "900050", "complete"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
+		}
+	}
+	t.Log("\n" + out)
+	out, code = command(t, "gresnet-prolog status 900050")
+	if code != 0 || !strings.Contains(out, "to be undone: namespace") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	run(t, repo()+"/bin/gresnet-prolog status --json | jq -e '.hcas[] | select(.claim.job == 900050)'")
+	must(t, "epilog", sweepJob)
+	same(t, before)
+}
+
+func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
+	names := withGPUs(t)
+	if out, code := command(t, "gresnet-epilog release "+names[0]); code != 1 || !strings.Contains(out, "no HCA of that name is quarantined") {
+		t.Errorf("a free HCA: exit %d: %s", code, out)
+	}
+	must(t, "prolog", sweepJob)
+	if out, code := command(t, "gresnet-epilog release "+names[0]); code != 1 || !strings.Contains(out, "job 900050 has it") {
+		t.Errorf("a leased HCA: exit %d: %s", code, out)
+	}
+	// Another interface has the name of the HCA's own.
+	name := strings.TrimSpace(run(t, "nsenter --net=/run/gresnet/jobs/900050/netns ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
+	run(t, "ip link add "+name+" type dummy")
+	out, code := byHand(t, "epilog", sweepJob)
+	if code != 2 || !strings.Contains(out, "another interface has that name") {
+		t.Errorf("epilog: exit %d: %s", code, out)
+	}
+	if out, _ := command(t, "gresnet-prolog status"); !strings.Contains(out, "quarantined") || !strings.Contains(out, "gresnet-epilog release "+names[0]) {
+		t.Errorf("status:\n%s", out)
+	}
+	if out, code := command(t, "gresnet-epilog release "+names[0]); code != 0 || out != "" {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	free := run(t, "ip -j link | jq -r '.[].ifname' | grep ^gresnet")
+	run(t, fmt.Sprintf("ip link del %s; ip link set %s down; ip link set %[2]s name %[1]s", name, strings.TrimSpace(free)))
+	run(t, "ls /run/gresnet/jobs | (! grep .)")
+}
+
+// inNamespace is a process that is in a network namespace until its stdin ends.
+func inNamespace(path string) *exec.Cmd {
+	return exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+}
