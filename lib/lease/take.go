@@ -256,7 +256,7 @@ func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err 
 			return err
 		}
 		for _, e := range entries {
-			h, err := l.readHCA(v, e)
+			h, err := l.readHCA(v, mode, e)
 			if err != nil {
 				return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
 			}
@@ -267,7 +267,7 @@ func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err 
 	return mode, hcas, err
 }
 
-func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
+func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
 	d, err := v.Find(e.HCA.ID)
 	if err != nil {
 		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
@@ -299,13 +299,18 @@ func (l *open) readHCA(v *scan.View, e gres.Entry) (plan.HCA, error) {
 		if p.Interface == nil {
 			continue
 		}
+		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
+			continue
+		}
 		s, err := v.Link.Settings(p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err
 		}
-		if named := len(l.node.Config.HCAs) > 0; s.IsUplink() && !e.Keep && !named {
-			err := fmt.Errorf("the node's default route goes through %s", s.Name)
-			return plan.HCA{}, hint.With(err, "if that is meant to be moved, say so: list the HCAs in the configuration")
+		// Who lists the HCAs has seen what they are for.
+		if named := len(l.node.Config.HCAs) > 0; !e.Keep && !named {
+			if err := l.guard(v, p.Interface.Index, s); err != nil {
+				return plan.HCA{}, err
+			}
 		}
 		h.Interfaces = append(h.Interfaces, &step.Settings{
 			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gidsOf(p.GIDs, s),

@@ -1,16 +1,60 @@
 package link
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// IsUplink tells whether the node's default route goes through the interface:
-// without it the node may be out of everybody's reach.
+// IsUplink tells whether the node's default route goes through the interface, or
+// through one that stands on it: without it the node may be out of everybody's reach.
 func (s Settings) IsUplink() bool {
 	return slices.ContainsFunc(s.Routes, Message.isDefault) ||
-		slices.ContainsFunc(s.HomeRoutes, func(m Message) bool { return m.isDefault() && m.usesInterface() })
+		slices.ContainsFunc(s.HomeRoutes, func(m Message) bool { return m.isDefault() && m.usesInterface() }) ||
+		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.IsUplink() })
+}
+
+// Leads tells whether packets to a host leave through the interface with an
+// index, or through one that stands on it.
+func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
+	out, err := c.outgoing(to)
+	// No interface stands on another through as many.
+	for range 16 {
+		if err != nil || out == 0 || out == index {
+			return out == index && err == nil, err
+		}
+		var i Interface
+		i, err = c.Get(out)
+		out = i.Parent
+	}
+	return false, err
+}
+
+// outgoing is the interface through which packets to a host leave, 0 if they do not.
+func (c *Conn) outgoing(to netip.Addr) (int, error) {
+	request := make([]byte, routeHead)
+	request[0], request[1] = unix.AF_INET6, 128
+	if to.Is4() {
+		request[0], request[1] = unix.AF_INET, 32
+	}
+	answers, err := c.send(unix.RTM_GETROUTE, 0, unix.RTM_NEWROUTE, attribute(request, unix.RTA_DST, to.AsSlice()))
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && (len(answers) == 0 || len(answers[0]) < routeHead) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
+	}
+	list, err := attributes(answers[0][routeHead:])
+	if err != nil {
+		return 0, err
+	}
+	if v, _ := find(list, unix.RTA_OIF); len(v) == 4 {
+		return int(native.Uint32(v)), nil
+	}
+	return 0, nil
 }
 
 func (m Message) isDefault() bool {

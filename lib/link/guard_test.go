@@ -1,6 +1,7 @@
 package link_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"gresnet/lib/link"
@@ -18,6 +19,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 		{"the default route", `ip route add default via 10.0.0.1 dev hca0`, true},
 		{"the default route over others, too", others + `ip route add default nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`, true},
 		{"the default route of another from an address of this", others + `ip route add default via 10.1.0.1 dev other src 10.0.0.2`, false},
+		{"the default route over a child", `ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5; ip route add default via 10.5.0.1`, true},
 		{"an IPv6 default route", `ip -6 route add default via fd00::1 dev hca0`, true},
 	}
 	for _, tt := range tests {
@@ -31,6 +33,26 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 				}
 				return err
 			})
+		})
+	}
+}
+
+func TestAnInterfaceLeadsWhereItsRoutesAndThoseOfItsChildrenGo(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5
+ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip addr add 10.1.0.2/24 dev other`)
+	for addr, want := range map[string]bool{
+		"10.0.0.9": true, "fd00::9": true, "10.5.0.9": true, // itself and its child
+		"10.0.0.2": false, // an address of the node is reached through the loopback interface
+		"10.1.0.9": false, "192.0.2.1": false, "fd77::1": false,
+	} {
+		in(t, b.node, func(c *link.Conn) error {
+			got, err := c.Leads(find(t, c, "hca0").Index, netip.MustParseAddr(addr))
+			if got != want {
+				t.Errorf("Leads to %s: %v, wanted %v", addr, got, want)
+			}
+			return err
 		})
 	}
 }

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"gresnet/lib/job"
+	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/step"
@@ -35,12 +36,18 @@ func Take(j job.Job, mode rdma.Mode, hcas []HCA) []step.Step {
 	return append(steps, devices)
 }
 
+// Changes tells whether anything befalls an interface of a claimed HCA. One
+// that is kept is left alone, but IPoIB's is made anew by the RDMA device's move.
+func Changes(mode rdma.Mode, keep bool, i link.ID) bool {
+	remade := mode == rdma.Exclusive && i.Kind == "ipoib"
+	return !keep || remade
+}
+
 func takeHCA(mode rdma.Mode, h HCA) []step.Step {
 	steps := []step.Step{h.Access}
 	var links []step.Step
 	for _, s := range h.Interfaces {
-		remade := mode == rdma.Exclusive && s.Interface.Kind == "ipoib"
-		if h.Keep && !remade {
+		if !Changes(mode, h.Keep, s.Interface) {
 			continue
 		}
 		steps = append(steps, s)

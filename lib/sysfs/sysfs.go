@@ -4,6 +4,7 @@
 package sysfs
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -96,6 +97,28 @@ func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
 		return 0, 0, fmt.Errorf("read %s: %q is no device number", file, text)
 	}
 	return uint32(a), uint32(b), nil
+}
+
+// Targets are the hosts of the node's iSCSI sessions.
+func Targets(sys fs.FS) (list []netip.Addr, err error) {
+	const class = "class/iscsi_connection"
+	entries, err := fs.ReadDir(sys, class)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list iSCSI sessions: %w", err)
+	}
+	for _, e := range entries {
+		text, err := read(sys, path.Join(class, e.Name(), "address"))
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if addr, err := netip.ParseAddr(text); err == nil {
+			list = append(list, addr)
+		}
+	}
+	return list, nil
 }
 
 // LinkLayer is a port's link layer, InfiniBand or Ethernet.

@@ -1,0 +1,41 @@
+package lease
+
+import (
+	"fmt"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+	"gresnet/lib/mount"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// guard refuses an interface that the node itself cannot do without: that of
+// its default route, and the way to a file system that it has mounted.
+func (l *open) guard(v *scan.View, index int, s link.Settings) error {
+	const named = "if that is meant to be moved, say so: list the HCAs in the configuration"
+	if s.IsUplink() {
+		return hint.With(fmt.Errorf("the node's default route goes through %s", s.Name), named)
+	}
+	servers, err := mount.Servers()
+	if err != nil {
+		return err
+	}
+	targets, err := sysfs.Targets(l.world.Sys)
+	if err != nil {
+		return err
+	}
+	for _, addr := range targets {
+		servers = append(servers, mount.Server{Point: "an iSCSI disk", Addr: addr})
+	}
+	for _, server := range servers {
+		leads, err := v.Link.Leads(index, server.Addr)
+		if err != nil {
+			return err
+		}
+		if leads {
+			return hint.With(fmt.Errorf("the node has %s from %s through %s", server.Point, server.Addr, s.Name), named)
+		}
+	}
+	return nil
+}
