@@ -24,7 +24,7 @@ func status(w *door.World) *cli.Command {
 		Description: `Shows each HCA with the job that has it, and each lease. With a job id it shows
 what that job's epilog will undo.
 
-HCA states: free; leased to a job; quarantined: no job gets it until
+HCA states: free; unmapped: the configuration gives it to nobody; leased to a job; quarantined: no job gets it until
 gresnet-epilog release or a reboot. Lease states: complete; refused, since the
 job asked for what it cannot have; partial, while a prolog or an epilog is at
 work or after one that did not end as it should; damaged.
@@ -82,6 +82,10 @@ func printHCAs(w *door.World, s lease.Status) {
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
 		fmt.Fprintf(t, "%s\t%s\t", h.HCA.Name, gresOf(h))
+		if h.Claim == nil && h.Gres == "" {
+			fmt.Fprintln(t, "unmapped\t-\t-\t-")
+			continue
+		}
 		if h.Claim == nil {
 			fmt.Fprintln(t, "free\t-\t-\t-")
 			continue

@@ -198,6 +198,7 @@ type IPoIB struct {
 
 // Attributes of IPoIB in IFLA_INFO_DATA, and the values of its mode (linux/if_link.h).
 const (
+	ipoibPKey   = 1
 	ipoibMode   = 2
 	ipoibUmcast = 3
 )

@@ -4,20 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
 )
 
 // Child is an interface that stands on another one. It stays when that is
 // moved, but has no carrier then, and a VLAN is taken down, which costs it
-// IPv6 addresses and routes (vlan.c:vlan_device_event).
+// IPv6 addresses and routes (vlan.c:vlan_device_event). A P_Key child of IPoIB
+// goes when the RDMA device is moved, and is made anew.
 type Child struct {
 	ID       ID       `json:"id"`
+	PKey     uint16   `json:"pkey,omitempty"`
 	Settings Settings `json:"settings"`
 }
 
-// stays tells children that outlive the move of what they stand on; others,
-// such as a VXLAN's or MACsec's, are destroyed with it.
-func (i Interface) stays() bool {
-	return slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, i.ID.Kind)
+// returns tells children that outlive the move of what they stand on, or can be
+// made anew; others, such as VXLAN and MACsec, are destroyed with it.
+func (i Interface) returns() bool {
+	return slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, i.ID.Kind) || i.ID.isPKeyChild()
 }
 
 // children are the interfaces of the namespace that stand on the one with an
@@ -38,16 +43,19 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 		if err != nil {
 			return nil, err
 		}
-		children = append(children, Child{i.ID, s})
+		children = append(children, Child{i.ID, i.PKey, s})
 	}
 	return children, nil
 }
 
-// restoreChildren must follow what brings the parent up, without which a child
-// can neither be up nor have a carrier.
-func (c *Conn) restoreChildren(children []Child) (err error) {
+// restoreChildren must follow what brings the parent, which has the index, up:
+// without it a child can neither be up nor have a carrier.
+func (c *Conn) restoreChildren(index int, children []Child) (err error) {
 	for _, child := range children {
 		i, findErr := c.Find(child.ID)
+		if errors.Is(findErr, ErrNotFound) && child.ID.isPKeyChild() {
+			i, findErr = c.makePKeyChild(index, child)
+		}
 		if errors.Is(findErr, ErrNotFound) {
 			continue // Differences names it
 		}
@@ -57,6 +65,22 @@ func (c *Conn) restoreChildren(children []Child) (err error) {
 		err = also(err, c.Restore(i.Index, child.Settings))
 	}
 	return err
+}
+
+// makePKeyChild makes an IPoIB interface for a partition, under a name that
+// nobody has until it is given its own.
+func (c *Conn) makePKeyChild(parent int, child Child) (Interface, error) {
+	data := attribute(nil, ipoibPKey, native.AppendUint16(nil, child.PKey))
+	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
+	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
+	m := attribute(change(0, false, 0), unix.IFLA_LINK, native.AppendUint32(nil, uint32(parent)))
+	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
+	m = attribute(m, unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
+	if err != nil {
+		return Interface{}, fmt.Errorf("make %s for P_Key %#04x anew: %w", child.Settings.Name, child.PKey, err)
+	}
+	return c.Find(child.ID)
 }
 
 func (c *Conn) childDifferences(children []Child) ([]string, error) {

@@ -20,7 +20,8 @@ type Interface struct {
 	Up      bool // administratively
 	Running bool // has carrier
 	IPoIB   IPoIB
-	Parent  int // index of the interface of this namespace that it stands on, or 0
+	PKey    uint16 // of an IPoIB interface
+	Parent  int    // index of the interface of this namespace that it stands on, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -40,12 +41,14 @@ func (id ID) String() string {
 
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
 func (id ID) IsPort(guid []byte) bool {
-	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !strings.HasSuffix(id.Parent, child)
+	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !id.isPKeyChild()
 }
 
-// child marks the parent of an IPoIB interface that belongs to another one, of
-// which it has the parent device and the port.
-const child = "/child"
+// pkeyChild marks, with the P_Key, the parent of an IPoIB interface that belongs
+// to another one, of which it has the parent device and the port.
+const pkeyChild = "/pkey"
+
+func (id ID) isPKeyChild() bool { return id.Kind == "ipoib" && strings.Contains(id.Parent, pkeyChild) }
 
 // List lists the namespace's interfaces.
 func (c *Conn) List() ([]Interface, error) {
@@ -123,6 +126,7 @@ func decode(m []byte) (Interface, error) {
 	case *netlink.Vxlan:
 		i.Parent = l.VtepDevIndex // it has no IFLA_LINK
 	case *netlink.IPoIB:
+		i.PKey = l.Pkey
 		i.IPoIB = IPoIB{Connected: l.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: l.Umcast != 0}
 	}
 	return i, nil
@@ -142,8 +146,8 @@ func identify(l netlink.Link) ID {
 		// The first twelve bytes are a queue pair number and a subnet prefix, dealt
 		// anew whenever the interface is made anew; the rest is the port's GUID.
 		id.Address = net.HardwareAddr(a.HardwareAddr[12:]).String()
-		if a.ParentIndex != 0 {
-			id.Parent += child
+		if ipoib, ok := l.(*netlink.IPoIB); ok && a.ParentIndex != 0 {
+			id.Parent += fmt.Sprintf("%s%04x", pkeyChild, ipoib.Pkey)
 		}
 	case len(a.PermHWAddr) > 0:
 		id.Address = a.PermHWAddr.String()

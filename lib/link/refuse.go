@@ -59,7 +59,7 @@ func (c *Conn) refuseChildren(index int, name string) error {
 	}
 	var lost []string
 	for _, child := range children {
-		if !child.stays() {
+		if !child.returns() {
 			lost = append(lost, child.Name)
 		}
 	}

@@ -165,7 +165,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 // node have a part in.
 func (c *Conn) Restore(index int, want Settings) error {
 	err := c.Apply(index, want)
-	err = also(err, c.restoreChildren(want.Children))
+	err = also(err, c.restoreChildren(index, want.Children))
 	return also(err, c.applyHomeRoutes(index, want.aged()))
 }
 

@@ -7,15 +7,21 @@ import (
 	"testing"
 )
 
-func TestPrologsAndEpilogsAtOnceGetInNobodysWay(t *testing.T) {
-	slurm(t)
-	names := hcas(t)
+// mapEach maps GPU n to HCA n.
+func mapEach(t *testing.T, names []string) {
+	t.Helper()
 	text := "[slurm]\nsource = [\"gpu\"]\n"
 	for i, name := range names {
 		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\ngpus = [%d]\n", i, name, i)
 	}
 	writeConfig(t, text)
 	t.Cleanup(func() { writeConfig(t, config) })
+}
+
+func TestPrologsAndEpilogsAtOnceGetInNobodysWay(t *testing.T) {
+	slurm(t)
+	names := hcas(t)
+	mapEach(t, names)
 	before := picture(t)
 	for round := range 3 {
 		for _, program := range []string{"prolog", "epilog"} {

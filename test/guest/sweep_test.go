@@ -46,7 +46,7 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 		must(t, "epilog", sweepJob)
 		same(t, before)
 	}()
-	leased := picture(t)
+	var leased string
 	refuses := func(why string) {
 		t.Helper()
 		for _, line := range []string{"gresnet-epilog sweep 900050", "gresnet-epilog sweep --boot 900050"} {
@@ -64,6 +64,7 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 		t.Errorf("a young lease without an extern step: exit %d: %s", code, out)
 	}
 	mark(t)
+	leased = picture(t)
 
 	held := exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat")
 	release := hang(t, held)

@@ -1,0 +1,200 @@
+package guest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// setting is one thing that an administrator may give an interface N, number I,
+// and what takes it away again.
+type setting struct{ give, take string }
+
+// settings are for any interface; only one of each is drawn.
+var settings = []setting{
+	{"ip addr add 10.I.1.1/24 dev N; ip addr add 10.I.1.2/24 dev N; ip addr add 10.I.1.3/24 dev N", "ip addr del 10.I.1.1/24 dev N; ip addr del 10.I.1.2/24 dev N; ip addr del 10.I.1.3/24 dev N"},
+	{"ip addr add 10.I.2.1/32 peer 10.I.2.9 dev N scope link", "ip addr del 10.I.2.1/32 peer 10.I.2.9 dev N"},
+	{"ip addr add 10.I.3.1/24 dev N label N:x noprefixroute metric 300", "ip addr del 10.I.3.1/24 dev N"},
+	{"ip addr add 10.I.4.1/24 dev N valid_lft 5000 preferred_lft 4000", "ip addr del 10.I.4.1/24 dev N"},
+	{"ip -6 addr add fd00:I:1::1/64 dev N nodad; ip -6 addr add fd00:I:1::2/64 dev N nodad", "ip -6 addr del fd00:I:1::1/64 dev N; ip -6 addr del fd00:I:1::2/64 dev N"},
+	{"ip route add 172.20.I.0/24 via 10.I.0.1 dev N table 10I src 10.I.0.2 mtu 1400; ip rule add from 10.I.0.2 table 10I pref 10I", "ip rule del pref 10I; ip route flush table 10I"},
+	{"ip rule add iif N table 200 pref 20I; ip -6 rule add oif N table 200 pref 20I", "ip rule del pref 20I; ip -6 rule del pref 20I"},
+	{"ip route add 172.21.I.0/24 nexthop via 10.I.0.1 dev N nexthop via 10.I.0.3 dev N weight 3", "ip route del 172.21.I.0/24"},
+	{"ip nexthop add id 10I via 10.I.0.1 dev N; ip route add 172.22.I.0/24 nhid 10I", "ip route del 172.22.I.0/24; ip nexthop del id 10I"},
+	{"ip route add 172.23.I.0/24 via 192.0.2.254 dev eth0 src 10.I.0.2", "ip route del 172.23.I.0/24"},
+	{"ip link property add dev N altname altI altname a-long-alternative-name-of-numberI", "ip link property del dev N altname altI altname a-long-alternative-name-of-numberI"},
+	{"ip link set N alias 'rail I' txqueuelen 333 group 7", "ip link set N alias '' txqueuelen OLDQ group 0"},
+	{"echo 2 >/proc/sys/net/ipv4/conf/N/rp_filter; echo 1 >/proc/sys/net/ipv4/conf/N/arp_ignore", "echo 0 >/proc/sys/net/ipv4/conf/N/rp_filter; echo 0 >/proc/sys/net/ipv4/conf/N/arp_ignore"},
+	{"echo 0 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 77 >/proc/sys/net/ipv4/neigh/N/gc_stale_time", "echo 1 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 60 >/proc/sys/net/ipv4/neigh/N/gc_stale_time"},
+	{"ip neigh add proxy 10.I.0.88 dev N", "ip neigh del proxy 10.I.0.88 dev N"},
+	{"tc qdisc replace dev N root fq_codel limit 500", "tc qdisc del dev N root"},
+	{"ip link set N multicast off allmulticast on", "ip link set N multicast on allmulticast off"},
+}
+
+// ethernet and infiniband are for interfaces of the one kind.
+var ethernet = []setting{
+	{"ip link set N mtu 4321", "ip link set N mtu 9000"},
+	{"ip link set N address 02:11:22:33:44:0I", "ip link set N address OLDMAC"},
+	{"ip neigh add 10.I.0.77 lladdr 02:00:00:00:00:77 dev N nud permanent", "ip neigh del 10.I.0.77 dev N"},
+	{"ip link add link N name mvI type macvlan mode bridge; ip link set mvI up; ip addr add 10.I.5.1/24 dev mvI; ip -6 addr add fd00:I:5::1/64 dev mvI nodad", "ip link del mvI"},
+	{"ip link add link N name vlI type vlan id 7; ip link set vlI up; ip addr add 10.I.6.1/24 dev vlI; ip route add 172.24.I.0/24 via 10.I.6.9", "ip link del vlI"},
+}
+
+var infiniband = []setting{
+	{"ip link set N mtu 1500", "ip link set N mtu 2044"},
+	{"ip link add link N name N.8001 type ipoib pkey 0x8001; ip link set N.8001 up; ip addr add 10.I.7.1/24 dev N.8001", "ip link del N.8001"},
+	{"ip link set N type ipoib umcast 1", "ip link set N type ipoib umcast 0"},
+}
+
+// configure gives the HCAs' interfaces settings at random and returns what takes them away.
+func configure(t *testing.T, r *rand.Rand) (undo string) {
+	t.Helper()
+	for _, name := range strings.Fields(run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")) {
+		index := strings.Fields(run(t, "ip -4 -o addr show dev "+name))[3] // 10.I.0.2/24
+		number := strings.Split(index, ".")[1]
+		old := strings.Fields(run(t, "cat /sys/class/net/"+name+"/tx_queue_len /sys/class/net/"+name+"/address"))
+		fill := strings.NewReplacer("OLDQ", old[0], "OLDMAC", old[1], "N", name, "I", number)
+		pool := settings
+		if strings.HasPrefix(name, "ib") {
+			pool = append(infiniband[:len(infiniband):len(infiniband)], pool...)
+		} else {
+			pool = append(ethernet[:len(ethernet):len(ethernet)], pool...)
+		}
+		for _, i := range r.Perm(len(pool))[:r.IntN(len(pool))] {
+			run(t, fill.Replace(pool[i].give))
+			undo = fill.Replace(pool[i].take) + "\n" + undo
+		}
+	}
+	run(t, "while ip -6 addr | grep -q tentative; do sleep 0.1; done")
+	return undo
+}
+
+// killed runs a program as slurmd would, and ends it with SIGKILL after some
+// time unless it is faster. It tells how long the program ran, and whether it ended by itself.
+func killed(t *testing.T, program, job string, after time.Duration) (took time.Duration, done bool) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(repo() + "/bin/gresnet-" + program)
+	cmd.Env = strings.Fields(strings.TrimPrefix(slurmdEnv, "env -i ") + job)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(after, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	timer.Stop()
+	if took = time.Since(start); err == nil {
+		return took, true
+	}
+	if cmd.ProcessState.ExitCode() >= 0 || out.Len() > 0 {
+		t.Fatalf("%s: %v: %s", program, err, out.String())
+	}
+	return took, false
+}
+
+// seed is where the random tests begin; the one that failed replays the failure.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	if text := os.Getenv("GRESNET_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("GRESNET_SEED: %v", err)
+		}
+		return n
+	}
+	return uint64(time.Now().UnixNano()) % 1e9
+}
+
+func rounds(short, long int) int {
+	if os.Getenv("GRESNET_TEST") == "long" {
+		return long
+	}
+	return short
+}
+
+func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
+	anHCAOfEachKind(t)
+	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1"
+	const never = time.Hour
+	first := seed(t)
+	kills := 0
+	for round := range rounds(8, 200) {
+		s := first + uint64(round)
+		r := rand.New(rand.NewPCG(s, 0))
+		undo := configure(t, r)
+		before := picture(t)
+		full, _ := killed(t, "prolog", job, never)
+		must(t, "epilog", job)
+		if same(t, before); t.Failed() {
+			t.Fatalf("without a kill; replay: GRESNET_SEED=%d", s)
+		}
+		if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
+			kills++
+		}
+		for range r.IntN(3) {
+			if _, done := killed(t, "epilog", job, time.Duration(r.Int64N(int64(full)))); !done {
+				kills++
+			}
+		}
+		must(t, "epilog", job)
+		if same(t, before); t.Failed() {
+			t.Fatalf("round %d; replay: GRESNET_SEED=%d", round, s)
+		}
+		run(t, undo)
+	}
+	t.Logf("%d kills in %d rounds from seed %d", kills, rounds(8, 200), first)
+}
+
+// hasIt is what is said of an HCA that another job has.
+const hasIt = " has it since"
+
+func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
+	slurm(t)
+	names := hcas(t)
+	mapEach(t, names)
+	before := picture(t)
+	jobs := 4 * len(names)
+	for round := range rounds(2, 50) {
+		holder := make([]chan int, len(names)) // of each HCA, one at a time
+		for i := range holder {
+			holder[i] = make(chan int, 1)
+		}
+		ended := make(chan int, jobs)
+		for j := range jobs {
+			go func() {
+				defer func() { ended <- 1 }()
+				hca := j % len(names)
+				job := fmt.Sprintf("SLURM_JOB_ID=%d SLURM_JOB_GPUS=%d", 900200+j, hca)
+				out, code := byHand(t, "prolog", job)
+				if code != 0 && (code != 1 || !strings.Contains(out, hasIt)) {
+					t.Errorf("prolog of job %d: exit %d: %s", j, code, out)
+				}
+				if code == 0 {
+					select {
+					case holder[hca] <- j:
+						<-holder[hca]
+					default:
+						t.Errorf("job %d has HCA %d, and another job has it, too", j, hca)
+					}
+				}
+				if out, code := byHand(t, "epilog", job); code != 0 || out != "" {
+					t.Errorf("epilog of job %d: exit %d: %s", j, code, out)
+				}
+			}()
+		}
+		for range jobs {
+			<-ended
+		}
+		if same(t, before); t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+	t.Logf("%d jobs at once on %d HCAs, %d rounds", jobs, len(names), rounds(2, 50))
+}
