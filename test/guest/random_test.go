@@ -26,7 +26,6 @@ var settings = []setting{
 	{"ip route add 172.20.I.0/24 via 10.I.0.1 dev N table 10I src 10.I.0.2 mtu 1400; ip rule add from 10.I.0.2 table 10I pref 10I", "ip rule del pref 10I; ip route flush table 10I"},
 	{"ip rule add iif N table 200 pref 20I; ip -6 rule add oif N table 200 pref 20I", "ip rule del pref 20I; ip -6 rule del pref 20I"},
 	{"ip route add 172.21.I.0/24 nexthop via 10.I.0.1 dev N nexthop via 10.I.0.3 dev N weight 3", "ip route del 172.21.I.0/24"},
-	{"ip nexthop add id 10I via 10.I.0.1 dev N; ip route add 172.22.I.0/24 nhid 10I", "ip route del 172.22.I.0/24; ip nexthop del id 10I"},
 	{"ip route add 172.23.I.0/24 via 192.0.2.254 dev eth0 src 10.I.0.2", "ip route del 172.23.I.0/24"},
 	{"ip link property add dev N altname altI altname a-long-alternative-name-of-numberI", "ip link property del dev N altname altI altname a-long-alternative-name-of-numberI"},
 	{"ip link set N alias 'rail I' txqueuelen 333 group 7", "ip link set N alias '' txqueuelen OLDQ group 0"},
@@ -39,6 +38,7 @@ var settings = []setting{
 
 // ethernet and infiniband are for interfaces of the one kind.
 var ethernet = []setting{
+	{"ip nexthop add id 10I via 10.I.0.1 dev N; ip route add 172.22.I.0/24 nhid 10I", "ip route del 172.22.I.0/24; ip nexthop del id 10I"},
 	{"ip link set N mtu 4321", "ip link set N mtu 9000"},
 	{"ip link set N address 02:11:22:33:44:0I", "ip link set N address OLDMAC"},
 	{"ip neigh add 10.I.0.77 lladdr 02:00:00:00:00:77 dev N nud permanent", "ip neigh del 10.I.0.77 dev N"},
