@@ -154,11 +154,14 @@ func (c *Conn) Apply(index int, want Settings) error {
 	want = want.aged()
 	want.Name = i.Name
 	err = also(renamed, c.applyLink(i, want))
-	err = also(err, want.Sysctls.before().apply(want.Name))
+	have, sysctlErr := want.Sysctls.before().apply(want.Name)
+	err = also(err, sysctlErr)
 	err = also(err, c.setState(index, want))
 	err = also(err, c.applyNetwork(index, want))
-	// Bringing an interface up makes its IPv6 MTU the interface's own (addrconf.c:addrconf_notify).
-	return also(err, want.Sysctls.apply(want.Name))
+	if sysctlErr != nil {
+		return err
+	}
+	return also(err, want.Sysctls.applyUp(want.Name, have))
 }
 
 // Restore is Apply at home: it also gives back what other interfaces of the

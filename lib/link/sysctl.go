@@ -34,6 +34,7 @@ const (
 	stableSecret = "ipv6/conf/stable_secret"
 	addrGenMode  = "ipv6/conf/addr_gen_mode"
 	acceptDAD    = "ipv6/conf/accept_dad"
+	ipv6MTU      = "ipv6/conf/mtu"
 )
 
 // derived tells sysctls that have no value of their own: multicast forwarding
@@ -53,30 +54,58 @@ func derived(key string) bool {
 func readSysctls(name string) (Sysctls, error) {
 	list := Sysctls{}
 	for _, folder := range sysctlFolders() {
-		entries, err := os.ReadDir(filepath.Join("/proc/sys/net", folder, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list sysctls: %w", err)
-		}
-		for _, e := range entries {
-			key := filepath.Join(folder, e.Name())
-			if derived(key) {
-				continue
-			}
-			value, err := readSysctl(sysctlPath(key, name))
-			// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
-			if key == stableSecret && errors.Is(err, unix.EIO) {
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read a sysctl: %w", err)
-			}
-			list[key] = value
+		if err := list.readFolder(folder, name); err != nil {
+			return nil, fmt.Errorf("read the sysctls of %s: %w", name, err)
 		}
 	}
 	return list, nil
+}
+
+func (list Sysctls) readFolder(folder, name string) error {
+	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		key := filepath.Join(folder, file)
+		if derived(key) {
+			continue
+		}
+		value, err := readAt(int(dir.Fd()), file)
+		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
+		if key == stableSecret && errors.Is(err, unix.EIO) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		list[key] = value
+	}
+	return nil
+}
+
+// readAt reads a sysctl. There are more than a hundred to an interface, and
+// os.ReadFile takes three times the system calls.
+func readAt(dir int, file string) (string, error) {
+	fd, err := unix.Openat(dir, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var text [256]byte // the longest is an IPv6 address
+	n, err := unix.Read(fd, text[:])
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text[:n])), nil
 }
 
 // before has the sysctls as they must be while addresses are given. An address
@@ -90,17 +119,37 @@ func (want Sysctls) before() Sysctls {
 	return list
 }
 
-// apply writes the sysctls that differ. One that the interface has beyond
-// those that are wanted is the kernel's doing.
-func (want Sysctls) apply(name string) error {
-	have, err := readSysctls(name)
-	if err != nil {
+// apply writes the sysctls that differ, and tells what the interface has then.
+// One that it has beyond those that are wanted is the kernel's doing.
+func (want Sysctls) apply(name string) (have Sysctls, err error) {
+	if have, err = readSysctls(name); err != nil {
+		return nil, err
+	}
+	return have, want.write(name, have)
+}
+
+// applyUp is apply after the interface was brought up, which makes its IPv6 MTU
+// the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
+// it had none.
+func (want Sysctls) applyUp(name string, have Sysctls) error {
+	if _, ok := have[ipv6MTU]; !ok {
+		_, err := want.apply(name)
 		return err
 	}
+	text, err := os.ReadFile(sysctlPath(ipv6MTU, name))
+	if err != nil {
+		return fmt.Errorf("read a sysctl: %w", err)
+	}
+	have[ipv6MTU] = strings.TrimSpace(string(text))
+	return want.write(name, have)
+}
+
+func (want Sysctls) write(name string, have Sysctls) error {
 	for _, key := range want.differing(have) {
 		if err := os.WriteFile(sysctlPath(key, name), []byte(want[key]), 0); err != nil {
 			return fmt.Errorf("restore a sysctl: %w", err)
 		}
+		have[key] = want[key]
 	}
 	return nil
 }
@@ -140,9 +189,4 @@ func SkipDAD() error {
 		return nil
 	}
 	return os.WriteFile(path, []byte("0"), 0)
-}
-
-func readSysctl(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	return strings.TrimSpace(string(b)), err
 }
