@@ -19,9 +19,10 @@ const (
 const qdiscHead = 20
 
 // plain tells the queueing disciplines that are all that one message says:
-// they have no classes and no disciplines below them.
+// they have no classes and no disciplines below them. (pie has none either, but
+// what it says of its target is not what it was told: sch_pie.c:pie_dump.)
 func plain(kind string) bool {
-	return slices.Contains([]string{"noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "fq", "fq_codel", "fq_pie", "codel", "pie", "sfq", "cake"}, kind)
+	return slices.Contains([]string{"noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "fq", "fq_codel", "codel", "sfq", "cake"}, kind)
 }
 
 // qdisc is the interface's root queueing discipline, nil if it is one that the
@@ -112,15 +113,53 @@ func (c *Conn) applyQdisc(index int, want Settings) error {
 	if string(have) == string(want.Qdisc) {
 		return nil
 	}
-	if want.Qdisc == nil {
-		_, err = c.send(unix.RTM_DELQDISC, unix.NLM_F_ACK, 0, tcmsg(index, atRoot))
-	} else {
-		m := slices.Clone([]byte(want.Qdisc))
-		native.PutUint32(m[4:], uint32(index))
-		_, err = c.send(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m)
+	if len(have) > 0 {
+		// Not all of a discipline can be changed (sch_fq_codel.c:fq_codel_change).
+		if _, err := c.send(unix.RTM_DELQDISC, unix.NLM_F_ACK, 0, tcmsg(index, atRoot)); err != nil {
+			return fmt.Errorf("remove queueing discipline %s from %s: %w", have.qdiscKind(), want.Name, err)
+		}
 	}
+	if want.Qdisc == nil {
+		return nil
+	}
+	_, err = c.send(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, want.Qdisc.qdiscOn(index))
 	if err != nil {
 		return fmt.Errorf("set the queueing discipline of %s to %s: %w", want.Name, want.Qdisc.qdiscKind(), err)
 	}
 	return nil
+}
+
+// qdiscOn is a queueing discipline as a request for the interface with an index.
+func (m Message) qdiscOn(index int) []byte {
+	out := slices.Clone(m[:qdiscHead])
+	native.PutUint32(out[4:], uint32(index))
+	list, _ := attributes(m[qdiscHead:])
+	for _, a := range list {
+		if a.kind == unix.TCA_OPTIONS {
+			a.value = m.codelTimes(a.value)
+		}
+		out = attribute(out, a.kind, a.value)
+	}
+	return out
+}
+
+// codelTimes makes the options of codel and fq_codel say the times that they
+// have: they are told in microseconds, kept in units of 1024 ns and rounded down
+// both ways (codel.h:CODEL_SHIFT), so that what is dumped is one too few.
+func (m Message) codelTimes(options []byte) []byte {
+	const target, interval = 1, 3
+	threshold := map[string]uint16{"codel": 5, "fq_codel": 7}[m.qdiscKind()]
+	if threshold == 0 {
+		return options
+	}
+	var out []byte
+	list, _ := attributes(options)
+	for _, a := range list {
+		v := slices.Clone(a.value)
+		if (a.kind == target || a.kind == interval || a.kind == threshold) && len(v) == 4 {
+			native.PutUint32(v, native.Uint32(v)+1)
+		}
+		out = attribute(out, a.kind, v)
+	}
+	return out
 }
