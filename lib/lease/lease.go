@@ -171,6 +171,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Run:   book.Header.Run,
 
 		Context: ctx,
+		Notice:  func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
 	}}
 }
 

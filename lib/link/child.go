@@ -10,9 +10,9 @@ import (
 )
 
 // Child is an interface that stands on another one. It stays when that is
-// moved, but has no carrier then, and a VLAN is taken down, which costs it
-// IPv6 addresses and routes (vlan.c:vlan_device_event). A P_Key child of IPoIB
-// goes when the RDMA device is moved, and is made anew.
+// moved, but has no carrier then, and is taken down, which costs it IPv6
+// addresses and routes. A P_Key child of IPoIB goes when the RDMA device is
+// moved, and is made anew.
 type Child struct {
 	ID       ID       `json:"id"`
 	PKey     uint16   `json:"pkey,omitempty"`
@@ -46,6 +46,26 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 		children = append(children, Child{i.ID, i.PKey, s})
 	}
 	return children, nil
+}
+
+// DownChildren takes down what stands on the interface with an index, which is
+// to be moved. A move forgets the hardware addresses that the interface takes
+// packets for on their behalf (dev.c:__dev_change_net_namespace, dev_uc_flush),
+// which they give it when they come up, and believe to be there until they go down.
+func (c *Conn) DownChildren(index int) error {
+	list, err := c.children(index)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		if err := c.DownChildren(i.Index); err != nil {
+			return err
+		}
+		if err := c.Down(i.Index); err != nil {
+			return fmt.Errorf("bring down %s: %w", i.Name, err)
+		}
+	}
+	return nil
 }
 
 // restoreChildren must follow what brings the parent, which has the index, up:

@@ -166,6 +166,9 @@ ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pre
 				if s, err = c.Settings(i.Index); err != nil {
 					return err
 				}
+				if err := c.DownChildren(i.Index); err != nil {
+					return err
+				}
 				return c.Move(i.Index, b.job.FD(), "hca0", s.Up)
 			})
 			s = throughJSON(t, s)

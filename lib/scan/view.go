@@ -286,6 +286,21 @@ func (v *View) Foreign(d Device) ([]string, error) {
 	return foreign, nil
 }
 
+// Users are the processes that use a device, by pid.
+func (v *View) Users(d Device) ([]int, error) {
+	holders, err := v.rdma.Holders(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, h := range holders {
+		if h.PID != 0 {
+			pids = append(pids, int(h.PID))
+		}
+	}
+	return pids, nil
+}
+
 // ownUsers are the modules that come with an RDMA device and go with it.
 var ownUsers = []string{"ib_core", "ib_cm", "iw_cm", "rdma_cm", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_ucm"}
 

@@ -106,6 +106,11 @@ func (s *Link) Do(w *World) error {
 		if err != nil {
 			return err
 		}
+		if len(s.Settings.Children) > 0 {
+			if err := v.Link.DownChildren(i.Index); err != nil {
+				return err
+			}
+		}
 		if err := v.Link.Move(i.Index, job.ns.FD(), s.Name, s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}

@@ -91,6 +91,13 @@ func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) error
 			return err
 		}
 		name = d.Name // a move does not change it
+		users, err := v.Users(d)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			w.Notice("RDMA device %s is taken from processes that still use it: pid %v", name, users)
+		}
 		return v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context))
 	})
 	if err != nil || name == s.Name {

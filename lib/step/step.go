@@ -97,6 +97,8 @@ type World struct {
 	Run   string
 	// Context bounds what may wait.
 	Context context.Context
+	// Notice tells of what a person may want to know.
+	Notice func(format string, a ...any)
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
 	// Gone is which HCAs the node lost meanwhile.
