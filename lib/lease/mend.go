@@ -45,6 +45,7 @@ func (n *Node) rebuild(t *lock.Table) error {
 	for _, b := range books {
 		if !b.claim(t) {
 			mute = append(mute, b)
+			b.number(t)
 		}
 	}
 	if err := n.look(t); err != nil {
@@ -148,6 +149,20 @@ func (b book) restore(t *lock.Table, claim *step.Claim) {
 	for _, h := range claim.HCAs {
 		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {
 			t.HCAs = append(t.HCAs, h)
+		}
+	}
+}
+
+// number puts into a table the HCAs that other notes than the claim's name, so
+// that those that are away keep their numbers.
+func (b book) number(t *lock.Table) {
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if err != nil || s.Kind() != "access" {
+			continue
+		}
+		if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == s.HCA() }) {
+			t.HCAs = append(t.HCAs, node.HCA{ID: s.HCA(), Name: s.Object()})
 		}
 	}
 }
