@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/journal"
@@ -51,6 +52,10 @@ func (n *Node) recover(ctx context.Context, id uint32, why string) (*open, error
 func (n *Node) abandoned(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
 		return err
+	}
+	held := slices.DeleteFunc(n.claimsOf(id), func(c lock.Claim) bool { return c.Quarantined != "" })
+	if len(held) == 0 {
+		return nil // as far as is known: most jobs never had a lease
 	}
 	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" })
 }
