@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank demo test test-long bench lint clean
+.PHONY: all build spank demo test test-long fuzz bench lint clean
 
 all: build spank
 
@@ -25,6 +25,11 @@ test:
 
 test-long:
 	test/run long
+
+# FUZZTIME=1m: how long each of the fuzz targets runs.
+FUZZTIME ?= 5s
+fuzz:
+	test/fuzz $(FUZZTIME)
 
 bench:
 	test/bench

@@ -26,8 +26,8 @@ func run(w *door.World) int {
 lease on this node is success. It needs no configuration and no slurmctld.
 
 Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
-home are kept from later jobs, and running it again goes on; 1 nothing was
-done (bad usage, not root).
+home, or in doubt, are kept from later jobs, and running it again goes on; 1
+nothing was done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,

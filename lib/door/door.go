@@ -89,6 +89,8 @@ func (w *World) problem(name string, err error) {
 // hint is an error's own hint, or what always can be done.
 func (w *World) hint(err error) string {
 	switch text := hint.Of(err); {
+	case errors.Is(err, lease.ErrDamaged) && text != "":
+		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
 		return "HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
@@ -109,7 +111,9 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Config: cfg,
 		Now:    time.Now,
 		Log: func(e lease.Event) {
-			if c.Bool("trace") {
+			if e.Warning != "" {
+				fmt.Fprintf(w.Stderr, "%s: warning: %s\n", c.App.Name, e.Warning)
+			} else if c.Bool("trace") {
 				w.trace(e)
 			}
 			w.log(c.App.Name, e)
@@ -134,6 +138,9 @@ func (w *World) log(name string, e lease.Event) {
 	text, priority := e.Deed, journal.PriInfo
 	if e.Notice != "" {
 		text = e.Notice
+	}
+	if e.Warning != "" {
+		text, priority = e.Warning, journal.PriWarning
 	}
 	if e.Err != nil {
 		text, priority = fmt.Sprintf("%s: %v", e.Deed, e.Err), journal.PriWarning

@@ -9,11 +9,9 @@
 package journal
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"time"
@@ -22,12 +20,8 @@ import (
 // Version is the format that this program writes and the only one it reads.
 const Version = 1
 
-var (
-	// ErrDamaged means that a line that was once written whole does not read back.
-	ErrDamaged = errors.New("journal is damaged")
-	// ErrVersion means that another version of gresnet wrote the journal.
-	ErrVersion = errors.New("journal of another version")
-)
+// ErrVersion means that another version of gresnet wrote the journal.
+var ErrVersion = errors.New("journal of another version")
 
 // Header is a journal's first line: whose book it is.
 type Header struct {
@@ -45,6 +39,13 @@ type Note struct {
 	Kind   string
 	Data   json.RawMessage
 	Struck bool
+	end    int64 // where its line ends in the file
+}
+
+// Gap is a place where notes were once written and do not read back.
+type Gap struct {
+	After int    // the number of the note before it, 0 if it is the first's place
+	Why   string // for people
 }
 
 // line is what stands in the file after the header: a note or a strike.
@@ -57,9 +58,14 @@ type line struct {
 
 // Journal is an open journal. Only the holder of the job's lock may have it.
 type Journal struct {
-	Header Header
-	Notes  []Note
-	file   *os.File
+	Header Header // zero if its line is not there or does not read
+	Notes  []Note // those that read, by number
+	// Gaps are where notes are missing. What damage there is besides (a strike
+	// that does not read, a line that stands there twice) loses nothing.
+	Gaps []Gap
+	file *os.File
+	// unended says that the file's last line is whole but for its newline.
+	unended bool
 }
 
 // Create starts a journal that did not exist.
@@ -70,39 +76,41 @@ func Create(path string, h Header) (*Journal, error) {
 	}
 	h.Version = Version
 	j := &Journal{Header: h, file: file}
-	if err := j.write(h); err != nil {
+	if _, err := j.write(h); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return j, nil
 }
 
-// Open reads a journal to go on with it. A broken tail is cut off. A journal
-// that is damaged before its end is returned as far as it can be read,
-// together with ErrDamaged: what was read can still be undone.
+// Open reads a journal to go on with it. A broken tail, whose deed was never
+// begun, is cut off. All that reads is read, whatever stands before it.
 func Open(path string) (*Journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the journal: %w", err)
 	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("read the journal: %w", err)
-	}
 	j := &Journal{file: file}
-	whole, err := j.parse(text)
-	if errors.Is(err, ErrVersion) {
+	if err := j.read(); err != nil {
 		file.Close()
 		return nil, err
 	}
-	if whole < len(text) && err == nil {
-		if err := file.Truncate(int64(whole)); err != nil {
-			file.Close()
-			return nil, fmt.Errorf("cut off the journal's broken tail: %w", err)
-		}
+	return j, nil
+}
+
+func (j *Journal) read() error {
+	text, err := io.ReadAll(j.file)
+	if err != nil {
+		return fmt.Errorf("read the journal: %w", err)
 	}
-	return j, err
+	whole, err := j.parse(text)
+	if err != nil || whole == len(text) {
+		return err
+	}
+	if err := j.file.Truncate(int64(whole)); err != nil {
+		return fmt.Errorf("cut off the journal's broken tail: %w", err)
+	}
+	return nil
 }
 
 // Read reads a journal to look at it, for those who do not have the job's lock.
@@ -116,60 +124,14 @@ func Read(path string) (*Journal, error) {
 	return j, err
 }
 
-// parse takes in whole lines and tells how many bytes they are.
-func (j *Journal) parse(text []byte) (whole int, err error) {
-	for n := 0; ; n++ {
-		row, _, found := bytes.Cut(text[whole:], []byte{'\n'})
-		if !found {
-			return whole, nil
-		}
-		object, err := check(row)
-		if err == nil && n == 0 {
-			err = j.takeHeader(object)
-		} else if err == nil {
-			err = j.take(object)
-		}
-		if err != nil {
-			return whole, fmt.Errorf("journal line %d: %w", n+1, err)
-		}
-		whole += len(row) + 1
-	}
-}
-
-func (j *Journal) takeHeader(object []byte) error {
-	if err := json.Unmarshal(object, &j.Header); err != nil {
-		return fmt.Errorf("%w: %v", ErrDamaged, err)
-	}
-	if j.Header.Version != Version {
-		return fmt.Errorf("%w: %d, this program reads %d", ErrVersion, j.Header.Version, Version)
-	}
-	return nil
-}
-
-func (j *Journal) take(object []byte) error {
-	var l line
-	if err := json.Unmarshal(object, &l); err != nil {
-		return fmt.Errorf("%w: %v", ErrDamaged, err)
-	}
-	switch {
-	case l.Note == len(j.Notes)+1:
-		j.Notes = append(j.Notes, Note{Number: l.Note, Kind: l.Kind, Data: l.Data})
-	case l.Note == 0 && l.Strike >= 1 && l.Strike <= len(j.Notes):
-		j.Notes[l.Strike-1].Struck = true
-	default:
-		return fmt.Errorf("%w: note %d or strike %d does not follow", ErrDamaged, l.Note, l.Strike)
-	}
-	return nil
-}
-
 // Note writes a step down. Only after that may the step be done.
 func (j *Journal) Note(kind string, step any) error {
 	data, err := json.Marshal(step)
 	if err != nil {
 		return fmt.Errorf("note %s: %w", kind, err)
 	}
-	n := Note{Number: len(j.Notes) + 1, Kind: kind, Data: data}
-	if err := j.write(line{Note: n.Number, Kind: kind, Data: data}); err != nil {
+	n := Note{Number: j.last() + 1, Kind: kind, Data: data}
+	if n.end, err = j.write(line{Note: n.Number, Kind: kind, Data: data}); err != nil {
 		return err
 	}
 	j.Notes = append(j.Notes, n)
@@ -178,51 +140,60 @@ func (j *Journal) Note(kind string, step any) error {
 
 // Strike says that a note's step is undone.
 func (j *Journal) Strike(number int) error {
-	if err := j.write(line{Strike: number}); err != nil {
+	if _, err := j.write(line{Strike: number}); err != nil {
 		return err
 	}
-	j.Notes[number-1].Struck = true
+	for i := range j.Notes {
+		if j.Notes[i].Number == number {
+			j.Notes[i].Struck = true
+		}
+	}
 	return nil
+}
+
+// Shorten forgets what was noted after a note and struck since, which gives a
+// full /run its space again.
+func (j *Journal) Shorten(number int) error {
+	for i, n := range j.Notes {
+		if n.Number == number {
+			if err := j.file.Truncate(n.end); err != nil {
+				return fmt.Errorf("shorten the journal: %w", err)
+			}
+			j.Notes, j.unended = j.Notes[:i+1], false
+		}
+	}
+	return nil
+}
+
+// last is the highest number of a note.
+func (j *Journal) last() int {
+	if len(j.Notes) == 0 {
+		return 0
+	}
+	return j.Notes[len(j.Notes)-1].Number
 }
 
 // Close closes the file; the journal stays.
 func (j *Journal) Close() error { return j.file.Close() }
 
-func (j *Journal) write(v any) error {
+// write appends a line and tells where it ends.
+func (j *Journal) write(v any) (end int64, err error) {
 	object, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+		return 0, fmt.Errorf("write the journal: %w", err)
 	}
 	start, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+		return 0, fmt.Errorf("write the journal: %w", err)
 	}
-	if _, err := j.file.Write(seal(object)); err != nil {
+	text := seal(object)
+	if j.unended {
+		text = append([]byte{'\n'}, text...)
+	}
+	if _, err := j.file.Write(text); err != nil {
 		// A part of a line (a full /run) must not stand before the next one.
-		return errors.Join(fmt.Errorf("write the journal: %w", err), j.file.Truncate(start))
+		return 0, errors.Join(fmt.Errorf("write the journal: %w", err), j.file.Truncate(start))
 	}
-	return nil
-}
-
-// seal makes an object a line: its checksum in eight hex digits, a space, itself.
-func seal(object []byte) []byte {
-	return fmt.Appendf(nil, "%s %s\n", sum(object), object)
-}
-
-// check is the object of a line, if the checksum agrees.
-func check(row []byte) ([]byte, error) {
-	if len(row) < 10 || row[8] != ' ' {
-		return nil, fmt.Errorf("%w: no checksum", ErrDamaged)
-	}
-	object := row[9:]
-	if string(row[:8]) != sum(object) {
-		return nil, fmt.Errorf("%w: the checksum does not agree", ErrDamaged)
-	}
-	return object, nil
-}
-
-func sum(object []byte) string {
-	// Not Castagnoli's polynomial: its tables cost every start of the program more
-	// than all checksums that it will ever make.
-	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(object))
+	j.unended = false
+	return start + int64(len(text)), nil
 }

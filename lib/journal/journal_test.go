@@ -3,8 +3,10 @@ package journal_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gresnet/lib/journal"
@@ -58,56 +60,165 @@ func TestAJournalReadsBackWhatWasNotedAndStruck(t *testing.T) {
 func TestATailThatWasCutAnywhereLosesOnlyItself(t *testing.T) {
 	path, text := write(t)
 	for n := range text {
-		if err := os.WriteFile(path, text[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		j := reopen(t, path, text[:n])
+		// What lacks but its newline reads.
 		whole := bytes.LastIndexByte(text[:n], '\n') + 1
 		lines := bytes.Count(text[:n], []byte{'\n'})
-		j, err := journal.Open(path)
-		if err != nil {
-			t.Fatalf("cut after %d bytes: %v", n, err)
+		if text[n] == '\n' {
+			whole, lines = n, lines+1
 		}
-		if want := min(max(lines-1, 0), 2); len(j.Notes) != want {
-			t.Fatalf("cut after %d bytes: %d notes, wanted %d", n, len(j.Notes), want)
+		if want := min(max(lines-1, 0), 2); len(j.Notes) != want || len(j.Gaps) != 0 {
+			t.Fatalf("cut after %d bytes: %d notes, wanted %d; gaps %v", n, len(j.Notes), want, j.Gaps)
 		}
-		j.Close()
 		if left, _ := os.ReadFile(path); len(left) != whole {
 			t.Fatalf("cut after %d bytes: %d bytes are left, wanted %d", n, len(left), whole)
+		}
+		// The next note stands on a line of its own.
+		notes := len(j.Notes)
+		if err := j.Note("link", fact{"ib1"}); err != nil {
+			t.Fatal(err)
+		}
+		if j = again(t, path); len(j.Notes) != notes+1 || len(j.Gaps) != 0 {
+			t.Fatalf("cut after %d bytes, then noted: %d notes, wanted %d; gaps %v", n, len(j.Notes), notes+1, j.Gaps)
 		}
 	}
 }
 
-func TestAFlippedBitIsDamageAndWhatStandsBeforeItIsKept(t *testing.T) {
+func TestAFlippedBitCostsItsOwnLineAlone(t *testing.T) {
 	path, text := write(t)
+	starts := []int{0}
+	for n, c := range text {
+		if c == '\n' {
+			starts = append(starts, n+1)
+		}
+	}
 	for n := range text {
+		hit := 0
+		for starts[hit+1] <= n {
+			hit++
+		}
+		atEnd := n == starts[hit+1]-1
 		for bit := range 8 {
 			broken := bytes.Clone(text)
 			broken[n] ^= 1 << bit
-			if err := os.WriteFile(path, broken, 0o600); err != nil {
-				t.Fatal(err)
+			j := reopen(t, path, broken)
+			// A newline that is none any more costs both lines; the last one nothing.
+			lost := func(l int) bool {
+				return l == hit && !(atEnd && l == 3) || atEnd && l == hit+1
 			}
-			j, err := journal.Open(path)
-			lastNewline := n == len(text)-1
-			switch {
-			case lastNewline: // reads as a tail that was cut
-				if err != nil {
-					t.Errorf("bit %d of byte %d: %v", bit, n, err)
+			want := 0
+			for l := 1; l <= 2; l++ {
+				if !lost(l) {
+					want++
 				}
-			case !errors.Is(err, journal.ErrDamaged):
-				t.Errorf("bit %d of byte %d: %v, wanted damage", bit, n, err)
 			}
-			if j == nil {
-				continue
+			if len(j.Notes) != want {
+				t.Fatalf("bit %d of byte %d: %d notes, wanted %d", bit, n, len(j.Notes), want)
 			}
-			if want := max(bytes.Count(text[:n], []byte{'\n'})-1, 0); len(j.Notes) < min(want, 2) {
-				t.Errorf("bit %d of byte %d: %d notes, wanted at least %d", bit, n, len(j.Notes), want)
+			if (j.Header.Job == 4711) == lost(0) {
+				t.Fatalf("bit %d of byte %d: header %+v", bit, n, j.Header)
 			}
-			j.Close()
-			if left, _ := os.ReadFile(path); !lastNewline && !bytes.Equal(left, broken) {
-				t.Errorf("bit %d of byte %d: a damaged journal was changed", bit, n)
+			// Note 2 is struck: without it nothing is missing. The strike might have been a note.
+			if missing := lost(1) || lost(3); (len(j.Gaps) > 0) != missing {
+				t.Fatalf("bit %d of byte %d: gaps %v", bit, n, j.Gaps)
+			}
+			for _, note := range j.Notes {
+				if note.Struck != (note.Number == 2 && !lost(3)) {
+					t.Fatalf("bit %d of byte %d: note %+v", bit, n, note)
+				}
 			}
 		}
 	}
+}
+
+func TestWhereNotesAreMissingIsKnown(t *testing.T) {
+	header := `{"version":1,"job":4711,"run":"0"}`
+	note := func(n int) string { return fmt.Sprintf(`{"note":%d,"kind":"rdma","data":{}}`, n) }
+	strike := func(n int) string { return fmt.Sprintf(`{"strike":%d}`, n) }
+	tests := []struct {
+		name  string
+		lines []string // sealed; "!" is rubbish
+		notes []int
+		after []int
+	}{
+		{"nothing", nil, nil, nil},
+		{"a header", []string{header}, nil, nil},
+		{"no header", []string{note(1)}, []int{1}, nil},
+		{"a line in the middle", []string{header, note(1), note(3)}, []int{1, 3}, []int{1}},
+		{"the first ones", []string{header, note(3)}, []int{3}, []int{0}},
+		{"two places", []string{header, note(2), note(4)}, []int{2, 4}, []int{0, 2}},
+		{"what is struck is not missed", []string{header, note(1), note(3), strike(2)}, []int{1, 3}, nil},
+		{"rubbish at the end", []string{header, note(1), "!"}, []int{1}, []int{1}},
+		{"rubbish between notes without a gap", []string{header, note(1), "!", note(2)}, []int{1, 2}, nil},
+		{"rubbish after a strike", []string{header, note(1), note(2), strike(1), "!"}, []int{1, 2}, nil},
+		{"a note twice", []string{header, note(1), note(2), note(1)}, []int{1, 2}, nil},
+		{"a header twice", []string{header, note(1), header}, []int{1}, nil},
+		{"notes in another order", []string{header, note(2), note(1)}, []int{1, 2}, nil},
+		{"a note twice, not the same", []string{header, note(1), `{"note":1,"kind":"link","data":{}}`}, []int{1}, []int{1}},
+		{"neither note nor strike", []string{header, note(1), `{}`}, []int{1}, []int{1}},
+		{"no object", []string{header, `[]`}, nil, []int{0}},
+		{"a number beyond all", []string{header, note(1 << 40)}, []int{1 << 40}, []int{0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var text []byte
+			for _, l := range tt.lines {
+				if l == "!" {
+					text = append(text, "rubbish\n"...)
+				} else {
+					text = append(text, journal.Seal([]byte(l))...)
+				}
+			}
+			path := filepath.Join(t.TempDir(), "journal")
+			j := reopen(t, path, text)
+			var notes, after []int
+			for _, n := range j.Notes {
+				notes = append(notes, n.Number)
+			}
+			for _, g := range j.Gaps {
+				after = append(after, g.After)
+			}
+			if !slices.Equal(notes, tt.notes) || !slices.Equal(after, tt.after) {
+				t.Errorf("notes %v, gaps %+v; wanted %v, gaps after %v", notes, j.Gaps, tt.notes, tt.after)
+			}
+			if left, _ := os.ReadFile(path); !bytes.Equal(left, text) {
+				t.Errorf("the journal was changed to %q", left)
+			}
+		})
+	}
+}
+
+func TestAShortenedJournalGoesOnAfterTheNoteThatIsLeft(t *testing.T) {
+	path, text := write(t)
+	j := reopen(t, path, text)
+	if err := j.Shorten(1); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.Notes) != 1 {
+		t.Errorf("notes %+v", j.Notes)
+	}
+	if j = again(t, path); len(j.Notes) != 1 || len(j.Gaps) != 0 || j.Header.Job != 4711 {
+		t.Errorf("read again: notes %+v, gaps %v", j.Notes, j.Gaps)
+	}
+}
+
+// reopen opens a journal with a text.
+func reopen(t *testing.T, path string, text []byte) *journal.Journal {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return again(t, path)
+}
+
+func again(t *testing.T, path string) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
 }
 
 func TestAnotherVersionIsNotRead(t *testing.T) {
@@ -118,7 +229,7 @@ func TestAnotherVersionIsNotRead(t *testing.T) {
 	}
 	j.Close()
 	text, _ := os.ReadFile(path)
-	for _, version := range []string{"0", "2"} {
+	for _, version := range []string{"2", "99"} {
 		object := bytes.Replace(text[9:len(text)-1], []byte(`"version":1`), []byte(`"version":`+version), 1)
 		if err := os.WriteFile(path, journal.Seal(object), 0o600); err != nil {
 			t.Fatal(err)
@@ -127,31 +238,4 @@ func TestAnotherVersionIsNotRead(t *testing.T) {
 			t.Errorf("version %s: %v", version, err)
 		}
 	}
-}
-
-func FuzzOpen(f *testing.F) {
-	f.Add([]byte(""))
-	f.Add(journal.Seal([]byte(`{"version":1,"job":1,"run":"0"}`)))
-	f.Add(append(journal.Seal([]byte(`{"version":1,"job":1,"run":"0"}`)), journal.Seal([]byte(`{"note":1,"kind":"rdma","data":{}}`))...))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		path := filepath.Join(t.TempDir(), "journal")
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		j, err := journal.Open(path)
-		if err != nil {
-			if left, _ := os.ReadFile(path); !bytes.Equal(left, text) {
-				t.Errorf("a journal that was not read was changed: %v", err)
-			}
-			return
-		}
-		notes := len(j.Notes)
-		j.Close()
-		// What was read once reads the same again.
-		j, err = journal.Open(path)
-		if err != nil || len(j.Notes) != notes {
-			t.Fatalf("read again: %v", err)
-		}
-		j.Close()
-	})
 }

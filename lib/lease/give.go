@@ -23,10 +23,14 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
+	if err := n.mend(ctx); err != nil {
+		// What the lease has can be undone without it.
+		n.notice(id, "%s", err)
+	}
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
-			return removeDir(n.dir(id))
+			return n.abandoned(ctx, id)
 		}
 		if err != nil {
 			return err
@@ -61,31 +65,39 @@ func (l *open) unwind() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), l.node.Undo)
 	defer cancel()
 	l.world.Context = ctx
-	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	// Whatever it is that has its name.
+	if err := os.RemoveAll(envIn(l.world.Dir)); err != nil {
 		return remains(err)
 	}
-	notes, err := l.left()
-	if err != nil {
-		return remains(err)
-	}
+	notes, damage := l.left()
 	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
 	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= step.AllHome })
 	if first < 0 {
 		first = len(notes)
 	}
 	failed := l.bringHome(notes[:first])
+	if damage != nil {
+		failed = append(failed, l.strays()...)
+		l.doubt(damage)
+	}
 	for _, s := range notes[first:] {
 		_, claim := s.Step.(*step.Claim)
 		if len(failed) > 0 && !claim {
 			continue // what is not home may be in there
 		}
+		if claim && len(failed) == 0 && damage == nil {
+			l.shorten(s)
+		}
 		failed = append(failed, l.undo(s)...)
 		if len(failed) == 0 {
-			failed = append(failed, l.strike(s)...)
+			l.strike(s)
 		}
 	}
 	if len(failed) > 0 {
 		return remains(errors.Join(failed...))
+	}
+	if damage != nil {
+		return l.setAside(damage)
 	}
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)
@@ -112,15 +124,13 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		// One whose name another has is home nevertheless.
 		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
 	}
-	// Most is verified while udev is at work, and what udev changed once more.
-	failed = append(failed, l.verify(notes)...)
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
 	}
 	failed = append(failed, l.verify(notes)...)
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
-			failed = append(failed, l.strike(s)...)
+			l.strike(s)
 		}
 	}
 	return failed
@@ -143,9 +153,24 @@ func (l *open) undo(s noted) []error {
 	return l.failure(s, l.timed("undo", s.Step, s.Undo))
 }
 
-// strike says in the journal that a step needs never be undone again.
-func (l *open) strike(s noted) []error {
-	return l.failure(s, l.journal.Strike(s.number))
+// strike says in the journal that a step needs never be undone again. That it
+// cannot be written (a full /run) costs the next unwinding, if there is one,
+// that it looks again.
+func (l *open) strike(s noted) {
+	if s.struck || s.number == 0 {
+		return
+	}
+	if err := l.journal.Strike(s.number); err != nil {
+		l.node.notice(l.world.Job, "%s", err)
+	}
+}
+
+// shorten makes room for the node table on a full /run, when all that is left
+// of a lease is its claim.
+func (l *open) shorten(claim noted) {
+	if err := l.journal.Shorten(claim.number); err != nil {
+		l.node.notice(l.world.Job, "%s", err)
+	}
 }
 
 // failure keeps the HCA of a step that failed from later jobs.
@@ -164,27 +189,24 @@ func (l *open) failure(s noted, err error) []error {
 	return []error{err}
 }
 
-// noted is a step with its number in the journal.
+// noted is a step with its number in the journal, 0 if it is not in there.
 type noted struct {
 	step.Step
 	number int
+	struck bool
 }
 
 // left is what is not struck, in the order in which it is to be undone: by
 // kind, and within a kind as it was done, so that what the kernel keeps in the
 // order of arrival (interfaces, routes to one place) is in the old order again.
-func (l *open) left() ([]noted, error) {
-	var notes []noted
-	for _, n := range l.journal.Notes {
-		if n.Struck {
-			continue
-		}
-		s, err := step.Decode(n.Kind, n.Data)
-		if err != nil {
-			return nil, err
-		}
-		notes = append(notes, noted{s, n.Number})
+// With a damaged journal it is also what may have been noted.
+func (l *open) left() ([]noted, *damage) {
+	all, gaps := l.decode()
+	damage := l.damaged(all, gaps)
+	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck })
+	if damage != nil {
+		notes = append(notes, damage.added()...)
 	}
 	slices.SortStableFunc(notes, func(a, b noted) int { return step.Rank(a.Step) - step.Rank(b.Step) })
-	return notes, nil
+	return notes, damage
 }

@@ -51,6 +51,8 @@ type Event struct {
 	Took   time.Duration
 	Err    error
 	Notice string // what a person may want to know without acting on it
+
+	Warning string // what a person must know though nothing failed
 }
 
 // open is a lease that this process works on, under the job's lock.
@@ -58,6 +60,7 @@ type open struct {
 	node    *Node
 	world   *step.World
 	journal *journal.Journal
+	lost    string // why the journal's beginning is not known, nothing if it is
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }
@@ -141,8 +144,15 @@ var errNoLease = errors.New("no lease")
 func (n *Node) resume(ctx context.Context, id uint32) (*open, error) {
 	dir := n.dir(id)
 	book, err := journal.Open(journalIn(dir))
+	if errors.Is(err, journal.ErrVersion) {
+		return nil, n.foreign(ctx, id, err)
+	}
+	if err == nil && book.Header == (journal.Header{}) {
+		book.Close()
+		return n.recover(ctx, id, "its first line does not read")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoLease
+		return n.recover(ctx, id, "it is not there any more")
 	}
 	if err != nil {
 		return nil, err

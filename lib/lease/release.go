@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -19,6 +21,9 @@ import (
 // undone first; then the HCA must be on the node, and is taken as it is.
 func (n *Node) Release(ctx context.Context, name string) error {
 	if err := n.prepare(); err != nil {
+		return err
+	}
+	if err := n.mend(ctx); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)
@@ -80,6 +85,10 @@ func (l *open) release(c lock.Claim) error {
 	if unwound == nil {
 		return nil
 	}
+	if _, left := os.Lstat(l.world.Dir); errors.Is(left, fs.ErrNotExist) {
+		// The lease was damaged and is set aside; the person has seen the HCA.
+		return l.node.freeHome(l.world.Context, func(o lock.Claim) bool { return o.HCA == c.HCA })
+	}
 	if _, away := l.world.Away[c.HCA]; !away {
 		return unwound // it is free; others are not
 	}
@@ -99,10 +108,7 @@ func (l *open) release(c lock.Claim) error {
 
 // giveUp strikes what is left of an HCA that is at home.
 func (l *open) giveUp(id node.ID) error {
-	notes, err := l.left()
-	if err != nil {
-		return err
-	}
+	notes, _ := l.left()
 	notes = slices.DeleteFunc(notes, func(s noted) bool { return s.HCA() != id })
 	for _, s := range notes {
 		if err := step.Home(l.world, s.Step); err != nil {
@@ -110,9 +116,7 @@ func (l *open) giveUp(id node.ID) error {
 		}
 	}
 	for _, s := range notes {
-		if err := l.journal.Strike(s.number); err != nil {
-			return err
-		}
+		l.strike(s)
 	}
 	return nil
 }
@@ -125,12 +129,15 @@ func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
 		return err
 	}
 	away := map[node.ID]string{}
+	if !slices.ContainsFunc(t.Claims, is) {
+		return nil
+	}
 	var failed []error
 	for _, c := range t.Claims {
 		if !is(c) {
 			continue
 		}
-		reason, err := n.absent(c.HCA)
+		reason, err := n.absent(&t, c.HCA)
 		if err != nil {
 			return err
 		}
@@ -157,8 +164,9 @@ func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
 	return nil
 }
 
-// absent says why an HCA is not on the node, nothing if it is.
-func (n *Node) absent(id node.ID) (string, error) {
+// absent says why an HCA is not on the node, nothing if it is, with all of the
+// interfaces that it had when it was numbered.
+func (n *Node) absent(t *lock.Table, id node.ID) (string, error) {
 	if lock.Held(n.locks(), id) {
 		return "a move of it has not ended", nil
 	}
@@ -167,9 +175,23 @@ func (n *Node) absent(id node.ID) (string, error) {
 		return "", err
 	}
 	defer v.Close()
-	_, err = v.Find(id)
+	d, err := v.Find(id)
 	if errors.Is(err, scan.ErrNotFound) {
 		return "its lease is gone and it is not in the root namespace", nil
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	ports, err := v.Ports(d)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id })
+	for _, p := range ports {
+		had := i >= 0 && slices.ContainsFunc(t.HCAs[i].Ports, func(o node.Port) bool { return o.Num == p.Num && o.Interface != "" })
+		if had && p.Interface == nil {
+			return fmt.Sprintf("its lease is gone and the interface of port %d is not in the root namespace", p.Num), nil
+		}
+	}
+	return "", nil
 }

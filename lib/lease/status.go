@@ -112,7 +112,7 @@ func (n *Node) jobStatus(id uint32) (JobStatus, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, errNoLease
 	}
-	if err != nil {
+	if err != nil || len(book.Gaps) > 0 || book.Header == (journal.Header{}) {
 		s.State = Damaged
 		return s, nil
 	}

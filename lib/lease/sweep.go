@@ -37,6 +37,9 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
+	if err := n.mend(ctx); err != nil {
+		return err
+	}
 	jobs, err := n.leased()
 	if err != nil {
 		return err
@@ -176,7 +179,7 @@ func (n *Node) forget(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
 		return remains(err)
 	}
-	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id })
+	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && !c.Doubt })
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.

@@ -34,6 +34,9 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
+	if err := n.mend(ctx); err != nil {
+		return err
+	}
 	return n.underLock(ctx, j.ID, func() error {
 		done, err := n.settle(ctx, j)
 		if done || err != nil {
@@ -131,11 +134,15 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	}()
 
 	var entries []gres.Entry
-	claim := &step.Claim{Pick: func(t *lock.Table) (err error) {
-		entries, err = n.pick(t, j, wants)
-		return err
-	}}
-	if err := l.do(claim); err != nil {
+	claim := new(step.Claim)
+	claim.Pick = func(t *lock.Table) (err error) {
+		if entries, err = n.pick(t, j, wants); err != nil {
+			return err
+		}
+		claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
+		return l.journal.Note(claim.Kind(), claim)
+	}
+	if err := l.timed("do", claim, claim.Do); err != nil {
 		return err
 	}
 	if len(entries) == 0 {
@@ -346,7 +353,10 @@ func removeDir(dir string) error {
 			return fmt.Errorf("remove the lease %s: %s is there still", dir, name)
 		}
 	}
-	for _, name := range []string{envIn(dir), envIn(dir) + ".new", markIn(dir), journalIn(dir)} {
+	if err := os.RemoveAll(envIn(dir)); err != nil {
+		return err
+	}
+	for _, name := range []string{envIn(dir) + ".new", markIn(dir), journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

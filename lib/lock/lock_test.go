@@ -106,20 +106,6 @@ func TestAChangeThatFailsLeavesTheTable(t *testing.T) {
 	}
 }
 
-func TestATableThatCannotBeReadIsAnErrorAndKept(t *testing.T) {
-	for _, text := range []string{"", "{", "[]", `{"version":2}`, `{"version":1,"claims":{}}`} {
-		n := lock.Node{Dir: t.TempDir()}
-		path := filepath.Join(n.Dir, "node.json")
-		must(t, os.WriteFile(path, []byte(text), 0o644))
-		if err := n.Update(t.Context(), func(*lock.Table) error { return nil }); err == nil {
-			t.Errorf("%q is read as a table", text)
-		}
-		if after, _ := os.ReadFile(path); string(after) != text {
-			t.Errorf("%q became %q", text, after)
-		}
-	}
-}
-
 func TestClaimsOfManyAtOnceAreAllKept(t *testing.T) {
 	n := lock.Node{Dir: t.TempDir()}
 	var wg sync.WaitGroup

@@ -6,66 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/node"
 )
-
-// Version is the format of node.json that this program writes and reads.
-const Version = 1
-
-// ErrVersion means that another version of gresnet wrote node.json.
-var ErrVersion = errors.New("node table of another version")
-
-// Table is what the node lock file guards.
-type Table struct {
-	Version int `json:"version"`
-	// HCAs are the node's, in the order in which they are numbered. The order
-	// is kept for the boot: an HCA that is away must not shift the others.
-	HCAs   []node.HCA `json:"hcas"`
-	Claims []Claim    `json:"claims"`
-}
-
-// Claim says that an HCA is not free: a job's run has it, or it was quarantined.
-type Claim struct {
-	HCA         node.ID   `json:"hca"`
-	Name        string    `json:"name"` // of the RDMA device when it was claimed
-	Gres        string    `json:"gres"`
-	Index       int       `json:"index"`
-	Job         uint32    `json:"job"`
-	Run         string    `json:"run"`
-	UID         uint32    `json:"uid"`
-	Since       time.Time `json:"since"`
-	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
-}
-
-// Holder is who has an HCA, if anybody has.
-func (t *Table) Holder(id node.ID) (Claim, bool) {
-	i := slices.IndexFunc(t.Claims, func(c Claim) bool { return c.HCA == id })
-	if i < 0 {
-		return Claim{}, false
-	}
-	return t.Claims[i], true
-}
-
-// Release frees what a run of a job holds, but keeps from every later job
-// what could not be brought home: the reason by HCA.
-func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
-	kept := t.Claims[:0]
-	for _, c := range t.Claims {
-		if c.Job == job && c.Run == run {
-			if c.Quarantined = away[c.HCA]; c.Quarantined == "" {
-				continue
-			}
-		}
-		kept = append(kept, c)
-	}
-	t.Claims = kept
-}
 
 // Node is the node lock file and its table, in a directory.
 type Node struct {
@@ -74,30 +23,28 @@ type Node struct {
 
 // Read reads the table without a lock: it is replaced whole. No table yet is an empty one.
 func (n Node) Read() (Table, error) {
-	text, err := os.ReadFile(n.table())
+	t, err := n.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return Table{Version: Version}, nil
 	}
+	return t, err
+}
+
+func (n Node) read() (Table, error) {
+	text, err := os.ReadFile(n.table())
 	if err != nil {
 		return Table{}, fmt.Errorf("read the node table: %w", err)
 	}
-	return parse(text)
-}
-
-func parse(text []byte) (Table, error) {
-	var t Table
-	if err := json.Unmarshal(text, &t); err != nil {
-		return Table{}, fmt.Errorf("read the node table: %w", err)
-	}
-	if t.Version != Version {
-		return Table{}, fmt.Errorf("%w: %d, this program reads %d", ErrVersion, t.Version, Version)
+	t, err := parse(text)
+	if err != nil {
+		return Table{}, fmt.Errorf("read %s: %w", n.table(), err)
 	}
 	return t, nil
 }
 
 // Update changes the table under the node lock. An error of change leaves it as it was.
 func (n Node) Update(ctx context.Context, change func(*Table) error) error {
-	lock, err := take(ctx, filepath.Join(n.Dir, "node.lock"))
+	lock, err := n.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,6 +64,48 @@ func (n Node) Update(ctx context.Context, change func(*Table) error) error {
 	return n.write(after)
 }
 
+// Mend makes the table anew if it is damaged or is not there: build puts in
+// what is known from elsewhere. A damaged file is kept beside the new one as
+// kept, for the reason why. A table without claims is not written if there was
+// none: nothing was lost.
+func (n Node) Mend(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
+	if _, err := n.read(); err == nil {
+		return "", nil, nil // without waiting for anybody
+	}
+	lock, err := n.lock(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Close()
+	_, why = n.read()
+	missing := errors.Is(why, fs.ErrNotExist)
+	switch {
+	case why == nil:
+		return "", nil, nil
+	case !missing && !errors.Is(why, ErrDamaged):
+		return "", nil, why
+	}
+	t := Table{Version: Version}
+	if err := build(&t); err != nil {
+		return "", why, fmt.Errorf("make the node table anew: %w", err)
+	}
+	if missing {
+		if len(t.Claims) == 0 {
+			return "", nil, nil
+		}
+		return "", why, n.write(format(t))
+	}
+	kept = n.table() + ".damaged-" + now.UTC().Format("20060102T150405")
+	if err := os.Rename(n.table(), kept); err != nil {
+		return "", why, fmt.Errorf("keep the damaged node table: %w", err)
+	}
+	return kept, why, n.write(format(t))
+}
+
+func (n Node) lock(ctx context.Context) (*File, error) {
+	return take(ctx, filepath.Join(n.Dir, "node.lock"))
+}
+
 // write replaces the table by rename, so that a reader or a crash never meets half of one.
 func (n Node) write(text []byte) error {
 	next := n.table() + ".new"
@@ -131,10 +120,79 @@ func (n Node) write(text []byte) error {
 
 func (n Node) table() string { return filepath.Join(n.Dir, "node.json") }
 
+// parse reads a table that is what format made of it, to the byte.
+func parse(text []byte) (Table, error) {
+	if !sealed(text) {
+		return Table{}, fmt.Errorf("%w: its checksum does not agree", ErrDamaged)
+	}
+	var v struct{ Version int }
+	if err := json.Unmarshal(text, &v); err != nil {
+		return Table{}, fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	if v.Version != Version {
+		err := fmt.Errorf("%w: %d, this program reads %d", ErrVersion, v.Version, Version)
+		return Table{}, hint.With(err, "let the version of gresnet that wrote it end its jobs, or reboot the node")
+	}
+	var t Table
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&t); err != nil {
+		return Table{}, fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	t.Sum = ""
+	return t, t.check()
+}
+
+// check is an error if the table contradicts itself.
+func (t *Table) check() error {
+	known, claimed := map[node.ID]bool{}, map[node.ID]bool{}
+	for _, h := range t.HCAs {
+		if known[h.ID] {
+			return fmt.Errorf("%w: it has %s twice", ErrDamaged, h.ID)
+		}
+		known[h.ID] = true
+	}
+	for _, c := range t.Claims {
+		if claimed[c.HCA] {
+			return fmt.Errorf("%w: %s is claimed twice", ErrDamaged, c.HCA)
+		}
+		claimed[c.HCA] = true
+	}
+	return nil
+}
+
 func format(t Table) []byte {
+	t.Sum = blank
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		panic(err) // a Table has nothing that JSON cannot say
 	}
-	return append(text, '\n')
+	return seal(append(text, '\n'))
 }
+
+// The file's checksum stands in the file, so that it can be read and looked at
+// as the one JSON object that it is: it is the sum of the text with zeros in its place.
+const (
+	sumKey = `"sum": "`
+	blank  = "00000000"
+)
+
+// seal puts the checksum where its blank is, the first in the text.
+func seal(text []byte) []byte {
+	at := bytes.Index(text, []byte(sumKey)) + len(sumKey)
+	copy(text[at:], sum(text))
+	return text
+}
+
+// sealed tells whether a text is as seal left it.
+func sealed(text []byte) bool {
+	at := bytes.Index(text, []byte(sumKey)) + len(sumKey)
+	if at < len(sumKey) || at+len(blank) > len(text) {
+		return false
+	}
+	blanked := bytes.Clone(text)
+	copy(blanked[at:], blank)
+	return string(text[at:at+len(blank)]) == sum(blanked)
+}
+
+func sum(text []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)) }

@@ -5,9 +5,11 @@ import (
 	"gresnet/lib/node"
 )
 
-// Claim takes the job's HCAs in the node lock file. Its note says no more
-// than that there may be claims: they carry the job and its run themselves.
+// Claim takes the job's HCAs in the node lock file. Its note is a copy of what
+// the file has of them then: each can be made anew from the other.
 type Claim struct {
+	HCAs   []node.HCA   `json:"hcas"`
+	Claims []lock.Claim `json:"claims"`
 	// Pick adds the job's claims to the table, or says why it cannot have them.
 	Pick func(*lock.Table) error `json:"-"`
 }

@@ -23,8 +23,6 @@ type Settings struct {
 	Interface link.ID       `json:"interface"`
 	Settings  link.Settings `json:"settings"`
 	GIDs      []netip.Addr  `json:"gids,omitempty"` // that the port has for the interface's addresses
-
-	verified string // the interface's mark when it was found to be as it was
 }
 
 func (*Settings) Kind() string     { return "settings" }
@@ -45,47 +43,31 @@ func (s *Settings) Undo(w *World) error {
 	})
 }
 
-// Verify reads the settings again, unless the interface has not changed since it
-// was last called. What is not as it was is put right once, and what then
-// differs still is an error by name.
+// Verify reads the settings again. What is not as it was, udev may have made so
+// since: that is put right once, and what then differs still is an error by name.
 func (s *Settings) Verify(w *World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		mark, err := v.Link.Mark(i.Index)
+		diff, err := v.Link.Differences(i.Index, s.Settings)
 		if err != nil {
 			return err
 		}
-		if mark == s.verified {
-			return nil
+		if len(diff) > 0 {
+			if err := v.Link.Restore(i.Index, s.Settings); err != nil {
+				return err
+			}
+			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
+				return err
+			}
 		}
-		if err := s.verify(v, i.Index); err != nil {
-			return err
+		if len(diff) > 0 {
+			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
 		}
-		s.verified = mark
-		return nil
+		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
 	})
-}
-
-func (s *Settings) verify(v *scan.View, index int) error {
-	diff, err := v.Link.Differences(index, s.Settings)
-	if err != nil {
-		return err
-	}
-	if len(diff) > 0 {
-		if err := v.Link.Restore(index, s.Settings); err != nil {
-			return err
-		}
-		if diff, err = v.Link.Differences(index, s.Settings); err != nil {
-			return err
-		}
-	}
-	if len(diff) > 0 {
-		return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
-	}
-	return awaitGIDs(v, s.Of, s.Port, s.GIDs)
 }
 
 // Link moves a network interface into the job, or keeps it on the node, with its settings.

@@ -16,6 +16,10 @@ func (*Namespace) Kind() string   { return "namespace" }
 func (*Namespace) Object() string { return "" }
 func (*Namespace) HCA() node.ID   { return node.ID{} }
 
+// loopback is the index of lo: net/core/dev.c:dev_new_index starts there, and
+// lo is a namespace's first.
+const loopback = 1
+
 // Do makes the namespace with its loopback interface up.
 func (*Namespace) Do(w *World) error {
 	ns, err := netns.Create(w.netns())
@@ -29,7 +33,6 @@ func (*Namespace) Do(w *World) error {
 			return err
 		}
 		defer c.Close()
-		const loopback = 1 // net/core/dev.c:dev_new_index starts there, and lo is a namespace's first
 		if err := c.Up(loopback); err != nil {
 			return fmt.Errorf("bring up the job's loopback interface: %w", err)
 		}

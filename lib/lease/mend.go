@@ -1,0 +1,181 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/journal"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/step"
+)
+
+// mend makes the node table anew from the journals if it is damaged, or gone
+// while there are leases. It is done under the node lock, under which the
+// claims are noted, too: so each claim is in the table or in a journal.
+func (n *Node) mend(ctx context.Context) error {
+	kept, why, err := n.table().Mend(ctx, n.Now(), n.rebuild)
+	if why == nil || err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s: it was made anew from the leases", why)
+	if kept != "" {
+		text += ", the damaged one is kept as " + kept
+	}
+	n.Log(Event{Warning: text})
+	return nil
+}
+
+// rebuild fills a table with what the open leases hold. Where one does not say
+// what it holds, no HCA that is not another's is free.
+func (n *Node) rebuild(t *lock.Table) error {
+	books, err := n.books()
+	if err != nil || len(books) == 0 {
+		return err
+	}
+	var mute []book
+	for _, b := range books {
+		if !b.claim(t) {
+			mute = append(mute, b)
+			b.number(t)
+		}
+	}
+	if err := n.look(t); err != nil {
+		return err
+	}
+	slices.SortFunc(t.HCAs, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
+	for _, b := range mute {
+		for _, h := range t.HCAs {
+			if _, held := t.Holder(h.ID); !held {
+				c := lock.Claim{HCA: h.ID, Name: h.Name, Job: b.job, Run: b.Header.Run, Since: n.Now(), Doubt: b.aside}
+				c.Quarantined = fmt.Sprintf("the node table was damaged, and the lease of job %d does not say which HCAs it has", b.job)
+				t.Claims = append(t.Claims, c)
+			}
+		}
+	}
+	return nil
+}
+
+// book is a journal as it is read for what it says of claims.
+type book struct {
+	*journal.Journal
+	job   uint32
+	aside bool // of a lease that was damaged and set aside
+}
+
+// books are the journals of all leases, and of those that were set aside: what
+// they had may not be as it was.
+func (n *Node) books() (books []book, err error) {
+	for _, where := range []struct {
+		pattern string
+		aside   bool
+	}{{filepath.Join(n.jobs(), "*"), false}, {filepath.Join(n.setAsides(), "job-*.journal"), true}} {
+		paths, err := filepath.Glob(where.pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), "job-"), "-")
+			id, err := strconv.ParseUint(name, 10, 32)
+			if err != nil {
+				continue
+			}
+			b := book{job: uint32(id), aside: where.aside}
+			if !where.aside {
+				path = journalIn(path)
+			}
+			b.Journal, err = journal.Read(path)
+			if errors.Is(err, journal.ErrVersion) || errors.Is(err, fs.ErrNotExist) && n.begun(b.job) {
+				b.Journal = &journal.Journal{Gaps: []journal.Gap{{Why: "it does not read"}}}
+			} else if errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+			if len(b.Notes) == 0 && n.begun(b.job) {
+				b.Gaps = append(b.Gaps, journal.Gap{Why: "it is empty"})
+			}
+			books = append(books, b)
+		}
+	}
+	// Of two that have a claim of one HCA, that of the lease counts.
+	slices.SortStableFunc(books, func(a, b book) int { return cmp.Compare(a.rank(), b.rank()) })
+	return books, nil
+}
+
+func (b book) rank() int {
+	if b.aside {
+		return 1
+	}
+	return 0
+}
+
+// claim puts into a table what the journal's lease holds, and tells whether it
+// says all of it.
+func (b book) claim(t *lock.Table) bool {
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		c, is := s.(*step.Claim)
+		if err != nil || !is {
+			continue
+		}
+		if !note.Struck {
+			b.restore(t, c)
+		}
+		return true
+	}
+	// A prolog that has not come so far yet has claimed nothing.
+	return len(b.Notes) == 0 && len(b.Gaps) == 0
+}
+
+func (b book) restore(t *lock.Table, claim *step.Claim) {
+	for _, c := range claim.Claims {
+		if _, held := t.Holder(c.HCA); held {
+			continue
+		}
+		if b.aside {
+			c.Doubt, c.Quarantined = true, ErrDamaged.Error()+": the lease of job "+strconv.FormatUint(uint64(b.job), 10)+" was set aside"
+		}
+		t.Claims = append(t.Claims, c)
+	}
+	for _, h := range claim.HCAs {
+		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {
+			t.HCAs = append(t.HCAs, h)
+		}
+	}
+}
+
+// number puts into a table the HCAs that other notes than the claim's name, so
+// that those that are away keep their numbers.
+func (b book) number(t *lock.Table) {
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if err != nil || s.Kind() != "access" {
+			continue
+		}
+		if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == s.HCA() }) {
+			t.HCAs = append(t.HCAs, node.HCA{ID: s.HCA(), Name: s.Object()})
+		}
+	}
+}
+
+// setAsides is where the journals of damaged leases are kept for a person.
+func (n *Node) setAsides() string { return filepath.Join(n.State, "damaged") }
+
+// begun tells whether a lease's directory has what only comes after notes.
+func (n *Node) begun(id uint32) bool {
+	for _, name := range []string{"netns", "dev"} {
+		if _, err := os.Lstat(filepath.Join(n.dir(id), name)); err == nil {
+			return true
+		}
+	}
+	return false
+}

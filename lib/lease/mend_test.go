@@ -1,0 +1,84 @@
+package lease
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"gresnet/lib/journal"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/step"
+)
+
+// bookOf is the journal of a whole lease, less some notes.
+func bookOf(t *testing.T, lost ...int) book {
+	t.Helper()
+	b := book{Journal: new(journal.Journal), job: 1}
+	for _, s := range wholeLease() {
+		data, err := json.Marshal(s.Step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(lost, s.number) {
+			b.Notes = append(b.Notes, journal.Note{Number: s.number, Kind: s.Kind(), Data: data})
+		}
+	}
+	return b
+}
+
+func TestAJournalGivesTheTableItsClaimsAgain(t *testing.T) {
+	var table lock.Table
+	whole := wholeLease()[0].Step.(*step.Claim)
+	if !bookOf(t).claim(&table) {
+		t.Error("a whole journal does not say what its lease holds")
+	}
+	if !slices.Equal(table.Claims, whole.Claims) || len(table.HCAs) != 3 || table.HCAs[1].Ports[0].Interface != "roceB" {
+		t.Errorf("table %+v", table)
+	}
+	// Another journal's claim of the same HCA is an older one.
+	aside := bookOf(t)
+	aside.aside, aside.job = true, 2
+	if !aside.claim(&table) || !slices.Equal(table.Claims, whole.Claims) {
+		t.Errorf("table %+v", table)
+	}
+	table = lock.Table{}
+	if aside.claim(&table); len(table.Claims) != 3 || !table.Claims[0].Doubt || table.Claims[0].Quarantined == "" {
+		t.Errorf("of a lease that was set aside: %+v", table.Claims)
+	}
+}
+
+func TestAJournalWhoseClaimIsStruckHoldsNothing(t *testing.T) {
+	var table lock.Table
+	b := bookOf(t)
+	b.Notes[0].Struck = true
+	if !b.claim(&table) || len(table.Claims) != 0 {
+		t.Errorf("table %+v", table)
+	}
+}
+
+func TestAJournalWithoutItsClaimSaysNotAllButKeepsNumbers(t *testing.T) {
+	var table lock.Table
+	b := bookOf(t, 1)
+	if b.claim(&table) || len(table.Claims) != 0 {
+		t.Errorf("table %+v", table)
+	}
+	b.number(&table)
+	b.number(&table)
+	var ids []node.ID
+	for _, h := range table.HCAs {
+		ids = append(ids, h.ID)
+	}
+	if !slices.Equal(ids, []node.ID{idA, idB, idC}) {
+		t.Errorf("HCAs %+v", table.HCAs)
+	}
+	// One that has only begun has claimed nothing.
+	empty := book{Journal: new(journal.Journal)}
+	if !empty.claim(&table) {
+		t.Error("an empty journal is taken for one that holds something")
+	}
+	empty.Gaps = []journal.Gap{{}}
+	if empty.claim(&table) {
+		t.Error("a journal of which nothing reads is taken for an empty one")
+	}
+}

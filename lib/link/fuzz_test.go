@@ -1,0 +1,65 @@
+package link
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// FuzzMessages holds each kind of message to what restoring relies on: what was
+// cleaned and is sent back for an interface cleans to the same, and goes
+// through the journal's JSON unchanged.
+func FuzzMessages(f *testing.F) {
+	addr := append([]byte{unix.AF_INET, 24, 0, 0, 7, 0, 0, 0}, attribute(nil, unix.IFA_LOCAL, []byte{10, 0, 0, 1})...)
+	addr = attribute(addr, unix.IFA_CACHEINFO, bytes.Repeat([]byte{9}, 16))
+	route := attribute(make([]byte, routeHead), unix.RTA_OIF, []byte{7, 0, 0, 0})
+	route = attribute(route, unix.RTA_MULTIPATH, []byte{8, 0, 1, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0})
+	nexthop := attribute(make([]byte, nexthopHead), unix.NHA_OIF, []byte{7, 0, 0, 0})
+	neighbour := []byte{unix.AF_INET, 0, 0, 0, 7, 0, 0, 0, unix.NUD_PERMANENT, 0, 0, unix.RTN_UNICAST}
+	for _, seed := range [][]byte{addr, route, nexthop, neighbour, nil, {255, 0}} {
+		f.Add(seed)
+	}
+	const index = 0x5eed // of no message, see below
+	kinds := []struct {
+		name  string
+		clean func([]byte) (Message, error)
+		on    func(Message, int) []byte
+		look  func(Message)
+	}{
+		{"address", cleanAddr, Message.addrOn, func(m Message) { m.Addr(); m.addrKey() }},
+		{"route", func(m []byte) (Message, error) { return cleanRoute(m, index) }, Message.routeOn, func(m Message) { m.routeKey(); m.needsOthers(nil) }},
+		{"next hop object", cleanNexthop, Message.nexthopOn, func(m Message) { m.nexthopID() }},
+		{"neighbour", cleanNeighbour, Message.neighbourOn, func(m Message) { m.neighbour() }},
+		{"policy rule", cleanRule, func(m Message, _ int) []byte { return m }, func(m Message) { m.key() }},
+	}
+	f.Fuzz(func(t *testing.T, dumped []byte) {
+		if bytes.Contains(dumped, native.AppendUint32(nil, index)) {
+			return
+		}
+		for _, k := range kinds {
+			before := bytes.Clone(dumped)
+			m, err := k.clean(dumped)
+			if !bytes.Equal(before, dumped) {
+				t.Fatalf("cleaning a %s changed what was dumped", k.name)
+			}
+			if err != nil || m == nil {
+				continue
+			}
+			k.look(m)
+			again, err := k.clean(k.on(m, index))
+			if err != nil || !bytes.Equal(again, m) {
+				t.Errorf("%s %x is sent back and dumped as %x, %v", k.name, m, again, err)
+			}
+			var read Message
+			text, err := json.Marshal(m)
+			if err == nil {
+				err = json.Unmarshal(text, &read)
+			}
+			if err != nil || !bytes.Equal(read, m) {
+				t.Errorf("%s %x is noted and read as %x, %v", k.name, m, read, err)
+			}
+		}
+	})
+}

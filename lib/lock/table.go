@@ -1,0 +1,83 @@
+package lock
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"gresnet/lib/node"
+)
+
+// Version is the format of node.json that this program writes and reads.
+const Version = 1
+
+var (
+	// ErrVersion means that another version of gresnet wrote node.json.
+	ErrVersion = errors.New("node table of another version")
+	// ErrDamaged means that node.json is not as it was written, or contradicts itself.
+	ErrDamaged = errors.New("node table damaged")
+)
+
+// Table is what the node lock file guards.
+type Table struct {
+	Version int    `json:"version"`
+	Sum     string `json:"sum"` // of the file, see seal
+	// HCAs are the node's, in the order in which they are numbered. The order
+	// is kept for the boot: an HCA that is away must not shift the others.
+	HCAs   []node.HCA `json:"hcas"`
+	Claims []Claim    `json:"claims"`
+}
+
+// Claim says that an HCA is not free: a job's run has it, or it was quarantined.
+type Claim struct {
+	HCA         node.ID   `json:"hca"`
+	Name        string    `json:"name"` // of the RDMA device when it was claimed
+	Gres        string    `json:"gres"`
+	Index       int       `json:"index"`
+	Job         uint32    `json:"job"`
+	Run         string    `json:"run"`
+	UID         uint32    `json:"uid"`
+	Since       time.Time `json:"since"`
+	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
+	// Doubt says that it is home, but perhaps not as it was: that is a person's to see.
+	Doubt bool `json:"doubt,omitempty"`
+}
+
+// Holder is who has an HCA, if anybody has.
+func (t *Table) Holder(id node.ID) (Claim, bool) {
+	i := slices.IndexFunc(t.Claims, func(c Claim) bool { return c.HCA == id })
+	if i < 0 {
+		return Claim{}, false
+	}
+	return t.Claims[i], true
+}
+
+// Of is what a run of a job holds: its claims, and the HCAs that they are about.
+func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
+	for _, c := range t.Claims {
+		if c.Job != job || c.Run != run {
+			continue
+		}
+		claims = append(claims, c)
+		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == c.HCA })
+		if i >= 0 {
+			hcas = append(hcas, t.HCAs[i])
+		}
+	}
+	return hcas, claims
+}
+
+// Release frees what a run of a job holds, but keeps from every later job
+// what could not be brought home: the reason by HCA.
+func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
+	kept := t.Claims[:0]
+	for _, c := range t.Claims {
+		if c.Job == job && c.Run == run {
+			if c.Quarantined = away[c.HCA]; c.Quarantined == "" {
+				continue
+			}
+		}
+		kept = append(kept, c)
+	}
+	t.Claims = kept
+}

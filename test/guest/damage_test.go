@@ -1,0 +1,340 @@
+package guest
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	damageJob     = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
+	damageLease   = "/run/gresnet/jobs/900060"
+	damageJournal = damageLease + "/journal"
+	nodeTable     = "/run/gresnet/node.json"
+)
+
+// edit writes a file anew.
+func edit(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// without leaves out the lines that match.
+func without(pattern string) func([]byte) []byte {
+	return func(text []byte) []byte {
+		var left []byte
+		for line := range bytes.Lines(text) {
+			if !regexp.MustCompile(pattern).Match(line) {
+				left = append(left, line...)
+			}
+		}
+		return left
+	}
+}
+
+// homes is what is in the root namespace, without what was configured of it.
+func homes(t *testing.T) string {
+	t.Helper()
+	return run(t, "udevadm settle; rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort; ls /sys/class/net | sort")
+}
+
+// quarantined are the names of the HCAs that no job may have.
+func quarantined(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(run(t, "! [ -e "+nodeTable+" ] || jq -r '[.claims[]? | select(.quarantined) | .name] | sort | join(\" \")' "+nodeTable))
+}
+
+// survives damages a lease, and holds the epilog to its promise: all devices
+// are home, what it could not restore is quarantined, it says so once, and the
+// journal that it should have had, put back, restores the rest.
+func survives(t *testing.T, before string, damage func()) (out string, code int) {
+	t.Helper()
+	home := homes(t)
+	must(t, "prolog", damageJob)
+	whole, err := os.ReadFile(damageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage()
+	out, code = byHand(t, "epilog", damageJob)
+	if now := homes(t); now != home {
+		t.Errorf("not all is home: %s\nthe epilog: exit %d: %s", now, code, out)
+	}
+	switch held := quarantined(t); code {
+	case 0:
+		if held != "" {
+			t.Errorf("exit 0, but %s is quarantined: %s", held, out)
+		}
+		same(t, before)
+		return out, code
+	case 2:
+		if held == "" || strings.Count(out, "\n") != 2 || !strings.Contains(out, "hint: ") {
+			t.Errorf("exit 2, quarantined: %q\n%s", held, out)
+		}
+	default:
+		t.Errorf("exit %d: %s", code, out)
+	}
+	// There is no lease any more, and what is in doubt stays so.
+	held := quarantined(t)
+	must(t, "epilog", damageJob)
+	if now := quarantined(t); now != held {
+		t.Errorf("another epilog changed what is quarantined from %q to %q", held, now)
+	}
+	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0,1"); code != 1 || !strings.Contains(out, "it is quarantined since job 900060") {
+		t.Errorf("a later prolog: exit %d: %s", code, out)
+	}
+	run(t, "mkdir -p "+damageLease)
+	if err := os.WriteFile(damageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "epilog", damageJob)
+	same(t, before)
+	return out, code
+}
+
+func TestALeaseWhoseJournalIsDamagedComesHome(t *testing.T) {
+	anHCAOfEachKind(t)
+	names := hcas(t)
+	ib, roce := names[0], names[len(names)-1]
+	before := picture(t)
+	tests := []struct {
+		name   string
+		change func([]byte) []byte
+		code   int
+		want   string
+	}{
+		{"untouched", bytes.Clone, 0, ""},
+		{"its last line", func(text []byte) []byte { return text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] }, 0, ""},
+		{"half of it", func(text []byte) []byte { return text[:len(text)/2] }, 2, "dev is there without a note"},
+		{"the first line", func(text []byte) []byte { return text[bytes.IndexByte(text, '\n')+1:] }, 0, ""},
+		{"all", func([]byte) []byte { return nil }, 2, ib + " is quarantined: it is not there any more|" + ib + " is quarantined: its first line does not read"},
+		{"all that can be read", func(text []byte) []byte { return bytes.Repeat([]byte("x"), len(text)) }, 2, ib + " is quarantined"},
+		{"what is moved", without(`"kind":"(rdma|link)"`), 0, ""},
+		{"the namespace and the claim", without(`"kind":"(namespace|claim|devices)"`), 0, ""},
+		{"settings of the last HCA", without(`"kind":"settings".*"port":1.*"name":"roce`), 2, roce + " is quarantined"},
+		{"all settings", without(`"kind":"settings"`), 2, "settings of"},
+		{"access", without(`"kind":"access"`), 2, "who may open its device nodes"},
+		{"a line twice", func(text []byte) []byte { return append(text, text[bytes.IndexByte(text, '\n')+1:]...) }, 0, ""},
+		{"a kind that nobody knows", func(text []byte) []byte { return reseal(text, `"kind":"access"`, `"kind":"excess"`) }, 2, `unknown kind`},
+		{"data of another kind", func(text []byte) []byte { return reseal(text, `"data":{"hca"`, `"data":{"hca":7,"was"`) }, 2, "cannot unmarshal"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out, code := survives(t, before, func() { edit(t, damageJournal, tt.change) })
+			if code != tt.code || !regexp.MustCompile(tt.want).MatchString(out) {
+				t.Errorf("exit %d, wanted %d and %q:\n%s", code, tt.code, tt.want, out)
+			}
+		})
+	}
+}
+
+// reseal replaces something in each line and makes its checksum agree.
+func reseal(text []byte, old, new string) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		object := bytes.TrimSuffix(line[9:], []byte{'\n'})
+		object = bytes.ReplaceAll(object, []byte(old), []byte(new))
+		out = fmt.Appendf(out, "%08x %s\n", crc32.ChecksumIEEE(object), object)
+	}
+	return out
+}
+
+func TestAFlippedBitOfAJournalLosesNoDevice(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	flips := 20
+	if os.Getenv("GRESNET_TEST") == "long" {
+		flips = 200
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("GRESNET_SEED"); text != "" {
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	doubts := 0
+	for i := range flips {
+		var at int
+		_, code := survives(t, before, func() {
+			edit(t, damageJournal, func(text []byte) []byte {
+				at = random.IntN(len(text) * 8)
+				text[at/8] ^= 1 << (at % 8)
+				return text
+			})
+		})
+		if code == 2 {
+			doubts++
+		}
+		if t.Failed() {
+			t.Fatalf("flip %d, of bit %d; again with GRESNET_SEED=%d", i, at, seed)
+		}
+	}
+	t.Logf("seed %d: %d flips, %d of them with HCAs in doubt", seed, flips, doubts)
+}
+
+func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
+	anHCAOfEachKind(t)
+	names := hcas(t)
+	roce := names[len(names)-1]
+	before := picture(t)
+	must(t, "prolog", damageJob)
+	whole, err := os.ReadFile(damageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, damageJournal, without(`"kind":"access".*`+roce))
+	if out, code := byHand(t, "epilog", damageJob); code != 2 || !strings.Contains(out, "gresnet-epilog release HCA") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if held := quarantined(t); held != roce {
+		t.Errorf("quarantined: %q, wanted %q", held, roce)
+	}
+	if out, code := command(t, "gresnet-epilog release "+roce); code != 0 || out != "" {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	if held := quarantined(t); held != "" {
+		t.Errorf("still quarantined: %q", held)
+	}
+	run(t, "mkdir -p "+damageLease)
+	if err := os.WriteFile(damageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "epilog", damageJob)
+	same(t, before)
+}
+
+func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
+	anHCAOfEachKind(t)
+	before := picture(t)
+	must(t, "prolog", damageJob)
+	held := picture(t)
+	whole, err := os.ReadFile(damageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, damageJournal, func(text []byte) []byte { return reseal(text, `"version":1`, `"version":2`) })
+	for range 2 {
+		out, code := byHand(t, "epilog", damageJob)
+		if code != 2 || !strings.Contains(out, "another version: 2") || !strings.Contains(out, "of the version that wrote it") {
+			t.Errorf("exit %d: %s", code, out)
+		}
+	}
+	same(t, held)
+	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "another version") {
+		t.Errorf("a later prolog: exit %d: %s", code, out)
+	}
+	if err := os.WriteFile(damageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "epilog", damageJob)
+	same(t, before)
+}
+
+func TestANodeTableThatIsLostOrDamagedIsMadeAnewFromTheLeases(t *testing.T) {
+	names := withGPUs(t)
+	const a, b, c = "SLURM_JOB_ID=900062 SLURM_JOB_GPUS=0", "SLURM_JOB_ID=900063 SLURM_JOB_GPUS=1", "SLURM_JOB_ID=900064 SLURM_JOB_GPUS=0"
+	before := picture(t)
+	tests := []struct {
+		name   string
+		damage string
+		kept   bool
+	}{
+		{"gone", "rm " + nodeTable, false},
+		{"empty", ": >" + nodeTable, true},
+		{"truncated", "truncate -s 100 " + nodeTable, true},
+		{"a flipped bit", "sed -i 's/" + names[0] + "/" + strings.ToUpper(names[0][:1]) + names[0][1:] + "/' " + nodeTable, true},
+		{"edited", "jq '.claims = []' " + nodeTable + " >/tmp/t && cp /tmp/t " + nodeTable, true},
+		{"rubbish", "head -c 1000 /dev/urandom >" + nodeTable, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			run(t, "rm -f /run/gresnet/node.json.damaged-*")
+			must(t, "prolog", a)
+			table := run(t, "jq -c 'del(.sum)' "+nodeTable)
+			run(t, tt.damage)
+			out, code := byHand(t, "prolog", c)
+			if code != 1 || !strings.Contains(out, "job 900062 has it since") || !strings.Contains(out, "warning: read ") {
+				t.Errorf("a prolog that wants what is taken: exit %d: %s", code, out)
+			}
+			if now := run(t, "jq -c 'del(.sum)' "+nodeTable); now != table {
+				t.Errorf("the table was\n%sand is\n%s", table, now)
+			}
+			if kept := strings.TrimSpace(run(t, "ls /run/gresnet | grep -c damaged- || true")); (kept == "1") != tt.kept {
+				t.Errorf("%s damaged tables are kept", kept)
+			}
+			must(t, "prolog", b)
+			must(t, "epilog", b)
+			must(t, "epilog", a)
+			same(t, before)
+
+			must(t, "prolog", a)
+			run(t, tt.damage)
+			if out, code := byHand(t, "epilog", a); code != 0 || strings.Count(out, "\n") > 1 {
+				t.Errorf("an epilog: exit %d: %s", code, out)
+			}
+			same(t, before)
+		})
+	}
+	run(t, "rm -f /run/gresnet/node.json.damaged-*")
+}
+
+func TestWithoutTableAndClaimsNoHCAIsFree(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", damageJob)
+	run(t, "cp "+nodeTable+" /tmp/node.json; cp "+damageJournal+" /tmp/journal; rm "+nodeTable)
+	edit(t, damageJournal, without(`"kind":"claim"`))
+	for gpu := range 2 {
+		if out, code := byHand(t, "prolog", fmt.Sprintf("SLURM_JOB_ID=900065 SLURM_JOB_GPUS=%d", gpu)); code != 1 || !strings.Contains(out, "does not say which HCAs it has") {
+			t.Errorf("exit %d: %s", code, out)
+		}
+	}
+	run(t, "cp /tmp/node.json "+nodeTable+"; cp /tmp/journal "+damageJournal)
+	must(t, "epilog", damageJob)
+	same(t, before)
+}
+
+func TestANodeTableOfAnotherVersionStopsProlog(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	must(t, "prolog", damageJob)
+	saved, err := os.ReadFile(nodeTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, nodeTable, func(text []byte) []byte {
+		text = bytes.Replace(text, []byte(`"version": 1`), []byte(`"version": 2`), 1)
+		sum := regexp.MustCompile(`"sum": "([0-9a-f]{8})"`).FindSubmatchIndex(text)
+		copy(text[sum[2]:], "00000000")
+		copy(text[sum[2]:], fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)))
+		return text
+	})
+	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900065 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "node table of another version: 2") {
+		t.Errorf("prolog: exit %d: %s", code, out)
+	}
+	home := run(t, "rdma dev | wc -l")
+	if out, code := byHand(t, "epilog", damageJob); code != 2 || !strings.Contains(out, "node table of another version: 2") {
+		t.Errorf("epilog: exit %d: %s", code, out)
+	}
+	if now := run(t, "rdma dev | wc -l"); mode(t) == "exclusive" && now == home {
+		t.Error("the epilog brought nothing home")
+	}
+	if err := os.WriteFile(nodeTable, saved, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "epilog", damageJob)
+	same(t, before)
+}
