@@ -14,7 +14,7 @@ import (
 // and one view for all of them.
 type place struct {
 	ns     *netns.NS
-	thread *netns.Thread
+	thread *netns.Thread // nil for the namespace that the process is in
 	view   *scan.View
 
 	// With the namespace's own /sys; made when it is first needed.
@@ -28,7 +28,7 @@ func enter(ns *netns.NS, sys fs.FS, known *scan.Known) (*place, error) {
 		return nil, err
 	}
 	p := &place{ns: ns, thread: thread}
-	err = thread.Do(func() (err error) {
+	err = p.do(func() (err error) {
 		p.view, err = scan.Open(sys, known)
 		return err
 	})
@@ -39,12 +39,21 @@ func enter(ns *netns.NS, sys fs.FS, known *scan.Known) (*place, error) {
 	return p, nil
 }
 
+func (p *place) do(f func() error) error {
+	if p.thread == nil {
+		return f()
+	}
+	return p.thread.Do(f)
+}
+
 func (p *place) leave() {
 	p.view.Close()
 	if p.sys != nil {
 		p.sys.Close()
 	}
-	p.thread.Close()
+	if p.thread != nil {
+		p.thread.Close()
+	}
 }
 
 // withSysfs gives the place a /sys that shows its namespace.
@@ -61,14 +70,17 @@ func (p *place) withSysfs() (err error) {
 	return err
 }
 
-// OnHost looks at the node's root namespace.
-func (w *World) OnHost(f func(*scan.View) error) (err error) {
+// OnHost looks at the node's root namespace, which is the one that this process
+// was started in: its main goroutine is there always, see package netns.
+func (w *World) OnHost(f func(*scan.View) error) error {
 	if w.host == nil {
-		if w.host, err = enter(w.Host, w.Sys, w.hints()); err != nil {
+		view, err := scan.Open(w.Sys, w.hints())
+		if err != nil {
 			return err
 		}
+		w.host = &place{ns: w.Host, view: view}
 	}
-	return w.host.thread.Do(func() error { return f(w.host.view) })
+	return f(w.host.view)
 }
 
 // errNoNamespace means that the lease has no namespace, or has it no more.
@@ -110,7 +122,7 @@ func (w *World) inJob(f func(*scan.View) error) error {
 	if err != nil {
 		return err
 	}
-	return p.thread.Do(func() error { return f(p.view) })
+	return p.do(func() error { return f(p.view) })
 }
 
 // inJobWithSysfs is inJob with a /sys that shows the job's namespace.
@@ -119,7 +131,7 @@ func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 	if err != nil {
 		return err
 	}
-	return p.thread.Do(func() error {
+	return p.do(func() error {
 		if err := p.withSysfs(); err != nil {
 			return err
 		}

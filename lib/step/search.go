@@ -39,7 +39,7 @@ func (w *World) elsewhere(notFound error, look func(*scan.View) error) error {
 		if err != nil {
 			return err
 		}
-		err = p.thread.Do(func() error { return look(p.view) })
+		err = p.do(func() error { return look(p.view) })
 		p.leave()
 		if !errors.Is(err, notFound) {
 			return err
