@@ -282,6 +282,32 @@ ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08
 	}
 }
 
+func TestTenThousandRoutesComeBack(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
+for a in $(seq 0 39); do for c in $(seq 0 249); do echo "route add 172.$a.$c.0/24 via 10.0.0.1 dev hca0"; done; done | ip -batch -`)
+	before := b.node.Run("ip route show table all | sort")
+	var s link.Settings
+	in(t, b.node, func(c *link.Conn) (err error) {
+		i := find(t, c, "hca0")
+		if s, err = c.Settings(i.Index); err != nil {
+			return err
+		}
+		return c.Move(i.Index, b.job.FD(), "hca0", true)
+	})
+	in(t, b.job, func(c *link.Conn) error {
+		i := find(t, c, "hca0")
+		if err := c.Apply(i.Index, s); err != nil {
+			return err
+		}
+		return c.Move(i.Index, b.node.FD(), "hca0", false)
+	})
+	in(t, b.node, func(c *link.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	if diff := netnstest.Diff(before, b.node.Run("ip route show table all | sort")); diff != "" {
+		t.Errorf("the routes are not as they were:\n%.2000s", diff)
+	}
+}
+
 func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
 	for name, taken := range map[string]string{
 		"a name":              "ip link add hca0 type veth peer name hca0far",
