@@ -52,6 +52,12 @@ func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
 	if out, code := byHand(t, "epilog", hangJob); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
 		t.Errorf("epilog while the move hangs: exit %d: %s", code, out)
 	}
+	if out, _ := command(t, "gresnet-prolog status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "the node needs a reboot") {
+		t.Errorf("status while the move hangs:\n%s", out)
+	}
+	if out, code := command(t, "gresnet-epilog release "+names[0]); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
+		t.Errorf("release while the move hangs: exit %d: %s", code, out)
+	}
 	// The move lands after all: the next epilog brings the device home.
 	free(t)
 	eventually(t, "the abandoned move has landed", func() bool {
