@@ -17,6 +17,7 @@ const deeds = "sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchm
 type deed struct {
 	call string
 	n    int
+	note bool // it writes a line of the journal
 }
 
 func (d deed) String() string { return fmt.Sprintf("%s %d", d.call, d.n) }
@@ -36,8 +37,10 @@ func traced(t *testing.T, program, job, options string) (out string, code int) {
 	return out, code
 }
 
-// deedsOf runs a program once and tells which deeds it did: all of them for
-// the long tests, a few for the short ones.
+// deedsOf runs a program once and tells at which of its deeds it is to be
+// disturbed: a few for the short tests; for the long ones each line of the journal
+// and the deed that follows it, of which the law speaks; with GRESNET_TEST=all
+// every one.
 func deedsOf(t *testing.T, program, job string) []deed {
 	t.Helper()
 	if out, code := traced(t, program, job, ""); code != 0 {
@@ -50,20 +53,39 @@ func deedsOf(t *testing.T, program, job string) []deed {
 	count := map[string]int{}
 	var all []deed
 	// PID CALL(ARGUMENTS) = …; what was interrupted by another thread's call is resumed later.
-	for _, m := range regexp.MustCompile(`(?m)^\d+ +(\w+)\(`).FindAllStringSubmatch(string(log), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\d+ +(\w+)\((.*)$`).FindAllStringSubmatch(string(log), -1) {
 		count[m[1]]++
-		all = append(all, deed{m[1], count[m[1]]})
+		// A line of the journal begins with its checksum.
+		note := m[1] == "write" && regexp.MustCompile(`^\d+, "[0-9a-f]{8} \{`).MatchString(m[2])
+		all = append(all, deed{m[1], count[m[1]], note})
 	}
 	if len(all) < 20 {
 		t.Fatalf("%s did only %d deeds:\n%s", program, len(all), log)
 	}
-	if os.Getenv("GRESNET_TEST") == "long" {
+	switch os.Getenv("GRESNET_TEST") {
+	case "all":
 		return all
+	case "long":
+		return atNotes(t, all)
 	}
-	const some = 8
+	const some = 6
 	var part []deed
 	for i := range some {
 		part = append(part, all[i*len(all)/some])
+	}
+	return part
+}
+
+// atNotes are the deeds that write the journal, each with what is done next.
+func atNotes(t *testing.T, all []deed) (part []deed) {
+	t.Helper()
+	for i, d := range all {
+		if d.note || i > 0 && all[i-1].note {
+			part = append(part, d)
+		}
+	}
+	if len(part) < 10 {
+		t.Fatalf("only %d of %d deeds have to do with the journal", len(part), len(all))
 	}
 	return part
 }
