@@ -31,7 +31,6 @@ var settings = []setting{
 	{"ip link set N alias 'rail I' txqueuelen 333 group 7", "ip link set N alias '' txqueuelen OLDQ group 0"},
 	{"echo 2 >/proc/sys/net/ipv4/conf/N/rp_filter; echo 1 >/proc/sys/net/ipv4/conf/N/arp_ignore", "echo 0 >/proc/sys/net/ipv4/conf/N/rp_filter; echo 0 >/proc/sys/net/ipv4/conf/N/arp_ignore"},
 	{"echo 0 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 77 >/proc/sys/net/ipv4/neigh/N/gc_stale_time", "echo 1 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 60 >/proc/sys/net/ipv4/neigh/N/gc_stale_time"},
-	{"ip neigh add proxy 10.I.0.88 dev N", "ip neigh del proxy 10.I.0.88 dev N"},
 	{"tc qdisc replace dev N root QDISC", "tc qdisc del dev N root"},
 	{"ip link set N multicast off allmulticast on", "ip link set N multicast on allmulticast off"},
 }
@@ -40,6 +39,7 @@ var qdiscs = []string{"fq_codel limit 500", "fq_codel target 4321 interval 54321
 
 // ethernet and infiniband are for interfaces of the one kind.
 var ethernet = []setting{
+	{"ip neigh add proxy 10.I.0.88 dev N", "ip neigh del proxy 10.I.0.88 dev N"},
 	{"ip nexthop add id 10I via 10.I.0.1 dev N; ip route add 172.22.I.0/24 nhid 10I", "ip route del 172.22.I.0/24; ip nexthop del id 10I"},
 	{"ip link set N mtu 4321", "ip link set N mtu 9000"},
 	{"ip link set N address 02:11:22:33:44:0I", "ip link set N address OLDMAC"},
@@ -69,6 +69,7 @@ func configure(t *testing.T, r *rand.Rand) (undo string) {
 			pool = append(ethernet[:len(ethernet):len(ethernet)], pool...)
 		}
 		for _, i := range r.Perm(len(pool))[:r.IntN(len(pool))] {
+			t.Log(fill.Replace(pool[i].give))
 			run(t, fill.Replace(pool[i].give))
 			undo = fill.Replace(pool[i].take) + "\n" + undo
 		}
