@@ -54,9 +54,9 @@ static bool disassoc = true;
 module_param(disassoc, bool, 0444);
 MODULE_PARM_DESC(disassoc, "offer disassociate_ucontext; without it a move is EOPNOTSUPP (default Y)");
 
-static unsigned int gidlen = 16;
+static unsigned int gidlen = 64;
 module_param(gidlen, uint, 0444);
-MODULE_PARM_DESC(gidlen, "GID table length of a RoCE port (default 16)");
+MODULE_PARM_DESC(gidlen, "GID table length of a RoCE port (default 64)");
 
 static int hold = -1;
 module_param(hold, int, 0644);
