@@ -19,10 +19,10 @@ const (
 const qdiscHead = 20
 
 // plain tells the queueing disciplines that are all that one message says:
-// they have no classes and no disciplines below them. (pie has none either, but
-// what it says of its target is not what it was told: sch_pie.c:pie_dump.)
+// they have no classes and no disciplines below them. (pie and sfq have none either, but
+// what they say of themselves is not what they were told.)
 func plain(kind string) bool {
-	return slices.Contains([]string{"noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "fq", "fq_codel", "codel", "sfq", "cake"}, kind)
+	return slices.Contains([]string{"noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "fq", "fq_codel", "codel", "cake"}, kind)
 }
 
 // qdisc is the interface's root queueing discipline, nil if it is one that the

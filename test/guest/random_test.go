@@ -35,7 +35,7 @@ var settings = []setting{
 	{"ip link set N multicast off allmulticast on", "ip link set N multicast on allmulticast off"},
 }
 
-var qdiscs = []string{"fq_codel limit 500", "fq_codel target 4321 interval 54321 ce_threshold 1234", "codel target 7777", "fq", "sfq perturb 10", "cake bandwidth 10gbit", "pfifo limit 77", "bfifo limit 100000"}
+var qdiscs = []string{"fq_codel limit 500", "fq_codel target 4321 interval 54321 ce_threshold 1234", "codel target 7777", "fq", "cake bandwidth 10gbit", "pfifo limit 77", "bfifo limit 100000"}
 
 // ethernet and infiniband are for interfaces of the one kind.
 var ethernet = []setting{
