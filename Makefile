@@ -14,7 +14,7 @@ build:
 
 # SLURM=/prefix builds the plugin for a Slurm that is not the system's.
 spank:
-	test/need gcc libslurm-dev libc6-dev
+	test/need gcc libc6-dev $(if $(SLURM),,libslurm-dev)
 	$(MAKE) -C spank OUT=../bin/spank_gresnet.so
 
 demo:
@@ -30,7 +30,7 @@ bench:
 	test/bench
 
 lint:
-	gofmt -l . | (! grep .)
+	git ls-files '*.go' | xargs gofmt -l | (! grep .)
 	go vet ./...
 
 clean:

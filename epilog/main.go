@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -10,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/job"
+	"gresnet/lib/lease"
 )
 
 func main() { os.Exit(run(door.Outside())) }
@@ -29,7 +32,7 @@ done (bad usage, not root).
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
 		Action:   func(c *cli.Context) error { return give(w, c) },
-		Commands: []*cli.Command{sweep(w), release(w)},
+		Commands: []*cli.Command{sweepCommand(w), releaseCommand(w)},
 	})
 }
 
@@ -48,6 +51,22 @@ func give(w *door.World, c *cli.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	// The lease says all that there is to undo.
-	return w.Node(c, config.Config{}).Give(c.Context, j.ID, run)
+	n := node(w, c)
+	ctx, cancel := context.WithTimeout(c.Context, n.Undo)
+	defer cancel()
+	return n.Give(ctx, j.ID, run)
+}
+
+// node is the node that an epilog works on. The lease says all that there is to
+// undo; of the configuration only the deadline is of use, and one that cannot be
+// read must not keep a job's HCAs from coming home.
+func node(w *door.World, c *cli.Context) *lease.Node {
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		fmt.Fprintf(w.Stderr, "%s: warning: %s; going on with the defaults\n", c.App.Name, err)
+		cfg = config.Default()
+	}
+	n := w.Node(c, config.Config{})
+	n.Undo = cfg.Deadline.Epilog
+	return n
 }

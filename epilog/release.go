@@ -1,16 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
 )
 
-func release(w *door.World) *cli.Command {
+func releaseCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:      "release",
 		Usage:     "let jobs have a quarantined HCA again",
@@ -30,7 +30,10 @@ Example:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			return w.Node(c, config.Config{}).Release(c.Context, c.Args().First())
+			n := node(w, c)
+			ctx, cancel := context.WithTimeout(c.Context, n.Undo)
+			defer cancel()
+			return n.Release(ctx, c.Args().First())
 		},
 	}
 }

@@ -6,13 +6,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
-func sweep(w *door.World) *cli.Command {
+func sweepCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:      "sweep",
 		Usage:     "give back the leases of jobs that are gone",
@@ -45,7 +44,7 @@ Examples:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			return w.Node(c, config.Config{}).Sweep(c.Context, s)
+			return node(w, c).Sweep(c.Context, s)
 		},
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -30,7 +31,7 @@ Example, in slurm.conf:
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
 		Action:   func(c *cli.Context) error { return take(w, c) },
-		Commands: []*cli.Command{status(w)},
+		Commands: []*cli.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w)},
 	})
 }
 
@@ -49,5 +50,9 @@ func take(w *door.World, c *cli.Context) error {
 	if err := door.Root(); err != nil {
 		return err
 	}
-	return w.Node(c, cfg).Take(c.Context, j)
+	n := w.Node(c, cfg)
+	n.Undo = cfg.Deadline.Prolog / 2
+	ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
+	defer cancel()
+	return n.Take(ctx, j)
 }

@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/lease"
 )
 
-func status(w *door.World) *cli.Command {
+func statusCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "show who holds the node's HCAs, and what is wrong",

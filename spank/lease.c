@@ -69,6 +69,27 @@ int lease_dir(const char *state, uint32_t job)
 	return open_trusted_dir(job, fd, name);
 }
 
+int lease_mark(const char *state, uint32_t job)
+{
+	int rc = -1;
+	int mark = -1;
+	int dir = lease_dir(state, job);
+
+	if (dir < 0)
+		return errno == ENOENT ? 0 : -1;
+	mark = openat(dir, "extern", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (mark < 0) {
+		slurm_error("gresnet: job %u: mark the lease: %s", job, strerror(errno));
+		goto out;
+	}
+	rc = 0;
+out:
+	if (mark >= 0)
+		close(mark);
+	close(dir);
+	return rc;
+}
+
 /* read_all reads a file to its end. It returns the bytes read, which are size
  * if the file has that many or more. */
 static ssize_t read_all(int fd, char *buffer, size_t size)

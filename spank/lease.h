@@ -56,6 +56,12 @@ void lease_close(struct lease *lease);
  * logged where the job has no lease. */
 int lease_dir(const char *state, uint32_t job);
 
+/* lease_mark leaves a mark in the job's lease, if it has one: the job has an
+ * extern step, which lives until the job's epilog. By that a sweep tells a job
+ * that is gone from one that is about to start. Returns 0, or -1 with the
+ * reason logged. */
+int lease_mark(const char *state, uint32_t job);
+
 /* lease_trusts returns 0 if only root can have written what fd stands for, else
  * -1 with what is wrong logged under the name given. */
 int lease_trusts(uint32_t job, int fd, const char *name);

@@ -38,23 +38,6 @@ static const char *state_dir(int argc, char *argv[])
 	return state;
 }
 
-/* slurm_spank_init checks the arguments where they matter: on nodes. A mistake
- * in plugstack.conf keeps steps from starting, but neither slurmd nor, on a
- * login node, srun. */
-int slurm_spank_init(spank_t spank, int argc, char *argv[])
-{
-	(void)spank;
-	switch (spank_context()) {
-	case S_CTX_REMOTE:
-		return state_dir(argc, argv) ? 0 : -1;
-	case S_CTX_SLURMD:
-		state_dir(argc, argv);
-		return 0;
-	default:
-		return 0;
-	}
-}
-
 static int read_step(spank_t spank, struct step *step)
 {
 	spank_err_t err;
@@ -68,6 +51,35 @@ static int read_step(spank_t spank, struct step *step)
 	if (spank_get_item(spank, S_SLURM_RESTART_COUNT, &step->restarts))
 		step->restarts = 0;
 	return 0;
+}
+
+/* begin_step checks the arguments where they matter, on nodes, and marks the
+ * lease in the job's extern step. A mark that cannot be made is logged: it is a
+ * sweep's loss, and none of the job's. */
+static int begin_step(spank_t spank, const char *state)
+{
+	struct step step;
+
+	if (!state || read_step(spank, &step))
+		return -1;
+	if (step.id == SLURM_EXTERN_CONT)
+		lease_mark(state, step.job);
+	return 0;
+}
+
+/* slurm_spank_init: a mistake in plugstack.conf keeps steps from starting, but
+ * neither slurmd nor, on a login node, srun. */
+int slurm_spank_init(spank_t spank, int argc, char *argv[])
+{
+	switch (spank_context()) {
+	case S_CTX_REMOTE:
+		return begin_step(spank, state_dir(argc, argv));
+	case S_CTX_SLURMD:
+		state_dir(argc, argv);
+		return 0;
+	default:
+		return 0;
+	}
 }
 
 /* must_be_true tells what the task cannot be told otherwise. Of everything

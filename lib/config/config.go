@@ -16,15 +16,32 @@ import (
 
 // Config is what gresnet.toml says.
 type Config struct {
-	Slurm Slurm
-	HCAs  []HCA // without any, HCAs are numbered in PCI order
+	Slurm    Slurm
+	Deadline Deadline
+	HCAs     []HCA    // without any, HCAs are numbered in PCI order
+	Policies []Policy // the first that fits a job counts
+}
+
+// Deadline is the table [deadline]: how long a run may take, all in all. slurmd
+// ends a prolog or an epilog after PrologEpilogTimeout, with no regard for what
+// it is at.
+type Deadline struct {
+	Prolog time.Duration // half of it is kept for undoing what was begun
+	Epilog time.Duration // what is left then stays in the journal
 }
 
 // The sources that may say what a job is entitled to.
 const (
 	GPU      = "gpu"      // SLURM_JOB_GPUS, and the HCAs that serve them
-	Scontrol = "scontrol" // scontrol show job -d
+	Node     = "node"     // a job that has the node to itself has all of its HCAs
+	Fixed    = "policy"   // the tables [[policy]]
+	File     = "file"     // a file per job that the site writes
+	Program  = "program"  // a program of the site's
+	Scontrol = "scontrol" // scontrol show resources, or show job -d
 )
+
+// Sources are all of them.
+func Sources() []string { return []string{GPU, Node, Fixed, File, Program, Scontrol} }
 
 // What becomes of an HCA of whose GPUs a job has a part.
 const (
@@ -35,10 +52,23 @@ const (
 // Slurm is the table [slurm]: how Slurm says what a job gets.
 type Slurm struct {
 	Gres     []string      // GRES names that mean an HCA
-	Source   []string      // GPU, Scontrol: asked in this order
+	Source   []string      // of Sources: asked in this order
 	Partial  string        // PartialNone or PartialFirst
 	Scontrol string        // path of the program; empty: look in the usual places
-	Timeout  time.Duration // how long scontrol may take
+	File     Template      // path of the file of source "file"
+	Program  string        // path of the program of source "program"
+	Timeout  time.Duration // how long scontrol, or the site's program, may take
+}
+
+// Policy is a table [[policy]]: what a job of a kind gets. A condition that is
+// empty fits every job; of its values one must fit.
+type Policy struct {
+	Partition, Account, QOS, Reservation []string
+	Constraint                           []string // features of which the job requires one
+
+	Gres, Type string
+	Count      int   // used when Indices is empty; 0: nothing
+	Indices    []int // Slurm's indices of the GRES, ascending
 }
 
 // HCA is a table [[hca]]: one line of the GRES mapping.
@@ -75,7 +105,7 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

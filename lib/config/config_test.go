@@ -24,6 +24,9 @@ partial  = 'first'
 scontrol = "/opt/slurm/bin/scontrol"
 timeout  = "1500ms"
 
+[deadline]
+epilog = "1h"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -43,6 +46,7 @@ func TestParse(t *testing.T) {
 			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -63,7 +67,8 @@ func TestParse(t *testing.T) {
 }
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
-	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second}}
+	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -101,10 +106,10 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"syntax with CRLF", "[slurm]\r\ngres = \"x\r\n\r\n", `f:2: strings cannot contain newlines`, "correct line 2 of f"},
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
-		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, timeout"},
+		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
-		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, timeout"},
+		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
 		{"unknown key of the second entry", entry + "[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n\"inter face\" = 1\n", `f:7: unknown key "hca.inter face"`, `is "hca.interface" meant?`},
 		{"unknown key in an inline table", "hca = [\n  {index = 0, match = \"rdma=a\"},\n  {indx = 0, match = \"rdma=b\"},\n]\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"table is a value", "slurm = 1\n", `f:1: slurm: is not a table, [slurm]`, "correct line 1 of f"},
@@ -116,12 +121,13 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"gres twice", "[slurm]\ngres = [\"nic\", \"nic\"]\n", `f:2: slurm.gres: "nic" is there twice`, "correct line 2 of f"},
 		{"gres with a type", "[slurm]\ngres = [\"nic:mlx5\"]\n", `f:2: slurm.gres: "nic:mlx5" is no name of a GRES`, "use letters, digits, and _ - ."},
 		{"empty name", "[slurm]\ngres = [\"\"]\n", `f:2: slurm.gres: "" is not 1 to 64 characters long`, "correct line 2 of f"},
-		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu" and "scontrol"`},
-		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu" and "scontrol"`},
+		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
+		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
 		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
 		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
 		{"no index", "[[hca]]\nmatch = \"rdma=mlx5_0\"\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"no match", entry + "\n[[hca]]\nindex = 1\n", `f:5: hca.match: is missing`, "every [[hca]] has index and match"},
@@ -139,6 +145,22 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"gpu twice", entry + "gpus = [\n  0,\n  0,\n]\n", `f:4: hca.gpus: 0 is there twice`, "correct line 4 of f"},
 		{"interface", entry + "interface = true\n", `f:4: hca.interface: is not a text in quotes`, "correct line 4 of f"},
 		{"interface of no kind", entry + "interface = \"macvlan\"\n", `f:4: hca.interface: "macvlan" is not one of "move", "keep"`, "correct line 4 of f"},
+		{"policy without tables", "[slurm]\nsource = [\"policy\"]\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},
+		{"file without a path", "[slurm]\nsource = [\"file\"]\n", `f:2: slurm.source: source "file" has nothing to read`, `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
+		{"program without a path", "[slurm]\nsource = [\"gpu\", \"program\"]\n", `f:2: slurm.source: source "program" has nothing to read`, "set slurm.program to the program's path"},
+		{"file that is relative", "[slurm]\nfile = \"jobs/%j\"\n", `f:2: slurm.file: "jobs/%j" is not an absolute path without dots`, templateHint},
+		{"file that climbs", "[slurm]\nfile = \"/var/../jobs/%j\"\n", `f:2: slurm.file: "/var/../jobs/%j" is not an absolute path without dots`, templateHint},
+		{"file of all jobs", "[slurm]\nfile = \"/var/jobs/%%j\"\n", `f:2: slurm.file: "/var/jobs/%%j" is one file for all jobs`, templateHint},
+		{"file with another letter", "[slurm]\nfile = \"/var/jobs/%j.%x\"\n", `f:2: slurm.file: "/var/jobs/%j.%x" has a % that stands for nothing`, templateHint},
+		{"program without its path", "[slurm]\nprogram = \"hcas\"\n", `f:2: slurm.program: "hcas" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
+		{"policy without a number", "[[policy]]\npartition = \"a\"\n", `f:1: policy.count: is missing, and so is indices`, policyHint},
+		{"policy with both", "[[policy]]\ncount = 1\nindices = [0]\n", `f:3: policy.indices: count is there, too`, policyHint},
+		{"policy with no index", "[[policy]]\nindices = []\n", `f:2: policy.indices: the list is empty`, policyHint},
+		{"policy of a negative count", "[[policy]]\ncount = -1\n", `f:2: policy.count: -1 is not from 0 to 4095`, "correct line 2 of f"},
+		{"policy for nobody", "[[policy]]\npartition = \"\"\ncount = 1\n", `f:2: policy.partition: the text is empty`, "leave the key out if the policy is for every job"},
+		{"policy with a list of numbers", "[[policy]]\nqos = [1]\ncount = 1\n", `f:2: policy.qos: is not a list of texts in quotes`, "correct line 2 of f"},
+		{"policy of another GRES", "[[policy]]\ngres = \"ib\"\ncount = 1\n", `f:2: policy.gres: "ib" is not one of slurm.gres, "nic"`, "add it to slurm.gres, or correct it"},
+		{"policy with an unknown key", "[[policy]]\ncount = 1\npartitions = \"a\"\n", `f:3: unknown key "policy.partitions"`, `is "policy.partition" meant?`},
 		{"the first of several", "[slurm]\ntimeout = 1\nx = 1\npartial = 1\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"after texts that look like tables", "[slurm]\nscontrol = \"\"\"/x[[hca]]\\\"\\\"\\\"\n# = [\"\"\"\ngres = ['''[hca]''']\n", `f:4: slurm.gres: "[hca]" is no name of a GRES`, "use letters, digits, and _ - ."},
 	} {
@@ -158,6 +180,59 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 				t.Errorf("hint %q, want %q", hinted.Hint(), c.hint)
 			}
 		})
+	}
+}
+
+const (
+	templateHint = `write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
+	policyHint   = "say count or indices, and not both; count = 0 is nothing"
+)
+
+func TestPolicies(t *testing.T) {
+	c, err := config.Parse([]byte(`
+[slurm]
+gres = ["nic", "ib"]
+source = ["policy"]
+[[policy]]
+partition = "debug"
+count = 0
+[[policy]]
+partition = ["train", "long"]
+account = ["a"]
+qos = "high"
+reservation = "r"
+constraint = ["hdr", "ndr"]
+gres = "ib"
+type = "mlx5"
+indices = [3, 0]
+`), "f")
+	want := []config.Policy{
+		{Partition: []string{"debug"}, Gres: "nic"},
+		{
+			Partition: []string{"train", "long"}, Account: []string{"a"}, QOS: []string{"high"},
+			Reservation: []string{"r"}, Constraint: []string{"hdr", "ndr"},
+			Gres: "ib", Type: "mlx5", Indices: []int{0, 3},
+		},
+	}
+	if err != nil || !reflect.DeepEqual(c.Policies, want) {
+		t.Errorf("got %+v, %v,\nwant %+v", c.Policies, err, want)
+	}
+}
+
+func TestTemplateNamesAJobsFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"/run/jobs/%j":             "/run/jobs/4711",
+		"/run/%n/%u/%j.%r":         "/run/node1/1000/4711.2",
+		"/run/100%%/%j%%j":         "/run/100%/4711%j",
+		"/var/lib/x/%j/%j/entitle": "/var/lib/x/4711/4711/entitle",
+	} {
+		template, err := config.ParseTemplate(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if got := template.Path(4711, 2, 1000, "node1"); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
 	}
 }
 

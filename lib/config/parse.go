@@ -14,6 +14,9 @@ const (
 	maxName    = 64
 	minTimeout = 100 * time.Millisecond
 	maxTimeout = time.Minute
+
+	minDeadline = 10 * time.Second
+	maxDeadline = time.Hour
 )
 
 // Parse parses what a configuration file has. name is the file's, for errors.
@@ -23,11 +26,16 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "hca")
+	root.allow("slurm", "deadline", "hca", "policy")
 	c.Slurm.read(root.table("slurm"))
+	c.Deadline.read(root.table("deadline"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}
+	for _, t := range root.tables("policy") {
+		c.Policies = append(c.Policies, readPolicy(t, c.Slurm.Gres))
+	}
+	c.checkSources(root)
 	if err := d.first(); err != nil {
 		return Config{}, err
 	}
@@ -35,7 +43,7 @@ func Parse(data []byte, name string) (Config, error) {
 }
 
 func (s *Slurm) read(t table) {
-	t.allow("gres", "source", "partial", "scontrol", "timeout")
+	t.allow("gres", "source", "partial", "scontrol", "file", "program", "timeout")
 	if names, there := t.texts("gres"); there {
 		s.Gres = names
 		t.check("gres", checkNames(names))
@@ -47,21 +55,41 @@ func (s *Slurm) read(t table) {
 	if word, there := t.word("partial", PartialNone, PartialFirst); there {
 		s.Partial = word
 	}
-	if path, there := t.text("scontrol"); there {
-		s.Scontrol = path
-		if path != "" && !filepath.IsAbs(path) {
-			t.fail("scontrol", "give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
-		}
+	s.Scontrol = readPath(t, "scontrol")
+	s.Program = readPath(t, "program")
+	if text, there := t.text("file"); there {
+		template, err := ParseTemplate(text)
+		s.File = template
+		t.check("file", err)
 	}
 	if text, there := t.text("timeout"); there {
-		s.Timeout = readTimeout(t, text)
+		s.Timeout = readTime(t, "timeout", text, minTimeout, maxTimeout)
 	}
 }
 
-func readTimeout(t table, text string) time.Duration {
+func (d *Deadline) read(t table) {
+	t.allow("prolog", "epilog")
+	if text, there := t.text("prolog"); there {
+		d.Prolog = readTime(t, "prolog", text, minDeadline, maxDeadline)
+	}
+	if text, there := t.text("epilog"); there {
+		d.Epilog = readTime(t, "epilog", text, minDeadline, maxDeadline)
+	}
+}
+
+// readPath is the path of a program; empty if there is none.
+func readPath(t table, key string) string {
+	path, _ := t.text(key)
+	if path != "" && !filepath.IsAbs(path) {
+		t.fail(key, "give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
+	}
+	return path
+}
+
+func readTime(t table, key, text string, shortest, longest time.Duration) time.Duration {
 	d, err := time.ParseDuration(text)
-	if err != nil || d < minTimeout || d > maxTimeout {
-		t.fail("timeout", `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, minTimeout, maxTimeout)
+	if err != nil || d < shortest || d > longest {
+		t.fail(key, `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
 	}
 	return d
 }
@@ -70,19 +98,7 @@ func readHCA(t table, names []string) HCA {
 	t.allow("gres", "type", "index", "match", "gpus", "interface")
 	t.require("index", "match")
 	var h HCA
-	if len(names) > 0 {
-		h.Gres = names[0]
-	}
-	if name, there := t.text("gres"); there {
-		h.Gres = name
-		if !slices.Contains(names, name) {
-			t.fail("gres", "add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
-		}
-	}
-	if name, there := t.text("type"); there {
-		h.Type = name
-		t.check("type", checkName(name))
-	}
+	h.Gres, h.Type = readGres(t, names)
 	if index, there := t.number("index"); there {
 		h.Index = index
 		t.once("index", fmt.Sprintf("%s %d", h.Gres, index))
@@ -103,6 +119,25 @@ func readHCA(t table, names []string) HCA {
 		h.Interface = Keep
 	}
 	return h
+}
+
+// readGres reads which GRES a table is about: the first of the site's names
+// unless it says otherwise.
+func readGres(t table, names []string) (name, kind string) {
+	if len(names) > 0 {
+		name = names[0]
+	}
+	if text, there := t.text("gres"); there {
+		name = text
+		if !slices.Contains(names, name) {
+			t.fail("gres", "add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
+		}
+	}
+	if text, there := t.text("type"); there {
+		kind = text
+		t.check("type", checkName(kind))
+	}
+	return name, kind
 }
 
 func checkNames(names []string) error {
@@ -133,15 +168,34 @@ func checkName(name string) error {
 }
 
 func checkSources(sources []string) error {
+	hint := "sources are " + quoted(Sources())
 	for _, s := range sources {
-		if s != GPU && s != Scontrol {
-			return fault{fmt.Sprintf("unknown source %q", s), fmt.Sprintf("sources are %q and %q", GPU, Scontrol)}
+		if !slices.Contains(Sources(), s) {
+			return fault{fmt.Sprintf("unknown source %q", s), hint}
 		}
 	}
 	if len(sources) == 0 {
-		return fault{"the list is empty", fmt.Sprintf("sources are %q and %q", GPU, Scontrol)}
+		return fault{"the list is empty", hint}
 	}
 	return nil
+}
+
+// checkSources notes sources that lack what they would read.
+func (c *Config) checkSources(root table) {
+	slurm := root.table("slurm")
+	for _, s := range []struct {
+		name string
+		has  bool
+		hint string
+	}{
+		{Fixed, len(c.Policies) > 0, "add a [[policy]], or leave it out of slurm.source"},
+		{File, c.Slurm.File != "", `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
+		{Program, c.Slurm.Program != "", "set slurm.program to the program's path"},
+	} {
+		if slices.Contains(c.Slurm.Source, s.name) && !s.has {
+			slurm.fail("source", s.hint, "source %q has nothing to read", s.name)
+		}
+	}
 }
 
 func quoted(words []string) string {

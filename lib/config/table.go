@@ -112,6 +112,18 @@ func (t table) texts(key string) ([]string, bool) {
 	return texts, there
 }
 
+// words is a list of texts, or one text for a list of one.
+func (t table) words(key string) []string {
+	if text, one := t.values[key].(string); one {
+		return []string{text}
+	}
+	list, there := t.texts(key)
+	if !there {
+		return nil
+	}
+	return list
+}
+
 // number is an index.
 func (t table) number(key string) (int, bool) {
 	n, there := value[int64](t, key, "a number")

@@ -9,7 +9,6 @@
 package door
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
+	"gresnet/lib/sysfs"
 )
 
 // Exit codes, which slurmd and operators rely on.
@@ -49,13 +49,11 @@ func Outside() *World {
 	return &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
 }
 
-// deadline bounds a run. Slurm's own default is none at all.
-const deadline = 2 * time.Minute
-
 // Run runs an application and returns its exit code.
 func (w *World) Run(app *cli.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(12 << 20)
 	app.Version = version
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
@@ -66,9 +64,7 @@ func (w *World) Run(app *cli.App) int {
 		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock file in `DIR`", Value: "/run/gresnet"},
 		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr"},
 	)
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	err := app.RunContext(ctx, w.Args)
+	err := app.Run(w.Args)
 	if err == nil {
 		return Done
 	}
@@ -107,7 +103,8 @@ func (w *World) hint(err error) string {
 func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 	return &lease.Node{
 		State:  c.String("state"),
-		Sys:    os.DirFS("/sys"),
+		Sys:    sysfs.At("/sys"),
+		Proc:   os.DirFS("/proc"),
 		Dev:    "/dev/infiniband",
 		Config: cfg,
 		Now:    time.Now,

@@ -3,6 +3,7 @@ package gres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -15,15 +16,36 @@ type answer struct {
 	notes []string
 }
 
+func (a *answer) note(format string, v ...any) {
+	a.notes = append(a.notes, fmt.Sprintf(format, v...))
+}
+
+// source knows what some jobs are entitled to. Its error is the node's fault,
+// unless it is a *Refusal.
+type source interface {
+	ask(context.Context, job.Job) (answer, error)
+}
+
+// Local is what a source may want to know of the node. It is asked for only by
+// one that needs it: most jobs of a node without HCAs for them cost nothing.
+type Local struct {
+	Mapping func() (Mapping, error)
+	CPUs    func() (int, error)
+}
+
 // Ask asks the site's sources in their order what a job is entitled to. The
 // first that knows the job answers for it, "none" too; if none knows it, the job
 // is entitled to nothing. The notes are for the log.
 //
-// The mapping is asked for only by a source that needs it: most jobs of a node
-// without HCAs for them cost nothing.
-func Ask(ctx context.Context, j job.Job, cfg config.Config, mapping func() (Mapping, error)) (wants []Want, notes []string, err error) {
-	for _, source := range cfg.Slurm.Source {
-		a, err := ask(ctx, source, j, cfg, mapping)
+// A site that has policies means every job to fit one: a job that none fits,
+// and no other source knows, is refused.
+func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []Want, notes []string, err error) {
+	for _, name := range cfg.Slurm.Source {
+		s, err := open(name, cfg, local)
+		if err != nil {
+			return nil, notes, err
+		}
+		a, err := s.ask(ctx, j)
 		notes = append(notes, a.notes...)
 		if err != nil {
 			return nil, notes, err
@@ -32,22 +54,26 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, mapping func() (Mapp
 			return a.wants, notes, nil
 		}
 	}
+	if slices.Contains(cfg.Slurm.Source, config.Fixed) {
+		return nil, notes, unfit(j)
+	}
 	return nil, notes, nil
 }
 
-func ask(ctx context.Context, source string, j job.Job, cfg config.Config, mapping func() (Mapping, error)) (answer, error) {
-	switch source {
+func open(name string, cfg config.Config, local Local) (source, error) {
+	switch name {
 	case config.GPU:
-		if len(j.GPUs) == 0 {
-			return answer{}, nil
-		}
-		m, err := mapping()
-		if err != nil {
-			return answer{}, err
-		}
-		return byGPUs(j.GPUs, cfg.Slurm.Partial, m), nil
+		return gpuSource{partial: cfg.Slurm.Partial, mapping: local.Mapping}, nil
+	case config.Node:
+		return nodeSource{local}, nil
+	case config.Fixed:
+		return policySource{cfg.Policies}, nil
+	case config.File:
+		return fileSource{template: cfg.Slurm.File, names: cfg.Slurm.Gres}, nil
+	case config.Program:
+		return programSource{program: cfg.Slurm.Program, names: cfg.Slurm.Gres, timeout: cfg.Slurm.Timeout}, nil
 	case config.Scontrol:
-		return byScontrol(ctx, j, cfg.Slurm)
+		return scontrolSource{cfg.Slurm}, nil
 	}
-	return answer{}, fmt.Errorf("ask source %q about job %d: unknown source", source, j.ID)
+	return nil, fmt.Errorf("ask source %q: unknown source", name)
 }

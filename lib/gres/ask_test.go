@@ -38,8 +38,11 @@ gpus = [3]
 `
 
 // mapped is the mapping of a configuration on a node of four HCAs.
-func mapped(cfg config.Config) func() (gres.Mapping, error) {
-	return func() (gres.Mapping, error) { return gres.Map(cfg, hcas(4)) }
+func mapped(cfg config.Config) gres.Local {
+	return gres.Local{
+		Mapping: func() (gres.Mapping, error) { return gres.Map(cfg, hcas(4)) },
+		CPUs:    func() (int, error) { return 16, nil },
+	}
 }
 
 func TestGPUSource(t *testing.T) {
@@ -125,7 +128,7 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 		looked = true
 		return nil, nil
 	}
-	wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1}, config.Default(), look)
+	wants, notes, err := gres.Ask(context.Background(), job.Job{ID: 1}, config.Default(), gres.Local{Mapping: look})
 	if len(wants) != 0 || len(notes) != 0 || err != nil {
 		t.Errorf("got %+v, %q, %v", wants, notes, err)
 	}
@@ -137,7 +140,7 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 func TestAMappingThatFailsIsTheNodesFault(t *testing.T) {
 	broken := errors.New("broken")
 	_, _, err := gres.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
-		func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) })
+		gres.Local{Mapping: func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}

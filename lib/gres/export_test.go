@@ -2,9 +2,10 @@ package gres
 
 // What only the package's own tests reach.
 var (
-	ParseHostlist = parseHostlist
-	ParseDetail   = parseDetail
-	FindScontrol  = findScontrol
+	ParseHostlist  = parseHostlist
+	ParseDetail    = parseDetail
+	FindScontrol   = findScontrol
+	ParseResources = parseResources
 )
 
 // Contains is contains.

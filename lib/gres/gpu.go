@@ -1,28 +1,41 @@
 package gres
 
 import (
-	"fmt"
+	"context"
 	"slices"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 )
 
-// byGPUs answers with the HCAs that serve a job's GPUs. An HCA of whose GPUs the
-// job has a part is not granted, because another job may have the rest of them
-// and the two would fight over it; unless the site lets the first have it.
-func byGPUs(gpus []int, partial string, m Mapping) answer {
+// gpuSource answers with the HCAs that serve a job's GPUs.
+type gpuSource struct {
+	partial string
+	mapping func() (Mapping, error)
+}
+
+// ask grants no HCA of whose GPUs the job has a part: another job may have the
+// rest of them, and the two would fight over it; unless the site lets the first
+// have it.
+func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
+	if len(j.GPUs) == 0 {
+		return answer{}, nil
+	}
+	m, err := s.mapping()
+	if err != nil {
+		return answer{}, err
+	}
 	if !slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 }) {
-		return answer{} // nobody said which HCA serves which GPU
+		return answer{}, nil // neither the site nor the node says which HCA serves which GPU
 	}
 	a := answer{mine: true}
 	for _, e := range m {
-		has := common(e.GPUs, gpus)
+		has := common(e.GPUs, j.GPUs)
 		switch {
 		case len(has) == 0:
 		case len(has) == len(e.GPUs):
 			a.grant(e, false)
-		case partial == config.PartialFirst:
+		case s.partial == config.PartialFirst:
 			a.grant(e, true)
 			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, job.FormatIndices(e.GPUs), job.FormatIndices(has))
 		default:
@@ -30,9 +43,9 @@ func byGPUs(gpus []int, partial string, m Mapping) answer {
 		}
 	}
 	if len(a.wants) == 0 {
-		a.note("no HCA is granted for GPUs %s", job.FormatIndices(gpus))
+		a.note("no HCA is granted for GPUs %s", job.FormatIndices(j.GPUs))
 	}
-	return a
+	return a, nil
 }
 
 // grant adds an entry to the want for its GRES name.
@@ -45,10 +58,6 @@ func (a *answer) grant(e Entry, ifFree bool) {
 	w := &a.wants[i]
 	w.Indices = append(w.Indices, e.Index)
 	slices.Sort(w.Indices)
-}
-
-func (a *answer) note(format string, v ...any) {
-	a.notes = append(a.notes, fmt.Sprintf(format, v...))
 }
 
 // common is what is in both.

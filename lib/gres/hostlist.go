@@ -11,6 +11,12 @@ import (
 // so that a list of any length costs nothing.
 type hostlist []hostPattern
 
+// InHostlist tells whether a list of hosts, as Slurm's files have them, has one.
+func InHostlist(text, name string) (bool, error) {
+	list, err := parseHostlist(text)
+	return err == nil && list.contains(name), err
+}
+
 // hostPattern is an element of a hostlist: literal texts and numbers in turn.
 type hostPattern []hostPart
 

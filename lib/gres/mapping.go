@@ -32,6 +32,15 @@ func (e Entry) String() string { return fmt.Sprintf("%s %d", e.Gres, e.Index) }
 // Mapping says what GRES mean on a node. No HCA is in it twice.
 type Mapping []Entry
 
+// HCAs are the mapping's HCAs.
+func (m Mapping) HCAs() []node.HCA {
+	hcas := make([]node.HCA, len(m))
+	for i, e := range m {
+		hcas[i] = e.HCA
+	}
+	return hcas
+}
+
 // Map maps what the node has as the configuration says. Configured entries
 // must be there, each exactly once; without any, the HCAs are numbered in the
 // order given, which is the node table's: one that came later must not shift

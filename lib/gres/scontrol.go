@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
-	"os/exec"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
+	"gresnet/lib/slurm"
 )
 
 // places is where scontrol may be. slurmd gives its prolog no PATH.
@@ -29,47 +29,49 @@ func places() []string {
 	}
 }
 
-// byScontrol answers with what slurmctld says that a job has on this node.
-func byScontrol(ctx context.Context, j job.Job, cfg config.Slurm) (answer, error) {
+// scontrolSource answers with what slurmctld says that a job has on this node.
+type scontrolSource struct{ site config.Slurm }
+
+func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if j.Node == "" {
 		return answer{}, fault{
 			fmt.Errorf("ask scontrol about job %d: the node's name is not known", j.ID),
 			"slurmd says it in SLURMD_NODENAME; by hand, set it",
 		}
 	}
-	program, err := findScontrol(cfg.Scontrol, places())
+	program, err := findScontrol(s.site.Scontrol, places())
 	if err != nil {
 		return answer{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.site.Timeout)
 	defer cancel()
+	asking := &scontrol{program: program, conf: j.Conf}
 	start := time.Now()
-	detail, err := scontrol{program: program, conf: j.Conf}.detail(ctx, j)
+	detail, err := asking.detail(ctx, j)
 	var wants []Want
 	if err == nil {
-		wants, err = parseDetail(detail, cfg.Gres)
+		wants, err = parseDetail(detail, s.site.Gres)
 	}
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {
-		return answer{}, explain(err, program, j, took)
+		return answer{}, explain(err, asking, j, took)
 	}
 	a := answer{mine: true, wants: wants}
-	a.note("scontrol took %s and says GRES=%s", took, clip(detail))
+	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), clip(detail))
 	return a, nil
 }
 
 // explain says who was asked what. The job's fault stays the job's.
-func explain(err error, program string, j job.Job, took time.Duration) error {
+func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {
 		return refusal
 	}
-	said := fmt.Errorf("ask %s about job %d: after %s: %w", program, j.ID, took, err)
-	var known fault
-	if errors.As(err, &known) {
-		return said
+	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
+	if errors.Is(err, errLate) {
+		return fault{said, "see whether slurmctld answers (scontrol ping); slurm.timeout is how long to wait"}
 	}
-	return fault{said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", program, j.ID)}
+	return fault{said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID)}
 }
 
 func findScontrol(configured string, places []string) (string, error) {
@@ -91,12 +93,25 @@ func findScontrol(configured string, places []string) (string, error) {
 // scontrol is the program, and the slurm.conf that it is to use.
 type scontrol struct {
 	program, conf string
+	retries       int // how often it was asked once more
 }
 
-// detail asks for a job's GRES detail on its node. An array's or a het job's
-// first job takes a second question.
-func (s scontrol) detail(ctx context.Context, j job.Job) (string, error) {
-	text, err := s.show(ctx, strconv.FormatUint(uint64(j.ID), 10))
+// detail asks for a job's GRES detail on its node.
+//
+// Slurm 25.11 has a question that is about nothing else, with an answer that
+// names the node and that no user's words are in. It came with SLUIDs, so a job
+// that has one tells that it is there. Before, the text that people read has
+// it; its JSON (23.02) is not used, because there gres_detail does not name its
+// hosts. An array's or a het job's first job takes a second question.
+func (s *scontrol) detail(ctx context.Context, j job.Job) (string, error) {
+	id := strconv.FormatUint(uint64(j.ID), 10)
+	if j.Run.SLUID != "" {
+		detail, err := s.resources(ctx, id, j.Node)
+		if !errors.Is(err, errUnknownForm) {
+			return detail, err
+		}
+	}
+	text, err := s.ask(ctx, "show", "job", "-d", id)
 	if err != nil {
 		return "", err
 	}
@@ -112,8 +127,8 @@ func (s scontrol) detail(ctx context.Context, j job.Job) (string, error) {
 }
 
 // alone asks for one job of an array or a het job.
-func (s scontrol) alone(ctx context.Context, name string, id uint32) (show, error) {
-	text, err := s.show(ctx, name)
+func (s *scontrol) alone(ctx context.Context, name string, id uint32) (show, error) {
+	text, err := s.ask(ctx, "show", "job", "-d", name)
 	if err != nil {
 		return show{}, err
 	}
@@ -124,83 +139,67 @@ func (s scontrol) alone(ctx context.Context, name string, id uint32) (show, erro
 	return shown, shown.about(id)
 }
 
-// Bounds of what is read. All running tasks of an array are shown together,
-// at about one and a half KiB each.
+// maxOutput bounds what is read. All running tasks of an array are shown
+// together, at about one and a half KiB each.
+const maxOutput = 4 << 20
+
+// A busy slurmctld is asked again, with pauses that grow and that differ from
+// node to node: the nodes of a job start together.
 const (
-	maxOutput = 4 << 20
-	maxErrors = 64 << 10
+	tries = 3
+	pause = 200 * time.Millisecond
 )
 
-// show runs scontrol. It does not outlive the context or this process.
-func (s scontrol) show(ctx context.Context, name string) (string, error) {
-	out, problems := &bounded{max: maxOutput}, &bounded{max: maxErrors, drop: true}
-	cmd := exec.CommandContext(ctx, s.program, "show", "job", "-d", name)
-	cmd.Dir = "/"
-	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/local/bin:/usr/bin:/bin"}
+func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
+	c := command{path: s.program, args: args, max: maxOutput}
 	if s.conf != "" {
-		cmd.Env = append(cmd.Env, "SLURM_CONF="+s.conf)
+		c.env = []string{"SLURM_CONF=" + s.conf}
 	}
-	cmd.Stdout, cmd.Stderr = out, problems
-	// A group of its own, so that what it started is killed with it. slurmd's
-	// kill of the prolog's group then misses it; hence Pdeathsig, which is sent
-	// when the thread that forked ends, and so needs it to be this one.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 200 * time.Millisecond
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) {
-		// It ended, and what it started still holds the pipe.
-		_ = cmd.Cancel()
-	}
-	return string(out.text), judge(ctx, err, out, problems)
-}
-
-// judge says what went wrong, if anything.
-func judge(ctx context.Context, err error, out, problems *bounded) error {
-	said := ""
-	if line := problems.firstLine(); line != "" {
-		said = fmt.Sprintf(": it says %q", line)
-	}
-	switch {
-	case out.over:
-		return fmt.Errorf("it printed more than %d KiB", maxOutput>>10)
-	case err == nil:
-		return nil
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fault{
-			fmt.Errorf("no answer in time%s", said),
-			"see whether slurmctld answers (scontrol ping); slurm.timeout is how long to wait",
+	for try := range tries {
+		text, err := c.run(ctx)
+		if err == nil || !passing(err) || try == tries-1 {
+			return text, err
 		}
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return fmt.Errorf("%w%s", err, said)
-}
-
-// bounded keeps what is written to it up to a size. What is more is dropped, or
-// an error, which closes the pipe to the writer.
-type bounded struct {
-	text []byte
-	max  int
-	drop bool
-	over bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	room := min(len(p), b.max-len(b.text))
-	b.text = append(b.text, p[:room]...)
-	if room < len(p) {
-		b.over = true
-		if !b.drop {
-			return room, errors.New("too much output")
+		wait := pause << try
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(wait + rand.N(wait)):
 		}
+		s.retries++
 	}
-	return len(p), nil
+	return "", errLate
 }
 
-func (b *bounded) firstLine() string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(b.text)), "\n")
-	return clip(line)
+// passing tells failures that may be over in a moment (Slurm
+// src/common/slurm_errno.c): slurmctld is busy, restarts, or another takes over.
+func passing(err error) bool {
+	var exit exitError
+	if !errors.As(err, &exit) {
+		return false
+	}
+	said := strings.ToLower(exit.said)
+	return slices.ContainsFunc([]string{
+		"contact slurm controller", "timed out", "connection", "zero bytes", "communication", "temporarily", "try again",
+	}, func(sign string) bool { return strings.Contains(said, sign) })
+}
+
+// again says how often scontrol was asked once more, for people.
+func (s *scontrol) again() string {
+	switch s.retries {
+	case 0:
+		return ""
+	case 1:
+		return " with another try"
+	}
+	return fmt.Sprintf(" with %d more tries", s.retries)
+}
+
+// whom says who answers, as far as slurm.conf tells.
+func (s *scontrol) whom() string {
+	conf, err := slurm.Read(os.DirFS("/"), s.conf)
+	if err != nil || len(conf.Controllers()) == 0 {
+		return "" // the answer is no worse for it
+	}
+	return " asking " + strings.Join(conf.Controllers(), ", ")
 }

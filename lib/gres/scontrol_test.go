@@ -64,7 +64,7 @@ func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, 
 	cfg.Slurm.Source = []string{"scontrol"}
 	cfg.Slurm.Scontrol, cfg.Slurm.Timeout = program, timeout
 	j := job.Job{ID: 4711, Node: "node1", Conf: "/run/slurm/slurm.conf"}
-	return gres.Ask(context.Background(), j, cfg, nil)
+	return gres.Ask(context.Background(), j, cfg, gres.Local{})
 }
 
 func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
@@ -109,10 +109,13 @@ func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
 	}
 }
 
+// took is how long an answer took, which differs.
+var took = regexp.MustCompile(`after [0-9.]+m?s: `)
+
 func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 	for _, c := range []struct{ name, script, err, hint string }{
-		{"failing", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2\necho more >&2\nexit 1\n",
-			`exit status 1: it says "slurm_load_jobs error: Unable to contact slurm controller"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"failing", "echo 'slurm_load_jobs error: Invalid job id specified' >&2\necho more >&2\nexit 1\n",
+			`exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"silent", "exit 0\n", "it printed nothing", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"garbage", "echo '{\"jobs\": []}'\n", `unknown form: it begins with "{\"jobs\": []}" and not with JobId=`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"cut off", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(ID'\n", "its output is cut off", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
@@ -131,7 +134,6 @@ func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			took := regexp.MustCompile(`after [0-9.]+m?s: `)
 			if !took.MatchString(err.Error()) {
 				t.Errorf("%v does not say how long it took", err)
 			}
@@ -212,7 +214,7 @@ func TestScontrolThatIsNotThere(t *testing.T) {
 func TestScontrolWithoutTheNodesName(t *testing.T) {
 	cfg := config.Default()
 	cfg.Slurm.Source = []string{"scontrol"}
-	_, _, err := gres.Ask(context.Background(), job.Job{ID: 4711}, cfg, nil)
+	_, _, err := gres.Ask(context.Background(), job.Job{ID: 4711}, cfg, gres.Local{})
 	checkFault(t, err, "ask scontrol about job 4711: the node's name is not known")
 }
 
@@ -236,5 +238,44 @@ func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
 				t.Errorf("error %v, want a refusal", err)
 			}
 		})
+	}
+}
+
+func TestABusyControllerIsAskedAgain(t *testing.T) {
+	const busy = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n"
+	count := filepath.Join(t.TempDir(), "count")
+	script := "echo >>" + count + "\n[ $(wc -l <" + count + ") -ge 3 ] && {\n" + says(shown(4711, "node1", "nic:1(IDX:0)")) + "exit 0\n}\n" + busy
+	program, log := scontrolThat(t, script)
+	wants, notes, err := askScontrol(program, 10*time.Second)
+	if err != nil || len(wants) != 1 || strings.Count(log(), "\n") != 3 {
+		t.Errorf("got %+v, %v, asked %q", wants, err, log())
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], " with 2 more tries and says ") {
+		t.Errorf("notes %q", notes)
+	}
+
+	program, log = scontrolThat(t, busy)
+	_, _, err = askScontrol(program, 10*time.Second)
+	if err == nil || !strings.Contains(err.Error(), " with 2 more tries: exit status 1") || strings.Count(log(), "\n") != 3 {
+		t.Errorf("error %v, asked %q", err, log())
+	}
+
+	program, log = scontrolThat(t, busy)
+	start := time.Now()
+	_, _, err = askScontrol(program, 100*time.Millisecond)
+	if err == nil || strings.Count(log(), "\n") != 1 || time.Since(start) > 2*time.Second {
+		t.Errorf("beyond the deadline: %v after %s, asked %q", err, time.Since(start), log())
+	}
+}
+
+func TestTheAnswerSaysWhoWasAsked(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	write(t, conf, "SlurmctldHost=ctl1(10.0.0.1)\nSlurmctldHost=ctl2\n", 0o644)
+	program, _ := scontrolThat(t, says(shown(4711, "node1", "nic:1(IDX:0)")))
+	cfg := config.Default()
+	cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"scontrol"}, program
+	_, notes, err := gres.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, gres.Local{})
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], " asking ctl1, ctl2 and says GRES=nic:1(IDX:0)") {
+		t.Errorf("notes %q, %v", notes, err)
 	}
 }

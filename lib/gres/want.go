@@ -38,12 +38,17 @@ func (w Want) String() string {
 type Refusal struct {
 	Ask string // what the job asks, by which source
 	Why string
+
+	hint string
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
 
 // Hint says whom it concerns.
 func (r *Refusal) Hint() string {
+	if r.hint != "" {
+		return r.hint
+	}
 	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }
 
@@ -52,12 +57,16 @@ func refuse(w Want, format string, a ...any) *Refusal {
 }
 
 // Choose turns wants into entries of the mapping, in the mapping's order.
-// Indices come first, since they are Slurm's own choice; counts then take the
-// lowest that nobody holds, counts of a type before counts of any.
+// Indices come first, since they are Slurm's own choice; counts then take what
+// nobody holds, the nearest first and of those the lowest, counts of a type
+// before counts of any. near compares HCAs by distance to the job; nil: all are alike.
 //
 // It may choose nothing, and then only because all that was wanted was IfFree.
-func Choose(wants []Want, m Mapping, held func(node.ID) bool) ([]Entry, error) {
-	c := chooser{mapping: m, held: held, chosen: map[node.ID]bool{}}
+func Choose(wants []Want, m Mapping, held func(node.ID) bool, near func(a, b node.ID) int) ([]Entry, error) {
+	if near == nil {
+		near = func(node.ID, node.ID) int { return 0 }
+	}
+	c := chooser{mapping: m, held: held, near: near, chosen: map[node.ID]bool{}}
 	for _, w := range wants {
 		if len(c.mapping.of(w.Gres, w.Type)) == 0 {
 			return nil, refuse(w, "this node has no such GRES; it has %s", m)
@@ -87,6 +96,7 @@ func rank(w Want) int {
 type chooser struct {
 	mapping Mapping
 	held    func(node.ID) bool
+	near    func(a, b node.ID) int
 	chosen  map[node.ID]bool
 }
 
@@ -121,7 +131,7 @@ func (c *chooser) count(w Want) error {
 	}
 	slices.SortStableFunc(part, func(a, b Entry) int {
 		// An entry that says its type is of use to fewer: it goes first.
-		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), a.Index-b.Index)
+		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), c.near(a.HCA.ID, b.HCA.ID), a.Index-b.Index)
 	})
 	var free []Entry
 	for _, e := range part {

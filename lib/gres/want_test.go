@@ -51,7 +51,7 @@ func TestChoose(t *testing.T) {
 		{name: "two names", wants: []gres.Want{{Gres: "hca", Type: "x", Count: 1}, {Gres: "nic", Count: 1}}, want: "nic 0, hca 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := gres.Choose(c.wants, typed(), heldIn(c.held))
+			got, err := gres.Choose(c.wants, typed(), heldIn(c.held), nil)
 			if err != nil || names(got) != c.want {
 				t.Errorf("got %q, %v, want %q", names(got), err, c.want)
 			}
@@ -88,7 +88,7 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 			"choose nic:3: 2 of 4 are free here (nic 0-1 (a), nic 2 (b), nic 3, hca 0 (x))"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held))
+			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held), nil)
 			if len(got) != 0 {
 				t.Errorf("chose %q", names(got))
 			}

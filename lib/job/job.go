@@ -26,6 +26,12 @@ type Job struct {
 	Node     string // Slurm's name for this node; empty if Slurm did not say
 	GPUs     []int  // Slurm's indices of the job's GPUs on this node, ascending
 	Conf     string // the slurm.conf that slurmd uses, for programs that ask slurmctld
+
+	// What a site's policy may go by; empty if the job has none or Slurm did not say.
+	Partition, Account, Reservation string
+	QOS                             string   // Slurm says it since 26.05
+	Features                        []string // that every node of the job must have
+	Share                           Share
 }
 
 // FromEnv is the job that a prolog runs for.
@@ -35,6 +41,12 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		Node: getenv("SLURMD_NODENAME"),
 		Conf: getenv("SLURM_CONF"),
 	}
+	j.Partition = getenv("SLURM_JOB_PARTITION")
+	j.Account = getenv("SLURM_JOB_ACCOUNT")
+	j.Reservation = getenv("SLURM_JOB_RESERVATION")
+	j.QOS = getenv("SLURM_JOB_QOS")
+	j.Features = features(getenv("SLURM_JOB_CONSTRAINTS"))
+	j.Share = shareFrom(getenv)
 	var err error
 	if j.ID, err = idFrom(getenv); err != nil {
 		return Job{}, err

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"gresnet/lib/job"
 	"gresnet/lib/link"
@@ -59,7 +58,7 @@ func remains(err error) error {
 // keep other HCAs from being brought home.
 func (l *open) unwind() error {
 	// A prolog that ran out of time still has to undo what it did.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), undoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), l.node.Undo)
 	defer cancel()
 	l.world.Context = ctx
 	if err := os.Remove(envIn(l.world.Dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -94,9 +93,6 @@ func (l *open) unwind() error {
 	return nil
 }
 
-// undoTimeout bounds what an unwinding may wait for, all in all.
-const undoTimeout = time.Minute
-
 // bringHome undoes what was done to what the node has of its own, and then looks
 // at all of it again, when others have had their say. While an HCA is not home,
 // none of its steps is done with: bringing it home may make its interface anew.
@@ -116,20 +112,28 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		// One whose name another has is home nevertheless.
 		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
 	}
+	// Most is verified while udev is at work, and what udev changed once more.
+	failed = append(failed, l.verify(notes)...)
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
 	}
+	failed = append(failed, l.verify(notes)...)
+	for _, s := range notes {
+		if _, away := l.world.Away[s.HCA()]; !away {
+			failed = append(failed, l.strike(s)...)
+		}
+	}
+	return failed
+}
+
+// verify looks again at what is home.
+func (l *open) verify(notes []noted) (failed []error) {
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[s.HCA()] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
 			failed = append(failed, l.failure(s, l.timed("verify", s.Step, v.Verify))...)
-		}
-	}
-	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; !away {
-			failed = append(failed, l.strike(s)...)
 		}
 	}
 	return failed

@@ -35,8 +35,10 @@ var ErrRemains = errors.New("something remains to be undone")
 type Node struct {
 	State  string // directory of all state, /run/gresnet
 	Sys    fs.FS  // the node's /sys
+	Proc   fs.FS  // the node's /proc
 	Dev    string // /dev/infiniband
 	Config config.Config
+	Undo   time.Duration // how long one unwinding may take
 	Log    func(Event)
 	Now    func() time.Time
 }

@@ -94,6 +94,8 @@ func (n *Node) leased() ([]uint32, error) {
 }
 
 func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
+	ctx, cancel := context.WithTimeout(ctx, n.Undo)
+	defer cancel()
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)

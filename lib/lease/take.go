@@ -38,7 +38,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if done || err != nil {
 			return err
 		}
-		wants, notes, err := gres.Ask(ctx, j, n.Config, n.mapping)
+		wants, notes, err := gres.Ask(ctx, j, n.Config, n.local(j))
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
 		}
@@ -230,10 +230,14 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 			return nil, err
 		}
 	}
+	near, err := n.near(j, m)
+	if err != nil {
+		return nil, err
+	}
 	entries, err := gres.Choose(wants, m, func(id node.ID) bool {
 		_, held := t.Holder(id)
 		return held
-	})
+	}, near)
 	if err != nil {
 		return nil, err
 	}

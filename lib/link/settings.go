@@ -222,6 +222,19 @@ func also(err, more error) error {
 	return fmt.Errorf("%w; %w", err, more)
 }
 
+// Mark is what udev may change of an interface that it sees arrive: equal marks
+// tell that it changed nothing in between.
+func (c *Conn) Mark(index int) (string, error) {
+	s, err := c.read(index)
+	if err != nil {
+		return "", err
+	}
+	if s.Sysctls, err = readSysctls(s.Name); err != nil {
+		return "", err
+	}
+	return fmt.Sprint(s), nil
+}
+
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {

@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -278,6 +279,26 @@ ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08
 		if strings.Contains(have, expired) {
 			t.Errorf("%q is there still:\n%s", expired, have)
 		}
+	}
+}
+
+func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
+	for name, taken := range map[string]string{
+		"a name":              "ip link add hca0 type veth peer name hca0far",
+		"an alternative name": "ip link add one type veth peer name two; ip link property add dev one altname hca0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			b.job.Run(taken)
+			in(t, b.node, func(c *link.Conn) error {
+				i := find(t, c, "hca0")
+				if err := c.Move(i.Index, b.job.FD(), "hca0", true); !errors.Is(err, link.ErrNameTaken) {
+					t.Errorf("Move: %v, wanted %v", err, link.ErrNameTaken)
+				}
+				_, err := c.Find(i.ID)
+				return err
+			})
+		})
 	}
 }
 

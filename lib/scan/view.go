@@ -385,6 +385,11 @@ func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
 	return sysfs.GIDs(v.sys, d.Name, port)
 }
 
+// MissingGIDs are those of the wanted GIDs that a port does not have now.
+func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
+	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
+}
+
 // ipoib finds the interface whose hardware address ends in the port's GUID,
 // which is the second half of its first GID.
 func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {

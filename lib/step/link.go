@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +23,8 @@ type Settings struct {
 	Interface link.ID       `json:"interface"`
 	Settings  link.Settings `json:"settings"`
 	GIDs      []netip.Addr  `json:"gids,omitempty"` // that the port has for the interface's addresses
+
+	verified string // the interface's mark when it was found to be as it was
 }
 
 func (*Settings) Kind() string     { return "settings" }
@@ -44,31 +45,47 @@ func (s *Settings) Undo(w *World) error {
 	})
 }
 
-// Verify reads the settings again. What is not as it was, udev may have made so
-// since: that is put right once, and what then differs still is an error by name.
+// Verify reads the settings again, unless the interface has not changed since it
+// was last called. What is not as it was is put right once, and what then
+// differs still is an error by name.
 func (s *Settings) Verify(w *World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		diff, err := v.Link.Differences(i.Index, s.Settings)
+		mark, err := v.Link.Mark(i.Index)
 		if err != nil {
 			return err
 		}
-		if len(diff) > 0 {
-			if err := v.Link.Restore(i.Index, s.Settings); err != nil {
-				return err
-			}
-			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
-				return err
-			}
+		if mark == s.verified {
+			return nil
 		}
-		if len(diff) > 0 {
-			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+		if err := s.verify(v, i.Index); err != nil {
+			return err
 		}
-		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
+		s.verified = mark
+		return nil
 	})
+}
+
+func (s *Settings) verify(v *scan.View, index int) error {
+	diff, err := v.Link.Differences(index, s.Settings)
+	if err != nil {
+		return err
+	}
+	if len(diff) > 0 {
+		if err := v.Link.Restore(index, s.Settings); err != nil {
+			return err
+		}
+		if diff, err = v.Link.Differences(index, s.Settings); err != nil {
+			return err
+		}
+	}
+	if len(diff) > 0 {
+		return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+	}
+	return awaitGIDs(v, s.Of, s.Port, s.GIDs)
 }
 
 // Link moves a network interface into the job, or keeps it on the node, with its settings.
@@ -219,16 +236,12 @@ func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {
 		return err
 	}
 	for end := time.Now().Add(gidTimeout); ; time.Sleep(time.Millisecond) {
-		have, err := v.GIDs(d, port)
-		if err != nil {
+		missing, err := v.MissingGIDs(d, port, want)
+		if err != nil || len(missing) == 0 {
 			return err
 		}
-		i := slices.IndexFunc(want, func(gid netip.Addr) bool { return !slices.Contains(have, gid) })
-		if i < 0 {
-			return nil
-		}
 		if time.Now().After(end) {
-			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", want[i], d.Name, port, gidTimeout)
+			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", missing[0], d.Name, port, gidTimeout)
 		}
 	}
 }

@@ -2,8 +2,6 @@ package sysfs
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,7 +9,7 @@ import (
 // Mounted is a sysfs of one network namespace that is attached nowhere: it is
 // reached through its descriptor alone and goes with it.
 type Mounted struct {
-	fs.ReadLinkFS
+	Dir
 	fd int
 }
 
@@ -33,6 +31,5 @@ func Mount() (*Mounted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount a sysfs: %w", err)
 	}
-	dir := os.DirFS(fmt.Sprintf("/proc/self/fd/%d", fd))
-	return &Mounted{dir.(fs.ReadLinkFS), fd}, nil
+	return &Mounted{At(fmt.Sprintf("/proc/self/fd/%d", fd)), fd}, nil
 }

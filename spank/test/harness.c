@@ -588,6 +588,26 @@ static bool run_init(const struct init *init)
 	return report(init->name);
 }
 
+/* run_mark is the extern step's init, of a job with a lease and of one without;
+ * other steps leave no mark. */
+static bool run_mark(void)
+{
+	char *argv[] = {NULL};
+
+	lease_make();
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0};
+	check(slurm_spank_init(NULL, 0, argv) == 0 && access(LEASE "/extern", F_OK), "a step marked the lease");
+	slurm.step = SLURM_EXTERN_CONT;
+	check(slurm_spank_init(NULL, 0, argv) == 0 && !access(LEASE "/extern", F_OK), "the lease is not marked");
+	check(slurm_spank_init(NULL, 0, argv) == 0 && !*slurm.said, "a second mark is wrong");
+	must(!unlink(LEASE "/extern") && !symlink("/etc/passwd", LEASE "/extern"), "extern");
+	check(slurm_spank_init(NULL, 0, argv) == 0 && strstr(slurm.said, "mark the lease: Too many levels"), "a symbolic link was followed");
+	lease_drop();
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = SLURM_EXTERN_CONT};
+	check(slurm_spank_init(NULL, 0, argv) == 0 && !*slurm.said, "a job without a lease is wrong");
+	return report("the extern step marks the lease");
+}
+
 /* run_loaded loads the built plugin as Slurm does (src/common/plugin.c). */
 static bool run_loaded(const char *path)
 {
@@ -624,8 +644,9 @@ int main(int argc, char *argv[])
 		passed += run_row(&rows[i]);
 	for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++, all++)
 		passed += run_init(&inits[i]);
+	passed += run_mark();
 	passed += run_loaded(argv[1]);
-	all++;
+	all += 2;
 	printf("%d passed, %d failed\n", passed, all - passed);
 	return passed != all;
 }

@@ -20,6 +20,28 @@ func interfacesOfJob(t *testing.T) []string {
 	return strings.Fields(inHomeJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
 }
 
+func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
+	anHCAOfEachKind(t)
+	was := mode(t)
+	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[was]
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	// The kernel changes the mode only when no other namespace is there, so the
+	// job's has ended, and the kernel has sent the devices home in its own way.
+	run(t, "umount "+homeNetns)
+	set := func(mode string) {
+		t.Helper()
+		eventually(t, "the RDMA netns mode is "+mode, func() bool {
+			_, err := try("rdma system set netns " + mode)
+			return err == nil
+		})
+	}
+	set(other)
+	must(t, "epilog", homeJob)
+	set(was)
+	same(t, before)
+}
+
 func TestWhatTheJobRenamedComesHomeUnderItsOwnName(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
@@ -130,26 +152,4 @@ func hcasWithGPUs(t *testing.T) []string {
 	anHCAOfEachKind(t)
 	all := hcas(t)
 	return []string{all[0], all[len(all)-1]}
-}
-
-func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
-	anHCAOfEachKind(t)
-	was := mode(t)
-	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[was]
-	before := picture(t)
-	must(t, "prolog", homeJob)
-	// The kernel changes the mode only when no other namespace is there, so the
-	// job's has ended, and the kernel has sent the devices home in its own way.
-	run(t, "umount "+homeNetns)
-	set := func(mode string) {
-		t.Helper()
-		eventually(t, "the RDMA netns mode is "+mode, func() bool {
-			_, err := try("rdma system set netns " + mode)
-			return err == nil
-		})
-	}
-	set(other)
-	must(t, "epilog", homeJob)
-	set(was)
-	same(t, before)
 }

@@ -235,6 +235,11 @@ func TestTwoJobsAtOnceGetDifferentHCAs(t *testing.T) {
 		holder[name] = job
 		count[job]++
 	}
+	// The extern steps have marked the leases, by which a sweep knows live jobs.
+	run(t, "ls /run/gresnet/jobs/"+a+"/extern /run/gresnet/jobs/"+b+"/extern")
+	if out, code := command(t, "gresnet-epilog sweep "+a); code != 1 || !strings.Contains(out, "is its step") {
+		t.Errorf("sweep of a live job: exit %d: %s", code, out)
+	}
 	if count[a] != 1 || count[b] != 2 {
 		t.Errorf("claims: %q, wanted one of job %s and two of job %s", claims, a, b)
 	}

@@ -1,0 +1,141 @@
+// Package check finds what would go wrong before a job does. It reads files
+// and what was seen of the node, asks nobody, and changes nothing.
+package check
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/stock"
+)
+
+// Level is how bad a finding is.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning" // it may be meant so
+	Error   Level = "error"   // jobs or the node will fail
+)
+
+// Finding is what was found of one thing. Do is what to do about it.
+type Finding struct {
+	Level Level  `json:"level"`
+	About string `json:"about"`
+	Text  string `json:"text"`
+	Do    string `json:"do,omitempty"`
+}
+
+// String is the finding as one line.
+func (f Finding) String() string {
+	line := fmt.Sprintf("%-8s %s: %s", f.Level, f.About, f.Text)
+	if f.Do != "" {
+		line += "; " + f.Do
+	}
+	return line
+}
+
+func ok(about, format string, a ...any) Finding {
+	return Finding{Level: OK, About: about, Text: fmt.Sprintf(format, a...)}
+}
+
+func warn(about, do, format string, a ...any) Finding {
+	return Finding{Level: Warning, About: about, Text: fmt.Sprintf(format, a...), Do: do}
+}
+
+func fail(about, do, format string, a ...any) Finding {
+	return Finding{Level: Error, About: about, Text: fmt.Sprintf(format, a...), Do: do}
+}
+
+func failed(about string, err error) Finding {
+	return Finding{Level: Error, About: about, Text: err.Error(), Do: hint.Of(err)}
+}
+
+// Site is what is checked.
+type Site struct {
+	Root fs.FS // the node's files, from / on
+
+	Config    config.Config
+	ConfigErr error // why there is none
+	Stock     stock.Stock
+	StockErr  error // why there is none
+	Drift     error // why the mapping does not hold
+
+	Node      string // Slurm's name for the node
+	SlurmConf string // path of slurm.conf; empty: look in the usual places
+	State     string // the state directory
+	Free      uint64 // bytes that are free where it is
+}
+
+// Run checks everything. What hangs on something that failed is left out.
+func (s Site) Run() []Finding {
+	var all []Finding
+	if s.ConfigErr != nil {
+		all = append(all, failed("configuration", s.ConfigErr))
+	} else {
+		all = append(all, ok("configuration", "it can be read"))
+	}
+	all = append(all, s.space())
+	all = append(all, s.kernel()...)
+	if s.StockErr == nil && s.ConfigErr == nil {
+		all = append(all, s.mapping()...)
+		all = append(all, s.networkManager()...)
+	}
+	return append(all, s.slurm()...)
+}
+
+// Errors counts the errors.
+func Errors(all []Finding) int {
+	n := 0
+	for _, f := range all {
+		if f.Level == Error {
+			n++
+		}
+	}
+	return n
+}
+
+// Print prints a line for each finding.
+func Print(w io.Writer, all []Finding) error {
+	for _, f := range all {
+		if _, err := fmt.Fprintln(w, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// least is what leases of a node full of jobs need, with journals and device nodes.
+const least = 16 << 20
+
+func (s Site) space() Finding {
+	if s.Free < least {
+		return fail("state", "make room: a prolog that cannot write fails, and drains the node", "%s has %d KiB left", s.State, s.Free>>10)
+	}
+	return ok("state", "%s has %d MiB left", s.State, s.Free>>20)
+}
+
+// mapping holds the mapping against the node.
+func (s Site) mapping() []Finding {
+	if s.Drift != nil {
+		return []Finding{failed("mapping", s.Drift)}
+	}
+	mapped := 0
+	var all []Finding
+	for _, h := range s.Stock.HCAs {
+		switch {
+		case h.Gres != "":
+			mapped++
+		case !h.Away:
+			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID))
+		}
+	}
+	if mapped == 0 {
+		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
+	}
+	return append(all, ok("mapping", "%d HCAs", mapped))
+}

@@ -1,0 +1,228 @@
+package check_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/check"
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/stock"
+)
+
+// site is a node of two HCAs where all is well.
+func site() check.Site {
+	cfg := config.Default()
+	cfg.Slurm.Source = []string{config.Scontrol}
+	return check.Site{
+		Root: fstest.MapFS{
+			"proc/cmdline":                       file("BOOT_IMAGE=/vmlinuz root=/dev/vda"),
+			"proc/sys/kernel/osrelease":          file("6.12.48+deb13-amd64\n"),
+			"etc/modprobe.d/rdma.conf":           file("# exclusive\noptions ib_core netns_mode=0\n"),
+			"etc/slurm/slurm.conf":               file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n"),
+			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
+			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
+			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
+			"etc/slurm/gres.conf": file("Name=gpu File=/dev/nvidia[0-7]\nNodeName=other[1-4] Name=nic Count=8\n" +
+				"NodeName=node[1-9] Name=nic Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic File=/gres/nic[1]\n"),
+			"gres/nic0": file(""), "gres/nic1": file(""),
+		},
+		Config: cfg,
+		Node:   "node1",
+		State:  "/run/gresnet",
+		Free:   1 << 30,
+		Stock: stock.Stock{Mode: rdma.Exclusive, HCAs: []stock.HCA{
+			hca(0, "ib0"), hca(1, "ib1"),
+		}},
+	}
+}
+
+func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+
+func hca(n int, name string) stock.HCA {
+	h := stock.HCA{
+		Gres: "nic", Index: n, Name: fmt.Sprintf("mlx5_%d", n), Driver: "mlx5",
+		ID:    node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", n)},
+		Chars: []stock.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+		Ports: []stock.Port{{Port: node.Port{Num: 1, Interface: name}}},
+	}
+	if n == 0 {
+		h.Type = "hdr"
+	}
+	return h
+}
+
+const well = `ok       configuration: it can be read
+ok       state: /run/gresnet has 1024 MiB left
+ok       mode: exclusive, after a reboot too (/etc/modprobe.d/rdma.conf)
+ok       mapping: 2 HCAs
+ok       slurm.conf: Prolog and Epilog are gresnet's
+ok       slurm.conf: PrologFlags=Contain,X11
+ok       plugstack.conf: required spank_gresnet.so
+ok       slurm.conf: GresTypes has nic
+ok       gres.conf: 2 nic
+`
+
+func printed(t *testing.T, findings []check.Finding) string {
+	t.Helper()
+	var out strings.Builder
+	if err := check.Print(&out, findings); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestASiteWhereAllIsWell(t *testing.T) {
+	found := site().Run()
+	if got := printed(t, found); got != well {
+		t.Errorf("got\n%s\nwant\n%s", got, well)
+	}
+	if n := check.Errors(found); n != 0 {
+		t.Errorf("%d errors", n)
+	}
+}
+
+func TestWhatIsWrongIsNamed(t *testing.T) {
+	edit := func(name, old, with string) func(*check.Site) {
+		return func(s *check.Site) {
+			text, err := fs.ReadFile(s.Root, name)
+			if err != nil {
+				panic(err)
+			}
+			s.Root.(fstest.MapFS)[name] = file(strings.Replace(string(text), old, with, 1))
+		}
+	}
+	set := func(pairs ...string) func(*check.Site) {
+		return func(s *check.Site) {
+			for i := 0; i < len(pairs); i += 2 {
+				s.Root.(fstest.MapFS)[pairs[i]] = file(pairs[i+1])
+			}
+		}
+	}
+	remove := func(name string) func(*check.Site) {
+		return func(s *check.Site) { delete(s.Root.(fstest.MapFS), name) }
+	}
+	for name, c := range map[string]struct {
+		change func(*check.Site)
+		want   string // the line; the only one that is not ok
+	}{
+		"no space": {func(s *check.Site) { s.Free = 1 << 20 },
+			"error    state: /run/gresnet has 1024 KiB left; make room: a prolog that cannot write fails, and drains the node"},
+		"shared after a reboot": {remove("etc/modprobe.d/rdma.conf"),
+			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+		"shared by the command line": {set("proc/cmdline", "quiet ib_core.netns_mode=1"),
+			`warning  mode: exclusive now, shared after a reboot (kernel command line); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+		"a hidden file of modprobe's does not count": {set("usr/lib/modprobe.d/rdma.conf", "options ib_core netns_mode=1\n"), ""},
+		"nor does one whose name comes earlier":      {set("usr/lib/modprobe.d/aa.conf", "options ib_core netns_mode=1\n"), ""},
+		"a later one does": {set("usr/lib/modprobe.d/zz.conf", "options ib_core netns_mode=1\n"),
+			`warning  mode: exclusive now, shared after a reboot (/usr/lib/modprobe.d/zz.conf); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+		"exclusive after a reboot": {func(s *check.Site) { s.Stock.Mode = rdma.Shared },
+			"warning  mode: shared now, exclusive after a reboot (/etc/modprobe.d/rdma.conf); reboot, if exclusive is meant"},
+		"drift": {func(s *check.Site) {
+			s.Drift = hint.With(errors.New("map nic 7: the node has no such HCA"), "see whether it is plugged in")
+		},
+			"error    mapping: map nic 7: the node has no such HCA; see whether it is plugged in"},
+		"an HCA that is in no entry": {func(s *check.Site) {
+			extra := hca(2, "ib2")
+			extra.Gres = ""
+			s.Stock.HCAs = append(s.Stock.HCAs, extra)
+		}, "warning  mapping: mlx5_2 (0002:c903:00ab:0002) is in no [[hca]]; add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)"},
+		"an HCA that is gone": {func(s *check.Site) { s.Stock.HCAs[1].Away = true },
+			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
+		"an HCA that is leased": {func(s *check.Site) {
+			s.Stock.HCAs[1].Away, s.Stock.HCAs[1].Held, s.Stock.HCAs[1].Chars = true, &stock.Held{Job: 7}, nil
+		}, ""},
+		"an HCA in quarantine": {func(s *check.Site) { s.Stock.HCAs[1].Held = &stock.Held{Job: 7, Quarantined: "it hangs"} },
+			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then release it"},
+		"no uverbs": {func(s *check.Site) { s.Stock.HCAs[0].Chars = nil },
+			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
+		"a driver that cannot be moved": {func(s *check.Site) { s.Stock.HCAs[0].Driver = "efa" },
+			"error    HCA mlx5_0: driver efa cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
+		"one that cannot yet": {func(s *check.Site) {
+			s.Stock.HCAs[0].Driver = "bnxt_re"
+			set("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")(s)
+		}, "error    HCA mlx5_0: driver bnxt_re cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
+		"one that can by now": {func(s *check.Site) { s.Stock.HCAs[0].Driver = "bnxt_re" }, ""},
+		"one that goes with its interface": {func(s *check.Site) {
+			s.Stock.HCAs[0].Driver, s.Stock.Mode = "rxe", rdma.Shared
+			remove("etc/modprobe.d/rdma.conf")(s)
+		}, `error    HCA mlx5_0: driver rxe ends the RDMA device when its interface is moved; set interface = "keep" in its [[hca]]`},
+		"one whose interface is kept": {func(s *check.Site) {
+			s.Stock.HCAs[0].Driver, s.Stock.HCAs[0].Keep, s.Stock.Mode = "rxe", true, rdma.Shared
+			remove("etc/modprobe.d/rdma.conf")(s)
+		}, ""},
+		"NetworkManager has an interface": {set("run/NetworkManager/devices/7", "[device]\nmanaged=true\n", "sys/class/net/ib1/ifindex", "7\n"),
+			"warning  NetworkManager: it manages ib1; put unmanaged-devices=interface-name:ib1 under [keyfile] into a file in /etc/NetworkManager/conf.d"},
+		"NetworkManager has none": {set("run/NetworkManager/devices/7", "[device]\nmanaged=false\n", "sys/class/net/ib1/ifindex", "7\n"), ""},
+		"no slurm.conf": {remove("etc/slurm/slurm.conf"),
+			"warning  slurm.conf: it is in none of /etc/slurm/slurm.conf, /run/slurm/conf/slurm.conf, /usr/local/etc/slurm.conf, /opt/slurm/etc/slurm.conf: Slurm's configuration is not checked; set SLURM_CONF to its path"},
+		"no epilog": {edit("etc/slurm/slurm.conf", "Epilog=/usr/sbin/gresnet-epilog\n", ""),
+			"error    slurm.conf: it has no Epilog; set Epilog=/usr/sbin/gresnet-epilog"},
+		"another prolog": {edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*"),
+			"warning  slurm.conf: Prolog is /etc/slurm/prolog.d/*; see that it runs gresnet-prolog"},
+		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
+			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; set PrologFlags=Contain"},
+		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
+			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
+		"a health check that counts HCAs": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nGresTypes"),
+			"warning  slurm.conf: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
+		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; add the line: required spank_gresnet.so"},
+		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
+			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; add the line: required spank_gresnet.so"},
+		"a plugin that is not there": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank"),
+			"error    plugstack.conf: /opt/spank_gresnet.so is not there; install it for this version of Slurm"},
+		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
+			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; add the line: required spank_gresnet.so"},
+		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0"),
+			"error    gres.conf: it has 1 nic for this node, the mapping has 2; take the lines from gresnet-prolog scan --gres-conf"},
+		"gres.conf with another type": {edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr"),
+			`error    gres.conf: nic 0 is of type "ndr", in the mapping of type "hdr"; take the lines from gresnet-prolog scan --gres-conf`},
+		"gres.conf without files": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=1"),
+			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet-prolog scan --gres-conf"},
+		"gres.conf with device nodes": {edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0"),
+			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet-prolog scan --gres-conf"},
+		"a placeholder that is not there": {remove("gres/nic1"),
+			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet-prolog scan --gres-files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := site()
+			c.change(&s)
+			found := s.Run()
+			var bad []string
+			for _, f := range found {
+				if f.Level != check.OK {
+					bad = append(bad, f.String())
+				}
+			}
+			if got := strings.Join(bad, "\n"); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+			if want := strings.Count(c.want, "error    "); check.Errors(found) != want {
+				t.Errorf("%d errors, want %d", check.Errors(found), want)
+			}
+		})
+	}
+}
+
+func TestAKernelWithoutRDMAAndABadConfigurationAreErrors(t *testing.T) {
+	s := site()
+	s.StockErr = errors.New("no RDMA subsystem in the kernel")
+	s.ConfigErr = hint.With(errors.New("gresnet.toml:3: unknown key"), "correct line 3")
+	got := printed(t, s.Run())
+	for _, want := range []string{
+		"error    configuration: gresnet.toml:3: unknown key; correct line 3\n",
+		"error    kernel: no RDMA subsystem in the kernel\n",
+		"ok       plugstack.conf: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}

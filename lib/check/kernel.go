@@ -1,0 +1,183 @@
+package check
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gresnet/lib/rdma"
+	"gresnet/lib/stock"
+)
+
+// kernel checks what the kernel offers, and whether it will after a reboot.
+func (s Site) kernel() []Finding {
+	if s.StockErr != nil {
+		return []Finding{failed("kernel", s.StockErr)}
+	}
+	all := []Finding{s.mode()}
+	release := s.release()
+	for _, h := range s.Stock.HCAs {
+		if f, bad := s.hca(h, release); bad {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// mode holds the RDMA netns mode against what it will be after a reboot.
+func (s Site) mode() Finding {
+	now := s.Stock.Mode
+	later, where := s.modeAtBoot()
+	if now != later {
+		do := `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`
+		if now == rdma.Shared {
+			do = "reboot, if exclusive is meant"
+		}
+		return warn("mode", do, "%s now, %s after a reboot (%s)", now, later, where)
+	}
+	return ok("mode", "%s, after a reboot too (%s)", now, where)
+}
+
+// modeAtBoot is the mode that ib_core starts with: what its parameter is given
+// on the kernel's command line, or else in modprobe's files (ib_core's
+// device.c:netns_mode, of which the module parameter's default is shared).
+func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
+	if text, err := fs.ReadFile(s.Root, "proc/cmdline"); err == nil {
+		if m, is := netnsMode(strings.Fields(string(text)), "ib_core."); is {
+			return m, "kernel command line"
+		}
+	}
+	mode, where = rdma.Shared, "the kernel's default"
+	for _, name := range s.modprobeFiles() {
+		if m, is := s.modeIn(name); is {
+			mode, where = m, "/"+name
+		}
+	}
+	return mode, where
+}
+
+// modprobeFiles are modprobe's files in the order in which it reads them: by
+// their names, whatever folder they are in; one in an earlier folder hides
+// those of its name in later ones (modprobe.d(5)).
+func (s Site) modprobeFiles() []string {
+	files := map[string]string{}
+	for _, dir := range []string{"etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"} {
+		names, err := fs.Glob(s.Root, dir+"/*.conf")
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if _, hidden := files[path.Base(name)]; !hidden {
+				files[path.Base(name)] = name
+			}
+		}
+	}
+	var list []string
+	for _, base := range slices.Sorted(maps.Keys(files)) {
+		list = append(list, files[base])
+	}
+	return list
+}
+
+func (s Site) modeIn(name string) (mode rdma.Mode, is bool) {
+	text, err := fs.ReadFile(s.Root, name)
+	if err != nil {
+		return "", false
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) > 2 && fields[0] == "options" && fields[1] == "ib_core" {
+			if m, there := netnsMode(fields[2:], ""); there {
+				mode, is = m, true
+			}
+		}
+	}
+	return mode, is
+}
+
+// netnsMode is the last netns_mode among options. It is a bool: shared or not.
+func netnsMode(options []string, prefix string) (mode rdma.Mode, is bool) {
+	for _, o := range options {
+		value, there := strings.CutPrefix(o, prefix+"netns_mode=")
+		if !there {
+			continue
+		}
+		mode, is = rdma.Shared, true
+		if slices.Contains([]string{"0", "n", "N", "off"}, value) {
+			mode = rdma.Exclusive
+		}
+	}
+	return mode, is
+}
+
+// release is the kernel's version, like 6.12; zeros if it cannot be told.
+type release struct{ major, minor int }
+
+func (s Site) release() release {
+	var r release
+	text, err := fs.ReadFile(s.Root, "proc/sys/kernel/osrelease")
+	if err != nil {
+		return r
+	}
+	if _, err := fmt.Sscanf(string(text), "%d.%d", &r.major, &r.minor); err != nil {
+		return release{}
+	}
+	return r
+}
+
+func (r release) before(o release) bool {
+	return r.major < o.major || r.major == o.major && r.minor < o.minor
+}
+
+// drivers says since which release an RDMA device can be moved (its driver has
+// disassociate_ucontext, without which device.c:ib_device_set_netns_put refuses),
+// and since which it outlives its interface's move. Drivers that are not here always could.
+func drivers(name string) (moves, stays release) {
+	never := release{1 << 20, 0}
+	switch name {
+	case "bnxt_re":
+		return release{6, 5}, release{6, 12}
+	case "erdma":
+		return release{6, 12}, release{}
+	case "rxe":
+		return release{7, 3}, never
+	case "siw":
+		return never, never
+	case "efa", "qedr", "ocrdma", "usnic", "cxgb4", "mthca", "qib", "hfi1", "vmw_pvrdma":
+		return never, release{}
+	}
+	return release{}, release{}
+}
+
+// hca checks one HCA that jobs may get.
+func (s Site) hca(h stock.HCA, r release) (f Finding, bad bool) {
+	if h.Gres == "" && s.ConfigErr == nil && s.Drift == nil {
+		return Finding{}, false
+	}
+	about := "HCA " + h.Name
+	moves, stays := drivers(h.Driver)
+	switch {
+	case h.Held != nil && h.Held.Quarantined != "":
+		return fail(about, "mend the cause, then release it", "it is quarantined: %s", h.Held.Quarantined), true
+	case h.Away && h.Held == nil:
+		return fail(about, "see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
+	case !h.Away && !hasVerbs(h):
+		return fail(about, "load ib_uverbs", "it has no uverbs device, without which no program can use it"), true
+	case r != release{} && s.Stock.Mode == rdma.Exclusive && r.before(moves):
+		return fail(about, "use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
+	case r != release{} && s.Stock.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
+		return fail(about, `set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
+	}
+	return Finding{}, false
+}
+
+func hasVerbs(h stock.HCA) bool {
+	return slices.ContainsFunc(h.Chars, func(c stock.Char) bool { return c.Kind == "uverbs" })
+}
+
+func hasInterface(h stock.HCA) bool {
+	return slices.ContainsFunc(h.Ports, func(p stock.Port) bool { return p.Interface != "" })
+}

@@ -1,0 +1,112 @@
+package gres_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/node"
+)
+
+// faults are the rows of the table in docs/configuration.md: what is wrong,
+// and what comes of it.
+var faults = map[string]func(t *testing.T) []error{
+	"an index that the mapping does not have":                          func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Indices: []int{9}}) },
+	"a type that the mapping does not have":                            func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
+	"a GRES of `slurm.gres` that no HCA of this node is":               func(*testing.T) []error { return chosen(gres.Want{Gres: "hca", Count: 1}) },
+	"a count beyond what the node has":                                 func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 3}) },
+	"a count beyond what is free, though Slurm has counted it as free": func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 2}) },
+	"a type of which Slurm and the mapping say different indices":      func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}}) },
+	"no `[[policy]]` fits, and no other source knows the job": func(t *testing.T) []error {
+		_, _, err := askSite("policy", func(*config.Slurm) {})
+		return []error{err}
+	},
+	"a GPU that the node does not have": func(t *testing.T) []error {
+		_, err := flat.topology(t).Serve(flat.mapping(t), []int{2})
+		return []error{err}
+	},
+	"an `[[hca]]` that no HCA of the node fits": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
+	"an `[[hca]]` that several HCAs fit":        func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
+	"two `[[hca]]` that are one HCA": func(t *testing.T) []error {
+		return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\n[[hca]]\nindex = 1\nmatch = \"pci=11:00.0\"\n")
+	},
+	"a job's name or path that imitates what `scontrol` prints": func(t *testing.T) []error {
+		return answered(t, says(shown(4711, "node1", "nic:1(IDX:0)\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:1-2)")))
+	},
+	"an answer of `scontrol`'s that is cut off, or in an unknown form": func(t *testing.T) []error {
+		return append(answered(t, "printf 'JobId=4711 JobName=x'\n"), answered(t, "echo hello\n")...)
+	},
+	"a `scontrol` that fails, does not answer in time, or is not there": func(t *testing.T) []error {
+		_, _, err := askScontrol("/no/such/scontrol", time.Second)
+		return append(append(answered(t, "exit 1\n"), answered(t, "exec sleep 1000\n")...), err)
+	},
+	"a file or program that others than root may write": func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
+	"a file or program that says what cannot be read":   func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
+}
+
+// chosen chooses on a node of two HCAs, the first of which is held.
+func chosen(w gres.Want) []error {
+	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: hca(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: hca(1)}}
+	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) bool { return id == hca(0).ID }, nil)
+	return []error{err}
+}
+
+// mappedAs maps a node of three HCAs, two of which share a PCI function.
+func mappedAs(t *testing.T, text string) []error {
+	shared := hca(0)
+	shared.ID.Aux, shared.Name = "mlx5_core.sf.2", "mlx5_9"
+	_, err := gres.Map(parse(t, text), []node.HCA{hca(0), hca(1), shared})
+	return []error{err}
+}
+
+func answered(t *testing.T, script string) []error {
+	program, _ := scontrolThat(t, script)
+	_, _, err := askScontrol(program, time.Second)
+	return []error{err}
+}
+
+// siteSays is what comes of a text as the site's file, and as its program.
+func siteSays(t *testing.T, text string, mode os.FileMode) []error {
+	path := filepath.Join(rootsFolder(t), "4711")
+	write(t, path, "#!/bin/sh\n"+text, mode)
+	_, _, fromProgram := askProgram(path)
+	_, _, fromFile := askFile(filepath.Dir(path) + "/%j")
+	return []error{fromProgram, fromFile}
+}
+
+func TestFaultsAreWhoseTheDocumentationSays(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (.*) \| (the job's|the node's) \|$`).FindAllStringSubmatch(string(text), -1)
+	if len(rows) != len(faults) {
+		t.Errorf("the documentation has %d faults, this test %d", len(rows), len(faults))
+	}
+	for _, row := range rows {
+		t.Run(row[1], func(t *testing.T) {
+			happens, known := faults[row[1]]
+			if !known {
+				t.Fatal("this test does not know it")
+			}
+			for _, err := range happens(t) {
+				if err == nil {
+					t.Fatal("it is no error")
+				}
+				var refusal *gres.Refusal
+				whose := "the node's"
+				if errors.As(err, &refusal) {
+					whose = "the job's"
+				}
+				if whose != row[2] {
+					t.Errorf("%v: it is %s fault, the documentation says %s", err, whose, row[2])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package gres
+
+import (
+	"fmt"
+	"slices"
+
+	"gresnet/lib/job"
+	"gresnet/lib/node"
+)
+
+// Topology is where the node's GPUs and HCAs sit.
+type Topology struct {
+	GPUs []node.Seat           // by Slurm's index
+	HCAs map[node.ID]node.Seat // those that sit on PCI
+}
+
+// Serve says of a mapping which HCA serves which GPU, if the site has not:
+// the nearest. Of HCAs that are equally near to several GPUs each gets its
+// share: the next GPU goes to one that has the fewest, the lowest PCI address
+// first. All of the node's GPUs are dealt out, whoever asks, so that every job
+// meets the same. gpus are those that are asked about, and must be there.
+func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
+	said := slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
+	if said || len(t.GPUs) == 0 {
+		return m, nil
+	}
+	if i := slices.IndexFunc(gpus, func(g int) bool { return g >= len(t.GPUs) }); i >= 0 {
+		return nil, fault{
+			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", job.FormatIndices(gpus), gpus[i], len(t.GPUs)),
+			"compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which",
+		}
+	}
+	m = slices.Clone(m)
+	for g, seat := range t.GPUs {
+		if i := t.server(m, seat); i >= 0 {
+			m[i].GPUs = append(m[i].GPUs, g)
+		}
+	}
+	return m, nil
+}
+
+// server is the entry that serves a GPU, -1 if no HCA sits anywhere.
+func (t Topology) server(m Mapping, gpu node.Seat) int {
+	best := -1
+	for i, e := range m {
+		seat, sits := t.HCAs[e.HCA.ID]
+		if sits && (best < 0 || t.serves(seat, e, m[best], gpu)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// serves tells whether an entry serves a GPU better than another one.
+func (t Topology) serves(seat node.Seat, e, other Entry, gpu node.Seat) bool {
+	if c := seat.To(gpu).Compare(t.HCAs[other.HCA.ID].To(gpu)); c != 0 {
+		return c < 0
+	}
+	if len(e.GPUs) != len(other.GPUs) {
+		return len(e.GPUs) < len(other.GPUs)
+	}
+	return node.Compare(e.HCA.ID, other.HCA.ID) < 0
+}
+
+// Near compares HCAs by how near they are to the nearest of a job's GPUs.
+func (t Topology) Near(gpus []int) func(a, b node.ID) int {
+	var seats []node.Seat
+	for _, g := range gpus {
+		if g < len(t.GPUs) {
+			seats = append(seats, t.GPUs[g])
+		}
+	}
+	distance := func(id node.ID) node.Distance {
+		seat, sits := t.HCAs[id]
+		if !sits {
+			return node.Distance{Level: node.SameSystem}
+		}
+		return seat.Nearest(seats)
+	}
+	return func(a, b node.ID) int { return distance(a).Compare(distance(b)) }
+}

@@ -1,0 +1,69 @@
+package gres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+)
+
+// policySource answers with what the first policy that fits a job gives.
+type policySource struct{ policies []config.Policy }
+
+func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
+	var a answer
+	for i, p := range s.policies {
+		if len(p.QOS) > 0 && j.QOS == "" {
+			a.note("policy %d goes by QOS, which Slurm does not say of the job", i+1)
+		}
+		if !fits(p, j) {
+			continue
+		}
+		a.mine = true
+		if len(p.Indices) > 0 || p.Count > 0 {
+			a.wants = []Want{{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}}
+		}
+		a.note("policy %d fits", i+1)
+		return a, nil
+	}
+	return a, nil
+}
+
+func fits(p config.Policy, j job.Job) bool {
+	for _, c := range []struct{ wanted, has []string }{
+		{p.Partition, []string{j.Partition}},
+		{p.Account, []string{j.Account}},
+		{p.QOS, []string{j.QOS}},
+		{p.Reservation, []string{j.Reservation}},
+		{p.Constraint, j.Features},
+	} {
+		if len(c.wanted) > 0 && !slices.ContainsFunc(c.has, func(v string) bool { return slices.Contains(c.wanted, v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// unfit refuses a job that no policy fits.
+func unfit(j job.Job) *Refusal {
+	var said []string
+	for _, c := range []struct{ name, value string }{
+		{"partition", j.Partition}, {"account", j.Account}, {"QOS", j.QOS},
+		{"reservation", j.Reservation}, {"constraint", strings.Join(j.Features, "&")},
+	} {
+		if c.value != "" {
+			said = append(said, c.name+" "+clip(c.value))
+		}
+	}
+	if len(said) == 0 {
+		said = []string{"of which Slurm says nothing"}
+	}
+	return &Refusal{
+		Ask:  fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
+		Why:  "no [[policy]] fits it",
+		hint: "submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
+	}
+}

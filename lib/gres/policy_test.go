@@ -1,0 +1,100 @@
+package gres_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+)
+
+const policies = `
+[slurm]
+source = ["policy"]
+[[policy]]
+partition = "debug"
+count = 0
+[[policy]]
+partition = ["train", "long"]
+account = "physics"
+indices = [1, 2]
+[[policy]]
+qos = "high"
+count = 4
+[[policy]]
+reservation = "maintenance"
+type = "mlx5"
+count = 1
+[[policy]]
+constraint = ["hdr", "ndr"]
+count = 2
+`
+
+func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
+	want := func(w gres.Want) []gres.Want {
+		w.Gres, w.Source = "nic", "policy"
+		return []gres.Want{w}
+	}
+	const noQOS = "policy 3 goes by QOS, which Slurm does not say of the job"
+	for _, c := range []struct {
+		name  string
+		job   job.Job
+		wants []gres.Want
+		notes []string
+	}{
+		{"none", job.Job{Partition: "debug", Features: []string{"hdr"}}, nil, []string{"policy 1 fits"}},
+		{"a list", job.Job{Partition: "long", Account: "physics"}, want(gres.Want{Indices: []int{1, 2}}), []string{"policy 2 fits"}},
+		{"a count", job.Job{Partition: "long", Account: "biology", QOS: "high"}, want(gres.Want{Count: 4}), []string{"policy 3 fits"}},
+		{"a type", job.Job{Reservation: "maintenance"}, want(gres.Want{Type: "mlx5", Count: 1}), []string{noQOS, "policy 4 fits"}},
+		{"a feature", job.Job{Partition: "train", Features: []string{"gpu", "ndr"}}, want(gres.Want{Count: 2}), []string{noQOS, "policy 5 fits"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wants, notes, err := gres.Ask(context.Background(), c.job, parse(t, policies), gres.Local{})
+			if err != nil || !reflect.DeepEqual(wants, c.wants) || !slices.Equal(notes, c.notes) {
+				t.Errorf("got %+v, %q, %v,\nwant %+v, %q", wants, notes, err, c.wants, c.notes)
+			}
+		})
+	}
+}
+
+func TestAJobThatNoPolicyFitsIsRefused(t *testing.T) {
+	j := job.Job{ID: 4711, Partition: "train", Account: "biology", Features: []string{"edr"}}
+	_, _, err := gres.Ask(context.Background(), j, parse(t, policies), gres.Local{})
+	checkRefusal(t, err, "job 4711 (partition train, account biology, constraint edr): no [[policy]] fits it")
+	_, _, err = gres.Ask(context.Background(), job.Job{ID: 4711}, parse(t, policies), gres.Local{})
+	checkRefusal(t, err, "job 4711 (of which Slurm says nothing): no [[policy]] fits it")
+}
+
+func TestAnotherSourceMayKnowAJobThatNoPolicyFits(t *testing.T) {
+	cfg := parse(t, policies)
+	cfg.Slurm.Source = []string{"policy", "node"}
+	j := job.Job{ID: 4711, Share: job.Share{Exclusive: "NODE"}}
+	wants, _, err := gres.Ask(context.Background(), j, cfg, mapped(cfg))
+	if err != nil || len(wants) != 1 || wants[0].Source != "node" {
+		t.Errorf("got %+v, %v", wants, err)
+	}
+}
+
+func TestAJobThatHasTheNodeToItselfHasAllHCAs(t *testing.T) {
+	cfg := parse(t, site)
+	cfg.Slurm.Source = []string{"node"}
+	all := []gres.Want{{Gres: "nic", Indices: []int{0, 1, 2}, Source: "node"}, {Gres: "hca", Indices: []int{0}, Source: "node"}}
+	for _, c := range []struct {
+		name  string
+		share job.Share
+		wants []gres.Want
+	}{
+		{"exclusive", job.Share{Exclusive: "NODE"}, all},
+		{"all CPUs", job.Share{CPUs: 16}, all},
+		{"shared", job.Share{Exclusive: "NO", CPUs: 16}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wants, _, err := gres.Ask(context.Background(), job.Job{ID: 1, Share: c.share}, cfg, mapped(cfg))
+			if err != nil || !reflect.DeepEqual(wants, c.wants) {
+				t.Errorf("got %+v, %v, want %+v", wants, err, c.wants)
+			}
+		})
+	}
+}

@@ -1,0 +1,87 @@
+package gres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+)
+
+// programSource answers with what a program of the site's says. The program
+// gets the job's id as its argument and what slurmd says of the job in its
+// environment; it prints what a file would have, or nothing if it does not know
+// the job.
+type programSource struct {
+	program string
+	names   []string
+	timeout time.Duration
+}
+
+func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
+	start := time.Now()
+	text, err := s.run(ctx, j)
+	var wants []Want
+	if err == nil && text != "" {
+		wants, err = parseEntitlement(text, s.names, config.Program)
+	}
+	took := time.Since(start).Round(time.Millisecond)
+	if err != nil {
+		return answer{}, fault{
+			fmt.Errorf("ask %s about job %d: after %s: %w", s.program, j.ID, took, err),
+			`the program must be root's alone to write, and print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
+		}
+	}
+	a := answer{mine: text != "", wants: wants}
+	if a.mine {
+		a.note("%s took %s and says %s", s.program, took, describeWants(wants))
+	} else {
+		a.note("%s took %s and does not know the job", s.program, took)
+	}
+	return a, nil
+}
+
+func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
+	f, err := openTrusted(s.program)
+	switch {
+	case errors.Is(err, errNoFile):
+		return "", errors.New("there is no such program")
+	case err != nil:
+		return "", err
+	}
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	id := strconv.FormatUint(uint64(j.ID), 10)
+	return command{path: s.program, args: []string{id}, env: environment(j), max: maxEntitlement}.run(ctx)
+}
+
+// environment is what a site's program learns of a job, in slurmd's own words.
+func environment(j job.Job) []string {
+	var env []string
+	for _, v := range []struct{ name, value string }{
+		{"SLURM_JOB_ID", fmt.Sprint(j.ID)},
+		{"SLURM_JOB_RESTART_COUNT", fmt.Sprint(j.Run.Restart)},
+		{"SLURM_JOB_SLUID", j.Run.SLUID},
+		{"SLURM_JOB_UID", fmt.Sprint(j.UID)},
+		{"SLURM_JOB_GID", fmt.Sprint(j.GID)},
+		{"SLURM_JOB_USER", j.User},
+		{"SLURM_JOB_PARTITION", j.Partition},
+		{"SLURM_JOB_ACCOUNT", j.Account},
+		{"SLURM_JOB_QOS", j.QOS},
+		{"SLURM_JOB_RESERVATION", j.Reservation},
+		{"SLURM_JOB_GPUS", job.FormatIndices(j.GPUs)},
+		{"SLURMD_NODENAME", j.Node},
+		{"SLURM_CONF", j.Conf},
+	} {
+		if v.value != "" {
+			env = append(env, v.name+"="+v.value)
+		}
+	}
+	return env
+}

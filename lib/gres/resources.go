@@ -1,0 +1,89 @@
+package gres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// errUnknownForm means that this scontrol does not know the question.
+var errUnknownForm = errors.New("unknown form of the question")
+
+// resources asks the question that Slurm 25.11 has for what a job holds, and
+// returns it in the form that the older text has it (Slurm
+// src/plugins/data_parser/v0.0.44/parsers.c:PARSER_ARRAY(NODE_GRES_LAYOUT)).
+func (s *scontrol) resources(ctx context.Context, id, node string) (string, error) {
+	text, err := s.ask(ctx, "show", "resources", id, "--json")
+	var exit exitError
+	if errors.As(err, &exit) && unknownForm(exit.said) {
+		return "", errUnknownForm
+	}
+	if err != nil {
+		return "", err
+	}
+	return parseResources(text, node)
+}
+
+// unknownForm tells a scontrol that is older than slurmd, or that lacks the
+// plugin for JSON, by what it says.
+func unknownForm(said string) bool {
+	return slices.ContainsFunc([]string{"unrecognized option", "invalid entity", "plugin", "data_parser", "serializer"},
+		func(sign string) bool { return strings.Contains(said, sign) })
+}
+
+type resources struct {
+	Nodes  []nodeResources `json:"nodes"`
+	Errors []struct {
+		Description string `json:"description"`
+		Error       string `json:"error"`
+	} `json:"errors"`
+}
+
+type nodeResources struct {
+	Node string       `json:"node"`
+	Gres []gresLayout `json:"gres"`
+}
+
+type gresLayout struct {
+	Name  string  `json:"name"`
+	Type  string  `json:"type"`
+	Count uint64  `json:"count"`
+	Index *string `json:"index"` // null if the GRES has no files
+}
+
+// String is the layout as the older text has it.
+func (g gresLayout) String() string {
+	name := g.Name
+	if g.Type != "" {
+		name += ":" + g.Type
+	}
+	if g.Index != nil && *g.Index != "" {
+		return fmt.Sprintf("%s:%d(IDX:%s)", name, g.Count, *g.Index)
+	}
+	return fmt.Sprintf("%s(CNT:%d)", name, g.Count)
+}
+
+// parseResources is a node's GRES detail in what the question answers.
+func parseResources(text, node string) (string, error) {
+	var r resources
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return "", fmt.Errorf("read its JSON: %w", err)
+	}
+	if len(r.Errors) > 0 {
+		return "", fmt.Errorf("it says %q", clip(r.Errors[0].Description+r.Errors[0].Error))
+	}
+	for _, n := range r.Nodes {
+		if n.Node != node {
+			continue
+		}
+		parts := make([]string, len(n.Gres))
+		for i, g := range n.Gres {
+			parts[i] = g.String()
+		}
+		return strings.Join(parts, ","), nil
+	}
+	return "", fmt.Errorf("node %s is not in it", node)
+}

@@ -1,0 +1,106 @@
+package gres_test
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+)
+
+// layout is what scontrol show resources --json of Slurm 26.05 prints, less
+// what says nothing of GRES.
+const layout = `{
+  "nodes": [
+    {"node": "node2", "core_bitmap": "0", "gres": [{"name": "nic", "type": "", "count": 1, "index": "7"}]},
+    {"node": "node1", "core_bitmap": "0-3", "gres": [
+      {"name": "gpu", "type": "h100", "count": 2, "index": "0-1"},
+      {"name": "nic", "type": "mlx5", "count": 3, "index": "0-1,3"},
+      {"name": "hca", "type": "", "count": 2, "index": null}
+    ]}
+  ],
+  "meta": {"slurm": {"release": "26.05.5"}}, "errors": [], "warnings": []
+}
+`
+
+// askRun asks a scontrol about a run that has an SLUID.
+func askRun(program string) ([]gres.Want, []string, error) {
+	cfg := config.Default()
+	cfg.Slurm.Gres, cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"nic", "hca"}, []string{"scontrol"}, program
+	j := job.Job{ID: 4711, Node: "node1", Run: job.Run{SLUID: "s8KQ3V7Z1"}}
+	return gres.Ask(context.Background(), j, cfg, gres.Local{})
+}
+
+func TestScontrolIsAskedForResourcesWhereThereAreSLUIDs(t *testing.T) {
+	program, log := scontrolThat(t, says(layout))
+	wants, _, err := askRun(program)
+	want := []gres.Want{
+		{Gres: "nic", Type: "mlx5", Indices: []int{0, 1, 3}, Source: "scontrol"},
+		{Gres: "hca", Count: 2, Source: "scontrol"},
+	}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	if !strings.HasPrefix(log(), "show resources 4711 --json ") || strings.Count(log(), "\n") != 1 {
+		t.Errorf("asked %q", log())
+	}
+}
+
+func TestAnOlderScontrolIsAskedForTheText(t *testing.T) {
+	for _, said := range []string{
+		"scontrol: unrecognized option '--json'",
+		"invalid entity:resources for keyword:show",
+		"scontrol: error: cannot find serializer plugin for serializer/json",
+	} {
+		program, log := scontrolThat(t, "if [ \"$2\" = resources ]; then\necho \""+said+"\" >&2\nexit 1\nfi\n"+says(shown(4711, "node1", "nic:1(IDX:2)")))
+		wants, _, err := askRun(program)
+		if err != nil || len(wants) != 1 || !reflect.DeepEqual(wants[0].Indices, []int{2}) {
+			t.Errorf("%s: got %+v, %v", said, wants, err)
+		}
+		if strings.Count(log(), "\n") != 2 {
+			t.Errorf("%s: asked %q", said, log())
+		}
+	}
+}
+
+func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
+	for name, c := range map[string]struct{ script, err string }{
+		"cut off":        {says(layout[:strings.Index(layout, "core_bitmap")-2] + "\n"), "read its JSON: unexpected end of JSON input"},
+		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "node node1 is not in it"},
+		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []gres.nodeResources"},
+		"an error in it": {says(`{"nodes": [], "errors": [{"description": "Job not running"}]}` + "\n"), `it says "Job not running"`},
+		"a failure":      {"echo 'Access denied' >&2\nexit 1\n", `exit status 1: it says "Access denied"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program, _ := scontrolThat(t, c.script)
+			_, _, err := askRun(program)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			checkFault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+program+" about job 4711: "+c.err)
+		})
+	}
+}
+
+func FuzzResources(f *testing.F) {
+	f.Add(layout, "node1")
+	f.Add(`{"nodes": [{"node": "a", "gres": [{"name": "nic", "count": 18446744073709551615, "index": "0-"}]}]}`, "a")
+	f.Add(`{"nodes": null}`, os.DevNull)
+	f.Fuzz(func(t *testing.T, text, node string) {
+		detail, err := gres.ParseResources(text, node)
+		if err != nil {
+			return
+		}
+		wants, err := gres.ParseDetail(detail, []string{"nic", "hca"})
+		if err != nil {
+			return
+		}
+		for _, w := range wants {
+			checkWant(t, w, detail)
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"gresnet/lib/job"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+	"gresnet/test/netnstest"
+)
+
+const lawJob = 4711
+
+// TestMain lets the test binary stand in for a prolog and an epilog that are
+// killed: on this machine's kernel, without RDMA, of which a lease is then only
+// the parts that have to do with a network interface.
+func TestMain(m *testing.M) {
+	if program := os.Getenv("GRESNET_LAW"); program != "" {
+		if err := lawChild(program); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// lawNode is a node whose clock kills the process when it is looked at for the
+// n-th time: that is before and after each deed.
+func lawNode(state string, n int) *Node {
+	seen := 0
+	return &Node{
+		State: state, Sys: fstest.MapFS{}, Log: func(Event) {}, Undo: time.Minute,
+		Now: func() time.Time {
+			if seen++; seen == n {
+				syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+			return time.Now()
+		},
+	}
+}
+
+func lawChild(program string) error {
+	n, err := strconv.Atoi(os.Getenv("GRESNET_LAW_KILL"))
+	if err != nil {
+		return err
+	}
+	law := lawNode(os.Getenv("GRESNET_LAW_STATE"), n)
+	ctx := context.Background()
+	if program == "epilog" {
+		return law.Give(ctx, lawJob, nil)
+	}
+	if err := law.prepare(); err != nil {
+		return err
+	}
+	return law.underLock(ctx, lawJob, func() error { return lawTake(ctx, law) })
+}
+
+// lawTake is what take does, less what needs an RDMA device.
+func lawTake(ctx context.Context, n *Node) error {
+	j := job.Job{ID: lawJob, UID: 1000, GID: 1000}
+	l, err := n.create(ctx, j)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	id := node.ID{GUID: "0002:c903:00ab:cdef"}
+	settings := &step.Settings{Of: id, Port: 1}
+	err = l.world.OnHost(func(v *scan.View) error {
+		list, err := v.Link.List()
+		for _, i := range list {
+			if i.Name == "hca0" {
+				settings.Interface = i.ID
+				settings.Settings, err = v.Link.Settings(i.Index)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	claim := &step.Claim{Pick: func(t *lock.Table) error {
+		t.Claims = append(t.Claims, lock.Claim{HCA: id, Job: j.ID, Run: j.Run.String()})
+		return nil
+	}}
+	move := &step.Link{Of: id, Port: 1, Interface: settings.Interface, Name: "hca0", Settings: settings.Settings, Mode: rdma.Shared}
+	for _, s := range []step.Step{claim, &step.Namespace{}, settings, move} {
+		if err := l.do(s); err != nil {
+			return err
+		}
+	}
+	return l.writeEnv(head(j))
+}
+
+// lawBed is a node in a network namespace, with an interface that has much to lose.
+func lawBed(t *testing.T) (node *netnstest.NS, state string) {
+	node = netnstest.New(t)
+	node.Run(`sysctl -qw net.ipv6.conf.default.accept_dad=0; ip link add hca0 type veth peer name far; ip link set far up
+ip link set hca0 mtu 1400 alias 'rail 0' txqueuelen 77; ip link property add dev hca0 altname rail0
+sysctl -qw net.ipv4.conf.hca0.rp_filter=2
+ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.0.0.9/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip route add 172.16.0.0/16 via 10.0.0.1 dev hca0 metric 77; ip route add default via 10.0.0.1 dev hca0 table 100
+ip rule add from 10.0.0.2 table 100 pref 100; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent
+ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0
+while ip -6 addr | grep -q tentative; do sleep 0.02; done`)
+	return node, t.TempDir()
+}
+
+func lawPicture(node *netnstest.NS) string {
+	return node.Run(`ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent
+grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [ $? = 2 ]`)
+}
+
+// lawRun runs a program in the node's namespace and tells whether it was killed.
+func lawRun(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
+	t.Helper()
+	cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
+	cmd.Env = append(os.Environ(), "GRESNET_LAW="+program, "GRESNET_LAW_STATE="+state, fmt.Sprintf("GRESNET_LAW_KILL=%d", kill))
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", program, err, out)
+	}
+	return false
+}
+
+const never = 0
+
+func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
+	t.Helper()
+	if diff := netnstest.Diff(before, lawPicture(node)); diff != "" {
+		t.Fatalf("the node is not as it was, before (-) and after (+):\n%s", diff)
+	}
+	if left, err := os.ReadDir(state + "/jobs"); err != nil || len(left) > 0 {
+		t.Fatalf("leases are left: %v, %v", left, err)
+	}
+	table, err := lock.Node{Dir: state}.Read()
+	if err != nil || len(table.Claims) > 0 {
+		t.Fatalf("claims are left: %v, %v", table.Claims, err)
+	}
+}
+
+func TestAPrologThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	kill := 1
+	for ; lawRun(t, node, state, "prolog", kill); kill++ {
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+	}
+	if kill < 8 {
+		t.Errorf("only %d kills", kill-1)
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+	t.Logf("%d kills of the prolog", kill-1)
+}
+
+func TestAnEpilogThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	kill := 1
+	for {
+		lawRun(t, node, state, "prolog", never)
+		killed := lawRun(t, node, state, "epilog", kill)
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		if !killed {
+			break
+		}
+		kill++
+	}
+	if kill < 8 {
+		t.Errorf("only %d kills", kill-1)
+	}
+	t.Logf("%d kills of the epilog", kill-1)
+}

@@ -1,0 +1,80 @@
+package lease
+
+import (
+	"context"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+	"gresnet/lib/lock"
+	"gresnet/lib/netns"
+	"gresnet/lib/plan"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+	"gresnet/lib/stock"
+)
+
+// Stock takes stock of the node as a prolog would meet it now, and changes
+// nothing. drift is why the mapping does not hold: the stock then has no GRES.
+func (n *Node) Stock() (s stock.Stock, drift error, err error) {
+	t, err := n.known()
+	if err != nil {
+		return stock.Stock{}, nil, err
+	}
+	top, err := n.topology(t.HCAs)
+	if err != nil {
+		return stock.Stock{}, nil, err
+	}
+	m, drift := gres.Map(n.Config, t.HCAs)
+	if drift == nil {
+		m, drift = top.Serve(m, nil)
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return stock.Stock{}, nil, err
+	}
+	defer v.Close()
+	s, err = stock.Take(v, n.Sys, stock.Node{Table: t, Mapping: m, Topology: top})
+	return s, drift, err
+}
+
+// known is the node table with what the node has besides, as the next claim
+// would write it.
+func (n *Node) known() (lock.Table, error) {
+	t, err := n.table().Read()
+	if err != nil {
+		return lock.Table{}, err
+	}
+	err = n.look(&t)
+	return t, err
+}
+
+// Ask asks the site's sources what a job is entitled to, for one who only wants to know.
+func (n *Node) Ask(ctx context.Context, j job.Job) (wants []gres.Want, notes []string, err error) {
+	return gres.Ask(ctx, j, n.Config, n.local(j))
+}
+
+// Plan is what a prolog would do for a job that is entitled to something: the
+// entries that it would claim, and its steps in their order. Nothing is done,
+// no lock is taken: meanwhile another job may claim what is free now.
+func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Entry, []step.Step, error) {
+	t, err := n.known()
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := n.pick(&t, j, wants)
+	if err != nil || len(entries) == 0 {
+		return nil, nil, err
+	}
+	host, err := netns.Current()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer host.Close()
+	looking := &open{node: n, world: &step.World{Host: host, Sys: n.Sys, Dev: n.Dev, Job: j.ID, Context: ctx}}
+	defer looking.world.Close()
+	mode, hcas, err := looking.read(entries)
+	if err != nil {
+		return nil, nil, err
+	}
+	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, hcas)...), nil
+}

@@ -1,0 +1,134 @@
+package stock
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+)
+
+// TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
+// those that are not come after them, as the next indices of the first name.
+func (s Stock) TOML(w io.Writer, names []string) error {
+	for _, h := range s.numbered(names) {
+		fmt.Fprintf(w, "[[hca]] # %s, %s\n", h.Name, h.ID)
+		fmt.Fprintf(w, "gres  = %q\n", h.Gres)
+		if h.Type != "" {
+			fmt.Fprintf(w, "type  = %q\n", h.Type)
+		}
+		fmt.Fprintf(w, "index = %d\nmatch = %q\n", h.Index, s.match(h))
+		if len(h.Serves) > 0 {
+			fmt.Fprintf(w, "gpus  = [%s]\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Serves)), ", "), "[]"))
+		}
+		if h.Keep {
+			fmt.Fprintln(w, `interface = "keep"`)
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbered are all HCAs with a GRES and an index, in Slurm's order.
+func (s Stock) numbered(names []string) []HCA {
+	list := slices.Clone(s.HCAs)
+	next := 0
+	for _, h := range list {
+		if h.Gres == names[0] {
+			next = max(next, h.Index+1)
+		}
+	}
+	for i := range list {
+		if list[i].Gres == "" {
+			list[i].Gres, list[i].Index = names[0], next
+			next++
+		}
+	}
+	return inOrder(list, names)
+}
+
+// mapped are the HCAs that are in the mapping, in Slurm's order.
+func (s Stock) mapped(names []string) []HCA {
+	list := slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool { return h.Gres == "" })
+	return inOrder(list, names)
+}
+
+func inOrder(list []HCA, names []string) []HCA {
+	slices.SortStableFunc(list, func(a, b HCA) int {
+		return cmp.Or(slices.Index(names, a.Gres)-slices.Index(names, b.Gres), a.Index-b.Index)
+	})
+	return list
+}
+
+// match is what tells an HCA from the others and lasts longest: its slot; its
+// GUID where several share a slot; its name where they share that, too.
+func (s Stock) match(h HCA) string {
+	alike := func(same func(HCA) bool) int {
+		n := 0
+		for _, o := range s.HCAs {
+			if same(o) {
+				n++
+			}
+		}
+		return n
+	}
+	switch {
+	case h.ID.PCI != "" && alike(func(o HCA) bool { return o.ID.PCI == h.ID.PCI }) == 1:
+		return "pci=" + h.ID.PCI
+	case alike(func(o HCA) bool { return o.ID.GUID == h.ID.GUID }) == 1:
+		return "guid=" + h.ID.GUID
+	}
+	return "rdma=" + h.Name
+}
+
+// PlaceholderDir is where gres.conf's placeholder files are, unless a site says otherwise.
+const PlaceholderDir = "/var/lib/gresnet/gres"
+
+// Placeholders are the names of the files that give each HCA an index that
+// Slurm keeps, in Slurm's order: gres.conf numbers a GRES name's files as they come.
+func (s Stock) Placeholders(names []string) ([]string, error) {
+	var files []string
+	counts := map[string]int{}
+	for _, h := range s.mapped(names) {
+		if h.Index != counts[h.Gres] {
+			err := fmt.Errorf("number %s for gres.conf: the mapping has %s %d and no %s %d", h.Gres, h.Gres, h.Index, h.Gres, counts[h.Gres])
+			return nil, hint.With(err, "Slurm numbers a GRES from 0 on without gaps: let the [[hca]] entries do so, too")
+		}
+		counts[h.Gres]++
+		files = append(files, fmt.Sprintf("%s%d", h.Gres, h.Index))
+	}
+	return files, nil
+}
+
+// GresConf prints the lines of gres.conf for the mapping, with placeholder
+// files in dir, and the cores that are near where some are nearer than others.
+func (s Stock) GresConf(w io.Writer, names []string, dir string) error {
+	files, err := s.Placeholders(names)
+	if err != nil {
+		return err
+	}
+	list := s.mapped(names)
+	nodes := map[int]bool{}
+	for _, h := range list {
+		nodes[h.NUMA] = true
+	}
+	for i, h := range list {
+		line := "Name=" + h.Gres
+		if h.Type != "" {
+			line += " Type=" + h.Type
+		}
+		line += " File=" + dir + "/" + files[i]
+		if len(nodes) > 1 && len(h.Cores) > 0 {
+			line += " Cores=" + job.FormatIndices(h.Cores)
+		}
+		if _, err := fmt.Fprintf(w, "%s # %s %s\n", line, h.Name, h.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

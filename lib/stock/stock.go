@@ -1,0 +1,149 @@
+// Package stock takes stock of a node: which HCAs it has, where they sit and
+// what they are called in the mapping, for a person who configures a site. It
+// changes nothing. What is away in a job is told from the node table.
+package stock
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// Stock is what a node has.
+type Stock struct {
+	Mode rdma.Mode   `json:"mode"`
+	HCAs []HCA       `json:"hcas"`
+	GPUs []node.Seat `json:"gpus,omitempty"`
+}
+
+// HCA is one HCA. Gres is empty if the mapping lacks it.
+type HCA struct {
+	Gres  string `json:"gres,omitempty"`
+	Type  string `json:"type,omitempty"`
+	Index int    `json:"index"`
+	Keep  bool   `json:"keep,omitempty"`
+
+	ID       node.ID `json:"id"`
+	Name     string  `json:"name"`
+	Driver   string  `json:"driver,omitempty"`
+	NUMA     int     `json:"numa"`            // -1: not known
+	Cores    []int   `json:"cores,omitempty"` // that are on its NUMA node, as Slurm numbers them
+	Ports    []Port  `json:"ports"`
+	Chars    []Char  `json:"chars"`
+	Serves   []int   `json:"serves,omitempty"` // GPUs
+	Distance []Level `json:"distance,omitempty"`
+	Away     bool    `json:"away,omitempty"` // it is not in this network namespace
+	Held     *Held   `json:"held,omitempty"`
+}
+
+// Port is one port of an HCA.
+type Port struct {
+	node.Port
+	Rate string `json:"rate,omitempty"`
+}
+
+// Char is one character device of an HCA.
+type Char struct {
+	Kind string `json:"kind"`
+	Port uint32 `json:"port,omitempty"`
+	Name string `json:"name"`
+}
+
+// Level is what an HCA and a GPU have in common, as package node says it.
+type Level string
+
+// Held is who holds an HCA.
+type Held struct {
+	Job         uint32 `json:"job"`
+	Quarantined string `json:"quarantined,omitempty"`
+}
+
+// Node is what is known of a node besides what can be seen on it.
+type Node struct {
+	Table    lock.Table // its HCAs complete with those that no job ever had
+	Mapping  gres.Mapping
+	Topology gres.Topology // of the table's HCAs
+}
+
+// Take looks at a node's HCAs, in the order of the table.
+func Take(v *scan.View, sys fs.FS, n Node) (Stock, error) {
+	mode, err := v.Mode()
+	if err != nil {
+		return Stock{}, err
+	}
+	devices, err := v.Devices()
+	if err != nil {
+		return Stock{}, err
+	}
+	s := Stock{Mode: mode, GPUs: n.Topology.GPUs}
+	for _, known := range n.Table.HCAs {
+		h := n.describe(known)
+		i := slices.IndexFunc(devices, func(d scan.Device) bool { return d.ID == known.ID })
+		h.Away = i < 0
+		if !h.Away {
+			if err := h.look(v, sys, devices[i]); err != nil {
+				return Stock{}, fmt.Errorf("look at %s: %w", devices[i].Name, err)
+			}
+		}
+		if h.NUMA >= 0 {
+			if h.Cores, err = sysfs.Cores(sys, h.NUMA); err != nil {
+				return Stock{}, err
+			}
+		}
+		s.HCAs = append(s.HCAs, h)
+	}
+	return s, nil
+}
+
+// describe is an HCA as the node table, the mapping and PCI have it.
+func (n Node) describe(known node.HCA) HCA {
+	h := HCA{ID: known.ID, Name: known.Name, Driver: known.Driver, NUMA: -1}
+	for _, p := range known.Ports {
+		h.Ports = append(h.Ports, Port{Port: p})
+	}
+	for _, e := range n.Mapping {
+		if e.HCA.ID == known.ID {
+			h.Gres, h.Type, h.Index, h.Keep, h.Serves = e.Gres, e.Type, e.Index, e.Keep, e.GPUs
+		}
+	}
+	if c, held := n.Table.Holder(known.ID); held {
+		h.Held = &Held{Job: c.Job, Quarantined: c.Quarantined}
+	}
+	if seat, sits := n.Topology.HCAs[known.ID]; sits {
+		h.NUMA = seat.NUMA
+		for _, gpu := range n.Topology.GPUs {
+			h.Distance = append(h.Distance, Level(seat.To(gpu).Level.String()))
+		}
+	}
+	return h
+}
+
+// look completes an HCA with what can be seen of it here.
+func (h *HCA) look(v *scan.View, sys fs.FS, d scan.Device) error {
+	if err := v.MAD(&d); err != nil {
+		return err
+	}
+	ports, err := v.Ports(d)
+	if err != nil {
+		return err
+	}
+	h.Name, h.Driver, h.Ports = d.Name, d.Driver, nil
+	for _, p := range d.HCA(ports).Ports {
+		rate, err := sysfs.Rate(sys, d.Name, p.Num)
+		if err != nil {
+			return err
+		}
+		h.Ports = append(h.Ports, Port{Port: p, Rate: rate})
+	}
+	for _, c := range d.Chars {
+		h.Chars = append(h.Chars, Char{Kind: c.Kind, Port: c.Port, Name: c.Name})
+	}
+	return nil
+}

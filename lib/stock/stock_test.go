@@ -1,0 +1,145 @@
+package stock_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/node"
+	"gresnet/lib/stock"
+)
+
+var update = flag.Bool("update", false, "write what is printed now into testdata")
+
+// golden compares a text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+func seat(pci string, numa int) node.Seat { return node.Seat{PCI: pci, NUMA: numa} }
+
+// whole is a node with one HCA of each kind that is shown differently.
+func whole() stock.Stock {
+	return stock.Stock{
+		Mode: "exclusive",
+		GPUs: []node.Seat{seat("0000:07:00.0", 0), seat("0000:0f:00.0", 0), seat("0000:87:00.0", 1), seat("0000:90:00.0", 1)},
+		HCAs: []stock.HCA{
+			{
+				Gres: "nic", Type: "hdr", Index: 0, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}, Name: "mlx5_0", Driver: "mlx5",
+				NUMA: 0, Cores: []int{0, 1, 2, 3}, Serves: []int{0, 1}, Distance: []stock.Level{"switch", "switch", "system", "system"},
+				Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
+				Chars: []stock.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}, {Kind: "issm", Port: 1, Name: "issm0"}},
+			},
+			{
+				Gres: "nic", Type: "hdr", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001", PCI: "0000:8d:00.0"}, Name: "mlx5_1", Driver: "mlx5",
+				NUMA: 1, Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []stock.Level{"system", "system", "root", "numa"}, Away: true, Keep: true,
+				Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}}},
+				Held:  &stock.Held{Job: 4294967293},
+			},
+			{
+				Gres: "nic", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
+				Distance: []stock.Level{"system", "system", "system", "system"},
+				Ports:    []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
+				Chars:    []stock.Char{{Kind: "uverbs", Name: "uverbs2"}},
+				Held:     &stock.Held{Job: 4700, Quarantined: "it hangs"},
+			},
+			{
+				ID: node.ID{GUID: "0002:c903:00ab:0003", PCI: "0000:e1:00.0"}, Name: "mlx5_3", Driver: "mlx5", NUMA: 1,
+				Distance: []stock.Level{"system", "system", "numa", "numa"},
+				Ports: []stock.Port{
+					{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "enp225s0f1np1"}, Rate: "2.5 Gb/sec (1X SDR)"},
+					{Port: node.Port{Num: 2, LinkLayer: "Ethernet", State: "DOWN"}, Rate: "100 Gb/sec (4X EDR)"},
+				},
+				Chars: []stock.Char{{Kind: "uverbs", Name: "uverbs3"}},
+			},
+			{ID: node.ID{GUID: "0000:0000:0000:0001"}, Name: "siw0", Driver: "siw", NUMA: -1, Away: true, Ports: []stock.Port{{Port: node.Port{Num: 1}}}},
+		},
+	}
+}
+
+func printed(t *testing.T, print func(*bytes.Buffer) error) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestTheTableFitsATerminal(t *testing.T) {
+	got := printed(t, func(b *bytes.Buffer) error { return whole().Table(b) })
+	golden(t, "table.txt", got)
+	sixteen := whole()
+	for len(sixteen.GPUs) < 16 {
+		sixteen.GPUs = append(sixteen.GPUs, seat("0000:a0:00.0", 1))
+		sixteen.HCAs[0].Distance = append(sixteen.HCAs[0].Distance, "system")
+	}
+	got += printed(t, func(b *bytes.Buffer) error { return sixteen.Table(b) })
+	for line := range strings.Lines(got) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	golden(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return stock.Stock{Mode: "shared"}.Table(b) }))
+}
+
+func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
+	s := whole()
+	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic", "ib"}) })
+	golden(t, "hca.toml", text)
+	cfg, err := config.Parse([]byte("[slurm]\ngres = [\"nic\", \"ib\"]\n"+text), "scan")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have []node.HCA
+	for _, h := range s.HCAs {
+		have = append(have, node.HCA{ID: h.ID, Name: h.Name})
+	}
+	m, err := gres.Map(cfg, have)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range m {
+		h := s.HCAs[i]
+		got := stock.HCA{Gres: e.Gres, Type: e.Type, Index: e.Index, Keep: e.Keep, Serves: e.GPUs, ID: e.HCA.ID}
+		want := stock.HCA{Gres: "nic", Type: h.Type, Index: i, Keep: h.Keep, Serves: h.Serves, ID: h.ID}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if len(m) != len(s.HCAs) {
+		t.Errorf("%d HCAs are mapped of %d", len(m), len(s.HCAs))
+	}
+}
+
+func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
+	s := whole()
+	got := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic", "ib"}, "/dir") })
+	golden(t, "gres.conf", got)
+	s.HCAs[1].Index = 5
+	var out bytes.Buffer
+	err := s.GresConf(&out, []string{"nic"}, "/dir")
+	if want := "number nic for gres.conf: the mapping has nic 2 and no nic 1"; err == nil || err.Error() != want || out.Len() > 0 {
+		t.Errorf("a gap: error %v, want %s, printed %q", err, want, out.String())
+	}
+}

@@ -1,0 +1,172 @@
+package stock
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"gresnet/lib/job"
+)
+
+// Table prints the stock for a person: three tables that fit a terminal of 80
+// columns, with words and no colours.
+func (s Stock) Table(w io.Writer) error {
+	fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
+	if len(s.HCAs) == 0 {
+		_, err := fmt.Fprintln(w, "no HCA")
+		return err
+	}
+	if err := s.hcas(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if err := s.ports(w); err != nil {
+		return err
+	}
+	if len(s.GPUs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return s.distances(w)
+}
+
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+func (s Stock) hcas(w io.Writer) error {
+	t := columns(w)
+	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
+	for _, h := range s.HCAs {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.ID.GUID, dash(h.ID.PCI), h.numa(), dash(h.Driver), h.job())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, h := range s.HCAs {
+		if h.ID.Aux != "" {
+			fmt.Fprintf(w, "%s is %s\n", h.Name, h.ID.Aux)
+		}
+	}
+	return nil
+}
+
+func (h HCA) gres() string {
+	if h.Gres == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%s %d", h.Gres, h.Index)
+}
+
+func (h HCA) numa() string {
+	if h.NUMA < 0 {
+		return "-"
+	}
+	return strconv.Itoa(h.NUMA)
+}
+
+// job is who has the HCA.
+func (h HCA) job() string {
+	switch {
+	case h.Held != nil && h.Held.Quarantined != "":
+		return "quarantined"
+	case h.Held != nil:
+		return fmt.Sprint(h.Held.Job)
+	case h.Away:
+		return "gone"
+	}
+	return "-"
+}
+
+func (s Stock) ports(w io.Writer) error {
+	t := columns(w)
+	fmt.Fprintln(t, "HCA\tPORT\tLINK\tSTATE\tRATE\tNET\tDEVICES")
+	for _, h := range s.HCAs {
+		for i, p := range h.Ports {
+			name := ""
+			if i == 0 {
+				name = h.Name
+			}
+			fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", name, p.Num, linkLayer(p.LinkLayer), h.state(p), dash(shortRate(p.Rate)), dash(p.Interface), h.chars(i == 0, p.Num))
+		}
+	}
+	return t.Flush()
+}
+
+// linkLayer is a link layer in few letters.
+func linkLayer(name string) string {
+	if name == "InfiniBand" {
+		return "IB"
+	}
+	return dash(name)
+}
+
+// state is a port's, unless the port is in a job: then nobody here knows.
+func (h HCA) state(p Port) string {
+	if h.Away {
+		return "away"
+	}
+	return dash(p.State)
+}
+
+// shortRate is "100G" for "100 Gb/sec (4X EDR)".
+func shortRate(rate string) string {
+	number, _, gigabits := strings.Cut(rate, " Gb/sec")
+	if !gigabits {
+		return rate
+	}
+	return number + "G"
+}
+
+// chars are the character devices of a port, on its first line with those of the HCA.
+func (h HCA) chars(first bool, port uint32) string {
+	var names []string
+	for _, c := range h.Chars {
+		if c.Port == port || c.Port == 0 && first {
+			names = append(names, c.Name)
+		}
+	}
+	return dash(strings.Join(names, " "))
+}
+
+// short is a level in so few letters that 16 GPUs fit.
+func (l Level) short() string {
+	switch l {
+	case "switch":
+		return "sw"
+	case "root":
+		return "rc"
+	case "numa":
+		return "nn"
+	}
+	return "far"
+}
+
+// distances says which GPU is how near, and whom each HCA serves.
+func (s Stock) distances(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	head := []string{"HCA", "SERVES"}
+	for g := range s.GPUs {
+		head = append(head, fmt.Sprintf("G%d", g))
+	}
+	fmt.Fprintln(t, strings.Join(head, "\t"))
+	for _, h := range s.HCAs {
+		row := []string{h.Name, dash(job.FormatIndices(h.Serves))}
+		for _, level := range h.Distance {
+			row = append(row, level.short())
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "sw: same PCIe switch; rc: same root complex; nn: same NUMA node; far: neither")
+	return err
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,118 @@
+package sysfs_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/node"
+	"gresnet/lib/sysfs"
+)
+
+// functions lays out PCI functions: "0000:3b:00.0 below path: class, vendor".
+func functions(t *testing.T, lines ...string) (links, files map[string]string) {
+	t.Helper()
+	links, files = map[string]string{}, map[string]string{}
+	for _, line := range lines {
+		f := strings.Fields(line)
+		dir := "devices/" + f[1] + "/" + f[0]
+		links["bus/pci/devices/"+f[0]] = "../../../" + dir
+		files[dir+"/numa_node"] = "0\n"
+		files[dir+"/class"] = f[2] + "\n"
+		files[dir+"/vendor"] = f[3] + "\n"
+	}
+	return links, files
+}
+
+func addresses(seats []node.Seat) []string {
+	var list []string
+	for _, s := range seats {
+		list = append(list, s.PCI)
+	}
+	return list
+}
+
+func TestASeatIsThePathFromTheRootComplexDown(t *testing.T) {
+	sys := tree(t, map[string]string{
+		"bus/pci/devices/0000:3b:00.0": "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0",
+		"bus/pci/devices/0009:01:00.0": "../../../devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0",
+	}, map[string]string{
+		"devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/numa_node":                   "1\n",
+		"devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0/numa_node": "-1\n",
+	})
+	for _, want := range []node.Seat{
+		{PCI: "0000:3b:00.0", Path: []string{"pci0000:3a", "0000:3a:00.0"}, NUMA: 1},
+		{PCI: "0009:01:00.0", Path: []string{"pci0009:00", "0009:00:00.0"}, NUMA: -1},
+	} {
+		if got, err := sysfs.Seat(sys, want.PCI); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	if _, err := sysfs.Seat(sys, "0000:99:00.0"); err == nil || !strings.HasPrefix(err.Error(), "find PCI function 0000:99:00.0: ") {
+		t.Errorf("a function that is not there: %v", err)
+	}
+}
+
+func TestGPUsAreInSlurmsOrder(t *testing.T) {
+	t.Run("AMD, by render node", func(t *testing.T) {
+		links, files := functions(t,
+			"0000:05:00.0 pci0000:00 0x038000 0x1002",
+			"0000:85:00.0 pci0000:80 0x120000 0x1002",
+			"0000:01:00.0 pci0000:00 0x030000 0x1a03",
+		)
+		links["class/drm/renderD129"] = "../../devices/pci0000:00/0000:05:00.0/drm/renderD129"
+		links["class/drm/renderD128"] = "../../devices/pci0000:80/0000:85:00.0/drm/renderD128"
+		links["class/drm/renderD130"] = "../../devices/pci0000:00/0000:01:00.0/drm/renderD130"
+		links["class/drm/card0"] = "../../devices/pci0000:00/0000:01:00.0/drm/card0"
+		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+		if want := []string{"0000:85:00.0", "0000:05:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
+		}
+	})
+	t.Run("others, by PCI address", func(t *testing.T) {
+		links, files := functions(t,
+			"0000:b7:00.0 pci0000:b0 0x030200 0x10de",
+			"0000:07:00.0 pci0000:00 0x030200 0x10de",
+			"0000:01:00.0 pci0000:00 0x030000 0x1002",
+			"0000:0c:00.0 pci0000:00 0x020700 0x15b3",
+		)
+		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+		if want := []string{"0000:07:00.0", "0000:b7:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
+		}
+	})
+	t.Run("a display adapter, but no service processor's", func(t *testing.T) {
+		links, files := functions(t, "0000:01:00.0 pci0000:00 0x030000 0x1a03", "0000:02:00.0 pci0000:00 0x030000 0x8086")
+		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+		if want := []string{"0000:02:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
+		}
+	})
+	t.Run("none", func(t *testing.T) {
+		if got, err := sysfs.GPUs(fstest.MapFS{}, fstest.MapFS{}); err != nil || got != nil {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+	t.Run("a driver that says nothing of minors", func(t *testing.T) {
+		proc := fstest.MapFS{"driver/nvidia/gpus/0000:07:00.0/information": &fstest.MapFile{Data: []byte("Model: NVIDIA\n")}}
+		if _, err := sysfs.GPUs(fstest.MapFS{}, proc); err == nil || !strings.HasSuffix(err.Error(), "it has no device minor") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestCPUsAreCounted(t *testing.T) {
+	for text, want := range map[string]int{"0": 1, "0-15": 16, "0-3,8,10-11": 7} {
+		sys := tree(t, nil, map[string]string{"devices/system/cpu/online": text + "\n"})
+		if got, err := sysfs.CPUs(sys); err != nil || got != want {
+			t.Errorf("%q is %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"x", "3-0", "0-99999999"} {
+		sys := tree(t, nil, map[string]string{"devices/system/cpu/online": text + "\n"})
+		if got, err := sysfs.CPUs(sys); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/door"
+	"gresnet/lib/hint"
+	"gresnet/lib/stock"
+)
+
+func scanCommand(w *door.World) *cli.Command {
+	return &cli.Command{
+		Name:  "scan",
+		Usage: "show the node's HCAs, where they sit and what serves which GPU",
+		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports with
+their network interfaces and character devices; and how near it is to each GPU.
+Nothing is changed, except that --gres-files makes files.
+
+Examples:
+  gresnet-prolog scan
+  gresnet-prolog scan --toml >>/etc/gresnet/gresnet.toml
+  gresnet-prolog scan --gres-conf >>/etc/slurm/gres.conf
+  gresnet-prolog scan --gres-files
+  gresnet-prolog scan --json | jq '.hcas[] | {name, serves}'`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml"},
+			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf"},
+			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name"},
+			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: stock.PlaceholderDir},
+		},
+		Action: func(c *cli.Context) error { return scan(w, c) },
+	}
+}
+
+func scan(w *door.World, c *cli.Context) error {
+	if err := door.Alone(c); err != nil {
+		return err
+	}
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		return err
+	}
+	if err := door.Root(); err != nil {
+		return err
+	}
+	s, drift, err := w.Node(c, cfg).Stock()
+	if err != nil {
+		return err
+	}
+	// The table and JSON show a node whose mapping does not hold, too; the lines
+	// for other files would be wrong.
+	names, dir := cfg.Slurm.Gres, c.String("gres-dir")
+	switch {
+	case c.Bool("json"):
+		err = printJSON(w, s)
+	case c.Bool("toml"):
+		err = s.TOML(w.Stdout, names)
+	case drift != nil:
+		err = s.Table(w.Stdout)
+	case c.Bool("gres-conf"):
+		err = s.GresConf(w.Stdout, names, dir)
+	case c.Bool("gres-files"):
+		err = makePlaceholders(s, names, dir)
+	default:
+		err = s.Table(w.Stdout)
+	}
+	return errors.Join(err, drift)
+}
+
+func printJSON(w *door.World, v any) error {
+	enc := json.NewEncoder(w.Stdout)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// makePlaceholders makes the files that are not there. slurmd does not start
+// without them, and reads nothing of them.
+func makePlaceholders(s stock.Stock, names []string, dir string) error {
+	files, err := s.Placeholders(names)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make placeholder files: %w", err)
+	}
+	for _, name := range files {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDONLY, 0o644)
+		if err != nil {
+			err = fmt.Errorf("make placeholder files: %w", err)
+			return hint.With(err, "--gres-dir names another folder")
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

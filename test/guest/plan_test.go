@@ -1,0 +1,102 @@
+package guest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// deedDone are the deeds of a prolog's trace: "   1.2 ms  do link ib0".
+var deedDone = regexp.MustCompile(`(?m)^ *[0-9.]+ ms  do (.*)$`)
+
+// deedPlanned are the steps of a plan: "  1  link ib0".
+var deedPlanned = regexp.MustCompile(`(?m)^ *[0-9]+  (.*)$`)
+
+func texts(found [][]string) string {
+	var lines []string
+	for _, m := range found {
+		lines = append(lines, m[1])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestThePlanIsWhatThePrologDoes(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	for name, c := range map[string]struct{ flags, config, environment string }{
+		"two by policy": {"--gres nic:2", "[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = 2\n", ""},
+		"one by index":  {"--gres nic:1(IDX:3)", "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [3]\n", ""},
+		"by GPUs":       {"--gpus 0,1", "[[hca]]\nindex = 0\nmatch = \"rdma=ibfake2\"\ngpus = [0]\n[[hca]]\nindex = 1\nmatch = \"rdma=ibfake0\"\ngpus = [1]\n", "SLURM_JOB_GPUS=0,1 "},
+		"by the job":    {"--job 4811", "[slurm]\nsource = [\"node\"]\n", "SLURM_JOB_EXCLUSIVE=NODE "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			prolog := repo() + "/bin/gresnet-prolog --config " + siteConfig(t, c.config)
+			plan := run(t, c.environment+prolog+" plan "+quoteWords(c.flags))
+			same(t, before)
+			out := run(t, slurmdEnv+"SLURM_JOB_ID=4811 "+c.environment+prolog+" --trace 2>&1")
+			run(t, slurmdEnv+"SLURM_JOB_ID=4811 "+repo()+"/bin/gresnet-epilog")
+			want, got := texts(deedDone.FindAllStringSubmatch(out, -1)), texts(deedPlanned.FindAllStringSubmatch(plan, -1))
+			if want == "" || got != want {
+				t.Errorf("the plan has\n%s\nthe prolog did\n%s\nof\n%s", got, want, out)
+			}
+			same(t, before)
+		})
+	}
+}
+
+func quoteWords(text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
+}
+
+// siteConfig is a configuration beside the one that Slurm's own prologs read.
+func siteConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gresnet.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
+	slurm(t)
+	prolog := repo() + "/bin/gresnet-prolog --config " + siteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
+	before := run(t, prolog+" scan --toml")
+	run(t, slurmdEnv+"SLURM_JOB_ID=4812 "+prolog)
+	defer run(t, slurmdEnv+"SLURM_JOB_ID=4812 "+repo()+"/bin/gresnet-epilog")
+	table := run(t, prolog+" scan")
+	for _, line := range strings.Split(table, "\n") {
+		if len(line) > 80 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	leased := regexp.MustCompile(`(?m)^nic 1 .* 4812$`)
+	if !leased.MatchString(table) || strings.Count(table, "\nnic ") != 4 {
+		t.Errorf("the table is\n%s", table)
+	}
+	if during := run(t, prolog+" scan --toml"); during != before {
+		t.Errorf("before the lease it printed\n%s\nduring it\n%s", before, during)
+	}
+	t.Logf("the table is\n%s", table)
+}
+
+func TestCheckKnowsAGoodSiteFromABadOne(t *testing.T) {
+	slurm(t)
+	const prolog = "/bin/gresnet-prolog"
+	good := run(t, repo()+prolog+" check")
+	t.Logf("it says\n%s", good)
+	if !strings.Contains(good, "ok       gres.conf: 4 nic\n") || !strings.Contains(good, "ok       plugstack.conf: required ") {
+		t.Errorf("of a good site it says\n%s", good)
+	}
+	run(t, "cp -r /etc/slurm /tmp/slurm; sed -i 's|^PrologFlags=.*|PrologFlags=Serial|; s|=/etc/slurm|=/tmp/slurm|' /tmp/slurm/slurm.conf; : >/tmp/slurm/plugstack.conf")
+	bad, err := try("SLURM_CONF=/tmp/slurm/slurm.conf " + repo() + prolog + " check")
+	if err == nil || !strings.Contains(bad, "error    slurm.conf: PrologFlags ") || !strings.Contains(bad, "error    plugstack.conf: ") {
+		t.Errorf("of a bad site it says %v\n%s", err, bad)
+	}
+}
