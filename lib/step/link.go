@@ -74,6 +74,11 @@ func (s *Settings) Verify(w *World) error {
 		if err != nil {
 			return err
 		}
+		if want.Manager != "" { // which may have changed it meanwhile
+			if mark, err = v.Link.Mark(i.Index); err != nil {
+				return err
+			}
+		}
 		if err := s.verify(v, i.Index, want); err != nil {
 			return err
 		}
