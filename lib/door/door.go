@@ -107,6 +107,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		State:  c.String("state"),
 		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),
+		Run:    os.DirFS("/run"),
 		Dev:    "/dev/infiniband",
 		Config: cfg,
 		Now:    time.Now,

@@ -70,6 +70,7 @@ func (l *open) unwind() error {
 		return remains(err)
 	}
 	notes, damage := l.left()
+	l.world.Managers = step.Managers{Run: l.node.Run} // a prolog that fails may have waited for them
 	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
 	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= step.AllHome })
 	if first < 0 {

@@ -36,6 +36,7 @@ type Node struct {
 	State  string // directory of all state, /run/gresnet
 	Sys    fs.FS  // the node's /sys
 	Proc   fs.FS  // the node's /proc
+	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
 	Dev    string // /dev/infiniband
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take
@@ -182,8 +183,9 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 
-		Context: ctx,
-		Notice:  func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
+		Managers: step.Managers{Run: n.Run},
+		Context:  ctx,
+		Notice:   func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
 	}}
 }
 

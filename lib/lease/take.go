@@ -318,6 +318,13 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if err != nil {
 			return plan.HCA{}, err
 		}
+		manager, err := link.ManagerOf(l.node.Run, p.Interface.Index)
+		if err != nil {
+			return plan.HCA{}, err
+		}
+		if manager.Configured {
+			s.Manager = manager.Name
+		}
 		// Who lists the HCAs has seen what they are for.
 		if named := len(l.node.Config.HCAs) > 0; !e.Keep && !named {
 			if err := l.guard(v, p.Interface.Index, s); err != nil {

@@ -37,6 +37,9 @@ type Settings struct {
 	// Taken is the time since boot at which the settings were read.
 	Taken time.Duration `json:"taken"`
 
+	// Manager is the program that had configured the interface, if one had.
+	Manager string `json:"manager,omitempty"`
+
 	// What other interfaces of the node have a part in: only Restore gives it.
 	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
 	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
@@ -144,7 +147,9 @@ const carrierTimeout = 5 * time.Second
 // Apply makes the interface's settings what is given, and only what differs:
 // on an interface that has them it changes nothing. What fails does not keep
 // it from the rest.
-func (c *Conn) Apply(index int, want Settings) error {
+func (c *Conn) Apply(index int, want Settings) error { return c.apply(index, want, c.applyNetwork) }
+
+func (c *Conn) apply(index int, want Settings, network func(int, Settings) error) error {
 	i, err := c.Get(index)
 	if err != nil {
 		return err
@@ -157,7 +162,7 @@ func (c *Conn) Apply(index int, want Settings) error {
 	have, sysctlErr := want.Sysctls.before().apply(want.Name)
 	err = also(err, sysctlErr)
 	err = also(err, c.setState(index, want))
-	err = also(err, c.applyNetwork(index, want))
+	err = also(err, network(index, want))
 	if sysctlErr != nil {
 		return err
 	}
@@ -201,14 +206,19 @@ func (c *Conn) setState(index int, want Settings) error {
 
 // applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
 func (c *Conn) applyNetwork(index int, want Settings) error {
-	err := c.applyToken(index, want)
+	err := c.applyUnmanaged(index, want)
 	err = also(err, c.applyAddresses(index, want))
 	err = also(err, c.awaitDAD(index, want))
 	err = also(err, c.applyNeighbours(index, want))
-	err = also(err, c.applyFilters(index, want))
 	err = also(err, c.applyRules(want))
-	err = also(err, c.applyQdisc(index, want))
 	return also(err, c.applyRoutes(index, want))
+}
+
+// applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.
+func (c *Conn) applyUnmanaged(index int, want Settings) error {
+	err := c.applyToken(index, want)
+	err = also(err, c.applyFilters(index, want))
+	return also(err, c.applyQdisc(index, want))
 }
 
 // also adds what failed, too, to an error, on one line.

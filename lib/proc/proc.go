@@ -55,6 +55,16 @@ func Inside(namespace string) ([]Process, error) {
 	})
 }
 
+// Named are the processes with a name, of which the kernel keeps the first 15
+// bytes (linux/sched.h:TASK_COMM_LEN).
+func Named(name string) ([]Process, error) {
+	name = name[:min(len(name), 15)]
+	return which(func(dir string) bool {
+		comm, err := os.ReadFile(dir + "/comm")
+		return err == nil && string(bytes.TrimSpace(comm)) == name
+	})
+}
+
 // which lists the processes for which a look at their folder of /proc says yes.
 // This process is none of them.
 func which(is func(dir string) bool) ([]Process, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,12 +33,20 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 // Do changes nothing: the note is the deed.
 func (*Settings) Do(*World) error { return nil }
 
-// Undo gives the interface, home by now, its settings again.
+// Undo gives the interface, home by now, its settings again; of one that has a
+// manager, Verify gives the rest.
 func (s *Settings) Undo(w *World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
+		}
+		managed, err := s.isManaged(w)
+		if err != nil {
+			return err
+		}
+		if managed {
+			return v.Link.RestoreUnmanaged(i.Index, s.Settings)
 		}
 		return v.Link.Restore(i.Index, s.Settings)
 	})
@@ -51,22 +60,37 @@ func (s *Settings) Verify(w *World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		diff, err := v.Link.Differences(i.Index, s.Settings)
+		want, err := s.agree(w, v, i.Index)
 		if err != nil {
 			return err
 		}
-		if len(diff) > 0 {
-			if err := v.Link.Restore(i.Index, s.Settings); err != nil {
-				return err
-			}
-			if diff, err = v.Link.Differences(i.Index, s.Settings); err != nil {
-				return err
-			}
+		return s.verify(v, i.Index, want)
+	})
+}
+
+func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
+	diff, err := v.Link.Differences(index, want)
+	if err != nil {
+		return err
+	}
+	if len(diff) > 0 {
+		if err := v.Link.Restore(index, want); err != nil {
+			return err
 		}
-		if len(diff) > 0 {
-			return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+		if diff, err = v.Link.Differences(index, want); err != nil {
+			return err
 		}
-		return awaitGIDs(v, s.Of, s.Port, s.GIDs)
+	}
+	if len(diff) > 0 {
+		return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+	}
+	return awaitGIDs(v, s.Of, s.Port, s.gidsOf(want))
+}
+
+// gidsOf are the GIDs less those of addresses that a manager does not give any more.
+func (s *Settings) gidsOf(want link.Settings) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
+		return !slices.ContainsFunc(want.Addresses, func(m link.Message) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
 	})
 }
 
@@ -94,7 +118,7 @@ func (s *Link) Do(w *World) error {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
-		return w.OnHost(s.restore)
+		return s.stay(w)
 	}
 	job, err := w.openJob()
 	if err != nil {
@@ -134,12 +158,16 @@ func (s *Link) apply(v *scan.View) error {
 	return v.Link.Apply(i.Index, s.Settings)
 }
 
-func (s *Link) restore(v *scan.View) error {
-	i, err := v.Interface(s.Interface)
-	if err != nil {
-		return fmt.Errorf("configure %s: %w", s.Name, err)
+// stay gives the interface, which was made anew at home, its settings there.
+func (s *Link) stay(w *World) error {
+	kept := &Settings{Of: s.Of, Port: s.Port, Interface: s.Interface, Settings: s.Settings}
+	if err := kept.Undo(w); err != nil {
+		return err
 	}
-	return v.Link.Restore(i.Index, s.Settings)
+	if s.Settings.Manager == "" {
+		return nil
+	}
+	return kept.Verify(w)
 }
 
 // Undo brings the interface home, down and under its own name.

@@ -95,6 +95,8 @@ type World struct {
 	Locks string // directory of locks
 	Job   uint32
 	Run   string
+	// Managers are the programs of the node that configure interfaces, too.
+	Managers Managers
 	// Context bounds what may wait.
 	Context context.Context
 	// Notice tells of what a person may want to know.

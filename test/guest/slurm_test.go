@@ -51,14 +51,18 @@ if [ -e /sys/class/net/ib1 ]; then
 	ip link set ib1 name ib0
 	ip link set swap0 name ib1
 fi
+` + giveAddresses
+
+// giveAddresses gives what is missing of what the interfaces have.
+const giveAddresses = `
 n=1
 for i in $(ls /sys/class/net | grep -E '^(roce|ib)'); do
 	ip link set $i up
-	ip addr add 10.$n.0.2/24 dev $i
-	ip addr add 10.$n.0.9/24 dev $i
-	ip -6 addr add fd00:$n::2/64 dev $i nodad
-	ip route add 172.16.$n.0/24 via 10.$n.0.1 dev $i metric 77 proto static
-	ip -6 route add fd01:$n::/64 via fd00:$n::1 dev $i metric 77 proto static
+	ip addr replace 10.$n.0.2/24 dev $i
+	ip addr replace 10.$n.0.9/24 dev $i
+	ip -6 addr replace fd00:$n::2/64 dev $i nodad
+	ip route replace 172.16.$n.0/24 via 10.$n.0.1 dev $i metric 77 proto static
+	ip -6 route replace fd01:$n::/64 via fd00:$n::1 dev $i metric 77 proto static
 	n=$((n + 1))
 done
 for i in $(ls /sys/class/net | grep ^roce); do ip link set $i mtu 9000; done
