@@ -71,7 +71,7 @@ func TestAFullRunUndoesAndRestores(t *testing.T) {
 	must(t, "prolog", "SLURM_JOB_ID=900066 SLURM_JOB_GPUS=0") // the files that every run needs are there
 	must(t, "epilog", "SLURM_JOB_ID=900066 SLURM_JOB_GPUS=0")
 	empty := picture(t)
-	pages := 1 // how many the prolog may write
+	pages := 0 // how many the prolog may write
 	for ; ; pages++ {
 		fill(t, pages)
 		out, code := byHand(t, "prolog", damageJob)
