@@ -40,9 +40,6 @@ func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
 		}
 	})
 	t.Run("with what is mounted, while a process keeps the namespace", func(t *testing.T) {
-		if mode(t) != "exclusive" {
-			return // only interfaces are away, which home's look tells
-		}
 		must(t, "prolog", damageJob)
 		run(t, "cp "+damageJournal+" /tmp/journal")
 		release := hang(t, inNamespace(damageLease+"/netns"))
