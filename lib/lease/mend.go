@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +47,9 @@ func (n *Node) rebuild(t *lock.Table) error {
 			b.number(t)
 		}
 	}
+	if len(t.Claims) == 0 && len(mute) == 0 {
+		return nil // who claims the first HCA numbers them
+	}
 	if err := n.look(t); err != nil {
 		return err
 	}
@@ -71,51 +73,53 @@ type book struct {
 	aside bool // of a lease that was damaged and set aside
 }
 
-// books are the journals of all leases, and of those that were set aside: what
-// they had may not be as it was.
+// books are the journals of all leases, and then of those that were set aside:
+// what those had may not be as it was.
 func (n *Node) books() (books []book, err error) {
 	for _, where := range []struct {
-		pattern string
-		aside   bool
-	}{{filepath.Join(n.jobs(), "*"), false}, {filepath.Join(n.setAsides(), "job-*.journal"), true}} {
-		paths, err := filepath.Glob(where.pattern)
-		if err != nil {
-			return nil, err
+		dir   string
+		aside bool
+	}{{n.jobs(), false}, {n.setAsides(), true}} {
+		entries, err := os.ReadDir(where.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, n.stateFault(err)
 		}
-		for _, path := range paths {
-			name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), "job-"), "-")
+		for _, e := range entries {
+			name, _, _ := strings.Cut(strings.TrimPrefix(e.Name(), "job-"), "-")
 			id, err := strconv.ParseUint(name, 10, 32)
 			if err != nil {
-				continue
+				continue // not ours
 			}
 			b := book{job: uint32(id), aside: where.aside}
-			if !where.aside {
+			path := filepath.Join(where.dir, e.Name())
+			if !b.aside {
 				path = journalIn(path)
 			}
-			b.Journal, err = journal.Read(path)
-			if errors.Is(err, journal.ErrVersion) || errors.Is(err, fs.ErrNotExist) && n.begun(b.job) {
-				b.Journal = &journal.Journal{Gaps: []journal.Gap{{Why: "it does not read"}}}
-			} else if errors.Is(err, fs.ErrNotExist) {
-				continue
-			} else if err != nil {
+			if b.Journal, err = n.readBook(path, b); err != nil {
 				return nil, err
-			}
-			if len(b.Notes) == 0 && n.begun(b.job) {
-				b.Gaps = append(b.Gaps, journal.Gap{Why: "it is empty"})
 			}
 			books = append(books, b)
 		}
 	}
-	// Of two that have a claim of one HCA, that of the lease counts.
-	slices.SortStableFunc(books, func(a, b book) int { return cmp.Compare(a.rank(), b.rank()) })
 	return books, nil
 }
 
-func (b book) rank() int {
-	if b.aside {
-		return 1
+// readBook reads a journal; what does not read, though it must have been
+// written, is one gap.
+func (n *Node) readBook(path string, b book) (*journal.Journal, error) {
+	j, err := journal.Read(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		j = new(journal.Journal)
+	case errors.Is(err, journal.ErrVersion):
+		return &journal.Journal{Gaps: []journal.Gap{{Why: err.Error()}}}, nil
+	case err != nil:
+		return nil, err
 	}
-	return 0
+	if len(j.Notes) == 0 && !b.aside && n.begun(b.job) {
+		j.Gaps = append(j.Gaps, journal.Gap{Why: "it is empty"})
+	}
+	return j, nil
 }
 
 // claim puts into a table what the journal's lease holds, and tells whether it

@@ -87,7 +87,7 @@ func (l *open) release(c lock.Claim) error {
 	}
 	if _, left := os.Lstat(l.world.Dir); errors.Is(left, fs.ErrNotExist) {
 		// The lease was damaged and is set aside; the person has seen the HCA.
-		return l.node.freeHome(l.world.Context, func(o lock.Claim) bool { return o.HCA == c.HCA })
+		return l.node.freeHome(context.WithoutCancel(l.world.Context), func(o lock.Claim) bool { return o.HCA == c.HCA })
 	}
 	if _, away := l.world.Away[c.HCA]; !away {
 		return unwound // it is free; others are not
