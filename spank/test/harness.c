@@ -616,12 +616,19 @@ static void run_task(const void *argument)
 		row->then();
 }
 
+/* read_mounts leaves out what is below /tmp, where others' tests come and go: a
+ * mount ends here, too, when its directory is removed there. */
 static void read_mounts(char *into, size_t size)
 {
+	char line[8192];
+	size_t have = 0;
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 
 	must(file != NULL, "/proc/self/mountinfo");
-	into[fread(into, 1, size - 1, file)] = '\0';
+	*into = '\0';
+	while (fgets(line, sizeof(line), file))
+		if (!strstr(line, " /tmp/") && have < size)
+			have += (size_t)snprintf(into + have, size - have, "%s", line);
 	fclose(file);
 }
 
