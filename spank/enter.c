@@ -20,14 +20,14 @@
 
 /* unshare_mounts leaves propagation from the node on (an NFS directory mounted
  * later is seen), and to the node off. */
-static int unshare_mounts(const struct lease *lease)
+static int unshare_mounts(uint32_t job)
 {
 	if (unshare(CLONE_NEWNS) == -1) {
-		slurm_error("gresnet: job %u: create mount namespace: %m", lease->job);
+		slurm_error("gresnet: job %u: create mount namespace: %m", job);
 		return -1;
 	}
 	if (mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == -1) {
-		slurm_error("gresnet: job %u: make all mounts slaves: %m", lease->job);
+		slurm_error("gresnet: job %u: make all mounts slaves: %m", job);
 		return -1;
 	}
 	return 0;
@@ -228,7 +228,19 @@ int enter(const struct lease *lease, const char *state)
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m", lease->job);
 		return -1;
 	}
-	if (unshare_mounts(lease) || cover_devices(lease, state) || renew_sysfs(lease, state))
+	if (unshare_mounts(lease->job) || cover_devices(lease, state) || renew_sysfs(lease, state))
 		return -1;
+	return 0;
+}
+
+int enter_without(uint32_t job)
+{
+	if (unshare_mounts(job))
+		return -1;
+	if (mount("gresnet", DEVICES, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0755") == -1 &&
+	    errno != ENOENT) {
+		slurm_error("gresnet: job %u: cover " DEVICES ": %m", job);
+		return -1;
+	}
 	return 0;
 }

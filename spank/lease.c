@@ -350,11 +350,35 @@ static int open_netns(struct lease *lease)
 	return 0;
 }
 
+/* check_user_namespace: in a user namespace nobody may enter the job's network
+ * namespace or mount its /sys, and even who owns a file does not show. */
+static int check_user_namespace(uint32_t job)
+{
+	char map[64] = "";
+	unsigned inside, outside, length;
+	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+
+	if (fd == -1 || read_all(fd, map, sizeof(map) - 1) == -1) {
+		slurm_error("gresnet: job %u: read /proc/self/uid_map: %m", job);
+		if (fd != -1)
+			close(fd);
+		return -1;
+	}
+	close(fd);
+	if (sscanf(map, "%u %u %u", &inside, &outside, &length) == 3 && inside == 0 && outside == 0 && length == UINT32_MAX)
+		return 0;
+	slurm_error("gresnet: job %u: the task is in a user namespace, from which no other can be entered; "
+		    "hint: take CLONE_NEWUSER out of namespace.yaml", job);
+	return -1;
+}
+
 enum holding lease_open(struct lease *lease, const char *state, const struct step *step)
 {
 	lease->job = step->job;
 	lease->netns = -1;
 	lease->lines = 0;
+	if (check_user_namespace(step->job))
+		return LEASE_BROKEN;
 	lease->dir = lease_dir(state, step->job);
 	if (lease->dir == -1)
 		return errno == ENOENT ? LEASE_NONE : LEASE_BROKEN;

@@ -4,39 +4,47 @@
  * Only the task's own process enters, in the one callback that is root, has one
  * thread, and comes after Slurm's own containers are joined. slurmstepd stays
  * where it is, or srun's input and output and the MPI server would lose their
- * network; so do the batch script, the interactive and the extern step, from
- * which srun must reach the controller.
+ * network; so do, unless plugstack.conf says otherwise, the batch script and the
+ * interactive step, from which srun must reach the controller.
  *
  * A failure is -1 and nothing else: Slurm 22.05 lets a task run on after a
- * positive one (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). */
+ * positive one (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). What
+ * a user did wrong fails the task, and not the step's beginning: a batch job that
+ * does not begin drains the node. */
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "arguments.h"
 #include "enter.h"
+#include "export.h"
 #include "lease.h"
+#include "pmix.h"
 
 SPANK_PLUGIN(gresnet, 1)
 
-#define STATE "state="
+#define NOTICE                                                                                            \
+	"gresnet: this job's HCAs are inside its srun steps, and this script is not: "                    \
+	"start programs that use RDMA with srun\n"
 
-/* state_dir is where the leases are: plugstack.conf's state=DIR, or the
- * default. NULL, with the reason logged, if the line has anything else. */
-static const char *state_dir(int argc, char *argv[])
-{
-	const char *state = "/run/gresnet";
+/* What the callbacks of one process have in common. Slurm gives a plugin no
+ * place of its own for it. A task's process begins with slurmstepd's. */
+static struct {
+	struct arguments arguments;
+	enum { OPTION_UNUSED, OPTION_NONE, OPTION_UNKNOWN } option; /* --gresnet */
+	struct step step;
 
-	for (int i = 0; i < argc; i++) {
-		if (strncmp(argv[i], STATE "/", strlen(STATE "/"))) {
-			slurm_error("gresnet: plugstack.conf: unknown argument %s; "
-				    "hint: there is only " STATE "DIR, an absolute path", argv[i]);
-			return NULL;
-		}
-		state = argv[i] + strlen(STATE);
-	}
-	return state;
-}
+	struct pmix_ports *ports; /* NULL where nothing is relayed */
+	pid_t pid;                /* slurmstepd's */
+	bool served;              /* the step's first task has been forked */
+	struct relay *relay;
+
+	bool entered; /* this task has */
+	bool notify;  /* this task is to be told that it has not */
+} context;
 
 static int read_step(spank_t spank, struct step *step)
 {
@@ -53,82 +61,185 @@ static int read_step(spank_t spank, struct step *step)
 	return 0;
 }
 
+/* take_option keeps what slurmstepd was given until there is a task that can
+ * fail of it; Slurm 22.05 goes on whatever this returns there. */
+static int take_option(int val, const char *value, int remote)
+{
+	(void)val;
+	context.option = strcmp(value, "none") ? OPTION_UNKNOWN : OPTION_NONE;
+	if (context.option == OPTION_NONE || remote)
+		return 0;
+	slurm_error("gresnet: --gresnet=%s: unknown value; hint: there is only none", value);
+	return -1;
+}
+
+static int register_option(spank_t spank)
+{
+	struct spank_option option = {
+		.name = "gresnet",
+		.arginfo = "none",
+		.usage = "run in the node's network without RDMA devices, where the node allows it",
+		.has_arg = 1,
+		.cb = take_option,
+	};
+
+	if (spank_option_register(spank, &option) == ESPANK_SUCCESS)
+		return 0;
+	slurm_error("gresnet: register the option --gresnet");
+	return -1;
+}
+
 /* begin_step checks the arguments where they matter, on nodes, and marks the
  * lease in the job's extern step. A mark that cannot be made is logged: it is a
  * sweep's loss, and none of the job's. */
-static int begin_step(spank_t spank, const char *state)
+static int begin_step(spank_t spank, int argc, char *argv[])
 {
-	struct step step;
-
-	if (!state || read_step(spank, &step))
+	if (arguments_read(&context.arguments, argc, argv) || read_step(spank, &context.step))
 		return -1;
-	if (step.id == SLURM_EXTERN_CONT)
-		lease_mark(state, step.job);
-	return 0;
+	context.pid = getpid();
+	if (context.step.id == SLURM_EXTERN_CONT)
+		lease_mark(context.arguments.state, context.step.job);
+	/* The MPI servers are those of srun's steps. */
+	if (context.arguments.relay && context.step.id <= SLURM_MAX_NORMAL_STEP_ID) {
+		context.ports = pmix_share();
+		if (!context.ports)
+			return -1;
+	}
+	return register_option(spank);
 }
 
 /* slurm_spank_init: a mistake in plugstack.conf keeps steps from starting, but
  * neither slurmd nor, on a login node, srun. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
+	memset(&context, 0, sizeof(context));
 	switch (spank_context()) {
 	case S_CTX_REMOTE:
-		return begin_step(spank, state_dir(argc, argv));
+		return begin_step(spank, argc, argv);
 	case S_CTX_SLURMD:
-		state_dir(argc, argv);
+		arguments_read(&context.arguments, argc, argv);
 		return 0;
+	case S_CTX_LOCAL:
+	case S_CTX_ALLOCATOR:
+		return register_option(spank);
 	default:
 		return 0;
 	}
 }
 
-/* must_be_true tells what the task cannot be told otherwise. Of everything
- * else what the user set stays. */
-static bool must_be_true(const char *name)
+/* check_option fails a task whose user asks what is not to be had. */
+static int check_option(void)
 {
-	return !strncmp(name, "GRESNET_", strlen("GRESNET_")) || !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
-}
-
-static int set(spank_t spank, const struct lease *lease, const struct variable *v)
-{
-	spank_err_t err = spank_setenv(spank, v->name, v->value, must_be_true(v->name));
-
-	if (err == ESPANK_SUCCESS || (err == ESPANK_ENV_EXISTS && !must_be_true(v->name)))
+	if (context.option == OPTION_UNUSED)
 		return 0;
-	slurm_error("gresnet: job %u: set %s: %s", lease->job, v->name, spank_strerror(err));
-	return -1;
-}
-
-static int export_variables(spank_t spank, const struct lease *lease)
-{
-	if (set(spank, lease, &lease->line[LINE_JOB]))
+	if (context.option == OPTION_UNKNOWN) {
+		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: there is only none", context.step.job);
 		return -1;
-	for (size_t i = HEAD_LINES; i < lease->lines; i++)
-		if (set(spank, lease, &lease->line[i]))
-			return -1;
+	}
+	if (!context.arguments.allow_none) {
+		slurm_error("gresnet: job %u: --gresnet=none is not allowed on this node; "
+			    "hint: allow=none in plugstack.conf allows it", context.step.job);
+		return -1;
+	}
 	return 0;
 }
 
-int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
+/* stay_outside is for scripts that do not enter. What is wrong with the lease
+ * is logged, into the job's output, too, and fails the job's steps. */
+static int stay_outside(void)
 {
-	struct step step;
+	struct lease lease;
+
+	if (context.step.id == SLURM_EXTERN_CONT || !context.arguments.notice)
+		return 0;
+	if (lease_open(&lease, context.arguments.state, &context.step) == LEASE_HELD) {
+		context.notify = true;
+		lease_close(&lease);
+	}
+	return 0;
+}
+
+static int go_inside(spank_t spank)
+{
 	struct lease lease;
 	int rc = -1;
-	const char *state = state_dir(argc, argv);
 
-	if (!state || read_step(spank, &step))
-		return -1;
-	if (step.id > SLURM_MAX_NORMAL_STEP_ID)
-		return 0;
-	switch (lease_open(&lease, state, &step)) {
+	switch (lease_open(&lease, context.arguments.state, &context.step)) {
 	case LEASE_NONE:
 		return 0;
 	case LEASE_BROKEN:
 		return -1;
 	case LEASE_HELD:
-		if (!enter(&lease, state) && !export_variables(spank, &lease))
+		if (!enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
 			rc = 0;
 		lease_close(&lease);
 	}
+	context.entered = rc == 0;
 	return rc;
+}
+
+int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
+{
+	(void)argc, (void)argv;
+	if (check_option())
+		return -1;
+	if (context.option == OPTION_NONE)
+		return enter_without(context.step.job);
+	if (!arguments_enter(&context.arguments, context.step.id))
+		return stay_outside();
+	return go_inside(spank);
+}
+
+/* slurm_spank_task_post_fork is called in slurmstepd, for each task, while all
+ * of them wait: what is made for the first is there before any runs. */
+int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
+{
+	struct lease lease;
+	uint32_t tasks;
+	int rc = -1;
+
+	(void)argc, (void)argv;
+	if (!context.ports || context.served || context.option != OPTION_UNUSED)
+		return 0;
+	context.served = true;
+	if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks)) {
+		slurm_error("gresnet: job %u: ask Slurm for the step's tasks", context.step.job);
+		return -1;
+	}
+	switch (lease_open(&lease, context.arguments.state, &context.step)) {
+	case LEASE_NONE:
+		return 0;
+	case LEASE_BROKEN:
+		return -1;
+	case LEASE_HELD:
+		rc = pmix_serve(&lease, context.pid, tasks, context.ports, &context.relay);
+		lease_close(&lease);
+	}
+	return rc;
+}
+
+/* slurm_spank_task_init is called in the task, as the user, when Slurm has set
+ * all of its environment and connected its output. */
+int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
+{
+	(void)argc, (void)argv;
+	if (context.notify)
+		/* What cannot be written is not missed. */
+		dprintf(STDERR_FILENO, "%s", NOTICE);
+	if (!context.entered)
+		return 0;
+	if (context.ports && pmix_redirect(spank, &context.step, context.ports))
+		return -1;
+	return pmix_close_listeners(context.step.job);
+}
+
+/* slurm_spank_exit: the thread must not outlive the code that it runs, and Slurm
+ * unloads the plugin next. */
+int slurm_spank_exit(spank_t spank, int argc, char *argv[])
+{
+	(void)spank, (void)argc, (void)argv;
+	if (context.pid == getpid())
+		relay_stop(context.relay);
+	context.relay = NULL;
+	return 0;
 }

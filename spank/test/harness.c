@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "case.h"
 #include "sandbox.h"
 #include "slurm.h"
 
@@ -29,7 +30,7 @@ static char *wrong;
 
 enum { WRONG_SIZE = 4096 };
 
-__attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
+void fail(const char *format, ...)
 {
 	va_list args;
 	size_t have = strlen(wrong);
@@ -41,7 +42,7 @@ __attribute__((format(printf, 1, 2))) static void fail(const char *format, ...)
 	snprintf(wrong + have, WRONG_SIZE - have, "; ");
 }
 
-static void check(bool ok, const char *what)
+void check(bool ok, const char *what)
 {
 	if (!ok)
 		fail("%s", what);
@@ -55,7 +56,7 @@ struct view {
 	int fds;
 };
 
-static int count_entries(const char *path)
+int count_entries(const char *path)
 {
 	struct dirent *entry;
 	int n = 0;
@@ -178,8 +179,23 @@ static void check_half_inside(const struct view *before)
 	check(slurm.envs == 0, "the environment has changed");
 }
 
+/* In the node's network, and nothing of RDMA to open. */
+static void check_without(const struct view *before)
+{
+	struct view now;
+
+	look(&now);
+	check(now.net.st_ino == before->net.st_ino, "not in the node's network namespace");
+	check(now.mnt.st_ino != before->mnt.st_ino, "no mount namespace of its own");
+	check(now.fds == before->fds, "a descriptor leaks");
+	check(slurm.envs == 0, "the environment has changed");
+	if (!access("/dev/infiniband", F_OK))
+		check_names("/dev/infiniband", "");
+	check(open("/dev/infiniband/new", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) == -1, "/dev/infiniband can be written");
+}
+
 /* What a case wants to find afterwards. */
-enum where { OUTSIDE, INSIDE, HALF_INSIDE };
+enum where { OUTSIDE, INSIDE, HALF_INSIDE, WITHOUT };
 
 struct row {
 	const char *name;
@@ -191,6 +207,7 @@ struct row {
 	void (*task)(void);    /* done in the task's process before */
 	void (*then)(void);    /* checked in the task's process after */
 	char *argument;        /* of the line in plugstack.conf */
+	const char *option;    /* of --gresnet, NULL: not used */
 };
 
 /* Spoilers, each for one row. */
@@ -309,7 +326,7 @@ static void no_infiniband(void)
 	     !mount("sandbox", "/dev", "tmpfs", 0, NULL), "/dev");
 }
 /* What is looked at besides, for some. */
-static void check_env(const char *name, const char *want)
+void check_env(const char *name, const char *want)
 {
 	const char *have = task_env(name);
 
@@ -367,12 +384,68 @@ static void superblock_writable(void)
 	must(!mount("sysfs", "/run", "sysfs", 0, NULL) && !statvfs("/run", &fresh), "/run");
 	check(!(fresh.f_flag & ST_RDONLY), "the superblock is read-only");
 }
+/* says_in_output is what task_init writes to the task's stderr. */
+static void says_in_output(char *into, ssize_t size)
+{
+	int err = dup(STDERR_FILENO);
+	int ends[2];
+	ssize_t n;
+
+	must(err != -1 && !pipe2(ends, O_CLOEXEC) && dup2(ends[1], STDERR_FILENO) == STDERR_FILENO, "stderr");
+	close(ends[1]);
+	check(slurm_spank_task_init(NULL, 0, NULL) == 0, "task_init fails");
+	must(dup2(err, STDERR_FILENO) == STDERR_FILENO, "stderr");
+	n = read(ends[0], into, (size_t)size - 1);
+	must(n >= 0, "read");
+	into[n] = '\0';
+	close(ends[0]);
+	close(err);
+}
+static void told(void)
+{
+	char said[1024];
+
+	says_in_output(said, sizeof(said));
+	if (!strstr(said, "inside its srun steps") || strchr(said, '\n') != said + strlen(said) - 1)
+		fail("wrote \"%s\"", said);
+}
+static void not_told(void)
+{
+	char said[1024];
+
+	says_in_output(said, sizeof(said));
+	if (*said)
+		fail("wrote \"%s\"", said);
+}
+/* What hybrid nodes have: a tmpfs, and on it a mount for each controller. */
+static void cgroup_v1(void)
+{
+	must(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL), "unshare");
+	must(!mount("sandbox", "/sys/fs/cgroup", "tmpfs", 0, "mode=0755"), "/sys/fs/cgroup");
+	must(!mkdir("/sys/fs/cgroup/devices", 0755) && !mkdir("/sys/fs/cgroup/memory", 0755), "controllers");
+	must(!mount("devices", "/sys/fs/cgroup/devices", "tmpfs", 0, NULL) && !mkdir("/sys/fs/cgroup/devices/slurm", 0755) &&
+	     !mount("memory", "/sys/fs/cgroup/memory", "tmpfs", MS_RDONLY, NULL), "controllers");
+}
+static void cgroup_v1_there(void)
+{
+	struct statvfs memory;
+
+	check_names("/sys/fs/cgroup", "devices memory ");
+	check_names("/sys/fs/cgroup/devices", "slurm ");
+	must(!statvfs("/sys/fs/cgroup/memory", &memory), "memory");
+	check(memory.f_flag & ST_RDONLY, "/sys/fs/cgroup/memory is not read-only");
+}
+static void user_namespace(void) { must(!unshare(CLONE_NEWUSER), "make a user namespace"); }
 static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/dev/infiniband was made"); }
 
 #define EXPORTS                                                                                                  \
 	"GRESNET_HCAS=mlx5_1\nNCCL_IB_HCA==mlx5_1:1\nUCX_NET_DEVICES=mlx5_1:1\nGLOO_SOCKET_IFNAME=ib1\n"          \
 	"TP_SOCKET_IFNAME=\nMELLANOX_VISIBLE_DEVICES=none\n"
 
+static char notice_off[] = "notice=off";
+static char batch_enters[] = "batch";
+static char all_enter[] = "all";
+static char allow_none[] = "allow=none";
 static char bad_argument[] = "stat=/run/gresnet";
 static char relative_argument[] = "state=run/gresnet";
 static char moved_argument[] = "state=/run/elsewhere";
@@ -400,7 +473,35 @@ static const struct row rows[] = {
 	{"batch step", 0, OUTSIDE, NULL, .task = batch_step},
 	{"interactive step", 0, OUTSIDE, NULL, .task = interactive_step},
 	{"extern step", 0, OUTSIDE, NULL, .task = extern_step},
-	{"batch step, broken lease", 0, OUTSIDE, NULL, .spoil = no_env, .task = batch_step},
+	{"batch step, broken lease", 0, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step, .then = not_told},
+	{"batch step, refused", 0, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\n", .task = batch_step, .then = not_told},
+	{"batch step, no notice, broken lease", 0, OUTSIDE, NULL, .spoil = no_env, .task = batch_step, .then = not_told,
+	 .argument = notice_off},
+	{"batch step is told", 0, OUTSIDE, NULL, .task = batch_step, .then = told},
+	{"interactive step is told", 0, OUTSIDE, NULL, .task = interactive_step, .then = told},
+	{"batch step, no notice", 0, OUTSIDE, NULL, .task = batch_step, .then = not_told, .argument = notice_off},
+	{"batch step, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = batch_step, .then = not_told},
+	{"step is not told", 0, INSIDE, NULL, .then = not_told},
+	{"batch step with batch", 0, INSIDE, NULL, .task = batch_step, .then = not_told, .argument = batch_enters},
+	{"batch step with batch, broken lease", -1, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step,
+	 .argument = batch_enters},
+	{"interactive step with batch", 0, OUTSIDE, NULL, .task = interactive_step, .argument = batch_enters},
+	{"batch step with all", 0, INSIDE, NULL, .task = batch_step, .argument = all_enter},
+	{"interactive step with all", 0, INSIDE, NULL, .task = interactive_step, .argument = all_enter},
+	{"extern step with all", 0, OUTSIDE, NULL, .task = extern_step, .argument = all_enter},
+
+	{"--gresnet=none allowed", 0, WITHOUT, NULL, .argument = allow_none, .option = "none"},
+	{"--gresnet=none, no lease", 0, WITHOUT, NULL, .spoil = no_lease, .argument = allow_none, .option = "none"},
+	{"--gresnet=none, no /dev/infiniband", 0, WITHOUT, NULL, .task = no_infiniband, .argument = allow_none,
+	 .option = "none", .then = no_directory},
+	{"--gresnet=none in a batch script", 0, WITHOUT, NULL, .task = batch_step, .argument = allow_none, .option = "none"},
+	{"--gresnet=none not allowed", -1, OUTSIDE, "--gresnet=none is not allowed on this node", .option = "none"},
+	{"--gresnet=none not allowed, no lease", -1, OUTSIDE, "not allowed", .spoil = no_lease, .option = "none"},
+	{"--gresnet=all", -1, OUTSIDE, "unknown value", .argument = allow_none, .option = "all"},
+	{"--gresnet= with nothing", -1, OUTSIDE, "unknown value", .argument = allow_none, .option = ""},
+
+	{"cgroup v1 below /sys", 0, INSIDE, NULL, .task = cgroup_v1, .then = cgroup_v1_there},
+	{"in a user namespace", -1, OUTSIDE, "in a user namespace", .task = user_namespace},
 
 	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},
 	{"refused with more lines", -1, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\nPATH=/tmp\n"},
@@ -475,9 +576,18 @@ static const struct row rows[] = {
 	{"relative state directory", -1, OUTSIDE, "unknown argument state=run/gresnet", .argument = relative_argument},
 };
 
-/* run_task is what slurmstepd does in the process that becomes the task. */
-static void run_task(const struct row *row)
+void check_said(const char *text)
 {
+	if (text ? !strstr(slurm.said, text) : *slurm.said)
+		fail("said \"%s\"", slurm.said);
+	if (text && strchr(slurm.said, '\n') != slurm.said + strlen(slurm.said) - 1)
+		fail("said more than one line: %s", slurm.said);
+}
+
+/* run_task is what slurmstepd does in the process that becomes the task. */
+static void run_task(const void *argument)
+{
+	const struct row *row = argument;
 	char *argv[] = {row->argument, NULL};
 	struct view before;
 	int rc;
@@ -485,36 +595,46 @@ static void run_task(const struct row *row)
 	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000};
 	if (row->task)
 		row->task();
+	rc = slurm_spank_init(NULL, row->argument ? 1 : 0, argv);
+	if (row->option)
+		slurm.option.cb(0, row->option, 1);
 	look(&before);
-	rc = slurm_spank_task_init_privileged(NULL, row->argument ? 1 : 0, argv);
+	if (!rc)
+		rc = slurm_spank_task_init_privileged(NULL, row->argument ? 1 : 0, argv);
 	if (rc != row->want)
 		fail("returned %d, not %d", rc, row->want);
-	if (row->says ? !strstr(slurm.said, row->says) : *slurm.said)
-		fail("said \"%s\"", slurm.said);
-	if (row->says && strchr(slurm.said, '\n') != slurm.said + strlen(slurm.said) - 1)
-		fail("said more than one line: %s", slurm.said);
+	check_said(row->says);
 	if (row->where == INSIDE)
 		check_inside(&before);
 	if (row->where == OUTSIDE)
 		check_outside(&before);
+	if (row->where == WITHOUT)
+		check_without(&before);
 	if (row->where == HALF_INSIDE)
 		check_half_inside(&before);
 	if (row->then)
 		row->then();
 }
 
+/* read_mounts leaves out what is below /tmp, where others' tests come and go: a
+ * mount ends here, too, when its directory is removed there. */
 static void read_mounts(char *into, size_t size)
 {
+	char line[8192];
+	size_t have = 0;
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 
 	must(file != NULL, "/proc/self/mountinfo");
-	into[fread(into, 1, size - 1, file)] = '\0';
+	*into = '\0';
+	while (fgets(line, sizeof(line), file))
+		if (!strstr(line, " /tmp/") && have < size)
+			have += (size_t)snprintf(into + have, size - have, "%s", line);
 	fclose(file);
 }
 
 /* in_child runs f in a process of its own, as each task has one, under a
  * deadline: a case that hangs is one that fails. */
-static void in_child(void (*f)(const struct row *), const struct row *row)
+void in_child(void (*f)(const void *), const void *argument)
 {
 	int status;
 	pid_t child = fork();
@@ -522,7 +642,7 @@ static void in_child(void (*f)(const struct row *), const struct row *row)
 	must(child != -1, "fork");
 	if (child == 0) {
 		alarm(20);
-		f(row);
+		f(argument);
 		exit(0);
 	}
 	must(waitpid(child, &status, 0) == child, "wait");
@@ -532,7 +652,7 @@ static void in_child(void (*f)(const struct row *), const struct row *row)
 		fail("exit %d", WEXITSTATUS(status));
 }
 
-static bool report(const char *name)
+bool report(const char *name)
 {
 	bool ok = !*wrong;
 
@@ -608,6 +728,23 @@ static bool run_mark(void)
 	return report("the extern step marks the lease");
 }
 
+/* run_option is what srun and sbatch do with the option. */
+static bool run_option(void)
+{
+	static const spank_context_t contexts[] = {S_CTX_LOCAL, S_CTX_ALLOCATOR};
+
+	for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+		slurm = (struct slurm){.context = contexts[i]};
+		check(slurm_spank_init(NULL, 0, NULL) == 0 && slurm.option.name && !strcmp(slurm.option.name, "gresnet"),
+		      "--gresnet is not there");
+		check(slurm.option.cb(0, "none", 0) == 0 && !*slurm.said, "none is refused");
+		check(slurm.option.cb(0, "nine", 0) == -1 && strstr(slurm.said, "hint: there is only none"), "nine is taken");
+	}
+	slurm = (struct slurm){.context = S_CTX_SLURMD};
+	check(slurm_spank_init(NULL, 0, NULL) == 0 && !slurm.option.name, "slurmd has an option");
+	return report("--gresnet where users give it");
+}
+
 /* run_loaded loads the built plugin as Slurm does (src/common/plugin.c). */
 static bool run_loaded(const char *path)
 {
@@ -644,9 +781,11 @@ int main(int argc, char *argv[])
 		passed += run_row(&rows[i]);
 	for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++, all++)
 		passed += run_init(&inits[i]);
+	passed += relay_tests(&all);
 	passed += run_mark();
+	passed += run_option();
 	passed += run_loaded(argv[1]);
-	all += 2;
+	all += 3;
 	printf("%d passed, %d failed\n", passed, all - passed);
 	return passed != all;
 }

@@ -75,6 +75,9 @@ static void make_interfaces(pid_t inside)
 
 	snprintf(command, sizeof(command), "ip link add host0 type veth peer name job0 netns %d", (int)inside);
 	must(system(command) == 0, command);
+	must(system("ip link set lo up") == 0, "lo");
+	snprintf(command, sizeof(command), "nsenter -t %d -n ip link set lo up", (int)inside);
+	must(system(command) == 0, command);
 }
 
 /* make_netns has a child make the namespace and waits until it is there. */

@@ -30,6 +30,21 @@ const char *spank_strerror(spank_err_t err)
 	return err == ESPANK_NOT_AVAIL ? "not available" : "some error";
 }
 
+/* make_envp makes the environment anew; a case's process is too short to free. */
+static char **make_envp(void)
+{
+	for (size_t i = 0; i < slurm.envs; i++) {
+		size_t size = sizeof(slurm.env[i].name) + sizeof(slurm.env[i].value) + 1;
+
+		slurm.envp[i] = malloc(size);
+		if (!slurm.envp[i])
+			abort();
+		snprintf(slurm.envp[i], size, "%s=%s", slurm.env[i].name, slurm.env[i].value);
+	}
+	slurm.envp[slurm.envs] = NULL;
+	return slurm.envp;
+}
+
 spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
 {
 	spank_err_t err = ESPANK_SUCCESS;
@@ -51,11 +66,25 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
 		*va_arg(args, uint32_t *) = slurm.restarts;
 		err = slurm.restarts_error;
 		break;
+	case S_JOB_LOCAL_TASK_COUNT:
+		*va_arg(args, uint32_t *) = slurm.tasks;
+		err = slurm.tasks_error;
+		break;
+	case S_JOB_ENV:
+		*va_arg(args, char ***) = make_envp();
+		break;
 	default:
 		err = ESPANK_BAD_ARG;
 	}
 	va_end(args);
 	return err;
+}
+
+spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
+{
+	(void)spank;
+	slurm.option = *option;
+	return ESPANK_SUCCESS;
 }
 
 const char *task_env(const char *name)
@@ -82,4 +111,14 @@ spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int
 	snprintf(slurm.env[i].name, sizeof(slurm.env[i].name), "%s", name);
 	snprintf(slurm.env[i].value, sizeof(slurm.env[i].value), "%s", value);
 	return ESPANK_SUCCESS;
+}
+
+spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int size)
+{
+	const char *value = task_env(name);
+
+	(void)spank;
+	if (!value)
+		return ESPANK_ENV_NOEXIST;
+	return snprintf(buffer, (size_t)size, "%s", value) < size ? ESPANK_SUCCESS : ESPANK_NOSPACE;
 }

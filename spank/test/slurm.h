@@ -13,13 +13,17 @@ struct slurm {
 	uint32_t step;
 	uint32_t restarts;
 	uid_t uid;
+	uint32_t tasks;             /* of the step, on this node */
 	spank_err_t restarts_error; /* what asking for the restart count gives */
+	spank_err_t tasks_error;    /* what asking for the tasks gives */
+	struct spank_option option; /* the one that the plugin registered */
 	char said[4096];            /* every slurm_error, a line each */
 	struct {
 		char name[128];
 		char value[8192];
 	} env[300]; /* the task's environment */
 	size_t envs;
+	char *envp[301]; /* the same as execve(2) has it, when asked for */
 };
 
 extern struct slurm slurm;

@@ -1,0 +1,34 @@
+/* The variables of a lease that a job's programs need, as NCCL and UCX do to
+ * find their HCAs. Which these are is the prolog's to say: see lease.c for the
+ * names that are let through. */
+#include "export.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* must_be_true tells what the task cannot be told otherwise. Of everything
+ * else what the user set stays. */
+static bool must_be_true(const char *name)
+{
+	return !strncmp(name, "GRESNET_", strlen("GRESNET_")) || !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
+}
+
+static int set(spank_t spank, const struct lease *lease, const struct variable *v)
+{
+	spank_err_t err = spank_setenv(spank, v->name, v->value, must_be_true(v->name));
+
+	if (err == ESPANK_SUCCESS || (err == ESPANK_ENV_EXISTS && !must_be_true(v->name)))
+		return 0;
+	slurm_error("gresnet: job %u: set %s: %s", lease->job, v->name, spank_strerror(err));
+	return -1;
+}
+
+int export_variables(spank_t spank, const struct lease *lease)
+{
+	if (set(spank, lease, &lease->line[LINE_JOB]))
+		return -1;
+	for (size_t i = HEAD_LINES; i < lease->lines; i++)
+		if (set(spank, lease, &lease->line[i]))
+			return -1;
+	return 0;
+}

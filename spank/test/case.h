@@ -1,0 +1,29 @@
+#ifndef GRESNET_TEST_CASE_H
+#define GRESNET_TEST_CASE_H
+
+#include <stdbool.h>
+
+/* fail notes why the case that runs is wrong, in whichever process. */
+__attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
+void check(bool ok, const char *what);
+
+/* check_said fails unless the plugin logged one line that has the text; with
+ * NULL, unless it logged nothing. */
+void check_said(const char *text);
+
+/* check_env fails unless the task has the variable, with NULL: has it not. */
+void check_env(const char *name, const char *want);
+
+/* in_child runs f in a process of its own, under a deadline. */
+void in_child(void (*f)(const void *), const void *argument);
+
+/* report prints the case's verdict and forgets it. */
+bool report(const char *name);
+
+/* count_entries counts the files of a directory, but for dot files. */
+int count_entries(const char *path);
+
+/* relay_tests runs the cases of the PMIx relay; all is how many there are. */
+int relay_tests(int *all);
+
+#endif

@@ -1,0 +1,400 @@
+/* The PMIx relay's tests. A process is slurmstepd, a child of it the task, and
+ * another the server, which gives back what it gets. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "case.h"
+#include "sandbox.h"
+#include "slurm.h"
+
+enum { TASKS = 2, MOST = TASKS + 16, MUCH = 1 << 20, SLOW_MS = 10000, SHORT_MS = 200 };
+
+static in_port_t server_port; /* 0: there is none */
+static pid_t server;
+static int listener = -1;
+
+static int listen_on(const char *address, in_port_t *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	must(inet_pton(AF_INET, address, &at.sin_addr) == 1, address);
+	must(fd != -1 && !bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 128) &&
+	     !getsockname(fd, (struct sockaddr *)&at, &length), "listen");
+	if (port)
+		*port = ntohs(at.sin_port);
+	return fd;
+}
+
+static void echo(int fd)
+{
+	char bytes[4096];
+	ssize_t n;
+
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+		for (ssize_t sent = 0, now; sent < n; sent += now) {
+			now = write(fd, bytes + sent, (size_t)(n - sent));
+			if (now <= 0)
+				return;
+		}
+}
+
+static void hang_up(int from)
+{
+	int fd;
+
+	while ((fd = accept(from, NULL, NULL)) != -1)
+		close(fd);
+	_exit(0);
+}
+
+static void serve_all(int from)
+{
+	int fd;
+
+	signal(SIGCHLD, SIG_IGN);
+	while ((fd = accept(from, NULL, NULL)) != -1) {
+		if (fork() == 0) {
+			echo(fd);
+			_exit(0);
+		}
+		close(fd);
+	}
+	_exit(0);
+}
+
+/* What slurmstepd has in a case. */
+static int fds_before;
+static void no_server(void) {}
+static void start(void (*serve)(int))
+{
+	listener = listen_on("127.0.0.1", &server_port);
+	listen_on("0.0.0.0", NULL); /* Slurm's own */
+	server = fork();
+	must(server != -1, "fork");
+	if (server == 0)
+		serve(listener);
+}
+static void one_server(void) { start(serve_all); }
+static void rude_server(void) { start(hang_up); }
+static void unnamed_server(void) { start(hang_up); }
+static void two_servers(void) { one_server(); listen_on("127.0.0.1", NULL); }
+static void server_elsewhere(void) { listen_on("127.0.0.2", NULL); }
+static void few_files(void)
+{
+	struct rlimit few = {64, 64};
+
+	one_server();
+	must(!setrlimit(RLIMIT_NOFILE, &few), "limit");
+}
+static void raised_files(void)
+{
+	struct rlimit soft;
+
+	one_server();
+	must(!getrlimit(RLIMIT_NOFILE, &soft), "limit");
+	soft.rlim_cur = 64;
+	must(!setrlimit(RLIMIT_NOFILE, &soft), "limit");
+}
+static void without_lease(void) { one_server(); must(!rename(LEASE, STATE "/jobs/1"), LEASE); }
+
+/* set_uris is what Slurm's plugin does before task_init. */
+static void set_uris(void)
+{
+	char uri[128];
+
+	spank_setenv(NULL, "PMIX_NAMESPACE", "slurm.pmix.4711.0", 1);
+	snprintf(uri, sizeof(uri), "pmix-server.77;tcp4://127.0.0.1:%u", server_port);
+	spank_setenv(NULL, "PMIX_SERVER_URI2", uri, 1);
+	snprintf(uri, sizeof(uri), "pmix-server.77;tcp4://127.0.0.1:%u;more", server_port);
+	spank_setenv(NULL, "PMIX_SERVER_URI41", uri, 1);
+	spank_setenv(NULL, "PMIX_SERVER_URI_USERS", "tcp4://127.0.0.1:9", 1);
+	spank_setenv(NULL, "PMIX_SERVER_URI9", "nonsense", 1);
+}
+
+static in_port_t port_of(const char *name)
+{
+	const char *value = task_env(name);
+	const char *at = value ? strstr(value, "127.0.0.1:") : NULL;
+
+	return at ? (in_port_t)atoi(at + strlen("127.0.0.1:")) : 0;
+}
+
+static int reach(in_port_t port)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	must(fd != -1, "socket");
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)) == -1) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* answers tells whether a byte comes back in time. */
+static bool answers(int fd, int ms)
+{
+	struct pollfd in = {.fd = fd, .events = POLLIN};
+	char byte = 'x';
+
+	return poll(&in, 1, ms) == 1 && read(fd, &byte, 1) == 1 && byte == 'q';
+}
+
+static bool ask(int fd, int ms) { return write(fd, "q", 1) == 1 && answers(fd, ms); }
+
+/* What a task does, in the job's namespace and with its environment. */
+static void same_environment(void)
+{
+	check(port_of("PMIX_SERVER_URI2") == server_port, "PMIX_SERVER_URI2 has changed");
+}
+static void redirected(void)
+{
+	char uri[128];
+	in_port_t port = port_of("PMIX_SERVER_URI2");
+
+	check(port != 0 && port != server_port, "PMIX_SERVER_URI2 has no new port");
+	snprintf(uri, sizeof(uri), "pmix-server.77;tcp4://127.0.0.1:%u", port);
+	check_env("PMIX_SERVER_URI2", uri);
+	snprintf(uri, sizeof(uri), "pmix-server.77;tcp4://127.0.0.1:%u;more", port);
+	check_env("PMIX_SERVER_URI41", uri);
+	check_env("PMIX_SERVER_URI_USERS", "tcp4://127.0.0.1:9");
+	check_env("PMIX_SERVER_URI9", "nonsense");
+}
+
+/* send_much writes all from a child, so that the caller can read at once. */
+static void send_much(int fd)
+{
+	char bytes[4096];
+
+	if (fork() != 0)
+		return;
+	memset(bytes, 'm', sizeof(bytes));
+	for (size_t sent = 0; sent < MUCH; sent += sizeof(bytes))
+		if (write(fd, bytes, sizeof(bytes)) != sizeof(bytes))
+			_exit(1);
+	shutdown(fd, SHUT_WR);
+	_exit(0);
+}
+
+static size_t read_much(int fd)
+{
+	char bytes[4096];
+	size_t all = 0;
+	ssize_t n;
+
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+		all += (size_t)n;
+	return all;
+}
+
+/* One half is closed after all is sent; the answer still comes, and its end. */
+static void much(void)
+{
+	int fd = reach(port_of("PMIX_SERVER_URI2"));
+
+	redirected();
+	must(fd != -1, "connect");
+	send_much(fd);
+	check(read_much(fd) == MUCH, "not all comes back");
+}
+
+/* A peer that sends and never reads fills its own buffers and no others'. */
+static void stuck(void)
+{
+	in_port_t port = port_of("PMIX_SERVER_URI2");
+	int lazy = reach(port);
+	int other = reach(port);
+	char bytes[65536] = {0};
+	int full = 0;
+
+	must(lazy != -1 && other != -1 && !fcntl(lazy, F_SETFL, O_NONBLOCK), "connect");
+	while (full < 3) { /* until nothing has moved for a while */
+		struct pollfd out = {.fd = lazy, .events = POLLOUT};
+
+		full = write(lazy, bytes, sizeof(bytes)) > 0 ? 0 : full + 1;
+		if (full)
+			poll(&out, 1, SHORT_MS);
+	}
+	check(ask(other, SLOW_MS), "one that does not read holds up another");
+}
+
+/* The one connection too many waits, and has its turn when another is over. */
+static void too_many(void)
+{
+	in_port_t port = port_of("PMIX_SERVER_URI2");
+	int fd[MOST + 1];
+
+	for (int i = 0; i <= MOST; i++) {
+		fd[i] = reach(port);
+		must(fd[i] != -1, "connect");
+	}
+	for (int i = 0; i < MOST; i++)
+		check(ask(fd[i], SLOW_MS), "one of those that there may be is not served");
+	check(!ask(fd[MOST], SHORT_MS), "one more than there may be is served");
+	close(fd[0]);
+	check(answers(fd[MOST], SLOW_MS), "the one that waited is not served");
+}
+
+/* A connection that the server does not want ends, and the relay goes on. */
+static void hung_up(void)
+{
+	char byte;
+
+	for (int i = 0; i < MOST + 1; i++) {
+		int fd = reach(port_of("PMIX_SERVER_URI2"));
+
+		must(fd != -1, "connect");
+		check(read(fd, &byte, 1) <= 0, "something answers");
+		close(fd);
+	}
+}
+
+/* What the program would be left with, of what listens. */
+static void closed_on_exec(void)
+{
+	int listeners = 0;
+
+	for (int fd = 3; fd < 64; fd++) {
+		int on = 0;
+		socklen_t length = sizeof(on);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &length) == -1 || !on)
+			continue;
+		listeners++;
+		check(fcntl(fd, F_GETFD) & FD_CLOEXEC, "the program inherits a listener");
+	}
+	check(listeners == 2, "the listeners are not there");
+}
+
+static const struct row {
+	const char *name;
+	void (*stepd)(void); /* before the fork */
+	int want;            /* of post_fork */
+	const char *says;    /* in slurmstepd */
+	int want_task;       /* of task_init */
+	const char *task_says;
+	void (*task)(void); /* after task_init */
+	char *argument;
+	bool gone;      /* the server, before the task begins */
+	bool elsewhere; /* post_fork is in another process, as with contain_spank */
+} rows[] = {
+	{"PMIx: much, both ways, to the end", one_server, 0, NULL, 0, NULL, much},
+	{"PMIx: one that does not read", one_server, 0, NULL, 0, NULL, stuck},
+	{"PMIx: more connections than may be", one_server, 0, NULL, 0, NULL, too_many},
+	{"PMIx: the server hangs up", rude_server, 0, NULL, 0, NULL, hung_up},
+	{"PMIx: the server is gone", rude_server, 0, NULL, 0, NULL, hung_up, .gone = true},
+	{"PMIx: listeners are closed on exec", one_server, 0, NULL, 0, NULL, closed_on_exec},
+	{"PMIx: the limit of open files is raised", raised_files, 0, NULL, 0, NULL, too_many},
+	{"PMIx: pmix=off", one_server, 0, NULL, 0, NULL, same_environment, .argument = (char[]){"pmix=off"}},
+	{"PMIx: no lease", without_lease, 0, NULL, 0, NULL, same_environment},
+	{"PMIx: two servers", two_servers, -1, "are both open"},
+	{"PMIx: too few open files allowed", few_files, -1, "hint: LimitNOFILE of slurmd"},
+	{"PMIx: a callback in another process", one_server, -1, "contain_spank", .elsewhere = true},
+	{"PMIx: no server on the loopback", server_elsewhere, 0, NULL, -1, "does not listen on 127.0.0.1"},
+	{"PMIx: no server", no_server, 0, NULL, -1, "does not listen on 127.0.0.1"},
+	{"PMIx: a server that nothing names", unnamed_server, 0, NULL, -1, "no PMIX_SERVER_URI names"},
+};
+
+static void run_task(const struct row *row, int barrier)
+{
+	char *argv[] = {row->argument, NULL};
+	char byte;
+
+	check(slurm_spank_task_init_privileged(NULL, 0, argv) == 0, "the task does not enter");
+	if (read(barrier, &byte, 1) != 1)
+		return; /* slurmstepd has given up */
+	if (row->stepd == unnamed_server)
+		server_port = 1; /* what the environment names is something else */
+	set_uris();
+	check(slurm_spank_task_init(NULL, 0, argv) == row->want_task, "task_init returns something else");
+	check_said(row->task_says);
+	if (row->task)
+		row->task();
+}
+
+static int post_fork(const struct row *row)
+{
+	char *argv[] = {row->argument, NULL};
+	int rc, status;
+	pid_t child;
+
+	if (!row->elsewhere) {
+		rc = slurm_spank_task_post_fork(NULL, 0, argv);
+		check(slurm_spank_task_post_fork(NULL, 0, argv) == 0, "the second task fails");
+		check_said(row->says);
+		return rc;
+	}
+	child = fork();
+	must(child != -1, "fork");
+	if (child == 0) {
+		rc = slurm_spank_task_post_fork(NULL, 0, argv);
+		check_said(row->says);
+		_exit(-rc);
+	}
+	must(waitpid(child, &status, 0) == child && WIFEXITED(status), "wait");
+	return -WEXITSTATUS(status);
+}
+
+static void run_stepd(const void *argument)
+{
+	const struct row *row = argument;
+	char *argv[] = {row->argument, NULL};
+	int barrier[2];
+	int status, rc;
+	pid_t task;
+
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = TASKS};
+	check(slurm_spank_init(NULL, row->argument ? 1 : 0, argv) == 0, "init fails");
+	row->stepd();
+	must(!pipe2(barrier, O_CLOEXEC), "pipe");
+	fds_before = count_entries("/proc/self/fd");
+	task = fork();
+	must(task != -1, "fork");
+	if (task == 0) {
+		close(barrier[1]);
+		run_task(row, barrier[0]);
+		exit(0);
+	}
+	rc = post_fork(row);
+	if (rc != row->want)
+		fail("post_fork returns %d, not %d", rc, row->want);
+	if (row->gone)
+		must(!shutdown(listener, SHUT_RD), "shut the listener down");
+	if (rc == 0)
+		must(write(barrier[1], "", 1) == 1, "barrier");
+	close(barrier[1]);
+	barrier[1] = open("/dev/null", O_RDONLY | O_CLOEXEC); /* as many as before */
+	must(waitpid(task, &status, 0) == task, "wait");
+	check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the task dies");
+	check(slurm_spank_exit(NULL, 0, argv) == 0, "exit fails");
+	check(count_entries("/proc/self/task") == 1, "a thread is left");
+	check(count_entries("/proc/self/fd") == fds_before, "a descriptor is left");
+	if (server)
+		kill(server, SIGKILL);
+}
+
+int relay_tests(int *all)
+{
+	int passed = 0;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++, (*all)++) {
+		lease_make();
+		in_child(run_stepd, &rows[i]);
+		lease_drop();
+		passed += report(rows[i].name);
+	}
+	return passed;
+}
