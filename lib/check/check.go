@@ -86,7 +86,7 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
-		all = append(all, s.networkManager()...)
+		all = append(all, s.managers()...)
 	}
 	return append(all, s.slurm()...)
 }

@@ -3,51 +3,60 @@ package check
 import (
 	"fmt"
 	"io/fs"
-	"slices"
+	"strconv"
 	"strings"
+
+	"gresnet/lib/link"
 )
 
-// networkManager warns of interfaces that NetworkManager has: what comes home
-// it configures as it likes, and what goes it takes for lost.
-func (s Site) networkManager() []Finding {
-	if _, err := fs.Stat(s.Root, "run/NetworkManager"); err != nil {
-		return nil
+// managers warns of interfaces that another program configures by itself: it
+// gives them their addresses when they come home, and an epilog waits for it.
+func (s Site) managers() (all []Finding) {
+	for _, m := range []struct{ name, do string }{
+		{link.NetworkManager, "put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},
+		{link.Networkd, "put Unmanaged=yes under [Link] into the .network file of %s"},
+	} {
+		managed, ran := s.managedBy(m.name)
+		switch {
+		case len(managed) > 0 && m.name == link.NetworkManager:
+			all = append(all, warn(m.name, fmt.Sprintf(m.do, "interface-name:"+strings.Join(managed, ";interface-name:")), "it manages %s", strings.Join(managed, ", ")))
+		case len(managed) > 0:
+			all = append(all, warn(m.name, fmt.Sprintf(m.do, strings.Join(managed, ", ")), "it manages %s", strings.Join(managed, ", ")))
+		case ran:
+			all = append(all, ok(m.name, "it leaves the HCAs' interfaces alone"))
+		}
 	}
-	var managed []string
+	return all
+}
+
+// managedBy are the interfaces that jobs may have and a manager configures, and
+// whether the manager runs on this node at all.
+func (s Site) managedBy(name string) (managed []string, ran bool) {
+	dir := map[string]string{link.NetworkManager: "run/NetworkManager", link.Networkd: "run/systemd/netif/links"}[name]
+	if _, err := fs.Stat(s.Root, dir); err != nil {
+		return nil, false
+	}
+	run, err := fs.Sub(s.Root, "run")
+	if err != nil {
+		return nil, false
+	}
 	for _, h := range s.Stock.HCAs {
 		for _, p := range h.Ports {
-			if h.Gres != "" && !h.Keep && p.Interface != "" && s.isManaged(p.Interface) {
+			if h.Gres == "" || h.Keep || p.Interface == "" {
+				continue
+			}
+			text, err := fs.ReadFile(s.Root, "sys/class/net/"+p.Interface+"/ifindex")
+			if err != nil {
+				continue // it is away in a job
+			}
+			index, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				continue
+			}
+			if m, err := link.ManagerOf(run, index); err == nil && m.Name == name {
 				managed = append(managed, p.Interface)
 			}
 		}
 	}
-	if len(managed) == 0 {
-		return []Finding{ok("NetworkManager", "it leaves the HCAs' interfaces alone")}
-	}
-	patterns := make([]string, len(managed))
-	for i, name := range managed {
-		patterns[i] = "interface-name:" + name
-	}
-	do := "put unmanaged-devices=" + strings.Join(patterns, ";") + " under [keyfile] into a file in /etc/NetworkManager/conf.d"
-	return []Finding{warn("NetworkManager", do, "it manages %s", strings.Join(managed, ", "))}
-}
-
-// isManaged reads what NetworkManager keeps of a device for its next start
-// (NetworkManager src/core/nm-config.c:nm_config_device_state_write).
-func (s Site) isManaged(name string) bool {
-	index, err := fs.ReadFile(s.Root, "sys/class/net/"+name+"/ifindex")
-	if err != nil {
-		return false // it is away in a job
-	}
-	text, err := fs.ReadFile(s.Root, fmt.Sprintf("run/NetworkManager/devices/%s", strings.TrimSpace(string(index))))
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if key == "managed" {
-			return slices.Contains([]string{"1", "true", "yes"}, value)
-		}
-	}
-	return false
+	return managed, true
 }

@@ -156,6 +156,7 @@ ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pre
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t)
 			b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0\n" + tt.setup)
+			settle(b.node)
 			before := picture(b.node)
 			beforeHome := home(b.node)
 			var id link.ID
@@ -326,6 +327,12 @@ func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// settle waits until the kernel has taken the addresses of what is up; on an
+// interface that is down they stay tentative.
+func settle(n *netnstest.NS) {
+	n.Run(`for i in $(seq 100); do ip -6 addr show up | grep -q tentative || break; sleep 0.02; done`)
 }
 
 func find(t *testing.T, c *link.Conn, name string) link.Interface {
