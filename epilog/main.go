@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -51,22 +50,16 @@ func give(w *door.World, c *cli.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	n := node(w, c)
-	ctx, cancel := context.WithTimeout(c.Context, n.Undo)
+	ctx, cancel := bounded(c)
 	defer cancel()
-	return n.Give(ctx, j.ID, run)
+	return node(w, c).Give(ctx, j.ID, run)
 }
 
 // node is the node that an epilog works on. The lease says all that there is to
-// undo; of the configuration only the deadline is of use, and one that cannot be
-// read must not keep a job's HCAs from coming home.
-func node(w *door.World, c *cli.Context) *lease.Node {
-	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
-	if err != nil {
-		fmt.Fprintf(w.Stderr, "%s: warning: %s; going on with the defaults\n", c.App.Name, err)
-		cfg = config.Default()
-	}
-	n := w.Node(c, config.Config{})
-	n.Undo = cfg.Deadline.Epilog
-	return n
+// undo, and how long that may take; the configuration is not asked.
+func node(w *door.World, c *cli.Context) *lease.Node { return w.Node(c, config.Config{}) }
+
+// bounded is a context for what must be waited for before a lease can be read.
+func bounded(c *cli.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.Context, config.Default().Deadline.Epilog)
 }

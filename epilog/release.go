@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/urfave/cli/v2"
@@ -30,10 +29,9 @@ Example:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			n := node(w, c)
-			ctx, cancel := context.WithTimeout(c.Context, n.Undo)
+			ctx, cancel := bounded(c)
 			defer cancel()
-			return n.Release(ctx, c.Args().First())
+			return node(w, c).Release(ctx, c.Args().First())
 		},
 	}
 }

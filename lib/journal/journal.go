@@ -30,7 +30,8 @@ type Header struct {
 	Run     string `json:"run"`
 	Host    string `json:"host"` // the network namespace that is home, by device and inode
 
-	Since time.Duration `json:"since"` // time from the node's boot to the lease's beginning
+	Since time.Duration `json:"since"`          // time from the node's boot to the lease's beginning
+	Undo  time.Duration `json:"undo,omitempty"` // how long an epilog may take
 }
 
 // Note is one step, as its kind wrote it down.

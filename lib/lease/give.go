@@ -62,7 +62,7 @@ func remains(err error) error {
 // keep other HCAs from being brought home.
 func (l *open) unwind() error {
 	// A prolog that ran out of time still has to undo what it did.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), l.node.Undo)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.world.Context), l.undoTime())
 	defer cancel()
 	l.world.Context = ctx
 	// Whatever it is that has its name.

@@ -39,7 +39,7 @@ type Node struct {
 	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
 	Dev    string // /dev/infiniband
 	Config config.Config
-	Undo   time.Duration // how long one unwinding may take
+	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
 	Now    func() time.Time
 }
@@ -129,7 +129,7 @@ func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: proc.SinceBoot()}
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: proc.SinceBoot(), Undo: n.Config.Deadline.Epilog}
 	book, err := journal.Create(journalIn(dir), h)
 	if err != nil {
 		host.Close()
@@ -193,6 +193,17 @@ func (l *open) close() {
 	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()
+}
+
+// undoTime is how long an unwinding may take.
+func (l *open) undoTime() time.Duration {
+	switch {
+	case l.node.Undo > 0:
+		return l.node.Undo
+	case l.journal.Header.Undo > 0:
+		return l.journal.Header.Undo
+	}
+	return config.Default().Deadline.Epilog
 }
 
 // complete tells whether the lease counts.

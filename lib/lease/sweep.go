@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/proc"
@@ -97,7 +98,7 @@ func (n *Node) leased() ([]uint32, error) {
 }
 
 func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
-	ctx, cancel := context.WithTimeout(ctx, n.Undo)
+	ctx, cancel := context.WithTimeout(ctx, config.Default().Deadline.Epilog)
 	defer cancel()
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
