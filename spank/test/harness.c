@@ -346,7 +346,9 @@ static void exported(void)
 	check_env("GRESNET_RUN", NULL);
 	check_env("GRESNET_UID", NULL);
 	check_env("GRESNET_NETNS", NULL);
-	check(slurm.envs == 7, "other variables are set");
+	check_env("GRESNET_VARIABLES",
+		  "NCCL_IB_HCA,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,TP_SOCKET_IFNAME,MELLANOX_VISIBLE_DEVICES");
+	check(slurm.envs == 8, "other variables are set");
 }
 static void users_stay(void)
 {
@@ -506,6 +508,7 @@ static const struct row rows[] = {
 	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},
 	{"refused with more lines", -1, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\nPATH=/tmp\n"},
 	{"refused, another run", -1, OUTSIDE, "lease of another run", HEAD "GRESNET_REFUSED=why\n", .task = run_22},
+	{"the plugin's own variable", -1, OUTSIDE, "GRESNET_VARIABLES is not allowed", HEAD NETNS "GRESNET_VARIABLES=PATH\n"},
 	{"refused and not", -1, OUTSIDE, "GRESNET_REFUSED is not allowed", HEAD NETNS "GRESNET_REFUSED=why\n"},
 
 	{"env missing", -1, OUTSIDE, "not complete: it has no env", .spoil = no_env},
