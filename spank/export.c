@@ -4,13 +4,21 @@
 #include "export.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#define OURS "GRESNET_"
+
+static bool ours(const char *name)
+{
+	return !strncmp(name, OURS, strlen(OURS));
+}
 
 /* must_be_true tells what the task cannot be told otherwise. Of everything
  * else what the user set stays. */
 static bool must_be_true(const char *name)
 {
-	return !strncmp(name, "GRESNET_", strlen("GRESNET_")) || !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
+	return ours(name) || !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
 }
 
 static int set(spank_t spank, const struct lease *lease, const struct variable *v)
@@ -23,6 +31,22 @@ static int set(spank_t spank, const struct lease *lease, const struct variable *
 	return -1;
 }
 
+/* list_others sets GRESNET_VARIABLES to the names of those variables that do
+ * not begin with GRESNET_. By it enroot's hook knows what a container must have
+ * of a task's environment. */
+static int list_others(spank_t spank, const struct lease *lease)
+{
+	char names[ENV_LINES_MAX * (ENV_NAME_MAX + 1)] = "";
+	struct variable list = {.name = OURS "VARIABLES", .value = names};
+	size_t have = 0;
+
+	for (size_t i = HEAD_LINES; i < lease->lines; i++)
+		if (!ours(lease->line[i].name))
+			have += (size_t)snprintf(names + have, sizeof(names) - have, "%s%s", have ? "," : "",
+						 lease->line[i].name);
+	return set(spank, lease, &list);
+}
+
 int export_variables(spank_t spank, const struct lease *lease)
 {
 	if (set(spank, lease, &lease->line[LINE_JOB]))
@@ -30,5 +54,5 @@ int export_variables(spank_t spank, const struct lease *lease)
 	for (size_t i = HEAD_LINES; i < lease->lines; i++)
 		if (set(spank, lease, &lease->line[i]))
 			return -1;
-	return 0;
+	return list_others(spank, lease);
 }

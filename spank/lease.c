@@ -286,7 +286,7 @@ static int check_exports(const struct lease *lease)
 	for (size_t i = HEAD_LINES; i < lease->lines; i++) {
 		const char *name = lease->line[i].name;
 
-		if (!may_export(name) || !strcmp(name, "GRESNET_REFUSED")) {
+		if (!may_export(name) || !strcmp(name, "GRESNET_REFUSED") || !strcmp(name, "GRESNET_VARIABLES")) {
 			slurm_error("gresnet: job %u: line %zu of env: %s is not allowed there", lease->job, i + 1, name);
 			return -1;
 		}

@@ -8,9 +8,9 @@
  * interactive step, from which srun must reach the controller.
  *
  * A failure is -1 and nothing else: Slurm 22.05 lets a task run on after a
- * positive one (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). What
- * a user did wrong fails the task, and not the step's beginning: a batch job that
- * does not begin drains the node. */
+ * positive one (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). And
+ * it is the task that fails, whatever went wrong before: of a step that does not
+ * begin, 22.05's srun says nothing and exits with 0. */
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
@@ -36,6 +36,7 @@ static struct {
 	struct arguments arguments;
 	enum { OPTION_UNUSED, OPTION_NONE, OPTION_UNKNOWN } option; /* --gresnet */
 	struct step step;
+	bool broken; /* no task may run; the reason is logged */
 
 	struct pmix_ports *ports; /* NULL where nothing is relayed */
 	pid_t pid;                /* slurmstepd's */
@@ -89,16 +90,10 @@ static int register_option(spank_t spank)
 	return -1;
 }
 
-/* begin_step checks the arguments where they matter, on nodes, and marks the
- * lease in the job's extern step. A mark that cannot be made is logged: it is a
- * sweep's loss, and none of the job's. */
-static int begin_step(spank_t spank, int argc, char *argv[])
+static int prepare_step(spank_t spank, int argc, char *argv[])
 {
-	if (arguments_read(&context.arguments, argc, argv) || read_step(spank, &context.step))
+	if (read_step(spank, &context.step) || arguments_read(&context.arguments, argc, argv))
 		return -1;
-	context.pid = getpid();
-	if (context.step.id == SLURM_EXTERN_CONT)
-		lease_mark(context.arguments.state, context.step.job);
 	/* The MPI servers are those of srun's steps. */
 	if (context.arguments.relay && context.step.id <= SLURM_MAX_NORMAL_STEP_ID) {
 		context.ports = pmix_share();
@@ -108,8 +103,23 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	return register_option(spank);
 }
 
-/* slurm_spank_init: a mistake in plugstack.conf keeps steps from starting, but
- * neither slurmd nor, on a login node, srun. */
+/* begin_step marks the lease in the job's extern step. A mark that cannot be
+ * made is logged: it is a sweep's loss, and none of the job's. A batch job that
+ * does not begin is held, and drains the node, whose fault it is; other jobs
+ * would only come to the same end. */
+static int begin_step(spank_t spank, int argc, char *argv[])
+{
+	context.pid = getpid();
+	context.broken = prepare_step(spank, argc, argv);
+	if (context.broken)
+		return context.step.id == SLURM_BATCH_SCRIPT ? -1 : 0;
+	if (context.step.id == SLURM_EXTERN_CONT)
+		lease_mark(context.arguments.state, context.step.job);
+	return 0;
+}
+
+/* slurm_spank_init checks the arguments where they matter, on nodes: a mistake
+ * keeps tasks from running, but neither slurmd nor, on a login node, srun. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
 	memset(&context, 0, sizeof(context));
@@ -181,6 +191,12 @@ static int go_inside(spank_t spank)
 int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
 {
 	(void)argc, (void)argv;
+	if (context.broken) {
+		/* What was logged before there are tasks does not come to srun. */
+		slurm_error("gresnet: job %u: the plugin is not set up on this node; "
+			    "hint: slurmd's log has the reason", context.step.job);
+		return -1;
+	}
 	if (check_option())
 		return -1;
 	if (context.option == OPTION_NONE)
@@ -194,9 +210,7 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
  * of them wait: what is made for the first is there before any runs. */
 int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 {
-	struct lease lease;
 	uint32_t tasks;
-	int rc = -1;
 
 	(void)argc, (void)argv;
 	if (!context.ports || context.served || context.option != OPTION_UNUSED)
@@ -204,18 +218,11 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 	context.served = true;
 	if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks)) {
 		slurm_error("gresnet: job %u: ask Slurm for the step's tasks", context.step.job);
-		return -1;
-	}
-	switch (lease_open(&lease, context.arguments.state, &context.step)) {
-	case LEASE_NONE:
+		context.ports->failed = true;
 		return 0;
-	case LEASE_BROKEN:
-		return -1;
-	case LEASE_HELD:
-		rc = pmix_serve(&lease, context.pid, tasks, context.ports, &context.relay);
-		lease_close(&lease);
 	}
-	return rc;
+	context.relay = pmix_serve(&context.step, context.arguments.state, context.pid, tasks, context.ports);
+	return 0;
 }
 
 /* slurm_spank_task_init is called in the task, as the user, when Slurm has set

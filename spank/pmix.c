@@ -139,41 +139,58 @@ static int allow_files(uint32_t job, rlim_t files)
 	return 0;
 }
 
-int pmix_serve(const struct lease *lease, pid_t slurmstepd, uint32_t tasks, struct pmix_ports *ports,
-	       struct relay **relay)
+/* start_relay relays the server that ports names. open is how many files are. */
+static struct relay *start_relay(const struct lease *lease, uint32_t tasks, struct pmix_ports *ports, size_t open)
 {
 	size_t connections = (size_t)tasks + CONNECTIONS_SPARE;
-	in_port_t server, inside;
-	size_t open;
+	struct relay *relay;
+	in_port_t inside;
 	int listener;
 
-	*relay = NULL;
-	if (find_server(lease->job, &server, &open))
-		return -1;
-	if (!server)
-		return 0;
-	if (getpid() != slurmstepd) {
-		slurm_error("gresnet: job %u: relay PMIx: this callback has a short-lived process of its own; "
-			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf",
-			    lease->job);
-		return -1;
-	}
 	/* Two for each connection here, and one that the server accepts. */
 	if (allow_files(lease->job, open + 3 * connections + DESCRIPTORS_SPARE))
-		return -1;
+		return NULL;
 	listener = relay_listen(lease->netns, &inside);
 	if (listener == -1) {
 		slurm_error("gresnet: job %u: listen for PMIx in the job's network namespace: %m", lease->job);
-		return -1;
+		return NULL;
 	}
-	*relay = relay_start(listener, server, connections);
-	if (!*relay) {
+	relay = relay_start(listener, ports->server, connections);
+	if (!relay) {
 		slurm_error("gresnet: job %u: start the relay for PMIx: %m", lease->job);
-		return -1;
+		return NULL;
 	}
-	ports->server = server;
 	ports->relay = inside;
-	return 0;
+	return relay;
+}
+
+struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurmstepd, uint32_t tasks,
+			 struct pmix_ports *ports)
+{
+	struct lease lease;
+	enum holding holding;
+	struct relay *relay = NULL;
+	in_port_t server;
+	size_t open;
+
+	if (find_server(step->job, &server, &open)) {
+		ports->failed = true;
+		return NULL;
+	}
+	if (!server)
+		return NULL;
+	ports->server = server;
+	holding = lease_open(&lease, state, step);
+	if (holding == LEASE_HELD && getpid() != slurmstepd)
+		slurm_error("gresnet: job %u: relay PMIx: this callback has a short-lived process of its own; "
+			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf",
+			    step->job);
+	else if (holding == LEASE_HELD)
+		relay = start_relay(&lease, tasks, ports, open);
+	ports->failed = holding != LEASE_NONE && !relay;
+	if (holding == LEASE_HELD)
+		lease_close(&lease);
+	return relay;
 }
 
 /* find_uris collects the names of the variables that say where the server
@@ -232,6 +249,8 @@ int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_port
 	size_t n;
 	int redirected = 0;
 
+	if (ports->failed)
+		return -1;
 	if (!ports->relay) {
 		if (!has_server(spank, step))
 			return 0;

@@ -11,19 +11,21 @@
  * already, on a page that they share. */
 struct pmix_ports {
 	_Atomic in_port_t server; /* on the node's loopback; 0: there is none */
-	_Atomic in_port_t relay;  /* on the job's */
+	_Atomic in_port_t relay;  /* on the job's; 0: nothing is relayed */
+	atomic_bool failed;       /* tasks must not run; the reason is logged */
 };
 
 /* pmix_share makes the page, in slurmstepd before it forks. NULL, with the
  * reason logged, if it cannot. */
 struct pmix_ports *pmix_share(void);
 
-/* pmix_serve relays the step's PMIx server, if it has one, into the lease's
- * network namespace, for a number of tasks, and fills ports. It is for the
- * process slurmstepd, which lives as long as the step. Where there is no server
- * *relay is NULL. It returns -1 with the reason logged. */
-int pmix_serve(const struct lease *lease, pid_t slurmstepd, uint32_t tasks, struct pmix_ports *ports,
-	       struct relay **relay);
+/* pmix_serve relays the step's PMIx server, if it has one and its job a lease,
+ * into the lease's network namespace, for a number of tasks, and fills ports; if
+ * it cannot, the reason is logged, and the tasks' pmix_redirect fails. It is for
+ * the process slurmstepd, which lives as long as the step. It returns the relay
+ * or NULL. */
+struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurmstepd, uint32_t tasks,
+			 struct pmix_ports *ports);
 
 /* pmix_redirect has the calling task look for its server at the relay's port.
  * It returns -1 with the reason logged. */

@@ -346,7 +346,9 @@ static void exported(void)
 	check_env("GRESNET_RUN", NULL);
 	check_env("GRESNET_UID", NULL);
 	check_env("GRESNET_NETNS", NULL);
-	check(slurm.envs == 7, "other variables are set");
+	check_env("GRESNET_VARIABLES",
+		  "NCCL_IB_HCA,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,TP_SOCKET_IFNAME,MELLANOX_VISIBLE_DEVICES");
+	check(slurm.envs == 8, "other variables are set");
 }
 static void users_stay(void)
 {
@@ -506,6 +508,7 @@ static const struct row rows[] = {
 	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},
 	{"refused with more lines", -1, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\nPATH=/tmp\n"},
 	{"refused, another run", -1, OUTSIDE, "lease of another run", HEAD "GRESNET_REFUSED=why\n", .task = run_22},
+	{"the plugin's own variable", -1, OUTSIDE, "GRESNET_VARIABLES is not allowed", HEAD NETNS "GRESNET_VARIABLES=PATH\n"},
 	{"refused and not", -1, OUTSIDE, "GRESNET_REFUSED is not allowed", HEAD NETNS "GRESNET_REFUSED=why\n"},
 
 	{"env missing", -1, OUTSIDE, "not complete: it has no env", .spoil = no_env},
@@ -572,8 +575,10 @@ static const struct row rows[] = {
 	{"dev writable by all", -1, HALF_INSIDE, "dev can be written by others", .spoil = world_devices},
 	{"no /dev/infiniband", -1, HALF_INSIDE, "hint: load ib_uverbs", .task = no_infiniband, .then = no_directory},
 
-	{"unknown argument", -1, OUTSIDE, "unknown argument stat=/run/gresnet", .argument = bad_argument},
-	{"relative state directory", -1, OUTSIDE, "unknown argument state=run/gresnet", .argument = relative_argument},
+	{"unknown argument", -1, OUTSIDE, "not set up on this node; hint: slurmd's log has", .argument = bad_argument},
+	{"unknown argument, job without a lease", -1, OUTSIDE, "not set up", .spoil = no_lease,
+	 .argument = bad_argument},
+	{"relative state directory", -1, OUTSIDE, "not set up", .argument = relative_argument},
 };
 
 void check_said(const char *text)
@@ -599,6 +604,7 @@ static void run_task(const void *argument)
 	if (row->option)
 		slurm.option.cb(0, row->option, 1);
 	look(&before);
+	*slurm.said = '\0'; /* slurmd's log has it: see run_init */
 	if (!rc)
 		rc = slurm_spank_task_init_privileged(NULL, row->argument ? 1 : 0, argv);
 	if (rc != row->want)
@@ -684,8 +690,10 @@ static const struct init {
 	spank_context_t context;
 	int want;
 	bool says;
+	bool step;
 } inits[] = {
-	{"bad argument in slurmstepd", S_CTX_REMOTE, -1, true},
+	{"bad argument in slurmstepd, batch script", S_CTX_REMOTE, -1, true},
+	{"bad argument in slurmstepd, step", S_CTX_REMOTE, 0, true, .step = true},
 	{"bad argument in slurmd", S_CTX_SLURMD, 0, true},
 	{"bad argument in srun", S_CTX_LOCAL, 0, false},
 	{"bad argument in sbatch", S_CTX_ALLOCATOR, 0, false},
@@ -697,7 +705,7 @@ static bool run_init(const struct init *init)
 	char *argv[] = {bad_argument, NULL};
 	int rc;
 
-	slurm = (struct slurm){.context = init->context};
+	slurm = (struct slurm){.context = init->context, .step = init->step ? 0 : SLURM_BATCH_SCRIPT};
 	rc = slurm_spank_init(NULL, 1, argv);
 	if (rc != init->want)
 		fail("returned %d, not %d", rc, init->want);

@@ -1,0 +1,119 @@
+package guest
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// inJob fails unless there are so many namespaces in what steps wrote, all of
+// them jobs', and returns them.
+func inJob(t *testing.T, out string, count int) []string {
+	t.Helper()
+	var nets []string
+	for _, word := range strings.Fields(out) {
+		if strings.HasPrefix(word, "net:[") {
+			nets = append(nets, word)
+		}
+	}
+	host := strings.TrimSpace(run(t, whereAmI))
+	if len(nets) != count || strings.Contains(strings.Join(nets, " "), host) {
+		t.Fatalf("wanted %d tasks inside, the node is %s:\n%s", count, host, out)
+	}
+	return nets
+}
+
+func TestStepsOfEveryKindOfJobAreInside(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+
+	t.Run("salloc", func(t *testing.T) {
+		out := as(t, "alice", "salloc --gres=nic:1 bash -c 'srun "+whereAmI+"; srun "+whereAmI+"'")
+		if nets := inJob(t, out, 2); nets[0] != nets[1] {
+			t.Errorf("two steps of a job in two namespaces: %q", nets)
+		}
+	})
+	t.Run("an array", func(t *testing.T) {
+		as(t, "alice", "rm -f /tmp/array-*; sbatch --wait --array=0-2 -o /tmp/array-%a --gres=nic:1 --wrap 'srun "+whereAmI+"; srun sleep 2'")
+		nets := inJob(t, run(t, "cat /tmp/array-*"), 3)
+		if nets[0] == nets[1] || nets[1] == nets[2] || nets[0] == nets[2] {
+			t.Errorf("elements share a namespace: %q", nets)
+		}
+	})
+	t.Run("overlapping steps", func(t *testing.T) {
+		job := submit(t, "alice", "--gres=nic:1", "srun sleep 1000")
+		eventually(t, "the step runs", func() bool { return hasStep(job) })
+		inJob(t, as(t, "alice", "srun --jobid="+job+" --overlap "+whereAmI), 1)
+		cancel(t, job)
+	})
+	t.Run("task prolog and epilog", func(t *testing.T) {
+		for name, text := range map[string]string{
+			"prolog": "echo \"print prolog $(" + whereAmI + ")\"",
+			"epilog": whereAmI + " >/tmp/task-epilog.out",
+		} {
+			if err := os.WriteFile("/tmp/task-"+name, []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out := as(t, "alice", "srun --gres=nic:1 --task-prolog=/tmp/task-prolog --task-epilog=/tmp/task-epilog "+whereAmI)
+		if nets := inJob(t, out, 2); nets[0] != nets[1] {
+			t.Errorf("the task's prolog and the task are in %q", nets)
+		}
+		if got, host := run(t, "cat /tmp/task-epilog.out"), run(t, whereAmI); got != host {
+			t.Errorf("the task's epilog is in %s, not the node's %s", got, host)
+		}
+	})
+	eventually(t, "the epilogs have run", noLease)
+	same(t, before)
+}
+
+// job_container/tmpfs gives each job a mount namespace, made by the extern step
+// when the lease is there: the plugin mounts inside of it.
+func TestStepsInJobContainersAreInside(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	run(t, "printf 'AutoBasePath=true\nBasePath=/var/containers\n' >/etc/slurm/job_container.conf")
+	slurmAnew(t, "--conf JobContainerType=job_container/tmpfs")
+	t.Cleanup(func() {
+		run(t, "rm /etc/slurm/job_container.conf")
+		slurmAnew(t)
+	})
+
+	run(t, "touch /tmp/of-the-node")
+	out := as(t, "alice", "srun --gres=nic:1 bash -c '"+whereAmI+"; ls /tmp | wc -l; ls /dev/infiniband | wc -l; cat /sys/fs/cgroup/cgroup.controllers; ls /sys/class/net | xargs'")
+	inJob(t, out, 1)
+	lines := strings.Split(out, "\n")
+	if len(lines) != 6 || lines[1] != "0" || lines[2] != "2" || !strings.Contains(lines[3], "memory") || strings.Contains(lines[4], "eth0") {
+		t.Errorf("wanted an empty /tmp, two devices, controllers, and no eth0:\n%s", out)
+	}
+	eventually(t, "the epilog has run", noLease)
+	same(t, before)
+}
+
+// slurmdCounts is what a step might leave in slurmd and on the node.
+const slurmdCounts = `
+pid=$(cat /run/slurmd.pid)
+echo "descriptors $(ls /proc/$pid/fd | wc -l)"
+echo "threads $(ls /proc/$pid/task | wc -l)"
+echo "mounts $(wc -l </proc/$pid/mountinfo)"
+echo "namespaces $(lsns -n -o NS | sort -u | wc -l)"
+echo "slurmstepds $(pgrep -c slurmstepd || true)"
+`
+
+func TestManyStepsInARowLeaveNothingInSlurmd(t *testing.T) {
+	slurm(t)
+	steps := "20"
+	if os.Getenv("GRESNET_TEST") == "long" {
+		steps = "300"
+	}
+	before := picture(t)
+	as(t, "alice", "srun --gres=nic:1 true")
+	eventually(t, "the epilog has run", noLease)
+	counts := run(t, slurmdCounts)
+	out := script(t, "--gres=nic:1", "for i in $(seq "+steps+"); do srun "+whereAmI+" || break; done | sort | uniq -c")
+	if words := strings.Fields(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]); len(words) != 2 || words[0] != steps {
+		t.Errorf("wanted %s steps in one namespace:\n%s", steps, out)
+	}
+	eventually(t, "slurmd has what it had:\n"+counts, func() bool { return run(t, slurmdCounts) == counts })
+	same(t, before)
+}
