@@ -130,7 +130,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	const never = time.Hour
 	first := seed(t)
 	kills, round := 0, 0
-	for ; kills < rounds(6, 200); round++ {
+	for ; kills < rounds(3, 200); round++ {
 		s := first + uint64(round)
 		r := rand.New(rand.NewPCG(s, 0))
 		undo := configure(t, r)
