@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank demo test test-long fuzz bench lint clean
+.PHONY: all build spank packages packages-test demo test test-long fuzz bench lint clean
 
 all: build spank
 
@@ -16,6 +16,21 @@ build:
 spank:
 	test/need gcc libc6-dev $(if $(SLURM),,libslurm-dev)
 	$(MAKE) -C spank OUT=../bin/spank_gresnet.so
+
+# Newer ones of nfpm need modules that not every proxy has.
+NFPM_VERSION := v2.45.0
+NFPM := $(CURDIR)/.cache/nfpm-$(NFPM_VERSION)/nfpm
+
+$(NFPM):
+	GOBIN=$(dir $@) GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+
+# .deb and .rpm into dist/; the plugin's for the Slurm of this machine.
+packages: $(NFPM)
+	test/need gcc libc6-dev libslurm-dev binutils
+	packaging/build $(NFPM) dist
+
+packages-test: $(NFPM)
+	packaging/test $(NFPM)
 
 demo:
 	test/demo

@@ -1,0 +1,26 @@
+# bash completion for gresnet-prolog and gresnet-epilog
+_gresnet() {
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} word command='' words
+	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+		case $word in
+		status | scan | plan | check | sweep | release) command=$word ;;
+		esac
+	done
+	case $previous in
+	--config) COMPREPLY=($(compgen -f -- "$current")); return ;;
+	--state | --gres-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
+	--job | --gres | --gpus) return ;;
+	esac
+	case "${COMP_WORDS[0]##*/} $command" in
+	"gresnet-prolog ") words="status scan plan check --config --state --trace --help --version" ;;
+	"gresnet-prolog status") words="--json --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
+	"gresnet-prolog scan") words="--json --toml --gres-conf --gres-files --gres-dir --help" ;;
+	"gresnet-prolog plan") words="--job --gres --gpus --json --help" ;;
+	"gresnet-prolog check") words="--json --help" ;;
+	"gresnet-epilog ") words="sweep release --config --state --trace --help --version" ;;
+	"gresnet-epilog sweep") words="--boot --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
+	"gresnet-epilog release") words="--help $(ls /sys/class/infiniband 2>/dev/null)" ;;
+	esac
+	COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -F _gresnet gresnet-prolog gresnet-epilog
