@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test demo test test-long fuzz bench lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-long fuzz bench lint clean
 
 all: build spank
 
@@ -31,6 +31,10 @@ packages: $(NFPM)
 
 packages-test: $(NFPM)
 	packaging/test $(NFPM)
+
+# A node's life with the packages, in the VM.
+packages-test-vm: $(NFPM)
+	packaging/test-vm $(NFPM)
 
 demo:
 	test/demo
