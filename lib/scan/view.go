@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -268,42 +267,6 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 	return i, err
 }
 
-// Foreign are the parts of the kernel that use a device beyond what the RDMA
-// subsystem itself does: a file system, a storage driver. A move takes the
-// device from them, or waits for them for ever.
-func (v *View) Foreign(d Device) ([]string, error) {
-	holders, err := v.rdma.Holders(d.Index)
-	if err != nil {
-		return nil, err
-	}
-	var foreign []string
-	for _, h := range holders {
-		own := h.Kernel == "" || slices.Contains(ownUsers, h.Kernel) || d.Driver != "" && strings.HasPrefix(h.Kernel, d.Driver)
-		if !own && !slices.Contains(foreign, h.Kernel) {
-			foreign = append(foreign, h.Kernel)
-		}
-	}
-	return foreign, nil
-}
-
-// Users are the processes that use a device, by pid.
-func (v *View) Users(d Device) ([]int, error) {
-	holders, err := v.rdma.Holders(d.Index)
-	if err != nil {
-		return nil, err
-	}
-	var pids []int
-	for _, h := range holders {
-		if h.PID != 0 {
-			pids = append(pids, int(h.PID))
-		}
-	}
-	return pids, nil
-}
-
-// ownUsers are the modules that come with an RDMA device and go with it.
-var ownUsers = []string{"ib_core", "ib_cm", "iw_cm", "rdma_cm", "ib_ipoib", "ib_umad", "ib_uverbs", "rdma_ucm"}
-
 // MAD completes a device with its umad and issm devices, port by port.
 func (v *View) MAD(d *Device) error {
 	ports, err := v.rdma.Ports(d.Index)
@@ -335,99 +298,4 @@ func (v *View) MAD(d *Device) error {
 		d.Chars = append(d.Chars, Char{Kind: "issm", Port: p.Num, Name: issm, Major: major, Minor: minor})
 	}
 	return nil
-}
-
-// Port is a port of an HCA with its network interface, if that is in the namespace.
-type Port struct {
-	Num       uint32
-	LinkLayer string
-	State     string
-	GIDs      []netip.Addr
-	Interface *link.Interface
-}
-
-// Ports reads an HCA's ports. The view's /sys must show this namespace.
-func (v *View) Ports(d Device) ([]Port, error) {
-	list, err := v.rdma.Ports(d.Index)
-	if err != nil {
-		return nil, err
-	}
-	ports := make([]Port, 0, len(list))
-	for _, p := range list {
-		port, err := v.port(d, p)
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
-	}
-	return ports, nil
-}
-
-func (v *View) port(d Device, p rdma.Port) (Port, error) {
-	out := Port{Num: p.Num, State: p.State}
-	var err error
-	if out.LinkLayer, err = sysfs.LinkLayer(v.sys, d.Name, p.Num); err != nil {
-		return Port{}, err
-	}
-	if out.GIDs, err = v.GIDs(d, p.Num); err != nil {
-		return Port{}, err
-	}
-	if out.LinkLayer == "InfiniBand" {
-		out.Interface, err = v.ipoib(out.GIDs)
-	} else if p.Interface != 0 {
-		out.Interface, err = v.ethernet(p.Interface)
-	}
-	return out, err
-}
-
-// GIDs reads the GIDs that a port has now.
-func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
-	return sysfs.GIDs(v.sys, d.Name, port)
-}
-
-// MissingGIDs are those of the wanted GIDs that a port does not have now.
-func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
-	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
-}
-
-// ipoib finds the interface whose hardware address ends in the port's GUID,
-// which is the second half of its first GID.
-func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {
-	if len(gids) == 0 {
-		return nil, nil
-	}
-	list, err := v.Link.List()
-	if err != nil {
-		return nil, err
-	}
-	guid := gids[0].As16()
-	for _, i := range list {
-		if i.ID.IsPort(guid[8:]) {
-			v.known.interfaces[i.ID] = i.Index
-			return &i, nil
-		}
-	}
-	return nil, nil
-}
-
-func (v *View) ethernet(index int) (*link.Interface, error) {
-	i, err := v.Link.Get(index)
-	if errors.Is(err, link.ErrNotFound) {
-		return nil, nil
-	}
-	v.known.interfaces[i.ID] = i.Index
-	return &i, err
-}
-
-// HCA describes a device in the words of package node.
-func (d Device) HCA(ports []Port) node.HCA {
-	h := node.HCA{ID: d.ID, Name: d.Name, Driver: d.Driver}
-	for _, p := range ports {
-		port := node.Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State}
-		if p.Interface != nil {
-			port.Interface = p.Interface.Name
-		}
-		h.Ports = append(h.Ports, port)
-	}
-	return h
 }
