@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -54,6 +55,8 @@ func (w *World) Run(app *cli.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
+	// It does one thing at a time: threads that look for more to do are in its own way.
+	runtime.GOMAXPROCS(1)
 	app.Version = version
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
