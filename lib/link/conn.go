@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -53,15 +54,17 @@ func Dial() (*Conn, error) {
 // Close closes the connection.
 func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
 
-// send does one request. A dump that was disturbed is asked again.
+// send does one request. A dump that was disturbed, by the moves of other jobs
+// say, is asked again.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
-	const tries = 5
+	const tries = 20
 	for try := 1; ; try++ {
 		req := nl.NewNetlinkRequest(kind, flags)
 		req.Sockets = c.sockets
 		req.AddRawData(body)
 		answers, err := req.Execute(unix.NETLINK_ROUTE, want)
 		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
+			time.Sleep(time.Duration(try) * time.Millisecond)
 			continue
 		}
 		return answers, err

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
@@ -264,9 +265,10 @@ func (c *Conn) Rename(index uint32, name string) error {
 	return err
 }
 
-// send does one request and parses what comes back. A dump that was disturbed is asked again.
+// send does one request and parses what comes back. A dump that was disturbed, by
+// the moves of other jobs say, is asked again.
 func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
-	const tries = 5
+	const tries = 20
 	for try := 1; ; try++ {
 		req := nl.NewNetlinkRequest(clientNldev<<10|cmd, flags)
 		req.Sockets = c.sockets
@@ -275,6 +277,7 @@ func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
 		}
 		messages, err := req.Execute(unix.NETLINK_RDMA, 0)
 		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
+			time.Sleep(time.Duration(try) * time.Millisecond)
 			continue
 		}
 		if err != nil {
