@@ -23,6 +23,7 @@ func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string
 		return Settings{}, nil, err
 	}
 	want = want.aged()
+	have.Routes = want.settled(have.Routes)
 	agreed = want
 	agreed.Taken = have.Taken
 	agreed.Addresses = have.Addresses

@@ -149,6 +149,14 @@ func (m Message) localIPv6() bool {
 	return m.family() == unix.AF_INET6 && m.ownRoute() && m[7] == unix.RTN_LOCAL
 }
 
+// settled is what the interface has of routes, less those of IPv6 addresses that
+// were still tested for duplicates when the settings were read: the kernel gives
+// an address its local route only after that.
+func (want Settings) settled(have []Message) []Message {
+	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool { return !m.localIPv6() })
+	return missing(have, later, Message.routeKey)
+}
+
 // hasGateway tells a route that another route must exist for.
 func (m Message) hasGateway() bool {
 	list, _ := attributes(m[routeHead:])
@@ -260,7 +268,7 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(have, want.Routes, Message.routeKey) {
+	for _, m := range missing(want.settled(have), want.Routes, Message.routeKey) {
 		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
 		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)

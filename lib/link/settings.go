@@ -268,7 +268,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, m := range missing(want.Filters, have.Filters, Message.key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
 	}
-	diff = append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, compare("route", want.settled(have.Routes), want.Routes, Message.routeKey, Message.prefix)...)
 	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
 	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
 	for _, m := range missing(want.Rules, have.Rules, Message.key) {

@@ -226,6 +226,36 @@ ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 
 	}
 }
 
+func TestAnAddressThatIsStillTestedForDuplicatesKeepsItsLocalRoute(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up`)
+	const routes = `ip -6 route show table local type local dev hca0`
+	in(t, b.node, func(c *link.Conn) error {
+		i := find(t, c, "hca0")
+		s, err := c.Settings(i.Index)
+		if err != nil {
+			return err
+		}
+		if b.node.Run(routes) != "" {
+			t.Fatal("the address is not tested any more")
+		}
+		settle(b.node)
+		for _, act := range []func(int, link.Settings) error{c.Apply, c.Restore} {
+			if err := act(i.Index, s); err != nil {
+				return err
+			}
+		}
+		diff, err := c.Differences(i.Index, s)
+		if len(diff) > 0 {
+			t.Errorf("differences: %s", strings.Join(diff, ", "))
+		}
+		return err
+	})
+	if b.node.Run(routes) == "" {
+		t.Error("the local route of the address is gone")
+	}
+}
+
 func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up mtu 1400; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)

@@ -129,12 +129,19 @@ func (n *networkd) stop(t *testing.T) {
 	})
 }
 
-// configured waits until networkd has configured an interface.
+// configured waits until networkd has configured an interface, and the kernel has
+// made the routes of its addresses: of an address it tells networkd first
+// (addrconf.c:__ipv6_ifa_notify).
 func (n *networkd) configured(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "networkd has configured "+name, func() bool {
 		out, _ := try("cat /run/systemd/netif/links/$(cat /sys/class/net/" + name + "/ifindex)")
 		return strings.Contains(out, "ADMIN_STATE=configured\n")
+	})
+	eventually(t, "the addresses of "+name+" have their routes", func() bool {
+		out, err := try("cat /sys/class/net/" + name + "/carrier; ip -6 -o addr show dev " + name + " | wc -l; ip -6 -o route show table local type local dev " + name + " | wc -l")
+		counts := strings.Fields(out)
+		return err == nil && (counts[0] == "0" || counts[1] == counts[2])
 	})
 }
 
