@@ -317,6 +317,7 @@ func TestTenThousandRoutesComeBack(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
 for a in $(seq 0 39); do for c in $(seq 0 249); do echo "route add 172.$a.$c.0/24 via 10.0.0.1 dev hca0"; done; done | ip -batch -`)
+	settle(b.node)
 	before := b.node.Run("ip route show table all | sort")
 	var s link.Settings
 	in(t, b.node, func(c *link.Conn) (err error) {
