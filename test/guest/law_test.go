@@ -148,6 +148,7 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	for _, d := range deeds {
 		out, code := traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.call, d.n))
 		switch lines := strings.Split(strings.TrimSpace(out), "\n"); {
+		case runtimesOwn(t):
 		case code == 1 && (len(lines) != 2 || !strings.Contains(lines[1], ": hint: ")):
 			t.Errorf("wanted one line and its hint:\n%s", out)
 		case code == 1:
@@ -162,6 +163,18 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 		}
 	}
 	t.Logf("%d faults", len(deeds))
+}
+
+// runtimesOwn tells that the fault has met the write by which the Go runtime wakes
+// its own threads. No kernel fails that, and a runtime that cannot do so ends on the
+// spot, which then is one more kill.
+func runtimesOwn(t *testing.T) bool {
+	t.Helper()
+	log, err := os.ReadFile(traceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`write\(\d+, "\\1(\\0){7}", 8\) += -1 EIO .*INJECTED`).Match(log)
 }
 
 func TestTheProgramsAreSmall(t *testing.T) {
