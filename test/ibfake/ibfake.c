@@ -3,8 +3,9 @@
  * ibfake: stub RDMA devices that ib_core lets be moved between network
  * namespaces, on unmodified kernels (seen on Debian's 6.1 and 6.12).
  *
- * Each HCA is one platform device "ibfake.N" that this driver binds. From it
- * hang one RDMA device with one port and, for RoCE, one Ethernet interface.
+ * Each HCA is one platform device "ibfake.N" that this driver binds, or one PCI
+ * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
+ * device with one port and, for RoCE, one Ethernet interface.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are counted and
  * dropped. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
@@ -16,7 +17,7 @@
  *   min   uverbs only                          -
  *
  * N counts all kinds together, in the order of the table. The node GUID is
- * 0002:c903:0000:01NN.
+ * 0002:c903:0000:01NN; a PCI function's NN is its bus, device and function.
  */
 
 #include <linux/delay.h>
@@ -24,6 +25,7 @@
 #include <linux/ethtool.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
+#include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/slab.h>
 #include <linux/version.h>
@@ -706,7 +708,7 @@ static const struct ethtool_ops ibfake_ethtool_ops = {
  */
 static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 {
-	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, 0x00, index };
+	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, index >> 8, index };
 	struct net_device *netdev;
 	int err;
 
@@ -779,25 +781,23 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
  * last first. The RDMA device goes before the interface, to which it holds a
  * reference.
  */
-static int ibfake_probe_netdev(struct platform_device *pdev,
+static int ibfake_probe_netdev(struct device *dev, int index,
 			       struct net_device **netdev)
 {
-	*netdev = ibfake_create_netdev(&pdev->dev, pdev->id);
+	*netdev = ibfake_create_netdev(dev, index);
 	if (IS_ERR(*netdev))
 		return PTR_ERR(*netdev);
-	return devm_add_action_or_reset(&pdev->dev, ibfake_destroy_netdev,
-					*netdev);
+	return devm_add_action_or_reset(dev, ibfake_destroy_netdev, *netdev);
 }
 
-static int ibfake_probe(struct platform_device *pdev)
+static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 {
-	const enum ibfake_kind *kind = dev_get_platdata(&pdev->dev);
 	struct net_device *netdev = NULL;
 	struct ibfake_hca *hca;
 	int err;
 
-	if (*kind == IBFAKE_ROCE) {
-		err = ibfake_probe_netdev(pdev, &netdev);
+	if (kind == IBFAKE_ROCE) {
+		err = ibfake_probe_netdev(dev, index, &netdev);
 		if (err)
 			return err;
 	}
@@ -805,14 +805,14 @@ static int ibfake_probe(struct platform_device *pdev)
 	hca = ib_alloc_device(ibfake_hca, ibdev);
 	if (!hca)
 		return -ENOMEM;
-	err = devm_add_action_or_reset(&pdev->dev, ibfake_dealloc_ibdev, hca);
+	err = devm_add_action_or_reset(dev, ibfake_dealloc_ibdev, hca);
 	if (err)
 		return err;
 
-	hca->kind = *kind;
-	hca->index = pdev->id;
+	hca->kind = kind;
+	hca->index = index;
 	hca->netdev = netdev;
-	ibfake_init_ibdev(hca, &pdev->dev);
+	ibfake_init_ibdev(hca, dev);
 	if (netdev) {
 		err = ib_device_set_netdev(&hca->ibdev, netdev, IBFAKE_PORT);
 		if (err)
@@ -823,12 +823,41 @@ static int ibfake_probe(struct platform_device *pdev)
 	err = ib_register_device(&hca->ibdev, name, NULL);
 	if (err)
 		return err;
-	return devm_add_action_or_reset(&pdev->dev, ibfake_unregister_ibdev,
-					hca);
+	return devm_add_action_or_reset(dev, ibfake_unregister_ibdev, hca);
 }
 
+static int ibfake_platform_probe(struct platform_device *pdev)
+{
+	const enum ibfake_kind *kind = dev_get_platdata(&pdev->dev);
+
+	return ibfake_probe(&pdev->dev, *kind, pdev->id);
+}
+
+static int ibfake_pci_probe(struct pci_dev *pdev,
+			    const struct pci_device_id *id)
+{
+	return ibfake_probe(&pdev->dev, IBFAKE_ROCE, pci_dev_id(pdev));
+}
+
+/* PCI has no other way to know that there is nothing to do */
+static void ibfake_pci_remove(struct pci_dev *pdev)
+{
+}
+
+static const struct pci_device_id ibfake_pci_ids[] = {
+	{ PCI_DEVICE(0x1234, 0x11e8) }, /* QEMU's edu */
+	{}
+};
+
+static struct pci_driver ibfake_pci_driver = {
+	.name = "ibfake",
+	.id_table = ibfake_pci_ids,
+	.probe = ibfake_pci_probe,
+	.remove = ibfake_pci_remove,
+};
+
 static struct platform_driver ibfake_driver = {
-	.probe = ibfake_probe,
+	.probe = ibfake_platform_probe,
 	.driver = {
 		.name = "ibfake",
 		.probe_type = PROBE_FORCE_SYNCHRONOUS,
@@ -892,6 +921,20 @@ static struct ib_client ibfake_user = {
 	.remove = ibfake_user_remove,
 };
 
+static int __init ibfake_add_all(void)
+{
+	int err;
+
+	err = ibfake_add_hcas(IBFAKE_IB, nib);
+	if (!err)
+		err = ibfake_add_hcas(IBFAKE_ROCE, nroce);
+	if (!err)
+		err = ibfake_add_hcas(IBFAKE_MIN, nmin);
+	if (err)
+		ibfake_remove_hcas();
+	return err;
+}
+
 static int __init ibfake_init(void)
 {
 	int err;
@@ -906,25 +949,28 @@ static int __init ibfake_init(void)
 	if (err)
 		return err;
 	err = platform_driver_register(&ibfake_driver);
-	if (err) {
-		ib_unregister_client(&ibfake_user);
-		return err;
-	}
-	err = ibfake_add_hcas(IBFAKE_IB, nib);
-	if (!err)
-		err = ibfake_add_hcas(IBFAKE_ROCE, nroce);
-	if (!err)
-		err = ibfake_add_hcas(IBFAKE_MIN, nmin);
-	if (err) {
-		ibfake_remove_hcas();
-		platform_driver_unregister(&ibfake_driver);
-		ib_unregister_client(&ibfake_user);
-	}
+	if (err)
+		goto unregister_client;
+	err = ibfake_add_all();
+	if (err)
+		goto unregister_platform;
+	err = pci_register_driver(&ibfake_pci_driver);
+	if (err)
+		goto remove_hcas;
+	return 0;
+
+remove_hcas:
+	ibfake_remove_hcas();
+unregister_platform:
+	platform_driver_unregister(&ibfake_driver);
+unregister_client:
+	ib_unregister_client(&ibfake_user);
 	return err;
 }
 
 static void __exit ibfake_exit(void)
 {
+	pci_unregister_driver(&ibfake_pci_driver);
 	ibfake_remove_hcas();
 	platform_driver_unregister(&ibfake_driver);
 	ib_unregister_client(&ibfake_user);

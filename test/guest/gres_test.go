@@ -1,0 +1,155 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// claims are the names of the HCAs that a job has claimed, by their indices.
+func claims(t *testing.T, job string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(run(t, "jq -r '.claims[] | select(.job == "+job+") | \"\\(.index)=\\(.name)\"' /run/gresnet/node.json")), " ")
+}
+
+// slurmsIndex is the index of the NIC that Slurm gave a job.
+func slurmsIndex(t *testing.T, job string) string {
+	t.Helper()
+	out := run(t, "scontrol show job -d "+job)
+	m := regexp.MustCompile(`GRES=nic:1\(IDX:(\d+)\)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("Slurm does not say which NIC job %s has:\n%s", job, out)
+	}
+	return m[1]
+}
+
+// The gres.conf is the one that `scan` prints, with the files that it makes.
+func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
+	slurm(t)
+	names := hcas(t)
+	before := picture(t)
+	program := repo() + "/bin/gresnet-prolog"
+	run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
+	slurmAnew(t, "--nics /tmp/nics.conf")
+	writeConfig(t, "[slurm]\nsource = [\"scontrol\"]\ntimeout = \"30s\"\n")
+	t.Cleanup(func() {
+		run(t, "scancel -u alice")
+		eventually(t, "the epilogs have run", noLease)
+		writeConfig(t, config)
+		slurmAnew(t)
+	})
+	order := strings.Fields(run(t, program+" scan --json | jq -r '.hcas[].name'"))
+
+	jobs := make([]string, len(names))
+	for i := range jobs {
+		jobs[i] = submit(t, "alice", "--gres=nic:1", `srun bash -c 'echo "has $GRESNET_HCAS" $(ls /dev/infiniband | wc -l); sleep 1000'`)
+	}
+	for _, job := range jobs {
+		eventually(t, "the step of job "+job+" runs", func() bool {
+			out, err := os.ReadFile("/tmp/" + job + ".out")
+			return err == nil && strings.Contains(string(out), "\nhas ")
+		})
+	}
+	had := map[string]string{}
+	for _, job := range jobs {
+		index := slurmsIndex(t, job)
+		var n int
+		fmt.Sscan(index, &n)
+		if other, twice := had[index]; twice {
+			t.Errorf("jobs %s and %s both have NIC %s", job, other, index)
+		}
+		had[index] = job
+		if got, want := claims(t, job), index+"="+order[n]; got != want {
+			t.Errorf("job %s has claimed %s, Slurm says %s", job, got, want)
+		}
+		if got := run(t, "cat /tmp/"+job+".out"); !strings.HasSuffix(got, "\nhas "+order[n]+" 2\n") {
+			t.Errorf("the step of job %s says %q, wanted %s, and its device beside rdma_cm", job, got, order[n])
+		}
+	}
+
+	leased := run(t, "cat /run/gresnet/node.json")
+	pid := strings.TrimSpace(run(t, "cat /run/slurmd.pid"))
+	run(t, "kill "+pid+"; timeout 60 tail --pid="+pid+" -s 0.1 -f /dev/null; slurmd")
+	eventually(t, "slurmd has said who it is", func() bool {
+		out, _ := try("sinfo -h -o %T")
+		return strings.HasPrefix(out, "mixed") || strings.HasPrefix(out, "alloc")
+	})
+	if now := run(t, "cat /run/gresnet/node.json"); now != leased {
+		t.Errorf("a restart of slurmd changed the claims:\n%s", now)
+	}
+	if out := as(t, "alice", "srun --jobid="+jobs[0]+" --overlap bash -c 'echo $GRESNET_HCAS'"); strings.TrimSpace(out) != order[atoi(slurmsIndex(t, jobs[0]))] {
+		t.Errorf("a step after the restart has %s", out)
+	}
+	run(t, "scancel "+strings.Join(jobs, " "))
+	for _, job := range jobs {
+		ended(t, job)
+	}
+	same(t, before)
+}
+
+func atoi(text string) (n int) {
+	fmt.Sscan(text, &n)
+	return n
+}
+
+// A step may ask for fewer NICs than its job has. The HCAs are the job's.
+func TestAStepSeesAllHCAsOfItsJobWhateverItsOwnGRES(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	out := script(t, "--gres=nic:2", "srun --gres=nic:1 bash -c 'echo $GRESNET_HCAS'; srun --gres=none bash -c 'echo $GRESNET_HCAS'")
+	lines := strings.Fields(out)
+	if len(lines) < 2 || strings.Count(lines[len(lines)-1], ",") != 1 || lines[len(lines)-1] != lines[len(lines)-2] {
+		t.Errorf("the steps do not both have the job's two HCAs:\n%s", out)
+	}
+	eventually(t, "the epilog has run", noLease)
+	same(t, before)
+}
+
+// opened tells which connections a program and its children make over IP.
+func opened(t *testing.T, program, job string) []string {
+	t.Helper()
+	const log = "/tmp/connections"
+	try(slurmdEnv + job + " strace -f -qq -e signal=none -e trace=connect,sendto,sendmsg -o " + log + " " + repo() + "/bin/gresnet-" + program)
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "AF_UNIX") && !strings.Contains(string(text), "sendto(") {
+		t.Fatalf("the log has not even what is sent to the kernel:\n%s", text)
+	}
+	return regexp.MustCompile(`sa_family=AF_INET.*`).FindAllString(string(text), -1)
+}
+
+func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	t.Cleanup(func() { writeConfig(t, config) })
+	const local = "[slurm]\nsource = [\"gpu\", \"node\", \"policy\"]\n[[policy]]\npartition = \"none\"\ncount = 0\n[[policy]]\ncount = 1\n"
+	for _, c := range []struct {
+		id, job string
+		gets    bool
+	}{
+		{"900081", "", true},
+		{"900082", " SLURM_JOB_PARTITION=none", false},
+	} {
+		c.job = "SLURM_JOB_ID=" + c.id + c.job
+		writeConfig(t, local)
+		for _, program := range []string{"prolog", "epilog"} {
+			if got := opened(t, program, c.job); len(got) > 0 {
+				t.Errorf("%s of %s: %q", program, c.job, got)
+			}
+			if program == "prolog" && (len(claims(t, c.id)) > 0) != c.gets {
+				t.Errorf("job %s has claimed %q", c.id, claims(t, c.id))
+			}
+		}
+		same(t, before)
+	}
+	// So that it is known what an RPC looks like: slurmctld is asked, and knows no such job.
+	writeConfig(t, "[slurm]\nsource = [\"scontrol\"]\n")
+	if got := opened(t, "prolog", "SLURM_JOB_ID=900083"); len(got) == 0 {
+		t.Error("source scontrol asked nobody")
+	}
+	same(t, before)
+}
