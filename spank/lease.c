@@ -264,21 +264,29 @@ static int check_run(const struct lease *lease, uint32_t restarts)
 	return 0;
 }
 
-static bool has_prefix(const char *name, const char *prefix)
+/* ours tells a name of the prolog's own. */
+static bool ours(const char *name)
 {
-	size_t length = strlen(prefix);
-	const char *rest = name + length;
+	const char *rest = name + strlen("GRESNET_");
 
-	return !strncmp(name, prefix, length) && *rest &&
+	return !strncmp(name, "GRESNET_", strlen("GRESNET_")) && *rest &&
 	       !rest[strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
 }
 
-/* may_export keeps a lease from ever setting LD_PRELOAD or PATH. */
+/* may_export keeps a lease from ever setting LD_PRELOAD, PATH, or a variable by
+ * which NCCL or UCX load code: these names, and no others, can be exported by
+ * gresnet.toml (config.Variables). */
 static bool may_export(const char *name)
 {
-	return has_prefix(name, "GRESNET_") || has_prefix(name, "NCCL_") || has_prefix(name, "UCX_") ||
-	       !strcmp(name, "GLOO_SOCKET_IFNAME") || !strcmp(name, "TP_SOCKET_IFNAME") ||
-	       !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
+	static const char *const others[] = {
+		"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES",
+		"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES",
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	return ours(name);
 }
 
 static int check_exports(const struct lease *lease)

@@ -16,10 +16,11 @@ import (
 
 // Config is what gresnet.toml says.
 type Config struct {
-	Slurm    Slurm
-	Deadline Deadline
-	HCAs     []HCA    // without any, HCAs are numbered in PCI order
-	Policies []Policy // the first that fits a job counts
+	Slurm       Slurm
+	Deadline    Deadline
+	Environment Environment
+	HCAs        []HCA    // without any, HCAs are numbered in PCI order
+	Policies    []Policy // the first that fits a job counts
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd

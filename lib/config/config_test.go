@@ -27,6 +27,9 @@ timeout  = "1500ms"
 [deadline]
 epilog = "1h"
 
+[environment]
+export = ["UCX_NET_DEVICES", "NCCL_IB_HCA"]
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -46,7 +49,8 @@ func TestParse(t *testing.T) {
 			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
-		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -136,6 +140,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
 		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
 		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"a variable that is not known", "[environment]\nexport = [\"LD_PRELOAD\"]\n", `f:2: environment.export: "LD_PRELOAD" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
+		{"a variable in small letters", "[environment]\nexport = [\"nccl_ib_hca\"]\n", `f:2: environment.export: "nccl_ib_hca" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
+		{"a variable twice", "[environment]\nexport = [\"NCCL_IB_HCA\", \"NCCL_IB_HCA\"]\n", `f:2: environment.export: "NCCL_IB_HCA" is there twice`, "correct line 2 of f"},
 		{"no index", "[[hca]]\nmatch = \"rdma=mlx5_0\"\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"no match", entry + "\n[[hca]]\nindex = 1\n", `f:5: hca.match: is missing`, "every [[hca]] has index and match"},
 		{"index out of range", "[[hca]]\nindex = 4096\nmatch = \"rdma=mlx5_0\"\n", `f:2: hca.index: 4096 is not from 0 to 4095`, "correct line 2 of f"},

@@ -39,17 +39,15 @@ func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
 		return err
 	}
 	defer ns.Close()
-	var names, interfaces []string
-	for _, h := range hcas {
-		names = append(names, h.Name)
-		for _, i := range h.Interfaces {
-			if !h.Keep {
-				interfaces = append(interfaces, i.Settings.Name)
-			}
-		}
+	told, err := l.told(mode, hcas)
+	if err != nil {
+		return err
 	}
-	return l.writeEnv(head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\n",
-		ns, mode, strings.Join(names, ","), strings.Join(interfaces, ",")))
+	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
+	for _, v := range told {
+		text += v.Name + "=" + v.Value + "\n"
+	}
+	return l.writeEnv(text)
 }
 
 func (l *open) writeEnv(text string) error {

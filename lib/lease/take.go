@@ -148,7 +148,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if len(entries) == 0 {
 		return l.unwind() // what the job would have had, if it were free, is not
 	}
-	mode, hcas, err := l.read(entries)
+	mode, hcas, err := l.read(j, entries)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *open) read(j job.Job, entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
 		if mode, err = v.Mode(); err != nil {
 			return err
@@ -276,7 +276,10 @@ func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err 
 		}
 		return nil
 	})
-	return mode, hcas, err
+	if err != nil {
+		return "", nil, err
+	}
+	return mode, hcas, l.node.locate(j, entries, hcas)
 }
 
 func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
@@ -303,11 +306,10 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
 	}
-	ports, err := v.Ports(d)
-	if err != nil {
+	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
 	}
-	for _, p := range ports {
+	for _, p := range h.Ports {
 		if p.Interface == nil {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
 
@@ -18,6 +19,11 @@ type HCA struct {
 	Keep       bool // its interfaces stay on the node
 	Access     *step.Access
 	Interfaces []*step.Settings
+
+	// What its programs are told of it.
+	Ports []scan.Port
+	NUMA  int // -1: not known
+	GPU   int // the nearest of the job's, by Slurm's index; -1: none
 }
 
 // Take is the order in which a job gets its HCAs, once they are claimed.
