@@ -18,6 +18,8 @@ import (
 type Config struct {
 	Slurm       Slurm
 	Deadline    Deadline
+	Access      Access
+	Limits      Limits
 	Environment Environment
 	HCAs        []HCA    // without any, HCAs are numbered in PCI order
 	Policies    []Policy // the first that fits a job counts

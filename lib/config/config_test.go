@@ -27,6 +27,13 @@ timeout  = "1500ms"
 [deadline]
 epilog = "1h"
 
+[access]
+umad = true
+
+[limits]
+hca_handle = 128
+hca_object = 2_000_000
+
 [environment]
 export = ["UCX_NET_DEVICES", "NCCL_IB_HCA"]
 
@@ -50,6 +57,8 @@ func TestParse(t *testing.T) {
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
 		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Access:      config.Access{UMAD: true},
+		Limits:      config.Limits{Handles: 128, Objects: 2000000},
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
@@ -140,6 +149,11 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
 		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
 		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},
+		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are umad, issm"},
+		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
+		{"a limit that the kernel does not take", "[limits]\nhca_object = 2147483648\n", `f:2: limits.hca_object: 2147483648 is not from 1 to 2147483647`, "leave the key out for no limit"},
+		{"a limit in words", "[limits]\nhca_object = \"max\"\n", `f:2: limits.hca_object: is not a number`, "correct line 2 of f"},
 		{"a variable that is not known", "[environment]\nexport = [\"LD_PRELOAD\"]\n", `f:2: environment.export: "LD_PRELOAD" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
 		{"a variable in small letters", "[environment]\nexport = [\"nccl_ib_hca\"]\n", `f:2: environment.export: "nccl_ib_hca" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
 		{"a variable twice", "[environment]\nexport = [\"NCCL_IB_HCA\", \"NCCL_IB_HCA\"]\n", `f:2: environment.export: "NCCL_IB_HCA" is there twice`, "correct line 2 of f"},

@@ -17,6 +17,8 @@ import (
 var sections = []struct{ name, heading, text string }{
 	{"slurm", "## `[slurm]`", "[slurm]\n"},
 	{"deadline", "## `[deadline]`", "[deadline]\n"},
+	{"access", "## `[access]`", "[access]\n"},
+	{"limits", "## `[limits]`", "[limits]\n"},
 	{"environment", "## `[environment]`", "[environment]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},

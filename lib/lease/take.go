@@ -152,7 +152,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if err != nil {
 		return err
 	}
-	for _, s := range plan.Take(j, mode, hcas) {
+	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
 		}
@@ -365,7 +365,7 @@ func removeDir(dir string) error {
 	if err := os.RemoveAll(envIn(dir)); err != nil {
 		return err
 	}
-	for _, name := range []string{envIn(dir) + ".new", markIn(dir), journalIn(dir)} {
+	for _, name := range []string{envIn(dir) + ".new", limitsIn(dir), markIn(dir), journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -31,10 +31,10 @@ type HCA struct {
 // Everything that a move loses is noted before the first move of the HCA. The
 // RDMA device goes before its interface, whose arrival makes the GIDs and
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
-// numbers are dealt anew by each move.
-func Take(j job.Job, mode rdma.Mode, hcas []HCA) []step.Step {
+// numbers are dealt anew by each move. kinds are those that the job gets.
+func Take(j job.Job, mode rdma.Mode, kinds []string, hcas []HCA) []step.Step {
 	steps := []step.Step{&step.Namespace{}}
-	devices := &step.Devices{Mode: mode, UID: j.UID, GID: j.GID}
+	devices := &step.Devices{Mode: mode, Kinds: kinds, UID: j.UID, GID: j.GID}
 	for _, h := range hcas {
 		steps = append(steps, takeHCA(mode, h)...)
 		devices.HCAs = append(devices.HCAs, h.ID)
