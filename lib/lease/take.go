@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -35,6 +36,10 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		return err
 	}
 	if err := n.mend(ctx); err != nil {
+		return err
+	}
+	// Whatever this job gets, it is not to open what it does not get.
+	if err := n.Close(); err != nil {
 		return err
 	}
 	return n.underLock(ctx, j.ID, func() error {
@@ -305,6 +310,9 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
+	}
+	if l.node.Config.Access.Host == config.Closed {
+		h.Access.KeepClosed()
 	}
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
