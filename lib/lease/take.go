@@ -317,6 +317,9 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
 	}
+	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
+		return plan.HCA{}, err
+	}
 	for _, p := range h.Ports {
 		if p.Interface == nil {
 			continue

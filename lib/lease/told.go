@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"net/netip"
 	"slices"
+	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/environment"
@@ -10,6 +12,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 )
 
 // told is what the job's programs are told. All steps are done by now: the GIDs
@@ -25,27 +28,36 @@ func (l *open) told(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable, er
 		}
 		all = append(all, told)
 	}
-	// A table has hundreds of entries: it is read if anybody wants to know.
-	if slices.Contains(export, config.NCCLGIDIndex) {
-		err := l.world.WithHCAs(mode, func(v *scan.View) error {
-			for i, h := range hcas {
-				if err := readGIDs(v, h, all[i].Ports); err != nil {
-					return err
-				}
+	if !l.tellsGIDs() {
+		return environment.Of(all, export), nil
+	}
+	err := l.world.WithHCAs(mode, func(v *scan.View) error {
+		for i, h := range hcas {
+			if err := fillGIDs(v, h, all[i].Ports); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return environment.Of(all, export), nil
 }
 
+// tellsGIDs tells whether anybody wants to know what is in GID tables, which have
+// hundreds of entries.
+func (l *open) tellsGIDs() bool {
+	return slices.Contains(l.node.Config.Environment.Export, config.NCCLGIDIndex)
+}
+
+// ethernet is a port's link layer, as sysfs writes it.
+const ethernet = "Ethernet"
+
 // portOf is a port as it was before the first change: an interface that has just
 // arrived is still coming up, and its port with it.
 func portOf(h plan.HCA, p scan.Port) environment.Port {
-	out := environment.Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == "Ethernet"}
+	out := environment.Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == ethernet}
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
 	if i >= 0 && !h.Keep {
 		s := h.Interfaces[i].Settings
@@ -56,8 +68,32 @@ func portOf(h plan.HCA, p scan.Port) environment.Port {
 
 func reachable(m link.Message) bool { return !m.Addr().Addr().IsLinkLocalUnicast() }
 
-// readGIDs fills in the GIDs of an HCA's RoCE ports, where they are now.
-func readGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
+// readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
+// ones may be there in another number: the port has one of its own.
+func (l *open) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
+	if !l.tellsGIDs() {
+		return nil, nil
+	}
+	all := map[uint32][]netip.Addr{}
+	for _, p := range ports {
+		if p.LinkLayer != ethernet || p.Interface == nil {
+			continue
+		}
+		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.GID.IsLinkLocalUnicast() {
+				all[p.Num] = append(all[p.Num], e.GID)
+			}
+		}
+	}
+	return all, nil
+}
+
+// fillGIDs fills in the GIDs of an HCA's RoCE ports, where they are now.
+func fillGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
 	for i, p := range h.Ports {
 		if !ports[i].RoCE || p.Interface == nil {
 			continue
@@ -66,7 +102,7 @@ func readGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
 		if err != nil {
 			return err
 		}
-		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
+		entries, err := awaitRoCEv2(v, d, p, h.RoCEv2[p.Num])
 		if err != nil {
 			return err
 		}
@@ -75,4 +111,22 @@ func readGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
 		}
 	}
 	return nil
+}
+
+// awaitRoCEv2 is a port's GIDs for RoCE v2 when all that were there are there
+// again, or a second is over. The kernel adds an address for v1 first, and that
+// is what the interface's arrival was waited for (roce_gid_mgmt.c:update_gid).
+func awaitRoCEv2(v *scan.View, d scan.Device, p scan.Port, want []netip.Addr) ([]sysfs.Entry, error) {
+	for end := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
+		if err != nil || time.Now().After(end) {
+			return entries, err
+		}
+		missing := slices.ContainsFunc(want, func(gid netip.Addr) bool {
+			return !slices.ContainsFunc(entries, func(e sysfs.Entry) bool { return e.GID == gid })
+		})
+		if !missing {
+			return entries, nil
+		}
+	}
 }

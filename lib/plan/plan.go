@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"net/netip"
+
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -21,9 +23,10 @@ type HCA struct {
 	Interfaces []*step.Settings
 
 	// What its programs are told of it.
-	Ports []scan.Port
-	NUMA  int // -1: not known
-	GPU   int // the nearest of the job's, by Slurm's index; -1: none
+	Ports  []scan.Port
+	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
+	NUMA   int                     // -1: not known
+	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
 }
 
 // Take is the order in which a job gets its HCAs, once they are claimed.
