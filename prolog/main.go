@@ -31,7 +31,7 @@ Example, in slurm.conf:
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
 		Action:   func(c *cli.Context) error { return take(w, c) },
-		Commands: []*cli.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w)},
+		Commands: []*cli.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w)},
 	})
 }
 

@@ -14,8 +14,10 @@ static bool ours(const char *name)
 	return !strncmp(name, OURS, strlen(OURS));
 }
 
-/* must_be_true tells what the task cannot be told otherwise. Of everything
- * else what the user set stays. */
+/* must_be_true tells what the task cannot be told otherwise: what is ours, and
+ * that enroot's 99-mellanox.sh is off, which pairs lists of /sys by position and
+ * breaks where HCAs are in other namespaces. Everything else narrows down what a
+ * program takes of what it sees: there, what the user set stays. */
 static bool must_be_true(const char *name)
 {
 	return ours(name) || !strcmp(name, "MELLANOX_VISIBLE_DEVICES");

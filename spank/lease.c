@@ -2,6 +2,7 @@
  * env, whose presence means that all the rest is there. This page opens and
  * verifies it and changes nothing; see enter.c for what is done with it. */
 #include "lease.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,77 +91,15 @@ out:
 	return rc;
 }
 
-/* read_all reads a file to its end. It returns the bytes read, which are size
- * if the file has that many or more. */
-static ssize_t read_all(int fd, char *buffer, size_t size)
-{
-	size_t have = 0;
-
-	while (have < size) {
-		ssize_t n = read(fd, buffer + have, size - have);
-
-		if (n == -1 && errno == EINTR)
-			continue;
-		if (n == -1)
-			return -1;
-		if (n == 0)
-			break;
-		have += (size_t)n;
-	}
-	return (ssize_t)have;
-}
-
 /* read_env fills the lease's text. */
 static int read_env(struct lease *lease)
 {
-	struct stat st;
-	ssize_t n;
-	int rc = -1;
-	/* Without O_NONBLOCK a fifo would hold the task for ever. */
-	int fd = openat(lease->dir, "env", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-
-	if (fd == -1 && errno == ENOENT) {
+	if (text_read(lease->job, lease->dir, "env", lease->text, sizeof(lease->text)) == 0)
+		return 0;
+	if (errno == ENOENT)
 		slurm_error("gresnet: job %u: the lease is not complete: it has no env; "
 			    "hint: see what gresnet-prolog said in slurmd's log", lease->job);
-		goto out;
-	}
-	if (fd == -1) {
-		slurm_error("gresnet: job %u: open env: %m", lease->job);
-		goto out;
-	}
-	if (lease_trusts(lease->job, fd, "env"))
-		goto out;
-	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
-		slurm_error("gresnet: job %u: env is not a regular file", lease->job);
-		goto out;
-	}
-	n = read_all(fd, lease->text, sizeof(lease->text));
-	if (n == -1) {
-		slurm_error("gresnet: job %u: read env: %m", lease->job);
-		goto out;
-	}
-	if (n == 0 || n > ENV_SIZE_MAX) {
-		slurm_error("gresnet: job %u: env has no content or more than %d bytes", lease->job, ENV_SIZE_MAX);
-		goto out;
-	}
-	for (ssize_t i = 0; i < n; i++) {
-		char c = lease->text[i];
-
-		if (c != '\n' && (c < ' ' || c > '~')) {
-			slurm_error("gresnet: job %u: env has an unprintable byte at %zd", lease->job, i);
-			goto out;
-		}
-	}
-	if (lease->text[n - 1] != '\n') {
-		slurm_error("gresnet: job %u: env is cut off: its last line has no end", lease->job);
-		goto out;
-	}
-	lease->text[n] = '\0';
-	rc = 0;
-out:
-	if (fd != -1)
-		close(fd);
-	return rc;
+	return -1;
 }
 
 /* check_version comes before everything that a later format may do otherwise. */
@@ -264,21 +203,29 @@ static int check_run(const struct lease *lease, uint32_t restarts)
 	return 0;
 }
 
-static bool has_prefix(const char *name, const char *prefix)
+/* ours tells a name of the prolog's own. */
+static bool ours(const char *name)
 {
-	size_t length = strlen(prefix);
-	const char *rest = name + length;
+	const char *rest = name + strlen("GRESNET_");
 
-	return !strncmp(name, prefix, length) && *rest &&
+	return !strncmp(name, "GRESNET_", strlen("GRESNET_")) && *rest &&
 	       !rest[strspn(rest, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
 }
 
-/* may_export keeps a lease from ever setting LD_PRELOAD or PATH. */
+/* may_export keeps a lease from ever setting LD_PRELOAD, PATH, or a variable by
+ * which NCCL or UCX load code: these names, and no others, can be exported by
+ * gresnet.toml (config.Variables). */
 static bool may_export(const char *name)
 {
-	return has_prefix(name, "GRESNET_") || has_prefix(name, "NCCL_") || has_prefix(name, "UCX_") ||
-	       !strcmp(name, "GLOO_SOCKET_IFNAME") || !strcmp(name, "TP_SOCKET_IFNAME") ||
-	       !strcmp(name, "MELLANOX_VISIBLE_DEVICES");
+	static const char *const others[] = {
+		"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES",
+		"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES",
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (!strcmp(name, others[i]))
+			return true;
+	return ours(name);
 }
 
 static int check_exports(const struct lease *lease)
@@ -358,7 +305,7 @@ static int check_user_namespace(uint32_t job)
 	unsigned inside, outside, length;
 	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
 
-	if (fd == -1 || read_all(fd, map, sizeof(map) - 1) == -1) {
+	if (fd == -1 || text_read_all(fd, map, sizeof(map) - 1) == -1) {
 		slurm_error("gresnet: job %u: read /proc/self/uid_map: %m", job);
 		if (fd != -1)
 			close(fd);

@@ -22,6 +22,7 @@
 #include "enter.h"
 #include "export.h"
 #include "lease.h"
+#include "limit.h"
 #include "pmix.h"
 
 SPANK_PLUGIN(gresnet, 1)
@@ -103,8 +104,9 @@ static int prepare_step(spank_t spank, int argc, char *argv[])
 	return register_option(spank);
 }
 
-/* begin_step marks the lease in the job's extern step. A mark that cannot be
- * made is logged: it is a sweep's loss, and none of the job's. A batch job that
+/* begin_step marks the lease in the job's extern step, and limits the job. A mark
+ * that cannot be made is logged: it is a sweep's loss, and none of the job's; so
+ * is a limit, which is the other jobs' loss. A batch job that
  * does not begin is held, and drains the node, whose fault it is; other jobs
  * would only come to the same end. */
 static int begin_step(spank_t spank, int argc, char *argv[])
@@ -113,8 +115,10 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	context.broken = prepare_step(spank, argc, argv);
 	if (context.broken)
 		return context.step.id == SLURM_BATCH_SCRIPT ? -1 : 0;
-	if (context.step.id == SLURM_EXTERN_CONT)
+	if (context.step.id == SLURM_EXTERN_CONT) {
 		lease_mark(context.arguments.state, context.step.job);
+		limit_set(context.arguments.state, &context.step);
+	}
 	return 0;
 }
 

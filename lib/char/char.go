@@ -16,6 +16,9 @@ type Access struct {
 	GID  uint32 `json:"gid"`
 }
 
+// RootAlone is the access of a node that is closed.
+func RootAlone() Access { return Access{Mode: 0o600} }
+
 // Stat reads who may open a node.
 func Stat(path string) (Access, error) {
 	var st unix.Stat_t

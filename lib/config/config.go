@@ -16,10 +16,13 @@ import (
 
 // Config is what gresnet.toml says.
 type Config struct {
-	Slurm    Slurm
-	Deadline Deadline
-	HCAs     []HCA    // without any, HCAs are numbered in PCI order
-	Policies []Policy // the first that fits a job counts
+	Slurm       Slurm
+	Deadline    Deadline
+	Access      Access
+	Limits      Limits
+	Environment Environment
+	HCAs        []HCA    // without any, HCAs are numbered in PCI order
+	Policies    []Policy // the first that fits a job counts
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -105,7 +108,7 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Access: Access{Host: Closed}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -27,6 +27,17 @@ timeout  = "1500ms"
 [deadline]
 epilog = "1h"
 
+[access]
+host = "open"
+umad = true
+
+[limits]
+hca_handle = 128
+hca_object = 2_000_000
+
+[environment]
+export = ["UCX_NET_DEVICES", "NCCL_IB_HCA"]
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -46,7 +57,10 @@ func TestParse(t *testing.T) {
 			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
-		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Access:      config.Access{Host: "open", UMAD: true},
+		Limits:      config.Limits{Handles: 128, Objects: 2000000},
+		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -68,7 +82,7 @@ func TestParse(t *testing.T) {
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
-		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Access: config.Access{Host: "closed"}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -136,6 +150,16 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
 		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
 		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"host is no word", "[access]\nhost = false\n", `f:2: access.host: is not a text in quotes`, "correct line 2 of f"},
+		{"host is another word", "[access]\nhost = \"shut\"\n", `f:2: access.host: "shut" is not one of "closed", "open"`, "correct line 2 of f"},
+		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},
+		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, umad, issm"},
+		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
+		{"a limit that the kernel does not take", "[limits]\nhca_object = 2147483648\n", `f:2: limits.hca_object: 2147483648 is not from 1 to 2147483647`, "leave the key out for no limit"},
+		{"a limit in words", "[limits]\nhca_object = \"max\"\n", `f:2: limits.hca_object: is not a number`, "correct line 2 of f"},
+		{"a variable that is not known", "[environment]\nexport = [\"LD_PRELOAD\"]\n", `f:2: environment.export: "LD_PRELOAD" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
+		{"a variable in small letters", "[environment]\nexport = [\"nccl_ib_hca\"]\n", `f:2: environment.export: "nccl_ib_hca" is not one of them`, `there are "NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES"`},
+		{"a variable twice", "[environment]\nexport = [\"NCCL_IB_HCA\", \"NCCL_IB_HCA\"]\n", `f:2: environment.export: "NCCL_IB_HCA" is there twice`, "correct line 2 of f"},
 		{"no index", "[[hca]]\nmatch = \"rdma=mlx5_0\"\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"no match", entry + "\n[[hca]]\nindex = 1\n", `f:5: hca.match: is missing`, "every [[hca]] has index and match"},
 		{"index out of range", "[[hca]]\nindex = 4096\nmatch = \"rdma=mlx5_0\"\n", `f:2: hca.index: 4096 is not from 0 to 4095`, "correct line 2 of f"},

@@ -26,9 +26,12 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "deadline", "hca", "policy")
+	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
+	c.Access.read(root.table("access"))
+	c.Limits.read(root.table("limits"))
+	c.Environment.read(root.table("environment"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

@@ -112,6 +112,18 @@ func (t table) texts(key string) ([]string, bool) {
 	return texts, there
 }
 
+// among is a list of words of a closed set.
+func (t table) among(key string, words []string) ([]string, bool) {
+	list, there := t.texts(key)
+	for _, text := range list {
+		if !slices.Contains(words, text) {
+			t.fail(key, "there are "+quoted(words), "%q is not one of them", text)
+			return nil, false
+		}
+	}
+	return list, there
+}
+
 // words is a list of texts, or one text for a list of one.
 func (t table) words(key string) []string {
 	if text, one := t.values[key].(string); one {

@@ -61,6 +61,26 @@ func (t Topology) serves(seat node.Seat, e, other Entry, gpu node.Seat) bool {
 	return node.Compare(e.HCA.ID, other.HCA.ID) < 0
 }
 
+// Nearest is the GPU of a job that is an entry's, of a mapping that says which
+// HCA serves which GPU: one that it serves, or else the one that sits nearest.
+// Of several it is the lowest. -1: there is none.
+func (t Topology) Nearest(e Entry, gpus []int) int {
+	seat, sits := t.HCAs[e.HCA.ID]
+	best := -1
+	for _, g := range gpus {
+		if slices.Contains(e.GPUs, g) {
+			return g
+		}
+		if !sits || g >= len(t.GPUs) {
+			continue
+		}
+		if best < 0 || seat.To(t.GPUs[g]).Compare(seat.To(t.GPUs[best])) < 0 {
+			best = g
+		}
+	}
+	return best
+}
+
 // Near compares HCAs by how near they are to the nearest of a job's GPUs.
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
 	var seats []node.Seat

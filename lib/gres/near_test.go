@@ -273,3 +273,34 @@ func TestCountsAreFilledFromTheHCAsNearestToTheJobsGPUs(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNearestOfAJobsGPUsIsOneThatTheHCAServesOrSitsBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		machine machine
+		gpus    []int
+		want    []int // of nic 0, nic 1, …
+	}{
+		"all: as they were dealt out":         {dgxA100, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{0, 1, 2, 3, 6, 7, 4, 5}},
+		"the other HCA's behind its switch":   {dgxA100, []int{1, 4}, []int{1, 1, 1, 1, 4, 4, 4, 4}},
+		"an HCA that serves none":             {dgxH100, []int{1, 3}, []int{1, 1, 1, 1, 3}},
+		"several: the lowest":                 {eightAndFour, []int{1, 2, 3}, []int{1, 2, 1, 1}},
+		"no topology: the ones that it deals": {flat, []int{0, 1}, []int{0, 1}},
+		"a GPU that the node lacks":           {socketsOnly, []int{1, 9}, []int{1, 1}},
+		"no GPU":                              {dgxH100, nil, []int{-1, -1, -1, -1, -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := c.machine.topology(t)
+			m, err := top.Serve(c.machine.mapping(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for _, e := range m {
+				got = append(got, top.Nearest(e, c.gpus))
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/netns"
@@ -39,17 +40,42 @@ func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
 		return err
 	}
 	defer ns.Close()
-	var names, interfaces []string
-	for _, h := range hcas {
-		names = append(names, h.Name)
-		for _, i := range h.Interfaces {
-			if !h.Keep {
-				interfaces = append(interfaces, i.Settings.Name)
-			}
-		}
+	told, err := l.told(mode, hcas)
+	if err != nil {
+		return err
 	}
-	return l.writeEnv(head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\n",
-		ns, mode, strings.Join(names, ","), strings.Join(interfaces, ",")))
+	if err := l.writeLimits(hcas); err != nil {
+		return err
+	}
+	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
+	for _, v := range told {
+		text += v.Name + "=" + v.Value + "\n"
+	}
+	return l.writeEnv(text)
+}
+
+// writeLimits writes what the job's cgroup is to be limited to, a line for each
+// HCA as the kernel takes it (Documentation/admin-guide/cgroup-v2.rst, rdma.max).
+func (l *open) writeLimits(hcas []plan.HCA) error {
+	limits := l.node.Config.Limits
+	if limits == (config.Limits{}) {
+		return nil
+	}
+	text := ""
+	for _, h := range hcas {
+		text += h.Name
+		if limits.Handles > 0 {
+			text += fmt.Sprintf(" hca_handle=%d", limits.Handles)
+		}
+		if limits.Objects > 0 {
+			text += fmt.Sprintf(" hca_object=%d", limits.Objects)
+		}
+		text += "\n"
+	}
+	if err := os.WriteFile(limitsIn(l.world.Dir), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write the lease's limits: %w", err)
+	}
+	return nil
 }
 
 func (l *open) writeEnv(text string) error {

@@ -72,6 +72,9 @@ func (n *Node) dir(job uint32) string {
 func journalIn(dir string) string { return filepath.Join(dir, "journal") }
 func envIn(dir string) string     { return filepath.Join(dir, "env") }
 
+// limitsIn is the file by which the SPANK plugin limits the job, in its extern step.
+func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
+
 // markIn is the file by which the SPANK plugin says, in the job's extern step,
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string   { return filepath.Join(dir, "extern") }

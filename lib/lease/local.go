@@ -3,10 +3,12 @@ package lease
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/plan"
 	"gresnet/lib/source"
 	"gresnet/lib/sysfs"
 )
@@ -30,12 +32,17 @@ func (n *Node) local(j job.Job) source.Local {
 }
 
 // topology is where the node's GPUs and some HCAs sit.
-func (n *Node) topology(hcas []node.HCA) (gres.Topology, error) {
-	gpus, err := sysfs.GPUs(n.Sys, n.Proc)
-	if err != nil {
+func (n *Node) topology(hcas []node.HCA) (t gres.Topology, err error) {
+	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
 		return gres.Topology{}, err
 	}
-	t := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Seat{}}
+	t.HCAs, err = n.seats(hcas)
+	return t, err
+}
+
+// seats are where HCAs sit, of those that sit on PCI.
+func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Seat, error) {
+	seats := map[node.ID]node.Seat{}
 	for _, h := range hcas {
 		if h.ID.PCI == "" {
 			continue
@@ -45,11 +52,47 @@ func (n *Node) topology(hcas []node.HCA) (gres.Topology, error) {
 			continue // it was pulled out, or its slot is off: whoever claims it will find out
 		}
 		if err != nil {
-			return gres.Topology{}, err
+			return nil, err
 		}
-		t.HCAs[h.ID] = seat
+		seats[h.ID] = seat
 	}
-	return t, nil
+	return seats, nil
+}
+
+// locate says of what a job gets where it sits, and which of the job's GPUs is
+// near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
+func (n *Node) locate(j job.Job, entries []gres.Entry, hcas []plan.HCA) error {
+	m, t, err := n.surroundings(j, entries)
+	if err != nil {
+		return err
+	}
+	for i, h := range hcas {
+		hcas[i].NUMA, hcas[i].GPU = -1, -1
+		if seat, sits := t.HCAs[h.ID]; sits {
+			hcas[i].NUMA = seat.NUMA
+		}
+		if k := slices.IndexFunc(m, func(e gres.Entry) bool { return e.HCA.ID == h.ID }); k >= 0 {
+			hcas[i].GPU = t.Nearest(m[k], j.GPUs)
+		}
+	}
+	return nil
+}
+
+// surroundings are what a job's HCAs are among. Of a job without GPUs the
+// node's are not looked for.
+func (n *Node) surroundings(j job.Job, entries []gres.Entry) (m gres.Mapping, t gres.Topology, err error) {
+	if len(j.GPUs) == 0 {
+		t.HCAs, err = n.seats(gres.Mapping(entries).HCAs())
+		return nil, t, err
+	}
+	if m, err = n.mapping(); err != nil {
+		return nil, gres.Topology{}, err
+	}
+	if t, err = n.topology(m.HCAs()); err != nil {
+		return nil, gres.Topology{}, err
+	}
+	m, err = t.Serve(m, nil)
+	return m, t, err
 }
 
 // near compares HCAs by how near they are to a job's GPUs; nil if it has none.

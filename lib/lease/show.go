@@ -73,9 +73,9 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	defer host.Close()
 	looking := &open{node: n, world: &step.World{Host: host, Sys: n.Sys, Dev: n.Dev, Job: j.ID, Context: ctx}}
 	defer looking.world.Close()
-	mode, hcas, err := looking.read(entries)
+	mode, hcas, err := looking.read(j, entries)
 	if err != nil {
 		return nil, nil, err
 	}
-	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, hcas)...), nil
+	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access.Kinds(), hcas)...), nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -35,6 +36,10 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		return err
 	}
 	if err := n.mend(ctx); err != nil {
+		return err
+	}
+	// Whatever this job gets, it is not to open what it does not get.
+	if err := n.Close(); err != nil {
 		return err
 	}
 	return n.underLock(ctx, j.ID, func() error {
@@ -148,11 +153,11 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if len(entries) == 0 {
 		return l.unwind() // what the job would have had, if it were free, is not
 	}
-	mode, hcas, err := l.read(entries)
+	mode, hcas, err := l.read(j, entries)
 	if err != nil {
 		return err
 	}
-	for _, s := range plan.Take(j, mode, hcas) {
+	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
 		}
@@ -262,7 +267,7 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *open) read(j job.Job, entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
 		if mode, err = v.Mode(); err != nil {
 			return err
@@ -276,7 +281,10 @@ func (l *open) read(entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err 
 		}
 		return nil
 	})
-	return mode, hcas, err
+	if err != nil {
+		return "", nil, err
+	}
+	return mode, hcas, l.node.locate(j, entries, hcas)
 }
 
 func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
@@ -303,11 +311,16 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
 	}
-	ports, err := v.Ports(d)
-	if err != nil {
+	if l.node.Config.Access.Host == config.Closed {
+		h.Access.KeepClosed()
+	}
+	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
 	}
-	for _, p := range ports {
+	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
+		return plan.HCA{}, err
+	}
+	for _, p := range h.Ports {
 		if p.Interface == nil {
 			continue
 		}
@@ -363,7 +376,7 @@ func removeDir(dir string) error {
 	if err := os.RemoveAll(envIn(dir)); err != nil {
 		return err
 	}
-	for _, name := range []string{envIn(dir) + ".new", markIn(dir), journalIn(dir)} {
+	for _, name := range []string{envIn(dir) + ".new", limitsIn(dir), markIn(dir), journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

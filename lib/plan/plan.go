@@ -4,10 +4,13 @@
 package plan
 
 import (
+	"net/netip"
+
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
 
@@ -18,6 +21,12 @@ type HCA struct {
 	Keep       bool // its interfaces stay on the node
 	Access     *step.Access
 	Interfaces []*step.Settings
+
+	// What its programs are told of it.
+	Ports  []scan.Port
+	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
+	NUMA   int                     // -1: not known
+	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
 }
 
 // Take is the order in which a job gets its HCAs, once they are claimed.
@@ -25,10 +34,10 @@ type HCA struct {
 // Everything that a move loses is noted before the first move of the HCA. The
 // RDMA device goes before its interface, whose arrival makes the GIDs and
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
-// numbers are dealt anew by each move.
-func Take(j job.Job, mode rdma.Mode, hcas []HCA) []step.Step {
+// numbers are dealt anew by each move. kinds are those that the job gets.
+func Take(j job.Job, mode rdma.Mode, kinds []string, hcas []HCA) []step.Step {
 	steps := []step.Step{&step.Namespace{}}
-	devices := &step.Devices{Mode: mode, UID: j.UID, GID: j.GID}
+	devices := &step.Devices{Mode: mode, Kinds: kinds, UID: j.UID, GID: j.GID}
 	for _, h := range hcas {
 		steps = append(steps, takeHCA(mode, h)...)
 		devices.HCAs = append(devices.HCAs, h.ID)

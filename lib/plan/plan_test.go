@@ -23,6 +23,8 @@ func hca(name, kind, interfaceName string, keep bool) plan.HCA {
 	}
 }
 
+var verbs = []string{"uverbs"}
+
 func names(steps []step.Step) string {
 	var words []string
 	for _, s := range steps {
@@ -55,7 +57,7 @@ func TestTheOrderOfTaking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := names(plan.Take(job.Job{}, tt.mode, tt.hcas)); got != tt.want {
+			if got := names(plan.Take(job.Job{}, tt.mode, verbs, tt.hcas)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -63,7 +65,7 @@ func TestTheOrderOfTaking(t *testing.T) {
 }
 
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
 	want := "rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {
@@ -73,9 +75,9 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for _, mode := range []rdma.Mode{rdma.Shared, rdma.Exclusive} {
-		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []string{"uverbs", "umad"}, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
-		if got := fmt.Sprint(d.UID, d.GID, d.Mode, len(d.HCAs)); got != fmt.Sprint(1000, 100, mode, 2) {
+		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs umad]", 2) {
 			t.Errorf("devices: %s", got)
 		}
 	}

@@ -58,6 +58,12 @@ func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
 	return sysfs.GIDs(v.sys, d.Name, port)
 }
 
+// RoCEv2 are a port's GIDs for RoCE v2 that are addresses of its network
+// interface, which need not be in the namespace.
+func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {
+	return sysfs.RoCEv2(v.sys, d.Name, port, netdev)
+}
+
 // MissingGIDs are those of the wanted GIDs that a port does not have now.
 func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
 	return sysfs.MissingGIDs(v.sys, d.Name, port, want)

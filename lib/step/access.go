@@ -47,9 +47,17 @@ func ReadAccess(dev string, d scan.Device) (*Access, error) {
 	return s, nil
 }
 
+// KeepClosed has the nodes stay closed when the job has ended, whoever could open
+// them before.
+func (s *Access) KeepClosed() {
+	for i := range s.Nodes {
+		s.Nodes[i].Access = char.RootAlone()
+	}
+}
+
 // Do closes the nodes.
 func (s *Access) Do(w *World) error {
-	return s.set(w, func(Node) char.Access { return char.Access{Mode: 0o600} })
+	return s.set(w, func(Node) char.Access { return char.RootAlone() })
 }
 
 // Undo gives the nodes, whatever their numbers are now, their owner and mode again.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gresnet/lib/char"
 	"gresnet/lib/mount"
@@ -16,13 +17,15 @@ import (
 )
 
 // Devices makes the lease's own /dev/infiniband: the uverbs device of each of
-// its HCAs, for the job's user alone, and rdma_cm, whose ids are bound to
-// their user's namespace. It comes after all moves, which deal the numbers anew.
+// its HCAs, and what else the site gives, for the job's user alone, and rdma_cm,
+// whose ids are bound to their user's namespace. It comes after all moves, which deal the numbers anew.
 type Devices struct {
 	HCAs []node.ID `json:"-"`
 	Mode rdma.Mode `json:"-"`
-	UID  uint32    `json:"-"`
-	GID  uint32    `json:"-"`
+	// Kinds are the kinds of nodes, as scan.Char has them: uverbs, umad, issm.
+	Kinds []string `json:"-"`
+	UID   uint32   `json:"-"`
+	GID   uint32   `json:"-"`
 }
 
 func (*Devices) Kind() string   { return "devices" }
@@ -41,13 +44,13 @@ func (s *Devices) Do(w *World) error {
 	if s.Mode == rdma.Exclusive {
 		look = w.inJob
 	}
-	if err := look(func(v *scan.View) error { return s.makeVerbs(w, v) }); err != nil {
+	if err := look(func(v *scan.View) error { return s.makeNodes(w, v) }); err != nil {
 		return err
 	}
 	return makeCM(w)
 }
 
-func (s *Devices) makeVerbs(w *World, v *scan.View) error {
+func (s *Devices) makeNodes(w *World, v *scan.View) error {
 	for _, id := range s.HCAs {
 		d, err := v.Find(id)
 		if err != nil {
@@ -56,10 +59,20 @@ func (s *Devices) makeVerbs(w *World, v *scan.View) error {
 		if len(d.Chars) == 0 {
 			return fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
 		}
-		c := d.Chars[0]
-		access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-		if err := char.Make(filepath.Join(w.devices(), c.Name), c.Major, c.Minor, access); err != nil {
-			return err
+		// A kernel without ib_umad has none to give.
+		if slices.Contains(s.Kinds, "umad") || slices.Contains(s.Kinds, "issm") {
+			if err := v.MAD(&d); err != nil {
+				return err
+			}
+		}
+		for _, c := range d.Chars {
+			if !slices.Contains(s.Kinds, c.Kind) {
+				continue
+			}
+			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
+			if err := char.Make(filepath.Join(w.devices(), c.Name), c.Major, c.Minor, access); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

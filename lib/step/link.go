@@ -231,10 +231,7 @@ const gidTimeout = 5 * time.Second
 
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
-	if s.Mode == rdma.Shared {
-		return w.OnHost(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
-	}
-	return w.inJobWithSysfs(func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
+	return w.WithHCAs(s.Mode, func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
 }
 
 func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {

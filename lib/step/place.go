@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"gresnet/lib/netns"
+	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
 )
@@ -137,6 +138,15 @@ func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 		}
 		return f(p.own)
 	})
+}
+
+// WithHCAs looks at the namespace that has the job's RDMA devices, with a /sys
+// that shows it: the node's where the mode is shared.
+func (w *World) WithHCAs(mode rdma.Mode, f func(*scan.View) error) error {
+	if mode == rdma.Shared {
+		return w.OnHost(f)
+	}
+	return w.inJobWithSysfs(f)
 }
 
 // hints is what all places of this run know.

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -130,52 +129,6 @@ func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 // Rate is a port's rate as the kernel prints it: "100 Gb/sec (4X EDR)".
 func Rate(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "rate"))
-}
-
-// GIDs are the port's GIDs that are in use. The order is that of the table,
-// without its empty entries.
-func GIDs(sys fs.FS, rdma string, port uint32) (gids []netip.Addr, err error) {
-	err = eachGID(sys, rdma, port, func(gid netip.Addr) bool {
-		gids = append(gids, gid)
-		return true
-	})
-	return gids, err
-}
-
-// MissingGIDs are those of the wanted GIDs that a port does not have. A table
-// has hundreds of entries, of which the first few are in use: it is read only as
-// far as it takes.
-func MissingGIDs(sys fs.FS, rdma string, port uint32, want []netip.Addr) ([]netip.Addr, error) {
-	missing := slices.Clone(want)
-	err := eachGID(sys, rdma, port, func(gid netip.Addr) bool {
-		missing = slices.DeleteFunc(missing, func(g netip.Addr) bool { return g == gid })
-		return len(missing) > 0
-	})
-	return missing, err
-}
-
-// eachGID shows f the GIDs that are in use, until it has seen enough.
-func eachGID(sys fs.FS, rdma string, port uint32, f func(netip.Addr) bool) error {
-	dir := path.Join(portDir(rdma, port), "gids")
-	for n := 0; ; n++ {
-		text, err := read(sys, path.Join(dir, strconv.Itoa(n)))
-		if errors.Is(err, fs.ErrNotExist) && n > 0 {
-			return nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("list the GIDs of %s port %d: %w", rdma, port, err)
-		}
-		if err != nil {
-			continue // an entry that was just taken away (sysfs.c:_show_port_gid_attr)
-		}
-		gid, err := netip.ParseAddr(text)
-		if err != nil || gid.IsUnspecified() || text == "fe80:0000:0000:0000:0000:0000:0000:0000" {
-			continue
-		}
-		if !f(gid) {
-			return nil
-		}
-	}
 }
 
 func portDir(rdma string, port uint32) string {

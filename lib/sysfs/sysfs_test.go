@@ -1,6 +1,8 @@
 package sysfs_test
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -78,6 +80,32 @@ func TestOnlyGIDsThatAreInUseAreRead(t *testing.T) {
 	want := []netip.Addr{netip.MustParseAddr("fe80::c9:3ff:fe00:2"), netip.MustParseAddr("::ffff:10.1.0.2")}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("GIDs %v, %v, wanted %v", got, err, want)
+	}
+}
+
+func TestOnlyGIDsForRoCEv2OfThePortsOwnInterfaceCount(t *testing.T) {
+	const dir = "class/infiniband/mlx5_0/ports/1/"
+	files := map[string]string{}
+	for n, e := range [][3]string{
+		{"fe80:0000:0000:0000:00c9:03ff:fe00:0002", "IB/RoCE v1", "roce0"},
+		{"fe80:0000:0000:0000:00c9:03ff:fe00:0002", "RoCE v2", "roce0"},
+		{"0000:0000:0000:0000:0000:ffff:0a01:0002", "RoCE v2", "roce0.100"},
+		{"0000:0000:0000:0000:0000:0000:0000:0000", "RoCE v2", "roce0"},
+		{"0000:0000:0000:0000:0000:ffff:0a01:0003", "RoCE v2", "roce0"},
+	} {
+		files[fmt.Sprint(dir, "gids/", n)] = e[0] + "\n"
+		files[fmt.Sprint(dir, "gid_attrs/types/", n)] = e[1] + "\n"
+		files[fmt.Sprint(dir, "gid_attrs/ndevs/", n)] = e[2] + "\n"
+	}
+	files[dir+"gids/5"] = "0000:0000:0000:0000:0000:ffff:0a01:0004\n" // whose attributes are gone
+	sys := tree(t, nil, files)
+	got, err := sysfs.RoCEv2(sys, "mlx5_0", 1, "roce0")
+	want := []sysfs.Entry{{Index: 1, GID: netip.MustParseAddr("fe80::c9:3ff:fe00:2")}, {Index: 4, GID: netip.MustParseAddr("::ffff:10.1.0.3")}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	if got, err := sysfs.RoCEv2(sys, "mlx5_1", 1, "roce0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a port that is not there: %v, %v", got, err)
 	}
 }
 

@@ -9,6 +9,7 @@ complete -c gresnet-prolog -n __fish_use_subcommand -a status -d "Show who holds
 complete -c gresnet-prolog -n __fish_use_subcommand -a scan -d "Show the node's HCAs"
 complete -c gresnet-prolog -n __fish_use_subcommand -a plan -d 'Show what would be done for a job'
 complete -c gresnet-prolog -n __fish_use_subcommand -a check -d 'Find what would go wrong'
+complete -c gresnet-prolog -n __fish_use_subcommand -a close -d "Close the HCAs' device nodes"
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from status scan plan check' -l json -d 'Print JSON'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from status' -a '(ls /run/gresnet/jobs 2>/dev/null)'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from scan' -l toml -d 'Print tables for gresnet.toml'

@@ -23,6 +23,9 @@ bool report(const char *name);
 /* count_entries counts the files of a directory, but for dot files. */
 int count_entries(const char *path);
 
+/* limit_tests runs the cases of the job's limits, as relay_tests does. */
+int limit_tests(int *all);
+
 /* relay_tests runs the cases of the PMIx relay; all is how many there are. */
 int relay_tests(int *all);
 

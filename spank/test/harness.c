@@ -241,21 +241,21 @@ static void long_env(size_t name, size_t value)
 	char *end = text + strlen(text);
 
 	memset(end, 'X', name + 1 + value);
-	memcpy(end, "UCX_", strlen("UCX_"));
+	memcpy(end, "GRESNET_", strlen("GRESNET_"));
 	end[name] = '=';
 	memcpy(end + name + 1 + value, "\n", sizeof("\n"));
 	write_env(text);
 }
 static void longest_line(void) { long_env(64, 4096); }
 static void long_name(void) { long_env(65, 1); }
-static void long_value(void) { long_env(8, 4097); }
+static void long_value(void) { long_env(9, 4097); }
 
 static void lines_env(int lines)
 {
 	char text[16384] = HEAD NETNS;
 
 	for (int i = 5; i < lines; i++)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "NCCL_X%d=%d\n", i, i);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "GRESNET_X%d=%d\n", i, i);
 	write_env(text);
 }
 static void most_lines(void) { lines_env(256); }
@@ -311,6 +311,8 @@ static void run_22(void) { slurm.restarts = 22; }
 static void user_has_set(void)
 {
 	spank_setenv(NULL, "NCCL_IB_HCA", "users", 1);
+	spank_setenv(NULL, "NCCL_IB_GID_INDEX", "7", 1);
+	spank_setenv(NULL, "UCX_NET_DEVICES", "", 1);
 	spank_setenv(NULL, "MELLANOX_VISIBLE_DEVICES", "all", 1);
 	spank_setenv(NULL, "GRESNET_HCAS", "mlx5_0", 1);
 }
@@ -342,21 +344,27 @@ static void exported(void)
 	check_env("GLOO_SOCKET_IFNAME", "ib1");
 	check_env("TP_SOCKET_IFNAME", "");
 	check_env("MELLANOX_VISIBLE_DEVICES", "none");
+	check_env("NCCL_SOCKET_IFNAME", "=ib1");
+	check_env("NCCL_IB_GID_INDEX", "3");
 	check_env("GRESNET_LEASE", NULL);
 	check_env("GRESNET_RUN", NULL);
 	check_env("GRESNET_UID", NULL);
 	check_env("GRESNET_NETNS", NULL);
 	check_env("GRESNET_VARIABLES",
-		  "NCCL_IB_HCA,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,TP_SOCKET_IFNAME,MELLANOX_VISIBLE_DEVICES");
-	check(slurm.envs == 8, "other variables are set");
+		  "NCCL_IB_HCA,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,TP_SOCKET_IFNAME,MELLANOX_VISIBLE_DEVICES,"
+		  "NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX");
+	check(slurm.envs == 10, "other variables are set");
 }
 static void users_stay(void)
 {
 	check_env("NCCL_IB_HCA", "users");
+	check_env("NCCL_IB_GID_INDEX", "7");
+	check_env("UCX_NET_DEVICES", "");
+	check_env("GLOO_SOCKET_IFNAME", "ib1");
 	check_env("MELLANOX_VISIBLE_DEVICES", "none");
 	check_env("GRESNET_HCAS", "mlx5_1");
 }
-static void all_exported(void) { check_env("NCCL_X255", "255"); }
+static void all_exported(void) { check_env("GRESNET_X255", "255"); }
 static int count_mounts(const char *at)
 {
 	char line[8192];
@@ -442,7 +450,7 @@ static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/
 
 #define EXPORTS                                                                                                  \
 	"GRESNET_HCAS=mlx5_1\nNCCL_IB_HCA==mlx5_1:1\nUCX_NET_DEVICES=mlx5_1:1\nGLOO_SOCKET_IFNAME=ib1\n"          \
-	"TP_SOCKET_IFNAME=\nMELLANOX_VISIBLE_DEVICES=none\n"
+	"TP_SOCKET_IFNAME=\nMELLANOX_VISIBLE_DEVICES=none\nNCCL_SOCKET_IFNAME==ib1\nNCCL_IB_GID_INDEX=3\n"
 
 static char notice_off[] = "notice=off";
 static char batch_enters[] = "batch";
@@ -515,13 +523,13 @@ static const struct row rows[] = {
 	{"env empty", -1, OUTSIDE, "no content", .spoil = empty_env},
 	{"env of 1 MB", -1, OUTSIDE, "more than 65536", .spoil = big_env},
 	{"env with NUL", -1, OUTSIDE, "unprintable byte at 64", .spoil = nul_env},
-	{"env with carriage return", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_DEBUG=INFO\r\n"},
+	{"env with carriage return", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_IB_HCA==mlx5_1\r\n"},
 	{"env with escape", -1, OUTSIDE, "unprintable byte", HEAD "GRESNET_REFUSED=\033[2J\n"},
-	{"env with 8-bit", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_DEBUG=\303\244\n"},
+	{"env with 8-bit", -1, OUTSIDE, "unprintable byte", HEAD NETNS "NCCL_IB_HCA=\303\244\n"},
 	{"env cut off", -1, OUTSIDE, "cut off", HEAD NETNS "NCCL_IB_HCA==mlx5"},
-	{"env with an empty line", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "\nNCCL_DEBUG=INFO\n"},
+	{"env with an empty line", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "\nNCCL_IB_HCA==mlx5_1\n"},
 	{"env of empty lines", -1, OUTSIDE, "does not begin with", "\n\n\n"},
-	{"env with no equals sign", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "NCCL_DEBUG\n"},
+	{"env with no equals sign", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "NCCL_IB_HCA\n"},
 	{"env with no name", -1, OUTSIDE, "line 6 of env is not NAME=VALUE", HEAD NETNS "=INFO\n"},
 	{"env with too many lines", -1, OUTSIDE, "more than 256 lines", .spoil = many_lines},
 	{"env with too long a name", -1, OUTSIDE, "too long", .spoil = long_name},
@@ -532,10 +540,14 @@ static const struct row rows[] = {
 	 "GRESNET_LEASE=1\nGRESNET_UID=1000\nGRESNET_JOB=4711\nGRESNET_RUN=2\n" NETNS},
 	{"env with a space before", -1, OUTSIDE, "does not begin with", " " HEAD NETNS},
 	{"LD_PRELOAD", -1, OUTSIDE, "LD_PRELOAD is not allowed", HEAD NETNS "LD_PRELOAD=/tmp/x.so\n"},
-	{"PATH", -1, OUTSIDE, "PATH is not allowed", HEAD NETNS "NCCL_DEBUG=INFO\nPATH=/tmp\n"},
-	{"a prefix alone", -1, OUTSIDE, "NCCL_ is not allowed", HEAD NETNS "NCCL_=1\n"},
-	{"a name in lower case", -1, OUTSIDE, "NCCL_debug is not allowed", HEAD NETNS "NCCL_debug=1\n"},
-	{"a name with a space", -1, OUTSIDE, "NCCL_A B is not allowed", HEAD NETNS "NCCL_A B=1\n"},
+	{"PATH", -1, OUTSIDE, "PATH is not allowed", HEAD NETNS "NCCL_IB_HCA==mlx5_1\nPATH=/tmp\n"},
+	{"a variable by which NCCL loads code", -1, OUTSIDE, "NCCL_NET_PLUGIN is not allowed", HEAD NETNS "NCCL_NET_PLUGIN=/tmp/x.so\n"},
+	{"a variable by which UCX loads code", -1, OUTSIDE, "UCX_MODULE_DIR is not allowed", HEAD NETNS "UCX_MODULE_DIR=/tmp\n"},
+	{"a name that begins like one", -1, OUTSIDE, "NCCL_IB_HCAS is not allowed", HEAD NETNS "NCCL_IB_HCAS=1\n"},
+	{"a name that one begins with", -1, OUTSIDE, "NCCL_IB is not allowed", HEAD NETNS "NCCL_IB=1\n"},
+	{"a prefix alone", -1, OUTSIDE, "GRESNET_ is not allowed", HEAD NETNS "GRESNET_=1\n"},
+	{"a name in lower case", -1, OUTSIDE, "GRESNET_debug is not allowed", HEAD NETNS "GRESNET_debug=1\n"},
+	{"a name with a space", -1, OUTSIDE, "GRESNET_A B is not allowed", HEAD NETNS "GRESNET_A B=1\n"},
 	{"a name twice", -1, OUTSIDE, "GRESNET_NETNS is there twice", HEAD NETNS "GRESNET_NETNS=4:1\n"},
 	{"foreign version", -1, OUTSIDE, "foreign version: the lease has format 2", "GRESNET_LEASE=2\nwhatever\n"},
 	{"foreign version 10", -1, OUTSIDE, "the lease has format 10,", "GRESNET_LEASE=10\n"},
@@ -789,6 +801,7 @@ int main(int argc, char *argv[])
 		passed += run_row(&rows[i]);
 	for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++, all++)
 		passed += run_init(&inits[i]);
+	passed += limit_tests(&all);
 	passed += relay_tests(&all);
 	passed += run_mark();
 	passed += run_option();

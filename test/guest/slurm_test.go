@@ -27,6 +27,8 @@ func slurm(t *testing.T) {
 		run(t, repo()+"/test/vm/slurm-up --gresnet >&2")
 		probeProgram(t)
 	})
+	// What a node is like whose first job has begun: see [access].
+	run(t, repo()+"/bin/gresnet-prolog close")
 	// A test that failed half way must not take the next ones with it.
 	run(t, "squeue -h -o %A | xargs -r scancel; ! sinfo -h -o %T | grep -q drain || scontrol update nodename=node1 state=resume")
 	eventually(t, "the node is idle", func() bool {
@@ -189,6 +191,12 @@ func TestNobodyElseOpensAClaimedHCA(t *testing.T) {
 func claimedUverbs(t *testing.T) string {
 	t.Helper()
 	name := strings.TrimSpace(run(t, "jq -r '.claims[].name' /run/gresnet/node.json"))
+	return uverbsOf(t, name)
+}
+
+// uverbsOf is the uverbs device of an RDMA device, wherever that is.
+func uverbsOf(t *testing.T, name string) string {
+	t.Helper()
 	return strings.TrimSpace(run(t, "grep -lx "+name+" /sys/class/infiniband_verbs/uverbs*/ibdev | cut -d/ -f5"))
 }
 

@@ -1,0 +1,29 @@
+package config
+
+// Environment is the table [environment]: what a job's programs are told.
+type Environment struct {
+	Export []string // of Variables
+}
+
+// The variables that can be exported, besides those that begin with GRESNET_.
+const (
+	NCCLHCA       = "NCCL_IB_HCA"
+	NCCLGIDIndex  = "NCCL_IB_GID_INDEX"
+	NCCLInterface = "NCCL_SOCKET_IFNAME"
+	UCXDevices    = "UCX_NET_DEVICES"
+	GlooInterface = "GLOO_SOCKET_IFNAME"
+	TPInterface   = "TP_SOCKET_IFNAME"
+	MellanoxNone  = "MELLANOX_VISIBLE_DEVICES"
+)
+
+// Variables are all of them. The SPANK plugin lets no others through (lease.c).
+func Variables() []string {
+	return []string{NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, GlooInterface, TPInterface, MellanoxNone}
+}
+
+func (e *Environment) read(t table) {
+	t.allow("export")
+	if names, there := t.among("export", Variables()); there && len(names) > 0 {
+		e.Export = names
+	}
+}

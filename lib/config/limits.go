@@ -1,0 +1,27 @@
+package config
+
+import "math"
+
+// Limits is the table [limits]: how much of each of its HCAs a job may use, as
+// the kernel's rdma controller counts it. 0 is without limit.
+type Limits struct {
+	Handles int // open contexts
+	Objects int // protection domains, memory regions, queues and the like
+}
+
+func (l *Limits) read(t table) {
+	t.allow("hca_handle", "hca_object")
+	l.Handles = t.limit("hca_handle")
+	l.Objects = t.limit("hca_object")
+}
+
+// limit is a number that the kernel takes (kernel/cgroup/rdma.c:parse_resource),
+// 0 if the key is not there.
+func (t table) limit(key string) int {
+	n, there := value[int64](t, key, "a number")
+	if there && (n < 1 || n > math.MaxInt32) {
+		t.fail(key, "leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/door"
+)
+
+func closeCommand(w *door.World) *cli.Command {
+	return &cli.Command{
+		Name:  "close",
+		Usage: "close the HCAs' device nodes to everybody but root",
+		Description: `Does what each prolog does first: with host = "closed" in [access] of the
+configuration, which is the default, the node's uverbs, umad and issm devices of
+the HCAs that jobs can have become root's alone. For the time between the boot
+and the first job. With host = "open" it does nothing.
+
+Example:
+  gresnet-prolog close`,
+		Action: func(c *cli.Context) error {
+			if err := door.Alone(c); err != nil {
+				return err
+			}
+			cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+			if err != nil {
+				return err
+			}
+			if err := door.Root(); err != nil {
+				return err
+			}
+			return w.Node(c, cfg).Close()
+		},
+	}
+}

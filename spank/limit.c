@@ -1,0 +1,150 @@
+/* How much of its HCAs a job may use: lines of the lease for the rdma controller
+ * of its cgroup, which exists from the extern step's start to the job's end. What
+ * is set here ends with it. */
+#include "limit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <slurm/spank.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "text.h"
+
+#define CGROUPS "/sys/fs/cgroup"
+#define STEP "/step_extern"
+
+enum { CGROUP_MAX = 4096, LIMITS_MAX = 16384 };
+
+/* own_cgroup is this process's, the line "0::PATH" of /proc/self/cgroup: v2's. */
+static int own_cgroup(uint32_t job, char *path)
+{
+	char line[CGROUP_MAX];
+	FILE *file = fopen("/proc/self/cgroup", "re");
+
+	*path = '\0';
+	if (!file) {
+		slurm_error("gresnet: job %u: open /proc/self/cgroup: %m", job);
+		return -1;
+	}
+	while (!*path && fgets(line, sizeof(line), file))
+		if (sscanf(line, "0::%4095[^\n]", path) != 1)
+			*path = '\0';
+	fclose(file);
+	return 0;
+}
+
+/* job_cgroup is the one above that of the step. Its name is the job's id or its
+ * SLUID, by version and configuration, so that it is read and not computed. */
+static int job_cgroup(uint32_t job, char *path)
+{
+	char *step = NULL;
+
+	if (own_cgroup(job, path))
+		return -1;
+	for (char *next = path; (next = strstr(next, STEP)); next += strlen(STEP))
+		if (next != path && (next[strlen(STEP)] == '/' || !next[strlen(STEP)]))
+			step = next;
+	if (!step) {
+		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not an extern step's; "
+			    "hint: limits need cgroup v2 and ProctrackType=proctrack/cgroup", job, path);
+		return -1;
+	}
+	*step = '\0';
+	return 0;
+}
+
+/* open_controller opens rdma.max of the job's cgroup. */
+static int open_controller(uint32_t job)
+{
+	char path[sizeof(CGROUPS) + CGROUP_MAX + sizeof("/rdma.max")] = CGROUPS;
+	int fd;
+
+	if (job_cgroup(job, path + strlen(CGROUPS)))
+		return -1;
+	strcat(path, "/rdma.max");
+	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1 && errno == ENOENT)
+		slurm_error("gresnet: job %u: warning: the limits of gresnet.toml do not hold: there is no %s; "
+			    "hint: enable the cgroup controller rdma, see [limits] in docs/configuration.md", job, path);
+	else if (fd == -1)
+		slurm_error("gresnet: job %u: open %s: %m", job, path);
+	return fd;
+}
+
+/* check_line wants "HCA hca_handle=N hca_object=N", either or both. */
+static bool check_line(const char *line)
+{
+	char device[64], first[32], second[32], more;
+	int parts = sscanf(line, "%63s %31s %31s %c", device, first, second, &more);
+	const char *values[] = {first, second};
+
+	if (parts != 2 && parts != 3)
+		return false;
+	for (int i = 0; i < parts - 1; i++) {
+		const char *number = strchr(values[i], '=');
+
+		if (strncmp(values[i], "hca_handle=", strlen("hca_handle=")) &&
+		    strncmp(values[i], "hca_object=", strlen("hca_object=")))
+			return false;
+		if (!number[1] || number[1 + strspn(number + 1, "0123456789")])
+			return false;
+	}
+	return true;
+}
+
+/* write_lines writes each line by itself: the kernel takes one device at a time
+ * (kernel/cgroup/rdma.c:rdmacg_resource_set_max). */
+static int write_lines(uint32_t job, int fd, char *text)
+{
+	int rc = 0;
+	char *rest;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (!check_line(line)) {
+			slurm_error("gresnet: job %u: limits: \"%s\" is not HCA hca_handle=N hca_object=N", job, line);
+			rc = -1;
+		} else if (write(fd, line, strlen(line)) == -1) {
+			slurm_error("gresnet: job %u: set limits \"%s\": %m", job, line);
+			rc = -1;
+		}
+	}
+	return rc;
+}
+
+static int set(const char *state, const struct step *step, char *text)
+{
+	struct lease lease;
+	int rc = -1;
+	int fd;
+
+	/* Another run's are not this one's. */
+	if (lease_open(&lease, state, step) != LEASE_HELD)
+		return -1;
+	fd = open_controller(step->job);
+	if (fd != -1) {
+		rc = write_lines(step->job, fd, text);
+		close(fd);
+	}
+	lease_close(&lease);
+	return rc;
+}
+
+int limit_set(const char *state, const struct step *step)
+{
+	char text[LIMITS_MAX + 1];
+	int dir = lease_dir(state, step->job);
+	int rc;
+
+	if (dir == -1)
+		return errno == ENOENT ? 0 : -1;
+	rc = text_read(step->job, dir, "limits", text, sizeof(text));
+	if (rc == -1 && errno == ENOENT)
+		rc = 0; /* it has none */
+	else if (rc == 0)
+		rc = set(state, step, text);
+	close(dir);
+	return rc;
+}
