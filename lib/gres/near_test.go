@@ -255,13 +255,13 @@ func TestCountsAreFilledFromTheHCAsNearestToTheJobsGPUs(t *testing.T) {
 		{dgxA100, []int{99}, 2, nil, []string{"nic 0", "nic 1"}},
 	} {
 		m := c.machine.mapping(t)
-		held := func(id node.ID) bool {
+		held := func(id node.ID) (gres.Holder, bool) {
 			for _, h := range c.held {
 				if m[h].HCA.ID == id {
-					return true
+					return gres.Holder{}, true
 				}
 			}
-			return false
+			return gres.Holder{}, false
 		}
 		entries, err := gres.Choose([]gres.Want{{Gres: "nic", Count: c.count}}, m, held, c.machine.topology(t).Near(c.gpus))
 		var got []string

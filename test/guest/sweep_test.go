@@ -105,17 +105,25 @@ func hang(t *testing.T, cmd *exec.Cmd) func() {
 }
 
 func TestAPrologTakesTheHCAOfAJobThatIsGone(t *testing.T) {
-	withGPUs(t)
+	names := withGPUs(t)
 	before := picture(t)
-	must(t, "prolog", sweepJob)
-	mark(t)
-	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
-	must(t, "prolog", next)
-	if _, err := os.Stat("/run/gresnet/jobs/900050"); !os.IsNotExist(err) {
-		t.Errorf("the lease of the job that is gone: %v", err)
+	for name, config := range map[string]string{
+		"that hangs on its GPU": "",
+		"that it counts":        fmt.Sprintf("--config %s ", siteConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(names)))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, "prolog", sweepJob)
+			mark(t)
+			const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
+			run(t, slurmdEnv+next+" "+repo()+"/bin/gresnet-prolog "+config)
+			if _, err := os.Stat("/run/gresnet/jobs/900050"); !os.IsNotExist(err) {
+				t.Errorf("the lease of the job that is gone: %v", err)
+			}
+			run(t, "grep -q ^GRESNET_HCAS=.*"+names[0]+" /run/gresnet/jobs/900051/env")
+			must(t, "epilog", next)
+			same(t, before)
+		})
 	}
-	must(t, "epilog", next)
-	same(t, before)
 }
 
 func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
