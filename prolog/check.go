@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -29,7 +30,7 @@ Examples:
   gresnet-prolog check
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
   gresnet-prolog check --json | jq '.[] | select(.level != "ok")'`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags:  []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error { return runCheck(w, c) },
 	}
 }
@@ -61,11 +62,7 @@ func runCheck(w *door.World, c *cli.Context) error {
 	}
 	s.Free = free
 	findings := s.Run()
-	show := func() error { return check.Print(w.Stdout, findings) }
-	if c.Bool("json") {
-		show = func() error { return printJSON(w, findings) }
-	}
-	if err := show(); err != nil {
+	if err := show(w, c, findings, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
 		return err
 	}
 	switch n := check.Errors(findings); n {

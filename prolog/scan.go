@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +29,7 @@ Examples:
   gresnet-prolog scan --gres-files
   gresnet-prolog scan --json | jq '.hcas[] | {name, serves}'`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			jsonFlag(),
 			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml"},
 			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf"},
 			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name"},
@@ -59,26 +58,16 @@ func scan(w *door.World, c *cli.Context) error {
 	// for other files would be wrong.
 	names, dir := cfg.Slurm.Gres, c.String("gres-dir")
 	switch {
-	case c.Bool("json"):
-		err = printJSON(w, s)
 	case c.Bool("toml"):
 		err = s.TOML(w.Stdout, names)
-	case drift != nil:
-		err = s.Table(w.Stdout)
-	case c.Bool("gres-conf"):
+	case c.Bool("gres-conf") && drift == nil:
 		err = s.GresConf(w.Stdout, names, dir)
-	case c.Bool("gres-files"):
+	case c.Bool("gres-files") && drift == nil:
 		err = makePlaceholders(s, names, dir)
 	default:
-		err = s.Table(w.Stdout)
+		err = show(w, c, s, s.Table)
 	}
 	return errors.Join(err, drift)
-}
-
-func printJSON(w *door.World, v any) error {
-	enc := json.NewEncoder(w.Stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 // makePlaceholders makes the files that are not there. slurmd does not start
