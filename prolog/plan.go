@@ -25,8 +25,8 @@ func planCommand(w *door.World) *cli.Command {
 		Usage: "show what would be done for a job, and do nothing",
 		Description: `Shows the HCAs that a job would get now, and every step that its prolog would
 do, in order. With --job the site's sources are asked, as in a prolog: what
-slurmd would say of the job is read from the environment (SLURM_JOB_PARTITION,
-SLURM_JOB_GPUS, …).
+slurmd would say of the job is read from the environment
+(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, …).
 
 Examples:
   gresnet-prolog plan --gres nic:2

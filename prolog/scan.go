@@ -17,10 +17,10 @@ import (
 func scanCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:  "scan",
-		Usage: "show the node's HCAs, where they sit and what serves which GPU",
-		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports with
-their network interfaces and character devices; and how near it is to each GPU.
-Nothing is changed, except that --gres-files makes files.
+		Usage: "show the node's HCAs, where they sit, whom they serve",
+		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports
+with their network interfaces and character devices; and how near it is to
+each GPU. Nothing is changed, except that --gres-files makes files.
 
 Examples:
   gresnet-prolog scan
@@ -30,9 +30,9 @@ Examples:
   gresnet-prolog scan --json | jq '.hcas[] | {name, serves}'`,
 		Flags: []cli.Flag{
 			jsonFlag(),
-			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml"},
-			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf"},
-			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name"},
+			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
 			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: stock.PlaceholderDir},
 		},
 		Action: func(c *cli.Context) error { return scan(w, c) },

@@ -10,7 +10,7 @@ import (
 )
 
 // jsonFlag is every showing command's.
-func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON"} }
+func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON", DisableDefaultText: true} }
 
 // show prints what a command found out: as JSON if that was asked for, else for
 // people.

@@ -25,13 +25,14 @@ func statusCommand(w *door.World) *cli.Command {
 		Name:      "status",
 		Usage:     "show who holds the node's HCAs, and what is wrong",
 		ArgsUsage: "[JOBID]",
-		Description: `Shows each HCA with the job that has it, and each lease. With a job id it shows
-what that job's epilog will undo.
+		Description: `Shows each HCA with the job that has it, and each lease. With a job id it
+shows what that job's epilog will undo.
 
 HCA states: free; unmapped: the configuration gives it to nobody; leased to a
 job; quarantined: no job gets it until gresnet-epilog release or a reboot.
-Lease states: complete; refused: the job asked for what it cannot have; partial:
-a prolog or an epilog is at work, or did not end as it should; damaged.
+Lease states: complete; refused: the job asked for what it cannot have;
+partial: a prolog or an epilog is at work, or did not end as it should;
+damaged.
 
 Examples:
   gresnet-prolog status
