@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/node"
 	"gresnet/lib/sysfs"
+	"gresnet/test/sitetest"
 )
 
 // machine is a node's PCI tree: a line for each function says what it is, its
@@ -223,7 +224,7 @@ func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
 
 func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	_, err := socketsOnly.topology(t).Serve(socketsOnly.mapping(t), []int{0, 2})
-	checkFault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
+	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
 }
 
 func TestAnHCAWithoutAPlaceOnPCIServesNoGPU(t *testing.T) {

@@ -9,16 +9,17 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/test/sitetest"
 )
 
 // typed is nic 0-3: two of type a, one of type b, one of any; and hca 0.
 func typed() gres.Mapping {
 	return gres.Mapping{
-		{Gres: "nic", Type: "a", Index: 0, HCA: hca(0)},
-		{Gres: "nic", Type: "a", Index: 1, HCA: hca(1)},
-		{Gres: "nic", Type: "b", Index: 2, HCA: hca(2)},
-		{Gres: "nic", Index: 3, HCA: hca(3)},
-		{Gres: "hca", Type: "x", Index: 0, HCA: hca(4)},
+		{Gres: "nic", Type: "a", Index: 0, HCA: sitetest.HCA(0)},
+		{Gres: "nic", Type: "a", Index: 1, HCA: sitetest.HCA(1)},
+		{Gres: "nic", Type: "b", Index: 2, HCA: sitetest.HCA(2)},
+		{Gres: "nic", Index: 3, HCA: sitetest.HCA(3)},
+		{Gres: "hca", Type: "x", Index: 0, HCA: sitetest.HCA(4)},
 	}
 }
 
@@ -63,7 +64,7 @@ func TestChoose(t *testing.T) {
 // heldIn has HCA n held by job n+1; sick ones are quarantined.
 func heldIn(held []int, sick ...int) func(node.ID) (gres.Holder, bool) {
 	return func(id node.ID) (gres.Holder, bool) {
-		is := func(n int) bool { return hca(n).ID == id }
+		is := func(n int) bool { return sitetest.HCA(n).ID == id }
 		if i := slices.IndexFunc(sick, is); i >= 0 {
 			return gres.Holder{Job: uint32(sick[i] + 1), Quarantined: "it hangs"}, true
 		}
@@ -100,9 +101,9 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 				t.Errorf("chose %q", names(got))
 			}
 			if c.job {
-				checkRefusal(t, err, c.err)
+				sitetest.Refusal(t, err, c.err)
 			} else {
-				checkFault(t, err, c.err)
+				sitetest.Fault(t, err, c.err)
 			}
 		})
 	}
@@ -140,9 +141,9 @@ func TestWhatOthersHoldIsTheNodesFaultIfSlurmHasCountedIt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held, c.sick...), nil)
 			if c.job {
-				checkRefusal(t, err, c.err)
+				sitetest.Refusal(t, err, c.err)
 			} else {
-				checkFault(t, err, c.err)
+				sitetest.Fault(t, err, c.err)
 			}
 			var taken *gres.Taken
 			if len(got) != 0 || !errors.As(err, &taken) || len(taken.By) != c.by {

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/test/sitetest"
 )
 
 // faults are the rows of the table in docs/configuration.md: what is wrong,
@@ -57,9 +58,9 @@ var faults = map[string]func(t *testing.T) []error{
 
 // chosen chooses on a node of two HCAs, the first of which is held or sick.
 func chosen(first string, w gres.Want) []error {
-	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: hca(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: hca(1)}}
+	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: sitetest.HCA(1)}}
 	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) (gres.Holder, bool) {
-		return gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}, id == hca(0).ID
+		return gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}, id == sitetest.HCA(0).ID
 	}, nil)
 	return []error{err}
 }
@@ -76,9 +77,9 @@ func fromEach(first string, sources ...string) (errs []error) {
 
 // mappedAs maps a node of three HCAs, two of which share a PCI function.
 func mappedAs(t *testing.T, text string) []error {
-	shared := hca(0)
+	shared := sitetest.HCA(0)
 	shared.ID.Aux, shared.Name = "mlx5_core.sf.2", "mlx5_9"
-	_, err := gres.Map(parse(t, text), []node.HCA{hca(0), hca(1), shared})
+	_, err := gres.Map(sitetest.Parse(t, text), []node.HCA{sitetest.HCA(0), sitetest.HCA(1), shared})
 	return []error{err}
 }
 
