@@ -234,6 +234,19 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, "warning  plugstack.conf: MpiDefault=pmix_v4, and required spank_gresnet.so pmix=off keeps PMIx from reaching its server; leave pmix=off out"},
 		"PMIx that cannot be relayed": {edit("etc/slurm/slurm.conf", "GresTypes", "SlurmdParameters=config_overrides,contain_spank\nGresTypes"),
 			"error    plugstack.conf: with contain_spank in SlurmdParameters, PMIx cannot be relayed; add pmix=off to the line, or take contain_spank out of SlurmdParameters"},
+		"user namespaces": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags:\n    - \"CLONE_NEWUSER\"\n")(s)
+		}, "error    namespace.yaml: jobs get user namespaces, and their tasks fail; take CLONE_NEWUSER out of clone_ns_flags"},
+		"user namespaces on some nodes": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "node_confs:\n  - options:\n      clone_ns_flags: [CLONE_NEWPID, clone_newuser]\n")(s)
+		}, "warning  namespace.yaml: some nodes' jobs get user namespaces, and their tasks fail; take CLONE_NEWUSER out of clone_ns_flags"},
+		"other namespaces": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWPID] # CLONE_NEWUSER\n")(s)
+		}, ""},
+		"user namespaces that Slurm does not make": {set("etc/slurm/namespace.yaml", "clone_ns_flags: [CLONE_NEWUSER]\n"), ""},
 		"pyxis before it": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"),
 			"warning  plugstack.conf: /opt/spank_pyxis.so comes before spank_gresnet.so: containers are made in the node's network; put gresnet's line before it"},
 		"a line that Slurm does not heed": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "Required"),
@@ -285,7 +298,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {
 			gpus(8, nil)(s)
-			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia1,/dev/nvidia0")(s)
+			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]")(s)
 		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be told from another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs that the configuration deals out": {gpus(4, []int{0}), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),

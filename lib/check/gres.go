@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/job"
 	"gresnet/lib/slurm"
 	"gresnet/lib/stock"
 )
@@ -49,7 +47,7 @@ func (s Site) numbersGPUs() bool {
 // AutoDetect finds, it numbers by minor numbers too.
 func (s Site) gpus(conf slurm.Conf) []Finding {
 	const about = "gres.conf"
-	devices, err := s.devices(conf, "gpu")
+	devices, err := conf.Devices(s.Node, "gpu")
 	switch {
 	case err != nil:
 		return []Finding{failed(about, err)}
@@ -59,8 +57,8 @@ func (s Site) gpus(conf slurm.Conf) []Finding {
 		return []Finding{fail(about, "correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Stock.GPUs), len(s.Stock.GPUs))}
 	}
 	for i, d := range devices {
-		if minor, is := strings.CutPrefix(d.file, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
-			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be told from another GPU", i, d.file)}
+		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
+			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be told from another GPU", i, d.File)}
 		}
 	}
 	return []Finding{ok(about, "%d gpu", len(devices))}
@@ -77,9 +75,6 @@ func (s Site) gresTypes(conf slurm.Conf) Finding {
 	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
 }
 
-// device is one device of a GRES as gres.conf has it. File is empty where Count= is all.
-type device struct{ kind, file string }
-
 // gresConf holds gres.conf against the mapping: Slurm's index is that of the
 // line, and must mean the same HCA here.
 func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
@@ -88,7 +83,7 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 	}
 	var all []Finding
 	for _, name := range s.Config.Slurm.Gres {
-		devices, err := s.devices(lines, name)
+		devices, err := lines.Devices(s.Node, name)
 		if err != nil {
 			return []Finding{failed("gres.conf", err)}
 		}
@@ -101,86 +96,13 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 	return all
 }
 
-func (s Site) devices(conf slurm.Conf, name string) ([]device, error) {
-	var devices []device
-	for _, l := range conf {
-		if l.Get("name") != name {
-			continue
-		}
-		if hosts := l.Get("nodename"); hosts != "" {
-			list, err := slurm.ParseHostlist(hosts)
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
-			}
-			if !list.Contains(s.Node) {
-				continue
-			}
-		}
-		if files := l.Get("file"); files != "" {
-			names, err := expand(files)
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
-			}
-			for _, n := range names {
-				devices = append(devices, device{l.Get("type"), n})
-			}
-			continue
-		}
-		count := 1
-		if text := l.Get("count"); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 || n > job.MaxIndex {
-				return nil, fmt.Errorf("%s:%d: %q is no count", l.File, l.Number, text)
-			}
-			count = n
-		}
-		for range count {
-			devices = append(devices, device{kind: l.Get("type")})
-		}
-	}
-	return devices, nil
-}
-
-// expand spells out "/dir/hca[0-3]".
-func expand(text string) ([]string, error) {
-	before, rest, bracketed := strings.Cut(text, "[")
-	if !bracketed {
-		return strings.Split(text, ","), nil
-	}
-	inside, after, closed := strings.Cut(rest, "]")
-	numbers, err := job.ParseIndices(inside)
-	if !closed || err != nil || strings.ContainsAny(after, "[],") {
-		return nil, fmt.Errorf("%q is no list of files that this program can read", text)
-	}
-	names := make([]string, len(numbers))
-	for i, n := range numbers {
-		names[i] = before + strconv.Itoa(n) + after
-	}
-	return names, nil
-}
-
 // promised holds what the node's line in slurm.conf has of a GRES against
 // gres.conf. A node of which there is no such line says it itself.
 func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad bool) {
 	const about = "slurm.conf"
-	line, defaults := "", ""
-	found := false
-	for _, l := range conf.All("nodename") {
-		hosts, text := l.Keys[0].Value, l.Get("gres")
-		if strings.EqualFold(hosts, "default") {
-			defaults = cmp.Or(text, defaults)
-			continue
-		}
-		if list, err := slurm.ParseHostlist(hosts); err == nil && list.Contains(s.Node) {
-			line, found = cmp.Or(text, defaults), true
-		}
-	}
-	if !found {
-		return Finding{}, false
-	}
 	do := fmt.Sprintf("put Gres=%s:%d into the node's line", name, have)
-	switch count, understood := countOf(line, name); {
-	case !understood || count == have:
+	switch count, is := conf.Promised(s.Node, name); {
+	case !is || count == have:
 		return Finding{}, false
 	case count == 0:
 		return fail(about, do, "NodeName of %s has no %s: no job can ask for it", s.Node, name), true
@@ -191,31 +113,7 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 	}
 }
 
-// countOf adds up what a list like "gpu:8,nic:hdr:2(S:0),nic" has of a GRES.
-func countOf(list, name string) (count int, understood bool) {
-	for rest, more := list, true; more; {
-		var part string
-		part, rest, more = slurm.CutOutside(rest, '(', ')')
-		part, _, _ = strings.Cut(part, "(")
-		fields := strings.Split(part, ":")
-		if fields[0] != name {
-			continue
-		}
-		last := fields[len(fields)-1]
-		n, err := strconv.Atoi(last)
-		switch {
-		case err == nil:
-			count += n
-		case strings.TrimLeft(last, "0123456789") != last:
-			return 0, false // 2K and the like
-		default:
-			count++
-		}
-	}
-	return count, true
-}
-
-func (s Site) compare(name string, devices []device) Finding {
+func (s Site) compare(name string, devices []slurm.Device) Finding {
 	const about = "gres.conf"
 	const do = "take the lines from gresnet-prolog scan --gres-conf"
 	mapped := map[int]stock.HCA{}
@@ -232,14 +130,14 @@ func (s Site) compare(name string, devices []device) Finding {
 		switch {
 		case !there:
 			return fail(about, do, "%s %d is not in the mapping", name, i)
-		case d.kind != h.Type && h.Type != "":
-			return fail(about, do, "%s %d is of type %q, in the mapping of type %q", name, i, d.kind, h.Type)
-		case d.file == "":
+		case d.Type != h.Type && h.Type != "":
+			return fail(about, do, "%s %d is of type %q, in the mapping of type %q", name, i, d.Type, h.Type)
+		case d.File == "":
 			return warn(about, do, "%s has Count= and no File=: Slurm tells no indices, and each job gets what is free", name)
-		case strings.HasPrefix(d.file, "/dev/infiniband/"):
-			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.file)
-		case !s.exists(d.file):
-			return fail(about, "make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.file)
+		case strings.HasPrefix(d.File, "/dev/infiniband/"):
+			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
+		case !s.exists(d.File):
+			return fail(about, "make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
 		}
 	}
 	return ok(about, "%d %s", len(devices), name)

@@ -37,15 +37,15 @@ func (s Site) pluginDirs(conf slurm.Conf, dir string) (dirs []string, said bool)
 // slurmVersion is the version of the Slurm that is installed, which all of its
 // own plugins have. No program of Slurm's is asked: some need slurmctld even
 // to say their version.
-func (s Site) slurmVersion(dirs []string) (version, bool) {
+func (s Site) slurmVersion(dirs []string) (slurm.Version, bool) {
 	for _, dir := range dirs {
 		names, err := fs.Glob(s.Root, strings.TrimPrefix(dir, "/")+"/*.so")
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
-			if p, err := readStamp(s.Root, name); err == nil && p.kind != "spank" {
-				return p.version, true
+			if p, err := slurm.ReadStamp(s.Root, name); err == nil && p.Type != "spank" {
+				return p.Version, true
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (s Site) slurmVersion(dirs []string) (version, bool) {
 func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
 	const do = "install the one for this version of Slurm"
-	slurm, known := s.slurmVersion(dirs)
+	installed, known := s.slurmVersion(dirs)
 	files := []string{name}
 	if !path.IsAbs(name) {
 		files = nil
@@ -65,30 +65,30 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 			files = append(files, path.Join(dir, name))
 		}
 	}
-	var built version
+	var built slurm.Version
 	for _, file := range files {
 		info, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
 		if err != nil {
 			continue
 		}
-		p, err := readStamp(s.Root, file)
+		p, err := slurm.ReadStamp(s.Root, file)
 		const others = 0o004
 		switch {
 		case err != nil:
 			return fail(about, do, "%s: %s", file, err)
 		case !known:
-			return warn(about, "see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; which Slurm is installed was not found", file, p.version)
-		case !p.version.fits(slurm):
-			built = p.version
+			return warn(about, "see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; which Slurm is installed was not found", file, p.Version)
+		case !p.Version.Fits(installed):
+			built = p.Version
 			continue // Slurm looks on, too
 		case info.Mode()&others == 0:
 			return fail(about, "chmod o+r it: srun and sbatch load it, too", "%s is not readable by users", file)
 		}
-		return ok(about, "%s is for Slurm %s, which is installed", file, p.version)
+		return ok(about, "%s is for Slurm %s, which is installed", file, p.Version)
 	}
 	switch {
 	case built != 0:
-		return fail(about, do, "%s is for Slurm %s, and Slurm %s is installed: no step starts", name, built, slurm)
+		return fail(about, do, "%s is for Slurm %s, and Slurm %s is installed: no step starts", name, built, installed)
 	case len(files) == 0:
 		return warn(about, "set PluginDir in slurm.conf", "%s was not looked for: where Slurm has its plugins was not found", name)
 	case path.IsAbs(name):

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -19,38 +18,24 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if file == "" {
 		file = path.Join(dir, about)
 	}
-	lines, err := s.plugins(file, 0)
+	lines, err := slurm.ReadPlugstack(s.Root, file)
 	if err != nil {
 		return []Finding{{Level: Error, About: about, Text: err.Error(), Do: do}}
 	}
-	i := slices.IndexFunc(lines, func(l stacked) bool { return l.is("gresnet") })
+	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") })
 	if i < 0 {
 		return []Finding{fail(about, do, "%s does not have gresnet's plugin: tasks would run in the node's network", file)}
 	}
 	line := lines[i]
-	if line.need != "required" {
-		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.plugin, line.need)}
+	if line.Need != "required" {
+		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
 	all := []Finding{s.line(line, conf)}
-	if j := slices.IndexFunc(lines, func(l stacked) bool { return l.is("pyxis") }); j >= 0 && j < i {
-		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].plugin, line.plugin))
+	if j := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("pyxis") }); j >= 0 && j < i {
+		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].Plugin, line.Plugin))
 	}
 	dirs, said := s.pluginDirs(conf, dir)
-	return append(all, s.plugin(line.plugin, dirs, said))
-}
-
-// stacked is a line of plugstack.conf.
-type stacked struct {
-	need      string // "required" or "optional"
-	plugin    string
-	arguments []string
-}
-
-func (l stacked) is(name string) bool { return strings.Contains(path.Base(l.plugin), name) }
-
-// String is the line as it may be written.
-func (l stacked) String() string {
-	return strings.Join(append([]string{l.need, l.plugin}, l.arguments...), " ")
+	return append(all, s.plugin(line.Plugin, dirs, said))
 }
 
 // arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
@@ -59,10 +44,10 @@ func arguments() []string {
 }
 
 // line checks what the line says to the plugin.
-func (s Site) line(l stacked, conf slurm.Conf) Finding {
+func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	const about = "plugstack.conf"
 	state, relay := "/run/gresnet", true
-	for _, a := range l.arguments {
+	for _, a := range l.Arguments {
 		dir, is := strings.CutPrefix(a, "state=")
 		switch {
 		case is && path.IsAbs(dir):
@@ -85,54 +70,29 @@ func (s Site) line(l stacked, conf slurm.Conf) Finding {
 	return ok(about, "%s", l)
 }
 
-// plugins are the lines of a plugstack.conf and of what it includes that Slurm
-// heeds (Slurm src/common/spank.c:_plugin_stack_parse_line, _spank_conf_include).
-func (s Site) plugins(file string, depth int) ([]stacked, error) {
-	const deepest = 8
-	if depth > deepest {
-		return nil, fmt.Errorf("read %s: files include one another", file)
+// namespaces warns of user namespaces that Slurm makes for jobs: from inside of
+// one, a task cannot enter its job's network namespace.
+func (s Site) namespaces(conf slurm.Conf, dir string) []Finding {
+	const about = "namespace.yaml"
+	const do = "take CLONE_NEWUSER out of clone_ns_flags"
+	if conf.Last("namespacetype") != "namespace/linux" {
+		return nil
 	}
-	text, err := fs.ReadFile(s.Root, strings.TrimPrefix(file, "/"))
+	text, err := fs.ReadFile(s.Root, strings.TrimPrefix(path.Join(dir, about), "/"))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
+		return nil // slurmd does not start without it
 	}
-	var lines []stacked
+	perNode := false
 	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(line, "#")
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		switch fields[0] {
-		case "required", "optional":
-			lines = append(lines, stacked{fields[0], fields[1], fields[2:]})
-		case "include":
-			more, err := s.included(file, fields[1], depth)
-			if err != nil {
-				return nil, err
-			}
-			lines = append(lines, more...)
+		perNode = perNode || strings.Contains(line, "node_confs")
+		switch {
+		case !strings.Contains(strings.ToUpper(line), "CLONE_NEWUSER"):
+		case perNode:
+			return []Finding{warn(about, do, "some nodes' jobs get user namespaces, and their tasks fail")}
+		default:
+			return []Finding{fail(about, do, "jobs get user namespaces, and their tasks fail")}
 		}
 	}
-	return lines, nil
-}
-
-func (s Site) included(file, pattern string, depth int) ([]stacked, error) {
-	from := pattern
-	if !path.IsAbs(from) {
-		from = path.Join(path.Dir(file), from)
-	}
-	names, err := fs.Glob(s.Root, strings.TrimPrefix(from, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: include %s: %w", file, pattern, err)
-	}
-	var lines []stacked
-	for _, name := range names {
-		more, err := s.plugins("/"+name, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		lines = append(lines, more...)
-	}
-	return lines, nil
+	return nil
 }

@@ -36,6 +36,7 @@ func (s Site) slurm() []Finding {
 	all := []Finding{s.prologAndEpilog(conf), prologFlags(conf)}
 	all = append(all, s.deadlines(conf)...)
 	all = append(all, s.plugstack(conf, dir)...)
+	all = append(all, s.namespaces(conf, dir)...)
 	all = append(all, s.health(conf)...)
 	return append(all, s.gres(conf, dir)...)
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -202,5 +203,28 @@ match = "rdma=`+hcas(t)[0]+`"
 	if state := run(t, "sinfo -h -o %T"); strings.Contains(state, "drain") {
 		t.Errorf("the node is %s", state)
 	}
+	same(t, before)
+}
+
+func TestAJobThatAPolicyGivesMoreThanIsFreeIsRefusedAndTheNodeStaysUp(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	writeConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(hcas(t))))
+	defer writeConfig(t, config)
+	first := submit(t, "alice", "", "srun sleep 600")
+	eventually(t, "the first job has its HCAs", func() bool { return hasStep(first) })
+	second := submit(t, "bob", "", "srun hostname")
+	ended(t, second)
+	out := run(t, "cat /tmp/"+second+".out")
+	if !strings.Contains(out, "which source policy says the job has: 0 of ") || !strings.Contains(out, "job "+first+" has it since") || strings.Contains(out, "node1\n") {
+		t.Errorf("the job says:\n%s", out)
+	}
+	if state := run(t, "sinfo -h -o %T"); strings.Contains(state, "drain") {
+		t.Errorf("the node is %s", state)
+	}
+	if !hasStep(first) {
+		t.Error("the first job's step has ended")
+	}
+	cancel(t, first)
 	same(t, before)
 }

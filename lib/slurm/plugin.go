@@ -1,4 +1,4 @@
-package check
+package slurm
 
 import (
 	"debug/elf"
@@ -9,62 +9,62 @@ import (
 	"strings"
 )
 
-// stamp is what a plugin says of itself to Slurm's loader.
-type stamp struct {
-	kind    string // plugin_type: "spank", "auth/munge"
-	version version
+// Stamp is what a plugin says of itself to Slurm's loader.
+type Stamp struct {
+	Type    string // plugin_type: "spank", "auth/munge"
+	Version Version
 }
 
-// version is Slurm's SLURM_VERSION_NUMBER: major, minor and micro, a byte each.
-type version uint32
+// Version is Slurm's SLURM_VERSION_NUMBER: major, minor and micro, a byte each.
+type Version uint32
 
 // String is what of a version a SPANK plugin must share with Slurm: "24.11".
-func (v version) String() string { return fmt.Sprintf("%d.%02d", v>>16&0xff, v>>8&0xff) }
+func (v Version) String() string { return fmt.Sprintf("%d.%02d", v>>16&0xff, v>>8&0xff) }
 
-// fits tells whether Slurm loads a SPANK plugin that was built for v: the micro
+// Fits tells whether Slurm loads a SPANK plugin that was built for v: the micro
 // version does not count (Slurm src/common/plugin.c:_verify_syms).
-func (v version) fits(slurm version) bool { return v>>8 == slurm>>8 }
+func (v Version) Fits(slurm Version) bool { return v>>8 == slurm>>8 }
 
 var errNoStamp = errors.New("it is no Slurm plugin")
 
-// readStamp reads the stamp from a plugin's file, without loading it.
-func readStamp(root fs.FS, name string) (stamp, error) {
+// ReadStamp reads the stamp from a plugin's file, without loading it.
+func ReadStamp(root fs.FS, name string) (Stamp, error) {
 	f, err := root.Open(strings.TrimPrefix(name, "/"))
 	if err != nil {
-		return stamp{}, err
+		return Stamp{}, err
 	}
 	defer f.Close()
 	file, is := f.(io.ReaderAt)
 	if !is {
-		return stamp{}, errNoStamp
+		return Stamp{}, errNoStamp
 	}
 	object, err := elf.NewFile(file)
 	if err != nil {
-		return stamp{}, errNoStamp
+		return Stamp{}, errNoStamp
 	}
 	symbols, err := object.DynamicSymbols()
 	if err != nil {
-		return stamp{}, errNoStamp
+		return Stamp{}, errNoStamp
 	}
-	var s stamp
+	var s Stamp
 	for _, symbol := range symbols {
 		switch symbol.Name {
 		case "plugin_type":
 			text, err := valueOf(object, symbol)
 			if err != nil {
-				return stamp{}, err
+				return Stamp{}, err
 			}
-			s.kind = strings.TrimRight(string(text), "\x00")
+			s.Type = strings.TrimRight(string(text), "\x00")
 		case "plugin_version":
 			number, err := valueOf(object, symbol)
 			if err != nil || len(number) != 4 {
-				return stamp{}, errNoStamp
+				return Stamp{}, errNoStamp
 			}
-			s.version = version(object.ByteOrder.Uint32(number))
+			s.Version = Version(object.ByteOrder.Uint32(number))
 		}
 	}
-	if s.kind == "" || s.version == 0 {
-		return stamp{}, errNoStamp
+	if s.Type == "" || s.Version == 0 {
+		return Stamp{}, errNoStamp
 	}
 	return s, nil
 }
