@@ -20,9 +20,10 @@ func run(w *door.World) int {
 	return w.Run(&cli.App{
 		Name:  "gresnet-epilog",
 		Usage: "give a Slurm job's RDMA devices back to the node",
-		Description: `Without arguments it is slurmd's Epilog: it reads the job from the environment
-(SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job that has no
-lease on this node is success. It needs no configuration and no slurmctld.
+		Description: `Without arguments it is slurmd's Epilog: it reads the job from the
+environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job
+that has no lease on this node is success. It needs no configuration and no
+slurmctld.
 
 Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
 home, or in doubt, are kept from later jobs, and running it again goes on; 1

@@ -14,9 +14,10 @@ func releaseCommand(w *door.World) *cli.Command {
 		Name:      "release",
 		Usage:     "let jobs have a quarantined HCA again",
 		ArgsUsage: "HCA",
-		Description: `Undoes what can be undone still. If the HCA is in the root namespace then, it is
-taken as it is and free for jobs again. HCA is the name of the RDMA device, its
-node GUID, its PCI address, or all of its identity as status prints it.
+		Description: `Undoes what can be undone still. If the HCA is in the root namespace then, it
+is taken as it is and free for jobs again. HCA is the name of the RDMA
+device, its node GUID, its PCI address, or all of its identity as status
+prints it.
 
 Exit status: 0 it is free; 1 nothing was done; 2 it is not home.
 

@@ -16,13 +16,13 @@ func sweepCommand(w *door.World) *cli.Command {
 		Name:      "sweep",
 		Usage:     "give back the leases of jobs that are gone",
 		ArgsUsage: "[JOBID...]",
-		Description: `Does for each job that is gone what its epilog would have done: slurmd was down,
-or the epilog was killed. A job is gone when no prolog or epilog of it runs, it
-has no slurmstepd, and no process is in its network namespace.
+		Description: `Does for each job that is gone what its epilog would have done: slurmd was
+down, or the epilog was killed. A job is gone when no prolog or epilog of it
+runs, it has no slurmstepd, and no process is in its network namespace.
 
-A job whose extern step never started (PrologFlags=Contain gives it one) may be
-about to start; its lease is swept only if it is ten minutes old and the job is
-named, or at boot. A live job's lease is never touched.
+A job whose extern step never started (PrologFlags=Contain gives it one) may
+be about to start; its lease is swept only if it is ten minutes old and the
+job is named, or at boot. A live job's lease is never touched.
 
 Exit status: 0 done; 1 a named job is not gone, or bad usage; 2 something
 remains to be undone.
@@ -31,7 +31,7 @@ Examples:
   gresnet-epilog sweep            all jobs that are gone for sure
   gresnet-epilog sweep 4711       this one
   gresnet-epilog sweep --boot     before slurmd starts`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "slurmd does not run yet, so no job can be about to start"}},
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "slurmd does not run yet, so no job can be about to start", DisableDefaultText: true}},
 		Action: func(c *cli.Context) error {
 			s := lease.Sweep{Boot: c.Bool("boot")}
 			for _, arg := range c.Args().Slice() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -18,17 +19,18 @@ func checkCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
-		Description: `Checks the configuration, the mapping against the node, the RDMA netns mode now
-and after a reboot, drivers, space, NetworkManager, and what slurm.conf,
-plugstack.conf and gres.conf say. It reads files and asks nobody: no RPC.
-One line each: ok, warning or error, and what to do. Exit status 1 if there is
-an error.
+		Description: `Checks the configuration, the mapping against the node, the RDMA netns mode
+now and after a reboot, drivers, space, NetworkManager and systemd-networkd;
+what slurm.conf, plugstack.conf and gres.conf say; whether the plugin is one
+for the Slurm that is installed; and NHC. It reads files and asks nobody: no
+RPC. One line each: ok, warning or error, and what to do. Exit status 1 if
+there is an error.
 
 Examples:
   gresnet-prolog check
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
   gresnet-prolog check --json | jq '.[] | select(.level != "ok")'`,
-		Flags:  []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags:  []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error { return runCheck(w, c) },
 	}
 }
@@ -60,11 +62,7 @@ func runCheck(w *door.World, c *cli.Context) error {
 	}
 	s.Free = free
 	findings := s.Run()
-	show := func() error { return check.Print(w.Stdout, findings) }
-	if c.Bool("json") {
-		show = func() error { return printJSON(w, findings) }
-	}
-	if err := show(); err != nil {
+	if err := show(w, c, findings, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
 		return err
 	}
 	switch n := check.Errors(findings); n {

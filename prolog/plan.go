@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -24,8 +25,8 @@ func planCommand(w *door.World) *cli.Command {
 		Usage: "show what would be done for a job, and do nothing",
 		Description: `Shows the HCAs that a job would get now, and every step that its prolog would
 do, in order. With --job the site's sources are asked, as in a prolog: what
-slurmd would say of the job is read from the environment (SLURM_JOB_PARTITION,
-SLURM_JOB_GPUS, …).
+slurmd would say of the job is read from the environment
+(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, …).
 
 Examples:
   gresnet-prolog plan --gres nic:2
@@ -36,7 +37,7 @@ Examples:
 			&cli.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
 			&cli.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
 			&cli.StringFlag{Name: "gpus", Usage: "for a job that has the GPUs `LIST`, like 0,3, as source gpu says"},
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
+			jsonFlag(),
 		},
 		Action: func(c *cli.Context) error { return plan(w, c) },
 	}
@@ -76,10 +77,7 @@ func plan(w *door.World, c *cli.Context) error {
 			return err
 		}
 	}
-	if c.Bool("json") {
-		return printJSON(w, p)
-	}
-	return p.print(w)
+	return show(w, c, p, p.print)
 }
 
 // plannedJob is the job that the flags name.
@@ -167,19 +165,19 @@ func describe(s step.Step) plannedStep {
 	return d
 }
 
-func (p *planned) print(w *door.World) error {
+func (p *planned) print(w io.Writer) error {
 	for _, note := range p.Notes {
-		fmt.Fprintf(w.Stdout, "# %s\n", note)
+		fmt.Fprintf(w, "# %s\n", note)
 	}
 	if len(p.HCAs) == 0 {
-		_, err := fmt.Fprintln(w.Stdout, "no HCA, and nothing to do")
+		_, err := fmt.Fprintln(w, "no HCA, and nothing to do")
 		return err
 	}
 	for _, h := range p.HCAs {
-		fmt.Fprintf(w.Stdout, "%s %d is %s (%s)\n", h.Gres, h.Index, h.Name, h.ID)
+		fmt.Fprintf(w, "%s %d is %s (%s)\n", h.Gres, h.Index, h.Name, h.ID)
 	}
 	for i, s := range p.Steps {
-		if _, err := fmt.Fprintf(w.Stdout, "%3d  %s\n", i+1, strings.TrimSpace(s.Kind+" "+s.Object)); err != nil {
+		if _, err := fmt.Fprintf(w, "%3d  %s\n", i+1, strings.TrimSpace(s.Kind+" "+s.Object)); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"gresnet/lib/door"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
@@ -28,7 +27,7 @@ nic 3 is mlx5_0 (0002:c903:00ab:0000@0000:3b:00.0)
 		"# the job has none\nno HCA, and nothing to do\n": {Notes: []string{"the job has none"}},
 	} {
 		var out bytes.Buffer
-		if err := p.print(&door.World{Stdout: &out}); err != nil || out.String() != want {
+		if err := p.print(&out); err != nil || out.String() != want {
 			t.Errorf("%v, got\n%swant\n%s", err, out.String(), want)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +17,10 @@ import (
 func scanCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:  "scan",
-		Usage: "show the node's HCAs, where they sit and what serves which GPU",
-		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports with
-their network interfaces and character devices; and how near it is to each GPU.
-Nothing is changed, except that --gres-files makes files.
+		Usage: "show the node's HCAs, where they sit, whom they serve",
+		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports
+with their network interfaces and character devices; and how near it is to
+each GPU. Nothing is changed, except that --gres-files makes files.
 
 Examples:
   gresnet-prolog scan
@@ -30,10 +29,10 @@ Examples:
   gresnet-prolog scan --gres-files
   gresnet-prolog scan --json | jq '.hcas[] | {name, serves}'`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
-			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml"},
-			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf"},
-			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name"},
+			jsonFlag(),
+			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
 			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: stock.PlaceholderDir},
 		},
 		Action: func(c *cli.Context) error { return scan(w, c) },
@@ -59,26 +58,16 @@ func scan(w *door.World, c *cli.Context) error {
 	// for other files would be wrong.
 	names, dir := cfg.Slurm.Gres, c.String("gres-dir")
 	switch {
-	case c.Bool("json"):
-		err = printJSON(w, s)
 	case c.Bool("toml"):
 		err = s.TOML(w.Stdout, names)
-	case drift != nil:
-		err = s.Table(w.Stdout)
-	case c.Bool("gres-conf"):
+	case c.Bool("gres-conf") && drift == nil:
 		err = s.GresConf(w.Stdout, names, dir)
-	case c.Bool("gres-files"):
+	case c.Bool("gres-files") && drift == nil:
 		err = makePlaceholders(s, names, dir)
 	default:
-		err = s.Table(w.Stdout)
+		err = show(w, c, s, s.Table)
 	}
 	return errors.Join(err, drift)
-}
-
-func printJSON(w *door.World, v any) error {
-	enc := json.NewEncoder(w.Stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 // makePlaceholders makes the files that are not there. slurmd does not start

@@ -1,8 +1,10 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -13,7 +15,9 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
+	"gresnet/lib/job"
 	"gresnet/lib/lease"
+	"gresnet/lib/lock"
 )
 
 func statusCommand(w *door.World) *cli.Command {
@@ -21,21 +25,22 @@ func statusCommand(w *door.World) *cli.Command {
 		Name:      "status",
 		Usage:     "show who holds the node's HCAs, and what is wrong",
 		ArgsUsage: "[JOBID]",
-		Description: `Shows each HCA with the job that has it, and each lease. With a job id it shows
-what that job's epilog will undo.
+		Description: `Shows each HCA with the job that has it, and each lease. With a job id it
+shows what that job's epilog will undo.
 
-HCA states: free; unmapped: the configuration gives it to nobody; leased to a job; quarantined: no job gets it until
-gresnet-epilog release or a reboot. Lease states: complete; refused, since the
-job asked for what it cannot have; partial, while a prolog or an epilog is at
-work or after one that did not end as it should; damaged.
+HCA states: free; unmapped: the configuration gives it to nobody; leased to a
+job; quarantined: no job gets it until gresnet-epilog release or a reboot.
+Lease states: complete; refused: the job asked for what it cannot have;
+partial: a prolog or an epilog is at work, or did not end as it should;
+damaged.
 
 Examples:
   gresnet-prolog status
   gresnet-prolog status 4711
   gresnet-prolog status --json | jq '.hcas[] | select(.claim.quarantined)'`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print JSON"}},
+		Flags: []cli.Flag{jsonFlag()},
 		Action: func(c *cli.Context) error {
-			job, err := oneJob(c)
+			id, err := oneJob(c)
 			if err != nil {
 				return err
 			}
@@ -50,17 +55,12 @@ Examples:
 			if err != nil {
 				return err
 			}
-			switch {
-			case c.Bool("json"):
-				enc := json.NewEncoder(w.Stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(s)
-			case job != 0:
-				return printJob(w, s, job)
-			}
-			printHCAs(w, s)
-			printLeases(w, s)
-			return nil
+			return show(w, c, s, func(out io.Writer) error {
+				if id != 0 {
+					return printJob(out, s, id)
+				}
+				return printStatus(out, s)
+			})
 		},
 	}
 }
@@ -77,29 +77,28 @@ func oneJob(c *cli.Context) (uint32, error) {
 	return uint32(id), nil
 }
 
-func printHCAs(w *door.World, s lease.Status) {
-	t := tabwriter.NewWriter(w.Stdout, 0, 0, 2, ' ', 0)
+func printStatus(w io.Writer, s lease.Status) error {
+	if err := printHCAs(w, s); err != nil {
+		return err
+	}
+	return printLeases(w, s)
+}
+
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+func printHCAs(w io.Writer, s lease.Status) error {
+	t := columns(w)
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t", h.HCA.Name, gresOf(h))
-		if h.Claim == nil && h.Gres == "" {
-			fmt.Fprintln(t, "unmapped\t-\t-\t-")
-			continue
-		}
-		if h.Claim == nil {
-			fmt.Fprintln(t, "free\t-\t-\t-")
-			continue
-		}
-		state := "leased"
-		if h.Claim.Quarantined != "" {
-			state = "quarantined"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", state, h.Claim.Job, h.Claim.UID, h.Claim.Since.Local().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", h.HCA.Name, gresOf(h), claimOf(h))
 	}
-	t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
 	for _, h := range s.HCAs {
 		printTrouble(w, h)
 	}
+	return nil
 }
 
 func gresOf(h lease.HCAStatus) string {
@@ -109,63 +108,125 @@ func gresOf(h lease.HCAStatus) string {
 	return fmt.Sprintf("%s %d", h.Gres, h.Index)
 }
 
+// claimOf is who has an HCA, in four columns.
+func claimOf(h lease.HCAStatus) string {
+	switch c := h.Claim; {
+	case c == nil && h.Gres == "":
+		return "unmapped\t-\t-\t-"
+	case c == nil:
+		return "free\t-\t-\t-"
+	case c.Quarantined != "":
+		return fmt.Sprintf("quarantined\t%d\t%d\t%s", c.Job, c.UID, since(*c))
+	default:
+		return fmt.Sprintf("leased\t%d\t%d\t%s", c.Job, c.UID, since(*c))
+	}
+}
+
+func since(c lock.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
+
 // printTrouble says what a person must know about an HCA.
-func printTrouble(w *door.World, h lease.HCAStatus) {
+func printTrouble(w io.Writer, h lease.HCAStatus) {
 	if h.Claim == nil || h.Claim.Quarantined == "" {
 		return
 	}
-	fmt.Fprintf(w.Stdout, "\n%s (%s) is quarantined: %s\n", h.HCA.Name, h.HCA.ID, h.Claim.Quarantined)
+	fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  %s\n", h.HCA.Name, h.HCA.ID, h.Claim.Quarantined)
 	if h.Moving {
-		fmt.Fprintln(w.Stdout, "  a move of it has not ended: something in the kernel does not let go of it, and no\n"+
-			"  network namespace of the node can end meanwhile. If it lasts, the node needs a reboot.")
+		fmt.Fprintln(w, "  a move of it has not ended: something in the kernel does not let go of it,\n"+
+			"  and no network namespace of the node can end meanwhile. If it lasts,\n"+
+			"  the node needs a reboot.")
 		return
 	}
-	fmt.Fprintf(w.Stdout, "  mend the cause, then: gresnet-epilog release %s\n", h.HCA.Name)
+	fmt.Fprintf(w, "  mend the cause, then: gresnet-epilog release %s\n", h.HCA.Name)
 }
 
-func printLeases(w *door.World, s lease.Status) {
+func printLeases(w io.Writer, s lease.Status) error {
 	if len(s.Leases) == 0 {
-		fmt.Fprintln(w.Stdout, "\nno job has a lease")
-		return
+		_, err := fmt.Fprintln(w, "\nno job has a lease")
+		return err
 	}
-	fmt.Fprintln(w.Stdout)
-	t := tabwriter.NewWriter(w.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w)
+	t := columns(w)
 	fmt.Fprintln(t, "JOB\tRUN\tLEASE\tAGE\tSTEPS\tHCAS")
 	for _, l := range s.Leases {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\n", l.Job, l.Run, l.State, l.Age.Round(time.Second), len(l.Steps), strings.Join(hcasOf(s, l.Job), " "))
+		groups := grouped(hcasOf(s, l.Job))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\n", l.Job, cmp.Or(l.Run, "-"), l.State, age(l.Age), len(l.Steps), groups[0])
+		for _, more := range groups[1:] {
+			fmt.Fprintf(t, "\t\t\t\t\t%s\n", more)
+		}
 	}
-	t.Flush()
+	return t.Flush()
 }
 
-func hcasOf(s lease.Status, job uint32) []string {
+// age is how old a lease is, in its two largest units.
+func age(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return d.Round(time.Second).String()
+}
+
+func hcasOf(s lease.Status, id uint32) []string {
 	names := []string{}
 	for _, h := range s.HCAs {
-		if h.Claim != nil && h.Claim.Job == job {
+		if h.Claim != nil && h.Claim.Job == id {
 			names = append(names, h.HCA.Name)
 		}
 	}
 	return names
 }
 
-func printJob(w *door.World, s lease.Status, job uint32) error {
-	for _, l := range s.Leases {
-		if l.Job != job {
+// grouped writes names that differ by a number at their end as one, as Slurm
+// does with hosts: mlx5_[0-3]. Of no names it is a dash.
+func grouped(names []string) []string {
+	var groups []string
+	at, numbers := map[string]int{}, map[string][]int{} // by what is before the number
+	for _, name := range names {
+		prefix := strings.TrimRight(name, "0123456789")
+		n, err := strconv.Atoi(name[len(prefix):])
+		if err != nil || strconv.Itoa(n) != name[len(prefix):] {
+			groups = append(groups, name) // it has no number, or one like 07
 			continue
 		}
-		fmt.Fprintf(w.Stdout, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, l.Age.Round(time.Second))
-		fmt.Fprintf(w.Stdout, "HCAs: %s\n", strings.Join(hcasOf(s, job), " "))
-		for _, p := range l.Steps {
-			fmt.Fprintf(w.Stdout, "runs: %s\n", p)
+		if _, known := at[prefix]; !known {
+			at[prefix] = len(groups)
+			groups = append(groups, name)
 		}
-		for _, left := range l.Left {
-			fmt.Fprintf(w.Stdout, "to be undone: %s\n", strings.TrimSpace(left.Kind+" "+left.Object))
-		}
-		for _, h := range s.HCAs {
-			if h.Claim != nil && h.Claim.Job == job {
-				printTrouble(w, h)
-			}
-		}
-		return nil
+		numbers[prefix] = append(numbers[prefix], n)
 	}
-	return hint.With(fmt.Errorf("job %d has no lease here", job), "gresnet-prolog status lists the leases")
+	for prefix, list := range numbers {
+		if len(list) > 1 {
+			slices.Sort(list)
+			groups[at[prefix]] = prefix + "[" + job.FormatIndices(list) + "]"
+		}
+	}
+	if len(groups) == 0 {
+		return []string{"-"}
+	}
+	return groups
+}
+
+func printJob(w io.Writer, s lease.Status, id uint32) error {
+	i := slices.IndexFunc(s.Leases, func(l lease.JobStatus) bool { return l.Job == id })
+	if i < 0 {
+		return hint.With(fmt.Errorf("job %d has no lease here", id), "gresnet-prolog status lists the leases")
+	}
+	l := s.Leases[i]
+	fmt.Fprintf(w, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, age(l.Age))
+	fmt.Fprintf(w, "HCAs: %s\n", strings.Join(grouped(hcasOf(s, id)), " "))
+	for _, p := range l.Steps {
+		fmt.Fprintf(w, "runs: %s\n", p)
+	}
+	for _, left := range l.Left {
+		fmt.Fprintf(w, "to be undone: %s\n", strings.TrimSpace(left.Kind+" "+left.Object))
+	}
+	for _, h := range s.HCAs {
+		if h.Claim != nil && h.Claim.Job == id {
+			printTrouble(w, h)
+		}
+	}
+	return nil
 }

@@ -153,7 +153,7 @@ func (s Site) policies() []Finding {
 			m = append(m, gres.Entry{Gres: h.Gres, Type: h.Type, Index: h.Index, HCA: node.HCA{ID: h.ID, Name: h.Name}})
 		}
 	}
-	free := func(node.ID) bool { return false }
+	free := func(node.ID) (gres.Holder, bool) { return gres.Holder{}, false }
 	var all []Finding
 	for i, p := range s.Config.Policies {
 		if len(p.Indices) == 0 && p.Count == 0 {

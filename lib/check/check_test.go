@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"gresnet/lib/check"
 	"gresnet/lib/config"
@@ -22,16 +26,19 @@ func site() check.Site {
 	cfg.Slurm.Source = []string{config.Scontrol}
 	return check.Site{
 		Root: fstest.MapFS{
-			"proc/cmdline":                       file("BOOT_IMAGE=/vmlinuz root=/dev/vda"),
-			"proc/sys/kernel/osrelease":          file("6.12.48+deb13-amd64\n"),
-			"etc/modprobe.d/rdma.conf":           file("# exclusive\noptions ib_core netns_mode=0\n"),
-			"etc/slurm/slurm.conf":               file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n"),
+			"proc/cmdline":              file("BOOT_IMAGE=/vmlinuz root=/dev/vda"),
+			"proc/sys/kernel/osrelease": file("6.12.48+deb13-amd64\n"),
+			"etc/modprobe.d/rdma.conf":  file("# exclusive\noptions ib_core netns_mode=0\n"),
+			"etc/slurm/slurm.conf": file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n" +
+				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic\nNodeName=node[1-9] CPUs=4\n"),
 			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
 			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
 			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
 			"etc/slurm/gres.conf": file("Name=gpu File=/dev/nvidia[0-7]\nNodeName=other[1-4] Name=nic Count=8\n" +
 				"NodeName=node[1-9] Name=nic Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic File=/gres/nic[1]\n"),
 			"gres/nic0": file(""), "gres/nic1": file(""),
+			"usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so":    plugin("auth/munge", 0x180b05),
+			"usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so": plugin("spank", 0x180b00),
 		},
 		Config: cfg,
 		Node:   "node1",
@@ -40,6 +47,17 @@ func site() check.Site {
 		Stock: stock.Stock{Mode: rdma.Exclusive, HCAs: []stock.HCA{
 			hca(0, "ib0"), hca(1, "ib1"),
 		}},
+	}
+}
+
+const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
+
+// gpus makes GPUs say what a job gets, some of which the kernel has.
+func gpus(have int, configured []int) func(*check.Site) {
+	return func(s *check.Site) {
+		s.Config.Slurm.Source = []string{config.GPU}
+		s.Config.HCAs = []config.HCA{{GPUs: configured}}
+		s.Stock.GPUs = make([]node.Seat, have)
 	}
 }
 
@@ -65,6 +83,7 @@ ok       mapping: 2 HCAs
 ok       slurm.conf: Prolog and Epilog are gresnet's
 ok       slurm.conf: PrologFlags=Contain,X11
 ok       plugstack.conf: required spank_gresnet.so
+ok       plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is for Slurm 24.11, which is installed
 ok       slurm.conf: GresTypes has nic
 ok       gres.conf: 2 nic
 `
@@ -124,6 +143,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			`warning  mode: exclusive now, shared after a reboot (/usr/lib/modprobe.d/zz.conf); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
 		"exclusive after a reboot": {func(s *check.Site) { s.Stock.Mode = rdma.Shared },
 			"warning  mode: shared now, exclusive after a reboot (/etc/modprobe.d/rdma.conf); reboot, if exclusive is meant"},
+		"not exclusive, though it was booted with it": {func(s *check.Site) {
+			s.Stock.Mode = rdma.Shared
+			s.Root.(fstest.MapFS)["etc/modprobe.d/rdma.conf"].ModTime = time.Unix(1700000000, 0)
+			set("proc/stat", "cpu 1 2 3\nbtime 1700000001\n")(s)
+		}, "warning  mode: shared now, though /etc/modprobe.d/rdma.conf was there at boot and says exclusive; if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot"},
+		"the kernel's own ways to write it": {set("etc/modprobe.d/rdma.conf", "options ib-core netns-mode=N\n"), ""},
+		"off, too":                          {set("proc/cmdline", "ib-core.netns_mode=Off", "etc/modprobe.d/rdma.conf", ""), ""},
 		"drift": {func(s *check.Site) {
 			s.Drift = hint.With(errors.New("map nic 7: the node has no such HCA"), "see whether it is plugged in")
 		},
@@ -170,6 +196,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  slurm.conf: it is in none of /etc/slurm/slurm.conf, /run/slurm/conf/slurm.conf, /usr/local/etc/slurm.conf, /opt/slurm/etc/slurm.conf: Slurm's configuration is not checked; set SLURM_CONF to its path"},
 		"no epilog": {edit("etc/slurm/slurm.conf", "Epilog=/usr/sbin/gresnet-epilog\n", ""),
 			"error    slurm.conf: it has no Epilog; set Epilog=/usr/sbin/gresnet-epilog"},
+		"a script that runs the prolog": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")(s)
+			set("etc/slurm/prolog.d/10-gresnet", "#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n", "etc/slurm/prolog.d/20", "#!/bin/sh\n")(s)
+		}, ""},
+		"several prologs": {edit("etc/slurm/slurm.conf", "GresTypes", "Prolog=/etc/slurm/prolog.d/other\nGresTypes"), ""},
 		"another prolog": {edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*"),
 			"warning  slurm.conf: Prolog is /etc/slurm/prolog.d/*; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
@@ -179,14 +210,71 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=101\nGresTypes"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
-		"a health check that counts HCAs": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nGresTypes"),
-			"warning  slurm.conf: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
+		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"),
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
+		"a health check of idle nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=IDLE,CYCLE\nGresTypes"), ""},
+		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
+			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
 			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; add the line: required spank_gresnet.so"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
 			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; add the line: required spank_gresnet.so"},
+		"an argument that it does not know": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch pmix=on"),
+			`error    plugstack.conf: the plugin does not know "pmix=on": no task starts; leave it out, or say one of steps, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
+		"a state directory that is no path": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=run"),
+			`error    plugstack.conf: the plugin does not know "state=run": no task starts; leave it out, or say one of steps, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
+		"all arguments that it knows": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "steps batch all pmix=off pmix=relay notice=off notice=on allow=none state=/run/gresnet/"), ""},
+		"another state directory": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other"),
+			"error    plugstack.conf: the plugin looks for leases in /run/other, and they are in /run/gresnet: tasks would run in the node's network; have them say the same"},
+		"another state directory of the programs": {func(s *check.Site) { s.State = "/run/other" },
+			"error    plugstack.conf: the plugin looks for leases in /run/gresnet, and they are in /run/other: tasks would run in the node's network; have them say the same"},
+		"PMIx that is kept from its server": {func(s *check.Site) {
+			edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "pmix=off")(s)
+			edit("etc/slurm/slurm.conf", "GresTypes", "MpiDefault=pmix_v4\nGresTypes")(s)
+		}, "warning  plugstack.conf: MpiDefault=pmix_v4, and required spank_gresnet.so pmix=off keeps PMIx from reaching its server; leave pmix=off out"},
+		"PMIx that cannot be relayed": {edit("etc/slurm/slurm.conf", "GresTypes", "SlurmdParameters=config_overrides,contain_spank\nGresTypes"),
+			"error    plugstack.conf: with contain_spank in SlurmdParameters, PMIx cannot be relayed; add pmix=off to the line, or take contain_spank out of SlurmdParameters"},
+		"user namespaces": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags:\n    - \"CLONE_NEWUSER\"\n")(s)
+		}, "error    namespace.yaml: jobs get user namespaces, and their tasks fail; take CLONE_NEWUSER out of clone_ns_flags"},
+		"user namespaces on some nodes": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "node_confs:\n  - options:\n      clone_ns_flags: [CLONE_NEWPID, clone_newuser]\n")(s)
+		}, "warning  namespace.yaml: some nodes' jobs get user namespaces, and their tasks fail; take CLONE_NEWUSER out of clone_ns_flags"},
+		"other namespaces": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "NamespaceType=namespace/linux\nGresTypes")(s)
+			set("etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWPID] # CLONE_NEWUSER\n")(s)
+		}, ""},
+		"user namespaces that Slurm does not make": {set("etc/slurm/namespace.yaml", "clone_ns_flags: [CLONE_NEWUSER]\n"), ""},
+		"pyxis before it": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"),
+			"warning  plugstack.conf: /opt/spank_pyxis.so comes before spank_gresnet.so: containers are made in the node's network; put gresnet's line before it"},
+		"a line that Slurm does not heed": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "Required"),
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; add the line: required spank_gresnet.so"},
 		"a plugin that is not there": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank"),
-			"error    plugstack.conf: /opt/spank_gresnet.so is not there; install it for this version of Slurm"},
+			"error    plugin: /opt/spank_gresnet.so is not there; install the one for this version of Slurm"},
+		"a plugin that is nowhere": {remove(debian + "spank_gresnet.so"),
+			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm; install the one for this version of Slurm, or set PluginDir in slurm.conf"},
+		"a plugin that is not in PluginDir": {edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/opt/plugins:/opt/more\nGresTypes"),
+			"error    plugin: spank_gresnet.so is not in PluginDir /opt/plugins, /opt/more; install the one for this version of Slurm"},
+		"a plugin for another Slurm": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) },
+			"error    plugin: spank_gresnet.so is for Slurm 22.05, and Slurm 24.11 is installed: no step starts; install the one for this version of Slurm"},
+		"one for this Slurm further on": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/"+debian[:len(debian)-1]+":/opt/plugins\nGresTypes")(s)
+			s.Root.(fstest.MapFS)["opt/plugins/spank_gresnet.so"] = s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"]
+			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508)
+		}, ""},
+		"a plugin that is none": {set(debian+"spank_gresnet.so", "#!/bin/sh\n"),
+			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so: it is no Slurm plugin; install the one for this version of Slurm"},
+		"a plugin that users cannot load": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"].Mode = 0o600 },
+			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is not readable by users; chmod o+r it: srun and sbatch load it, too"},
+		"no Slurm that is found": {remove(debian + "auth_munge.so"),
+			"warning  plugin: spank_gresnet.so was not looked for: where Slurm has its plugins was not found; set PluginDir in slurm.conf"},
+		"a plugin that can be held against nothing": {func(s *check.Site) {
+			edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank")(s)
+			s.Root.(fstest.MapFS)["opt/spank_gresnet.so"] = plugin("spank", 0x180b00)
+			remove(debian + "auth_munge.so")(s)
+		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; which Slurm is installed was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
 			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; add the line: required spank_gresnet.so"},
 		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0"),
@@ -197,6 +285,22 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet-prolog scan --gres-conf"},
 		"gres.conf with device nodes": {edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0"),
 			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet-prolog scan --gres-conf"},
+		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic", "(S:0),nic:7"),
+			"error    slurm.conf: NodeName of node1 has 8 nic, gres.conf 2: slurmctld drains the node; put Gres=nic:2 into the node's line"},
+		"a node that Slurm promises less of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:1"),
+			"warning  slurm.conf: NodeName of node1 has 1 nic, gres.conf 2: the rest is never used; put Gres=nic:2 into the node's line"},
+		"a node that Slurm promises none of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=gpu:8"),
+			"error    slurm.conf: NodeName of node1 has no nic: no job can ask for it; put Gres=nic:2 into the node's line"},
+		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
+		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
+		"GPUs as the kernel has them":         {gpus(8, nil), ""},
+		"fewer GPUs than gres.conf has": {gpus(4, nil),
+			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
+		"GPUs in another order": {func(s *check.Site) {
+			gpus(8, nil)(s)
+			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]")(s)
+		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be told from another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
+		"GPUs that the configuration deals out": {gpus(4, []int{0}), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),
 			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet-prolog scan --gres-files"},
 	} {
@@ -233,5 +337,65 @@ func TestAKernelWithoutRDMAAndABadConfigurationAreErrors(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
+	}
+}
+
+func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
+	const ib, eth = "/etc/nhc/nhc.conf:1: check_hw_ib 100 fails while jobs have all HCAs", "/etc/nhc/nhc.conf:1: check_hw_eth ib1 fails while a job has ib1"
+	for name, c := range map[string]struct {
+		conf   string
+		change func(*check.Site)
+		want   string // nothing: all is well
+	}{
+		"rate":                        {"* || check_hw_ib 100", nil, ib},
+		"rate, in shared mode":        {"* || check_hw_ib 100", shared, ""},
+		"rate, with one that is kept": {"* || check_hw_ib 100", func(s *check.Site) { s.Stock.HCAs[1].Gres = "" }, ""},
+		"an HCA":                      {"node1 || check_hw_ib 100 mlx5_1:1", nil, "/etc/nhc/nhc.conf:1: check_hw_ib 100 mlx5_1:1 fails while a job has mlx5_1"},
+		"an HCA that jobs do not get": {"* || check_hw_ib 100 mlx5_7:1", nil, ""},
+		"an interface":                {"* || check_hw_eth ib1", nil, eth},
+		"an interface, shared mode":   {"* || check_hw_eth ib1", shared, eth},
+		"an interface that is kept":   {"* || check_hw_eth ib1", func(s *check.Site) { s.Stock.HCAs[1].Keep = true }, ""},
+		"another interface":           {"* || check_hw_eth eno1", nil, ""},
+		"a command":                   {`{n1,n2} || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m "/Active/" /usr/sbin/ibstat fails while jobs have HCAs`},
+		"another command":             {"* || check_cmd_status -r 0 true", nil, ""},
+		"another node":                {"node2 || check_hw_ib 100", nil, ""},
+		"a comment":                   {"# * || check_hw_ib 100", nil, ""},
+		"settings":                    {"* || export MARK_OFFLINE=1\n* ||\n\n", nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := site()
+			root := s.Root.(fstest.MapFS)
+			root["etc/nhc/nhc.conf"] = file(c.conf + "\n")
+			root["etc/slurm/slurm.conf"].Data = append(root["etc/slurm/slurm.conf"].Data, "HealthCheckProgram=/usr/sbin/nhc\n"...)
+			if c.change != nil {
+				c.change(&s)
+			}
+			want := "ok       health check: /etc/nhc/nhc.conf looks for nothing that jobs take away\n"
+			if c.want != "" {
+				want = "error    health check: " + c.want + "; take it out, or set HealthCheckNodeState=IDLE\n"
+			}
+			got := printed(t, s.Run())
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not in\n%s", want, got)
+			}
+		})
+	}
+}
+
+func shared(s *check.Site) { s.Stock.Mode = rdma.Shared }
+
+// What check takes for an argument, the plugin must, and the other way round.
+func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {
+	text, err := os.ReadFile("../../spank/arguments.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`strcmp\(argument, "([^"]+)"\)`).FindAllStringSubmatch(string(text), -1)
+	var known []string
+	for _, m := range found {
+		known = append(known, m[1])
+	}
+	if want := check.Arguments(); !slices.Equal(known, want) {
+		t.Errorf("the plugin knows %q, check %q", known, want)
 	}
 }

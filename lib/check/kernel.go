@@ -31,14 +31,34 @@ func (s Site) kernel() []Finding {
 func (s Site) mode() Finding {
 	now := s.Stock.Mode
 	later, where := s.modeAtBoot()
-	if now != later {
-		do := `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`
-		if now == rdma.Shared {
-			do = "reboot, if exclusive is meant"
-		}
-		return warn("mode", do, "%s now, %s after a reboot (%s)", now, later, where)
+	switch {
+	case now == later:
+		return ok("mode", "%s, after a reboot too (%s)", now, where)
+	case now == rdma.Exclusive:
+		return warn("mode", `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
+	case s.bootedWith(where):
+		return warn("mode", "if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
 	}
-	return ok("mode", "%s, after a reboot too (%s)", now, where)
+	return warn("mode", "reboot, if exclusive is meant", "%s now, %s after a reboot (%s)", now, later, where)
+}
+
+// bootedWith tells whether a file was there, as it is, when the node booted.
+func (s Site) bootedWith(file string) bool {
+	info, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
+	if err != nil {
+		return false // the command line, which is that of this boot
+	}
+	text, err := fs.ReadFile(s.Root, "proc/stat")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		var booted int64
+		if n, err := fmt.Sscanf(line, "btime %d", &booted); err == nil && n == 1 {
+			return info.ModTime().Unix() < booted
+		}
+	}
+	return false
 }
 
 // modeAtBoot is the mode that ib_core starts with: what its parameter is given
@@ -89,7 +109,7 @@ func (s Site) modeIn(name string) (mode rdma.Mode, is bool) {
 	}
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line)
-		if len(fields) > 2 && fields[0] == "options" && fields[1] == "ib_core" {
+		if len(fields) > 2 && fields[0] == "options" && underscored(fields[1]) == "ib_core" {
 			if m, there := netnsMode(fields[2:], ""); there {
 				mode, is = m, true
 			}
@@ -98,20 +118,24 @@ func (s Site) modeIn(name string) (mode rdma.Mode, is bool) {
 	return mode, is
 }
 
-// netnsMode is the last netns_mode among options. It is a bool: shared or not.
+// netnsMode is the last netns_mode among options. It is a bool, shared or not,
+// of which the kernel reads the beginning (lib/kstrtox.c:kstrtobool).
 func netnsMode(options []string, prefix string) (mode rdma.Mode, is bool) {
 	for _, o := range options {
-		value, there := strings.CutPrefix(o, prefix+"netns_mode=")
-		if !there {
+		name, value, _ := strings.Cut(o, "=")
+		if underscored(name) != prefix+"netns_mode" {
 			continue
 		}
 		mode, is = rdma.Shared, true
-		if slices.Contains([]string{"0", "n", "N", "off"}, value) {
+		if v := strings.ToLower(strings.Trim(value, `"`)); v != "" && strings.ContainsRune("0nf", rune(v[0])) || strings.HasPrefix(v, "of") {
 			mode = rdma.Exclusive
 		}
 	}
 	return mode, is
 }
+
+// underscored is a module's or a parameter's name as the kernel compares it.
+func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // release is the kernel's version, like 6.12; zeros if it cannot be told.
 type release struct{ major, minor int }

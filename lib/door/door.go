@@ -63,9 +63,9 @@ func (w *World) Run(app *cli.App) int {
 	app.ExitErrHandler = func(*cli.Context, error) {}
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return hint.With(err, "see "+app.Name+" --help") }
 	app.Flags = append(app.Flags,
-		&cli.StringFlag{Name: "config", Usage: "read the configuration from `FILE`", Value: "/etc/gresnet/gresnet.toml"},
-		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock file in `DIR`", Value: "/run/gresnet"},
-		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr"},
+		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
+		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
+		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
 	)
 	err := app.Run(w.Args)
 	if err == nil {

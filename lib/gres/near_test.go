@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/node"
 	"gresnet/lib/sysfs"
+	"gresnet/test/sitetest"
 )
 
 // machine is a node's PCI tree: a line for each function says what it is, its
@@ -223,7 +224,7 @@ func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
 
 func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	_, err := socketsOnly.topology(t).Serve(socketsOnly.mapping(t), []int{0, 2})
-	checkFault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
+	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
 }
 
 func TestAnHCAWithoutAPlaceOnPCIServesNoGPU(t *testing.T) {
@@ -255,13 +256,13 @@ func TestCountsAreFilledFromTheHCAsNearestToTheJobsGPUs(t *testing.T) {
 		{dgxA100, []int{99}, 2, nil, []string{"nic 0", "nic 1"}},
 	} {
 		m := c.machine.mapping(t)
-		held := func(id node.ID) bool {
+		held := func(id node.ID) (gres.Holder, bool) {
 			for _, h := range c.held {
 				if m[h].HCA.ID == id {
-					return true
+					return gres.Holder{}, true
 				}
 			}
-			return false
+			return gres.Holder{}, false
 		}
 		entries, err := gres.Choose([]gres.Want{{Gres: "nic", Count: c.count}}, m, held, c.machine.topology(t).Near(c.gpus))
 		var got []string

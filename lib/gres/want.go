@@ -14,11 +14,9 @@ import (
 type Want struct {
 	Gres, Type string
 	Indices    []int
-	Count      int // used when Indices is empty
-	// IfFree grants an index only if nobody holds it. Without it, an index that
-	// is held is still the answer, and the claim says who holds it.
-	IfFree bool
-	Source string
+	Count      int  // used when Indices is empty
+	IfFree     bool // an index that somebody holds is passed over
+	Source     string
 }
 
 // String is the want as Slurm writes one: "nic:mlx5:2", "nic:2(IDX:0-1)".
@@ -60,8 +58,9 @@ func refuse(w Want, format string, a ...any) *Refusal {
 // nobody holds, the nearest first and of those the lowest, counts of a type
 // before counts of any. near compares HCAs by distance to the job; nil: all are alike.
 //
-// It may choose nothing, and then only because all that was wanted was IfFree.
-func Choose(wants []Want, m Mapping, held func(node.ID) bool, near func(a, b node.ID) int) ([]Entry, error) {
+// It is a *Taken if others hold what the job is to have. It may choose nothing,
+// and then only because all that was wanted was IfFree.
+func Choose(wants []Want, m Mapping, held func(node.ID) (Holder, bool), near func(a, b node.ID) int) ([]Entry, error) {
 	if near == nil {
 		near = func(node.ID, node.ID) int { return 0 }
 	}
@@ -94,7 +93,7 @@ func rank(w Want) int {
 // chooser is a choice that is being made.
 type chooser struct {
 	mapping Mapping
-	held    func(node.ID) bool
+	held    func(node.ID) (Holder, bool)
 	near    func(a, b node.ID) int
 	chosen  map[node.ID]bool
 }
@@ -112,8 +111,10 @@ func (c *chooser) indices(w Want) error {
 				"have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
 			}
 		}
-		if w.IfFree && c.held(e.HCA.ID) {
+		if by, held := c.held(e.HCA.ID); held && w.IfFree {
 			continue
+		} else if held {
+			return heldIndex(w, Holding{e, by})
 		}
 		c.chosen[e.HCA.ID] = true
 	}
@@ -133,18 +134,16 @@ func (c *chooser) count(w Want) error {
 		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), c.near(a.HCA.ID, b.HCA.ID), a.Index-b.Index)
 	})
 	var free []Entry
+	var taken []Holding
 	for _, e := range part {
-		if !c.chosen[e.HCA.ID] && !c.held(e.HCA.ID) {
+		if by, held := c.held(e.HCA.ID); held {
+			taken = append(taken, Holding{e, by})
+		} else if !c.chosen[e.HCA.ID] {
 			free = append(free, e)
 		}
 	}
 	if len(free) < w.Count {
-		// Slurm counted as free what is not: an HCA is quarantined, or in a
-		// lease that Slurm knows nothing of. That is the node's fault.
-		return fault{
-			fmt.Errorf("choose %s: %d of %d are free here (%s)", w, len(free), len(part), c.mapping),
-			"see which HCAs are quarantined, or held by jobs that no longer run here",
-		}
+		return short(w, len(free), len(part), taken)
 	}
 	for _, e := range free[:w.Count] {
 		c.chosen[e.HCA.ID] = true

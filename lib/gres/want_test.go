@@ -1,22 +1,25 @@
 package gres_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/test/sitetest"
 )
 
 // typed is nic 0-3: two of type a, one of type b, one of any; and hca 0.
 func typed() gres.Mapping {
 	return gres.Mapping{
-		{Gres: "nic", Type: "a", Index: 0, HCA: hca(0)},
-		{Gres: "nic", Type: "a", Index: 1, HCA: hca(1)},
-		{Gres: "nic", Type: "b", Index: 2, HCA: hca(2)},
-		{Gres: "nic", Index: 3, HCA: hca(3)},
-		{Gres: "hca", Type: "x", Index: 0, HCA: hca(4)},
+		{Gres: "nic", Type: "a", Index: 0, HCA: sitetest.HCA(0)},
+		{Gres: "nic", Type: "a", Index: 1, HCA: sitetest.HCA(1)},
+		{Gres: "nic", Type: "b", Index: 2, HCA: sitetest.HCA(2)},
+		{Gres: "nic", Index: 3, HCA: sitetest.HCA(3)},
+		{Gres: "hca", Type: "x", Index: 0, HCA: sitetest.HCA(4)},
 	}
 }
 
@@ -37,7 +40,6 @@ func TestChoose(t *testing.T) {
 	}{
 		{name: "nothing"},
 		{name: "indices", wants: []gres.Want{{Gres: "nic", Indices: []int{0, 3}}}, want: "nic 0, nic 3"},
-		{name: "an index that is held is the claim's matter", wants: []gres.Want{{Gres: "nic", Indices: []int{1}}}, held: []int{1}, want: "nic 1"},
 		{name: "an index if it is free", wants: []gres.Want{{Gres: "nic", Indices: []int{0, 1}, IfFree: true}}, held: []int{1}, want: "nic 0"},
 		{name: "none free of those wanted if free", wants: []gres.Want{{Gres: "nic", Indices: []int{1}, IfFree: true}}, held: []int{1}},
 		{name: "index with its type", wants: []gres.Want{{Gres: "nic", Type: "b", Indices: []int{2}}}, want: "nic 2"},
@@ -59,9 +61,18 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func heldIn(held []int) func(node.ID) bool {
-	return func(id node.ID) bool {
-		return slices.ContainsFunc(held, func(n int) bool { return hca(n).ID == id })
+// heldIn has HCA n held by job n+1; sick ones are quarantined.
+func heldIn(held []int, sick ...int) func(node.ID) (gres.Holder, bool) {
+	return func(id node.ID) (gres.Holder, bool) {
+		is := func(n int) bool { return sitetest.HCA(n).ID == id }
+		if i := slices.IndexFunc(sick, is); i >= 0 {
+			return gres.Holder{Job: uint32(sick[i] + 1), Quarantined: "it hangs"}, true
+		}
+		i := slices.IndexFunc(held, is)
+		if i < 0 {
+			return gres.Holder{}, false
+		}
+		return gres.Holder{Job: uint32(held[i] + 1), Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}, true
 	}
 }
 
@@ -70,32 +81,73 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		want gres.Want
-		held []int
 		job  bool
 		err  string
 	}{
-		{"a GRES that the mapping lacks", gres.Want{Gres: "ib", Count: 1, Source: "scontrol"}, nil, true,
+		{"a GRES that the mapping lacks", gres.Want{Gres: "ib", Count: 1, Source: "scontrol"}, true,
 			"ib:1, which source scontrol says the job has: this node has no such GRES; " + has},
-		{"a type that the mapping lacks", gres.Want{Gres: "hca", Type: "y", Count: 1, Source: "scontrol"}, nil, true,
+		{"a type that the mapping lacks", gres.Want{Gres: "hca", Type: "y", Count: 1, Source: "scontrol"}, true,
 			"hca:y:1, which source scontrol says the job has: this node has no such GRES; " + has},
-		{"an index beyond the mapping", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "scontrol"}, nil, true,
+		{"an index beyond the mapping", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "scontrol"}, true,
 			"nic:2(IDX:2,4), which source scontrol says the job has: this node has no nic 4; " + has},
-		{"a count beyond the mapping", gres.Want{Gres: "nic", Count: 5, Source: "scontrol"}, nil, true,
+		{"a count beyond the mapping", gres.Want{Gres: "nic", Count: 5, Source: "scontrol"}, true,
 			"nic:5, which source scontrol says the job has: this node has 4; " + has},
-		{"an index of another type", gres.Want{Gres: "nic", Type: "b", Indices: []int{0}, Source: "scontrol"}, nil, false,
+		{"an index of another type", gres.Want{Gres: "nic", Type: "b", Indices: []int{0}, Source: "scontrol"}, false,
 			"choose nic:b:1(IDX:0): Slurm says that nic 0 is of type b, the configuration says a"},
-		{"fewer free than Slurm thinks", gres.Want{Gres: "nic", Count: 3, Source: "scontrol"}, []int{1, 2}, false,
-			"choose nic:3: 2 of 4 are free here (nic 0-1 (a), nic 2 (b), nic 3, hca 0 (x))"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held), nil)
+			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(nil), nil)
 			if len(got) != 0 {
 				t.Errorf("chose %q", names(got))
 			}
 			if c.job {
-				checkRefusal(t, err, c.err)
+				sitetest.Refusal(t, err, c.err)
 			} else {
-				checkFault(t, err, c.err)
+				sitetest.Fault(t, err, c.err)
+			}
+		})
+	}
+}
+
+func TestWhatOthersHoldIsTheNodesFaultIfSlurmHasCountedIt(t *testing.T) {
+	const one, sick = "job 2 has it since 2026-11-21 10:31:00", "it is quarantined since job 3: it hangs"
+	for _, c := range []struct {
+		name       string
+		want       gres.Want
+		held, sick []int
+		job        bool
+		err        string
+		by         int // holders who may give it back
+	}{
+		{"a count of Slurm's", gres.Want{Gres: "nic", Count: 4, Source: "scontrol"}, []int{1}, nil, false,
+			"choose nic:4: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
+		{"a count by policy", gres.Want{Gres: "nic", Count: 4, Source: "policy"}, []int{1}, nil, true,
+			"nic:4, which source policy says the job has: 3 of 4 are free here; mlx5_1 (nic 1): " + one, 1},
+		{"a count by file, an HCA of which is sick", gres.Want{Gres: "nic", Count: 4, Source: "file"}, nil, []int{2}, false,
+			"choose nic:4: 3 of 4 are free here; mlx5_2 (nic 2): " + sick, 1},
+		{"a count by program that would not do with the sick one, either", gres.Want{Gres: "nic", Count: 4, Source: "program"}, []int{1}, []int{2}, true,
+			"nic:4, which source program says the job has: 2 of 4 are free here; mlx5_1 (nic 1): " + one + "; mlx5_2 (nic 2): " + sick, 2},
+		{"an index of Slurm's", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "scontrol"}, []int{1}, nil, false,
+			"mlx5_1 (nic 1): " + one, 1},
+		{"an index by GPU", gres.Want{Gres: "nic", Indices: []int{1}, Source: "gpu"}, []int{1}, nil, false,
+			"mlx5_1 (nic 1): " + one, 1},
+		{"an index of a node that the job has to itself", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "node"}, []int{1}, nil, false,
+			"mlx5_1 (nic 1): " + one, 1},
+		{"an index by policy", gres.Want{Gres: "nic", Indices: []int{1}, Source: "policy"}, []int{1}, nil, true,
+			"nic:1(IDX:1), which source policy says the job has: mlx5_1 (nic 1): " + one, 1},
+		{"an index by policy that is sick", gres.Want{Gres: "nic", Indices: []int{2}, Source: "policy"}, nil, []int{2}, false,
+			"mlx5_2 (nic 2): " + sick, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := gres.Choose([]gres.Want{c.want}, typed(), heldIn(c.held, c.sick...), nil)
+			if c.job {
+				sitetest.Refusal(t, err, c.err)
+			} else {
+				sitetest.Fault(t, err, c.err)
+			}
+			var taken *gres.Taken
+			if len(got) != 0 || !errors.As(err, &taken) || len(taken.By) != c.by {
+				t.Errorf("chose %q, %+v", names(got), err)
 			}
 		})
 	}

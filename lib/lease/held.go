@@ -1,31 +1,90 @@
 package lease
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/job"
 	"gresnet/lib/lock"
+	"gresnet/lib/node"
 )
 
-// heldError says who has the HCA that a job is entitled to.
-type heldError struct {
-	job   uint32
-	entry gres.Entry
-	by    lock.Claim
+// holdersIn says who holds what, as a table has it.
+func holdersIn(t *lock.Table) func(node.ID) (gres.Holder, bool) {
+	return func(id node.ID) (gres.Holder, bool) {
+		c, held := t.Holder(id)
+		return gres.Holder{Job: c.Job, Since: c.Since, Quarantined: c.Quarantined}, held
+	}
 }
 
-func (e heldError) Error() string {
-	what := fmt.Sprintf("claim %s (%s %d) for job %d", e.entry.HCA.Name, e.entry.Gres, e.entry.Index, e.job)
-	if e.by.Quarantined != "" {
-		return fmt.Sprintf("%s: it is quarantined since job %d: %s", what, e.by.Job, e.by.Quarantined)
+// takeFree takes what a job is to have, and waits for what others hold of it as
+// long as they are about to give it back.
+func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error {
+	for {
+		err := n.take(ctx, j, wants)
+		if !n.freed(ctx, j.ID, err) {
+			return err
+		}
 	}
-	return fmt.Sprintf("%s: job %d has it since %s", what, e.by.Job, e.by.Since.Format("2006-01-02 15:04:05"))
 }
 
-// Hint says what to do about it.
-func (e heldError) Hint() string {
-	if e.by.Quarantined != "" {
-		return "mend what is wrong with the HCA, then run: gresnet-epilog release " + e.entry.HCA.Name
+// freed tells whether some of what a job could not have is free now: the epilog
+// of a job that held it was running still, or never ran and never will.
+func (n *Node) freed(ctx context.Context, id uint32, err error) bool {
+	var taken *gres.Taken
+	if !errors.As(err, &taken) || errors.Is(err, ErrRemains) || ctx.Err() != nil {
+		return false
 	}
-	return fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", e.by.Job, e.by.Job)
+	for _, by := range taken.By {
+		if by.Holder.Quarantined == "" && n.outlast(ctx, id, by) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlast tells whether a holder has its HCA no more, or it is quarantined now:
+// it waits for an epilog that runs, and sweeps a job that is gone.
+func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding) bool {
+	holder, name := by.Holder.Job, by.Entry.HCA.Name
+	for {
+		if c, still := n.holder(by.Entry.HCA.ID); !still || c.Job != holder || c.Quarantined != "" {
+			return true
+		}
+		err := n.sweep(ctx, holder, Sweep{})
+		if err == nil {
+			n.notice(holder, "swept: it was gone and held %s", name)
+			return true
+		}
+		if !errors.Is(err, lock.ErrHeld) {
+			n.notice(holder, "not swept: %s", err)
+			return false
+		}
+		// We hold no HCA, so nobody who waits for us can hold that lock.
+		n.notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
+		if err := n.waitForJob(ctx, holder); err != nil {
+			n.notice(id, "waited in vain: %s", err)
+			return false
+		}
+	}
+}
+
+// holder is who has an HCA now.
+func (n *Node) holder(id node.ID) (lock.Claim, bool) {
+	t, err := n.table().Read()
+	if err != nil {
+		return lock.Claim{}, true // in doubt it is held
+	}
+	return t.Holder(id)
+}
+
+// claimFault names the job whose claim failed.
+func claimFault(id uint32, err error) error {
+	var taken *gres.Taken
+	if errors.As(err, &taken) {
+		return fmt.Errorf("claim HCAs for job %d: %w", id, err)
+	}
+	return err
 }

@@ -58,51 +58,12 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		case err != nil || len(wants) == 0:
 			return err
 		}
-		err = n.take(ctx, j, wants)
-		if n.freed(ctx, err) {
-			err = n.take(ctx, j, wants)
-		}
+		err = n.takeFree(ctx, j, wants)
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
 		}
 		return err
 	})
-}
-
-// freed tells whether what a job could not have is free now: the epilog of the
-// job that held it was running still, or never ran and never will.
-func (n *Node) freed(ctx context.Context, err error) bool {
-	var held heldError
-	if !errors.As(err, &held) || held.by.Quarantined != "" || errors.Is(err, ErrRemains) {
-		return false
-	}
-	for {
-		// We hold no HCA, so nobody who waits for us can hold that lock.
-		if err := n.waitForJob(ctx, held.by.Job); err != nil {
-			return false
-		}
-		if c, still := n.holder(held.by.HCA); !still || c.Job != held.by.Job {
-			return true
-		}
-		err := n.sweep(ctx, held.by.Job, Sweep{})
-		if err == nil {
-			n.notice(held.by.Job, "swept: it was gone and held %s", held.by.Name)
-			return true
-		}
-		if !errors.Is(err, lock.ErrHeld) {
-			n.notice(held.by.Job, "not swept: %s", err)
-			return false
-		}
-	}
-}
-
-// holder is who has an HCA now.
-func (n *Node) holder(id node.ID) (lock.Claim, bool) {
-	t, err := n.table().Read()
-	if err != nil {
-		return lock.Claim{}, true // in doubt it is held
-	}
-	return t.Holder(id)
 }
 
 // settle deals with a lease that is there already, and tells whether it is this run's own.
@@ -247,17 +208,11 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 	if err != nil {
 		return nil, err
 	}
-	entries, err := gres.Choose(wants, m, func(id node.ID) bool {
-		_, held := t.Holder(id)
-		return held
-	}, near)
+	entries, err := gres.Choose(wants, m, holdersIn(t), near)
 	if err != nil {
-		return nil, err
+		return nil, claimFault(j.ID, err)
 	}
 	for _, e := range entries {
-		if c, held := t.Holder(e.HCA.ID); held {
-			return nil, heldError{job: j.ID, entry: e, by: c}
-		}
 		t.Claims = append(t.Claims, lock.Claim{
 			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
 			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),

@@ -8,27 +8,14 @@ import (
 
 	"gresnet/lib/proc"
 	"gresnet/test/netnstest"
+	"gresnet/test/standin"
 )
 
 // start runs a command until the test ends, and returns when it has said a line.
 func start(t *testing.T, name string, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(name, args...)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	standin.Start(t, cmd)
 	return cmd.Process.Pid
 }
 

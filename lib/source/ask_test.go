@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
+	"gresnet/test/sitetest"
 )
 
 // site is a node of four GPUs: nic 0 serves GPUs 0 and 1, nic 1 GPU 2, nic 2
@@ -41,7 +42,7 @@ gpus = [3]
 // mapped is the mapping of a configuration on a node of four HCAs.
 func mapped(cfg config.Config) source.Local {
 	return source.Local{
-		Mapping: func() (gres.Mapping, error) { return gres.Map(cfg, hcas(4)) },
+		Mapping: func() (gres.Mapping, error) { return gres.Map(cfg, sitetest.HCAs(4)) },
 		CPUs:    func() (int, error) { return 16, nil },
 	}
 }
@@ -69,7 +70,7 @@ func TestGPUSource(t *testing.T) {
 		{name: "GPUs that nobody serves", gpus: []int{4, 5}, notes: []string{"no HCA is granted for GPUs 4-5"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := parse(t, site)
+			cfg := sitetest.Parse(t, site)
 			if c.partial != "" {
 				cfg.Slurm.Partial = c.partial
 			}
@@ -95,7 +96,7 @@ func TestSourcesAreAskedInOrderUntilOneAnswers(t *testing.T) {
 		{name: "scontrol knows that it is none", text: site, says: "gpu:1(IDX:0)", asked: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cfg := parse(t, c.text)
+			cfg := sitetest.Parse(t, c.text)
 			cfg.Slurm.Source = []string{"gpu", "scontrol"}
 			program, log := scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", c.says)+"END\n")
 			cfg.Slurm.Scontrol = program

@@ -5,23 +5,29 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/test/sitetest"
 )
 
 // faults are the rows of the table in docs/configuration.md: what is wrong,
 // and what comes of it.
 var faults = map[string]func(t *testing.T) []error{
-	"an index that the mapping does not have":                     func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Indices: []int{9}}) },
-	"a type that the mapping does not have":                       func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
-	"a GRES of `slurm.gres` that no HCA of this node is":          func(*testing.T) []error { return chosen(gres.Want{Gres: "hca", Count: 1}) },
-	"a count beyond what the node has":                            func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 3}) },
-	"a count beyond what is free":                                 func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Count: 2}) },
-	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error { return chosen(gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}}) },
+	"an index that the mapping does not have":                              func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Indices: []int{9}}) },
+	"a type that the mapping does not have":                                func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
+	"a GRES of `slurm.gres` that no HCA of this node is":                   func(*testing.T) []error { return chosen("held", gres.Want{Gres: "hca", Count: 1}) },
+	"a count beyond what the node has":                                     func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Count: 3}) },
+	"HCAs that another job holds, and Slurm has counted for this one":      func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
+	"HCAs that another job holds, by source `policy`, `file` or `program`": func(*testing.T) []error { return fromEach("held", "policy", "file", "program") },
+	"HCAs without a quarantined one, which would be enough":                func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
+	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error {
+		return chosen("held", gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}})
+	},
 	"no `[[policy]]` fits, and no other source knows the job": func(t *testing.T) []error {
 		_, _, err := askSite("policy", func(*config.Slurm) {})
 		return []error{err}
@@ -50,18 +56,30 @@ var faults = map[string]func(t *testing.T) []error{
 	"a file or program that says what cannot be read":   func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
 }
 
-// chosen chooses on a node of two HCAs, the first of which is held.
-func chosen(w gres.Want) []error {
-	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: hca(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: hca(1)}}
-	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) bool { return id == hca(0).ID }, nil)
+// chosen chooses on a node of two HCAs, the first of which is held or sick.
+func chosen(first string, w gres.Want) []error {
+	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: sitetest.HCA(1)}}
+	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) (gres.Holder, bool) {
+		return gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}, id == sitetest.HCA(0).ID
+	}, nil)
 	return []error{err}
+}
+
+// fromEach is what comes of it when each of some sources gives, by count and by
+// index, an HCA that is held or sick.
+func fromEach(first string, sources ...string) (errs []error) {
+	for _, s := range sources {
+		errs = append(errs, chosen(first, gres.Want{Gres: "nic", Count: 2, Source: s})...)
+		errs = append(errs, chosen(first, gres.Want{Gres: "nic", Indices: []int{0}, Source: s})...)
+	}
+	return errs
 }
 
 // mappedAs maps a node of three HCAs, two of which share a PCI function.
 func mappedAs(t *testing.T, text string) []error {
-	shared := hca(0)
+	shared := sitetest.HCA(0)
 	shared.ID.Aux, shared.Name = "mlx5_core.sf.2", "mlx5_9"
-	_, err := gres.Map(parse(t, text), []node.HCA{hca(0), hca(1), shared})
+	_, err := gres.Map(sitetest.Parse(t, text), []node.HCA{sitetest.HCA(0), sitetest.HCA(1), shared})
 	return []error{err}
 }
 

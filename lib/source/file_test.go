@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/source"
 	"gresnet/test/netnstest"
+	"gresnet/test/sitetest"
 )
 
 // rootsFolder is a folder that root alone may write to, all the way up: the
@@ -111,7 +112,7 @@ func TestAFileThatIsNotInFormIsTheNodesFault(t *testing.T) {
 		path := filepath.Join(dir, "4711")
 		write(t, path, text, 0o644)
 		_, _, err := askFile(dir + "/%j")
-		checkFault(t, err, "read "+path+" for job 4711: "+want)
+		sitetest.Fault(t, err, "read "+path+" for job 4711: "+want)
 	}
 }
 
@@ -140,7 +141,7 @@ func TestAFileThatOthersMayHaveWrittenIsTheNodesFault(t *testing.T) {
 			mkdir(t, dir)
 			c.make(t, dir)
 			wants, _, err := askFile(dir + "/%j")
-			checkFault(t, err, "read "+dir+"/4711 for job 4711: "+strings.ReplaceAll(c.err, "DIR", dir))
+			sitetest.Fault(t, err, "read "+dir+"/4711 for job 4711: "+strings.ReplaceAll(c.err, "DIR", dir))
 			if len(wants) != 0 {
 				t.Errorf("wants %+v", wants)
 			}
@@ -198,13 +199,13 @@ func TestAProgramThatFailsIsTheNodesFault(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			checkFault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: "+c.err)
+			sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: "+c.err)
 		})
 	}
 	write(t, path, "#!/bin/sh\necho nic\n", 0o757)
 	_, _, err := askProgram(path)
-	checkFault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: others than root may write it (-rwxr-xrwx)")
+	sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: others than root may write it (-rwxr-xrwx)")
 	check(t, os.Remove(path))
 	_, _, err = askProgram(path)
-	checkFault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: there is no such program")
+	sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: there is no such program")
 }

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
+	"gresnet/test/sitetest"
 )
 
 const policies = `
@@ -52,7 +53,7 @@ func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 		{"a feature", job.Job{Partition: "train", Features: []string{"gpu", "ndr"}}, want(gres.Want{Count: 2}), []string{noQOS, "policy 5 fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wants, notes, err := source.Ask(context.Background(), c.job, parse(t, policies), source.Local{})
+			wants, notes, err := source.Ask(context.Background(), c.job, sitetest.Parse(t, policies), source.Local{})
 			if err != nil || !reflect.DeepEqual(wants, c.wants) || !slices.Equal(notes, c.notes) {
 				t.Errorf("got %+v, %q, %v,\nwant %+v, %q", wants, notes, err, c.wants, c.notes)
 			}
@@ -62,14 +63,14 @@ func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 
 func TestAJobThatNoPolicyFitsIsRefused(t *testing.T) {
 	j := job.Job{ID: 4711, Partition: "train", Account: "biology", Features: []string{"edr"}}
-	_, _, err := source.Ask(context.Background(), j, parse(t, policies), source.Local{})
-	checkRefusal(t, err, "job 4711 (partition train, account biology, constraint edr): no [[policy]] fits it")
-	_, _, err = source.Ask(context.Background(), job.Job{ID: 4711}, parse(t, policies), source.Local{})
-	checkRefusal(t, err, "job 4711 (of which Slurm says nothing): no [[policy]] fits it")
+	_, _, err := source.Ask(context.Background(), j, sitetest.Parse(t, policies), source.Local{})
+	sitetest.Refusal(t, err, "job 4711 (partition train, account biology, constraint edr): no [[policy]] fits it")
+	_, _, err = source.Ask(context.Background(), job.Job{ID: 4711}, sitetest.Parse(t, policies), source.Local{})
+	sitetest.Refusal(t, err, "job 4711 (of which Slurm says nothing): no [[policy]] fits it")
 }
 
 func TestAnotherSourceMayKnowAJobThatNoPolicyFits(t *testing.T) {
-	cfg := parse(t, policies)
+	cfg := sitetest.Parse(t, policies)
 	cfg.Slurm.Source = []string{"policy", "node"}
 	j := job.Job{ID: 4711, Share: job.Share{Exclusive: "NODE"}}
 	wants, _, err := source.Ask(context.Background(), j, cfg, mapped(cfg))
@@ -79,7 +80,7 @@ func TestAnotherSourceMayKnowAJobThatNoPolicyFits(t *testing.T) {
 }
 
 func TestAJobThatHasTheNodeToItselfHasAllHCAs(t *testing.T) {
-	cfg := parse(t, site)
+	cfg := sitetest.Parse(t, site)
 	cfg.Slurm.Source = []string{"node"}
 	all := []gres.Want{{Gres: "nic", Indices: []int{0, 1, 2}, Source: "node"}, {Gres: "hca", Indices: []int{0}, Source: "node"}}
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
+	"gresnet/test/sitetest"
 )
 
 // layout is what scontrol show resources --json of Slurm 26.05 prints, less
@@ -82,7 +83,7 @@ func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
 			if err == nil {
 				t.Fatal("no error")
 			}
-			checkFault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+program+" about job 4711: "+c.err)
+			sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+program+" about job 4711: "+c.err)
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
+	"gresnet/test/sitetest"
 )
 
 // shown is what scontrol prints for a job on one node.
@@ -139,7 +140,7 @@ func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 				t.Errorf("%v does not say how long it took", err)
 			}
 			err = plain{took.ReplaceAllString(err.Error(), ""), err}
-			checkFault(t, err, "ask "+program+" about job 4711: "+c.err)
+			sitetest.Fault(t, err, "ask "+program+" about job 4711: "+c.err)
 			var hinted interface{ Hint() string }
 			errors.As(err, &hinted)
 			if want := strings.ReplaceAll(c.hint, "PROGRAM", program); hinted.Hint() != want {
@@ -204,19 +205,19 @@ func waitForEnd(t *testing.T, pid int) {
 func TestScontrolThatIsNotThere(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "scontrol")
 	_, _, err := askScontrol(missing, time.Second)
-	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing)
+	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing)
 	if err := os.WriteFile(missing, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, _, err = askScontrol(missing, time.Second)
-	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing)
+	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing)
 }
 
 func TestScontrolWithoutTheNodesName(t *testing.T) {
 	cfg := config.Default()
 	cfg.Slurm.Source = []string{"scontrol"}
 	_, _, err := source.Ask(context.Background(), job.Job{ID: 4711}, cfg, source.Local{})
-	checkFault(t, err, "ask scontrol about job 4711: the node's name is not known")
+	sitetest.Fault(t, err, "ask scontrol about job 4711: the node's name is not known")
 }
 
 func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {

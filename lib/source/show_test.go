@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/source"
+	"gresnet/test/sitetest"
 )
 
 func TestParseDetail(t *testing.T) {
@@ -102,7 +103,7 @@ func TestFindScontrol(t *testing.T) {
 		t.Errorf("configured: got %q, %v, want %q", got, err, program)
 	}
 	_, err := source.FindScontrol("", []string{missing, folder})
-	checkFault(t, err, "find scontrol: file does not exist as a program: "+missing+", "+folder)
+	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing+", "+folder)
 }
 
 func FuzzScontrol(f *testing.F) {

@@ -2,39 +2,16 @@ package stock_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
+	"fmt"
 	"reflect"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
 	"gresnet/lib/stock"
+	"gresnet/test/golden"
 )
-
-var update = flag.Bool("update", false, "write what is printed now into testdata")
-
-// golden compares a text with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
-}
 
 func seat(pci string, numa int) node.Seat { return node.Seat{PCI: pci, NUMA: numa} }
 
@@ -77,6 +54,36 @@ func whole() stock.Stock {
 	}
 }
 
+// longest is a node of 16 GPUs and HCAs whose names are as long as they get:
+// rdma-core's and udev's own, after the PCI address.
+func longest() stock.Stock {
+	s := stock.Stock{Mode: "shared"}
+	for n := range 16 {
+		name := fmt.Sprintf("p%ds0f1", 225+n)
+		h := stock.HCA{
+			Gres: "nic", Index: n, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:e1:00.1"}, Name: "roce" + name, Driver: "bnxt_re", NUMA: 1,
+			Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1"}, Rate: "400 Gb/sec (4X NDR)"}},
+			Chars: []stock.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+			Held:  &stock.Held{Job: 4294967293, Quarantined: "it hangs"},
+		}
+		if n == 15 {
+			h.Ports[0].LinkLayer = "InfiniBand"
+			h.Chars = append(h.Chars, stock.Char{Kind: "umad", Port: 1, Name: "umad15"}, stock.Char{Kind: "issm", Port: 1, Name: "issm15"})
+		}
+		for g := range 16 {
+			level := stock.Level("system")
+			if g == n {
+				level = "switch"
+				h.Serves = []int{g}
+			}
+			h.Distance = append(h.Distance, level)
+		}
+		s.GPUs = append(s.GPUs, seat("0000:a0:00.0", 1))
+		s.HCAs = append(s.HCAs, h)
+	}
+	return s
+}
+
 func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -88,25 +95,18 @@ func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 
 func TestTheTableFitsATerminal(t *testing.T) {
 	got := printed(t, func(b *bytes.Buffer) error { return whole().Table(b) })
-	golden(t, "table.txt", got)
-	sixteen := whole()
-	for len(sixteen.GPUs) < 16 {
-		sixteen.GPUs = append(sixteen.GPUs, seat("0000:a0:00.0", 1))
-		sixteen.HCAs[0].Distance = append(sixteen.HCAs[0].Distance, "system")
-	}
-	got += printed(t, func(b *bytes.Buffer) error { return sixteen.Table(b) })
-	for line := range strings.Lines(got) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	golden(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return stock.Stock{Mode: "shared"}.Table(b) }))
+	golden.Check(t, "table.txt", got)
+	golden.Fits(t, got)
+	long := printed(t, func(b *bytes.Buffer) error { return longest().Table(b) })
+	golden.Check(t, "longest.txt", long)
+	golden.Fits(t, long)
+	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return stock.Stock{Mode: "shared"}.Table(b) }))
 }
 
 func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	s := whole()
 	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic", "ib"}) })
-	golden(t, "hca.toml", text)
+	golden.Check(t, "hca.toml", text)
 	cfg, err := config.Parse([]byte("[slurm]\ngres = [\"nic\", \"ib\"]\n"+text), "scan")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
 	s := whole()
 	got := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic", "ib"}, "/dir") })
-	golden(t, "gres.conf", got)
+	golden.Check(t, "gres.conf", got)
 	s.HCAs[1].Index = 5
 	var out bytes.Buffer
 	err := s.GresConf(&out, []string{"nic"}, "/dir")

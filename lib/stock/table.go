@@ -38,7 +38,7 @@ func (s Stock) hcas(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.ID.GUID, dash(h.ID.PCI), h.numa(), dash(h.Driver), h.job())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.ID.GUID, dash(shortPCI(h.ID.PCI)), h.numa(), dash(h.Driver), h.job())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -64,6 +64,9 @@ func (h HCA) numa() string {
 	}
 	return strconv.Itoa(h.NUMA)
 }
+
+// shortPCI is a PCI address without the domain that nearly all have, as lspci prints it.
+func shortPCI(address string) string { return strings.TrimPrefix(address, "0000:") }
 
 // job is who has the HCA.
 func (h HCA) job() string {
@@ -95,8 +98,11 @@ func (s Stock) ports(w io.Writer) error {
 
 // linkLayer is a link layer in few letters.
 func linkLayer(name string) string {
-	if name == "InfiniBand" {
+	switch name {
+	case "InfiniBand":
 		return "IB"
+	case "Ethernet":
+		return "Eth"
 	}
 	return dash(name)
 }
@@ -139,7 +145,7 @@ func (l Level) short() string {
 	case "numa":
 		return "nn"
 	}
-	return "far"
+	return "-"
 }
 
 // distances says which GPU is how near, and whom each HCA serves.
@@ -160,7 +166,7 @@ func (s Stock) distances(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "sw: same PCIe switch; rc: same root complex; nn: same NUMA node; far: neither")
+	_, err := fmt.Fprintln(w, "sw: same PCIe switch; rc: same root complex; nn: same NUMA node; -: neither")
 	return err
 }
 

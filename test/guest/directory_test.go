@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"gresnet/test/standin"
 )
 
 func TestALeaseThatSomebodyTookApartComesHome(t *testing.T) {
@@ -42,7 +44,7 @@ func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
 	t.Run("with what is mounted, while a process keeps the namespace", func(t *testing.T) {
 		must(t, "prolog", damageJob)
 		run(t, "cp "+damageJournal+" /tmp/journal")
-		release := hang(t, inNamespace(damageLease+"/netns"))
+		release := standin.Start(t, inNamespace(damageLease+"/netns"))
 		run(t, "umount "+damageLease+"/netns "+damageLease+"/dev; rm -rf "+damageLease)
 		out, code := byHand(t, "epilog", damageJob)
 		if code != 2 || !strings.Contains(out, "is not in the root namespace") {

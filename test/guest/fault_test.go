@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -152,7 +153,7 @@ func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 		name, setup, job, want string
 		code                   int
 	}{
-		{"an HCA that a live job has", "", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=0", "claim " + names[0] + " (nic 0) for job 900011: job 900010 has it since", 1},
+		{"an HCA that a live job has", "", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=0", "claim HCAs for job 900011: " + names[0] + " (nic 0): job 900010 has it since", 1},
 		{"an HCA that the node lacks", "sed -i s/rdma=" + names[1] + "/rdma=mlx5_77/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "mlx5_77", 1},
 		{"a read-only /run", "mount -t tmpfs -o ro none /run/gresnet", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "read-only file system", 1},
 		{"an unknown key", "sed -i s/source/sauce/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", `unknown key`, 1},
@@ -202,5 +203,28 @@ match = "rdma=`+hcas(t)[0]+`"
 	if state := run(t, "sinfo -h -o %T"); strings.Contains(state, "drain") {
 		t.Errorf("the node is %s", state)
 	}
+	same(t, before)
+}
+
+func TestAJobThatAPolicyGivesMoreThanIsFreeIsRefusedAndTheNodeStaysUp(t *testing.T) {
+	slurm(t)
+	before := picture(t)
+	writeConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(hcas(t))))
+	defer writeConfig(t, config)
+	first := submit(t, "alice", "", "srun sleep 600")
+	eventually(t, "the first job has its HCAs", func() bool { return hasStep(first) })
+	second := submit(t, "bob", "", "srun hostname")
+	ended(t, second)
+	out := run(t, "cat /tmp/"+second+".out")
+	if !strings.Contains(out, "which source policy says the job has: 0 of ") || !strings.Contains(out, "job "+first+" has it since") || strings.Contains(out, "node1\n") {
+		t.Errorf("the job says:\n%s", out)
+	}
+	if state := run(t, "sinfo -h -o %T"); strings.Contains(state, "drain") {
+		t.Errorf("the node is %s", state)
+	}
+	if !hasStep(first) {
+		t.Error("the first job's step has ended")
+	}
+	cancel(t, first)
 	same(t, before)
 }

@@ -3,6 +3,8 @@ package guest
 import (
 	"strings"
 	"testing"
+
+	"gresnet/test/standin"
 )
 
 const homeJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
@@ -83,7 +85,7 @@ func TestALeaseWhoseNamespaceWasUnmountedIsGivenBack(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
 	must(t, "prolog", homeJob)
-	release := hang(t, inNamespace(homeNetns))
+	release := standin.Start(t, inNamespace(homeNetns))
 	run(t, "umount "+homeNetns)
 	must(t, "epilog", homeJob)
 	release()

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"gresnet/test/standin"
 )
 
 const sweepJob = "SLURM_JOB_ID=900050 SLURM_JOB_GPUS=0"
@@ -67,55 +69,40 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 	leased = picture(t)
 
 	held := exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat")
-	release := hang(t, held)
+	release := standin.Start(t, held)
 	refuses("a prolog or an epilog of it is running")
 	release()
 
-	release = hang(t, inNamespace("/run/gresnet/jobs/900050/netns"))
+	release = standin.Start(t, inNamespace("/run/gresnet/jobs/900050/netns"))
 	refuses("cat (pid")
 	release()
 
 	step := exec.Command("bash", "-c", `exec -a "slurmstepd: [900050.extern]" cat <(echo) -`)
-	release = hang(t, step)
+	release = standin.Start(t, step)
 	refuses("is its step")
 	release()
 }
 
-// hang starts a command that says a line, and returns what ends it.
-func hang(t *testing.T, cmd *exec.Cmd) func() {
-	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		in.Close()
-		cmd.Wait()
-	}
-}
-
 func TestAPrologTakesTheHCAOfAJobThatIsGone(t *testing.T) {
-	withGPUs(t)
+	names := withGPUs(t)
 	before := picture(t)
-	must(t, "prolog", sweepJob)
-	mark(t)
-	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
-	must(t, "prolog", next)
-	if _, err := os.Stat("/run/gresnet/jobs/900050"); !os.IsNotExist(err) {
-		t.Errorf("the lease of the job that is gone: %v", err)
+	for name, config := range map[string]string{
+		"that hangs on its GPU": "",
+		"that it counts":        fmt.Sprintf("--config %s ", siteConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(names)))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, "prolog", sweepJob)
+			mark(t)
+			const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
+			run(t, slurmdEnv+next+" "+repo()+"/bin/gresnet-prolog "+config)
+			if _, err := os.Stat("/run/gresnet/jobs/900050"); !os.IsNotExist(err) {
+				t.Errorf("the lease of the job that is gone: %v", err)
+			}
+			run(t, "grep -q ^GRESNET_HCAS=.*"+names[0]+" /run/gresnet/jobs/900051/env")
+			must(t, "epilog", next)
+			same(t, before)
+		})
 	}
-	must(t, "epilog", next)
-	same(t, before)
 }
 
 func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
@@ -124,7 +111,7 @@ func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
 	must(t, "prolog", sweepJob)
 	mark(t)
 	// Something holds up the epilog, while the next job's prolog is there already.
-	release := hang(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat"))
+	release := standin.Start(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat"))
 	ended := make(chan string)
 	start := func(program, job string) {
 		out, code := byHand(t, program, job)

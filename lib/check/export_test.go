@@ -1,0 +1,4 @@
+package check
+
+// Arguments are those that the plugin knows.
+func Arguments() []string { return arguments() }

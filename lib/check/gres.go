@@ -1,0 +1,144 @@
+package check
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/slurm"
+	"gresnet/lib/stock"
+)
+
+// gres holds what Slurm counts against the mapping, where Slurm's count is what
+// jobs get; and Slurm's GPUs against the node's, where these say what jobs get.
+func (s Site) gres(conf slurm.Conf, dir string) []Finding {
+	byCount := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol)
+	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.StockErr == nil && s.numbersGPUs()
+	if !byCount && !byGPU {
+		return nil
+	}
+	var all []Finding
+	if byCount {
+		all = append(all, s.gresTypes(conf))
+	}
+	file := path.Join(dir, "gres.conf")
+	lines, err := slurm.Read(s.Root, file)
+	if err != nil {
+		return append(all, failed("gres.conf", err))
+	}
+	if byCount {
+		all = append(all, s.gresConf(lines, conf)...)
+	}
+	if byGPU {
+		all = append(all, s.gpus(lines)...)
+	}
+	return all
+}
+
+// numbersGPUs tells whether it matters how the node's GPUs are numbered.
+func (s Site) numbersGPUs() bool {
+	return len(s.Stock.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
+}
+
+// gpus holds the GPUs of gres.conf against those that the kernel has. What
+// AutoDetect finds, it numbers by minor numbers too.
+func (s Site) gpus(conf slurm.Conf) []Finding {
+	const about = "gres.conf"
+	devices, err := conf.Devices(s.Node, "gpu")
+	switch {
+	case err != nil:
+		return []Finding{failed(about, err)}
+	case len(devices) == 0:
+		return nil
+	case len(devices) > len(s.Stock.GPUs):
+		return []Finding{fail(about, "correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Stock.GPUs), len(s.Stock.GPUs))}
+	}
+	for i, d := range devices {
+		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
+			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be told from another GPU", i, d.File)}
+		}
+	}
+	return []Finding{ok(about, "%d gpu", len(devices))}
+}
+
+// gresTypes must have the GRES that scontrol is asked for.
+func (s Site) gresTypes(conf slurm.Conf) Finding {
+	types := strings.Split(conf.Last("grestypes"), ",")
+	for _, name := range s.Config.Slurm.Gres {
+		if !slices.Contains(types, name) {
+			return fail("slurm.conf", "add it, or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
+		}
+	}
+	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
+}
+
+// gresConf holds gres.conf against the mapping: Slurm's index is that of the
+// line, and must mean the same HCA here.
+func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
+	if s.StockErr != nil || s.Drift != nil {
+		return nil // there is no mapping to hold it against
+	}
+	var all []Finding
+	for _, name := range s.Config.Slurm.Gres {
+		devices, err := lines.Devices(s.Node, name)
+		if err != nil {
+			return []Finding{failed("gres.conf", err)}
+		}
+		held := s.compare(name, devices)
+		all = append(all, held)
+		if f, bad := s.promised(conf, name, len(devices)); bad && held.Level != Error {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// promised holds what the node's line in slurm.conf has of a GRES against
+// gres.conf. A node of which there is no such line says it itself.
+func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad bool) {
+	const about = "slurm.conf"
+	do := fmt.Sprintf("put Gres=%s:%d into the node's line", name, have)
+	switch count, is := conf.Promised(s.Node, name); {
+	case !is || count == have:
+		return Finding{}, false
+	case count == 0:
+		return fail(about, do, "NodeName of %s has no %s: no job can ask for it", s.Node, name), true
+	case count > have:
+		return fail(about, do, "NodeName of %s has %d %s, gres.conf %d: slurmctld drains the node", s.Node, count, name, have), true
+	default:
+		return warn(about, do, "NodeName of %s has %d %s, gres.conf %d: the rest is never used", s.Node, count, name, have), true
+	}
+}
+
+func (s Site) compare(name string, devices []slurm.Device) Finding {
+	const about = "gres.conf"
+	const do = "take the lines from gresnet-prolog scan --gres-conf"
+	mapped := map[int]stock.HCA{}
+	for _, h := range s.Stock.HCAs {
+		if h.Gres == name {
+			mapped[h.Index] = h
+		}
+	}
+	if len(devices) != len(mapped) {
+		return fail(about, do, "it has %d %s for this node, the mapping has %d", len(devices), name, len(mapped))
+	}
+	for i, d := range devices {
+		h, there := mapped[i]
+		switch {
+		case !there:
+			return fail(about, do, "%s %d is not in the mapping", name, i)
+		case d.Type != h.Type && h.Type != "":
+			return fail(about, do, "%s %d is of type %q, in the mapping of type %q", name, i, d.Type, h.Type)
+		case d.File == "":
+			return warn(about, do, "%s has Count= and no File=: Slurm tells no indices, and each job gets what is free", name)
+		case strings.HasPrefix(d.File, "/dev/infiniband/"):
+			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
+		case !s.exists(d.File):
+			return fail(about, "make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
+		}
+	}
+	return ok(about, "%d %s", len(devices), name)
+}

@@ -1,0 +1,98 @@
+package check
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"gresnet/lib/slurm"
+)
+
+// plugstack must have the plugin, as one without which no task starts, with
+// arguments that it knows, and built for the Slurm that loads it.
+func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
+	const about = "plugstack.conf"
+	const do = "add the line: required spank_gresnet.so"
+	file := conf.Last("plugstackconfig")
+	if file == "" {
+		file = path.Join(dir, about)
+	}
+	lines, err := slurm.ReadPlugstack(s.Root, file)
+	if err != nil {
+		return []Finding{{Level: Error, About: about, Text: err.Error(), Do: do}}
+	}
+	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") })
+	if i < 0 {
+		return []Finding{fail(about, do, "%s does not have gresnet's plugin: tasks would run in the node's network", file)}
+	}
+	line := lines[i]
+	if line.Need != "required" {
+		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
+	}
+	all := []Finding{s.line(line, conf)}
+	if j := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("pyxis") }); j >= 0 && j < i {
+		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].Plugin, line.Plugin))
+	}
+	dirs, said := s.pluginDirs(conf, dir)
+	return append(all, s.plugin(line.Plugin, dirs, said))
+}
+
+// arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
+func arguments() []string {
+	return []string{"steps", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
+}
+
+// line checks what the line says to the plugin.
+func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
+	const about = "plugstack.conf"
+	state, relay := "/run/gresnet", true
+	for _, a := range l.Arguments {
+		dir, is := strings.CutPrefix(a, "state=")
+		switch {
+		case is && path.IsAbs(dir):
+			state = dir
+		case !slices.Contains(arguments(), a):
+			return fail(about, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
+		case strings.HasPrefix(a, "pmix="):
+			relay = a == "pmix=relay"
+		}
+	}
+	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
+	switch {
+	case path.Clean(state) != path.Clean(s.State):
+		return fail(about, "have them say the same", "the plugin looks for leases in %s, and they are in %s: tasks would run in the node's network", state, s.State)
+	case relay && contained:
+		return fail(about, "add pmix=off to the line, or take contain_spank out of SlurmdParameters", "with contain_spank in SlurmdParameters, PMIx cannot be relayed")
+	case !relay && strings.HasPrefix(conf.Last("mpidefault"), "pmix"):
+		return warn(about, "leave pmix=off out", "MpiDefault=%s, and %s keeps PMIx from reaching its server", conf.Last("mpidefault"), l)
+	}
+	return ok(about, "%s", l)
+}
+
+// namespaces warns of user namespaces that Slurm makes for jobs: from inside of
+// one, a task cannot enter its job's network namespace.
+func (s Site) namespaces(conf slurm.Conf, dir string) []Finding {
+	const about = "namespace.yaml"
+	const do = "take CLONE_NEWUSER out of clone_ns_flags"
+	if conf.Last("namespacetype") != "namespace/linux" {
+		return nil
+	}
+	text, err := fs.ReadFile(s.Root, strings.TrimPrefix(path.Join(dir, about), "/"))
+	if err != nil {
+		return nil // slurmd does not start without it
+	}
+	perNode := false
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		perNode = perNode || strings.Contains(line, "node_confs")
+		switch {
+		case !strings.Contains(strings.ToUpper(line), "CLONE_NEWUSER"):
+		case perNode:
+			return []Finding{warn(about, do, "some nodes' jobs get user namespaces, and their tasks fail")}
+		default:
+			return []Finding{fail(about, do, "jobs get user namespaces, and their tasks fail")}
+		}
+	}
+	return nil
+}

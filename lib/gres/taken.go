@@ -1,0 +1,104 @@
+package gres
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gresnet/lib/config"
+)
+
+// Holder is who has an HCA that is not free.
+type Holder struct {
+	Job         uint32
+	Since       time.Time
+	Quarantined string // why nobody may have it
+}
+
+// String says so of an HCA.
+func (h Holder) String() string {
+	if h.Quarantined != "" {
+		return fmt.Sprintf("it is quarantined since job %d: %s", h.Job, h.Quarantined)
+	}
+	return fmt.Sprintf("job %d has it since %s", h.Job, h.Since.Format("2006-01-02 15:04:05"))
+}
+
+// Holding is an HCA that is not free.
+type Holding struct {
+	Entry  Entry
+	Holder Holder
+}
+
+// Taken means that others hold what a job is to have: it can have it when they
+// give it back. Until then it is the fault that it wraps.
+//
+// Slurm does not start a job before what it counts for it is free, so that it is
+// not is the node's fault. What Slurm does not count, others may well hold on a
+// node that is in order: then it is the job's. A quarantined HCA without which
+// there is not enough is the node's fault either way, or jobs would go on coming
+// to a node that fails them.
+type Taken struct {
+	By    []Holding
+	cause error
+}
+
+func (t *Taken) Error() string { return t.cause.Error() }
+func (t *Taken) Unwrap() error { return t.cause }
+
+// counted tells whether it was Slurm that found what the want says free: the
+// GRES itself, the GPUs that it hangs on, or all of the node.
+func (w Want) counted() bool {
+	switch w.Source {
+	case config.Fixed, config.File, config.Program:
+		return false
+	}
+	return true
+}
+
+// heldIndex is an index that the job is to have, and somebody has.
+func heldIndex(w Want, by Holding) *Taken {
+	e, holder := by.Entry, by.Holder
+	t := &Taken{By: []Holding{by}}
+	switch {
+	case holder.Quarantined != "":
+		t.cause = fault{
+			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
+			"mend what is wrong with the HCA, then run: gresnet-epilog release " + e.HCA.Name,
+		}
+	case w.counted():
+		t.cause = fault{
+			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
+			fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %[1]d", holder.Job),
+		}
+	default:
+		t.cause = uncounted(w, "%s (%s): %s", e.HCA.Name, e, holder)
+	}
+	return t
+}
+
+// short is a count of which too few are free.
+func short(w Want, free, all int, by []Holding) *Taken {
+	var texts []string
+	quarantined := 0
+	for _, b := range by {
+		texts = append(texts, fmt.Sprintf("%s (%s): %s", b.Entry.HCA.Name, b.Entry, b.Holder))
+		if b.Holder.Quarantined != "" {
+			quarantined++
+		}
+	}
+	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
+	if w.counted() || quarantined > 0 && free+quarantined >= w.Count {
+		return &Taken{by, fault{
+			fmt.Errorf("choose %s: %s", w, why),
+			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",
+		}}
+	}
+	return &Taken{by, uncounted(w, "%s", why)}
+}
+
+// uncounted refuses a job what Slurm has not counted for it.
+func uncounted(w Want, format string, a ...any) *Refusal {
+	r := refuse(w, format, a...)
+	r.Do = "Slurm does not count what source " + w.Source + " gives: let fewer of these jobs run on a node at once"
+	return r
+}

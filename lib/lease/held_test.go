@@ -1,0 +1,195 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+)
+
+const holderJob, nextJob = 1, 2
+
+// heldNode is a node with two HCAs of which a job that lives has the first. What
+// it logs can be read from the channel. Nothing of it is there: a prolog that
+// could claim the HCAs fails when it looks at them.
+func heldNode(t *testing.T, toml string) (*Node, chan string) {
+	t.Helper()
+	cfg, err := config.Parse([]byte(toml), "test.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := make(chan string, 100)
+	n := &Node{
+		State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Undo: time.Minute, Now: time.Now,
+		Log: func(e Event) {
+			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Deed, e.Notice, e.Err))
+		},
+	}
+	if err := n.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := n.create(t.Context(), job.Job{ID: holderJob})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.close()
+	n.update(t, func(table *lock.Table) {
+		table.HCAs = []node.HCA{{ID: idA, Name: "mlx5_0"}, {ID: idB, Name: "mlx5_1"}}
+		table.Claims = []lock.Claim{{HCA: idA, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
+	})
+	return n, log
+}
+
+func (n *Node) update(t *testing.T, change func(*lock.Table)) {
+	t.Helper()
+	err := n.table().Update(t.Context(), func(table *lock.Table) error { change(table); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// giveBack is what the holder's epilog does at its end.
+func (n *Node) giveBack(t *testing.T) {
+	t.Helper()
+	n.update(t, func(table *lock.Table) { table.Claims = nil })
+	if err := os.RemoveAll(n.dir(holderJob)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	byCount = "[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = 2\n"
+	byIndex = "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [0]\n"
+	byGPU   = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0]\n"
+)
+
+// next is a job that every one of these gives the first HCA.
+var next = job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: []int{0}}
+
+func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
+	const has = "mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00"
+	sick := func(table *lock.Table) { table.Claims[0].Quarantined = "it hangs" }
+	for name, c := range map[string]struct {
+		toml    string
+		change  func(*lock.Table)
+		refused string
+		fault   string
+	}{
+		"a count that Slurm does not know of": {byCount, nil, "nic:2, which source policy says the job has: 1 of 2 are free here; " + has, ""},
+		"an index that it does not know of":   {byIndex, nil, "nic:1(IDX:0), which source policy says the job has: " + has, ""},
+		"what hangs on a GPU":                 {byGPU, nil, "", "claim HCAs for job 2: " + has},
+		"a count that a sick HCA is missing from": {byCount, sick, "",
+			"claim HCAs for job 2: choose nic:2: 1 of 2 are free here; mlx5_0 (nic 0): it is quarantined since job 1: it hangs"},
+		"an index that is sick": {byIndex, sick, "", "claim HCAs for job 2: mlx5_0 (nic 0): it is quarantined since job 1: it hangs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, _ := heldNode(t, c.toml)
+			if c.change != nil {
+				n.update(t, c.change)
+			}
+			before, _ := n.table().Read()
+			err := n.Take(t.Context(), next)
+			checkEnd(t, n, err, c.refused, c.fault)
+			if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("the table was %+v and is %+v", before, after)
+			}
+		})
+	}
+}
+
+// checkEnd wants a refused lease with a reason, or an error and no lease.
+func checkEnd(t *testing.T, n *Node, err error, refused, fault string) {
+	t.Helper()
+	env, missing := os.ReadFile(envIn(n.dir(nextJob)))
+	if refused != "" {
+		if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED="+refused+"\n") {
+			t.Errorf("error %v, lease %s, wanted it refused: %s", err, env, refused)
+		}
+		return
+	}
+	if err == nil || err.Error() != fault || missing == nil || errors.Is(err, ErrRemains) {
+		t.Errorf("error %v, wanted %s; lease %s", err, fault, env)
+	}
+}
+
+// takeWhileHeld starts a prolog while the holder's epilog runs, and returns when
+// it waits for that.
+func takeWhileHeld(t *testing.T, ctx context.Context, n *Node, log chan string) (epilog *lock.File, end chan error) {
+	t.Helper()
+	epilog, err := lock.Job(t.Context(), n.locks(), holderJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end = make(chan error, 1)
+	go func() { end <- n.Take(ctx, next) }()
+	logged(t, log, end, "job 2: waits for the prolog or epilog of job 1, which has mlx5_0")
+	return epilog, end
+}
+
+// logged waits for a line in the log.
+func logged(t *testing.T, log chan string, end chan error, line string) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		select {
+		case got := <-log:
+			if strings.HasPrefix(got, line) {
+				return
+			}
+			t.Log(got)
+		case err := <-end:
+			t.Fatalf("it ended with %v before it logged %q", err, line)
+		case <-deadline:
+			t.Fatalf("it did not log %q", line)
+		}
+	}
+}
+
+func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
+	for name, toml := range map[string]string{"for a count": byCount, "for an index": byIndex, "for a GPU's": byGPU} {
+		t.Run(name, func(t *testing.T) {
+			n, log := heldNode(t, toml)
+			epilog, end := takeWhileHeld(t, t.Context(), n, log)
+			n.giveBack(t)
+			epilog.Close()
+			logged(t, log, end, "job 2: do claim <nil>")
+			var taken *gres.Taken
+			if err := <-end; errors.As(err, &taken) {
+				t.Errorf("it has claimed, and fails of it: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnEpilogThatQuarantinesWhatIsWaitedForIsTheNodesFault(t *testing.T) {
+	n, log := heldNode(t, byCount)
+	epilog, end := takeWhileHeld(t, t.Context(), n, log)
+	n.update(t, func(table *lock.Table) { table.Claims[0].Quarantined = "it hangs" })
+	epilog.Close()
+	checkEnd(t, n, <-end, "", "claim HCAs for job 2: choose nic:2: 1 of 2 are free here; mlx5_0 (nic 0): it is quarantined since job 1: it hangs")
+}
+
+func TestAnEpilogIsWaitedForWithinTheDeadline(t *testing.T) {
+	const has = "mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00"
+	for toml, want := range map[string]struct{ refused, fault string }{
+		byCount: {refused: "nic:2, which source policy says the job has: 1 of 2 are free here; " + has},
+		byGPU:   {fault: "claim HCAs for job 2: " + has},
+	} {
+		n, log := heldNode(t, toml)
+		ctx, deadline := context.WithCancel(t.Context())
+		epilog, end := takeWhileHeld(t, ctx, n, log)
+		defer epilog.Close()
+		deadline()
+		checkEnd(t, n, <-end, want.refused, want.fault)
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"gresnet/lib/check"
+	"gresnet/lib/door"
+	"gresnet/lib/node"
+	"gresnet/lib/stock"
+	"gresnet/test/golden"
+)
+
+func TestEachCommandsHelpFitsATerminal(t *testing.T) {
+	for name, args := range map[string][]string{
+		"help.txt":        {"--help"},
+		"help-status.txt": {"status", "--help"},
+		"help-scan.txt":   {"scan", "--help"},
+		"help-plan.txt":   {"plan", "--help"},
+		"help-check.txt":  {"check", "--help"},
+	} {
+		var out, problems bytes.Buffer
+		code := run(&door.World{Args: append([]string{"gresnet-prolog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
+		if code != door.Done || problems.Len() > 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, problems.String())
+		}
+		golden.Check(t, name, out.String())
+		golden.Fits(t, out.String())
+	}
+}
+
+func TestWhatIsFoundIsReadByMachines(t *testing.T) {
+	id := node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}
+	for name, found := range map[string]any{
+		"scan.json": stock.Stock{
+			Mode: "exclusive",
+			GPUs: []node.Seat{{PCI: "0000:07:00.0", Path: []string{"pci0000:00"}, NUMA: 0}},
+			HCAs: []stock.HCA{
+				{
+					Gres: "nic", Type: "hdr", Index: 0, ID: id, Name: "mlx5_0", Driver: "mlx5", NUMA: 0, Cores: []int{0, 1},
+					Ports:  []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
+					Chars:  []stock.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
+					Serves: []int{0}, Distance: []stock.Level{"switch"},
+				},
+				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &stock.Held{Job: 4711, Quarantined: "it hangs"}},
+			},
+		},
+		"plan.json": planned{
+			Notes: []string{"policy 1 fits"},
+			HCAs:  []plannedHCA{{Gres: "nic", Index: 0, Name: "mlx5_0", ID: id}},
+			Steps: []plannedStep{{Kind: "claim"}, {Kind: "rdma", Object: "mlx5_0", HCA: id.String()}},
+		},
+		"plan-none.json": planned{},
+		"check.json": []check.Finding{
+			{Level: check.OK, About: "mapping", Text: "1 HCAs"},
+			{Level: check.Error, About: "slurm.conf", Text: "it has no Epilog", Do: "set Epilog=/usr/sbin/gresnet-epilog"},
+		},
+	} {
+		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return printJSON(b, found) }))
+	}
+}

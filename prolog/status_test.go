@@ -1,0 +1,100 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/lib/lease"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/proc"
+	"gresnet/test/golden"
+)
+
+// sick is a node of a bad night, with one HCA and one lease of each kind.
+func sick() lease.Status {
+	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
+	hca := func(name, gres string, index int, c *lock.Claim) lease.HCAStatus {
+		return lease.HCAStatus{HCA: node.HCA{Name: name, ID: node.ID{GUID: "0002:c903:00ab:cdef", PCI: "0000:e1:00.1"}}, Gres: gres, Index: index, Claim: c}
+	}
+	whole := func(n int) lease.HCAStatus {
+		return hca("mlx5_"+string(rune('0'+n)), "nic", n, &lock.Claim{Job: 4294967293, UID: 4294967294, Since: at})
+	}
+	moving := hca("rocep226s0f1", "nic", 6, &lock.Claim{Job: 4700, UID: 1000, Since: at, Quarantined: "move rdma rocep226s0f1: no answer in 20s"})
+	moving.Moving = true
+	return lease.Status{
+		HCAs: []lease.HCAStatus{
+			whole(0), whole(1), whole(3),
+			hca("rocep225s0f1", "nic", 4, &lock.Claim{Job: 4294967293, UID: 4294967294, Since: at}),
+			hca("ibp225s0f07", "nic", 15, &lock.Claim{Job: 4711, UID: 1000, Since: at, Quarantined: "another interface has the name of ib0"}),
+			moving,
+			hca("mlx5_7", "nic", 7, nil),
+			hca("mlx5_8", "", 0, nil),
+		},
+		Leases: []lease.JobStatus{
+			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Steps: []proc.Process{
+				{PID: 4194303, Name: "slurmstepd: [4294967293.extern]"}, {PID: 4194304, Name: "slurmstepd: [4294967293.0]"},
+			}, Left: []lease.LeftStatus{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0"}}},
+			{Job: 4711, Run: "0", State: lease.Partial, Age: 3*time.Hour + 7*time.Minute + 20*time.Second, Left: []lease.LeftStatus{{Kind: "claim"}}},
+			{Job: 4712, Run: "0", State: lease.Refused, Age: 90 * time.Second},
+			{Job: 4713, Run: "", State: lease.Damaged, Age: 100 * time.Millisecond},
+		},
+	}
+}
+
+// printed is what is printed of a status.
+func printed(t *testing.T, print func(*bytes.Buffer) error) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := print(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
+	text := printed(t, func(b *bytes.Buffer) error { return printStatus(b, sick()) })
+	golden.Check(t, "status.txt", text)
+	golden.Fits(t, text)
+	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, lease.Status{HCAs: sick().HCAs[6:]}) }))
+}
+
+func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
+	var all strings.Builder
+	for _, id := range []uint32{4294967293, 4711, 4712} {
+		text := printed(t, func(b *bytes.Buffer) error { return printJob(b, sick(), id) })
+		golden.Fits(t, text)
+		all.WriteString(text + "\n")
+	}
+	golden.Check(t, "status-job.txt", all.String())
+	err := printJob(new(bytes.Buffer), sick(), 7)
+	if err == nil || err.Error() != "job 7 has no lease here" {
+		t.Errorf("a job without a lease: %v", err)
+	}
+}
+
+func TestStatusIsReadByMachines(t *testing.T) {
+	s := sick()
+	s.HCAs, s.Leases = s.HCAs[4:6], s.Leases[:1]
+	for i := range s.HCAs {
+		s.HCAs[i].Claim.Since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	}
+	golden.Check(t, "status.json", printed(t, func(b *bytes.Buffer) error { return printJSON(b, s) }))
+}
+
+func TestNamesAreGroupedAsSlurmDoes(t *testing.T) {
+	for _, c := range []struct{ names, want []string }{
+		{nil, []string{"-"}},
+		{[]string{"mlx5_0"}, []string{"mlx5_0"}},
+		{[]string{"mlx5_10", "siw", "mlx5_2", "mlx5_3", "ib0"}, []string{"mlx5_[2-3,10]", "siw", "ib0"}},
+		{[]string{"ib", "ib0", "ib00", "ib1"}, []string{"ib", "ib[0-1]", "ib00"}},
+		{[]string{"7", "8"}, []string{"[7-8]"}},
+	} {
+		if got := grouped(c.names); !slices.Equal(got, c.want) {
+			t.Errorf("%q became %q, want %q", c.names, got, c.want)
+		}
+	}
+}
