@@ -22,7 +22,8 @@ func run(w *door.World) int {
 		Usage: "give a Slurm job's RDMA devices back to the node",
 		Description: `Without arguments it is slurmd's Epilog: it reads the job from the environment
 (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job that has no
-lease on this node is success. It needs no configuration and no slurmctld.
+lease on this node is success. It needs no configuration and no slurmctld; what
+the configuration says of the log counts.
 
 Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
 home, or in doubt, are kept from later jobs, and running it again goes on; 1
@@ -56,8 +57,8 @@ func give(w *door.World, c *cli.Context) error {
 }
 
 // node is the node that an epilog works on. The lease says all that there is to
-// undo, and how long that may take; the configuration is not asked.
-func node(w *door.World, c *cli.Context) *lease.Node { return w.Node(c, config.Config{}) }
+// undo, and how long that may take; the configuration only says what to tell of it.
+func node(w *door.World, c *cli.Context) *lease.Node { return w.Node(c, w.Lenient(c)) }
 
 // bounded is a context for what must be waited for before a lease can be read.
 func bounded(c *cli.Context) (context.Context, context.CancelFunc) {

@@ -20,6 +20,8 @@ type Config struct {
 	Deadline Deadline
 	HCAs     []HCA    // without any, HCAs are numbered in PCI order
 	Policies []Policy // the first that fits a job counts
+
+	Log Log
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -105,7 +107,7 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Log: Log{Level: LogSteps}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -27,6 +27,9 @@ timeout  = "1500ms"
 [deadline]
 epilog = "1h"
 
+[log]
+level = "warning"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -47,6 +50,7 @@ func TestParse(t *testing.T) {
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
+		Log:      config.Log{Level: "warning"},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -68,7 +72,8 @@ func TestParse(t *testing.T) {
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
-		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}}
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
+		Log:      config.Log{Level: "info"}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -114,6 +119,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
 		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
+		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
 		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},

@@ -17,6 +17,7 @@ import (
 var sections = []struct{ name, heading, text string }{
 	{"slurm", "## `[slurm]`", "[slurm]\n"},
 	{"deadline", "## `[deadline]`", "[deadline]\n"},
+	{"log", "## `[log]`", "[log]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }
@@ -39,7 +40,10 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 }
 
 func TestDocumentedDefaultsAreTheDefaults(t *testing.T) {
-	for _, s := range sections[:2] {
+	for _, s := range sections {
+		if s.text != "["+s.name+"]\n" {
+			continue // an array of tables has no defaults
+		}
 		for _, row := range rows(documentOf(t, s.heading)) {
 			value := strings.Trim(row.value, "`")
 			if value == row.value {

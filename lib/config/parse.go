@@ -26,9 +26,10 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "deadline", "hca", "policy")
+	root.allow("slurm", "deadline", "hca", "policy", "log")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
+	c.Log.read(root.table("log"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

@@ -44,18 +44,6 @@ type Node struct {
 	Now    func() time.Time
 }
 
-// Event is one thing that was done, for the log.
-type Event struct {
-	Job    uint32
-	Deed   string // what was done: "do rdma mlx5_3", "undo link ib0"
-	HCA    string // its identity, if the deed is about one
-	Took   time.Duration
-	Err    error
-	Notice string // what a person may want to know without acting on it
-
-	Warning string // what a person must know though nothing failed
-}
-
 // open is a lease that this process works on, under the job's lock.
 type open struct {
 	node    *Node
@@ -76,9 +64,6 @@ func envIn(dir string) string     { return filepath.Join(dir, "env") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string   { return filepath.Join(dir, "extern") }
 func (n *Node) table() lock.Node { return lock.Node{Dir: n.State} }
-func (n *Node) notice(job uint32, format string, a ...any) {
-	n.Log(Event{Job: job, Notice: fmt.Sprintf(format, a...)})
-}
 
 // prepare makes the state directories. Users reach neither leases nor locks.
 func (n *Node) prepare() error {
@@ -218,18 +203,4 @@ func (l *open) do(s step.Step) error {
 		return err
 	}
 	return l.timed("do", s, s.Do)
-}
-
-func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
-	start := l.node.Now()
-	err := deed(l.world)
-	e := Event{Job: l.world.Job, Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Err: err}
-	if s.Object() != "" {
-		e.Deed += " " + s.Object()
-	}
-	if s.HCA().GUID != "" {
-		e.HCA = s.HCA().String()
-	}
-	l.node.Log(e)
-	return err
 }

@@ -97,7 +97,7 @@ func (l *open) release(c lock.Claim) error {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
 		return remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
 	}
-	l.node.notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
+	l.node.Log(Event{Kind: HCAReleased, Job: l.world.Job, HCA: c.HCA.String(), Notice: fmt.Sprintf("%s is released as it is: %s", c.Name, reason)})
 	err := l.unwind()
 	if _, away := l.world.Away[c.HCA]; err != nil && !away {
 		l.node.notice(l.world.Job, "others are not home: %s", err)

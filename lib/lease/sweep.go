@@ -58,9 +58,9 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 		err := n.sweep(ctx, id, s)
 		switch {
 		case err == nil:
-			n.notice(id, "swept")
+			n.tell(LeaseSwept, id, "swept")
 		case errors.Is(err, errAlive) && len(s.Jobs) == 0:
-			n.notice(id, "not swept: %s", err)
+			n.tell(LeaseSpared, id, "not swept: %s", err)
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) {

@@ -81,11 +81,11 @@ func (n *Node) freed(ctx context.Context, err error) bool {
 		}
 		err := n.sweep(ctx, held.by.Job, Sweep{})
 		if err == nil {
-			n.notice(held.by.Job, "swept: it was gone and held %s", held.by.Name)
+			n.tell(LeaseSwept, held.by.Job, "swept: it was gone and held %s", held.by.Name)
 			return true
 		}
 		if !errors.Is(err, lock.ErrHeld) {
-			n.notice(held.by.Job, "not swept: %s", err)
+			n.tell(LeaseSpared, held.by.Job, "not swept: %s", err)
 			return false
 		}
 	}
@@ -160,7 +160,19 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 			return err
 		}
 	}
-	return l.commit(j, mode, hcas)
+	if err := l.commit(j, mode, hcas); err != nil {
+		return err
+	}
+	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
+	return nil
+}
+
+func namesOf(hcas []plan.HCA) string {
+	var names []string
+	for _, h := range hcas {
+		names = append(names, h.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // failed unwinds a lease that could not be completed.
@@ -179,7 +191,7 @@ func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 		return err
 	}
 	defer l.close()
-	n.notice(j.ID, "refused: %s", refusal)
+	n.Log(Event{Kind: LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error(), Reason: refusal.Reason})
 	if err := l.writeEnv(refusedEnv(j, refusal)); err != nil {
 		return l.failed(err)
 	}
