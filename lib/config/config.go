@@ -21,7 +21,8 @@ type Config struct {
 	HCAs     []HCA    // without any, HCAs are numbered in PCI order
 	Policies []Policy // the first that fits a job counts
 
-	Log Log
+	Log     Log
+	Metrics Metrics
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd

@@ -30,6 +30,9 @@ epilog = "1h"
 [log]
 level = "warning"
 
+[metrics]
+file = "/var/lib/node_exporter/gresnet.prom"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -51,6 +54,7 @@ func TestParse(t *testing.T) {
 		},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
 		Log:      config.Log{Level: "warning"},
+		Metrics:  config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -120,6 +124,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
 		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
 		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
+		{"metrics that are not to be found", "[metrics]\nfile = \"gresnet.prom\"\n", `f:2: metrics.file: "gresnet.prom" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
+		{"metrics that are not read", "[metrics]\nfile = \"/var/lib/gresnet.txt\"\n", `f:2: metrics.file: "/var/lib/gresnet.txt" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
 		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},

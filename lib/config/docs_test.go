@@ -18,6 +18,7 @@ var sections = []struct{ name, heading, text string }{
 	{"slurm", "## `[slurm]`", "[slurm]\n"},
 	{"deadline", "## `[deadline]`", "[deadline]\n"},
 	{"log", "## `[log]`", "[log]\n"},
+	{"metrics", "## `[metrics]`", "[metrics]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }

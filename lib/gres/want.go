@@ -46,6 +46,11 @@ const (
 	Other       Reason = "other"
 )
 
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, NoPolicy, Imitation, Other}
+}
+
 // Refusal is the job's fault: what it asks for cannot be had on this node,
 // and the node is well.
 type Refusal struct {
@@ -53,7 +58,7 @@ type Refusal struct {
 	Why string
 	Do  string // what to do about it, if that is not the usual
 
-	Reason Reason // empty: another one
+	Reason Reason // empty: Other
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
