@@ -23,6 +23,7 @@ type Config struct {
 
 	Log     Log
 	Metrics Metrics
+	Health  Health
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -108,7 +109,7 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Log: Log{Level: LogSteps}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

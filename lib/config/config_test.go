@@ -33,6 +33,9 @@ level = "warning"
 [metrics]
 file = "/var/lib/node_exporter/gresnet.prom"
 
+[health]
+port = "quarantine"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -55,6 +58,7 @@ func TestParse(t *testing.T) {
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
 		Log:      config.Log{Level: "warning"},
 		Metrics:  config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
+		Health:   config.Health{Port: "quarantine"},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -77,7 +81,8 @@ func TestParse(t *testing.T) {
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Log:      config.Log{Level: "info"}}
+		Log:      config.Log{Level: "info"},
+		Health:   config.Health{Port: "warn"}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {

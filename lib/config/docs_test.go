@@ -19,6 +19,7 @@ var sections = []struct{ name, heading, text string }{
 	{"deadline", "## `[deadline]`", "[deadline]\n"},
 	{"log", "## `[log]`", "[log]\n"},
 	{"metrics", "## `[metrics]`", "[metrics]\n"},
+	{"health", "## `[health]`", "[health]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }

@@ -17,6 +17,7 @@ const (
 	idStepDone    = "eea256fdf8e1489aba61667b5ab82885"
 	idStepFailed  = "cded88888355420a871ebae7aad3299e"
 	idDiffers     = "5aaa185f954848d1b6e12a2aed2f6dff"
+	idPortWorse   = "40a18b812f0f480eb1c71b2a64b02e9f"
 	idTaken       = "4c8393597c5945b7bbfa9c717c631455"
 	idRefused     = "001a984d1b854376bf0a331652114184"
 	idReturned    = "cda683fc30a34d028f4eefdebe97cc62"
@@ -37,6 +38,8 @@ func message(k lease.Kind) (id string, p journal.Priority) {
 		return idStepFailed, journal.PriWarning
 	case lease.Differs:
 		return idDiffers, journal.PriWarning
+	case lease.PortWorse:
+		return idPortWorse, journal.PriWarning
 	case lease.LeaseTaken:
 		return idTaken, journal.PriNotice
 	case lease.LeaseRefused:
@@ -100,10 +103,10 @@ func (w *World) log(name, level string, e lease.Event) {
 func textOf(e lease.Event) string {
 	text := e.Deed
 	switch {
-	case e.Err != nil:
-		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
 	case e.Warning != "":
 		text = e.Warning
+	case e.Err != nil:
+		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
 	case e.Notice != "":
 		text = e.Notice
 	}

@@ -103,6 +103,10 @@ func countEvent(p *metrics.Page, e lease.Event) error {
 		var d step.DifferencesError
 		errors.As(e.Err, &d)
 		return p.Add(metrics.Differences, float64(len(d.What)))
+	case lease.PortWorse:
+		var worse step.PortError
+		errors.As(e.Err, &worse)
+		return p.Add(metrics.PortFaults, 1, worse.What)
 	case lease.LeaseRefused:
 		reason := e.Reason
 		if reason == "" {

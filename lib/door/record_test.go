@@ -36,6 +36,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: lease.StepDone, Verb: "verify", Step: "settings"},
 		{Kind: lease.StepDone, Verb: "do", Step: "claim"},
 		{Kind: lease.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
+		{Kind: lease.PortWorse, Err: step.PortError{What: step.PortRate}},
 		{Kind: lease.LeaseRefused, Reason: gres.NoPolicy},
 		{Kind: lease.LeaseRefused},
 		{Kind: lease.HCAQuarantined},
@@ -54,6 +55,8 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		`gresnet_moves_total{device="interface",direction="home",result="failed"} 1`,
 		`gresnet_moves_total{device="interface",direction="home",result="done"} 0`,
 		`gresnet_restore_differences_total 2`,
+		`gresnet_port_faults_total{what="rate"} 1`,
+		`gresnet_port_faults_total{what="state"} 0`,
 		`gresnet_refusals_total{reason="no_policy"} 1`,
 		`gresnet_refusals_total{reason="other"} 1`,
 		`gresnet_quarantines_total 1`,
@@ -64,7 +67,7 @@ func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 	p := metrics.New()
 	for _, kind := range lease.Kinds() {
 		for _, reason := range gres.Reasons() {
-			if err := countEvent(p, lease.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma"}); err != nil {
+			if err := countEvent(p, lease.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma", Err: step.PortError{What: step.PortState}}); err != nil {
 				t.Errorf("%s, %s: %v", kind, reason, err)
 			}
 		}

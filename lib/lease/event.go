@@ -19,6 +19,7 @@ const (
 	StepDone       Kind = "step-done"       // a step was done, undone, or looked at again
 	StepFailed     Kind = "step-failed"     // it was not
 	Differs        Kind = "differs"         // what came home is not as it was
+	PortWorse      Kind = "port-worse"      // a port came home without its link, or with a slower one
 	LeaseTaken     Kind = "lease-taken"     // a lease counts from now on
 	LeaseRefused   Kind = "lease-refused"   // the job asked for what it cannot have
 	LeaseReturned  Kind = "lease-returned"  // all of a lease is undone
@@ -33,7 +34,7 @@ const (
 // Kinds are all of them.
 func Kinds() []Kind {
 	return []Kind{
-		StepDone, StepFailed, Differs, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
+		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
 		LeaseSpared, HCAQuarantined, HCAReleased, TableMended, Remark,
 	}
 }
@@ -73,9 +74,12 @@ func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) err
 		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Err: err,
 	}
 	var differences step.DifferencesError
+	var port step.PortError
 	switch {
 	case errors.As(err, &differences):
 		e.Kind = Differs
+	case errors.As(err, &port):
+		e.Kind = PortWorse
 	case err != nil:
 		e.Kind = StepFailed
 	}

@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/step"
 )
@@ -170,7 +171,10 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 
 		Managers: step.Managers{Run: n.Run},
 		Context:  ctx,
-		Notice:   func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
+		Warn: func(id node.ID, problem error) {
+			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
+		},
+		Notice: func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -314,6 +315,12 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
+	}
+	if health := l.node.Config.Health.Port; health != config.HealthOff {
+		h.Access.Health = health
+		if h.Access.Ports, err = step.ReadPorts(v, d); err != nil {
+			return plan.HCA{}, err
+		}
 	}
 	ports, err := v.Ports(d)
 	if err != nil {

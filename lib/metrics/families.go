@@ -11,6 +11,7 @@ package metrics
 import (
 	"gresnet/lib/gres"
 	"gresnet/lib/rdma"
+	"gresnet/lib/step"
 )
 
 // Kind is a metric's type in the words of the text format.
@@ -32,6 +33,7 @@ const (
 	RunSeconds  = "gresnet_run_seconds"
 	Moves       = "gresnet_moves_total"
 	Differences = "gresnet_restore_differences_total"
+	PortFaults  = "gresnet_port_faults_total"
 	Refusals    = "gresnet_refusals_total"
 	Quarantines = "gresnet_quarantines_total"
 	Swept       = "gresnet_swept_leases_total"
@@ -69,6 +71,8 @@ func Families() []Family {
 		{Moves, Counter, "Devices that were moved into jobs, or brought home.",
 			[]Label{{"device", []string{"rdma", "interface"}}, {"direction", []string{"out", "home"}}, {"result", []string{"done", "failed"}}}, nil},
 		{Differences, Counter, "What of interfaces that came home was not as it had been.", nil, nil},
+		{PortFaults, Counter, "HCAs that came home with a port without its link, or with a slower one.",
+			[]Label{{"what", []string{step.PortState, step.PortRate}}}, nil},
 		{Refusals, Counter, "Jobs that were refused for what they asked, by the reason.",
 			[]Label{{"reason", reasons()}}, nil},
 		{Quarantines, Counter, "HCAs that a run has kept from later jobs.", nil, nil},
