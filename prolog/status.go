@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -52,9 +51,7 @@ Examples:
 			}
 			switch {
 			case c.Bool("json"):
-				enc := json.NewEncoder(w.Stdout)
-				enc.SetIndent("", "  ")
-				return enc.Encode(s)
+				return printJSON(w, s)
 			case job != 0:
 				return printJob(w, s, job)
 			}
