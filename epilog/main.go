@@ -32,7 +32,7 @@ nothing was done (bad usage, not root).
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
 		Action:   func(c *cli.Context) error { return give(w, c) },
-		Commands: []*cli.Command{sweepCommand(w), releaseCommand(w)},
+		Commands: []*cli.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
 	})
 }
 

@@ -33,7 +33,10 @@ func (s Site) mode() Finding {
 	later, where := s.modeAtBoot()
 	if now != later {
 		do := `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`
-		if now == rdma.Shared {
+		switch {
+		case s.Config.RDMA.Mode != "":
+			do = "reboot: gresnet.service sets it, if it is enabled"
+		case now == rdma.Shared:
 			do = "reboot, if exclusive is meant"
 		}
 		return warn("mode", do, "%s now, %s after a reboot (%s)", now, later, where)
@@ -45,6 +48,9 @@ func (s Site) mode() Finding {
 // on the kernel's command line, or else in modprobe's files (ib_core's
 // device.c:netns_mode, of which the module parameter's default is shared).
 func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
+	if wanted := s.Config.RDMA.Mode; wanted != "" {
+		return rdma.Mode(wanted), "gresnet.service, as gresnet.toml says"
+	}
 	if text, err := fs.ReadFile(s.Root, "proc/cmdline"); err == nil {
 		if m, is := netnsMode(strings.Fields(string(text)), "ib_core."); is {
 			return m, "kernel command line"

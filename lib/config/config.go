@@ -24,6 +24,7 @@ type Config struct {
 	Log     Log
 	Metrics Metrics
 	Health  Health
+	RDMA    RDMA
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd

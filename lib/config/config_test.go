@@ -36,6 +36,9 @@ file = "/var/lib/node_exporter/gresnet.prom"
 [health]
 port = "quarantine"
 
+[rdma]
+mode = "exclusive"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -59,6 +62,7 @@ func TestParse(t *testing.T) {
 		Log:      config.Log{Level: "warning"},
 		Metrics:  config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		Health:   config.Health{Port: "quarantine"},
+		RDMA:     config.RDMA{Mode: "exclusive"},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},

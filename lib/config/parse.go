@@ -26,12 +26,13 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "deadline", "hca", "policy", "log", "metrics", "health")
+	root.allow("slurm", "deadline", "hca", "policy", "log", "metrics", "health", "rdma")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
 	c.Log.read(root.table("log"))
 	c.Metrics.read(root.table("metrics"))
 	c.Health.read(root.table("health"))
+	c.RDMA.read(root.table("rdma"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

@@ -26,6 +26,8 @@ const (
 	idQuarantined = "e43bb2caa13f4ef398e9a1db82a66e01"
 	idReleased    = "f4330cb10ea14159bbcf09be9c47596c"
 	idTableMended = "dc430f78e5b04ddbb91fb9f6f9c31045"
+	idModeSet     = "987700d09e93450391f32edaa8716219"
+	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
 	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
 )
 
@@ -56,6 +58,10 @@ func message(k lease.Kind) (id string, p journal.Priority) {
 		return idReleased, journal.PriNotice
 	case lease.TableMended:
 		return idTableMended, journal.PriWarning
+	case lease.ModeSet:
+		return idModeSet, journal.PriNotice
+	case lease.ModeWrong:
+		return idModeWrong, journal.PriWarning
 	}
 	return idRemark, journal.PriNotice
 }

@@ -28,6 +28,8 @@ const (
 	HCAQuarantined Kind = "hca-quarantined" // no job gets it until a person has looked
 	HCAReleased    Kind = "hca-released"    // a person has
 	TableMended    Kind = "table-mended"    // the node table was damaged or gone
+	ModeSet        Kind = "mode-set"        // the RDMA netns mode was changed
+	ModeWrong      Kind = "mode-wrong"      // it is not what the configuration wants
 	Remark         Kind = "remark"          // what a person may want to know besides
 )
 
@@ -35,7 +37,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
-		LeaseSpared, HCAQuarantined, HCAReleased, TableMended, Remark,
+		LeaseSpared, HCAQuarantined, HCAReleased, TableMended, ModeSet, ModeWrong, Remark,
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gresnet/lib/config"
@@ -163,15 +162,11 @@ func (l *open) inside() ([]proc.Process, error) {
 }
 
 func list(processes []proc.Process) string {
-	const some = 3
 	var names []string
-	for _, p := range processes[:min(some, len(processes))] {
+	for _, p := range processes {
 		names = append(names, p.String())
 	}
-	if more := len(processes) - some; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(names, ", ")
+	return firstOf(names)
 }
 
 // forget frees the claims of a job whose lease is not there any more, which

@@ -56,7 +56,7 @@ type Label struct {
 
 // Families are all metrics, in the order of the file.
 func Families() []Family {
-	programs := Label{"program", []string{"prolog", "epilog", "sweep", "release"}}
+	programs := Label{"program", []string{"prolog", "epilog", "sweep", "boot", "release"}}
 	return []Family{
 		{Leases, Gauge, "Leases of jobs on this node.",
 			[]Label{{"state", []string{"complete", "refused", "partial", "damaged"}}}, nil},
