@@ -79,19 +79,11 @@ func printHCAs(w *door.World, s lease.Status) {
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
 		fmt.Fprintf(t, "%s\t%s\t", h.HCA.Name, gresOf(h))
-		if h.Claim == nil && h.Gres == "" {
-			fmt.Fprintln(t, "unmapped\t-\t-\t-")
-			continue
-		}
 		if h.Claim == nil {
-			fmt.Fprintln(t, "free\t-\t-\t-")
+			fmt.Fprintf(t, "%s\t-\t-\t-\n", h.State())
 			continue
 		}
-		state := "leased"
-		if h.Claim.Quarantined != "" {
-			state = "quarantined"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", state, h.Claim.Job, h.Claim.UID, h.Claim.Since.Local().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", h.State(), h.Claim.Job, h.Claim.UID, h.Claim.Since.Local().Format("2006-01-02 15:04:05"))
 	}
 	t.Flush()
 	for _, h := range s.HCAs {

@@ -30,12 +30,12 @@ func TestAPortThatComesHomeWithoutItsLinkIsAWarning(t *testing.T) {
 	names := withGPUs(t)
 	before := picture(t)
 	must(t, "prolog", operateJob)
-	port(t, "down", names[0])
+	port(t, "nolink", names[0])
 	out, code := byHand(t, "epilog", operateJob)
 	if want := "warning: port 1 of " + names[0] + " came home with state DOWN, it had ACTIVE"; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
-	port(t, "down", "ibfake-1")
+	port(t, "nolink", "ibfake-1")
 	same(t, before)
 }
 
@@ -43,7 +43,7 @@ func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
 	names := withGPUs(t)
 	before := picture(t)
 	must(t, "prolog", operateJob)
-	port(t, "down", names[0])
+	port(t, "nolink", names[0])
 	var out strings.Builder
 	epilog := exec.Command("bash", "-c", slurmdEnv+operateJob+" "+repo()+"/bin/gresnet-epilog")
 	epilog.Stdout, epilog.Stderr = &out, &out
@@ -54,7 +54,7 @@ func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
 		_, err := try("[ -e /run/gresnet/jobs/900090/journal ] && ! [ -e /run/gresnet/jobs/900090/env ] && rdma dev show " + names[0])
 		return err == nil
 	})
-	port(t, "down", "ibfake-1")
+	port(t, "nolink", "ibfake-1")
 	if err := epilog.Wait(); err != nil || out.String() != "" {
 		t.Errorf("epilog: %v: %s", err, out.String())
 	}

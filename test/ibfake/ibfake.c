@@ -62,9 +62,9 @@ static int hold = -1;
 module_param(hold, int, 0644);
 MODULE_PARM_DESC(hold, "HCA whose users do not let go of it until this is changed: a move of it hangs (default -1, none)");
 
-static int down = -1;
-module_param(down, int, 0644);
-MODULE_PARM_DESC(down, "HCA whose port has no link (default -1, none)");
+static int nolink = -1;
+module_param(nolink, int, 0644);
+MODULE_PARM_DESC(nolink, "HCA whose port has no link (default -1, none)");
 
 static int slow = -1;
 module_param(slow, int, 0644);
@@ -170,7 +170,7 @@ static int ibfake_gid_tbl_len(struct ibfake_hca *hca)
 /* As with hardware, a RoCE port is up while its interface is. */
 static bool ibfake_port_is_up(struct ibfake_hca *hca)
 {
-	if (READ_ONCE(down) == hca->index)
+	if (READ_ONCE(nolink) == hca->index)
 		return false;
 	if (!hca->netdev)
 		return true;
