@@ -37,14 +37,14 @@ func (w *World) Record(c *cli.Context, cfg config.Config, program string, run fu
 	err := run(n)
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
-	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: filepath.Join(n.State, "metrics.lock")}, r)
+	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: filepath.Join(n.State, "metrics.lock")}, r, metricsTimeout)
 	return err
 }
 
 // write writes a record in a goroutine that is left behind if it does not come
 // back: the folder may be one that nobody answers for.
-func (w *World) write(n *lease.Node, f metrics.File, r record) {
-	ctx, cancel := context.WithTimeout(context.Background(), metricsTimeout)
+func (w *World) write(n *lease.Node, f metrics.File, r record, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	remarks := make(chan []string, 1)
 	go func() {
@@ -68,7 +68,7 @@ func (w *World) write(n *lease.Node, f metrics.File, r record) {
 	select {
 	case said = <-remarks:
 	case <-ctx.Done():
-		said = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, metricsTimeout)}
+		said = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, timeout)}
 	}
 	for _, text := range said {
 		n.Log(lease.Event{Kind: lease.Remark, Notice: text})
