@@ -37,7 +37,7 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return n.stateFault(err)
 	}
-	return n.under(held, c.Job, func() error {
+	err = n.under(held, c.Job, func() error {
 		l, err := n.resume(ctx, c.Job)
 		if errors.Is(err, errNoLease) {
 			return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA })
@@ -51,6 +51,10 @@ func (n *Node) Release(ctx context.Context, name string) error {
 		}
 		return l.release(c)
 	})
+	if err == nil {
+		n.Log(Event{Kind: HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
+	}
+	return err
 }
 
 // quarantined finds the one quarantined HCA that a person means.
@@ -97,7 +101,7 @@ func (l *open) release(c lock.Claim) error {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
 		return remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
 	}
-	l.node.Log(Event{Kind: HCAReleased, Job: l.world.Job, HCA: c.HCA.String(), Notice: fmt.Sprintf("%s is released as it is: %s", c.Name, reason)})
+	l.node.notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
 	err := l.unwind()
 	if _, away := l.world.Away[c.HCA]; err != nil && !away {
 		l.node.notice(l.world.Job, "others are not home: %s", err)
