@@ -23,7 +23,7 @@ func run(w *door.World) int {
 		Description: `Without arguments it is slurmd's Epilog: it reads the job from the
 environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job
 that has no lease on this node is success. It needs no configuration and no
-slurmctld.
+slurmctld; what the configuration says of the log and of metrics holds.
 
 Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
 home, or in doubt, are kept from later jobs, and running it again goes on; 1
@@ -32,7 +32,7 @@ nothing was done (bad usage, not root).
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
 		Action:   func(c *cli.Context) error { return give(w, c) },
-		Commands: []*cli.Command{sweepCommand(w), releaseCommand(w)},
+		Commands: []*cli.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
 	})
 }
 
@@ -51,14 +51,18 @@ func give(w *door.World, c *cli.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	ctx, cancel := bounded(c)
-	defer cancel()
-	return node(w, c).Give(ctx, j.ID, run)
+	return record(w, c, "epilog", func(n *lease.Node) error {
+		ctx, cancel := bounded(c)
+		defer cancel()
+		return n.Give(ctx, j.ID, run)
+	})
 }
 
-// node is the node that an epilog works on. The lease says all that there is to
-// undo, and how long that may take; the configuration is not asked.
-func node(w *door.World, c *cli.Context) *lease.Node { return w.Node(c, config.Config{}) }
+// record does a run of an epilog. The lease says all that there is to undo, and
+// how long that may take; the configuration only says what to tell of it.
+func record(w *door.World, c *cli.Context, program string, run func(*lease.Node) error) error {
+	return w.Record(c, w.Lenient(c), program, run)
+}
 
 // bounded is a context for what must be waited for before a lease can be read.
 func bounded(c *cli.Context) (context.Context, context.CancelFunc) {

@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
+	"gresnet/lib/lease"
 )
 
 func releaseCommand(w *door.World) *cli.Command {
@@ -30,9 +31,11 @@ Example:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			ctx, cancel := bounded(c)
-			defer cancel()
-			return node(w, c).Release(ctx, c.Args().First())
+			return record(w, c, "release", func(n *lease.Node) error {
+				ctx, cancel := bounded(c)
+				defer cancel()
+				return n.Release(ctx, c.Args().First())
+			})
 		},
 	}
 }

@@ -44,7 +44,7 @@ Examples:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			return node(w, c).Sweep(c.Context, s)
+			return record(w, c, "sweep", func(n *lease.Node) error { return n.Sweep(c.Context, s) })
 		},
 	}
 }

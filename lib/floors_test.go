@@ -14,7 +14,7 @@ var floors = map[string]int{
 	"gresnet/lib/netns": 1, "gresnet/lib/mover": 1, "gresnet/lib/link": 1, "gresnet/lib/rdma": 1, "gresnet/lib/char": 1, "gresnet/lib/sysfs": 1, "gresnet/lib/mount": 1, "gresnet/lib/proc": 1,
 	"gresnet/lib/journal": 2, "gresnet/lib/lock": 2, "gresnet/lib/gres": 2, "gresnet/lib/scan": 2,
 	"gresnet/lib/step": 3, "gresnet/lib/source": 3, "gresnet/lib/stock": 3,
-	"gresnet/lib/plan": 4, "gresnet/lib/check": 4, "gresnet/lib/environment": 4,
+	"gresnet/lib/plan": 4, "gresnet/lib/check": 4, "gresnet/lib/environment": 4, "gresnet/lib/metrics": 4,
 	"gresnet/lib/lease": 5,
 	"gresnet/lib/door":  6,
 	"gresnet/prolog":    7, "gresnet/epilog": 7,

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/job"
+	"gresnet/lib/lease"
 )
 
 func main() { os.Exit(run(door.Outside())) }
@@ -50,9 +51,10 @@ func take(w *door.World, c *cli.Context) error {
 	if err := door.Root(); err != nil {
 		return err
 	}
-	n := w.Node(c, cfg)
-	n.Undo = cfg.Deadline.Prolog / 2
-	ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
-	defer cancel()
-	return n.Take(ctx, j)
+	return w.Record(c, cfg, "prolog", func(n *lease.Node) error {
+		n.Undo = cfg.Deadline.Prolog / 2
+		ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
+		defer cancel()
+		return n.Take(ctx, j)
+	})
 }

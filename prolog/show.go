@@ -10,7 +10,9 @@ import (
 )
 
 // jsonFlag is every showing command's.
-func jsonFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print JSON", DisableDefaultText: true} }
+func jsonFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print JSON", DisableDefaultText: true}
+}
 
 // show prints what a command found out: as JSON if that was asked for, else for
 // people.

@@ -135,6 +135,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    state: /run/gresnet has 1024 KiB left; make room: a prolog that cannot write fails, and drains the node"},
 		"shared after a reboot": {remove("etc/modprobe.d/rdma.conf"),
 			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+		"shared by the configuration": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
+			"warning  mode: exclusive now, shared after a reboot (gresnet.service, as gresnet.toml says); reboot: gresnet.service sets it, if it is enabled"},
 		"shared by the command line": {set("proc/cmdline", "quiet ib_core.netns_mode=1"),
 			`warning  mode: exclusive now, shared after a reboot (kernel command line); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
 		"a hidden file of modprobe's does not count": {set("usr/lib/modprobe.d/rdma.conf", "options ib_core netns_mode=1\n"), ""},

@@ -34,6 +34,8 @@ func (s Site) mode() Finding {
 	switch {
 	case now == later:
 		return ok("mode", "%s, after a reboot too (%s)", now, where)
+	case s.Config.RDMA.Mode != "":
+		return warn("mode", "reboot: gresnet.service sets it, if it is enabled", "%s now, %s after a reboot (%s)", now, later, where)
 	case now == rdma.Exclusive:
 		return warn("mode", `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
 	case s.bootedWith(where):
@@ -65,6 +67,9 @@ func (s Site) bootedWith(file string) bool {
 // on the kernel's command line, or else in modprobe's files (ib_core's
 // device.c:netns_mode, of which the module parameter's default is shared).
 func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
+	if wanted := s.Config.RDMA.Mode; wanted != "" {
+		return rdma.Mode(wanted), "gresnet.service, as gresnet.toml says"
+	}
 	if text, err := fs.ReadFile(s.Root, "proc/cmdline"); err == nil {
 		if m, is := netnsMode(strings.Fields(string(text)), "ib_core."); is {
 			return m, "kernel command line"

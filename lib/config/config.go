@@ -23,6 +23,11 @@ type Config struct {
 	Environment Environment
 	HCAs        []HCA    // without any, HCAs are numbered in PCI order
 	Policies    []Policy // the first that fits a job counts
+
+	Log     Log
+	Metrics Metrics
+	Health  Health
+	RDMA    RDMA
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -108,7 +113,8 @@ func Default() Config {
 		Source:  []string{GPU},
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
-	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Access: Access{Host: Closed}}
+	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
+		Access: Access{Host: Closed}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -38,6 +38,18 @@ hca_object = 2_000_000
 [environment]
 export = ["UCX_NET_DEVICES", "NCCL_IB_HCA"]
 
+[log]
+level = "warning"
+
+[metrics]
+file = "/var/lib/node_exporter/gresnet.prom"
+
+[health]
+port = "quarantine"
+
+[rdma]
+mode = "exclusive"
+
 [[hca]]
 gres  = "nic"
 type  = "mlx5"
@@ -61,6 +73,10 @@ func TestParse(t *testing.T) {
 		Access:      config.Access{Host: "open", UMAD: true},
 		Limits:      config.Limits{Handles: 128, Objects: 2000000},
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
+		Log:         config.Log{Level: "warning"},
+		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
+		Health:      config.Health{Port: "quarantine"},
+		RDMA:        config.RDMA{Mode: "exclusive"},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -82,7 +98,10 @@ func TestParse(t *testing.T) {
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
-		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}, Access: config.Access{Host: "closed"}}
+		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
+		Access:   config.Access{Host: "closed"},
+		Log:      config.Log{Level: "info"},
+		Health:   config.Health{Port: "warn"}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -128,6 +147,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
 		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
+		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
+		{"metrics that are not to be found", "[metrics]\nfile = \"gresnet.prom\"\n", `f:2: metrics.file: "gresnet.prom" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
+		{"metrics that are not read", "[metrics]\nfile = \"/var/lib/gresnet.txt\"\n", `f:2: metrics.file: "/var/lib/gresnet.txt" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
 		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},

@@ -20,6 +20,10 @@ var sections = []struct{ name, heading, text string }{
 	{"access", "## `[access]`", "[access]\n"},
 	{"limits", "## `[limits]`", "[limits]\n"},
 	{"environment", "## `[environment]`", "[environment]\n"},
+	{"log", "## `[log]`", "[log]\n"},
+	{"metrics", "## `[metrics]`", "[metrics]\n"},
+	{"health", "## `[health]`", "[health]\n"},
+	{"rdma", "## `[rdma]`", "[rdma]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }

@@ -26,12 +26,16 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy")
+	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
 	c.Access.read(root.table("access"))
 	c.Limits.read(root.table("limits"))
 	c.Environment.read(root.table("environment"))
+	c.Log.read(root.table("log"))
+	c.Metrics.read(root.table("metrics"))
+	c.Health.read(root.table("health"))
+	c.RDMA.read(root.table("rdma"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

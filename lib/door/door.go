@@ -5,7 +5,8 @@
 // Output has rules. stdout is for what was asked for. stderr is for what a
 // person must act on: a line that says what, then one that says what to do;
 // slurmd puts both into its log. Everything else goes to the systemd journal,
-// if the node has one, a line a step with fields to search for.
+// if the node has one, as far as the configuration wants it there: a line an
+// event, with fields to search for.
 package door
 
 import (
@@ -43,11 +44,17 @@ type World struct {
 	Getenv func(string) string
 	Stdout io.Writer
 	Stderr io.Writer
+	// Send puts a line into the systemd journal; nil if the node has none.
+	Send func(text string, p journal.Priority, fields map[string]string) error
 }
 
 // Outside is the world of this process.
 func Outside() *World {
-	return &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+	if journal.Enabled() {
+		w.Send = journal.Send
+	}
+	return w
 }
 
 // Run runs an application and returns its exit code.
@@ -72,7 +79,15 @@ func (w *World) Run(app *cli.App) int {
 		return Done
 	}
 	w.problem(app.Name, err)
-	if errors.Is(err, lease.ErrRemains) {
+	return exitCode(err)
+}
+
+// exitCode is how a run ended.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, lease.ErrRemains):
 		return Remains
 	}
 	return Undone
@@ -83,10 +98,7 @@ func (w *World) problem(name string, err error) {
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
 	fmt.Fprintf(w.Stderr, "%s: %s\n", name, line)
 	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", name, w.hint(err))
-	if journal.Enabled() {
-		// A journal that cannot be written is no reason to fail: stderr has it.
-		_ = journal.Send(line, journal.PriErr, map[string]string{"SYSLOG_IDENTIFIER": name, "JOB_ID": w.Getenv("SLURM_JOB_ID")})
-	}
+	w.logProblem(name, line, exitCode(err))
 }
 
 // hint is an error's own hint, or what always can be done.
@@ -102,6 +114,17 @@ func (w *World) hint(err error) string {
 		return text
 	}
 	return "the node is as it was; mend the cause, then return the node to service"
+}
+
+// Lenient is the configuration for one who works without it, too: of a file with
+// an error in it a person is told, and the defaults hold.
+func (w *World) Lenient(c *cli.Context) config.Config {
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold\n", c.App.Name, err)
+		return config.Default()
+	}
+	return cfg
 }
 
 // Node is the node that this process runs on.
@@ -120,7 +143,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 			} else if c.Bool("trace") {
 				w.trace(e)
 			}
-			w.log(c.App.Name, e)
+			w.log(c.App.Name, cfg.Log.Level, e)
 		},
 	}
 }
@@ -132,35 +155,6 @@ func (w *World) trace(e lease.Event) {
 		return
 	}
 	fmt.Fprintf(w.Stderr, "%7.1f ms  %s\n", float64(e.Took.Microseconds())/1000, e.Deed)
-}
-
-// log puts an event into the systemd journal.
-func (w *World) log(name string, e lease.Event) {
-	if !journal.Enabled() {
-		return
-	}
-	text, priority := e.Deed, journal.PriInfo
-	if e.Notice != "" {
-		text = e.Notice
-	}
-	if e.Warning != "" {
-		text, priority = e.Warning, journal.PriWarning
-	}
-	if e.Err != nil {
-		text, priority = fmt.Sprintf("%s: %v", e.Deed, e.Err), journal.PriWarning
-	}
-	fields := map[string]string{
-		"SYSLOG_IDENTIFIER": name,
-		"JOB_ID":            fmt.Sprint(e.Job),
-		"DURATION_US":       fmt.Sprint(e.Took.Microseconds()),
-	}
-	if e.HCA != "" {
-		fields["HCA"] = e.HCA
-	}
-	if e.Deed != "" {
-		fields["STEP"] = e.Deed
-	}
-	_ = journal.Send(fmt.Sprintf("job %d: %s", e.Job, text), priority, fields)
 }
 
 // Alone refuses arguments that a doorway does not know.

@@ -98,7 +98,7 @@ func short(w Want, free, all int, by []Holding) *Taken {
 
 // uncounted refuses a job what Slurm has not counted for it.
 func uncounted(w Want, format string, a ...any) *Refusal {
-	r := refuse(w, format, a...)
+	r := refuse(HeldByJobs, w, format, a...)
 	r.Do = "Slurm does not count what source " + w.Source + " gives: let fewer of these jobs run on a node at once"
 	return r
 }

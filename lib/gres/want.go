@@ -31,12 +31,33 @@ func (w Want) String() string {
 	return fmt.Sprintf("%s:%d", s, w.Count)
 }
 
+// Reason is why a job was refused, for those who count refusals.
+type Reason string
+
+// The reasons of refusals.
+const (
+	NoSuchGres  Reason = "no_such_gres"  // a name, or a type of it, that the mapping lacks
+	NoSuchIndex Reason = "no_such_index" // an index that the mapping lacks
+	TooMany     Reason = "too_many"      // more than the node has
+	HeldByJobs  Reason = "held_by_jobs"  // what Slurm has not counted, and others have
+	NoPolicy    Reason = "no_policy"     // no [[policy]] fits
+	Imitation   Reason = "imitation"     // the job's own words look like Slurm's
+	Other       Reason = "other"
+)
+
+// Reasons are all of them.
+func Reasons() []Reason {
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, NoPolicy, Imitation, Other}
+}
+
 // Refusal is the job's fault: what it asks for cannot be had on this node,
 // and the node is well.
 type Refusal struct {
 	Ask string // what the job asks, by which source
 	Why string
 	Do  string // what to do about it, if that is not the usual
+
+	Reason Reason // empty: Other
 }
 
 func (r *Refusal) Error() string { return r.Ask + ": " + r.Why }
@@ -49,8 +70,8 @@ func (r *Refusal) Hint() string {
 	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }
 
-func refuse(w Want, format string, a ...any) *Refusal {
-	return &Refusal{Ask: fmt.Sprintf("%s, which source %s says the job has", w, w.Source), Why: fmt.Sprintf(format, a...)}
+func refuse(reason Reason, w Want, format string, a ...any) *Refusal {
+	return &Refusal{Reason: reason, Ask: fmt.Sprintf("%s, which source %s says the job has", w, w.Source), Why: fmt.Sprintf(format, a...)}
 }
 
 // Choose turns wants into entries of the mapping, in the mapping's order.
@@ -67,7 +88,7 @@ func Choose(wants []Want, m Mapping, held func(node.ID) (Holder, bool), near fun
 	c := chooser{mapping: m, held: held, near: near, chosen: map[node.ID]bool{}}
 	for _, w := range wants {
 		if len(c.mapping.of(w.Gres, w.Type)) == 0 {
-			return nil, refuse(w, "this node has no such GRES; it has %s", m)
+			return nil, refuse(NoSuchGres, w, "this node has no such GRES; it has %s", m)
 		}
 		if err := c.indices(w); err != nil {
 			return nil, err
@@ -102,7 +123,7 @@ func (c *chooser) indices(w Want) error {
 	for _, index := range w.Indices {
 		i := slices.IndexFunc(c.mapping, func(e Entry) bool { return e.Gres == w.Gres && e.Index == index })
 		if i < 0 {
-			return refuse(w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
+			return refuse(NoSuchIndex, w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
 		}
 		e := c.mapping[i]
 		if w.Type != "" && e.Type != "" && w.Type != e.Type {
@@ -127,7 +148,7 @@ func (c *chooser) count(w Want) error {
 	}
 	part := c.mapping.of(w.Gres, w.Type)
 	if w.Count > len(part) {
-		return refuse(w, "this node has %d; it has %s", len(part), c.mapping)
+		return refuse(TooMany, w, "this node has %d; it has %s", len(part), c.mapping)
 	}
 	slices.SortStableFunc(part, func(a, b Entry) int {
 		// An entry that says its type is of use to fewer: it goes first.

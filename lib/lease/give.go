@@ -94,6 +94,7 @@ func (l *open) unwind() error {
 			l.strike(s)
 		}
 	}
+	l.quarantines()
 	if len(failed) > 0 {
 		return remains(errors.Join(failed...))
 	}
@@ -103,6 +104,7 @@ func (l *open) unwind() error {
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)
 	}
+	l.node.tell(LeaseReturned, l.world.Job, "the lease is given back")
 	return nil
 }
 

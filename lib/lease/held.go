@@ -55,11 +55,11 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding) bool {
 		}
 		err := n.sweep(ctx, holder, Sweep{})
 		if err == nil {
-			n.notice(holder, "swept: it was gone and held %s", name)
+			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)
 			return true
 		}
 		if !errors.Is(err, lock.ErrHeld) {
-			n.notice(holder, "not swept: %s", err)
+			n.tell(LeaseSpared, holder, "not swept: %s", err)
 			return false
 		}
 		// We hold no HCA, so nobody who waits for us can hold that lock.

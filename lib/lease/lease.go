@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/step"
 )
@@ -42,18 +43,6 @@ type Node struct {
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
 	Now    func() time.Time
-}
-
-// Event is one thing that was done, for the log.
-type Event struct {
-	Job    uint32
-	Deed   string // what was done: "do rdma mlx5_3", "undo link ib0"
-	HCA    string // its identity, if the deed is about one
-	Took   time.Duration
-	Err    error
-	Notice string // what a person may want to know without acting on it
-
-	Warning string // what a person must know though nothing failed
 }
 
 // open is a lease that this process works on, under the job's lock.
@@ -79,9 +68,6 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string   { return filepath.Join(dir, "extern") }
 func (n *Node) table() lock.Node { return lock.Node{Dir: n.State} }
-func (n *Node) notice(job uint32, format string, a ...any) {
-	n.Log(Event{Job: job, Notice: fmt.Sprintf(format, a...)})
-}
 
 // prepare makes the state directories. Users reach neither leases nor locks.
 func (n *Node) prepare() error {
@@ -188,7 +174,10 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 
 		Managers: step.Managers{Run: n.Run},
 		Context:  ctx,
-		Notice:   func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
+		Warn: func(id node.ID, problem error) {
+			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
+		},
+		Notice: func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
 	}}
 }
 
@@ -221,18 +210,4 @@ func (l *open) do(s step.Step) error {
 		return err
 	}
 	return l.timed("do", s, s.Do)
-}
-
-func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
-	start := l.node.Now()
-	err := deed(l.world)
-	e := Event{Job: l.world.Job, Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Err: err}
-	if s.Object() != "" {
-		e.Deed += " " + s.Object()
-	}
-	if s.HCA().GUID != "" {
-		e.HCA = s.HCA().String()
-	}
-	l.node.Log(e)
-	return err
 }

@@ -29,7 +29,7 @@ func (n *Node) mend(ctx context.Context) error {
 	if kept != "" {
 		text += ", the damaged one is kept as " + kept
 	}
-	n.Log(Event{Warning: text})
+	n.Log(Event{Kind: TableMended, Warning: text})
 	return nil
 }
 

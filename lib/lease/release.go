@@ -37,7 +37,7 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return n.stateFault(err)
 	}
-	return n.under(held, c.Job, func() error {
+	err = n.under(held, c.Job, func() error {
 		l, err := n.resume(ctx, c.Job)
 		if errors.Is(err, errNoLease) {
 			return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA })
@@ -51,6 +51,10 @@ func (n *Node) Release(ctx context.Context, name string) error {
 		}
 		return l.release(c)
 	})
+	if err == nil {
+		n.Log(Event{Kind: HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
+	}
+	return err
 }
 
 // quarantined finds the one quarantined HCA that a person means.

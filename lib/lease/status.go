@@ -107,6 +107,18 @@ func (n *Node) hcaStatus(t *lock.Table, m gres.Mapping, h node.HCA) HCAStatus {
 }
 
 func (n *Node) jobStatus(id uint32) (JobStatus, error) {
+	s, err := n.leaseStatus(id)
+	if err != nil || s.State == Damaged {
+		return s, err
+	}
+	if s.Steps, err = proc.Steps(id); err != nil {
+		return s, fmt.Errorf("look for the steps of job %d: %w", id, err)
+	}
+	return s, nil
+}
+
+// leaseStatus is what the lease itself says.
+func (n *Node) leaseStatus(id uint32) (JobStatus, error) {
 	s := JobStatus{Job: id}
 	book, err := journal.Read(journalIn(n.dir(id)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,9 +147,6 @@ func (n *Node) jobStatus(id uint32) (JobStatus, error) {
 		s.State = Refused
 	default:
 		s.State = Complete
-	}
-	if s.Steps, err = proc.Steps(id); err != nil {
-		return s, fmt.Errorf("look for the steps of job %d: %w", id, err)
 	}
 	return s, nil
 }

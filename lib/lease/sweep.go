@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"gresnet/lib/config"
@@ -58,9 +57,9 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 		err := n.sweep(ctx, id, s)
 		switch {
 		case err == nil:
-			n.notice(id, "swept")
+			n.tell(LeaseSwept, id, "swept")
 		case errors.Is(err, errAlive) && len(s.Jobs) == 0:
-			n.notice(id, "not swept: %s", err)
+			n.tell(LeaseSpared, id, "not swept: %s", err)
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) {
@@ -163,15 +162,11 @@ func (l *open) inside() ([]proc.Process, error) {
 }
 
 func list(processes []proc.Process) string {
-	const some = 3
 	var names []string
-	for _, p := range processes[:min(some, len(processes))] {
+	for _, p := range processes {
 		names = append(names, p.String())
 	}
-	if more := len(processes) - some; more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(names, ", ")
+	return firstOf(names)
 }
 
 // forget frees the claims of a job whose lease is not there any more, which

@@ -118,6 +118,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if err != nil {
 		return err
 	}
+	n.checkMode(j.ID, mode)
 	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
@@ -126,7 +127,19 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 			return err
 		}
 	}
-	return l.commit(j, mode, hcas)
+	if err := l.commit(j, mode, hcas); err != nil {
+		return err
+	}
+	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
+	return nil
+}
+
+func namesOf(hcas []plan.HCA) string {
+	var names []string
+	for _, h := range hcas {
+		names = append(names, h.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // failed unwinds a lease that could not be completed.
@@ -145,7 +158,7 @@ func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 		return err
 	}
 	defer l.close()
-	n.notice(j.ID, "refused: %s", refusal)
+	n.Log(Event{Kind: LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error(), Reason: refusal.Reason})
 	if err := l.writeEnv(refusedEnv(j, refusal)); err != nil {
 		return l.failed(err)
 	}
@@ -268,6 +281,12 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	}
 	if l.node.Config.Access.Host == config.Closed {
 		h.Access.KeepClosed()
+	}
+	if health := l.node.Config.Health.Port; health != config.HealthOff {
+		h.Access.Health = health
+		if h.Access.Ports, err = step.ReadPorts(v, d); err != nil {
+			return plan.HCA{}, err
+		}
 	}
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err

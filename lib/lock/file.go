@@ -54,6 +54,9 @@ func TryJob(dir string, id uint32) (*File, error) {
 	return f, err
 }
 
+// At takes the lock of a file that is there for that alone, and stays.
+func At(ctx context.Context, path string) (*File, error) { return take(ctx, path) }
+
 // HCA takes the lock of an HCA's moves in dir. A move that was abandoned, and
 // may land at any time, holds it still.
 func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -22,30 +23,73 @@ func All() ([]*NS, error) {
 		return nil, err
 	}
 	defer home.Close()
-	seen := map[string]*NS{}
-	mounts := map[string]bool{}
-	processes, err := filepath.Glob("/proc/[0-9]*")
+	places, err := sightings(home)
 	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
+		return nil, err
 	}
-	for _, process := range processes {
-		// A process may end while it is looked at; what it alone had is gone then.
-		tasks, _ := filepath.Glob(process + "/task/[0-9]*/ns/net")
-		for _, path := range append(tasks, openFiles(process, home.dev)...) {
-			add(seen, path)
-		}
-		if mnt, err := os.Readlink(process + "/ns/mnt"); err == nil && !mounts[mnt] {
-			mounts[mnt] = true
-			for _, path := range mounted(process) {
-				add(seen, path)
-			}
-		}
+	seen := map[string]*NS{}
+	for _, p := range places {
+		add(seen, p.path)
 	}
 	all := make([]*NS, 0, len(seen))
 	for _, ns := range seen {
 		all = append(all, ns)
 	}
 	return all, nil
+}
+
+// sighting is a file that stands for a network namespace, and who has it.
+type sighting struct{ path, who string }
+
+// sightings are those of all processes and of all their mount namespaces. A
+// process may end while it is looked at; what it alone had is gone then.
+func sightings(home *NS) (all []sighting, err error) {
+	mounts := map[string]bool{}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	for _, process := range processes {
+		comm, _ := os.ReadFile(process + "/comm")
+		who := fmt.Sprintf("%s (pid %s)", bytes.TrimSpace(comm), filepath.Base(process))
+		tasks, _ := filepath.Glob(process + "/task/[0-9]*/ns/net")
+		for _, path := range append(tasks, openFiles(process, home.dev)...) {
+			all = append(all, sighting{path, who})
+		}
+		if mnt, err := os.Readlink(process + "/ns/mnt"); err == nil && !mounts[mnt] {
+			mounts[mnt] = true
+			for _, path := range mounted(process) {
+				all = append(all, sighting{path, strings.TrimPrefix(path, "/proc/1/root")})
+			}
+		}
+	}
+	return all, nil
+}
+
+// Others are the network namespaces besides the process's own that can be
+// entered: by device and inode, who has each.
+func Others() (map[string][]string, error) {
+	home, err := Current()
+	if err != nil {
+		return nil, err
+	}
+	defer home.Close()
+	places, err := sightings(home)
+	if err != nil {
+		return nil, err
+	}
+	others := map[string][]string{}
+	for _, p := range places {
+		ns, err := Open(p.path)
+		if err != nil {
+			continue
+		}
+		if id := ns.String(); id != home.String() && !slices.Contains(others[id], p.who) {
+			others[id] = append(others[id], p.who)
+		}
+		ns.Close()
+	}
+	return others, nil
 }
 
 func add(seen map[string]*NS, path string) {

@@ -2,9 +2,12 @@ package netns_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,10 +102,11 @@ func TestCreateAndRemoveLeaveNothing(t *testing.T) {
 func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 	for _, tt := range []struct {
 		name string
+		who  string // as Others has it
 		keep func(t *testing.T, path string)
 	}{
-		{"a mount", func(*testing.T, string) {}},
-		{"a mount whose path has blanks", func(t *testing.T, path string) {
+		{"a mount", "/netns", func(*testing.T, string) {}},
+		{"a mount whose path has blanks", "/a b\tc", func(t *testing.T, path string) {
 			other := filepath.Join(filepath.Dir(path), "a b\tc")
 			if err := os.WriteFile(other, nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -113,7 +117,7 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 			t.Cleanup(func() { mount.Remove(other) })
 			mount.Remove(path)
 		}},
-		{"a descriptor", func(t *testing.T, path string) {
+		{"a descriptor", fmt.Sprintf("netns.test (pid %d)", os.Getpid()), func(t *testing.T, path string) {
 			f, err := os.Open(path)
 			if err != nil {
 				t.Fatal(err)
@@ -121,7 +125,7 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 			t.Cleanup(func() { f.Close() })
 			mount.Remove(path)
 		}},
-		{"a process", func(t *testing.T, path string) {
+		{"a process", "cat (pid ", func(t *testing.T, path string) {
 			cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
 			in, _ := cmd.StdinPipe()
 			out, _ := cmd.StdoutPipe()
@@ -161,6 +165,13 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 			}
 			if found != 1 {
 				t.Errorf("found %d times among %d namespaces", found, len(all))
+			}
+			others, err := netns.Others()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if who := others[name]; !slices.ContainsFunc(who, func(w string) bool { return strings.Contains(w, tt.who) }) {
+				t.Errorf("%q have it, wanted %q", who, tt.who)
 			}
 		})
 	}

@@ -20,6 +20,9 @@ import (
 var (
 	// ErrNoRDMA means that the kernel has no RDMA subsystem.
 	ErrNoRDMA = errors.New("no RDMA subsystem in the kernel")
+	// ErrBusy means that the mode cannot be changed while there is a network
+	// namespace besides the first, be it one that is dying.
+	ErrBusy = errors.New("there are other network namespaces")
 	// ErrNoCharDevice means that the device has no character device of that kind.
 	ErrNoCharDevice = errors.New("no character device")
 )
@@ -32,6 +35,7 @@ const (
 	cmdSet        = 2
 	cmdPortGet    = 5
 	cmdSysGet     = 6
+	cmdSysSet     = 7
 	cmdGetCharDev = 15
 
 	attrDevIndex    = 1
@@ -96,6 +100,23 @@ func (c *Conn) Mode() (Mode, error) {
 		}
 	}
 	return "", errors.New("read the RDMA netns mode: the kernel's answer has none")
+}
+
+// SetMode changes the node's mode. It is ErrBusy while the kernel knows of a
+// namespace but the first (device.c:rdma_compatdev_set).
+func (c *Conn) SetMode(m Mode) error {
+	shared := byte(0)
+	if m == Shared {
+		shared = 1
+	}
+	_, err := c.send(cmdSysSet, unix.NLM_F_ACK, nl.NewRtAttr(attrNetnsMode, []byte{shared}))
+	switch {
+	case errors.Is(err, unix.EBUSY):
+		return ErrBusy
+	case errors.Is(err, unix.EINVAL):
+		return hint.With(errors.New("the kernel has no RDMA netns modes"), "they came with kernel 5.2")
+	}
+	return err
 }
 
 // Device is an RDMA device of the namespace. Index is the kernel's number for

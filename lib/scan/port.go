@@ -53,6 +53,30 @@ func (v *View) port(d Device, p rdma.Port) (Port, error) {
 	return out, err
 }
 
+// Signal is whether a port has a link, and how fast that is.
+type Signal struct {
+	Num   uint32
+	State string
+	Rate  string // as the kernel prints it; empty if it does not
+}
+
+// Signals reads what links an HCA's ports have. The view's /sys must show this namespace.
+func (v *View) Signals(d Device) ([]Signal, error) {
+	list, err := v.rdma.Ports(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	signals := make([]Signal, 0, len(list))
+	for _, p := range list {
+		rate, err := sysfs.Rate(v.sys, d.Name, p.Num)
+		if err != nil {
+			rate = "" // of a port without a link a driver may not say a width (sysfs.c:rate_show)
+		}
+		signals = append(signals, Signal{p.Num, p.State, rate})
+	}
+	return signals, nil
+}
+
 // GIDs reads the GIDs that a port has now.
 func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
 	return sysfs.GIDs(v.sys, d.Name, port)

@@ -89,6 +89,14 @@ func (v *View) Mode() (rdma.Mode, error) {
 	return v.rdma.Mode()
 }
 
+// SetMode changes the node's RDMA netns mode.
+func (v *View) SetMode(m rdma.Mode) error {
+	if err := v.dial(); err != nil {
+		return err
+	}
+	return v.rdma.SetMode(m)
+}
+
 // ErrShared means that RDMA devices cannot be moved, since all namespaces share them.
 var ErrShared = errors.New("the RDMA netns mode is shared")
 

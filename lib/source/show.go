@@ -72,6 +72,8 @@ func (s show) several(id uint32) error {
 // imitated refuses a job whose user's own words look like Slurm's.
 func imitated(format string, a ...any) *gres.Refusal {
 	return &gres.Refusal{
+		Reason: gres.Imitation,
+
 		Ask: "what scontrol says of the job",
 		Why: fmt.Sprintf(format, a...) + ", and Slurm says one: the job's name, comment or a path imitates it",
 	}

@@ -12,12 +12,20 @@ import (
 
 // Access closes the node's own device nodes of an HCA to everybody but root
 // while a job has it, and remembers who could open them. Moving an RDMA device
-// makes its nodes anew with the kernel's modes.
+// makes its nodes anew with the kernel's modes. It is the one note that each HCA
+// has, so it also has what the ports were.
 type Access struct {
 	ID    node.ID `json:"hca"`
 	Name  string  `json:"name"`
 	Nodes []Node  `json:"nodes"`
+
+	// Without Ports, which notes of earlier versions do not have, none is looked at.
+	Ports  []Port `json:"ports,omitempty"`
+	Health string `json:"health,omitempty"` // what becomes of an HCA with a worse port
 }
+
+// HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
+const HealthQuarantine = "quarantine"
 
 // Node is one device node, told by what it is for: its number changes.
 type Node struct {
@@ -66,8 +74,13 @@ func (s *Access) Undo(w *World) error {
 }
 
 // Verify does so again: udev, which sets the modes of nodes that come anew, may
-// have had the last word.
-func (s *Access) Verify(w *World) error { return s.Undo(w) }
+// have had the last word. Then the ports are looked at.
+func (s *Access) Verify(w *World) error {
+	if err := s.Undo(w); err != nil || len(s.Ports) == 0 {
+		return err
+	}
+	return s.checkPorts(w)
+}
 
 func (s *Access) set(w *World, access func(Node) char.Access) error {
 	err := w.OnHost(func(v *scan.View) error {

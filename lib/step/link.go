@@ -82,9 +82,19 @@ func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
 		}
 	}
 	if len(diff) > 0 {
-		return fmt.Errorf("restore %s: %s", s.Settings.Name, strings.Join(diff, ", "))
+		return DifferencesError{s.Settings.Name, diff}
 	}
 	return awaitGIDs(v, s.Of, s.Port, s.gidsOf(want))
+}
+
+// DifferencesError says what of an interface that came home is not as it was.
+type DifferencesError struct {
+	Interface string
+	What      []string
+}
+
+func (e DifferencesError) Error() string {
+	return fmt.Sprintf("restore %s: %s", e.Interface, strings.Join(e.What, ", "))
 }
 
 // gidsOf are the GIDs less those of addresses that a manager does not give any more.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
@@ -101,6 +102,8 @@ type World struct {
 	Context context.Context
 	// Notice tells of what a person may want to know.
 	Notice func(format string, a ...any)
+	// Warn tells of what a person must know of an HCA, though nothing failed.
+	Warn func(id node.ID, problem error)
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
 	// Gone is which HCAs the node lost meanwhile.
@@ -108,6 +111,8 @@ type World struct {
 
 	host, job *place // entered when they are first looked at
 	known     *scan.Known
+
+	portsUntil time.Time // zero: none was waited for yet
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }

@@ -6,6 +6,7 @@ complete -c gresnet-epilog -n __fish_use_subcommand -l trace -d 'Print each step
 complete -c gresnet-epilog -n __fish_use_subcommand -l version -d 'Print the version'
 complete -c gresnet-epilog -l help -d 'Show help'
 complete -c gresnet-epilog -n __fish_use_subcommand -a sweep -d 'Give back the leases of jobs that are gone'
+complete -c gresnet-epilog -n __fish_use_subcommand -a boot -d 'Ready the node before slurmd starts'
 complete -c gresnet-epilog -n __fish_use_subcommand -a release -d 'Let jobs have a quarantined HCA again'
 complete -c gresnet-epilog -n '__fish_seen_subcommand_from sweep' -l boot -d 'slurmd does not run yet'
 complete -c gresnet-epilog -n '__fish_seen_subcommand_from sweep' -a '(ls /run/gresnet/jobs 2>/dev/null)'

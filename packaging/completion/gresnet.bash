@@ -3,7 +3,7 @@ _gresnet() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} word command='' words
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		status | scan | plan | check | close | sweep | release) command=$word ;;
+		status | scan | plan | check | close | sweep | boot | release) command=$word ;;
 		esac
 	done
 	case $previous in
@@ -18,8 +18,9 @@ _gresnet() {
 	"gresnet-prolog plan") words="--job --gres --gpus --json --help" ;;
 	"gresnet-prolog check") words="--json --help" ;;
 	"gresnet-prolog close") words="--help" ;;
-	"gresnet-epilog ") words="sweep release --config --state --trace --help --version" ;;
+	"gresnet-epilog ") words="sweep boot release --config --state --trace --help --version" ;;
 	"gresnet-epilog sweep") words="--boot --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
+	"gresnet-epilog boot") words="--help" ;;
 	"gresnet-epilog release") words="--help $(ls /sys/class/infiniband 2>/dev/null)" ;;
 	esac
 	COMPREPLY=($(compgen -W "$words" -- "$current"))

@@ -64,6 +64,14 @@ static int hold = -1;
 module_param(hold, int, 0644);
 MODULE_PARM_DESC(hold, "HCA whose users do not let go of it until this is changed: a move of it hangs (default -1, none)");
 
+static int nolink = -1;
+module_param(nolink, int, 0644);
+MODULE_PARM_DESC(nolink, "HCA whose port has no link (default -1, none)");
+
+static int slow = -1;
+module_param(slow, int, 0644);
+MODULE_PARM_DESC(slow, "HCA whose port has one of its four lanes (default -1, none)");
+
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
 MODULE_PARM_DESC(name, "name of the RDMA devices, with one %d, as in mlx5_%d (default ibfake%d)");
@@ -164,6 +172,8 @@ static int ibfake_gid_tbl_len(struct ibfake_hca *hca)
 /* As with hardware, a RoCE port is up while its interface is. */
 static bool ibfake_port_is_up(struct ibfake_hca *hca)
 {
+	if (READ_ONCE(nolink) == hca->index)
+		return false;
 	if (!hca->netdev)
 		return true;
 	return netif_running(hca->netdev) && netif_carrier_ok(hca->netdev);
@@ -187,7 +197,7 @@ static int ibfake_query_port(struct ib_device *ibdev, u32 port,
 	attr->pkey_tbl_len = 1;
 	attr->gid_tbl_len = ibfake_gid_tbl_len(hca);
 	attr->active_speed = IB_SPEED_EDR;
-	attr->active_width = IB_WIDTH_4X;
+	attr->active_width = READ_ONCE(slow) == hca->index ? IB_WIDTH_1X : IB_WIDTH_4X;
 	attr->max_msg_sz = 1 << 30;
 	if (hca->kind == IBFAKE_IB) {
 		attr->lid = 10 + hca->index;

@@ -1,0 +1,20 @@
+package config
+
+// What becomes of an HCA whose port comes home without its link, or with a slower one.
+const (
+	HealthWarn       = "warn"       // a person is told
+	HealthQuarantine = "quarantine" // and no job gets it
+	HealthOff        = "off"        // nobody looks
+)
+
+// Health is the table [health].
+type Health struct {
+	Port string // HealthWarn, HealthQuarantine or HealthOff
+}
+
+func (h *Health) read(t table) {
+	t.allow("port")
+	if word, there := t.word("port", HealthWarn, HealthQuarantine, HealthOff); there {
+		h.Port = word
+	}
+}

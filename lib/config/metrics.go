@@ -1,0 +1,21 @@
+package config
+
+import "path/filepath"
+
+// Metrics is the table [metrics].
+type Metrics struct {
+	File string // for node_exporter's textfile collector; empty: nothing is counted
+}
+
+func (m *Metrics) read(t table) {
+	t.allow("file")
+	text, there := t.text("file")
+	if !there || text == "" {
+		return
+	}
+	m.File = text
+	if !filepath.IsAbs(text) || filepath.Ext(text) != ".prom" || filepath.Base(text) == ".prom" {
+		t.fail("file", `name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom`,
+			"%q is not the whole path of a .prom file", text)
+	}
+}

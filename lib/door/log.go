@@ -1,0 +1,140 @@
+package door
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"gresnet/lib/config"
+	"gresnet/lib/lease"
+)
+
+// MESSAGE_ID of each kind of event in the systemd journal, as its catalogs have
+// them (sd-id128(3)). Sites search for them: one that was given is never changed.
+const (
+	idProblem     = "5e5ee970c0c34ca584c6aa92dc1cff61"
+	idStepDone    = "eea256fdf8e1489aba61667b5ab82885"
+	idStepFailed  = "cded88888355420a871ebae7aad3299e"
+	idDiffers     = "5aaa185f954848d1b6e12a2aed2f6dff"
+	idPortWorse   = "40a18b812f0f480eb1c71b2a64b02e9f"
+	idTaken       = "4c8393597c5945b7bbfa9c717c631455"
+	idRefused     = "001a984d1b854376bf0a331652114184"
+	idReturned    = "cda683fc30a34d028f4eefdebe97cc62"
+	idSwept       = "a921dd8cdb7e417b975f0787e4d3d49a"
+	idSpared      = "f9cf367086a649eaba9f6cff64343c42"
+	idQuarantined = "e43bb2caa13f4ef398e9a1db82a66e01"
+	idReleased    = "f4330cb10ea14159bbcf09be9c47596c"
+	idTableMended = "dc430f78e5b04ddbb91fb9f6f9c31045"
+	idModeSet     = "987700d09e93450391f32edaa8716219"
+	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
+	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
+)
+
+// message is how the journal has a kind of event.
+func message(k lease.Kind) (id string, p journal.Priority) {
+	switch k {
+	case lease.StepDone:
+		return idStepDone, journal.PriInfo
+	case lease.StepFailed:
+		return idStepFailed, journal.PriWarning
+	case lease.Differs:
+		return idDiffers, journal.PriWarning
+	case lease.PortWorse:
+		return idPortWorse, journal.PriWarning
+	case lease.LeaseTaken:
+		return idTaken, journal.PriNotice
+	case lease.LeaseRefused:
+		return idRefused, journal.PriNotice
+	case lease.LeaseReturned:
+		return idReturned, journal.PriNotice
+	case lease.LeaseSwept:
+		return idSwept, journal.PriNotice
+	case lease.LeaseSpared:
+		return idSpared, journal.PriNotice
+	case lease.HCAQuarantined:
+		return idQuarantined, journal.PriWarning
+	case lease.HCAReleased:
+		return idReleased, journal.PriNotice
+	case lease.TableMended:
+		return idTableMended, journal.PriWarning
+	case lease.ModeSet:
+		return idModeSet, journal.PriNotice
+	case lease.ModeWrong:
+		return idModeWrong, journal.PriWarning
+	}
+	return idRemark, journal.PriNotice
+}
+
+// lowest is the least urgent priority that a level of the configuration lets through.
+func lowest(level string) journal.Priority {
+	switch level {
+	case config.LogWarnings:
+		return journal.PriWarning
+	case config.LogEvents:
+		return journal.PriNotice
+	}
+	return journal.PriInfo
+}
+
+// log puts an event into the systemd journal, if the level lets it through.
+func (w *World) log(name, level string, e lease.Event) {
+	id, priority := message(e.Kind)
+	if w.Send == nil || priority > lowest(level) {
+		return
+	}
+	fields := map[string]string{
+		"SYSLOG_IDENTIFIER": name,
+		"MESSAGE_ID":        id,
+		"EVENT":             string(e.Kind),
+	}
+	if e.Job != 0 {
+		fields["JOB_ID"] = fmt.Sprint(e.Job)
+	}
+	if e.HCA != "" {
+		fields["HCA"] = e.HCA
+	}
+	if e.Deed != "" {
+		fields["STEP"] = e.Deed
+		fields["DURATION_US"] = strconv.FormatInt(e.Took.Microseconds(), 10)
+	}
+	if e.Reason != "" {
+		fields["REASON"] = string(e.Reason)
+	}
+	// A journal that cannot be written is no reason to fail.
+	_ = w.Send(textOf(e), priority, fields)
+}
+
+// textOf is an event's line for people.
+func textOf(e lease.Event) string {
+	text := e.Deed
+	switch {
+	case e.Warning != "":
+		text = e.Warning
+	case e.Err != nil:
+		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
+	case e.Notice != "":
+		text = e.Notice
+	}
+	if e.Job == 0 {
+		return text
+	}
+	return fmt.Sprintf("job %d: %s", e.Job, text)
+}
+
+// logProblem puts into the systemd journal what a person is told on stderr.
+func (w *World) logProblem(name, line string, exit int) {
+	if w.Send == nil {
+		return
+	}
+	fields := map[string]string{
+		"SYSLOG_IDENTIFIER": name,
+		"MESSAGE_ID":        idProblem,
+		"EVENT":             "problem",
+		"EXIT_CODE":         strconv.Itoa(exit),
+	}
+	if job := w.Getenv("SLURM_JOB_ID"); job != "" {
+		fields["JOB_ID"] = job
+	}
+	_ = w.Send(line, journal.PriErr, fields)
+}

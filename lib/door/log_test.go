@@ -1,0 +1,127 @@
+package door
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/lease"
+)
+
+// sent is a line as the journal would get it.
+type sent struct {
+	text     string
+	priority journal.Priority
+	fields   map[string]string
+}
+
+// listening is a world whose journal is a list.
+func listening() (*World, *[]sent) {
+	var lines []sent
+	return &World{
+		Getenv: func(string) string { return "" },
+		Send: func(text string, p journal.Priority, fields map[string]string) error {
+			lines = append(lines, sent{text, p, fields})
+			return errors.New("the journal is full") // which stops nobody
+		},
+	}, &lines
+}
+
+func TestEachKindOfEventHasAMessageIDOfItsOwn(t *testing.T) {
+	seen := map[string]lease.Kind{idProblem: "problem"}
+	for _, kind := range lease.Kinds() {
+		id, _ := message(kind)
+		if other, there := seen[id]; there {
+			t.Errorf("%s and %s have one MESSAGE_ID", kind, other)
+		}
+		if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(id) {
+			t.Errorf("%s: %q is no 128-bit id", kind, id)
+		}
+		seen[id] = kind
+	}
+}
+
+func TestEachMessageIDIsDocumentedWithItsEvent(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range lease.Kinds() {
+		id, p := message(kind)
+		row := "| `" + string(kind) + "` | " + map[journal.Priority]string{
+			journal.PriInfo: "info", journal.PriNotice: "notice", journal.PriWarning: "warning",
+		}[p] + " | `" + id + "` |"
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/operators.md does not have %s", row)
+		}
+	}
+	if row := "| `problem` | err | `" + idProblem + "` |"; !strings.Contains(string(text), row) {
+		t.Errorf("docs/operators.md does not have %s", row)
+	}
+}
+
+func TestTheLevelSaysHowMuchIsLogged(t *testing.T) {
+	events := []lease.Event{
+		{Kind: lease.StepDone, Deed: "do rdma mlx5_3"},
+		{Kind: lease.LeaseTaken, Notice: "the lease is taken"},
+		{Kind: lease.StepFailed, Deed: "undo link ib0", Err: errors.New("it is stuck")},
+	}
+	for level, want := range map[string][]string{
+		config.LogSteps:    {"do rdma mlx5_3", "the lease is taken", "undo link ib0: it is stuck"},
+		config.LogEvents:   {"the lease is taken", "undo link ib0: it is stuck"},
+		config.LogWarnings: {"undo link ib0: it is stuck"},
+	} {
+		w, lines := listening()
+		for _, e := range events {
+			w.log("gresnet-prolog", level, e)
+		}
+		var got []string
+		for _, l := range *lines {
+			got = append(got, l.text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("level %s: %q, wanted %q", level, got, want)
+		}
+	}
+}
+
+func TestAnEventIsALineWithFields(t *testing.T) {
+	for _, c := range []struct {
+		event    lease.Event
+		text     string
+		priority journal.Priority
+		fields   map[string]string
+	}{
+		{
+			lease.Event{Kind: lease.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Deed: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
+			"job 4711: do rdma mlx5_3", journal.PriInfo,
+			map[string]string{"MESSAGE_ID": idStepDone, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
+		},
+		{
+			lease.Event{Kind: lease.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany},
+			"job 4711: refused: no", journal.PriNotice,
+			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many"},
+		},
+		{
+			lease.Event{Kind: lease.TableMended, Warning: "the node table was made anew"},
+			"the node table was made anew", journal.PriWarning,
+			map[string]string{"MESSAGE_ID": idTableMended, "EVENT": "table-mended"},
+		},
+	} {
+		w, lines := listening()
+		w.log("gresnet-prolog", config.LogSteps, c.event)
+		c.fields["SYSLOG_IDENTIFIER"] = "gresnet-prolog"
+		if len(*lines) != 1 || (*lines)[0].text != c.text || (*lines)[0].priority != c.priority || !maps.Equal((*lines)[0].fields, c.fields) {
+			t.Errorf("got %v, wanted %q with priority %d and %v", *lines, c.text, c.priority, c.fields)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/lease"
+	"gresnet/lib/metrics"
+	"gresnet/lib/rdma"
+	"gresnet/lib/step"
+)
+
+// metricsTimeout bounds what a job waits for metrics.
+const metricsTimeout = 250 * time.Millisecond
+
+// Record does a run of a program on the node and counts it, if the
+// configuration wants metrics. Nothing that goes wrong with these is the run's.
+func (w *World) Record(c *cli.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
+	n := w.Node(c, cfg)
+	if cfg.Metrics.File == "" {
+		return run(n)
+	}
+	r := record{program: program}
+	log := n.Log
+	n.Log = func(e lease.Event) {
+		r.events = append(r.events, e)
+		log(e)
+	}
+	start := time.Now()
+	err := run(n)
+	r.took, r.exit = time.Since(start), exitCode(err)
+	n.Log = log
+	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: filepath.Join(n.State, "metrics.lock")}, r, metricsTimeout)
+	return err
+}
+
+// write writes a record in a goroutine that is left behind if it does not come
+// back: the folder may be one that nobody answers for.
+func (w *World) write(n *lease.Node, f metrics.File, r record, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	remarks := make(chan []string, 1)
+	go func() {
+		var said []string
+		restarted, err := f.Update(ctx, func(p *metrics.Page) error {
+			// What was done counts, even if it cannot be told what there is now.
+			if err := census(n, p); err != nil {
+				said = append(said, fmt.Sprintf("metrics lack what the node has: %s", err))
+			}
+			return r.count(p)
+		})
+		if restarted != nil {
+			said = append(said, fmt.Sprintf("metrics start anew: %s", restarted))
+		}
+		if err != nil {
+			said = append(said, fmt.Sprintf("no metrics: %s", err))
+		}
+		remarks <- said
+	}()
+	var said []string
+	select {
+	case said = <-remarks:
+	case <-ctx.Done():
+		said = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, timeout)}
+	}
+	for _, text := range said {
+		n.Log(lease.Event{Kind: lease.Remark, Notice: text})
+	}
+}
+
+// record is a run as it is counted.
+type record struct {
+	program string
+	took    time.Duration
+	exit    int
+	events  []lease.Event
+}
+
+// count adds a run to the page.
+func (r record) count(p *metrics.Page) error {
+	result := map[int]string{Done: "done", Undone: "undone", Remains: "remains"}[r.exit]
+	err := errors.Join(
+		p.Add(metrics.Runs, 1, r.program, result),
+		p.Observe(metrics.RunSeconds, r.took.Seconds(), r.program))
+	for _, e := range r.events {
+		err = errors.Join(err, countEvent(p, e))
+	}
+	return err
+}
+
+func countEvent(p *metrics.Page, e lease.Event) error {
+	switch e.Kind {
+	case lease.StepDone, lease.StepFailed:
+		return countStep(p, e)
+	case lease.Differs:
+		var d step.DifferencesError
+		errors.As(e.Err, &d)
+		return p.Add(metrics.Differences, float64(len(d.What)))
+	case lease.PortWorse:
+		var worse step.PortError
+		errors.As(e.Err, &worse)
+		return p.Add(metrics.PortFaults, 1, worse.What)
+	case lease.LeaseRefused:
+		reason := e.Reason
+		if reason == "" {
+			reason = gres.Other
+		}
+		return p.Add(metrics.Refusals, 1, string(reason))
+	case lease.LeaseSwept:
+		return p.Add(metrics.Swept, 1)
+	case lease.HCAQuarantined:
+		return p.Add(metrics.Quarantines, 1)
+	}
+	return nil
+}
+
+// countStep counts a step that moved something.
+func countStep(p *metrics.Page, e lease.Event) error {
+	device := map[string]string{"rdma": "rdma", "link": "interface"}[e.Step]
+	direction := map[string]string{"do": "out", "undo": "home"}[e.Verb]
+	if device == "" || direction == "" {
+		return nil
+	}
+	result := "done"
+	if e.Kind == lease.StepFailed {
+		result = "failed"
+	}
+	return p.Add(metrics.Moves, 1, device, direction, result)
+}
+
+// census puts on the page what the node has now.
+func census(n *lease.Node, p *metrics.Page) error {
+	c, err := n.Census()
+	if err != nil {
+		return err
+	}
+	for _, mode := range []rdma.Mode{rdma.Shared, rdma.Exclusive} {
+		is := 0.0
+		if c.Mode == mode {
+			is = 1
+		}
+		err = errors.Join(err, p.Set(metrics.Mode, is, string(mode)))
+	}
+	for _, state := range []string{lease.Complete, lease.Refused, lease.Partial, lease.Damaged} {
+		err = errors.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))
+	}
+	for _, state := range []string{lease.Free, lease.Leased, lease.Quarantined, lease.Unmapped} {
+		err = errors.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/netns"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+)
+
+// Boot readies the node before slurmd starts: leases that are left are given
+// back, whose namespaces would be in the mode's way, and then the RDMA netns
+// mode is what the configuration wants, if it wants one.
+func (n *Node) Boot(ctx context.Context) error {
+	swept := n.Sweep(ctx, Sweep{Boot: true})
+	if n.Config.RDMA.Mode == "" {
+		return swept
+	}
+	return errors.Join(swept, n.setMode(ctx, rdma.Mode(n.Config.RDMA.Mode)))
+}
+
+// modeTimeout bounds the wait for namespaces that are dying: the kernel cleans
+// them up by and by (net_namespace.c:cleanup_net), and refuses until then.
+const modeTimeout = 10 * time.Second
+
+func (n *Node) setMode(ctx context.Context, mode rdma.Mode) error {
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	before, err := v.Mode()
+	if err != nil || before == mode {
+		return err
+	}
+	for end := n.Now().Add(modeTimeout); ; {
+		err := v.SetMode(mode)
+		if err == nil {
+			n.tell(ModeSet, 0, "the RDMA netns mode is %s, it was %s", mode, before)
+			return nil
+		}
+		if !errors.Is(err, rdma.ErrBusy) || n.Now().After(end) {
+			return busy(mode, err)
+		}
+		select {
+		case <-ctx.Done():
+			return busy(mode, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// busy says who has the namespaces that keep the mode from being changed.
+func busy(mode rdma.Mode, err error) error {
+	err = fmt.Errorf("set the RDMA netns mode to %s: %w", mode, err)
+	if !errors.Is(err, rdma.ErrBusy) {
+		return err
+	}
+	others, look := netns.Others()
+	if look != nil {
+		return errors.Join(err, look)
+	}
+	var all []string
+	for _, who := range others {
+		all = append(all, firstOf(who))
+	}
+	slices.Sort(all)
+	if len(all) == 0 {
+		all = []string{"of nobody: dying, or kept alive by a socket"}
+	}
+	err = fmt.Errorf("%w: %s", err, strings.Join(all, "; "))
+	return hint.With(err, "let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
+}
+
+// firstOf is a list of names that may be long.
+func firstOf(names []string) string {
+	const some = 3
+	text := strings.Join(names[:min(some, len(names))], ", ")
+	if more := len(names) - some; more > 0 {
+		text += fmt.Sprintf(", %d more", more)
+	}
+	return text
+}
+
+// checkMode tells a person that the node is not in the mode that the
+// configuration wants. Jobs get their HCAs all the same: a file that was
+// changed on all nodes at once must not drain them all.
+func (n *Node) checkMode(job uint32, mode rdma.Mode) {
+	if want := n.Config.RDMA.Mode; want != "" && string(mode) != want {
+		n.Log(Event{Kind: ModeWrong, Job: job, Warning: fmt.Sprintf(
+			"the node is in %s mode, the configuration wants %s: reboot the node; journalctl -u gresnet.service says why it is not", mode, want)})
+	}
+}

@@ -1,0 +1,96 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+)
+
+// Census is how many leases and HCAs of each state a node has.
+type Census struct {
+	Leases map[string]int
+	HCAs   map[string]int
+	Mode   rdma.Mode // empty on a node without RDMA
+}
+
+// The states of an HCA.
+const (
+	Free        = "free"
+	Leased      = "leased"
+	Quarantined = "quarantined"
+	Unmapped    = "unmapped" // the configuration gives it to nobody
+)
+
+// State is an HCA's state.
+func (s HCAStatus) State() string {
+	switch {
+	case s.Claim != nil && s.Claim.Quarantined != "":
+		return Quarantined
+	case s.Claim != nil:
+		return Leased
+	case s.Gres == "":
+		return Unmapped
+	}
+	return Free
+}
+
+// Census counts what the node has, and looks for no process.
+func (n *Node) Census() (Census, error) {
+	c := Census{Leases: map[string]int{}, HCAs: map[string]int{}}
+	mode, err := n.Mode()
+	if errors.Is(err, rdma.ErrNoRDMA) {
+		return c, n.countLeases(&c)
+	}
+	if err != nil {
+		return c, err
+	}
+	c.Mode = mode
+	t, err := n.table().Read()
+	if err != nil {
+		return c, err
+	}
+	if len(t.HCAs) == 0 {
+		if err := n.look(&t); err != nil {
+			return c, err
+		}
+	}
+	mapping, err := gres.Map(n.Config, t.HCAs)
+	if err != nil {
+		return c, err
+	}
+	for _, h := range t.HCAs {
+		c.HCAs[n.hcaStatus(&t, mapping, h).State()]++
+	}
+	return c, n.countLeases(&c)
+}
+
+func (n *Node) countLeases(c *Census) error {
+	jobs, err := n.leased()
+	if err != nil {
+		return err
+	}
+	for _, id := range jobs {
+		s, err := n.leaseStatus(id)
+		if errors.Is(err, errNoLease) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("count the lease of job %d: %w", id, err)
+		}
+		c.Leases[s.State]++
+	}
+	return nil
+}
+
+// Mode is the node's RDMA netns mode.
+func (n *Node) Mode() (rdma.Mode, error) {
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	return v.Mode()
+}

@@ -1,0 +1,99 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"gresnet/lib/lock"
+)
+
+// File is where node_exporter reads, and the lock of those who write there.
+type File struct {
+	Path string
+	// Lock is not beside Path, whose folder may be another user's.
+	Lock string
+}
+
+// most is the size of what is read back; all series together have a few KiB.
+const most = 1 << 20
+
+// Update changes the page under the lock and replaces the file. A file that
+// cannot be read is replaced by one that starts anew: restarted says why.
+func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, err error) {
+	held, err := lock.At(ctx, f.Lock)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	page, restarted := f.read()
+	if errors.Is(restarted, fs.ErrNotExist) {
+		restarted = nil
+	}
+	if err := change(page); err != nil {
+		return restarted, err
+	}
+	if err := ctx.Err(); err != nil {
+		return restarted, err
+	}
+	return restarted, f.write(page.Text())
+}
+
+// read reads the page, or is a new one with the reason.
+func (f File) read() (*Page, error) {
+	// Whoever may write in the folder must not make this wait, or read elsewhere.
+	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return New(), err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > most {
+		return New(), fmt.Errorf("%w: %s is no file of less than %d bytes", ErrDamaged, f.Path, most)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most))
+	if err != nil {
+		return New(), err
+	}
+	page, err := Parse(text)
+	if err != nil {
+		return New(), fmt.Errorf("read %s: %w", f.Path, err)
+	}
+	return page, nil
+}
+
+// write replaces the file by rename, so that node_exporter never meets half of
+// one; it reads only files that end in .prom. There is no fsync: a job would
+// wait for the disk, and what a crash of the node leaves may start anew.
+func (f File) write(text []byte) error {
+	next := filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".new")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	_, err = file.Write(text)
+	// node_exporter is another user, and slurmd's umask may keep that out.
+	err = errors.Join(err, file.Chmod(0o644), file.Close())
+	if err == nil {
+		err = os.Rename(next, f.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("write metrics: %w", errors.Join(err, removed(next)))
+	}
+	return nil
+}
+
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

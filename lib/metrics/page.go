@@ -1,0 +1,137 @@
+package metrics
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Page is what the file says: a value for each series that there is.
+type Page struct {
+	rows   []row
+	values map[string]float64
+}
+
+// row is a line of the file: a comment, or a series.
+type row struct {
+	text   string // the comment, or the series without its value
+	series bool
+	whole  bool // its value is a whole number
+}
+
+// New is a page on which nothing has been counted.
+func New() *Page {
+	p := &Page{values: map[string]float64{}}
+	for _, f := range Families() {
+		p.rows = append(p.rows,
+			row{text: "# HELP " + f.Name + " " + f.Help},
+			row{text: fmt.Sprintf("# TYPE %s %s", f.Name, f.Kind)})
+		for _, labels := range f.sets() {
+			p.rows = append(p.rows, f.rows(labels)...)
+		}
+	}
+	return p
+}
+
+// sets are all combinations of the values of a family's labels.
+func (f Family) sets() [][]string {
+	all := [][]string{nil}
+	for _, l := range f.Labels {
+		var longer [][]string
+		for _, set := range all {
+			for _, v := range l.Values {
+				longer = append(longer, append(slices.Clone(set), v))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// rows are the series of a family with one set of labels.
+func (f Family) rows(labels []string) []row {
+	if f.Kind != Histogram {
+		return []row{{f.series("", labels, ""), true, true}}
+	}
+	var rows []row
+	for _, bound := range f.bounds() {
+		rows = append(rows, row{f.series("_bucket", labels, bound), true, true})
+	}
+	return append(rows,
+		row{f.series("_sum", labels, ""), true, false},
+		row{f.series("_count", labels, ""), true, true})
+}
+
+// bounds are the upper bounds of a histogram's buckets as the file has them.
+func (f Family) bounds() []string {
+	var texts []string
+	for _, b := range f.Bounds {
+		texts = append(texts, number(b))
+	}
+	return append(texts, "+Inf")
+}
+
+// series is a series' name with its labels.
+func (f Family) series(suffix string, labels []string, bound string) string {
+	var pairs []string
+	for i, v := range labels {
+		pairs = append(pairs, fmt.Sprintf("%s=%q", f.Labels[i].Name, v))
+	}
+	if bound != "" {
+		pairs = append(pairs, fmt.Sprintf("le=%q", bound))
+	}
+	if len(pairs) == 0 {
+		return f.Name + suffix
+	}
+	return f.Name + suffix + "{" + strings.Join(pairs, ",") + "}"
+}
+
+// Set sets a gauge, told by its name and the values of its labels.
+func (p *Page) Set(name string, value float64, labels ...string) error {
+	return p.change(Gauge, name, labels, func(float64) float64 { return value })
+}
+
+// Add adds to a counter.
+func (p *Page) Add(name string, more float64, labels ...string) error {
+	return p.change(Counter, name, labels, func(old float64) float64 { return old + more })
+}
+
+func (p *Page) change(kind Kind, name string, labels []string, f func(float64) float64) error {
+	family, err := p.find(kind, name, labels)
+	if err != nil {
+		return err
+	}
+	key := family.series("", labels, "")
+	p.values[key] = f(p.values[key])
+	return nil
+}
+
+// Observe puts a value into a histogram.
+func (p *Page) Observe(name string, value float64, labels ...string) error {
+	f, err := p.find(Histogram, name, labels)
+	if err != nil {
+		return err
+	}
+	for i, bound := range f.bounds() {
+		if i == len(f.Bounds) || value <= f.Bounds[i] {
+			p.values[f.series("_bucket", labels, bound)]++
+		}
+	}
+	p.values[f.series("_sum", labels, "")] += value
+	p.values[f.series("_count", labels, "")]++
+	return nil
+}
+
+// find is the family of a series that there is.
+func (p *Page) find(kind Kind, name string, labels []string) (Family, error) {
+	for _, f := range Families() {
+		known := f.Name == name && f.Kind == kind && len(f.Labels) == len(labels)
+		for i := 0; known && i < len(labels); i++ {
+			known = slices.Contains(f.Labels[i].Values, labels[i])
+		}
+		if known {
+			return f, nil
+		}
+	}
+	return Family{}, fmt.Errorf("count %s: there is no such %s with the labels %q", name, kind, labels)
+}

@@ -1,0 +1,47 @@
+package step
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestAPortIsWorseIfItHadALinkThatItHasNoMoreOrASlowerOne(t *testing.T) {
+	const edr, hdr, narrow = "100 Gb/sec (4X EDR)", "200 Gb/sec (4X HDR)", "25 Gb/sec (1X EDR)"
+	for name, c := range map[string]struct {
+		before, now []Port
+		want        string
+	}{
+		"as it was":                 {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "ACTIVE", edr}}, ""},
+		"faster":                    {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "ACTIVE", hdr}}, ""},
+		"down":                      {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "DOWN", edr}}, "port 1 of mlx5_0 came home with state DOWN, it had ACTIVE"},
+		"not yet up":                {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "INIT", edr}}, "port 1 of mlx5_0 came home with state INIT, it had ACTIVE"},
+		"a lane":                    {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "ACTIVE", narrow}}, "port 1 of mlx5_0 came home with rate 25 Gb/sec (1X EDR), it had 100 Gb/sec (4X EDR)"},
+		"the second":                {[]Port{{1, "DOWN", ""}, {2, "ACTIVE", edr}}, []Port{{1, "DOWN", ""}, {2, "DOWN", edr}}, "port 2 of mlx5_0 came home with state DOWN, it had ACTIVE"},
+		"never had a link":          {[]Port{{1, "DOWN", edr}}, []Port{{1, "DOWN", narrow}}, ""},
+		"has one now":               {[]Port{{1, "DOWN", narrow}}, []Port{{1, "ACTIVE", edr}}, ""},
+		"gone":                      {[]Port{{1, "ACTIVE", edr}}, nil, "port 1 of mlx5_0 came home with state none, it had ACTIVE"},
+		"of which nothing is known": {nil, []Port{{1, "DOWN", edr}}, ""},
+		"the rate is not said":      {[]Port{{1, "ACTIVE", edr}}, []Port{{1, "ACTIVE", ""}}, ""},
+		"a rate in other words":     {[]Port{{1, "ACTIVE", "fast"}}, []Port{{1, "ACTIVE", edr}}, ""},
+		"2.5 is less than 10":       {[]Port{{1, "ACTIVE", "10 Gb/sec (4X SDR)"}}, []Port{{1, "ACTIVE", "2.5 Gb/sec (1X SDR)"}}, "port 1 of mlx5_0 came home with rate 2.5 Gb/sec (1X SDR), it had 10 Gb/sec (4X SDR)"},
+	} {
+		got := ""
+		if err := worsePort("mlx5_0", c.before, c.now); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestANoteWithoutPortsReadsAndIsWrittenAsItWasBefore(t *testing.T) {
+	const old = `{"hca":{"guid":"0002:c903:00ab:0000"},"name":"mlx5_0","nodes":null}`
+	s, err := Decode("access", json.RawMessage(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(s); err != nil || string(text) != old {
+		t.Errorf("%v: got %s, want %s", err, text, old)
+	}
+}
