@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-long fuzz bench lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-long test-matrix fuzz bench lint clean
 
 all: build spank
 
@@ -44,6 +44,10 @@ test:
 
 test-long:
 	test/run long
+
+# What depends on Slurm's version, with those of Debian 12, 13 and unstable.
+test-matrix:
+	test/run matrix
 
 # FUZZTIME=1m: how long each of the fuzz targets runs.
 FUZZTIME ?= 5s
