@@ -4,12 +4,17 @@ import (
 	"testing"
 
 	"gresnet/test/netnstest"
+	"gresnet/test/snapshot"
 )
 
-// picture is the node as gresnet is held to restore it, see test/picture.
+// picture is the node as gresnet is held to restore it, see test/snapshot.
 func picture(t *testing.T) string {
 	t.Helper()
-	return run(t, repo()+"/test/picture")
+	text, err := snapshot.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // same fails the test unless the node is as it was.

@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// read is the text of a file, empty where it has none to give: a sysctl that was never
+// set, or that is gone again.
+func read(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// glob are the files of patterns; these are ours, and so well-formed.
+func glob(patterns ...string) (paths []string) {
+	for _, pattern := range patterns {
+		some, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err)
+		}
+		paths = append(paths, some...)
+	}
+	return paths
+}
+
+// sysctls are what is set for each interface; some change by themselves.
+func sysctls() (facts []string, err error) {
+	for _, folder := range glob("/proc/sys/net/ipv[46]/conf/*", "/proc/sys/net/ipv[46]/neigh/*") {
+		entries, err := os.ReadDir(folder)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			switch entry.Name() {
+			case "mc_forwarding", "retrans_time", "base_reachable_time":
+				continue
+			}
+			path := filepath.Join(folder, entry.Name())
+			if value := read(path); value != "" {
+				facts = append(facts, path+" "+value)
+			}
+		}
+	}
+	return facts, nil
+}
+
+// nodes tell who may open the device nodes of each HCA.
+func nodes() (facts []string, err error) {
+	for _, path := range glob("/sys/class/infiniband_verbs/*/ibdev", "/sys/class/infiniband_mad/*/ibdev") {
+		name := filepath.Base(filepath.Dir(path))
+		access, err := access(name)
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, fmt.Sprintf("node of %s %s %s", read(path), strings.TrimRight(name, "0123456789"), access))
+	}
+	slices.Sort(facts)
+	access, err := access("rdma_cm")
+	return append(facts, "node rdma_cm "+access), err
+}
+
+func access(name string) (string, error) {
+	info, err := os.Stat("/dev/infiniband/" + name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "missing", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	stat := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%s %d:%d", info.Mode(), stat.Uid, stat.Gid), nil
+}
+
+// gids are those of each port, but for what is empty and the default prefix without an interface.
+func gids() (facts []string, err error) {
+	for _, path := range glob("/sys/class/infiniband/*/ports/*/gids/*") {
+		switch gid := read(path); gid {
+		case "", "0000:0000:0000:0000:0000:0000:0000:0000", "fe80:0000:0000:0000:0000:0000:0000:0000":
+		default:
+			facts = append(facts, "gid of "+filepath.Dir(filepath.Dir(path))+" "+gid)
+		}
+	}
+	slices.Sort(facts)
+	return facts, nil
+}
+
+// leases are what gresnet itself keeps, and the namespaces that have a name. The locks
+// of HCAs stay.
+func leases() (facts []string, err error) {
+	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/netns"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				return nil
+			case err != nil:
+				return err
+			case path != root && !strings.HasPrefix(entry.Name(), "hca-"):
+				facts = append(facts, "there is "+path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return facts, nil
+}

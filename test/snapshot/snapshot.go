@@ -1,0 +1,208 @@
+// Package snapshot tells all of a node that gresnet is held to restore, by identity.
+//
+// It asks the tools that administrators ask, and shares no code with what it judges.
+// What a move deals anew is left out: the numbers of device nodes; of an IPoIB
+// interface, which is made anew, the index, the queue pair number in its address and
+// the carrier (there is no subnet manager to give it one for good); the order of one
+// destination's routes through different interfaces.
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Take waits until udev has done what it was told, and takes the picture: a fact a line.
+func Take() (string, error) {
+	if _, err := ask("", "udevadm", "settle"); err != nil {
+		return "", err
+	}
+	var all []string
+	for _, look := range []func() ([]string, error){interfaces, rdma, rules, qdiscs, sysctls, nodes, gids, leases} {
+		facts, err := look()
+		if err != nil {
+			return "", fmt.Errorf("take a picture of the node: %w", err)
+		}
+		all = append(all, facts...)
+	}
+	return strings.Join(all, "\n") + "\n", nil
+}
+
+// ask runs a program with an input and returns its output.
+func ask(input string, program ...string) (string, error) {
+	var complaints bytes.Buffer
+	cmd := exec.Command(program[0], program[1:]...)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(input), &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(program, " "), err, complaints.String())
+	}
+	return string(out), nil
+}
+
+// object is what iproute2 prints of one thing.
+type object = map[string]any
+
+// arrays reads one array of objects after the other.
+func arrays(text string, into ...*[]object) error {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	for _, array := range into {
+		if err := decoder.Decode(array); err != nil {
+			return fmt.Errorf("%w in %s", err, text)
+		}
+	}
+	return nil
+}
+
+// line is a fact as one line, keys in their order.
+func line(fact any) string {
+	text, err := json.Marshal(fact)
+	if err != nil {
+		panic(err) // it was JSON
+	}
+	return string(text)
+}
+
+// without takes a word out of a list of them, as flags are.
+func without(list any, word string) []any {
+	words, _ := list.([]any)
+	return slices.DeleteFunc(words, func(w any) bool { return w == word })
+}
+
+// tested tells that an address is still tested for duplicates, and so not all that it
+// will be: its interface is up, else nobody tests it.
+func tested(addresses []object) bool {
+	for _, of := range addresses {
+		flags, _ := of["flags"].([]any)
+		infos, _ := of["addr_info"].([]any)
+		for _, info := range infos {
+			if info.(object)["tentative"] == true && slices.Contains(flags, any("UP")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func interfaces() ([]string, error) {
+	var links, addresses, routes []object
+	for range 50 {
+		text, err := ask("link\naddr\nroute show table all\n", "ip", "-d", "-j", "-batch", "-")
+		if err != nil {
+			return nil, err
+		}
+		links, addresses, routes = nil, nil, nil
+		if err := arrays(text, &links, &addresses, &routes); err != nil {
+			return nil, err
+		}
+		if !tested(addresses) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	var facts []string
+	for _, link := range links {
+		if info, _ := link["linkinfo"].(object); info["info_kind"] == "ipoib" {
+			for _, key := range []string{"ifindex", "address", "operstate"} {
+				delete(link, key)
+			}
+			link["flags"] = without(link["flags"], "NO-CARRIER")
+		}
+		delete(link, "qdisc")
+		facts = append(facts, "link "+line(link))
+	}
+	for _, of := range addresses {
+		infos, _ := of["addr_info"].([]any)
+		for _, info := range infos {
+			for _, key := range []string{"valid_life_time", "preferred_life_time"} {
+				if info.(object)[key] != json.Number("4294967295") {
+					info.(object)[key] = "finite"
+				}
+			}
+			facts = append(facts, fmt.Sprintf("address of %v %s", of["ifname"], line(info)))
+		}
+	}
+	for _, route := range routes {
+		if dev, _ := route["dev"].(string); strings.HasPrefix(dev, "ib") {
+			route["flags"] = without(route["flags"], "linkdown")
+		}
+		facts = append(facts, "route "+line(route))
+	}
+	// The order of an interface's addresses tells which is the primary one.
+	first := slices.IndexFunc(facts, func(f string) bool { return strings.HasPrefix(f, "address ") })
+	last := len(facts) - len(routes)
+	slices.Sort(facts[:first])
+	slices.SortStableFunc(facts[first:last], func(a, b string) int { return strings.Compare(owner(a), owner(b)) })
+	slices.Sort(facts[last:])
+	return facts, nil
+}
+
+// owner is the interface of an address.
+func owner(fact string) string { return strings.Fields(fact)[2] }
+
+func rdma() ([]string, error) {
+	var devices, ports []object
+	for kind, into := range map[string]*[]object{"dev": &devices, "link": &ports} {
+		text, err := ask("", "rdma", "-j", kind)
+		if err != nil {
+			return nil, err
+		}
+		if err := arrays(text, into); err != nil {
+			return nil, err
+		}
+	}
+	var facts []string
+	for _, device := range devices {
+		delete(device, "ifindex")
+		facts = append(facts, "rdma device "+line(device))
+	}
+	for _, port := range ports {
+		delete(port, "ifindex")
+		delete(port, "netdev_index")
+		facts = append(facts, "rdma port "+line(port))
+	}
+	return facts, nil
+}
+
+// lines are the lines of a text in order, each after what it is.
+func lines(what, text string) (facts []string) {
+	for l := range strings.Lines(text) {
+		facts = append(facts, what+" "+strings.TrimSpace(l))
+	}
+	slices.Sort(facts)
+	return facts
+}
+
+func rules() ([]string, error) {
+	four, err := ask("rule\nnexthop\nneigh show nud permanent\nneigh show proxy\n", "ip", "-d", "-batch", "-")
+	if err != nil {
+		return nil, err
+	}
+	six, err := ask("rule\nneigh show nud permanent\nneigh show proxy\n", "ip", "-6", "-batch", "-")
+	if err != nil {
+		return nil, err
+	}
+	return append(lines("IPv4", four), lines("IPv6", six)...), nil
+}
+
+var (
+	told     = regexp.MustCompile(`: (fq|fq_codel|pfifo|sfq|tbf) `)
+	refCount = regexp.MustCompile(` refcnt \d+`)
+)
+
+// qdiscs are those whose settings tc tells in full.
+func qdiscs() ([]string, error) {
+	text, err := ask("", "tc", "qdisc")
+	if err != nil {
+		return nil, err
+	}
+	facts := lines("tc", refCount.ReplaceAllString(text, ""))
+	return slices.DeleteFunc(facts, func(f string) bool { return !told.MatchString(f) }), nil
+}
