@@ -72,7 +72,7 @@ func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
 	if want := "port 1 of " + names[0] + " came home with rate 25 Gb/sec (1X EDR), it had 100 Gb/sec (4X EDR)"; code != 2 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
-	if out, _ := command(t, "gresnet-prolog status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined: port 1 of") {
+	if out, _ := command(t, "gresnet-prolog status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined:\n  port 1 of") {
 		t.Errorf("status:\n%s", out)
 	}
 	port(t, "slow", "ibfake-1")

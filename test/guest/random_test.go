@@ -54,8 +54,9 @@ var infiniband = []setting{
 	{"ip link set N type ipoib umcast 1", "ip link set N type ipoib umcast 0"},
 }
 
-// configure gives the HCAs' interfaces settings at random and returns what takes them away.
-func configure(t *testing.T, r *rand.Rand) (undo string) {
+// configure gives the HCAs' interfaces settings at random and returns what gave them
+// and what takes them away.
+func configure(t *testing.T, r *rand.Rand) (given, undo string) {
 	t.Helper()
 	for _, name := range strings.Fields(run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")) {
 		index := strings.Fields(run(t, "ip -4 -o addr show dev "+name))[3] // 10.I.0.2/24
@@ -69,13 +70,13 @@ func configure(t *testing.T, r *rand.Rand) (undo string) {
 			pool = append(ethernet[:len(ethernet):len(ethernet)], pool...)
 		}
 		for _, i := range r.Perm(len(pool))[:r.IntN(len(pool))] {
-			t.Log(fill.Replace(pool[i].give))
 			run(t, fill.Replace(pool[i].give))
+			given += fill.Replace(pool[i].give) + "\n"
 			undo = fill.Replace(pool[i].take) + "\n" + undo
 		}
 	}
 	run(t, "while ip -6 addr | grep -q tentative; do sleep 0.1; done")
-	return undo
+	return given, undo
 }
 
 // killed runs a program as slurmd would, and ends it with SIGKILL after some
@@ -130,15 +131,23 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	const never = time.Hour
 	first := seed(t)
 	kills, round := 0, 0
+	var s uint64
+	var given string
+	defer func() {
+		if t.Failed() {
+			t.Logf("round %d; replay: GRESNET_SEED=%d\n%s", round, s, given)
+		}
+	}()
 	for ; kills < rounds(3, 200); round++ {
-		s := first + uint64(round)
+		s = first + uint64(round)
 		r := rand.New(rand.NewPCG(s, 0))
-		undo := configure(t, r)
+		var undo string
+		given, undo = configure(t, r)
 		before := picture(t)
 		full, _ := killed(t, "prolog", job, never)
 		must(t, "epilog", job)
 		if same(t, before); t.Failed() {
-			t.Fatalf("without a kill; replay: GRESNET_SEED=%d", s)
+			t.Fatal("without a kill")
 		}
 		if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
 			kills++
@@ -150,7 +159,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		}
 		must(t, "epilog", job)
 		if same(t, before); t.Failed() {
-			t.Fatalf("round %d; replay: GRESNET_SEED=%d", round, s)
+			t.Fatal("after a kill")
 		}
 		run(t, "set +e\n"+undo+"true") // some take others along
 	}
