@@ -158,7 +158,7 @@ func reseal(text []byte, old, new string) []byte {
 func TestAFlippedBitOfAJournalLosesNoDevice(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
-	flips, seed := rounds(3, 60), seed(t)
+	flips, seed := rounds(2, 25), seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	doubts := 0
 	for i := range flips {

@@ -77,6 +77,7 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	defer run(t, rxeDown)
 	writeConfig(t, rxeConfig)
 	defer writeConfig(t, config)
+	run(t, repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
 	before := picture(t)
 	if mode(t) == "exclusive" {
 		// Before kernel 7.3 this driver cannot be moved, and the kernel says so.
