@@ -34,6 +34,7 @@ done
 ip link delete cable0
 ip rule add pref 0 lookup local
 ip rule del pref 100
+rm /run/gresnet/node.json # it would know these HCAs until the next boot
 `
 
 const rxeConfig = `
