@@ -3,6 +3,8 @@ package guest
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -226,5 +228,31 @@ func TestAJobThatAPolicyGivesMoreThanIsFreeIsRefusedAndTheNodeStaysUp(t *testing
 		t.Error("the first job's step has ended")
 	}
 	cancel(t, first)
+	same(t, before)
+}
+
+// The mode tells what is to be moved: it is never guessed.
+func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	const job = "SLURM_JOB_ID=900012 SLURM_JOB_GPUS=0"
+	if out, code := traced(t, "prolog", job, ""); code != 0 {
+		t.Fatalf("prolog: exit %d: %s", code, out)
+	}
+	must(t, "epilog", job)
+	log, err := os.ReadFile(traceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := calls(log)
+	// RDMA_NLDEV_CMD_SYS_GET to RDMA_NL_NLDEV, see rdma_netlink.h
+	asks := slices.IndexFunc(all, func(d deed) bool { return d.call == "sendto" && strings.Contains(d.what, "nlmsg_type=0x1406") })
+	if asks < 0 {
+		t.Fatalf("the prolog never asked for the mode:\n%s", log)
+	}
+	out, code := traced(t, "prolog", job, fmt.Sprintf("-e inject=sendto:error=EPERM:when=%d", all[asks].n))
+	if code != 1 || !regexp.MustCompile(`^gresnet-prolog: .*netns mode.*operation not permitted\ngresnet-prolog: hint: .*\n$`).MatchString(out) {
+		t.Errorf("exit %d: %s", code, out)
+	}
 	same(t, before)
 }

@@ -17,7 +17,8 @@ const deeds = "sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchm
 type deed struct {
 	call string
 	n    int
-	note bool // it writes a line of the journal
+	note bool   // it writes a line of the journal
+	what string // its arguments and what came of it
 }
 
 func (d deed) String() string { return fmt.Sprintf("%s %d", d.call, d.n) }
@@ -50,9 +51,13 @@ func deedsOf(t *testing.T, program, job string) []deed {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pick(t, calls(log))
+}
+
+// calls are the deeds in a log of strace.
+func calls(log []byte) (all []deed) {
 	count := map[string]int{} // of a call in a thread
 	known := map[deed]bool{}
-	var all []deed
 	// PID CALL(ARGUMENTS) = …; what was interrupted by another thread's call is resumed later.
 	for _, m := range regexp.MustCompile(`(?m)^(\d+) +(\w+)\((.*)$`).FindAllStringSubmatch(string(log), -1) {
 		thread, call := m[1], m[2]
@@ -63,11 +68,17 @@ func deedsOf(t *testing.T, program, job string) []deed {
 		d := deed{call: call, n: count[thread+call]}
 		if !known[d] {
 			known[d] = true
-			all = append(all, deed{call, d.n, note})
+			all = append(all, deed{call, d.n, note, m[3]})
 		}
 	}
+	return all
+}
+
+// pick picks the deeds at which a test disturbs.
+func pick(t *testing.T, all []deed) (part []deed) {
+	t.Helper()
 	if len(all) < 20 {
-		t.Fatalf("%s did only %d deeds:\n%s", program, len(all), log)
+		t.Fatalf("only %d deeds: %v", len(all), all)
 	}
 	switch os.Getenv("GRESNET_TEST") {
 	case "all":
@@ -76,7 +87,6 @@ func deedsOf(t *testing.T, program, job string) []deed {
 		return atNotes(t, all)
 	}
 	const some = 6
-	var part []deed
 	for i := range some {
 		part = append(part, all[i*len(all)/some])
 	}
