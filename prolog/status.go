@@ -29,7 +29,8 @@ func statusCommand(w *door.World) *cli.Command {
 shows what that job's epilog will undo.
 
 HCA states: free; unmapped: the configuration gives it to nobody; leased to a
-job; quarantined: no job gets it until gresnet-epilog release or a reboot.
+job; quarantined: no job gets it until gresnet-epilog release or a reboot;
+gone: the node does not have it any more.
 Lease states: complete; refused: the job asked for what it cannot have;
 partial: a prolog or an epilog is at work, or did not end as it should;
 damaged.
@@ -110,22 +111,22 @@ func gresOf(h lease.HCAStatus) string {
 
 // claimOf is who has an HCA, in four columns.
 func claimOf(h lease.HCAStatus) string {
-	switch c := h.Claim; {
-	case c == nil && h.Gres == "":
-		return "unmapped\t-\t-\t-"
-	case c == nil:
-		return "free\t-\t-\t-"
-	case c.Quarantined != "":
-		return fmt.Sprintf("quarantined\t%d\t%d\t%s", c.Job, c.UID, since(*c))
-	default:
-		return fmt.Sprintf("leased\t%d\t%d\t%s", c.Job, c.UID, since(*c))
+	c := h.Claim
+	if c == nil {
+		return h.State() + "\t-\t-\t-"
 	}
+	return fmt.Sprintf("%s\t%d\t%d\t%s", h.State(), c.Job, c.UID, since(*c))
 }
 
 func since(c lock.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
 
 // printTrouble says what a person must know about an HCA.
 func printTrouble(w io.Writer, h lease.HCAStatus) {
+	if h.Gone {
+		fmt.Fprintf(w, "\n%s (%s) is gone:\n"+
+			"  the node does not have it any more, see dmesg and lspci. Its number stays\n"+
+			"  taken until the next boot.\n", h.HCA.Name, h.HCA.ID)
+	}
 	if h.Claim == nil || h.Claim.Quarantined == "" {
 		return
 	}

@@ -25,6 +25,8 @@ func sick() lease.Status {
 	}
 	moving := hca("rocep226s0f1", "nic", 6, &lock.Claim{Job: 4700, UID: 1000, Since: at, Quarantined: "move rdma rocep226s0f1: no answer in 20s"})
 	moving.Moving = true
+	gone := hca("mlx5_9", "nic", 9, nil)
+	gone.Gone = true
 	return lease.Status{
 		HCAs: []lease.HCAStatus{
 			whole(0), whole(1), whole(3),
@@ -33,6 +35,7 @@ func sick() lease.Status {
 			moving,
 			hca("mlx5_7", "nic", 7, nil),
 			hca("mlx5_8", "", 0, nil),
+			gone,
 		},
 		Leases: []lease.JobStatus{
 			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Steps: []proc.Process{

@@ -22,6 +22,7 @@ const (
 	Leased      = "leased"
 	Quarantined = "quarantined"
 	Unmapped    = "unmapped" // the configuration gives it to nobody
+	Gone        = "gone"     // it is not on the node any more; only Status looks
 )
 
 // State is an HCA's state.
@@ -31,6 +32,8 @@ func (s HCAStatus) State() string {
 		return Quarantined
 	case s.Claim != nil:
 		return Leased
+	case s.Gone:
+		return Gone
 	case s.Gres == "":
 		return Unmapped
 	}

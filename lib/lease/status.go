@@ -14,6 +14,8 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
 
@@ -30,6 +32,7 @@ type HCAStatus struct {
 	Index  int         `json:"index"`
 	Claim  *lock.Claim `json:"claim,omitempty"`
 	Moving bool        `json:"moving,omitempty"` // a move of its RDMA device has not ended
+	Gone   bool        `json:"gone,omitempty"`   // no job has it, and neither has the node
 }
 
 // JobStatus is a job's lease.
@@ -75,6 +78,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
 	}
+	if err := n.miss(s.HCAs); err != nil {
+		return s, err
+	}
 	jobs, err := n.leased()
 	if err != nil {
 		return s, err
@@ -104,6 +110,33 @@ func (n *Node) hcaStatus(t *lock.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	}
 	s.Moving = lock.Held(n.locks(), h.ID)
 	return s
+}
+
+// miss marks HCAs that should be in the root namespace and are not. The node table
+// keeps them, since the numbers of the others must stay while jobs have them.
+func (n *Node) miss(hcas []HCAStatus) error {
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
+		return err
+	}
+	if err == nil {
+		defer v.Close()
+	}
+	for i := range hcas {
+		h := &hcas[i]
+		if h.Claim != nil || h.Moving {
+			continue
+		}
+		if v == nil {
+			h.Gone = true
+			continue
+		}
+		_, err := v.Find(h.HCA.ID)
+		if h.Gone = errors.Is(err, scan.ErrNotFound); err != nil && !h.Gone {
+			return err
+		}
+	}
+	return nil
 }
 
 func (n *Node) jobStatus(id uint32) (JobStatus, error) {

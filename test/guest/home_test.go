@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -145,7 +146,14 @@ func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
 	if out := run(t, "ls /run/gresnet/jobs"); out != "" {
 		t.Errorf("leases are left: %s", out)
 	}
+	if out, code := command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .* gone `).MatchString(out) {
+		t.Errorf("status, exit %d:\n%s", code, out)
+	}
 	run(t, unbind+" >/sys/bus/platform/drivers/ibfake/bind; udevadm settle")
+	run(t, giveAddresses)
+	if out, code := command(t, "gresnet-prolog status"); code != 0 || strings.Contains(out, " gone ") {
+		t.Errorf("status when it is back, exit %d:\n%s", code, out)
+	}
 }
 
 // hcasWithGPUs is anHCAOfEachKind with the two names.
