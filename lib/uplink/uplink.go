@@ -97,7 +97,7 @@ func (n Node) carries(kind string, parent link.Interface) error {
 	case parent.ID.Kind == other && kind == config.UplinkIPvlan:
 		return hint.With(fmt.Errorf("uplink: %s is a macvlan, on which no ipvlan can stand", parent.Name), "name the interface below it, or take kind = \"macvlan\"")
 	case stands:
-		return hint.With(fmt.Errorf("uplink: %s has an %s on it, and cannot have an %s besides", parent.Name, other, kind), fmt.Sprintf("take kind = %q", other))
+		return hint.With(fmt.Errorf("uplink: %s has %s interfaces on it, and cannot have %s besides", parent.Name, other, kind), fmt.Sprintf("take kind = %q", other))
 	case parent.ID.Kind == "ipoib" || parent.Name == "lo":
 		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a %s stands", parent.Name, kind), "take kind = \"veth\", or another parent")
 	}
