@@ -87,6 +87,7 @@ func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
 		return err
 	}
 	defer done()
+	l.world.Run = u.Run
 	s := &step.Uplink{Type: u.Type, Address: u.Address}
 	if err := s.Undo(l.world); err != nil {
 		return remains(err)

@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/lock"
+	"gresnet/lib/netns"
 	"gresnet/test/netnstest"
 )
 
@@ -174,6 +175,31 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	if err != nil || len(table.Uplinks) > 0 || ends() != "0" {
 		t.Errorf("%s ends and the addresses %v are left, %v", ends(), table.Uplinks, err)
 	}
+}
+
+func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
+	node, _, state := uplinkBed(t, config.UplinkVeth)
+	lawRun(t, node, state, "prolog", never)
+	table := lock.Node{Dir: state}
+	err := table.Update(t.Context(), func(t *lock.Table) error {
+		t.Uplinks[0].Job = 99
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Held, so that the interface does not go with the namespace.
+	held, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, lawJob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	lawRun(t, node, state, "epilog", never)
+	left, err := table.Read()
+	if err != nil || len(left.Uplinks) != 1 {
+		t.Errorf("uplinks %v, %v", left.Uplinks, err)
+	}
+	node.Run("ip link show dev job4711")
 }
 
 func TestHostsGiveTheNodesNameToTheJob(t *testing.T) {

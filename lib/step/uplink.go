@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"gresnet/lib/link"
+	"gresnet/lib/lock"
 	"gresnet/lib/nat"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -91,6 +93,9 @@ func (s *Uplink) configure(w *World, v *scan.View) error {
 // Undo removes the interface wherever the job has put it, and the rule. What is
 // not there, the job or the end of its namespace has removed.
 func (s *Uplink) Undo(w *World) error {
+	if s.isAnothers(w) {
+		return nil
+	}
 	if err := s.remove(w); err != nil && !errors.Is(err, link.ErrNotFound) {
 		return fmt.Errorf("remove the uplink %s: %w", s.Address, err)
 	}
@@ -99,6 +104,16 @@ func (s *Uplink) Undo(w *World) error {
 	}
 	// No rule is for good: none was made if there are no routes.
 	return w.OnHost(func(*scan.View) error { return nat.Remove(natTable(s.Address)) })
+}
+
+// isAnothers tells whether another job has the address by now, and with it all
+// that identifies an uplink: then this one was removed before it was freed, and
+// only the strike that says so was lost. While in doubt it is this job's.
+func (s *Uplink) isAnothers(w *World) bool {
+	t, err := w.Table.Read()
+	return err == nil && slices.ContainsFunc(t.Uplinks, func(u lock.Uplink) bool {
+		return u.Address == s.Address && (u.Job != w.Job || u.Run != w.Run)
+	})
 }
 
 func (s *Uplink) remove(w *World) error {
