@@ -152,7 +152,7 @@ func (d *damage) added() []noted {
 		}
 	}
 	if d.uplink != nil && !d.has(node.ID{}, "uplink") {
-		steps = append(steps, noted{Step: &step.Uplink{Type: d.uplink.Type, Address: d.uplink.Address}})
+		steps = append(steps, noted{Step: uplinkFrom(*d.uplink)})
 	}
 	for _, id := range d.doubted() {
 		i := slices.IndexFunc(d.claims, func(c lock.Claim) bool { return c.HCA == id })

@@ -77,7 +77,12 @@ func uplinkStep(pool *uplink.Pool, u *lock.Uplink) *step.Uplink {
 	if pool == nil || u == nil {
 		return nil
 	}
-	return &step.Uplink{Type: u.Type, Address: u.Address, Pool: *pool}
+	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool}
+}
+
+// uplinkFrom is an uplink of which the table alone speaks.
+func uplinkFrom(u lock.Uplink) *step.Uplink {
+	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == config.UplinkVeth}
 }
 
 // dropUplink removes the uplink of a job whose lease is gone, and frees its address.
@@ -88,7 +93,7 @@ func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
 	}
 	defer done()
 	l.world.Run = u.Run
-	s := &step.Uplink{Type: u.Type, Address: u.Address}
+	s := uplinkFrom(u)
 	if err := s.Undo(l.world); err != nil {
 		return remains(err)
 	}

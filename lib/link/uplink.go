@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Uplink is an interface that is made for a job in the job's namespace, where it
@@ -108,6 +110,10 @@ func (c *Conn) MakeUplink(u Uplink, parent, nsfd int) error {
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("make the uplink: the kernel has no %s", u.Kind)
+	}
+	err = named(err)
+	if errors.Is(err, unix.EBUSY) {
+		return hint.With(fmt.Errorf("make the uplink: %w", err), "its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
 	}
 	if err != nil {
 		return fmt.Errorf("make the uplink: %w", err)

@@ -19,6 +19,7 @@ import (
 type Uplink struct {
 	Type    string     `json:"type"` // macvlan, ipvlan or veth
 	Address netip.Addr `json:"address"`
+	NAT     bool       `json:"nat,omitempty"` // there may be a rule for it
 
 	Pool uplink.Pool `json:"-"`
 }
@@ -67,7 +68,7 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 			return err
 		}
 	}
-	if s.Pool.NAT {
+	if s.NAT {
 		return nat.Masquerade(natTable(s.Address), s.Address)
 	}
 	return nil
@@ -99,10 +100,9 @@ func (s *Uplink) Undo(w *World) error {
 	if err := s.remove(w); err != nil && !errors.Is(err, link.ErrNotFound) {
 		return fmt.Errorf("remove the uplink %s: %w", s.Address, err)
 	}
-	if s.Type != "veth" {
-		return nil
+	if !s.NAT {
+		return nil // and nftables' modules are not loaded for nothing
 	}
-	// No rule is for good: none was made if there are no routes.
 	return w.OnHost(func(*scan.View) error { return nat.Remove(natTable(s.Address)) })
 }
 
