@@ -16,6 +16,11 @@ import (
 // lawUplink is the uplink that the stand-in for a prolog makes, of which a test
 // says the kind in the environment.
 func lawUplink() config.Uplink {
+	if os.Getenv("GRESNET_LAW_UPLINK") == nodeOnly {
+		c := config.Uplink{Kind: config.UplinkVeth, Parent: "mgmt0", Masquerade: true}
+		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
+		return c
+	}
 	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	all := netip.MustParsePrefix("0.0.0.0/0")
 	if c.Routes = []netip.Prefix{all}; c.Kind == config.UplinkVeth {
@@ -26,6 +31,9 @@ func lawUplink() config.Uplink {
 	c.Addresses, _ = config.ParseRange("10.9.0.128-10.9.0.135")
 	return c
 }
+
+// nodeOnly is a veth that leads to the node and no further, though the node forwards.
+const nodeOnly = "node"
 
 // uplinkBed is lawBed with a management network: mgmt0, behind which another
 // namespace is a host with a listener.
@@ -90,6 +98,20 @@ print(socket.create_connection((\"10.9.0.1\", 7777), timeout=20).recv(99).decode
 		lawRun(t, node, state, "epilog", never)
 		lawSame(t, node, state, before)
 	})
+}
+
+func TestAVethWithoutRoutesLeadsToTheNodeAlone(t *testing.T) {
+	node, _, state := uplinkBed(t, nodeOnly)
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	got := inLease(node, state, `ip route get 10.9.0.2; ip route get 10.9.0.1 2>&1 || true; python3 -c "
+import errno, socket
+print(errno.errorcode[socket.socket().connect_ex((\"10.9.0.2\", 1))])"`)
+	if !strings.Contains(got, "10.9.0.2 via 10.8.0.0 dev uplink0 src 10.8.0.1") || !strings.Contains(got, "unreachable") || !strings.Contains(got, "ECONNREFUSED") {
+		t.Errorf("the job's ways: %s", got)
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
 }
 
 func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {

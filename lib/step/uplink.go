@@ -63,7 +63,7 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	if err := v.Link.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
 		return err
 	}
-	if len(s.Pool.Routes) > 0 {
+	if s.Pool.Beyond {
 		if err := link.Forward(u.Host); err != nil {
 			return err
 		}

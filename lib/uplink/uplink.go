@@ -39,6 +39,7 @@ type Pool struct {
 	Bits      int          // of the network that the job takes to be its own
 	Gateway   netip.Addr   // of the routes; none: there are no routes
 	Routes    []netip.Prefix
+	Beyond    bool // of veth: the routes lead beyond the node, which forwards
 	NAT       bool
 
 	own []netip.Addr // of the addresses, those that jobs cannot have
@@ -60,7 +61,9 @@ func New(c config.Uplink, n Node) (Pool, error) {
 		return Pool{}, err
 	}
 	if c.Kind == config.UplinkVeth {
-		p.NAT = c.Masquerade && len(c.Routes) > 0
+		p.Beyond = len(c.Routes) > 0
+		p.NAT = c.Masquerade && p.Beyond
+		p.Routes = n.toItself(c.Routes, parent)
 		p.Gateway = p.Addresses.First
 		p.own = []netip.Addr{p.Gateway}
 		return p, n.forwards(c)
@@ -162,6 +165,17 @@ func (p *Pool) join(n Node, parent link.Interface) error {
 		p.own = append(p.own, a.Addr())
 	}
 	return nil
+}
+
+// toItself adds routes to the node's own addresses on the parent.
+func (n Node) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
+	all := slices.Clone(routes)
+	for _, a := range n.Networks[parent.Index] {
+		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(all, own) {
+			all = append(all, own)
+		}
+	}
+	return all
 }
 
 // forwards is an error if what comes back for jobs would be dropped. What comes

@@ -1,6 +1,7 @@
 package uplink_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -107,6 +108,25 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 				t.Errorf("got  %s\n     %s\nwant %s\n     %s", text, hint.Of(err), c.err, c.hint)
 			}
 		})
+	}
+}
+
+func TestAVethLeadsToTheNodeItselfAndBeyondIfTheSiteSaysSo(t *testing.T) {
+	for _, c := range []struct {
+		routes []netip.Prefix
+		parent string
+		want   string
+		beyond bool
+	}{
+		{nil, "", "[]", false},
+		{nil, "eth0", "[10.1.0.7/32 10.1.0.8/32]", false},
+		{world, "eth0", "[0.0.0.0/0 10.1.0.7/32 10.1.0.8/32]", true},
+		{[]netip.Prefix{netip.MustParsePrefix("10.1.0.8/32")}, "eth0", "[10.1.0.8/32 10.1.0.7/32]", true},
+	} {
+		p, err := uplink.New(config.Uplink{Kind: "veth", Parent: c.parent, Addresses: addresses("10.8.0.0/26"), Routes: c.routes, Masquerade: true}, node())
+		if err != nil || fmt.Sprint(p.Routes) != c.want || p.Beyond != c.beyond || p.NAT != c.beyond {
+			t.Errorf("%v by %q: %v, beyond %t, NAT %t, %v", c.routes, c.parent, p.Routes, p.Beyond, p.NAT, err)
+		}
 	}
 }
 
