@@ -21,10 +21,10 @@ func checkCommand(w *door.World) *cli.Command {
 		Usage: "find what would go wrong before it does",
 		Description: `Checks the configuration, the mapping against the node, the RDMA netns mode
 now and after a reboot, drivers, space, NetworkManager and systemd-networkd;
-what slurm.conf, plugstack.conf and gres.conf say; whether the plugin is one
-for the Slurm that is installed; and NHC. It reads files and asks nobody: no
-RPC. One line each: ok, warning or error, and what to do. Exit status 1 if
-there is an error.
+uplinks; what slurm.conf, plugstack.conf and gres.conf say; whether the
+plugin is one for the Slurm that is installed; and NHC. It reads files and
+asks nobody: no RPC. One line each: ok, warning or error, and what to do.
+Exit status 1 if there is an error.
 
 Examples:
   gresnet-prolog check
@@ -56,6 +56,7 @@ func runCheck(w *door.World, c *cli.Context) error {
 		s.Config = config.Default()
 	}
 	s.Stock, s.Drift, s.StockErr = w.Node(c, s.Config).Stock()
+	s.Uplinks, s.UplinksErr = w.Node(c, s.Config).Uplinks()
 	free, err := freeAt(s.State)
 	if err != nil {
 		return err

@@ -150,6 +150,9 @@ func printLeases(w io.Writer, s lease.Status) error {
 	fmt.Fprintln(t, "JOB\tRUN\tLEASE\tAGE\tSTEPS\tHCAS")
 	for _, l := range s.Leases {
 		groups := grouped(hcasOf(s, l.Job))
+		if l.Uplink != "" {
+			groups = append(groups, "uplink "+l.Uplink)
+		}
 		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\n", l.Job, cmp.Or(l.Run, "-"), l.State, age(l.Age), len(l.Steps), groups[0])
 		for _, more := range groups[1:] {
 			fmt.Fprintf(t, "\t\t\t\t\t%s\n", more)
@@ -218,6 +221,9 @@ func printJob(w io.Writer, s lease.Status, id uint32) error {
 	l := s.Leases[i]
 	fmt.Fprintf(w, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, age(l.Age))
 	fmt.Fprintf(w, "HCAs: %s\n", strings.Join(grouped(hcasOf(s, id)), " "))
+	if l.Uplink != "" {
+		fmt.Fprintf(w, "uplink: %s\n", l.Uplink)
+	}
 	for _, p := range l.Steps {
 		fmt.Fprintf(w, "runs: %s\n", p)
 	}

@@ -38,9 +38,9 @@ func sick() lease.Status {
 			gone,
 		},
 		Leases: []lease.JobStatus{
-			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Steps: []proc.Process{
+			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Uplink: "192.168.100.200", Steps: []proc.Process{
 				{PID: 4194303, Name: "slurmstepd: [4294967293.extern]"}, {PID: 4194304, Name: "slurmstepd: [4294967293.0]"},
-			}, Left: []lease.LeftStatus{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0"}}},
+			}, Left: []lease.LeftStatus{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "uplink", Object: "macvlan 192.168.100.200"}, {Kind: "rdma", Object: "mlx5_0"}}},
 			{Job: 4711, Run: "0", State: lease.Partial, Age: 3*time.Hour + 7*time.Minute + 20*time.Second, Left: []lease.LeftStatus{{Kind: "claim"}}},
 			{Job: 4712, Run: "0", State: lease.Refused, Age: 90 * time.Second},
 			{Job: 4713, Run: "", State: lease.Damaged, Age: 100 * time.Millisecond},

@@ -2,6 +2,7 @@
  * namespace that ends with the task, so there is nothing to undo. Plain
  * mount(2) does it all and works on every kernel that can move an HCA. */
 #include "enter.h"
+#include "names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,16 +65,12 @@ static bool mounted_apart(int dir, int parent)
 
 /* cover_devices puts the lease's dev over /dev/infiniband. The directory is
  * not made where the node has none: /dev is the node's, not the task's. */
-static int cover_devices(const struct lease *lease, const char *state)
+static int cover_devices(const struct lease *lease, int dir)
 {
 	char path[sizeof("/proc/self/fd/2147483647")];
-	int dev = -1;
 	int rc = -1;
-	int dir = reopen_dir(lease, state);
+	int dev = openat(dir, "dev", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (dir == -1)
-		goto out;
-	dev = openat(dir, "dev", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dev == -1) {
 		slurm_error("gresnet: job %u: open dev: %m", lease->job);
 		goto out;
@@ -98,8 +95,20 @@ static int cover_devices(const struct lease *lease, const char *state)
 out:
 	if (dev != -1)
 		close(dev);
-	if (dir != -1)
-		close(dir);
+	return rc;
+}
+
+/* cover puts all that the lease has of its own over what the node has. */
+static int cover(const struct lease *lease, const char *state)
+{
+	int rc = -1;
+	int dir = reopen_dir(lease, state);
+
+	if (dir == -1)
+		return -1;
+	if (!cover_devices(lease, dir) && !names_cover(lease->job, dir))
+		rc = 0;
+	close(dir);
 	return rc;
 }
 
@@ -228,7 +237,7 @@ int enter(const struct lease *lease, const char *state)
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m", lease->job);
 		return -1;
 	}
-	if (unshare_mounts(lease->job) || cover_devices(lease, state) || renew_sysfs(lease, state))
+	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state))
 		return -1;
 	return 0;
 }

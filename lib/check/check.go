@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/stock"
+	"gresnet/lib/uplink"
 )
 
 // Level is how bad a finding is.
@@ -68,6 +69,9 @@ type Site struct {
 	StockErr  error // why there is none
 	Drift     error // why the mapping does not hold
 
+	Uplinks    *uplink.Pool // where jobs get their uplinks from; nil: they have none
+	UplinksErr error        // why there is none
+
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
 	State     string // the state directory
@@ -87,6 +91,7 @@ func (s Site) Run() []Finding {
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
 		all = append(all, s.managers()...)
+		all = append(all, s.uplinks()...)
 	}
 	return append(all, s.slurm()...)
 }

@@ -30,7 +30,7 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if line.Need != "required" {
 		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
-	all := []Finding{s.line(line, conf)}
+	all := append([]Finding{s.line(line, conf)}, s.neighbours(entering(line))...)
 	if j := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("pyxis") }); j >= 0 && j < i {
 		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].Plugin, line.Plugin))
 	}
@@ -41,6 +41,17 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 // arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
 func arguments() []string {
 	return []string{"steps", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
+}
+
+// entering is which tasks the line has enter, by the plugin's word for them.
+func entering(l slurm.StackLine) string {
+	who := "steps"
+	for _, a := range l.Arguments {
+		if slices.Contains([]string{"steps", "batch", "all"}, a) {
+			who = a
+		}
+	}
+	return who
 }
 
 // line checks what the line says to the plugin.

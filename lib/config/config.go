@@ -28,6 +28,7 @@ type Config struct {
 	Metrics Metrics
 	Health  Health
 	RDMA    RDMA
+	Uplink  Uplink
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -114,7 +115,8 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
 	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access: Access{Host: Closed}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn}}
+		Access: Access{Host: Closed}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -77,6 +77,7 @@ func TestParse(t *testing.T) {
 		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
+		Uplink:      config.Uplink{Kind: "none", Masquerade: true},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
@@ -101,7 +102,8 @@ func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
 		Access:   config.Access{Host: "closed"},
 		Log:      config.Log{Level: "info"},
-		Health:   config.Health{Port: "warn"}}
+		Health:   config.Health{Port: "warn"},
+		Uplink:   config.Uplink{Kind: "none", Masquerade: true}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {

@@ -24,6 +24,7 @@ var sections = []struct{ name, heading, text string }{
 	{"metrics", "## `[metrics]`", "[metrics]\n"},
 	{"health", "## `[health]`", "[health]\n"},
 	{"rdma", "## `[rdma]`", "[rdma]\n"},
+	{"uplink", "## `[uplink]`", "[uplink]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }

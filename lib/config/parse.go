@@ -26,7 +26,7 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
-	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma")
+	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma", "uplink")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
 	c.Access.read(root.table("access"))
@@ -36,6 +36,7 @@ func Parse(data []byte, name string) (Config, error) {
 	c.Metrics.read(root.table("metrics"))
 	c.Health.read(root.table("health"))
 	c.RDMA.read(root.table("rdma"))
+	c.Uplink.read(root.table("uplink"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ type damage struct {
 	gaps   []journal.Gap
 	all    []noted // every note that reads, struck or not
 	claims []lock.Claim
+	uplink *lock.Uplink
 	hcas   []node.HCA // as the table or the journal's claims describe them
 }
 
@@ -84,6 +86,7 @@ func (d *damage) claimed(l *open) {
 		l.node.notice(l.world.Job, "%s", err)
 	}
 	d.hcas = t.HCAs
+	d.uplink = t.Uplink(l.world.Job, l.world.Run)
 	for _, c := range t.Claims {
 		if c.Job == l.world.Job && c.Run == l.world.Run {
 			d.claims = append(d.claims, c)
@@ -93,6 +96,7 @@ func (d *damage) claimed(l *open) {
 		if claim, is := s.Step.(*step.Claim); is {
 			d.claims = append(d.claims, claim.Claims...)
 			d.hcas = append(d.hcas, claim.HCAs...)
+			d.uplink = cmp.Or(d.uplink, claim.Uplink)
 		}
 	}
 }
@@ -146,6 +150,9 @@ func (d *damage) added() []noted {
 		if !d.has(node.ID{}, s.Kind()) {
 			steps = append(steps, noted{Step: s})
 		}
+	}
+	if d.uplink != nil && !d.has(node.ID{}, "uplink") {
+		steps = append(steps, noted{Step: uplinkFrom(*d.uplink)})
 	}
 	for _, id := range d.doubted() {
 		i := slices.IndexFunc(d.claims, func(c lock.Claim) bool { return c.HCA == id })

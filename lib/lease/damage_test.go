@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -133,4 +134,17 @@ func guids(ids []node.ID) string {
 		list = append(list, id.GUID)
 	}
 	return strings.Join(list, " ")
+}
+
+func TestAnUplinkWhoseNoteIsMissingIsRemovedAllTheSame(t *testing.T) {
+	up := &lock.Uplink{Type: "veth", Address: netip.MustParseAddr("10.8.0.1"), Job: 1, Run: "0"}
+	is := func(s noted) bool { return s.Kind() == "uplink" && s.Object() == "veth 10.8.0.1" }
+	d := &damage{all: wholeLease(), uplink: up}
+	if !slices.ContainsFunc(d.added(), is) {
+		t.Errorf("added are %v", d.added())
+	}
+	d.all = append(d.all, noted{Step: &step.Uplink{Type: "veth", Address: up.Address}, number: 99})
+	if slices.ContainsFunc(d.added(), is) {
+		t.Errorf("it is noted, and added are %v", d.added())
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -34,7 +35,7 @@ func refusedEnv(j job.Job, refusal *gres.Refusal) string {
 }
 
 // commit makes the lease count.
-func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
+func (l *open) commit(j job.Job, mode rdma.Mode, uplink *lock.Uplink, hcas []plan.HCA) error {
 	ns, err := netns.Open(filepath.Join(l.world.Dir, "netns"))
 	if err != nil {
 		return err
@@ -47,9 +48,15 @@ func (l *open) commit(j job.Job, mode rdma.Mode, hcas []plan.HCA) error {
 	if err := l.writeLimits(hcas); err != nil {
 		return err
 	}
+	if err := l.writeNames(uplink); err != nil {
+		return err
+	}
 	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
 	for _, v := range told {
 		text += v.Name + "=" + v.Value + "\n"
+	}
+	if uplink != nil {
+		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", uplink.Address)
 	}
 	return l.writeEnv(text)
 }

@@ -72,11 +72,10 @@ func (l *open) unwind() error {
 	notes, damage := l.left()
 	l.world.Managers = step.Managers{Run: l.node.Run} // a prolog that fails may have waited for them
 	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
-	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= step.AllHome })
-	if first < 0 {
-		first = len(notes)
-	}
-	failed := l.bringHome(notes[:first])
+	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
+	failed := l.remove(notes[:made])
+	l.world.UplinkLeft = len(failed) > 0
+	failed = append(failed, l.bringHome(notes[made:first])...)
 	if damage != nil {
 		failed = append(failed, l.strays()...)
 		l.doubt(damage)
@@ -106,6 +105,27 @@ func (l *open) unwind() error {
 	}
 	l.node.tell(LeaseReturned, l.world.Job, "the lease is given back")
 	return nil
+}
+
+// firstOfRank is where in an unwinding's order a rank begins.
+func firstOfRank(notes []noted, rank int) int {
+	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= rank })
+	if first < 0 {
+		return len(notes)
+	}
+	return first
+}
+
+// remove undoes what was made for the job and is none of the node's own.
+func (l *open) remove(notes []noted) (failed []error) {
+	for _, s := range notes {
+		errs := l.undo(s)
+		if len(errs) == 0 {
+			l.strike(s)
+		}
+		failed = append(failed, errs...)
+	}
+	return failed
 }
 
 // bringHome undoes what was done to what the node has of its own, and then looks

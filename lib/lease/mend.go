@@ -150,6 +150,9 @@ func (b book) restore(t *lock.Table, claim *step.Claim) {
 		}
 		t.Claims = append(t.Claims, c)
 	}
+	if u := claim.Uplink; u != nil && !b.aside && !slices.Contains(t.Addresses(), u.Address) {
+		t.Uplinks = append(t.Uplinks, *u)
+	}
 	for _, h := range claim.HCAs {
 		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {
 			t.HCAs = append(t.HCAs, h)

@@ -18,7 +18,7 @@ import (
 // was killed between making the journal and writing its first line leaves such
 // a one, too: it has done nothing then, and there is no lease.
 func (n *Node) recover(ctx context.Context, id uint32, why string) (*open, error) {
-	claims := n.claimsOf(id)
+	claims := claimsOf(n.readable(id), id)
 	if len(claims) == 0 && !n.begun(id) {
 		return nil, errNoLease
 	}
@@ -53,19 +53,26 @@ func (n *Node) abandoned(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
 		return err
 	}
-	held := slices.DeleteFunc(n.claimsOf(id), func(c lock.Claim) bool { return c.Quarantined != "" })
+	t := n.readable(id)
+	uplinks := n.dropUplinks(ctx, id, t)
+	held := slices.DeleteFunc(claimsOf(t, id), func(c lock.Claim) bool { return c.Quarantined != "" })
 	if len(held) == 0 {
-		return nil // as far as is known: most jobs never had a lease
+		return uplinks // as far as is known: most jobs never had a lease
 	}
-	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" })
+	return errors.Join(uplinks, n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" }))
 }
 
-// claimsOf are a job's claims, as far as they are known.
-func (n *Node) claimsOf(id uint32) (claims []lock.Claim) {
+// readable is the table as far as it can be read.
+func (n *Node) readable(id uint32) lock.Table {
 	t, err := n.table().Read()
 	if err != nil {
 		n.notice(id, "%s", err)
 	}
+	return t
+}
+
+// claimsOf are a job's claims in a table.
+func claimsOf(t lock.Table, id uint32) (claims []lock.Claim) {
 	for _, c := range t.Claims {
 		if c.Job == id && !c.Doubt {
 			claims = append(claims, c)

@@ -6,7 +6,6 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
-	"gresnet/lib/netns"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
@@ -66,16 +65,22 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil || len(entries) == 0 {
 		return nil, nil, err
 	}
-	host, err := netns.Current()
+	looking, done, err := n.looking(ctx, j.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer host.Close()
-	looking := &open{node: n, world: &step.World{Host: host, Sys: n.Sys, Dev: n.Dev, Job: j.ID, Context: ctx}}
-	defer looking.world.Close()
+	defer done()
+	pool, err := looking.pool()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := pickUplink(&t, pool, j.ID, j.Run.String()); err != nil {
+		return nil, nil, err
+	}
+	up := uplinkStep(pool, t.Uplink(j.ID, j.Run.String()))
 	mode, hcas, err := looking.read(j, entries)
 	if err != nil {
 		return nil, nil, err
 	}
-	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access.Kinds(), hcas)...), nil
+	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access.Kinds(), up, hcas)...), nil
 }

@@ -37,12 +37,13 @@ type HCAStatus struct {
 
 // JobStatus is a job's lease.
 type JobStatus struct {
-	Job   uint32         `json:"job"`
-	Run   string         `json:"run"`
-	State string         `json:"state"`
-	Age   time.Duration  `json:"age_ns"`
-	Steps []proc.Process `json:"steps,omitempty"` // slurmstepd processes
-	Left  []LeftStatus   `json:"left,omitempty"`  // what its epilog will undo
+	Job    uint32         `json:"job"`
+	Run    string         `json:"run"`
+	State  string         `json:"state"`
+	Age    time.Duration  `json:"age_ns"`
+	Uplink string         `json:"uplink,omitempty"` // its address on the management network
+	Steps  []proc.Process `json:"steps,omitempty"`  // slurmstepd processes
+	Left   []LeftStatus   `json:"left,omitempty"`   // what its epilog will undo
 }
 
 // LeftStatus is one step that is to be undone.
@@ -92,6 +93,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		}
 		if err != nil {
 			return s, err
+		}
+		if u := t.Uplink(id, j.Run); u != nil {
+			j.Uplink = u.Address.String()
 		}
 		s.Leases = append(s.Leases, j)
 	}

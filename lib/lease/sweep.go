@@ -71,7 +71,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 	return errors.Join(failed...)
 }
 
-// leased are the jobs that have a lease, or claims without one.
+// leased are the jobs that have a lease, or claims or an uplink without one.
 func (n *Node) leased() ([]uint32, error) {
 	entries, err := os.ReadDir(n.jobs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,9 +87,9 @@ func (n *Node) leased() ([]uint32, error) {
 			jobs = append(jobs, uint32(id))
 		}
 	}
-	for _, c := range t.Claims {
-		if !slices.Contains(jobs, c.Job) {
-			jobs = append(jobs, c.Job)
+	for _, id := range t.Jobs() {
+		if !slices.Contains(jobs, id) {
+			jobs = append(jobs, id)
 		}
 	}
 	slices.Sort(jobs)
@@ -175,7 +175,12 @@ func (n *Node) forget(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
 		return remains(err)
 	}
-	return n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && !c.Doubt })
+	t, err := n.table().Read()
+	if err != nil {
+		return err
+	}
+	uplinks := n.dropUplinks(ctx, id, t)
+	return errors.Join(uplinks, n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && !c.Doubt }))
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.

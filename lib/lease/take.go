@@ -99,13 +99,23 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		}
 	}()
 
+	pool, err := l.pool()
+	if err != nil {
+		return err
+	}
 	var entries []gres.Entry
 	claim := new(step.Claim)
 	claim.Pick = func(t *lock.Table) (err error) {
 		if entries, err = n.pick(t, j, wants); err != nil {
 			return err
 		}
+		if len(entries) > 0 {
+			if err := pickUplink(t, pool, j.ID, j.Run.String()); err != nil {
+				return err
+			}
+		}
 		claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
+		claim.Uplink = t.Uplink(j.ID, j.Run.String())
 		return l.journal.Note(claim.Kind(), claim)
 	}
 	if err := l.timed("do", claim, claim.Do); err != nil {
@@ -119,7 +129,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		return err
 	}
 	n.checkMode(j.ID, mode)
-	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), hcas) {
+	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), uplinkStep(pool, claim.Uplink), hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
 		}
@@ -127,7 +137,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 			return err
 		}
 	}
-	if err := l.commit(j, mode, hcas); err != nil {
+	if err := l.commit(j, mode, claim.Uplink, hcas); err != nil {
 		return err
 	}
 	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
@@ -350,7 +360,7 @@ func removeDir(dir string) error {
 	if err := os.RemoveAll(envIn(dir)); err != nil {
 		return err
 	}
-	for _, name := range []string{envIn(dir) + ".new", limitsIn(dir), markIn(dir), journalIn(dir)} {
+	for _, name := range []string{envIn(dir) + ".new", limitsIn(dir), hostsIn(dir), resolvIn(dir), markIn(dir), journalIn(dir)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -157,6 +158,13 @@ func (t *Table) check() error {
 			return fmt.Errorf("%w: %s is claimed twice", ErrDamaged, c.HCA)
 		}
 		claimed[c.HCA] = true
+	}
+	taken := map[netip.Addr]bool{}
+	for _, u := range t.Uplinks {
+		if taken[u.Address] {
+			return fmt.Errorf("%w: two jobs have the address %s", ErrDamaged, u.Address)
+		}
+		taken[u.Address] = true
 	}
 	return nil
 }

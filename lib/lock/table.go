@@ -2,6 +2,7 @@ package lock
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -26,6 +27,17 @@ type Table struct {
 	// is kept for the boot: an HCA that is away must not shift the others.
 	HCAs   []node.HCA `json:"hcas"`
 	Claims []Claim    `json:"claims"`
+	// Uplinks are the addresses that jobs have. A table without any is as one of
+	// a program that does not know them.
+	Uplinks []Uplink `json:"uplinks,omitempty"`
+}
+
+// Uplink says that a job's run has an address by which it reaches the management network.
+type Uplink struct {
+	Type    string     `json:"type"` // macvlan, ipvlan or veth
+	Address netip.Addr `json:"address"`
+	Job     uint32     `json:"job"`
+	Run     string     `json:"run"`
 }
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.
@@ -80,4 +92,41 @@ func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
 		kept = append(kept, c)
 	}
 	t.Claims = kept
+}
+
+// Uplink is what a run of a job has, nil if it has none.
+func (t *Table) Uplink(job uint32, run string) *Uplink {
+	i := slices.IndexFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
+	if i < 0 {
+		return nil
+	}
+	u := t.Uplinks[i]
+	return &u
+}
+
+// Addresses are those that are taken.
+func (t *Table) Addresses() []netip.Addr {
+	var all []netip.Addr
+	for _, u := range t.Uplinks {
+		all = append(all, u.Address)
+	}
+	return all
+}
+
+// FreeUplink frees the address of a run of a job.
+func (t *Table) FreeUplink(job uint32, run string) {
+	t.Uplinks = slices.DeleteFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
+}
+
+// Jobs are those that have an HCA or an address.
+func (t *Table) Jobs() []uint32 {
+	var all []uint32
+	for _, c := range t.Claims {
+		all = append(all, c.Job)
+	}
+	for _, u := range t.Uplinks {
+		all = append(all, u.Job)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

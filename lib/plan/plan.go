@@ -34,9 +34,14 @@ type HCA struct {
 // Everything that a move loses is noted before the first move of the HCA. The
 // RDMA device goes before its interface, whose arrival makes the GIDs and
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
-// numbers are dealt anew by each move. kinds are those that the job gets.
-func Take(j job.Job, mode rdma.Mode, kinds []string, hcas []HCA) []step.Step {
+// numbers are dealt anew by each move. kinds are those that the job gets. An
+// uplink, which may be nil, is made before the first HCA is touched: what the
+// site's configuration has wrong costs no move.
+func Take(j job.Job, mode rdma.Mode, kinds []string, uplink *step.Uplink, hcas []HCA) []step.Step {
 	steps := []step.Step{&step.Namespace{}}
+	if uplink != nil {
+		steps = append(steps, uplink)
+	}
 	devices := &step.Devices{Mode: mode, Kinds: kinds, UID: j.UID, GID: j.GID}
 	for _, h := range hcas {
 		steps = append(steps, takeHCA(mode, h)...)

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -57,17 +58,25 @@ func TestTheOrderOfTaking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := names(plan.Take(job.Job{}, tt.mode, verbs, tt.hcas)); got != tt.want {
+			if got := names(plan.Take(job.Job{}, tt.mode, verbs, nil, tt.hcas)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 }
 
+func TestAnUplinkIsMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
+	up := &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
+	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
+	if want := "namespace, uplink veth 10.0.0.2, access mlx5_0, settings eth1, link eth1, devices"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
-	want := "rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
+	want := "uplink veth 10.0.0.2, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -75,7 +84,7 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for _, mode := range []rdma.Mode{rdma.Shared, rdma.Exclusive} {
-		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []string{"uverbs", "umad"}, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []string{"uverbs", "umad"}, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
 		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs umad]", 2) {
 			t.Errorf("devices: %s", got)

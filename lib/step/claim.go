@@ -5,11 +5,12 @@ import (
 	"gresnet/lib/node"
 )
 
-// Claim takes the job's HCAs in the node lock file. Its note is a copy of what
+// Claim takes the job's HCAs, and its uplink's address, in the node lock file. Its note is a copy of what
 // the file has of them then: each can be made anew from the other.
 type Claim struct {
 	HCAs   []node.HCA   `json:"hcas"`
 	Claims []lock.Claim `json:"claims"`
+	Uplink *lock.Uplink `json:"uplink,omitempty"`
 	// Pick adds the job's claims to the table, or says why it cannot have them.
 	Pick func(*lock.Table) error `json:"-"`
 }
@@ -21,10 +22,14 @@ func (*Claim) HCA() node.ID   { return node.ID{} }
 // Do claims.
 func (s *Claim) Do(w *World) error { return w.Table.Update(w.Context, s.Pick) }
 
-// Undo frees the HCAs. One that is not home yet stays quarantined.
+// Undo frees the HCAs and the address. An HCA that is not home yet stays
+// quarantined, the address of an uplink that is there still stays taken.
 func (s *Claim) Undo(w *World) error {
 	return w.Table.Update(w.Context, func(t *lock.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
+		if !w.UplinkLeft {
+			t.FreeUplink(w.Job, w.Run)
+		}
 		return nil
 	})
 }

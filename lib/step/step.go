@@ -48,6 +48,7 @@ var order = []struct {
 	kind  string
 	blank func() Step
 }{
+	{"uplink", func() Step { return new(Uplink) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},
@@ -57,9 +58,13 @@ var order = []struct {
 	{"claim", func() Step { return new(Claim) }},
 }
 
+// HomeBegins is the first rank that brings home what the node has of its own. What is
+// below was made for the job, and can be removed whatever else fails.
+const HomeBegins = 1
+
 // AllHome is the first rank that has nothing to do with what the node has of its
 // own: once it is reached, all of that is home.
-const AllHome = 4
+const AllHome = 5
 
 // Rank is a step's place in an unwinding: low ranks are undone first.
 func Rank(s Step) int {
@@ -106,6 +111,8 @@ type World struct {
 	Warn func(id node.ID, problem error)
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
+	// UplinkLeft says that the job's uplink could not be removed: its address stays taken.
+	UplinkLeft bool
 	// Gone is which HCAs the node lost meanwhile.
 	Gone map[node.ID]bool
 

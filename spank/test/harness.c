@@ -289,6 +289,13 @@ static void chown_lease(void) { must(!chown(LEASE, 1000, 0), "lease"); }
 static void no_devices(void) { must(!umount(LEASE "/dev") && !rmdir(LEASE "/dev"), "dev"); }
 static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
 static void world_devices(void) { must(!chmod(LEASE "/dev", 0777), "dev"); }
+static void own_names(void)
+{
+	write_bytes(LEASE "/hosts", "10.8.0.1 node1\n", 15);
+	write_bytes(LEASE "/resolv.conf", "nameserver 10.9.0.53\n", 21);
+}
+static void world_hosts(void) { own_names(); must(!chmod(LEASE "/hosts", 0666), "hosts"); }
+static void link_hosts(void) { must(!symlink("/etc/shadow", LEASE "/hosts"), "hosts"); }
 static void move_state(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
 static void read_only_sys(void)
 {
@@ -386,6 +393,21 @@ static void mounted_once(void)
 	check(count_mounts("/sys/devices/virtual/net/host0") == 0, "the node's host0 is still there");
 	check(!access(LEASE "/env", F_OK), STATE " is covered");
 }
+static void check_text(const char *path, const char *want)
+{
+	char have[64] = "";
+	FILE *file = fopen(path, "re");
+
+	must(file != NULL, path);
+	check(fread(have, 1, sizeof(have) - 1, file) == strlen(want) && !strcmp(have, want), path);
+	fclose(file);
+}
+static void names_covered(void)
+{
+	check_text("/etc/hosts", "10.8.0.1 node1\n");
+	check_text("/etc/resolv.conf", "nameserver 10.9.0.53\n");
+	check(open("/etc/hosts", O_WRONLY | O_CLOEXEC) == -1, "/etc/hosts can be written");
+}
 /* A mount made now has the superblock that other tasks' /sys has. */
 static void superblock_writable(void)
 {
@@ -477,6 +499,9 @@ static const struct row rows[] = {
 	{"run always 0, as in Slurm 22.05", 0, INSIDE, NULL, .task = run_unknown},
 	{"run unreadable", 0, INSIDE, NULL, .task = run_unreadable},
 	{"leases elsewhere", 0, INSIDE, NULL, .spoil = move_state, .argument = moved_argument},
+	{"names of a job with an uplink", 0, INSIDE, NULL, .spoil = own_names, .then = names_covered},
+	{"hosts that all can write", -1, HALF_INSIDE, "hosts can be written by others than root", .spoil = world_hosts},
+	{"hosts that are a link", -1, HALF_INSIDE, "hosts", .spoil = link_hosts},
 
 	{"no lease", 0, OUTSIDE, NULL, .spoil = no_lease},
 	{"no state directory", 0, OUTSIDE, NULL, .spoil = no_state},

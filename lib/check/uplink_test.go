@@ -1,0 +1,65 @@
+package check_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/check"
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/uplink"
+)
+
+func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
+	pool := func(kind, addresses string) *uplink.Pool {
+		r, err := config.ParseRange(addresses)
+		if err != nil {
+			panic(err)
+		}
+		p, err := uplink.New(config.Uplink{Kind: config.UplinkVeth, Addresses: r}, uplink.Node{})
+		if err != nil {
+			panic(err)
+		}
+		p.Kind = kind
+		return &p
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(*check.Site)
+		want  string // the lines about uplinks
+	}{
+		{"none", func(*check.Site) {}, ""},
+		{"well", func(s *check.Site) { s.Uplinks = pool("veth", "10.8.0.0/30") },
+			"ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n"},
+		{"too few", func(s *check.Site) { s.Uplinks = pool("veth", "10.8.0.0/31") },
+			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: the prolog of a job without one fails, and drains the node; make uplink.addresses or uplink.share larger\n"},
+		{"what a prolog would fail with", func(s *check.Site) { s.UplinksErr = hint.With(errors.New("uplink: eth0 is down"), "up with it") },
+			"error    uplink: eth0 is down; up with it\n"},
+		{"a stub", func(s *check.Site) {
+			s.Uplinks = pool("veth", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("# stub\nnameserver 127.0.0.53\noptions edns0\n")
+		}, "ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n" +
+			"warning  uplink: /etc/resolv.conf has nameserver 127.0.0.53, which is the job's own loopback inside: names are not resolved there; name the network's in uplink.nameservers\n"},
+		{"a macvlan and a script inside", func(s *check.Site) {
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
+		}, "ok       uplink: macvlan: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n" +
+			"warning  uplink: plugstack.conf says batch, and from a macvlan the node itself is not reached: srun in a script does not reach the node's own slurmd; take kind = \"veth\"\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := site()
+			c.spoil(&s)
+			got := ""
+			for line := range strings.Lines(printed(t, s.Run())) {
+				if strings.Contains(line, " uplink: ") {
+					got += line
+				}
+			}
+			if got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Uplink is the table [uplink]: the way from a job to the management network,
+// which a namespace of its own does not have.
+type Uplink struct {
+	Kind      string // of the Uplink* words
+	Parent    string // interface of the node's that leads there
+	Addresses Range  // that jobs get theirs from
+	Share     int    // how many of them are this node's; 0: all
+	Gateway   netip.Addr
+	Routes    []netip.Prefix
+
+	Masquerade bool // of veth: jobs go out under the node's own address
+
+	Nameservers []netip.Addr // empty: the node's resolv.conf holds inside, too
+	Search      []string
+	OwnName     bool // the node's name means the job's address inside
+}
+
+// The kinds of uplinks.
+const (
+	UplinkNone    = "none"
+	UplinkMacvlan = "macvlan"
+	UplinkIPvlan  = "ipvlan"
+	UplinkVeth    = "veth"
+)
+
+// On tells whether jobs get an uplink.
+func (u Uplink) On() bool { return u.Kind != "" && u.Kind != UplinkNone }
+
+// Range is a range of IPv4 addresses, the ends included.
+type Range struct{ First, Last netip.Addr }
+
+// String is the range as gresnet.toml has it.
+func (r Range) String() string { return r.First.String() + "-" + r.Last.String() }
+
+// Overlaps tells whether an address of the range is one of a network's.
+func (r Range) Overlaps(p netip.Prefix) bool {
+	network := NetworkRange(p)
+	return r.First.Compare(network.Last) <= 0 && network.First.Compare(r.Last) <= 0
+}
+
+// NetworkRange is all of a network.
+func NetworkRange(p netip.Prefix) Range {
+	first := p.Masked().Addr()
+	last := first.As4()
+	for bit := p.Bits(); bit < first.BitLen(); bit++ {
+		last[bit/8] |= 0x80 >> (bit % 8)
+	}
+	return Range{first, netip.AddrFrom4(last)}
+}
+
+const ipv4Only = "an uplink has IPv4 alone: give it IPv4 addresses"
+
+// maxShare bounds the jobs of a node that have an uplink at once.
+const maxShare = 1 << 16
+
+func (u *Uplink) read(t table) {
+	t.allow("kind", "parent", "addresses", "share", "gateway", "routes", "masquerade", "nameservers", "search", "hostname")
+	if word, there := t.word("kind", UplinkNone, UplinkMacvlan, UplinkIPvlan, UplinkVeth); there {
+		u.Kind = word
+	}
+	u.readParent(t)
+	u.readAddresses(t)
+	if text, there := t.text("gateway"); there {
+		u.Gateway = t.address("gateway", text)
+	}
+	if list, there := t.texts("routes"); there {
+		u.Routes = t.networks("routes", list)
+	}
+	if masquerade, there := value[bool](t, "masquerade", "true or false"); there {
+		u.Masquerade = masquerade
+	}
+	u.readNames(t)
+	u.check(t)
+}
+
+func (u *Uplink) readParent(t table) {
+	name, there := t.text("parent")
+	// IFNAMSIZ counts the NUL; net/core/dev.c:dev_valid_name
+	if there && (name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n")) {
+		t.fail("parent", "`ip link` lists them", "%q cannot be the name of an interface", name)
+		return
+	}
+	u.Parent = name
+}
+
+func (u *Uplink) readAddresses(t table) {
+	if text, there := t.text("addresses"); there {
+		r, err := ParseRange(text)
+		u.Addresses = r
+		t.check("addresses", err)
+	}
+	n, there := value[int64](t, "share", "a number")
+	if there && (n < 1 || n > maxShare) {
+		t.fail("share", "leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
+		return
+	}
+	u.Share = int(n)
+}
+
+func (u *Uplink) readNames(t table) {
+	if list, there := t.texts("nameservers"); there {
+		for _, text := range list {
+			u.Nameservers = append(u.Nameservers, t.address("nameservers", text))
+		}
+		// resolv.conf(5), MAXNS
+		if len(list) > 3 {
+			t.fail("nameservers", "the first three count", "the resolver takes three, there are %d", len(list))
+		}
+	}
+	if list, there := t.texts("search"); there && len(list) > 0 {
+		u.Search = list
+		for _, text := range list {
+			if text == "" || strings.ContainsAny(text, " \t\n#;") {
+				t.fail("search", "", "%q is not a domain", text)
+			}
+		}
+	}
+	if word, there := t.word("hostname", "node", "job"); there {
+		u.OwnName = word == "job"
+	}
+}
+
+// check holds the keys against each other.
+func (u *Uplink) check(t table) {
+	if !u.On() {
+		return
+	}
+	need := func(key, why string) {
+		if _, there := t.values[key]; !there {
+			t.fail(key, why, "is missing")
+		}
+	}
+	refuse := func(key, why string) {
+		if _, there := t.values[key]; there {
+			t.fail(key, why, "is not for kind = %q", u.Kind)
+		}
+	}
+	need("addresses", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
+	if u.Kind == UplinkVeth {
+		refuse("gateway", "the node is the gateway, with the first of the addresses")
+		if u.Share > 0 {
+			need("parent", "share goes by the node's own address on that interface")
+		}
+	} else {
+		need("parent", "name the node's interface that leads to the management network")
+		refuse("masquerade", "the job's address is one of the management network's")
+		_, routes := t.values["routes"]
+		if routes && len(u.Routes) > 0 {
+			need("gateway", "routes lead through a gateway")
+		}
+	}
+	if len(u.Search) > 0 && len(u.Nameservers) == 0 {
+		need("nameservers", "search is for the resolv.conf that these are in")
+	}
+}
+
+// ParseRange reads a range like 10.0.0.16-10.0.0.31, or a network.
+func ParseRange(text string) (Range, error) {
+	const form = `write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`
+	if p, err := netip.ParsePrefix(text); err == nil {
+		switch {
+		case !p.Addr().Is4():
+			return Range{}, fault{fmt.Sprintf("%q is not IPv4", text), ipv4Only}
+		case p.Masked() != p:
+			return Range{}, fault{fmt.Sprintf("%q has bits beyond its length", text), "is " + p.Masked().String() + " meant?"}
+		}
+		return NetworkRange(p), nil
+	}
+	first, last, _ := strings.Cut(text, "-")
+	a, errFirst := netip.ParseAddr(first)
+	b, errLast := netip.ParseAddr(last)
+	switch {
+	case errFirst != nil || errLast != nil:
+		return Range{}, fault{fmt.Sprintf("%q is not a range of addresses", text), form}
+	case !a.Is4() || !b.Is4():
+		return Range{}, fault{fmt.Sprintf("%q is not IPv4", text), ipv4Only}
+	case b.Less(a):
+		return Range{}, fault{fmt.Sprintf("%q ends before it begins", text), form}
+	}
+	return Range{a, b}, nil
+}
+
+func (t table) address(key, text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		t.fail(key, "", "%q is not an address", text)
+	case !a.Is4():
+		t.fail(key, ipv4Only, "%q is not IPv4", text)
+	}
+	return a
+}
+
+func (t table) networks(key string, list []string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range list {
+		p, err := netip.ParsePrefix(text)
+		switch {
+		case err != nil:
+			t.fail(key, `write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`, "%q is not a network", text)
+		case !p.Addr().Is4():
+			t.fail(key, ipv4Only, "%q is not IPv4", text)
+		case p.Masked() != p:
+			t.fail(key, "is "+p.Masked().String()+" meant?", "%q has bits beyond its length", text)
+		}
+		all = append(all, p)
+	}
+	return all
+}

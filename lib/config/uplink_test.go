@@ -1,0 +1,66 @@
+package config_test
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+)
+
+func TestAnUplinkIsWhatTheSiteWrites(t *testing.T) {
+	text := `[uplink]
+kind = "macvlan"
+parent = "eth0"
+addresses = "10.1.128.0/17"
+share = 8
+gateway = "10.1.0.254"
+routes = ["0.0.0.0/0", "10.0.0.0/8"]
+nameservers = ["10.1.0.53"]
+search = ["example.org"]
+hostname = "job"
+`
+	want := config.Uplink{
+		Kind: "macvlan", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"), Masquerade: true, OwnName: true,
+		Addresses:   config.Range{First: netip.MustParseAddr("10.1.128.0"), Last: netip.MustParseAddr("10.1.255.255")},
+		Routes:      []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.0/8")},
+		Nameservers: []netip.Addr{netip.MustParseAddr("10.1.0.53")}, Search: []string{"example.org"},
+	}
+	got, err := config.Parse([]byte(text), "f")
+	if err != nil || !reflect.DeepEqual(got.Uplink, want) {
+		t.Errorf("got %+v, %v, want %+v", got.Uplink, err, want)
+	}
+}
+
+func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
+	const macvlan = "[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"10.0.0.16/28\"\n"
+	const veth = "[uplink]\nkind = \"veth\"\naddresses = \"10.0.0.16/28\"\n"
+	for _, c := range []struct{ name, text, err, hint string }{
+		{"unknown kind", "[uplink]\nkind = \"bridge\"\n", `f:2: uplink.kind: "bridge" is not one of "none", "macvlan", "ipvlan", "veth"`, "correct line 2 of f"},
+		{"no addresses", "[uplink]\nkind = \"veth\"\n", "f:1: uplink.addresses: is missing", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`},
+		{"no parent", "[uplink]\nkind = \"ipvlan\"\naddresses = \"10.0.0.16/28\"\n", "f:1: uplink.parent: is missing", "name the node's interface that leads to the management network"},
+		{"a parent that no interface can be", "[uplink]\nparent = \"a/b\"\n", `f:2: uplink.parent: "a/b" cannot be the name of an interface`, "`ip link` lists them"},
+		{"IPv6 range", "[uplink]\naddresses = \"fd00::/64\"\n", `f:2: uplink.addresses: "fd00::/64" is not IPv4`, "an uplink has IPv4 alone: give it IPv4 addresses"},
+		{"IPv6 gateway", macvlan + "gateway = \"fd00::1\"\n", `f:5: uplink.gateway: "fd00::1" is not IPv4`, "an uplink has IPv4 alone: give it IPv4 addresses"},
+		{"IPv6 route", veth + "routes = [\"::/0\"]\n", `f:4: uplink.routes: "::/0" is not IPv4`, "an uplink has IPv4 alone: give it IPv4 addresses"},
+		{"a range backwards", "[uplink]\naddresses = \"10.0.0.9-10.0.0.8\"\n", `f:2: uplink.addresses: "10.0.0.9-10.0.0.8" ends before it begins`, `write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`},
+		{"a network with bits too many", "[uplink]\naddresses = \"10.0.0.17/28\"\n", `f:2: uplink.addresses: "10.0.0.17/28" has bits beyond its length`, "is 10.0.0.16/28 meant?"},
+		{"no range", "[uplink]\naddresses = \"some\"\n", `f:2: uplink.addresses: "some" is not a range of addresses`, `write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`},
+		{"routes without a gateway", macvlan + "routes = [\"0.0.0.0/0\"]\n", "f:1: uplink.gateway: is missing", "routes lead through a gateway"},
+		{"a gateway for veth", veth + "gateway = \"10.0.0.17\"\n", `f:4: uplink.gateway: is not for kind = "veth"`, "the node is the gateway, with the first of the addresses"},
+		{"NAT for macvlan", macvlan + "masquerade = true\n", `f:5: uplink.masquerade: is not for kind = "macvlan"`, "the job's address is one of the management network's"},
+		{"a share of nobody's", veth + "share = 4\n", "f:1: uplink.parent: is missing", "share goes by the node's own address on that interface"},
+		{"a share of nothing", veth + "share = 0\n", "f:4: uplink.share: 0 is not from 1 to 65536", "leave the key out if all addresses are this node's"},
+		{"four nameservers", "[uplink]\nnameservers = [\"10.0.0.1\", \"10.0.0.2\", \"10.0.0.3\", \"10.0.0.4\"]\n", "f:2: uplink.nameservers: the resolver takes three, there are 4", "the first three count"},
+		{"search without nameservers", veth + "search = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "search is for the resolv.conf that these are in"},
+		{"a search that is two lines", "[uplink]\nsearch = [\"a\\nnameserver 6.6.6.6\"]\n", `f:2: uplink.search: "a\nnameserver 6.6.6.6" is not a domain`, "correct line 2 of f"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := config.Parse([]byte(c.text), "f")
+			if err == nil || err.Error() != c.err || hint.Of(err) != c.hint {
+				t.Errorf("got  %v\n     %s\nwant %s\n     %s", err, hint.Of(err), c.err, c.hint)
+			}
+		})
+	}
+}

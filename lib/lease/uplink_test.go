@@ -1,0 +1,239 @@
+package lease
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/lock"
+	"gresnet/lib/netns"
+	"gresnet/test/netnstest"
+)
+
+// lawUplink is the uplink that the stand-in for a prolog makes, of which a test
+// says the kind in the environment.
+func lawUplink() config.Uplink {
+	if os.Getenv("GRESNET_LAW_UPLINK") == nodeOnly {
+		c := config.Uplink{Kind: config.UplinkVeth, Parent: "mgmt0", Masquerade: true}
+		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
+		return c
+	}
+	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+	all := netip.MustParsePrefix("0.0.0.0/0")
+	if c.Routes = []netip.Prefix{all}; c.Kind == config.UplinkVeth {
+		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
+		return c
+	}
+	c.Parent, c.Gateway = "mgmt0", netip.MustParseAddr("10.9.0.1")
+	c.Addresses, _ = config.ParseRange("10.9.0.128-10.9.0.135")
+	return c
+}
+
+// nodeOnly is a veth that leads to the node and no further, though the node forwards.
+const nodeOnly = "node"
+
+// uplinkBed is lawBed with a management network: mgmt0, behind which another
+// namespace is a host with a listener.
+func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string) {
+	node, state = lawBed(t)
+	far = netnstest.New(t)
+	node.IP("link add mgmt0 type veth peer name far1")
+	node.IP("link set far1 netns " + far.Path)
+	node.Run(`sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set mgmt0 up; ip addr add 10.9.0.2/24 dev mgmt0`)
+	far.Run(`ip link set far1 up; ip addr add 10.9.0.1/24 dev far1`)
+	node.Run("until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
+	t.Setenv("GRESNET_LAW_UPLINK", kind)
+	return node, far, state
+}
+
+// uplinkKinds runs a test for each kind. ipvlan is a module that this machine's
+// kernel may be without; the test VM's has it, where test/guest shows it, too.
+func uplinkKinds(t *testing.T, each func(t *testing.T, kind string)) {
+	kinds := []string{config.UplinkVeth, config.UplinkMacvlan}
+	if os.Getenv("GRESNET_VM") != "" {
+		kinds = append(kinds, config.UplinkIPvlan)
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) { each(t, kind) })
+	}
+}
+
+// inLease runs a command in the namespace of the lease.
+func inLease(node *netnstest.NS, state, command string) string {
+	return node.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns sh -ec '%s'", state, lawJob, command))
+}
+
+func TestAnUplinkReachesTheManagementNetworkAndNothingIsLeftOfIt(t *testing.T) {
+	uplinkKinds(t, func(t *testing.T, kind string) {
+		node, far, state := uplinkBed(t, kind)
+		before := lawPicture(node)
+		lawRun(t, node, state, "prolog", never)
+		address := "10.9.0.128"
+		seen := address
+		if kind == config.UplinkVeth {
+			address, seen = "10.8.0.1", "10.9.0.2"
+		}
+		far.Run(`python3 -c '
+import os, socket
+s = socket.create_server(("10.9.0.1", 7777))
+if os.fork() == 0:
+	os.setsid()
+	os.closerange(0, 3)
+	s.settimeout(30)
+	c, peer = s.accept()
+	c.sendall(peer[0].encode())
+'`)
+		got := inLease(node, state, `ip -o -4 addr show dev uplink0; python3 -c "
+import socket
+print(socket.create_connection((\"10.9.0.1\", 7777), timeout=20).recv(99).decode())"; ip -6 addr show dev uplink0`)
+		if !strings.Contains(got, " "+address+"/") && !strings.Contains(got, " "+address+" peer") || !strings.Contains(got, "\n"+seen+"\n") || strings.Contains(got, "inet6") {
+			t.Errorf("the job has %q, and the server was to see %s", got, seen)
+		}
+		if text, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/resolv.conf", state, lawJob)); err != nil || !strings.Contains(string(text), "nameserver 10.9.0.53\n") {
+			t.Errorf("resolv.conf: %q, %v", text, err)
+		}
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+	})
+}
+
+func TestAVethWithoutRoutesLeadsToTheNodeAlone(t *testing.T) {
+	node, _, state := uplinkBed(t, nodeOnly)
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	got := inLease(node, state, `ip route get 10.9.0.2; ip route get 10.9.0.1 2>&1 || true; python3 -c "
+import errno, socket
+print(errno.errorcode[socket.socket().connect_ex((\"10.9.0.2\", 1))])"`)
+	if !strings.Contains(got, "10.9.0.2 via 10.8.0.0 dev uplink0 src 10.8.0.1") || !strings.Contains(got, "unreachable") || !strings.Contains(got, "ECONNREFUSED") {
+		t.Errorf("the job's ways: %s", got)
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}
+
+func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
+	uplinkKinds(t, func(t *testing.T, kind string) {
+		for _, tamper := range []string{
+			"ip link set uplink0 down; ip link set uplink0 name lost; ip link add uplink0 type veth",
+			"ip link del uplink0",
+			"ip link set uplink0 down; ip link set uplink0 address 02:00:00:00:00:99 || true",
+			"ip addr flush dev uplink0; ip link add uplink1 type veth",
+		} {
+			node, _, state := uplinkBed(t, kind)
+			before := lawPicture(node)
+			lawRun(t, node, state, "prolog", never)
+			inLease(node, state, tamper)
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		}
+	})
+}
+
+func TestAPrologWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	uplinkKinds(t, func(t *testing.T, kind string) {
+		node, _, state := uplinkBed(t, kind)
+		before := lawPicture(node)
+		kill := 1
+		for ; lawRun(t, node, state, "prolog", kill); kill++ {
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		}
+		if kill < 10 {
+			t.Errorf("only %d kills", kill-1)
+		}
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		t.Logf("%d kills of the prolog", kill-1)
+	})
+}
+
+func TestAnEpilogWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
+	uplinkKinds(t, func(t *testing.T, kind string) {
+		node, _, state := uplinkBed(t, kind)
+		before := lawPicture(node)
+		for kill := 1; ; kill++ {
+			lawRun(t, node, state, "prolog", never)
+			killed := lawRun(t, node, state, "epilog", kill)
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+			if !killed {
+				if kill < 10 {
+					t.Errorf("only %d kills", kill-1)
+				}
+				t.Logf("%d kills of the epilog", kill-1)
+				return
+			}
+		}
+	})
+}
+
+func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
+	node, _, state := uplinkBed(t, config.UplinkVeth)
+	lawRun(t, node, state, "prolog", never)
+	inLease(node, state, "ip link set hca0 netns "+node.Path)
+	node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", state, lawJob, state, lawJob))
+	ends := func() string {
+		return strings.TrimSpace(node.Run("ip -o link show type veth | grep -c job4711 || true"))
+	}
+	if got := ends(); got != "0" && got != "1" {
+		t.Fatalf("the node has %s ends of the uplink", got)
+	}
+	// Nothing is left in the lease to say that there was one: the table does.
+	err := node.Do(func() error {
+		law := lawNode(state, never)
+		table, err := law.table().Read()
+		if err != nil || len(table.Uplinks) != 1 {
+			t.Errorf("uplinks %v, %v", table.Uplinks, err)
+		}
+		return law.dropUplinks(t.Context(), lawJob, table)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := lock.Node{Dir: state}.Read()
+	if err != nil || len(table.Uplinks) > 0 || ends() != "0" {
+		t.Errorf("%s ends and the addresses %v are left, %v", ends(), table.Uplinks, err)
+	}
+}
+
+func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
+	node, _, state := uplinkBed(t, config.UplinkVeth)
+	lawRun(t, node, state, "prolog", never)
+	table := lock.Node{Dir: state}
+	err := table.Update(t.Context(), func(t *lock.Table) error {
+		t.Uplinks[0].Job = 99
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Held, so that the interface does not go with the namespace.
+	held, err := netns.Open(fmt.Sprintf("%s/jobs/%d/netns", state, lawJob))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	lawRun(t, node, state, "epilog", never)
+	left, err := table.Read()
+	if err != nil || len(left.Uplinks) != 1 {
+		t.Errorf("uplinks %v, %v", left.Uplinks, err)
+	}
+	node.Run("ip link show dev job4711")
+}
+
+func TestHostsGiveTheNodesNameToTheJob(t *testing.T) {
+	a := netip.MustParseAddr("10.8.0.1")
+	for _, c := range []struct{ name, hosts, want string }{
+		{"node1", "127.0.0.1 localhost\n192.0.2.1 node1\n", "10.8.0.1 node1\n127.0.0.1 localhost\n"},
+		{"node1", "192.0.2.1 node1.example.org node1 licence # own\n::1 localhost", "10.8.0.1 node1.example.org node1\n192.0.2.1 licence\n::1 localhost\n"},
+		{"node1.example.org", "", "10.8.0.1 node1.example.org node1\n"},
+		{"node1", "192.0.2.11 node11\n#192.0.2.1 node1\n", "10.8.0.1 node1\n192.0.2.11 node11\n#192.0.2.1 node1\n"},
+	} {
+		if got := ownHosts(c.hosts, c.name, a); got != c.want {
+			t.Errorf("%s in %q became %q, want %q", c.name, c.hosts, got, c.want)
+		}
+	}
+}

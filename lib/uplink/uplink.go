@@ -1,0 +1,234 @@
+// Package uplink says which addresses a node's jobs reach the management network
+// by. It holds what the site wants against what the node has.
+package uplink
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+)
+
+// Node is what the node has of its own.
+type Node struct {
+	Interfaces []link.Interface
+	Networks   map[int][]netip.Prefix // by index of interface
+	Forwards   func(name string) (bool, error)
+}
+
+// Look looks at the namespace of a connection, which is the node's.
+func Look(c *link.Conn) (n Node, err error) {
+	if n.Interfaces, err = c.List(); err != nil {
+		return Node{}, err
+	}
+	n.Networks, err = c.Networks()
+	n.Forwards = link.Forwards
+	return n, err
+}
+
+// Pool is where the node's jobs get their uplinks from.
+type Pool struct {
+	Kind      string
+	Parent    string
+	Addresses config.Range // this node's
+	Bits      int          // of the network that the job takes to be its own
+	Gateway   netip.Addr   // of the routes; none: there are no routes
+	Routes    []netip.Prefix
+	Beyond    bool // of veth: the routes lead beyond the node, which forwards
+	NAT       bool
+
+	own []netip.Addr // of the addresses, those that jobs cannot have
+}
+
+// New is the node's pool, or says why jobs cannot have what the site wants.
+func New(c config.Uplink, n Node) (Pool, error) {
+	p := Pool{Kind: c.Kind, Parent: c.Parent, Addresses: c.Addresses, Bits: 32, Routes: c.Routes, Gateway: c.Gateway}
+	parent, err := n.parent(c)
+	if err != nil {
+		return Pool{}, err
+	}
+	if c.Share > 0 {
+		if p.Addresses, err = n.share(c, parent); err != nil {
+			return Pool{}, err
+		}
+	}
+	if err := n.apart(c, p.Addresses, parent); err != nil {
+		return Pool{}, err
+	}
+	if c.Kind == config.UplinkVeth {
+		p.Beyond = len(c.Routes) > 0
+		p.NAT = c.Masquerade && p.Beyond
+		p.Routes = n.toItself(c.Routes, parent)
+		p.Gateway = p.Addresses.First
+		p.own = []netip.Addr{p.Gateway}
+		return p, n.forwards(c)
+	}
+	return p, p.join(n, parent)
+}
+
+// parent is the interface that leads to the network; veth may go without.
+func (n Node) parent(c config.Uplink) (link.Interface, error) {
+	if c.Parent == "" {
+		return link.Interface{}, nil
+	}
+	i := slices.IndexFunc(n.Interfaces, func(i link.Interface) bool { return i.Name == c.Parent })
+	if i < 0 {
+		err := fmt.Errorf("uplink: the node has no interface %s", c.Parent)
+		return link.Interface{}, hint.With(err, "correct uplink.parent: `ip link` lists the interfaces; an alternative name is not enough")
+	}
+	parent := n.Interfaces[i]
+	if !parent.Up {
+		return link.Interface{}, hint.With(fmt.Errorf("uplink: %s is down", c.Parent), "ip link set "+c.Parent+" up")
+	}
+	return parent, n.carries(c.Kind, parent)
+}
+
+// carries refuses parents that the kernel refuses, which gives no reason
+// (drivers/net/macvlan.c:macvlan_port_create, ipvlan/ipvlan_main.c:ipvlan_port_create).
+func (n Node) carries(kind string, parent link.Interface) error {
+	if kind == config.UplinkVeth {
+		return nil
+	}
+	other := map[string]string{config.UplinkIPvlan: config.UplinkMacvlan, config.UplinkMacvlan: config.UplinkIPvlan}[kind]
+	stands := slices.ContainsFunc(n.Interfaces, func(i link.Interface) bool { return i.ID.Kind == other && i.Parent == parent.Index })
+	switch {
+	case parent.ID.Kind == other && kind == config.UplinkIPvlan:
+		return hint.With(fmt.Errorf("uplink: %s is a macvlan, on which no ipvlan can stand", parent.Name), "name the interface below it, or take kind = \"macvlan\"")
+	case stands:
+		return hint.With(fmt.Errorf("uplink: %s has %s interfaces on it, and cannot have %s besides", parent.Name, other, kind), fmt.Sprintf("take kind = %q", other))
+	case parent.ID.Kind == "ipoib" || parent.Name == "lo":
+		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a %s stands", parent.Name, kind), "take kind = \"veth\", or another parent")
+	}
+	return nil
+}
+
+// share is this node's part of addresses that are for all nodes: its own number
+// in the parent's network says which.
+func (n Node) share(c config.Uplink, parent link.Interface) (config.Range, error) {
+	networks := n.Networks[parent.Index]
+	if len(networks) == 0 {
+		err := fmt.Errorf("uplink: %s has no IPv4 address, by which the node's share is found", parent.Name)
+		return config.Range{}, hint.With(err, "give it one, or leave uplink.share out")
+	}
+	own := networks[0]
+	at := int64(number(own.Addr())-number(own.Masked().Addr())) * int64(c.Share)
+	first, last := int64(number(c.Addresses.First)), int64(number(c.Addresses.Last))
+	if first+at+int64(c.Share)-1 > last {
+		err := fmt.Errorf("uplink: the share of %s in %s is beyond its end", own, c.Addresses)
+		return config.Range{}, hint.With(err, "make uplink.addresses larger or uplink.share smaller: each host number of the network has a share")
+	}
+	return config.Range{First: address(first + at), Last: address(first + at + int64(c.Share) - 1)}, nil
+}
+
+// apart is an error if addresses are those of a network that the node is in
+// itself, other than the parent's.
+func (n Node) apart(c config.Uplink, r config.Range, parent link.Interface) error {
+	for _, i := range n.Interfaces {
+		if i.IsUplink() || i.Index == parent.Index && c.Kind != config.UplinkVeth {
+			continue
+		}
+		for _, network := range n.Networks[i.Index] {
+			if r.Overlaps(network.Masked()) {
+				err := fmt.Errorf("uplink: the addresses %s overlap with %s, the network of %s", r, network.Masked(), i.Name)
+				return hint.With(err, "take addresses for uplink.addresses that nobody else has")
+			}
+		}
+	}
+	return nil
+}
+
+// join makes the jobs neighbours of the node on the parent's network.
+func (p *Pool) join(n Node, parent link.Interface) error {
+	networks := n.Networks[parent.Index]
+	inside := func(a netip.Prefix) bool {
+		return a.Contains(p.Addresses.First) && a.Contains(p.Addresses.Last)
+	}
+	i := slices.IndexFunc(networks, inside)
+	if i < 0 {
+		err := fmt.Errorf("uplink: the addresses %s are not in a network of %s", p.Addresses, parent.Name)
+		return hint.With(err, "take addresses of the network that "+parent.Name+" is in, outside of what DHCP deals")
+	}
+	network := networks[i].Masked()
+	if p.Gateway.IsValid() && !network.Contains(p.Gateway) {
+		err := fmt.Errorf("uplink: the gateway %s is not in the network %s of %s", p.Gateway, network, parent.Name)
+		return hint.With(err, "correct uplink.gateway")
+	}
+	p.Bits = network.Bits()
+	all := config.NetworkRange(network)
+	p.own = []netip.Addr{all.First, all.Last, p.Gateway}
+	for _, a := range networks {
+		p.own = append(p.own, a.Addr())
+	}
+	return nil
+}
+
+// toItself adds routes to the node's own addresses on the parent.
+func (n Node) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
+	all := slices.Clone(routes)
+	for _, a := range n.Networks[parent.Index] {
+		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(all, own) {
+			all = append(all, own)
+		}
+	}
+	return all
+}
+
+// forwards is an error if what comes back for jobs would be dropped. What comes
+// from them does not ask: their interfaces are made to forward.
+func (n Node) forwards(c config.Uplink) error {
+	if len(c.Routes) == 0 {
+		return nil // jobs reach the node, and nothing beyond
+	}
+	name, hinted := c.Parent, c.Parent
+	if name == "" {
+		name, hinted = "all", "all" // net.ipv4.ip_forward
+	}
+	on, err := n.Forwards(name)
+	if err != nil || on {
+		return err
+	}
+	err = errors.New("uplink: the node does not forward what comes back for jobs")
+	return hint.With(err, fmt.Sprintf("put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
+}
+
+// Free is the first address that is not taken.
+func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
+	for n := number(p.Addresses.First); ; n++ {
+		a := address(int64(n))
+		if !slices.Contains(p.own, a) && !slices.Contains(taken, a) {
+			return a, nil
+		}
+		if a == p.Addresses.Last {
+			err := fmt.Errorf("uplink: none of the addresses %s is free", p.Addresses)
+			return netip.Addr{}, hint.With(err, "make uplink.addresses larger: the node needs one for each job that it may have at once")
+		}
+	}
+}
+
+// Room is how many jobs can have an uplink at once.
+func (p Pool) Room() int {
+	room := int(number(p.Addresses.Last)-number(p.Addresses.First)) + 1
+	var seen []netip.Addr
+	for _, a := range p.own {
+		if a.IsValid() && !slices.Contains(seen, a) && p.Addresses.First.Compare(a) <= 0 && a.Compare(p.Addresses.Last) <= 0 {
+			seen = append(seen, a)
+		}
+	}
+	return room - len(seen)
+}
+
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+func address(n int64) netip.Addr {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], uint32(n))
+	return netip.AddrFrom4(b)
+}
