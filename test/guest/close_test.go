@@ -87,11 +87,12 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	}
 }
 
-// withRule has udev know the rule of the package, with the program where the package has it.
+// withRule has udev know the rule of the package, with the program where the package
+// has it, on a node whose gresnet.service has run.
 func withRule(t *testing.T) {
 	t.Helper()
 	const undo = "rm -f /run/udev/rules.d/90-gresnet.rules /usr/sbin/gresnet-prolog; udevadm control --reload"
-	run(t, "mkdir -p /run/udev/rules.d; cp "+repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+repo()+"/bin/gresnet-prolog /usr/sbin; udevadm control --reload")
+	run(t, "mkdir -p /run/udev/rules.d; cp "+repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+repo()+"/bin/gresnet-prolog /usr/sbin; udevadm control --reload; "+repo()+"/bin/gresnet-epilog boot")
 	t.Cleanup(func() { run(t, undo) })
 }
 
