@@ -24,9 +24,9 @@ NFPM := $(CURDIR)/.cache/nfpm-$(NFPM_VERSION)/nfpm
 $(NFPM):
 	GOBIN=$(dir $@) GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
-# .deb and .rpm into dist/; the plugin's for the Slurm of this machine.
+# .deb and .rpm into dist/; the plugin's for the Slurm of this machine, or SLURM=/prefix.
 packages: $(NFPM)
-	test/need gcc libc6-dev libslurm-dev binutils
+	test/need gcc libc6-dev $(if $(SLURM),,libslurm-dev) binutils rpm
 	packaging/build $(NFPM) dist
 
 packages-test: $(NFPM)

@@ -14,15 +14,16 @@ func bootCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
-		Description: `Gives back the leases that are left (sweep --boot) and sets the RDMA netns mode
-that the configuration wants, if it wants one. The kernel refuses that while
-there is a network namespace besides the first: it is tried for ten seconds, in
-case that one is dying, and then a failure that says who has which. It is for
-gresnet.service; on a node where slurmd runs it may take the HCAs from jobs that
-are about to start.
+		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
+that the configuration wants, if it wants one, and closes the HCAs' device
+nodes if it wants that (gresnet-prolog close). The kernel refuses another
+mode while there is a network namespace besides the first: it is tried for
+ten seconds, in case that one is dying, and then a failure that says who has
+which. It is for gresnet.service; on a node where slurmd runs it may take
+the HCAs from jobs that are about to start.
 
-Exit status: 0 done; 1 the mode is not what it should be, or the configuration
-has an error; 2 something of a lease remains to be undone.
+Exit status: 0 done; 1 the mode is not what it should be, or the
+configuration has an error; 2 something of a lease remains to be undone.
 
 Example:
   gresnet-epilog boot`,
@@ -35,7 +36,8 @@ Example:
 			}
 			cfg, broken := config.Load(c.String("config"), c.IsSet("config"))
 			if broken != nil {
-				cfg = config.Default() // leases are given back all the same
+				cfg = config.Default()        // leases are given back all the same,
+				cfg.Access.Host = config.Open // and nothing else is done that it may forbid
 			}
 			return errors.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Node) error { return n.Boot(c.Context) }))
 		},

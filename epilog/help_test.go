@@ -12,6 +12,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 	for name, args := range map[string][]string{
 		"help.txt":         {"--help"},
 		"help-sweep.txt":   {"sweep", "--help"},
+		"help-boot.txt":    {"boot", "--help"},
 		"help-release.txt": {"release", "--help"},
 	} {
 		var out, problems bytes.Buffer

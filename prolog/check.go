@@ -20,11 +20,12 @@ func checkCommand(w *door.World) *cli.Command {
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
 		Description: `Checks the configuration, the mapping against the node, the RDMA netns mode
-now and after a reboot, drivers, space, NetworkManager and systemd-networkd;
-uplinks; what slurm.conf, plugstack.conf and gres.conf say; whether the
-plugin is one for the Slurm that is installed; and NHC. It reads files and
-asks nobody: no RPC. One line each: ok, warning or error, and what to do.
-Exit status 1 if there is an error.
+now and after a reboot, drivers, device nodes, the cgroup controller for
+limits, uplinks, space, NetworkManager and systemd-networkd; what slurm.conf,
+plugstack.conf and gres.conf say; whether the plugin is one for the Slurm
+that is installed; and NHC. It reads files and asks nobody: no RPC. One line
+each: ok, warning or error, and what to do. Exit status 1 if there is an
+error.
 
 Examples:
   gresnet-prolog check

@@ -12,9 +12,9 @@ func closeCommand(w *door.World) *cli.Command {
 		Name:  "close",
 		Usage: "close the HCAs' device nodes to everybody but root",
 		Description: `Does what each prolog does first: with host = "closed" in [access] of the
-configuration, which is the default, the node's uverbs, umad and issm devices of
-the HCAs that jobs can have become root's alone. For the time between the boot
-and the first job. With host = "open" it does nothing.
+configuration, which is the default, the node's uverbs, umad and issm
+devices of the HCAs that jobs can have become root's alone. udev runs it
+when there are new ones. With host = "open" it does nothing.
 
 Example:
   gresnet-prolog close`,

@@ -18,6 +18,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-scan.txt":   {"scan", "--help"},
 		"help-plan.txt":   {"plan", "--help"},
 		"help-check.txt":  {"check", "--help"},
+		"help-close.txt":  {"close", "--help"},
 	} {
 		var out, problems bytes.Buffer
 		code := run(&door.World{Args: append([]string{"gresnet-prolog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})

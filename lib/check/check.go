@@ -90,8 +90,12 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
+		all = append(all, s.closed()...)
 		all = append(all, s.managers()...)
 		all = append(all, s.uplinks()...)
+	}
+	if s.ConfigErr == nil {
+		all = append(all, s.limits()...)
 	}
 	return append(all, s.slurm()...)
 }

@@ -61,6 +61,17 @@ func gpus(have int, configured []int) func(*check.Site) {
 	}
 }
 
+const scope = "sys/fs/cgroup/system.slice/slurmstepd.scope/cgroup.subtree_control"
+
+// nodes gives the device nodes of the HCAs modes.
+func nodes(modes ...fs.FileMode) func(*check.Site) {
+	return func(s *check.Site) {
+		for i, mode := range modes {
+			s.Root.(fstest.MapFS)[fmt.Sprintf("dev/infiniband/uverbs%d", i)] = &fstest.MapFile{Mode: fs.ModeCharDevice | mode}
+		}
+	}
+}
+
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
 func hca(n int, name string) stock.HCA {
@@ -135,8 +146,44 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    state: /run/gresnet has 1024 KiB left; make room: a prolog that cannot write fails, and drains the node"},
 		"shared after a reboot": {remove("etc/modprobe.d/rdma.conf"),
 			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
-		"shared by the configuration": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
-			"warning  mode: exclusive now, shared after a reboot (gresnet.service, as gresnet.toml says); reboot: gresnet.service sets it, if it is enabled"},
+		"not what the configuration wants": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
+			"warning  mode: it is exclusive, though gresnet.toml wants shared; reboot; if it was not set at boot, journalctl -u gresnet.service says why"},
+		"nor will it be": {func(s *check.Site) {
+			s.Config.RDMA.Mode = "shared"
+			set("run/systemd/system/x", "")(s)
+		}, "warning  mode: it is exclusive, though gresnet.toml wants shared; systemctl enable gresnet.service, which sets it at boot, and reboot"},
+		"what the configuration wants, until a reboot": {func(s *check.Site) {
+			s.Config.RDMA.Mode = "exclusive"
+			set("run/systemd/system/x", "", "etc/modprobe.d/rdma.conf", "")(s)
+		}, "warning  mode: exclusive now, shared after a reboot (the kernel's default), though gresnet.toml wants exclusive; systemctl enable gresnet.service, which sets it at boot"},
+		"what the configuration wants": {func(s *check.Site) {
+			s.Config.RDMA.Mode = "exclusive"
+			set("run/systemd/system/x", "", "etc/modprobe.d/rdma.conf", "", "etc/systemd/system/multi-user.target.wants/gresnet.service", "")(s)
+		}, ""},
+		"device nodes that users can open": {nodes(0o666, 0o600),
+			`warning  device nodes: users can open uverbs0 without a job that was given it, though host is "closed"; gresnet-prolog close closes them now, as gresnet.service does at boot`},
+		"device nodes that are closed": {nodes(0o600, 0o600), ""},
+		"device nodes that are open as the site wants": {func(s *check.Site) {
+			nodes(0o666, 0o666)(s)
+			s.Config.Access.Host = config.Open
+		}, ""},
+		"limits without the controller": {func(s *check.Site) {
+			s.Config.Limits.Handles = 7
+			set("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n")(s)
+		}, "warning  limits: the kernel has no cgroup controller rdma: jobs run without limits; boot with cgroup v2, and without cgroup_disable=rdma"},
+		"limits that jobs' cgroups do not have": {func(s *check.Site) {
+			s.Config.Limits.Handles = 7
+			set("sys/fs/cgroup/cgroup.controllers", "cpuset rdma\n", scope, "cpuset cpu\n")(s)
+		}, "warning  limits: the cgroup controller rdma is off in /sys/fs/cgroup/system.slice/slurmstepd.scope: jobs run without limits; set EnableControllers=yes and EnableExtraControllers=rdma in cgroup.conf (Slurm 25.05), or turn it on by hand: gresnet.toml(5), [limits]"},
+		"limits that jobs' cgroups have": {func(s *check.Site) {
+			s.Config.Limits.Objects = 7
+			set("sys/fs/cgroup/cgroup.controllers", "cpuset rdma\n", scope, "cpuset cpu rdma\n")(s)
+		}, ""},
+		"limits before slurmd runs": {func(s *check.Site) {
+			s.Config.Limits.Objects = 7
+			set("sys/fs/cgroup/cgroup.controllers", "cpuset rdma\n")(s)
+		}, ""},
+		"no limits, and no controller": {set("sys/fs/cgroup/cgroup.controllers", "cpuset\n", scope, "\n"), ""},
 		"shared by the command line": {set("proc/cmdline", "quiet ib_core.netns_mode=1"),
 			`warning  mode: exclusive now, shared after a reboot (kernel command line); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
 		"a hidden file of modprobe's does not count": {set("usr/lib/modprobe.d/rdma.conf", "options ib_core netns_mode=1\n"), ""},
@@ -213,10 +260,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"),
-			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"a health check of idle nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=IDLE,CYCLE\nGresTypes"), ""},
 		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
-			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count no HCAs"},
+			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
 			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; add the line: required spank_gresnet.so"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
@@ -374,7 +421,7 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 			}
 			want := "ok       health check: /etc/nhc/nhc.conf looks for nothing that jobs take away\n"
 			if c.want != "" {
-				want = "error    health check: " + c.want + "; take it out, or set HealthCheckNodeState=IDLE\n"
+				want = "error    health check: " + c.want + "; have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE\n"
 			}
 			got := printed(t, s.Run())
 			if !strings.Contains(got, want) {

@@ -13,7 +13,8 @@ import (
 )
 
 // health warns of a health check that takes what is in a job for broken, and
-// would drain the node of it.
+// would drain the node of it. Checks of gresnet's own know better
+// (conf/nhc-gresnet.nhc).
 func (s Site) health(conf slurm.Conf) []Finding {
 	program := conf.Last("healthcheckprogram")
 	if program == "" || s.StockErr != nil || !checksBusyNodes(conf.Last("healthchecknodestate")) {
@@ -27,7 +28,7 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	if s.Stock.Mode != rdma.Exclusive {
 		return nil
 	}
-	return []Finding{warn("health check", "set HealthCheckNodeState=IDLE, or have it count no HCAs", "%s runs while jobs do, and sees no HCA that is in one", program)}
+	return []Finding{warn("health check", "set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
 }
 
 // checksBusyNodes tells whether HealthCheckNodeState has a health check run
@@ -57,7 +58,8 @@ func (s Site) nhc(file, text string) []Finding {
 			continue
 		}
 		if why := s.misses(fields); why != "" {
-			all = append(all, fail("health check", "take it out, or set HealthCheckNodeState=IDLE", "%s:%d: %s fails while %s", file, number, strings.Join(fields, " "), why))
+			const do = "have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE"
+			all = append(all, fail("health check", do, "%s:%d: %s fails while %s", file, number, strings.Join(fields, " "), why))
 		}
 	}
 	if len(all) == 0 {

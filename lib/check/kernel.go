@@ -27,21 +27,36 @@ func (s Site) kernel() []Finding {
 	return all
 }
 
-// mode holds the RDMA netns mode against what it will be after a reboot.
+// mode holds the RDMA netns mode against what it is to be, and will be after a reboot.
 func (s Site) mode() Finding {
-	now := s.Stock.Mode
+	now, wanted := s.Stock.Mode, rdma.Mode(s.Config.RDMA.Mode)
 	later, where := s.modeAtBoot()
+	const enable = "systemctl enable gresnet.service, which sets it at boot"
 	switch {
+	case wanted != "" && now != wanted && s.bootService():
+		return warn("mode", "reboot; if it was not set at boot, journalctl -u gresnet.service says why", "it is %s, though gresnet.toml wants %s", now, wanted)
+	case wanted != "" && now != wanted:
+		return warn("mode", enable+", and reboot", "it is %s, though gresnet.toml wants %s", now, wanted)
 	case now == later:
 		return ok("mode", "%s, after a reboot too (%s)", now, where)
-	case s.Config.RDMA.Mode != "":
-		return warn("mode", "reboot: gresnet.service sets it, if it is enabled", "%s now, %s after a reboot (%s)", now, later, where)
+	case wanted != "":
+		return warn("mode", enable, "%s now, %s after a reboot (%s), though gresnet.toml wants %s", now, later, where, wanted)
 	case now == rdma.Exclusive:
 		return warn("mode", `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
 	case s.bootedWith(where):
 		return warn("mode", "if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
 	}
 	return warn("mode", "reboot, if exclusive is meant", "%s now, %s after a reboot (%s)", now, later, where)
+}
+
+// bootService tells whether gresnet.service runs at boot. Where systemd does not,
+// something else is taken to run what it does.
+func (s Site) bootService() bool {
+	if !s.exists("/run/systemd/system") {
+		return true
+	}
+	links, err := fs.Glob(s.Root, "etc/systemd/system/*.wants/gresnet.service")
+	return err == nil && len(links) > 0
 }
 
 // bootedWith tells whether a file was there, as it is, when the node booted.
@@ -63,11 +78,12 @@ func (s Site) bootedWith(file string) bool {
 	return false
 }
 
-// modeAtBoot is the mode that ib_core starts with: what its parameter is given
-// on the kernel's command line, or else in modprobe's files (ib_core's
-// device.c:netns_mode, of which the module parameter's default is shared).
+// modeAtBoot is the mode that gresnet.service sets, or else that ib_core starts
+// with: what its parameter is given on the kernel's command line, or else in
+// modprobe's files (ib_core's device.c:netns_mode, of which the module parameter's
+// default is shared).
 func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
-	if wanted := s.Config.RDMA.Mode; wanted != "" {
+	if wanted := s.Config.RDMA.Mode; wanted != "" && s.bootService() {
 		return rdma.Mode(wanted), "gresnet.service, as gresnet.toml says"
 	}
 	if text, err := fs.ReadFile(s.Root, "proc/cmdline"); err == nil {

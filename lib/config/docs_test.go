@@ -46,6 +46,17 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
+func TestTheRuleForUdevIsTheOneThatIsInstalled(t *testing.T) {
+	installed, err := os.ReadFile("../../packaging/systemd/udev.rules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := regexp.MustCompile(`(?m)^[^#\n].*\n`).FindAllString(string(installed), -1)
+	if len(rules) != 1 || !strings.Contains(documentOf(t, "### On the node"), "\n    "+rules[0]) {
+		t.Errorf("docs/configuration.md has another rule than %q", rules)
+	}
+}
+
 func TestDocumentedDefaultsAreTheDefaults(t *testing.T) {
 	for _, s := range sections {
 		if strings.HasPrefix(s.text, "[[") {

@@ -15,14 +15,15 @@ import (
 )
 
 // Boot readies the node before slurmd starts: leases that are left are given
-// back, whose namespaces would be in the mode's way, and then the RDMA netns
-// mode is what the configuration wants, if it wants one.
+// back, whose namespaces would be in the mode's way; then the RDMA netns mode is
+// what the configuration wants, if it wants one; and the HCAs' device nodes are
+// closed, if it wants that.
 func (n *Node) Boot(ctx context.Context) error {
-	swept := n.Sweep(ctx, Sweep{Boot: true})
-	if n.Config.RDMA.Mode == "" {
-		return swept
+	failed := n.Sweep(ctx, Sweep{Boot: true})
+	if mode := n.Config.RDMA.Mode; mode != "" {
+		failed = errors.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
-	return errors.Join(swept, n.setMode(ctx, rdma.Mode(n.Config.RDMA.Mode)))
+	return errors.Join(failed, n.Close())
 }
 
 // modeTimeout bounds the wait for namespaces that are dying: the kernel cleans

@@ -87,12 +87,65 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	}
 }
 
-func TestTheRuleForUdevInTheDocsKeepsNodesClosed(t *testing.T) {
-	slurm(t)
-	run(t, "mkdir -p /run/udev/rules.d; grep -h '^    SUBSYSTEM==' "+repo()+"/docs/configuration.md >/run/udev/rules.d/90-site.rules; udevadm control --reload")
-	t.Cleanup(func() { run(t, "rm /run/udev/rules.d/90-site.rules; udevadm control --reload") })
-	run(t, "chmod 666 /dev/infiniband/uverbs*; "+reopen)
-	if got := hostModes(t); got != "600 root" {
+// withRule has udev know the rule of the package, with the program where the package
+// has it, on a node whose gresnet.service has run.
+func withRule(t *testing.T) {
+	t.Helper()
+	const undo = "rm -f /run/udev/rules.d/90-gresnet.rules /usr/sbin/gresnet-prolog; udevadm control --reload"
+	run(t, "mkdir -p /run/udev/rules.d; cp "+repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+repo()+"/bin/gresnet-prolog /usr/sbin; udevadm control --reload; "+repo()+"/bin/gresnet-epilog boot")
+	t.Cleanup(func() { run(t, undo) })
+}
+
+func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAnew(t *testing.T) {
+	anHCAOfEachKind(t)
+	withRule(t)
+	run(t, reopen)
+	for i, name := range hcas(t) {
+		want := "666"
+		if i == 0 || i == len(hcas(t))-1 {
+			want = "600" // those that the site lists
+		}
+		if got := strings.TrimSpace(run(t, "stat -c %a /dev/infiniband/"+uverbsOf(t, name))); got != want {
+			t.Errorf("the node of %s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestTheRuleForUdevDoesNothingWhereTheSiteWantsNodesOpen(t *testing.T) {
+	anHCAOfEachKind(t)
+	withRule(t)
+	writeConfig(t, run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
+	run(t, reopen)
+	if got := hostModes(t); got != "666 root" {
 		t.Errorf("device nodes are %s", got)
+	}
+}
+
+func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
+	hcasWithGPUs(t)
+	withRule(t)
+	run(t, reopen)
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	const nodes = "stat -c '%n %a %u %t:%T' /run/gresnet/jobs/*/dev/*"
+	leased := run(t, nodes)
+	run(t, reopen)
+	if got := run(t, nodes); got != leased {
+		t.Errorf("the lease's device nodes are\n%swere\n%s", got, leased)
+	}
+	must(t, "epilog", homeJob)
+	same(t, before)
+}
+
+func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
+	slurm(t)
+	run(t, reopen)
+	writeConfig(t, "[acess]\n")
+	if out, code := command(t, "gresnet-epilog boot"); code != 1 || hostModes(t) != "666 root" {
+		t.Errorf("with a configuration that cannot be read: exit %d, device nodes are %s: %s", code, hostModes(t), out)
+	}
+	writeConfig(t, config)
+	if out, code := command(t, "gresnet-epilog boot"); code != 0 || hostModes(t) != "600 root" {
+		t.Errorf("exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 }
