@@ -90,7 +90,7 @@ func (g Guard) attach() (*ebpf.Map, error) {
 	if err := os.Mkdir(g.Pins, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	m, err := ebpf.LoadPinnedMap(g.devices(), nil)
+	m, err := g.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := g.detachProgram(); err != nil {
 			return nil, err
@@ -109,6 +109,15 @@ func (g Guard) attach() (*ebpf.Map, error) {
 		}
 	}
 	return m, nil
+}
+
+// open opens the map. Without the right to use BPF, as in a container, the
+// kernel does not even say that there is none (kernel/bpf/syscall.c:__sys_bpf).
+func (g Guard) open() (*ebpf.Map, error) {
+	if _, err := os.Lstat(g.devices()); err != nil {
+		return nil, err
+	}
+	return ebpf.LoadPinnedMap(g.devices(), nil)
 }
 
 // attachProgram is killed before the program is pinned and leaves nothing: a
@@ -155,7 +164,7 @@ func newProgram(m *ebpf.Map) (*ebpf.Program, error) {
 // away with the last device.
 func (g Guard) Forget(job uint32) error {
 	last := true
-	m, err := ebpf.LoadPinnedMap(g.devices(), nil)
+	m, err := g.open()
 	switch {
 	case err == nil:
 		defer m.Close()
@@ -176,10 +185,10 @@ func (g Guard) Forget(job uint32) error {
 // some time after: the kernel lets go of a file system's objects later
 // (kernel/bpf/inode.c:bpf_free_inode).
 func (g Guard) detachProgram() error {
-	l, err := link.LoadPinnedLink(g.program(), nil)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	l, err := link.LoadPinnedLink(g.program(), nil)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", g.program(), err)
 	}

@@ -67,6 +67,7 @@ type Site struct {
 	Stock     stock.Stock
 	StockErr  error // why there is none
 	Drift     error // why the mapping does not hold
+	GuardErr  error // why the kernel takes no guard of device nodes
 
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
@@ -86,6 +87,7 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
+		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
 	}
 	return append(all, s.slurm()...)

@@ -114,7 +114,7 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
 	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access: Access{Host: Closed}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn}}
+		Access: Access{Host: Closed, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn}}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

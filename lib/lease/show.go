@@ -77,5 +77,5 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access.Kinds(), hcas)...), nil
+	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access, hcas)...), nil
 }

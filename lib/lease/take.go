@@ -119,7 +119,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		return err
 	}
 	n.checkMode(j.ID, mode)
-	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), hcas) {
+	for _, s := range plan.Take(j, mode, n.Config.Access, hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
 		}
