@@ -180,6 +180,21 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  guard: off: jobs of one user can open each other's HCAs; say guard = \"auto\" in [access], or use exclusive mode"},
 		"a guard":                      {func(s *check.Site) { unguarded(s, config.GuardAuto); s.GuardErr = nil }, ""},
 		"no guard, and exclusive mode": {func(s *check.Site) { s.GuardErr = noGuard }, ""},
+		"jobs without cgroups": {func(s *check.Site) {
+			unguarded(s, config.GuardAuto)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/linuxproc\nGresTypes")(s)
+		}, "warning  guard: ProctrackType is proctrack/linuxproc: jobs of one user can open each other's HCAs, since they have no cgroup; set ProctrackType=proctrack/cgroup"},
+		"jobs without cgroups, though they must have some": {func(s *check.Site) {
+			unguarded(s, config.GuardRequired)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/pgid\nGresTypes")(s)
+		}, "error    guard: ProctrackType is proctrack/pgid: steps with HCAs fail, since their jobs have no cgroup; set ProctrackType=proctrack/cgroup"},
+		"jobs with cgroups": {func(s *check.Site) {
+			unguarded(s, config.GuardRequired)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/cgroup\nGresTypes")(s)
+		}, ""},
 		"an HCA that is gone": {func(s *check.Site) { s.Stock.HCAs[1].Away = true },
 			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
 		"an HCA that is leased": {func(s *check.Site) {

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/config"
-	"gresnet/lib/hint"
 	"gresnet/lib/rdma"
 	"gresnet/lib/stock"
 )
@@ -27,22 +25,6 @@ func (s Site) kernel() []Finding {
 		}
 	}
 	return all
-}
-
-// guard is what keeps a job from the HCAs of its user's others in shared mode.
-func (s Site) guard() []Finding {
-	want := s.Config.Access.Guard
-	switch {
-	case s.Stock.Mode == rdma.Exclusive:
-		return nil // the kernel itself does
-	case want == config.GuardOff:
-		return []Finding{warn("guard", `say guard = "auto" in [access], or use exclusive mode`, "off: jobs of one user can open each other's HCAs")}
-	case s.GuardErr == nil:
-		return []Finding{ok("guard", "a job's HCAs are opened by its own cgroup alone")}
-	case want == config.GuardRequired:
-		return []Finding{fail("guard", hint.Of(s.GuardErr), "no job gets an HCA: %s", s.GuardErr)}
-	}
-	return []Finding{warn("guard", hint.Of(s.GuardErr), "jobs of one user can open each other's HCAs: %s", s.GuardErr)}
 }
 
 // mode holds the RDMA netns mode against what it will be after a reboot.
