@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/check"
 	"gresnet/lib/config"
 	"gresnet/lib/door"
@@ -58,6 +59,7 @@ func runCheck(w *door.World, c *cli.Context) error {
 	}
 	s.Stock, s.Drift, s.StockErr = w.Node(c, s.Config).Stock()
 	s.Uplinks, s.UplinksErr = w.Node(c, s.Config).Uplinks()
+	s.GuardErr = bpf.Node().Try()
 	free, err := freeAt(s.State)
 	if err != nil {
 		return err

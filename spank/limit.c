@@ -11,59 +11,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "text.h"
 
-#define CGROUPS "/sys/fs/cgroup"
-#define STEP "/step_extern"
-
-enum { CGROUP_MAX = 4096, LIMITS_MAX = 16384 };
-
-/* own_cgroup is this process's, the line "0::PATH" of /proc/self/cgroup: v2's. */
-static int own_cgroup(uint32_t job, char *path)
-{
-	char line[CGROUP_MAX];
-	FILE *file = fopen("/proc/self/cgroup", "re");
-
-	*path = '\0';
-	if (!file) {
-		slurm_error("gresnet: job %u: open /proc/self/cgroup: %m", job);
-		return -1;
-	}
-	while (!*path && fgets(line, sizeof(line), file))
-		if (sscanf(line, "0::%4095[^\n]", path) != 1)
-			*path = '\0';
-	fclose(file);
-	return 0;
-}
-
-/* job_cgroup is the one above that of the step. Its name is the job's id or its
- * SLUID, by version and configuration, so that it is read and not computed. */
-static int job_cgroup(uint32_t job, char *path)
-{
-	char *step = NULL;
-
-	if (own_cgroup(job, path))
-		return -1;
-	for (char *next = path; (next = strstr(next, STEP)); next += strlen(STEP))
-		if (next != path && (next[strlen(STEP)] == '/' || !next[strlen(STEP)]))
-			step = next;
-	if (!step) {
-		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not an extern step's; "
-			    "hint: limits need cgroup v2 and ProctrackType=proctrack/cgroup", job, path);
-		return -1;
-	}
-	*step = '\0';
-	return 0;
-}
+enum { LIMITS_MAX = 16384 };
 
 /* open_controller opens rdma.max of the job's cgroup. */
-static int open_controller(uint32_t job)
+static int open_controller(const struct step *step)
 {
+	uint32_t job = step->job;
 	char path[sizeof(CGROUPS) + CGROUP_MAX + sizeof("/rdma.max")] = CGROUPS;
 	int fd;
 
-	if (job_cgroup(job, path + strlen(CGROUPS)))
+	if (cgroup_of_job(step, path + strlen(CGROUPS))) {
+		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not an extern step's; "
+			    "hint: limits need cgroup v2 and ProctrackType=proctrack/cgroup", job, path + strlen(CGROUPS));
 		return -1;
+	}
 	strcat(path, "/rdma.max");
 	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd == -1 && errno == ENOENT)
@@ -123,7 +87,7 @@ static int set(const char *state, const struct step *step, char *text)
 	/* Another run's are not this one's. */
 	if (lease_open(&lease, state, step) != LEASE_HELD)
 		return -1;
-	fd = open_controller(step->job);
+	fd = open_controller(step);
 	if (fd != -1) {
 		rc = write_lines(step->job, fd, text);
 		close(fd);

@@ -21,6 +21,7 @@
 #include "arguments.h"
 #include "enter.h"
 #include "export.h"
+#include "guard.h"
 #include "lease.h"
 #include "limit.h"
 #include "pmix.h"
@@ -184,7 +185,7 @@ static int go_inside(spank_t spank)
 	case LEASE_BROKEN:
 		return -1;
 	case LEASE_HELD:
-		if (!enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
+		if (!guard_allow(&lease, &context.step) && !enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
 			rc = 0;
 		lease_close(&lease);
 	}

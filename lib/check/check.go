@@ -68,6 +68,7 @@ type Site struct {
 	Stock     stock.Stock
 	StockErr  error // why there is none
 	Drift     error // why the mapping does not hold
+	GuardErr  error // why the kernel takes no guard of device nodes
 
 	Uplinks    *uplink.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
@@ -91,6 +92,7 @@ func (s Site) Run() []Finding {
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
 		all = append(all, s.closed()...)
+		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
 		all = append(all, s.uplinks()...)
 	}

@@ -50,6 +50,15 @@ func site() check.Site {
 	}
 }
 
+// unguarded is a node in shared mode whose kernel has no BPF.
+func unguarded(s *check.Site, want string) {
+	shared(s)
+	delete(s.Root.(fstest.MapFS), "etc/modprobe.d/rdma.conf")
+	s.GuardErr, s.Config.Access.Guard = noGuard, want
+}
+
+var noGuard = hint.With(errors.New("no BPF"), "mount it")
+
 const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
 
 // gpus makes GPUs say what a job gets, some of which the kernel has.
@@ -211,6 +220,28 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			extra.Gres = ""
 			s.Stock.HCAs = append(s.Stock.HCAs, extra)
 		}, "warning  mapping: mlx5_2 (0002:c903:00ab:0002) is in no [[hca]]; add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)"},
+		"no guard of device nodes": {func(s *check.Site) { unguarded(s, config.GuardAuto) },
+			"warning  guard: jobs of one user can open each other's HCAs: no BPF; mount it"},
+		"no guard, and it must be": {func(s *check.Site) { unguarded(s, config.GuardRequired) }, "error    guard: no job gets an HCA: no BPF; mount it"},
+		"no guard is wanted": {func(s *check.Site) { unguarded(s, config.GuardOff) },
+			"warning  guard: off: jobs of one user can open each other's HCAs; say guard = \"auto\" in [access], or use exclusive mode"},
+		"a guard":                      {func(s *check.Site) { unguarded(s, config.GuardAuto); s.GuardErr = nil }, ""},
+		"no guard, and exclusive mode": {func(s *check.Site) { s.GuardErr = noGuard }, ""},
+		"jobs without cgroups": {func(s *check.Site) {
+			unguarded(s, config.GuardAuto)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/linuxproc\nGresTypes")(s)
+		}, "warning  guard: ProctrackType is proctrack/linuxproc: jobs of one user can open each other's HCAs, since they have no cgroup; set ProctrackType=proctrack/cgroup"},
+		"jobs without cgroups, though they must have some": {func(s *check.Site) {
+			unguarded(s, config.GuardRequired)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/pgid\nGresTypes")(s)
+		}, "error    guard: ProctrackType is proctrack/pgid: steps with HCAs fail, since their jobs have no cgroup; set ProctrackType=proctrack/cgroup"},
+		"jobs with cgroups": {func(s *check.Site) {
+			unguarded(s, config.GuardRequired)
+			s.GuardErr = nil
+			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/cgroup\nGresTypes")(s)
+		}, ""},
 		"an HCA that is gone": {func(s *check.Site) { s.Stock.HCAs[1].Away = true },
 			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
 		"an HCA that is leased": {func(s *check.Site) {

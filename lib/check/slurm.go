@@ -38,6 +38,7 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.plugstack(conf, dir)...)
 	all = append(all, s.namespaces(conf, dir)...)
 	all = append(all, s.health(conf)...)
+	all = append(all, s.proctrack(conf)...)
 	return append(all, s.gres(conf, dir)...)
 }
 

@@ -7,7 +7,17 @@ type Access struct {
 	// What a job gets besides uverbs, by which all programs use an HCA.
 	UMAD bool // management datagrams
 	ISSM bool // to be the fabric's subnet manager
+
+	Guard string // GuardAuto, GuardRequired or GuardOff
 }
+
+// What keeps a user's other jobs from a job's HCAs where the RDMA netns mode is
+// shared: a BPF program.
+const (
+	GuardAuto     = "auto"     // where the node can
+	GuardRequired = "required" // a node that cannot gives no job an HCA
+	GuardOff      = "off"
+)
 
 // Who may open the node's own device nodes of an HCA that no job has.
 const (
@@ -16,12 +26,15 @@ const (
 )
 
 func (a *Access) read(t table) {
-	t.allow("host", "umad", "issm")
+	t.allow("host", "umad", "issm", "guard")
 	if word, there := t.word("host", Closed, Open); there {
 		a.Host = word
 	}
 	a.UMAD, _ = value[bool](t, "umad", "true or false")
 	a.ISSM, _ = value[bool](t, "issm", "true or false")
+	if word, there := t.word("guard", GuardAuto, GuardRequired, GuardOff); there {
+		a.Guard = word
+	}
 }
 
 // Kinds are the kinds of device nodes that a job gets, as the kernel names them.

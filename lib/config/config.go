@@ -115,7 +115,7 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: 5 * time.Second,
 	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access: Access{Host: Closed}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Access: Access{Host: Closed, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
 		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}}
 }
 

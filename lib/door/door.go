@@ -22,6 +22,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 	"github.com/urfave/cli/v2"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
@@ -135,6 +136,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Proc:   os.DirFS("/proc"),
 		Run:    os.DirFS("/run"),
 		Dev:    "/dev/infiniband",
+		Guard:  bpf.Node(),
 		Config: cfg,
 		Now:    time.Now,
 		Log: func(e lease.Event) {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -39,6 +40,7 @@ type Node struct {
 	Proc   fs.FS  // the node's /proc
 	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
 	Dev    string // /dev/infiniband
+	Guard  bpf.Guard
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
@@ -169,6 +171,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Dir:   dir,
 		Table: n.table(),
 		Locks: n.locks(),
+		Guard: n.Guard,
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 

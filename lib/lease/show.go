@@ -82,5 +82,5 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access.Kinds(), up, hcas)...), nil
+	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access, up, hcas)...), nil
 }

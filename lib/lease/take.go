@@ -129,7 +129,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		return err
 	}
 	n.checkMode(j.ID, mode)
-	for _, s := range plan.Take(j, mode, n.Config.Access.Kinds(), uplinkStep(pool, claim.Uplink), hcas) {
+	for _, s := range plan.Take(j, mode, n.Config.Access, uplinkStep(pool, claim.Uplink), hcas) {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("set up job %d: %w", j.ID, err)
 		}

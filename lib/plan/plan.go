@@ -6,6 +6,7 @@ package plan
 import (
 	"net/netip"
 
+	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -34,15 +35,19 @@ type HCA struct {
 // Everything that a move loses is noted before the first move of the HCA. The
 // RDMA device goes before its interface, whose arrival makes the GIDs and
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
-// numbers are dealt anew by each move. kinds are those that the job gets. An
-// uplink, which may be nil, is made before the first HCA is touched: what the
+// numbers are dealt anew by each move. In exclusive mode the kernel lets no other
+// network namespace open them (rdma_dev_access_netns), and there is nothing to guard.
+// An uplink, which may be nil, is made before the first HCA is touched: what the
 // site's configuration has wrong costs no move.
-func Take(j job.Job, mode rdma.Mode, kinds []string, uplink *step.Uplink, hcas []HCA) []step.Step {
+func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, hcas []HCA) []step.Step {
 	steps := []step.Step{&step.Namespace{}}
 	if uplink != nil {
 		steps = append(steps, uplink)
 	}
-	devices := &step.Devices{Mode: mode, Kinds: kinds, UID: j.UID, GID: j.GID}
+	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), UID: j.UID, GID: j.GID}
+	if mode == rdma.Shared {
+		devices.Guard = access.Guard
+	}
 	for _, h := range hcas {
 		steps = append(steps, takeHCA(mode, h)...)
 		devices.HCAs = append(devices.HCAs, h.ID)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -24,7 +25,7 @@ func hca(name, kind, interfaceName string, keep bool) plan.HCA {
 	}
 }
 
-var verbs = []string{"uverbs"}
+var verbs = config.Access{Guard: config.GuardRequired}
 
 func names(steps []step.Step) string {
 	var words []string
@@ -83,11 +84,14 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 }
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
-	for _, mode := range []rdma.Mode{rdma.Shared, rdma.Exclusive} {
-		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, []string{"uverbs", "umad"}, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
+		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
 		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs umad]", 2) {
 			t.Errorf("devices: %s", got)
+		}
+		if d.Guard != guard {
+			t.Errorf("%s: guard is %q, want %q", mode, d.Guard, guard)
 		}
 	}
 }

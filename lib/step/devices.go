@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/char"
 	"gresnet/lib/mount"
 	"gresnet/lib/node"
@@ -26,6 +27,9 @@ type Devices struct {
 	Kinds []string `json:"-"`
 	UID   uint32   `json:"-"`
 	GID   uint32   `json:"-"`
+	// Guard is what the site wants of the guard, as package config has it; empty
+	// where the kernel itself tells jobs apart.
+	Guard string `json:"-"`
 }
 
 func (*Devices) Kind() string   { return "devices" }
@@ -44,25 +48,33 @@ func (s *Devices) Do(w *World) error {
 	if s.Mode == rdma.Exclusive {
 		look = w.inJob
 	}
-	if err := look(func(v *scan.View) error { return s.makeNodes(w, v) }); err != nil {
+	var made []bpf.Device
+	err := look(func(v *scan.View) (err error) {
+		made, err = s.makeNodes(w, v)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.guard(w, made); err != nil {
 		return err
 	}
 	return makeCM(w)
 }
 
-func (s *Devices) makeNodes(w *World, v *scan.View) error {
+func (s *Devices) makeNodes(w *World, v *scan.View) (made []bpf.Device, err error) {
 	for _, id := range s.HCAs {
 		d, err := v.Find(id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(d.Chars) == 0 {
-			return fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
+			return nil, fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
 		}
 		// A kernel without ib_umad has none to give.
 		if slices.Contains(s.Kinds, "umad") || slices.Contains(s.Kinds, "issm") {
 			if err := v.MAD(&d); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		for _, c := range d.Chars {
@@ -71,11 +83,12 @@ func (s *Devices) makeNodes(w *World, v *scan.View) error {
 			}
 			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
 			if err := char.Make(filepath.Join(w.devices(), c.Name), c.Major, c.Minor, access); err != nil {
-				return err
+				return nil, err
 			}
+			made = append(made, bpf.Device{Major: c.Major, Minor: c.Minor})
 		}
 	}
-	return nil
+	return made, nil
 }
 
 // makeCM adds rdma_cm, if the kernel has it (module rdma_ucm).
@@ -90,5 +103,20 @@ func makeCM(w *World) error {
 	return char.Make(filepath.Join(w.devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
 }
 
-// Undo takes the device nodes away.
-func (s *Devices) Undo(w *World) error { return mount.Remove(w.devices()) }
+// Undo takes the device nodes away, and then the guard. Who has one of them open
+// as a path, or their directory, may keep that: they are closed to him before.
+func (s *Devices) Undo(w *World) error {
+	nodes, err := filepath.Glob(filepath.Join(w.devices(), "*"))
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := char.Set(node, char.RootAlone()); err != nil {
+			w.Notice("close what is in the lease's dev: %s", err)
+		}
+	}
+	if err := mount.Remove(w.devices()); err != nil {
+		return err
+	}
+	return unguard(w)
+}

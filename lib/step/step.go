@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
@@ -99,6 +100,7 @@ type World struct {
 	Dir   string    // the lease's directory
 	Table lock.Node
 	Locks string // directory of locks
+	Guard bpf.Guard
 	Job   uint32
 	Run   string
 	// Managers are the programs of the node that configure interfaces, too.

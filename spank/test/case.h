@@ -23,6 +23,9 @@ bool report(const char *name);
 /* count_entries counts the files of a directory, but for dot files. */
 int count_entries(const char *path);
 
+/* guard_tests runs the cases of the guard of device nodes, as relay_tests does. */
+int guard_tests(int *all);
+
 /* limit_tests runs the cases of the job's limits, as relay_tests does. */
 int limit_tests(int *all);
 

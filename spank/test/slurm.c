@@ -8,16 +8,31 @@
 
 struct slurm slurm;
 
+static void say(const char *format, va_list args)
+{
+	size_t have = strlen(slurm.said);
+
+	vsnprintf(slurm.said + have, sizeof(slurm.said) - have, format, args);
+	have = strlen(slurm.said);
+	snprintf(slurm.said + have, sizeof(slurm.said) - have, "\n");
+}
+
 void slurm_error(const char *format, ...)
 {
 	va_list args;
-	size_t have = strlen(slurm.said);
 
 	va_start(args, format);
-	vsnprintf(slurm.said + have, sizeof(slurm.said) - have, format, args);
+	say(format, args);
 	va_end(args);
-	have = strlen(slurm.said);
-	snprintf(slurm.said + have, sizeof(slurm.said) - have, "\n");
+}
+
+void slurm_info(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say(format, args);
+	va_end(args);
 }
 
 spank_context_t spank_context(void)

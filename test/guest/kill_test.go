@@ -81,7 +81,12 @@ func killAt(t *testing.T, program string, m moment) {
 		eventually(t, fmt.Sprintf("%s is held %s", program, m), func() bool {
 			return written() == m.line && held(cmd.Process.Pid)
 		})
+		tracer := tracerOf(t, cmd.Process.Pid)
 		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		// It waits for its delay to end before it lets the dead go.
+		if err := syscall.Kill(tracer, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,6 +94,21 @@ func killAt(t *testing.T, program string, m moment) {
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
 		t.Fatalf("%s was not killed %s: %s", program, m, cmd.ProcessState)
 	}
+}
+
+// tracerOf is the strace of a program.
+func tracerOf(t *testing.T, pid int) (tracer int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nTracerPid:"))
+	fmt.Sscan(string(rest), &tracer)
+	if tracer <= 1 {
+		t.Fatalf("process %d has no tracer:\n%s", pid, status)
+	}
+	return tracer
 }
 
 // held tells that strace holds a program longer than it needs to write down a call.

@@ -10,8 +10,8 @@ import (
 
 // deeds are the system calls by which gresnet changes anything, or asks the
 // kernel of anything that it acts on: netlink requests, the journal and the
-// lease's files, mounts, device nodes, namespaces.
-const deeds = "sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
+// lease's files, mounts, device nodes, the guard, namespaces.
+const deeds = "bpf,sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
 
 // deed is the n-th call of a system call in a thread; strace counts for each thread.
 type deed struct {

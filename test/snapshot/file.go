@@ -97,17 +97,17 @@ func gids() (facts []string, err error) {
 	return facts, nil
 }
 
-// leases are what gresnet itself keeps, and the namespaces that have a name. The locks
-// of HCAs stay.
+// leases are what gresnet itself keeps, and the namespaces and BPF objects that have a
+// name. The locks of HCAs and of the guard stay.
 func leases() (facts []string, err error) {
-	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/netns"} {
+	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/netns", "/sys/fs/bpf"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil
 			case err != nil:
 				return err
-			case path != root && !strings.HasPrefix(entry.Name(), "hca-"):
+			case path != root && path != "/run/gresnet/locks/guard" && !strings.HasPrefix(entry.Name(), "hca-"):
 				facts = append(facts, "there is "+path)
 			}
 			return nil

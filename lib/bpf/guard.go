@@ -1,0 +1,273 @@
+// Package bpf has gresnet's one BPF program, the guard: it decides which
+// processes may open the device nodes of HCAs that jobs have.
+//
+// Modes of device nodes tell users apart, not jobs, and what a mount hides is
+// reached through /proc/PID/root by another process of the same user. The
+// guard tells jobs apart by their cgroups. It hangs on the root of the cgroup
+// tree, of which all processes are a part: those of other jobs, and those that
+// their user has outside of any. It allows others beside it (BPF_F_ALLOW_MULTI,
+// which links imply), so that those of systemd and Slurm further down stay what
+// they are: all must allow (kernel/bpf/cgroup.c:compute_effective_progs).
+//
+// A map has the devices that are guarded. Both are pinned, so that they outlive
+// the program that made them, and are there only while any device is guarded.
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
+)
+
+// Guard is where the guard is.
+type Guard struct {
+	Pins   string // the directory of its pins, on a BPF file system
+	Cgroup string // the root of the cgroup tree
+}
+
+// Node is the node's guard. The SPANK plugin knows its place, too.
+func Node() Guard { return Guard{Pins: "/sys/fs/bpf/gresnet", Cgroup: "/sys/fs/cgroup"} }
+
+// Device is a character device.
+type Device struct {
+	Major, Minor uint32
+}
+
+// entry is what the map has of a device. The SPANK plugin writes Cgroup.
+type entry struct {
+	Cgroup   uint64 // whose processes may open it
+	Job      uint32
+	Required uint32 // not 0: it is never anybody's
+}
+
+// What stands for a cgroup that there is not.
+const (
+	nobody = 0
+	// anybody is what the plugin writes for a job that has no cgroup of its own.
+	anybody = ^uint64(0)
+)
+
+// most devices that can be guarded at one time.
+const most = 4096
+
+func (g Guard) devices() string { return filepath.Join(g.Pins, "devices") }
+func (g Guard) program() string { return filepath.Join(g.Pins, "program") }
+
+// Protect keeps everybody but root from devices, until the job's cgroup is
+// known. Nobody else may call it or Forget at the same time.
+func (g Guard) Protect(job uint32, devices []Device, required bool) error {
+	m, err := g.attach()
+	if err != nil {
+		return fmt.Errorf("guard device nodes: %w", err)
+	}
+	defer m.Close()
+	e := entry{Cgroup: nobody, Job: job}
+	if required {
+		e.Required = 1
+	}
+	for _, d := range devices {
+		if err := m.Put(d, e); err != nil {
+			return fmt.Errorf("guard device %d:%d: %w", d.Major, d.Minor, err)
+		}
+	}
+	return nil
+}
+
+// attach makes what there is not yet of the guard. A program that is there
+// without its map judges by another one, which nobody can reach any more.
+func (g Guard) attach() (*ebpf.Map, error) {
+	if err := g.Possible(); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(g.Pins, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	m, err := g.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := g.detachProgram(); err != nil {
+			return nil, err
+		}
+		if m, err = newMap(); err == nil {
+			err = m.Pin(g.devices())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", g.devices(), err), m.Close())
+	}
+	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
+		err = g.attachProgram(m)
+		if err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	return m, nil
+}
+
+// open opens the map. Without the right to use BPF, as in a container, the
+// kernel does not even say that there is none (kernel/bpf/syscall.c:__sys_bpf).
+func (g Guard) open() (*ebpf.Map, error) {
+	if _, err := os.Lstat(g.devices()); err != nil {
+		return nil, err
+	}
+	return ebpf.LoadPinnedMap(g.devices(), nil)
+}
+
+// attachProgram is killed before the program is pinned and leaves nothing: a
+// link that nobody has open is taken off.
+func (g Guard) attachProgram(m *ebpf.Map) error {
+	p, err := newProgram(m)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	cgroup, err := os.Open(g.Cgroup)
+	if err != nil {
+		return err
+	}
+	defer cgroup.Close()
+	// Not link.AttachCgroup, which falls back on flags that keep others out.
+	l, err := link.AttachRawLink(link.RawLinkOptions{
+		Target: int(cgroup.Fd()), Program: p, Attach: ebpf.AttachCGroupDevice,
+	})
+	if err != nil {
+		return fmt.Errorf("attach a program to %s: %w", g.Cgroup, err)
+	}
+	defer l.Close()
+	return l.Pin(g.program())
+}
+
+func newMap() (*ebpf.Map, error) {
+	return ebpf.NewMap(&ebpf.MapSpec{
+		Name: "gresnet", Type: ebpf.Hash, KeySize: 8, ValueSize: 16, MaxEntries: most,
+	})
+}
+
+func newProgram(m *ebpf.Map) (*ebpf.Program, error) {
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "gresnet", Type: ebpf.CGroupDevice, License: "Apache-2.0", Instructions: instructions(m),
+	})
+	if err != nil {
+		return nil, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
+	}
+	return p, nil
+}
+
+// Forget lets everybody open what is guarded for a job, and takes the guard
+// away with the last device.
+func (g Guard) Forget(job uint32) error {
+	last := true
+	m, err := g.open()
+	switch {
+	case err == nil:
+		defer m.Close()
+		if last, err = forget(m, job); err != nil {
+			return fmt.Errorf("end the guard of device nodes: %w", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open %s: %w", g.devices(), err)
+	}
+	if !last {
+		return nil
+	}
+	// The directory goes last: what is in it is not found without.
+	return errors.Join(g.detachProgram(), remove(g.devices()), remove(g.Pins))
+}
+
+// detachProgram ends the program at once. Without its pin it ends by itself, but
+// some time after: the kernel lets go of a file system's objects later
+// (kernel/bpf/inode.c:bpf_free_inode).
+func (g Guard) detachProgram() error {
+	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	l, err := link.LoadPinnedLink(g.program(), nil)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", g.program(), err)
+	}
+	defer l.Close()
+	// In this order: a pin of what is detached would be taken for the guard.
+	if err := remove(g.program()); err != nil {
+		return err
+	}
+	return l.Detach()
+}
+
+// forget removes a job's devices from the map, and tells whether any are left.
+func forget(m *ebpf.Map, job uint32) (empty bool, err error) {
+	var d Device
+	var e entry
+	var own []Device
+	empty = true
+	all := m.Iterate()
+	for all.Next(&d, &e) {
+		if e.Job == job {
+			own = append(own, d)
+		} else {
+			empty = false
+		}
+	}
+	if err := all.Err(); err != nil {
+		return false, err
+	}
+	for _, d := range own {
+		if err := m.Delete(d); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return false, err
+		}
+	}
+	return empty, nil
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Possible says why the node can have no guard, nothing if it can, as far as
+// that can be told without making one.
+func (g Guard) Possible() error {
+	for _, mounted := range []struct {
+		path  string
+		magic int64
+		err   string
+		hint  string
+	}{
+		{g.Cgroup, unix.CGROUP2_SUPER_MAGIC, "is not cgroup v2's root", "boot with systemd.unified_cgroup_hierarchy=1"},
+		{filepath.Dir(g.Pins), unix.BPF_FS_MAGIC, "is no BPF file system", "mount -t bpf -o mode=700 bpf " + filepath.Dir(g.Pins)},
+	} {
+		var st unix.Statfs_t
+		if err := unix.Statfs(mounted.path, &st); err != nil {
+			return &fs.PathError{Op: "statfs", Path: mounted.path, Err: err}
+		}
+		if int64(st.Type) != mounted.magic {
+			return hint.With(fmt.Errorf("%s %s", mounted.path, mounted.err), mounted.hint)
+		}
+	}
+	return nil
+}
+
+// Try says why the node can have no guard, after it loaded one that it did not attach.
+func (g Guard) Try() error {
+	if err := g.Possible(); err != nil {
+		return err
+	}
+	m, err := newMap()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	p, err := newProgram(m)
+	if err != nil {
+		return err
+	}
+	return p.Close()
+}

@@ -1,0 +1,49 @@
+package step
+
+import (
+	"errors"
+	"path/filepath"
+
+	"gresnet/lib/bpf"
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
+)
+
+// guard keeps everybody from the job's devices until the SPANK plugin knows its
+// cgroup, which is made after the prolog. Entries have the job in them, so that
+// what is undone needs no memory, and no note of its own.
+func (s *Devices) guard(w *World, devices []bpf.Device) error {
+	if s.Guard == "" || s.Guard == config.GuardOff {
+		return nil
+	}
+	held, err := lock.At(w.Context, w.guardLock())
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	required := s.Guard == config.GuardRequired
+	err = w.Guard.Protect(w.Job, devices, required)
+	if err == nil {
+		return nil
+	}
+	if required {
+		if hint.Of(err) == "" {
+			err = hint.With(err, "gresnet-prolog check says whether the node can; [access] guard says whether it must")
+		}
+		return err
+	}
+	w.Notice("other jobs of the same user may open this one's HCAs: %s", err)
+	return w.Guard.Forget(w.Job)
+}
+
+// unguard ends it, whoever began it and whatever the site wants by now.
+func unguard(w *World) error {
+	held, err := lock.At(w.Context, w.guardLock())
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.Guard.Forget(w.Job), held.Close())
+}
+
+func (w *World) guardLock() string { return filepath.Join(w.Locks, "guard") }

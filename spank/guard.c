@@ -1,0 +1,164 @@
+/* The guard: a BPF program that gresnet-prolog attached, which lets nobody but
+ * root open the job's devices until its map says whose they are (lib/bpf). The
+ * job's cgroup is made after the prolog, so it is said here. An entry that is
+ * not there is none of a job's that is there still: none is added. */
+#include "guard.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <slurm/spank.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "cgroup.h"
+
+#define DEVICES "/sys/fs/bpf/gresnet/devices"
+
+#define ANYBODY UINT64_MAX
+
+/* A device, and what the map has of it: bpf.Device and bpf.entry. */
+struct device {
+	uint32_t major, minor;
+};
+struct entry {
+	uint64_t cgroup;
+	uint32_t job;
+	uint32_t required;
+};
+
+static int bpf(enum bpf_cmd command, union bpf_attr *attr)
+{
+	return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
+}
+
+/* open_map returns -1 with errno ENOENT and nothing logged where there is none. */
+static int open_map(uint32_t job)
+{
+	union bpf_attr attr;
+	int fd;
+
+	/* bpf(2) says EPERM in a container that may not use it, map or no map. */
+	if (access(DEVICES, F_OK) == -1)
+		return -1;
+	memset(&attr, 0, sizeof(attr));
+	attr.pathname = (uintptr_t)DEVICES;
+	fd = bpf(BPF_OBJ_GET, &attr); /* close-on-exec, always */
+	if (fd == -1 && errno != ENOENT)
+		slurm_error("gresnet: job %u: open " DEVICES ": %m", job);
+	return fd;
+}
+
+static int read_entry(int map, const struct device *device, struct entry *entry)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)map;
+	attr.key = (uintptr_t)device;
+	attr.value = (uintptr_t)entry;
+	return bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+static int write_entry(int map, const struct device *device, const struct entry *entry)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)map;
+	attr.key = (uintptr_t)device;
+	attr.value = (uintptr_t)entry;
+	attr.flags = BPF_EXIST;
+	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+}
+
+/* find_cgroup is the id of the job's cgroup: the number of its directory's inode
+ * (include/linux/kernfs.h:kernfs_ino). Without one it is ANYBODY. */
+static int find_cgroup(const struct step *step, uint64_t *id)
+{
+	char path[sizeof(CGROUPS) + CGROUP_MAX] = CGROUPS;
+	struct stat st;
+
+	_Static_assert(sizeof(st.st_ino) == sizeof(*id), "an inode's number is a cgroup's id on 64 bits only");
+	*id = ANYBODY;
+	if (cgroup_of_job(step, path + strlen(CGROUPS)))
+		return 0;
+	if (stat(path, &st) == -1) {
+		slurm_error("gresnet: job %u: stat %s: %m", step->job, path);
+		return -1;
+	}
+	*id = st.st_ino;
+	return 0;
+}
+
+static int allow_device(int map, uint32_t job, const struct device *device, uint64_t cgroup)
+{
+	struct entry entry;
+
+	if (read_entry(map, device, &entry) == -1) {
+		if (errno == ENOENT)
+			return 0; /* rdma_cm, or nothing of this job's is guarded */
+		slurm_error("gresnet: job %u: look for device %u:%u in " DEVICES ": %m", job, device->major, device->minor);
+		return -1;
+	}
+	if (entry.job != job) {
+		slurm_error("gresnet: job %u: device %u:%u is guarded for job %u", job, device->major, device->minor, entry.job);
+		return -1;
+	}
+	if (cgroup == ANYBODY && entry.required) {
+		slurm_error("gresnet: job %u: device %u:%u cannot be this job's alone: its tasks are not in a cgroup v2 of its own; "
+			    "hint: set ProctrackType=proctrack/cgroup", job, device->major, device->minor);
+		return -1;
+	}
+	if (cgroup == ANYBODY)
+		slurm_info("gresnet: job %u: warning: other jobs of the same user may open device %u:%u: its tasks are not in a "
+			   "cgroup v2 of its own; hint: set ProctrackType=proctrack/cgroup", job, device->major, device->minor);
+	entry.cgroup = cgroup;
+	if (write_entry(map, device, &entry) == -1) {
+		slurm_error("gresnet: job %u: allow device %u:%u: %m", job, device->major, device->minor);
+		return -1;
+	}
+	return 0;
+}
+
+/* allow_all goes through the lease's device nodes. */
+static int allow_all(const struct lease *lease, int map, uint64_t cgroup)
+{
+	struct dirent *entry;
+	struct stat st;
+	int fd = openat(lease->dir, "dev", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd == -1 ? NULL : fdopendir(fd);
+	int rc = 0;
+
+	if (!dir) {
+		slurm_error("gresnet: job %u: open dev: %m", lease->job);
+		if (fd != -1)
+			close(fd);
+		return -1;
+	}
+	while (!rc && (entry = readdir(dir))) {
+		if (fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == -1 || !S_ISCHR(st.st_mode))
+			continue;
+		rc = allow_device(map, lease->job, &(struct device){major(st.st_rdev), minor(st.st_rdev)}, cgroup);
+	}
+	closedir(dir);
+	return rc;
+}
+
+int guard_allow(const struct lease *lease, const struct step *step)
+{
+	uint64_t cgroup;
+	int rc = -1;
+	int map = open_map(lease->job);
+
+	if (map == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (find_cgroup(step, &cgroup) == 0)
+		rc = allow_all(lease, map, cgroup);
+	close(map);
+	return rc;
+}
