@@ -76,7 +76,7 @@ func (r results) scale(b *strings.Builder, x func(float64) float64, limit float6
 		case 1.15:
 			style, label = `stroke="#777" stroke-dasharray="4 3"`, ""
 		}
-		fmt.Fprintf(b, `<line x1="%[1].1f" x2="%[1].1f" y1="%[2]d" y2="%[3]d" %[4]s/><text x="%[1].1f" y="%[5]d" text-anchor="middle">%[6]s</text>`+"\n",
+		fmt.Fprintf(b, `<line x1="%.1[1]f" x2="%.1[1]f" y1="%[2]d" y2="%[3]d" %[4]s/><text x="%.1[1]f" y="%[5]d" text-anchor="middle">%[6]s</text>`+"\n",
 			x(tick), plotTop-8, height-28, style, height-10, label)
 	}
 }

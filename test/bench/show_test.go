@@ -101,6 +101,9 @@ func TestThePlotHasAMarkForEachRatioThatWasMeasured(t *testing.T) {
 			t.Errorf("%s: %d marks, wanted %d", m.name, shapes[m.path], want)
 		}
 	}
+	if text := example().plot(); strings.Contains(text, "%!") || !strings.Contains(text, ">floor<") {
+		t.Errorf("the scale is not as it should be:\n%s", text)
+	}
 	if len(shapes) != len(marks()) || titles != 1+2+4 {
 		t.Errorf("%d shapes and %d titles", len(shapes), titles)
 	}
