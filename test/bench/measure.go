@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,9 +32,10 @@ func measure(form string, cases []testCase, programs, cni string) (results, erro
 	if err := shell("ip netns attach host 1"); err != nil {
 		return results{}, err
 	}
-	for _, c := range cases {
+	end := time.Now().Add(budget(form))
+	for i, c := range cases {
 		start := time.Now()
-		if err := r.measure(c, tools); err != nil {
+		if err := r.measure(c, tools, start.Add(share(time.Until(end), cases[i:]))); err != nil {
 			return results{}, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		fmt.Fprintf(os.Stderr, "%s: %d rounds, %.0f s\n", c.Name, r.Cases[len(r.Cases)-1].rounds(), time.Since(start).Seconds())
@@ -41,16 +43,27 @@ func measure(form string, cases []testCase, programs, cni string) (results, erro
 	return r, nil
 }
 
+// share is what the first of the cases that are left has of the time that is left.
+func share(left time.Duration, cases []testCase) time.Duration {
+	all := 0
+	for _, c := range cases {
+		all += c.weight
+	}
+	return left * time.Duration(cases[0].weight) / time.Duration(all)
+}
+
 // measure measures one case: a round is every tool once, in and out. The first
-// warms up and compares what the tools have done.
-func (r *results) measure(c testCase, tools []tool) error {
+// warms up and compares what the tools have done. After the second none begins
+// that would not be over in time.
+func (r *results) measure(c testCase, tools []tool, end time.Time) error {
 	list, err := setUp(c)
 	if err != nil {
 		return err
 	}
-	m := measured{testCase: c, Samples: map[string][]float64{}}
-	start := time.Now()
-	for round := 0; round <= c.rounds && (round < 2 || time.Since(start) < c.limit); round++ {
+	m := measured{testCase: c, Samples: samples{}}
+	last := time.Duration(0)
+	for round := 0; round <= c.rounds && (round < 2 || time.Until(end) > last); round++ {
+		start := time.Now()
 		check := ""
 		for _, t := range tools {
 			if t.other && (round > c.others || c.others == 0 || len(list) == 0) || t.name == "host-device" && c.Kind == "ib" {
@@ -63,10 +76,11 @@ func (r *results) measure(c testCase, tools []tool) error {
 			if err := t.round(c, list, s, round == 0, &check); err != nil {
 				return fmt.Errorf("round %d: %s: %w", round, t.name, err)
 			}
+			if t.peak != nil {
+				m.Peak = *t.peak
+			}
 		}
-		if round == 0 {
-			start = time.Now()
-		}
+		last = time.Since(start)
 	}
 	r.Cases = append(r.Cases, m)
 	return nil
@@ -153,6 +167,7 @@ func (t tool) timed(c testCase, list []hca, programs func(int, []hca) []*exec.Cm
 	for job := range c.Jobs {
 		queues[job] = programs(job, ofJob(c, job, list))
 	}
+	defer t.watch(queues)
 	errs := make([]error, c.Jobs)
 	start := time.Now()
 	if t.parallel {
@@ -173,6 +188,21 @@ func (t tool) timed(c testCase, list []hca, programs func(int, []hca) []*exec.Cm
 		}
 	}
 	return took, nil
+}
+
+// watch remembers how much memory the largest of the programs had, if the tool
+// wants to know.
+func (t tool) watch(queues [][]*exec.Cmd) {
+	if t.peak == nil {
+		return
+	}
+	for _, queue := range queues {
+		for _, cmd := range queue {
+			if cmd.ProcessState != nil {
+				*t.peak = max(*t.peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+			}
+		}
+	}
 }
 
 // finish runs programs one after another.

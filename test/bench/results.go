@@ -19,6 +19,7 @@ type results struct {
 type measured struct {
 	testCase
 	Samples samples `json:"samples"`
+	Peak    int64   `json:"peak_kib"` // the most memory that gresnet had, up to and with this case
 }
 
 func (m measured) rounds() int { return len(m.Samples["gresnet in"]) }

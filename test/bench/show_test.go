@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // speed is the run that README's figures and the plot in docs are of.
@@ -131,8 +132,20 @@ func TestEveryCaseDiffersFromTheBaseInOneFactor(t *testing.T) {
 				factors++
 			}
 		}
-		if factors > 1 || (factors == 0) != (c.Name == b.Name) || c.rounds == 0 || c.limit == 0 {
+		if factors > 1 || (factors == 0) != (c.Name == b.Name) || c.rounds == 0 || c.weight == 0 {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+func TestTheCasesShareTheTimeThatThereIs(t *testing.T) {
+	left := 8 * time.Minute
+	cases := []testCase{{weight: 1}, {weight: 2}, {weight: 1}}
+	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 2 * time.Minute} {
+		got := share(left, cases[i:])
+		if got != want {
+			t.Errorf("case %d has %s, wanted %s", i, got, want)
+		}
+		left -= got
 	}
 }

@@ -24,6 +24,8 @@ type tool struct {
 	in, out func(job int, list []hca) []*exec.Cmd
 	// after puts right what it leaves undone and is not measured for.
 	after func(list []hca) error
+	// peak is the most memory that one of its programs had, in KiB; nil: of no interest.
+	peak *int64
 	// netns and dev are where a job's namespace and nodes are; empty: not compared.
 	netns, dev func(job int) string
 }
@@ -89,7 +91,7 @@ func gresnet(programs string) tool {
 	}
 	dir := func(job int) string { return fmt.Sprintf("/run/gresnet/jobs/%d", job+1) }
 	return tool{
-		name: "gresnet", parallel: true, before: nothing,
+		name: "gresnet", parallel: true, peak: new(int64), before: nothing,
 		in: way("gresnet-prolog"), out: way("gresnet-epilog"), after: noMore,
 		netns: func(job int) string { return dir(job) + "/netns" },
 		dev:   func(job int) string { return dir(job) + "/dev" },
