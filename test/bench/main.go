@@ -58,11 +58,7 @@ func measureCommand(args []string) error {
 	if err != nil {
 		return err
 	}
-	r, err := measure(*form, cases, *programs, *cni)
-	if err != nil {
-		return err
-	}
-	return r.write(f.Arg(0))
+	return measure(*form, cases, *programs, *cni, f.Arg(0))
 }
 
 func tableCommand(args []string) error {

@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// measure measures all cases, on a node that is all theirs.
-func measure(form string, cases []testCase, programs, cni string) (results, error) {
+// measure measures all cases, on a node that is all theirs, and writes what it
+// has after each.
+func measure(form string, cases []testCase, programs, cni, file string) error {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
-		return results{}, err
+		return err
 	}
 	r := results{Form: form, Kernel: strings.TrimSpace(string(kernel))}
 	here, err := os.Executable()
 	if err != nil {
-		return results{}, err
+		return err
 	}
 	tools := []tool{floor(programs), gresnet(programs), script(filepath.Join(filepath.Dir(here), "../test/bench"))}
 	if cni != "" {
@@ -30,17 +31,20 @@ func measure(form string, cases []testCase, programs, cni string) (results, erro
 	// rdma takes a namespace by name only, that of the node, too. The kernel does
 	// not count it as another.
 	if err := shell("ip netns attach host 1"); err != nil {
-		return results{}, err
+		return err
 	}
 	end := time.Now().Add(budget(form))
 	for i, c := range cases {
 		start := time.Now()
 		if err := r.measure(c, tools, start.Add(share(time.Until(end), cases[i:]))); err != nil {
-			return results{}, fmt.Errorf("%s: %w", c.Name, err)
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if err := r.write(file); err != nil {
+			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s: %d rounds, %.0f s\n", c.Name, r.Cases[len(r.Cases)-1].rounds(), time.Since(start).Seconds())
 	}
-	return r, nil
+	return nil
 }
 
 // share is what the first of the cases that are left has of the time that is left.
