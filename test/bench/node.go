@@ -163,7 +163,7 @@ func settle() error {
 
 // home is the node as its user sees it; numbers that a move deals anew left out.
 func home() (string, error) {
-	return output("ip -o -4 addr | sort; ip route | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
+	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
 }
 
 // inside is the same of a job's namespace and device nodes.
