@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-long test-matrix fuzz bench lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-long test-matrix fuzz bench bench-short bench-native bench-build lint clean
 
 all: build spank
 
@@ -54,8 +54,20 @@ FUZZTIME ?= 5s
 fuzz:
 	test/fuzz $(FUZZTIME)
 
+# What gresnet is measured against, built as it is built, and what measures it.
+bench-build:
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/floor ./test/floor
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/bench ./test/bench
+
+# Into dist/bench: 15 minutes, 3, and 1 on this machine's own kernel.
 bench:
-	test/bench
+	test/bench/run full
+
+bench-short:
+	test/bench/run short
+
+bench-native: build bench-build
+	test/bench/run-native
 
 lint:
 	git ls-files '*.go' | xargs gofmt -l | (! grep .)

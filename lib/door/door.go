@@ -26,6 +26,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
+	"gresnet/lib/meter"
 	"gresnet/lib/sysfs"
 )
 
@@ -47,11 +48,15 @@ type World struct {
 	Stderr io.Writer
 	// Send puts a line into the systemd journal; nil if the node has none.
 	Send func(text string, p journal.Priority, fields map[string]string) error
+
+	began    time.Time     // when the program's first line ran
+	startCPU time.Duration // what had been spent by then
+	trace    *trace        // nil: nobody wants to see it
 }
 
 // Outside is the world of this process.
 func Outside() *World {
-	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
 	if journal.Enabled() {
 		w.Send = journal.Send
 	}
@@ -130,7 +135,7 @@ func (w *World) Lenient(c *cli.Context) config.Config {
 
 // Node is the node that this process runs on.
 func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
-	return &lease.Node{
+	n := &lease.Node{
 		State:  c.String("state"),
 		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),
@@ -139,24 +144,20 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Guard:  bpf.Node(),
 		Config: cfg,
 		Now:    time.Now,
-		Log: func(e lease.Event) {
-			if e.Warning != "" {
-				fmt.Fprintf(w.Stderr, "%s: warning: %s\n", c.App.Name, e.Warning)
-			} else if c.Bool("trace") {
-				w.trace(e)
-			}
-			w.log(c.App.Name, cfg.Log.Level, e)
-		},
 	}
-}
-
-// trace tells a person of an event.
-func (w *World) trace(e lease.Event) {
-	if e.Notice != "" {
-		fmt.Fprintf(w.Stderr, "%10s  %s\n", "", e.Notice)
-		return
+	if c.Bool("trace") && w.trace == nil {
+		w.trace = w.startTrace()
+		n.Meter, n.Spent = new(meter.Meter), w.trace.spent
 	}
-	fmt.Fprintf(w.Stderr, "%7.1f ms  %s\n", float64(e.Took.Microseconds())/1000, e.Deed)
+	n.Log = func(e lease.Event) {
+		if e.Warning != "" {
+			fmt.Fprintf(w.Stderr, "%s: warning: %s\n", c.App.Name, e.Warning)
+		} else if w.trace != nil {
+			w.trace.event(e)
+		}
+		w.log(c.App.Name, cfg.Log.Level, e)
+	}
+	return n
 }
 
 // Alone refuses arguments that a doorway does not know.

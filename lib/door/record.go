@@ -24,6 +24,9 @@ const metricsTimeout = 250 * time.Millisecond
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
 func (w *World) Record(c *cli.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
 	n := w.Node(c, cfg)
+	if w.trace != nil {
+		defer func() { w.trace.end(n.Meter.Read()) }()
+	}
 	if cfg.Metrics.File == "" {
 		return run(n)
 	}

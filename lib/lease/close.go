@@ -28,7 +28,7 @@ func (n *Node) Close() error {
 	if err != nil || !open {
 		return err
 	}
-	v, err := scan.Open(n.Sys, scan.NewKnown())
+	v, err := scan.Open(n.Sys, n.unseen())
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/meter"
 	"gresnet/lib/step"
 )
 
@@ -55,7 +56,9 @@ type Event struct {
 	Step string // its kind: rdma, link
 	Deed string // all of it, for people: "do rdma mlx5_3"
 	Took time.Duration
-	Err  error
+	// Of this, what the kernel took for what was asked of it.
+	meter.Reading
+	Err error
 
 	Reason gres.Reason // of a refusal
 }
@@ -69,11 +72,11 @@ func (n *Node) tell(kind Kind, job uint32, format string, a ...any) {
 
 // timed does a deed of a step, and tells of it.
 func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
-	start := l.node.Now()
+	start, asked := l.node.Now(), l.node.Meter.Read()
 	err := deed(l.world)
 	e := Event{
 		Kind: StepDone, Job: l.world.Job,
-		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Err: err,
+		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Reading: l.node.Meter.Since(asked), Err: err,
 	}
 	var differences step.DifferencesError
 	var port step.PortError

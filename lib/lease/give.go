@@ -147,9 +147,11 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		// One whose name another has is home nevertheless.
 		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
 	}
+	waited := l.node.clock()
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
 	}
+	waited.stop("wait for udev")
 	failed = append(failed, l.verify(notes)...)
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
@@ -183,7 +185,7 @@ func (l *open) strike(s noted) {
 	if s.struck || s.number == 0 {
 		return
 	}
-	if err := l.journal.Strike(s.number); err != nil {
+	if err := l.write(func() error { return l.journal.Strike(s.number) }); err != nil {
 		l.node.notice(l.world.Job, "%s", err)
 	}
 }

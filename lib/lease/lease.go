@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
+	"gresnet/lib/meter"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
@@ -44,6 +45,8 @@ type Node struct {
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
+	Meter  *meter.Meter // counts what is asked of the kernel; nil: nobody wants to know
+	Spent  func(Spent)  // tells of time that no step took; nil: nobody wants to know
 	Now    func() time.Time
 }
 
@@ -52,6 +55,7 @@ type open struct {
 	node    *Node
 	world   *step.World
 	journal *journal.Journal
+	notes   notes
 	lost    string // why the journal's beginning is not known, nothing if it is
 }
 
@@ -175,6 +179,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 
+		Meter:    n.Meter,
 		Managers: step.Managers{Run: n.Run},
 		Context:  ctx,
 		Warn: func(id node.ID, problem error) {
@@ -185,6 +190,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 }
 
 func (l *open) close() {
+	l.node.spent(l.notes.spent())
 	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()
@@ -209,7 +215,7 @@ func (l *open) complete() bool {
 
 // do notes a step, then does it.
 func (l *open) do(s step.Step) error {
-	if err := l.journal.Note(s.Kind(), s); err != nil {
+	if err := l.note(s); err != nil {
 		return err
 	}
 	return l.timed("do", s, s.Do)

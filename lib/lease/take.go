@@ -32,6 +32,7 @@ import (
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Node) Take(ctx context.Context, j job.Job) error {
+	looked := n.clock()
 	if err := n.prepare(); err != nil {
 		return err
 	}
@@ -42,12 +43,15 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 	if err := n.Close(); err != nil {
 		return err
 	}
+	looked.stop("look after the node table and who can open device nodes")
 	return n.underLock(ctx, j.ID, func() error {
 		done, err := n.settle(ctx, j)
 		if done || err != nil {
 			return err
 		}
+		asked := n.clock()
 		wants, notes, err := source.Ask(ctx, j, n.Config, n.local(j))
+		asked.stop("ask what the job is entitled to")
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
 		}
@@ -116,7 +120,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		}
 		claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
 		claim.Uplink = t.Uplink(j.ID, j.Run.String())
-		return l.journal.Note(claim.Kind(), claim)
+		return l.note(claim)
 	}
 	if err := l.timed("do", claim, claim.Do); err != nil {
 		return err
@@ -124,7 +128,9 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if len(entries) == 0 {
 		return l.unwind() // what the job would have had, if it were free, is not
 	}
+	looked := n.clock()
 	mode, hcas, err := l.read(j, entries)
+	looked.stop("read what the moves lose")
 	if err != nil {
 		return err
 	}
@@ -137,9 +143,11 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 			return err
 		}
 	}
+	told := n.clock()
 	if err := l.commit(j, mode, claim.Uplink, hcas); err != nil {
 		return err
 	}
+	told.stop("tell the job of it, commit")
 	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
 	return nil
 }
@@ -194,7 +202,7 @@ func (n *Node) mapping() (gres.Mapping, error) {
 // look adds the HCAs that the node has and the table does not know. They come
 // after those that it knows, whose numbers must stay.
 func (n *Node) look(t *lock.Table) error {
-	v, err := scan.Open(n.Sys, scan.NewKnown())
+	v, err := scan.Open(n.Sys, n.unseen())
 	if err != nil {
 		return err
 	}

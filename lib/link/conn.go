@@ -11,6 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/meter"
 )
 
 var (
@@ -33,6 +35,7 @@ func named(err error) error {
 
 // Conn is a connection to the namespace that the calling thread was in when it dialled.
 type Conn struct {
+	Meter   *meter.Meter // nil: nobody wants to know
 	sockets map[int]*nl.SocketHandle
 }
 
@@ -48,7 +51,7 @@ func Dial() (*Conn, error) {
 		socket.Close()
 		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
 	}
-	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}, nil
+	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}, nil
 }
 
 // Close closes the connection.
@@ -57,6 +60,7 @@ func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
 // send does one request. A dump that was disturbed, by the moves of other jobs
 // say, is asked again.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
+	defer c.Meter.Request()()
 	const tries = 20
 	for try := 1; ; try++ {
 		req := nl.NewNetlinkRequest(kind, flags)

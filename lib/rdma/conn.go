@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/meter"
 )
 
 var (
@@ -53,6 +54,7 @@ const (
 
 // Conn asks about the network namespace that the calling thread was in when it dialled.
 type Conn struct {
+	Meter   *meter.Meter // nil: nobody wants to know
 	sockets map[int]*nl.SocketHandle
 }
 
@@ -66,7 +68,7 @@ func Dial() (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA netlink: %w", err)
 	}
-	return &Conn{map[int]*nl.SocketHandle{unix.NETLINK_RDMA: {Socket: socket}}}, nil
+	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_RDMA: {Socket: socket}}}, nil
 }
 
 // Close closes the connection.
@@ -289,6 +291,7 @@ func (c *Conn) Rename(index uint32, name string) error {
 // send does one request and parses what comes back. A dump that was disturbed, by
 // the moves of other jobs say, is asked again.
 func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
+	defer c.Meter.Request()()
 	const tries = 20
 	for try := 1; ; try++ {
 		req := nl.NewNetlinkRequest(clientNldev<<10|cmd, flags)

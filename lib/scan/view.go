@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gresnet/lib/link"
+	"gresnet/lib/meter"
 	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -35,13 +36,16 @@ type View struct {
 // a move keeps the index of an RDMA device always, and of a network interface
 // if it is free. A look begins there instead of listing all that the node has.
 type Known struct {
+	// Meter counts what is asked of the kernel; nil: nobody wants to know.
+	Meter *meter.Meter
+
 	devices    map[node.ID]uint32
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{map[node.ID]uint32{}, map[link.ID]int{}}
+	return &Known{devices: map[node.ID]uint32{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -52,6 +56,7 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.Meter = known.Meter
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 
@@ -75,10 +80,14 @@ func (v *View) Close() {
 }
 
 func (v *View) dial() (err error) {
-	if v.rdma == nil {
-		v.rdma, err = rdma.Dial()
+	if v.rdma != nil {
+		return nil
 	}
-	return err
+	if v.rdma, err = rdma.Dial(); err != nil {
+		return err
+	}
+	v.rdma.Meter = v.known.Meter
+	return nil
 }
 
 // Mode is the node's RDMA netns mode.
@@ -103,7 +112,9 @@ var ErrShared = errors.New("the RDMA netns mode is shared")
 // Move moves a device to the namespace behind a file descriptor, see package mover.
 func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
 	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
+	end := v.known.Meter.Request()
 	err := mover.Move(socket, nsfd, request, lock, deadline)
+	end()
 	if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
 		if mode, _ := v.Mode(); mode == rdma.Shared {
 			return ErrShared

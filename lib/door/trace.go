@@ -1,0 +1,70 @@
+package door
+
+import (
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"gresnet/lib/lease"
+	"gresnet/lib/meter"
+)
+
+// trace tells a person where the time of a run goes, a line for each step: how
+// long it took, and how much of that the kernel had, and for how many requests.
+// The rest is our own.
+type trace struct {
+	to    io.Writer
+	began time.Time
+}
+
+// startTrace begins with what was before: from here on nothing is left out.
+func (w *World) startTrace() *trace {
+	t := &trace{w.Stderr, w.began}
+	fmt.Fprintf(t.to, "%10s  %10s  %8s\n", "took", "kernel's", "requests")
+	if w.startCPU > 0 {
+		t.line(w.startCPU, lease.Spent{What: "start the program (CPU time; more passed if the node is busy)"})
+	}
+	t.line(time.Since(w.began), lease.Spent{What: "read the command line and the configuration"})
+	return t
+}
+
+func (t *trace) line(took time.Duration, s lease.Spent) {
+	kernel, requests := "", ""
+	if s.Requests > 0 {
+		kernel, requests = milliseconds(s.Kernel), fmt.Sprint(s.Requests)
+	}
+	fmt.Fprintf(t.to, "%10s  %10s  %8s  %s\n", milliseconds(took), kernel, requests, s.What)
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
+
+func (t *trace) spent(s lease.Spent) { t.line(s.Took, s) }
+
+func (t *trace) event(e lease.Event) {
+	if e.Notice != "" {
+		fmt.Fprintf(t.to, "%10s  %10s  %8s  %s\n", "", "", "", e.Notice)
+		return
+	}
+	t.line(e.Took, lease.Spent{What: e.Deed, Reading: e.Reading})
+}
+
+// end sums up.
+func (t *trace) end(all meter.Reading) {
+	took := time.Since(t.began)
+	what := fmt.Sprintf("all since the program's first line; %s are not the kernel's; %s of CPU time", milliseconds(took-all.Kernel), milliseconds(cpuTime()))
+	t.line(took, lease.Spent{What: what, Reading: all})
+}
+
+// cpuTime is what this process has had of the CPU since it was forked. The wall
+// clock of a process's start is known to a hundredth of a second only (proc(5),
+// starttime), and a start is hardly anything but CPU time.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

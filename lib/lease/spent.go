@@ -1,0 +1,69 @@
+package lease
+
+import (
+	"fmt"
+	"time"
+
+	"gresnet/lib/meter"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+)
+
+// Spent is time that no step took: the looks before the first of them, waits
+// between, the journal.
+type Spent struct {
+	What string
+	Took time.Duration
+	meter.Reading
+}
+
+func (n *Node) spent(s Spent) {
+	if n.Spent != nil {
+		n.Spent(s)
+	}
+}
+
+// clock measures from now on.
+func (n *Node) clock() clock { return clock{n, n.Now(), n.Meter.Read()} }
+
+type clock struct {
+	node  *Node
+	start time.Time
+	asked meter.Reading
+}
+
+func (c clock) stop(what string) {
+	c.node.spent(Spent{what, c.node.Now().Sub(c.start), c.node.Meter.Since(c.asked)})
+}
+
+// unseen knows nothing yet of where things are, and counts what is asked.
+func (n *Node) unseen() *scan.Known {
+	k := scan.NewKnown()
+	k.Meter = n.Meter
+	return k
+}
+
+// notes is how often the journal was written and how long that took, all together:
+// each time is short.
+type notes struct {
+	count int
+	took  time.Duration
+}
+
+// write writes into the journal by a function.
+func (l *open) write(f func() error) error {
+	start := l.node.Now()
+	err := f()
+	l.notes.count++
+	l.notes.took += l.node.Now().Sub(start)
+	return err
+}
+
+// note writes a step into the journal.
+func (l *open) note(s step.Step) error {
+	return l.write(func() error { return l.journal.Note(s.Kind(), s) })
+}
+
+func (t notes) spent() Spent {
+	return Spent{What: fmt.Sprintf("write the lease's journal, %d times; part of what is above", t.count), Took: t.took}
+}

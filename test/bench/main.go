@@ -1,0 +1,104 @@
+// Command bench measures gresnet against the floor (test/floor), a shell script
+// and CNI's host-device, and shows what it measured. See test/bench/README.md.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+const usage = `bench measure [-form full|short] [-programs DIR] [-cni DIR] [-only CASE] FILE
+bench native  [-programs DIR] [-rounds N] FILE
+bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
+bench table   FILE
+bench plot    FILE SVG
+bench readme  FILE README`
+
+func run(args []string) error {
+	verbs := map[string]func([]string) error{
+		"measure": measureCommand, "native": nativeCommand, "part": partCommand, "dump": dumpCommand,
+		"table": tableCommand, "plot": plotCommand, "readme": readmeCommand,
+	}
+	if len(args) == 0 || verbs[args[0]] == nil {
+		return errors.New("usage:\n" + usage)
+	}
+	return verbs[args[0]](args[1:])
+}
+
+// arguments parses flags, and wants so many words after them.
+func arguments(f *flag.FlagSet, args []string, words int) error {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() != words {
+		return errors.New("usage:\n" + usage)
+	}
+	return nil
+}
+
+func measureCommand(args []string) error {
+	f := flag.NewFlagSet("measure", flag.ContinueOnError)
+	form := f.String("form", "full", "full or short")
+	programs := f.String("programs", "bin", "folder of the programs")
+	cni := f.String("cni", "", "folder of CNI's plugins; none: they are left out")
+	only := f.String("only", "", "the one case to measure")
+	if err := arguments(f, args, 1); err != nil {
+		return err
+	}
+	cases, err := casesOf(*form, *only)
+	if err != nil {
+		return err
+	}
+	return measure(*form, cases, *programs, *cni, f.Arg(0))
+}
+
+func tableCommand(args []string) error {
+	r, err := show("table", args, 1)
+	if err != nil {
+		return err
+	}
+	fmt.Print(r.table())
+	return nil
+}
+
+func plotCommand(args []string) error {
+	r, err := show("plot", args, 2)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[1], []byte(r.plot()), 0o644)
+}
+
+func readmeCommand(args []string) error {
+	r, err := show("readme", args, 2)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(args[1])
+	if err != nil {
+		return err
+	}
+	out, err := fill(string(text), r.markdown())
+	if err != nil {
+		return fmt.Errorf("%s: %w", args[1], err)
+	}
+	return os.WriteFile(args[1], []byte(out), 0o644)
+}
+
+// show reads the results that a verb is about.
+func show(verb string, args []string, words int) (results, error) {
+	f := flag.NewFlagSet(verb, flag.ContinueOnError)
+	if err := arguments(f, args, words); err != nil {
+		return results{}, err
+	}
+	return readResults(f.Arg(0))
+}

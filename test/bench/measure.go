@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// measure measures all cases, on a node that is all theirs, and writes what it
+// has after each.
+func measure(form string, cases []testCase, programs, cni, file string) error {
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return err
+	}
+	r := results{Form: form, Kernel: strings.TrimSpace(string(kernel))}
+	here, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	tools := []tool{floor(programs), gresnet(programs), script(filepath.Join(filepath.Dir(here), "../test/bench"))}
+	if cni != "" {
+		tools = append(tools, hostDevice(cni))
+	}
+	// rdma takes a namespace by name only, that of the node, too. The kernel does
+	// not count it as another.
+	if err := shell("ip netns attach host 1"); err != nil {
+		return err
+	}
+	end := time.Now().Add(budget(form))
+	for i, c := range cases {
+		start := time.Now()
+		if err := r.measure(c, tools, start.Add(share(time.Until(end), cases[i:]))); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if err := r.write(file); err != nil {
+			return err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %d rounds, %.0f s\n", c.Name, r.Cases[len(r.Cases)-1].rounds(), time.Since(start).Seconds())
+	}
+	return nil
+}
+
+// share is what the first of the cases that are left has of the time that is left.
+func share(left time.Duration, cases []testCase) time.Duration {
+	all := 0
+	for _, c := range cases {
+		all += c.weight
+	}
+	return left * time.Duration(cases[0].weight) / time.Duration(all)
+}
+
+// measure measures one case: a round is every tool once, in and out. The first
+// warms up and compares what the tools have done. After the second none begins
+// that would not be over in time.
+func (r *results) measure(c testCase, tools []tool, end time.Time) error {
+	list, err := setUp(c)
+	if err != nil {
+		return err
+	}
+	m := measured{testCase: c, Samples: samples{}}
+	last := time.Duration(0)
+	for round := 0; round <= c.rounds && (round < 2 || time.Until(end) > last); round++ {
+		start := time.Now()
+		check := ""
+		for _, t := range tools {
+			if t.other && (round > c.others || c.others == 0 || len(list) == 0) || t.name == "host-device" && c.Kind == "ib" {
+				continue
+			}
+			s := samples{}
+			if round > 0 {
+				s = m.Samples
+			}
+			if err := t.round(c, list, s, round == 0, &check); err != nil {
+				return fmt.Errorf("round %d: %s: %w", round, t.name, err)
+			}
+			if t.peak != nil {
+				m.Peak = *t.peak
+			}
+		}
+		last = time.Since(start)
+	}
+	r.Cases = append(r.Cases, m)
+	return nil
+}
+
+// samples are milliseconds by tool and way.
+type samples map[string][]float64
+
+func (s samples) add(tool, way string, took time.Duration) {
+	key := tool + " " + way
+	s[key] = append(s[key], float64(took.Microseconds())/1000)
+}
+
+func (t tool) round(c testCase, list []hca, s samples, check bool, same *string) (err error) {
+	before := ""
+	if check {
+		if before, err = home(); err != nil {
+			return err
+		}
+	}
+	if err := t.before(c, list); err != nil {
+		return err
+	}
+	took, err := t.timed(c, list, t.in)
+	if err != nil {
+		return err
+	}
+	s.add(t.name, "in", took)
+	if err := settle(); err != nil {
+		return err
+	}
+	if check {
+		if err := t.compare(c, list, same); err != nil {
+			return err
+		}
+	}
+	if took, err = t.timed(c, list, t.out); err != nil {
+		return err
+	}
+	s.add(t.name, "out", took)
+	start := time.Now()
+	if err := settle(); err != nil {
+		return err
+	}
+	s.add(t.name, "udev", time.Since(start))
+	if err := t.after(list); err != nil {
+		return err
+	}
+	// udev opens what came home; so does each of the tools that does not wait for it.
+	if err := shell("chmod 600 /dev/infiniband/u*[0-9] 2>/dev/null || true"); err != nil {
+		return err
+	}
+	if !check {
+		return nil
+	}
+	now, err := home()
+	if err == nil && now != before {
+		err = fmt.Errorf("the node is not as it was, but\n%s\nwhere it was\n%s", now, before)
+	}
+	return err
+}
+
+// compare holds what a job has against what another tool gave it.
+func (t tool) compare(c testCase, list []hca, same *string) error {
+	if t.netns == nil || len(list) == 0 || c.Jobs > 1 {
+		return nil
+	}
+	has, err := inside(t.netns(0), t.dev(0))
+	if err != nil {
+		return err
+	}
+	if *same == "" {
+		*same = has
+	}
+	if has != *same {
+		return fmt.Errorf("the job has\n%s\nwhere the floor's has\n%s", has, *same)
+	}
+	return nil
+}
+
+// timed runs the programs of all jobs and returns how long all took.
+func (t tool) timed(c testCase, list []hca, programs func(int, []hca) []*exec.Cmd) (time.Duration, error) {
+	queues := make([][]*exec.Cmd, c.Jobs)
+	for job := range c.Jobs {
+		queues[job] = programs(job, ofJob(c, job, list))
+	}
+	defer t.watch(queues)
+	errs := make([]error, c.Jobs)
+	start := time.Now()
+	if t.parallel {
+		var wg sync.WaitGroup
+		for job := range queues {
+			wg.Go(func() { errs[job] = finish(queues[job]) })
+		}
+		wg.Wait()
+	} else {
+		for job := range queues {
+			errs[job] = finish(queues[job])
+		}
+	}
+	took := time.Since(start)
+	for _, err := range errs {
+		if err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
+}
+
+// watch remembers how much memory the largest of the programs had, if the tool
+// wants to know.
+func (t tool) watch(queues [][]*exec.Cmd) {
+	if t.peak == nil {
+		return
+	}
+	for _, queue := range queues {
+		for _, cmd := range queue {
+			if cmd.ProcessState != nil {
+				*t.peak = max(*t.peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
+			}
+		}
+	}
+}
+
+// finish runs programs one after another.
+func finish(commands []*exec.Cmd) error {
+	for _, cmd := range commands {
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%v: %w: %s", cmd.Args, err, out.String())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/link"
+	"gresnet/lib/mount"
+	"gresnet/lib/netns"
+)
+
+// nativeCommand measures what a kernel without RDMA lets it: a job without an
+// HCA, and the part of a lease that moves interfaces. It is to be run in network
+// and mount namespaces of its own.
+func nativeCommand(args []string) error {
+	f := flag.NewFlagSet("native", flag.ContinueOnError)
+	programs := f.String("programs", "bin", "folder of the programs")
+	rounds := f.Int("rounds", 15, "of each case")
+	if err := arguments(f, args, 1); err != nil {
+		return err
+	}
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return err
+	}
+	r := results{Form: "native", Kernel: strings.TrimSpace(string(kernel))}
+	dir, err := os.MkdirTemp("", "gresnet-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m, err := nativeStart(*programs, dir, *rounds)
+	if err != nil {
+		return err
+	}
+	r.Cases = append(r.Cases, m)
+	for _, n := range []int{1, 8} {
+		m, err := nativeLinks(*programs, dir, n, *rounds)
+		if err != nil {
+			return err
+		}
+		r.Cases = append(r.Cases, m)
+	}
+	return r.write(f.Arg(0))
+}
+
+// nativeStart measures a job without an HCA, which is all start and no kernel.
+func nativeStart(programs, dir string, rounds int) (measured, error) {
+	m := measured{testCase: testCase{Name: "no HCA", Mode: "none", Jobs: 1}, Samples: samples{}}
+	file := filepath.Join(dir, "gresnet.toml")
+	if err := os.WriteFile(file, []byte("[slurm]\nsource = [\"gpu\"]\n"), 0o644); err != nil {
+		return m, err
+	}
+	own := gresnet(programs)
+	aside := func(cmds []*exec.Cmd) []*exec.Cmd {
+		cmds[0].Args = append(cmds[0].Args, "--config", file, "--state", filepath.Join(dir, "state"))
+		return cmds
+	}
+	in, out := own.in, own.out
+	own.in = func(job int, list []hca) []*exec.Cmd { return aside(in(job, list)) }
+	own.out = func(job int, list []hca) []*exec.Cmd { return aside(out(job, list)) }
+	return m, m.alternate([]tool{floor(programs), own}, nil, rounds)
+}
+
+// nativeLinks measures moves of the ends of veth pairs, which are interfaces as
+// HCAs' are but for the hardware below.
+func nativeLinks(programs, dir string, n, rounds int) (measured, error) {
+	c := testCase{Name: fmt.Sprintf("%d veth, link part", n), Mode: "none", Jobs: 1}
+	m := measured{testCase: c, Samples: samples{}}
+	list, text := make([]hca, n), ""
+	for i := range list {
+		list[i].link = fmt.Sprintf("n%dx%d", n, i)
+		text += fmt.Sprintf("link add %s type veth peer name peer%[1]s\nlink set peer%[1]s up\n", list[i].link)
+	}
+	if err := batch(text + settingsOf(list)); err != nil {
+		return m, err
+	}
+	own := filepath.Join(dir, "part")
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return m, err
+	}
+	part, err := linkPart(own, list)
+	if err != nil {
+		return m, err
+	}
+	plain := floorOf(programs, func(int) string { return own + "/floor" })
+	if err := plain.before(c, list); err != nil {
+		return m, err
+	}
+	if err := m.alternate([]tool{plain, part}, list, rounds); err != nil {
+		return m, err
+	}
+	text = ""
+	for _, h := range list {
+		text += "link del " + h.link + "\n"
+	}
+	return m, batch(text)
+}
+
+// alternate measures tools turn about; the first round warms up.
+func (m *measured) alternate(tools []tool, list []hca, rounds int) error {
+	c := testCase{Jobs: 1}
+	for round := range rounds + 1 {
+		for _, t := range tools {
+			in, err := t.timed(c, list, t.in)
+			if err != nil {
+				return err
+			}
+			out, err := t.timed(c, list, t.out)
+			if err != nil {
+				return err
+			}
+			if round > 0 {
+				m.Samples.add(t.name, "in", in)
+				m.Samples.add(t.name, "out", out)
+			}
+		}
+	}
+	return nil
+}
+
+// linkPart is gresnet's own code for interfaces, in a process as a prolog is one.
+func linkPart(dir string, list []hca) (tool, error) {
+	here, err := os.Executable()
+	if err != nil {
+		return tool{}, err
+	}
+	args := []string{dir}
+	for _, h := range list {
+		i, err := net.InterfaceByName(h.link)
+		if err != nil {
+			return tool{}, err
+		}
+		args = append(args, fmt.Sprint(i.Index))
+	}
+	way := func(way string) func(int, []hca) []*exec.Cmd {
+		return func(int, []hca) []*exec.Cmd {
+			return []*exec.Cmd{command(nil, here, append([]string{"part", way}, args...)...)}
+		}
+	}
+	return tool{name: "gresnet", in: way("in"), out: way("out")}, nil
+}
+
+// partCommand does what a lease does of interfaces: read, record, move, restore, compare.
+func partCommand(args []string) error {
+	if len(args) < 3 {
+		return errors.New("usage: bench part in|out DIR INDEX...")
+	}
+	host, err := link.Dial()
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	own, err := netns.Current()
+	if err != nil {
+		return err
+	}
+	var indices []int
+	for _, word := range args[2:] {
+		index, err := strconv.Atoi(word)
+		if err != nil {
+			return err
+		}
+		indices = append(indices, index)
+	}
+	p := part{host: host, own: own, path: filepath.Join(args[1], "netns"), book: filepath.Join(args[1], "settings")}
+	if args[0] == "in" {
+		return p.take(indices)
+	}
+	return p.give(indices)
+}
+
+type part struct {
+	host *link.Conn
+	own  *netns.NS
+	path string
+	book string
+}
+
+func (p part) take(indices []int) error {
+	var all []link.Settings
+	for _, index := range indices {
+		s, err := p.host.Settings(index)
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(p.book, text, 0o600); err != nil {
+		return err
+	}
+	job, err := netns.Create(p.path)
+	if err != nil {
+		return err
+	}
+	thread, err := job.Enter()
+	if err != nil {
+		return err
+	}
+	defer thread.Close()
+	var there *link.Conn
+	if err := thread.Do(func() (err error) {
+		there, err = link.Dial()
+		return errors.Join(err, link.SkipDAD())
+	}); err != nil {
+		return err
+	}
+	for i, index := range indices {
+		if err := p.host.Move(index, job.FD(), all[i].Name, all[i].Up); err != nil {
+			return err
+		}
+		if err := thread.Do(func() error { return there.Apply(index, all[i]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p part) give(indices []int) error {
+	text, err := os.ReadFile(p.book)
+	if err != nil {
+		return err
+	}
+	var all []link.Settings
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	job, err := netns.Open(p.path)
+	if err != nil {
+		return err
+	}
+	for i, index := range indices {
+		err := job.Do(func() error {
+			there, err := link.Dial()
+			if err != nil {
+				return err
+			}
+			defer there.Close()
+			return there.Move(index, p.own.FD(), all[i].Name, false)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, index := range indices {
+		if err := p.host.Restore(index, all[i]); err != nil {
+			return err
+		}
+		diff, err := p.host.Differences(index, all[i])
+		if err != nil || len(diff) > 0 {
+			return fmt.Errorf("restore %s: %q: %v", all[i].Name, diff, err)
+		}
+	}
+	return mount.Remove(p.path)
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gresnet/lib/rdma"
+	"gresnet/lib/sysfs"
+)
+
+// hca is an HCA of the node as a case begins.
+type hca struct {
+	rdma string
+	link string
+}
+
+const config = "/etc/gresnet/gresnet.toml"
+
+// setUp makes the node what a case wants it to be.
+func setUp(c testCase) ([]hca, error) {
+	// The mode cannot be changed while a namespace dies, nor the driver unloaded
+	// while a device is in one.
+	err := eventually(func() error {
+		return shell("modprobe -r ibfake && rdma system set netns " + c.Mode)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if c.HCAs > 0 {
+		if err := shell(fmt.Sprintf("modprobe ibfake n%s=%d && udevadm settle", c.Kind, c.HCAs)); err != nil {
+			return nil, err
+		}
+	}
+	list, err := lookup()
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != c.HCAs {
+		return nil, fmt.Errorf("the node has %d HCAs, wanted %d", len(list), c.HCAs)
+	}
+	if err := unrelated(c); err != nil {
+		return nil, err
+	}
+	if err := batch(settingsOf(list)); err != nil {
+		return nil, err
+	}
+	if err := shell("find /dev/infiniband -name 'u*[0-9]' -exec chmod 600 {} +; rm -rf /run/gresnet; udevadm settle"); err != nil {
+		return nil, err
+	}
+	return list, writeConfig(list)
+}
+
+// lookup lists the stub HCAs in their order, each with its interface.
+func lookup() ([]hca, error) {
+	conn, err := rdma.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	devices, err := conn.Devices()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]hca, len(devices))
+	for _, d := range devices {
+		var n int
+		if _, err := fmt.Sscanf(d.Name, "ibfake%d", &n); err != nil || n >= len(list) {
+			return nil, fmt.Errorf("RDMA device %s: not the %d. of ibfake's", d.Name, n)
+		}
+		link, err := linkOf(conn, d, n)
+		if err != nil {
+			return nil, err
+		}
+		list[n] = hca{d.Name, link}
+	}
+	return list, nil
+}
+
+// linkOf is the name of an HCA's interface. IPoIB's are numbered as they come.
+func linkOf(conn *rdma.Conn, d rdma.Device, n int) (string, error) {
+	ports, err := conn.Ports(d.Index)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range ports {
+		if p.Interface == 0 {
+			continue
+		}
+		names, err := filepath.Glob("/sys/class/net/*/ifindex")
+		if err != nil {
+			return "", err
+		}
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(text)) == fmt.Sprint(p.Interface) {
+				return filepath.Base(filepath.Dir(name)), nil
+			}
+		}
+	}
+	return fmt.Sprintf("ib%d", n), nil
+}
+
+// settingsOf are the ip commands that give each interface an address and a route.
+func settingsOf(list []hca) string {
+	text := ""
+	for n, h := range list {
+		text += fmt.Sprintf("link set %s up\naddr add 10.%d.0.2/24 dev %[1]s\nroute add 172.16.%d.0/24 via 10.%[2]d.0.1 dev %[1]s\n", h.link, n, n)
+	}
+	return text
+}
+
+// unrelated gives the node the interfaces and routes that no HCA has to do with.
+// The default route is one.
+func unrelated(c testCase) error {
+	if err := shell("ip link show type dummy | awk -F': ' '/^[0-9]+: other/ { print \"link del \" $2 }' | ip -batch -"); err != nil {
+		return err
+	}
+	text := ""
+	for n := range c.Interfaces {
+		text += fmt.Sprintf("link add other%d type dummy\n", n)
+	}
+	if c.Routes > 1 {
+		text += "link add other-routes type dummy\nlink set other-routes up\naddr add 198.18.0.1/24 dev other-routes\n"
+		for n := range c.Routes - 1 {
+			text += fmt.Sprintf("route add 100.%d.%d.0/24 via 198.18.0.2\n", 64+n/256, n%256)
+		}
+	}
+	if err := batch(text); err != nil {
+		return err
+	}
+	return shell("udevadm settle")
+}
+
+// writeConfig maps GPU n to HCA n.
+func writeConfig(list []hca) error {
+	text := "[slurm]\nsource = [\"gpu\"]\n"
+	for n, h := range list {
+		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\ngpus = [%[1]d]\n", n, h.rdma)
+	}
+	if err := os.MkdirAll(filepath.Dir(config), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(config, []byte(text), 0o644)
+}
+
+// settle waits until udev has dealt with what happened (udevadm(8)).
+func settle() error {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		_, err := os.Stat("/run/udev/queue")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || time.Now().After(end) {
+			return fmt.Errorf("wait for udev: %v", err)
+		}
+	}
+}
+
+// home is the node as its user sees it; numbers that a move deals anew left out.
+func home() (string, error) {
+	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
+}
+
+// inside is the same of a job's namespace and device nodes.
+func inside(netns, dev string) (string, error) {
+	return output("nsenter --net=" + netns + " sh -ec 'ip -br link | sort; ip -o -4 addr | sed \"s/^[0-9]*: //\" | sort; ip route | sort; rdma dev | sed \"s/^[0-9]*: //\" | sort'; stat -c '%n %a %u %t' " + dev + "/* | sed 's,.*/,,' | sort")
+}
+
+func eventually(f func() error) (err error) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = f(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func shell(command string) error {
+	_, err := output(command)
+	return err
+}
+
+func output(command string) (string, error) {
+	cmd := exec.Command("bash", "-ec", "set -o pipefail\n"+command)
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", command, err, text)
+	}
+	return string(text), nil
+}
+
+func batch(text string) error {
+	cmd := exec.Command("ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip -batch: %w: %s", err, out)
+	}
+	return nil
+}
+
+// rdmaCM is the device number of rdma_cm.
+func rdmaCM() (major, minor uint32, err error) { return sysfs.Dev(sysfs.At("/sys"), "misc", "rdma_cm") }

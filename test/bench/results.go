@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+)
+
+// results are what was measured in one run.
+type results struct {
+	Form   string     `json:"form"`
+	Kernel string     `json:"kernel"`
+	Cases  []measured `json:"cases"`
+}
+
+// measured is a case with the milliseconds that each tool took for each way:
+// "gresnet in", "floor out". "floor udev" is how long after it udev was at work.
+type measured struct {
+	testCase
+	Samples samples `json:"samples"`
+	Peak    int64   `json:"peak_kib"` // the most memory that gresnet had, up to and with this case
+}
+
+func (m measured) rounds() int { return len(m.Samples["gresnet in"]) }
+
+// median is of what a tool took for a way; false if it took no part.
+func (m measured) median(tool, way string) (float64, bool) {
+	list := slices.Sorted(slices.Values(m.Samples[tool+" "+way]))
+	n := len(list)
+	if n == 0 {
+		return 0, false
+	}
+	return (list[(n-1)/2] + list[n/2]) / 2, true
+}
+
+// ratio is what a tool's median is of the floor's.
+func (m measured) ratio(tool, way string) (float64, bool) {
+	have, took := m.median(tool, way)
+	floor, there := m.median("floor", way)
+	return have / floor, took && there
+}
+
+func readResults(file string) (r results, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("read %s: %w", file, err)
+	}
+	return r, nil
+}
+
+func (r results) write(file string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(text, '\n'), 0o644)
+}

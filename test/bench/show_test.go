@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// speed is the run that README's figures and the plot in docs are of.
+const (
+	speed  = "../../docs/speed.json"
+	readme = "../../README.md"
+	graph  = "../../docs/speed.svg"
+)
+
+func TestREADMEHasTheFiguresOfTheRunThatIsCommitted(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _, err := figures(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, drawn := "", ""
+	r, err := readResults(speed)
+	if err == nil {
+		want, drawn = r.markdown(), r.plot()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("README has\n%s\nthe run has\n%s", got, want)
+	}
+	svg, err := os.ReadFile(graph)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if string(svg) != drawn {
+		t.Error("docs/speed.svg is of another run than docs/speed.json")
+	}
+}
+
+// example is a run of two cases, the first without the script.
+func example() results {
+	return results{Form: "full", Kernel: "6.1", Cases: []measured{
+		{testCase: testCase{Name: "0 HCAs"}, Samples: samples{
+			"floor in": {9, 10, 30}, "floor out": {10, 10, 10}, "gresnet in": {15, 15, 15}, "gresnet out": {12, 12, 12},
+		}},
+		{testCase: testCase{Name: "8 & more"}, Samples: samples{
+			"floor in": {200, 100}, "floor out": {100, 100}, "floor udev": {7, 9}, "gresnet in": {300, 150}, "gresnet out": {120, 120},
+			"script in": {900}, "script out": {600},
+		}},
+	}}
+}
+
+func TestTheTableHasMediansAndRatios(t *testing.T) {
+	want := `| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | script : gresnet | rounds |
+| --- | --- | --- | --- | --- | --- |
+| 0 HCAs | 10, 10 | 15, 12 | 1.50, 1.20 | - | 3 |
+| 8 & more | 150, 100 | 225, 120 | 1.50, 1.20 | 4.0, 5.0 | 2 |
+`
+	if got := example().markdown(); got != want {
+		t.Errorf("got\n%swanted\n%s", got, want)
+	}
+	for _, part := range []string{"8 & more                     epilog      2    100.0     120.0 (1.20)     600.0 (6.00)                -    8.0\n", "0 HCAs                       prolog      3     10.0      15.0 (1.50)                -                -\n"} {
+		if got := example().table(); !strings.Contains(got, part) {
+			t.Errorf("the table lacks\n%s in\n%s", part, got)
+		}
+	}
+}
+
+func TestThePlotHasAMarkForEachRatioThatWasMeasured(t *testing.T) {
+	d, shapes, titles := xml.NewDecoder(strings.NewReader(example().plot())), map[string]int{}, 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, is := token.(xml.StartElement); is {
+			for _, a := range e.Attr {
+				if e.Name.Local == "path" && a.Name.Local == "d" {
+					shapes[a.Value]++
+				}
+			}
+			if e.Name.Local == "title" {
+				titles++
+			}
+		}
+	}
+	// One mark of each kind in the legend; the script was in one of the two cases.
+	for i, m := range marks() {
+		if want := []int{3, 3, 2, 2}[i]; shapes[m.path] != want {
+			t.Errorf("%s: %d marks, wanted %d", m.name, shapes[m.path], want)
+		}
+	}
+	if text := example().plot(); strings.Contains(text, "%!") || !strings.Contains(text, ">floor<") {
+		t.Errorf("the scale is not as it should be:\n%s", text)
+	}
+	if len(shapes) != len(marks()) || titles != 1+2+4 {
+		t.Errorf("%d shapes and %d titles", len(shapes), titles)
+	}
+}
+
+func TestFillReplacesWhatStandsBetweenTheMarks(t *testing.T) {
+	got, err := fill("a\n"+begin+"old\n"+end+"b\n", "new\n")
+	if want := "a\n" + begin + "new\n" + end + "b\n"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := fill("no marks", "new\n"); err == nil {
+		t.Error("a text without marks was filled")
+	}
+}
+
+func TestEveryCaseDiffersFromTheBaseInOneFactor(t *testing.T) {
+	for _, c := range append(full(), short()...) {
+		b, factors := base(), 0
+		if c.Jobs != b.Jobs {
+			factors++ // each job has an HCA of its own
+			b.HCAs = c.HCAs
+		}
+		for _, differs := range []bool{c.HCAs != b.HCAs, c.Mode != b.Mode, c.Kind != b.Kind, c.Routes != b.Routes, c.Interfaces != b.Interfaces} {
+			if differs {
+				factors++
+			}
+		}
+		if factors > 1 || (factors == 0) != (c.Name == b.Name) || c.rounds == 0 || c.weight == 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestTheCasesShareTheTimeThatThereIs(t *testing.T) {
+	left := 8 * time.Minute
+	cases := []testCase{{weight: 1}, {weight: 2}, {weight: 1}}
+	for i, want := range []time.Duration{2 * time.Minute, 4 * time.Minute, 2 * time.Minute} {
+		got := share(left, cases[i:])
+		if got != want {
+			t.Errorf("case %d has %s, wanted %s", i, got, want)
+		}
+		left -= got
+	}
+}

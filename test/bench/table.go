@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ways are the two directions, as people call them.
+var ways = []struct{ key, name string }{{"in", "prolog"}, {"out", "epilog"}}
+
+// table is for a terminal: medians in ms, and what they are of the floor's.
+func (r results) table() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "kernel %s, %s form; medians in ms, times the floor in brackets\n", r.Kernel, r.Form)
+	fmt.Fprintf(&b, "%-28s %-6s %6s %8s %16s %16s %16s %6s\n", "", "", "rounds", "floor", "gresnet", "script", "host-device", "udev")
+	for _, m := range r.Cases {
+		for _, w := range ways {
+			floor, _ := m.median("floor", w.key)
+			fmt.Fprintf(&b, "%-28s %-6s %6d %8.1f %16s %16s %16s", m.Name, w.name, m.rounds(), floor,
+				m.cell("gresnet", w.key), m.cell("script", w.key), m.cell("host-device", w.key))
+			if udev, there := m.median("floor", "udev"); there && w.key == "out" {
+				fmt.Fprintf(&b, " %6.1f", udev)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if n := len(r.Cases); n > 0 && r.Cases[n-1].Peak > 0 {
+		fmt.Fprintf(&b, "gresnet's peak memory: %.1f MB\n", float64(r.Cases[n-1].Peak)*1024/1e6)
+	}
+	return b.String()
+}
+
+func (m measured) cell(tool, way string) string {
+	took, there := m.median(tool, way)
+	if !there {
+		return "-"
+	}
+	ratio, _ := m.ratio(tool, way)
+	return fmt.Sprintf("%.1f (%.2f)", took, ratio)
+}
+
+// markdown is README's table.
+func (r results) markdown() string {
+	var b strings.Builder
+	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | script : gresnet | rounds |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- |\n")
+	for _, m := range r.Cases {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %d |\n", m.Name,
+			m.both(func(way string) (float64, bool) { return m.median("floor", way) }, "%.0f"),
+			m.both(func(way string) (float64, bool) { return m.median("gresnet", way) }, "%.0f"),
+			m.both(func(way string) (float64, bool) { return m.ratio("gresnet", way) }, "%.2f"),
+			m.both(m.faster, "%.1f"), m.rounds())
+	}
+	return b.String()
+}
+
+// faster is how many times faster than the script gresnet is.
+func (m measured) faster(way string) (float64, bool) {
+	script, there := m.median("script", way)
+	own, _ := m.median("gresnet", way)
+	return script / own, there
+}
+
+// both prints a figure of either way.
+func (m measured) both(figure func(string) (float64, bool), format string) string {
+	var texts []string
+	for _, w := range ways {
+		v, there := figure(w.key)
+		if !there {
+			return "-"
+		}
+		texts = append(texts, fmt.Sprintf(format, v))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// What stands between these two lines of README is made from the results.
+const (
+	begin = "<!-- figures: make bench -->\n"
+	end   = "<!-- figures end -->\n"
+)
+
+// figures is what a text has between the two lines.
+func figures(text string) (before, between, after string, err error) {
+	before, rest, first := strings.Cut(text, begin)
+	between, after, second := strings.Cut(rest, end)
+	if !first || !second {
+		return "", "", "", errors.New("the lines that mark the figures are not there")
+	}
+	return before, between, after, nil
+}
+
+// fill puts a table where a text has its figures.
+func fill(text, table string) (string, error) {
+	before, _, after, err := figures(text)
+	if err != nil {
+		return "", err
+	}
+	return before + begin + table + end + after, nil
+}

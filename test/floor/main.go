@@ -1,0 +1,43 @@
+// Command floor is what gresnet is measured against: it sends the kernel the
+// requests that giving a job its HCAs and taking them back needs, and no other.
+// It looks at nothing, records nothing and checks nothing: what it must know is
+// handed to it ready made, and after a failure the node is as it happens to be.
+//
+//	floor            does nothing, which is what a process costs
+//	floor in FILE    moves what the file names into a namespace of its own
+//	floor out FILE   brings it home
+//
+// Its requests are the same for every version of gresnet: they stand in
+// requests.txt, which a test holds against strace.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// A thread is in a namespace, a goroutine is not.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "floor:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	deeds := map[string]func(input) error{"in": in, "out": out}
+	if len(args) != 2 || deeds[args[0]] == nil {
+		return fmt.Errorf("usage: floor [in|out FILE]")
+	}
+	it, err := read(args[1])
+	if err != nil {
+		return err
+	}
+	return deeds[args[0]](it)
+}
