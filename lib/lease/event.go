@@ -58,7 +58,7 @@ type Event struct {
 	Took time.Duration
 	// Of this, what the kernel took for what was asked of it.
 	meter.Reading
-	Err  error
+	Err error
 
 	Reason gres.Reason // of a refusal
 }
