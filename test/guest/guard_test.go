@@ -112,6 +112,7 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 				run(t, "echo 'Name=nic File=/dev/tty[60-63]' >/tmp/nics.conf")
 				slurmAnew(t, "--nics", "/tmp/nics.conf")
 			}
+			t.Cleanup(func() { run(t, "scancel -u alice"); eventually(t, "the epilogs have run", noLease) })
 			job, attack := victim(t)
 			cgroup := strings.TrimSpace(run(t, "sed -E 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#' /proc/$(pgrep -u alice -xf 'sleep 1234')/cgroup"))
 			slurms := deviceProgramsOf(t, cgroup)
@@ -125,8 +126,8 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 				"a job without HCA":    "srun -n1 bash -c " + quote(attack),
 				"a job with its own":   "srun -n1 --gres=nic:1 bash -c " + quote(attack),
 				"a login":              attack,
-				"a batch script":       "sbatch -W -o /tmp/batch.out --wrap " + quote(attack) + " >/dev/null; cat /tmp/batch.out",
-				"a script with an HCA": "sbatch -W -o /tmp/batch.out --gres=nic:1 --wrap " + quote(attack) + " >/dev/null; cat /tmp/batch.out",
+				"a batch script":       "sbatch -W -o /tmp/batch.out --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
+				"a script with an HCA": "sbatch -W -o /tmp/batch.out --gres=nic:1 --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
 			} {
 				isDenied(t, who, as(t, "alice", command))
 			}
