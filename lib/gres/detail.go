@@ -57,7 +57,7 @@ func splitDetail(part string) (head, inside string, err error) {
 		return head, "", nil
 	}
 	inside, closed := strings.CutSuffix(inside, ")")
-	if !opened || !closed || strings.ContainsAny(inside, "()") {
+	if !opened || !closed || strings.ContainsAny(head+inside, "()") {
 		return "", "", errors.New("the parentheses do not match")
 	}
 	return head, inside, nil
