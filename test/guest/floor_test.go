@@ -85,7 +85,7 @@ func linkOf(t *testing.T, hca string) string {
 }
 
 func TestTheFloorSendsTheRequestsOfItsListAndNoOther(t *testing.T) {
-	needVM(t)
+	slurm(t)
 	nodeMode := mode(t)
 	for _, h := range []struct{ kind, rdma, link string }{{"roce", "ibfake2", linkOf(t, "ibfake2")}, {"ib", "ibfake0", linkOf(t, "ibfake0")}} {
 		if h.kind == "ib" && nodeMode == "shared" {

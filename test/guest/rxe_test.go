@@ -34,7 +34,7 @@ done
 ip link delete cable0
 ip rule add pref 0 lookup local
 ip rule del pref 100
-rm /run/gresnet/node.json # it would know these HCAs until the next boot
+rm -f /run/gresnet/node.json # it would know these HCAs until the next boot
 `
 
 const rxeConfig = `
@@ -55,6 +55,7 @@ interface = "keep"
 // traffic writes from the memory behind one of the job's HCAs to that behind
 // the other. The two ends find each other over the job's loopback interface.
 const traffic = `
+echo "has $GRESNET_HCAS"
 gid() { grep -l ffff:0a63 /sys/class/infiniband/$1/ports/1/gids/* | head -n 1 | xargs basename; }
 timeout 60 ib_write_bw -d rxe0 -x $(gid rxe0) -s 4096 -n 200 >/tmp/ib_write_bw 2>&1 &
 until ss -ltn | grep -q :18515; do
@@ -96,6 +97,9 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	// ib_write_bw has no report to make, and fails, where it finds the processor's
 	// clock too uneven, as an emulated one is: what counts is what arrived.
 	out, err := tryAs("alice", "srun --gres=gpu:2 bash -c "+quote(traffic))
+	if !strings.Contains(out, "has rxe0,rxe1\n") {
+		t.Errorf("the job has not been given the two HCAs:\n%s", out)
+	}
 	const most = 200 * 4096 / 1024 // packets of the path's MTU
 	if packets = received(t, "rxe0") - packets; packets < most {
 		t.Errorf("%d packets arrived, wanted %d: %v\n%s", packets, most, err, out)
