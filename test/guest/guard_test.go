@@ -99,19 +99,17 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 	sharedMode(t)
 	withConfig(t, guarded)
 	before := picture(t)
-	t.Cleanup(func() { run(t, "rm -f /tmp/nics.conf /tmp/node-*"); slurmAnew(t) })
+	t.Cleanup(func() { run(t, "rm -f /tmp/node-*"); slurmAnew(t) })
 	for _, c := range []struct {
 		name   string
 		slurms bool // Slurm has device programs of its own
+		with   []string
 	}{
-		{"ConstrainDevices with nothing to constrain", false},
-		{"ConstrainDevices", true},
+		{"ConstrainDevices=no", false, []string{"--unconstrained"}},
+		{"ConstrainDevices=yes", true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.slurms {
-				run(t, "echo 'Name=nic File=/dev/tty[60-63]' >/tmp/nics.conf")
-				slurmAnew(t, "--nics", "/tmp/nics.conf")
-			}
+			slurmAnew(t, c.with...)
 			t.Cleanup(func() { run(t, "scancel -u alice"); eventually(t, "the epilogs have run", noLease) })
 			job, attack := victim(t)
 			cgroup := strings.TrimSpace(run(t, "sed -E 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#' /proc/$(pgrep -u alice -xf 'sleep 1234')/cgroup"))
