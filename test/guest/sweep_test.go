@@ -194,8 +194,9 @@ func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	free := run(t, "ip -j link | jq -r '.[].ifname' | grep ^gresnet")
-	run(t, fmt.Sprintf("ip link del %s; ip link set %s down; ip link set %[2]s name %[1]s", name, strings.TrimSpace(free)))
-	run(t, giveAddresses) // it was released as it was
+	// It was released as it was; a new name would give its second address a label.
+	run(t, fmt.Sprintf("ip link del %s; ip addr flush dev %s; ip link set %[2]s down; ip link set %[2]s name %[1]s", name, strings.TrimSpace(free)))
+	run(t, giveAddresses)
 	same(t, before)
 }
 
