@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
 
@@ -127,21 +128,6 @@ func allow(t *testing.T, g Guard, d Device, e entry) {
 	}
 }
 
-// attached is how many programs decide about devices in a cgroup itself.
-func attached(t *testing.T, cgroup string) int {
-	t.Helper()
-	f, err := os.Open(cgroup)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	got, err := link.QueryPrograms(link.QueryOptions{Target: int(f.Fd()), Attach: ebpf.AttachCGroupDevice})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(got.Programs)
-}
-
 func TestOnlyTheJobsCgroupOpensAGuardedDevice(t *testing.T) {
 	g := guard(t)
 	first := filepath.Join(g.Cgroup, "job_1")
@@ -198,7 +184,7 @@ func TestTheGuardIsThereWhileAnyDeviceIs(t *testing.T) {
 	there := func(want bool) {
 		t.Helper()
 		_, err := os.Lstat(g.Pins)
-		if programs := attached(t, g.Cgroup); (programs == 1) != want || programs > 1 || errors.Is(err, fs.ErrNotExist) == want {
+		if programs := cgrouptest.DevicePrograms(t, g.Cgroup); (programs == 1) != want || programs > 1 || errors.Is(err, fs.ErrNotExist) == want {
 			t.Fatalf("%d programs, pins: %v; the guard is to be there: %v", programs, err, want)
 		}
 	}
@@ -260,7 +246,7 @@ func TestAHalfGuardIsMadeWholeOrTakenAway(t *testing.T) {
 					}
 				}
 				// Without its pin a program ends some time after.
-				for end := time.Now().Add(10 * time.Second); slices.Contains(left.lost, g.program()) && attached(t, g.Cgroup) > 0; time.Sleep(time.Millisecond) {
+				for end := time.Now().Add(10 * time.Second); slices.Contains(left.lost, g.program()) && cgrouptest.DevicePrograms(t, g.Cgroup) > 0; time.Sleep(time.Millisecond) {
 					if time.Now().After(end) {
 						t.Fatal("a program without a pin does not end")
 					}
@@ -269,14 +255,14 @@ func TestAHalfGuardIsMadeWholeOrTakenAway(t *testing.T) {
 					if err := g.Protect(1, []Device{full}, true); err != nil {
 						t.Fatal(err)
 					}
-					if attached(t, g.Cgroup) != 1 || opens(t, g.Cgroup, 65534) {
+					if cgrouptest.DevicePrograms(t, g.Cgroup) != 1 || opens(t, g.Cgroup, 65534) {
 						t.Error("the device is not guarded")
 					}
 				}
 				if err := g.Forget(1); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := os.Lstat(g.Pins); !errors.Is(err, fs.ErrNotExist) || attached(t, g.Cgroup) != 0 || !opens(t, g.Cgroup, 65534) {
+				if _, err := os.Lstat(g.Pins); !errors.Is(err, fs.ErrNotExist) || cgrouptest.DevicePrograms(t, g.Cgroup) != 0 || !opens(t, g.Cgroup, 65534) {
 					t.Errorf("something is left: %v", err)
 				}
 			})
@@ -319,13 +305,13 @@ func TestOthersProgramsStayWhatTheyAre(t *testing.T) {
 				t.Fatalf("attach as Slurm does below the guard: %v", err)
 			}
 		}
-		if attached(t, job) != 1 || opens(t, job, 65534) {
-			t.Errorf("Slurm's program attached %s: %d of its own, or the guard does not count", order, attached(t, job))
+		if cgrouptest.DevicePrograms(t, job) != 1 || opens(t, job, 65534) {
+			t.Errorf("Slurm's program attached %s: %d of its own, or the guard does not count", order, cgrouptest.DevicePrograms(t, job))
 		}
 		if err := g.Forget(1); err != nil {
 			t.Fatal(err)
 		}
-		if attached(t, job) != 1 {
+		if cgrouptest.DevicePrograms(t, job) != 1 {
 			t.Errorf("Slurm's program went with the guard")
 		}
 		err := link.RawDetachProgram(link.RawDetachProgramOptions{Target: int(dir.Fd()), Program: p, Attach: ebpf.AttachCGroupDevice})

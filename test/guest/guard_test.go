@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-
+	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
 
@@ -80,21 +78,6 @@ func isDenied(t *testing.T, who, out string) {
 	}
 }
 
-// deviceProgramsOf are the BPF programs that decide about devices in a cgroup itself.
-func deviceProgramsOf(t *testing.T, cgroup string) int {
-	t.Helper()
-	f, err := os.Open(cgroup)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	got, err := link.QueryPrograms(link.QueryOptions{Target: int(f.Fd()), Attach: ebpf.AttachCGroupDevice})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(got.Programs)
-}
-
 func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 	sharedMode(t)
 	withConfig(t, guarded)
@@ -116,11 +99,11 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 			t.Cleanup(func() { run(t, "scancel -u alice"); eventually(t, "the epilogs have run", noLease) })
 			job, attack := victim(t)
 			cgroup := strings.TrimSpace(run(t, "sed -E 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#' /proc/$(pgrep -u alice -xf 'sleep 1234')/cgroup"))
-			slurms := deviceProgramsOf(t, cgroup)
+			slurms := cgrouptest.DevicePrograms(t, cgroup)
 			if (slurms > 0) != c.slurms {
 				t.Errorf("%s has %d programs", cgroup, slurms)
 			}
-			if n := deviceProgramsOf(t, "/sys/fs/cgroup"); n != 1 {
+			if n := cgrouptest.DevicePrograms(t, "/sys/fs/cgroup"); n != 1 {
 				t.Errorf("the root has %d programs, wanted the guard", n)
 			}
 			for who, command := range map[string]string{
@@ -139,12 +122,12 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 			if out := as(t, "alice", uverbs); strings.Count(out, "opened") != 2 {
 				t.Errorf("the job's own uverbs and umad: %s", out)
 			}
-			if n := deviceProgramsOf(t, cgroup); n != slurms {
+			if n := cgrouptest.DevicePrograms(t, cgroup); n != slurms {
 				t.Errorf("Slurm had %d programs in %s and has %d", slurms, cgroup, n)
 			}
 			cancel(t, job)
 			eventually(t, "the epilogs have run", noLease)
-			if n := deviceProgramsOf(t, "/sys/fs/cgroup"); n != 0 {
+			if n := cgrouptest.DevicePrograms(t, "/sys/fs/cgroup"); n != 0 {
 				t.Errorf("the root still has %d programs", n)
 			}
 			same(t, before)
@@ -209,7 +192,7 @@ func TestAGuardThatIsHalfMadeOrHalfGoneIsUndone(t *testing.T) {
 				kills++
 			}
 			must(t, "epilog", lawJob)
-			eventually(t, "the guard is gone", func() bool { return deviceProgramsOf(t, "/sys/fs/cgroup") == 0 })
+			eventually(t, "the guard is gone", func() bool { return cgrouptest.DevicePrograms(t, "/sys/fs/cgroup") == 0 })
 			if same(t, before); t.Failed() {
 				t.Fatalf("after kill -9 of the %s at call %d of bpf(2)", program, n)
 			}
