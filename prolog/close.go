@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 )
 
@@ -22,11 +21,8 @@ Example:
 			if err := door.Alone(c); err != nil {
 				return err
 			}
-			cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+			cfg, err := door.Site(c)
 			if err != nil {
-				return err
-			}
-			if err := door.Root(); err != nil {
 				return err
 			}
 			return w.Node(c, cfg).Close()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/stock"
@@ -43,11 +42,8 @@ func scan(w *door.World, c *cli.Context) error {
 	if err := door.Alone(c); err != nil {
 		return err
 	}
-	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	cfg, err := door.Site(c)
 	if err != nil {
-		return err
-	}
-	if err := door.Root(); err != nil {
 		return err
 	}
 	s, drift, err := w.Node(c, cfg).Stock()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -45,11 +44,8 @@ Examples:
 			if err != nil {
 				return err
 			}
-			cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+			cfg, err := door.Site(c)
 			if err != nil {
-				return err
-			}
-			if err := door.Root(); err != nil {
 				return err
 			}
 			s, err := w.Node(c, cfg).Status(c.Context)

@@ -122,6 +122,15 @@ func (w *World) hint(err error) string {
 	return "the node is as it was; mend the cause, then return the node to service"
 }
 
+// Site is the site's configuration for root, who alone sees what it is about.
+func Site(c *cli.Context) (config.Config, error) {
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		return cfg, err
+	}
+	return cfg, Root()
+}
+
 // Lenient is the configuration for one who works without it, too: of a file with
 // an error in it a person is told, and the defaults hold.
 func (w *World) Lenient(c *cli.Context) config.Config {
