@@ -2,12 +2,15 @@ package guest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -182,10 +185,7 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 		most = 50 // a run of its own
 	}
 	for round := range most {
-		holder := make([]chan int, len(names)) // of each HCA, one at a time
-		for i := range holder {
-			holder[i] = make(chan int, 1)
-		}
+		holder := make([]atomic.Int64, len(names)) // the job that has each HCA
 		ended := make(chan int, jobs)
 		for j := range jobs {
 			go func() {
@@ -197,12 +197,13 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 					t.Errorf("prolog of job %d: exit %d: %s", j, code, out)
 				}
 				if code == 0 {
-					select {
-					case holder[hca] <- j:
-						<-holder[hca]
-					default:
+					if !holder[hca].CompareAndSwap(0, int64(900200+j)) {
 						t.Errorf("job %d has HCA %d, and another job has it, too", j, hca)
 					}
+					if got, want := claimants(t, hca), []int{900200 + j}; !slices.Equal(got, want) {
+						t.Errorf("HCA %d is claimed by %v, and leased to %v", hca, got, want)
+					}
+					holder[hca].Store(0)
 				}
 				if out, code := byHand(t, "epilog", job); code != 0 || out != "" {
 					t.Errorf("epilog of job %d: exit %d: %s", j, code, out)
@@ -217,4 +218,24 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 		}
 	}
 	t.Logf("%d jobs at once on %d HCAs, %d rounds", jobs, len(names), most)
+}
+
+// claimants are the jobs that have claimed the HCA of an index.
+func claimants(t *testing.T, index int) (jobs []int) {
+	t.Helper()
+	text, err := os.ReadFile("/run/gresnet/node.json")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	var table struct{ Claims []struct{ Job, Index int } }
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Errorf("read the node's table: %v", err)
+	}
+	for _, c := range table.Claims {
+		if c.Index == index {
+			jobs = append(jobs, c.Job)
+		}
+	}
+	return jobs
 }
