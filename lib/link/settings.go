@@ -66,7 +66,7 @@ func (c *Conn) snapshot(index int) (Settings, error) {
 		return Settings{}, err
 	}
 	s.Taken = sinceBoot()
-	if s.Sysctls, err = readSysctls(s.Name); err != nil {
+	if s.Sysctls, err = c.sysctls(index, s.Name); err != nil {
 		return Settings{}, err
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
@@ -159,14 +159,14 @@ func (c *Conn) apply(index int, want Settings, network func(int, Settings) error
 	want = want.aged()
 	want.Name = i.Name
 	err = also(renamed, c.applyLink(i, want))
-	have, sysctlErr := want.Sysctls.before().apply(want.Name)
+	have, sysctlErr := c.applySysctls(index, want.Name, want.Sysctls.before())
 	err = also(err, sysctlErr)
 	err = also(err, c.setState(index, want))
 	err = also(err, network(index, want))
 	if sysctlErr != nil {
 		return err
 	}
-	return also(err, want.Sysctls.applyUp(want.Name, have))
+	return also(err, c.applySysctlsUp(index, want.Name, want.Sysctls, have))
 }
 
 // Restore is Apply at home: it also gives back what other interfaces of the

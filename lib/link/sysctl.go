@@ -40,28 +40,36 @@ const (
 // derived tells sysctls that have no value of their own: multicast forwarding
 // is a routing daemon's socket option, the others are a coarser view of one
 // that is kept (neighbour.c:neigh_sysctl_template).
-func derived(key string) bool {
-	switch filepath.Base(key) {
+func derived(file string) bool {
+	switch file {
 	case "mc_forwarding", "base_reachable_time", "retrans_time", "unres_qlen":
 		return true
 	}
 	return false
 }
 
-// readSysctls reads the sysctls of the interface with a name in the calling
-// thread's namespace. A kernel without IPv6, and an interface too small for
-// it, lack some.
-func readSysctls(name string) (Sysctls, error) {
+// sysctls reads the sysctls of an interface of the calling thread's namespace. A
+// kernel without IPv6, and an interface too small for it, lack some.
+func (c *Conn) sysctls(index int, name string) (Sysctls, error) {
+	m, err := c.describe(index)
+	if err != nil {
+		return nil, err
+	}
+	known, err := told(m)
+	if err != nil {
+		return nil, err
+	}
 	list := Sysctls{}
 	for _, folder := range sysctlFolders() {
-		if err := list.readFolder(folder, name); err != nil {
+		if err := list.readFolder(folder, name, known); err != nil {
 			return nil, fmt.Errorf("read the sysctls of %s: %w", name, err)
 		}
 	}
 	return list, nil
 }
 
-func (list Sysctls) readFolder(folder, name string) error {
+// readFolder reads what a folder has, as far as it is not known.
+func (list Sysctls) readFolder(folder, name string, known Sysctls) error {
 	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -75,8 +83,12 @@ func (list Sysctls) readFolder(folder, name string) error {
 		return err
 	}
 	for _, file := range files {
-		key := filepath.Join(folder, file)
-		if derived(key) {
+		key := folder + "/" + file
+		if derived(file) {
+			continue
+		}
+		if value, ok := known[key]; ok {
+			list[key] = value
 			continue
 		}
 		value, err := readAt(int(dir.Fd()), file)
@@ -92,8 +104,8 @@ func (list Sysctls) readFolder(folder, name string) error {
 	return nil
 }
 
-// readAt reads a sysctl. There are more than a hundred to an interface, and
-// os.ReadFile takes three times the system calls.
+// readAt reads a sysctl. There are dozens to an interface, and os.ReadFile takes
+// three times the system calls.
 func readAt(dir int, file string) (string, error) {
 	fd, err := unix.Openat(dir, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -119,21 +131,21 @@ func (want Sysctls) before() Sysctls {
 	return list
 }
 
-// apply writes the sysctls that differ, and tells what the interface has then.
+// applySysctls writes the sysctls that differ, and tells what the interface has then.
 // One that it has beyond those that are wanted is the kernel's doing.
-func (want Sysctls) apply(name string) (have Sysctls, err error) {
-	if have, err = readSysctls(name); err != nil {
+func (c *Conn) applySysctls(index int, name string, want Sysctls) (have Sysctls, err error) {
+	if have, err = c.sysctls(index, name); err != nil {
 		return nil, err
 	}
 	return have, want.write(name, have)
 }
 
-// applyUp is apply after the interface was brought up, which makes its IPv6 MTU
+// applySysctlsUp is applySysctls after the interface was brought up, which makes its IPv6 MTU
 // the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
 // it had none.
-func (want Sysctls) applyUp(name string, have Sysctls) error {
+func (c *Conn) applySysctlsUp(index int, name string, want, have Sysctls) error {
 	if _, ok := have[ipv6MTU]; !ok {
-		_, err := want.apply(name)
+		_, err := c.applySysctls(index, name, want)
 		return err
 	}
 	text, err := os.ReadFile(sysctlPath(ipv6MTU, name))

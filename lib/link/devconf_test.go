@@ -1,0 +1,111 @@
+package link
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/test/netnstest"
+)
+
+// Each sysctl that the kernel tells with the interface is changed in its file, if one
+// of some values is taken, and told as it then is; so one that had another's number
+// would be found.
+func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add eth9 type veth peer name eth8")
+	changed := 0
+	err := ns.Do(func() error {
+		c, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		list, err := c.List()
+		if err != nil {
+			return err
+		}
+		index := list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
+		for _, folder := range []string{"ipv4/conf", "ipv6/conf"} {
+			for _, key := range withFiles(t, c, index, folder) {
+				before := readSysctl(t, key)
+				for _, value := range []string{"1", "0", "2", "77", "1400"} {
+					err := os.WriteFile(sysctlPath(key, "eth9"), []byte(value), 0)
+					if err == nil && value != before && readSysctl(t, key) == value {
+						changed++
+						break
+					}
+				}
+				same(t, c, index, key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changed < 80 {
+		t.Errorf("only %d sysctls could be changed", changed)
+	}
+}
+
+// withFiles are the sysctls of a folder that are told and have a file.
+func withFiles(t *testing.T, c *Conn, index int, folder string) (keys []string) {
+	t.Helper()
+	known := tell(t, c, index)
+	entries, err := os.ReadDir(path.Join("/proc/sys/net", folder, "eth9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if _, ok := known[folder+"/"+e.Name()]; ok {
+			keys = append(keys, folder+"/"+e.Name())
+		}
+	}
+	return keys
+}
+
+func tell(t *testing.T, c *Conn, index int) Sysctls {
+	t.Helper()
+	m, err := c.describe(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := told(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
+
+func readSysctl(t *testing.T, key string) string {
+	t.Helper()
+	text, err := os.ReadFile(sysctlPath(key, "eth9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// same wants all that is told to be what the files say, after one was changed.
+func same(t *testing.T, c *Conn, index int, changed string) {
+	t.Helper()
+	known := tell(t, c, index)
+	var wrong []string
+	for key, value := range known {
+		text, err := os.ReadFile(sysctlPath(key, "eth9"))
+		if err != nil {
+			continue // this kernel has no such file
+		}
+		if got := strings.TrimSpace(string(text)); got != value {
+			wrong = append(wrong, fmt.Sprintf("%s is %s and told as %s", key, got, value))
+		}
+	}
+	slices.Sort(wrong)
+	for _, line := range wrong {
+		t.Errorf("%s was changed: %s", changed, line)
+	}
+}
