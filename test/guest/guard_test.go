@@ -136,7 +136,7 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 }
 
 // Otherwise the attack is none, and the test above proves nothing.
-func TestWithoutTheGuardAUsersOtherProcessesOpenAJobsHCA(t *testing.T) {
+func TestWithoutTheGuardAUsersOtherProcessesOpenAJobsHCAInSharedMode(t *testing.T) {
 	sharedMode(t)
 	withConfig(t, strings.Replace(guarded, "required", "off", 1))
 	before := picture(t)
@@ -172,7 +172,7 @@ func bpfCalls(t *testing.T, program string) int {
 // killedBy9 is the exit code of a shell's child that was killed.
 const killedBy9 = 128 + 9
 
-func TestAGuardThatIsHalfMadeOrHalfGoneIsUndone(t *testing.T) {
+func TestAGuardThatIsHalfMadeOrHalfGoneIsUndoneInSharedMode(t *testing.T) {
 	sharedMode(t)
 	anHCAOfEachKind(t)
 	before := picture(t)
@@ -205,7 +205,7 @@ func TestAGuardThatIsHalfMadeOrHalfGoneIsUndone(t *testing.T) {
 	}
 }
 
-func TestANodeThatCannotGuardDoesWhatTheSiteWants(t *testing.T) {
+func TestANodeThatCannotGuardDoesWhatTheSiteWantsInSharedMode(t *testing.T) {
 	sharedMode(t)
 	anHCAOfEachKind(t)
 	text := run(t, "cat /etc/gresnet/gresnet.toml")
