@@ -161,14 +161,16 @@ func settle() error {
 	}
 }
 
-// home is the node as its user sees it; numbers that a move deals anew left out.
+// home is the node as its user sees it; numbers that a move deals anew left out, and
+// lost carriers, of which the kernel says so a moment later.
 func home() (string, error) {
-	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
+	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sed 's, linkdown,,' | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
 }
 
-// inside is the same of a job's namespace and device nodes.
+// inside is the same of a job's namespace and device nodes. An IPoIB interface's
+// address begins with a number of its queue pair.
 func inside(netns, dev string) (string, error) {
-	return output("nsenter --net=" + netns + " sh -ec 'ip -br link | sort; ip -o -4 addr | sed \"s/^[0-9]*: //\" | sort; ip route | sort; rdma dev | sed \"s/^[0-9]*: //\" | sort'; stat -c '%n %a %u %t' " + dev + "/* | sed 's,.*/,,' | sort")
+	return output("nsenter --net=" + netns + " sh -ec 'ip -br link | awk \"{print \\$1, substr(\\$3, length(\\$3)-16), \\$4 ~ /[<,]UP[,>]/}\" | sort; ip -o -4 addr | sed \"s/^[0-9]*: //\" | sort; ip route | sed \"s, linkdown,,\" | sort; rdma dev | sed \"s/^[0-9]*: //\" | sort'; stat -c '%n %a %u %t' " + dev + "/* | sed 's,.*/,,' | sort")
 }
 
 func eventually(f func() error) (err error) {
