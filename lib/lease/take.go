@@ -336,24 +336,32 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 				return plan.HCA{}, err
 			}
 		}
+		gids, err := gidsOf(v, d, p, s)
+		if err != nil {
+			return plan.HCA{}, err
+		}
 		h.Interfaces = append(h.Interfaces, &step.Settings{
-			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gidsOf(p.GIDs, s),
+			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids,
 		})
 	}
 	return h, nil
 }
 
-// gidsOf is which of a port's GIDs are there for the interface's addresses.
+// gidsOf are the GIDs of a port that are there for the interface's addresses.
 // They go with the interface and have to be waited for where it arrives.
-func gidsOf(gids []netip.Addr, s link.Settings) []netip.Addr {
+func gidsOf(v *scan.View, d scan.Device, p scan.Port, s link.Settings) ([]netip.Addr, error) {
+	if p.LinkLayer != ethernet {
+		return nil, nil
+	}
 	var own []netip.Addr
 	for _, a := range s.Addresses {
-		gid := netip.AddrFrom16(a.Addr().Addr().As16())
-		if slices.Contains(gids, gid) {
-			own = append(own, gid)
-		}
+		own = append(own, netip.AddrFrom16(a.Addr().Addr().As16()))
 	}
-	return own
+	missing, err := v.MissingGIDs(d, p.Num, own)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(own, func(gid netip.Addr) bool { return slices.Contains(missing, gid) }), nil
 }
 
 // removeDir removes a lease's directory that has nothing in it any more but

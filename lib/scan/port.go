@@ -2,6 +2,7 @@ package scan
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"gresnet/lib/link"
@@ -15,7 +16,6 @@ type Port struct {
 	Num       uint32
 	LinkLayer string
 	State     string
-	GIDs      []netip.Addr
 	Interface *link.Interface
 }
 
@@ -42,11 +42,8 @@ func (v *View) port(d Device, p rdma.Port) (Port, error) {
 	if out.LinkLayer, err = sysfs.LinkLayer(v.sys, d.Name, p.Num); err != nil {
 		return Port{}, err
 	}
-	if out.GIDs, err = v.GIDs(d, p.Num); err != nil {
-		return Port{}, err
-	}
 	if out.LinkLayer == "InfiniBand" {
-		out.Interface, err = v.ipoib(out.GIDs)
+		out.Interface, err = v.ipoib(d, p.Num)
 	} else if p.Interface != 0 {
 		out.Interface, err = v.ethernet(p.Interface)
 	}
@@ -77,11 +74,6 @@ func (v *View) Signals(d Device) ([]Signal, error) {
 	return signals, nil
 }
 
-// GIDs reads the GIDs that a port has now.
-func (v *View) GIDs(d Device, port uint32) ([]netip.Addr, error) {
-	return sysfs.GIDs(v.sys, d.Name, port)
-}
-
 // RoCEv2 are a port's GIDs for RoCE v2 that are addresses of its network
 // interface, which need not be in the namespace.
 func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {
@@ -93,19 +85,18 @@ func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Ad
 	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
 }
 
-// ipoib finds the interface whose hardware address ends in the port's GUID,
-// which is the second half of its first GID.
-func (v *View) ipoib(gids []netip.Addr) (*link.Interface, error) {
-	if len(gids) == 0 {
-		return nil, nil
+// ipoib finds the interface whose hardware address ends in the port's GUID.
+func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
+	guid, err := sysfs.PortGUID(v.sys, d.Name, port)
+	if err != nil {
+		return nil, fmt.Errorf("read the GUID of %s port %d: %w", d.Name, port, err)
 	}
 	list, err := v.Link.List()
 	if err != nil {
 		return nil, err
 	}
-	guid := gids[0].As16()
 	for _, i := range list {
-		if i.ID.IsPort(guid[8:]) {
+		if i.ID.IsPort(guid) {
 			v.known.interfaces[i.ID] = i.Index
 			return &i, nil
 		}

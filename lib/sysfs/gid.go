@@ -10,14 +10,18 @@ import (
 	"strconv"
 )
 
-// GIDs are the port's GIDs that are in use. The order is that of the table,
-// without its empty entries.
-func GIDs(sys fs.FS, rdma string, port uint32) (gids []netip.Addr, err error) {
-	err = eachGID(sys, rdma, port, func(_ int, gid netip.Addr) bool {
-		gids = append(gids, gid)
-		return true
-	})
-	return gids, err
+// PortGUID is the GUID of an InfiniBand port, which is the second half of its first GID.
+func PortGUID(sys fs.FS, rdma string, port uint32) ([]byte, error) {
+	text, err := read(sys, path.Join(portDir(rdma, port), "gids", "0"))
+	if err != nil {
+		return nil, err
+	}
+	gid, err := netip.ParseAddr(text)
+	if err != nil {
+		return nil, err
+	}
+	bytes := gid.As16()
+	return bytes[8:], nil
 }
 
 // MissingGIDs are those of the wanted GIDs that a port does not have. A table

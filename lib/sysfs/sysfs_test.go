@@ -1,6 +1,7 @@
 package sysfs_test
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,10 +77,17 @@ func TestOnlyGIDsThatAreInUseAreRead(t *testing.T) {
 		dir + "3": "fe80:0000:0000:0000:0000:0000:0000:0000\n",
 		dir + "4": "nonsense\n",
 	})
-	got, err := sysfs.GIDs(sys, "mlx5_0", 1)
-	want := []netip.Addr{netip.MustParseAddr("fe80::c9:3ff:fe00:2"), netip.MustParseAddr("::ffff:10.1.0.2")}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("GIDs %v, %v, wanted %v", got, err, want)
+	var all []netip.Addr
+	for _, text := range []string{"fe80::c9:3ff:fe00:2", "::ffff:10.1.0.2", "::", "fe80::"} {
+		all = append(all, netip.MustParseAddr(text))
+	}
+	missing, err := sysfs.MissingGIDs(sys, "mlx5_0", 1, all)
+	if err != nil || !slices.Equal(missing, all[2:]) {
+		t.Errorf("missing GIDs %v, %v, wanted %v", missing, err, all[2:])
+	}
+	guid, err := sysfs.PortGUID(sys, "mlx5_0", 1)
+	if err != nil || hex.EncodeToString(guid) != "00c903fffe000002" {
+		t.Errorf("the port's GUID is %x, %v", guid, err)
 	}
 }
 
