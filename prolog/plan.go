@@ -102,6 +102,12 @@ func plannedJob(w *door.World, c *cli.Context) (job.Job, error) {
 		}
 		return standIn(name)
 	})
+	switch {
+	case err != nil && c.IsSet("job"):
+		err = hint.With(fmt.Errorf("--job %d: %w", c.Uint("job"), err), "say the id of a job, as squeue does")
+	case err != nil && c.IsSet("gpus"):
+		err = hint.With(fmt.Errorf("--gpus %s: %w", c.String("gpus"), err), "write it like 0,3 or 0-3")
+	}
 	return j, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 
 	"gresnet/lib/config"
@@ -152,6 +153,9 @@ func (s Site) mapping() []Finding {
 		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
 	}
 	all = append(all, ok("mapping", "%d HCAs", mapped))
+	if slices.Equal(s.Config.Slurm.Source, []string{config.GPU}) && len(s.Stock.GPUs) == 0 {
+		all = append(all, warn("slurm.source", `add "scontrol", or another source that knows such jobs`, "the node has no GPU, and jobs without GPUs get no HCA"))
+	}
 	return append(all, s.policies()...)
 }
 

@@ -374,6 +374,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},
+		"no GPUs, and nothing else to go by": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} },
+			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {

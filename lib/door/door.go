@@ -74,7 +74,11 @@ func (w *World) Run(app *cli.App) int {
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
 	app.ExitErrHandler = func(*cli.Context, error) {}
-	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return hint.With(err, "see "+app.Name+" --help") }
+	app.OnUsageError = usageError(app.Name)
+	for _, command := range app.Commands {
+		command.OnUsageError = usageError(app.Name + " " + command.Name)
+		command.HideHelpCommand = true
+	}
 	app.Flags = append(app.Flags,
 		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
 		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
@@ -86,6 +90,11 @@ func (w *World) Run(app *cli.App) int {
 	}
 	w.problem(app.Name, err)
 	return exitCode(err)
+}
+
+// usageError says of a command that was called wrongly where it says how.
+func usageError(command string) cli.OnUsageErrorFunc {
+	return func(_ *cli.Context, err error, _ bool) error { return hint.With(err, "see "+command+" --help") }
 }
 
 // exitCode is how a run ended.
