@@ -31,6 +31,7 @@ var ErrDamaged = errors.New("journal damaged")
 type damage struct {
 	gaps   []journal.Gap
 	all    []noted // every note that reads, struck or not
+	others map[node.ID]bool
 	claims []lock.Claim
 	uplink *lock.Uplink
 	hcas   []node.HCA // as the table or the journal's claims describe them
@@ -63,8 +64,8 @@ func (l *open) decode() (all []noted, gaps []journal.Gap) {
 }
 
 // damaged looks at what the journal lacks; a journal that lacks nothing is nil.
-func (l *open) damaged(all []noted, gaps []journal.Gap) *damage {
-	d := &damage{gaps: gaps, all: all}
+func (l *open) damaged(all []noted, gaps []journal.Gap, others map[node.ID]bool) *damage {
+	d := &damage{gaps: gaps, all: all, others: others}
 	// The last steps leave what cannot be overlooked.
 	for _, made := range []struct{ kind, name string }{{"namespace", "netns"}, {"devices", "dev"}} {
 		if _, err := os.Lstat(filepath.Join(l.world.Dir, made.name)); err == nil && !d.has(node.ID{}, made.kind) {
@@ -113,11 +114,12 @@ func (d *damage) has(id node.ID, kind string) bool {
 }
 
 // doubted are the HCAs of which a note may be missing: an HCA's notes follow
-// each other, so these are the HCAs around a gap, and those that have no notes.
+// each other, so these are the HCAs around a gap, and those that have no notes. What
+// another lease has by now is in no doubt.
 func (d *damage) doubted() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
-		if id != (node.ID{}) && !slices.Contains(ids, id) {
+		if id != (node.ID{}) && !d.others[id] && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}

@@ -76,8 +76,10 @@ func (l *open) unwind() error {
 	failed := l.remove(notes[:made])
 	l.world.UplinkLeft = len(failed) > 0
 	failed = append(failed, l.bringHome(notes[made:first])...)
-	if damage != nil {
+	if damage != nil || l.passed {
 		failed = append(failed, l.strays()...)
+	}
+	if damage != nil {
 		l.doubt(damage)
 	}
 	for _, s := range notes[first:] {
@@ -214,6 +216,23 @@ func (l *open) failure(s noted, err error) []error {
 	return []error{err}
 }
 
+// others are the HCAs that another lease has by now. This one brought them home and
+// freed them, also where it does not say so: a strike that could not be written, or
+// does not read, must not take them from who has them.
+func (l *open) others() map[node.ID]bool {
+	t, err := l.world.Table.Read()
+	if err != nil {
+		l.node.notice(l.world.Job, "%s", err)
+	}
+	others := map[node.ID]bool{}
+	for _, c := range t.Claims {
+		if c.Job != l.world.Job || c.Run != l.world.Run {
+			others[c.HCA] = true
+		}
+	}
+	return others
+}
+
 // noted is a step with its number in the journal, 0 if it is not in there.
 type noted struct {
 	step.Step
@@ -227,8 +246,10 @@ type noted struct {
 // With a damaged journal it is also what may have been noted.
 func (l *open) left() ([]noted, *damage) {
 	all, gaps := l.decode()
-	damage := l.damaged(all, gaps)
-	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck })
+	others := l.others()
+	damage := l.damaged(all, gaps, others)
+	l.passed = slices.ContainsFunc(all, func(s noted) bool { return !s.struck && others[s.HCA()] })
+	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck || others[s.HCA()] })
 	if damage != nil {
 		notes = append(notes, damage.added()...)
 	}

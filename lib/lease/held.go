@@ -34,10 +34,13 @@ func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error
 // of a job that held it was running still, or never ran and never will.
 func (n *Node) freed(ctx context.Context, id uint32, err error) bool {
 	var taken *gres.Taken
-	if !errors.As(err, &taken) || errors.Is(err, ErrRemains) || ctx.Err() != nil {
+	if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
 		return false
 	}
 	for _, by := range taken.By {
+		if ctx.Err() != nil {
+			return false
+		}
 		if by.Holder.Quarantined == "" && n.outlast(ctx, id, by) {
 			return true
 		}

@@ -43,6 +43,9 @@ func heldNode(t *testing.T, toml string) (*Node, chan string) {
 		t.Fatal(err)
 	}
 	l.close()
+	if err := os.WriteFile(envIn(n.dir(holderJob)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	n.update(t, func(table *lock.Table) {
 		table.HCAs = []node.HCA{{ID: idA, Name: "mlx5_0"}, {ID: idB, Name: "mlx5_1"}}
 		table.Claims = []lock.Claim{{HCA: idA, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}

@@ -56,7 +56,9 @@ type open struct {
 	world   *step.World
 	journal *journal.Journal
 	notes   notes
-	lost    string // why the journal's beginning is not known, nothing if it is
+	lost    string    // why the journal's beginning is not known, nothing if it is
+	passed  bool      // some of what it notes is another lease's by now
+	until   time.Time // when an unwinding that others wait for must end; zero: nobody does
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }
@@ -198,13 +200,17 @@ func (l *open) close() {
 
 // undoTime is how long an unwinding may take.
 func (l *open) undoTime() time.Duration {
+	all := config.Default().Deadline.Epilog
 	switch {
 	case l.node.Undo > 0:
-		return l.node.Undo
+		all = l.node.Undo
 	case l.journal.Header.Undo > 0:
-		return l.journal.Header.Undo
+		all = l.journal.Header.Undo
 	}
-	return config.Default().Deadline.Epilog
+	if !l.until.IsZero() {
+		all = min(all, time.Until(l.until))
+	}
+	return all
 }
 
 // complete tells whether the lease counts.

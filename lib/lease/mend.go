@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
@@ -45,6 +47,7 @@ func (n *Node) rebuild(t *lock.Table) error {
 		if !b.claim(t) {
 			mute = append(mute, b)
 			b.number(t)
+			b.hold(t, n.Now())
 		}
 	}
 	if len(t.Claims) == 0 && len(mute) == 0 {
@@ -56,11 +59,7 @@ func (n *Node) rebuild(t *lock.Table) error {
 	slices.SortFunc(t.HCAs, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
 	for _, b := range mute {
 		for _, h := range t.HCAs {
-			if _, held := t.Holder(h.ID); !held {
-				c := lock.Claim{HCA: h.ID, Name: h.Name, Job: b.job, Run: b.Header.Run, Since: n.Now(), Doubt: b.aside}
-				c.Quarantined = fmt.Sprintf("the node table was damaged, and the lease of job %d does not say which HCAs it has", b.job)
-				t.Claims = append(t.Claims, c)
-			}
+			b.perhaps(t, h.ID, h.Name, n.Now())
 		}
 	}
 	return nil
@@ -74,7 +73,8 @@ type book struct {
 }
 
 // books are the journals of all leases, and then of those that were set aside:
-// what those had may not be as it was.
+// what those had may not be as it was. Young ones come first: of two that claim an
+// HCA it is the younger one's. The older one has freed it, or was killed before it had it.
 func (n *Node) books() (books []book, err error) {
 	for _, where := range []struct {
 		dir   string
@@ -84,6 +84,7 @@ func (n *Node) books() (books []book, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, n.stateFault(err)
 		}
+		var found []book
 		for _, e := range entries {
 			name, _, _ := strings.Cut(strings.TrimPrefix(e.Name(), "job-"), "-")
 			id, err := strconv.ParseUint(name, 10, 32)
@@ -98,8 +99,10 @@ func (n *Node) books() (books []book, err error) {
 			if b.Journal, err = n.readBook(path, b); err != nil {
 				return nil, err
 			}
-			books = append(books, b)
+			found = append(found, b)
 		}
+		slices.SortStableFunc(found, func(a, b book) int { return cmp.Compare(b.Header.Since, a.Header.Since) })
+		books = append(books, found...)
 	}
 	return books, nil
 }
@@ -158,6 +161,30 @@ func (b book) restore(t *lock.Table, claim *step.Claim) {
 			t.HCAs = append(t.HCAs, h)
 		}
 	}
+}
+
+// hold claims the HCAs of which the journal, which does not say what its lease
+// has, notes that they are out.
+func (b book) hold(t *lock.Table, now time.Time) {
+	if b.aside {
+		return
+	}
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if err == nil && !note.Struck && s.HCA() != (node.ID{}) {
+			b.perhaps(t, s.HCA(), s.Object(), now)
+		}
+	}
+}
+
+// perhaps keeps an HCA from everybody that the lease may have, unless another has it.
+func (b book) perhaps(t *lock.Table, id node.ID, name string, now time.Time) {
+	if _, held := t.Holder(id); held {
+		return
+	}
+	c := lock.Claim{HCA: id, Name: name, Job: b.job, Run: b.Header.Run, Since: now, Doubt: b.aside}
+	c.Quarantined = fmt.Sprintf("the node table was damaged, and the lease of job %d does not say which HCAs it has", b.job)
+	t.Claims = append(t.Claims, c)
 }
 
 // number puts into a table the HCAs that other notes than the claim's name, so

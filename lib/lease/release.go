@@ -37,16 +37,20 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return n.stateFault(err)
 	}
+	free := func() error { return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA }) }
 	err = n.under(held, c.Job, func() error {
 		l, err := n.resume(ctx, c.Job)
 		if errors.Is(err, errNoLease) {
-			return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA })
+			return free()
 		}
 		if err != nil {
 			return remains(err)
 		}
 		defer l.close()
-		if err := l.alive(Sweep{Jobs: []uint32{c.Job}, Boot: true}); err != nil {
+		if c.Doubt || c.Run != l.world.Run {
+			return free() // the lease that had it was set aside: this one is of another run
+		}
+		if err := l.alive(Sweep{Jobs: []uint32{c.Job}}); err != nil {
 			return fmt.Errorf("release %s: %w", c.Name, err)
 		}
 		return l.release(c)

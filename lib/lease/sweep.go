@@ -71,7 +71,8 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 	return errors.Join(failed...)
 }
 
-// leased are the jobs that have a lease, or claims or an uplink without one.
+// leased are the jobs that have a lease, or claims or an uplink without one; those
+// of whose lease a person has to see what it left are none.
 func (n *Node) leased() ([]uint32, error) {
 	entries, err := os.ReadDir(n.jobs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,12 +119,16 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if err := l.alive(s); err != nil {
 			return err
 		}
+		l.until, _ = ctx.Deadline()
 		return l.unwind()
 	})
 }
 
 // alive is errAlive with the reason unless the lease's job is gone for sure.
 func (l *open) alive(s Sweep) error {
+	// Looked at first: the extern step that made a mark which is there by now was a
+	// process before, and is seen below if it lives.
+	_, mark := os.Lstat(markIn(l.world.Dir))
 	steps, err := proc.Steps(l.world.Job)
 	if err != nil {
 		return err
@@ -138,9 +143,9 @@ func (l *open) alive(s Sweep) error {
 	if len(inside) > 0 {
 		return fmt.Errorf("%w: %s is in its network namespace", errAlive, list(inside))
 	}
-	// It had an extern step once, and has none any more; or there is no slurmd
-	// yet that could give it one.
-	if _, err := os.Lstat(markIn(l.world.Dir)); err == nil || s.Boot {
+	// It had an extern step once, and has none any more; or none can come: its lease does
+	// not count, or there is no slurmd yet.
+	if mark == nil || !l.complete() || s.Boot {
 		return nil
 	}
 	if age := proc.SinceBoot() - l.journal.Header.Since; age < grace {

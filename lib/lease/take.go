@@ -74,7 +74,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 func (n *Node) settle(ctx context.Context, j job.Job) (done bool, err error) {
 	l, err := n.resume(ctx, j.ID)
 	if errors.Is(err, errNoLease) {
-		if err := removeDir(n.dir(j.ID)); err != nil {
+		if err := n.abandoned(ctx, j.ID); err != nil {
 			return false, remains(err)
 		}
 		return false, nil

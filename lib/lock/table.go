@@ -118,11 +118,13 @@ func (t *Table) FreeUplink(job uint32, run string) {
 	t.Uplinks = slices.DeleteFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
 }
 
-// Jobs are those that have an HCA or an address.
+// Jobs are those that have an HCA or an address. What was set aside no job has.
 func (t *Table) Jobs() []uint32 {
 	var all []uint32
 	for _, c := range t.Claims {
-		all = append(all, c.Job)
+		if !c.Doubt {
+			all = append(all, c.Job)
+		}
 	}
 	for _, u := range t.Uplinks {
 		all = append(all, u.Job)
