@@ -207,7 +207,8 @@ func (l *open) failure(s noted, err error) []error {
 	}
 	if errors.Is(err, step.ErrGone) {
 		l.world.Gone[s.HCA()] = true
-		l.node.notice(l.world.Job, "nothing to bring home: %s", err)
+		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: s.HCA().String(),
+			Warning: fmt.Sprintf("%s; if it comes back, its interfaces lack what they were given", err)})
 		return nil
 	}
 	if _, known := l.world.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {

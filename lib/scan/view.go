@@ -115,6 +115,12 @@ func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error
 	end := v.known.Meter.Request()
 	err := mover.Move(socket, nsfd, request, lock, deadline)
 	end()
+	if errors.Is(err, mover.ErrHangs) {
+		// The answer that comes yet is the mover's, who waits for it: nobody else may read it.
+		v.rdma.Close()
+		v.rdma = nil
+		return errors.Join(err, v.dial())
+	}
 	if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
 		if mode, _ := v.Mode(); mode == rdma.Shared {
 			return ErrShared

@@ -66,7 +66,7 @@ func (w *World) await(id node.ID, notFound error, look func() error) error {
 		if err != nil {
 			return err
 		}
-		if gone {
+		if gone && time.Now().After(w.goneDeadline()) {
 			return ErrGone
 		}
 		select {
@@ -75,6 +75,19 @@ func (w *World) await(id node.ID, notFound error, look func() error) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// goneTimeout is how long an HCA may be lost before it is believed: a driver that
+// recovers from a fault lets go of it for some seconds, and what is believed to be
+// gone has its settings forgotten.
+const goneTimeout = 5 * time.Second
+
+// goneDeadline is until when this run waits for HCAs that are lost.
+func (w *World) goneDeadline() time.Time {
+	if w.goneUntil.IsZero() {
+		w.goneUntil = time.Now().Add(goneTimeout)
+	}
+	return w.goneUntil
 }
 
 // gone tells whether the node has lost an HCA that no look finds. While in

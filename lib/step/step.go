@@ -125,6 +125,7 @@ type World struct {
 	known     *scan.Known
 
 	portsUntil time.Time // zero: none was waited for yet
+	goneUntil  time.Time // the same of HCAs that are lost
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }
