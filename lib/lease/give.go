@@ -70,7 +70,8 @@ func (l *open) unwind() error {
 		return remains(err)
 	}
 	notes, damage := l.left()
-	l.world.Managers = step.Managers{Run: l.node.Run} // a prolog that fails may have waited for them
+	// A prolog that fails may have waited for them.
+	l.world.Managers, l.world.Carriers = step.Managers{Run: l.node.Run}, link.Carriers{Context: ctx}
 	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])

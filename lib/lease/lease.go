@@ -22,6 +22,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
+	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/meter"
 	"gresnet/lib/netns"
@@ -183,6 +184,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 
 		Meter:    n.Meter,
 		Managers: step.Managers{Run: n.Run},
+		Carriers: link.Carriers{Context: ctx},
 		Context:  ctx,
 		Warn: func(id node.ID, problem error) {
 			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})

@@ -135,13 +135,45 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
 		}
 	}
-	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
-		_, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.addrOn(index))
-		if err != nil {
-			return fmt.Errorf("add address %s to %s: %w", m.Addr(), want.Name, err)
+	add := inOrder(missing(want.Addresses, have, Message.addrKey))
+	if len(add) == 0 {
+		return nil
+	}
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	for _, m := range add {
+		if want.Running && !i.Running && m.family() == unix.AF_INET6 {
+			err = c.giveAddress(index, m.untested(), want.Name)
+		}
+		if err = also(err, c.giveAddress(index, m, want.Name)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (c *Conn) giveAddress(index int, m Message, name string) error {
+	_, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.addrOn(index))
+	if err != nil {
+		return fmt.Errorf("add address %s to %s: %w", m.Addr(), name, err)
+	}
+	return nil
+}
+
+// untested is an IPv6 address that the kernel takes without a test for
+// duplicates, which without a carrier it would not begin: until one comes, no
+// route could have the address as its source. The flag goes when the address is
+// given again as it was; that it was taken stays.
+func (m Message) untested() Message {
+	out := slices.Clone(m)
+	out[2] |= unix.IFA_F_NODAD
+	list, _ := attributes(out[addrHead:])
+	if flags, ok := find(list, unix.IFA_FLAGS); ok && len(flags) == 4 {
+		native.PutUint32(flags, native.Uint32(flags)|unix.IFA_F_NODAD)
+	}
+	return out
 }
 
 // dadTimeout bounds the wait for duplicate address detection, which a node may
@@ -158,26 +190,39 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 		return err // without a carrier the kernel does not begin
 	}
 	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
-	for end := time.Now().Add(dadTimeout); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		answers, err := c.dumpAddresses(index)
-		if err != nil {
-			return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	begun := time.Now()
+	for end := begun.Add(dadTimeout); ; time.Sleep(2 * time.Millisecond) {
+		taken, err := c.hasTaken(index, want.Name, local)
+		if taken || err != nil {
+			return err
 		}
-		if slices.ContainsFunc(answers, tentative) {
-			continue
-		}
-		if len(local) == 0 {
-			return nil
-		}
-		have, _, err := c.routes(index, nil)
-		if err != nil {
-			return fmt.Errorf("read the routes of %s: %w", want.Name, err)
-		}
-		if len(missing(local, have, Message.routeKey)) == 0 {
-			return nil
+		if c.Carriers.over(end) {
+			break
 		}
 	}
-	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %s", want.Name, dadTimeout)
+	if i, err := c.Get(index); err != nil || !i.Running {
+		return err // it lost it meanwhile
+	}
+	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
+}
+
+// hasTaken tells whether no address is tested any more and their local routes are there.
+func (c *Conn) hasTaken(index int, name string, local []Message) (bool, error) {
+	answers, err := c.dumpAddresses(index)
+	if err != nil {
+		return false, fmt.Errorf("read the addresses of %s: %w", name, err)
+	}
+	if slices.ContainsFunc(answers, tentative) {
+		return false, nil
+	}
+	if len(local) == 0 {
+		return true, nil
+	}
+	have, _, err := c.routes(index, nil)
+	if err != nil {
+		return false, fmt.Errorf("read the routes of %s: %w", name, err)
+	}
+	return len(missing(local, have, Message.routeKey)) == 0, nil
 }
 
 // inOrder turns the kernel's order into the one in which addresses must be

@@ -228,7 +228,7 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+		if !errors.Is(err, unix.EBUSY) || c.Carriers.over(end) {
 			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 		}
 	}

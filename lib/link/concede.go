@@ -23,7 +23,7 @@ func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string
 		return Settings{}, nil, err
 	}
 	want = want.aged()
-	have.Routes = want.settled(have.Routes)
+	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken
 	agreed.Addresses = have.Addresses

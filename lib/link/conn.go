@@ -35,8 +35,9 @@ func named(err error) error {
 
 // Conn is a connection to the namespace that the calling thread was in when it dialled.
 type Conn struct {
-	Meter   *meter.Meter // nil: nobody wants to know
-	sockets map[int]*nl.SocketHandle
+	Meter    *meter.Meter // nil: nobody wants to know
+	Carriers *Carriers    // nil: nothing bounds the waits of a run
+	sockets  map[int]*nl.SocketHandle
 }
 
 // Dial opens a connection in the calling thread's network namespace.

@@ -157,6 +157,38 @@ func (want Settings) settled(have []Message) []Message {
 	return missing(have, later, Message.routeKey)
 }
 
+// settledRoutes are the interface's settled routes, and those of its addresses
+// that it gets with the carrier that it had and has no more: without one the kernel
+// does not begin to test an address. There is nothing to be mended.
+func (want Settings) settledRoutes(have Settings) []Message {
+	routes := want.settled(have.Routes)
+	if have.Running || !want.Running {
+		return routes
+	}
+	due := slices.DeleteFunc(missing(want.Routes, routes, Message.routeKey), func(m Message) bool {
+		return !slices.ContainsFunc(have.Addresses, m.comesWith)
+	})
+	return append(routes, due...)
+}
+
+// comesWith tells a route that the kernel makes for an IPv6 address: the address's
+// own, or where the interface forwards, the one of all routers of its network.
+func (m Message) comesWith(address Message) bool {
+	if m.family() != unix.AF_INET6 || !m.ownRoute() {
+		return false
+	}
+	list, _ := attributes(m[routeHead:])
+	v, _ := find(list, unix.RTA_DST)
+	to, _ := netip.AddrFromSlice(v)
+	switch m[7] {
+	case unix.RTN_LOCAL:
+		return to == address.Addr().Addr()
+	case unix.RTN_ANYCAST:
+		return to == address.Addr().Masked().Addr()
+	}
+	return false
+}
+
 // hasGateway tells a route that another route must exist for.
 func (m Message) hasGateway() bool {
 	list, _ := attributes(m[routeHead:])

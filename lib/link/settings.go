@@ -139,11 +139,6 @@ func (c *Conn) read(index int) (Settings, error) {
 	return s, nil
 }
 
-// carrierTimeout bounds the wait for a carrier that the interface had before: a
-// port trains its link anew after some moves. One whose cable was pulled
-// meanwhile has none any more, and gets its settings without it.
-const carrierTimeout = 5 * time.Second
-
 // Apply makes the interface's settings what is given, and only what differs:
 // on an interface that has them it changes nothing. What fails does not keep
 // it from the rest.
@@ -200,6 +195,7 @@ func (c *Conn) setState(index int, want Settings) error {
 		if err := c.set(index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
+		c.Carriers.raised(have.ID)
 	}
 	return c.awaitCarrier(index, want)
 }
@@ -268,7 +264,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, m := range missing(want.Filters, have.Filters, Message.key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
 	}
-	diff = append(diff, compare("route", want.settled(have.Routes), want.Routes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, compare("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
 	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
 	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
 	for _, m := range missing(want.Rules, have.Rules, Message.key) {
@@ -317,7 +313,7 @@ func (c *Conn) awaitName(name string) error {
 		if err != nil {
 			return err
 		}
-		if time.Now().After(end) {
+		if c.Carriers.over(end) {
 			return ErrNameTaken
 		}
 	}
@@ -351,21 +347,6 @@ func (c *Conn) setMAC(index int, have Settings, mac string) error {
 		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
 	}
 	return nil
-}
-
-// awaitCarrier waits until the interface has the carrier that it had: without
-// one the kernel gives no IPv6 addresses and marks routes dead.
-func (c *Conn) awaitCarrier(index int, want Settings) error {
-	if !want.Up || !want.Running {
-		return nil
-	}
-	for end := time.Now().Add(carrierTimeout); ; {
-		i, err := c.Get(index)
-		if err != nil || i.Running || time.Now().After(end) {
-			return err
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 func upOrDown(up bool) string {

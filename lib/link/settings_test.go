@@ -14,7 +14,7 @@ import (
 // bed is a node and a job, with an interface of the node whose peer is in a
 // third namespace, so that it has a carrier wherever it goes.
 type bed struct {
-	node, job *netnstest.NS
+	node, job, far *netnstest.NS
 }
 
 func newBed(t *testing.T) *bed {
@@ -25,7 +25,7 @@ func newBed(t *testing.T) *bed {
 	if err := job.Do(link.SkipDAD); err != nil {
 		t.Fatal(err)
 	}
-	return &bed{node, job}
+	return &bed{node, job, far}
 }
 
 // other gives the node a second interface, and both addresses.
@@ -212,6 +212,7 @@ func TestApplyOnAnEqualInterfaceChangesNothing(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0
 ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
+	settle(b.node)
 	before := picture(b.node)
 	in(t, b.node, func(c *link.Conn) error {
 		i := find(t, c, "hca0")

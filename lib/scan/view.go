@@ -38,6 +38,8 @@ type View struct {
 type Known struct {
 	// Meter counts what is asked of the kernel; nil: nobody wants to know.
 	Meter *meter.Meter
+	// Carriers bounds the waits for carriers; nil: nothing does.
+	Carriers *link.Carriers
 
 	devices    map[node.ID]uint32
 	interfaces map[link.ID]int
@@ -56,7 +58,7 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Meter = known.Meter
+	l.Meter, l.Carriers = known.Meter, known.Carriers
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 

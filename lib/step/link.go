@@ -64,7 +64,13 @@ func (s *Settings) Verify(w *World) error {
 		if err != nil {
 			return err
 		}
-		return s.verify(v, i.Index, want)
+		if err := v.Link.AwaitLate(i.Index, want); err != nil {
+			return err
+		}
+		if err := s.verify(v, i.Index, want); err != nil {
+			return err
+		}
+		return s.awaitGIDs(w, v, want)
 	})
 }
 
@@ -84,7 +90,18 @@ func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
 	if len(diff) > 0 {
 		return DifferencesError{s.Settings.Name, diff}
 	}
-	return awaitGIDs(v, s.Of, s.Port, s.gidsOf(want))
+	return nil
+}
+
+// awaitGIDs waits for all that an unwinding brings home no longer than for one:
+// their addresses were given before the first is looked at.
+func (s *Settings) awaitGIDs(w *World, v *scan.View, want link.Settings) error {
+	begun := time.Now()
+	err := w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.gidsOf(want), begun.Add(gidTimeout-w.gidsLost))
+	if err != nil {
+		w.gidsLost += time.Since(begun)
+	}
+	return err
 }
 
 // DifferencesError says what of an interface that came home is not as it was.
@@ -241,10 +258,14 @@ const gidTimeout = 5 * time.Second
 
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
 func (s *Link) awaitGIDs(w *World) error {
-	return w.WithHCAs(s.Mode, func(v *scan.View) error { return awaitGIDs(v, s.Of, s.Port, s.GIDs) })
+	return w.WithHCAs(s.Mode, func(v *scan.View) error {
+		return w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.GIDs, time.Now().Add(gidTimeout))
+	})
 }
 
-func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {
+// awaitGIDs does not wait for those of an interface that lost its carrier: the
+// addresses are there, and what a driver makes of them then is its own affair.
+func (w *World) awaitGIDs(v *scan.View, id node.ID, port uint32, of link.ID, want []netip.Addr, end time.Time) error {
 	if len(want) == 0 {
 		return nil
 	}
@@ -252,12 +273,16 @@ func awaitGIDs(v *scan.View, id node.ID, port uint32, want []netip.Addr) error {
 	if err != nil {
 		return err
 	}
-	for end := time.Now().Add(gidTimeout); ; time.Sleep(time.Millisecond) {
+	for ; ; time.Sleep(time.Millisecond) {
 		missing, err := v.MissingGIDs(d, port, want)
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		if time.Now().After(end) {
+		if w.Carriers.Late(of) {
+			w.Notice("GID %s of %s port %d is not there: the interface has no carrier any more", missing[0], d.Name, port)
+			return nil
+		}
+		if time.Now().After(end) || w.Context.Err() != nil {
 			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", missing[0], d.Name, port, gidTimeout)
 		}
 	}

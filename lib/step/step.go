@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gresnet/lib/bpf"
+	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/meter"
 	"gresnet/lib/netns"
@@ -106,6 +107,8 @@ type World struct {
 	Run   string
 	// Managers are the programs of the node that configure interfaces, too.
 	Managers Managers
+	// Carriers is how long this run waits for carriers.
+	Carriers link.Carriers
 	// Context bounds what may wait.
 	Context context.Context
 	// Notice tells of what a person may want to know.
@@ -124,8 +127,9 @@ type World struct {
 	host, job *place // entered when they are first looked at
 	known     *scan.Known
 
-	portsUntil time.Time // zero: none was waited for yet
-	goneUntil  time.Time // the same of HCAs that are lost
+	portsUntil time.Time     // zero: none was waited for yet
+	goneUntil  time.Time     // the same of HCAs that are lost
+	gidsLost   time.Duration // waited in vain for GIDs of what is home
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }

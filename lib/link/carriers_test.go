@@ -1,0 +1,86 @@
+package link
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A clock that only waits move, for a run in which no carrier comes unless it is said to.
+type run struct {
+	Carriers
+	now time.Time
+}
+
+func (r *run) wait(name string, needs time.Duration) (came bool) {
+	id := ID{Address: name}
+	begun := r.now
+	end := r.until(id, begun)
+	if came = needs > 0 && !begun.Add(needs).After(end); came {
+		end = begun.Add(needs)
+	}
+	if end.After(r.now) {
+		r.now = end
+	}
+	r.waited(id, came, r.now.Sub(begun))
+	return came
+}
+
+const dead = 0
+
+func TestARunWaitsForAnyNumberOfDeadPortsNoLongerThanForThree(t *testing.T) {
+	for _, ports := range []int{1, 2, 3, 8, 64} {
+		r := &run{now: time.Now()}
+		begun := r.now
+		// Undo, Verify, and Verify once more when there were differences.
+		for range 3 {
+			for port := range ports {
+				if name := fmt.Sprint(port); r.wait(name, dead) || !r.Late(ID{Address: name}) {
+					t.Errorf("port %d of %d has a carrier", port, ports)
+				}
+			}
+		}
+		if took := r.now.Sub(begun); took > lostTimeout+carrierTimeout || took < carrierTimeout {
+			t.Errorf("%d dead ports took %s", ports, took)
+		}
+	}
+}
+
+func TestADeadPortKeepsNoOtherFromItsTime(t *testing.T) {
+	r := &run{now: time.Now()}
+	r.wait("dead", dead)
+	for port := range 7 {
+		if name := fmt.Sprint(port); !r.wait(name, carrierTimeout) || r.Late(ID{Address: name}) {
+			t.Errorf("port %d was not waited for", port)
+		}
+	}
+	if r.lost != carrierTimeout {
+		t.Errorf("%s are lost, wanted %s: one that comes is free", r.lost, carrierTimeout)
+	}
+}
+
+func TestAPortThatWasNotWaitedForHasItsTimeInTheEnd(t *testing.T) {
+	r := &run{now: time.Now()}
+	for _, name := range []string{"one", "two", "three"} {
+		r.wait(name, dead)
+	}
+	if r.wait("healthy", carrierTimeout) {
+		t.Error("it was waited for at once, with no time left")
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		r.wait(name, dead)
+	}
+	left := r.late[ID{Address: "healthy"}].Sub(r.now)
+	if left > 0 && !r.wait("healthy", left) || r.now.Before(r.late[ID{Address: "healthy"}]) {
+		t.Errorf("it was not waited for in the end, with %s left", left)
+	}
+}
+
+func TestAPortThatIsBroughtUpAgainHasItsTimeAnew(t *testing.T) {
+	r := &run{now: time.Now()}
+	r.wait("port", dead)
+	r.raised(ID{Address: "port"})
+	if !r.wait("port", carrierTimeout) {
+		t.Error("it was not waited for")
+	}
+}
