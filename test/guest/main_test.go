@@ -89,7 +89,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 // slurmState is what a person would look at first.
 func slurmState() string {
-	out, err := try("squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; tail -n 30 /var/log/slurmd.log")
+	out, err := try("squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20; tail -n 30 /var/log/slurmd.log")
 	return fmt.Sprintln(out, err)
 }
 
