@@ -22,7 +22,8 @@ runs, it has no slurmstepd, and no process is in its network namespace.
 
 A job whose extern step never started (PrologFlags=Contain gives it one) may
 be about to start; its lease is swept only if it is ten minutes old and the
-job is named, or at boot. A live job's lease is never touched.
+job is named, or at boot, or if its prolog or epilog did not come to its end.
+A live job's lease is never touched.
 
 Exit status: 0 done; 1 a named job is not gone, or bad usage; 2 something
 remains to be undone.
