@@ -181,12 +181,12 @@ func (v *View) Devices() ([]Device, error) {
 	}
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
-		device, err := v.device(d)
-		if err != nil && v.left(d) {
+		device, err := v.settled(d)
+		if errors.Is(err, ErrNotFound) {
 			continue // another job's prolog took it meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("look at %s: %w", d.Name, err)
+			return nil, err
 		}
 		devices = append(devices, device)
 	}
@@ -235,18 +235,39 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 		if d.GUID != id.GUID {
 			continue
 		}
-		device, err := v.device(d)
-		if err != nil && v.left(d) {
+		device, err := v.settled(d)
+		if errors.Is(err, ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return Device{}, fmt.Errorf("look at %s: %w", d.Name, err)
+			return Device{}, err
 		}
 		if device.ID == id {
 			return device, nil
 		}
 	}
 	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
+}
+
+// settled is a device that others may move meanwhile: one that left is
+// ErrNotFound, and one that is there again has other character devices and is
+// looked at once more.
+func (v *View) settled(d rdma.Device) (Device, error) {
+	const tries = 20
+	for try := 1; ; try++ {
+		device, err := v.device(d)
+		if err == nil {
+			return device, nil
+		}
+		err = fmt.Errorf("look at %s: %w", d.Name, err)
+		if v.left(d) {
+			return Device{}, ErrNotFound
+		}
+		if try == tries {
+			return Device{}, err
+		}
+		time.Sleep(time.Duration(try) * time.Millisecond)
+	}
 }
 
 // left tells that a device that was listed is not in the namespace any more.
