@@ -31,13 +31,16 @@ func Steps(job uint32) ([]Process, error) {
 	title := fmt.Appendf(nil, "slurmstepd: [%d.", job)
 	return which(func(dir string) bool {
 		line, err := os.ReadFile(dir + "/cmdline")
-		if err != nil || !bytes.HasPrefix(line, title) {
-			return false
-		}
-		// Anybody can have that title; only root's can be slurmstepd.
-		var st unix.Stat_t
-		return unix.Stat(dir, &st) == nil && st.Uid == 0
+		return err == nil && bytes.HasPrefix(line, title) && startedByRoot(dir)
 	})
+}
+
+// startedByRoot tells a process whose real user is root. Anybody can give a process
+// any title, and have a program run as root that is made for that; slurmstepd in turn
+// is its job's user for moments, but never really (proc(5), /proc/PID/status).
+func startedByRoot(dir string) bool {
+	status, err := os.ReadFile(dir + "/status")
+	return err == nil && bytes.Contains(status, []byte("\nUid:\t0\t"))
 }
 
 // Inside are the processes of which a thread is in a network namespace, told

@@ -44,10 +44,11 @@ func TestAStepIsFoundByItsTitleIfItIsRoots(t *testing.T) {
 	title := fmt.Sprintf("slurmstepd: [%d.extern]", uint32(job))
 	titled := `exec -a "` + title + `" cat <(echo) -`
 	start(t, "setpriv", "--reuid", "65534", "bash", "-c", titled)
+	start(t, "setpriv", "--ruid", "65534", "bash", "-p", "-c", titled) // as a program with the setuid bit
 	if steps, err := proc.Steps(job); err != nil || len(steps) != 0 {
 		t.Errorf("another user's process passes for a step: %v, %v", steps, err)
 	}
-	pid := start(t, "bash", "-c", titled)
+	pid := start(t, "setpriv", "--euid", "65534", "bash", "-p", "-c", titled) // slurmstepd is so for moments
 	if steps, err := proc.Steps(job); err != nil || !slices.Equal(pids(steps), []int{pid}) {
 		t.Errorf("steps are %v, %v, wanted pid %d", steps, err, pid)
 	}

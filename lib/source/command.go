@@ -24,6 +24,9 @@ type command struct {
 // maxErrors bounds what is kept of what a program says to stderr.
 const maxErrors = 64 << 10
 
+// errLong means that a program's answer is longer than any should be.
+var errLong = errors.New("it printed too much")
+
 // errLate means that a program did not answer in time.
 var errLate = errors.New("no answer in time")
 
@@ -72,7 +75,7 @@ func judge(ctx context.Context, err error, out, problems *bounded) error {
 	said := problems.firstLine()
 	switch {
 	case out.over:
-		return fmt.Errorf("it printed more than %d KiB", out.max>>10)
+		return fmt.Errorf("%w: more than %d KiB", errLong, out.max>>10)
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -23,9 +23,9 @@ type fileSource struct {
 // maxEntitlement bounds what a site's file or program may say.
 const maxEntitlement = 64 << 10
 
-func (s fileSource) ask(_ context.Context, j job.Job) (answer, error) {
+func (s fileSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	path := s.template.Path(j.ID, j.Run.Restart, j.UID, j.Node)
-	wants, err := s.read(path)
+	wants, err := s.readWithin(ctx, path)
 	switch {
 	case errors.Is(err, errNoFile):
 		return answer{}, nil
@@ -38,6 +38,26 @@ func (s fileSource) ask(_ context.Context, j job.Job) (answer, error) {
 	a := answer{mine: true, wants: wants}
 	a.note("%s says %s", path, describeWants(wants))
 	return a, nil
+}
+
+// readWithin leaves a read behind that does not come back, as of a file system whose
+// server is gone.
+func (s fileSource) readWithin(ctx context.Context, path string) ([]gres.Want, error) {
+	type result struct {
+		wants []gres.Want
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		wants, err := s.read(path)
+		done <- result{wants, err}
+	}()
+	select {
+	case r := <-done:
+		return r.wants, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: does its file system answer?", errLate)
+	}
 }
 
 func (s fileSource) read(path string) ([]gres.Want, error) {

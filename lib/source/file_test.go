@@ -190,7 +190,7 @@ func TestAProgramThatFailsIsTheNodesFault(t *testing.T) {
 		"fails":    {"echo no database >&2\nexit 3\n", `exit status 3: it says "no database"`},
 		"hangs":    {"exec sleep 1000\n", "no answer in time"},
 		"cut off":  {"printf nic:2\n", "it does not end with a line's end: it is cut off"},
-		"too much": {"yes nic\n", "it printed more than 64 KiB"},
+		"too much": {"yes nic\n", "it printed too much: more than 64 KiB"},
 		"garbage":  {"echo hello\n", `parse GRES "hello": "hello" is not a GRES that means an HCA; those are nic, hca`},
 	} {
 		t.Run(name, func(t *testing.T) {

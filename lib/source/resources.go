@@ -20,7 +20,7 @@ var errUnknownForm = errors.New("unknown form of the question")
 func (s *scontrol) resources(ctx context.Context, id, node string) (string, error) {
 	text, err := s.ask(ctx, "show", "resources", id, "--json")
 	var exit exitError
-	if errors.As(err, &exit) && unknownForm(exit.said) {
+	if errors.As(err, &exit) && (unknownForm(exit.said) || exit.said == "" || notRunning(exit.said)) {
 		return "", errUnknownForm
 	}
 	if err != nil {
@@ -35,6 +35,10 @@ func unknownForm(said string) bool {
 	return slices.ContainsFunc([]string{"unrecognized option", "invalid entity", "plugin", "data_parser", "serializer"},
 		func(sign string) bool { return strings.Contains(said, sign) })
 }
+
+// notRunning tells a job that was cancelled or requeued while its prolog runs: of
+// that the text says that it has nothing, and this question that it is none.
+func notRunning(said string) bool { return strings.Contains(strings.ToLower(said), "not running") }
 
 type resources struct {
 	Nodes  []nodeResources `json:"nodes"`
@@ -75,7 +79,16 @@ func parseResources(text, node string) (string, error) {
 		return "", fmt.Errorf("read its JSON: %w", err)
 	}
 	if len(r.Errors) > 0 {
-		return "", fmt.Errorf("it says %q", hint.Clip(r.Errors[0].Description+r.Errors[0].Error))
+		said := r.Errors[0].Description + r.Errors[0].Error
+		if notRunning(said) {
+			return "", errUnknownForm
+		}
+		return "", fmt.Errorf("it says %q", hint.Clip(said))
+	}
+	// scontrol prints this, too, of a job that does not run any more, and where slurmctld
+	// did not answer (Slurm 25.11, src/scontrol/info_job.c).
+	if len(r.Nodes) == 0 {
+		return "", errUnknownForm
 	}
 	for _, n := range r.Nodes {
 		if n.Node != node {

@@ -69,12 +69,29 @@ func TestAnOlderScontrolIsAskedForTheText(t *testing.T) {
 	}
 }
 
+// A job that is cancelled while its prolog runs is none of which there are resources,
+// and no reason to drain its node.
+func TestOfAJobThatRunsNoMoreTheTextSaysThatItHasNothing(t *testing.T) {
+	for _, answer := range []string{
+		says(`{"nodes": [], "errors": []}` + "\n"),
+		"exit 1\n",
+		"echo 'Job/step not running' >&2\nexit 1\n",
+		says(`{"nodes": [], "errors": [{"description": "Job not running"}]}` + "\n"),
+	} {
+		program, log := scontrolThat(t, "if [ \"$2\" = resources ]; then\n"+answer+"exit 0\nfi\n"+says(shown(4711, "node1", "")))
+		wants, _, err := askRun(program)
+		if err != nil || len(wants) != 0 || strings.Count(log(), "\n") != 2 {
+			t.Errorf("%s: got %+v, %v; asked %q", answer, wants, err, log())
+		}
+	}
+}
+
 func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
 	for name, c := range map[string]struct{ script, err string }{
 		"cut off":        {says(layout[:strings.Index(layout, "core_bitmap")-2] + "\n"), "read its JSON: unexpected end of JSON input"},
 		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "node node1 is not in it"},
 		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []source.nodeResources"},
-		"an error in it": {says(`{"nodes": [], "errors": [{"description": "Job not running"}]}` + "\n"), `it says "Job not running"`},
+		"an error in it": {says(`{"nodes": [], "errors": [{"description": "Access denied"}]}` + "\n"), `it says "Access denied"`},
 		"a failure":      {"echo 'Access denied' >&2\nexit 1\n", `exit status 1: it says "Access denied"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -113,7 +113,7 @@ func (s *scontrol) detail(ctx context.Context, j job.Job) (string, error) {
 			return detail, err
 		}
 	}
-	text, err := s.ask(ctx, "show", "job", "-d", id)
+	text, err := s.askShow(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -130,7 +130,7 @@ func (s *scontrol) detail(ctx context.Context, j job.Job) (string, error) {
 
 // alone asks for one job of an array or a het job.
 func (s *scontrol) alone(ctx context.Context, name string, id uint32) (show, error) {
-	text, err := s.ask(ctx, "show", "job", "-d", name)
+	text, err := s.askShow(ctx, name)
 	if err != nil {
 		return show{}, err
 	}
@@ -141,9 +141,18 @@ func (s *scontrol) alone(ctx context.Context, name string, id uint32) (show, err
 	return shown, shown.about(id)
 }
 
-// maxOutput bounds what is read. All running tasks of an array are shown
-// together, at about one and a half KiB each.
-const maxOutput = 4 << 20
+// maxOutput bounds what is read. All tasks of an array are shown together, at about
+// one and a half KiB each; more than that are a user's long texts.
+const maxOutput = 16 << 20
+
+// askShow asks for the text that people read. How long that is users decide.
+func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
+	text, err := s.ask(ctx, "show", "job", "-d", name)
+	if errors.Is(err, errLong) {
+		return "", &gres.Refusal{Ask: "what scontrol says of job " + name, Why: err.Error() + ": its array is too large, or its texts are too long"}
+	}
+	return text, err
+}
 
 // A busy slurmctld is asked again, with pauses that grow and that differ from
 // node to node: the nodes of a job start together.

@@ -114,6 +114,16 @@ func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
 // took is how long an answer took, which differs.
 var took = regexp.MustCompile(`after [0-9.]+m?s: `)
 
+// How long scontrol's text is users decide, by arrays, comments and paths.
+func TestAnAnswerThatIsTooLongIsTheJobsFault(t *testing.T) {
+	program, _ := scontrolThat(t, "exec yes JobId=4711\n")
+	_, _, err := askScontrol(program, time.Minute)
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Why, "more than 16384 KiB: its array is too large") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 	for _, c := range []struct{ name, script, err, hint string }{
 		{"failing", "echo 'slurm_load_jobs error: Invalid job id specified' >&2\necho more >&2\nexit 1\n",
@@ -124,7 +134,6 @@ func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 		{"another job", says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"another node", says(shown(4711, "node[2-10]", "nic:1(IDX:0)")), "no GRES= for node node1 in it", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"another form", says(shown(4711, "node1", "nic:2(0/4,1/4)")), `parse GRES "nic:2(0/4,1/4)": unknown form; known are name:count(IDX:…) and name(CNT:…)`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
-		{"endless", "exec yes JobId=4711\n", "it printed more than 4096 KiB", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 		{"endless errors", "yes error | head -c 1000000 >&2; exit 3\n", `exit status 3: it says "error"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
