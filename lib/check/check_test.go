@@ -374,6 +374,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},
+		"GPUs that jobs share": {func(s *check.Site) {
+			gpus(8, nil)(s)
+			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)
+		}, "warning  slurm.conf: GresTypes has shard: of jobs that share a GPU the first has its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
 		"no GPUs, and nothing else to go by": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} },
 			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),

@@ -34,8 +34,21 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	}
 	if byGPU {
 		all = append(all, s.gpus(lines)...)
+		all = append(all, sharedGPUs(conf)...)
 	}
 	return all
+}
+
+// sharedGPUs are those of which several jobs at once have a part, each of which Slurm
+// tells that it has the GPU.
+func sharedGPUs(conf slurm.Conf) []Finding {
+	for _, name := range strings.Split(conf.Last("grestypes"), ",") {
+		if name = strings.ToLower(name); name == "shard" || name == "mps" {
+			return []Finding{warn("slurm.conf", "have jobs of "+name+" run where no HCA serves their GPUs, or leave gpu out of slurm.source",
+				"GresTypes has %s: of jobs that share a GPU the first has its HCA, and the others are refused", name)}
+		}
+	}
+	return nil
 }
 
 // numbersGPUs tells whether it matters how the node's GPUs are numbered.

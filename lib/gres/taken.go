@@ -39,7 +39,20 @@ type Holding struct {
 // to a node that fails them.
 type Taken struct {
 	By    []Holding
+	want  Want
 	cause error
+}
+
+// Shared refuses what a job has by its GPUs, or by having the node to itself, where
+// one that lives has that, too: GPU shards, MPS and suspended jobs are counted by
+// Slurm for several. It is nil where Slurm counts the HCAs themselves.
+func (t *Taken) Shared() *Refusal {
+	if t.want.Source != config.GPU && t.want.Source != config.Node {
+		return nil
+	}
+	r := refuse(HeldByJobs, t.want, "%s", t)
+	r.Do = "jobs that share GPUs (shards, MPS) or the node cannot share its HCAs: have one at a time ask for these"
+	return r
 }
 
 func (t *Taken) Error() string { return t.cause.Error() }
@@ -58,7 +71,7 @@ func (w Want) counted() bool {
 // heldIndex is an index that the job is to have, and somebody has.
 func heldIndex(w Want, by Holding) *Taken {
 	e, holder := by.Entry, by.Holder
-	t := &Taken{By: []Holding{by}}
+	t := &Taken{By: []Holding{by}, want: w}
 	switch {
 	case holder.Quarantined != "":
 		t.cause = fault{
@@ -88,12 +101,12 @@ func short(w Want, free, all int, by []Holding) *Taken {
 	}
 	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
 	if w.counted() || quarantined > 0 && free+quarantined >= w.Count {
-		return &Taken{by, fault{
+		return &Taken{by, w, fault{
 			fmt.Errorf("choose %s: %s", w, why),
 			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",
 		}}
 	}
-	return &Taken{by, uncounted(w, "%s", why)}
+	return &Taken{by, w, uncounted(w, "%s", why)}
 }
 
 // uncounted refuses a job what Slurm has not counted for it.

@@ -24,52 +24,63 @@ func holdersIn(t *lock.Table) func(node.ID) (gres.Holder, bool) {
 func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error {
 	for {
 		err := n.take(ctx, j, wants)
-		if !n.freed(ctx, j.ID, err) {
+		var taken *gres.Taken
+		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
 			return err
 		}
+		held := n.outlastAny(ctx, j.ID, taken.By)
+		if held == nil {
+			continue
+		}
+		if shared := taken.Shared(); shared != nil && errors.Is(held, errLives) {
+			return shared
+		}
+		return err
 	}
 }
 
-// freed tells whether some of what a job could not have is free now: the epilog
+// outlastAny is nil if some of what a job could not have is free now: the epilog
 // of a job that held it was running still, or never ran and never will.
-func (n *Node) freed(ctx context.Context, id uint32, err error) bool {
-	var taken *gres.Taken
-	if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
-		return false
-	}
-	for _, by := range taken.By {
+func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding) error {
+	all := errAlive
+	for _, by := range held {
 		if ctx.Err() != nil {
-			return false
+			return ctx.Err()
 		}
-		if by.Holder.Quarantined == "" && n.outlast(ctx, id, by) {
-			return true
+		if by.Holder.Quarantined != "" {
+			continue
 		}
+		err := n.outlast(ctx, id, by)
+		if err == nil {
+			return nil
+		}
+		all = err
 	}
-	return false
+	return all
 }
 
-// outlast tells whether a holder has its HCA no more, or it is quarantined now:
-// it waits for an epilog that runs, and sweeps a job that is gone.
-func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding) bool {
+// outlast is nil if a holder has its HCA no more, or it is quarantined now: it
+// waits for an epilog that runs, and sweeps a job that is gone.
+func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	for {
 		if c, still := n.holder(by.Entry.HCA.ID); !still || c.Job != holder || c.Quarantined != "" {
-			return true
+			return nil
 		}
 		err := n.sweep(ctx, holder, Sweep{})
 		if err == nil {
 			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)
-			return true
+			return nil
 		}
 		if !errors.Is(err, lock.ErrHeld) {
 			n.tell(LeaseSpared, holder, "not swept: %s", err)
-			return false
+			return err
 		}
 		// We hold no HCA, so nobody who waits for us can hold that lock.
 		n.notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
 		if err := n.waitForJob(ctx, holder); err != nil {
 			n.notice(id, "waited in vain: %s", err)
-			return false
+			return err
 		}
 	}
 }

@@ -110,6 +110,15 @@ func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
 	}
 }
 
+// Slurm counts a GPU of which jobs have shards for each of them.
+func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
+	n, _ := heldNode(t, byGPU)
+	n.Log = func(Event) {}
+	defer externStep(t)()
+	err := n.Take(t.Context(), next)
+	checkEnd(t, n, err, "nic:1(IDX:0), which source gpu says the job has: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00", "")
+}
+
 // checkEnd wants a refused lease with a reason, or an error and no lease.
 func checkEnd(t *testing.T, n *Node, err error, refused, fault string) {
 	t.Helper()

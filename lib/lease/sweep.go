@@ -30,6 +30,15 @@ const grace = 10 * time.Minute
 // errAlive means that a job is not gone, or not for sure.
 var errAlive = errors.New("the job is not gone")
 
+// errLives means that it runs for sure.
+var errLives = errors.New("the job runs")
+
+// living is an errAlive that is an errLives, too.
+type living struct{ error }
+
+func (l living) Unwrap() error        { return l.error }
+func (l living) Is(target error) bool { return target == errLives }
+
 // Sweep gives back the leases of jobs that are gone, which an epilog would have
 // done if it had run. It never touches a live job's lease: a job that was named
 // and lives is an error, others are passed over.
@@ -134,14 +143,14 @@ func (l *open) alive(s Sweep) error {
 		return err
 	}
 	if len(steps) > 0 {
-		return fmt.Errorf("%w: %s is its step", errAlive, steps[0])
+		return living{fmt.Errorf("%w: %s is its step", errAlive, steps[0])}
 	}
 	inside, err := l.inside()
 	if err != nil {
 		return err
 	}
 	if len(inside) > 0 {
-		return fmt.Errorf("%w: %s is in its network namespace", errAlive, list(inside))
+		return living{fmt.Errorf("%w: %s is in its network namespace", errAlive, list(inside))}
 	}
 	// It had an extern step once, and has none any more; or none can come: its lease does
 	// not count, or there is no slurmd yet.

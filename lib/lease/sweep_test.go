@@ -23,9 +23,6 @@ import (
 // The mark comes after the process that makes it. A sweep that looked for processes
 // before that one came must not take the mark for that of one that is gone.
 func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root: a process of another user is no slurmstepd")
-	}
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(Event) {}
 	l, err := n.resume(t.Context(), holderJob)
@@ -53,6 +50,9 @@ func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 // externStep starts a process that has the title of the holder's extern step by now.
 func externStep(t *testing.T) (end func()) {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root: a process of another user is no slurmstepd")
+	}
 	title := fmt.Sprintf("slurmstepd: [%d.extern]", holderJob)
 	step := exec.Command("bash", "-c", "exec -a '"+title+"' sleep 60")
 	if err := step.Start(); err != nil {
