@@ -234,7 +234,9 @@ static int renew_sysfs(const struct lease *lease, const char *stage)
 int enter(const struct lease *lease, const char *state)
 {
 	if (setns(lease->netns, CLONE_NEWNET) == -1) {
-		slurm_error("gresnet: job %u: enter the job's network namespace: %m", lease->job);
+		/* Slurm 26.05's user namespace maps all users onto themselves, and so looks like the first one. */
+		slurm_error("gresnet: job %u: enter the job's network namespace: %m%s", lease->job,
+			    errno == EPERM ? "; hint: take CLONE_NEWUSER out of namespace.yaml" : "");
 		return -1;
 	}
 	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state))

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <slurm/spank.h>
@@ -89,6 +90,18 @@ out:
 		close(mark);
 	close(dir);
 	return rc;
+}
+
+bool lease_marked(const char *state, uint32_t job)
+{
+	bool marked;
+	int dir = lease_dir(state, job);
+
+	if (dir == -1)
+		return false;
+	marked = faccessat(dir, "extern", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	close(dir);
+	return marked;
 }
 
 /* read_env fills the lease's text. */
@@ -178,9 +191,10 @@ static int check_number(const struct lease *lease, size_t at, const char *name, 
 /* check_run tells a lease that an earlier run of a requeued job left. The line
  * is the restart count, then a slash and the SLUID where Slurm has one.
  *
- * A count of 0 decides nothing: Slurm 22.05 reports it for every step, since
+ * A count of 0 decides nothing: Slurm up to 26.05 reports it for every step, since
  * nothing sets stepd_step_rec_t.restart_cnt (slurmstepd_job.c sets the one in
- * envtp). Where the count is right nothing is lost: run 0 finds no older lease. */
+ * envtp). So this is for a Slurm that comes; today it is the prolog that ends an
+ * earlier run's lease, before any step. */
 static int check_run(const struct lease *lease, uint32_t restarts)
 {
 	char text[sizeof("4294967295")];
@@ -319,6 +333,25 @@ static int check_user_namespace(uint32_t job)
 	return -1;
 }
 
+/* is_hidden tells a lease that is there for slurmstepd, or for the node's first
+ * process, and not here: a job container may have a /run of its own. */
+static bool is_hidden(const char *state, uint32_t job)
+{
+	char path[PATH_MAX];
+	int processes[] = {getppid(), 1};
+
+	for (size_t i = 0; i < sizeof(processes) / sizeof(processes[0]); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s/jobs/%u", processes[i], state, job);
+		if (access(path, F_OK) == 0) {
+			slurm_error("gresnet: job %u: the lease is hidden from the task: there is no %s/jobs/%u here; "
+				    "hint: leave %s out of the folders that a job container makes anew (Dirs=)",
+				    job, state, job, state);
+			return true;
+		}
+	}
+	return false;
+}
+
 enum holding lease_open(struct lease *lease, const char *state, const struct step *step)
 {
 	lease->job = step->job;
@@ -328,7 +361,7 @@ enum holding lease_open(struct lease *lease, const char *state, const struct ste
 		return LEASE_BROKEN;
 	lease->dir = lease_dir(state, step->job);
 	if (lease->dir == -1)
-		return errno == ENOENT ? LEASE_NONE : LEASE_BROKEN;
+		return errno == ENOENT && !is_hidden(state, step->job) ? LEASE_NONE : LEASE_BROKEN;
 	if (read_env(lease) || check_env(lease, step) || open_netns(lease)) {
 		lease_close(lease);
 		return LEASE_BROKEN;

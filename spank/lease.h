@@ -1,6 +1,7 @@
 #ifndef GRESNET_LEASE_H
 #define GRESNET_LEASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -61,6 +62,9 @@ int lease_dir(const char *state, uint32_t job);
  * that is gone from one that is about to start. Returns 0, or -1 with the
  * reason logged. */
 int lease_mark(const char *state, uint32_t job);
+
+/* lease_marked tells whether the job's lease has the mark. */
+bool lease_marked(const char *state, uint32_t job);
 
 /* lease_trusts returns 0 if only root can have written what fd stands for, else
  * -1 with what is wrong logged under the name given. */

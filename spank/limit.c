@@ -24,7 +24,7 @@ static int open_controller(const struct step *step)
 	int fd;
 
 	if (cgroup_of_job(step, path + strlen(CGROUPS))) {
-		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not an extern step's; "
+		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not a step's of the job; "
 			    "hint: limits need cgroup v2 and ProctrackType=proctrack/cgroup", job, path + strlen(CGROUPS));
 		return -1;
 	}

@@ -69,10 +69,11 @@ static int read_step(spank_t spank, struct step *step)
 static int take_option(int val, const char *value, int remote)
 {
 	(void)val;
-	context.option = strcmp(value, "none") ? OPTION_UNKNOWN : OPTION_NONE;
+	/* A client of the user's own may send it without a value. */
+	context.option = value && !strcmp(value, "none") ? OPTION_NONE : OPTION_UNKNOWN;
 	if (context.option == OPTION_NONE || remote)
 		return 0;
-	slurm_error("gresnet: --gresnet=%s: unknown value; hint: there is only none", value);
+	slurm_error("gresnet: --gresnet=%s: unknown value; hint: there is only none", value ? value : "");
 	return -1;
 }
 
@@ -105,9 +106,10 @@ static int prepare_step(spank_t spank, int argc, char *argv[])
 	return register_option(spank);
 }
 
-/* begin_step marks the lease in the job's extern step, and limits the job. A mark
- * that cannot be made is logged: it is a sweep's loss, and none of the job's; so
- * is a limit, which is the other jobs' loss. A batch job that
+/* begin_step marks the lease in the job's extern step, and limits the job there; or
+ * in its other steps, where there is no extern step, or it begins before the prolog
+ * (PrologFlags=RunInJob, Slurm 24.11). A mark that cannot be made is logged: it is a
+ * sweep's loss, and none of the job's; so is a limit, which is the other jobs' loss. A batch job that
  * does not begin is held, and drains the node, whose fault it is; other jobs
  * would only come to the same end. */
 static int begin_step(spank_t spank, int argc, char *argv[])
@@ -116,10 +118,11 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	context.broken = prepare_step(spank, argc, argv);
 	if (context.broken)
 		return context.step.id == SLURM_BATCH_SCRIPT ? -1 : 0;
-	if (context.step.id == SLURM_EXTERN_CONT) {
+	if (context.step.id == SLURM_EXTERN_CONT)
 		lease_mark(context.arguments.state, context.step.job);
-		limit_set(context.arguments.state, &context.step);
-	}
+	else if (lease_marked(context.arguments.state, context.step.job))
+		return 0;
+	limit_set(context.arguments.state, &context.step);
 	return 0;
 }
 

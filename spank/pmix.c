@@ -233,13 +233,20 @@ static int redirect_uri(spank_t spank, const char *name, const struct pmix_ports
 }
 
 /* has_server tells whether Slurm has made the task a PMIx client: the name is
- * pmixp_info.c's. One that came from the user's environment is another step's. */
+ * pmixp_info.c's, slurm.pmix.JOB.STEP. One that came from the user's environment is
+ * another step's. The job is a het job's first, which a component does not know:
+ * so the step decides alone, and at the worst one fails that could run. */
 static bool has_server(spank_t spank, const struct step *step)
 {
-	char have[URI_MAX], want[64];
+	const char *prefix = "slurm.pmix.";
+	char have[URI_MAX], want[sizeof("4294967295")];
+	const char *last;
 
-	snprintf(want, sizeof(want), "slurm.pmix.%u.%u", step->job, step->id);
-	return !spank_getenv(spank, "PMIX_NAMESPACE", have, sizeof(have)) && !strcmp(have, want);
+	if (spank_getenv(spank, "PMIX_NAMESPACE", have, sizeof(have)) || strncmp(have, prefix, strlen(prefix)))
+		return false;
+	snprintf(want, sizeof(want), "%u", step->id);
+	last = strrchr(have, '.');
+	return !strcmp(last + 1, want);
 }
 
 int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_ports *ports)

@@ -94,6 +94,9 @@ func (s Site) runs(pattern, program string) bool {
 // (Slurm src/common/read_config.c).
 func prologFlags(conf slurm.Conf) Finding {
 	flags := strings.Split(strings.ToLower(conf.Last("prologflags")), ",")
+	if slices.Contains(flags, "runinjob") {
+		return warn("slurm.conf", "leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so of a job that ended without an epilog a sweep does not know that it ended, unless it is named")
+	}
 	for _, f := range []string{"contain", "alloc", "x11", "runinjob"} {
 		if slices.Contains(flags, f) {
 			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))

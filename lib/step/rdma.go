@@ -112,16 +112,18 @@ type (
 	around func(func(*scan.View) error) error
 )
 
-// moveTimeout bounds one move of an RDMA device. Moves of busy devices with
-// firmware behind them take a second; one that takes this long never ends.
+// moveTimeout bounds one move of an RDMA device where nothing bounds the run.
 const moveTimeout = 20 * time.Second
 
+// moveDeadline gives a move half of the time that is left. Moves of busy devices with
+// firmware behind them take a second, and wait for those of other jobs; one that takes
+// this long never ends, and other HCAs need their time, too.
 func moveDeadline(ctx context.Context) time.Time {
-	end := time.Now().Add(moveTimeout)
-	if all, bounded := ctx.Deadline(); bounded && all.Before(end) {
-		return all
+	end, bounded := ctx.Deadline()
+	if !bounded {
+		return time.Now().Add(moveTimeout)
 	}
-	return end
+	return time.Now().Add(time.Until(end) / 2)
 }
 
 // lock takes the lock of the HCA's moves. While an abandoned move holds it, the

@@ -197,6 +197,8 @@ static void check_without(const struct view *before)
 /* What a case wants to find afterwards. */
 enum where { OUTSIDE, INSIDE, HALF_INSIDE, WITHOUT };
 
+#define NO_VALUE "(null)"
+
 struct row {
 	const char *name;
 	int want;              /* what the callback returns */
@@ -207,7 +209,7 @@ struct row {
 	void (*task)(void);    /* done in the task's process before */
 	void (*then)(void);    /* checked in the task's process after */
 	char *argument;        /* of the line in plugstack.conf */
-	const char *option;    /* of --gresnet, NULL: not used */
+	const char *option;    /* of --gresnet, NULL: not used; NO_VALUE: sent without one */
 };
 
 /* Spoilers, each for one row. */
@@ -468,6 +470,32 @@ static void cgroup_v1_there(void)
 	check(memory.f_flag & ST_RDONLY, "/sys/fs/cgroup/memory is not read-only");
 }
 static void user_namespace(void) { must(!unshare(CLONE_NEWUSER), "make a user namespace"); }
+
+/* identical_user_namespace is one as Slurm 26.05 makes it; only who is outside may map all users. */
+static void identical_user_namespace(void)
+{
+	int made[2];
+	char path[64], byte;
+	pid_t mapper;
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", getpid());
+	must(!pipe(made), "pipe");
+	mapper = fork();
+	must(mapper != -1, "fork");
+	if (mapper == 0) {
+		must(read(made[0], &byte, 1) == 1, "read");
+		write_bytes(path, "0 0 4294967295\n", strlen("0 0 4294967295\n"));
+		_exit(0);
+	}
+	user_namespace();
+	must(write(made[1], "", 1) == 1 && waitpid(mapper, NULL, 0) == mapper, "map all users");
+}
+
+static void own_run(void)
+{
+	private_container();
+	must(!mount("sandbox", "/run", "tmpfs", 0, NULL), "/run");
+}
 static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/dev/infiniband was made"); }
 
 #define EXPORTS                                                                                                  \
@@ -534,9 +562,14 @@ static const struct row rows[] = {
 	{"--gresnet=none not allowed, no lease", -1, OUTSIDE, "not allowed", .spoil = no_lease, .option = "none"},
 	{"--gresnet=all", -1, OUTSIDE, "unknown value", .argument = allow_none, .option = "all"},
 	{"--gresnet= with nothing", -1, OUTSIDE, "unknown value", .argument = allow_none, .option = ""},
+	{"--gresnet without a value", -1, OUTSIDE, "unknown value", .argument = allow_none, .option = NO_VALUE},
 
 	{"cgroup v1 below /sys", 0, INSIDE, NULL, .task = cgroup_v1, .then = cgroup_v1_there},
 	{"in a user namespace", -1, OUTSIDE, "in a user namespace", .task = user_namespace},
+	{"in a user namespace of all users", -1, OUTSIDE, "network namespace: Operation not permitted; hint: take CLONE_NEWUSER",
+	 .task = identical_user_namespace},
+	{"a /run of the container's own", -1, OUTSIDE, "the lease is hidden from the task", .task = own_run},
+	{"a /run of the container's own, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = own_run},
 
 	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},
 	{"refused with more lines", -1, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\nPATH=/tmp\n"},
@@ -639,7 +672,7 @@ static void run_task(const void *argument)
 		row->task();
 	rc = slurm_spank_init(NULL, row->argument ? 1 : 0, argv);
 	if (row->option)
-		slurm.option.cb(0, row->option, 1);
+		slurm.option.cb(0, strcmp(row->option, NO_VALUE) ? row->option : NULL, 1);
 	look(&before);
 	*slurm.said = '\0'; /* slurmd's log has it: see run_init */
 	if (!rc)

@@ -45,6 +45,7 @@ static void link_limits(void)
 static void fifo_limits(void) { must(!unlink(LEASE "/limits") && !mkfifo(LEASE "/limits", 0600), "limits"); }
 static void big_limits(void) { must(!truncate(LEASE "/limits", 16385), "limits"); }
 static void other_run(void) { slurm.restarts = 22; }
+static void marked(void) { write_bytes(LEASE "/extern", "", 0); }
 static void no_env(void) { must(!unlink(LEASE "/env"), "env"); }
 static void no_proc(void) { must(!mount("sandbox", "/proc", "tmpfs", 0, NULL), "/proc"); }
 
@@ -52,7 +53,9 @@ static const struct row rows[] = {
 	{"a lease without limits", NULL, "", NULL},
 	{"limits of two HCAs", TWO, "mlx5_0 hca_handle=8 hca_object=1000mlx5_1 hca_handle=8 hca_object=1000", NULL},
 	{"one limit alone", "mlx5_0 hca_handle=8\n", "mlx5_0 hca_handle=8", NULL},
-	{"another step than the extern one", TWO, "", NULL, .other = true},
+	{"a step after the extern one", TWO, "", NULL, "0::" JOB "/step_0/user\n", .spoil = marked, .other = true},
+	{"a step whose prolog came after the extern one", TWO, "mlx5_0 hca_handle=8 hca_object=1000mlx5_1 hca_handle=8 hca_object=1000",
+	 NULL, "0::" JOB "/step_0/user\n", .other = true},
 	{"SLUID", "mlx5_0 hca_object=7\n", "mlx5_0 hca_object=7", NULL, "0::" JOB "/step_extern/slurm\n"},
 	{"a node with cgroup v1, too", "mlx5_0 hca_object=7\n", "mlx5_0 hca_object=7", NULL,
 	 "4:memory:/slurm/uid_0/job_1/step_extern\n0::" JOB "/step_extern\n"},
@@ -64,9 +67,9 @@ static const struct row rows[] = {
 	{"controller says no", "mlx5_0 hca_handle=8\n", NULL, "set limits \"mlx5_0 hca_handle=8\": No space", .spoil = full_controller},
 	{"controller cannot be written", TWO, "", "rdma.max: Read-only file system", .spoil = read_only_controller},
 	{"controller a symbolic link", TWO, NULL, "rdma.max: Too many levels", .spoil = link_controller},
-	{"not in an extern step", TWO, "", "which is not an extern step's", "0::" JOB "/step_0/user\n"},
-	{"a name that begins like one", TWO, "", "which is not an extern step's", "0::" JOB "/step_external/slurm\n"},
-	{"no job above the step", TWO, "", "which is not an extern step's", "0::/step_extern/slurm\n"},
+	{"not in an extern step", TWO, "", "which is not a step's of the job", "0::" JOB "/step_0/user\n"},
+	{"a name that begins like one", TWO, "", "which is not a step's of the job", "0::" JOB "/step_external/slurm\n"},
+	{"no job above the step", TWO, "", "which is not a step's of the job", "0::/step_extern/slurm\n"},
 	{"cgroup v1 alone", TWO, "", "slurmstepd is in cgroup \"\"", "9:rdma:/\n4:memory:/slurm/step_extern\n"},
 	{"no /proc", TWO, "", "/proc/self/uid_map: No such file", .spoil = no_proc},
 
