@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to
@@ -184,19 +185,32 @@ func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 }
 
 // mapping is the GRES mapping: as fixed for this boot, or as the node is now
-// if no lease was ever taken or the configuration names what was not there then.
+// if no lease was ever taken, or there is what was not there then.
 func (n *Node) mapping() (gres.Mapping, error) {
 	t, err := n.table().Read()
 	if err != nil {
 		return nil, err
 	}
-	if m, err := gres.Map(n.Config, t.HCAs); err == nil && len(m) > 0 {
+	return n.mapped(&t)
+}
+
+// mapped is the mapping by a table, to which what it does not know is added.
+func (n *Node) mapped(t *lock.Table) (gres.Mapping, error) {
+	m, err := gres.Map(n.Config, t.HCAs)
+	if err == nil && len(m) > 0 && !n.hasMore(t) {
 		return m, nil
 	}
-	if err := n.look(&t); err != nil {
+	if err := n.look(t); err != nil {
 		return nil, err
 	}
 	return gres.Map(n.Config, t.HCAs)
+}
+
+// hasMore tells whether the node has more HCAs than a table, as where a driver was
+// slower at boot than the first job. It is asked for each job, and so only counts.
+func (n *Node) hasMore(t *lock.Table) bool {
+	count, err := sysfs.CountVerbs(n.Sys)
+	return err == nil && count > len(t.HCAs)
 }
 
 // look adds the HCAs that the node has and the table does not know. They come
@@ -226,14 +240,9 @@ func (n *Node) look(t *lock.Table) error {
 
 // pick claims HCAs for a job in the table.
 func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, error) {
-	m, err := gres.Map(n.Config, t.HCAs)
-	if err != nil || len(m) == 0 {
-		if err := n.look(t); err != nil {
-			return nil, err
-		}
-		if m, err = gres.Map(n.Config, t.HCAs); err != nil {
-			return nil, err
-		}
+	m, err := n.mapped(t)
+	if err != nil {
+		return nil, err
 	}
 	near, err := n.near(j, m)
 	if err != nil {

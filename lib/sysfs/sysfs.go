@@ -50,6 +50,17 @@ type Verbs struct {
 	Place  Place
 }
 
+// CountVerbs counts the node's uverbs devices, wherever their RDMA devices are.
+func CountVerbs(sys fs.FS) (count int, err error) {
+	entries, err := fs.ReadDir(sys, "class/infiniband_verbs")
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "uverbs") {
+			count++
+		}
+	}
+	return count, err
+}
+
 // AllVerbs lists the node's uverbs devices, wherever their RDMA devices are.
 // A kernel without ib_uverbs has no such class: fs.ErrNotExist.
 func AllVerbs(sys fs.FS) ([]Verbs, error) {

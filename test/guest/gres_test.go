@@ -154,3 +154,28 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 	}
 	same(t, before)
 }
+
+// A driver may be slower at boot than the first job.
+func TestAnHCAThatComesAfterTheFirstLeaseIsOneForJobs(t *testing.T) {
+	slurm(t)
+	names := hcas(t)
+	last := len(names) - 1
+	driver := "echo ibfake." + strings.TrimPrefix(names[last], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
+	t.Cleanup(func() { writeConfig(t, config); run(t, "rm -f /run/gresnet/node.json") })
+	wants := func(index int) {
+		writeConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [%d]\n", index))
+	}
+	run(t, "rm -f /run/gresnet/node.json; "+driver+"unbind")
+	wants(0)
+	must(t, "prolog", "SLURM_JOB_ID=900095")
+	run(t, driver+"bind; udevadm settle")
+	wants(last)
+	must(t, "prolog", "SLURM_JOB_ID=900096")
+	if got, want := claims(t, "900096"), fmt.Sprintf("%d=%s", last, names[last]); got != want {
+		t.Errorf("the job has claimed %q, wanted %q", got, want)
+	}
+	for _, job := range []string{"900095", "900096"} {
+		must(t, "epilog", "SLURM_JOB_ID="+job)
+	}
+	run(t, giveAddresses)
+}
