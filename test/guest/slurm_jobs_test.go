@@ -2,7 +2,6 @@ package guest
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -39,18 +38,6 @@ func TestStepsOfEveryKindOfJobAreInside(t *testing.T) {
 		nets := inJob(t, run(t, "cat /tmp/array-*"), 2)
 		if nets[0] == nets[1] {
 			t.Errorf("elements share a namespace: %q", nets)
-		}
-	})
-	// Each component is a job of its own with a lease of its own, here on one node.
-	t.Run("a heterogeneous job", func(t *testing.T) {
-		const component = "--gres=nic:1 -n 1"
-		out := as(t, "alice", "salloc "+component+" : "+component+" bash -c 'srun --het-group=0 "+whereAmI+"; srun --het-group=1 "+whereAmI+"; srun --het-group=0,1 "+whereAmI+"'")
-		nets := inJob(t, out, 4)
-		if nets[0] == nets[1] {
-			t.Errorf("components share a namespace: %q", nets)
-		}
-		if both := slices.Sorted(slices.Values(nets[2:])); !slices.Equal(both, slices.Sorted(slices.Values(nets[:2]))) {
-			t.Errorf("a step of both components is in %q, its components' steps in %q", both, nets[:2])
 		}
 	})
 	t.Run("overlapping steps", func(t *testing.T) {
