@@ -106,7 +106,8 @@ func parseHead(line string) (head, bool) {
 	text, ok := strings.CutPrefix(line, "JobId=")
 	fields := strings.SplitN(text, " ", 4)
 	id, err := strconv.ParseUint(fields[0], 10, 32)
-	if !ok || err != nil || len(fields) < 2 {
+	// Slurm writes no zeros before a number.
+	if !ok || err != nil || len(fields) < 2 || strconv.FormatUint(id, 10) != fields[0] {
 		return head{}, false
 	}
 	h := head{id: uint32(id)}
