@@ -18,11 +18,24 @@ import (
 // faults are the rows of the table in docs/configuration.md: what is wrong,
 // and what comes of it.
 var faults = map[string]func(t *testing.T) []error{
-	"an index that the mapping does not have":                              func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Indices: []int{9}}) },
-	"a type that the mapping does not have":                                func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
-	"a GRES of `slurm.gres` that no HCA of this node is":                   func(*testing.T) []error { return chosen("held", gres.Want{Gres: "hca", Count: 1}) },
-	"a count beyond what the node has":                                     func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Count: 3}) },
-	"HCAs that another job holds, and Slurm has counted for this one":      func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
+	"an index that the mapping does not have":                               func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Indices: []int{9}}) },
+	"a type that the mapping does not have":                                 func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
+	"a GRES of `slurm.gres` that no HCA of this node is":                    func(*testing.T) []error { return chosen("held", gres.Want{Gres: "hca", Count: 1}) },
+	"a count beyond what the node has":                                      func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Count: 3}) },
+	"other HCAs that another job holds, and Slurm has counted for this one": func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
+	"HCAs that another job holds that runs, by source `gpu` or `node`: jobs that share GPUs (shards, MPS) or the node": func(*testing.T) (errs []error) {
+		for _, err := range fromEach("held", "gpu", "node") {
+			var taken *gres.Taken
+			errors.As(err, &taken)
+			errs = append(errs, taken.Shared())
+		}
+		return errs
+	},
+	"an answer of `scontrol`'s that is longer than 16 MiB": func(t *testing.T) []error {
+		program, _ := scontrolThat(t, "exec yes JobId=4711\n")
+		_, _, err := askScontrol(program, time.Minute)
+		return []error{err}
+	},
 	"HCAs that another job holds, by source `policy`, `file` or `program`": func(*testing.T) []error { return fromEach("held", "policy", "file", "program") },
 	"HCAs without a quarantined one, which would be enough":                func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
 	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error {
