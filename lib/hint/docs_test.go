@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,8 +24,8 @@ type said struct{ problem, do string }
 
 const head = `# Errors, and what to do
 
-Errors of the two programs that are made together with their hint, as the code has them: … is what the program fills in. Not
-here: refused leases and wrong ` + "`SLURM_`" + ` variables, which print hints of their own, and lines of the plugin, which end in "; hint: …".
+Errors that are made together with their hint, as the code has them: … is what the program fills in. Not here: refused
+leases ([configuration.md](configuration.md#whose-fault-it-is)) and wrong ` + "`SLURM_`" + ` variables, which print hints of their own.
 Other errors say what failed, with the kernel's or Slurm's own words, and come with the hint of the run: mend the cause, or
 look at ` + "`gresnet-prolog status`" + `.
 `
@@ -62,7 +63,49 @@ func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
 			fmt.Fprintf(&text, "| %s | %s |\n", cell(r.problem, "…"), cell(r.do, "correct line … of …"))
 		}
 	}
+	text.WriteString("\n## What the plugin says, in the job's output and in slurmd's log\n\n| error | do |\n| --- | --- |\n")
+	for _, r := range plugin(t) {
+		fmt.Fprintf(&text, "| %s | %s |\n", cell(r.problem, "…"), cell(r.do, ""))
+	}
 	golden.Check(t, "../../../docs/errors.md", text.String())
+}
+
+// plugin is what the plugin's C code says with a hint.
+func plugin(t *testing.T) (all []said) {
+	t.Helper()
+	files, err := filepath.Glob("../../spank/*.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range regexp.MustCompile(`(?s)slurm_error\((.*?)\);\n`).FindAllStringSubmatch(string(text), -1) {
+			words, format := "", true
+			for _, token := range regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|,|\b[A-Z][A-Z_]+\b`).FindAllStringSubmatch(call[1], -1) {
+				switch {
+				case token[0] == ",":
+					format = false
+				case token[0][0] == '"':
+					words += token[1]
+				case format:
+					words += "…" // a macro
+				}
+			}
+			words = regexp.MustCompile(`%[-+#0-9.*]*[zjlh]*[a-zA-Z]`).ReplaceAllString(words, "…")
+			words = strings.NewReplacer(`\"`, `"`, `\n`, "").Replace(words)
+			if problem, do, hinted := strings.Cut(strings.TrimPrefix(words, "gresnet: "), "; hint: "); hinted {
+				all = append(all, said{problem, do})
+			}
+		}
+	}
+	if len(all) < 10 {
+		t.Errorf("%d hints of the plugin", len(all))
+	}
+	slices.SortFunc(all, func(a, b said) int { return cmp.Or(strings.Compare(a.problem, b.problem), strings.Compare(a.do, b.do)) })
+	return slices.Compact(all)
 }
 
 // cell is a text in a table; or what there is in its place: an error that comes from
