@@ -33,7 +33,8 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 	before := picture(t)
 	program := repo() + "/bin/gresnet-prolog"
 	run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
-	slurmAnew(t, "--nics /tmp/nics.conf")
+	// Many first steps at once take longer than a credential of this test bed lives.
+	slurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=60")
 	writeConfig(t, "[slurm]\nsource = [\"scontrol\"]\ntimeout = \"30s\"\n")
 	t.Cleanup(func() {
 		run(t, "scancel -u alice")
