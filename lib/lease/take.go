@@ -63,6 +63,10 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		case err != nil || len(wants) == 0:
 			return err
 		}
+		// A lease that somebody removed left its claims, and a job must not wait for itself.
+		if err := n.abandoned(ctx, j.ID); err != nil {
+			return remains(err)
+		}
 		err = n.takeFree(ctx, j, wants)
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
@@ -75,7 +79,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 func (n *Node) settle(ctx context.Context, j job.Job) (done bool, err error) {
 	l, err := n.resume(ctx, j.ID)
 	if errors.Is(err, errNoLease) {
-		if err := n.abandoned(ctx, j.ID); err != nil {
+		if err := removeDir(n.dir(j.ID)); err != nil {
 			return false, remains(err)
 		}
 		return false, nil
