@@ -5,9 +5,12 @@
 
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OURS "GRESNET_"
+/* With a variable's name after it: what the plugin has set that to. */
+#define GAVE OURS "GAVE_"
 
 static bool ours(const char *name)
 {
@@ -25,12 +28,72 @@ static bool must_be_true(const char *name)
 
 static int set(spank_t spank, const struct lease *lease, const struct variable *v)
 {
+	char gave[sizeof(GAVE) + ENV_NAME_MAX];
 	spank_err_t err = spank_setenv(spank, v->name, v->value, must_be_true(v->name));
 
-	if (err == ESPANK_SUCCESS || (err == ESPANK_ENV_EXISTS && !must_be_true(v->name)))
+	if (err == ESPANK_ENV_EXISTS && !must_be_true(v->name))
+		return 0;
+	if (err == ESPANK_SUCCESS && !ours(v->name)) {
+		snprintf(gave, sizeof(gave), GAVE "%s", v->name);
+		err = spank_setenv(spank, gave, v->value, 1);
+	}
+	if (err == ESPANK_SUCCESS)
 		return 0;
 	slurm_error("gresnet: job %u: set %s: %s", lease->job, v->name, spank_strerror(err));
 	return -1;
+}
+
+static const char *value_in(char **env, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (; *env; env++)
+		if (!strncmp(*env, name, length) && (*env)[length] == '=')
+			return *env + length + 1;
+	return NULL;
+}
+
+/* forget unsets one variable of ours and, if it says what another was set to and
+ * that was not changed since, the other, too. */
+static int forget(spank_t spank, uint32_t job, char **env, const char *variable)
+{
+	const char *has = NULL;
+	char *name = strdup(variable);
+	int rc = -1;
+
+	if (!name)
+		goto out;
+	*strchr(name, '=') = '\0';
+	if (!strncmp(name, GAVE, strlen(GAVE)))
+		has = value_in(env, name + strlen(GAVE));
+	if (has && !strcmp(has, variable + strlen(name) + 1) && spank_unsetenv(spank, name + strlen(GAVE)))
+		goto out;
+	if (!spank_unsetenv(spank, name))
+		rc = 0;
+out:
+	if (rc)
+		slurm_error("gresnet: job %u: unset %s", job, name ? name : "a variable");
+	free(name);
+	return rc;
+}
+
+int export_forget(spank_t spank, uint32_t job)
+{
+	char **env;
+	size_t i;
+
+	do {
+		i = 0; /* what is unset moves the rest */
+		if (spank_get_item(spank, S_JOB_ENV, &env)) {
+			slurm_error("gresnet: job %u: ask Slurm for the task's environment", job);
+			return -1;
+		}
+		while (env[i] && !(ours(env[i]) && strchr(env[i], '=')))
+			i++;
+		if (env[i] && forget(spank, job, env, env[i]))
+			return -1;
+	} while (env[i]);
+	return 0;
 }
 
 /* list_others sets GRESNET_VARIABLES to the names of those variables that do

@@ -205,7 +205,7 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
 			    "hint: slurmd's log has the reason", context.step.job);
 		return -1;
 	}
-	if (check_option())
+	if (check_option() || export_forget(spank, context.step.job))
 		return -1;
 	if (context.option == OPTION_NONE)
 		return enter_without(context.step.job);

@@ -157,6 +157,9 @@ static void check_inside(const struct view *before)
 	check_devices();
 }
 
+/* How many of the variables that the task had before it is to keep. */
+static size_t kept;
+
 static void check_outside(const struct view *before)
 {
 	struct view now;
@@ -165,7 +168,7 @@ static void check_outside(const struct view *before)
 	check(now.net.st_ino == before->net.st_ino, "not in the node's network namespace");
 	check(now.mnt.st_ino == before->mnt.st_ino, "another mount namespace");
 	check(now.fds == before->fds, "a descriptor leaks");
-	check(slurm.envs == 0, "the environment has changed");
+	check(slurm.envs == kept, "the environment has changed");
 }
 
 /* Where it went wrong too late to be outside: the task must not go on. */
@@ -176,7 +179,7 @@ static void check_half_inside(const struct view *before)
 	look(&now);
 	check(job_netns(), "not in the job's network namespace");
 	check(now.fds == before->fds, "a descriptor leaks");
-	check(slurm.envs == 0, "the environment has changed");
+	check(slurm.envs == kept, "the environment has changed");
 }
 
 /* In the node's network, and nothing of RDMA to open. */
@@ -188,7 +191,7 @@ static void check_without(const struct view *before)
 	check(now.net.st_ino == before->net.st_ino, "not in the node's network namespace");
 	check(now.mnt.st_ino != before->mnt.st_ino, "no mount namespace of its own");
 	check(now.fds == before->fds, "a descriptor leaks");
-	check(slurm.envs == 0, "the environment has changed");
+	check(slurm.envs == kept, "the environment has changed");
 	if (!access("/dev/infiniband", F_OK))
 		check_names("/dev/infiniband", "");
 	check(open("/dev/infiniband/new", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) == -1, "/dev/infiniband can be written");
@@ -362,7 +365,9 @@ static void exported(void)
 	check_env("GRESNET_VARIABLES",
 		  "NCCL_IB_HCA,UCX_NET_DEVICES,GLOO_SOCKET_IFNAME,TP_SOCKET_IFNAME,MELLANOX_VISIBLE_DEVICES,"
 		  "NCCL_SOCKET_IFNAME,NCCL_IB_GID_INDEX");
-	check(slurm.envs == 10, "other variables are set");
+	check_env("GRESNET_GAVE_NCCL_IB_HCA", "=mlx5_1:1");
+	check_env("GRESNET_GAVE_GRESNET_HCAS", NULL);
+	check(slurm.envs == 17, "other variables are set");
 }
 static void users_stay(void)
 {
@@ -372,6 +377,46 @@ static void users_stay(void)
 	check_env("GLOO_SOCKET_IFNAME", "ib1");
 	check_env("MELLANOX_VISIBLE_DEVICES", "none");
 	check_env("GRESNET_HCAS", "mlx5_1");
+}
+/* A script inside, on another node or in another job, started this task with srun or sbatch. */
+static void given_elsewhere(void)
+{
+	spank_setenv(NULL, "NCCL_IB_HCA", "=mlx5_7:1", 1);
+	spank_setenv(NULL, "NCCL_SOCKET_IFNAME", "users", 1);
+	spank_setenv(NULL, "UCX_TLS", "rc", 1);
+	spank_setenv(NULL, "PATH", "/bin", 1);
+	spank_setenv(NULL, "GRESNET_GPUS", "3", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_NCCL_IB_HCA", "=mlx5_7:1", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_NCCL_SOCKET_IFNAME", "=ib7", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_UCX_TLS", "rc", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_GONE", "1", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_", "", 1);
+	kept = 2;
+}
+static void forgotten(void)
+{
+	check_env("NCCL_SOCKET_IFNAME", "users");
+	check_env("UCX_TLS", NULL);
+	check_env("PATH", "/bin");
+	check_env("GRESNET_GPUS", NULL);
+	check_env("GRESNET_GAVE_NCCL_SOCKET_IFNAME", NULL);
+	check_env("GRESNET_GAVE_UCX_TLS", NULL);
+}
+static void given_anew(void)
+{
+	forgotten();
+	check_env("NCCL_IB_HCA", "=mlx5_1:1");
+	check_env("GRESNET_GAVE_NCCL_IB_HCA", "=mlx5_1:1");
+}
+static void not_given(void)
+{
+	forgotten();
+	check_env("NCCL_IB_HCA", NULL);
+}
+static void given_to_batch(void)
+{
+	given_elsewhere();
+	batch_step();
 }
 static void all_exported(void) { check_env("GRESNET_X255", "255"); }
 static int count_mounts(const char *at)
@@ -516,6 +561,12 @@ static const struct row rows[] = {
 	{"/sys read-only", 0, INSIDE, NULL, .spoil = read_only_sys, .then = superblock_writable},
 	{"/sys no longer read-only", 0, INSIDE, NULL, .spoil = usual_sys},
 	{"what the user has set", 0, INSIDE, NULL, HEAD NETNS EXPORTS, .task = user_has_set, .then = users_stay},
+	{"what a plugin gave elsewhere", 0, INSIDE, NULL, HEAD NETNS EXPORTS, .task = given_elsewhere, .then = given_anew},
+	{"what a plugin gave elsewhere, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = given_elsewhere,
+	 .then = not_given},
+	{"what a plugin gave elsewhere, batch step", 0, OUTSIDE, NULL, .task = given_to_batch, .then = not_given},
+	{"what a plugin gave elsewhere, --gresnet=none", 0, WITHOUT, NULL, .task = given_elsewhere, .then = not_given,
+	 .argument = allow_none, .option = "none"},
 	{"a working directory", 0, INSIDE, NULL, .task = in_directory},
 	{"in a private mount namespace", 0, INSIDE, NULL, .task = private_container},
 	{"nothing to export", 0, INSIDE, NULL, HEAD NETNS},

@@ -45,9 +45,11 @@ const char *spank_strerror(spank_err_t err)
 	return err == ESPANK_NOT_AVAIL ? "not available" : "some error";
 }
 
-/* make_envp makes the environment anew; a case's process is too short to free. */
+/* make_envp makes the environment anew: what was asked for before is good no more. */
 static char **make_envp(void)
 {
+	for (char **old = slurm.envp; *old; old++)
+		free(*old);
 	for (size_t i = 0; i < slurm.envs; i++) {
 		size_t size = sizeof(slurm.env[i].name) + sizeof(slurm.env[i].value) + 1;
 
@@ -126,6 +128,18 @@ spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int
 	snprintf(slurm.env[i].name, sizeof(slurm.env[i].name), "%s", name);
 	snprintf(slurm.env[i].value, sizeof(slurm.env[i].value), "%s", value);
 	return ESPANK_SUCCESS;
+}
+
+spank_err_t spank_unsetenv(spank_t spank, const char *name)
+{
+	(void)spank;
+	for (size_t i = 0; i < slurm.envs; i++)
+		if (!strcmp(slurm.env[i].name, name)) {
+			slurm.envs--;
+			memmove(&slurm.env[i], &slurm.env[i + 1], (slurm.envs - i) * sizeof(slurm.env[0]));
+			return ESPANK_SUCCESS;
+		}
+	return ESPANK_ENV_NOEXIST;
 }
 
 spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int size)
