@@ -61,6 +61,14 @@ var noGuard = hint.With(errors.New("no BPF"), "mount it")
 
 const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
 
+// divided makes GPUs that are cut into parts, besides.
+func divided(also func(*check.Site)) func(*check.Site) {
+	return func(s *check.Site) {
+		also(s)
+		s.Root.(fstest.MapFS)["proc/driver/nvidia/capabilities/gpu0/mig/gi7/access"] = file("")
+	}
+}
+
 // gpus makes GPUs say what a job gets, some of which the kernel has.
 func gpus(have int, configured []int) func(*check.Site) {
 	return func(s *check.Site) {
@@ -387,6 +395,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]")(s)
 		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be told from another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs that the configuration deals out": {gpus(4, []int{0}), ""},
+		"divided GPUs": {divided(gpus(8, nil)),
+			"error    GPUs: they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},
+		"divided GPUs that the configuration deals out": {divided(gpus(8, []int{0})), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),
 			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet-prolog scan --gres-files"},
 	} {

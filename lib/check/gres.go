@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/slurm"
 	"gresnet/lib/stock"
+	"gresnet/lib/sysfs"
 )
 
 // gres holds what Slurm counts against the mapping, where Slurm's count is what
@@ -17,10 +19,14 @@ import (
 func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byCount := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol)
 	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.StockErr == nil && s.numbersGPUs()
-	if !byCount && !byGPU {
-		return nil
-	}
 	var all []Finding
+	if byGPU && s.divided() {
+		all, byGPU = append(all, fail("GPUs", "say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
+			"they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog")), false
+	}
+	if !byCount && !byGPU {
+		return all
+	}
 	if byCount {
 		all = append(all, s.gresTypes(conf))
 	}
@@ -54,6 +60,12 @@ func sharedGPUs(conf slurm.Conf) []Finding {
 // numbersGPUs tells whether it matters how the node's GPUs are numbered.
 func (s Site) numbersGPUs() bool {
 	return len(s.Stock.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
+}
+
+// divided tells whether the node's GPUs are cut into parts.
+func (s Site) divided() bool {
+	proc, err := fs.Sub(s.Root, "proc")
+	return err == nil && sysfs.AreDivided(proc)
 }
 
 // gpus holds the GPUs of gres.conf against those that the kernel has. What

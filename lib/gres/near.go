@@ -12,6 +12,9 @@ import (
 type Topology struct {
 	GPUs []node.Seat           // by Slurm's index
 	HCAs map[node.ID]node.Seat // those that sit on PCI
+
+	// Divided says that Slurm's indices are those of parts of GPUs, and not of these.
+	Divided bool
 }
 
 // Serve says of a mapping which HCA serves which GPU, if the site has not:
@@ -20,7 +23,16 @@ type Topology struct {
 // first. All of the node's GPUs are dealt out, whoever asks, so that every job
 // meets the same. gpus are those that are asked about, and must be there.
 func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
-	if m.ServesGPUs() || len(t.GPUs) == 0 {
+	if m.ServesGPUs() {
+		return m, nil
+	}
+	if t.Divided && len(gpus) > 0 {
+		return nil, fault{
+			fmt.Errorf("find the HCAs for GPUs %s: the node's GPUs are divided (MIG), and these are the numbers of their parts", job.FormatIndices(gpus)),
+			"[[hca]] entries with gpus = say which HCA serves which",
+		}
+	}
+	if t.Divided || len(t.GPUs) == 0 {
 		return m, nil
 	}
 	if i := slices.IndexFunc(gpus, func(g int) bool { return g >= len(t.GPUs) }); i >= 0 {
@@ -71,7 +83,7 @@ func (t Topology) Nearest(e Entry, gpus []int) int {
 		if slices.Contains(e.GPUs, g) {
 			return g
 		}
-		if !sits || g >= len(t.GPUs) {
+		if !sits || t.Divided || g >= len(t.GPUs) {
 			continue
 		}
 		if best < 0 || seat.To(t.GPUs[g]).Compare(seat.To(t.GPUs[best])) < 0 {
@@ -85,7 +97,7 @@ func (t Topology) Nearest(e Entry, gpus []int) int {
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
 	var seats []node.Seat
 	for _, g := range gpus {
-		if g < len(t.GPUs) {
+		if g < len(t.GPUs) && !t.Divided {
 			seats = append(seats, t.GPUs[g])
 		}
 	}

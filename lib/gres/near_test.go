@@ -227,6 +227,27 @@ func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
 }
 
+func TestPartsOfGPUsTellNoHCAButWhereTheSiteSaysSo(t *testing.T) {
+	m := socketsOnly.mapping(t)
+	divided := socketsOnly.topology(t)
+	divided.Divided = true
+	_, err := divided.Serve(m, []int{0, 2})
+	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: the node's GPUs are divided (MIG), and these are the numbers of their parts")
+	if got, err := divided.Serve(m, nil); err != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("a job without GPUs: got %v, %v", got, err)
+	}
+	if got := divided.Near([]int{0, 1})(m[0].HCA.ID, m[1].HCA.ID); got != 0 {
+		t.Errorf("one of two HCAs is said to be nearer: %d", got)
+	}
+	if got := divided.Nearest(m[0], []int{0, 1}); got != -1 {
+		t.Errorf("the nearest GPU is said to be %d", got)
+	}
+	m[0].GPUs = []int{0, 1, 2}
+	if got, err := divided.Serve(m, []int{0, 2}); err != nil || !reflect.DeepEqual(got, m) {
+		t.Errorf("the site says which: got %v, %v", got, err)
+	}
+}
+
 func TestAnHCAWithoutAPlaceOnPCIServesNoGPU(t *testing.T) {
 	m := socketsOnly.mapping(t)
 	top := socketsOnly.topology(t)

@@ -36,6 +36,7 @@ func (n *Node) topology(hcas []node.HCA) (t gres.Topology, err error) {
 	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
 		return gres.Topology{}, err
 	}
+	t.Divided = sysfs.AreDivided(n.Proc)
 	t.HCAs, err = n.seats(hcas)
 	return t, err
 }

@@ -57,6 +57,13 @@ func GPUs(sys, proc fs.FS) ([]node.Seat, error) {
 	return nil, nil
 }
 
+// AreDivided tells whether NVIDIA's driver has GPUs cut into instances (MIG), which
+// Slurm numbers in their place. proc is a /proc.
+func AreDivided(proc fs.FS) bool {
+	instances, err := fs.Glob(proc, "driver/nvidia/capabilities/gpu*/mig/gi*")
+	return err == nil && len(instances) > 0
+}
+
 func seats(sys fs.FS, addresses []string) ([]node.Seat, error) {
 	out := make([]node.Seat, len(addresses))
 	for i, pci := range addresses {

@@ -102,6 +102,18 @@ func TestGPUsAreInSlurmsOrder(t *testing.T) {
 	})
 }
 
+func TestGPUsInMIGModeAreDividedOnceTheyHaveAnInstance(t *testing.T) {
+	const gpu = "driver/nvidia/capabilities/gpu0/mig"
+	proc := fstest.MapFS{gpu + "/config": &fstest.MapFile{}}
+	if sysfs.AreDivided(proc) {
+		t.Error("without an instance they are said to be divided")
+	}
+	proc[gpu+"/gi7/access"] = &fstest.MapFile{}
+	if !sysfs.AreDivided(proc) {
+		t.Error("with an instance they are not said to be divided")
+	}
+}
+
 func TestCPUsAreCounted(t *testing.T) {
 	for text, want := range map[string]int{"0": 1, "0-15": 16, "0-3,8,10-11": 7} {
 		sys := tree(t, nil, map[string]string{"devices/system/cpu/online": text + "\n"})
