@@ -381,6 +381,9 @@ func gidsOf(v *scan.View, d scan.Device, p scan.Port, s link.Settings) ([]netip.
 // what a killed process left of it. The journal goes last, and only if nothing
 // is there that it may be about.
 func removeDir(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	for _, name := range []string{"netns", "dev"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("remove the lease %s: %s is there still", dir, name)
