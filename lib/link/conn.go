@@ -6,13 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/meter"
+	"gresnet/lib/socket"
 )
 
 var (
@@ -35,45 +33,34 @@ func named(err error) error {
 
 // Conn is a connection to the namespace that the calling thread was in when it dialled.
 type Conn struct {
-	Meter    *meter.Meter // nil: nobody wants to know
-	Carriers *Carriers    // nil: nothing bounds the waits of a run
-	sockets  map[int]*nl.SocketHandle
+	Carriers *Carriers // nil: nothing bounds the waits of a run
+	socket   *socket.Netlink
 }
 
 // Dial opens a connection in the calling thread's network namespace.
 func Dial() (*Conn, error) {
-	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_ROUTE)
+	s, err := socket.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
 	// With strict checking the kernel filters dumps by what the request names,
 	// instead of sending all that the node has.
-	if err := unix.SetsockoptInt(socket.GetFd(), unix.SOL_NETLINK, unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
-		socket.Close()
+	if err := s.Set(unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
 	}
-	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: socket}}}, nil
+	return &Conn{socket: s}, nil
 }
 
 // Close closes the connection.
-func (c *Conn) Close() { c.sockets[unix.NETLINK_ROUTE].Close() }
+func (c *Conn) Close() { c.socket.Close() }
 
-// send does one request. A dump that was disturbed, by the moves of other jobs
-// say, is asked again.
+// Count has a meter count what is asked.
+func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
+
+// send does one request, and returns the answers of a kind.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
-	defer c.Meter.Request()()
-	const tries = 20
-	for try := 1; ; try++ {
-		req := nl.NewNetlinkRequest(kind, flags)
-		req.Sockets = c.sockets
-		req.AddRawData(body)
-		answers, err := req.Execute(unix.NETLINK_ROUTE, want)
-		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
-			time.Sleep(time.Duration(try) * time.Millisecond)
-			continue
-		}
-		return answers, err
-	}
+	return c.socket.Do(kind, flags, want, body)
 }
 
 var native = binary.NativeEndian
@@ -97,7 +84,7 @@ type attr struct {
 
 // attributes takes apart what follows a message's fixed head.
 func attributes(m []byte) ([]attr, error) {
-	var list []attr
+	list := make([]attr, 0, min(len(m)/16, 64)) // about as many as there are
 	for len(m) >= unix.SizeofRtAttr {
 		size := int(native.Uint16(m))
 		if size < unix.SizeofRtAttr || size > len(m) {

@@ -8,14 +8,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/vishvananda/netlink/nl"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/meter"
+	"gresnet/lib/socket"
 )
 
 var (
@@ -54,25 +53,27 @@ const (
 
 // Conn asks about the network namespace that the calling thread was in when it dialled.
 type Conn struct {
-	Meter   *meter.Meter // nil: nobody wants to know
-	sockets map[int]*nl.SocketHandle
+	socket *socket.Netlink
 }
 
 // Dial opens a connection in the calling thread's network namespace. The
 // kernel loads ib_core for it; without RDMA in the kernel it is ErrNoRDMA.
 func Dial() (*Conn, error) {
-	socket, err := nl.GetNetlinkSocketAt(netns.None(), netns.None(), unix.NETLINK_RDMA)
+	s, err := socket.Open(unix.NETLINK_RDMA)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil, hint.With(ErrNoRDMA, "is this node meant to have HCAs? then load ib_core and the HCAs' driver")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA netlink: %w", err)
 	}
-	return &Conn{sockets: map[int]*nl.SocketHandle{unix.NETLINK_RDMA: {Socket: socket}}}, nil
+	return &Conn{s}, nil
 }
 
 // Close closes the connection.
-func (c *Conn) Close() { c.sockets[unix.NETLINK_RDMA].Close() }
+func (c *Conn) Close() { c.socket.Close() }
+
+// Count has a meter count what is asked.
+func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 
 // Mode is how the node shares its RDMA devices between network namespaces.
 type Mode string
@@ -276,10 +277,8 @@ func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
 // The request returns when every kernel client has let go of the device and
 // taken it up again; nothing bounds that time, and nothing can interrupt it.
 func (c *Conn) MoveRequest(index uint32, nsfd int) (socket int, request []byte) {
-	req := nl.NewNetlinkRequest(clientNldev<<10|cmdSet, unix.NLM_F_ACK)
-	req.AddData(u32(attrDevIndex, index))
-	req.AddData(u32(attrNetnsFD, uint32(nsfd)))
-	return c.sockets[unix.NETLINK_RDMA].Socket.GetFd(), req.Serialize()
+	body := serialize(u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd)))
+	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, body)
 }
 
 // Rename gives a device another name.
@@ -288,35 +287,28 @@ func (c *Conn) Rename(index uint32, name string) error {
 	return err
 }
 
-// send does one request and parses what comes back. A dump that was disturbed, by
-// the moves of other jobs say, is asked again.
+// send does one request and parses what comes back.
 func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
-	defer c.Meter.Request()()
-	const tries = 20
-	for try := 1; ; try++ {
-		req := nl.NewNetlinkRequest(clientNldev<<10|cmd, flags)
-		req.Sockets = c.sockets
-		for _, a := range attrs {
-			req.AddData(a)
-		}
-		messages, err := req.Execute(unix.NETLINK_RDMA, 0)
-		if (errors.Is(err, nl.ErrDumpInterrupted) || errors.Is(err, unix.EINTR)) && try < tries {
-			time.Sleep(time.Duration(try) * time.Millisecond)
-			continue
-		}
+	messages, err := c.socket.Do(clientNldev<<10|cmd, flags, 0, serialize(attrs...))
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]attributes, 0, len(messages))
+	for _, m := range messages {
+		a, err := parse(m)
 		if err != nil {
 			return nil, err
 		}
-		answers := make([]attributes, 0, len(messages))
-		for _, m := range messages {
-			a, err := parse(m)
-			if err != nil {
-				return nil, err
-			}
-			answers = append(answers, a)
-		}
-		return answers, nil
+		answers = append(answers, a)
 	}
+	return answers, nil
+}
+
+func serialize(attrs ...*nl.RtAttr) (body []byte) {
+	for _, a := range attrs {
+		body = append(body, a.Serialize()...)
+	}
+	return body
 }
 
 var native = binary.NativeEndian

@@ -58,7 +58,8 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Meter, l.Carriers = known.Meter, known.Carriers
+	l.Carriers = known.Carriers
+	l.Count(known.Meter)
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 
@@ -88,7 +89,7 @@ func (v *View) dial() (err error) {
 	if v.rdma, err = rdma.Dial(); err != nil {
 		return err
 	}
-	v.rdma.Meter = v.known.Meter
+	v.rdma.Count(v.known.Meter)
 	return nil
 }
 

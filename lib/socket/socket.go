@@ -1,0 +1,216 @@
+// Package socket does requests over netlink sockets, one at a time. A run does
+// hundreds: so each takes two system calls, all share one buffer, and the Go scheduler
+// is not told of calls that the kernel carries out on the spot. It does without what
+// vishvananda/netlink has for programs with many goroutines.
+package socket
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/meter"
+)
+
+// Netlink is a socket of the network namespace that the calling thread was in when
+// it was opened.
+type Netlink struct {
+	Meter *meter.Meter // nil: nobody wants to know
+
+	fd     int
+	port   uint32 // the kernel's address for this socket
+	seq    uint32
+	buffer []byte
+}
+
+// size is more than the kernel sends at once (af_netlink.c:netlink_dump).
+const size = 64 << 10
+
+// timeout bounds the wait for an answer, which the kernel gives before a request returns.
+const timeout = 10 // seconds
+
+// Open opens a socket of a protocol, as unix.NETLINK_ROUTE.
+func Open(protocol int) (*Netlink, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, err
+	}
+	n := &Netlink{fd: fd, buffer: make([]byte, size)}
+	if err := n.bind(); err != nil {
+		n.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Netlink) bind() error {
+	if err := unix.Bind(n.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("bind a netlink socket: %w", err)
+	}
+	address, err := unix.Getsockname(n.fd)
+	if err != nil {
+		return fmt.Errorf("read a netlink socket's address: %w", err)
+	}
+	n.port = address.(*unix.SockaddrNetlink).Pid
+	if err := unix.SetsockoptTimeval(n.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: timeout}); err != nil {
+		return fmt.Errorf("bound a netlink socket's waits: %w", err)
+	}
+	return nil
+}
+
+// Set sets an option of SOL_NETLINK.
+func (n *Netlink) Set(option, value int) error {
+	return unix.SetsockoptInt(n.fd, unix.SOL_NETLINK, option, value)
+}
+
+// FD is the socket's file descriptor.
+func (n *Netlink) FD() int { return n.fd }
+
+// Close closes the socket.
+func (n *Netlink) Close() { unix.Close(n.fd) }
+
+// Request is a message with its header. Flags are NLM_F_*, and NLM_F_REQUEST is always there.
+func (n *Netlink) Request(kind, flags int, body []byte) []byte {
+	n.seq++
+	m := make([]byte, 0, unix.SizeofNlMsghdr+len(body))
+	m = native.AppendUint32(m, uint32(unix.SizeofNlMsghdr+len(body)))
+	m = native.AppendUint16(m, uint16(kind))
+	m = native.AppendUint16(m, uint16(flags|unix.NLM_F_REQUEST))
+	m = native.AppendUint32(m, n.seq)
+	m = native.AppendUint32(m, 0) // to the kernel
+	return append(m, body...)
+}
+
+var native = binary.NativeEndian
+
+// errInterrupted is a dump of what changed meanwhile, which lacks something, or has it twice.
+var errInterrupted = errors.New("the dump was disturbed")
+
+// Do sends a request and returns what the answers of a kind have behind their
+// headers, 0: of all kinds. What the kernel refuses is its syscall.Errno. A dump that
+// is disturbed, by the moves of other jobs say, is asked for again.
+func (n *Netlink) Do(kind, flags int, want uint16, body []byte) (answers [][]byte, err error) {
+	defer n.Meter.Request()()
+	const tries = 20
+	for try := 1; ; try++ {
+		answers, err = n.once(n.Request(kind, flags, body), want)
+		disturbed := errors.Is(err, errInterrupted) || errors.Is(err, unix.EINTR)
+		if !disturbed || try == tries {
+			return answers, err
+		}
+		time.Sleep(time.Duration(try) * time.Millisecond)
+	}
+}
+
+func (n *Netlink) once(request []byte, want uint16) (answers [][]byte, err error) {
+	if err := n.send(request); err != nil {
+		return nil, err
+	}
+	interrupted := false
+	for {
+		messages, err := n.receive()
+		if err != nil {
+			return nil, err
+		}
+		for len(messages) > 0 {
+			var m message
+			if m, messages, err = next(messages); err != nil {
+				return nil, err
+			}
+			if m.seq != n.seq || m.port != n.port {
+				continue
+			}
+			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
+			if m.kind == unix.NLMSG_DONE || m.kind == unix.NLMSG_ERROR {
+				return answers, m.result(interrupted)
+			}
+			if want == 0 || m.kind == want {
+				answers = append(answers, append([]byte(nil), m.body...))
+			}
+			if m.flags&unix.NLM_F_MULTI == 0 {
+				return answers, nil
+			}
+		}
+	}
+}
+
+type message struct {
+	kind, flags uint16
+	seq, port   uint32
+	body        []byte
+}
+
+// next takes the first of some messages apart.
+func next(messages []byte) (m message, rest []byte, err error) {
+	if len(messages) < unix.SizeofNlMsghdr {
+		return message{}, nil, fmt.Errorf("a netlink message of %d bytes", len(messages))
+	}
+	length := int(native.Uint32(messages))
+	if length < unix.SizeofNlMsghdr || length > len(messages) {
+		return message{}, nil, fmt.Errorf("a netlink message says that it has %d bytes, %d are left", length, len(messages))
+	}
+	m = message{
+		kind:  native.Uint16(messages[4:]),
+		flags: native.Uint16(messages[6:]),
+		seq:   native.Uint32(messages[8:]),
+		port:  native.Uint32(messages[12:]),
+		body:  messages[unix.SizeofNlMsghdr:length],
+	}
+	return m, messages[min((length+3)&^3, len(messages)):], nil
+}
+
+// result is how a request ended, by its last message.
+func (m message) result(interrupted bool) error {
+	if len(m.body) >= 4 {
+		if code := int32(native.Uint32(m.body)); code != 0 {
+			return syscall.Errno(-code)
+		}
+	}
+	if interrupted {
+		return errInterrupted
+	}
+	return nil
+}
+
+// send sends a request, which the kernel has carried out then. Raw system calls keep
+// the scheduler from looking for other work, of which there is none.
+func (n *Netlink) send(request []byte) error {
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(n.fd), uintptr(unsafe.Pointer(&request[0])), uintptr(len(request)), 0, 0, 0)
+		if errno == unix.EINTR {
+			continue // nothing was sent
+		}
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}
+}
+
+// receive is what the kernel sends next: good until it is called again.
+func (n *Netlink) receive() ([]byte, error) {
+	for {
+		var from unix.RawSockaddrNetlink
+		length := uint32(unsafe.Sizeof(from))
+		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(n.fd), uintptr(unsafe.Pointer(&n.buffer[0])), uintptr(len(n.buffer)),
+			unix.MSG_TRUNC, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&length)))
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return nil, fmt.Errorf("the kernel has not answered within %d s", timeout)
+		case errno != 0:
+			return nil, errno
+		case from.Pid != 0:
+			continue // not from the kernel
+		case int(got) > len(n.buffer):
+			return nil, fmt.Errorf("an answer of %d bytes is more than the kernel sends at once", got)
+		}
+		return n.buffer[:got], nil
+	}
+}
