@@ -23,11 +23,11 @@ var ErrDamaged = errors.New("journal damaged")
 
 // damage is what is known of a lease whose journal does not read in full.
 //
-// HCAs are in doubt if one of their notes may be missing. What can be undone
-// without a memory (RDMA devices and interfaces come home, the namespace and
-// the device nodes go) is undone for them as if it had been noted. What needs
-// one (settings of interfaces, who may open device nodes) must have been read:
-// an HCA of which it was not is kept from later jobs.
+// What can be undone without a memory (RDMA devices and interfaces come home, the
+// namespace and the device nodes go) is undone for all of the lease's HCAs as if it had
+// been noted. What needs one (settings of interfaces, who may open device nodes) must
+// have been read: an HCA of which it may be missing is in doubt, and is kept from later
+// jobs if it was not.
 type damage struct {
 	gaps   []journal.Gap
 	all    []noted // every note that reads, struck or not
@@ -113,9 +113,10 @@ func (d *damage) has(id node.ID, kind string) bool {
 	return slices.ContainsFunc(d.all, func(s noted) bool { return s.HCA() == id && s.Kind() == kind })
 }
 
-// doubted are the HCAs of which a note may be missing: an HCA's notes follow
-// each other, so these are the HCAs around a gap, and those that have no notes. What
-// another lease has by now is in no doubt.
+// doubted are the HCAs of which a note that needs a memory may be missing: an HCA's
+// follow each other and begin with that of its device nodes, so these are the HCAs
+// around a gap, and those of which that is missing. What another lease has by now is
+// in no doubt.
 func (d *damage) doubted() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
@@ -138,9 +139,26 @@ func (d *damage) doubted() []node.ID {
 		add(after)
 	}
 	for _, c := range d.claims {
-		if !slices.ContainsFunc(d.all, func(s noted) bool { return s.HCA() == c.HCA }) {
+		if !d.has(c.HCA, "access") {
 			add(c.HCA)
 		}
+	}
+	return ids
+}
+
+// own are the lease's HCAs that anything is known of, but those that another lease has by now.
+func (d *damage) own() []node.ID {
+	var ids []node.ID
+	add := func(id node.ID) {
+		if id != (node.ID{}) && !d.others[id] && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, c := range d.claims {
+		add(c.HCA)
+	}
+	for _, s := range d.all {
+		add(s.HCA())
 	}
 	return ids
 }
@@ -156,7 +174,7 @@ func (d *damage) added() []noted {
 	if d.uplink != nil && !d.has(node.ID{}, "uplink") {
 		steps = append(steps, noted{Step: uplinkFrom(*d.uplink)})
 	}
-	for _, id := range d.doubted() {
+	for _, id := range d.own() {
 		i := slices.IndexFunc(d.claims, func(c lock.Claim) bool { return c.HCA == id })
 		if i >= 0 && !d.has(id, "rdma") {
 			steps = append(steps, noted{Step: &step.RDMA{ID: id, Name: d.claims[i].Name}})

@@ -7,10 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/config"
+	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
 	"gresnet/lib/step"
 )
 
@@ -23,25 +27,23 @@ var (
 	}
 )
 
-// lease is what a whole lease of A, B and C has noted, in exclusive mode.
+// wholeLease is what a lease of A, B and C has noted, in exclusive mode.
 func wholeLease() []noted {
 	claim := &step.Claim{HCAs: threeHCAs}
+	var hcas []plan.HCA
 	for _, h := range threeHCAs {
 		claim.Claims = append(claim.Claims, lock.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
-	}
-	steps := []step.Step{claim, &step.Namespace{}} // 1, 2
-	for _, h := range threeHCAs {                  // A: 3 to 6, B: 7 to 10, C: 11, 12
-		steps = append(steps, &step.Access{ID: h.ID, Name: h.Name})
-		i := link.ID{Address: h.Name}
+		taken := plan.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
 		if h.Ports != nil {
-			steps = append(steps, &step.Settings{Of: h.ID, Port: 1, Interface: i, Settings: link.Settings{Name: h.Ports[0].Interface}})
+			taken.Interfaces = []*step.Settings{{
+				Of: h.ID, Port: 1, Interface: link.ID{Address: h.Name}, Settings: link.Settings{Name: h.Ports[0].Interface},
+			}}
 		}
-		steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name})
-		if h.Ports != nil {
-			steps = append(steps, &step.Link{Of: h.ID, Port: 1, Interface: i, Name: h.Ports[0].Interface})
-		}
+		hcas = append(hcas, taken)
 	}
-	steps = append(steps, &step.Devices{}) // 13
+	// 1 is the claim, 2 the namespace; 3 access A, 4 settings, 5 access B, 6 settings,
+	// 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.
+	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, hcas)...)
 	var all []noted
 	for n, s := range steps {
 		all = append(all, noted{Step: s, number: n + 1})
@@ -50,35 +52,39 @@ func wholeLease() []noted {
 }
 
 func TestWhatIsInDoubtIsWhatAMissingNoteMayHaveBeenAbout(t *testing.T) {
-	const claims = 1
 	tests := []struct {
 		lost      []int
+		claims    bool // are in the table, if the journal has them not
 		doubted   string
 		added     string
 		uncertain string // GUIDs of those that are quarantined
 	}{
-		{[]int{1}, "a", "claim", ""},
-		{[]int{2}, "a", "namespace", ""},
-		{[]int{3}, "a", "", "a"},
-		{[]int{4}, "a", "", "a"},
-		{[]int{5}, "a", "rdma A", ""},
-		{[]int{6}, "a b", "link ibA", ""},
-		{[]int{7}, "a b", "", "b"},
-		{[]int{8, 10}, "b c", "", "b"},
-		{[]int{9, 10}, "b c", "rdma B,link roceB", ""},
-		{[]int{11, 12}, "b c", "rdma C", "c"},
-		{[]int{13}, "c", "devices", ""},
-		{[]int{7, 8, 9, 10}, "a c b", "rdma B", "b"},
-		{[]int{1, 3, 4, 5, 6}, "b", "claim", ""},
-		{[]int{9, 10, 11, 12, 13}, "b c", "devices,rdma B,link roceB,rdma C", "c"},
+		{[]int{1}, true, "a", "claim", ""},
+		{[]int{2}, true, "a", "namespace", ""},
+		{[]int{3}, true, "a", "", "a"},
+		{[]int{4}, true, "a b", "", "a"},
+		{[]int{5}, true, "a b", "", "b"},
+		{[]int{6}, true, "b c", "", "b"},
+		{[]int{7}, true, "b a c", "", "c"},
+		{[]int{8}, true, "c b", "rdma A", ""},
+		{[]int{9}, true, "a", "rdma B", ""},
+		{[]int{10}, true, "b c", "link ibA", ""},
+		{[]int{11}, true, "a b", "rdma C", ""},
+		{[]int{12}, true, "c", "link roceB", ""},
+		{[]int{13}, true, "b", "devices", ""},
+		{[]int{5, 6}, true, "a c b", "", "b"},
+		{[]int{4, 5, 6, 7}, true, "a b c", "", "a b c"},
+		{[]int{8, 9, 10, 11, 12}, true, "c", "rdma A,link ibA,rdma B,link roceB,rdma C", ""},
+		{[]int{5, 6, 9, 12}, true, "a c b", "rdma B", "b"},
+		{[]int{1, 10}, false, "a b c", "claim,link ibA", ""},
+		{[]int{1, 3, 4, 8, 10}, false, "b c", "claim", ""},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.lost), func(t *testing.T) {
 			d := without(tt.lost)
-			// The table has the claims, if the journal has not.
-			d.hcas, d.claims = threeHCAs, wholeLease()[claims-1].Step.(*step.Claim).Claims
-			if tt.doubted == "b" { // but not when both are lost
-				d.claims = nil
+			d.hcas = threeHCAs
+			if tt.claims {
+				d.claims = wholeLease()[0].Step.(*step.Claim).Claims
 			}
 			if got := guids(d.doubted()); got != tt.doubted {
 				t.Errorf("in doubt are %q, wanted %q", got, tt.doubted)
@@ -146,5 +152,23 @@ func TestAnUplinkWhoseNoteIsMissingIsRemovedAllTheSame(t *testing.T) {
 	d.all = append(d.all, noted{Step: &step.Uplink{Type: "veth", Address: up.Address}, number: 99})
 	if slices.ContainsFunc(d.added(), is) {
 		t.Errorf("it is noted, and added are %v", d.added())
+	}
+}
+
+func TestMovesAreUndoneAsTheyWereDoneUnlessANoteIsMissing(t *testing.T) {
+	const last = "settings ibA, settings roceB, access A, access B, access C, devices, namespace, claim"
+	for whole, moves := range map[bool]string{
+		true:  "rdma A, rdma B, link ibA, rdma C, link roceB, ",
+		false: "rdma A, rdma B, rdma C, link ibA, link roceB, ",
+	} {
+		notes := wholeLease()
+		sortForUndo(notes, whole)
+		var got []string
+		for _, s := range notes {
+			got = append(got, strings.TrimSpace(s.Kind()+" "+s.Object()))
+		}
+		if got := strings.Join(got, ", "); got != moves+last {
+			t.Errorf("whole %v:\ngot  %s\nwant %s", whole, got, moves+last)
+		}
 	}
 }

@@ -70,13 +70,35 @@ func (n *Node) tell(kind Kind, job uint32, format string, a ...any) {
 	n.Log(Event{Kind: kind, Job: job, Notice: fmt.Sprintf(format, a...)})
 }
 
+// taken is what a deed took of this run's time, and how it ended.
+type taken struct {
+	took time.Duration
+	meter.Reading
+	err error
+}
+
+func (l *open) measure(deed func() error) taken {
+	start, asked := l.node.Now(), l.node.Meter.Read()
+	err := deed()
+	return taken{l.node.Now().Sub(start), l.node.Meter.Since(asked), err}
+}
+
+// and is a deed with its second part.
+func (t taken) and(u taken) taken {
+	return taken{t.took + u.took, meter.Reading{Requests: t.Requests + u.Requests, Kernel: t.Kernel + u.Kernel}, u.err}
+}
+
 // timed does a deed of a step, and tells of it.
 func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
-	start, asked := l.node.Now(), l.node.Meter.Read()
-	err := deed(l.world)
+	return l.report(verb, s, l.measure(func() error { return deed(l.world) }))
+}
+
+// report tells of a step's deed, and returns how it ended.
+func (l *open) report(verb string, s step.Step, t taken) error {
+	err := t.err
 	e := Event{
 		Kind: StepDone, Job: l.world.Job,
-		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: l.node.Now().Sub(start), Reading: l.node.Meter.Since(asked), Err: err,
+		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Reading: t.Reading, Err: err,
 	}
 	var differences step.DifferencesError
 	var port step.PortError

@@ -139,17 +139,36 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 		return nil
 	}
 	stuck := map[node.ID]bool{}
+	undone := func(s step.Step, err error) {
+		errs := l.failure(s, err)
+		failed = append(failed, errs...)
+		// One whose name another has is home nevertheless.
+		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
+	}
+	var moving *underway
+	await := func() {
+		if moving != nil {
+			undone(moving.Step, moving.end())
+			moving = nil
+		}
+	}
 	for _, s := range notes {
+		if moving != nil && moving.before(s.Step) {
+			await()
+		}
 		// A move of its RDMA device may be under way still, with which none of its
 		// interface may overlap.
 		if stuck[s.HCA()] || l.world.Gone[s.HCA()] {
 			continue
 		}
-		errs := l.undo(s)
-		failed = append(failed, errs...)
-		// One whose name another has is home nevertheless.
-		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
+		u, err := l.begin(undo, s.Step)
+		if u != nil {
+			moving = u
+			continue
+		}
+		undone(s.Step, err)
 	}
+	await()
 	waited := l.node.clock()
 	if err := step.Settle(); err != nil {
 		failed = append(failed, err)
@@ -171,14 +190,14 @@ func (l *open) verify(notes []noted) (failed []error) {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
-			failed = append(failed, l.failure(s, l.timed("verify", s.Step, v.Verify))...)
+			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, v.Verify))...)
 		}
 	}
 	return failed
 }
 
 func (l *open) undo(s noted) []error {
-	return l.failure(s, l.timed("undo", s.Step, s.Undo))
+	return l.failure(s.Step, l.timed(undo, s.Step, s.Undo))
 }
 
 // strike says in the journal that a step needs never be undone again. That it
@@ -202,7 +221,7 @@ func (l *open) shorten(claim noted) {
 }
 
 // failure keeps the HCA of a step that failed from later jobs.
-func (l *open) failure(s noted, err error) []error {
+func (l *open) failure(s step.Step, err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -242,10 +261,8 @@ type noted struct {
 	struck bool
 }
 
-// left is what is not struck, in the order in which it is to be undone: by
-// kind, and within a kind as it was done, so that what the kernel keeps in the
-// order of arrival (interfaces, routes to one place) is in the old order again.
-// With a damaged journal it is also what may have been noted.
+// left is what is not struck, in the order in which it is to be undone. With a
+// damaged journal it is also what may have been noted.
 func (l *open) left() ([]noted, *damage) {
 	all, gaps := l.decode()
 	others := l.others()
@@ -255,6 +272,21 @@ func (l *open) left() ([]noted, *damage) {
 	if damage != nil {
 		notes = append(notes, damage.added()...)
 	}
-	slices.SortStableFunc(notes, func(a, b noted) int { return step.Rank(a.Step) - step.Rank(b.Step) })
+	sortForUndo(notes, damage == nil)
 	return notes, damage
+}
+
+// sortForUndo sorts notes by kind, and within a kind as they were done, so that what the
+// kernel keeps in the order of arrival (interfaces, routes to one place) is in the old
+// order again. If all that was done is noted, the moves of RDMA devices and of
+// interfaces are mixed as they were when they were done, see plan.Take.
+func sortForUndo(notes []noted, whole bool) {
+	rank := func(s noted) int {
+		r := step.Rank(s.Step)
+		if whole && r >= step.HomeBegins && r < step.Moved {
+			return step.HomeBegins
+		}
+		return r
+	}
+	slices.SortStableFunc(notes, func(a, b noted) int { return rank(a) - rank(b) })
 }

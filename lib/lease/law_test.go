@@ -114,10 +114,8 @@ func lawTake(ctx context.Context, n *Node) error {
 		steps = append(steps, up)
 	}
 	move := &step.Link{Of: id, Port: 1, Interface: settings.Interface, Name: "hca0", Settings: settings.Settings, Mode: rdma.Shared}
-	for _, s := range append(steps, settings, move) {
-		if err := l.do(s); err != nil {
-			return err
-		}
+	if err := l.carryOut(ctx, append(steps, settings, move)); err != nil {
+		return err
 	}
 	if err := l.writeNames(claim.Uplink); err != nil {
 		return err

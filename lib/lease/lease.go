@@ -220,11 +220,3 @@ func (l *open) complete() bool {
 	_, err := os.Lstat(envIn(l.world.Dir))
 	return err == nil
 }
-
-// do notes a step, then does it.
-func (l *open) do(s step.Step) error {
-	if err := l.note(s); err != nil {
-		return err
-	}
-	return l.timed("do", s, s.Do)
-}

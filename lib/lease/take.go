@@ -127,7 +127,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		claim.Uplink = t.Uplink(j.ID, j.Run.String())
 		return l.note(claim)
 	}
-	if err := l.timed("do", claim, claim.Do); err != nil {
+	if err := l.timed(do, claim, claim.Do); err != nil {
 		return err
 	}
 	if len(entries) == 0 {
@@ -140,13 +140,8 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		return err
 	}
 	n.checkMode(j.ID, mode)
-	for _, s := range plan.Take(j, mode, n.Config.Access, uplinkStep(pool, claim.Uplink), hcas) {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("set up job %d: %w", j.ID, err)
-		}
-		if err := l.do(s); err != nil {
-			return err
-		}
+	if err := l.carryOut(ctx, plan.Take(j, mode, n.Config.Access, uplinkStep(pool, claim.Uplink), hcas)); err != nil {
+		return err
 	}
 	told := n.clock()
 	if err := l.commit(j, mode, claim.Uplink, hcas); err != nil {

@@ -22,23 +22,27 @@ import (
 // ErrHangs means that a move was not done in time and is still under way.
 var ErrHangs = errors.New("the move hangs in the kernel")
 
-// Move sends a request for a move to a namespace over an RDMA netlink socket, and
-// waits until the kernel has carried it out, but not past the deadline. The calling
-// goroutine must be locked to a thread that is in the namespace that has the
-// device. The lock stays with the move until it is done, also when this
-// process gives up or dies.
-func Move(socket, netns int, request []byte, lock *os.File, deadline time.Time) error {
-	result, theirs, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer result.Close()
+// Move is a move that was started.
+type Move struct {
+	pid    int
+	result *os.File
+}
+
+// Start sends a request for a move to a namespace over an RDMA netlink socket, on
+// which nobody else may wait for an answer. The calling goroutine must be locked to a
+// thread that is in the namespace that has the device. The lock stays with the move
+// until it is done, also when this process gives up or dies.
+func Start(socket, netns int, request []byte, lock *os.File) (*Move, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		theirs.Close()
-		return err
+		return nil, err
 	}
 	defer null.Close()
+	result, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
 	c := child{
 		socket:  uintptr(socket),
 		netns:   uintptr(netns),
@@ -50,26 +54,27 @@ func Move(socket, netns int, request []byte, lock *os.File, deadline time.Time) 
 		name:    []byte("gresnet-mover\x00"),
 	}
 	pid, errno := c.start()
-	theirs.Close()
 	if errno != 0 {
-		return fmt.Errorf("start the process that moves: %w", errno)
+		result.Close()
+		return nil, fmt.Errorf("start the process that moves: %w", errno)
 	}
-	return await(pid, result, deadline)
+	return &Move{pid, result}, nil
 }
 
-// await waits for the end of a move.
-func await(pid int, result *os.File, deadline time.Time) error {
-	if err := result.SetReadDeadline(deadline); err != nil {
+// Wait waits until the kernel has carried the move out, but not past the deadline.
+func (m *Move) Wait(deadline time.Time) error {
+	defer m.result.Close()
+	if err := m.result.SetReadDeadline(deadline); err != nil {
 		return err
 	}
 	// The child writes nothing: its end closes the pipe, and its exit code is the errno.
-	_, err := result.Read(make([]byte, 1))
+	_, err := m.result.Read(make([]byte, 1))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return ErrHangs
 	}
 	var status syscall.WaitStatus
 	for {
-		_, err := syscall.Wait4(pid, &status, 0, nil)
+		_, err := syscall.Wait4(m.pid, &status, 0, nil)
 		if err == nil {
 			break
 		}

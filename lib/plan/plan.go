@@ -5,6 +5,7 @@ package plan
 
 import (
 	"net/netip"
+	"slices"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -32,7 +33,7 @@ type HCA struct {
 
 // Take is the order in which a job gets its HCAs, once they are claimed.
 //
-// Everything that a move loses is noted before the first move of the HCA. The
+// Everything that a move loses is noted before the first move. The
 // RDMA device goes before its interface, whose arrival makes the GIDs and
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
 // numbers are dealt anew by each move. In exclusive mode the kernel lets no other
@@ -49,34 +50,64 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, 
 		devices.Guard = access.Guard
 	}
 	for _, h := range hcas {
-		steps = append(steps, takeHCA(mode, h)...)
+		steps = append(steps, keep(mode, h)...)
 		devices.HCAs = append(devices.HCAs, h.ID)
 	}
-	return append(steps, devices)
+	return append(append(steps, move(mode, hcas)...), devices)
 }
 
 // Changes tells whether anything befalls an interface of a claimed HCA. One
 // that is kept is left alone, but IPoIB's is made anew by the RDMA device's move.
 func Changes(mode rdma.Mode, keep bool, i link.ID) bool {
-	remade := mode == rdma.Exclusive && i.Kind == "ipoib"
-	return !keep || remade
+	return !keep || remakes(mode, i)
 }
 
-func takeHCA(mode rdma.Mode, h HCA) []step.Step {
+// keep notes what the moves of an HCA lose.
+func keep(mode rdma.Mode, h HCA) []step.Step {
 	steps := []step.Step{h.Access}
-	var links []step.Step
-	for _, s := range h.Interfaces {
-		if !Changes(mode, h.Keep, s.Interface) {
-			continue
-		}
+	for _, s := range changed(mode, h) {
 		steps = append(steps, s)
-		links = append(links, &step.Link{
-			Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Keep: h.Keep,
-			Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
-		})
 	}
-	if mode == rdma.Exclusive {
-		steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name})
+	return steps
+}
+
+// move moves the HCAs one after the other. While the interfaces of one are moved, the
+// kernel is at the RDMA device of the next already: both take their time, and neither
+// waits for the other. With IPoIB it must: interfaces that are made anew take names
+// that others are about to have.
+func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
+	var links []step.Step // of the HCA before, which are not moved yet
+	for i, h := range hcas {
+		if i > 0 && (remade(mode, hcas[i-1]) || remade(mode, h)) {
+			steps, links = append(steps, links...), nil
+		}
+		if mode == rdma.Exclusive {
+			steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name})
+		}
+		steps, links = append(steps, links...), nil
+		for _, s := range changed(mode, h) {
+			links = append(links, &step.Link{
+				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Keep: h.Keep,
+				Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
+			})
+		}
 	}
 	return append(steps, links...)
 }
+
+// changed are an HCA's interfaces that anything befalls.
+func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
+	for _, s := range h.Interfaces {
+		if Changes(mode, h.Keep, s.Interface) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// remade tells whether the move of an HCA's RDMA device makes an interface anew.
+func remade(mode rdma.Mode, h HCA) bool {
+	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return remakes(mode, s.Interface) })
+}
+
+func remakes(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }

@@ -37,6 +37,8 @@ func names(steps []step.Step) string {
 
 func TestTheOrderOfTaking(t *testing.T) {
 	roce, ib := hca("mlx5_0", "", "eth1", false), hca("mlx5_1", "ipoib", "ib0", false)
+	roce2, bare := hca("mlx5_2", "", "eth2", false), hca("mlx5_3", "", "", false)
+	bare.Interfaces = nil
 	keptRoCE, keptIB := hca("mlx5_0", "", "eth1", true), hca("mlx5_1", "ipoib", "ib0", true)
 	tests := []struct {
 		name string
@@ -48,8 +50,12 @@ func TestTheOrderOfTaking(t *testing.T) {
 			"namespace, access mlx5_0, settings eth1, link eth1, devices"},
 		{"exclusive: RDMA device before interface", rdma.Exclusive, []plan.HCA{roce},
 			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, devices"},
-		{"one HCA after the other, device nodes last", rdma.Exclusive, []plan.HCA{roce, ib},
-			"namespace, access mlx5_0, settings eth1, rdma mlx5_0, link eth1, access mlx5_1, settings ib0, rdma mlx5_1, link ib0, devices"},
+		{"one RDMA device while the interface of the one before moves, device nodes last", rdma.Exclusive, []plan.HCA{roce, roce2, bare, roce},
+			"namespace, access mlx5_0, settings eth1, access mlx5_2, settings eth2, access mlx5_3, access mlx5_0, settings eth1, " +
+				"rdma mlx5_0, rdma mlx5_2, link eth1, rdma mlx5_3, link eth2, rdma mlx5_0, link eth1, devices"},
+		{"but interfaces that are made anew first", rdma.Exclusive, []plan.HCA{roce, ib, ib, roce},
+			"namespace, access mlx5_0, settings eth1, access mlx5_1, settings ib0, access mlx5_1, settings ib0, access mlx5_0, settings eth1, " +
+				"rdma mlx5_0, link eth1, rdma mlx5_1, link ib0, rdma mlx5_1, link ib0, rdma mlx5_0, link eth1, devices"},
 		{"a kept interface is not touched", rdma.Exclusive, []plan.HCA{keptRoCE},
 			"namespace, access mlx5_0, rdma mlx5_0, devices"},
 		{"a kept IPoIB interface is made anew by the move", rdma.Exclusive, []plan.HCA{keptIB},

@@ -112,24 +112,35 @@ func (v *View) SetMode(m rdma.Mode) error {
 // ErrShared means that RDMA devices cannot be moved, since all namespaces share them.
 var ErrShared = errors.New("the RDMA netns mode is shared")
 
-// Move moves a device to the namespace behind a file descriptor, see package mover.
-func (v *View) Move(d Device, nsfd int, lock *os.File, deadline time.Time) error {
-	socket, request := v.rdma.MoveRequest(d.Index, nsfd)
-	end := v.known.Meter.Request()
-	err := mover.Move(socket, nsfd, request, lock, deadline)
-	end()
-	if errors.Is(err, mover.ErrHangs) {
-		// The answer that comes yet is the mover's, who waits for it: nobody else may read it.
-		v.rdma.Close()
-		v.rdma = nil
-		return errors.Join(err, v.dial())
+// Move starts to move a device to the namespace behind a file descriptor, see package
+// mover. What it returns waits for the end, but not past a deadline, and is to be called.
+func (v *View) Move(d Device, nsfd int, lock *os.File) (wait func(deadline time.Time) error, err error) {
+	// A connection of its own: the answer is the mover's, and nobody else may read it.
+	conn, err := rdma.Dial()
+	if err != nil {
+		return nil, err
 	}
-	if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
-		if mode, _ := v.Mode(); mode == rdma.Shared {
-			return ErrShared
+	socket, request := conn.MoveRequest(d.Index, nsfd)
+	meter := v.known.Meter
+	begun := meter.Request()
+	move, err := mover.Start(socket, nsfd, request, lock)
+	begun()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return func(deadline time.Time) error {
+		defer conn.Close()
+		ended := meter.Request()
+		err := move.Wait(deadline)
+		ended()
+		if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
+			if mode, _ := conn.Mode(); mode == rdma.Shared {
+				return ErrShared
+			}
 		}
-	}
-	return err
+		return err
+	}, nil
 }
 
 // Rename gives a device another name.
@@ -312,11 +323,19 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 			return i, nil
 		}
 	}
-	i, err := v.Link.Find(id)
-	if err == nil {
-		v.known.interfaces[id] = i.Index
+	// A job with many has them looked for one after the other.
+	list, err := v.Link.List()
+	if err != nil {
+		return link.Interface{}, err
 	}
-	return i, err
+	found, err := link.Interface{}, fmt.Errorf("interface %s: %w", id, link.ErrNotFound)
+	for _, i := range slices.Backward(list) {
+		v.known.interfaces[i.ID] = i.Index
+		if i.ID == id {
+			found, err = i, nil
+		}
+	}
+	return found, err
 }
 
 // MAD completes a device with its umad and issm devices, port by port.

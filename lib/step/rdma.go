@@ -23,69 +23,121 @@ func (s *RDMA) Object() string { return s.Name }
 func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
-func (s *RDMA) Do(w *World) error {
+func (s *RDMA) Do(w *World) error { return finished(s.Start(w)) }
+
+// Start has the kernel move the device.
+func (s *RDMA) Start(w *World) (wait func() error, err error) {
 	job, err := w.openJob()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	held, err := s.lock(w)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer held.Close()
-	return w.OnHost(func(v *scan.View) error {
+	deadline := moveDeadline(w.Context)
+	var end func(time.Time) error
+	err = w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
 		}
-		if err := v.Move(d, job.ns.FD(), held.File, moveDeadline(w.Context)); err != nil {
-			return fmt.Errorf("move RDMA device %s into the job: %w", d.Name, err)
+		end, err = v.Move(d, job.ns.FD(), held.File)
+		return err
+	})
+	if err != nil {
+		held.Close()
+		return nil, fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
+	}
+	return func() error {
+		defer held.Close()
+		if err := end(deadline); err != nil {
+			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 		}
 		return nil
-	})
+	}, nil
 }
 
 // Undo brings the device home and gives it its name. A device that is home
 // already is not moved: the kernel would carry that out in full, and every
 // user of the device would lose it.
-func (s *RDMA) Undo(w *World) error {
+func (s *RDMA) Undo(w *World) error { return finished(s.StartUndo(w)) }
+
+// StartUndo has the kernel bring the device home, if it is where it was last seen.
+func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
 	held, err := s.lock(w)
+	if err != nil {
+		return nil, err
+	}
+	// Where it is found at a glance it is; that it is nowhere takes a closer look.
+	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
+	end, err := s.look(w, (*scan.View).Glance, w.inJob, held)
+	if errors.Is(err, scan.ErrNotFound) {
+		end, err = done, s.search(w, held)
+	}
+	if err != nil {
+		held.Close()
+		return nil, fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
+	}
+	return func() error {
+		defer held.Close()
+		if err := end(); err != nil {
+			return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
+		}
+		return nil
+	}, nil
+}
+
+// finished waits for the end of what was started.
+func finished(wait func() error, err error) error {
 	if err != nil {
 		return err
 	}
-	defer held.Close()
-	// Where it is found at a glance it is; that it is nowhere takes a closer look.
-	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
-	err = s.look(w, (*scan.View).Glance, w.inJob, held)
-	if !errors.Is(err, scan.ErrNotFound) {
-		return err
-	}
-	err = w.await(s.ID, scan.ErrNotFound, func() error {
-		err := s.look(w, (*scan.View).Find, w.inJobWithSysfs, held)
+	return wait()
+}
+
+// done waits for nothing.
+func done() error { return nil }
+
+// search looks for the device everywhere, again and again, and brings it home.
+func (s *RDMA) search(w *World, held *lock.File) error {
+	return w.await(s.ID, scan.ErrNotFound, func() error {
+		err := finished(s.look(w, (*scan.View).Find, w.inJobWithSysfs, held))
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
-		return s.fetch(w, (*scan.View).Find, func(f func(*scan.View) error) error { return w.elsewhere(scan.ErrNotFound, f) }, held)
+		elsewhere := func(f func(*scan.View) error) error { return w.elsewhere(scan.ErrNotFound, f) }
+		return finished(s.fetch(w, (*scan.View).Find, elsewhere, held))
 	})
-	if err != nil {
-		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
-	}
-	return nil
 }
 
-// look looks for the device in the job and at home, and brings it home.
-func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) error {
-	err := s.fetch(w, find, inJob, held)
-	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) || errors.Is(err, scan.ErrShared) {
+// look looks for the device in the job and at home, and has it brought home.
+func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) (wait func() error, err error) {
+	atHome := func() error {
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
 	}
-	return err
+	end, err := s.fetch(w, find, inJob, held)
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
+		return done, atHome()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := end()
+		if errors.Is(err, scan.ErrShared) {
+			return atHome()
+		}
+		return err
+	}, nil
 }
 
-// fetch brings the device home from where it is found.
-func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) error {
+// fetch has the device brought home from where it is found.
+func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) (wait func() error, err error) {
+	deadline := moveDeadline(w.Context)
 	var name string
-	err := there(func(v *scan.View) error {
+	var end func(time.Time) error
+	err = there(func(v *scan.View) error {
 		d, err := find(v, s.ID)
 		if err != nil {
 			return err
@@ -98,12 +150,18 @@ func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) error
 		if len(users) > 0 {
 			w.Notice("RDMA device %s is taken from processes that still use it: pid %v", name, users)
 		}
-		return v.Move(d, w.Host.FD(), held.File, moveDeadline(w.Context))
-	})
-	if err != nil || name == s.Name {
+		end, err = v.Move(d, w.Host.FD(), held.File)
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	return func() error {
+		if err := end(deadline); err != nil || name == s.Name {
+			return err
+		}
+		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	}, nil
 }
 
 // finder is one of the two ways to look for an HCA, around one of those to be somewhere.

@@ -43,10 +43,18 @@ type Verifier interface {
 	Verify(*World) error
 }
 
-// order is what is undone first. It is a property of the kind, not of the
-// order in which a journal has its notes: an RDMA device must be home before
-// its interface, which that move may make anew, and the interface before its
-// settings. Kinds and their places stand here and nowhere else.
+// Starter is a step that the kernel can be at while others are done.
+type Starter interface {
+	Step
+	// Start begins what Do does, and StartUndo what Undo does; what they return waits
+	// for the end, and is to be called.
+	Start(*World) (wait func() error, err error)
+	StartUndo(*World) (wait func() error, err error)
+}
+
+// order is what is undone first: an RDMA device must be home before its interface,
+// which that move may make anew, and all interfaces before their settings. Kinds and
+// their places stand here and nowhere else.
 var order = []struct {
 	kind  string
 	blank func() Step
@@ -64,6 +72,9 @@ var order = []struct {
 // HomeBegins is the first rank that brings home what the node has of its own. What is
 // below was made for the job, and can be removed whatever else fails.
 const HomeBegins = 1
+
+// Moved is the first rank of which no step moves an HCA or a part of it.
+const Moved = 3
 
 // AllHome is the first rank that has nothing to do with what the node has of its
 // own: once it is reached, all of that is home.

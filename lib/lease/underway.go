@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gresnet/lib/node"
+	"gresnet/lib/step"
+)
+
+// carryOut notes and does the steps of a plan.
+func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
+	var moving *underway
+	defer func() {
+		if moving != nil {
+			err = errors.Join(err, moving.end())
+		}
+	}()
+	for _, s := range steps {
+		if moving != nil && moving.before(s) {
+			err, moving = moving.end(), nil
+			if err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("set up job %d: %w", l.world.Job, err)
+		}
+		if err := l.note(s); err != nil {
+			return err
+		}
+		u, err := l.begin(do, s)
+		if err != nil {
+			return err
+		}
+		if u != nil {
+			moving = u
+		}
+	}
+	return nil
+}
+
+// underway is a step that the kernel is at while others are done. There is one at most:
+// a move of an RDMA device deals the numbers of its character devices anew, and only
+// with one move at a time does each get its own again.
+type underway struct {
+	step.Step
+	lease *open
+	verb  string
+	begun taken
+	wait  func() error
+}
+
+// The verbs that a step has.
+const (
+	do     = "do"
+	undo   = "undo"
+	verify = "verify"
+)
+
+// begin does or undoes a step. One that the kernel can be at by itself is under way then.
+func (l *open) begin(verb string, s step.Step) (*underway, error) {
+	u := &underway{Step: s, lease: l, verb: verb}
+	u.begun = l.measure(func() (err error) {
+		u.wait, err = l.start(verb, s)
+		return err
+	})
+	if u.wait != nil {
+		return u, nil
+	}
+	return nil, l.report(verb, s, u.begun)
+}
+
+// start returns what waits for the end, nil if the step is done.
+func (l *open) start(verb string, s step.Step) (wait func() error, err error) {
+	starter, is := s.(step.Starter)
+	switch {
+	case is && verb == do:
+		return starter.Start(l.world)
+	case is:
+		return starter.StartUndo(l.world)
+	case verb == do:
+		return nil, s.Do(l.world)
+	}
+	return nil, s.Undo(l.world)
+}
+
+// before tells whether it must have ended before another step.
+func (u *underway) before(s step.Step) bool {
+	_, another := s.(step.Starter)
+	return another || s.HCA() == u.HCA() || s.HCA() == node.ID{}
+}
+
+// end waits for its end.
+func (u *underway) end() error {
+	return u.lease.report(u.verb, u.Step, u.begun.and(u.lease.measure(u.wait)))
+}
