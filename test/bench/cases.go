@@ -17,17 +17,18 @@ type testCase struct {
 
 	rounds int // of floor and gresnet, if there is time
 	others int // of these rounds, in how many the script and CNI take part
+	plain  int // and in how many the plain script does
 	weight int // its part of the time that there is
 }
 
 func base() testCase {
-	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 15, weight: 12}
+	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 15, plain: 3, weight: 14}
 }
 
 // vary is the base case with another value of one factor.
 func vary(name string, f func(*testCase)) testCase {
 	c := base()
-	c.Name, c.others, c.weight = name, 3, 4
+	c.Name, c.others, c.plain, c.weight = name, 3, 0, 4
 	f(&c)
 	return c
 }
@@ -48,7 +49,7 @@ func jobs(n int) testCase {
 // one is a case with an HCA, in which the others always take part.
 func one() testCase {
 	c := hcas(1)
-	c.others = 15
+	c.others, c.plain = 15, 3
 	return c
 }
 
@@ -92,7 +93,7 @@ func short() []testCase {
 	for i := range cases {
 		c := &cases[i]
 		c.rounds, c.weight = 3, 1
-		c.others = min(c.others, 1)
+		c.others, c.plain = min(c.others, 1), min(c.plain, 1)
 	}
 	return cases
 }

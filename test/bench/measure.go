@@ -24,7 +24,8 @@ func measure(form string, cases []testCase, programs, cni, file string) error {
 	if err != nil {
 		return err
 	}
-	tools := []tool{floor(programs), gresnet(programs), script(filepath.Join(filepath.Dir(here), "../test/bench"))}
+	folder := filepath.Join(filepath.Dir(here), "../test/bench")
+	tools := []tool{floor(programs), gresnet(programs), script(folder, "script"), script(folder, "plain", "PLAIN=1")}
 	if cni != "" {
 		tools = append(tools, hostDevice(cni))
 	}
@@ -70,7 +71,7 @@ func (r *results) measure(c testCase, tools []tool, end time.Time) error {
 		start := time.Now()
 		check := ""
 		for _, t := range tools {
-			if t.other && (round > c.others || c.others == 0 || len(list) == 0) || t.name == "host-device" && c.Kind == "ib" {
+			if !t.takesPart(c, round) {
 				continue
 			}
 			s := samples{}
@@ -88,6 +89,20 @@ func (r *results) measure(c testCase, tools []tool, end time.Time) error {
 	}
 	r.Cases = append(r.Cases, m)
 	return nil
+}
+
+// takesPart tells whether a tool is in a round of a case.
+func (t tool) takesPart(c testCase, round int) bool {
+	rounds := c.others
+	switch {
+	case !t.other:
+		return true
+	case t.name == "plain":
+		rounds = c.plain
+	case t.name == "host-device" && c.Kind == "ib":
+		return false
+	}
+	return rounds > 0 && round <= rounds && c.HCAs > 0
 }
 
 // samples are milliseconds by tool and way.

@@ -54,21 +54,21 @@ func example() results {
 		}},
 		{testCase: testCase{Name: "8 & more"}, Samples: samples{
 			"floor in": {200, 100}, "floor out": {100, 100}, "floor udev": {7, 9}, "gresnet in": {300, 150}, "gresnet out": {120, 120},
-			"script in": {900}, "script out": {600},
+			"script in": {900}, "script out": {600}, "plain in": {1800}, "plain out": {900},
 		}},
 	}}
 }
 
 func TestTheTableHasMediansAndRatios(t *testing.T) {
-	want := `| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | script : gresnet | rounds |
-| --- | --- | --- | --- | --- | --- |
-| 0 HCAs | 10, 10 | 15, 12 | 1.50, 1.20 | - | 3 |
-| 8 & more | 150, 100 | 225, 120 | 1.50, 1.20 | 4.0, 5.0 | 2 |
+	want := `| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | script : gresnet | plain : gresnet | rounds |
+| --- | --- | --- | --- | --- | --- | --- |
+| 0 HCAs | 10, 10 | 15, 12 | 1.50, 1.20 | - | - | 3 |
+| 8 & more | 150, 100 | 225, 120 | 1.50, 1.20 | 4.0, 5.0 | 8.0, 7.5 | 2 |
 `
 	if got := example().markdown(); got != want {
 		t.Errorf("got\n%swanted\n%s", got, want)
 	}
-	for _, part := range []string{"8 & more                     epilog      2    100.0     120.0 (1.20)     600.0 (6.00)                -    8.0\n", "0 HCAs                       prolog      3     10.0      15.0 (1.50)                -                -\n"} {
+	for _, part := range []string{"8 & more                     epilog      2    100.0     120.0 (1.20)     600.0 (6.00)     900.0 (9.00)                -    8.0\n", "0 HCAs                       prolog      3     10.0      15.0 (1.50)                -                -                -\n"} {
 		if got := example().table(); !strings.Contains(got, part) {
 			t.Errorf("the table lacks\n%s in\n%s", part, got)
 		}

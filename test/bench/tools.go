@@ -107,18 +107,19 @@ func gpus(job, count int) string {
 	return strings.Join(list, ",")
 }
 
-func script(folder string) tool {
+// script is a site's: told as much at once as it can be, or plain, a command for each thing.
+func script(folder, name string, environment ...string) tool {
 	way := func(way string) func(int, []hca) []*exec.Cmd {
 		return func(_ int, list []hca) []*exec.Cmd {
 			args := []string{way}
 			for _, h := range list {
 				args = append(args, h.link, h.rdma)
 			}
-			return []*exec.Cmd{command(nil, filepath.Join(folder, "script"), args...)}
+			return []*exec.Cmd{command(environment, filepath.Join(folder, "script"), args...)}
 		}
 	}
 	return tool{
-		name: "script", other: true, before: nothing, in: way("in"), out: way("out"), after: noMore,
+		name: name, other: true, before: nothing, in: way("in"), out: way("out"), after: noMore,
 		netns: func(int) string { return "/run/netns/job" },
 		dev:   func(int) string { return "/run/script/dev" },
 	}
