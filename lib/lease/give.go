@@ -237,10 +237,11 @@ func (l *open) failure(s step.Step, err error) []error {
 	return []error{err}
 }
 
-// others are the HCAs that another lease has by now. This one brought them home and
-// freed them, also where it does not say so: a strike that could not be written, or
-// does not read, must not take them from who has them.
-func (l *open) others() map[node.ID]bool {
+// others are the HCAs that another lease has by now, by the node table. This one brought
+// them home and freed them, also where it does not say so: a strike that could not be
+// written, or does not read, must not take them from who has them. What is in the job's
+// namespace still, the other lease does not have, whatever the table says.
+func (l *open) others(all []noted) map[node.ID]bool {
 	t, err := l.world.Table.Read()
 	if err != nil {
 		l.node.notice(l.world.Job, "%s", err)
@@ -251,7 +252,24 @@ func (l *open) others() map[node.ID]bool {
 			others[c.HCA] = true
 		}
 	}
+	if !slices.ContainsFunc(all, func(s noted) bool { return others[s.HCA()] }) {
+		return others
+	}
+	here, err := step.Inside(l.world, steps(all))
+	if err != nil {
+		l.node.notice(l.world.Job, "look what is in the job's namespace: %s", err)
+	}
+	for _, id := range here {
+		delete(others, id)
+	}
 	return others
+}
+
+func steps(all []noted) (list []step.Step) {
+	for _, s := range all {
+		list = append(list, s.Step)
+	}
+	return list
 }
 
 // noted is a step with its number in the journal, 0 if it is not in there.
@@ -265,7 +283,7 @@ type noted struct {
 // damaged journal it is also what may have been noted.
 func (l *open) left() ([]noted, *damage) {
 	all, gaps := l.decode()
-	others := l.others()
+	others := l.others(all)
 	damage := l.damaged(all, gaps, others)
 	l.passed = slices.ContainsFunc(all, func(s noted) bool { return !s.struck && others[s.HCA()] })
 	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck || others[s.HCA()] })

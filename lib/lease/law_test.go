@@ -213,3 +213,28 @@ func TestAnEpilogThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
 	}
 	t.Logf("%d kills of the epilog", kill-1)
 }
+
+func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	claims := func(job uint32) error {
+		return lock.Node{Dir: state}.Update(context.Background(), func(t *lock.Table) error {
+			if len(t.Claims) != 1 {
+				return fmt.Errorf("the claims are %v", t.Claims)
+			}
+			t.Claims[0].Job = job
+			return nil
+		})
+	}
+	if err := claims(lawJob + 1); err != nil {
+		t.Fatal(err)
+	}
+	lawRun(t, node, state, "epilog", never)
+	if diff := netnstest.Diff(before, lawPicture(node)); diff != "" {
+		t.Errorf("the node is not as it was, before (-) and after (+):\n%s", diff)
+	}
+	if err := claims(lawJob); err != nil {
+		t.Errorf("the other's claim was not left alone: %v", err)
+	}
+}
