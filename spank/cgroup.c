@@ -14,17 +14,22 @@ static int own_cgroup(uint32_t job, char *path)
 {
 	char line[CGROUP_MAX];
 	FILE *file = fopen("/proc/self/cgroup", "re");
+	int rc = -1;
 
 	*path = '\0';
-	if (!file) {
-		slurm_error("gresnet: job %u: open /proc/self/cgroup: %m", job);
-		return -1;
-	}
+	if (!file)
+		goto out;
 	while (!*path && fgets(line, sizeof(line), file))
 		if (sscanf(line, "0::%4095[^\n]", path) != 1)
 			*path = '\0';
-	fclose(file);
-	return 0;
+	if (!ferror(file))
+		rc = 0;
+out:
+	if (rc)
+		slurm_error("gresnet: job %u: read /proc/self/cgroup: %m", job);
+	if (file)
+		fclose(file);
+	return rc;
 }
 
 /* name_step is what Slurm calls a step's cgroup (cgroup_v2.c:_init_cgroup_step_paths). */
@@ -44,14 +49,14 @@ static void name_step(uint32_t step, char *name)
 	snprintf(name, STEP_MAX, "/step_%u", step);
 }
 
-int cgroup_of_job(const struct step *step, char *path)
+enum cgroup cgroup_of_job(const struct step *step, char *path)
 {
 	char name[STEP_MAX];
 	char *found = NULL;
 	size_t length;
 
 	if (own_cgroup(step->job, path))
-		return -1;
+		return CGROUP_UNKNOWN;
 	name_step(step->id, name);
 	length = strlen(name);
 	/* The last: this Slurm may itself be in a step of another. */
@@ -59,7 +64,7 @@ int cgroup_of_job(const struct step *step, char *path)
 		if (next != path && (next[length] == '/' || !next[length]))
 			found = next;
 	if (!found)
-		return -1;
+		return CGROUP_NONE;
 	*found = '\0';
-	return 0;
+	return CGROUP_FOUND;
 }

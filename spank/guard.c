@@ -85,8 +85,14 @@ static int find_cgroup(const struct step *step, uint64_t *id)
 
 	_Static_assert(sizeof(st.st_ino) == sizeof(*id), "an inode's number is a cgroup's id on 64 bits only");
 	*id = ANYBODY;
-	if (cgroup_of_job(step, path + strlen(CGROUPS)))
+	switch (cgroup_of_job(step, path + strlen(CGROUPS))) {
+	case CGROUP_UNKNOWN:
+		return -1;
+	case CGROUP_NONE:
 		return 0;
+	case CGROUP_FOUND:
+		break;
+	}
 	if (stat(path, &st) == -1) {
 		slurm_error("gresnet: job %u: stat %s: %m", step->job, path);
 		return -1;

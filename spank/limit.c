@@ -23,10 +23,15 @@ static int open_controller(const struct step *step)
 	char path[sizeof(CGROUPS) + CGROUP_MAX + sizeof("/rdma.max")] = CGROUPS;
 	int fd;
 
-	if (cgroup_of_job(step, path + strlen(CGROUPS))) {
+	switch (cgroup_of_job(step, path + strlen(CGROUPS))) {
+	case CGROUP_UNKNOWN:
+		return -1;
+	case CGROUP_NONE:
 		slurm_error("gresnet: job %u: set limits: slurmstepd is in cgroup \"%s\", which is not a step's of the job; "
 			    "hint: limits need cgroup v2 and ProctrackType=proctrack/cgroup", job, path + strlen(CGROUPS));
 		return -1;
+	case CGROUP_FOUND:
+		break;
 	}
 	strcat(path, "/rdma.max");
 	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);

@@ -69,6 +69,8 @@ static void no_dev(void)
 static void not_a_map(void) { no_map(); must(!mkdir(DEVICES, 0700), DEVICES); }
 static void frozen_map(void) { must(!bpf(BPF_MAP_FREEZE, (union bpf_attr){.map_fd = (uint32_t)map}), "freeze"); }
 
+static void no_read(void) { must(!mount("/proc/self/mem", "/proc/self/cgroup", NULL, MS_BIND, NULL), "mem"); }
+
 static const struct row rows[] = {
 	{"guarded: the job's cgroup may open it", {0, 4711, 1}, THE_JOB, NULL, OWN},
 	{"guarded, where it need not be", {0, 4711, 0}, THE_JOB, NULL, OWN},
@@ -81,6 +83,7 @@ static const struct row rows[] = {
 	{"no cgroup of the job's, where it need not be", {0, 4711, 0}, ANYBODY, "warning: other jobs of the same user", "0::/system.slice\n"},
 	{"cgroup v1, where it need not be", {0, 4711, 0}, ANYBODY, "warning: other jobs of the same user", "4:memory:" JOB "/step_0\n"},
 	{"cgroup v1", {0, 4711, 1}, NOBODY, "hint: set ProctrackType=proctrack/cgroup", "4:memory:" JOB "/step_0\n"},
+	{"a cgroup that cannot be read", {0, 4711, 0}, NOBODY, "read /proc/self/cgroup: Input/output error", OWN, .spoil = no_read},
 	{"guarded for another job", {0, 4712, 0}, NOBODY, "device 1:3 is guarded for job 4712", OWN},
 	{"not guarded", {0, 4711, 1}, -1, NULL, OWN, .spoil = no_entry},
 	{"no guard", {0, 4711, 1}, NOBODY, NULL, OWN, .spoil = no_map},
