@@ -220,6 +220,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Drift = hint.With(errors.New("map nic 7: the node has no such HCA"), "see whether it is plugged in")
 		},
 			"error    mapping: map nic 7: the node has no such HCA; see whether it is plugged in"},
+		"a policy by account, of which users name any": {func(s *check.Site) {
+			s.Config.Policies = []config.Policy{{Account: []string{"physics"}, Gres: "nic"}, {Gres: "nic"}}
+		}, "warning  slurm.conf: without AccountingStorageEnforce users name any account, and a policy goes by it; set AccountingStorageEnforce=associations"},
+		"a policy by account, of which users name their own": {func(s *check.Site) {
+			s.Config.Policies = []config.Policy{{Account: []string{"physics"}, Gres: "nic"}}
+			edit("etc/slurm/slurm.conf", "GresTypes", "AccountingStorageEnforce=Limits,qos\nGresTypes")(s)
+		}, ""},
 		"a policy of what the node lacks": {func(s *check.Site) {
 			s.Config.Policies = []config.Policy{{Gres: "nic"}, {Gres: "nic", Count: 2}, {Gres: "nic", Indices: []int{1, 2}}}
 		}, "error    policy 3: nic:2(IDX:1-2), which source policy says the job has: this node has no nic 2; it has nic 0 (hdr), nic 1; correct it: jobs that it fits are refused here"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/config"
 	"gresnet/lib/slurm"
 )
 
@@ -39,6 +40,7 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.namespaces(conf, dir)...)
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
+	all = append(all, s.accounts(conf)...)
 	return append(all, s.gres(conf, dir)...)
 }
 
@@ -129,4 +131,20 @@ func (s Site) deadlines(conf slurm.Conf) []Finding {
 		}
 	}
 	return all
+}
+
+// accounts warns of policies by account where Slurm lets users name any. What enforces
+// associations is that or implies it (slurm.conf(5), AccountingStorageEnforce).
+func (s Site) accounts(conf slurm.Conf) []Finding {
+	byAccount := func(p config.Policy) bool { return len(p.Account) > 0 }
+	if s.ConfigErr != nil || !slices.ContainsFunc(s.Config.Policies, byAccount) {
+		return nil
+	}
+	for _, value := range strings.Split(strings.ToLower(conf.Last("accountingstorageenforce")), ",") {
+		switch value {
+		case "associations", "limits", "qos", "safe", "wckeys", "all", "1":
+			return nil
+		}
+	}
+	return []Finding{warn("slurm.conf", "set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users name any account, and a policy goes by it")}
 }
