@@ -138,19 +138,26 @@ func (d *damage) doubted() []node.ID {
 		add(before)
 		add(after)
 	}
-	for _, c := range d.claims {
-		if !d.has(c.HCA, "access") {
-			add(c.HCA)
+	for _, id := range d.own() {
+		if !d.has(id, "access") {
+			add(id)
 		}
 	}
 	return ids
 }
 
-// own are the lease's HCAs that anything is known of, but those that another lease has by now.
+// done tells an HCA of which all notes are struck: it was brought home and freed.
+func (d *damage) done(id node.ID) bool {
+	left := func(s noted) bool { return s.HCA() == id && !s.struck }
+	return d.has(id, "access") && !slices.ContainsFunc(d.all, left)
+}
+
+// own are the lease's HCAs that anything is known of, but those that another lease has by
+// now, and those that it has done with.
 func (d *damage) own() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
-		if id != (node.ID{}) && !d.others[id] && !slices.Contains(ids, id) {
+		if id != (node.ID{}) && !d.others[id] && !d.done(id) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
@@ -175,9 +182,8 @@ func (d *damage) added() []noted {
 		steps = append(steps, noted{Step: uplinkFrom(*d.uplink)})
 	}
 	for _, id := range d.own() {
-		i := slices.IndexFunc(d.claims, func(c lock.Claim) bool { return c.HCA == id })
-		if i >= 0 && !d.has(id, "rdma") {
-			steps = append(steps, noted{Step: &step.RDMA{ID: id, Name: d.claims[i].Name}})
+		if name := d.nameOf(id); name != "" && !d.has(id, "rdma") {
+			steps = append(steps, noted{Step: &step.RDMA{ID: id, Name: name}})
 		}
 		for _, s := range d.all {
 			if n, is := s.Step.(*step.Settings); is && n.Of == id && !d.moved(n) {
@@ -284,11 +290,24 @@ func (l *open) setAside(d *damage) error {
 	return remains(hint.With(err, "see whether the HCA is as it should be, with what reads of "+path+", then run: gresnet-epilog release HCA"))
 }
 
-func (d *damage) name(id node.ID) string {
+// nameOf is the HCA's name, nothing if nobody remembers it.
+func (d *damage) nameOf(id node.ID) string {
 	for _, c := range d.claims {
 		if c.HCA == id {
 			return c.Name
 		}
 	}
-	return id.String()
+	for _, s := range d.all {
+		if n, is := s.Step.(*step.Access); is && n.ID == id {
+			return n.Name
+		}
+	}
+	for _, h := range d.hcas {
+		if h.ID == id {
+			return h.Name
+		}
+	}
+	return ""
 }
+
+func (d *damage) name(id node.ID) string { return cmp.Or(d.nameOf(id), id.String()) }

@@ -77,6 +77,7 @@ func TestWhatIsInDoubtIsWhatAMissingNoteMayHaveBeenAbout(t *testing.T) {
 		{[]int{8, 9, 10, 11, 12}, true, "c", "rdma A,link ibA,rdma B,link roceB,rdma C", ""},
 		{[]int{5, 6, 9, 12}, true, "a c b", "rdma B", "b"},
 		{[]int{1, 10}, false, "a b c", "claim,link ibA", ""},
+		{[]int{1, 7, 8}, false, "a b c", "claim,rdma A", "c"},
 		{[]int{1, 3, 4, 8, 10}, false, "b c", "claim", ""},
 	}
 	for _, tt := range tests {
@@ -108,6 +109,26 @@ func TestWhatIsInDoubtIsWhatAMissingNoteMayHaveBeenAbout(t *testing.T) {
 				t.Errorf("uncertain are %q, wanted %q", got, tt.uncertain)
 			}
 		})
+	}
+}
+
+func TestWhatALeaseHasDoneWithIsNotBroughtHomeOnceMore(t *testing.T) {
+	// Killed, or failed, while A's RDMA device moved; then all of B and C was undone.
+	d := without([]int{9, 10, 11, 12, 13})
+	d.hcas, d.claims = threeHCAs, wholeLease()[0].Step.(*step.Claim).Claims
+	for i, s := range d.all {
+		d.all[i].struck = s.HCA() == idB || s.HCA() == idC
+	}
+	if got := guids(d.own()); got != "a" {
+		t.Errorf("of A, B and C, the last two of which are home and free, it has %q still", got)
+	}
+	if got := guids(d.doubted()); strings.Contains(got, "c") || strings.Contains(got, "b") {
+		t.Errorf("in doubt are %q", got)
+	}
+	for _, s := range d.added() {
+		if s.HCA() == idB || s.HCA() == idC {
+			t.Errorf("added is %s %s", s.Kind(), s.Object())
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (l *open) unwind() error {
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	l.world.UplinkLeft = len(failed) > 0
-	failed = append(failed, l.bringHome(notes[made:first])...)
+	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
 	if damage != nil || l.passed {
 		failed = append(failed, l.strays()...)
 	}
@@ -133,8 +133,10 @@ func (l *open) remove(notes []noted) (failed []error) {
 
 // bringHome undoes what was done to what the node has of its own, and then looks
 // at all of it again, when others have had their say. While an HCA is not home,
-// none of its steps is done with: bringing it home may make its interface anew.
-func (l *open) bringHome(notes []noted) (failed []error) {
+// none of its steps is done with: bringing it home may make its interface anew. Where
+// all is noted, the notes are in an order in which one can be under way while others are
+// undone.
+func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -147,13 +149,13 @@ func (l *open) bringHome(notes []noted) (failed []error) {
 	}
 	var moving *underway
 	await := func() {
-		if moving != nil {
-			undone(moving.Step, moving.end())
+		if ending := moving; ending != nil {
 			moving = nil
+			undone(ending.Step, ending.end())
 		}
 	}
 	for _, s := range notes {
-		if moving != nil && moving.before(s.Step) {
+		if moving != nil && (!whole || moving.before(s.Step)) {
 			await()
 		}
 		// A move of its RDMA device may be under way still, with which none of its

@@ -14,18 +14,18 @@ import (
 )
 
 // local is what a source may want to know of the node.
-func (n *Node) local(j job.Job) source.Local {
+func (n *Node) local() source.Local {
 	return source.Local{
-		Mapping: func() (gres.Mapping, error) {
+		Mapping: func(gpus []int) (gres.Mapping, error) {
 			m, err := n.mapping()
-			if err != nil || m.ServesGPUs() {
+			if err != nil || len(gpus) == 0 || m.ServesGPUs() {
 				return m, err
 			}
 			t, err := n.topology(m.HCAs())
 			if err != nil {
 				return nil, err
 			}
-			return t.Serve(m, j.GPUs)
+			return t.Serve(m, gpus)
 		},
 		CPUs: func() (int, error) { return sysfs.CPUs(n.Sys) },
 	}

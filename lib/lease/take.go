@@ -51,7 +51,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 			return err
 		}
 		asked := n.clock()
-		wants, notes, err := source.Ask(ctx, j, n.Config, n.local(j))
+		wants, notes, err := source.Ask(ctx, j, n.Config, n.local())
 		asked.stop("ask what the job is entitled to")
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)

@@ -19,8 +19,9 @@ func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 	}()
 	for _, s := range steps {
 		if moving != nil && moving.before(s) {
-			err, moving = moving.end(), nil
-			if err != nil {
+			ending := moving
+			moving = nil
+			if err := ending.end(); err != nil {
 				return err
 			}
 		}

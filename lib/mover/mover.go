@@ -69,18 +69,16 @@ func (m *Move) Wait(deadline time.Time) error {
 	}
 	// The child writes nothing: its end closes the pipe, and its exit code is the errno.
 	_, err := m.result.Read(make([]byte, 1))
+	how := 0
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return ErrHangs
+		how = unix.WNOHANG // it may have ended long before anybody waited
 	}
-	var status syscall.WaitStatus
-	for {
-		_, err := syscall.Wait4(m.pid, &status, 0, nil)
-		if err == nil {
-			break
-		}
-		if err != unix.EINTR {
-			return fmt.Errorf("wait for the process that moves: %w", err)
-		}
+	ended, status, err := m.reap(how)
+	if err != nil {
+		return fmt.Errorf("wait for the process that moves: %w", err)
+	}
+	if !ended {
+		return ErrHangs
 	}
 	if !status.Exited() {
 		return fmt.Errorf("the process that moves was ended by %v", status.Signal())
@@ -89,4 +87,14 @@ func (m *Move) Wait(deadline time.Time) error {
 		return errno
 	}
 	return nil
+}
+
+// reap takes the child's exit code, if it has ended.
+func (m *Move) reap(how int) (ended bool, status syscall.WaitStatus, err error) {
+	for {
+		pid, err := syscall.Wait4(m.pid, &status, how, nil)
+		if err != unix.EINTR {
+			return pid == m.pid, status, err
+		}
+	}
 }

@@ -31,9 +31,6 @@ type Netlink struct {
 // size is more than the kernel sends at once (af_netlink.c:netlink_dump).
 const size = 64 << 10
 
-// timeout bounds the wait for an answer, which the kernel gives before a request returns.
-const timeout = 10 // seconds
-
 // Open opens a socket of a protocol, as unix.NETLINK_ROUTE.
 func Open(protocol int) (*Netlink, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
@@ -57,9 +54,6 @@ func (n *Netlink) bind() error {
 		return fmt.Errorf("read a netlink socket's address: %w", err)
 	}
 	n.port = address.(*unix.SockaddrNetlink).Pid
-	if err := unix.SetsockoptTimeval(n.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: timeout}); err != nil {
-		return fmt.Errorf("bound a netlink socket's waits: %w", err)
-	}
 	return nil
 }
 
@@ -192,18 +186,20 @@ func (n *Netlink) send(request []byte) error {
 	}
 }
 
-// receive is what the kernel sends next: good until it is called again.
+// receive is what the kernel sends next: good until it is called again. It is there: the
+// kernel answers before a request returns, and goes on with a dump before what it had of
+// it is received (af_netlink.c:netlink_rcv_skb, netlink_recvmsg).
 func (n *Netlink) receive() ([]byte, error) {
 	for {
 		var from unix.RawSockaddrNetlink
 		length := uint32(unsafe.Sizeof(from))
 		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(n.fd), uintptr(unsafe.Pointer(&n.buffer[0])), uintptr(len(n.buffer)),
-			unix.MSG_TRUNC, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&length)))
+			unix.MSG_TRUNC|unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&length)))
 		switch {
 		case errno == unix.EINTR:
 			continue
 		case errno == unix.EAGAIN:
-			return nil, fmt.Errorf("the kernel has not answered within %d s", timeout)
+			return nil, errors.New("the kernel has not answered")
 		case errno != 0:
 			return nil, errno
 		case from.Pid != 0:

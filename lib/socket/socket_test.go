@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -64,6 +65,13 @@ func TestWhatTheKernelRefusesIsItsErrno(t *testing.T) {
 	}
 	if _, err := Open(unix.NETLINK_ROUTE + 1000); !errors.Is(err, unix.EPROTONOSUPPORT) {
 		t.Errorf("a protocol that is not there: %v", err)
+	}
+}
+
+func TestNobodyWaitsForAnAnswerThatIsNotThere(t *testing.T) {
+	begun := time.Now()
+	if _, err := open(t).receive(); err == nil || err.Error() != "the kernel has not answered" {
+		t.Errorf("error %v after %s", err, time.Since(begun))
 	}
 }
 

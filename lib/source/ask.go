@@ -35,7 +35,8 @@ type source interface {
 // Local is what a source may want to know of the node. It is asked for only by
 // one that needs it: most jobs of a node without HCAs for them cost nothing.
 type Local struct {
-	Mapping func() (gres.Mapping, error)
+	// Mapping is the GRES mapping; with GPUs, it says which HCAs serve them.
+	Mapping func(gpus []int) (gres.Mapping, error)
 	CPUs    func() (int, error)
 }
 

@@ -42,7 +42,7 @@ gpus = [3]
 // mapped is the mapping of a configuration on a node of four HCAs.
 func mapped(cfg config.Config) source.Local {
 	return source.Local{
-		Mapping: func() (gres.Mapping, error) { return gres.Map(cfg, sitetest.HCAs(4)) },
+		Mapping: func([]int) (gres.Mapping, error) { return gres.Map(cfg, sitetest.HCAs(4)) },
 		CPUs:    func() (int, error) { return 16, nil },
 	}
 }
@@ -126,7 +126,7 @@ func sourceOf(wants []gres.Want) string {
 
 func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 	looked := false
-	look := func() (gres.Mapping, error) {
+	look := func([]int) (gres.Mapping, error) {
 		looked = true
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 func TestAMappingThatFailsIsTheNodesFault(t *testing.T) {
 	broken := errors.New("broken")
 	_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
-		source.Local{Mapping: func() (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
+		source.Local{Mapping: func([]int) (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}

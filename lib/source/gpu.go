@@ -12,7 +12,7 @@ import (
 // gpuSource answers with the HCAs that serve a job's GPUs.
 type gpuSource struct {
 	partial string
-	mapping func() (gres.Mapping, error)
+	mapping func(gpus []int) (gres.Mapping, error)
 }
 
 // ask grants no HCA of whose GPUs the job has a part: another job may have the
@@ -22,7 +22,7 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 	if len(j.GPUs) == 0 {
 		return answer{}, nil
 	}
-	m, err := s.mapping()
+	m, err := s.mapping(j.GPUs)
 	if err != nil {
 		return answer{}, err
 	}

@@ -20,7 +20,7 @@ func (s nodeSource) ask(_ context.Context, j job.Job) (answer, error) {
 	if !j.Share.Whole(cpus) {
 		return answer{}, nil
 	}
-	m, err := s.local.Mapping()
+	m, err := s.local.Mapping(nil)
 	if err != nil {
 		return answer{}, err
 	}
