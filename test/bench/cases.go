@@ -16,13 +16,13 @@ type testCase struct {
 	Jobs       int    `json:"jobs"`       // that start at once
 
 	rounds int // of floor and gresnet, if there is time
-	others int // of these rounds, in how many the script and CNI take part
+	others int // of these rounds, in how many the script takes part
 	plain  int // and in how many the plain script does
 	weight int // its part of the time that there is
 }
 
 func base() testCase {
-	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 15, plain: 3, weight: 14}
+	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 5, plain: 3, weight: 20}
 }
 
 // vary is the base case with another value of one factor.
@@ -46,10 +46,10 @@ func jobs(n int) testCase {
 	return vary(fmt.Sprintf("%d jobs at once, 1 HCA each", n), func(c *testCase) { c.HCAs, c.Jobs, c.others = n, n, 0 })
 }
 
-// one is a case with an HCA, in which the others always take part.
+// one is a case with an HCA.
 func one() testCase {
 	c := hcas(1)
-	c.others, c.plain = 15, 3
+	c.others, c.plain, c.weight = 5, 3, 7
 	return c
 }
 
