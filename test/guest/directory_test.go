@@ -65,7 +65,7 @@ func TestALeaseThatSomebodyDeletedComesHomeAndIsNotTrusted(t *testing.T) {
 func TestAFullRunUndoesAndRestores(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
-	run(t, "mount -t tmpfs -o size=256k none /run/gresnet")
+	run(t, "mkdir -p /run/gresnet; mount -t tmpfs -o size=256k none /run/gresnet")
 	t.Cleanup(func() { run(t, "umount /run/gresnet") })
 	must(t, "prolog", "SLURM_JOB_ID=900066 SLURM_JOB_GPUS=0") // the files that every run needs are there
 	must(t, "epilog", "SLURM_JOB_ID=900066 SLURM_JOB_GPUS=0")
