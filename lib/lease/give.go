@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
 
@@ -176,7 +177,15 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		failed = append(failed, err)
 	}
 	waited.stop("wait for udev")
-	failed = append(failed, l.verify(notes)...)
+	err := l.world.OnHost(func(v *scan.View) error {
+		return v.Link.Once(func() error {
+			failed = append(failed, l.verify(notes)...)
+			return nil
+		})
+	})
+	if err != nil {
+		failed = append(failed, err)
+	}
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
 			l.strike(s)

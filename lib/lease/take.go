@@ -266,14 +266,16 @@ func (l *open) read(j job.Job, entries []gres.Entry) (mode rdma.Mode, hcas []pla
 		if mode, err = v.Mode(); err != nil {
 			return err
 		}
-		for _, e := range entries {
-			h, err := l.readHCA(v, mode, e)
-			if err != nil {
-				return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+		return v.Link.Once(func() error {
+			for _, e := range entries {
+				h, err := l.readHCA(v, mode, e)
+				if err != nil {
+					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
+				}
+				hcas = append(hcas, h)
 			}
-			hcas = append(hcas, h)
-		}
-		return nil
+			return nil
+		})
 	})
 	if err != nil {
 		return "", nil, err

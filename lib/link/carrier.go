@@ -129,6 +129,7 @@ func (c *Conn) AwaitLate(index int, want Settings) error {
 }
 
 func (c *Conn) awaitLate(index int, want Settings) error {
+	defer c.anew()()
 	if err := c.awaitCarrier(index, want); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func (c *Conn) RestoreUnmanaged(index int, want Settings) error {
 // interface has them now. What others made stays as it was, unless the addresses
 // differ, on which it depends. diff is what the manager gives otherwise than before.
 func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string, err error) {
+	defer c.anew()()
 	have, err := c.snapshot(index)
 	if err != nil {
 		return Settings{}, nil, err

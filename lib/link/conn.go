@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,7 @@ func named(err error) error {
 type Conn struct {
 	Carriers *Carriers // nil: nothing bounds the waits of a run
 	socket   *socket.Netlink
+	known    *answers // within Once
 }
 
 // Dial opens a connection in the calling thread's network namespace.
@@ -58,9 +60,46 @@ func (c *Conn) Close() { c.socket.Close() }
 // Count has a meter count what is asked.
 func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 
+// answers are to dumps that were asked for already.
+type answers struct {
+	dumps      map[string][][]byte // by request
+	interfaces []Interface
+}
+
+// Once has f ask once only for what is the whole node's, its rules say, however many
+// interfaces f looks at. What others change meanwhile it sees as it was; but whatever
+// changes or awaits something asks anew.
+func (c *Conn) Once(f func() error) error {
+	c.known = &answers{dumps: map[string][][]byte{}}
+	defer func() { c.known = nil }()
+	return f()
+}
+
+// anew has everything asked until the function returned is called, and what was known forgotten.
+func (c *Conn) anew() (end func()) {
+	within := c.known != nil
+	c.known = nil
+	return func() {
+		if within {
+			c.known = &answers{dumps: map[string][][]byte{}}
+		}
+	}
+}
+
 // send does one request, and returns the answers of a kind.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
-	return c.socket.Do(kind, flags, want, body)
+	if c.known == nil || flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP {
+		return c.socket.Do(kind, flags, want, body)
+	}
+	key := string(native.AppendUint16(slices.Clone(body), uint16(kind)))
+	if _, known := c.known.dumps[key]; !known {
+		list, err := c.socket.Do(kind, flags, want, body)
+		if err != nil {
+			return nil, err
+		}
+		c.known.dumps[key] = list
+	}
+	return slices.Clone(c.known.dumps[key]), nil
 }
 
 var native = binary.NativeEndian

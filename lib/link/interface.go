@@ -3,6 +3,7 @@ package link
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -52,6 +53,9 @@ func (id ID) isPKeyChild() bool { return id.Kind == "ipoib" && strings.Contains(
 
 // List lists the namespace's interfaces.
 func (c *Conn) List() ([]Interface, error) {
+	if c.known != nil && c.known.interfaces != nil {
+		return slices.Clone(c.known.interfaces), nil
+	}
 	answers, err := c.send(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize())
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
@@ -63,6 +67,9 @@ func (c *Conn) List() ([]Interface, error) {
 			return nil, err
 		}
 		list = append(list, i)
+	}
+	if c.known != nil {
+		c.known.interfaces = slices.Clone(list)
 	}
 	return list, nil
 }

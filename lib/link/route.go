@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -269,8 +270,12 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 		return nil, err
 	}
 	var list []Message
+	// There may be thousands, of which few have these four bytes anywhere.
+	names := func(m []byte) bool {
+		return slices.ContainsFunc(sources, func(a netip.Addr) bool { return bytes.Contains(m, a.AsSlice()) })
+	}
 	for _, a := range answers {
-		if !slices.Contains(sources, prefSource(a)) {
+		if !names(a) || !slices.Contains(sources, prefSource(a)) {
 			continue
 		}
 		m, err := cleanRoute(a, index)

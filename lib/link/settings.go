@@ -145,6 +145,7 @@ func (c *Conn) read(index int) (Settings, error) {
 func (c *Conn) Apply(index int, want Settings) error { return c.apply(index, want, c.applyNetwork) }
 
 func (c *Conn) apply(index int, want Settings, network func(int, Settings) error) error {
+	defer c.anew()()
 	i, err := c.Get(index)
 	if err != nil {
 		return err
@@ -167,6 +168,7 @@ func (c *Conn) apply(index int, want Settings, network func(int, Settings) error
 // Restore is Apply at home: it also gives back what other interfaces of the
 // node have a part in.
 func (c *Conn) Restore(index int, want Settings) error {
+	defer c.anew()()
 	err := c.Apply(index, want)
 	err = also(err, c.restoreChildren(index, want.Children))
 	return also(err, c.applyHomeRoutes(index, want.aged()))
