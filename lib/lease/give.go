@@ -184,7 +184,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		})
 	})
 	if err != nil {
-		failed = append(failed, err)
+		return append(failed, err) // nobody has looked again: nothing is done with
 	}
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
