@@ -114,7 +114,7 @@ func altNames(list []attr) ([]string, error) {
 	var names []string
 	for _, a := range inner {
 		if a.kind == unix.IFLA_ALT_IFNAME {
-			names = append(names, nl.BytesToString(a.value))
+			names = append(names, unix.ByteSliceToString(a.value))
 		}
 	}
 	return names, nil

@@ -39,7 +39,7 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 	}
 	var children []Child
 	for _, i := range list {
-		s, err := c.snapshot(i.Index)
+		s, err := c.snapshot(i.Index, nil)
 		if err != nil {
 			return nil, err
 		}

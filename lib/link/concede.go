@@ -19,7 +19,7 @@ func (c *Conn) RestoreUnmanaged(index int, want Settings) error {
 // differ, on which it depends. diff is what the manager gives otherwise than before.
 func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string, err error) {
 	defer c.anew()()
-	have, err := c.snapshot(index)
+	have, err := c.snapshot(index, want.Sysctls)
 	if err != nil {
 		return Settings{}, nil, err
 	}

@@ -37,6 +37,9 @@ type Conn struct {
 	Carriers *Carriers // nil: nothing bounds the waits of a run
 	socket   *socket.Netlink
 	known    *answers // within Once
+
+	folders    map[string][]string // of sysctls: which files there are
+	parameters parameters          // of neighbour tables, as they were when last asked for
 }
 
 // Dial opens a connection in the calling thread's network namespace.
@@ -51,7 +54,7 @@ func Dial() (*Conn, error) {
 		s.Close()
 		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
 	}
-	return &Conn{socket: s}, nil
+	return &Conn{socket: s, folders: map[string][]string{}}, nil
 }
 
 // Close closes the connection.
@@ -70,7 +73,7 @@ type answers struct {
 // interfaces f looks at. What others change meanwhile it sees as it was; but whatever
 // changes or awaits something asks anew.
 func (c *Conn) Once(f func() error) error {
-	c.known = &answers{dumps: map[string][][]byte{}}
+	c.known, c.parameters = &answers{dumps: map[string][][]byte{}}, nil
 	defer func() { c.known = nil }()
 	return f()
 }
@@ -81,7 +84,7 @@ func (c *Conn) anew() (end func()) {
 	c.known = nil
 	return func() {
 		if within {
-			c.known = &answers{dumps: map[string][][]byte{}}
+			c.known, c.parameters = &answers{dumps: map[string][][]byte{}}, nil
 		}
 	}
 }

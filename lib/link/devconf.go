@@ -2,17 +2,16 @@ package link
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 )
 
-// The kernel tells the sysctls of conf folders with the interface, too: as lists of
-// numbers, in the order of linux/ip.h and linux/ipv6.h, which never changes. A hundred
-// files less are to be read. Those without a name here are read from their files: they
-// have another form there, or the kernel leaves them out (devinet.c:inet_fill_link_af,
-// addrconf.c:ipv6_store_devconf).
+// The kernel tells nearly all sysctls of an interface over rtnetlink, too: those of conf
+// folders with the interface, as lists of numbers in the order of linux/ip.h and
+// linux/ipv6.h, which never changes; those of neighbour tables with these. A hundred and
+// fifty files less are to be read, each of which the kernel would make an inode for that
+// the next move has to find and take away again. What has no name here is read from its file.
 
 // devconf4 are the sysctls of ipv4/conf in the order of IPV4_DEVCONF_*.
 func devconf4() []string {
@@ -27,20 +26,21 @@ func devconf4() []string {
 	}
 }
 
-// devconf6 are the sysctls of ipv6/conf in the order of DEVCONF_*. Times that the
-// kernel keeps in ticks and stable_secret, ioam6_id_wide and what came later have no name.
+// devconf6 are the sysctls of ipv6/conf in the order of DEVCONF_*. The kernel leaves out
+// stable_secret (addrconf.c:ipv6_store_devconf).
 func devconf6() []string {
 	return []string{
 		"forwarding", "hop_limit", "mtu", "accept_ra", "accept_redirects", "autoconf", "dad_transmits",
-		"router_solicitations", "", "", "use_tempaddr", "temp_valid_lft", "temp_prefered_lft", "regen_max_retry",
+		"router_solicitations", "router_solicitation_interval", "router_solicitation_delay", "use_tempaddr", "temp_valid_lft", "temp_prefered_lft", "regen_max_retry",
 		"max_desync_factor", "max_addresses", "force_mld_version", "accept_ra_defrtr", "accept_ra_pinfo",
-		"accept_ra_rtr_pref", "", "accept_ra_rt_info_max_plen", "proxy_ndp", "optimistic_dad",
-		"accept_source_route", "mc_forwarding", "disable_ipv6", "accept_dad", "force_tllao", "ndisc_notify", "", "",
+		"accept_ra_rtr_pref", "router_probe_interval", "accept_ra_rt_info_max_plen", "proxy_ndp", "optimistic_dad",
+		"accept_source_route", "mc_forwarding", "disable_ipv6", "accept_dad", "force_tllao", "ndisc_notify",
+		"mldv1_unsolicited_report_interval", "mldv2_unsolicited_report_interval",
 		"suppress_frag_ndisc", "accept_ra_from_local", "use_optimistic", "accept_ra_mtu", "", "use_oif_addrs_only",
 		"accept_ra_min_hop_limit", "ignore_routes_with_linkdown", "drop_unicast_in_l2_multicast",
-		"drop_unsolicited_na", "keep_addr_on_down", "", "seg6_enabled", "seg6_require_hmac", "enhanced_dad",
-		"addr_gen_mode", "disable_policy", "accept_ra_rt_info_min_plen", "ndisc_tclass", "rpl_seg_enabled", "",
-		"ioam6_enabled", "ioam6_id", "", "ndisc_evict_nocarrier", "accept_untracked_na", "accept_ra_min_lft",
+		"drop_unsolicited_na", "keep_addr_on_down", "router_solicitation_max_interval", "seg6_enabled", "seg6_require_hmac", "enhanced_dad",
+		"addr_gen_mode", "disable_policy", "accept_ra_rt_info_min_plen", "ndisc_tclass", "rpl_seg_enabled", "ra_defrtr_metric",
+		"ioam6_enabled", "ioam6_id", "ioam6_id_wide", "ndisc_evict_nocarrier", "accept_untracked_na", "accept_ra_min_lft",
 	}
 }
 
@@ -49,6 +49,32 @@ const (
 	iflaInetConf  = 1
 	iflaInet6Conf = 2
 )
+
+// unit is how many milliseconds, in which the kernel tells times, make one of those that
+// a file has: proc_dointvec_jiffies's seconds and proc_dointvec_userhz_jiffies's
+// hundredths. 0: the file has what is told.
+func unit(file string) uint64 {
+	switch file {
+	case "router_solicitation_interval", "router_solicitation_delay", "router_solicitation_max_interval",
+		"router_probe_interval", "gc_stale_time", "delay_first_probe_time":
+		return 1000
+	case "locktime", "anycast_delay", "proxy_delay":
+		return 10
+	}
+	return 0
+}
+
+// form is a number that the kernel told in the form of its file.
+func form(file string, value uint32) string {
+	switch file {
+	case "ra_defrtr_metric", "ioam6_id_wide":
+		return strconv.FormatUint(uint64(value), 10)
+	}
+	if unit := unit(file); unit > 0 {
+		return strconv.FormatUint(uint64(value)/unit, 10)
+	}
+	return strconv.Itoa(int(int32(value)))
+}
 
 // told are the sysctls that come with an interface as the kernel describes it, in
 // the form of their files. Where a kernel has no such file it is told all the same.
@@ -65,7 +91,7 @@ func told(m []byte) (Sysctls, error) {
 	if err != nil {
 		return nil, err
 	}
-	sysctls := Sysctls{}
+	sysctls := make(Sysctls, 160) // about as many as there are in all
 	for _, f := range []struct {
 		family, conf uint16
 		folder       string
@@ -84,7 +110,7 @@ func told(m []byte) (Sysctls, error) {
 			if name == "" || len(values) < 4*(i+1) {
 				continue
 			}
-			sysctls[path.Join(f.folder, name)] = strconv.Itoa(int(int32(native.Uint32(values[4*i:]))))
+			sysctls[f.folder+"/"+name] = form(name, native.Uint32(values[4*i:]))
 		}
 	}
 	return sysctls, nil

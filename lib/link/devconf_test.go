@@ -29,7 +29,7 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 			return err
 		}
 		index := list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
-		for _, folder := range []string{"ipv4/conf", "ipv6/conf"} {
+		for _, folder := range sysctlFolders() {
 			for _, key := range withFiles(t, c, index, folder) {
 				before := readSysctl(t, key)
 				for _, value := range []string{"1", "0", "2", "77", "1400"} {
@@ -47,7 +47,7 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changed < 80 {
+	if changed < 100 {
 		t.Errorf("only %d sysctls could be changed", changed)
 	}
 }
@@ -75,6 +75,10 @@ func tell(t *testing.T, c *Conn, index int) Sysctls {
 		t.Fatal(err)
 	}
 	known, err := told(m)
+	c.parameters = nil
+	if err == nil {
+		err = c.toldOfNeighbours(index, known)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

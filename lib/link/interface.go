@@ -1,12 +1,12 @@
 package link
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -56,7 +56,7 @@ func (c *Conn) List() ([]Interface, error) {
 	if c.known != nil && c.known.interfaces != nil {
 		return slices.Clone(c.known.interfaces), nil
 	}
-	answers, err := c.send(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC).Serialize())
+	answers, err := c.send(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)))
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
@@ -83,11 +83,16 @@ func (c *Conn) Get(index int) (Interface, error) {
 	return decode(m)
 }
 
-// describe is an interface as the kernel describes it.
+// describe is an interface as the kernel describes it, but for what it counts.
 func (c *Conn) describe(index int) ([]byte, error) {
-	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	head.Index = int32(index)
-	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, head.Serialize())
+	return c.ask(index, briefly(change(index, false, 0)))
+}
+
+// describeAll is all that the kernel says of an interface.
+func (c *Conn) describeAll(index int) ([]byte, error) { return c.ask(index, change(index, false, 0)) }
+
+func (c *Conn) ask(index int, request []byte) ([]byte, error) {
+	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request)
 	if err == unix.ENODEV || err == nil && len(answers) == 0 {
 		return nil, fmt.Errorf("interface %d: %w", index, ErrNotFound)
 	}
@@ -96,6 +101,15 @@ func (c *Conn) describe(index int) ([]byte, error) {
 	}
 	return answers[0], nil
 }
+
+// briefly asks for an interface without its counters, which the kernel would gather from
+// all processors; the IPv6 token is left out with them (addrconf.c:inet6_fill_ifla6_attrs).
+func briefly(request []byte) []byte {
+	return attribute(request, unix.IFLA_EXT_MASK, native.AppendUint32(nil, rtextFilterSkipStats))
+}
+
+// rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
+const rtextFilterSkipStats = 1 << 3
 
 // Find finds an interface by what identifies it, or is ErrNotFound.
 func (c *Conn) Find(id ID) (Interface, error) {
@@ -112,54 +126,101 @@ func (c *Conn) Find(id ID) (Interface, error) {
 }
 
 func decode(m []byte) (Interface, error) {
-	l, err := netlink.LinkDeserialize(nil, m)
+	if len(m) < unix.SizeofIfInfomsg {
+		return Interface{}, fmt.Errorf("parse a network interface: %d bytes", len(m))
+	}
+	list, err := attributes(m[unix.SizeofIfInfomsg:])
 	if err != nil {
-		return Interface{}, fmt.Errorf("parse a network interface: %w", err)
+		return Interface{}, err
 	}
-	a := l.Attrs()
+	kind, data, err := linkInfo(list)
+	if err != nil {
+		return Interface{}, err
+	}
+	flags := native.Uint32(m[8:]) // ifi_flags
 	i := Interface{
-		ID:      identify(l),
-		Index:   a.Index,
-		Name:    a.Name,
-		MTU:     a.MTU,
-		MAC:     a.HardwareAddr.String(),
-		Up:      a.RawFlags&unix.IFF_UP != 0,
-		Running: a.RawFlags&unix.IFF_LOWER_UP != 0,
+		Index:   int(int32(native.Uint32(m[4:]))), // ifi_index
+		Name:    text(list, unix.IFLA_IFNAME),
+		MTU:     number(list, unix.IFLA_MTU),
+		MAC:     hardware(list, unix.IFLA_ADDRESS).String(),
+		Up:      flags&unix.IFF_UP != 0,
+		Running: flags&unix.IFF_LOWER_UP != 0,
 	}
-	if a.NetNsID < 0 {
-		i.Parent = a.ParentIndex
+	parent := number(list, unix.IFLA_LINK)
+	if _, elsewhere := find(list, unix.IFLA_LINK_NETNSID); !elsewhere {
+		i.Parent = parent
 	}
-	switch l := l.(type) {
-	case *netlink.Vxlan:
-		i.Parent = l.VtepDevIndex // it has no IFLA_LINK
-	case *netlink.IPoIB:
-		i.PKey = l.Pkey
-		i.IPoIB = IPoIB{Connected: l.Mode == netlink.IPOIB_MODE_CONNECTED, Umcast: l.Umcast != 0}
+	switch kind {
+	case "vxlan":
+		i.Parent = number(data, vxlanLink) // it has no IFLA_LINK
+	case "ipoib":
+		i.PKey = uint16(number(data, ipoibPKey))
+		i.IPoIB = IPoIB{Connected: number(data, ipoibMode) != 0, Umcast: number(data, ipoibUmcast) != 0}
 	}
+	i.ID = identify(list, kind, i.PKey, parent)
 	return i, nil
 }
 
-func identify(l netlink.Link) ID {
-	a := l.Attrs()
-	id := ID{Address: a.HardwareAddr.String()}
-	if a.ParentDev != "" {
-		id.Parent = a.ParentDevBus + "/" + a.ParentDev
+// vxlanLink is IFLA_VXLAN_LINK of linux/if_link.h.
+const vxlanLink = 3
+
+func identify(list []attr, kind string, pkey uint16, parent int) ID {
+	mac := hardware(list, unix.IFLA_ADDRESS)
+	id := ID{Kind: kind, Address: mac.String()}
+	if device := text(list, unix.IFLA_PARENT_DEV_NAME); device != "" {
+		id.Parent = text(list, unix.IFLA_PARENT_DEV_BUS_NAME) + "/" + device
 	}
-	if kind := l.Type(); kind != "device" {
-		id.Kind = kind
-	}
+	permanent := hardware(list, unix.IFLA_PERM_ADDRESS)
 	switch {
-	case id.Kind == "ipoib" && len(a.HardwareAddr) == 20:
+	case kind == "ipoib" && len(mac) == 20:
 		// The first twelve bytes are a queue pair number and a subnet prefix, dealt
 		// anew whenever the interface is made anew; the rest is the port's GUID.
-		id.Address = net.HardwareAddr(a.HardwareAddr[12:]).String()
-		if ipoib, ok := l.(*netlink.IPoIB); ok && a.ParentIndex != 0 {
-			id.Parent += fmt.Sprintf("%s%04x", pkeyChild, ipoib.Pkey)
+		id.Address = mac[12:].String()
+		if parent != 0 {
+			id.Parent += fmt.Sprintf("%s%04x", pkeyChild, pkey)
 		}
-	case len(a.PermHWAddr) > 0:
-		id.Address = a.PermHWAddr.String()
+	case len(permanent) > 0:
+		id.Address = permanent.String()
 	}
 	return id
+}
+
+// linkInfo is an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
+func linkInfo(list []attr) (kind string, data []attr, err error) {
+	nested, _ := find(list, unix.IFLA_LINKINFO)
+	info, err := attributes(nested)
+	if err != nil {
+		return "", nil, err
+	}
+	nested, _ = find(info, unix.IFLA_INFO_DATA)
+	data, err = attributes(nested)
+	return text(info, unix.IFLA_INFO_KIND), data, err
+}
+
+// text is what an attribute says up to its terminating zero, empty if it is not there.
+func text(list []attr, kind uint16) string {
+	v, _ := find(list, kind)
+	return unix.ByteSliceToString(v)
+}
+
+// number is an attribute of 16 or 32 bits, 0 if it is not there.
+func number(list []attr, kind uint16) int {
+	switch v, _ := find(list, kind); len(v) {
+	case 2:
+		return int(native.Uint16(v))
+	case 4:
+		return int(native.Uint32(v))
+	}
+	return 0
+}
+
+// hardware is a hardware address, nil for one of zeros only (lo has such).
+func hardware(list []attr, kind uint16) net.HardwareAddr {
+	v, _ := find(list, kind)
+	if bytes.Count(v, []byte{0}) == len(v) {
+		return nil
+	}
+	return v
 }
 
 // Move takes an interface to the namespace behind a file descriptor, gives it
@@ -171,6 +232,7 @@ func (c *Conn) Move(index, nsfd int, name string, up bool) error {
 	m := change(index, up, unix.IFF_UP)
 	m = attribute(m, unix.IFLA_NET_NS_FD, native.AppendUint32(nil, uint32(nsfd)))
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	delete(c.parameters, index) // if it comes back, with others
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return named(err)
 }

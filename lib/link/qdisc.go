@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -77,7 +76,7 @@ func (m Message) qdiscKind() string {
 	}
 	list, _ := attributes(m[qdiscHead:])
 	kind, _ := find(list, unix.TCA_KIND)
-	return nl.BytesToString(kind)
+	return unix.ByteSliceToString(kind)
 }
 
 // refuseQdisc refuses what is more than one plain discipline at the root.

@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,7 +60,7 @@ func (c *Conn) rules(s Settings) ([]Message, error) {
 func (m Message) concerns(s Settings) bool {
 	list, _ := attributes(m[ruleHead:])
 	for _, kind := range []uint16{unix.FRA_IIFNAME, unix.FRA_OIFNAME} {
-		if v, ok := find(list, kind); ok && nl.BytesToString(v) == s.Name {
+		if v, ok := find(list, kind); ok && unix.ByteSliceToString(v) == s.Name {
 			return true
 		}
 	}

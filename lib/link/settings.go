@@ -49,7 +49,7 @@ type Settings struct {
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
-	s, err := c.snapshot(index)
+	s, err := c.snapshot(index, nil)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -59,14 +59,18 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	return s, nil
 }
 
-// snapshot reads an interface's settings, whether they could be put back or not.
-func (c *Conn) snapshot(index int) (Settings, error) {
+// snapshot reads an interface's settings, whether they could be put back or not. What
+// sysctls are expected to be, which may be nothing, spares files.
+func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
+	if c.known == nil {
+		c.parameters = nil // others may have changed them
+	}
 	s, err := c.read(index)
 	if err != nil {
 		return Settings{}, err
 	}
 	s.Taken = sinceBoot()
-	if s.Sysctls, err = c.sysctls(index, s.Name); err != nil {
+	if s.Sysctls, err = c.sysctls(index, s.Name, expected); err != nil {
 		return Settings{}, err
 	}
 	if s.Addresses, err = c.addresses(index); err != nil {
@@ -115,7 +119,7 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 
 // read reads what is the interface's own: all that one RTM_GETLINK tells.
 func (c *Conn) read(index int) (Settings, error) {
-	m, err := c.describe(index)
+	m, err := c.describeAll(index)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -234,7 +238,7 @@ func also(err, more error) error {
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	want = want.aged()
-	have, err := c.snapshot(index)
+	have, err := c.snapshot(index, want.Sysctls)
 	if err != nil {
 		return nil, err
 	}

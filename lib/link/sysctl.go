@@ -49,8 +49,10 @@ func derived(file string) bool {
 }
 
 // sysctls reads the sysctls of an interface of the calling thread's namespace. A
-// kernel without IPv6, and an interface too small for it, lack some.
-func (c *Conn) sysctls(index int, name string) (Sysctls, error) {
+// kernel without IPv6, and an interface too small for it, lack some. Where the kernel
+// tells a time in units of its own, what it tells counts if it is what is wanted; else
+// its file does, which need not have been a multiple of that, nor fit.
+func (c *Conn) sysctls(index int, name string, want Sysctls) (Sysctls, error) {
 	m, err := c.describe(index)
 	if err != nil {
 		return nil, err
@@ -59,26 +61,21 @@ func (c *Conn) sysctls(index int, name string) (Sysctls, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := Sysctls{}
+	if err := c.toldOfNeighbours(index, known); err != nil {
+		return nil, err
+	}
+	list := make(Sysctls, len(known))
 	for _, folder := range sysctlFolders() {
-		if err := list.readFolder(folder, name, known); err != nil {
+		if err := c.readFolder(list, folder, name, known, want); err != nil {
 			return nil, fmt.Errorf("read the sysctls of %s: %w", name, err)
 		}
 	}
 	return list, nil
 }
 
-// readFolder reads what a folder has, as far as it is not known.
-func (list Sysctls) readFolder(folder, name string, known Sysctls) error {
-	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	files, err := dir.Readdirnames(-1)
+// readFolder adds what a folder has, as far as it is not known from its file.
+func (c *Conn) readFolder(list Sysctls, folder, name string, known, want Sysctls) error {
+	files, err := c.files(folder, name)
 	if err != nil {
 		return err
 	}
@@ -87,11 +84,11 @@ func (list Sysctls) readFolder(folder, name string, known Sysctls) error {
 		if derived(file) {
 			continue
 		}
-		if value, ok := known[key]; ok {
+		if value, ok := known[key]; ok && (unit(file) == 0 || value == want[key]) {
 			list[key] = value
 			continue
 		}
-		value, err := readAt(int(dir.Fd()), file)
+		value, err := readFile(sysctlPath(key, name))
 		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
 		if key == stableSecret && errors.Is(err, unix.EIO) {
 			continue
@@ -104,10 +101,35 @@ func (list Sysctls) readFolder(folder, name string, known Sysctls) error {
 	return nil
 }
 
-// readAt reads a sysctl. There are dozens to an interface, and os.ReadFile takes
-// three times the system calls.
-func readAt(dir int, file string) (string, error) {
-	fd, err := unix.Openat(dir, file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+// files are those that a folder has for an interface: the same for each that has any.
+func (c *Conn) files(folder, name string) ([]string, error) {
+	path := filepath.Join("/proc/sys/net", folder, name)
+	if files, known := c.folders[folder]; known {
+		_, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return files, err
+	}
+	dir, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	c.folders[folder] = files
+	return files, nil
+}
+
+// readFile reads a sysctl, with a third of the system calls of os.ReadFile.
+func readFile(path string) (string, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
@@ -134,10 +156,10 @@ func (want Sysctls) before() Sysctls {
 // applySysctls writes the sysctls that differ, and tells what the interface has then.
 // One that it has beyond those that are wanted is the kernel's doing.
 func (c *Conn) applySysctls(index int, name string, want Sysctls) (have Sysctls, err error) {
-	if have, err = c.sysctls(index, name); err != nil {
+	if have, err = c.sysctls(index, name, want); err != nil {
 		return nil, err
 	}
-	return have, want.write(name, have)
+	return have, c.writeSysctls(index, name, want, have)
 }
 
 // applySysctlsUp is applySysctls after the interface was brought up, which makes its IPv6 MTU
@@ -148,16 +170,17 @@ func (c *Conn) applySysctlsUp(index int, name string, want, have Sysctls) error 
 		_, err := c.applySysctls(index, name, want)
 		return err
 	}
-	text, err := os.ReadFile(sysctlPath(ipv6MTU, name))
+	text, err := readFile(sysctlPath(ipv6MTU, name))
 	if err != nil {
 		return fmt.Errorf("read a sysctl: %w", err)
 	}
-	have[ipv6MTU] = strings.TrimSpace(string(text))
-	return want.write(name, have)
+	have[ipv6MTU] = text
+	return c.writeSysctls(index, name, want, have)
 }
 
-func (want Sysctls) write(name string, have Sysctls) error {
+func (c *Conn) writeSysctls(index int, name string, want, have Sysctls) error {
 	for _, key := range want.differing(have) {
+		delete(c.parameters, index)
 		if err := os.WriteFile(sysctlPath(key, name), []byte(want[key]), 0); err != nil {
 			return fmt.Errorf("restore a sysctl: %w", err)
 		}

@@ -90,7 +90,7 @@ func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
 // (ip_forward sets it for all; net/ipv4/route.c:ip_route_input_slow looks at the
 // interface's alone).
 func Forwards(name string) (bool, error) {
-	text, err := readAt(unix.AT_FDCWD, filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding"))
+	text, err := readFile(filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding"))
 	if err != nil {
 		return false, fmt.Errorf("read whether %s forwards: %w", name, err)
 	}

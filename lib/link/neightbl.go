@@ -1,0 +1,126 @@
+package link
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of linux/neighbour.h.
+const (
+	ndtmsgHead = 4
+
+	ndtaParms = 6
+
+	ndtpaIfindex = 1
+)
+
+// neighbourFile are the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are told in
+// milliseconds as 64 bits, all else as 32 (neighbour.c:neightbl_fill_parms).
+func neighbourFile(kind uint16) string {
+	switch kind {
+	case 4:
+		return "base_reachable_time_ms"
+	case 5:
+		return "retrans_time_ms"
+	case 6:
+		return "gc_stale_time"
+	case 7:
+		return "delay_first_probe_time"
+	case 9:
+		return "app_solicit"
+	case 10:
+		return "ucast_solicit"
+	case 11:
+		return "mcast_solicit"
+	case 12:
+		return "anycast_delay"
+	case 13:
+		return "proxy_delay"
+	case 14:
+		return "proxy_qlen"
+	case 15:
+		return "locktime"
+	case 16:
+		return "unres_qlen_bytes"
+	case 17:
+		return "mcast_resolicit"
+	case 19:
+		return "interval_probe_time_ms"
+	}
+	return ""
+}
+
+// parameters are what each interface has of neighbour tables, as dumped: one answer a table.
+type parameters map[int][][]byte
+
+// toldOfNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
+// tells of all interfaces at once. It is asked again for an interface that was not there,
+// had its own changed, or left.
+func (c *Conn) toldOfNeighbours(index int, sysctls Sysctls) error {
+	if _, known := c.parameters[index]; !known {
+		answers, err := c.send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
+		if err != nil {
+			return fmt.Errorf("read the neighbour tables: %w", err)
+		}
+		if c.parameters, err = byInterface(answers); err != nil {
+			return err
+		}
+		c.parameters[index] = append(c.parameters[index], nil...) // that it has none is known now, too
+	}
+	for _, m := range c.parameters[index] {
+		if err := toldOfTable(m, sysctls); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byInterface(answers [][]byte) (parameters, error) {
+	list := parameters{}
+	for _, m := range answers {
+		inner, err := parametersOf(m)
+		if err != nil {
+			return nil, err
+		}
+		// The table itself has parameters of no interface, which a new one begins with.
+		if v, _ := find(inner, ndtpaIfindex); len(v) == 4 {
+			index := int(native.Uint32(v))
+			list[index] = append(list[index], m)
+		}
+	}
+	return list, nil
+}
+
+func parametersOf(m []byte) ([]attr, error) {
+	if len(m) < ndtmsgHead {
+		return nil, fmt.Errorf("neighbour table message of %d bytes", len(m))
+	}
+	list, err := attributes(m[ndtmsgHead:])
+	if err != nil {
+		return nil, err
+	}
+	nested, _ := find(list, ndtaParms)
+	return attributes(nested)
+}
+
+// toldOfTable adds the sysctls that one answer is about.
+func toldOfTable(m []byte, sysctls Sysctls) error {
+	inner, err := parametersOf(m)
+	if err != nil {
+		return err
+	}
+	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
+	for _, a := range inner {
+		file := neighbourFile(a.kind)
+		if folder == "" || file == "" || len(a.value) < 4 {
+			continue
+		}
+		value := native.Uint32(a.value)
+		if len(a.value) == 8 {
+			value = uint32(native.Uint64(a.value))
+		}
+		sysctls[folder+"/"+file] = form(file, value)
+	}
+	return nil
+}
