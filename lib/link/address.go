@@ -27,7 +27,7 @@ func cleanAddr(m []byte) (Message, error) {
 	out := slices.Clone(m[:addrHead])
 	out[2] &= addrFlags & 0xff // ifa_flags
 	native.PutUint32(out[4:], 0)
-	for _, a := range list {
+	for a := range list.all() {
 		v := slices.Clone(a.value)
 		switch a.kind {
 		case unix.IFA_FLAGS:
@@ -65,7 +65,7 @@ func (m Message) preferred() uint32 { return m.cacheInfo(0) }
 
 func (m Message) cacheInfo(offset int) uint32 {
 	list, _ := attributes(m[addrHead:])
-	for _, a := range list {
+	for a := range list.all() {
 		if a.kind == unix.IFA_CACHEINFO && len(a.value) == 16 {
 			return native.Uint32(a.value[offset:])
 		}
@@ -81,7 +81,7 @@ func (m Message) addrKey() string {
 	}
 	out := slices.Clone([]byte(m[:addrHead]))
 	list, _ := attributes(m[addrHead:])
-	for _, a := range list {
+	for a := range list.all() {
 		if a.kind != unix.IFA_CACHEINFO {
 			out = attribute(out, a.kind, a.value)
 		}
@@ -93,7 +93,7 @@ func (m Message) addrKey() string {
 func (m Message) Addr() netip.Prefix {
 	list, _ := attributes(m[addrHead:])
 	var addr netip.Addr
-	for _, a := range list {
+	for a := range list.all() {
 		// IFA_LOCAL is the own address where IFA_ADDRESS is a peer's.
 		if a.kind == unix.IFA_LOCAL || a.kind == unix.IFA_ADDRESS && !addr.IsValid() {
 			addr, _ = netip.AddrFromSlice(a.value)

@@ -46,7 +46,7 @@ func attributeNames() []struct {
 const iflaGROIPv4MaxSize = 64
 
 // cleanAttributes keeps of an interface as dumped what attributeNames lists, in that order.
-func cleanAttributes(list []attr) Message {
+func cleanAttributes(list attrs) Message {
 	var out Message
 	for _, a := range attributeNames() {
 		if v, ok := find(list, a.kind); ok {
@@ -56,8 +56,8 @@ func cleanAttributes(list []attr) Message {
 	return out
 }
 
-func find(list []attr, kind uint16) ([]byte, bool) {
-	for _, a := range list {
+func find(list attrs, kind uint16) ([]byte, bool) {
+	for a := range list.all() {
 		if a.kind&^unix.NLA_F_NESTED == kind {
 			return a.value, true
 		}
@@ -105,14 +105,14 @@ func (c *Conn) applyAttributes(index int, have, want Settings) error {
 }
 
 // altNames are the alternative names of an interface as dumped.
-func altNames(list []attr) ([]string, error) {
+func altNames(list attrs) ([]string, error) {
 	props, _ := find(list, unix.IFLA_PROP_LIST)
 	inner, err := attributes(props)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for _, a := range inner {
+	for a := range inner.all() {
 		if a.kind == unix.IFLA_ALT_IFNAME {
 			names = append(names, unix.ByteSliceToString(a.value))
 		}
@@ -149,7 +149,7 @@ func (c *Conn) altName(kind, flags, index int, name string) error {
 
 // ipv6Token is the host part that the interface gives its autoconfigured
 // addresses (`ip token`), sixteen bytes; nil if it has none.
-func ipv6Token(list []attr) (Message, error) {
+func ipv6Token(list attrs) (Message, error) {
 	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {
 		value, ok := find(list, kind)
 		if !ok {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -124,16 +125,30 @@ type attr struct {
 	value []byte
 }
 
-// attributes takes apart what follows a message's fixed head.
-func attributes(m []byte) ([]attr, error) {
-	list := make([]attr, 0, min(len(m)/16, 64)) // about as many as there are
-	for len(m) >= unix.SizeofRtAttr {
-		size := int(native.Uint16(m))
-		if size < unix.SizeofRtAttr || size > len(m) {
-			return nil, fmt.Errorf("rtnetlink attribute of length %d, %d bytes are left", size, len(m))
+// attrs is what follows a message's fixed head, if attributes has found it to be whole.
+type attrs []byte
+
+// attributes checks that a message can be taken apart.
+func attributes(m []byte) (attrs, error) {
+	for rest := m; len(rest) >= unix.SizeofRtAttr; {
+		size := int(native.Uint16(rest))
+		if size < unix.SizeofRtAttr || size > len(rest) {
+			return nil, fmt.Errorf("rtnetlink attribute of length %d, %d bytes are left", size, len(rest))
 		}
-		list = append(list, attr{native.Uint16(m[2:]), m[unix.SizeofRtAttr:size]})
-		m = m[min((size+3)&^3, len(m)):]
+		rest = rest[min((size+3)&^3, len(rest)):]
 	}
-	return list, nil
+	return m, nil
+}
+
+// all are the attributes in the kernel's order.
+func (list attrs) all() iter.Seq[attr] {
+	return func(yield func(attr) bool) {
+		for rest := list; len(rest) >= unix.SizeofRtAttr; {
+			size := int(native.Uint16(rest))
+			if !yield(attr{native.Uint16(rest[2:]), rest[unix.SizeofRtAttr:size]}) {
+				return
+			}
+			rest = rest[min((size+3)&^3, len(rest)):]
+		}
+	}
 }

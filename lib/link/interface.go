@@ -164,7 +164,7 @@ func decode(m []byte) (Interface, error) {
 // vxlanLink is IFLA_VXLAN_LINK of linux/if_link.h.
 const vxlanLink = 3
 
-func identify(list []attr, kind string, pkey uint16, parent int) ID {
+func identify(list attrs, kind string, pkey uint16, parent int) ID {
 	mac := hardware(list, unix.IFLA_ADDRESS)
 	id := ID{Kind: kind, Address: mac.String()}
 	if device := text(list, unix.IFLA_PARENT_DEV_NAME); device != "" {
@@ -186,7 +186,7 @@ func identify(list []attr, kind string, pkey uint16, parent int) ID {
 }
 
 // linkInfo is an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
-func linkInfo(list []attr) (kind string, data []attr, err error) {
+func linkInfo(list attrs) (kind string, data attrs, err error) {
 	nested, _ := find(list, unix.IFLA_LINKINFO)
 	info, err := attributes(nested)
 	if err != nil {
@@ -198,13 +198,13 @@ func linkInfo(list []attr) (kind string, data []attr, err error) {
 }
 
 // text is what an attribute says up to its terminating zero, empty if it is not there.
-func text(list []attr, kind uint16) string {
+func text(list attrs, kind uint16) string {
 	v, _ := find(list, kind)
 	return unix.ByteSliceToString(v)
 }
 
 // number is an attribute of 16 or 32 bits, 0 if it is not there.
-func number(list []attr, kind uint16) int {
+func number(list attrs, kind uint16) int {
 	switch v, _ := find(list, kind); len(v) {
 	case 2:
 		return int(native.Uint16(v))
@@ -215,7 +215,7 @@ func number(list []attr, kind uint16) int {
 }
 
 // hardware is a hardware address, nil for one of zeros only (lo has such).
-func hardware(list []attr, kind uint16) net.HardwareAddr {
+func hardware(list attrs, kind uint16) net.HardwareAddr {
 	v, _ := find(list, kind)
 	if bytes.Count(v, []byte{0}) == len(v) {
 		return nil

@@ -27,7 +27,7 @@ func cleanNeighbour(m []byte) (Message, error) {
 	}
 	out := slices.Clone(m[:neighHead])
 	native.PutUint32(out[4:], 0) // ndm_ifindex
-	for _, a := range list {
+	for a := range list.all() {
 		switch a.kind {
 		case unix.NDA_CACHEINFO, unix.NDA_PROBES, unix.NDA_MASTER:
 			continue

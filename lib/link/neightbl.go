@@ -92,7 +92,7 @@ func byInterface(answers [][]byte) (parameters, error) {
 	return list, nil
 }
 
-func parametersOf(m []byte) ([]attr, error) {
+func parametersOf(m []byte) (attrs, error) {
 	if len(m) < ndtmsgHead {
 		return nil, fmt.Errorf("neighbour table message of %d bytes", len(m))
 	}
@@ -111,7 +111,7 @@ func toldOfTable(m []byte, sysctls Sysctls) error {
 		return err
 	}
 	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
-	for _, a := range inner {
+	for a := range inner.all() {
 		file := neighbourFile(a.kind)
 		if folder == "" || file == "" || len(a.value) < 4 {
 			continue

@@ -35,7 +35,7 @@ func cleanNexthop(m []byte) (Message, error) {
 	out := slices.Clone(m[:nexthopHead])
 	out[1] = 0 // nh_scope, which follows from the rest
 	native.PutUint32(out[4:], native.Uint32(out[4:])&routeFlags)
-	for _, a := range list {
+	for a := range list.all() {
 		switch a.kind &^ unix.NLA_F_NESTED {
 		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP, nhaFDB, nhaHWStatsEnable:
 		case unix.NHA_OIF:
@@ -54,7 +54,7 @@ func cleanNexthop(m []byte) (Message, error) {
 func without(list []byte, kind uint16) []byte {
 	var out []byte
 	all, _ := attributes(list)
-	for _, a := range all {
+	for a := range all.all() {
 		if a.kind != kind {
 			out = attribute(out, a.kind, a.value)
 		}
@@ -66,7 +66,7 @@ func without(list []byte, kind uint16) []byte {
 func (m Message) nexthopOn(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
 	list, _ := attributes(m[nexthopHead:])
-	for _, a := range list {
+	for a := range list.all() {
 		if a.kind == unix.NHA_OIF {
 			a.value = native.AppendUint32(nil, uint32(index))
 		}

@@ -133,7 +133,7 @@ func (m Message) qdiscOn(index int) []byte {
 	out := slices.Clone(m[:qdiscHead])
 	native.PutUint32(out[4:], uint32(index))
 	list, _ := attributes(m[qdiscHead:])
-	for _, a := range list {
+	for a := range list.all() {
 		if a.kind == unix.TCA_OPTIONS {
 			a.value = m.codelTimes(a.value)
 		}
@@ -153,7 +153,7 @@ func (m Message) codelTimes(options []byte) []byte {
 	}
 	var out []byte
 	list, _ := attributes(options)
-	for _, a := range list {
+	for a := range list.all() {
 		v := slices.Clone(a.value)
 		if (a.kind == target || a.kind == interval || a.kind == threshold) && len(v) == 4 {
 			native.PutUint32(v, native.Uint32(v)+1)

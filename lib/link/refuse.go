@@ -32,7 +32,7 @@ func (c *Conn) refuse(index int, s Settings) error {
 
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving
 // undoes what the master may not survive (bond_main.c:bond_release_and_destroy).
-func (c *Conn) refuseMaster(list []attr, name string) error {
+func (c *Conn) refuseMaster(list attrs, name string) error {
 	v, _ := find(list, unix.IFLA_MASTER)
 	if len(v) != 4 {
 		return nil
@@ -45,7 +45,7 @@ func (c *Conn) refuseMaster(list []attr, name string) error {
 }
 
 // attached tells whether an XDP program is attached, in whichever mode.
-func attached(list []attr) bool {
+func attached(list attrs) bool {
 	v, _ := find(list, unix.IFLA_XDP)
 	inner, _ := attributes(v)
 	mode, _ := find(inner, unix.IFLA_XDP_ATTACHED)

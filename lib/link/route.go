@@ -29,7 +29,7 @@ func cleanRoute(m []byte, index int) (Message, error) {
 	out := Message(slices.Clone(m[:routeHead]))
 	native.PutUint32(out[8:], native.Uint32(out[8:])&routeFlags)
 	_, byObject := find(list, rtaNhID)
-	for _, a := range list {
+	for a := range list.all() {
 		v := slices.Clone(a.value)
 		switch a.kind {
 		case unix.RTA_CACHEINFO:
@@ -80,7 +80,7 @@ func appendExpiry(m Message, cacheInfo []byte) Message {
 // it to look and to write.
 func (m Message) eachIndex(f func([]byte)) {
 	list, _ := attributes(m[routeHead:])
-	for _, a := range list {
+	for a := range list.all() {
 		switch {
 		case a.kind == unix.RTA_OIF && len(a.value) == 4:
 			f(a.value)
@@ -193,9 +193,12 @@ func (m Message) comesWith(address Message) bool {
 // hasGateway tells a route that another route must exist for.
 func (m Message) hasGateway() bool {
 	list, _ := attributes(m[routeHead:])
-	return slices.ContainsFunc(list, func(a attr) bool {
-		return a.kind == unix.RTA_GATEWAY || a.kind == unix.RTA_VIA || a.kind == unix.RTA_MULTIPATH
-	})
+	for a := range list.all() {
+		if a.kind == unix.RTA_GATEWAY || a.kind == unix.RTA_VIA || a.kind == unix.RTA_MULTIPATH {
+			return true
+		}
+	}
+	return false
 }
 
 // prefix names a route for people.
@@ -203,13 +206,13 @@ func (m Message) prefix() string {
 	list, _ := attributes(m[routeHead:])
 	var b strings.Builder
 	b.WriteString("default")
-	for _, a := range list {
+	for a := range list.all() {
 		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_DST && ok {
 			b.Reset()
 			fmt.Fprintf(&b, "%s/%d", addr, m[1])
 		}
 	}
-	for _, a := range list {
+	for a := range list.all() {
 		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_GATEWAY && ok {
 			fmt.Fprintf(&b, " via %s", addr)
 		}

@@ -41,13 +41,13 @@ type Known struct {
 	// Carriers bounds the waits for carriers; nil: nothing does.
 	Carriers *link.Carriers
 
-	devices    map[node.ID]uint32
+	devices    map[string][]uint32 // indices by GUID
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{devices: map[node.ID]uint32{}, interfaces: map[link.ID]int{}}
+	return &Known{devices: map[string][]uint32{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -191,6 +191,7 @@ func (v *View) Devices() ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	v.known.remember(list)
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
 		device, err := v.settled(d)
@@ -225,7 +226,7 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}
-	if index, ok := v.known.devices[id]; ok {
+	for _, index := range v.known.devices[id.GUID] {
 		list, err := v.rdma.At(index)
 		if err != nil {
 			return Device{}, err
@@ -238,7 +239,17 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	if err != nil {
 		return Device{}, err
 	}
+	v.known.remember(list)
 	return v.pick(list, id)
+}
+
+// remember keeps where devices are. More than one may have a GUID: ports of one chip.
+func (k *Known) remember(list []rdma.Device) {
+	for _, d := range list {
+		if !slices.Contains(k.devices[d.GUID], d.Index) {
+			k.devices[d.GUID] = append(k.devices[d.GUID], d.Index)
+		}
+	}
 }
 
 // pick looks more closely at those that have the GUID.
@@ -311,7 +322,6 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		out.Chars = append(out.Chars, Char{Kind: "uverbs", Name: name, Major: verbs.Major, Minor: verbs.Minor})
 	}
 	out.ID = node.ID{GUID: d.GUID, PCI: place.PCI, Aux: place.Aux}
-	v.known.devices[out.ID] = d.Index
 	return out, nil
 }
 

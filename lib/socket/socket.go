@@ -25,7 +25,7 @@ type Netlink struct {
 	fd     int
 	port   uint32 // the kernel's address for this socket
 	seq    uint32
-	buffer []byte
+	buffer []byte // of size, once anything was received
 }
 
 // size is more than the kernel sends at once (af_netlink.c:netlink_dump).
@@ -37,7 +37,7 @@ func Open(protocol int) (*Netlink, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Netlink{fd: fd, buffer: make([]byte, size)}
+	n := &Netlink{fd: fd}
 	if err := n.bind(); err != nil {
 		n.Close()
 		return nil, err
@@ -190,6 +190,9 @@ func (n *Netlink) send(request []byte) error {
 // kernel answers before a request returns, and goes on with a dump before what it had of
 // it is received (af_netlink.c:netlink_rcv_skb, netlink_recvmsg).
 func (n *Netlink) receive() ([]byte, error) {
+	if n.buffer == nil {
+		n.buffer = make([]byte, size)
+	}
 	for {
 		var from unix.RawSockaddrNetlink
 		length := uint32(unsafe.Sizeof(from))

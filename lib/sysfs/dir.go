@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 
@@ -19,7 +20,7 @@ func At(path string) Dir {
 	return Dir{os.DirFS(path).(fs.ReadLinkFS), path}
 }
 
-// ReadFile reads a file of at most a page, as those of sysfs are.
+// ReadFile reads the first 4096 bytes of a file, which those of sysfs have at most.
 func (d Dir) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -29,10 +30,10 @@ func (d Dir) ReadFile(name string) ([]byte, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer unix.Close(fd)
-	text := make([]byte, os.Getpagesize())
-	n, err := unix.Read(fd, text)
+	var page [4096]byte
+	n, err := unix.Read(fd, page[:])
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return text[:n], nil
+	return bytes.Clone(page[:n]), nil
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -20,7 +19,19 @@ type Place struct {
 	Aux string // the device below that function, where several share it (a subfunction)
 }
 
-var pciAddress = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
+// isPCI tells the address of a PCI function from the name of another device:
+// 0000:3b:00.1, with a domain of up to eight digits.
+func isPCI(name string) bool {
+	domain, rest, _ := strings.Cut(name, ":")
+	bus, rest, _ := strings.Cut(rest, ":")
+	slot, function, _ := strings.Cut(rest, ".")
+	return len(domain) >= 4 && len(domain) <= 8 && len(bus) == 2 && len(slot) == 2 && len(function) == 1 &&
+		isHex(domain+bus+slot) && strings.Contains("01234567", function)
+}
+
+func isHex(digits string) bool {
+	return !strings.ContainsFunc(digits, func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) })
+}
 
 // Char resolves a character device's number to its kernel name (uverbs3) and
 // its place. The class of uverbs devices is the same in every network
@@ -87,7 +98,7 @@ func AllVerbs(sys fs.FS) ([]Verbs, error) {
 func placeOf(dir string) Place {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
-		if pciAddress.MatchString(parts[i]) {
+		if isPCI(parts[i]) {
 			return Place{PCI: parts[i], Aux: strings.Join(parts[i+1:], "/")}
 		}
 	}
