@@ -43,16 +43,29 @@ func (m measured) cell(tool, way string) string {
 // markdown is README's table.
 func (r results) markdown() string {
 	var b strings.Builder
-	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | script : gresnet | plain : gresnet | rounds |\n")
-	b.WriteString("| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev | script : gresnet | plain : gresnet | rounds |\n")
+	b.WriteString("| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, m := range r.Cases {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %d |\n", m.Name,
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %d |\n", m.Name,
 			m.both(func(way string) (float64, bool) { return m.median("floor", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.median("gresnet", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.ratio("gresnet", way) }, "%.2f"),
+			m.settled(),
 			m.both(m.faster("script"), "%.1f"), m.both(m.faster("plain"), "%.1f"), m.rounds())
 	}
 	return b.String()
+}
+
+// settled is what gresnet's way out is of the floor's and the time that udev is at work
+// after that, which gresnet waits for.
+func (m measured) settled() string {
+	own, _ := m.median("gresnet", "out")
+	floor, _ := m.median("floor", "out")
+	udev, there := m.median("floor", "udev")
+	if !there {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", own/(floor+udev))
 }
 
 // faster is how many times faster than a script gresnet is.
