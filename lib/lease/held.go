@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
@@ -28,21 +29,28 @@ func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error
 		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
 			return err
 		}
-		held := n.outlastAny(ctx, j.ID, taken.By)
-		if held == nil {
+		shared := taken.Shared()
+		held := n.outlastAny(ctx, j.ID, taken.By, shared != nil)
+		switch {
+		case held == nil:
 			continue
-		}
-		if shared := taken.Shared(); shared != nil && errors.Is(held, errLives) {
+		case shared != nil && errors.Is(held, errLives):
 			return shared
+		case errors.Is(held, errAlive):
+			return fmt.Errorf("%w: %w", err, held)
 		}
 		return err
 	}
 }
 
+// errQuarantined means that it is no job that has what is held.
+var errQuarantined = errors.New("it is quarantined")
+
 // outlastAny is nil if some of what a job could not have is free now: the epilog
-// of a job that held it was running still, or never ran and never will.
-func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding) error {
-	all := errAlive
+// of a job that held it was running still, or never ran and never will. If certain, the
+// jobs are waited for until it is known whether they run.
+func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
+	all := errQuarantined
 	for _, by := range held {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -50,7 +58,7 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding) e
 		if by.Holder.Quarantined != "" {
 			continue
 		}
-		err := n.outlast(ctx, id, by)
+		err := n.outlast(ctx, id, by, certain)
 		if err == nil {
 			return nil
 		}
@@ -60,28 +68,49 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding) e
 }
 
 // outlast is nil if a holder has its HCA no more, or it is quarantined now: it
-// waits for an epilog that runs, and sweeps a job that is gone.
-func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding) error {
+// waits for an epilog that runs, and sweeps a job that is gone. If certain it waits, too,
+// while a job neither runs nor is gone for sure: its extern step begins a moment after
+// its prolog has ended, and its epilog a moment after its last step.
+func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
-	for {
+	for wait := time.Duration(0); ; {
 		if c, still := n.holder(by.Entry.HCA.ID); !still || c.Job != holder || c.Quarantined != "" {
 			return nil
 		}
 		err := n.sweep(ctx, holder, Sweep{})
-		if err == nil {
+		switch {
+		case err == nil:
 			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)
 			return nil
-		}
-		if !errors.Is(err, lock.ErrHeld) {
+		case errors.Is(err, lock.ErrHeld):
+			// We hold no HCA, so nobody who waits for us can hold that lock.
+			n.notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
+			if err := n.waitForJob(ctx, holder); err != nil {
+				n.notice(id, "waited in vain: %s", err)
+				return err
+			}
+		case certain && inDoubt(err) && ctx.Err() == nil:
+			if wait == 0 {
+				n.notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
+			}
+			wait = min(max(2*wait, 20*time.Millisecond), time.Second)
+			pause(ctx, wait)
+		default:
 			n.tell(LeaseSpared, holder, "not swept: %s", err)
 			return err
 		}
-		// We hold no HCA, so nobody who waits for us can hold that lock.
-		n.notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
-		if err := n.waitForJob(ctx, holder); err != nil {
-			n.notice(id, "waited in vain: %s", err)
-			return err
-		}
+	}
+}
+
+// inDoubt tells whether a job that a sweep has spared may be gone nevertheless.
+func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
+
+// pause waits, but not past the deadline. What comes after it looks at all processes of
+// the node, and many prologs may do so.
+func pause(ctx context.Context, wait time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
 	}
 }
 

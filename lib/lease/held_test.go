@@ -90,7 +90,6 @@ func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
 	}{
 		"a count that Slurm does not know of": {byCount, nil, "nic:2, which source policy says the job has: 1 of 2 are free here; " + has, ""},
 		"an index that it does not know of":   {byIndex, nil, "nic:1(IDX:0), which source policy says the job has: " + has, ""},
-		"what hangs on a GPU":                 {byGPU, nil, "", "claim HCAs for job 2: " + has},
 		"a count that a sick HCA is missing from": {byCount, sick, "",
 			"claim HCAs for job 2: choose nic:2: 1 of 2 are free here; mlx5_0 (nic 0): it is quarantined since job 1: it hangs"},
 		"an index that is sick": {byIndex, sick, "", "claim HCAs for job 2: mlx5_0 (nic 0): it is quarantined since job 1: it hangs"},
@@ -116,7 +115,33 @@ func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 	n.Log = func(Event) {}
 	defer externStep(t)()
 	err := n.Take(t.Context(), next)
-	checkEnd(t, n, err, "nic:1(IDX:0), which source gpu says the job has: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00", "")
+	checkEnd(t, n, err, sharedRefusal, "")
+}
+
+const sharedRefusal = "nic:1(IDX:0), which source gpu says the job has: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00"
+
+// Jobs that share a GPU may well start at once: the prolog of the second wakes as that of
+// the first ends, before slurmd has begun the first one's extern step.
+func TestAJobThatIsAboutToStartIsWaitedForUntilItRuns(t *testing.T) {
+	n, log := heldNode(t, byGPU)
+	prolog, end := takeWhileHeld(t, t.Context(), n, log)
+	prolog.Close()
+	logged(t, log, end, "job 2: waits until job 1, which has mlx5_0, runs or is gone for sure: the job is not gone: its lease is ")
+	defer externStep(t)()
+	checkEnd(t, n, <-end, sharedRefusal, "")
+}
+
+func TestAJobThatIsAboutToStartIsWaitedForWithinTheDeadline(t *testing.T) {
+	n, log := heldNode(t, byGPU)
+	ctx, deadline := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- n.Take(ctx, next) }()
+	logged(t, log, end, "job 2: waits until job 1")
+	deadline()
+	const fault = "claim HCAs for job 2: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00: the job is not gone: its lease is "
+	if err := <-end; err == nil || !strings.HasPrefix(err.Error(), fault) {
+		t.Errorf("error %v, wanted %s", err, fault)
+	}
 }
 
 // checkEnd wants a refused lease with a reason, or an error and no lease.

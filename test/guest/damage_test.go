@@ -263,7 +263,9 @@ func TestANodeTableThatIsLostOrDamagedIsMadeAnewFromTheLeases(t *testing.T) {
 			must(t, "prolog", a)
 			table := run(t, "jq -c 'del(.sum)' "+nodeTable)
 			run(t, tt.damage)
+			site := run(t, "cat /etc/gresnet/gresnet.toml; "+impatient)
 			out, code := byHand(t, "prolog", c)
+			writeConfig(t, site)
 			if code != 1 || !strings.Contains(out, "job 900062 has it since") || !strings.Contains(out, "warning: read ") {
 				t.Errorf("a prolog that wants what is taken: exit %d: %s", code, out)
 			}

@@ -143,6 +143,9 @@ func TestALeaseOfAnEarlierRunIsUnwoundFirstAndOneOfALaterRunLeftAlone(t *testing
 	same(t, before)
 }
 
+// impatient has a prolog not wait long for a job that has no step yet.
+const impatient = `printf '[deadline]\nprolog = "10s"\n' >>/etc/gresnet/gresnet.toml`
+
 func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 	names := withGPUs(t)
 	before := picture(t)
@@ -154,7 +157,7 @@ func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 		name, setup, job, want string
 		code                   int
 	}{
-		{"an HCA that a live job has", "", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=0", "claim HCAs for job 900011: " + names[0] + " (nic 0): job 900010 has it since", 1},
+		{"an HCA that a job has", impatient, "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=0", "claim HCAs for job 900011: " + names[0] + " (nic 0): job 900010 has it since", 1},
 		{"an HCA that the node lacks", "sed -i s/rdma=" + names[1] + "/rdma=mlx5_77/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "mlx5_77", 1},
 		{"a read-only /run", "mount -t tmpfs -o ro none /run/gresnet", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", "read-only file system", 1},
 		{"an unknown key", "sed -i s/source/sauce/ /etc/gresnet/gresnet.toml", "SLURM_JOB_ID=900011 SLURM_JOB_GPUS=1", `unknown key`, 1},
