@@ -5,16 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/test/netnstest"
+	"gresnet/test/standin"
 )
 
 const holderJob, nextJob = 1, 2
@@ -142,6 +148,39 @@ func TestAJobThatIsAboutToStartIsWaitedForWithinTheDeadline(t *testing.T) {
 	if err := <-end; err == nil || !strings.HasPrefix(err.Error(), fault) {
 		t.Errorf("error %v, wanted %s", err, fault)
 	}
+}
+
+// It is not the next job's fault that the node has not ended the last one.
+func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
+	n, log := heldNode(t, byGPU)
+	left := inside(t, n)
+	if err := os.WriteFile(markIn(n.dir(holderJob)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, deadline := context.WithCancel(t.Context())
+	end := make(chan error, 1)
+	go func() { end <- n.Take(ctx, next) }()
+	logged(t, log, end, "job 2: waits until job 1")
+	deadline()
+	checkEnd(t, n, <-end, "", "claim HCAs for job 2: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00: "+
+		"the job is not gone: no step of it runs, but "+left+" is in its network namespace")
+}
+
+// inside starts a process in the holder's namespace, and says how it is named.
+func inside(t *testing.T, n *Node) string {
+	t.Helper()
+	ns := netnstest.New(t)
+	path := filepath.Join(n.dir(holderJob), "netns")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(ns.Path, path, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
+	cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+	standin.Start(t, cmd)
+	return fmt.Sprintf("cat (pid %d)", cmd.Process.Pid)
 }
 
 // checkEnd wants a refused lease with a reason, or an error and no lease.

@@ -30,7 +30,8 @@ const grace = 10 * time.Minute
 // errAlive means that a job is not gone, or not for sure.
 var errAlive = errors.New("the job is not gone")
 
-// errLives means that it runs for sure.
+// errLives means that it runs for sure: it has a step. A process that is left in its
+// namespace is none of a job that Slurm knows of.
 var errLives = errors.New("the job runs")
 
 // living is an errAlive that is an errLives, too.
@@ -72,7 +73,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) {
-				err = hint.With(err, "what lives is never swept: end the job first")
+				err = hint.With(err, "what lives is never swept: end it first")
 			}
 			failed = append(failed, err)
 		}
@@ -135,9 +136,13 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 
 // alive is errAlive with the reason unless the lease's job is gone for sure.
 func (l *open) alive(s Sweep) error {
-	// Looked at first: the extern step that made a mark which is there by now was a
-	// process before, and is seen below if it lives.
+	// Looked at in this order: the process that made a mark, or brought another one into the
+	// namespace, was there before, and is seen below if it lives.
 	_, mark := os.Lstat(markIn(l.world.Dir))
+	inside, err := l.inside()
+	if err != nil {
+		return err
+	}
 	steps, err := proc.Steps(l.world.Job)
 	if err != nil {
 		return err
@@ -145,12 +150,8 @@ func (l *open) alive(s Sweep) error {
 	if len(steps) > 0 {
 		return living{fmt.Errorf("%w: %s is its step", errAlive, steps[0])}
 	}
-	inside, err := l.inside()
-	if err != nil {
-		return err
-	}
 	if len(inside) > 0 {
-		return living{fmt.Errorf("%w: %s is in its network namespace", errAlive, list(inside))}
+		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(inside))
 	}
 	// It had an extern step once, and has none any more; or none can come: its lease does
 	// not count, or there is no slurmd yet.
