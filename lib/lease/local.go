@@ -13,11 +13,11 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// local is what a source may want to know of the node.
-func (n *Node) local() source.Local {
+// local is what a source may want to know of the node, whose mapping is asked for.
+func (n *Node) local(mapping func() (gres.Mapping, error)) source.Local {
 	return source.Local{
 		Mapping: func(gpus []int) (gres.Mapping, error) {
-			m, err := n.mapping()
+			m, err := mapping()
 			if err != nil || len(gpus) == 0 || m.ServesGPUs() {
 				return m, err
 			}

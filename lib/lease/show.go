@@ -50,7 +50,7 @@ func (n *Node) known() (lock.Table, error) {
 
 // Ask asks the site's sources what a job is entitled to, for one who only wants to know.
 func (n *Node) Ask(ctx context.Context, j job.Job) (wants []gres.Want, notes []string, err error) {
-	return source.Ask(ctx, j, n.Config, n.local())
+	return source.Ask(ctx, j, n.Config, n.local(n.mapping))
 }
 
 // Plan is what a prolog would do for a job that is entitled to something: the

@@ -51,7 +51,8 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 			return err
 		}
 		asked := n.clock()
-		wants, notes, err := source.Ask(ctx, j, n.Config, n.local())
+		mapping := func() (gres.Mapping, error) { return n.pin(ctx, n.mapped) }
+		wants, notes, err := source.Ask(ctx, j, n.Config, n.local(mapping))
 		asked.stop("ask what the job is entitled to")
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
@@ -191,6 +192,25 @@ func (n *Node) mapping() (gres.Mapping, error) {
 		return nil, err
 	}
 	return n.mapped(&t)
+}
+
+// pin is the mapping, of which the table has all: an index that a source takes from
+// it means the same HCA when it is claimed, though others may have come meanwhile. Nobody
+// is waited for where the table has all already.
+func (n *Node) pin(ctx context.Context, mapped func(*lock.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
+	t, err := n.table().Read()
+	if err != nil {
+		return nil, err
+	}
+	known := len(t.HCAs)
+	if m, err = mapped(&t); err != nil || len(t.HCAs) == known {
+		return m, err
+	}
+	err = n.table().Update(ctx, func(t *lock.Table) error {
+		m, err = mapped(t)
+		return err
+	})
+	return m, err
 }
 
 // mapped is the mapping by a table, to which what it does not know is added.

@@ -180,3 +180,23 @@ func TestAnHCAThatComesAfterTheFirstLeaseIsOneForJobs(t *testing.T) {
 	}
 	run(t, giveAddresses)
 }
+
+func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
+	slurm(t)
+	names := hcas(t)
+	driver := "echo ibfake." + strings.TrimPrefix(names[0], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
+	t.Cleanup(func() { writeConfig(t, config); run(t, "rm -f /run/gresnet/node.json") })
+	run(t, "rm -f /run/gresnet/node.json; "+driver+"unbind")
+	// It has one of the HCA's two GPUs, and so is told that it gets none.
+	writeConfig(t, fmt.Sprintf("[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=%s\"\ngpus = [0, 1]\n", names[1]))
+	must(t, "prolog", "SLURM_JOB_ID=900097 SLURM_JOB_GPUS=0")
+	first := strings.TrimSpace(run(t, "jq -r '.hcas[0].name' /run/gresnet/node.json"))
+	run(t, driver+"bind; udevadm settle")
+	writeConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [0]\n")
+	must(t, "prolog", "SLURM_JOB_ID=900098")
+	if got, want := claims(t, "900098"), "0="+first; got != want || first == names[0] {
+		t.Errorf("the job has claimed %q, wanted %q", got, want)
+	}
+	must(t, "epilog", "SLURM_JOB_ID=900098")
+	run(t, giveAddresses)
+}

@@ -1,0 +1,91 @@
+package lease
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+)
+
+// lookAt is a look at a node that has these HCAs, in the order of their PCI addresses.
+func lookAt(n *Node, hcas ...node.ID) func(*lock.Table) (gres.Mapping, error) {
+	return func(t *lock.Table) (gres.Mapping, error) {
+		for _, id := range hcas {
+			if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id }) {
+				t.HCAs = append(t.HCAs, node.HCA{ID: id})
+			}
+		}
+		return gres.Map(n.Config, t.HCAs)
+	}
+}
+
+func numbers(m gres.Mapping) string {
+	var ids []node.ID
+	for _, h := range m.HCAs() {
+		ids = append(ids, h.ID)
+	}
+	return guids(ids)
+}
+
+// A source says index 1; the driver of another HCA is ready before that is claimed.
+func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
+	n := &Node{State: t.TempDir()}
+	n.Config.Slurm.Gres = []string{"nic"}
+	if m, err := n.pin(t.Context(), lookAt(n, idA, idC)); err != nil || numbers(m) != "a c" {
+		t.Fatalf("a source is told %q, %v", numbers(m), err)
+	}
+	err := n.table().Update(t.Context(), func(table *lock.Table) error {
+		m, err := lookAt(n, idA, idB, idC)(table)
+		if numbers(m) != "a c b" {
+			t.Errorf("a claim meets %q", numbers(m))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
+	n := &Node{State: t.TempDir()}
+	n.Config.Slurm.Gres = []string{"nic"}
+	looks := 0
+	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
+		if looks++; looks == 1 {
+			return lookAt(n, idA, idB, idC)(table)
+		}
+		table.HCAs = []node.HCA{{ID: idA}, {ID: idC}} // by now
+		return lookAt(n, idA, idB, idC)(table)
+	})
+	if err != nil || numbers(m) != "a c b" {
+		t.Errorf("a source is told %q, %v", numbers(m), err)
+	}
+}
+
+func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
+	n := &Node{State: t.TempDir()}
+	n.Config.Slurm.Gres = []string{"nic"}
+	lockFile := filepath.Join(n.State, "node.lock")
+	if _, err := n.pin(t.Context(), lookAt(n)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(lockFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("on a node without HCAs the lock was taken: %v", err)
+	}
+	n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: idA}} })
+	if err := os.Remove(lockFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.pin(t.Context(), lookAt(n, idA)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(lockFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("with a table that has all the lock was taken: %v", err)
+	}
+}
