@@ -30,6 +30,16 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	err = n.letGo(ctx, c)
+	if err == nil {
+		n.Log(Event{Kind: HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
+	}
+	return err
+}
+
+// letGo frees an HCA that a person has found quarantined. Meanwhile a sweep may have freed
+// it, and the next job claimed it: under the job's lock it is looked at again.
+func (n *Node) letGo(ctx context.Context, c lock.Claim) error {
 	held, err := lock.TryJob(n.locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
@@ -37,28 +47,38 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return n.stateFault(err)
 	}
-	free := func() error { return n.freeHome(ctx, func(o lock.Claim) bool { return o.HCA == c.HCA }) }
-	err = n.under(held, c.Job, func() error {
+	return n.under(held, c.Job, func() error {
+		t, err := n.table().Read()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
+			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "gresnet-prolog status lists the HCAs")
+		}
 		l, err := n.resume(ctx, c.Job)
 		if errors.Is(err, errNoLease) {
-			return free()
+			return n.freeHome(ctx, sameQuarantine(c))
 		}
 		if err != nil {
 			return remains(err)
 		}
 		defer l.close()
 		if c.Doubt || c.Run != l.world.Run {
-			return free() // the lease that had it was set aside: this one is of another run
+			return n.freeHome(ctx, sameQuarantine(c)) // the lease that had it was set aside: this one is of another run
 		}
 		if err := l.alive(Sweep{Jobs: []uint32{c.Job}}); err != nil {
 			return fmt.Errorf("release %s: %w", c.Name, err)
 		}
 		return l.release(c)
 	})
-	if err == nil {
-		n.Log(Event{Kind: HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
+}
+
+// sameQuarantine tells the quarantine of an HCA from what others have claimed since.
+// Its reason may have changed.
+func sameQuarantine(c lock.Claim) func(lock.Claim) bool {
+	return func(o lock.Claim) bool {
+		return o.HCA == c.HCA && o.Job == c.Job && o.Run == c.Run && o.Quarantined != ""
 	}
-	return err
 }
 
 // quarantined finds the one quarantined HCA that a person means.
@@ -95,7 +115,7 @@ func (l *open) release(c lock.Claim) error {
 	}
 	if _, left := os.Lstat(l.world.Dir); errors.Is(left, fs.ErrNotExist) {
 		// The lease was damaged and is set aside; the person has seen the HCA.
-		return l.node.freeHome(context.WithoutCancel(l.world.Context), func(o lock.Claim) bool { return o.HCA == c.HCA })
+		return l.node.freeHome(context.WithoutCancel(l.world.Context), sameQuarantine(c))
 	}
 	if _, away := l.world.Away[c.HCA]; !away {
 		return unwound // it is free; others are not

@@ -1,0 +1,43 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gresnet/lib/lock"
+)
+
+func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
+	sick := lock.Claim{HCA: idA, Name: "mlx5_0", Job: 7, Run: "0", Quarantined: "it hangs"}
+	for name, now := range map[string]lock.Claim{
+		"the next job's":               {HCA: idA, Name: "mlx5_0", Job: nextJob, Run: "0"},
+		"the next job's, and sick":     {HCA: idA, Name: "mlx5_0", Job: nextJob, Run: "0", Quarantined: "it hangs again"},
+		"the same job's, requeued":     {HCA: idA, Name: "mlx5_0", Job: 7, Run: "1"},
+		"requeued, and sick":           {HCA: idA, Name: "mlx5_0", Job: 7, Run: "1", Quarantined: "it hangs again"},
+		"the same run's, which has it": {HCA: idA, Name: "mlx5_0", Job: 7, Run: "0"},
+		"nobody's, but another HCA is": {HCA: idB, Name: "mlx5_1", Job: 7, Run: "0", Quarantined: "it hangs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, _ := heldNode(t, byIndex)
+			n.update(t, func(table *lock.Table) { table.Claims = []lock.Claim{now} })
+			before, _ := n.table().Read()
+			err := n.letGo(t.Context(), sick)
+			if err == nil || !strings.HasPrefix(err.Error(), "release mlx5_0: it was freed meanwhile") {
+				t.Errorf("error %v", err)
+			}
+			// Nor if that comes to pass after the look.
+			if err := n.freeHome(t.Context(), sameQuarantine(sick)); err != nil {
+				t.Errorf("free: %v", err)
+			}
+			if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("the table was %+v and is %+v", before, after)
+			}
+		})
+	}
+	worse := sick
+	worse.Quarantined = "its port has no link"
+	if is := sameQuarantine(sick); !is(sick) || !is(worse) {
+		t.Error("a quarantine is not taken for itself")
+	}
+}
