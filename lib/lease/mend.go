@@ -56,13 +56,40 @@ func (n *Node) rebuild(t *lock.Table) error {
 	if err := n.look(t); err != nil {
 		return err
 	}
-	slices.SortFunc(t.HCAs, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
+	renumber(t)
 	for _, b := range mute {
 		for _, h := range t.HCAs {
 			b.perhaps(t, h.ID, h.Name, n.Now())
 		}
 	}
 	return nil
+}
+
+// renumber puts a table's HCAs in the order in which they were: those that are claimed
+// have the index of their claim, which Slurm takes for another free HCA's otherwise. The
+// others fill what is free in the order of their PCI addresses, as at first. Where the
+// site numbers the HCAs the order is of no matter.
+func renumber(t *lock.Table) {
+	rest := slices.Clone(t.HCAs)
+	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
+	placed := map[int]node.HCA{}
+	for _, c := range t.Claims {
+		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA })
+		_, taken := placed[c.Index]
+		// A claim that stands in for one that does not read says no index.
+		if c.Gres == "" || i < 0 || taken || c.Index < 0 || c.Index >= len(t.HCAs) {
+			continue
+		}
+		placed[c.Index] = rest[i]
+		rest = slices.Delete(rest, i, i+1)
+	}
+	for i := range t.HCAs {
+		if h, is := placed[i]; is {
+			t.HCAs[i] = h
+			continue
+		}
+		t.HCAs[i], rest = rest[0], rest[1:]
+	}
 }
 
 // book is a journal as it is read for what it says of claims.

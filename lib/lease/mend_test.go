@@ -82,3 +82,30 @@ func TestAJournalWithoutItsClaimSaysNotAllButKeepsNumbers(t *testing.T) {
 		t.Error("a journal of which nothing reads is taken for an empty one")
 	}
 }
+
+func TestATableThatIsMadeAnewHasTheNumbersOfItsClaims(t *testing.T) {
+	claim := func(id node.ID, index int) lock.Claim { return lock.Claim{HCA: id, Gres: "nic", Index: index, Job: 1} }
+	for name, c := range map[string]struct {
+		claims []lock.Claim
+		want   string
+	}{
+		"none":                                {nil, "a b c"},
+		"one that was moved up by a late one": {[]lock.Claim{claim(idC, 1)}, "a c b"},
+		"the late one":                        {[]lock.Claim{claim(idB, 2)}, "a c b"},
+		"all":                                 {[]lock.Claim{claim(idA, 2), claim(idB, 0), claim(idC, 1)}, "b c a"},
+		"one that does not say its index":     {[]lock.Claim{{HCA: idC, Job: 1, Quarantined: "damaged"}}, "a b c"},
+		"two of one index, the younger first": {[]lock.Claim{claim(idC, 0), claim(idB, 0)}, "c a b"},
+		"more than there are":                 {[]lock.Claim{claim(idC, 1), claim(idB, 3), claim(idA, -1)}, "a c b"},
+		"one of an HCA that is not there":     {[]lock.Claim{claim(node.ID{GUID: "d"}, 0), claim(idA, 1)}, "b a c"},
+	} {
+		table := lock.Table{HCAs: []node.HCA{{ID: idC}, {ID: idA}, {ID: idB}}, Claims: c.claims}
+		renumber(&table)
+		var ids []node.ID
+		for _, h := range table.HCAs {
+			ids = append(ids, h.ID)
+		}
+		if got := guids(ids); got != c.want {
+			t.Errorf("%s: numbered %q, wanted %q", name, got, c.want)
+		}
+	}
+}

@@ -197,6 +197,17 @@ func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
 	if got, want := claims(t, "900098"), "0="+first; got != want || first == names[0] {
 		t.Errorf("the job has claimed %q, wanted %q", got, want)
 	}
-	must(t, "epilog", "SLURM_JOB_ID=900098")
+	// Nor does it when the table is made anew from that lease.
+	run(t, "rm /run/gresnet/node.json")
+	writeConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
+	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900099"); code != 0 || !strings.Contains(out, "it was made anew") {
+		t.Errorf("a prolog without a table: exit %d: %s", code, out)
+	}
+	if got, want := claims(t, "900098")+" "+claims(t, "900099"), "0="+first+" 1="+names[0]; got != want {
+		t.Errorf("the jobs have claimed %q, wanted %q", got, want)
+	}
+	for _, job := range []string{"900098", "900099"} {
+		must(t, "epilog", "SLURM_JOB_ID="+job)
+	}
 	run(t, giveAddresses)
 }
