@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -39,7 +43,7 @@ func TestMain(m *testing.M) {
 }
 
 // lawNode is a node whose clock kills the process when it is looked at for the
-// n-th time: that is before and after each deed.
+// n-th time: that is before and after each deed. Nobody holds the node lock then.
 func lawNode(state string, n int) *Node {
 	seen := 0
 	return &Node{
@@ -49,9 +53,25 @@ func lawNode(state string, n int) *Node {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
+			if nodeLocked(state) {
+				fmt.Fprintln(os.Stderr, "the node lock is held for more than a claim")
+				os.Exit(1)
+			}
 			return time.Now()
 		},
 	}
+}
+
+func nodeLock(state string) string { return filepath.Join(state, "node.lock") }
+
+// nodeLocked tells whether anybody holds the node lock, this process, too.
+func nodeLocked(state string) bool {
+	f, err := os.Open(nodeLock(state))
+	if err != nil {
+		return false // nobody ever did
+	}
+	defer f.Close()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 func lawChild(program string) error {
@@ -212,6 +232,50 @@ func TestAnEpilogThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
 		t.Errorf("only %d kills", kill-1)
 	}
 	t.Logf("%d kills of the epilog", kill-1)
+}
+
+// openFile is a file that stays open, so that none that replaces it has its inode's number.
+func openFile(t *testing.T, path string) fs.FileInfo {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// Whoever waits for a lock waits on a file: were that replaced, two would have the lock.
+func TestTheNodeLockIsOneFileWhateverBecomesOfLeasesAndTheTable(t *testing.T) {
+	node, state := lawBed(t)
+	lawRun(t, node, state, "prolog", never)
+	first := openFile(t, nodeLock(state))
+	for _, r := range []struct {
+		name, program string
+		kill          int
+		damage        func(path string) error
+	}{
+		{"an epilog", "epilog", never, nil},
+		{"a prolog", "prolog", never, nil},
+		{"an epilog without a table", "epilog", never, os.Remove},
+		{"a prolog that is killed", "prolog", 6, nil},
+		{"an epilog with a damaged table", "epilog", never, func(path string) error { return os.WriteFile(path, []byte("{}"), 0o644) }},
+	} {
+		if r.damage != nil {
+			if err := r.damage(filepath.Join(state, "node.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		lawRun(t, node, state, r.program, r.kill)
+		now, err := os.Stat(nodeLock(state))
+		if err != nil || !os.SameFile(first, now) {
+			t.Errorf("after %s it is another: %v", r.name, err)
+		}
+	}
 }
 
 func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {

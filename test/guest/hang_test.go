@@ -92,3 +92,50 @@ func TestAPrologThatIsKilledInADelayedMoveLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// The kernel is at a move for as long as it likes: no other job must wait for that.
+func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
+	names := withGPUs(t)
+	if !exclusive(t) {
+		return // nothing moves that can be held up
+	}
+	const nodeLock = "/run/gresnet/node.lock"
+	must(t, "prolog", hangJob)
+	must(t, "epilog", hangJob)
+	before := picture(t)
+	defer free(t)
+	lock, err := os.Open(nodeLock) // open, so that none that replaces it has its inode's number
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	for _, program := range []string{"prolog", "epilog"} {
+		hold(t, names[0])
+		ended := make(chan string)
+		go func() {
+			out, code := byHand(t, program, hangJob)
+			ended <- fmt.Sprintf("exit %d %s", code, out)
+		}()
+		eventually(t, "the move is under way", func() bool {
+			_, err := try("pgrep -x gresnet-mover")
+			return err == nil
+		})
+		if out, err := try("flock -n " + nodeLock + " true"); err != nil {
+			t.Errorf("%s: the node lock is held: %v %s", program, err, out)
+		}
+		const other = "SLURM_JOB_ID=900041 SLURM_JOB_GPUS=1"
+		must(t, program, other)
+		free(t)
+		if end := <-ended; end != "exit 0 " {
+			t.Errorf("%s: %s", program, end)
+		}
+	}
+	was, err := lock.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.Stat(nodeLock); err != nil || !os.SameFile(was, now) {
+		t.Errorf("the node lock is another file now: %v", err)
+	}
+	same(t, before)
+}
