@@ -78,6 +78,19 @@ func gpus(have int, configured []int) func(*check.Site) {
 	}
 }
 
+// slurmdMayOpen makes slurmd run on a node of 256 CPUs, with a soft and a hard limit of open files.
+func slurmdMayOpen(files string) func(*check.Site) {
+	return func(s *check.Site) {
+		root := s.Root.(fstest.MapFS)
+		root["sys/devices/system/cpu/online"] = file("0-255\n")
+		root["proc/7/comm"], root["proc/7/limits"] = file("slurmstepd\n"), file("Max open files            1                    1                    files     \n")
+		root["proc/77/comm"] = file("slurmd\n")
+		root["proc/77/limits"] = file("Limit                     Soft Limit           Hard Limit           Units     \n" +
+			"Max processes             1                    1                    processes \n" +
+			"Max open files            " + files + "                 files     \n")
+	}
+}
+
 const scope = "sys/fs/cgroup/system.slice/slurmstepd.scope/cgroup.subtree_control"
 
 // nodes gives the device nodes of the HCAs modes.
@@ -303,6 +316,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=100\nEpilogTimeout=300\nGresTypes"),
 			"warning  slurm.conf: PrologEpilogTimeout is 1m40s: slurmd kills the prolog, which may take 1m40s; raise it, or lower deadline.prolog in gresnet.toml"},
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=101\nGresTypes"), ""},
+		"a slurmd that may open few files": {slurmdMayOpen("1024                 1024"),
+			"warning  slurmd: its slurmstepds may open 1024 files, and to relay PMIx to a task on each of 256 CPUs takes 1680; raise LimitNOFILE of its unit"},
+		"a slurmd that may open few files, and relays nothing": {func(s *check.Site) {
+			slurmdMayOpen("1024                 1024")(s)
+			edit("etc/slurm/plugstack.conf.d/20.conf", "gresnet.so", "gresnet.so pmix=off")(s)
+		}, ""},
+		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
+		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"),
@@ -501,5 +522,22 @@ func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {
 	}
 	if want := check.Arguments(); !slices.Equal(known, want) {
 		t.Errorf("the plugin knows %q, check %q", known, want)
+	}
+}
+
+func TestTheRelayTakesTheFilesThatCheckCounts(t *testing.T) {
+	text, err := os.ReadFile("../../spank/pmix.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("CONNECTIONS_SPARE = %d,", check.ConnectionsSpare),
+		fmt.Sprintf("DESCRIPTORS_SPARE = %d,", check.DescriptorsSpare),
+		"(size_t)tasks + CONNECTIONS_SPARE;",
+		"open + 3 * connections + DESCRIPTORS_SPARE)",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the plugin does not say %q", want)
+		}
 	}
 }

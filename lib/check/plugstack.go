@@ -34,6 +34,9 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if j := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("pyxis") }); j >= 0 && j < i {
 		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].Plugin, line.Plugin))
 	}
+	if relays(line) {
+		all = append(all, s.files()...)
+	}
 	dirs, said := s.pluginDirs(conf, dir)
 	return append(all, s.plugin(line.Plugin, dirs, said))
 }
@@ -54,10 +57,21 @@ func entering(l slurm.StackLine) string {
 	return who
 }
 
+// relays tells whether the line has PMIx relayed.
+func relays(l slurm.StackLine) bool {
+	relay := true
+	for _, a := range l.Arguments {
+		if strings.HasPrefix(a, "pmix=") {
+			relay = a == "pmix=relay"
+		}
+	}
+	return relay
+}
+
 // line checks what the line says to the plugin.
 func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	const about = "plugstack.conf"
-	state, relay := "/run/gresnet", true
+	state, relay := "/run/gresnet", relays(l)
 	for _, a := range l.Arguments {
 		dir, is := strings.CutPrefix(a, "state=")
 		switch {
@@ -65,8 +79,6 @@ func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 			state = dir
 		case !slices.Contains(arguments(), a):
 			return fail(about, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
-		case strings.HasPrefix(a, "pmix="):
-			relay = a == "pmix=relay"
 		}
 	}
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
