@@ -135,16 +135,9 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
 		}
 	}
-	add := inOrder(missing(want.Addresses, have, Message.addrKey))
-	if len(add) == 0 {
-		return nil
-	}
-	i, err := c.Get(index)
-	if err != nil {
-		return err
-	}
-	for _, m := range add {
-		if want.Running && !i.Running && m.family() == unix.AF_INET6 {
+	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
+		lost, err := c.lostCarrier(index, m, want)
+		if lost {
 			err = c.giveAddress(index, m.untested(), want.Name)
 		}
 		if err = also(err, c.giveAddress(index, m, want.Name)); err != nil {
@@ -152,6 +145,16 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 		}
 	}
 	return nil
+}
+
+// lostCarrier tells whether an address would wait for its test for duplicates, since the
+// interface does not have the carrier that it had.
+func (c *Conn) lostCarrier(index int, m Message, want Settings) (bool, error) {
+	if !want.Running || m.family() != unix.AF_INET6 {
+		return false, nil
+	}
+	i, err := c.Get(index)
+	return err == nil && !i.Running, err
 }
 
 func (c *Conn) giveAddress(index int, m Message, name string) error {

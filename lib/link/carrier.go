@@ -86,23 +86,16 @@ func (w *Carriers) over(end time.Time) bool {
 	return time.Now().After(end) || w != nil && w.Context != nil && w.Context.Err() != nil
 }
 
-// awaitCarrier waits until the interface has the carrier that it had: without
-// one the kernel takes no IPv6 addresses and marks routes dead.
-func (c *Conn) awaitCarrier(index int, want Settings) error {
-	if !want.Up || !want.Running {
-		return nil
-	}
-	i, err := c.Get(index)
-	if err != nil {
-		return err
-	}
-	if c.standsOnDead(i) {
+// awaitCarrier waits until the interface, which was just looked at, has the carrier that
+// it had: without one the kernel takes no IPv6 addresses and marks routes dead.
+func (c *Conn) awaitCarrier(i Interface, want Settings) (err error) {
+	if !want.Up || !want.Running || c.standsOnDead(i) {
 		return nil
 	}
 	begun := time.Now()
 	for end := c.Carriers.until(i.ID, begun); !i.Running && !c.Carriers.over(end); {
 		time.Sleep(2 * time.Millisecond)
-		if i, err = c.Get(index); err != nil {
+		if i, err = c.Get(i.Index); err != nil {
 			return err
 		}
 	}
@@ -130,7 +123,11 @@ func (c *Conn) AwaitLate(index int, want Settings) error {
 
 func (c *Conn) awaitLate(index int, want Settings) error {
 	defer c.anew()()
-	if err := c.awaitCarrier(index, want); err != nil {
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	if err := c.awaitCarrier(i, want); err != nil {
 		return err
 	}
 	for _, child := range want.Children {

@@ -202,8 +202,11 @@ func (c *Conn) setState(index int, want Settings) error {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
 		c.Carriers.raised(have.ID)
+		if have, err = c.Get(index); err != nil {
+			return err
+		}
 	}
-	return c.awaitCarrier(index, want)
+	return c.awaitCarrier(have, want)
 }
 
 // applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
