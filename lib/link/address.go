@@ -221,7 +221,7 @@ func (c *Conn) hasTaken(index int, name string, local []Message) (bool, error) {
 	if len(local) == 0 {
 		return true, nil
 	}
-	have, _, err := c.routes(index, nil)
+	have, err := c.localRoutes(index)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", name, err)
 	}

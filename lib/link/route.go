@@ -228,15 +228,11 @@ func (m Message) prefix() string {
 // objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		answers, err := c.dumpRoutes(family, attribute(nil, unix.RTA_OIF, native.AppendUint32(nil, uint32(index))))
+		list, err := c.routesOf(index, family, nil)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, a := range answers {
-			m, err := cleanRoute(a, index)
-			if err != nil {
-				return nil, nil, err
-			}
+		for _, m := range list {
 			if m.needsOthers(objects) {
 				home = append(home, m)
 			} else {
@@ -245,6 +241,33 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err err
 		}
 	}
 	return own, home, nil
+}
+
+// routesOf are the routes of a family that go through the interface, too.
+func (c *Conn) routesOf(index int, family byte, filter []byte) ([]Message, error) {
+	answers, err := c.dumpRoutes(family, attribute(filter, unix.RTA_OIF, native.AppendUint32(nil, uint32(index))))
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Message, 0, len(answers))
+	for _, a := range answers {
+		m, err := cleanRoute(a, index)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// localRoutes are those of the interface's own IPv6 addresses, which have a table of their
+// own: the kernel does not walk the node's others for them.
+func (c *Conn) localRoutes(index int) ([]Message, error) {
+	list, err := c.routesOf(index, unix.AF_INET6, attribute(nil, unix.RTA_TABLE, native.AppendUint32(nil, unix.RT_TABLE_LOCAL)))
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
+	}
+	return list, err
 }
 
 func (c *Conn) dumpRoutes(family byte, filter []byte) ([][]byte, error) {
