@@ -37,11 +37,12 @@ func (s Share) Whole(cpus int) bool {
 	return cpus > 0 && s.CPUs == cpus
 }
 
-// cpusPerNode is N for "N" and "N(x3)", and 0 for nodes that differ
+// cpusPerNode is N for "N" and "N(x3)". It is 0 for nodes that differ, "4(x2),2(x3)",
+// of which it is not said which one is this
 // (Slurm src/common/slurm_protocol_api.c:uint32_compressed_to_str).
 func cpusPerNode(text string) int {
 	count, times, repeated := strings.Cut(text, "(x")
-	if repeated && !strings.HasSuffix(times, ")") {
+	if repeated && (!strings.HasSuffix(times, ")") || strings.Contains(times, ",")) {
 		return 0
 	}
 	n, err := strconv.ParseUint(count, 10, 16)

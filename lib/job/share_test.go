@@ -23,6 +23,7 @@ func TestAJobThatHasTheNodeToItself(t *testing.T) {
 		{"22.05, all CPUs of several nodes", []string{"SLURM_JOB_CPUS_PER_NODE=16(x3)"}, true},
 		{"22.05, some CPUs", []string{"SLURM_JOB_CPUS_PER_NODE=8"}, false},
 		{"22.05, nodes that differ", []string{"SLURM_JOB_CPUS_PER_NODE=16,8"}, false},
+		{"22.05, groups of nodes that differ", []string{"SLURM_JOB_CPUS_PER_NODE=16(x2),8(x3)"}, false},
 		{"22.05, nothing that can be read", []string{"SLURM_JOB_CPUS_PER_NODE=16(x3"}, false},
 		{"nothing said", nil, false},
 	} {
