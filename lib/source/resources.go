@@ -49,27 +49,55 @@ type resources struct {
 }
 
 type nodeResources struct {
-	Node string       `json:"node"`
-	Gres []gresLayout `json:"gres"`
+	Node field[string]       `json:"node"`
+	Gres field[[]gresLayout] `json:"gres"`
 }
 
 type gresLayout struct {
-	Name  string  `json:"name"`
-	Type  string  `json:"type"`
-	Count uint64  `json:"count"`
-	Index *string `json:"index"` // null if the GRES has no files
+	Name  field[string] `json:"name"`
+	Type  string        `json:"type"` // empty or null if it has none
+	Count field[uint64] `json:"count"`
+	Index field[string] `json:"index"` // null if the GRES has no files
+}
+
+// field is a key's value, and whether the key is there at all: what another form of
+// the answer calls otherwise must not be read as nothing.
+type field[T any] struct {
+	value T
+	there bool
+}
+
+// UnmarshalJSON is called for a key that is there, null or not.
+func (f *field[T]) UnmarshalJSON(data []byte) error {
+	f.there = true
+	return json.Unmarshal(data, &f.value)
+}
+
+// detail is the node's layouts as the older text has them.
+func (n nodeResources) detail() (string, error) {
+	if !n.Gres.there {
+		return "", fmt.Errorf("unknown form: node %s has no gres", hint.Clip(n.Node.value))
+	}
+	parts := make([]string, len(n.Gres.value))
+	for i, g := range n.Gres.value {
+		if g.Name.value == "" || !g.Count.there || !g.Index.there {
+			return "", fmt.Errorf("unknown form: a gres of node %s lacks name, count or index", hint.Clip(n.Node.value))
+		}
+		parts[i] = g.String()
+	}
+	return strings.Join(parts, ","), nil
 }
 
 // String is the layout as the older text has it.
 func (g gresLayout) String() string {
-	name := g.Name
+	name := g.Name.value
 	if g.Type != "" {
 		name += ":" + g.Type
 	}
-	if g.Index != nil && *g.Index != "" {
-		return fmt.Sprintf("%s:%d(IDX:%s)", name, g.Count, *g.Index)
+	if g.Index.value != "" {
+		return fmt.Sprintf("%s:%d(IDX:%s)", name, g.Count.value, g.Index.value)
 	}
-	return fmt.Sprintf("%s(CNT:%d)", name, g.Count)
+	return fmt.Sprintf("%s(CNT:%d)", name, g.Count.value)
 }
 
 // parseResources is a node's GRES detail in what the question answers.
@@ -91,14 +119,12 @@ func parseResources(text, node string) (string, error) {
 		return "", errUnknownForm
 	}
 	for _, n := range r.Nodes {
-		if n.Node != node {
-			continue
+		switch {
+		case !n.Node.there:
+			return "", errors.New("unknown form: it does not say which node")
+		case n.Node.value == node:
+			return n.detail()
 		}
-		parts := make([]string, len(n.Gres))
-		for i, g := range n.Gres {
-			parts[i] = g.String()
-		}
-		return strings.Join(parts, ","), nil
 	}
 	return "", fmt.Errorf("node %s is not in it", node)
 }

@@ -91,6 +91,11 @@ func TestResourcesThatCannotBeReadAreTheNodesFault(t *testing.T) {
 		"cut off":        {says(layout[:strings.Index(layout, "core_bitmap")-2] + "\n"), "read its JSON: unexpected end of JSON input"},
 		"another node":   {says(strings.ReplaceAll(layout, "node1", "node3")), "node node1 is not in it"},
 		"another form":   {says(`{"nodes": {"node1": {}}}` + "\n"), "read its JSON: json: cannot unmarshal object into Go struct field resources.nodes of type []source.nodeResources"},
+		"no gres":        {says(strings.ReplaceAll(layout, `"gres"`, `"tres"`)), "unknown form: node node1 has no gres"},
+		"no count":       {says(strings.ReplaceAll(layout, `"count"`, `"amount"`)), "unknown form: a gres of node node1 lacks name, count or index"},
+		"no index":       {says(strings.ReplaceAll(layout, `"index"`, `"indices"`)), "unknown form: a gres of node node1 lacks name, count or index"},
+		"no name":        {says(strings.ReplaceAll(layout, `"name"`, `"gres"`)), "unknown form: a gres of node node1 lacks name, count or index"},
+		"no node":        {says(strings.ReplaceAll(layout, `"node"`, `"host"`)), "unknown form: it does not say which node"},
 		"an error in it": {says(`{"nodes": [], "errors": [{"description": "Access denied"}]}` + "\n"), `it says "Access denied"`},
 		"a failure":      {"echo 'Access denied' >&2\nexit 1\n", `exit status 1: it says "Access denied"`},
 	} {
