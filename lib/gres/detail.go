@@ -43,6 +43,9 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
+		if i, is := repeated(wants, w); is {
+			return nil, fmt.Errorf("parse GRES %q: index %d of %s is there twice", hint.Clip(part), i, w.Gres)
+		}
 		if w.Source = source; len(w.Indices) > 0 || w.Count > 0 {
 			wants = append(wants, w)
 		}

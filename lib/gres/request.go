@@ -24,10 +24,26 @@ func ParseRequest(text string, names []string, source string) ([]Want, error) {
 		if slices.ContainsFunc(wants, func(o Want) bool { return o.Gres == w.Gres && o.Type == w.Type }) {
 			return nil, fmt.Errorf("parse GRES %q: it is there twice", hint.Clip(part))
 		}
+		if i, is := repeated(wants, w); is {
+			return nil, fmt.Errorf("parse GRES %q: index %d of %s is there twice", hint.Clip(part), i, w.Gres)
+		}
 		w.Source = source
 		wants = append(wants, w)
 	}
 	return wants, nil
+}
+
+// repeated is an index of a want that others have, too. A name has its indices over
+// all of its types: whoever says one twice counts an HCA twice.
+func repeated(wants []Want, w Want) (index int, is bool) {
+	for _, o := range wants {
+		for _, i := range o.Indices {
+			if o.Gres == w.Gres && slices.Contains(w.Indices, i) {
+				return i, true
+			}
+		}
+	}
+	return 0, false
 }
 
 func parseRequested(part string, names []string) (Want, error) {

@@ -15,6 +15,7 @@ func TestParseRequestTakesWhatSrunTakes(t *testing.T) {
 		"nic:mlx5":                    {{Gres: "nic", Type: "mlx5", Count: 1}},
 		"nic:mlx5:2,hca":              {{Gres: "nic", Type: "mlx5", Count: 2}, {Gres: "hca", Count: 1}},
 		"nic:a:1,nic:b:1":             {{Gres: "nic", Type: "a", Count: 1}, {Gres: "nic", Type: "b", Count: 1}},
+		"nic:1(IDX:0),hca:1(IDX:0)":   {{Gres: "nic", Indices: []int{0}}, {Gres: "hca", Indices: []int{0}}},
 		"nic:2(IDX:0,3),hca(CNT:2)":   {{Gres: "nic", Indices: []int{0, 3}}, {Gres: "hca", Count: 2}},
 		"nic:mlx5:3(IDX:0-1,3),hca:1": {{Gres: "nic", Type: "mlx5", Indices: []int{0, 1, 3}}, {Gres: "hca", Count: 1}},
 	} {
@@ -26,15 +27,16 @@ func TestParseRequestTakesWhatSrunTakes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
-		"gpu:1":           `parse GRES "gpu:1": "gpu" is not a GRES that means an HCA; those are nic, hca`,
-		"nic:0":           `parse GRES "nic:0": it is of none`,
-		"nic(IDX:)":       `parse GRES "nic(IDX:)": it has no count`,
-		"nic:1,nic:2":     `parse GRES "nic:2": it is there twice`,
-		"nic:":            `parse GRES "nic:": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
-		"nic:a:b":         `parse GRES "nic:a:b": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
-		"nic:1(IDX:0":     `parse GRES "nic:1(IDX:0": the parentheses do not match`,
-		"nic:99999999999": `parse GRES "nic:99999999999": "99999999999" is no count`,
+		"":                                `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
+		"gpu:1":                           `parse GRES "gpu:1": "gpu" is not a GRES that means an HCA; those are nic, hca`,
+		"nic:0":                           `parse GRES "nic:0": it is of none`,
+		"nic(IDX:)":                       `parse GRES "nic(IDX:)": it has no count`,
+		"nic:1,nic:2":                     `parse GRES "nic:2": it is there twice`,
+		"nic:a:1(IDX:0),nic:b:2(IDX:0-1)": `parse GRES "nic:b:2(IDX:0-1)": index 0 of nic is there twice`,
+		"nic:":                            `parse GRES "nic:": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
+		"nic:a:b":                         `parse GRES "nic:a:b": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
+		"nic:1(IDX:0":                     `parse GRES "nic:1(IDX:0": the parentheses do not match`,
+		"nic:99999999999":                 `parse GRES "nic:99999999999": "99999999999" is no count`,
 	} {
 		if got, err := gres.ParseRequest(text, names, "test"); err == nil || err.Error() != want {
 			t.Errorf("%q is %+v, error %v, want %s", text, got, err, want)

@@ -52,6 +52,7 @@ func TestParseDetail(t *testing.T) {
 		"nic:1)":                        `parse GRES "nic:1)": the parentheses do not match`,
 		"nic:1(IDX:0)x":                 `parse GRES "nic:1(IDX:0)x": the parentheses do not match`,
 		"nic(IDX:0)":                    `parse GRES "nic(IDX:0)": it has no count`,
+		"nic:a:1(IDX:0),nic:b:1(IDX:0)": `parse GRES "nic:b:1(IDX:0)": index 0 of nic is there twice`,
 		"nic:x(IDX:0)":                  `parse GRES "nic:x(IDX:0)": "x" is no count`,
 		"nic:2(IDX:0)":                  `parse GRES "nic:2(IDX:0)": it counts 2 and has 1 indices`,
 		"nic:1(IDX:)":                   `parse GRES "nic:1(IDX:)": it counts 1 and has 0 indices`,
