@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
 )
@@ -70,6 +71,19 @@ func (r *Refusal) Hint() string {
 	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }
 
+// lacking is what is wrong if the node does not have what is wanted. Slurm gives a job
+// what it counts here: what it gives and the node lacks, the node has lost, or the
+// site has not. All others say themselves what they want.
+func lacking(reason Reason, w Want, format string, a ...any) error {
+	if w.Source == config.Scontrol {
+		return fault{
+			fmt.Errorf("choose %s, which Slurm gave the job: %s", w, fmt.Sprintf(format, a...)),
+			"see whether all HCAs are plugged in and their driver is loaded (gresnet-prolog scan), and whether gres.conf says what the node has",
+		}
+	}
+	return refuse(reason, w, format, a...)
+}
+
 func refuse(reason Reason, w Want, format string, a ...any) *Refusal {
 	return &Refusal{Reason: reason, Ask: fmt.Sprintf("%s, which source %s says the job has", w, w.Source), Why: fmt.Sprintf(format, a...)}
 }
@@ -87,7 +101,10 @@ func Choose(wants []Want, m Mapping, held func(node.ID) (Holder, bool), near fun
 	}
 	c := chooser{mapping: m, held: held, near: near, chosen: map[node.ID]bool{}}
 	for _, w := range wants {
-		if len(c.mapping.of(w.Gres, w.Type)) == 0 {
+		switch {
+		case len(m) == 0:
+			return nil, lacking(NoSuchGres, w, "this node has no such GRES; it has %s", m)
+		case len(c.mapping.of(w.Gres, w.Type)) == 0:
 			return nil, refuse(NoSuchGres, w, "this node has no such GRES; it has %s", m)
 		}
 		if err := c.indices(w); err != nil {
@@ -123,7 +140,7 @@ func (c *chooser) indices(w Want) error {
 	for _, index := range w.Indices {
 		i := slices.IndexFunc(c.mapping, func(e Entry) bool { return e.Gres == w.Gres && e.Index == index })
 		if i < 0 {
-			return refuse(NoSuchIndex, w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
+			return lacking(NoSuchIndex, w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
 		}
 		e := c.mapping[i]
 		if w.Type != "" && e.Type != "" && w.Type != e.Type {
@@ -148,7 +165,7 @@ func (c *chooser) count(w Want) error {
 	}
 	part := c.mapping.of(w.Gres, w.Type)
 	if w.Count > len(part) {
-		return refuse(TooMany, w, "this node has %d; it has %s", len(part), c.mapping)
+		return lacking(TooMany, w, "this node has %d; it has %s", len(part), c.mapping)
 	}
 	slices.SortStableFunc(part, func(a, b Entry) int {
 		// An entry that says its type is of use to fewer: it goes first.

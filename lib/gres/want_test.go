@@ -84,14 +84,18 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 		job  bool
 		err  string
 	}{
+		{"an index beyond the mapping by policy", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "policy"}, true,
+			"nic:2(IDX:2,4), which source policy says the job has: this node has no nic 4; " + has},
+		{"a count beyond the mapping by file", gres.Want{Gres: "nic", Count: 5, Source: "file"}, true,
+			"nic:5, which source file says the job has: this node has 4; " + has},
 		{"a GRES that the mapping lacks", gres.Want{Gres: "ib", Count: 1, Source: "scontrol"}, true,
 			"ib:1, which source scontrol says the job has: this node has no such GRES; " + has},
 		{"a type that the mapping lacks", gres.Want{Gres: "hca", Type: "y", Count: 1, Source: "scontrol"}, true,
 			"hca:y:1, which source scontrol says the job has: this node has no such GRES; " + has},
-		{"an index beyond the mapping", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "scontrol"}, true,
-			"nic:2(IDX:2,4), which source scontrol says the job has: this node has no nic 4; " + has},
-		{"a count beyond the mapping", gres.Want{Gres: "nic", Count: 5, Source: "scontrol"}, true,
-			"nic:5, which source scontrol says the job has: this node has 4; " + has},
+		{"an index that Slurm chose beyond the mapping", gres.Want{Gres: "nic", Indices: []int{2, 4}, Source: "scontrol"}, false,
+			"choose nic:2(IDX:2,4), which Slurm gave the job: this node has no nic 4; " + has},
+		{"a count of Slurm's beyond the mapping", gres.Want{Gres: "nic", Count: 5, Source: "scontrol"}, false,
+			"choose nic:5, which Slurm gave the job: this node has 4; " + has},
 		{"an index of another type", gres.Want{Gres: "nic", Type: "b", Indices: []int{0}, Source: "scontrol"}, false,
 			"choose nic:b:1(IDX:0): Slurm says that nic 0 is of type b, the configuration says a"},
 	} {
@@ -107,6 +111,13 @@ func TestChooseTellsWhoseFaultItIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestANodeWithoutAnyHCAIsAtFaultForWhatSlurmGives(t *testing.T) {
+	_, err := gres.Choose([]gres.Want{{Gres: "nic", Count: 1, Source: "scontrol"}}, nil, heldIn(nil), nil)
+	sitetest.Fault(t, err, "choose nic:1, which Slurm gave the job: this node has no such GRES; it has none")
+	_, err = gres.Choose([]gres.Want{{Gres: "nic", Count: 1, Source: "policy"}}, nil, heldIn(nil), nil)
+	sitetest.Refusal(t, err, "nic:1, which source policy says the job has: this node has no such GRES; it has none")
 }
 
 func TestWhatOthersHoldIsTheNodesFaultIfSlurmHasCountedIt(t *testing.T) {

@@ -18,10 +18,25 @@ import (
 // faults are the rows of the table in docs/configuration.md: what is wrong,
 // and what comes of it.
 var faults = map[string]func(t *testing.T) []error{
-	"an index that the mapping does not have":                               func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Indices: []int{9}}) },
-	"a type that the mapping does not have":                                 func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Type: "edr", Count: 1}) },
-	"a GRES of `slurm.gres` that no HCA of this node is":                    func(*testing.T) []error { return chosen("held", gres.Want{Gres: "hca", Count: 1}) },
-	"a count beyond what the node has":                                      func(*testing.T) []error { return chosen("held", gres.Want{Gres: "nic", Count: 3}) },
+	"an index that the node does not have, by source `policy`, `file` or `program`": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "policy", "file", "program")
+	},
+	"a count beyond what the node has, by source `policy`, `file` or `program`": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "nic", Count: 3}, "policy", "file", "program")
+	},
+	"an index, or a count, of `scontrol`'s beyond what the node has": func(*testing.T) []error {
+		return append(wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "scontrol"), wanted(gres.Want{Gres: "nic", Count: 3}, "scontrol")...)
+	},
+	"any HCA of `scontrol`'s on a node that has none": func(*testing.T) []error {
+		_, err := gres.Choose([]gres.Want{{Gres: "nic", Count: 1, Source: "scontrol"}}, nil, nil, nil)
+		return []error{err}
+	},
+	"a type that the mapping does not have": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "nic", Type: "edr", Count: 1}, "policy", "file", "program", "scontrol")
+	},
+	"a GRES of `slurm.gres` that no HCA of this node is, where it has others": func(*testing.T) []error {
+		return wanted(gres.Want{Gres: "hca", Count: 1}, "policy", "file", "program", "scontrol")
+	},
 	"other HCAs that another job holds, and Slurm has counted for this one": func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
 	"HCAs that another job holds that runs, by source `gpu` or `node`: jobs that share GPUs (shards, MPS) or the node": func(*testing.T) (errs []error) {
 		for _, err := range fromEach("held", "gpu", "node") {
@@ -76,6 +91,14 @@ func chosen(first string, w gres.Want) []error {
 		return gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}, id == sitetest.HCA(0).ID
 	}, nil)
 	return []error{err}
+}
+
+// wanted is what comes of a want by each of some sources.
+func wanted(w gres.Want, sources ...string) (errs []error) {
+	for _, w.Source = range sources {
+		errs = append(errs, chosen("held", w)...)
+	}
+	return errs
 }
 
 // fromEach is what comes of it when each of some sources gives, by count and by

@@ -191,13 +191,15 @@ func TestWhatTheJobAskedWronglyIsARefusedLease(t *testing.T) {
 	before := picture(t)
 	writeConfig(t, `
 [slurm]
-source = ["scontrol"]
+source = ["policy"]
 [[hca]]
 index = 0
 match = "rdma=`+hcas(t)[0]+`"
+[[policy]]
+count = 3
 `)
 	defer writeConfig(t, config)
-	// Slurm knows of more HCAs than the mapping has.
+	// The policy gives more HCAs than the mapping has: were it Slurm that does, it were the node's fault.
 	job := submit(t, "alice", "--gres=nic:3", "srun hostname")
 	ended(t, job)
 	out := run(t, "cat /tmp/"+job+".out")
