@@ -163,9 +163,14 @@ func (c *chooser) count(w Want) error {
 	if len(w.Indices) > 0 {
 		return nil
 	}
-	part := c.mapping.of(w.Gres, w.Type)
-	if w.Count > len(part) {
-		return lacking(TooMany, w, "this node has %d; it has %s", len(part), c.mapping)
+	all := c.mapping.of(w.Gres, w.Type)
+	// What the job's other wants have is none of what is left for this one.
+	part := slices.DeleteFunc(slices.Clone(all), func(e Entry) bool { return c.chosen[e.HCA.ID] })
+	switch {
+	case w.Count > len(all):
+		return lacking(TooMany, w, "this node has %d; it has %s", len(all), c.mapping)
+	case w.Count > len(part):
+		return lacking(TooMany, w, "this node has %d, and %d of them are counted for the job already; it has %s", len(all), len(all)-len(part), c.mapping)
 	}
 	slices.SortStableFunc(part, func(a, b Entry) int {
 		// An entry that says its type is of use to fewer: it goes first.
@@ -176,12 +181,12 @@ func (c *chooser) count(w Want) error {
 	for _, e := range part {
 		if by, held := c.held(e.HCA.ID); held {
 			taken = append(taken, Holding{e, by})
-		} else if !c.chosen[e.HCA.ID] {
+		} else {
 			free = append(free, e)
 		}
 	}
 	if len(free) < w.Count {
-		return short(w, len(free), len(part), taken)
+		return short(w, len(free), len(all), taken)
 	}
 	for _, e := range free[:w.Count] {
 		c.chosen[e.HCA.ID] = true

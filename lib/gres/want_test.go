@@ -120,6 +120,20 @@ func TestANodeWithoutAnyHCAIsAtFaultForWhatSlurmGives(t *testing.T) {
 	sitetest.Refusal(t, err, "nic:1, which source policy says the job has: this node has no such GRES; it has none")
 }
 
+// Types that the mapping lacks are any HCA's: the counts of two can come to more than there is.
+func TestCountsThatTogetherAreBeyondWhatTheNodeHas(t *testing.T) {
+	untyped := gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0)}, {Gres: "nic", Index: 1, HCA: sitetest.HCA(1)}, {Gres: "nic", Index: 2, HCA: sitetest.HCA(2)}}
+	two := func(source string, held ...int) error {
+		_, err := gres.Choose([]gres.Want{{Gres: "nic", Type: "a", Count: 2, Source: source}, {Gres: "nic", Type: "b", Count: 2, Source: source}},
+			untyped, heldIn(held), nil)
+		return err
+	}
+	const why = "this node has 3, and 2 of them are counted for the job already; it has nic 0-2"
+	sitetest.Refusal(t, two("file"), "nic:b:2, which source file says the job has: "+why)
+	sitetest.Refusal(t, two("file", 2), "nic:b:2, which source file says the job has: "+why)
+	sitetest.Fault(t, two("scontrol"), "choose nic:b:2, which Slurm gave the job: "+why)
+}
+
 func TestWhatOthersHoldIsTheNodesFaultIfSlurmHasCountedIt(t *testing.T) {
 	const one, sick = "job 2 has it since 2026-11-21 10:31:00", "it is quarantined since job 3: it hangs"
 	for _, c := range []struct {
