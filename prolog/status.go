@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -29,7 +30,8 @@ shows what that job's epilog will undo.
 
 HCA states: free; unmapped: the configuration gives it to nobody; leased to a
 job; quarantined: no job gets it until gresnet-epilog release or a reboot;
-gone: the node does not have it any more.
+gone: the node does not have it any more; missing: the configuration has it,
+and the node did not since it was booted.
 Lease states: complete; refused: the job asked for what it cannot have;
 partial: a prolog or an epilog is at work, or did not end as it should;
 damaged.
@@ -52,12 +54,14 @@ Examples:
 			if err != nil {
 				return err
 			}
-			return show(w, c, s, func(out io.Writer) error {
+			err = show(w, c, s, func(out io.Writer) error {
 				if id != 0 {
 					return printJob(out, s, id)
 				}
 				return printStatus(out, s)
 			})
+			// Who has what is to be seen on a node whose mapping does not hold, too.
+			return errors.Join(err, s.Drift)
 		},
 	}
 }
@@ -87,7 +91,7 @@ func printHCAs(w io.Writer, s lease.Status) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", h.HCA.Name, gresOf(h), claimOf(h))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", cmp.Or(h.HCA.Name, "-"), gresOf(h), claimOf(h))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -122,6 +126,10 @@ func printTrouble(w io.Writer, h lease.HCAStatus) {
 		fmt.Fprintf(w, "\n%s (%s) is gone:\n"+
 			"  the node does not have it any more, see dmesg and lspci. Its number stays\n"+
 			"  taken until the next boot.\n", h.HCA.Name, h.HCA.ID)
+	}
+	if h.Missing != "" {
+		fmt.Fprintf(w, "\n%s is missing:\n  %s\n"+
+			"  a job that needs it fails its prolog; see gresnet-prolog check.\n", gresOf(h), h.Missing)
 	}
 	if h.Claim == nil || h.Claim.Quarantined == "" {
 		return

@@ -27,6 +27,7 @@ func sick() lease.Status {
 	moving.Moving = true
 	gone := hca("mlx5_9", "nic", 9, nil)
 	gone.Gone = true
+	missing := lease.HCAStatus{Gres: "nic", Index: 10, Missing: "map nic 10 (rdma=mlx5_10): the node has no such HCA; it has none"}
 	return lease.Status{
 		HCAs: []lease.HCAStatus{
 			whole(0), whole(1), whole(3),
@@ -36,6 +37,7 @@ func sick() lease.Status {
 			hca("mlx5_7", "nic", 7, nil),
 			hca("mlx5_8", "", 0, nil),
 			gone,
+			missing,
 		},
 		Leases: []lease.JobStatus{
 			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Uplink: "192.168.100.200", Steps: []proc.Process{

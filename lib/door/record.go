@@ -154,7 +154,7 @@ func census(n *lease.Node, p *metrics.Page) error {
 	for _, state := range []string{lease.Complete, lease.Refused, lease.Partial, lease.Damaged} {
 		err = errors.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))
 	}
-	for _, state := range []string{lease.Free, lease.Leased, lease.Quarantined, lease.Unmapped} {
+	for _, state := range []string{lease.Free, lease.Leased, lease.Quarantined, lease.Unmapped, lease.Missing} {
 		err = errors.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
 	}
 	return err

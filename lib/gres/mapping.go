@@ -25,6 +25,10 @@ type Entry struct {
 	HCA   node.HCA `json:"hca"`
 	GPUs  []int    `json:"gpus,omitempty"` // Slurm's indices of the GPUs that it serves
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
+
+	// Drift is why it is not known which of the node's HCAs it means: HCA is none
+	// then. A job that needs no such entry gets what it needs.
+	Drift error `json:"-"`
 }
 
 // String is "nic 0".
@@ -38,33 +42,53 @@ func (m Mapping) ServesGPUs() bool {
 	return slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
 }
 
-// HCAs are the mapping's HCAs.
+// HCAs are the mapping's HCAs, of the entries that mean one.
 func (m Mapping) HCAs() []node.HCA {
-	hcas := make([]node.HCA, len(m))
-	for i, e := range m {
-		hcas[i] = e.HCA
+	var hcas []node.HCA
+	for _, e := range m {
+		if e.Drift == nil {
+			hcas = append(hcas, e.HCA)
+		}
 	}
 	return hcas
 }
 
-// Map maps what the node has as the configuration says. Configured entries
-// must be there, each exactly once; without any, the HCAs are numbered in the
-// order given, which is the node table's: one that came later must not shift
-// the others.
+// Drift is what keeps the mapping from holding for the whole node, all of it on one line.
+func (m Mapping) Drift() error {
+	var all []error
+	for _, e := range m {
+		if e.Drift != nil {
+			all = append(all, e.Drift)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	err := all[0]
+	for _, more := range all[1:] {
+		err = fmt.Errorf("%w; %w", err, more)
+	}
+	return err
+}
+
+// Map maps what the node has as the configuration says. Of configured entries
+// each means exactly one HCA, or else has drifted; without any, the HCAs are
+// numbered in the order given, which is the node table's: one that came later
+// must not shift the others.
 func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 	if len(cfg.HCAs) == 0 {
 		return number(cfg, have)
 	}
 	m := make(Mapping, 0, len(cfg.HCAs))
 	for _, want := range cfg.HCAs {
+		e := Entry{Gres: want.Gres, Type: want.Type, Index: want.Index, GPUs: want.GPUs, Keep: want.Interface == config.Keep}
 		hca, err := find(want, have)
 		if err != nil {
-			return nil, err
+			e.Drift = err
+			m = append(m, e)
+			continue
 		}
-		e := Entry{
-			Gres: want.Gres, Type: want.Type, Index: want.Index,
-			HCA: hca, GPUs: want.GPUs, Keep: want.Interface == config.Keep,
-		}
+		e.HCA = hca
 		if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
 			return nil, fault{
 				fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),

@@ -1,6 +1,7 @@
 package gres_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -81,11 +82,63 @@ func TestMapNamesWhatIsWrong(t *testing.T) {
 			"map nic 1 (pci=0000:10:00.0): it is mlx5_0 (0002:c903:00ab:0000@0000:10:00.0), which nic 0 is already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := gres.Map(sitetest.Parse(t, c.text), c.have)
+			m, err := gres.Map(sitetest.Parse(t, c.text), c.have)
+			if err == nil {
+				err = m.Drift()
+			}
 			sitetest.Fault(t, err, c.err)
 		})
 	}
 	if _, err := gres.Map(config.Config{}, sitetest.HCAs(1)); err == nil {
 		t.Error("HCAs were numbered as the GRES of no name")
+	}
+}
+
+// drifted is nic 0, which is there, nic 1 and 2, which are not, and nic 3, which is.
+func drifted(t *testing.T) gres.Mapping {
+	t.Helper()
+	var text string
+	for i, name := range []string{"mlx5_0", "mlx5_7", "mlx5_8", "mlx5_1"} {
+		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", i, name)
+	}
+	m, err := gres.Map(sitetest.Parse(t, text), sitetest.HCAs(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAnEntryThatHasDriftedIsAnErrorOfThoseWhoNeedIt(t *testing.T) {
+	const has = ": the node has no such HCA; it has mlx5_0 (0002:c903:00ab:0000@0000:10:00.0), mlx5_1 (0002:c903:00ab:0001@0000:11:00.0)"
+	const seven, eight = "map nic 1 (rdma=mlx5_7)" + has, "map nic 2 (rdma=mlx5_8)" + has
+	m := drifted(t)
+	sitetest.Fault(t, m.Drift(), seven+"; "+eight)
+	if hcas := m.HCAs(); !reflect.DeepEqual(hcas, sitetest.HCAs(2)) {
+		t.Errorf("its HCAs are %v", hcas)
+	}
+	for _, c := range []struct {
+		name string
+		want gres.Want
+		held []int
+		gets string
+		err  string
+	}{
+		{"another index", gres.Want{Gres: "nic", Indices: []int{0, 3}, Source: "scontrol"}, nil, "nic 0, nic 3", ""},
+		{"its index", gres.Want{Gres: "nic", Indices: []int{0, 1}, Source: "scontrol"}, nil, "", "choose nic:2(IDX:0-1): " + seven},
+		{"its index by policy", gres.Want{Gres: "nic", Indices: []int{2}, Source: "policy"}, nil, "", "choose nic:1(IDX:2): " + eight},
+		{"its index if it is free", gres.Want{Gres: "nic", Indices: []int{1}, IfFree: true, Source: "gpu"}, nil, "", "choose nic:1(IDX:1): " + seven},
+		{"a count of the others", gres.Want{Gres: "nic", Count: 2, Source: "scontrol"}, nil, "nic 0, nic 3", ""},
+		{"a count beyond the others", gres.Want{Gres: "nic", Count: 3, Source: "policy"}, nil, "", "choose nic:3: 2 of 4 are free here; " + seven + "; " + eight},
+		{"a count that others hold a part of", gres.Want{Gres: "nic", Count: 2, Source: "policy"}, []int{0}, "",
+			"choose nic:2: 1 of 4 are free here; mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00; " + seven + "; " + eight},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := gres.Choose([]gres.Want{c.want}, m, heldIn(c.held), nil)
+			if c.err != "" {
+				sitetest.Fault(t, err, c.err)
+			} else if err != nil || names(got) != c.gets {
+				t.Errorf("got %q, %v, want %q", names(got), err, c.gets)
+			}
+		})
 	}
 }

@@ -41,6 +41,10 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 			"compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which",
 		}
 	}
+	// Whom the others serve hangs on whom that one would, wherever it sat.
+	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
+		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", job.FormatIndices(gpus), drift)
+	}
 	m = slices.Clone(m)
 	for g, seat := range t.GPUs {
 		if i := t.server(m, seat); i >= 0 {

@@ -1,6 +1,7 @@
 package gres_test
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -225,6 +226,17 @@ func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
 func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	_, err := socketsOnly.topology(t).Serve(socketsOnly.mapping(t), []int{0, 2})
 	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
+}
+
+func TestWhereAnEntryHasDriftedNobodyKnowsWhomTheOthersServe(t *testing.T) {
+	m := append(socketsOnly.mapping(t), gres.Entry{Gres: "nic", Index: 2, Drift: errors.New("no such HCA")})
+	top := socketsOnly.topology(t)
+	if _, err := top.Serve(m, []int{0}); err == nil || err.Error() != "find the HCAs for GPUs 0: no such HCA" {
+		t.Errorf("error %v", err)
+	}
+	if got, err := top.Serve(m, nil); err != nil || len(got[2].GPUs) != 0 {
+		t.Errorf("for one who only looks: %v, %v", got, err)
+	}
 }
 
 func TestPartsOfGPUsTellNoHCAButWhereTheSiteSaysSo(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gresnet/lib/config"
+	"gresnet/lib/hint"
 )
 
 // Holder is who has an HCA that is not free.
@@ -89,18 +90,26 @@ func heldIndex(w Want, by Holding) *Taken {
 	return t
 }
 
-// short is a count of which too few are free.
-func short(w Want, free, all int, by []Holding) *Taken {
+// short is a count of which too few are free: others hold some, or it is not known
+// which HCAs some are. What is spoilt nobody gives back, and if it would be enough
+// with that, it is the node's fault, whoever counts.
+func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	var texts []string
-	quarantined := 0
+	spoilt := len(drifted)
 	for _, b := range by {
 		texts = append(texts, fmt.Sprintf("%s (%s): %s", b.Entry.HCA.Name, b.Entry, b.Holder))
 		if b.Holder.Quarantined != "" {
-			quarantined++
+			spoilt++
 		}
 	}
+	for _, e := range drifted {
+		texts = append(texts, e.Drift.Error())
+	}
 	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
-	if w.counted() || quarantined > 0 && free+quarantined >= w.Count {
+	if len(by) == 0 {
+		return fault{fmt.Errorf("choose %s: %s", w, why), hint.Of(drifted[0].Drift)}
+	}
+	if w.counted() || spoilt > 0 && free+spoilt >= w.Count {
 		return &Taken{by, w, fault{
 			fmt.Errorf("choose %s: %s", w, why),
 			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",

@@ -149,6 +149,9 @@ func (c *chooser) indices(w Want) error {
 				"have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
 			}
 		}
+		if e.Drift != nil {
+			return fmt.Errorf("choose %s: %w", w, e.Drift)
+		}
 		if by, held := c.held(e.HCA.ID); held && w.IfFree {
 			continue
 		} else if held {
@@ -176,17 +179,21 @@ func (c *chooser) count(w Want) error {
 		// An entry that says its type is of use to fewer: it goes first.
 		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), c.near(a.HCA.ID, b.HCA.ID), a.Index-b.Index)
 	})
-	var free []Entry
+	var free, drifted []Entry
 	var taken []Holding
 	for _, e := range part {
-		if by, held := c.held(e.HCA.ID); held {
+		by, held := c.held(e.HCA.ID)
+		switch {
+		case e.Drift != nil:
+			drifted = append(drifted, e)
+		case held:
 			taken = append(taken, Holding{e, by})
-		} else {
+		default:
 			free = append(free, e)
 		}
 	}
 	if len(free) < w.Count {
-		return short(w, len(free), len(all), taken)
+		return short(w, len(free), len(all), taken, drifted)
 	}
 	for _, e := range free[:w.Count] {
 		c.chosen[e.HCA.ID] = true

@@ -22,6 +22,7 @@ const (
 	Leased      = "leased"
 	Quarantined = "quarantined"
 	Unmapped    = "unmapped" // the configuration gives it to nobody
+	Missing     = "missing"  // the configuration names it, and it is not known which it is
 	Gone        = "gone"     // it is not on the node any more; only Status looks
 )
 
@@ -32,6 +33,8 @@ func (s HCAStatus) State() string {
 		return Quarantined
 	case s.Claim != nil:
 		return Leased
+	case s.Missing != "":
+		return Missing
 	case s.Gone:
 		return Gone
 	case s.Gres == "":
@@ -67,6 +70,7 @@ func (n *Node) Census() (Census, error) {
 	for _, h := range t.HCAs {
 		c.HCAs[n.hcaStatus(&t, mapping, h).State()]++
 	}
+	c.HCAs[Missing] = len(missing(mapping))
 	return c, n.countLeases(&c)
 }
 

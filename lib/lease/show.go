@@ -14,7 +14,7 @@ import (
 )
 
 // Stock takes stock of the node as a prolog would meet it now, and changes
-// nothing. drift is why the mapping does not hold: the stock then has no GRES.
+// nothing. drift is why the mapping does not hold: the stock then lacks GRES.
 func (n *Node) Stock() (s stock.Stock, drift error, err error) {
 	t, err := n.known()
 	if err != nil {
@@ -26,7 +26,10 @@ func (n *Node) Stock() (s stock.Stock, drift error, err error) {
 	}
 	m, drift := gres.Map(n.Config, t.HCAs)
 	if drift == nil {
-		m, drift = top.Serve(m, nil)
+		if m, err = top.Serve(m, nil); err != nil {
+			return stock.Stock{}, nil, err
+		}
+		drift = m.Drift()
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {

@@ -23,16 +23,18 @@ import (
 type Status struct {
 	HCAs   []HCAStatus `json:"hcas"`
 	Leases []JobStatus `json:"leases"`
+	Drift  error       `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 
 // HCAStatus is who has an HCA. Claim is nil for one that is free.
 type HCAStatus struct {
-	HCA    node.HCA    `json:"hca"`
-	Gres   string      `json:"gres,omitempty"` // empty if the mapping lacks it
-	Index  int         `json:"index"`
-	Claim  *lock.Claim `json:"claim,omitempty"`
-	Moving bool        `json:"moving,omitempty"` // a move of its RDMA device has not ended
-	Gone   bool        `json:"gone,omitempty"`   // no job has it, and neither has the node
+	HCA     node.HCA    `json:"hca"`            // empty for one that is missing
+	Gres    string      `json:"gres,omitempty"` // empty if the mapping lacks it
+	Index   int         `json:"index"`
+	Claim   *lock.Claim `json:"claim,omitempty"`
+	Moving  bool        `json:"moving,omitempty"`  // a move of its RDMA device has not ended
+	Gone    bool        `json:"gone,omitempty"`    // no job has it, and neither has the node
+	Missing string      `json:"missing,omitempty"` // why no HCA is known to be the mapping's entry
 }
 
 // JobStatus is a job's lease.
@@ -72,16 +74,19 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 			return s, err
 		}
 	}
-	mapping, err := gres.Map(n.Config, t.HCAs)
-	if err != nil {
-		return s, err
+	mapping, drift := gres.Map(n.Config, t.HCAs)
+	// What is missing may have come since, which the next prolog will find, too.
+	if mapping.Drift() != nil && n.look(&t) == nil {
+		mapping, drift = gres.Map(n.Config, t.HCAs)
 	}
+	s.Drift = drift
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
 	}
 	if err := n.miss(s.HCAs); err != nil {
 		return s, err
 	}
+	s.HCAs = append(s.HCAs, missing(mapping)...)
 	jobs, err := n.leased()
 	if err != nil {
 		return s, err
@@ -116,6 +121,16 @@ func (n *Node) hcaStatus(t *lock.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	return s
 }
 
+// missing are the entries of a mapping of which it is not known which HCAs they are.
+func missing(m gres.Mapping) (list []HCAStatus) {
+	for _, e := range m {
+		if e.Drift != nil {
+			list = append(list, HCAStatus{Gres: e.Gres, Index: e.Index, Missing: e.Drift.Error()})
+		}
+	}
+	return list
+}
+
 // miss marks HCAs that should be in the root namespace and are not. The node table
 // keeps them, since the numbers of the others must stay while jobs have them.
 func (n *Node) miss(hcas []HCAStatus) error {
@@ -136,7 +151,7 @@ func (n *Node) miss(hcas []HCAStatus) error {
 			continue
 		}
 		_, err := v.Find(h.HCA.ID)
-		if h.Gone = errors.Is(err, scan.ErrNotFound); err != nil && !h.Gone {
+		if h.Gone = errors.Is(err, scan.ErrNotFound) || errors.Is(err, rdma.ErrNoRDMA); err != nil && !h.Gone {
 			return err
 		}
 	}

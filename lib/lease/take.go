@@ -216,7 +216,7 @@ func (n *Node) pin(ctx context.Context, mapped func(*lock.Table) (gres.Mapping, 
 // mapped is the mapping by a table, to which what it does not know is added.
 func (n *Node) mapped(t *lock.Table) (gres.Mapping, error) {
 	m, err := gres.Map(n.Config, t.HCAs)
-	if err == nil && len(m) > 0 && !n.hasMore(t) {
+	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) {
 		return m, nil
 	}
 	if err := n.look(t); err != nil {

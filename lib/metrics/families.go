@@ -60,8 +60,8 @@ func Families() []Family {
 	return []Family{
 		{Leases, Gauge, "Leases of jobs on this node.",
 			[]Label{{"state", []string{"complete", "refused", "partial", "damaged"}}}, nil},
-		{HCAs, Gauge, "HCAs of this node; no job gets one that is quarantined or unmapped.",
-			[]Label{{"state", []string{"free", "leased", "quarantined", "unmapped"}}}, nil},
+		{HCAs, Gauge, "HCAs of this node; no job gets one that is quarantined, unmapped or missing.",
+			[]Label{{"state", []string{"free", "leased", "quarantined", "unmapped", "missing"}}}, nil},
 		{Mode, Gauge, "1 for the RDMA netns mode that the node is in.",
 			[]Label{{"mode", []string{string(rdma.Shared), string(rdma.Exclusive)}}}, nil},
 		{Runs, Counter, "Runs by how they ended: done; undone, with the node as it was; something remains to be undone.",

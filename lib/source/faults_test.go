@@ -65,8 +65,8 @@ var faults = map[string]func(t *testing.T) []error{
 		_, err := two.Serve(nil, []int{2})
 		return []error{err}
 	},
-	"an `[[hca]]` that no HCA of the node fits": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
-	"an `[[hca]]` that several HCAs fit":        func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
+	"an `[[hca]]` that no HCA of the node fits, of a job that needs it": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
+	"an `[[hca]]` that several HCAs fit, of a job that needs it":        func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
 	"two `[[hca]]` that are one HCA": func(t *testing.T) []error {
 		return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\n[[hca]]\nindex = 1\nmatch = \"pci=11:00.0\"\n")
 	},
@@ -115,7 +115,10 @@ func fromEach(first string, sources ...string) (errs []error) {
 func mappedAs(t *testing.T, text string) []error {
 	shared := sitetest.HCA(0)
 	shared.ID.Aux, shared.Name = "mlx5_core.sf.2", "mlx5_9"
-	_, err := gres.Map(sitetest.Parse(t, text), []node.HCA{sitetest.HCA(0), sitetest.HCA(1), shared})
+	m, err := gres.Map(sitetest.Parse(t, text), []node.HCA{sitetest.HCA(0), sitetest.HCA(1), shared})
+	if err == nil {
+		_, err = gres.Choose([]gres.Want{{Gres: "nic", Indices: []int{0}, Source: "policy"}}, m, nil, nil)
+	}
 	return []error{err}
 }
 
