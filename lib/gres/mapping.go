@@ -157,6 +157,11 @@ func (m Mapping) of(name, kind string) Mapping {
 	return part
 }
 
+// find is where an index of a GRES name is, -1 if it is not there.
+func (m Mapping) find(name string, index int) int {
+	return slices.IndexFunc(m, func(e Entry) bool { return e.Gres == name && e.Index == index })
+}
+
 // String is what a person needs to see of it: "nic 0-3, hca 0 (mlx5)".
 func (m Mapping) String() string {
 	type kind struct{ gres, kind string }

@@ -138,7 +138,7 @@ type chooser struct {
 
 func (c *chooser) indices(w Want) error {
 	for _, index := range w.Indices {
-		i := slices.IndexFunc(c.mapping, func(e Entry) bool { return e.Gres == w.Gres && e.Index == index })
+		i := c.mapping.find(w.Gres, index)
 		if i < 0 {
 			return lacking(NoSuchIndex, w, "this node has no %s %d; it has %s", w.Gres, index, c.mapping)
 		}
@@ -160,6 +160,22 @@ func (c *chooser) indices(w Want) error {
 		c.chosen[e.HCA.ID] = true
 	}
 	return nil
+}
+
+// PassedOver is what is wanted if it is free, and is not.
+func PassedOver(wants []Want, m Mapping, held func(node.ID) (Holder, bool)) (list []Holding) {
+	for _, w := range wants {
+		for _, index := range w.Indices {
+			i := m.find(w.Gres, index)
+			if !w.IfFree || i < 0 || m[i].Drift != nil {
+				continue
+			}
+			if by, is := held(m[i].HCA.ID); is {
+				list = append(list, Holding{m[i], by})
+			}
+		}
+	}
+	return list
 }
 
 func (c *chooser) count(w Want) error {

@@ -82,6 +82,9 @@ const (
 	byGPU   = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0]\n"
 )
 
+// byPart gives a job that has one of two GPUs their HCA if nobody has it.
+const byPart = "[slurm]\npartial = \"first\"\n[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\ngpus = [0, 1]\n"
+
 // next is a job that every one of these gives the first HCA.
 var next = job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: []int{0}}
 
@@ -232,7 +235,7 @@ func logged(t *testing.T, log chan string, end chan error, line string) {
 }
 
 func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
-	for name, toml := range map[string]string{"for a count": byCount, "for an index": byIndex, "for a GPU's": byGPU} {
+	for name, toml := range map[string]string{"for a count": byCount, "for an index": byIndex, "for a GPU's": byGPU, "for what is the first one's": byPart} {
 		t.Run(name, func(t *testing.T) {
 			n, log := heldNode(t, toml)
 			epilog, end := takeWhileHeld(t, t.Context(), n, log)
@@ -244,6 +247,36 @@ func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
 				t.Errorf("it has claimed, and fails of it: %v", err)
 			}
 		})
+	}
+}
+
+// What the first of several jobs has, the next one has when that has ended, epilog or not.
+func TestWhatTheFirstJobHasAndHoldsNoMoreIsTheNextOnes(t *testing.T) {
+	n, log := heldNode(t, byPart)
+	// Nobody is about to complete the holder's lease.
+	if err := os.Remove(envIn(n.dir(holderJob))); err != nil {
+		t.Fatal(err)
+	}
+	var taken *gres.Taken
+	if err := n.Take(t.Context(), next); errors.As(err, &taken) {
+		t.Errorf("it has claimed, and fails of it: %v", err)
+	}
+	logged(t, log, nil, "job 1: swept: it was gone and held mlx5_0")
+	logged(t, log, nil, "job 2: do claim <nil>")
+}
+
+func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
+	n, log := heldNode(t, byPart)
+	defer externStep(t)()
+	if err := n.Take(t.Context(), next); err != nil {
+		t.Error(err)
+	}
+	logged(t, log, nil, "job 2: does without mlx5_0 of job 1: the job is not gone: ")
+	if _, err := os.Stat(n.dir(nextJob)); err == nil {
+		t.Error("the job has a lease")
+	}
+	if c, held := n.holder(idA); !held || c.Job != holderJob {
+		t.Errorf("the HCA is %+v's", c)
 	}
 }
 

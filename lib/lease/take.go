@@ -68,6 +68,9 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if err := n.abandoned(ctx, j.ID); err != nil {
 			return remains(err)
 		}
+		if err := n.vacate(ctx, j, wants); err != nil {
+			return err
+		}
 		err = n.takeFree(ctx, j, wants)
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
