@@ -42,6 +42,13 @@ func (m Mapping) ServesGPUs() bool {
 	return slices.ContainsFunc(m, func(e Entry) bool { return len(e.GPUs) > 0 })
 }
 
+// Names tells whether each of some GPUs is said to be served by some HCA.
+func (m Mapping) Names(gpus []int) bool {
+	return !slices.ContainsFunc(gpus, func(g int) bool {
+		return !slices.ContainsFunc(m, func(e Entry) bool { return slices.Contains(e.GPUs, g) })
+	})
+}
+
 // HCAs are the mapping's HCAs, of the entries that mean one.
 func (m Mapping) HCAs() []node.HCA {
 	var hcas []node.HCA

@@ -1,6 +1,7 @@
 package gres
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,7 +25,7 @@ type Topology struct {
 // meets the same. gpus are those that are asked about, and must be there.
 func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if m.ServesGPUs() {
-		return m, nil
+		return m, t.have(m, gpus)
 	}
 	if t.Divided && len(gpus) > 0 {
 		return nil, fault{
@@ -32,14 +33,14 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 			"[[hca]] entries with gpus = say which HCA serves which",
 		}
 	}
+	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
+		return nil, fault{fmt.Errorf("find the HCAs for GPUs %s: %w", job.FormatIndices(gpus), ErrNoGPU), compareGPUs}
+	}
 	if t.Divided || len(t.GPUs) == 0 {
 		return m, nil
 	}
-	if i := slices.IndexFunc(gpus, func(g int) bool { return g >= len(t.GPUs) }); i >= 0 {
-		return nil, fault{
-			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", job.FormatIndices(gpus), gpus[i], len(t.GPUs)),
-			"compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which",
-		}
+	if err := t.have(m, gpus); err != nil {
+		return nil, err
 	}
 	// Whom the others serve hangs on whom that one would, wherever it sat.
 	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
@@ -52,6 +53,27 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 		}
 	}
 	return m, nil
+}
+
+// ErrNoGPU means that of a job's GPUs none can be found: they are gone, or they are
+// of a kind that looks like none. A site whose other sources know the job need not care.
+var ErrNoGPU = errors.New("the node has no GPU that can be found")
+
+const compareGPUs = "compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which"
+
+// have wants GPUs to be there, as far as can be told: one that an entry names is, and
+// of all others those that can be found tell how many there are.
+func (t Topology) have(m Mapping, gpus []int) error {
+	for _, g := range gpus {
+		if g < len(t.GPUs) || len(t.GPUs) == 0 || t.Divided || m.Names([]int{g}) {
+			continue
+		}
+		return fault{
+			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", job.FormatIndices(gpus), g, len(t.GPUs)),
+			compareGPUs,
+		}
+	}
+	return nil
 }
 
 // server is the entry that serves a GPU, -1 if no HCA sits anywhere.

@@ -209,11 +209,24 @@ func TestEachGPUIsServedByItsNearestHCA(t *testing.T) {
 
 func TestASiteThatSaysWhichGPUsIsBelieved(t *testing.T) {
 	m := oneForAll.mapping(t)
-	m[0].GPUs = []int{2}
-	got, err := oneForAll.topology(t).Serve(m, []int{7})
-	if err != nil || !reflect.DeepEqual(got[0].GPUs, []int{2}) {
-		t.Errorf("got %v, %v", got, err)
+	m[0].GPUs = []int{2, 6}
+	top, none := oneForAll.topology(t), oneForAll.topology(t)
+	none.GPUs = nil
+	for _, c := range []struct {
+		gpus []int
+		top  gres.Topology
+	}{
+		{[]int{6}, top},  // it is not where GPUs are looked for, and the site knows of it
+		{[]int{3}, top},  // it is there, and has no HCA
+		{[]int{7}, none}, // nobody can tell
+	} {
+		got, err := c.top.Serve(m, c.gpus)
+		if err != nil || !reflect.DeepEqual(got[0].GPUs, []int{2, 6}) {
+			t.Errorf("GPUs %v: got %v, %v", c.gpus, got, err)
+		}
 	}
+	_, err := top.Serve(m, []int{2, 7})
+	sitetest.Fault(t, err, "find the HCAs for GPUs 2,7: there is no GPU 7, the node has 4")
 }
 
 func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
@@ -226,6 +239,13 @@ func TestServeLeavesTheMappingThatItWasGiven(t *testing.T) {
 func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	_, err := socketsOnly.topology(t).Serve(socketsOnly.mapping(t), []int{0, 2})
 	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: there is no GPU 2, the node has 2")
+	none := socketsOnly.topology(t)
+	none.GPUs = nil
+	_, err = none.Serve(socketsOnly.mapping(t), []int{0})
+	sitetest.Fault(t, err, "find the HCAs for GPUs 0: the node has no GPU that can be found")
+	if m, err := none.Serve(nil, []int{0}); err != nil || len(m) != 0 {
+		t.Errorf("on a node that has no HCA either: %v, %v", m, err)
+	}
 }
 
 func TestWhereAnEntryHasDriftedNobodyKnowsWhomTheOthersServe(t *testing.T) {

@@ -18,7 +18,7 @@ func (n *Node) local(mapping func() (gres.Mapping, error)) source.Local {
 	return source.Local{
 		Mapping: func(gpus []int) (gres.Mapping, error) {
 			m, err := mapping()
-			if err != nil || len(gpus) == 0 || m.ServesGPUs() {
+			if err != nil || m.Names(gpus) {
 				return m, err
 			}
 			t, err := n.topology(m.HCAs())

@@ -6,6 +6,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,9 +18,10 @@ import (
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
 type answer struct {
-	mine  bool
-	wants []gres.Want
-	notes []string
+	mine   bool
+	wants  []gres.Want
+	notes  []string
+	unless error // not mine, which is an error unless another source knows the job
 }
 
 func (a *answer) note(format string, v ...any) {
@@ -47,6 +49,7 @@ type Local struct {
 // A site that has policies means every job to fit one: a job that none fits,
 // and no other source knows, is refused.
 func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []gres.Want, notes []string, err error) {
+	var unless error
 	for _, name := range cfg.Slurm.Source {
 		s, err := open(name, cfg, local)
 		if err != nil {
@@ -60,11 +63,12 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 		if a.mine {
 			return a.wants, notes, nil
 		}
+		unless = cmp.Or(unless, a.unless)
 	}
 	if slices.Contains(cfg.Slurm.Source, config.Fixed) {
 		return nil, notes, unfit(j)
 	}
-	return nil, notes, nil
+	return nil, notes, unless
 }
 
 func open(name string, cfg config.Config, local Local) (source, error) {

@@ -114,6 +114,24 @@ func TestSourcesAreAskedInOrderUntilOneAnswers(t *testing.T) {
 	}
 }
 
+// GPUs that cannot be found are of another kind, or gone: what nobody else knows is no "none".
+func TestAJobWhoseGPUsCannotBeFoundIsAFaultUnlessAnotherSourceKnowsIt(t *testing.T) {
+	lost := func([]int) (gres.Mapping, error) { return nil, fmt.Errorf("find the HCAs: %w", gres.ErrNoGPU) }
+	local := source.Local{Mapping: lost, CPUs: func() (int, error) { return 16, nil }}
+	cfg := sitetest.Parse(t, "[slurm]\nsource = [\"gpu\", \"node\"]\n")
+	if _, _, err := source.Ask(t.Context(), job.Job{ID: 1, GPUs: []int{0}}, cfg, local); !errors.Is(err, gres.ErrNoGPU) {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := source.Ask(t.Context(), job.Job{ID: 1}, cfg, local); err != nil {
+		t.Errorf("a job without GPUs: %v", err)
+	}
+	cfg = sitetest.Parse(t, "[slurm]\nsource = [\"gpu\", \"policy\"]\n[[policy]]\ncount = 1\n")
+	wants, _, err := source.Ask(t.Context(), job.Job{ID: 1, GPUs: []int{0}}, cfg, local)
+	if err != nil || len(wants) != 1 {
+		t.Errorf("a job that a policy knows: %v, %v", wants, err)
+	}
+}
+
 func sourceOf(wants []gres.Want) string {
 	var sources []string
 	for _, w := range wants {

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/source"
 	"gresnet/test/sitetest"
 )
 
@@ -63,6 +66,14 @@ var faults = map[string]func(t *testing.T) []error{
 	"a GPU that the node does not have": func(t *testing.T) []error {
 		two := gres.Topology{GPUs: []node.Seat{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
 		_, err := two.Serve(nil, []int{2})
+		_, named := two.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0), GPUs: []int{0, 5}}}, []int{2})
+		return []error{err, named}
+	},
+	"a job's GPUs, where none can be found, no `[[hca]]` has `gpus`, and no other source knows the job": func(*testing.T) []error {
+		mapping := func(gpus []int) (gres.Mapping, error) {
+			return gres.Topology{}.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0)}}, gpus)
+		}
+		_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(), source.Local{Mapping: mapping})
 		return []error{err}
 	},
 	"an `[[hca]]` that no HCA of the node fits, of a job that needs it": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"gresnet/lib/config"
@@ -23,6 +24,9 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 		return answer{}, nil
 	}
 	m, err := s.mapping(j.GPUs)
+	if errors.Is(err, gres.ErrNoGPU) {
+		return answer{unless: err}, nil
+	}
 	if err != nil {
 		return answer{}, err
 	}
