@@ -123,11 +123,11 @@ func (n *Node) holder(id node.ID) (lock.Claim, bool) {
 	return t.Holder(id)
 }
 
-// claimFault names the job whose claim failed.
+// claimFault names the job whose claim failed. A refusal is the job's own to read.
 func claimFault(id uint32, err error) error {
-	var taken *gres.Taken
-	if errors.As(err, &taken) {
-		return fmt.Errorf("claim HCAs for job %d: %w", id, err)
+	var refusal *gres.Refusal
+	if err == nil || errors.As(err, &refusal) {
+		return err
 	}
-	return err
+	return fmt.Errorf("claim HCAs for job %d: %w", id, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,6 +185,39 @@ func inside(t *testing.T, n *Node) string {
 	cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
 	standin.Start(t, cmd)
 	return fmt.Sprintf("cat (pid %d)", cmd.Process.Pid)
+}
+
+// A line in slurmd's log is of use only if it says which job it is about.
+func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
+	const twice = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\n[[hca]]\nindex = 1\nmatch = \"pci=11:00.0\"\n"
+	const policy = "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [0]\n"
+	gpus := fstest.MapFS{"driver/nvidia/gpus/0000:07:00.0/information": {Data: []byte("Device Minor: 0\n")}}
+	sys := fstest.MapFS{
+		"bus/pci/devices/0000:07:00.0":              {Data: []byte("../../../devices/pci0000:00/0000:07:00.0"), Mode: fs.ModeSymlink},
+		"devices/pci0000:00/0000:07:00.0/numa_node": {Data: []byte("0\n")},
+	}
+	for _, c := range []struct {
+		name, toml string
+		gpus       []int
+		err        string
+	}{
+		{"two entries for an HCA", policy + twice, nil, "claim HCAs for job 2: "},
+		{"by GPU", twice, []int{0}, "ask source gpu about job 2: "},
+		{"a GPU that nobody has", byGPU, []int{3}, "ask source gpu about job 2: find the HCAs for GPUs 3: there is no GPU 3, the node has 1"},
+		{"a type of another index", "[slurm]\nsource = [\"policy\"]\n[[hca]]\nindex = 0\ntype = \"a\"\nmatch = \"rdma=mlx5_1\"\n" +
+			"[[hca]]\nindex = 1\ntype = \"b\"\nmatch = \"rdma=mlx5_0\"\n[[policy]]\ntype = \"b\"\nindices = [0]\n", nil,
+			"claim HCAs for job 2: choose nic:b:1(IDX:0): "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n, _ := heldNode(t, c.toml)
+			n.Sys, n.Proc = sys, gpus
+			n.update(t, func(table *lock.Table) { table.HCAs[1].ID.PCI = "0000:11:00.0" })
+			err := n.Take(t.Context(), job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: c.gpus})
+			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
+				t.Errorf("error %v, want %s", err, c.err)
+			}
+		})
+	}
 }
 
 // checkEnd wants a refused lease with a reason, or an error and no lease.

@@ -264,11 +264,11 @@ func (n *Node) look(t *lock.Table) error {
 func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, error) {
 	m, err := n.mapped(t)
 	if err != nil {
-		return nil, err
+		return nil, claimFault(j.ID, err)
 	}
 	near, err := n.near(j, m)
 	if err != nil {
-		return nil, err
+		return nil, claimFault(j.ID, err)
 	}
 	entries, err := gres.Choose(wants, m, holdersIn(t), near)
 	if err != nil {

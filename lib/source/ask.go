@@ -71,6 +71,11 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 	return nil, notes, unless
 }
 
+// about names the job that a source was asked about, which the node's own errors do not.
+func about(j job.Job, source string, err error) error {
+	return fmt.Errorf("ask source %s about job %d: %w", source, j.ID, err)
+}
+
 func open(name string, cfg config.Config, local Local) (source, error) {
 	switch name {
 	case config.GPU:

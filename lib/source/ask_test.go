@@ -157,11 +157,26 @@ func TestAJobThatNoSourceKnowsIsEntitledToNothing(t *testing.T) {
 	}
 }
 
-func TestAMappingThatFailsIsTheNodesFault(t *testing.T) {
+func TestWhatFailsOnTheNodeIsItsFaultAndNamesTheJob(t *testing.T) {
 	broken := errors.New("broken")
-	_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(),
-		source.Local{Mapping: func([]int) (gres.Mapping, error) { return nil, fmt.Errorf("map: %w", broken) }})
-	if !errors.Is(err, broken) {
-		t.Errorf("error %v, want %v", err, broken)
+	fails := func([]int) (gres.Mapping, error) { return nil, broken }
+	lost := func([]int) (gres.Mapping, error) { return nil, gres.ErrNoGPU }
+	whole := job.Job{ID: 4711, GPUs: []int{0}, Share: job.Share{Exclusive: "NODE"}}
+	for _, c := range []struct {
+		source string
+		local  source.Local
+		err    string
+	}{
+		{"gpu", source.Local{Mapping: fails}, "ask source gpu about job 4711: broken"},
+		{"gpu", source.Local{Mapping: lost}, "ask source gpu about job 4711: the node has no GPU that can be found"},
+		{"node", source.Local{Mapping: fails, CPUs: func() (int, error) { return 1, nil }}, "ask source node about job 4711: broken"},
+		{"node", source.Local{CPUs: func() (int, error) { return 0, broken }}, "ask source node about job 4711: broken"},
+	} {
+		cfg := config.Default()
+		cfg.Slurm.Source = []string{c.source}
+		_, _, err := source.Ask(t.Context(), whole, cfg, c.local)
+		if err == nil || err.Error() != c.err {
+			t.Errorf("source %s: error %v, want %s", c.source, err, c.err)
+		}
 	}
 }

@@ -25,10 +25,10 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 	}
 	m, err := s.mapping(j.GPUs)
 	if errors.Is(err, gres.ErrNoGPU) {
-		return answer{unless: err}, nil
+		return answer{unless: about(j, config.GPU, err)}, nil
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, about(j, config.GPU, err)
 	}
 	if !m.ServesGPUs() {
 		return answer{}, nil // neither the site nor the node says which HCA serves which GPU

@@ -15,14 +15,14 @@ type nodeSource struct{ local Local }
 func (s nodeSource) ask(_ context.Context, j job.Job) (answer, error) {
 	cpus, err := s.local.CPUs()
 	if err != nil {
-		return answer{}, err
+		return answer{}, about(j, config.Node, err)
 	}
 	if !j.Share.Whole(cpus) {
 		return answer{}, nil
 	}
 	m, err := s.local.Mapping(nil)
 	if err != nil {
-		return answer{}, err
+		return answer{}, about(j, config.Node, err)
 	}
 	a := answer{mine: true}
 	for _, e := range m {
