@@ -93,9 +93,11 @@ func Take(v *scan.View, sys fs.FS, n Node) (Stock, error) {
 			}
 		}
 		if h.NUMA >= 0 {
-			if h.Cores, err = sysfs.Cores(sys, h.NUMA); err != nil {
+			cores, err := sysfs.Cores(sys, h.NUMA)
+			if err != nil {
 				return Stock{}, err
 			}
+			h.Cores = cores[h.NUMA]
 		}
 		s.HCAs = append(s.HCAs, h)
 	}

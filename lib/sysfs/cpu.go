@@ -14,41 +14,62 @@ func CPUs(sys fs.FS) (int, error) {
 	return len(list), err
 }
 
-// Cores are the cores of a NUMA node as Slurm numbers them (gres.conf(5),
+// Cores are the cores of NUMA nodes as Slurm numbers them (gres.conf(5),
 // Cores=): one after the other, socket by socket, whatever the numbers of their
 // threads are.
-func Cores(sys fs.FS, numa int) ([]int, error) {
-	all, err := cpusIn(sys, "devices/system/cpu/online")
+func Cores(sys fs.FS, numas ...int) (map[int][]int, error) {
+	order, of, err := coresOf(sys)
 	if err != nil {
 		return nil, err
 	}
-	near, err := cpusIn(sys, fmt.Sprintf("devices/system/node/node%d/cpulist", numa))
-	if err != nil {
-		return nil, err
-	}
-	var order []core // each once, in the order of its first thread
-	var cores []int
-	for _, cpu := range all {
-		c, err := coreOf(sys, cpu)
+	cores := map[int][]int{}
+	for _, numa := range numas {
+		near, err := cpusIn(sys, fmt.Sprintf("devices/system/node/node%d/cpulist", numa))
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(order, c) {
+		var list []int
+		for _, cpu := range near {
+			if c, online := of[cpu]; online {
+				list = append(list, slices.Index(order, c))
+			}
+		}
+		slices.Sort(list)
+		cores[numa] = slices.Compact(list)
+	}
+	return cores, nil
+}
+
+// Threads is how many CPUs each core has, as Slurm counts them: as many as the others.
+func Threads(sys fs.FS) (int, error) {
+	cores, of, err := coresOf(sys)
+	if err != nil {
+		return 0, err
+	}
+	return max(1, len(of)/max(1, len(cores))), nil
+}
+
+// coresOf are the cores that are online, each once, in Slurm's order, and the core of
+// each CPU.
+func coresOf(sys fs.FS) (order []core, of map[int]core, err error) {
+	all, err := cpusIn(sys, "devices/system/cpu/online")
+	if err != nil {
+		return nil, nil, err
+	}
+	of = map[int]core{}
+	seen := map[core]bool{}
+	for _, cpu := range all {
+		c, err := coreOf(sys, cpu)
+		if err != nil {
+			return nil, nil, err
+		}
+		if of[cpu] = c; !seen[c] { // in the order of its first thread
+			seen[c] = true
 			order = append(order, c)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b core) int { return a.socket - b.socket })
-	for _, cpu := range near {
-		c, err := coreOf(sys, cpu)
-		if err != nil {
-			return nil, err
-		}
-		if i := slices.Index(order, c); i >= 0 && !slices.Contains(cores, i) {
-			cores = append(cores, i)
-		}
-	}
-	slices.Sort(cores)
-	return cores, nil
+	return order, of, nil
 }
 
 func cpusIn(sys fs.FS, file string) ([]int, error) {

@@ -23,10 +23,12 @@ func TestCoresAreNumberedSocketBySocket(t *testing.T) {
 		files[dir+"core_id"] = fmt.Sprintln(cpu % 4 / 2)
 	}
 	sys := tree(t, nil, files)
-	for numa, want := range [][]int{{0, 1}, {2, 3}, nil} {
-		if got, err := sysfs.Cores(sys, numa); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("node %d: got %v, %v, want %v", numa, got, err, want)
-		}
+	want := map[int][]int{0: {0, 1}, 1: {2, 3}, 2: nil}
+	if got, err := sysfs.Cores(sys, 0, 1, 2); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	if got, err := sysfs.Threads(sys); err != nil || got != 2 {
+		t.Errorf("each core has %d threads, %v", got, err)
 	}
 	if _, err := sysfs.Cores(sys, 9); err == nil {
 		t.Error("a NUMA node that is not there has cores")
