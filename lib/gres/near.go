@@ -119,6 +119,24 @@ func (t Topology) Nearest(e Entry, gpus []int) int {
 	return best
 }
 
+// NearCores compares HCAs by how many of a job's cores are on their NUMA node: the
+// most first. cores are a NUMA node's.
+func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) int {
+	shared := func(id node.ID) (n int) {
+		seat, sits := t.HCAs[id]
+		if !sits {
+			return 0
+		}
+		for _, c := range cores[seat.NUMA] {
+			if slices.Contains(has, c) {
+				n++
+			}
+		}
+		return n
+	}
+	return func(a, b node.ID) int { return shared(b) - shared(a) }
+}
+
 // Near compares HCAs by how near they are to the nearest of a job's GPUs.
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
 	var seats []node.Seat

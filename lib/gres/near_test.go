@@ -328,6 +328,28 @@ func TestCountsAreFilledFromTheHCAsNearestToTheJobsGPUs(t *testing.T) {
 	}
 }
 
+func TestCountsAreFilledFromTheHCAsWithMostOfTheJobsCores(t *testing.T) {
+	cores := map[int][]int{0: {0, 1, 2, 3}, 1: {4, 5, 6, 7}}
+	for _, c := range []struct {
+		machine machine
+		has     []int
+		want    string
+	}{
+		{dgxA100, []int{4, 5}, "nic 4, nic 5"},
+		{dgxA100, []int{3, 4, 5}, "nic 4, nic 5"},
+		{dgxA100, []int{0, 4}, "nic 0, nic 1"},
+		{dgxA100, []int{9}, "nic 0, nic 1"},
+		{socketsOnly, []int{7}, "nic 0, nic 1"}, // it wants two
+		{flat, []int{7}, "nic 0, nic 1"},
+	} {
+		near := c.machine.topology(t).NearCores(c.has, cores)
+		entries, err := gres.Choose([]gres.Want{{Gres: "nic", Count: 2}}, c.machine.mapping(t), heldIn(nil), near)
+		if err != nil || names(entries) != c.want {
+			t.Errorf("near cores %v: got %q, %v, want %q", c.has, names(entries), err, c.want)
+		}
+	}
+}
+
 func TestTheNearestOfAJobsGPUsIsOneThatTheHCAServesOrSitsBy(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine machine

@@ -15,8 +15,9 @@ import (
 type Want struct {
 	Gres, Type string
 	Indices    []int
-	Count      int  // used when Indices is empty
-	IfFree     bool // an index that somebody holds is passed over
+	Count      int   // used when Indices is empty
+	Cores      []int // the job's, as Slurm numbers them, that a count is to be near; empty: not known
+	IfFree     bool  // an index that somebody holds is passed over
 	Source     string
 }
 

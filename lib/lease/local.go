@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -27,7 +28,8 @@ func (n *Node) local(mapping func() (gres.Mapping, error)) source.Local {
 			}
 			return t.Serve(m, gpus)
 		},
-		CPUs: func() (int, error) { return sysfs.CPUs(n.Sys) },
+		CPUs:    func() (int, error) { return sysfs.CPUs(n.Sys) },
+		Threads: func() (int, error) { return sysfs.Threads(n.Sys) },
 	}
 }
 
@@ -96,11 +98,43 @@ func (n *Node) surroundings(j job.Job, entries []gres.Entry) (m gres.Mapping, t 
 	return m, t, err
 }
 
-// near compares HCAs by how near they are to a job's GPUs; nil if it has none.
-func (n *Node) near(j job.Job, m gres.Mapping) (func(a, b node.ID) int, error) {
-	if len(j.GPUs) == 0 {
-		return nil, nil
+// near compares HCAs by how near they are to a job's GPUs, and then to its cores; nil
+// if neither are known.
+func (n *Node) near(j job.Job, m gres.Mapping, wants []gres.Want) (func(a, b node.ID) int, error) {
+	var cores []int
+	for _, w := range wants {
+		cores = append(cores, w.Cores...)
 	}
-	t, err := n.topology(m.HCAs())
-	return t.Near(j.GPUs), err
+	switch {
+	case len(j.GPUs) > 0:
+		t, err := n.topology(m.HCAs())
+		if err != nil {
+			return nil, err
+		}
+		byGPUs, byCores := t.Near(j.GPUs), n.nearCores(j, t, cores)
+		return func(a, b node.ID) int { return cmp.Or(byGPUs(a, b), byCores(a, b)) }, nil
+	case len(cores) > 0:
+		seats, err := n.seats(m.HCAs())
+		return n.nearCores(j, gres.Topology{HCAs: seats}, cores), err
+	}
+	return nil, nil
+}
+
+// nearCores looks for the cores of the NUMA nodes that HCAs sit on. A job whose cores
+// cannot be found gets its HCAs all the same.
+func (n *Node) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.ID) int {
+	var numas []int
+	for _, seat := range t.HCAs {
+		if seat.NUMA >= 0 && !slices.Contains(numas, seat.NUMA) {
+			numas = append(numas, seat.NUMA)
+		}
+	}
+	if len(has) == 0 || len(numas) < 2 {
+		return func(node.ID, node.ID) int { return 0 } // none is nearer than another one
+	}
+	cores, err := sysfs.Cores(n.Sys, numas...)
+	if err != nil {
+		n.notice(j.ID, "counts are filled without a look at the job's CPUs: %s", err)
+	}
+	return t.NearCores(has, cores)
 }

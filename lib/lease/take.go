@@ -266,7 +266,7 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, 
 	if err != nil {
 		return nil, claimFault(j.ID, err)
 	}
-	near, err := n.near(j, m)
+	near, err := n.near(j, m, wants)
 	if err != nil {
 		return nil, claimFault(j.ID, err)
 	}

@@ -40,6 +40,7 @@ type Local struct {
 	// Mapping is the GRES mapping; with GPUs, it says which HCAs serve them.
 	Mapping func(gpus []int) (gres.Mapping, error)
 	CPUs    func() (int, error)
+	Threads func() (int, error) // of each core
 }
 
 // Ask asks the site's sources in their order what a job is entitled to. The
@@ -89,7 +90,7 @@ func open(name string, cfg config.Config, local Local) (source, error) {
 	case config.Program:
 		return programSource{program: cfg.Slurm.Program, names: cfg.Slurm.Gres, timeout: cfg.Slurm.Timeout}, nil
 	case config.Scontrol:
-		return scontrolSource{cfg.Slurm}, nil
+		return scontrolSource{cfg.Slurm, local.Threads}, nil
 	}
 	return nil, fmt.Errorf("ask source %q: unknown source", name)
 }

@@ -1,10 +1,13 @@
 package source
 
 // What only the package's own tests reach.
-var (
-	FindScontrol   = findScontrol
-	ParseResources = parseResources
-)
+var FindScontrol = findScontrol
+
+// ParseResources is the GRES detail of a node in an answer.
+func ParseResources(text, node string) (string, error) {
+	has, err := parseResources(text, node)
+	return has.gres, err
+}
 
 // Detail is what text says of a job's GRES on a node, if it is about that job alone.
 func Detail(text string, id uint32, node string) (string, error) {
@@ -12,5 +15,6 @@ func Detail(text string, id uint32, node string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.detail(node)
+	has, err := s.detail(node)
+	return has.gres, err
 }

@@ -15,16 +15,16 @@ import (
 var errUnknownForm = errors.New("unknown form of the question")
 
 // resources asks the question that Slurm 25.11 has for what a job holds, and
-// returns it in the form that the older text has it (Slurm
+// returns it with the GRES in the form that the older text has them (Slurm
 // src/plugins/data_parser/v0.0.44/parsers.c:PARSER_ARRAY(NODE_GRES_LAYOUT)).
-func (s *scontrol) resources(ctx context.Context, id, node string) (string, error) {
+func (s *scontrol) resources(ctx context.Context, id, node string) (allocation, error) {
 	text, err := s.ask(ctx, "show", "resources", id, "--json")
 	var exit exitError
 	if errors.As(err, &exit) && (unknownForm(exit.said) || exit.said == "" || notRunning(exit.said)) {
-		return "", errUnknownForm
+		return allocation{}, errUnknownForm
 	}
 	if err != nil {
-		return "", err
+		return allocation{}, err
 	}
 	return parseResources(text, node)
 }
@@ -51,6 +51,8 @@ type resources struct {
 type nodeResources struct {
 	Node field[string]       `json:"node"`
 	Gres field[[]gresLayout] `json:"gres"`
+
+	Cores any `json:"core_bitmap"` // a text like "0-3"; nothing hangs on it but what is nearest
 }
 
 type gresLayout struct {
@@ -73,19 +75,20 @@ func (f *field[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &f.value)
 }
 
-// detail is the node's layouts as the older text has them.
-func (n nodeResources) detail() (string, error) {
+// allocation is the node's layouts as the older text has them.
+func (n nodeResources) allocation() (allocation, error) {
 	if !n.Gres.there {
-		return "", fmt.Errorf("unknown form: node %s has no gres", hint.Clip(n.Node.value))
+		return allocation{}, fmt.Errorf("unknown form: node %s has no gres", hint.Clip(n.Node.value))
 	}
 	parts := make([]string, len(n.Gres.value))
 	for i, g := range n.Gres.value {
 		if g.Name.value == "" || !g.Count.there || !g.Index.there {
-			return "", fmt.Errorf("unknown form: a gres of node %s lacks name, count or index", hint.Clip(n.Node.value))
+			return allocation{}, fmt.Errorf("unknown form: a gres of node %s lacks name, count or index", hint.Clip(n.Node.value))
 		}
 		parts[i] = g.String()
 	}
-	return strings.Join(parts, ","), nil
+	cores, _ := n.Cores.(string)
+	return allocation{gres: strings.Join(parts, ","), cores: cores}, nil
 }
 
 // String is the layout as the older text has it.
@@ -100,31 +103,31 @@ func (g gresLayout) String() string {
 	return fmt.Sprintf("%s(CNT:%d)", name, g.Count.value)
 }
 
-// parseResources is a node's GRES detail in what the question answers.
-func parseResources(text, node string) (string, error) {
+// parseResources is what a job has on a node, in what the question answers.
+func parseResources(text, node string) (allocation, error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return "", fmt.Errorf("read its JSON: %w", err)
+		return allocation{}, fmt.Errorf("read its JSON: %w", err)
 	}
 	if len(r.Errors) > 0 {
 		said := r.Errors[0].Description + r.Errors[0].Error
 		if notRunning(said) {
-			return "", errUnknownForm
+			return allocation{}, errUnknownForm
 		}
-		return "", fmt.Errorf("it says %q", hint.Clip(said))
+		return allocation{}, fmt.Errorf("it says %q", hint.Clip(said))
 	}
 	// scontrol prints this, too, of a job that does not run any more, and where slurmctld
 	// did not answer (Slurm 25.11, src/scontrol/info_job.c).
 	if len(r.Nodes) == 0 {
-		return "", errUnknownForm
+		return allocation{}, errUnknownForm
 	}
 	for _, n := range r.Nodes {
 		switch {
 		case !n.Node.there:
-			return "", errors.New("unknown form: it does not say which node")
+			return allocation{}, errors.New("unknown form: it does not say which node")
 		case n.Node.value == node:
-			return n.detail()
+			return n.allocation()
 		}
 	}
-	return "", fmt.Errorf("node %s is not in it", node)
+	return allocation{}, fmt.Errorf("node %s is not in it", node)
 }

@@ -42,7 +42,7 @@ func TestScontrolIsAskedForResourcesWhereThereAreSLUIDs(t *testing.T) {
 	wants, _, err := askRun(program)
 	want := []gres.Want{
 		{Gres: "nic", Type: "mlx5", Indices: []int{0, 1, 3}, Source: "scontrol"},
-		{Gres: "hca", Count: 2, Source: "scontrol"},
+		{Gres: "hca", Count: 2, Cores: []int{0, 1, 2, 3}, Source: "scontrol"},
 	}
 	if err != nil || !reflect.DeepEqual(wants, want) {
 		t.Errorf("got %+v, %v, want %+v", wants, err, want)

@@ -32,7 +32,10 @@ func places() []string {
 }
 
 // scontrolSource answers with what slurmctld says that a job has on this node.
-type scontrolSource struct{ site config.Slurm }
+type scontrolSource struct {
+	site    config.Slurm
+	threads func() (int, error) // of each core of the node
+}
 
 func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if j.Node == "" {
@@ -49,18 +52,66 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	defer cancel()
 	asking := &scontrol{program: program, conf: j.Conf}
 	start := time.Now()
-	detail, err := asking.detail(ctx, j)
+	has, err := asking.detail(ctx, j)
 	var wants []gres.Want
 	if err == nil {
-		wants, err = gres.ParseDetail(detail, s.site.Gres, config.Scontrol)
+		wants, err = gres.ParseDetail(has.gres, s.site.Gres, config.Scontrol)
 	}
 	took := time.Since(start).Round(time.Millisecond)
 	if err != nil {
 		return answer{}, explain(err, asking, j, took)
 	}
 	a := answer{mine: true, wants: wants}
-	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(detail))
+	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(has.gres))
+	if err := has.settle(a.wants, s.threads); err != nil {
+		a.note("counts are filled without a look at the job's CPUs: %s", err)
+	}
 	return a, nil
+}
+
+// allocation is what scontrol says that a job has on a node.
+type allocation struct {
+	gres  string // in the form of the older text
+	cores string
+	cpus  string // all threads of these cores, in the older text
+}
+
+// settle says of counts which cores they are to be near.
+func (a allocation) settle(wants []gres.Want, threads func() (int, error)) error {
+	counts := func(w gres.Want) bool { return len(w.Indices) == 0 }
+	if !slices.ContainsFunc(wants, counts) {
+		return nil
+	}
+	cores, err := a.coreList(threads)
+	for i := range wants {
+		if counts(wants[i]) {
+			wants[i].Cores = cores
+		}
+	}
+	return err
+}
+
+// coreList is the job's cores as Slurm numbers them: by the text, core n has the CPUs
+// from n times its threads on (Slurm src/scontrol/info_job.c:_sprint_job_info).
+func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
+	if a.cores != "" {
+		return job.ParseIndices(a.cores)
+	}
+	if a.cpus == "" {
+		return nil, nil
+	}
+	cores, err := job.ParseIndices(a.cpus)
+	if err != nil {
+		return nil, err
+	}
+	n, err := threads()
+	if err != nil {
+		return nil, err
+	}
+	for i := range cores {
+		cores[i] /= n
+	}
+	return slices.Compact(cores), nil
 }
 
 // explain says who was asked what. The job's fault stays the job's.
@@ -98,24 +149,24 @@ type scontrol struct {
 	retries       int // how often it was asked once more
 }
 
-// detail asks for a job's GRES detail on its node.
+// detail asks for what a job has on its node.
 //
 // Slurm 25.11 has a question that is about nothing else, with an answer that
 // names the node and that no user's words are in. It came with SLUIDs, so a job
 // that has one tells that it is there. Before, the text that people read has
 // it; its JSON (23.02) is not used, because there gres_detail does not name its
 // hosts. An array's or a het job's first job takes a second question.
-func (s *scontrol) detail(ctx context.Context, j job.Job) (string, error) {
+func (s *scontrol) detail(ctx context.Context, j job.Job) (allocation, error) {
 	id := strconv.FormatUint(uint64(j.ID), 10)
 	if j.Run.SLUID != "" {
-		detail, err := s.resources(ctx, id, j.Node)
+		has, err := s.resources(ctx, id, j.Node)
 		if !errors.Is(err, errUnknownForm) {
-			return detail, err
+			return has, err
 		}
 	}
 	text, err := s.askShow(ctx, id)
 	if err != nil {
-		return "", err
+		return allocation{}, err
 	}
 	shown, err := parseShow(text, j.ID)
 	var several errSeveral
@@ -123,7 +174,7 @@ func (s *scontrol) detail(ctx context.Context, j job.Job) (string, error) {
 		shown, err = s.alone(ctx, several.ask, j.ID)
 	}
 	if err != nil {
-		return "", err
+		return allocation{}, err
 	}
 	return shown.detail(j.Node)
 }

@@ -66,14 +66,14 @@ func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, 
 	cfg.Slurm.Source = []string{"scontrol"}
 	cfg.Slurm.Scontrol, cfg.Slurm.Timeout = program, timeout
 	j := job.Job{ID: 4711, Node: "node1", Conf: "/run/slurm/slurm.conf"}
-	return source.Ask(context.Background(), j, cfg, source.Local{})
+	return source.Ask(context.Background(), j, cfg, source.Local{Threads: func() (int, error) { return 2, nil }})
 }
 
 func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
 	t.Setenv("SPANK_X", "user")
 	program, log := scontrolThat(t, says(shown(4711, "node1", "nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)")))
 	wants, notes, err := askScontrol(program, 5*time.Second)
-	want := []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2, Source: "scontrol"}, {Gres: "hca", Count: 1, Source: "scontrol"}}
+	want := []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2, Cores: []int{0}, Source: "scontrol"}, {Gres: "hca", Count: 1, Cores: []int{0}, Source: "scontrol"}}
 	if err != nil || !reflect.DeepEqual(wants, want) {
 		t.Errorf("got %+v, %v, want %+v", wants, err, want)
 	}
@@ -83,6 +83,27 @@ func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
 	}
 	if len(notes) != 1 || !strings.HasSuffix(notes[0], " and says GRES=nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)") {
 		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestCountsAreToBeNearTheCoresThatTheTextHasTheThreadsOf(t *testing.T) {
+	for cpus, c := range map[string]struct {
+		cores []int
+		note  string
+	}{
+		"4-7,10-11": {[]int{2, 3, 5}, ""},
+		"":          {nil, ""},
+		"4-":        {nil, `counts are filled without a look at the job's CPUs: parse indices "4-": parse number ""`},
+	} {
+		program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic(CNT:2),hca:1(IDX:0)"), "CPU_IDs=0", "CPU_IDs="+cpus, 1)))
+		wants, notes, err := askScontrol(program, 5*time.Second)
+		want := []gres.Want{{Gres: "nic", Count: 2, Cores: c.cores, Source: "scontrol"}, {Gres: "hca", Indices: []int{0}, Source: "scontrol"}}
+		if err != nil || !reflect.DeepEqual(wants, want) {
+			t.Errorf("CPU_IDs=%s: got %+v, %v, want %+v", cpus, wants, err, want)
+		}
+		if noted := len(notes) == 2 && notes[1] == c.note; noted != (c.note != "") {
+			t.Errorf("CPU_IDs=%s: notes %q", cpus, notes)
+		}
 	}
 }
 

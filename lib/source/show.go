@@ -134,37 +134,37 @@ func partName(whole, part string) string {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// detail is the GRES detail of the group of nodes that a node is in.
-func (s show) detail(node string) (string, error) {
-	var found []string
+// detail is what the job has on each of the group of nodes that a node is in.
+func (s show) detail(node string) (allocation, error) {
+	var found []allocation
 	for line := range strings.Lines(s.text) {
-		nodes, detail, ok := parseGroup(strings.TrimRight(line, "\r\n"))
+		nodes, has, ok := parseGroup(strings.TrimRight(line, "\r\n"))
 		if !ok {
 			continue
 		}
 		// A list that cannot be read may be the user's. If it is Slurm's, this
 		// node is not found, which is an error.
 		if list, err := slurm.ParseHostlist(nodes); err == nil && list.Contains(node) {
-			found = append(found, detail)
+			found = append(found, has)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("no GRES= for node %s in it", node)
+		return allocation{}, fmt.Errorf("no GRES= for node %s in it", node)
 	case 1:
 		return found[0], nil
 	}
-	return "", imitated("%d lines have GRES for node %s", len(found), node)
+	return allocation{}, imitated("%d lines have GRES for node %s", len(found), node)
 }
 
 // parseGroup parses "     Nodes=node[1-2] CPU_IDs=0-3 Mem=0 GRES=nic:1(IDX:0)".
-func parseGroup(line string) (nodes, detail string, ok bool) {
+func parseGroup(line string) (nodes string, has allocation, ok bool) {
 	text, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "Nodes=")
 	if !ok {
-		return "", "", false
+		return "", allocation{}, false
 	}
 	nodes, text, ok1 := strings.Cut(text, " CPU_IDs=")
-	_, text, ok2 := strings.Cut(text, " Mem=")
+	cpus, text, ok2 := strings.Cut(text, " Mem=")
 	_, detail, ok3 := strings.Cut(text, " GRES=")
-	return nodes, strings.TrimRight(detail, " "), ok1 && ok2 && ok3
+	return nodes, allocation{gres: strings.TrimRight(detail, " "), cpus: cpus}, ok1 && ok2 && ok3
 }
