@@ -8,7 +8,7 @@
  * device with one port and, for RoCE, one Ethernet interface.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are counted and
- * dropped. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
+ * dropped, but for those of an interface that nic= names. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
  * it back, as a hot-plug would.
  *
  *   kind  RDMA device                          Ethernet interface
@@ -75,6 +75,11 @@ MODULE_PARM_DESC(slow, "HCA whose port has one of its four lanes (default -1, no
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
 MODULE_PARM_DESC(name, "name of the RDMA devices, with one %d, as in mlx5_%d (default ibfake%d)");
+
+static char *nics[IBFAKE_MAX_HCAS];
+static unsigned int nic_count;
+module_param_array_named(nic, nics, charp, &nic_count, 0444);
+MODULE_PARM_DESC(nic, "interfaces of other drivers that the first RoCE HCAs have in place of their own (default none)");
 
 enum ibfake_kind {
 	IBFAKE_IB,
@@ -786,6 +791,25 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 		ib_set_device_ops(ibdev, &ibfake_roce_ops);
 }
 
+static void ibfake_put_netdev(void *data)
+{
+	struct net_device *netdev = data;
+
+	dev_put(netdev);
+}
+
+/* An interface of another driver, whose packets arrive; it stays when the HCA goes. */
+static int ibfake_take_netdev(struct device *dev, const char *nic,
+			      struct net_device **netdev)
+{
+	*netdev = dev_get_by_name(&init_net, nic);
+	if (!*netdev) {
+		dev_err(dev, "no interface %s\n", nic);
+		return -ENODEV;
+	}
+	return devm_add_action_or_reset(dev, ibfake_put_netdev, *netdev);
+}
+
 /*
  * Each action undoes the deed before it; a failed probe and unbind run them,
  * last first. The RDMA device goes before the interface, to which it holds a
@@ -794,6 +818,10 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 static int ibfake_probe_netdev(struct device *dev, int index,
 			       struct net_device **netdev)
 {
+	unsigned int roce = index - nib;
+
+	if (roce < nic_count)
+		return ibfake_take_netdev(dev, nics[roce], netdev);
 	*netdev = ibfake_create_netdev(dev, index);
 	if (IS_ERR(*netdev))
 		return PTR_ERR(*netdev);
