@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if what := os.Getenv("GRESNET_PROBE"); what != "" {
 		os.Exit(probe(what))
 	}
+	if os.Getenv("GRESNET_PICTURE") != "" {
+		os.Exit(printPicture())
+	}
 	os.Exit(m.Run())
 }
 

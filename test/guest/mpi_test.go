@@ -35,7 +35,7 @@ func srunMPI(ranks int, options string) string {
 // rankOf is one line of the program's output.
 type rankOf struct {
 	rank, size, sum, arrived, listeners int
-	net                                 string
+	net, node                           string
 }
 
 // ranks reads the program's output.
@@ -44,8 +44,8 @@ func ranks(t *testing.T, out string) []rankOf {
 	var all []rankOf
 	for line := range strings.Lines(out) {
 		var r rankOf
-		if n, _ := fmt.Sscanf(line, "rank=%d size=%d sum=%d arrived=%d listeners=%d net=%s",
-			&r.rank, &r.size, &r.sum, &r.arrived, &r.listeners, &r.net); n == 6 {
+		if n, _ := fmt.Sscanf(line, "rank=%d size=%d sum=%d arrived=%d listeners=%d net=%s node=%s",
+			&r.rank, &r.size, &r.sum, &r.arrived, &r.listeners, &r.net, &r.node); n == 7 {
 			all = append(all, r)
 		}
 	}
@@ -57,10 +57,22 @@ func ranks(t *testing.T, out string) []rankOf {
 // namespace that is not the node's, which it returns.
 func wholeWorld(t *testing.T, all []rankOf, size int, out string) string {
 	t.Helper()
+	oneWorld(t, all, size, out)
+	host := strings.TrimSpace(run(t, "readlink /proc/self/ns/net"))
+	for i, r := range all {
+		if r.net == host || r.net != all[0].net {
+			t.Errorf("rank %d is in %s, rank 0 in %s, the node in %s", i, r.net, all[0].net, host)
+		}
+	}
+	return all[0].net
+}
+
+// oneWorld fails unless the ranks are one world of that size, wherever they are.
+func oneWorld(t *testing.T, all []rankOf, size int, out string) {
+	t.Helper()
 	if len(all) != size {
 		t.Fatalf("%d ranks report, wanted %d:\n%s", len(all), size, out)
 	}
-	host := strings.TrimSpace(run(t, "readlink /proc/self/ns/net"))
 	for i, r := range all {
 		arrived := 0
 		if i < 2 {
@@ -69,14 +81,10 @@ func wholeWorld(t *testing.T, all []rankOf, size int, out string) string {
 		if r.rank != i || r.size != size || r.sum != size*(size-1)/2 || r.arrived != arrived {
 			t.Errorf("rank %d: %+v, wanted a world of %d", i, r, size)
 		}
-		if r.net == host || r.net != all[0].net {
-			t.Errorf("rank %d is in %s, rank 0 in %s, the node in %s", i, r.net, all[0].net, host)
-		}
 		if r.listeners != 0 {
 			t.Errorf("rank %d has %d listening sockets of Slurm's", i, r.listeners)
 		}
 	}
-	return all[0].net
 }
 
 func TestMPIByPMIxHasItsWholeWorld(t *testing.T) {

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"fmt"
 	"testing"
 
 	"gresnet/test/netnstest"
@@ -15,6 +16,17 @@ func picture(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// printPicture runs in place of the tests on another node.
+func printPicture() int {
+	text, err := snapshot.Take()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Print(text)
+	return 0
 }
 
 // same fails the test unless the node is as it was.

@@ -30,8 +30,8 @@ func slurm(t *testing.T) {
 	// What a node is like whose first job has begun: see [access].
 	run(t, repo()+"/bin/gresnet-prolog close")
 	// A test that failed half way must not take the next ones with it.
-	run(t, "squeue -h -o %A | xargs -r scancel; ! sinfo -h -o %T | grep -q drain || scontrol update nodename=node1 state=resume")
-	eventually(t, "the node is idle", func() bool {
+	run(t, "squeue -h -o %A | xargs -r scancel; sinfo -h -N -t drain -o %N | xargs -rI{} scontrol update nodename={} state=resume")
+	eventually(t, "every node is idle", func() bool {
 		out, _ := try("sinfo -h -o %T")
 		return strings.TrimSpace(out) == "idle"
 	})

@@ -40,7 +40,7 @@ total = world.allreduce(rank)
 arrived = ping_pong(world, rank) if size > 1 else 0
 print(
     f"rank={rank} size={size} sum={total} arrived={arrived} listeners={listeners()}"
-    f" net={os.readlink('/proc/self/ns/net')}",
+    f" net={os.readlink('/proc/self/ns/net')} node={socket.gethostname()}",
     flush=True,
 )
 then = os.environ.get("THEN")

@@ -1,0 +1,266 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"gresnet/test/netnstest"
+)
+
+var node2Up sync.Once
+
+// twoNodes makes a Slurm cluster of both VMs. The RoCE interfaces of one number are in
+// one subnet.
+func twoNodes(t *testing.T) {
+	t.Helper()
+	needVM(t)
+	if _, err := try("grep ' node2$' /etc/hosts"); err != nil {
+		netnstest.Skip(t, "needs two nodes: run the VM with --nodes 2")
+	}
+	node2Up.Do(func() {
+		onNode2(t, "mkdir -p /etc/gresnet; printf %s "+quote(config)+" >/etc/gresnet/gresnet.toml")
+		onNode2(t, strings.NewReplacer(".0.2/", ".0.3/", ".0.9/", ".0.10/", "::2/", "::3/").Replace(dress))
+	})
+	slurm(t)
+	onNode2(t, repo()+"/bin/gresnet-prolog close")
+}
+
+// onNode2 runs a shell command there and returns what it prints.
+func onNode2(t *testing.T, command string) string {
+	t.Helper()
+	return run(t, inNode2(command))
+}
+
+func inNode2(command string) string { return repo() + "/test/vm/on node2 " + quote(command) }
+
+// onNode runs a shell command on one of the nodes.
+func onNode(t *testing.T, node, command string) string {
+	t.Helper()
+	if node == "node2" {
+		return onNode2(t, command)
+	}
+	return run(t, command)
+}
+
+// pictures are those of both nodes.
+func pictures(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable() // in a folder that both have
+	if err != nil {
+		t.Fatal(err)
+	}
+	return picture(t) + onNode2(t, "GRESNET_PICTURE=yes "+self+" | sed 's/^/node2: /'")
+}
+
+// sameOnBoth fails the test unless both nodes are as they were.
+func sameOnBoth(t *testing.T, before string) {
+	t.Helper()
+	if diff := netnstest.Diff(before, pictures(t)); diff != "" {
+		t.Errorf("the nodes are not as they were, before (-) and after (+):\n%s", diff)
+	}
+}
+
+// endedOnBoth waits until Slurm is through with a job, the epilog of node2 included.
+func endedOnBoth(t *testing.T, job string) {
+	t.Helper()
+	ended(t, job)
+	eventually(t, "the lease of job "+job+" is gone from node2", func() bool {
+		_, err := try(inNode2("[ ! -e /run/gresnet/jobs/" + job + " ]"))
+		return err == nil
+	})
+}
+
+// claimsOn are claims on one of the nodes.
+func claimsOn(t *testing.T, node, job string) string {
+	t.Helper()
+	return strings.TrimSpace(onNode(t, node, `jq -r '.claims[] | select(.job == `+job+`) | .name' /run/gresnet/node.json | xargs`))
+}
+
+// submitHeterogeneous submits a job of one component for each node, and returns the
+// components' ids.
+func submitHeterogeneous(t *testing.T, script string) (first, second string) {
+	t.Helper()
+	const path, component = "/tmp/heterogeneous", "-n 1 --gres=nic:1 -w "
+	if err := os.WriteFile(path, []byte("#!/bin/bash\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	first = strings.TrimSpace(as(t, "alice", "sbatch --parsable -o /tmp/%j.out "+component+"node1 : "+component+"node2 "+path))
+	return first, strconv.Itoa(atoi(first) + 1)
+}
+
+// Each component is a job of its own with a lease of its own. Slurm gives no two of them
+// the same node.
+func TestAHeterogeneousJobOnTwoNodesHasEachComponentsHCAInside(t *testing.T) {
+	twoNodes(t)
+	before := pictures(t)
+	// so that the components do not have the HCA of the same index
+	other := submit(t, "bob", "-w node1 --gres=nic:1", "srun sleep 1000")
+	eventually(t, "the other job's step runs", func() bool { return hasStep(other) })
+
+	const look = `echo "has $(hostname) $GRESNET_HCAS $(ls /sys/class/net | xargs) $(readlink /proc/self/ns/net)"; rdma link | sed "s/^/$(hostname) /"; echo looked; sleep 1000`
+	job, second := submitHeterogeneous(t, "srun --het-group=0,1 bash -c "+quote(look))
+	output := func() string {
+		out, _ := try("cat /tmp/" + job + ".out")
+		return out
+	}
+	eventually(t, "both tasks are there", func() bool { return strings.Count(output(), "looked\n") == 2 })
+	out := output()
+	for node, c := range map[string]struct{ job, hca, net string }{
+		"node1": {job, "ibfake1", "roce1"},
+		"node2": {second, "ibfake0", "roce0"},
+	} {
+		if got := claimsOn(t, node, c.job); got != c.hca {
+			t.Errorf("%s: the component, job %s, has claimed %q, wanted %s", node, c.job, got, c.hca)
+		}
+		line := fmt.Sprintf("has %s %s lo %s net:[", node, c.hca, c.net)
+		if strings.Count(out, line) != 1 {
+			t.Errorf("no task, or more than one, says %q:\n%s", line, out)
+		}
+		if host := strings.TrimSpace(onNode(t, node, whereAmI)); strings.Contains(out, line+strings.TrimPrefix(host, "net:[")) {
+			t.Errorf("the task is in its node's namespace:\n%s", out)
+		}
+		if n := strings.Count(out, node+" link "); mode(t) == "exclusive" && (n != 1 || !strings.Contains(out, node+" link "+c.hca+"/")) {
+			t.Errorf("%s: the task sees %d RDMA devices, wanted %s alone:\n%s", node, n, c.hca, out)
+		}
+	}
+	cancel(t, job)
+	endedOnBoth(t, second)
+	cancel(t, other)
+	sameOnBoth(t, before)
+}
+
+// bytesOf is what an interface has sent and received on each of the nodes.
+func bytesOf(t *testing.T, interfaceName string) (all [4]int) {
+	t.Helper()
+	for i, node := range []string{"node1", "node2"} {
+		out := onNode(t, node, "cat /sys/class/net/"+interfaceName+"/statistics/[tr]x_bytes")
+		if n, err := fmt.Sscan(out, &all[2*i], &all[2*i+1]); n != 2 {
+			t.Fatalf("counters of %s on %s: %v: %s", interfaceName, node, err, out)
+		}
+	}
+	return all
+}
+
+// Ranks of one node talk by shared memory ("vader", which is an alias now): Open MPI 5
+// finds no way by TCP from an interface's address to itself.
+const byRoCE = "OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,vader,self OMPI_MCA_btl_tcp_if_include=roce0 "
+
+// submitMPI submits a job that has the program run on both nodes. Ranks are dealt in
+// turns, so that ranks 0 and 1, which play ping-pong, are on two.
+func submitMPI(t *testing.T, size int, environment string) string {
+	t.Helper()
+	options := fmt.Sprintf("-N 2 -n %d --ntasks-per-node=%d --gres=nic:1", size, size/2)
+	return submit(t, "alice", options, environment+byRoCE+srunMPI(size, "-m cyclic"))
+}
+
+// needMPIOnBoth brings the MPI program to both nodes.
+func needMPIOnBoth(t *testing.T) {
+	t.Helper()
+	twoNodes(t)
+	needMPI(t)
+	onNode2(t, "printf %s "+quote(string(mpiProgram))+" >"+mpiPath)
+}
+
+// worldOfBoth fails unless the ranks are one world, in one namespace of the job for each node.
+func worldOfBoth(t *testing.T, all []rankOf, size int, out string) {
+	t.Helper()
+	oneWorld(t, all, size, out)
+	for i, r := range all {
+		node := fmt.Sprintf("node%d", 1+i%2)
+		host := strings.TrimSpace(onNode(t, node, whereAmI))
+		if r.node != node || r.net == host || r.net != all[i%2].net {
+			t.Errorf("rank %d is on %s in %s, wanted it on %s, and neither in the node's %s nor elsewhere than rank %d, which is in %s",
+				i, r.node, r.net, node, host, i%2, all[i%2].net)
+		}
+	}
+}
+
+func TestMPIOnTwoNodesTalksOverTheJobsHCAs(t *testing.T) {
+	needMPIOnBoth(t)
+	before := pictures(t)
+	const megabyte = 1 << 20
+	for _, size := range []int{2, 4} {
+		t.Run(fmt.Sprintf("%d ranks", size), func(t *testing.T) {
+			roce, management := bytesOf(t, "roce0"), bytesOf(t, "eth0")
+			job := submitMPI(t, size, "")
+			endedOnBoth(t, job)
+			out := run(t, "cat /tmp/"+job+".out")
+			worldOfBoth(t, ranks(t, out), size, out)
+			sameOnBoth(t, before)
+			for i, bytes := range bytesOf(t, "roce0") {
+				if bytes -= roce[i]; bytes < megabyte {
+					t.Errorf("counter %d of roce0 is %d more, wanted the ping-pong's %d at least", i, bytes, megabyte)
+				}
+			}
+			for i, bytes := range bytesOf(t, "eth0") {
+				if bytes -= management[i]; bytes >= megabyte {
+					t.Errorf("counter %d of eth0 is %d more: the ping-pong's %d may have gone there", i, bytes, megabyte)
+				}
+			}
+		})
+	}
+}
+
+func TestMPIOnTwoNodesThatIsCancelledLeavesNothing(t *testing.T) {
+	needMPIOnBoth(t)
+	before := pictures(t)
+	job := submitMPI(t, 2, "THEN=wait ")
+	var out string
+	eventually(t, "both ranks are there", func() bool {
+		out, _ = try("cat /tmp/" + job + ".out")
+		return len(ranks(t, out)) == 2
+	})
+	worldOfBoth(t, ranks(t, out), 2, out)
+	for _, node := range []string{"node1", "node2"} {
+		if got := onNode(t, node, "ls /sys/class/net | xargs"); got != "eth0 lo roce1\n" {
+			t.Errorf("%s has %q while roce0 is the job's", node, got)
+		}
+	}
+	run(t, "scancel "+job)
+	endedOnBoth(t, job)
+	for _, node := range []string{"node1", "node2"} {
+		if left := onNode(t, node, "pgrep -a python3 || true"); left != "" {
+			t.Errorf("processes are left on %s: %s", node, left)
+		}
+	}
+	sameOnBoth(t, before)
+}
+
+// What the ranks' PMIx calls their job is the first component, which the second one has
+// no other word of.
+func TestMPIOnTwoNodesIsOneWorldInAHeterogeneousJob(t *testing.T) {
+	needMPIOnBoth(t)
+	before := pictures(t)
+	job, second := submitHeterogeneous(t, byRoCE+"srun --mpi=pmix --het-group=0,1 python3 "+mpiPath)
+	endedOnBoth(t, job)
+	endedOnBoth(t, second)
+	out := run(t, "cat /tmp/"+job+".out")
+	worldOfBoth(t, ranks(t, out), 2, out)
+	sameOnBoth(t, before)
+}
+
+// The other node has made its part of the job by then.
+func TestAJobOnTwoNodesOfWhichOneCannotIsUndoneOnBoth(t *testing.T) {
+	twoNodes(t)
+	before := pictures(t)
+	onNode2(t, "echo wrong >>/etc/gresnet/gresnet.toml")
+	t.Cleanup(func() { onNode2(t, "sed -i '$d' /etc/gresnet/gresnet.toml") })
+	job := submit(t, "alice", "-N 2 --gres=nic:1", "srun "+whereAmI)
+	eventually(t, "the job is held", func() bool {
+		out, _ := try("squeue -h -j " + job + " -o %r")
+		return strings.Contains(strings.ToLower(out), "held")
+	})
+	if out := run(t, "sinfo -h -N -t drain -o %N"); out != "node2\n" {
+		t.Errorf("drained is %q, wanted node2", out)
+	}
+	cancel(t, job)
+	endedOnBoth(t, job)
+	if out, err := try("cat /tmp/" + job + ".out"); err == nil {
+		t.Errorf("the job has run:\n%s", out)
+	}
+	sameOnBoth(t, before)
+}
