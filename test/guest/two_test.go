@@ -27,6 +27,12 @@ func twoNodes(t *testing.T) {
 	})
 	slurm(t)
 	onNode2(t, repo()+"/bin/gresnet-prolog close")
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, _ := try("tail -n 30 /tmp/*.out || true; " + inNode2("tail -n 30 /var/log/slurmd.log"))
+			t.Logf("what jobs have written, and node2's slurmd:\n%s", out)
+		}
+	})
 }
 
 // onNode2 runs a shell command there and returns what it prints.
