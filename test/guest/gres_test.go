@@ -128,22 +128,29 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 	slurm(t)
 	before := picture(t)
 	t.Cleanup(func() { writeConfig(t, config) })
-	const local = "[slurm]\nsource = [\"gpu\", \"node\", \"policy\"]\n[[policy]]\npartition = \"none\"\ncount = 0\n[[policy]]\ncount = 1\n"
-	for _, c := range []struct {
-		id, job string
-		gets    bool
-	}{
-		{"900081", "", true},
-		{"900082", " SLURM_JOB_PARTITION=none", false},
+	names := byIndex(t)
+	last := len(names) - 1
+	local := "[slurm]\nsource = [\"gpu\", \"node\", \"policy\"]\n[[policy]]\npartition = \"none\"\ncount = 0\n[[policy]]\ncount = 1\n"
+	all := make([]string, len(names))
+	for i, name := range names {
+		local += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", i, name)
+		all[i] = fmt.Sprintf("%d=%s", i, name)
+	}
+	local += "gpus = [0]\n" // the last one serves it
+	for _, c := range []struct{ answers, id, job, claims string }{
+		{"policy", "900081", "", all[0]},
+		{"policy with none", "900082", " SLURM_JOB_PARTITION=none", ""},
+		{"gpu", "900084", " SLURM_JOB_GPUS=0", all[last]},
+		{"node", "900085", " SLURM_JOB_EXCLUSIVE=NODE", strings.Join(all, " ")},
 	} {
 		c.job = "SLURM_JOB_ID=" + c.id + c.job
 		writeConfig(t, local)
 		for _, program := range []string{"prolog", "epilog"} {
 			if got := opened(t, program, c.job); len(got) > 0 {
-				t.Errorf("%s of %s: %q", program, c.job, got)
+				t.Errorf("%s where %s answers: %q", program, c.answers, got)
 			}
-			if program == "prolog" && (len(claims(t, c.id)) > 0) != c.gets {
-				t.Errorf("job %s has claimed %q", c.id, claims(t, c.id))
+			if got := claims(t, c.id); program == "prolog" && got != c.claims {
+				t.Errorf("where %s answers, the job has claimed %q, wanted %q", c.answers, got, c.claims)
 			}
 		}
 		same(t, before)
