@@ -4,6 +4,7 @@
 
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,15 @@ static void name_step(uint32_t step, char *name)
 	snprintf(name, STEP_MAX, "/step_%u", step);
 }
 
+/* ends_name tells whether a step's name ends there. That of a component of a
+ * heterogeneous step has the component's number: step_0+1 (log.c:log_build_step_id_str). */
+static bool ends_name(const char *rest)
+{
+	if (rest[0] == '+' && rest[1] >= '0' && rest[1] <= '9')
+		rest += 1 + strspn(rest + 1, "0123456789");
+	return *rest == '/' || !*rest;
+}
+
 enum cgroup cgroup_of_job(const struct step *step, char *path)
 {
 	char name[STEP_MAX];
@@ -61,7 +71,7 @@ enum cgroup cgroup_of_job(const struct step *step, char *path)
 	length = strlen(name);
 	/* The last: this Slurm may itself be in a step of another. */
 	for (char *next = path; (next = strstr(next, name)); next += length)
-		if (next != path && (next[length] == '/' || !next[length]))
+		if (next != path && ends_name(next + length))
 			found = next;
 	if (!found)
 		return CGROUP_NONE;
