@@ -2,6 +2,7 @@
  * namespace that ends with the task, so there is nothing to undo. Plain
  * mount(2) does it all and works on every kernel that can move an HCA. */
 #include "enter.h"
+#include "mounts.h"
 #include "names.h"
 
 #include <errno.h>
@@ -128,18 +129,6 @@ static unsigned long flags_of(const struct statvfs *mounted)
 	return flags & (MS_NOATIME | MS_RELATIME) ? flags : flags | MS_STRICTATIME;
 }
 
-/* A line of /proc/self/mountinfo, as far as it is needed: proc(5). */
-struct mounted {
-	int id;
-	int parent;
-	char at[PATH_MAX];
-};
-
-static bool next_mount(FILE *mountinfo, struct mounted *m)
-{
-	return fscanf(mountinfo, "%d %d %*s %*s %4095s%*[^\n]", &m->id, &m->parent, m->at) == 3;
-}
-
 /* carry binds a tree of mounts that is below /sys to the same place below
  * stage. A place that a fresh sysfs lacks is that of another namespace's
  * interface: nothing to cover. */
@@ -173,7 +162,7 @@ static int carry_submounts(const struct lease *lease, const char *stage)
 		slurm_error("gresnet: job %u: open /proc/self/mountinfo: %m", lease->job);
 		return -1;
 	}
-	while (next_mount(mountinfo, &m))
+	while (mounts_next(mountinfo, &m))
 		if (!strcmp(m.at, "/sys"))
 			sys = m.id; /* a mount is listed after the one that it covers */
 	if (!feof(mountinfo) || sys == -1) {
@@ -181,7 +170,7 @@ static int carry_submounts(const struct lease *lease, const char *stage)
 		goto out;
 	}
 	rewind(mountinfo);
-	while (next_mount(mountinfo, &m))
+	while (mounts_next(mountinfo, &m))
 		if (m.parent == sys && !strncmp(m.at, "/sys/", strlen("/sys/")) && carry(lease, m.at, stage))
 			goto out;
 	if (!feof(mountinfo)) {

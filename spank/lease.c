@@ -2,12 +2,12 @@
  * env, whose presence means that all the rest is there. This page opens and
  * verifies it and changes nothing; see enter.c for what is done with it. */
 #include "lease.h"
+#include "hidden.h"
 #include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <linux/nsfs.h>
 #include <sched.h>
 #include <slurm/spank.h>
@@ -333,25 +333,6 @@ static int check_user_namespace(uint32_t job)
 	return -1;
 }
 
-/* is_hidden tells a lease that is there for slurmstepd, or for the node's first
- * process, and not here: a job container may have a /run of its own. */
-static bool is_hidden(const char *state, uint32_t job)
-{
-	char path[PATH_MAX];
-	int processes[] = {getppid(), 1};
-
-	for (size_t i = 0; i < sizeof(processes) / sizeof(processes[0]); i++) {
-		snprintf(path, sizeof(path), "/proc/%d/root%s/jobs/%u", processes[i], state, job);
-		if (access(path, F_OK) == 0) {
-			slurm_error("gresnet: job %u: the lease is hidden from the task: there is no %s/jobs/%u here; "
-				    "hint: leave %s out of the folders that a job container makes anew (Dirs=)",
-				    job, state, job, state);
-			return true;
-		}
-	}
-	return false;
-}
-
 enum holding lease_open(struct lease *lease, const char *state, const struct step *step)
 {
 	lease->job = step->job;
@@ -361,7 +342,7 @@ enum holding lease_open(struct lease *lease, const char *state, const struct ste
 		return LEASE_BROKEN;
 	lease->dir = lease_dir(state, step->job);
 	if (lease->dir == -1)
-		return errno == ENOENT && !is_hidden(state, step->job) ? LEASE_NONE : LEASE_BROKEN;
+		return errno == ENOENT && !hidden_here(state, step->job) ? LEASE_NONE : LEASE_BROKEN;
 	if (read_env(lease) || check_env(lease, step) || open_netns(lease)) {
 		lease_close(lease);
 		return LEASE_BROKEN;

@@ -541,6 +541,52 @@ static void own_run(void)
 	private_container();
 	must(!mount("sandbox", "/run", "tmpfs", 0, NULL), "/run");
 }
+/* What namespace/linux does for a folder in dirs. */
+static void bound_run(void)
+{
+	private_container();
+	must(!mkdir("/tmp/run", 0700) && !mount("/tmp/run", "/run", NULL, MS_BIND, NULL), "/run");
+}
+
+/* die_with ends a process as its child ended. */
+static void die_with(pid_t child)
+{
+	int status;
+
+	must(waitpid(child, &status, 0) == child, "wait");
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+}
+
+/* own_pids goes on in a PID namespace's second process, whose parent and whose
+ * namespace's first process are in the container, too: CLONE_NEWPID. */
+static void own_pids(void)
+{
+	pid_t child;
+
+	must(!unshare(CLONE_NEWPID), "make a PID namespace");
+	child = fork();
+	must(child != -1, "fork");
+	if (child)
+		die_with(child);
+	must(!mount("proc", "/proc", "proc", 0, NULL), "/proc");
+	child = fork();
+	must(child != -1, "fork");
+	if (child)
+		die_with(child);
+}
+static void bound_run_and_pids(void) { bound_run(); own_pids(); }
+static void own_run_and_pids(void) { own_run(); own_pids(); }
+static void container_and_pids(void) { private_container(); own_pids(); }
+
+/* The state directory on a root file system that is a part of one, as with btrfs. */
+static void root_of_a_subvolume(void)
+{
+	private_container();
+	must(!mkdir("/tmp/@", 0755) && !mount("/tmp/@", "/tmp/@", NULL, MS_BIND, NULL), "/tmp/@");
+	must(!mkdir("/tmp/@/proc", 0755) && !mount("/proc", "/tmp/@/proc", NULL, MS_BIND | MS_REC, NULL), "/proc");
+	must(!mkdir("/tmp/@/sys", 0755) && !mount("/sys", "/tmp/@/sys", NULL, MS_BIND | MS_REC, NULL), "/sys");
+	must(!chroot("/tmp/@") && !chdir("/"), "chroot");
+}
 static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/dev/infiniband was made"); }
 
 #define EXPORTS                                                                                                  \
@@ -620,6 +666,14 @@ static const struct row rows[] = {
 	{"in a user namespace of all users", -1, OUTSIDE, "network namespace: Operation not permitted; hint: take CLONE_NEWUSER",
 	 .task = identical_user_namespace},
 	{"a /run of the container's own", -1, OUTSIDE, "the lease is hidden from the task", .task = own_run},
+	{"a /run bound by a container with its own processes", -1, OUTSIDE, "a lease would be hidden from the task",
+	 .task = bound_run_and_pids},
+	{"a /run made by a container with its own processes", -1, OUTSIDE, "a lease would be hidden from the task",
+	 .task = own_run_and_pids},
+	{"the node's /run in a container with its own processes", 0, INSIDE, NULL, .task = container_and_pids},
+	{"the same, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = container_and_pids},
+	{"the same, no state directory", 0, OUTSIDE, NULL, .spoil = no_state, .task = container_and_pids},
+	{"no state directory, the root file system a part of one", 0, OUTSIDE, NULL, .spoil = no_state, .task = root_of_a_subvolume},
 	{"a /run of the container's own, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = own_run},
 
 	{"refused", -1, OUTSIDE, "job 4711: refused: gres nic: 9 wanted, 8 here", HEAD "GRESNET_REFUSED=gres nic: 9 wanted, 8 here\n"},

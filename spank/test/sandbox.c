@@ -111,6 +111,7 @@ void sandbox_enter(void)
 {
 	must(!unshare(CLONE_NEWNS | CLONE_NEWNET), "make a sandbox");
 	must(!mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL), "make all mounts private");
+	umount2("/run", MNT_DETACH); /* a lease's /run over this machine's would be one that a container made */
 	make_netns();
 	make_dev();
 	make_sys();
