@@ -40,16 +40,18 @@ static int bpf(enum bpf_cmd command, union bpf_attr *attr)
 static int open_map(uint32_t job)
 {
 	union bpf_attr attr;
-	int fd;
+	int reason;
+	int fd = -1;
 
-	/* bpf(2) says EPERM in a container that may not use it, map or no map. */
-	if (access(DEVICES, F_OK) == -1)
-		return -1;
 	memset(&attr, 0, sizeof(attr));
 	attr.pathname = (uintptr_t)DEVICES;
-	fd = bpf(BPF_OBJ_GET, &attr); /* close-on-exec, always */
-	if (fd == -1 && errno != ENOENT)
+	/* bpf(2) says EPERM in a container that may not use it, map or no map. */
+	if (access(DEVICES, F_OK) == 0)
+		fd = bpf(BPF_OBJ_GET, &attr); /* close-on-exec, always */
+	reason = errno;
+	if (fd == -1 && reason != ENOENT)
 		slurm_error("gresnet: job %u: open " DEVICES ": %m", job);
+	errno = reason;
 	return fd;
 }
 

@@ -67,6 +67,11 @@ static void no_dev(void)
 	must(!umount(LEASE "/dev") && !rmdir(LEASE "/dev"), "dev");
 }
 static void not_a_map(void) { no_map(); must(!mkdir(DEVICES, 0700), DEVICES); }
+static void no_directory(void)
+{
+	no_map();
+	must(!rmdir(PINS) && !symlink("/proc/self/cgroup", PINS), PINS);
+}
 static void frozen_map(void) { must(!bpf(BPF_MAP_FREEZE, (union bpf_attr){.map_fd = (uint32_t)map}), "freeze"); }
 
 static void no_read(void) { must(!mount("/proc/self/mem", "/proc/self/cgroup", NULL, MS_BIND, NULL), "mem"); }
@@ -93,6 +98,7 @@ static const struct row rows[] = {
 	{"not guarded", {0, 4711, 1}, -1, NULL, OWN, .spoil = no_entry},
 	{"no guard", {0, 4711, 1}, NOBODY, NULL, OWN, .spoil = no_map},
 	{"a directory for a map", {0, 4711, 1}, NOBODY, "open " DEVICES ":", OWN, .spoil = not_a_map},
+	{"a file for the map's directory", {0, 4711, 1}, NOBODY, "open " DEVICES ": Not a directory", OWN, .spoil = no_directory},
 	{"a cgroup that is gone", {0, 4711, 1}, NOBODY, "stat " TREE JOB ": No such file", OWN, .spoil = no_job},
 	{"a lease without dev", {0, 4711, 1}, NOBODY, "open dev: No such file", OWN, .spoil = no_dev},
 	{"a map that cannot be written", {0, 4711, 1}, NOBODY, "allow device 1:3: ", OWN, .spoil = frozen_map},
