@@ -139,28 +139,25 @@ static int allow_files(uint32_t job, rlim_t files)
 	return 0;
 }
 
-/* start_relay relays the server that ports names. open is how many files are. */
-static struct relay *start_relay(const struct lease *lease, uint32_t tasks, struct pmix_ports *ports, size_t open)
+/* start_relay relays the server and returns where in inside. open is how many files are. */
+static struct relay *start_relay(const struct lease *lease, uint32_t tasks, in_port_t server, size_t open,
+				 in_port_t *inside)
 {
 	size_t connections = (size_t)tasks + CONNECTIONS_SPARE;
 	struct relay *relay;
-	in_port_t inside;
 	int listener;
 
 	/* Two for each connection here, and one that the server accepts. */
 	if (allow_files(lease->job, open + 3 * connections + DESCRIPTORS_SPARE))
 		return NULL;
-	listener = relay_listen(lease->netns, &inside);
+	listener = relay_listen(lease->netns, inside);
 	if (listener == -1) {
 		slurm_error("gresnet: job %u: listen for PMIx in the job's network namespace: %m", lease->job);
 		return NULL;
 	}
-	relay = relay_start(listener, ports->server, connections);
-	if (!relay) {
+	relay = relay_start(listener, server, connections);
+	if (!relay)
 		slurm_error("gresnet: job %u: start the relay for PMIx: %m", lease->job);
-		return NULL;
-	}
-	ports->relay = inside;
 	return relay;
 }
 
@@ -170,7 +167,7 @@ struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurm
 	struct lease lease;
 	enum holding holding;
 	struct relay *relay = NULL;
-	in_port_t server;
+	in_port_t server, inside = 0;
 	size_t open;
 
 	if (find_server(step->job, &server, &open)) {
@@ -186,7 +183,8 @@ struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurm
 			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf",
 			    step->job);
 	else if (holding == LEASE_HELD)
-		relay = start_relay(&lease, tasks, ports, open);
+		relay = start_relay(&lease, tasks, server, open, &inside);
+	ports->relay = relay ? inside : 0;
 	ports->failed = holding != LEASE_NONE && !relay;
 	if (holding == LEASE_HELD)
 		lease_close(&lease);
