@@ -188,7 +188,8 @@ static int go_inside(spank_t spank)
 	case LEASE_BROKEN:
 		return -1;
 	case LEASE_HELD:
-		if (!guard_allow(&lease, &context.step) && !enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
+		if (!(context.ports && pmix_forget(spank, context.step.job)) && !guard_allow(&lease, &context.step) &&
+		    !enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
 			rc = 0;
 		lease_close(&lease);
 	}

@@ -27,6 +27,7 @@ enum {
 	URI_MAX = 1024,
 };
 
+#define NAMESPACE "PMIX_NAMESPACE"
 #define URI "PMIX_SERVER_URI"
 #define LOOPBACK "://127.0.0.1:"
 
@@ -230,21 +231,53 @@ static int redirect_uri(spank_t spank, const char *name, const struct pmix_ports
 	return spank_setenv(spank, name, new, 1) ? -1 : 1;
 }
 
-/* has_server tells whether Slurm has made the task a PMIx client: the name is
- * pmixp_info.c's, slurm.pmix.JOB.STEP. One that came from the user's environment is
- * another step's. The job is a het job's first, which a component does not know:
- * so the step decides alone, and at the worst one fails that could run. */
-static bool has_server(spank_t spank, const struct step *step)
+/* unset unsets the variable of a line NAME=VALUE of the environment. */
+static int unset(spank_t spank, uint32_t job, const char *variable)
 {
-	const char *prefix = "slurm.pmix.";
-	char have[URI_MAX], want[sizeof("4294967295")];
-	const char *last;
+	char *name = strndup(variable, strcspn(variable, "="));
+	int rc = -1;
 
-	if (spank_getenv(spank, "PMIX_NAMESPACE", have, sizeof(have)) || strncmp(have, prefix, strlen(prefix)))
-		return false;
-	snprintf(want, sizeof(want), "%u", step->id);
-	last = strrchr(have, '.');
-	return !strcmp(last + 1, want);
+	if (name && !spank_unsetenv(spank, name))
+		rc = 0;
+	if (rc)
+		slurm_error("gresnet: job %u: unset %s", job, name ? name : "a variable");
+	free(name);
+	return rc;
+}
+
+/* is_told tells a variable by which a PMIx client knows its server. */
+static bool is_told(const char *variable)
+{
+	return !strncmp(variable, NAMESPACE "=", strlen(NAMESPACE "=")) ||
+	       (!strncmp(variable, URI, strlen(URI)) && strchr(variable, '='));
+}
+
+int pmix_forget(spank_t spank, uint32_t job)
+{
+	char **env;
+	size_t i;
+
+	do {
+		i = 0; /* what is unset moves the rest */
+		if (spank_get_item(spank, S_JOB_ENV, &env)) {
+			slurm_error("gresnet: job %u: ask Slurm for the task's environment", job);
+			return -1;
+		}
+		while (env[i] && !is_told(env[i]))
+			i++;
+		if (env[i] && unset(spank, job, env[i]))
+			return -1;
+	} while (env[i]);
+	return 0;
+}
+
+/* has_server tells whether Slurm has made the task a PMIx client: what the user had
+ * set is forgotten. */
+static bool has_server(spank_t spank)
+{
+	char name[URI_MAX];
+
+	return spank_getenv(spank, NAMESPACE, name, sizeof(name)) != ESPANK_ENV_NOEXIST;
 }
 
 int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_ports *ports)
@@ -257,7 +290,7 @@ int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_port
 	if (ports->failed)
 		return -1;
 	if (!ports->relay) {
-		if (!has_server(spank, step))
+		if (!has_server(spank))
 			return 0;
 		slurm_error("gresnet: job %u: the PMIx server does not listen on 127.0.0.1, and so is not relayed; "
 			    "hint: see PMIxEnv in mpi.conf, or set pmix=off in plugstack.conf", step->job);

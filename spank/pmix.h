@@ -27,6 +27,12 @@ struct pmix_ports *pmix_share(void);
 struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurmstepd, uint32_t tasks,
 			 struct pmix_ports *ports);
 
+/* pmix_forget takes out of the calling task's environment what somebody else's PMIx
+ * client knows its server by: a job that is submitted in an MPI program has the
+ * program's. Slurm sets the step's own later (task.c:exec_task, between task_init_privileged
+ * and task_init, in 22.05, 24.11 and 26.05). It returns -1 with the reason logged. */
+int pmix_forget(spank_t spank, uint32_t job);
+
 /* pmix_redirect has the calling task look for its server at the relay's port.
  * It returns -1 with the reason logged. */
 int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_ports *ports);

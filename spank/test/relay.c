@@ -123,6 +123,21 @@ static void set_uris(void)
 	spank_setenv(NULL, "PMIX_SERVER_URI9", "nonsense", 1);
 }
 
+/* What a user has set, or a job that an MPI program submitted has of the program. */
+static void others_name(void) { spank_setenv(NULL, "PMIX_NAMESPACE", "slurm.pmix.1.0", 1); }
+static void many_uris(void)
+{
+	char name[64];
+
+	others_name();
+	for (int i = 0; i < 32; i++) {
+		snprintf(name, sizeof(name), "PMIX_SERVER_URI%d", 100 + i);
+		spank_setenv(NULL, name, "other.1;tcp4://127.0.0.1:9", 1);
+	}
+	spank_setenv(NULL, "PMIX_SERVER_URI_WITH_A_NAME_THAT_IS_LONGER_THAN_ANY_OF_THE_LIBRARYS", "x", 1);
+	spank_setenv(NULL, "PMIX_SERVER_TMPDIR", "users", 1);
+}
+
 static in_port_t port_of(const char *name)
 {
 	const char *value = task_env(name);
@@ -173,6 +188,17 @@ static void redirected(void)
 	check_env("PMIX_SERVER_URI_USERS", "tcp4://127.0.0.1:9");
 	check_env("PMIX_SERVER_URI9", "nonsense");
 }
+
+static void others_forgotten(void)
+{
+	redirected();
+	check_env("PMIX_SERVER_URI100", NULL);
+	check_env("PMIX_SERVER_URI131", NULL);
+	check_env("PMIX_SERVER_URI_WITH_A_NAME_THAT_IS_LONGER_THAN_ANY_OF_THE_LIBRARYS", NULL);
+	check_env("PMIX_SERVER_TMPDIR", "users");
+}
+static void no_name(void) { check_env("PMIX_NAMESPACE", NULL); }
+static void others_kept(void) { check_env("PMIX_SERVER_URI100", "other.1;tcp4://127.0.0.1:9"); }
 
 /* send_much writes all from a child, so that the caller can read at once. */
 static void send_much(int fd)
@@ -289,6 +315,8 @@ static const struct row {
 	char *argument;
 	bool gone;      /* the server, before the task begins */
 	bool elsewhere; /* post_fork is in another process, as with contain_spank */
+	void (*user)(void); /* before task_init_privileged */
+	bool alone;         /* srun --mpi=none */
 } rows[] = {
 	{"PMIx: much, both ways, to the end", one_server, NULL, 0, NULL, much},
 	{"PMIx: one that does not read", one_server, NULL, 0, NULL, stuck},
@@ -303,6 +331,11 @@ static const struct row {
 	{"PMIx: too few open files allowed", few_files, "hint: LimitNOFILE of slurmd", -1},
 	{"PMIx: a callback in another process", one_server, "contain_spank", -1, .elsewhere = true},
 	{"PMIx: no server on the loopback", server_elsewhere, NULL, -1, "does not listen on 127.0.0.1"},
+	{"PMIx: another job's name, not an MPI step", no_server, NULL, 0, NULL, no_name, .user = others_name, .alone = true},
+	{"PMIx: many others' servers", one_server, NULL, 0, NULL, others_forgotten, .user = many_uris},
+	{"PMIx: others' servers, pmix=off", one_server, NULL, 0, NULL, others_kept, .user = many_uris,
+	 .argument = (char[]){"pmix=off"}},
+	{"PMIx: others' servers, no lease", without_lease, NULL, 0, NULL, others_kept, .user = many_uris},
 	{"PMIx: no server", no_server, NULL, -1, "does not listen on 127.0.0.1"},
 	{"PMIx: a server that nothing names", unnamed_server, NULL, -1, "no PMIX_SERVER_URI names"},
 };
@@ -312,11 +345,14 @@ static void run_task(const struct row *row, int barrier)
 	char *argv[] = {row->argument, NULL};
 	char byte;
 
+	if (row->user)
+		row->user();
 	check(slurm_spank_task_init_privileged(NULL, 0, argv) == 0, "the task does not enter");
 	must(read(barrier, &byte, 1) == 1, "barrier");
 	if (row->stepd == unnamed_server)
 		server_port = 1; /* what the environment names is something else */
-	set_uris();
+	if (!row->alone)
+		set_uris();
 	check(slurm_spank_task_init(NULL, 0, argv) == row->want_task, "task_init returns something else");
 	check_said(row->task_says);
 	if (row->task)
