@@ -26,6 +26,9 @@ int count_entries(const char *path);
 /* guard_tests runs the cases of the guard of device nodes, as relay_tests does. */
 int guard_tests(int *all);
 
+/* inject_tests runs the cases of calls that fail, as relay_tests does. */
+int inject_tests(int *all);
+
 /* limit_tests runs the cases of the job's limits, as relay_tests does. */
 int limit_tests(int *all);
 

@@ -965,6 +965,7 @@ int main(int argc, char *argv[])
 	for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++, all++)
 		passed += run_init(&inits[i]);
 	passed += guard_tests(&all);
+	passed += inject_tests(&all);
 	passed += limit_tests(&all);
 	passed += relay_tests(&all);
 	passed += run_mark();

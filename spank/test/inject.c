@@ -1,0 +1,220 @@
+/* Failures of the kernel's and of Slurm's: of the calls that the plugin makes for a
+ * task each fails once. The task then fails, and says why, or is inside. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <slurm/spank.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "case.h"
+#include "sandbox.h"
+#include "slurm.h"
+
+/* The call that fails: which one, and how many of its name are still to succeed. */
+static const char *name;
+static int before;
+static bool armed;
+static bool *failed; /* shared with the harness */
+
+static bool fails(const char *called)
+{
+	if (!armed || *failed || strcmp(called, name) || before-- > 0)
+		return false;
+	*failed = true;
+	errno = EIO;
+	return true;
+}
+
+/* The linker has the plugin call these: WRAPPED in the Makefile. */
+#define WRAP(type, call, parameters, arguments, failure)                        \
+	type __real_##call parameters;                                          \
+	type __wrap_##call parameters;                                          \
+	type __wrap_##call parameters { return fails(#call) ? (failure) : __real_##call arguments; }
+
+WRAP(int, mount, (const char *a, const char *b, const char *c, unsigned long d, const void *e), (a, b, c, d, e), -1)
+WRAP(int, umount2, (const char *a, int b), (a, b), -1)
+WRAP(int, setns, (int a, int b), (a, b), -1)
+WRAP(int, unshare, (int a), (a), -1)
+WRAP(int, fstat, (int a, struct stat *b), (a, b), -1)
+WRAP(int, stat, (const char *a, struct stat *b), (a, b), -1)
+WRAP(int, statvfs, (const char *a, struct statvfs *b), (a, b), -1)
+WRAP(int, access, (const char *a, int b), (a, b), -1)
+WRAP(ssize_t, read, (int a, void *b, size_t c), (a, b, c), -1)
+WRAP(FILE *, fopen, (const char *a, const char *b), (a, b), NULL)
+WRAP(DIR *, opendir, (const char *a), (a), NULL)
+WRAP(char *, strdup, (const char *a), (a), NULL)
+WRAP(char *, strndup, (const char *a, size_t b), (a, b), NULL)
+WRAP(void *, calloc, (size_t a, size_t b), (a, b), NULL)
+WRAP(void *, mmap, (void *a, size_t b, int c, int d, int e, off_t f), (a, b, c, d, e, f), MAP_FAILED)
+WRAP(int, socket, (int a, int b, int c), (a, b, c), -1)
+WRAP(int, bind, (int a, const struct sockaddr *b, socklen_t c), (a, b, c), -1)
+WRAP(int, listen, (int a, int b), (a, b), -1)
+WRAP(int, eventfd, (unsigned a, int b), (a, b), -1)
+WRAP(int, getrlimit, (int a, struct rlimit *b), (a, b), -1)
+WRAP(int, pthread_create, (pthread_t * a, const pthread_attr_t *b, void *(*c)(void *), void *d), (a, b, c, d), EAGAIN)
+WRAP(spank_err_t, spank_setenv, (spank_t a, const char *b, const char *c, int d), (a, b, c, d), ESPANK_ERROR)
+WRAP(spank_err_t, spank_unsetenv, (spank_t a, const char *b), (a, b), ESPANK_ERROR)
+WRAP(spank_err_t, spank_option_register, (spank_t a, struct spank_option *b), (a, b), ESPANK_ERROR)
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+	return fails("open") ? -1 : __real_open(path, flags, 0600);
+}
+
+int __real_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...);
+int __wrap_openat(int dir, const char *path, int flags, ...)
+{
+	return fails("openat") ? -1 : __real_openat(dir, path, flags, 0600);
+}
+
+int __real_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+	return fails("ioctl") ? -1 : __real_ioctl(fd, request);
+}
+
+spank_err_t __real_spank_get_item(spank_t spank, spank_item_t item, ...);
+spank_err_t __wrap_spank_get_item(spank_t spank, spank_item_t item, ...);
+spank_err_t __wrap_spank_get_item(spank_t spank, spank_item_t item, ...)
+{
+	va_list args;
+	void *to;
+
+	va_start(args, item);
+	to = va_arg(args, void *);
+	va_end(args);
+	return fails("spank_get_item") ? ESPANK_ERROR : __real_spank_get_item(spank, item, to);
+}
+
+static const char *const calls[] = {
+	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "fopen", "opendir",
+	"strdup", "strndup", "calloc", "mmap", "socket", "bind", "listen", "eventfd", "getrlimit", "pthread_create", "spank_setenv",
+	"spank_unsetenv", "spank_option_register", "open", "openat", "ioctl", "spank_get_item",
+};
+
+/* start_server is what slurmstepd's PMIx server is to the plugin. It returns the port. */
+static in_port_t start_server(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	must(fd != -1 && !bind(fd, (struct sockaddr *)&at, sizeof(at)) && !listen(fd, 8) &&
+	     !getsockname(fd, (struct sockaddr *)&at, &length), "a PMIx server");
+	return ntohs(at.sin_port);
+}
+
+/* set_environment is what the user has set, or another plugin's job, or Slurm. */
+static void set_environment(in_port_t port)
+{
+	char uri[64];
+
+	snprintf(uri, sizeof(uri), "s.0;tcp4://127.0.0.1:%u", port);
+	spank_setenv(NULL, "PMIX_SERVER_URI2", uri, 1);
+	spank_setenv(NULL, "PMIX_NAMESPACE", "slurm.pmix.4711.0", 1);
+	spank_setenv(NULL, "GRESNET_GAVE_NCCL_IB_HCA", "x", 1);
+}
+
+/* run_callbacks has the calls of the plugin's fail, and none of Slurm's. What
+ * slurmstepd does for the task's sake comes first: it is the same process. */
+static int run_callbacks(in_port_t port)
+{
+	char *argv[] = {NULL};
+	int rc;
+
+	set_environment(9);
+	armed = true;
+	rc = slurm_spank_init(NULL, 0, argv);
+	if (!rc)
+		rc = slurm_spank_task_post_fork(NULL, 0, argv);
+	if (!rc)
+		rc = slurm_spank_task_init_privileged(NULL, 0, argv);
+	armed = false;
+	set_environment(port);
+	armed = true;
+	if (!rc)
+		rc = slurm_spank_task_init(NULL, 0, argv);
+	armed = false;
+	return rc;
+}
+
+static void run(const void *argument)
+{
+	char *argv[] = {NULL};
+	in_port_t port;
+	int files, rc;
+
+	(void)argument;
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = 1};
+	port = start_server();
+	files = count_entries("/proc/self/fd");
+	rc = run_callbacks(port);
+	if (rc == 0) {
+		check(job_netns(), "the task runs in the node's network");
+		check(access("/dev/infiniband/uverbs0", F_OK) == -1, "the task has the node's devices");
+		check(access("/sys/class/net/host0", F_OK) == -1, "the task has the node's /sys");
+		check(strcmp(task_env("PMIX_SERVER_URI2"), "s.0;tcp4://127.0.0.1:9"), "the task has another server");
+	} else {
+		check(rc == -1, "it returns neither 0 nor -1");
+		check(*slurm.said, "no reason is given");
+	}
+	slurm_spank_exit(NULL, 0, argv);
+	check(count_entries("/proc/self/fd") == files, "a descriptor is left");
+	check(count_entries("/proc/self/task") == 1, "a thread is left");
+}
+
+/* run_failure has a call fail, the first of its name or a later one. It returns false
+ * if there is none any more. */
+static bool run_failure(const char *call, int nth)
+{
+	*failed = false;
+	name = call;
+	before = nth;
+	lease_make();
+	write_env(HEAD NETNS "GRESNET_HCAS=mlx5_1\nNCCL_IB_HCA==mlx5_1:1\n");
+	in_child(run, NULL);
+	lease_drop();
+	check(*failed || nth > 0, "it is never called");
+	return *failed;
+}
+
+int inject_tests(int *all)
+{
+	char title[64];
+	int passed = 0;
+
+	failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must(failed != MAP_FAILED, "mmap");
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		int nth = 0;
+		bool more;
+
+		do {
+			more = run_failure(calls[i], nth++);
+			snprintf(title, sizeof(title), "call %d of %s fails", nth, calls[i]);
+			passed += report(title);
+			(*all)++;
+		} while (more);
+	}
+	return passed;
+}
