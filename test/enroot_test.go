@@ -1,6 +1,7 @@
 package test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,15 +40,36 @@ cat "$ENROOT_ENVIRON"
 echo "devices $(cd "$root/dev/infiniband" 2>&3 && echo *)"
 `
 
+// folder is one that the job's user reaches and may write to.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, path := range []string{filepath.Dir(dir), dir} {
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // container starts one in a task's environment and returns its environment, by
-// the last line of a name, and its devices.
+// the last line of a name, and its devices. The task is a user's, and so all that the
+// hook may do is what a user may.
 func container(t *testing.T, environment ...string) (variables map[string]string, devices string) {
 	t.Helper()
-	hook, err := filepath.Abs("../conf/60-gresnet.sh")
+	text, err := os.ReadFile("../conf/60-gresnet.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "bash", "-c", startContainer, "bash", t.TempDir(), hook)
+	hook := filepath.Join(folder(t), "60-gresnet.sh")
+	if err := errors.Join(os.WriteFile(hook, text, 0o700), os.Chmod(hook, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"unshare", "--user", "--map-root-user", "--mount", "bash", "-c", startContainer, "bash", folder(t), hook}
+	if os.Geteuid() == 0 {
+		words = append([]string{"setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups"}, words...)
+	}
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -111,7 +133,7 @@ func TestTheHookDoesNothingOutsideOfALease(t *testing.T) {
 // A user may set anything in the task; it must not become another variable, or
 // run as a command.
 func TestTheHookTakesNothingButNamesAndLines(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "made")
+	file := filepath.Join(folder(t), "made")
 	variables, _ := container(t, "GRESNET_JOB=4711", "GRESNET_MORE=a\nPATH=/tmp", "NCCL_X=b\nLD_PRELOAD=c",
 		"GRESNET_VARIABLES=NCCL_X,NCCL_DEBUG[$(touch "+file+")],,NCCL_UNSET,a b")
 	want := map[string]string{
