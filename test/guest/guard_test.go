@@ -78,6 +78,25 @@ func isDenied(t *testing.T, who, out string) {
 	}
 }
 
+// everybodyElseIsDenied has all those attack a job of alice's who are not the job.
+func everybodyElseIsDenied(t *testing.T, attack string) {
+	t.Helper()
+	for who, command := range map[string]string{
+		"a job without HCA":    "srun -n1 bash -c " + quote(attack),
+		"a job with its own":   "srun -n1 --gres=nic:1 bash -c " + quote(attack),
+		"a login":              attack,
+		"a batch script":       "sbatch -W -o /tmp/batch.out --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
+		"a script with an HCA": "sbatch -W -o /tmp/batch.out --gres=nic:1 --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
+	} {
+		isDenied(t, who, as(t, "alice", command))
+	}
+	out, _ := tryAs("bob", attack)
+	isDenied(t, "bob", out)
+}
+
+// openAll is what a job can open of the devices that it has.
+const openAll = `for d in /dev/infiniband/u*; do exec 3<>$d && echo opened; done`
+
 func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 	sharedMode(t)
 	withConfig(t, guarded)
@@ -106,20 +125,10 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 			if n := cgrouptest.DevicePrograms(t, "/sys/fs/cgroup"); n != 1 {
 				t.Errorf("the root has %d programs, wanted the guard", n)
 			}
-			for who, command := range map[string]string{
-				"a job without HCA":    "srun -n1 bash -c " + quote(attack),
-				"a job with its own":   "srun -n1 --gres=nic:1 bash -c " + quote(attack),
-				"a login":              attack,
-				"a batch script":       "sbatch -W -o /tmp/batch.out --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
-				"a script with an HCA": "sbatch -W -o /tmp/batch.out --gres=nic:1 --wrap " + quote("bash -c "+quote(attack)) + " >/dev/null; cat /tmp/batch.out",
-			} {
-				isDenied(t, who, as(t, "alice", command))
-			}
-			out, _ := tryAs("bob", attack)
-			isDenied(t, "bob", out)
+			everybodyElseIsDenied(t, attack)
 			// A second step of the same job is the job.
-			uverbs := "srun --overlap --jobid=" + job + ` bash -c 'for d in /dev/infiniband/u*; do exec 3<>$d && echo opened; done'`
-			if out := as(t, "alice", uverbs); strings.Count(out, "opened") != 2 {
+			own := "srun --overlap --jobid=" + job + " bash -c " + quote(openAll)
+			if out := as(t, "alice", own); strings.Count(out, "opened") != 2 {
 				t.Errorf("the job's own uverbs and umad: %s", out)
 			}
 			if n := cgrouptest.DevicePrograms(t, cgroup); n != slurms {
@@ -149,6 +158,27 @@ func TestWithoutTheGuardAUsersOtherProcessesOpenAJobsHCAInSharedMode(t *testing.
 	}
 	cancel(t, job)
 	run(t, "rm /tmp/node-*")
+	same(t, before)
+}
+
+// In exclusive mode the kernel keeps others out, in shared mode the guard.
+func TestNoOtherJobOpensAJobsHCAByAnyWay(t *testing.T) {
+	withConfig(t, guarded)
+	before := picture(t)
+	t.Cleanup(func() { run(t, "rm -f /tmp/node-*; scancel -u alice") })
+	job, attack := victim(t)
+	// What the job's namespace would open, if it could be entered.
+	attack += `
+nsenter -t $PID -n bash -c 'open nsenter.plain /proc/$PID/fd/3' 2>/dev/null || echo "nsenter: not to be had"
+unshare -Ur nsenter -t $PID -n bash -c 'open nsenter.userns /proc/$PID/fd/3' 2>/dev/null || echo "nsenter: not to be had"
+`
+	everybodyElseIsDenied(t, attack)
+	// Otherwise nothing is shown: the job itself opens it.
+	if out := as(t, "alice", "srun --overlap --jobid="+job+" bash -c "+quote(openAll)); strings.Count(out, "opened") != 2 {
+		t.Errorf("the job's own uverbs and umad: %s", out)
+	}
+	cancel(t, job)
+	eventually(t, "the epilogs have run", noLease)
 	same(t, before)
 }
 
