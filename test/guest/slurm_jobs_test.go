@@ -1,7 +1,9 @@
 package guest
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -100,19 +102,31 @@ echo "namespaces $(lsns -n -o NS | sort -u | wc -l)"
 echo "slurmstepds $(pgrep -c slurmstepd || true)"
 `
 
+// isRelayed says so if what the task takes for its PMIx server listens in its own network.
+const isRelayed = `grep -q "$(printf ":%04X 00000000:0000 0A" ${PMIX_SERVER_URI2##*:})" /proc/net/tcp && echo relayed`
+
 func TestManyStepsInARowLeaveNothingInSlurmd(t *testing.T) {
 	slurm(t)
 	if os.Getenv("GRESNET_TEST") != "long" {
 		t.Skip("takes long: run it with `make test-long`")
 	}
-	const steps = "300"
+	const steps = 300
 	before := picture(t)
 	as(t, "alice", "srun --gres=nic:1 true")
 	eventually(t, "the epilog has run", noLease)
 	counts := run(t, slurmdCounts)
-	out := script(t, "--gres=nic:1", "for i in $(seq "+steps+"); do srun "+whereAmI+" || break; done | sort | uniq -c")
-	if words := strings.Fields(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]); len(words) != 2 || words[0] != steps {
-		t.Errorf("wanted %s steps in one namespace:\n%s", steps, out)
+	program, relayed := "bash -c "+quote(whereAmI), 0
+	if byPMIx(t) != "" {
+		program, relayed = "bash -c "+quote(whereAmI+"; "+isRelayed), steps/2
+	}
+	out := script(t, "--gres=nic:1", fmt.Sprintf(
+		"for i in $(seq %d); do srun %s && srun%s %s || break; done | sort | uniq -c", steps/2, whereAmI, byPMIx(t), program))
+	inside := regexp.MustCompile(`(?m)^ *(\d+) net:`).FindAllStringSubmatch(out, -1)
+	if len(inside) != 1 || inside[0][1] != fmt.Sprint(steps) {
+		t.Errorf("wanted %d steps in one namespace:\n%s", steps, out)
+	}
+	if relayed > 0 && !strings.Contains(out, fmt.Sprintf(" %d relayed\n", relayed)) {
+		t.Errorf("wanted %d steps with a relay of PMIx:\n%s", relayed, out)
 	}
 	eventually(t, "slurmd has what it had:\n"+counts, func() bool { return run(t, slurmdCounts) == counts })
 	same(t, before)
