@@ -92,6 +92,63 @@ func TestStepsInJobContainersAreInside(t *testing.T) {
 	same(t, before)
 }
 
+// namespaceLinux has Slurm make namespaces for jobs, as namespace.yaml says.
+const namespaceLinux = `defaults:
+  auto_base_path: true
+  base_path: /var/containers
+  clone_ns_flags: %s
+  dirs: %s
+`
+
+// mungeElsewhere serves those who have another /run: Slurm itself would hang without.
+const mungeElsewhere = `
+install -d -o munge -g munge -m 755 /var/munge
+cd /var/munge
+runuser -u munge -- munged --socket=$PWD/socket --pid-file=$PWD/pid --log-file=$PWD/log --seed-file=$PWD/seed
+`
+
+// namespace/linux has slurmstepd in the job's mount namespace from the start, and the
+// first process of its PID namespace, too.
+func TestStepsInSlurmsNamespacesAreInsideOrFail(t *testing.T) {
+	slurm(t)
+	if _, err := try("ls /usr/lib/*/slurm-wlm/namespace_linux.so"); err != nil {
+		t.Skip("this Slurm has no namespace/linux: it came with 25.11")
+	}
+	before := picture(t)
+	run(t, mungeElsewhere)
+	t.Cleanup(func() {
+		run(t, "rm -f /etc/slurm/namespace.yaml; kill $(cat /var/munge/pid)")
+		slurmAnew(t)
+	})
+	for _, c := range []struct{ name, flags, dirs, says string }{
+		{"mounts", "CLONE_NEWNS", "/tmp,/dev/shm", ""},
+		{"mounts and processes", "CLONE_NEWNS|CLONE_NEWPID", "/tmp,/dev/shm", ""},
+		{"users", "CLONE_NEWNS|CLONE_NEWPID|CLONE_NEWUSER", "/tmp,/dev/shm", "hint: take CLONE_NEWUSER out of namespace.yaml"},
+		{"a /run of its own", "CLONE_NEWNS", "/tmp,/run", "hidden from the task"},
+		{"a /run and processes of its own", "CLONE_NEWNS|CLONE_NEWPID", "/tmp,/run", "hidden from the task"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := fmt.Sprintf(namespaceLinux, c.flags, c.dirs)
+			if err := os.WriteFile("/etc/slurm/namespace.yaml", []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			// Slurm has BPF tokens for device programs in user namespaces, and kernel 6.1 has none.
+			slurmAnew(t, "--unconstrained", "--conf NamespaceType=namespace/linux", "--conf AuthInfo=cred_expire=5,socket=/var/munge/socket")
+			out, err := tryAs("alice", "timeout 60 srun --gres=nic:1 bash -c '"+whereAmI+"; ls /sys/class/net | xargs; ls /dev/infiniband | wc -l'")
+			if c.says == "" {
+				inJob(t, out, 1)
+				if err != nil || strings.Contains(out, "eth0") || !strings.HasSuffix(out, "\n2\n") {
+					t.Errorf("wanted two devices and no eth0: %v\n%s", err, out)
+				}
+			} else if err == nil || !strings.Contains(out, c.says) || strings.Contains(out, "net:[") {
+				t.Errorf("wanted %q: %v\n%s", c.says, err, out)
+			}
+			eventually(t, "the epilog has run", noLease)
+		})
+	}
+	same(t, before)
+}
+
 // slurmdCounts is what a step might leave in slurmd and on the node.
 const slurmdCounts = `
 pid=$(cat /run/slurmd.pid)
