@@ -78,6 +78,19 @@ func isDenied(t *testing.T, who, out string) {
 	}
 }
 
+// jobsCgroup is the cgroup of the job of alice's whose task runs a command: Slurm names
+// it by the job's id or, since 26.05, by its SLUID.
+func jobsCgroup(t *testing.T, command string) string {
+	t.Helper()
+	var cgroup string
+	eventually(t, "the task runs", func() bool {
+		out, err := try("sed -nE 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#p' /proc/$(pgrep -u alice -xf '" + command + "')/cgroup")
+		cgroup = strings.TrimSpace(out)
+		return err == nil && cgroup != ""
+	})
+	return cgroup
+}
+
 // everybodyElseIsDenied has all those attack a job of alice's who are not the job.
 func everybodyElseIsDenied(t *testing.T, attack string) {
 	t.Helper()
@@ -117,7 +130,7 @@ func TestNobodyElseOpensAJobsHCAInSharedMode(t *testing.T) {
 			slurmAnew(t, c.with...)
 			t.Cleanup(func() { run(t, "scancel -u alice"); eventually(t, "the epilogs have run", noLease) })
 			job, attack := victim(t)
-			cgroup := strings.TrimSpace(run(t, "sed -E 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#' /proc/$(pgrep -u alice -xf 'sleep 1234')/cgroup"))
+			cgroup := jobsCgroup(t, "sleep 1234")
 			slurms := cgrouptest.DevicePrograms(t, cgroup)
 			if (slurms > 0) != c.slurms {
 				t.Errorf("%s has %d programs", cgroup, slurms)

@@ -159,7 +159,7 @@ func TestAJobIsLimitedInItsCgroup(t *testing.T) {
 	job := submit(t, "alice", "--gres=nic:1", "srun sleep 1000")
 	eventually(t, "the step runs", func() bool { return hasStep(job) })
 	claimed := strings.TrimSpace(run(t, "jq -r '.claims[].name' /run/gresnet/node.json"))
-	limits := run(t, "cat $(find /sys/fs/cgroup -path '*/job_"+job+"/rdma.max')")
+	limits := run(t, "cat "+jobsCgroup(t, "sleep 1000")+"/rdma.max")
 	for _, line := range strings.Split(strings.TrimSpace(limits), "\n") {
 		name, got, _ := strings.Cut(line, " ")
 		want := "hca_handle=max hca_object=max"
