@@ -66,6 +66,15 @@ func TestALockThatIsHeldIsWaitedForUntilTheContextEnds(t *testing.T) {
 	}
 }
 
+func TestATableWithoutClaimsHasAnEmptyListOfThem(t *testing.T) {
+	n := lock.Node{Dir: t.TempDir()}
+	must(t, n.Update(t.Context(), func(t *lock.Table) error { t.HCAs = []node.HCA{{ID: node.ID{GUID: "a"}}}; return nil }))
+	text, err := os.ReadFile(filepath.Join(n.Dir, "node.json"))
+	if err != nil || !strings.Contains(string(text), `"claims": []`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
 func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
 	n := lock.Node{Dir: t.TempDir()}
 	a, b := node.ID{GUID: "a"}, node.ID{GUID: "b"}

@@ -141,6 +141,7 @@ func parse(text []byte) (Table, error) {
 		return Table{}, fmt.Errorf("%w: %v", ErrDamaged, err)
 	}
 	t.Sum = ""
+	t.Claims = listed(t.Claims)
 	return t, t.check()
 }
 
@@ -171,12 +172,16 @@ func (t *Table) check() error {
 
 func format(t Table) []byte {
 	t.Sum = blank
+	t.Claims = listed(t.Claims)
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err != nil {
 		panic(err) // a Table has nothing that JSON cannot say
 	}
 	return seal(append(text, '\n'))
 }
+
+// listed has no claims be an empty list, which whoever reads the file can go through.
+func listed(claims []Claim) []Claim { return append([]Claim{}, claims...) }
 
 // The file's checksum stands in the file, so that it can be read and looked at
 // as the one JSON object that it is: it is the sum of the text with zeros in its place.
