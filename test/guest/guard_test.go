@@ -79,12 +79,12 @@ func isDenied(t *testing.T, who, out string) {
 }
 
 // jobsCgroup is the cgroup of the job of alice's whose task runs a command: Slurm names
-// it by the job's id or, since 26.05, by its SLUID.
+// it by the job's id or, since 26.05, by its SLUID. srun may write a command with its path.
 func jobsCgroup(t *testing.T, command string) string {
 	t.Helper()
 	var cgroup string
 	eventually(t, "the task runs", func() bool {
-		out, err := try("sed -nE 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#p' /proc/$(pgrep -u alice -xf '" + command + "')/cgroup")
+		out, err := try("sed -nE 's#^0::(.*)/step_0/.*#/sys/fs/cgroup\\1#p' /proc/$(pgrep -u alice -xf '[^ ]*" + command + "')/cgroup")
 		cgroup = strings.TrimSpace(out)
 		return err == nil && cgroup != ""
 	})
