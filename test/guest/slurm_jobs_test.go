@@ -176,8 +176,9 @@ func TestManyStepsInARowLeaveNothingInSlurmd(t *testing.T) {
 	if byPMIx(t) != "" {
 		program, relayed = "bash -c "+quote(whereAmI+"; "+isRelayed), steps/2
 	}
-	out := script(t, "--gres=nic:1", fmt.Sprintf(
-		"for i in $(seq %d); do srun %s && srun%s %s || break; done | sort | uniq -c", steps/2, whereAmI, byPMIx(t), program))
+	text := fmt.Sprintf("for i in $(seq %d); do srun %s && srun%s %s || break; done | sort | uniq -c", steps/2, whereAmI, byPMIx(t), program)
+	out := as(t, "alice", "sbatch -W -o /tmp/many.out --gres=nic:1 --wrap "+quote(text)+" >/dev/null; cat /tmp/many.out")
+	eventually(t, "the epilog has run", noLease)
 	inside := regexp.MustCompile(`(?m)^ *(\d+) net:`).FindAllStringSubmatch(out, -1)
 	if len(inside) != 1 || inside[0][1] != fmt.Sprint(steps) {
 		t.Errorf("wanted %d steps in one namespace:\n%s", steps, out)
