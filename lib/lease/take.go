@@ -236,7 +236,7 @@ func (n *Node) hasMore(t *lock.Table) bool {
 }
 
 // look adds the HCAs that the node has and the table does not know. They come
-// after those that it knows, whose numbers must stay.
+// after those that it knows, whose numbers must stay; names need not.
 func (n *Node) look(t *lock.Table) error {
 	v, err := scan.Open(n.Sys, n.unseen())
 	if err != nil {
@@ -248,7 +248,8 @@ func (n *Node) look(t *lock.Table) error {
 		return err
 	}
 	for _, d := range devices {
-		if slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }) {
+		if i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }); i >= 0 {
+			t.HCAs[i].Name = d.Name // it may have another by now
 			continue
 		}
 		ports, err := v.Ports(d)

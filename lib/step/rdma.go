@@ -88,6 +88,16 @@ func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
 	}, nil
 }
 
+// Verify gives the device its name once more: udev names what appears, and so what comes
+// home, too (rdma-core's 60-rdma-persistent-naming.rules).
+func (s *RDMA) Verify(w *World) error {
+	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	if err != nil {
+		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
+	}
+	return nil
+}
+
 // finished waits for the end of what was started.
 func finished(wait func() error, err error) error {
 	if err != nil {

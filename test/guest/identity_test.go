@@ -84,12 +84,19 @@ func keepTheirIndices(t *testing.T, key string) {
 	// What the package's udev rule does for device nodes that are made anew.
 	closed := repo() + "/bin/gresnet-prolog close"
 	t.Cleanup(func() {
-		// The table has the names that the HCAs had when it was made.
-		run(t, strings.Replace(reload, "OPTION", "", 1)+dress+closed+"; rm -f "+nodeTable)
+		run(t, strings.Replace(reload, "OPTION", "", 1)+dress+closed)
 	})
+	// The node table has the names of before.
+	as(t, "alice", "srun --gres=nic:1 true")
+	eventually(t, "the epilog has run", noLease)
 	run(t, strings.Replace(reload, "OPTION", "-r", 1)+rename+closed)
-	if now := run(t, "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sed s/mlx5_/ibfake/ | sort"); now == names {
-		t.Fatalf("the HCAs have the names that they had, but for what they were given:\n%s", now)
+	if dealt := run(t, "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sed s/mlx5_/ibfake/ | sort"); dealt == names {
+		t.Fatalf("the HCAs have the names that they had, but for what they were given:\n%s", dealt)
+	}
+	now := "[slurm]\nsource = [\"scontrol\"]\n"
+	for i, guid := range listed {
+		name := strings.TrimSpace(run(t, "rdma -j dev | jq -r '.[] | select(.node_guid == \""+guid+"\").ifname'"))
+		now += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", i, name)
 	}
 	renamed := picture(t)
 	for _, c := range []struct {
@@ -98,6 +105,7 @@ func keepTheirIndices(t *testing.T, key string) {
 	}{
 		{"numbered", "[slurm]\nsource = [\"scontrol\"]\n", numbered},
 		{"listed", text, listed},
+		{"by the names that they have now", now, listed},
 	} {
 		withSource(t, c.config)
 		if got := guids(t, len(c.want)); strings.Join(got, " ") != strings.Join(c.want, " ") {
