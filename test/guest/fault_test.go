@@ -84,7 +84,7 @@ gpus = [1]
 // hcas are the RDMA devices of the node, the names of those that are away not among them.
 func hcas(t *testing.T) []string {
 	t.Helper()
-	return strings.Fields(run(t, "rdma -j dev | jq -r '.[].ifname'"))
+	return strings.Fields(run(t, "rdma -j dev | jq -r '.[].ifname' | sort -V"))
 }
 
 func withGPUs(t *testing.T) (names []string) {
