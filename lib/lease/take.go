@@ -17,13 +17,11 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
-	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
-	"gresnet/lib/sysfs"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to
@@ -183,80 +181,6 @@ func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 	n.Log(Event{Kind: LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error(), Reason: refusal.Reason})
 	if err := l.writeEnv(refusedEnv(j, refusal)); err != nil {
 		return l.failed(err)
-	}
-	return nil
-}
-
-// mapping is the GRES mapping: as fixed for this boot, or as the node is now
-// if no lease was ever taken, or there is what was not there then.
-func (n *Node) mapping() (gres.Mapping, error) {
-	t, err := n.table().Read()
-	if err != nil {
-		return nil, err
-	}
-	return n.mapped(&t)
-}
-
-// pin is the mapping, of which the table has all: an index that a source takes from
-// it means the same HCA when it is claimed, though others may have come meanwhile. Nobody
-// is waited for where the table has all already.
-func (n *Node) pin(ctx context.Context, mapped func(*lock.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
-	t, err := n.table().Read()
-	if err != nil {
-		return nil, err
-	}
-	known := len(t.HCAs)
-	if m, err = mapped(&t); err != nil || len(t.HCAs) == known {
-		return m, err
-	}
-	err = n.table().Update(ctx, func(t *lock.Table) error {
-		m, err = mapped(t)
-		return err
-	})
-	return m, err
-}
-
-// mapped is the mapping by a table, to which what it does not know is added.
-func (n *Node) mapped(t *lock.Table) (gres.Mapping, error) {
-	m, err := gres.Map(n.Config, t.HCAs)
-	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) {
-		return m, nil
-	}
-	if err := n.look(t); err != nil {
-		return nil, err
-	}
-	return gres.Map(n.Config, t.HCAs)
-}
-
-// hasMore tells whether the node has more HCAs than a table, as where a driver was
-// slower at boot than the first job. It is asked for each job, and so only counts.
-func (n *Node) hasMore(t *lock.Table) bool {
-	count, err := sysfs.CountVerbs(n.Sys)
-	return err == nil && count > len(t.HCAs)
-}
-
-// look adds the HCAs that the node has and the table does not know. They come
-// after those that it knows, whose numbers must stay; names need not.
-func (n *Node) look(t *lock.Table) error {
-	v, err := scan.Open(n.Sys, n.unseen())
-	if err != nil {
-		return err
-	}
-	defer v.Close()
-	devices, err := v.Devices()
-	if err != nil {
-		return err
-	}
-	for _, d := range devices {
-		if i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }); i >= 0 {
-			t.HCAs[i].Name = d.Name // it may have another by now
-			continue
-		}
-		ports, err := v.Ports(d)
-		if err != nil {
-			return fmt.Errorf("look at %s: %w", d.Name, err)
-		}
-		t.HCAs = append(t.HCAs, d.HCA(ports))
 	}
 	return nil
 }
