@@ -2,6 +2,7 @@
  * find their HCAs. Which these are is the prolog's to say: see lease.c for the
  * names that are let through. */
 #include "export.h"
+#include "variables.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,21 +80,7 @@ out:
 
 int export_forget(spank_t spank, uint32_t job)
 {
-	char **env;
-	size_t i;
-
-	do {
-		i = 0; /* what is unset moves the rest */
-		if (spank_get_item(spank, S_JOB_ENV, &env)) {
-			slurm_error("gresnet: job %u: ask Slurm for the task's environment", job);
-			return -1;
-		}
-		while (env[i] && !(ours(env[i]) && strchr(env[i], '=')))
-			i++;
-		if (env[i] && forget(spank, job, env, env[i]))
-			return -1;
-	} while (env[i]);
-	return 0;
+	return variables_forget(spank, job, ours, forget);
 }
 
 /* list_others sets GRESNET_VARIABLES to the names of those variables that do

@@ -7,6 +7,7 @@
  * its job's alone, and so is what listens in it. Messages of MPI itself do not
  * come this way. */
 #include "pmix.h"
+#include "variables.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -232,11 +233,12 @@ static int redirect_uri(spank_t spank, const char *name, const struct pmix_ports
 }
 
 /* unset unsets the variable of a line NAME=VALUE of the environment. */
-static int unset(spank_t spank, uint32_t job, const char *variable)
+static int unset(spank_t spank, uint32_t job, char **env, const char *variable)
 {
 	char *name = strndup(variable, strcspn(variable, "="));
 	int rc = -1;
 
+	(void)env;
 	if (name && !spank_unsetenv(spank, name))
 		rc = 0;
 	if (rc)
@@ -248,27 +250,12 @@ static int unset(spank_t spank, uint32_t job, const char *variable)
 /* is_told tells a variable by which a PMIx client knows its server. */
 static bool is_told(const char *variable)
 {
-	return !strncmp(variable, NAMESPACE "=", strlen(NAMESPACE "=")) ||
-	       (!strncmp(variable, URI, strlen(URI)) && strchr(variable, '='));
+	return !strncmp(variable, NAMESPACE "=", strlen(NAMESPACE "=")) || !strncmp(variable, URI, strlen(URI));
 }
 
 int pmix_forget(spank_t spank, uint32_t job)
 {
-	char **env;
-	size_t i;
-
-	do {
-		i = 0; /* what is unset moves the rest */
-		if (spank_get_item(spank, S_JOB_ENV, &env)) {
-			slurm_error("gresnet: job %u: ask Slurm for the task's environment", job);
-			return -1;
-		}
-		while (env[i] && !is_told(env[i]))
-			i++;
-		if (env[i] && unset(spank, job, env[i]))
-			return -1;
-	} while (env[i]);
-	return 0;
+	return variables_forget(spank, job, is_told, unset);
 }
 
 /* has_server tells whether Slurm has made the task a PMIx client: what the user had
