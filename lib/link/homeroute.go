@@ -1,0 +1,103 @@
+package link
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// borrowers are the routes of other interfaces that use an IPv4 address of
+// this one as their source: the kernel removes them with the address
+// (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
+func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
+	var sources []netip.Addr
+	for _, m := range addresses {
+		if m.family() == unix.AF_INET {
+			sources = append(sources, m.Addr().Addr())
+		}
+	}
+	if len(sources) == 0 {
+		return nil, nil
+	}
+	answers, err := c.dumpRoutes(unix.AF_INET, nil)
+	if err != nil {
+		return nil, err
+	}
+	var list []Message
+	// There may be thousands, of which few have these four bytes anywhere.
+	names := func(m []byte) bool {
+		return slices.ContainsFunc(sources, func(a netip.Addr) bool { return bytes.Contains(m, a.AsSlice()) })
+	}
+	for _, a := range answers {
+		if !names(a) || !slices.Contains(sources, prefSource(a)) {
+			continue
+		}
+		m, err := cleanRoute(a, index)
+		if err != nil {
+			return nil, err
+		}
+		if m.needsOthers(nil) {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// prefSource is the source address that a route as dumped prefers.
+func prefSource(m []byte) netip.Addr {
+	if len(m) < routeHead {
+		return netip.Addr{}
+	}
+	list, _ := attributes(m[routeHead:])
+	v, _ := find(list, unix.RTA_PREFSRC)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}
+
+// applyHomeRoutes adds the routes that only the node can have.
+func (c *Conn) applyHomeRoutes(index int, want Settings) error {
+	if err := c.applyNexthops(index, want.HomeNexthops, want.Name); err != nil {
+		return err
+	}
+	have, err := c.homeRoutes(index, want)
+	if err != nil {
+		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(want.HomeRoutes, have, Message.routeKey) {
+		how := unix.NLM_F_APPEND
+		if m.family() == unix.AF_INET6 {
+			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
+			// has them all in one route when it is replaced.
+			how = unix.NLM_F_REPLACE
+		}
+		if err := c.addRoute(index, m, how, want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// homeRoutes are those that there are now of the settings' kind.
+func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
+	if len(want.HomeRoutes) == 0 {
+		return nil, nil
+	}
+	var objects []uint32
+	for _, m := range want.HomeNexthops {
+		objects = append(objects, m.nexthopID())
+	}
+	_, home, err := c.routes(index, objects)
+	if err != nil {
+		return nil, err
+	}
+	borrowers, err := c.borrowers(index, want.Addresses)
+	return merge(home, borrowers), err
+}
+
+// merge appends what is not there yet.
+func merge(list, more []Message) []Message {
+	return append(list, missing(more, list, Message.routeKey)...)
+}
