@@ -41,6 +41,13 @@ func nodeState(t *testing.T) string {
 	return strings.TrimSpace(run(t, "sinfo -h -o %T"))
 }
 
+// inService waits until the node is idle, which it is for a while not yet after its jobs'
+// last epilog, and never is if Slurm has drained it.
+func inService(t *testing.T) {
+	t.Helper()
+	eventually(t, "the node is idle", func() bool { return nodeState(t) == "idle" })
+}
+
 // script runs a batch job to its end and returns what it wrote.
 func script(t *testing.T, options, text string) string {
 	t.Helper()
@@ -102,9 +109,7 @@ func TestAMistakeInPlugstackKeepsStepsFromStarting(t *testing.T) {
 	if !strings.Contains(run(t, "cat /var/log/slurmd.log"), reason) {
 		t.Error("slurmd's log has no reason")
 	}
-	if state := nodeState(t); state != "idle" {
-		t.Errorf("after steps the node is %s", state)
-	}
+	inService(t)
 	job := submit(t, "alice", "--gres=nic:1", "echo has run")
 	eventually(t, "a batch job drains the node", func() bool { return strings.HasPrefix(nodeState(t), "drain") })
 	cancel(t, job)
@@ -122,9 +127,7 @@ func TestUsersGetNoHCAsAtAllWhereTheyMayAskForThat(t *testing.T) {
 		t.Errorf("not allowed: %v\n%s", err, out)
 	}
 	eventually(t, "the epilog has run", noLease)
-	if state := nodeState(t); state != "idle" {
-		t.Errorf("a user has brought the node to %s", state)
-	}
+	inService(t)
 
 	pluginArguments(t, "allow=none")
 	host := strings.TrimSpace(run(t, whereAmI))
@@ -148,8 +151,6 @@ func TestAJobThatIsRefusedSaysWhyInItsOutputAndTheNodeStays(t *testing.T) {
 	if strings.Contains(out, "has run") || !strings.Contains(out, "exit 1") || strings.Count(out, "refused: ") < 2 {
 		t.Errorf("wanted the reason from the script and from the step:\n%s", out)
 	}
-	if state := nodeState(t); state != "idle" {
-		t.Errorf("the node is %s", state)
-	}
+	inService(t)
 	same(t, before)
 }

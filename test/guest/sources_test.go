@@ -145,9 +145,7 @@ func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {
 		t.Errorf("the third job has claimed %q, wanted all %d", got, all)
 	}
 	cancel(t, waiting)
-	if state := nodeState(t); state != "idle" {
-		t.Errorf("the node is %s", state)
-	}
+	inService(t)
 	same(t, before)
 }
 
