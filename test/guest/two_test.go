@@ -139,6 +139,42 @@ func TestAHeterogeneousJobOnTwoNodesHasEachComponentsHCAInside(t *testing.T) {
 	sameOnBoth(t, before)
 }
 
+// A heterogeneous step's cgroups have names that no other step's have ("step_0+1"), which
+// the guard, that shared mode wants, must find.
+func TestAHeterogeneousStepOnTwoNodesIsInsideOnBoth(t *testing.T) {
+	twoNodes(t)
+	if mode(t) == "shared" {
+		withConfigOnBoth(t, guarded)
+	}
+	before := pictures(t)
+	const look = `echo "is $(hostname) $1 $GRESNET_HCAS $(ls /sys/class/net | xargs) $(readlink /proc/self/ns/net)"; (exec 3<>$(ls -d /dev/infiniband/uverbs*)) && echo "$1 opened"`
+	part := func(node, name string) string {
+		return "-N 1 -n 1 -w " + node + " bash -c " + quote(look) + " look " + name
+	}
+	job := submit(t, "alice", "-N 2 --gres=nic:1", "srun "+part("node1", "first")+" : "+part("node2", "second"))
+	endedOnBoth(t, job)
+	out := run(t, "cat /tmp/"+job+".out")
+	for node, name := range map[string]string{"node1": "first", "node2": "second"} {
+		line := fmt.Sprintf("is %s %s ibfake0 lo roce0 net:[", node, name)
+		if strings.Count(out, line) != 1 || strings.Count(out, name+" opened\n") != 1 {
+			t.Errorf("%s: wanted one task that says %q and opens its HCA:\n%s", node, line, out)
+		}
+		if host := strings.TrimSpace(onNode(t, node, whereAmI)); strings.Contains(out, line+strings.TrimPrefix(host, "net:[")) {
+			t.Errorf("the task is in the namespace of %s:\n%s", node, out)
+		}
+	}
+	sameOnBoth(t, before)
+}
+
+// withConfigOnBoth is withConfig for both nodes.
+func withConfigOnBoth(t *testing.T, more string) {
+	t.Helper()
+	withConfig(t, more)
+	const path = "/etc/gresnet/gresnet.toml"
+	onNode2(t, "printf %s "+quote(config+more)+" >"+path)
+	t.Cleanup(func() { onNode2(t, "printf %s "+quote(config)+" >"+path) })
+}
+
 // bytesOf is what an interface has sent and received on each of the nodes.
 func bytesOf(t *testing.T, interfaceName string) (all [4]int) {
 	t.Helper()
