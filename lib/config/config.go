@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"gresnet/lib/hint"
 )
 
 // Config is what gresnet.toml says.
@@ -123,10 +125,13 @@ func Default() Config {
 // must be, and the default otherwise.
 func Load(path string, must bool) (Config, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && !must {
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && !must:
 		return Default(), nil
-	}
-	if err != nil {
+	case missing:
+		err = fmt.Errorf("read configuration: %w", err)
+		return Config{}, hint.With(err, "say with --config where it is; without any, the defaults hold")
+	case err != nil:
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	return Parse(data, path)
