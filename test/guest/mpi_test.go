@@ -155,6 +155,40 @@ func TestAnMPIStepThatIsCancelledOrCrashesLeavesNothing(t *testing.T) {
 	}
 }
 
+//go:embed testdata/pmi2.py
+var pmi2Program []byte
+
+// PMI2 is spoken over a socket that tasks inherit, and so has no need of the relay. All
+// Slurms have it, also those without a PMIx plugin.
+func TestProgramsMeetByPMI2(t *testing.T) {
+	slurm(t)
+	const path, size = "/tmp/pmi2.py", 4
+	if err := os.WriteFile(path, pmi2Program, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	before := picture(t)
+	out := as(t, "alice", fmt.Sprintf("srun --mpi=pmi2 -n %d --gres=nic:1 python3 %s", size, path))
+	host := strings.TrimSpace(run(t, whereAmI))
+	cards := map[int]string{}
+	for line := range strings.Lines(out) {
+		var rank, world int
+		var card, neighbour string
+		if n, _ := fmt.Sscanf(line, "rank=%d size=%d card=%s neighbour=%s", &rank, &world, &card, &neighbour); n != 4 {
+			continue
+		}
+		_, net, _ := strings.Cut(card, "@")
+		if want := fmt.Sprintf("%d@%s", (rank+1)%size, net); world != size || net == host || neighbour != want {
+			t.Errorf("wanted a world of %d, outside of the node's %s, and %s for a neighbour: %s", size, host, want, line)
+		}
+		cards[rank] = card
+	}
+	if len(cards) != size {
+		t.Errorf("%d ranks report, wanted %d:\n%s", len(cards), size, out)
+	}
+	eventually(t, "the epilog has run", noLease)
+	same(t, before)
+}
+
 // A server that listens elsewhere than on the loopback is one that no relay
 // reaches. Open MPI would make a world of every rank, or hang.
 func TestAStepWhosePMIxCannotBeRelayedFailsWithTheReason(t *testing.T) {
