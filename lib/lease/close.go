@@ -7,59 +7,51 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"gresnet/lib/char"
 	"gresnet/lib/config"
 	"gresnet/lib/node"
-	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
 )
 
 // Close closes the node's own device nodes of the HCAs that jobs can have to
 // everybody but root, if the site wants them closed: those of free HCAs, too.
 // It is no lease's doing and nobody undoes it: leases find the nodes closed and
-// leave them so. What is closed already is not touched, and a node on which all
-// is costs no look at its HCAs.
+// leave them so. What is closed already is not touched. udev has it done for each
+// node that is made anew, also of an HCA that is away in a job by then: so it looks at
+// what is open alone, and at no HCA.
 func (n *Node) Close() error {
 	if n.Config.Access.Host != config.Closed {
 		return nil
 	}
-	open, err := n.isOpen()
-	if err != nil || !open {
-		return err
-	}
-	v, err := scan.Open(n.Sys, n.unseen())
+	open, err := n.openNodes()
 	if err != nil {
 		return err
 	}
-	defer v.Close()
-	devices, err := v.Devices()
-	if err != nil {
-		return err
-	}
-	for _, d := range devices {
-		if !n.covers(d) {
-			continue
+	for _, name := range open {
+		covered, err := n.covers(name)
+		if err == nil && covered {
+			err = char.Set(filepath.Join(n.Dev, name), char.RootAlone())
 		}
-		if err := n.closeDevice(v, d); err != nil {
-			return fmt.Errorf("close the device nodes of %s: %w", d.Name, err)
+		// A move makes it anew, and with it there is the next event for udev.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("close the device node %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// isOpen tells whether anybody but root can open any node of an HCA.
-func (n *Node) isOpen() (bool, error) {
+// openNodes are the device nodes of HCAs that anybody but root can open.
+func (n *Node) openNodes() (open []string, err error) {
 	entries, err := os.ReadDir(n.Dev)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // a node without HCAs, or without ib_uverbs
+		return nil, nil // a node without HCAs, or without ib_uverbs
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, e := range entries {
-		kind := strings.TrimRight(e.Name(), "0123456789")
-		if !slices.Contains(scan.Kinds(), kind) {
+		if sysfs.CharClass(e.Name()) == "" {
 			continue
 		}
 		access, err := char.Stat(filepath.Join(n.Dev, e.Name()))
@@ -67,36 +59,30 @@ func (n *Node) isOpen() (bool, error) {
 			continue // its HCA is being moved
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if access != char.RootAlone() {
-			return true, nil
+			open = append(open, e.Name())
 		}
 	}
-	return false, nil
+	return open, nil
 }
 
-// covers tells whether an HCA is one that jobs can have. What the site does not
-// list it uses otherwise.
-func (n *Node) covers(d scan.Device) bool {
-	h := node.HCA{ID: d.ID, Name: d.Name}
-	return len(n.Config.HCAs) == 0 ||
-		slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) })
-}
-
-func (n *Node) closeDevice(v *scan.View, d scan.Device) error {
-	if err := v.MAD(&d); err != nil {
-		// Another job's prolog took it meanwhile, and closes it itself.
-		if _, gone := v.Find(d.ID); errors.Is(gone, scan.ErrNotFound) {
-			return nil
-		}
-		return err
+// covers tells whether a device node is of an HCA that jobs can have. What the site
+// does not list it uses otherwise.
+func (n *Node) covers(name string) (bool, error) {
+	if len(n.Config.HCAs) == 0 {
+		return true, nil
 	}
-	for _, c := range d.Chars {
-		err := char.Set(filepath.Join(n.Dev, c.Name), char.RootAlone())
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	owner, err := sysfs.OwnerOf(n.Sys, name)
+	if err != nil {
+		return false, err
 	}
-	return nil
+	// Of an HCA that is away nobody tells the GUID.
+	guid, err := sysfs.NodeGUID(n.Sys, owner.Device)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	h := node.HCA{ID: node.ID{GUID: guid, PCI: owner.Place.PCI, Aux: owner.Place.Aux}, Name: owner.Device}
+	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), nil
 }

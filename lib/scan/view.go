@@ -157,14 +157,11 @@ type Device struct {
 
 // Char is one of an HCA's character devices.
 type Char struct {
-	Kind         string // of Kinds
+	Kind         string // uverbs, umad or issm
 	Port         uint32 // 0 for uverbs, which serves all ports
 	Name         string // uverbs3
 	Major, Minor uint32
 }
-
-// Kinds are the kinds of an HCA's character devices, by which they are named, too.
-func Kinds() []string { return []string{"uverbs", "umad", "issm"} }
 
 // Names are the names of the namespace's RDMA devices.
 func (v *View) Names() ([]string, error) {

@@ -102,7 +102,7 @@ func (w *World) gone(id node.ID) (bool, error) {
 	}
 	if id.PCI != "" {
 		place := sysfs.Place{PCI: id.PCI, Aux: id.Aux}
-		return !slices.ContainsFunc(verbs, func(v sysfs.Verbs) bool { return v.Place == place }), nil
+		return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return v.Place == place }), nil
 	}
 	// Without a place: any device that is in none of the namespaces may be the one.
 	var seen []string
@@ -121,7 +121,7 @@ func (w *World) gone(id node.ID) (bool, error) {
 			return false, err
 		}
 	}
-	return !slices.ContainsFunc(verbs, func(v sysfs.Verbs) bool { return !slices.Contains(seen, v.Device) }), nil
+	return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return !slices.Contains(seen, v.Device) }), nil
 }
 
 // errNext is a look that goes on with the next namespace.

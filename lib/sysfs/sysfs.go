@@ -54,43 +54,72 @@ func Parent(sys fs.FS, rdma string) (Place, error) {
 	return placeOf(path.Dir(path.Dir(target))), nil
 }
 
-// Verbs is a uverbs device as its class has it, which is the same in every
-// network namespace.
-type Verbs struct {
-	Device string // name of its RDMA device, which no other of the node has
+// Owner is what a character device of an HCA belongs to, as the device's class has it,
+// which is the same in every network namespace.
+type Owner struct {
+	Device string // name of the RDMA device, which no other of the node has
 	Place  Place
+}
+
+// CharClass is the kernel's class of an HCA's character device, empty for the name of
+// what is none.
+func CharClass(name string) string {
+	switch strings.TrimRight(name, "0123456789") {
+	case "uverbs":
+		return "infiniband_verbs"
+	case "umad", "issm":
+		return "infiniband_mad"
+	}
+	return ""
+}
+
+// OwnerOf is the owner of a character device.
+func OwnerOf(sys fs.FS, name string) (Owner, error) {
+	dir := path.Join("class", CharClass(name), name)
+	target, err := fs.ReadLink(sys, dir)
+	if err != nil {
+		return Owner{}, fmt.Errorf("find %s: %w", name, err)
+	}
+	device, err := read(sys, path.Join(dir, "ibdev"))
+	if err != nil {
+		return Owner{}, fmt.Errorf("read the RDMA device of %s: %w", name, err)
+	}
+	return Owner{device, placeOf(path.Dir(path.Dir(target)))}, nil
+}
+
+// NodeGUID is the node GUID of an RDMA device that is in the namespace whose /sys this is.
+func NodeGUID(sys fs.FS, rdma string) (string, error) {
+	return read(sys, path.Join("class/infiniband", rdma, "node_guid"))
 }
 
 // CountVerbs counts the node's uverbs devices, wherever their RDMA devices are.
 func CountVerbs(sys fs.FS) (count int, err error) {
 	entries, err := fs.ReadDir(sys, "class/infiniband_verbs")
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "uverbs") {
+		if CharClass(e.Name()) != "" {
 			count++
 		}
 	}
 	return count, err
 }
 
-// AllVerbs lists the node's uverbs devices, wherever their RDMA devices are.
+// AllVerbs lists the owners of the node's uverbs devices, wherever their RDMA devices are.
 // A kernel without ib_uverbs has no such class: fs.ErrNotExist.
-func AllVerbs(sys fs.FS) ([]Verbs, error) {
-	const class = "class/infiniband_verbs"
-	entries, err := fs.ReadDir(sys, class)
+func AllVerbs(sys fs.FS) ([]Owner, error) {
+	entries, err := fs.ReadDir(sys, "class/infiniband_verbs")
 	if err != nil {
 		return nil, fmt.Errorf("list uverbs devices: %w", err)
 	}
-	var list []Verbs
+	var list []Owner
 	for _, e := range entries {
-		target, err := fs.ReadLink(sys, path.Join(class, e.Name()))
-		if err != nil {
+		if CharClass(e.Name()) == "" {
 			continue // abi_version, which is a file
 		}
-		device, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+		owner, err := OwnerOf(sys, e.Name())
 		if err != nil {
-			return nil, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+			return nil, err
 		}
-		list = append(list, Verbs{device, placeOf(path.Dir(path.Dir(target)))})
+		list = append(list, owner)
 	}
 	return list, nil
 }
