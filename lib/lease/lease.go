@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"gresnet/lib/bpf"
@@ -49,6 +50,9 @@ type Node struct {
 	Meter  *meter.Meter // counts what is asked of the kernel; nil: nobody wants to know
 	Spent  func(Spent)  // tells of time that no step took; nil: nobody wants to know
 	Now    func() time.Time
+
+	tabled sync.Once
+	tables lock.Node // by table
 }
 
 // open is a lease that this process works on, under the job's lock.
@@ -75,8 +79,12 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 
 // markIn is the file by which the SPANK plugin says, in the job's extern step,
 // that the job has such a step: it lives from the prolog's end to the epilog.
-func markIn(dir string) string   { return filepath.Join(dir, "extern") }
-func (n *Node) table() lock.Node { return lock.Node{Dir: n.State} }
+func markIn(dir string) string { return filepath.Join(dir, "extern") }
+
+func (n *Node) table() lock.Node {
+	n.tabled.Do(func() { n.tables = lock.NewNode(n.State) })
+	return n.tables
+}
 
 // prepare makes the state directories. Users reach neither leases nor locks.
 func (n *Node) prepare() error {

@@ -101,6 +101,36 @@ func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
 	}
 }
 
+func TestWhoReadsAgainSeesWhatOthersHaveWrittenAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	n, other := lock.NewNode(dir), lock.Node{Dir: dir}
+	claim := func(job uint32) func(*lock.Table) error {
+		return func(t *lock.Table) error {
+			t.Claims = append(t.Claims, lock.Claim{HCA: node.ID{GUID: fmt.Sprint(job)}, Job: job})
+			return nil
+		}
+	}
+	for job := range uint32(3) {
+		must(t, other.Update(t.Context(), claim(job)))
+		for range 2 {
+			table, err := n.Read()
+			must(t, err)
+			if len(table.Claims) != int(job)+1 || table.Claims[job].Job != job || table.Claims[0].Job != 0 {
+				t.Errorf("claims %+v", table.Claims)
+			}
+			table.Claims[0].Job = 99 // the reader's own affair
+		}
+	}
+	must(t, n.Update(t.Context(), claim(3)))
+	if table, err := other.Read(); err != nil || len(table.Claims) != 4 || table.Claims[0].Job != 0 {
+		t.Errorf("claims %+v, %v", table.Claims, err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "node.json"), []byte("{}\n"), 0o644))
+	if _, err := n.Read(); !errors.Is(err, lock.ErrDamaged) {
+		t.Errorf("a damaged table: %v", err)
+	}
+}
+
 func TestAChangeThatFailsLeavesTheTable(t *testing.T) {
 	n := lock.Node{Dir: t.TempDir()}
 	must(t, n.Update(t.Context(), func(t *lock.Table) error { t.Claims = []lock.Claim{{Job: 1}}; return nil }))

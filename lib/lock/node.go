@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"gresnet/lib/hint"
@@ -19,28 +20,61 @@ import (
 
 // Node is the node lock file and its table, in a directory.
 type Node struct {
-	Dir string
+	Dir  string
+	last *last // nil: each read parses
+}
+
+// NewNode is the node lock file of a directory, for one who reads its table more than once.
+func NewNode(dir string) Node { return Node{Dir: dir, last: new(last)} }
+
+// last is the table as it was last read: the text of many HCAs takes longer to parse
+// than to read and compare.
+type last struct {
+	mutex sync.Mutex
+	text  []byte
+	table Table
+}
+
+func (l *last) parse(text []byte) (Table, error) {
+	if l == nil {
+		return parse(text)
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.text == nil || !bytes.Equal(text, l.text) {
+		t, err := parse(text)
+		if err != nil {
+			return Table{}, err
+		}
+		l.text, l.table = text, t
+	}
+	return l.table.clone(), nil
 }
 
 // Read reads the table without a lock: it is replaced whole. No table yet is an empty one.
 func (n Node) Read() (Table, error) {
-	t, err := n.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return Table{Version: Version}, nil
-	}
+	_, t, err := n.readOrNone()
 	return t, err
 }
 
-func (n Node) read() (Table, error) {
-	text, err := os.ReadFile(n.table())
-	if err != nil {
-		return Table{}, fmt.Errorf("read the node table: %w", err)
+// readOrNone is Read with what format makes of the table.
+func (n Node) readOrNone() (text []byte, t Table, err error) {
+	text, t, err = n.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		t = Table{Version: Version}
+		return format(t), t, nil
 	}
-	t, err := parse(text)
-	if err != nil {
-		return Table{}, fmt.Errorf("read %s: %w", n.table(), err)
+	return text, t, err
+}
+
+func (n Node) read() (text []byte, t Table, err error) {
+	if text, err = os.ReadFile(n.table()); err != nil {
+		return nil, Table{}, fmt.Errorf("read the node table: %w", err)
 	}
-	return t, nil
+	if t, err = n.last.parse(text); err != nil {
+		return nil, Table{}, fmt.Errorf("read %s: %w", n.table(), err)
+	}
+	return text, t, nil
 }
 
 // Update changes the table under the node lock. An error of change leaves it as it was.
@@ -50,11 +84,10 @@ func (n Node) Update(ctx context.Context, change func(*Table) error) error {
 		return err
 	}
 	defer lock.Close()
-	t, err := n.Read()
+	before, t, err := n.readOrNone()
 	if err != nil {
 		return err
 	}
-	before := format(t)
 	if err := change(&t); err != nil {
 		return err
 	}
@@ -70,7 +103,7 @@ func (n Node) Update(ctx context.Context, change func(*Table) error) error {
 // kept, for the reason why. A table without claims is not written if there was
 // none: nothing was lost.
 func (n Node) Mend(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
-	if _, err := n.read(); err == nil {
+	if _, _, err := n.read(); err == nil {
 		return "", nil, nil // without waiting for anybody
 	}
 	lock, err := n.lock(ctx)
@@ -78,7 +111,7 @@ func (n Node) Mend(ctx context.Context, now time.Time, build func(*Table) error)
 		return "", nil, err
 	}
 	defer lock.Close()
-	_, why = n.read()
+	_, _, why = n.read()
 	missing := errors.Is(why, fs.ErrNotExist)
 	switch {
 	case why == nil:
@@ -126,13 +159,9 @@ func parse(text []byte) (Table, error) {
 	if !sealed(text) {
 		return Table{}, fmt.Errorf("%w: its checksum does not agree", ErrDamaged)
 	}
-	var v struct{ Version int }
-	if err := json.Unmarshal(text, &v); err != nil {
-		return Table{}, fmt.Errorf("%w: %v", ErrDamaged, err)
-	}
-	if v.Version != Version {
-		err := fmt.Errorf("%w: %d, this program reads %d", ErrVersion, v.Version, Version)
-		return Table{}, hint.With(err, "let the version of gresnet that wrote it end its jobs, or reboot the node")
+	// What is of this version begins so; what does not may be read by another program.
+	if !bytes.HasPrefix(text, fmt.Appendf(nil, "{\n  \"version\": %d,\n", Version)) {
+		return Table{}, otherVersion(text)
 	}
 	var t Table
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -143,6 +172,19 @@ func parse(text []byte) (Table, error) {
 	t.Sum = ""
 	t.Claims = listed(t.Claims)
 	return t, t.check()
+}
+
+// otherVersion is what is wrong with a text that is not of this version.
+func otherVersion(text []byte) error {
+	var v struct{ Version int }
+	if err := json.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("%w: %v", ErrDamaged, err)
+	}
+	if v.Version == Version {
+		return fmt.Errorf("%w: it does not begin with its version", ErrDamaged)
+	}
+	err := fmt.Errorf("%w: %d, this program reads %d", ErrVersion, v.Version, Version)
+	return hint.With(err, "let the version of gresnet that wrote it end its jobs, or reboot the node")
 }
 
 // check is an error if the table contradicts itself.

@@ -32,6 +32,12 @@ type Table struct {
 	Uplinks []Uplink `json:"uplinks,omitempty"`
 }
 
+// clone is a table that can be changed without changing this one.
+func (t Table) clone() Table {
+	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
+	return t
+}
+
 // Uplink says that a job's run has an address by which it reaches the management network.
 type Uplink struct {
 	Type    string     `json:"type"` // macvlan, ipvlan or veth
