@@ -131,7 +131,7 @@ func (c *Conn) awaitLate(index int, want Settings) error {
 		return err
 	}
 	for _, child := range want.Children {
-		i, err := c.Find(child.ID)
+		i, err := c.findChild(index, child)
 		if err != nil {
 			continue // Differences names it
 		}

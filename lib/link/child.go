@@ -15,6 +15,7 @@ import (
 // moved, and is made anew.
 type Child struct {
 	ID       ID       `json:"id"`
+	Index    int      `json:"index,omitempty"` // 0 in a note of an earlier version
 	PKey     uint16   `json:"pkey,omitempty"`
 	Settings Settings `json:"settings"`
 }
@@ -43,9 +44,30 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 		if err != nil {
 			return nil, err
 		}
-		children = append(children, Child{i.ID, i.PKey, s})
+		children = append(children, Child{i.ID, i.Index, i.PKey, s})
 	}
 	return children, nil
+}
+
+// findChild finds a child of the interface with an index, which is home. VLANs and
+// ipvlans have their parent's hardware address, and so are all one by their IDs: those
+// stay, and keep their index. One that somebody has made anew has its name.
+func (c *Conn) findChild(parent int, child Child) (Interface, error) {
+	list, err := c.children(parent)
+	if err != nil {
+		return Interface{}, err
+	}
+	alike := slices.DeleteFunc(list, func(i Interface) bool { return i.ID != child.ID })
+	for _, same := range []func(Interface) bool{
+		func(i Interface) bool { return i.Index == child.Index },
+		func(i Interface) bool { return i.Name == child.Settings.Name },
+		func(Interface) bool { return len(alike) == 1 && (child.Index == 0 || child.ID.isPKeyChild()) },
+	} {
+		if i := slices.IndexFunc(alike, same); i >= 0 {
+			return alike[i], nil
+		}
+	}
+	return Interface{}, fmt.Errorf("child %s: %w", child.Settings.Name, ErrNotFound)
 }
 
 // DownChildren takes down what stands on the interface with an index, which is
@@ -72,7 +94,7 @@ func (c *Conn) DownChildren(index int) error {
 // without it a child can neither be up nor have a carrier.
 func (c *Conn) restoreChildren(index int, children []Child) (err error) {
 	for _, child := range children {
-		i, findErr := c.Find(child.ID)
+		i, findErr := c.findChild(index, child)
 		if errors.Is(findErr, ErrNotFound) && child.ID.isPKeyChild() {
 			i, findErr = c.makePKeyChild(index, child)
 		}
@@ -100,14 +122,14 @@ func (c *Conn) makePKeyChild(parent int, child Child) (Interface, error) {
 	if err != nil {
 		return Interface{}, fmt.Errorf("make %s for P_Key %#04x anew: %w", child.Settings.Name, child.PKey, err)
 	}
-	return c.Find(child.ID)
+	return c.findChild(parent, child)
 }
 
-func (c *Conn) childDifferences(children []Child) ([]string, error) {
+func (c *Conn) childDifferences(index int, children []Child) ([]string, error) {
 	var diff []string
 	for _, child := range children {
 		name := child.Settings.Name
-		i, err := c.Find(child.ID)
+		i, err := c.findChild(index, child)
 		if errors.Is(err, ErrNotFound) {
 			diff = append(diff, fmt.Sprintf("child %s is gone", name))
 			continue

@@ -282,7 +282,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}
-	more, err := c.childDifferences(want.Children)
+	more, err := c.childDifferences(index, want.Children)
 	if err != nil {
 		return nil, err
 	}

@@ -148,6 +148,8 @@ ip route add 10.23.0.0/16 nhid 11`, ``, false},
 		{"the kernel's queueing discipline", `ip link set hca0 up`, `tc qdisc add dev hca0 root bfifo`, false},
 		{"a macvlan", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up mtu 1400; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0 nodad; ip route add 10.50.0.0/16 via 10.5.0.1 dev mv0; ip -6 addr del $(ip -6 addr show dev mv0 scope link | awk '/inet6/{print $2}') dev mv0
 ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true},
+		{"children of one hardware address", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; ip link add mv1 link hca0 type macvlan mode bridge
+ip link set mv1 address $(cat /sys/class/net/mv0/address) mtu 1400; ip addr add 10.6.0.2/24 dev mv1; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0`, ``, true},
 		{"policy rules", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
 ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pref 1001; ip -6 rule add iif hca0 table 100 pref 1000; ip rule add from 10.0.0.2 table 100 pref 1002`, ``, false},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},

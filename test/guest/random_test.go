@@ -48,7 +48,7 @@ var ethernet = []setting{
 	{"ip link set N address 02:11:22:33:44:0I", "ip link set N address OLDMAC"},
 	{"ip neigh add 10.I.0.77 lladdr 02:00:00:00:00:77 dev N nud permanent", "ip neigh del 10.I.0.77 dev N"},
 	{"ip link add link N name mvI type macvlan mode bridge; ip link set mvI up; ip addr add 10.I.5.1/24 dev mvI; ip -6 addr add fd00:I:5::1/64 dev mvI nodad", "ip link del mvI"},
-	{"ip link add link N name vlI type vlan id 7; ip link set vlI up; ip addr add 10.I.6.1/24 dev vlI; ip route add 172.24.I.0/24 via 10.I.6.9", "ip link del vlI"},
+	{"ip link add link N name vlI type vlan id 7; ip link set vlI up; ip addr add 10.I.6.1/24 dev vlI; ip route add 172.24.I.0/24 via 10.I.6.9; ip link add link N name vmI type vlan id 8; ip link set vmI mtu 1500 up; ip addr add 10.I.8.1/24 dev vmI; ip link add link vmI name vnI type vlan id 8", "ip link del vnI; ip link del vmI; ip link del vlI"},
 }
 
 var infiniband = []setting{
