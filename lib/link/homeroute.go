@@ -46,17 +46,6 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 	return list, nil
 }
 
-// prefSource is the source address that a route as dumped prefers.
-func prefSource(m []byte) netip.Addr {
-	if len(m) < routeHead {
-		return netip.Addr{}
-	}
-	list, _ := attributes(m[routeHead:])
-	v, _ := find(list, unix.RTA_PREFSRC)
-	addr, _ := netip.AddrFromSlice(v)
-	return addr
-}
-
 // applyHomeRoutes adds the routes that only the node can have.
 func (c *Conn) applyHomeRoutes(index int, want Settings) error {
 	if err := c.applyNexthops(index, want.HomeNexthops, want.Name); err != nil {

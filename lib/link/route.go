@@ -277,6 +277,22 @@ func (c *Conn) dumpRoutes(family byte, filter []byte) ([][]byte, error) {
 	return slices.DeleteFunc(answers, func(m []byte) bool { return len(m) == 0 || m[0] != family }), err
 }
 
+// prefSource is the source address that a route as dumped prefers.
+func prefSource(m []byte) netip.Addr {
+	if len(m) < routeHead {
+		return netip.Addr{}
+	}
+	list, _ := attributes(m[routeHead:])
+	v, _ := find(list, unix.RTA_PREFSRC)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}
+
+// sourceless is a route that leaves its source to the kernel.
+func (m Message) sourceless() Message {
+	return append(slices.Clone(m[:routeHead]), without(m[routeHead:], unix.RTA_PREFSRC)...)
+}
+
 func (c *Conn) applyRoutes(index int, want Settings) error {
 	have, _, err := c.routes(index, nil)
 	if err != nil {
@@ -311,7 +327,16 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 }
 
 func (c *Conn) addRoute(index int, m Message, how int, name string) error {
-	_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.routeOn(index))
+	add := func(m Message) error {
+		_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.routeOn(index))
+		return err
+	}
+	err := add(m)
+	// The source may be an address of another interface, which a job does not have, and
+	// the node not yet (fib_semantics.c:fib_valid_prefsrc, route.c:ip6_route_info_create).
+	if errors.Is(err, unix.EINVAL) && prefSource(m).IsValid() {
+		err = add(m.sourceless())
+	}
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return fmt.Errorf("add route %s to %s: %w", m.prefix(), name, err)
 	}
