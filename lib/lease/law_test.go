@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
@@ -98,15 +99,16 @@ func lawTake(ctx context.Context, n *Node) error {
 		return err
 	}
 	defer l.close()
-	id := node.ID{GUID: "0002:c903:00ab:cdef"}
-	settings := &step.Settings{Of: id, Port: 1}
+	var all []*step.Settings
 	err = l.world.OnHost(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
-			if i.Name == "hca0" {
-				settings.Interface = i.ID
-				settings.Settings, err = v.Link.Settings(i.Index)
+			if err != nil || !strings.HasPrefix(i.Name, "hca") {
+				continue
 			}
+			s := &step.Settings{Of: node.ID{GUID: "0002:c903:00ab:" + i.Name}, Port: 1, Interface: i.ID}
+			s.Settings, err = v.Link.Settings(i.Index)
+			all = append(all, s)
 		}
 		return err
 	})
@@ -119,7 +121,9 @@ func lawTake(ctx context.Context, n *Node) error {
 	}
 	claim := new(step.Claim)
 	claim.Pick = func(t *lock.Table) error {
-		t.Claims = append(t.Claims, lock.Claim{HCA: id, Job: j.ID, Run: j.Run.String()})
+		for _, s := range all {
+			t.Claims = append(t.Claims, lock.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
+		}
 		if err := pickUplink(t, pool, j.ID, j.Run.String()); err != nil {
 			return err
 		}
@@ -133,8 +137,13 @@ func lawTake(ctx context.Context, n *Node) error {
 	if up := uplinkStep(pool, claim.Uplink); up != nil {
 		steps = append(steps, up)
 	}
-	move := &step.Link{Of: id, Port: 1, Interface: settings.Interface, Name: "hca0", Settings: settings.Settings, Mode: rdma.Shared}
-	if err := l.carryOut(ctx, append(steps, settings, move)); err != nil {
+	for _, s := range all {
+		steps = append(steps, s)
+	}
+	for _, s := range all {
+		steps = append(steps, &step.Link{Of: s.Of, Port: 1, Interface: s.Interface, Name: s.Settings.Name, Settings: s.Settings, Mode: rdma.Shared})
+	}
+	if err := l.carryOut(ctx, steps); err != nil {
 		return err
 	}
 	if err := l.writeNames(claim.Uplink); err != nil {
@@ -143,7 +152,8 @@ func lawTake(ctx context.Context, n *Node) error {
 	return l.writeEnv(head(j))
 }
 
-// lawBed is a node in a network namespace, with an interface that has much to lose.
+// lawBed is a node in a network namespace, with two interfaces that have much to lose,
+// some of it together.
 func lawBed(t *testing.T) (node *netnstest.NS, state string) {
 	node = netnstest.New(t)
 	node.Run(`sysctl -qw net.ipv6.conf.default.accept_dad=0; ip link add hca0 type veth peer name far; ip link set far up
@@ -154,12 +164,16 @@ ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.0.0.9/24 dev hca0; ip -6 addr a
 ip route add 172.16.0.0/16 via 10.0.0.1 dev hca0 metric 77; ip route add default via 10.0.0.1 dev hca0 table 100
 ip rule add from 10.0.0.2 table 100 pref 100; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent
 ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0
+ip link add hca1 type veth peer name farther; ip link set farther up; ip link set hca1 up; ip addr add 10.1.0.2/24 dev hca1; ip -6 addr add fd01::2/64 dev hca1 nodad
+ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1
+ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev hca1; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
+ip route add 172.19.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 172.20.0.0/16 via 10.1.0.1 dev hca1 src 10.0.0.2
 while ip -6 addr | grep -q tentative; do sleep 0.02; done`)
 	return node, t.TempDir()
 }
 
 func lawPicture(node *netnstest.NS) string {
-	return node.Run(`ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent
+	return node.Run(`ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop
 grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [ $? = 2 ]`)
 }
 
@@ -284,10 +298,12 @@ func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
 	lawRun(t, node, state, "prolog", never)
 	claims := func(job uint32) error {
 		return lock.Node{Dir: state}.Update(context.Background(), func(t *lock.Table) error {
-			if len(t.Claims) != 1 {
+			if len(t.Claims) != 2 {
 				return fmt.Errorf("the claims are %v", t.Claims)
 			}
-			t.Claims[0].Job = job
+			for i := range t.Claims {
+				t.Claims[i].Job = job
+			}
 			return nil
 		})
 	}

@@ -92,7 +92,7 @@ func (c *Conn) DownChildren(index int) error {
 
 // restoreChildren must follow what brings the parent, which has the index, up:
 // without it a child can neither be up nor have a carrier.
-func (c *Conn) restoreChildren(index int, children []Child) (err error) {
+func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Settings) error) (err error) {
 	for _, child := range children {
 		i, findErr := c.findChild(index, child)
 		if errors.Is(findErr, ErrNotFound) && child.ID.isPKeyChild() {
@@ -104,7 +104,7 @@ func (c *Conn) restoreChildren(index int, children []Child) (err error) {
 		if findErr != nil {
 			return also(err, findErr)
 		}
-		err = also(err, c.Restore(i.Index, child.Settings))
+		err = also(err, restore(i.Index, child.Settings))
 	}
 	return err
 }

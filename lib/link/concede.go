@@ -23,7 +23,9 @@ func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string
 	if err != nil {
 		return Settings{}, nil, err
 	}
-	want = want.aged()
+	if want, err = c.located(want.aged()); err != nil {
+		return Settings{}, nil, err
+	}
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken

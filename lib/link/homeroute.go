@@ -74,11 +74,7 @@ func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
 	if len(want.HomeRoutes) == 0 {
 		return nil, nil
 	}
-	var objects []uint32
-	for _, m := range want.HomeNexthops {
-		objects = append(objects, m.nexthopID())
-	}
-	_, home, err := c.routes(index, objects)
+	_, home, err := c.routes(index, want.homeObjects())
 	if err != nil {
 		return nil, err
 	}

@@ -35,15 +35,14 @@ func (s Settings) aged() Settings {
 		}
 		return left, ok
 	})
-	s.Routes = keep(s.Routes, func(m Message) (Message, bool) {
+	left := func(m Message) (Message, bool) {
 		if slices.Contains(expired, m.addressOf()) {
 			return nil, false
 		}
 		return m.agedRoute(passed)
-	})
-	s.HomeRoutes = keep(s.HomeRoutes, func(m Message) (Message, bool) {
-		return m, !slices.Contains(expired, m.addressOf())
-	})
+	}
+	s.Routes = keep(s.Routes, left)
+	s.HomeRoutes = keep(s.HomeRoutes, left)
 	return s
 }
 

@@ -124,6 +124,15 @@ func (c *Conn) nexthops(index int) (own, home []Message, err error) {
 	return own, home, err
 }
 
+// homeObjects are the numbers of the next hop objects that only the node can have.
+func (s Settings) homeObjects() []uint32 {
+	var ids []uint32
+	for _, m := range s.HomeNexthops {
+		ids = append(ids, m.nexthopID())
+	}
+	return ids
+}
+
 func (c *Conn) dumpNexthops(filter []byte) ([]Message, error) {
 	request := append(make([]byte, nexthopHead), filter...)
 	answers, err := c.send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)

@@ -294,7 +294,7 @@ func (m Message) sourceless() Message {
 }
 
 func (c *Conn) applyRoutes(index int, want Settings) error {
-	have, _, err := c.routes(index, nil)
+	have, _, err := c.routes(index, want.homeObjects())
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}

@@ -43,6 +43,7 @@ type Settings struct {
 	// What other interfaces of the node have a part in: only Restore gives it.
 	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
 	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Others       []Other   `json:"others,omitempty"`        // interfaces that HomeRoutes name
 	Children     []Child   `json:"children,omitempty"`      // which stay on the node
 }
 
@@ -102,11 +103,7 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 	if s.Nexthops, s.HomeNexthops, err = c.nexthops(index); err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", s.Name, err)
 	}
-	var objects []uint32
-	for _, m := range s.HomeNexthops {
-		objects = append(objects, m.nexthopID())
-	}
-	if s.Routes, s.HomeRoutes, err = c.routes(index, objects); err != nil {
+	if s.Routes, s.HomeRoutes, err = c.routes(index, s.homeObjects()); err != nil {
 		return fmt.Errorf("read the routes of %s: %w", s.Name, err)
 	}
 	borrowers, err := c.borrowers(index, s.Addresses)
@@ -114,6 +111,9 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 		return fmt.Errorf("read the routes from the addresses of %s: %w", s.Name, err)
 	}
 	s.HomeRoutes = merge(s.HomeRoutes, borrowers)
+	if s.Others, err = c.others(s.HomeRoutes); err != nil {
+		return fmt.Errorf("read what has a part in the routes of %s: %w", s.Name, err)
+	}
 	return nil
 }
 
@@ -169,13 +169,23 @@ func (c *Conn) apply(index int, want Settings, network func(int, Settings) error
 	return also(err, c.applySysctlsUp(index, want.Name, want.Sysctls, have))
 }
 
-// Restore is Apply at home: it also gives back what other interfaces of the
-// node have a part in.
+// RestoreAlone is Apply at home: it also gives back what stands on the interface.
+func (c *Conn) RestoreAlone(index int, want Settings) error {
+	defer c.anew()()
+	return also(c.Apply(index, want), c.restoreChildren(index, want.Children, c.RestoreAlone))
+}
+
+// Restore is RestoreAlone, and gives back what other interfaces of the node have a
+// part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
 	err := c.Apply(index, want)
-	err = also(err, c.restoreChildren(index, want.Children))
-	return also(err, c.applyHomeRoutes(index, want.aged()))
+	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
+	want, readErr := c.located(want.aged())
+	if readErr != nil {
+		return also(err, readErr)
+	}
+	return also(err, c.applyHomeRoutes(index, want))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -240,7 +250,10 @@ func also(err, more error) error {
 // Differences names what of the settings the interface does not have, and
 // what it has beyond them; nothing is equality.
 func (c *Conn) Differences(index int, want Settings) ([]string, error) {
-	want = want.aged()
+	want, err := c.located(want.aged())
+	if err != nil {
+		return nil, err
+	}
 	have, err := c.snapshot(index, want.Sysctls)
 	if err != nil {
 		return nil, err

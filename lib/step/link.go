@@ -33,8 +33,9 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 // Do changes nothing: the note is the deed.
 func (*Settings) Do(*World) error { return nil }
 
-// Undo gives the interface, home by now, its settings again; of one that has a
-// manager, Verify gives the rest.
+// Undo gives the interface, home by now, its settings again. Verify gives the rest:
+// that of an interface that has a manager, and what others have a part in that may
+// have been away, too.
 func (s *Settings) Undo(w *World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
@@ -48,7 +49,7 @@ func (s *Settings) Undo(w *World) error {
 		if managed {
 			return v.Link.RestoreUnmanaged(i.Index, s.Settings)
 		}
-		return v.Link.Restore(i.Index, s.Settings)
+		return v.Link.RestoreAlone(i.Index, s.Settings)
 	})
 }
 
@@ -191,10 +192,24 @@ func (s *Link) stay(w *World) error {
 	if err := kept.Undo(w); err != nil {
 		return err
 	}
-	if s.Settings.Manager == "" {
+	if s.Settings.Manager != "" {
+		return kept.Verify(w)
+	}
+	if !s.Settings.Shares() {
 		return nil
 	}
-	return kept.Verify(w)
+	err := w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
+		if err != nil {
+			return err
+		}
+		return v.Link.Restore(i.Index, s.Settings)
+	})
+	if err != nil {
+		// What has a part in it is away or about to be; all is given back with the lease.
+		w.Notice("%s lacks while the job runs what it shares with others: %s", s.Name, err)
+	}
+	return nil
 }
 
 // Undo brings the interface home, down and under its own name.
