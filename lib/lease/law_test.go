@@ -248,6 +248,25 @@ func TestAnEpilogThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
 	t.Logf("%d kills of the epilog", kill-1)
 }
 
+func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	node.Run("ip link add rail0 type veth peer name rail0far")
+	for range 2 {
+		cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
+		cmd.Env = append(os.Environ(), "GRESNET_LAW=epilog", "GRESNET_LAW_STATE="+state, "GRESNET_LAW_KILL=0")
+		out, err := cmd.CombinedOutput()
+		if want := "add alternative name rail0 to hca0: another interface has that name"; err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("the epilog: %v: %s, wanted %q", err, out, want)
+		}
+		node.Run("ip -4 addr show dev hca0 up | grep -qF 10.0.0.9/24; ip route show 172.16.0.0/16 | grep -q hca0")
+	}
+	node.Run("ip link del rail0")
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}
+
 // openFile is a file that stays open, so that none that replaces it has its inode's number.
 func openFile(t *testing.T, path string) fs.FileInfo {
 	t.Helper()

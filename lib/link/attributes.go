@@ -134,10 +134,20 @@ func (c *Conn) applyAltNames(index int, have, want Settings) error {
 			continue
 		}
 		if err := c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, index, name); err != nil {
-			return fmt.Errorf("add alternative name %s to %s: %w", name, want.Name, err)
+			return fmt.Errorf("add alternative name %s to %s: %w", name, want.Name, named(err))
 		}
 	}
 	return nil
+}
+
+// DropAltNames takes its alternative names from an interface, with which the kernel
+// does not move it to where another has one of them.
+func (c *Conn) DropAltNames(index int) error {
+	have, err := c.read(index)
+	if err != nil {
+		return err
+	}
+	return c.applyAltNames(index, have, Settings{Name: have.Name})
 }
 
 func (c *Conn) altName(kind, flags, index int, name string) error {

@@ -251,18 +251,26 @@ func (s *Link) look(w *World) error {
 }
 
 // fetch brings the interface home from where the view looks. Where another has
-// its name meanwhile it comes under a free one; Settings says so.
+// its name meanwhile it comes under a free one, and without alternative names that
+// another has; Settings says so.
 func (s *Link) fetch(w *World, v *scan.View) error {
 	i, err := v.Interface(s.Interface)
 	if err != nil {
 		return err
 	}
 	err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+	if !errors.Is(err, link.ErrNameTaken) {
+		return err
+	}
+	// It may be an alternative name, with which it goes nowhere under any name.
+	if err = v.Link.DropAltNames(i.Index); err == nil {
+		err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+	}
 	if errors.Is(err, link.ErrNameTaken) {
 		err = v.Link.Move(i.Index, w.Host.FD(), link.FreeName, false)
-		if errors.Is(err, link.ErrNotFound) {
-			return nil // it went at once, and only its name was refused
-		}
+	}
+	if errors.Is(err, link.ErrNotFound) {
+		return nil // it went at once, and only its name was refused
 	}
 	return err
 }
