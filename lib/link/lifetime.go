@@ -27,22 +27,23 @@ func (s Settings) aged() Settings {
 		return s
 	}
 	passed := uint32((sinceBoot() - s.Taken + time.Second - 1) / time.Second)
-	var expired []netip.Addr
+	var expired []Message
 	s.Addresses = keep(s.Addresses, func(m Message) (Message, bool) {
 		left, ok := m.agedAddress(passed)
 		if !ok {
-			expired = append(expired, m.Addr().Addr())
+			expired = append(expired, m)
 		}
 		return left, ok
 	})
 	left := func(m Message) (Message, bool) {
-		if slices.Contains(expired, m.addressOf()) {
-			return nil, false
+		for _, a := range expired {
+			if m = m.survives(a, s.Addresses); m == nil {
+				return nil, false
+			}
 		}
 		return m.agedRoute(passed)
 	}
-	s.Routes = keep(s.Routes, left)
-	s.HomeRoutes = keep(s.HomeRoutes, left)
+	s.Routes, s.HomeRoutes = keep(s.Routes, left), keep(s.HomeRoutes, left)
 	return s
 }
 
@@ -88,15 +89,34 @@ func (m Message) agedRoute(passed uint32) (Message, bool) {
 	return out, seconds > passed+1
 }
 
-// addressOf is the address of the interface without which a route cannot be:
-// its source, or the address that it is the kernel's route to.
-func (m Message) addressOf() netip.Addr {
-	if source := prefSource(m); source.IsValid() {
-		return source
+// survives is what becomes of a route with an address that expires while others are
+// left, nil if it goes.
+func (m Message) survives(expired Message, left []Message) Message {
+	if m.comesWith(expired) {
+		if slices.ContainsFunc(left, m.comesWith) {
+			return m
+		}
+		return nil
 	}
-	if !m.ownRoute() {
-		return netip.Addr{}
+	gone := expired.Addr()
+	if m.family() != expired.family() || prefSource(m) != gone.Addr() {
+		return m
 	}
+	// The next address of the network becomes the first one, from which the kernel has
+	// its own routes then (devinet.c:__inet_del_ifa).
+	heir := slices.IndexFunc(left, func(a Message) bool { return a.Addr().Masked() == gone.Masked() })
+	if heir < 0 || m.routeProtocol() != unix.RTPROT_KERNEL || m.destination() == gone.Addr() {
+		return nil
+	}
+	out := slices.Clone(m)
+	list, _ := attributes(out[routeHead:])
+	source, _ := find(list, unix.RTA_PREFSRC)
+	copy(source, left[heir].Addr().Addr().AsSlice())
+	return out
+}
+
+// destination is the address that a route is to, or the first one of its network.
+func (m Message) destination() netip.Addr {
 	list, _ := attributes(m[routeHead:])
 	v, _ := find(list, unix.RTA_DST)
 	addr, _ := netip.AddrFromSlice(v)

@@ -177,14 +177,11 @@ func (m Message) comesWith(address Message) bool {
 	if m.family() != unix.AF_INET6 || !m.ownRoute() {
 		return false
 	}
-	list, _ := attributes(m[routeHead:])
-	v, _ := find(list, unix.RTA_DST)
-	to, _ := netip.AddrFromSlice(v)
 	switch m[7] {
 	case unix.RTN_LOCAL:
-		return to == address.Addr().Addr()
+		return m.destination() == address.Addr().Addr()
 	case unix.RTN_ANYCAST:
-		return to == address.Addr().Masked().Addr()
+		return m.destination() == address.Addr().Masked().Addr()
 	}
 	return false
 }

@@ -319,6 +319,46 @@ ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08
 	}
 }
 
+func TestWhatAnExpiredAddressLeavesGoesOn(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.forwarding=1; ip link set hca0 up
+ip addr add 10.0.0.2/24 dev hca0 valid_lft 90 preferred_lft 50; ip addr add 10.0.0.9/24 dev hca0; ip addr add 10.0.0.10/24 dev hca0
+ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip route add 10.8.0.0/16 via 10.0.0.1 dev hca0 src 10.0.0.2
+ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 addr add fd01::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 addr add fd01::3/64 dev hca0 nodad`)
+	settle(b.node)
+	in(t, b.node, func(c *link.Conn) error {
+		index := find(t, c, "hca0").Index
+		s, err := c.Settings(index)
+		if err != nil {
+			return err
+		}
+		s.Taken -= 100 * time.Second
+		b.node.Run("ip addr flush dev hca0; ip -6 addr flush dev hca0; ip route flush dev hca0")
+		if err := c.Restore(index, s); err != nil {
+			return err
+		}
+		diff, err := c.Differences(index, s)
+		if len(diff) > 0 {
+			t.Errorf("Differences: %q", diff)
+		}
+		return err
+	})
+	have := b.node.Run("ip route show table all dev hca0; ip -6 route show table all dev hca0")
+	for _, want := range []string{
+		"10.0.0.0/24 proto kernel scope link src 10.0.0.9", "local 10.0.0.9 table local proto kernel scope host src 10.0.0.9",
+		"local 10.0.0.10 table local proto kernel scope host src 10.0.0.9", "10.9.0.0/16 via 10.0.0.1", "anycast fd01::",
+	} {
+		if !strings.Contains(have, want) {
+			t.Errorf("%q is not there:\n%s", want, have)
+		}
+	}
+	for _, gone := range []string{"10.0.0.2 ", "10.8.0.0", "fd00::", "fd01::2"} {
+		if strings.Contains(have, gone) {
+			t.Errorf("%q is there still:\n%s", gone, have)
+		}
+	}
+}
+
 func TestTenThousandRoutesComeBack(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
