@@ -108,24 +108,31 @@ func (c *Conn) dumpAddresses(index int) ([][]byte, error) {
 	return c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
 }
 
-func (c *Conn) addresses(index int) ([]Message, error) {
+// addresses are the interface's, and apart from them the temporary ones, for privacy,
+// that the kernel makes by itself of those that may have them: no request can.
+func (c *Conn) addresses(index int) (list, temporary []Message, err error) {
 	answers, err := c.dumpAddresses(index)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	list := make([]Message, 0, len(answers))
+	list = make([]Message, 0, len(answers))
 	for _, a := range answers {
 		m, err := cleanAddr(a)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		list = append(list, m)
+		// The flag has another meaning with IPv4: IFA_F_SECONDARY.
+		if m.family() == unix.AF_INET6 && a[2]&unix.IFA_F_TEMPORARY != 0 {
+			temporary = append(temporary, m)
+		} else {
+			list = append(list, m)
+		}
 	}
-	return list, nil
+	return list, temporary, nil
 }
 
 func (c *Conn) applyAddresses(index int, want Settings) error {
-	have, err := c.addresses(index)
+	have, _, err := c.addresses(index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}

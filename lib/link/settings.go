@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,8 @@ func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
 	if s.Sysctls, err = c.sysctls(index, s.Name, expected); err != nil {
 		return Settings{}, err
 	}
-	if s.Addresses, err = c.addresses(index); err != nil {
+	var temporary []Message
+	if s.Addresses, temporary, err = c.addresses(index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
 	if s.Neighbours, err = c.neighbours(index); err != nil {
@@ -95,6 +97,9 @@ func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
 	if err := c.readRoutes(index, &s); err != nil {
 		return Settings{}, err
 	}
+	s.Routes = slices.DeleteFunc(s.Routes, func(m Message) bool {
+		return slices.ContainsFunc(temporary, m.comesWith) && !slices.ContainsFunc(s.Addresses, m.comesWith)
+	})
 	return s, nil
 }
 

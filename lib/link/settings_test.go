@@ -359,6 +359,37 @@ ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 ad
 	}
 }
 
+func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.use_tempaddr=2; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad mngtmpaddr`)
+	const temporary = `ip -6 -o addr show dev hca0 temporary | awk '{print $4}'`
+	awaitTemporary := `for i in $(seq 100); do [ -z "$(` + temporary + `)" ] || break; sleep 0.02; done; ` + temporary
+	had := b.node.Run(awaitTemporary)
+	settle(b.node)
+	in(t, b.node, func(c *link.Conn) error {
+		index := find(t, c, "hca0").Index
+		s, err := c.Settings(index)
+		if err != nil {
+			return err
+		}
+		b.node.Run("ip link set hca0 down; ip -6 addr flush dev hca0")
+		if err := c.Restore(index, s); err != nil {
+			return err
+		}
+		b.node.Run(awaitTemporary)
+		diff, err := c.Differences(index, s)
+		if len(diff) > 0 {
+			t.Errorf("Differences: %q", diff)
+		}
+		return err
+	})
+	has := b.node.Run(temporary)
+	all := b.node.Run("ip -6 -o addr show dev hca0 scope global")
+	if had == "" || has == "" || has == had || strings.Count(all, "\n") != 2 {
+		t.Errorf("temporary was %s, is %s of\n%s", had, has, all)
+	}
+}
+
 func TestTenThousandRoutesComeBack(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
