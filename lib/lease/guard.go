@@ -15,7 +15,7 @@ import (
 func (l *open) guard(v *scan.View, index int, s link.Settings) error {
 	const named = "if that is meant to be moved, say so: list the HCAs in the configuration"
 	if s.IsUplink() {
-		return hint.With(fmt.Errorf("the node's default route goes through %s", s.Name), named)
+		return hint.With(fmt.Errorf("the node's default route needs %s", s.Name), named)
 	}
 	servers, err := mount.Servers()
 	if err != nil {

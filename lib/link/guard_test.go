@@ -18,7 +18,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 		{"a default route of another table", `ip route add default via 10.0.0.1 dev hca0 table 100`, false},
 		{"the default route", `ip route add default via 10.0.0.1 dev hca0`, true},
 		{"the default route over others, too", others + `ip route add default nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`, true},
-		{"the default route of another from an address of this", others + `ip route add default via 10.1.0.1 dev other src 10.0.0.2`, false},
+		{"the default route of another from an address of this", others + `ip route add default via 10.1.0.1 dev other src 10.0.0.2`, true},
 		{"the default route over a child", `ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5; ip route add default via 10.5.0.1`, true},
 		{"an IPv6 default route", `ip -6 route add default via fd00::1 dev hca0`, true},
 	}
