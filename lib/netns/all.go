@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -110,12 +111,33 @@ func add(seen map[string]*NS, path string) {
 func openFiles(process string, nsfs uint64) (paths []string) {
 	links, _ := filepath.Glob(process + "/fd/[0-9]*")
 	for _, link := range links {
+		if !mayBeNamespace(process + "/fdinfo/" + filepath.Base(link)) {
+			continue
+		}
 		var st unix.Stat_t
 		if err := unix.Stat(link, &st); err == nil && st.Dev == nsfs {
 			paths = append(paths, link)
 		}
 	}
 	return paths
+}
+
+// mayBeNamespace tells a descriptor, by what the kernel itself knows of it
+// (proc_pid_fdinfo(5)), that has an inode number as namespaces have. To ask the others
+// for their device number may take for ever: a file server that does not answer is asked, too.
+func mayBeNamespace(info string) bool {
+	text, err := os.ReadFile(info)
+	if err != nil {
+		return false // it was closed meanwhile
+	}
+	_, rest, told := strings.Cut(string(text), "\nino:\t")
+	if !told {
+		return true // before kernel 5.14
+	}
+	number, _, _ := strings.Cut(rest, "\n")
+	ino, err := strconv.ParseUint(number, 10, 64)
+	// include/linux/proc_fs.h:PROC_DYNAMIC_FIRST is 0xf0000000; the first ones are below.
+	return err == nil && ino >= 0xe0000000 && ino <= 0xffffffff
 }
 
 // mounted are the files of a process's mount namespace that stand for network

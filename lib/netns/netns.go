@@ -38,7 +38,8 @@ func Current() (*NS, error) {
 // Open opens the namespace that a file stands for. A file that is no network
 // namespace is ErrNotNetns.
 func Open(path string) (*NS, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	// Without O_NONBLOCK a named pipe would be waited for until somebody writes.
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gresnet/lib/mount"
 	"gresnet/lib/netns"
 	"gresnet/test/netnstest"
@@ -66,7 +68,11 @@ func TestAFileThatIsNoNamespaceIsToldApart(t *testing.T) {
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{plain, "/proc/self/ns/mnt", "/proc/self/ns/user", "/dev/null"} {
+	pipe := plain + ".pipe"
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{plain, pipe, "/proc/self/ns/mnt", "/proc/self/ns/user", "/dev/null"} {
 		if ns, err := netns.Open(path); !errors.Is(err, netns.ErrNotNetns) {
 			t.Errorf("open %s: %v, %v", path, ns, err)
 		}
@@ -174,5 +180,43 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 				t.Errorf("%q have it, wanted %q", who, tt.who)
 			}
 		})
+	}
+}
+
+// Whoever has a file open of a server that does not answer must not hold up a search.
+func TestAFileServerThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to mount")
+	}
+	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("the kernel has no FUSE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", server)); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	file, err := unix.Open(dir, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(file)
+	// Its end is an answer to all who wait.
+	waited := time.AfterFunc(5*time.Second, func() { unix.Close(server) })
+	all, err := netns.All()
+	if !waited.Stop() {
+		t.Error("the server was asked")
+	} else {
+		unix.Close(server)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	for _, ns := range all {
+		ns.Close()
 	}
 }
