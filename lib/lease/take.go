@@ -281,6 +281,11 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if err != nil {
 			return plan.HCA{}, err
 		}
+		if mode == rdma.Exclusive {
+			if err := v.Link.RefuseRemade(s); err != nil {
+				return plan.HCA{}, err
+			}
+		}
 		manager, err := link.ManagerOf(l.node.Run, p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err

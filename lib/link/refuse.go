@@ -30,6 +30,20 @@ func (c *Conn) refuse(index int, s Settings) error {
 	return c.refuseQdisc(index, s)
 }
 
+// RefuseRemade says why a P_Key child of an interface with these settings could not be
+// made anew as it is, if it could not. While its RDMA device stays, so does the child.
+func (c *Conn) RefuseRemade(s Settings) error {
+	for _, child := range s.Children {
+		if !child.ID.isPKeyChild() {
+			continue
+		}
+		if err := c.refuse(child.Index, child.Settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving
 // undoes what the master may not survive (bond_main.c:bond_release_and_destroy).
 func (c *Conn) refuseMaster(list attrs, name string) error {

@@ -1,0 +1,28 @@
+package guest
+
+import (
+	"strings"
+	"testing"
+)
+
+// In exclusive mode a P_Key child goes with its RDMA device, and all that hangs on it.
+func TestAPKeyChildThatCouldNotBeMadeAnewAsItIsIsRefused(t *testing.T) {
+	anHCAOfEachKind(t)
+	const each = "for i in $(ls /sys/class/net | grep -E '^ib[0-9]+$'); do "
+	run(t, each+"ip link add link $i name $i.8001 type ipoib pkey 0x8001; ip link set $i.8001 up; tc qdisc add dev $i.8001 clsact; done")
+	t.Cleanup(func() { run(t, each+"ip link del $i.8001; done") })
+	before := picture(t)
+	out, code := byHand(t, "prolog", lawJob)
+	if exclusive(t) {
+		if code != 1 || !strings.Contains(out, ".8001 has queueing discipline clsact, which gresnet cannot restore") {
+			t.Errorf("prolog: exit %d: %s", code, out)
+		}
+	} else {
+		if code != 0 {
+			t.Errorf("prolog: exit %d: %s", code, out)
+		}
+		must(t, "epilog", lawJob)
+	}
+	same(t, before)
+	run(t, each+"tc qdisc show dev $i.8001 | grep -q clsact; done")
+}
