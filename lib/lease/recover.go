@@ -59,7 +59,22 @@ func (n *Node) abandoned(ctx context.Context, id uint32) error {
 	if len(held) == 0 {
 		return uplinks // as far as is known: most jobs never had a lease
 	}
-	return errors.Join(uplinks, n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" }))
+	return errors.Join(uplinks, n.freeForgotten(ctx, id, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" }))
+}
+
+// freeForgotten is freeHome for a job whose lease is gone, and with it all memory of
+// what interfaces had: that they are home does not say that they are as they were.
+func (n *Node) freeForgotten(ctx context.Context, id uint32, is func(lock.Claim) bool) error {
+	before := n.readable(id)
+	err := n.freeHome(ctx, is)
+	now := n.readable(id)
+	for _, c := range before.Claims {
+		if _, held := now.Holder(c.HCA); is(c) && !held {
+			n.Log(Event{Kind: Remark, Job: id, HCA: c.HCA.String(), Warning: fmt.Sprintf(
+				"%s is free again, but its lease is gone, and nobody remembers what its interfaces had: see whether they are as they should be", c.Name)})
+		}
+	}
+	return err
 }
 
 // readable is the table as far as it can be read.

@@ -195,7 +195,7 @@ func (n *Node) forget(ctx context.Context, id uint32) error {
 		return err
 	}
 	uplinks := n.dropUplinks(ctx, id, t)
-	return errors.Join(uplinks, n.freeHome(ctx, func(c lock.Claim) bool { return c.Job == id && !c.Doubt }))
+	return errors.Join(uplinks, n.freeForgotten(ctx, id, func(c lock.Claim) bool { return c.Job == id && !c.Doubt }))
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.
