@@ -14,7 +14,11 @@ import (
 // its default route, and the way to a file system that it has mounted.
 func (l *open) guard(v *scan.View, index int, s link.Settings) error {
 	const named = "if that is meant to be moved, say so: list the HCAs in the configuration"
-	if s.IsUplink() {
+	uplink, err := v.Link.IsUplink(index, s)
+	if err != nil {
+		return err
+	}
+	if uplink {
 		return hint.With(fmt.Errorf("the node's default route needs %s", s.Name), named)
 	}
 	servers, err := mount.Servers()

@@ -18,20 +18,63 @@ func (s Settings) IsUplink() bool {
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.IsUplink() })
 }
 
+// IsUplink is Settings.IsUplink of the interface with an index, and knows of bridges
+// and the like, too, to which what stands on it belongs.
+func (c *Conn) IsUplink(index int, s Settings) (bool, error) {
+	if s.IsUplink() {
+		return true, nil
+	}
+	above, err := c.above(index)
+	if err != nil {
+		return false, err
+	}
+	for _, i := range above {
+		own, home, err := c.routes(i, nil)
+		if err != nil {
+			return false, fmt.Errorf("read the routes of interface %d: %w", i, err)
+		}
+		if slices.ContainsFunc(append(own, home...), Message.isDefault) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// above are all interfaces that stand on the one with an index, or have what stands on
+// it for a member.
+func (c *Conn) above(index int) (all []int, err error) {
+	list, err := c.List()
+	if err != nil {
+		return nil, err
+	}
+	add := func(i int) bool {
+		if i == 0 || i == index || slices.Contains(all, i) {
+			return false
+		}
+		all = append(all, i)
+		return true
+	}
+	isIn := func(i int) bool { return i == index || slices.Contains(all, i) }
+	for more := true; more; {
+		more = false
+		for _, i := range list {
+			if isIn(i.Index) && add(i.Master) || isIn(i.Parent) && i.ID.Kind != "veth" && add(i.Index) {
+				more = true
+			}
+		}
+	}
+	return all, nil
+}
+
 // Leads tells whether packets to a host leave through the interface with an
 // index, or through one that stands on it.
 func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
 	out, err := c.outgoing(to)
-	// No interface stands on another through as many.
-	for range 16 {
-		if err != nil || out == 0 || out == index {
-			return out == index && err == nil, err
-		}
-		var i Interface
-		i, err = c.Get(out)
-		out = i.Parent
+	if err != nil || out == 0 || out == index {
+		return out == index && err == nil, err
 	}
-	return false, err
+	above, err := c.above(index)
+	return slices.Contains(above, out), err
 }
 
 // outgoing is the interface through which packets to a host leave, 0 if they do not.

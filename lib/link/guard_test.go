@@ -20,6 +20,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 		{"the default route over others, too", others + `ip route add default nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev other`, true},
 		{"the default route of another from an address of this", others + `ip route add default via 10.1.0.1 dev other src 10.0.0.2`, true},
 		{"the default route over a child", `ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5; ip route add default via 10.5.0.1`, true},
+		{"the default route over a bridge of a child", `ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip link add br5 type bridge; ip link set child5 master br5; ip link set br5 up; ip addr add 10.5.0.2/24 dev br5; ip route add default via 10.5.0.1`, true},
 		{"an IPv6 default route", `ip -6 route add default via fd00::1 dev hca0`, true},
 	}
 	for _, tt := range tests {
@@ -27,8 +28,13 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 			b := newBed(t)
 			b.node.Run("ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad\n" + tt.route)
 			in(t, b.node, func(c *link.Conn) error {
-				s, err := c.Settings(find(t, c, "hca0").Index)
-				if got := s.IsUplink(); got != tt.want {
+				index := find(t, c, "hca0").Index
+				s, err := c.Settings(index)
+				if err != nil {
+					return err
+				}
+				got, err := c.IsUplink(index, s)
+				if got != tt.want {
 					t.Errorf("IsUplink is %v, wanted %v", got, tt.want)
 				}
 				return err
@@ -41,9 +47,10 @@ func TestAnInterfaceLeadsWhereItsRoutesAndThoseOfItsChildrenGo(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
 ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5
+ip link add link hca0 name child6 type macvlan mode bridge; ip link set child6 up; ip link add br6 type bridge; ip link set child6 master br6; ip link set br6 up; ip addr add 10.6.0.2/24 dev br6
 ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip addr add 10.1.0.2/24 dev other`)
 	for addr, want := range map[string]bool{
-		"10.0.0.9": true, "fd00::9": true, "10.5.0.9": true, // itself and its child
+		"10.0.0.9": true, "fd00::9": true, "10.5.0.9": true, "10.6.0.9": true, // itself, its child, and a bridge of one
 		"10.0.0.2": false, // an address of the node is reached through the loopback interface
 		"10.1.0.9": false, "192.0.2.1": false, "fd77::1": false,
 	} {

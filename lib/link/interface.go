@@ -23,6 +23,7 @@ type Interface struct {
 	IPoIB   IPoIB
 	PKey    uint16 // of an IPoIB interface
 	Parent  int    // index of the interface of this namespace that it stands on, or 0
+	Master  int    // index of the bridge, bond or the like that it belongs to, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -145,6 +146,7 @@ func decode(m []byte) (Interface, error) {
 		MAC:     hardware(list, unix.IFLA_ADDRESS).String(),
 		Up:      flags&unix.IFF_UP != 0,
 		Running: flags&unix.IFF_LOWER_UP != 0,
+		Master:  number(list, unix.IFLA_MASTER),
 	}
 	parent := number(list, unix.IFLA_LINK)
 	if _, elsewhere := find(list, unix.IFLA_LINK_NETNSID); !elsewhere {
