@@ -16,8 +16,8 @@ import (
 	"gresnet/lib/step"
 )
 
-// ErrDamaged means that a lease's journal does not read in full, and that it
-// is not certain that all of the HCAs are as they were. All that reads is
+// ErrDamaged means that a lease's journal does not read in full, or is gone, and that
+// it is not certain that all of the HCAs are as they were. All that reads is
 // undone; the HCAs in doubt are quarantined until a person releases them.
 var ErrDamaged = errors.New("journal damaged")
 

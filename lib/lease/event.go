@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/meter"
+	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
 
@@ -121,16 +122,16 @@ func (l *open) report(verb string, s step.Step, t taken) error {
 }
 
 // quarantines tells which HCAs are kept from later jobs.
-func (l *open) quarantines() {
-	events := make([]Event, 0, len(l.world.Away))
-	for id, reason := range l.world.Away {
+func (n *Node) quarantines(job uint32, away map[node.ID]string) {
+	events := make([]Event, 0, len(away))
+	for id, reason := range away {
 		events = append(events, Event{
-			Kind: HCAQuarantined, Job: l.world.Job, HCA: id.String(),
+			Kind: HCAQuarantined, Job: job, HCA: id.String(),
 			Notice: fmt.Sprintf("HCA %s is kept from later jobs: %s", id, reason),
 		})
 	}
 	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.HCA, b.HCA) })
 	for _, e := range events {
-		l.node.Log(e)
+		n.Log(e)
 	}
 }

@@ -97,7 +97,7 @@ func (l *open) unwind() error {
 			l.strike(s)
 		}
 	}
-	l.quarantines()
+	l.node.quarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
 		return remains(errors.Join(failed...))
 	}

@@ -74,7 +74,7 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, c
 func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	for wait := time.Duration(0); ; {
-		if c, still := n.holder(by.Entry.HCA.ID); !still || c.Job != holder || c.Quarantined != "" {
+		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
 		}
 		err := n.sweep(ctx, holder, Sweep{})
@@ -97,6 +97,9 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 			pause(ctx, wait)
 		default:
 			n.tell(LeaseSpared, holder, "not swept: %s", err)
+			if !n.holds(holder, by.Entry.HCA.ID) {
+				return nil // the sweep has ended its lease, and not all was as it should be
+			}
 			return err
 		}
 	}
@@ -112,6 +115,12 @@ func pause(ctx context.Context, wait time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(wait):
 	}
+}
+
+// holds tells whether a job has an HCA that is not quarantined.
+func (n *Node) holds(job uint32, id node.ID) bool {
+	c, held := n.holder(id)
+	return held && c.Job == job && c.Quarantined == ""
 }
 
 // holder is who has an HCA now.

@@ -1,17 +1,19 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
+	"strings"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/node"
 )
 
 // recover opens a lease whose journal does not say whose it is. A prolog that
@@ -47,34 +49,55 @@ func (n *Node) recover(ctx context.Context, id uint32, why string) (*open, error
 	return l, nil
 }
 
-// abandoned frees what a job holds that has no lease: somebody removed it. What
-// is not on the node is kept from later jobs, once and for all.
+// abandoned keeps from later jobs what a job holds that has no lease: somebody removed
+// it, since a claim is noted in the lease before it is made, and freed before the lease
+// goes. It is done once, and a person has to see what became of the HCAs.
 func (n *Node) abandoned(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
-		return err
+		return remains(err)
 	}
 	t := n.readable(id)
 	uplinks := n.dropUplinks(ctx, id, t)
-	held := slices.DeleteFunc(claimsOf(t, id), func(c lock.Claim) bool { return c.Quarantined != "" })
-	if len(held) == 0 {
+	claims := claimsOf(t, id)
+	if len(claims) == 0 {
 		return uplinks // as far as is known: most jobs never had a lease
 	}
-	return errors.Join(uplinks, n.freeForgotten(ctx, id, func(c lock.Claim) bool { return c.Job == id && c.Quarantined == "" }))
+	return errors.Join(uplinks, n.distrust(ctx, id, &t, claims))
 }
 
-// freeForgotten is freeHome for a job whose lease is gone, and with it all memory of
-// what interfaces had: that they are home does not say that they are as they were.
-func (n *Node) freeForgotten(ctx context.Context, id uint32, is func(lock.Claim) bool) error {
-	before := n.readable(id)
-	err := n.freeHome(ctx, is)
-	now := n.readable(id)
-	for _, c := range before.Claims {
-		if _, held := now.Holder(c.HCA); is(c) && !held {
-			n.Log(Event{Kind: Remark, Job: id, HCA: c.HCA.String(), Warning: fmt.Sprintf(
-				"%s is free again, but its lease is gone, and nobody remembers what its interfaces had: see whether they are as they should be", c.Name)})
-		}
+// distrust quarantines claims whose lease is gone, and with it all memory of what the
+// interfaces had: that they are home does not say that they are as they were.
+func (n *Node) distrust(ctx context.Context, id uint32, t *lock.Table, claims []lock.Claim) error {
+	away := map[node.ID]string{}
+	var what []string
+	for _, c := range claims {
+		away[c.HCA] = n.forgotten(t, c.HCA)
+		what = append(what, fmt.Sprintf("%s is quarantined: %s", cmp.Or(c.Name, c.HCA.String()), away[c.HCA]))
 	}
-	return err
+	err := n.table().Update(ctx, func(t *lock.Table) error {
+		for i, c := range t.Claims {
+			if reason, is := away[c.HCA]; is && c.Job == id {
+				t.Claims[i].Doubt, t.Claims[i].Quarantined = true, reason
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return remains(n.stateFault(err))
+	}
+	n.quarantines(id, away)
+	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, id, strings.Join(what, "; "))
+	return remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
+}
+
+// forgotten says of an HCA whose lease was removed why it is kept from later jobs. Where
+// it is, is to be known, but not what it was: that it cannot be looked for changes nothing.
+func (n *Node) forgotten(t *lock.Table, id node.ID) string {
+	const reason = "its lease was removed: nobody remembers what its interfaces had"
+	if absent, err := n.absent(t, id); err == nil && absent != "" {
+		return reason + "; " + absent
+	}
+	return reason
 }
 
 // readable is the table as far as it can be read.

@@ -205,7 +205,7 @@ func (n *Node) absent(t *lock.Table, id node.ID) (string, error) {
 	defer v.Close()
 	d, err := v.Find(id)
 	if errors.Is(err, scan.ErrNotFound) {
-		return "its lease is gone and it is not in the root namespace", nil
+		return "it is not in the root namespace", nil
 	}
 	if err != nil {
 		return "", err
@@ -218,7 +218,7 @@ func (n *Node) absent(t *lock.Table, id node.ID) (string, error) {
 	for _, p := range ports {
 		had := i >= 0 && slices.ContainsFunc(t.HCAs[i].Ports, func(o node.Port) bool { return o.Num == p.Num && o.Interface != "" })
 		if had && p.Interface == nil {
-			return fmt.Sprintf("its lease is gone and the interface of port %d is not in the root namespace", p.Num), nil
+			return fmt.Sprintf("the interface of port %d is not in the root namespace", p.Num), nil
 		}
 	}
 	return "", nil

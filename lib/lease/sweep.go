@@ -120,7 +120,7 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 	return n.under(held, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
-			return n.forget(ctx, id)
+			return n.abandoned(ctx, id)
 		}
 		if err != nil {
 			return remains(err)
@@ -182,20 +182,6 @@ func list(processes []proc.Process) string {
 		names = append(names, p.String())
 	}
 	return firstOf(names)
-}
-
-// forget frees the claims of a job whose lease is not there any more, which
-// nobody but a person can have removed. An HCA that is not on the node is kept.
-func (n *Node) forget(ctx context.Context, id uint32) error {
-	if err := removeDir(n.dir(id)); err != nil {
-		return remains(err)
-	}
-	t, err := n.table().Read()
-	if err != nil {
-		return err
-	}
-	uplinks := n.dropUplinks(ctx, id, t)
-	return errors.Join(uplinks, n.freeForgotten(ctx, id, func(c lock.Claim) bool { return c.Job == id && !c.Doubt }))
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.

@@ -57,7 +57,8 @@ type Claim struct {
 	UID         uint32    `json:"uid"`
 	Since       time.Time `json:"since"`
 	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
-	// Doubt says that it is home, but perhaps not as it was: that is a person's to see.
+	// Doubt says that no lease remembers any more what it was like: whether it is so is a
+	// person's to see.
 	Doubt bool `json:"doubt,omitempty"`
 }
 

@@ -134,17 +134,46 @@ func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
 	same(t, before)
 }
 
-func TestALeaseThatWasRemovedByHandIsSweptWhereItsHCAIsHome(t *testing.T) {
-	withGPUs(t)
+func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
+	names := withGPUs(t)
 	before := picture(t)
-	must(t, "prolog", sweepJob)
-	run(t, "cp -a /run/gresnet/node.json /tmp/node.json")
-	must(t, "epilog", sweepJob)
-	run(t, "cp -a /tmp/node.json /run/gresnet/node.json")
-	if out, code := command(t, "gresnet-epilog sweep"); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(out, "nobody remembers what its interfaces had") {
-		t.Errorf("exit %d: %s", code, out)
+	for name, first := range map[string]string{
+		"a sweep":    "gresnet-epilog sweep",
+		"its epilog": "gresnet-epilog",
+		"its prolog": "gresnet-prolog",
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, "prolog", sweepJob)
+			run(t, "cp -a /run/gresnet/node.json /tmp/node.json")
+			must(t, "epilog", sweepJob)
+			run(t, "cp -a /tmp/node.json /run/gresnet/node.json")
+			end := func() (string, int) {
+				if first == "gresnet-epilog sweep" {
+					return command(t, first)
+				}
+				return byHand(t, strings.TrimPrefix(first, "gresnet-"), sweepJob)
+			}
+			out, code := end()
+			if code != 2 || strings.Count(out, "\n") != 2 || !strings.Contains(out, names[0]+" is quarantined: its lease was removed: nobody remembers what its interfaces had") {
+				t.Errorf("exit %d: %s", code, out)
+			}
+			// It is told once; but no job gets it.
+			want := 0
+			if first == "gresnet-prolog" {
+				want = 1
+			}
+			if out, code := end(); code != want {
+				t.Errorf("and then exit %d: %s", code, out)
+			}
+			if out, _ := command(t, "gresnet-prolog status"); !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "gresnet-epilog release "+names[0]) {
+				t.Errorf("status:\n%s", out)
+			}
+			if out, code := command(t, "gresnet-epilog release "+names[0]); code != 0 || out != "" {
+				t.Errorf("release: exit %d: %s", code, out)
+			}
+			same(t, before)
+		})
 	}
-	same(t, before)
 }
 
 func TestStatusShowsWhoHoldsWhat(t *testing.T) {

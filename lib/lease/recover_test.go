@@ -1,0 +1,78 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+	"gresnet/lib/lock"
+)
+
+// The interfaces of an HCA whose lease somebody removed are bare where the kernel has
+// sent them home.
+func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T) {
+	again := next
+	again.Run = job.Run{Restart: 1}
+	other := next
+	other.ID = 3
+	const lost = "its lease was removed: nobody remembers what its interfaces had"
+	for name, c := range map[string]struct {
+		run      func(*testing.T, *Node) error
+		finds    string // what the first one says
+		own      bool   // it is that job's, or all jobs'
+		finished bool   // one that comes after it has nothing to do
+	}{
+		"its epilog":        {func(t *testing.T, n *Node) error { return n.Give(t.Context(), nextJob, nil) }, lost, true, true},
+		"a sweep":           {func(t *testing.T, n *Node) error { return n.Sweep(t.Context(), Sweep{}) }, lost, true, true},
+		"its prolog, again": {func(t *testing.T, n *Node) error { return n.Take(t.Context(), again) }, lost, true, false},
+		"another's prolog":  {func(t *testing.T, n *Node) error { return n.Take(t.Context(), other) }, "it is quarantined since job 2: " + lost, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, _ := heldNode(t, byIndex)
+			var kept []Event
+			n.Log = func(e Event) {
+				if e.Kind == HCAQuarantined {
+					kept = append(kept, e)
+				}
+				if strings.Contains(e.Notice, "waits") {
+					t.Errorf("it waits: %s", e.Notice)
+				}
+			}
+			for quarantined, text := range []string{"", "a name is taken"} {
+				n.update(t, func(table *lock.Table) {
+					table.Claims[0].Job, table.Claims[0].Doubt, table.Claims[0].Quarantined = nextJob, false, text
+				})
+				if quarantined == 1 && !c.finished {
+					continue // no prolog looks at what is quarantined
+				}
+				err := c.run(t, n)
+				if err == nil || !strings.Contains(err.Error(), c.finds) {
+					t.Errorf("it ends with %v", err)
+				}
+				if errors.Is(err, ErrRemains) != c.own || errors.Is(err, ErrDamaged) != c.own {
+					t.Errorf("the exit code is wrong: %v", err)
+				}
+				if c.own && !strings.HasSuffix(hint.Of(err), "then run: gresnet-epilog release HCA") {
+					t.Errorf("the hint is %q", hint.Of(err))
+				}
+				before, _ := n.table().Read()
+				if claim := before.Claims[0]; len(before.Claims) != 1 || !claim.Doubt || !strings.HasPrefix(claim.Quarantined, lost) {
+					t.Errorf("the claims are %+v", before.Claims)
+				}
+				err = c.run(t, n)
+				if c.finished && err != nil || !c.finished && (err == nil || !strings.Contains(err.Error(), "it is quarantined since job 2: "+lost)) {
+					t.Errorf("what comes after it ends with %v", err)
+				}
+				if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+					t.Errorf("the table was %+v and is %+v", before, after)
+				}
+				if len(kept) != quarantined+1 || kept[0].HCA != idA.String() {
+					t.Errorf("it was told that %+v", kept)
+				}
+			}
+		})
+	}
+}
