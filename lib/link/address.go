@@ -57,6 +57,10 @@ func tentative(m []byte) bool {
 	return len(m) >= addrHead && m[2]&unix.IFA_F_TENTATIVE != 0 && m[2]&unix.IFA_F_DADFAILED == 0
 }
 
+// duplicate tells an address, as dumped, that was found to be another's, too. The kernel
+// keeps it and does not use it; what has a lifetime it removes (addrconf.c:addrconf_dad_stop).
+func duplicate(m []byte) bool { return m[0] == unix.AF_INET6 && m[2]&unix.IFA_F_DADFAILED != 0 }
+
 // lifetime is how long an address is valid still, in seconds; forever is ^0.
 func (m Message) lifetime() uint32 { return m.cacheInfo(4) }
 
@@ -108,35 +112,40 @@ func (c *Conn) dumpAddresses(index int) ([][]byte, error) {
 	return c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
 }
 
-// addresses are the interface's, and apart from them the temporary ones, for privacy,
-// that the kernel makes by itself of those that may have them: no request can.
-func (c *Conn) addresses(index int) (list, temporary []Message, err error) {
+// addresses are the interface's, and apart from them those that another has, too, and the
+// temporary ones, for privacy, that the kernel makes by itself of those that may have
+// them: no request can.
+func (c *Conn) addresses(index int) (list, duplicates, temporary []Message, err error) {
 	answers, err := c.dumpAddresses(index)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	list = make([]Message, 0, len(answers))
 	for _, a := range answers {
 		m, err := cleanAddr(a)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
+		switch {
+		case duplicate(a):
+			duplicates = append(duplicates, m)
 		// The flag has another meaning with IPv4: IFA_F_SECONDARY.
-		if m.family() == unix.AF_INET6 && a[2]&unix.IFA_F_TEMPORARY != 0 {
+		case m.family() == unix.AF_INET6 && a[2]&unix.IFA_F_TEMPORARY != 0:
 			temporary = append(temporary, m)
-		} else {
+		default:
 			list = append(list, m)
 		}
 	}
-	return list, temporary, nil
+	return list, duplicates, temporary, nil
 }
 
 func (c *Conn) applyAddresses(index int, want Settings) error {
-	have, _, err := c.addresses(index)
+	have, duplicates, _, err := c.addresses(index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(have, want.Addresses, Message.addrKey) {
+	have = append(have, duplicates...)
+	for _, m := range missing(have, slices.Concat(want.Addresses, want.Duplicates), Message.addrKey) {
 		_, err := c.send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.addrOn(index))
 		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
@@ -202,7 +211,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
 	begun := time.Now()
 	for end := begun.Add(dadTimeout); ; time.Sleep(2 * time.Millisecond) {
-		taken, err := c.hasTaken(index, want.Name, local)
+		taken, err := c.hasTaken(index, want, local)
 		if taken || err != nil {
 			return err
 		}
@@ -216,21 +225,28 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
 }
 
-// hasTaken tells whether no address is tested any more and their local routes are there.
-func (c *Conn) hasTaken(index int, name string, local []Message) (bool, error) {
+// hasTaken tells whether no address is tested any more, but for duplicates, and their
+// local routes are there.
+func (c *Conn) hasTaken(index int, want Settings, local []Message) (bool, error) {
 	answers, err := c.dumpAddresses(index)
 	if err != nil {
-		return false, fmt.Errorf("read the addresses of %s: %w", name, err)
+		return false, fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
-	if slices.ContainsFunc(answers, tentative) {
-		return false, nil
+	for _, a := range answers {
+		if !tentative(a) {
+			continue
+		}
+		m, err := cleanAddr(a)
+		if err != nil || len(want.duplicatesIn([]Message{m})) == 0 {
+			return false, err
+		}
 	}
 	if len(local) == 0 {
 		return true, nil
 	}
 	have, err := c.localRoutes(index)
 	if err != nil {
-		return false, fmt.Errorf("read the routes of %s: %w", name, err)
+		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
 	return len(missing(local, have, Message.routeKey)) == 0, nil
 }

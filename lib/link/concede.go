@@ -29,8 +29,8 @@ func (c *Conn) Concede(index int, want Settings) (agreed Settings, diff []string
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken
-	agreed.Addresses = have.Addresses
-	diff = compare("address", have.Addresses, want.Addresses, Message.addrKey, func(m Message) string { return m.Addr().String() })
+	agreed.Addresses, agreed.Duplicates = have.Addresses, with(have.Duplicates, want.duplicatesIn(have.Addresses), Message.addrKey)
+	diff = addressDifferences(have, want)
 	if len(diff) > 0 {
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
 		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops

@@ -35,6 +35,7 @@ func (s Settings) aged() Settings {
 		}
 		return left, ok
 	})
+	s.Duplicates = keep(s.Duplicates, func(m Message) (Message, bool) { return m.agedAddress(passed) })
 	left := func(m Message) (Message, bool) {
 		for _, a := range expired {
 			if m = m.survives(a, s.Addresses); m == nil {

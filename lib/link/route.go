@@ -151,9 +151,11 @@ func (m Message) localIPv6() bool {
 
 // settled is what the interface has of routes, less those of IPv6 addresses that
 // were still tested for duplicates when the settings were read: the kernel gives
-// an address its local route only after that.
+// an address its local route only after that. One that was another's, too, may pass the test now.
 func (want Settings) settled(have []Message) []Message {
-	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool { return !m.localIPv6() })
+	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool {
+		return !m.localIPv6() && !slices.ContainsFunc(want.Duplicates, m.comesWith)
+	})
 	return missing(have, later, Message.routeKey)
 }
 

@@ -28,6 +28,7 @@ type Settings struct {
 	Token      Message   `json:"token,omitempty"` // of IPv6 autoconfiguration
 	Sysctls    Sysctls   `json:"sysctls,omitempty"`
 	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []Message `json:"duplicates,omitempty"` // addresses that another has, too
 	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
 	Nexthops   []Message `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
@@ -76,7 +77,7 @@ func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
 		return Settings{}, err
 	}
 	var temporary []Message
-	if s.Addresses, temporary, err = c.addresses(index); err != nil {
+	if s.Addresses, s.Duplicates, temporary, err = c.addresses(index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
 	if s.Neighbours, err = c.neighbours(index); err != nil {
@@ -174,17 +175,19 @@ func (c *Conn) apply(index int, want Settings, network func(int, Settings) error
 	return also(err, c.applySysctlsUp(index, want.Name, want.Sysctls, have))
 }
 
-// RestoreAlone is Apply at home: it also gives back what stands on the interface.
+// RestoreAlone is Apply at home: it also gives back what stands on the interface, and
+// what no job has.
 func (c *Conn) RestoreAlone(index int, want Settings) error {
 	defer c.anew()()
-	return also(c.Apply(index, want), c.restoreChildren(index, want.Children, c.RestoreAlone))
+	err := also(c.Apply(index, want), c.applyDuplicates(index, want))
+	return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 }
 
 // Restore is RestoreAlone, and gives back what other interfaces of the node have a
 // part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
-	err := c.Apply(index, want)
+	err := also(c.Apply(index, want), c.applyDuplicates(index, want))
 	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
@@ -286,7 +289,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, key := range want.Sysctls.differing(have.Sysctls) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
-	diff = append(diff, compare("address", have.Addresses, want.Addresses, Message.addrKey, func(m Message) string { return m.Addr().String() })...)
+	diff = append(diff, addressDifferences(have, want)...)
 	diff = append(diff, compare("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
 	for _, m := range missing(want.Filters, have.Filters, Message.key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))

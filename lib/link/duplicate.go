@@ -1,0 +1,48 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+)
+
+// applyDuplicates gives the interface the addresses that another on its network had, too,
+// when the settings were read. The kernel did not use them and is not to now, untested: it
+// tests them again, as everything else is given by now and the interface's own
+// accept_dad holds. Nobody waits for that.
+func (c *Conn) applyDuplicates(index int, want Settings) error {
+	if len(want.Duplicates) == 0 {
+		return nil
+	}
+	want = want.aged()
+	have, duplicates, _, err := c.addresses(index)
+	if err != nil {
+		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	}
+	for _, m := range inOrder(missing(want.Duplicates, append(have, duplicates...), Message.addrKey)) {
+		if err := c.giveAddress(index, m, want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duplicatesIn are the duplicates that are in a list.
+func (want Settings) duplicatesIn(list []Message) []Message {
+	return slices.DeleteFunc(slices.Clone(list), func(m Message) bool {
+		return len(missing([]Message{m}, want.Duplicates, Message.addrKey)) > 0
+	})
+}
+
+// addressDifferences names what of addresses is not as it was. One that another had, too,
+// may be tested still, or be its own now: either is as it would be had it not been away.
+func addressDifferences(have, want Settings) []string {
+	name := func(m Message) string { return m.Addr().String() }
+	all := func(s Settings) []Message { return slices.Concat(s.Addresses, s.Duplicates) }
+	diff := compare("address", all(have), all(want), Message.addrKey, name)
+	for _, m := range missing(have.Duplicates, want.Duplicates, Message.addrKey) {
+		if len(missing([]Message{m}, want.Addresses, Message.addrKey)) == 0 {
+			diff = append(diff, fmt.Sprintf("address %s is another's, too (dadfailed), was not", name(m)))
+		}
+	}
+	return diff
+}
