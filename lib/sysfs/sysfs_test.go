@@ -144,3 +144,25 @@ func TestAnUnattachedSysfsShowsTheNamespaceItWasMadeIn(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestTargetsAreTheHostsOfISCSISessions(t *testing.T) {
+	const class, session = "class/iscsi_connection/", "devices/platform/host7/session"
+	sys := tree(t, map[string]string{
+		class + "connection1:0": "../../" + session + "1/connection1:0/iscsi_connection/connection1:0",
+		class + "connection2:0": "../../" + session + "2/connection2:0/iscsi_connection/connection2:0",
+		class + "connection3:0": "../../" + session + "3/connection3:0/iscsi_connection/connection3:0",
+		class + "connection4:0": "../../" + session + "4/connection4:0/iscsi_connection/connection4:0", // which ended meanwhile
+	}, map[string]string{
+		session + "1/connection1:0/iscsi_connection/connection1:0/address":            "10.0.0.7\n",
+		session + "1/connection1:0/iscsi_connection/connection1:0/persistent_address": "10.0.0.8\n",
+		session + "2/connection2:0/iscsi_connection/connection2:0/address":            "fd00::7\n",
+		session + "3/connection3:0/iscsi_connection/connection3:0/address":            "\n", // which is being made
+	})
+	got, err := sysfs.Targets(sys)
+	if want := []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("targets are %v, %v, wanted %v", got, err, want)
+	}
+	if got, err := sysfs.Targets(os.DirFS(t.TempDir())); got != nil || err != nil {
+		t.Errorf("without iSCSI: %v, %v", got, err)
+	}
+}
