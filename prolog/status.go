@@ -35,6 +35,8 @@ and the node did not since it was booted.
 Lease states: complete; refused: the job asked for what it cannot have;
 partial: a prolog or an epilog is at work, or did not end as it should;
 damaged.
+What is owed is what interfaces of two jobs shared (a route over both): the
+one that is home gets it when the other one is.
 
 Examples:
   gresnet-prolog status
@@ -82,7 +84,22 @@ func printStatus(w io.Writer, s lease.Status) error {
 	if err := printHCAs(w, s); err != nil {
 		return err
 	}
+	if err := printOwed(w, s); err != nil {
+		return err
+	}
 	return printLeases(w, s)
+}
+
+// printOwed says what interfaces are still to have.
+func printOwed(w io.Writer, s lease.Status) error {
+	for _, o := range s.Owed {
+		_, err := fmt.Fprintf(w, "\n%s is owed what it shares with %s:\n  %s\n"+
+			"  job %d had it; the epilog or sweep that finds all of them home gives it.\n", o.Interface, strings.Join(o.With, ", "), strings.Join(o.What, "\n  "), o.Job)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }

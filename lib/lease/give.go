@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/job"
 	"gresnet/lib/link"
+	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
@@ -31,6 +32,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
+			n.pay(ctx, id)
 			return n.abandoned(ctx, id)
 		}
 		if err != nil {
@@ -73,7 +75,7 @@ func (l *open) unwind() error {
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Carriers = step.Managers{Run: l.node.Run}, link.Carriers{Context: ctx}
-	l.world.Away, l.world.Gone = map[node.ID]string{}, map[node.ID]bool{}
+	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[node.ID]bool{}, map[link.ID]lock.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	l.world.UplinkLeft = len(failed) > 0
@@ -97,6 +99,7 @@ func (l *open) unwind() error {
 			l.strike(s)
 		}
 	}
+	l.pay()
 	l.node.quarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
 		return remains(errors.Join(failed...))
@@ -186,6 +189,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 	if err != nil {
 		return append(failed, err) // nobody has looked again: nothing is done with
 	}
+	failed = append(failed, l.owe()...)
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
 			l.strike(s)

@@ -47,14 +47,23 @@ func TestMain(m *testing.M) {
 // n-th time: that is before and after each deed. Nobody holds the node lock then.
 func lawNode(state string, n int) *Node {
 	seen := 0
+	sys := fstest.MapFS{}
+	if os.Getenv("GRESNET_LAW_LOST") != "" {
+		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
+	}
 	return &Node{
-		State: state, Sys: fstest.MapFS{}, Log: func(Event) {}, Undo: time.Minute,
+		State: state, Sys: sys, Undo: time.Minute,
+		Log: func(e Event) {
+			if e.Warning != "" {
+				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
+			}
+		},
 		Config: config.Config{Uplink: lawUplink()},
 		Now: func() time.Time {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
-			if nodeLocked(state) {
+			if os.Getenv("GRESNET_LAW_MANY") == "" && nodeLocked(state) {
 				fmt.Fprintln(os.Stderr, "the node lock is held for more than a claim")
 				os.Exit(1)
 			}
@@ -82,18 +91,34 @@ func lawChild(program string) error {
 	}
 	law := lawNode(os.Getenv("GRESNET_LAW_STATE"), n)
 	ctx := context.Background()
-	if program == "epilog" {
-		return law.Give(ctx, lawJob, nil)
+	var l lawLease
+	if _, err := fmt.Sscan(os.Getenv("GRESNET_LAW_LEASE"), &l.job, &l.hcas); err != nil {
+		return err
+	}
+	switch program {
+	case "epilog":
+		return law.Give(ctx, l.job, nil)
+	case "sweep":
+		return law.Sweep(ctx, Sweep{})
 	}
 	if err := law.prepare(); err != nil {
 		return err
 	}
-	return law.underLock(ctx, lawJob, func() error { return lawTake(ctx, law) })
+	return law.underLock(ctx, l.job, func() error { return lawTake(ctx, law, l) })
 }
 
+// lawLease is a job's, of the HCAs whose interfaces' names begin with a word.
+type lawLease struct {
+	job  uint32
+	hcas string
+}
+
+// whole is a lease of all that the node has.
+var whole = lawLease{lawJob, "hca"}
+
 // lawTake is what take does, less what needs an RDMA device.
-func lawTake(ctx context.Context, n *Node) error {
-	j := job.Job{ID: lawJob, UID: 1000, GID: 1000}
+func lawTake(ctx context.Context, n *Node, lease lawLease) error {
+	j := job.Job{ID: lease.job, UID: 1000, GID: 1000}
 	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
@@ -103,10 +128,10 @@ func lawTake(ctx context.Context, n *Node) error {
 	err = l.world.OnHost(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
-			if err != nil || !strings.HasPrefix(i.Name, "hca") {
+			if err != nil || !strings.HasPrefix(i.Name, lease.hcas) {
 				continue
 			}
-			s := &step.Settings{Of: node.ID{GUID: "0002:c903:00ab:" + i.Name}, Port: 1, Interface: i.ID}
+			s := &step.Settings{Of: node.ID{GUID: "0002:c903:00ab:" + i.Name, PCI: i.Name}, Port: 1, Interface: i.ID}
 			s.Settings, err = v.Link.Settings(i.Index)
 			all = append(all, s)
 		}
@@ -180,9 +205,12 @@ grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [
 // lawRun runs a program in the node's namespace and tells whether it was killed.
 func lawRun(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
-	cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
-	cmd.Env = append(os.Environ(), "GRESNET_LAW="+program, "GRESNET_LAW_STATE="+state, fmt.Sprintf("GRESNET_LAW_KILL=%d", kill))
-	out, err := cmd.CombinedOutput()
+	return whole.run(t, node, state, program, kill)
+}
+
+func (l lawLease) run(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
+	t.Helper()
+	out, err := l.command(node, state, program, kill).CombinedOutput()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
 		return true
@@ -191,6 +219,13 @@ func lawRun(t *testing.T, node *netnstest.NS, state, program string, kill int) (
 		t.Fatalf("%s: %v: %s", program, err, out)
 	}
 	return false
+}
+
+func (l lawLease) command(node *netnstest.NS, state, program string, kill int) *exec.Cmd {
+	cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
+	cmd.Env = append(os.Environ(), "GRESNET_LAW="+program, "GRESNET_LAW_STATE="+state,
+		fmt.Sprintf("GRESNET_LAW_LEASE=%d %s", l.job, l.hcas), fmt.Sprintf("GRESNET_LAW_KILL=%d", kill))
+	return cmd
 }
 
 const never = 0
@@ -207,8 +242,8 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
 	table, err := lock.Node{Dir: state}.Read()
-	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 {
-		t.Fatalf("claims are left: %v, %v, %v", table.Claims, table.Uplinks, err)
+	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 || len(table.Owed) > 0 {
+		t.Fatalf("claims are left: %v, %v, %v, %v", table.Claims, table.Uplinks, table.Owed, err)
 	}
 }
 
@@ -254,9 +289,7 @@ func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) 
 	lawRun(t, node, state, "prolog", never)
 	node.Run("ip link add rail0 type veth peer name rail0far")
 	for range 2 {
-		cmd := exec.Command("nsenter", "--net="+node.Path, os.Args[0])
-		cmd.Env = append(os.Environ(), "GRESNET_LAW=epilog", "GRESNET_LAW_STATE="+state, "GRESNET_LAW_KILL=0")
-		out, err := cmd.CombinedOutput()
+		out, err := whole.command(node, state, "epilog", never).CombinedOutput()
 		if want := "add alternative name rail0 to hca0: another interface has that name"; err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("the epilog: %v: %s, wanted %q", err, out, want)
 		}

@@ -194,6 +194,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Managers: step.Managers{Run: n.Run},
 		Carriers: link.Carriers{Context: ctx},
 		Context:  ctx,
+		Leased:   func(id link.ID) (node.ID, bool) { return n.leasedTo(book.Header.Job, id) },
 		Warn: func(id node.ID, problem error) {
 			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
 		},

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -31,8 +32,17 @@ func (n *Node) mend(ctx context.Context) error {
 	if kept != "" {
 		text += ", the damaged one is kept as " + kept
 	}
+	if saysOwed(kept) {
+		text += "; what interfaces were still to have (\"owed\") is not in it"
+	}
 	n.Log(Event{Kind: TableMended, Warning: text})
 	return nil
+}
+
+// saysOwed tells whether a damaged table has what is owed, which nobody else remembers.
+func saysOwed(path string) bool {
+	text, err := os.ReadFile(path)
+	return err == nil && bytes.Contains(text, []byte(`"owed": [`))
 }
 
 // rebuild fills a table with what the open leases hold. Where one does not say

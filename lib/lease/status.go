@@ -23,7 +23,9 @@ import (
 type Status struct {
 	HCAs   []HCAStatus `json:"hcas"`
 	Leases []JobStatus `json:"leases"`
-	Drift  error       `json:"-"` // why there is no mapping: no HCA has a GRES then
+	// Owed is what is given when interfaces that other jobs have are home.
+	Owed  []OwedStatus `json:"owed,omitempty"`
+	Drift error        `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 
 // HCAStatus is who has an HCA. Claim is nil for one that is free.
@@ -46,6 +48,14 @@ type JobStatus struct {
 	Uplink string         `json:"uplink,omitempty"` // its address on the management network
 	Steps  []proc.Process `json:"steps,omitempty"`  // slurmstepd processes
 	Left   []LeftStatus   `json:"left,omitempty"`   // what its epilog will undo
+}
+
+// OwedStatus is what an interface that is home shares with others that were not.
+type OwedStatus struct {
+	Job       uint32   `json:"job"` // which had it
+	Interface string   `json:"interface"`
+	With      []string `json:"with"`
+	What      []string `json:"what"`
 }
 
 // LeftStatus is one step that is to be undone.
@@ -80,6 +90,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		mapping, drift = gres.Map(n.Config, t.HCAs)
 	}
 	s.Drift = drift
+	for _, o := range t.Owed {
+		s.Owed = append(s.Owed, OwedStatus{o.Job, o.Of[0].Name, sharers(o), o.Shared.What()})
+	}
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
 	}

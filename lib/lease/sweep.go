@@ -78,6 +78,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 			failed = append(failed, err)
 		}
 	}
+	n.pay(ctx, 0)
 	return errors.Join(failed...)
 }
 

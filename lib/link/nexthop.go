@@ -124,6 +124,31 @@ func (c *Conn) nexthops(index int) (own, home []Message, err error) {
 	return own, home, err
 }
 
+// nexthopOwner is the index of the interface of a next hop object, 0 if it has none.
+func (c *Conn) nexthopOwner(id uint32) (int, error) {
+	request := attribute(make([]byte, nexthopHead), unix.NHA_ID, native.AppendUint32(nil, id))
+	answers, err := c.send(unix.RTM_GETNEXTHOP, 0, unix.RTM_NEWNEXTHOP, request)
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range answers {
+		if len(a) < nexthopHead {
+			return 0, fmt.Errorf("next hop message of %d bytes", len(a))
+		}
+		list, err := attributes(a[nexthopHead:])
+		if err != nil {
+			return 0, err
+		}
+		if v, _ := find(list, unix.NHA_OIF); len(v) == 4 {
+			return int(native.Uint32(v)), nil
+		}
+	}
+	return 0, nil
+}
+
 // homeObjects are the numbers of the next hop objects that only the node can have.
 func (s Settings) homeObjects() []uint32 {
 	var ids []uint32

@@ -2,13 +2,17 @@ package link
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 )
 
-// Other is another interface of the node that routes name by its index.
+// Other is another interface of the node that has a part in what one has.
 type Other struct {
-	Index int `json:"index"`
-	ID    ID  `json:"id"`
+	Index   int          `json:"index"` // by which routes name it
+	ID      ID           `json:"id"`
+	Name    string       `json:"name,omitempty"`
+	Objects []uint32     `json:"objects,omitempty"` // its next hop objects that are in groups
+	Sources []netip.Addr `json:"sources,omitempty"` // its addresses that routes are from
 }
 
 // Shares tells whether other interfaces have a part in what this one has.
@@ -17,24 +21,99 @@ func (s Settings) Shares() bool {
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Shares() })
 }
 
-// others are the interfaces, beyond the one that they are of, that routes name.
-func (c *Conn) others(routes []Message) (list []Other, err error) {
-	for _, m := range routes {
-		m.eachIndex(func(b []byte) {
-			index := int(native.Uint32(b))
-			if index == 0 || slices.ContainsFunc(list, func(o Other) bool { return o.Index == index }) {
-				return
-			}
-			i, getErr := c.Get(index)
-			if getErr != nil && !errors.Is(getErr, ErrNotFound) {
-				err = getErr
-			}
-			if getErr == nil {
-				list = append(list, Other{index, i.ID})
-			}
-		})
+// others are the interfaces that have a part in the settings of the one with an index.
+func (c *Conn) others(index int, s Settings) ([]Other, error) {
+	var p parties
+	for _, m := range s.HomeRoutes {
+		m.eachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
 	}
-	return list, err
+	if err := c.owners(&p, s); err != nil {
+		return nil, err
+	}
+	if err := c.sources(&p, index, s); err != nil {
+		return nil, err
+	}
+	return p.known(c)
+}
+
+// parties are others, as far as they are seen already.
+type parties []Other
+
+// at is the one with an index; index 0 is nobody's.
+func (p *parties) at(index int) *Other {
+	n := slices.IndexFunc(*p, func(o Other) bool { return o.Index == index })
+	if n < 0 && index != 0 {
+		n, *p = len(*p), append(*p, Other{Index: index})
+	}
+	if n < 0 {
+		return new(Other)
+	}
+	return &(*p)[n]
+}
+
+// known are those that are there, with what identifies them.
+func (p parties) known(c *Conn) (list []Other, err error) {
+	for _, o := range p {
+		i, err := c.Get(o.Index)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.ID, o.Name = i.ID, i.Name
+		list = append(list, o)
+	}
+	return list, nil
+}
+
+// owners adds whose the members of shared groups are.
+func (c *Conn) owners(p *parties, s Settings) error {
+	for _, group := range s.HomeNexthops {
+		for _, id := range group.members() {
+			if slices.ContainsFunc(s.Nexthops, func(m Message) bool { return m.nexthopID() == id }) {
+				continue
+			}
+			index, err := c.nexthopOwner(id)
+			if err != nil {
+				return err
+			}
+			if o := p.at(index); !slices.Contains(o.Objects, id) {
+				o.Objects = append(o.Objects, id)
+			}
+		}
+	}
+	return nil
+}
+
+// sources adds whose the addresses are that routes are from and that are not the own.
+func (c *Conn) sources(p *parties, index int, s Settings) error {
+	var foreign []netip.Addr
+	for _, m := range s.Routes {
+		from := prefSource(m)
+		own := func(a Message) bool { return a.Addr().Addr() == from }
+		if from.IsValid() && !slices.Contains(foreign, from) && !slices.ContainsFunc(s.Addresses, own) {
+			foreign = append(foreign, from)
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	answers, err := c.dumpAddresses(0)
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		m, err := cleanAddr(a)
+		if err != nil {
+			return err
+		}
+		if at := int(native.Uint32(a[4:])); at != index && slices.Contains(foreign, m.Addr().Addr()) {
+			o := p.at(at)
+			o.Sources = append(o.Sources, m.Addr().Addr())
+		}
+	}
+	return nil
 }
 
 // located are the settings with the indices that other interfaces have now: one that was

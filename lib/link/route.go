@@ -326,20 +326,24 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 }
 
 func (c *Conn) addRoute(index int, m Message, how int, name string) error {
-	add := func(m Message) error {
-		_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.routeOn(index))
-		return err
-	}
-	err := add(m)
+	err := c.giveRoute(index, m, how)
 	// The source may be an address of another interface, which a job does not have, and
 	// the node not yet (fib_semantics.c:fib_valid_prefsrc, route.c:ip6_route_info_create).
 	if errors.Is(err, unix.EINVAL) && prefSource(m).IsValid() {
-		err = add(m.sourceless())
+		err = c.giveRoute(index, m.sourceless(), how)
 	}
-	if err != nil && !errors.Is(err, unix.EEXIST) {
+	if err != nil {
 		return fmt.Errorf("add route %s to %s: %w", m.prefix(), name, err)
 	}
 	return nil
+}
+
+func (c *Conn) giveRoute(index int, m Message, how int) error {
+	_, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.routeOn(index))
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
 }
 
 // What a route must wait for.

@@ -45,7 +45,7 @@ type Settings struct {
 	// What other interfaces of the node have a part in: only Restore gives it.
 	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
 	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
-	Others       []Other   `json:"others,omitempty"`        // interfaces that HomeRoutes name
+	Others       []Other   `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child   `json:"children,omitempty"`      // which stay on the node
 }
 
@@ -117,7 +117,7 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 		return fmt.Errorf("read the routes from the addresses of %s: %w", s.Name, err)
 	}
 	s.HomeRoutes = merge(s.HomeRoutes, borrowers)
-	if s.Others, err = c.others(s.HomeRoutes); err != nil {
+	if s.Others, err = c.others(index, *s); err != nil {
 		return fmt.Errorf("read what has a part in the routes of %s: %w", s.Name, err)
 	}
 	return nil

@@ -30,11 +30,14 @@ type Table struct {
 	// Uplinks are the addresses that jobs have. A table without any is as one of
 	// a program that does not know them.
 	Uplinks []Uplink `json:"uplinks,omitempty"`
+	// Owed is what interfaces are still to have, see package lease.
+	Owed []Owed `json:"owed,omitempty"`
 }
 
 // clone is a table that can be changed without changing this one.
 func (t Table) clone() Table {
 	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
+	t.Owed = slices.Clone(t.Owed)
 	return t
 }
 

@@ -42,14 +42,18 @@ func (s *Settings) Undo(w *World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
+		due, err := s.due(w, v)
+		if err != nil {
+			return err
+		}
 		managed, err := s.isManaged(w)
 		if err != nil {
 			return err
 		}
 		if managed {
-			return v.Link.RestoreUnmanaged(i.Index, s.Settings)
+			return v.Link.RestoreUnmanaged(i.Index, due.Settings)
 		}
-		return v.Link.RestoreAlone(i.Index, s.Settings)
+		return v.Link.RestoreAlone(i.Index, due.Settings)
 	})
 }
 
@@ -61,7 +65,11 @@ func (s *Settings) Verify(w *World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		want, err := s.agree(w, v, i.Index)
+		due, err := s.due(w, v)
+		if err != nil {
+			return err
+		}
+		want, err := due.agree(w, v, i.Index)
 		if err != nil {
 			return err
 		}

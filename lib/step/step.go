@@ -134,6 +134,11 @@ type World struct {
 	UplinkLeft bool
 	// Gone is which HCAs the node lost meanwhile.
 	Gone map[node.ID]bool
+	// Leased tells whose an interface is that another lease has.
+	Leased func(link.ID) (hca node.ID, leased bool)
+	// Owed is what interfaces that are home cannot have yet, since another lease has what
+	// they share it with.
+	Owed map[link.ID]lock.Owed
 
 	host, job *place // entered when they are first looked at
 	known     *scan.Known

@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/journal"
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/step"
+)
+
+// leasedTo tells whose an interface is that another job than the one has: a claim holds the
+// HCA, and the lease's journal says that the interface is the HCA's and is to be moved.
+// Where that does not read it is nobody's, and must be there.
+func (n *Node) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
+	t := n.readable(job)
+	for _, other := range t.Jobs() {
+		if other == job {
+			continue
+		}
+		book, err := journal.Read(journalIn(n.dir(other)))
+		if err != nil {
+			continue
+		}
+		for _, note := range book.Notes {
+			s, err := step.Decode(note.Kind, note.Data)
+			had, is := s.(*step.Settings)
+			if err != nil || !is || had.Interface != id {
+				continue
+			}
+			if c, held := t.Holder(had.Of); held && c.Job == other {
+				return had.Of, true
+			}
+		}
+	}
+	return node.ID{}, false
+}
+
+// owe writes into the node table what interfaces cannot have yet that are home else. That
+// is before their steps are struck and the HCAs are free, so that no kill loses it.
+func (l *open) owe() (failed []error) {
+	var list []lock.Owed
+	for _, o := range l.world.Owed {
+		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[o.Of[0].HCA] {
+			list = append(list, o)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b lock.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
+	noted := l.node.clock()
+	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error { t.Owe(list); return nil })
+	noted.stop("write into the node table what is owed")
+	for _, o := range list {
+		if err != nil {
+			err := fmt.Errorf("note what %s: %w", sharing(o), err)
+			l.world.Away[o.Of[0].HCA] = err.Error()
+			failed = append(failed, err)
+			continue
+		}
+		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
+	}
+	return failed
+}
+
+// sharing names the parties of what is owed, and that itself.
+func sharing(o lock.Owed) string {
+	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(sharers(o), ", "), firstOf(o.Shared.What()))
+}
+
+// sharers are the interfaces that another one shares with.
+func sharers(o lock.Owed) (with []string) {
+	for _, p := range o.Of[1:] {
+		with = append(with, p.Name)
+	}
+	return with
+}
+
+// pay gives what is owed as far as all who have a part in it are home, and nobody's lease
+// holds one. Whose HCAs are claimed later has it in the settings that are read then: so
+// what was given is struck unless one is claimed by that time, of which nobody knows.
+//
+// That it fails is no fault of the job's that ends: it stays owed.
+func (l *open) pay() {
+	t := l.node.readable(l.world.Job)
+	for _, o := range t.Owed {
+		if _, claimed := t.Claimed(o); claimed {
+			continue
+		}
+		warn := func(format string, a ...any) {
+			l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
+		}
+		looked := l.node.clock()
+		paid, err := l.world.Pay(o)
+		looked.stop("give what is owed")
+		gone := errors.Is(err, step.ErrGone)
+		switch {
+		case gone:
+			warn("given up, since %s: what %s", err, sharing(o))
+		case err != nil:
+			warn("still owed, since %s: what %s", err, sharing(o))
+			continue
+		case !paid:
+			continue
+		}
+		struck := false
+		err = l.world.Table.Update(l.world.Context, func(t *lock.Table) error {
+			if _, claimed := t.Claimed(o); gone || !claimed {
+				t.Settle(o)
+				struck = true
+			}
+			return nil
+		})
+		if err != nil {
+			warn("%s", err)
+		}
+		if err == nil && struck && !gone {
+			l.node.notice(l.world.Job, "given at last: what %s", sharing(o))
+		}
+	}
+}
+
+// pay is the same for whoever has no lease open.
+func (n *Node) pay(ctx context.Context, job uint32) {
+	if len(n.readable(job).Owed) == 0 {
+		return
+	}
+	l, done, err := n.looking(ctx, job)
+	if err != nil {
+		n.notice(job, "%s", err)
+		return
+	}
+	defer done()
+	l.pay()
+}

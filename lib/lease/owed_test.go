@@ -1,0 +1,218 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/lock"
+	"gresnet/test/netnstest"
+)
+
+// Two jobs that have an HCA each, of which the node has routes over both.
+var (
+	rail0 = lawLease{lawJob, "hca0"}
+	rail1 = lawLease{lawJob + 1, "hca1"}
+)
+
+// owed are those of whose interfaces something is owed.
+func owed(t *testing.T, state string) (names []string) {
+	t.Helper()
+	table, err := lock.Node{Dir: state}.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range table.Owed {
+		names = append(names, o.Of[0].Name)
+	}
+	return names
+}
+
+// ended fails unless a job has left nothing of its own.
+func (l lawLease) ended(t *testing.T, state string) {
+	t.Helper()
+	table, err := lock.Node{Dir: state}.Read()
+	if err != nil || slices.ContainsFunc(table.Claims, func(c lock.Claim) bool { return c.Job == l.job }) {
+		t.Fatalf("job %d has claims still: %v, %v", l.job, table.Claims, err)
+	}
+}
+
+func TestWhatTwoLeasesShareIsGivenWhenBothHaveEnded(t *testing.T) {
+	for name, order := range map[string][4]lawLease{
+		"the first ends first":  {rail0, rail1, rail0, rail1},
+		"the first ends last":   {rail0, rail1, rail1, rail0},
+		"the second ends first": {rail1, rail0, rail0, rail1},
+		"the second ends last":  {rail1, rail0, rail1, rail0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, state := lawBed(t)
+			if order[0] == rail0 { // from an address that leaves before it the kernel takes the source of IPv6 routes
+				node.Run("ip -6 route add fd20::/64 via fd00::1 dev hca0 src fd01::2")
+			}
+			before := lawPicture(node)
+			order[0].run(t, node, state, "prolog", never)
+			order[1].run(t, node, state, "prolog", never)
+			order[2].run(t, node, state, "epilog", never)
+			order[2].ended(t, state)
+			// Who left first has seen all that is shared.
+			if got := owed(t, state); slices.Contains(got, order[0].hcas) != (order[0] == order[2]) {
+				t.Errorf("owed is what %q share", got)
+			}
+			order[3].run(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		})
+	}
+}
+
+func TestNoKillOfAnEpilogLosesWhatIsOwed(t *testing.T) {
+	for name, order := range map[string][2]lawLease{"the first ends first": {rail0, rail1}, "the first ends last": {rail1, rail0}} {
+		t.Run(name, func(t *testing.T) {
+			node, state := lawBed(t)
+			before := lawPicture(node)
+			for which := range order {
+				kill := 1
+				for killed := true; killed; kill++ {
+					rail0.run(t, node, state, "prolog", never)
+					rail1.run(t, node, state, "prolog", never)
+					for n, l := range order {
+						if n == which {
+							killed = l.run(t, node, state, "epilog", kill)
+						}
+						l.run(t, node, state, "epilog", never)
+						l.ended(t, state)
+					}
+					lawSame(t, node, state, before)
+				}
+				t.Logf("%d kills of epilog %d", kill-2, which+1)
+			}
+		})
+	}
+}
+
+func TestOfTwoEpilogsAtOnceOneGivesWhatTheyShare(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	t.Setenv("GRESNET_LAW_MANY", "1") // the other one may have the node lock
+	for range 12 {
+		rail0.run(t, node, state, "prolog", never)
+		rail1.run(t, node, state, "prolog", never)
+		other := make(chan string, 1)
+		go func() {
+			out, err := rail1.command(node, state, "epilog", never).CombinedOutput()
+			other <- fmt.Sprint(string(out), err)
+		}()
+		if out := rail0.says(t, node, state, "epilog"); out != "" {
+			t.Errorf("it says %q", out)
+		}
+		if out := <-other; out != "<nil>" {
+			t.Errorf("the other one says %q", out)
+		}
+		lawSame(t, node, state, before)
+	}
+}
+
+// A job that has one of them by then does not lose what is owed, and does not get it.
+func TestWhatIsOwedWaitsForAJobThatHasOneOfThemAgain(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	rail0.run(t, node, state, "prolog", never)
+	rail1.run(t, node, state, "prolog", never)
+	rail0.run(t, node, state, "epilog", never)
+	next := lawLease{lawJob + 2, "hca0"}
+	next.run(t, node, state, "prolog", never)
+	rail1.run(t, node, state, "epilog", never)
+	if got := owed(t, state); !slices.Contains(got, "hca0") {
+		t.Errorf("owed is what %q share", got)
+	}
+	next.run(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}
+
+// says runs a program and is what it warns of.
+func (l lawLease) says(t *testing.T, node *netnstest.NS, state, program string) string {
+	t.Helper()
+	out, err := l.command(node, state, program, never).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", program, err, out)
+	}
+	return string(out)
+}
+
+func TestWhatCannotBeGivenStaysOwedAndFailsNoJob(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	rail0.run(t, node, state, "prolog", never)
+	rail1.run(t, node, state, "prolog", never)
+	if out := rail0.says(t, node, state, "epilog"); out != "" {
+		t.Errorf("nothing is wrong, but: %s", out)
+	}
+	node.Run("ip route del 10.0.0.0/24 dev hca0") // the way to a gateway
+	out := rail1.says(t, node, state, "epilog")
+	for _, want := range []string{"warning: still owed, since ", "network is unreachable: what hca0 shares with hca1: next hop object 9, route 172.1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it says %q, wanted %q", out, want)
+		}
+	}
+	rail1.ended(t, state)
+	if got := owed(t, state); !slices.Equal(got, []string{"hca0"}) {
+		t.Errorf("owed is what %q share", got)
+	}
+	node.Run("ip route add 10.0.0.0/24 dev hca0 proto kernel scope link src 10.0.0.2")
+	if out := rail1.says(t, node, state, "sweep"); out != "" {
+		t.Errorf("a sweep says %q", out)
+	}
+	lawSame(t, node, state, before)
+}
+
+func TestWhatIsOwedWithAnInterfaceThatTheNodeLostIsGivenUp(t *testing.T) {
+	node, state := lawBed(t)
+	rail0.run(t, node, state, "prolog", never)
+	rail1.run(t, node, state, "prolog", never)
+	rail0.run(t, node, state, "epilog", never)
+	node.Run("nsenter --net=" + state + "/jobs/4712/netns ip link del hca1")
+	t.Setenv("GRESNET_LAW_LOST", "1")
+	out := rail1.says(t, node, state, "epilog")
+	if want := "warning: given up, since hca1: the node does not have it any more: what hca0 shares with hca1: "; !strings.Contains(out, want) {
+		t.Errorf("it says %q, wanted %q", out, want)
+	}
+	rail1.ended(t, state)
+	if got := owed(t, state); len(got) > 0 {
+		t.Errorf("owed is what %q share", got)
+	}
+}
+
+// What is just absent is no other lease's: that it cannot be shared is the job's to say.
+func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
+	node, state := lawBed(t)
+	away := netnstest.New(t)
+	t.Cleanup(func() { exec.Command("umount", state+"/jobs/4711/netns").Run() })
+	rail0.run(t, node, state, "prolog", never)
+	node.Run("ip link set hca1 netns " + away.Path)
+	out, err := rail0.command(node, state, "epilog", never).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "add next hop object 9 to hca0") {
+		t.Errorf("the epilog: %v: %s", err, out)
+	}
+	if got := owed(t, state); len(got) > 0 {
+		t.Errorf("owed is what %q share", got)
+	}
+}
+
+func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
+	for text, lost := range map[string]bool{"{\n  \"owed\": [": true, "{}": false} {
+		n, _ := heldNode(t, byIndex)
+		var said string
+		n.Log = func(e Event) { said += e.Warning }
+		if err := os.WriteFile(n.State+"/node.json", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.mend(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(said, "made anew") || strings.Contains(said, "owed") != lost {
+			t.Errorf("of %q: %q", text, said)
+		}
+	}
+}

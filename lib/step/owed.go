@@ -1,0 +1,117 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+)
+
+// due are the settings that the interface can have by now. What it shares with an interface
+// that another lease has is owed: also if that is on the node at the moment, since it is about
+// to leave then, or has not got its own settings back.
+func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
+	delete(w.Owed, s.Interface)
+	if w.Leased == nil || len(s.Settings.Others) == 0 {
+		return s, nil
+	}
+	hcas := map[link.ID]node.ID{s.Interface: s.Of}
+	var away []link.Other
+	for _, o := range s.Settings.Others {
+		if hca, leased := w.Leased(o.ID); leased {
+			hcas[o.ID], away = hca, append(away, o)
+		}
+	}
+	if len(away) == 0 {
+		return s, nil
+	}
+	due := *s
+	var shared link.Owed
+	if due.Settings, shared = s.Settings.Without(away); len(shared.Others) == 0 {
+		return s, nil
+	}
+	shared.ID = s.Interface
+	owed := lock.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []lock.Party{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
+	for _, o := range shared.Others {
+		if _, known := hcas[o.ID]; !known {
+			hca, err := hcaOf(v, o.ID)
+			if err != nil {
+				return nil, fmt.Errorf("see whose %s is: %w", o.Name, err)
+			}
+			hcas[o.ID] = hca
+		}
+		owed.Of = append(owed.Of, lock.Party{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
+	}
+	if w.Owed == nil {
+		w.Owed = map[link.ID]lock.Owed{}
+	}
+	w.Owed[s.Interface] = owed
+	return &due, nil
+}
+
+// hcaOf is the HCA that has an interface of the node, the zero ID if none has.
+func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
+	devices, err := v.Devices()
+	if errors.Is(err, rdma.ErrNoRDMA) {
+		return node.ID{}, nil
+	}
+	if err != nil {
+		return node.ID{}, err
+	}
+	for _, d := range devices {
+		ports, err := v.Ports(d)
+		if errors.Is(err, scan.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			continue // it is on its way
+		}
+		if err != nil {
+			return node.ID{}, err
+		}
+		if slices.ContainsFunc(ports, func(p scan.Port) bool { return p.Interface != nil && p.Interface.ID == id }) {
+			return d.ID, nil
+		}
+	}
+	return node.ID{}, nil
+}
+
+// Pay gives what is owed, where all that have a part in it are on the node. ErrGone says
+// that one of them, by name, will never be: the node has lost it. paid is false, too, if
+// one is just not there.
+func (w *World) Pay(o lock.Owed) (paid bool, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		for _, p := range o.Of {
+			_, err := v.Interface(p.Interface)
+			if errors.Is(err, link.ErrNotFound) {
+				return w.missed(p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		paid = true
+		return v.Link.Pay(o.Shared)
+	})
+	return paid && err == nil, err
+}
+
+// missed is an error if a party will not come back.
+func (w *World) missed(p lock.Party) error {
+	if p.HCA == (node.ID{}) {
+		return nil // nobody can tell
+	}
+	for ; ; time.Sleep(100 * time.Millisecond) {
+		gone, err := w.gone(p.HCA)
+		if err != nil || !gone {
+			return err
+		}
+		if time.Now().After(w.goneDeadline()) {
+			return fmt.Errorf("%s: %w", p.Name, ErrGone)
+		}
+	}
+}
