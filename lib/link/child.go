@@ -50,18 +50,22 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 }
 
 // findChild finds a child of the interface with an index, which is home. VLANs and
-// ipvlans have their parent's hardware address, and so are all one by their IDs: those
-// stay, and keep their index. One that somebody has made anew has its name.
+// ipvlans have their parent's hardware address, so that all are one by their IDs, and may
+// get another one with it: those stay, and keep their index. One that somebody has made
+// anew has its name. P_Key children are made anew, and each is its ID.
 func (c *Conn) findChild(parent int, child Child) (Interface, error) {
 	list, err := c.children(parent)
 	if err != nil {
 		return Interface{}, err
 	}
-	alike := slices.DeleteFunc(list, func(i Interface) bool { return i.ID != child.ID })
+	known := child.Index != 0 && !child.ID.isPKeyChild()
+	alike := slices.DeleteFunc(list, func(i Interface) bool {
+		return i.ID.Kind != child.ID.Kind || !known && i.ID != child.ID
+	})
 	for _, same := range []func(Interface) bool{
 		func(i Interface) bool { return i.Index == child.Index },
 		func(i Interface) bool { return i.Name == child.Settings.Name },
-		func(Interface) bool { return len(alike) == 1 && (child.Index == 0 || child.ID.isPKeyChild()) },
+		func(Interface) bool { return len(alike) == 1 && !known },
 	} {
 		if i := slices.IndexFunc(alike, same); i >= 0 {
 			return alike[i], nil
