@@ -14,6 +14,13 @@ func hostModes(t *testing.T) string {
 
 const reopen = "udevadm trigger --settle --action=add --subsystem-match=infiniband_verbs --subsystem-match=infiniband_mad"
 
+// closeNodes closes the device nodes that moves have made anew, as the package's rule for
+// udev does, and else the next prolog.
+func closeNodes(t *testing.T) {
+	t.Helper()
+	run(t, "udevadm settle; "+repo()+"/bin/gresnet-prolog close")
+}
+
 func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 	slurm(t)
 	run(t, reopen)

@@ -103,6 +103,7 @@ func TestTheSameRunAgainChangesNothing(t *testing.T) {
 	if out, code := byHand(t, "prolog", job); code != 0 || out != "" {
 		t.Fatalf("prolog: %d %s", code, out)
 	}
+	closeNodes(t)
 	held := picture(t) + run(t, "stat -c '%i %y' /run/gresnet/jobs/900001/*")
 	if out, code := byHand(t, "prolog", job); code != 0 || out != "" {
 		t.Fatalf("prolog again: %d %s", code, out)
@@ -152,6 +153,7 @@ func TestWhatGoesWrongIsOneClearLineAndANodeAsItWas(t *testing.T) {
 	if out, code := byHand(t, "prolog", "SLURM_JOB_ID=900010 SLURM_JOB_GPUS=0"); code != 0 {
 		t.Fatalf("prolog: %d %s", code, out)
 	}
+	closeNodes(t)
 	held := picture(t)
 	tests := []struct {
 		name, setup, job, want string
