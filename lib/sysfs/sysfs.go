@@ -11,6 +11,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Place is where a device's hardware sits.
@@ -73,7 +75,7 @@ func CharClass(name string) string {
 	return ""
 }
 
-// OwnerOf is the owner of a character device.
+// OwnerOf is the owner of a character device. One that goes meanwhile is fs.ErrNotExist.
 func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	dir := path.Join("class", CharClass(name), name)
 	target, err := fs.ReadLink(sys, dir)
@@ -82,14 +84,24 @@ func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	}
 	device, err := read(sys, path.Join(dir, "ibdev"))
 	if err != nil {
-		return Owner{}, fmt.Errorf("read the RDMA device of %s: %w", name, err)
+		return Owner{}, fmt.Errorf("read the RDMA device of %s: %w", name, gone(err))
 	}
 	return Owner{device, placeOf(path.Dir(path.Dir(target)))}, nil
 }
 
 // NodeGUID is the node GUID of an RDMA device that is in the namespace whose /sys this is.
 func NodeGUID(sys fs.FS, rdma string) (string, error) {
-	return read(sys, path.Join("class/infiniband", rdma, "node_guid"))
+	guid, err := read(sys, path.Join("class/infiniband", rdma, "node_guid"))
+	return guid, gone(err)
+}
+
+// gone says of a file of a device that went while it was read that it is not there any
+// more (kernfs/file.c:kernfs_get_active, uverbs_main.c:ibdev_show).
+func gone(err error) error {
+	if errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	return err
 }
 
 // CountVerbs counts the node's uverbs devices, wherever their RDMA devices are.

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/fstest"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/sysfs"
 	"gresnet/test/netnstest"
@@ -164,5 +167,22 @@ func TestTargetsAreTheHostsOfISCSISessions(t *testing.T) {
 	}
 	if got, err := sysfs.Targets(os.DirFS(t.TempDir())); got != nil || err != nil {
 		t.Errorf("without iSCSI: %v, %v", got, err)
+	}
+}
+
+// leaving is a /sys of a device that goes while it is looked at.
+type leaving struct{ fstest.MapFS }
+
+func (leaving) ReadFile(name string) ([]byte, error) {
+	return nil, &fs.PathError{Op: "read", Path: name, Err: unix.ENODEV}
+}
+
+func TestADeviceThatGoesWhileItIsLookedAtIsNotThere(t *testing.T) {
+	sys := leaving{fstest.MapFS{"class/infiniband_verbs/uverbs0": {Data: []byte("../../devices/uverbs0"), Mode: fs.ModeSymlink}}}
+	if _, err := sysfs.OwnerOf(sys, "uverbs0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its owner: %v", err)
+	}
+	if _, err := sysfs.NodeGUID(sys, "mlx5_0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its GUID: %v", err)
 	}
 }
