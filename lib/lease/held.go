@@ -77,7 +77,7 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
 		}
-		err := n.sweep(ctx, holder, Sweep{})
+		err := n.sweep(ctx, holder, Sweep{hasty: !certain})
 		switch {
 		case err == nil:
 			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)

@@ -20,6 +20,11 @@ import (
 type Sweep struct {
 	Jobs []uint32 // these alone; all if there are none
 	Boot bool     // slurmd does not run yet, so no job that has a lease can be about to start
+
+	// hasty spares a job that may be about to start without a look whether it runs. That
+	// look is at all processes of the node, with the job's lock held: many prologs that
+	// wait for one HCA would keep the epilog that gives it back waiting.
+	hasty bool
 }
 
 // grace is how old a lease must be at least to be swept without a sign that
@@ -140,6 +145,13 @@ func (l *open) alive(s Sweep) error {
 	// Looked at in this order: the process that made a mark, or brought another one into the
 	// namespace, was there before, and is seen below if it lives.
 	_, mark := os.Lstat(markIn(l.world.Dir))
+	// Without one none can come if the lease does not count, or there is no slurmd yet.
+	expected := mark != nil && l.complete() && !s.Boot
+	age := proc.SinceBoot() - l.journal.Header.Since
+	starting := fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, age.Round(time.Second))
+	if expected && age < grace && s.hasty {
+		return starting
+	}
 	inside, err := l.inside()
 	if err != nil {
 		return err
@@ -154,13 +166,11 @@ func (l *open) alive(s Sweep) error {
 	if len(inside) > 0 {
 		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(inside))
 	}
-	// It had an extern step once, and has none any more; or none can come: its lease does
-	// not count, or there is no slurmd yet.
-	if mark == nil || !l.complete() || s.Boot {
-		return nil
+	if !expected {
+		return nil // it had an extern step once, and has none any more; or none can come
 	}
-	if age := proc.SinceBoot() - l.journal.Header.Since; age < grace {
-		return fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, age.Round(time.Second))
+	if age < grace {
+		return starting
 	}
 	if len(s.Jobs) == 0 {
 		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to sweep it", errAlive)

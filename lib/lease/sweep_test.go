@@ -88,6 +88,26 @@ func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 	}
 }
 
+// What many prologs that wait for one HCA do with its job's lock held must be quick.
+func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
+	n, _ := heldNode(t, byIndex)
+	l, err := n.resume(t.Context(), holderJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	defer externStep(t)()
+	if err := l.alive(Sweep{hasty: true}); !errors.Is(err, errAlive) || errors.Is(err, errLives) {
+		t.Errorf("without a mark: %v", err)
+	}
+	if err := os.WriteFile(markIn(l.world.Dir), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.alive(Sweep{hasty: true}); !errors.Is(err, errLives) {
+		t.Errorf("with a mark: %v", err)
+	}
+}
+
 // leaseOf writes the journal of a lease of HCAs, of which some are home again.
 func (n *Node) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
 	t.Helper()
