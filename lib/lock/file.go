@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -95,28 +94,59 @@ func current(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// take opens and flocks a file. flock has no time limit of its own, so it is
-// tried until the context ends, soon at first.
+// take opens and flocks a file. Those who wait, wait in the kernel, which wakes them when
+// the lock is free: dozens that tried again and again would take the processor from the
+// holder, and who tries seldom would never find the lock free.
 func take(ctx context.Context, path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return &File{f}, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return await(ctx, f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return &File{f}, nil
+}
+
+// await waits for a lock that another process holds until the context ends. flock has no
+// time limit of its own: a thread that waits in vain ends with the process.
+func await(ctx context.Context, f *os.File) (*File, error) {
+	if ctx.Err() != nil {
+		f.Close()
+		return nil, held(ctx, f)
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- flock(f, unix.LOCK_EX) }()
+	select {
+	case err := <-locked:
+		if err != nil {
 			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		select {
-		case <-ctx.Done():
+		return &File{f}, nil
+	case <-ctx.Done():
+		go func() {
+			<-locked
 			f.Close()
-			err := fmt.Errorf("lock %s: another process holds it: %w", path, ctx.Err())
-			return nil, hint.With(err, "see which one, and what it waits for: fuser -v "+path)
-		case <-time.After(wait):
+		}()
+		return nil, held(ctx, f)
+	}
+}
+
+func held(ctx context.Context, f *os.File) error {
+	err := fmt.Errorf("lock %s: another process holds it: %w", f.Name(), ctx.Err())
+	return hint.With(err, "see which one, and what it waits for: fuser -v "+f.Name())
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
 }

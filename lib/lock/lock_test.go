@@ -66,6 +66,30 @@ func TestALockThatIsHeldIsWaitedForUntilTheContextEnds(t *testing.T) {
 	}
 }
 
+// It waits in the kernel, which may give it the lock after it gave up.
+func TestWhoWaitedInVainDoesNotKeepTheLockFromTheNext(t *testing.T) {
+	dir := t.TempDir()
+	for range 50 {
+		held, err := lock.Job(t.Context(), dir, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := lock.Job(ctx, dir, 7); err == nil {
+			t.Fatal("two have the lock")
+		}
+		cancel()
+		held.Close()
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		next, err := lock.Job(ctx, dir, 7)
+		cancel()
+		if err != nil {
+			t.Fatalf("the next one: %v", err)
+		}
+		next.Close()
+	}
+}
+
 func TestATableWithoutClaimsHasAnEmptyListOfThem(t *testing.T) {
 	n := lock.Node{Dir: t.TempDir()}
 	must(t, n.Update(t.Context(), func(t *lock.Table) error { t.HCAs = []node.HCA{{ID: node.ID{GUID: "a"}}}; return nil }))
