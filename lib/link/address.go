@@ -204,10 +204,6 @@ const dadTimeout = 5 * time.Second
 // so for an address, too, that is never tentative since it is not to be tested
 // (addrconf.c:addrconf_dad_work).
 func (c *Conn) awaitDAD(index int, want Settings) error {
-	i, err := c.Get(index)
-	if err != nil || !i.Running {
-		return err // without a carrier the kernel does not begin
-	}
 	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
 	begun := time.Now()
 	for end := begun.Add(dadTimeout); ; time.Sleep(2 * time.Millisecond) {
@@ -215,12 +211,13 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 		if taken || err != nil {
 			return err
 		}
+		// Without a carrier the kernel does not begin.
+		if i, err := c.Get(index); err != nil || !i.Running {
+			return err
+		}
 		if c.Carriers.over(end) {
 			break
 		}
-	}
-	if i, err := c.Get(index); err != nil || !i.Running {
-		return err // it lost it meanwhile
 	}
 	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
 }

@@ -143,11 +143,11 @@ func (c *Conn) applyAltNames(index int, have, want Settings) error {
 // DropAltNames takes its alternative names from an interface, with which the kernel
 // does not move it to where another has one of them.
 func (c *Conn) DropAltNames(index int) error {
-	have, err := c.read(index)
+	i, err := c.look(index)
 	if err != nil {
 		return err
 	}
-	return c.applyAltNames(index, have, Settings{Name: have.Name})
+	return c.applyAltNames(index, i.own, Settings{Name: i.Name})
 }
 
 func (c *Conn) altName(kind, flags, index int, name string) error {
@@ -181,10 +181,9 @@ func ipv6Token(list attrs) (Message, error) {
 
 // applyToken must follow what brings the interface up and sets accept_ra: the
 // kernel takes no token before (addrconf.c:inet6_set_iftoken).
-func (c *Conn) applyToken(index int, want Settings) error {
-	have, err := c.read(index)
-	if err != nil || bytes.Equal(have.Token, want.Token) {
-		return err
+func (c *Conn) applyToken(i described, want Settings) error {
+	if bytes.Equal(i.own.Token, want.Token) {
+		return nil
 	}
 	token := want.Token
 	if token == nil {
@@ -192,8 +191,8 @@ func (c *Conn) applyToken(index int, want Settings) error {
 	}
 	m := attribute(nil, unix.IFLA_INET6_TOKEN, token)
 	m = attribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
-	m = attribute(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
-	_, err = c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+	m = attribute(change(i.Index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	if err != nil {
 		return fmt.Errorf("set the IPv6 token of %s: %w", want.Name, err)
 	}

@@ -93,8 +93,8 @@ func (c *Conn) awaitCarrier(i Interface, want Settings) (err error) {
 		return nil
 	}
 	begun := time.Now()
-	for end := c.Carriers.until(i.ID, begun); !i.Running && !c.Carriers.over(end); {
-		time.Sleep(2 * time.Millisecond)
+	for end, wait := c.Carriers.until(i.ID, begun), time.Duration(0); !i.Running && !c.Carriers.over(end); wait = 2 * time.Millisecond {
+		time.Sleep(wait)
 		if i, err = c.Get(i.Index); err != nil {
 			return err
 		}

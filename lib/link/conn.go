@@ -38,6 +38,7 @@ type Conn struct {
 	Carriers *Carriers // nil: nothing bounds the waits of a run
 	socket   *socket.Netlink
 	known    *answers // within Once
+	changes  int      // how many requests were for one
 
 	folders    map[string][]string // of sysctls: which files there are
 	parameters parameters          // of neighbour tables, as they were when last asked for
@@ -92,6 +93,9 @@ func (c *Conn) anew() (end func()) {
 
 // send does one request, and returns the answers of a kind.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
+	if kind%4 != getKind {
+		c.changes++
+	}
 	if c.known == nil || flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP {
 		return c.socket.Do(kind, flags, want, body)
 	}
@@ -105,6 +109,9 @@ func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error)
 	}
 	return slices.Clone(c.known.dumps[key]), nil
 }
+
+// getKind is what tells requests that only read by their kinds (rtnetlink.c:rtnetlink_rcv_msg).
+const getKind = unix.RTM_GETLINK % 4
 
 var native = binary.NativeEndian
 

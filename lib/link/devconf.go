@@ -1,7 +1,6 @@
 package link
 
 import (
-	"fmt"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -76,22 +75,31 @@ func form(file string, value uint32) string {
 	return strconv.Itoa(int(int32(value)))
 }
 
-// told are the sysctls that come with an interface as the kernel describes it, in
-// the form of their files. Where a kernel has no such file it is told all the same.
-func told(m []byte) (Sysctls, error) {
-	if len(m) < unix.SizeofIfInfomsg {
-		return nil, fmt.Errorf("parse a network interface: %d bytes", len(m))
+// told are sysctls as the kernel told them, in the form of their files. Where a kernel
+// has no such file it is told all the same.
+type told struct {
+	exact Sysctls
+	// rounded is what the kernel keeps in ticks and told in milliseconds that are no
+	// multiple of what the file counts: the file may have another number.
+	rounded Sysctls
+}
+
+func (t told) add(key, file string, value uint32) {
+	if unit := unit(file); unit > 0 && uint64(value)%unit != 0 {
+		t.rounded[key] = form(file, value)
+		return
 	}
-	list, err := attributes(m[unix.SizeofIfInfomsg:])
-	if err != nil {
-		return nil, err
-	}
+	t.exact[key] = form(file, value)
+}
+
+// toldOfInterface are the sysctls that come with an interface as the kernel describes it.
+func toldOfInterface(list attrs) (told, error) {
+	t := told{make(Sysctls, 160), Sysctls{}} // about as many as there are in all
 	spec, _ := find(list, unix.IFLA_AF_SPEC)
 	families, err := attributes(spec)
 	if err != nil {
-		return nil, err
+		return told{}, err
 	}
-	sysctls := make(Sysctls, 160) // about as many as there are in all
 	for _, f := range []struct {
 		family, conf uint16
 		folder       string
@@ -103,15 +111,15 @@ func told(m []byte) (Sysctls, error) {
 		nested, _ := find(families, f.family)
 		inner, err := attributes(nested)
 		if err != nil {
-			return nil, err
+			return told{}, err
 		}
 		values, _ := find(inner, f.conf)
 		for i, name := range f.names {
 			if name == "" || len(values) < 4*(i+1) {
 				continue
 			}
-			sysctls[f.folder+"/"+name] = form(name, native.Uint32(values[4*i:]))
+			t.add(f.folder+"/"+name, name, native.Uint32(values[4*i:]))
 		}
 	}
-	return sysctls, nil
+	return t, nil
 }

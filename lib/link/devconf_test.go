@@ -70,19 +70,15 @@ func withFiles(t *testing.T, c *Conn, index int, folder string) (keys []string) 
 
 func tell(t *testing.T, c *Conn, index int) Sysctls {
 	t.Helper()
-	m, err := c.describe(index)
+	i, err := c.look(index)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, err := told(m)
 	c.parameters = nil
-	if err == nil {
-		err = c.toldOfNeighbours(index, known)
-	}
-	if err != nil {
+	if err := c.toldOfNeighbours(index, i.sysctls); err != nil {
 		t.Fatal(err)
 	}
-	return known
+	return i.sysctls.exact
 }
 
 func readSysctl(t *testing.T, key string) string {

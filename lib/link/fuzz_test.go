@@ -38,7 +38,7 @@ func FuzzMessages(f *testing.F) {
 		if bytes.Contains(dumped, native.AppendUint32(nil, index)) {
 			return
 		}
-		told(dumped) // needs no more than to end
+		describe(dumped) // needs no more than to end
 		for _, k := range kinds {
 			before := bytes.Clone(dumped)
 			m, err := k.clean(dumped)

@@ -77,20 +77,12 @@ func (c *Conn) List() ([]Interface, error) {
 
 // Get describes the interface with an index, or is ErrNotFound.
 func (c *Conn) Get(index int) (Interface, error) {
-	m, err := c.describe(index)
+	m, err := c.ask(index, briefly(change(index, false, 0)))
 	if err != nil {
 		return Interface{}, err
 	}
 	return decode(m)
 }
-
-// describe is an interface as the kernel describes it, but for what it counts.
-func (c *Conn) describe(index int) ([]byte, error) {
-	return c.ask(index, briefly(change(index, false, 0)))
-}
-
-// describeAll is all that the kernel says of an interface.
-func (c *Conn) describeAll(index int) ([]byte, error) { return c.ask(index, change(index, false, 0)) }
 
 func (c *Conn) ask(index int, request []byte) ([]byte, error) {
 	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request)

@@ -107,8 +107,27 @@ func (c *Conn) dumpNeighbours(index int, family, flags byte) ([]Message, error) 
 	return list, nil
 }
 
-// applyNeighbours must follow what sets IFF_NOARP, which forgets all.
+// applyNeighbours adds the neighbours that are missing. It must follow what sets
+// IFF_NOARP, which forgets all.
 func (c *Conn) applyNeighbours(index int, want Settings) error {
+	if len(want.Neighbours) == 0 {
+		return nil
+	}
+	have, err := c.neighbours(index)
+	if err != nil {
+		return fmt.Errorf("read the neighbours of %s: %w", want.Name, err)
+	}
+	for _, m := range missing(want.Neighbours, have, Message.key) {
+		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.neighbourOn(index))
+		if err != nil {
+			return fmt.Errorf("add neighbour %s to %s: %w", m.neighbour(), want.Name, err)
+		}
+	}
+	return nil
+}
+
+// removeNeighbours removes the neighbours beyond.
+func (c *Conn) removeNeighbours(index int, want Settings) error {
 	have, err := c.neighbours(index)
 	if err != nil {
 		return fmt.Errorf("read the neighbours of %s: %w", want.Name, err)
@@ -117,12 +136,6 @@ func (c *Conn) applyNeighbours(index int, want Settings) error {
 		_, err := c.send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, m.neighbourOn(index))
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("remove neighbour %s from %s: %w", m.neighbour(), want.Name, err)
-		}
-	}
-	for _, m := range missing(want.Neighbours, have, Message.key) {
-		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.neighbourOn(index))
-		if err != nil {
-			return fmt.Errorf("add neighbour %s to %s: %w", m.neighbour(), want.Name, err)
 		}
 	}
 	return nil

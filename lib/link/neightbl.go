@@ -57,7 +57,7 @@ type parameters map[int][][]byte
 // toldOfNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
 // tells of all interfaces at once. It is asked again for an interface that was not there,
 // had its own changed, or left.
-func (c *Conn) toldOfNeighbours(index int, sysctls Sysctls) error {
+func (c *Conn) toldOfNeighbours(index int, t told) error {
 	if _, known := c.parameters[index]; !known {
 		answers, err := c.send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
 		if err != nil {
@@ -69,7 +69,7 @@ func (c *Conn) toldOfNeighbours(index int, sysctls Sysctls) error {
 		c.parameters[index] = append(c.parameters[index], nil...) // that it has none is known now, too
 	}
 	for _, m := range c.parameters[index] {
-		if err := toldOfTable(m, sysctls); err != nil {
+		if err := t.addTable(m); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func parametersOf(m []byte) (attrs, error) {
 	return attributes(nested)
 }
 
-// toldOfTable adds the sysctls that one answer is about.
-func toldOfTable(m []byte, sysctls Sysctls) error {
+// addTable adds the sysctls that one answer is about.
+func (t told) addTable(m []byte) error {
 	inner, err := parametersOf(m)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func toldOfTable(m []byte, sysctls Sysctls) error {
 		if len(a.value) == 8 {
 			value = uint32(native.Uint64(a.value))
 		}
-		sysctls[folder+"/"+file] = form(file, value)
+		t.add(folder+"/"+file, file, value)
 	}
 	return nil
 }

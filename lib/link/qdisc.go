@@ -104,7 +104,11 @@ func (c *Conn) refuseQdisc(index int, s Settings) error {
 	return nil
 }
 
+// applyQdisc gives the interface its queueing discipline, if it is not the kernel's choice.
 func (c *Conn) applyQdisc(index int, want Settings) error {
+	if want.Qdisc == nil {
+		return nil
+	}
 	have, err := c.qdisc(index)
 	if err != nil {
 		return fmt.Errorf("read the queueing discipline of %s: %w", want.Name, err)
@@ -112,18 +116,36 @@ func (c *Conn) applyQdisc(index int, want Settings) error {
 	if string(have) == string(want.Qdisc) {
 		return nil
 	}
-	if len(have) > 0 {
-		// Not all of a discipline can be changed (sch_fq_codel.c:fq_codel_change).
-		if _, err := c.send(unix.RTM_DELQDISC, unix.NLM_F_ACK, 0, tcmsg(index, atRoot)); err != nil {
-			return fmt.Errorf("remove queueing discipline %s from %s: %w", have.qdiscKind(), want.Name, err)
-		}
-	}
-	if want.Qdisc == nil {
-		return nil
+	// Not all of a discipline can be changed (sch_fq_codel.c:fq_codel_change).
+	if err := c.deleteQdisc(index, have, want.Name); err != nil {
+		return err
 	}
 	_, err = c.send(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, want.Qdisc.qdiscOn(index))
 	if err != nil {
 		return fmt.Errorf("set the queueing discipline of %s to %s: %w", want.Name, want.Qdisc.qdiscKind(), err)
+	}
+	return nil
+}
+
+// removeQdisc leaves the choice of a queueing discipline to the kernel again.
+func (c *Conn) removeQdisc(index int, want Settings) error {
+	if want.Qdisc != nil {
+		return nil
+	}
+	have, err := c.qdisc(index)
+	if err != nil {
+		return fmt.Errorf("read the queueing discipline of %s: %w", want.Name, err)
+	}
+	return c.deleteQdisc(index, have, want.Name)
+}
+
+// deleteQdisc deletes the root discipline, nil if it is the kernel's.
+func (c *Conn) deleteQdisc(index int, have Message, name string) error {
+	if have == nil {
+		return nil
+	}
+	if _, err := c.send(unix.RTM_DELQDISC, unix.NLM_F_ACK, 0, tcmsg(index, atRoot)); err != nil {
+		return fmt.Errorf("remove queueing discipline %s from %s: %w", have.qdiscKind(), name, err)
 	}
 	return nil
 }

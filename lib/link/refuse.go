@@ -9,25 +9,17 @@ import (
 
 // refuse says why an interface that has these settings could not be put back
 // as it is, if it could not.
-func (c *Conn) refuse(index int, s Settings) error {
-	m, err := c.describe(index)
-	if err != nil {
+func (c *Conn) refuse(i described, s Settings) error {
+	if err := c.refuseMaster(i); err != nil {
 		return err
 	}
-	list, err := attributes(m[unix.SizeofIfInfomsg:])
-	if err != nil {
-		return err
-	}
-	if err := c.refuseMaster(list, s.Name); err != nil {
-		return err
-	}
-	if attached(list) {
+	if attached(i.list) {
 		return fmt.Errorf("%s has an XDP program attached, which gresnet cannot restore", s.Name)
 	}
-	if err := c.refuseChildren(index, s.Name); err != nil {
+	if err := c.refuseChildren(i.Index, s.Name); err != nil {
 		return err
 	}
-	return c.refuseQdisc(index, s)
+	return c.refuseQdisc(i.Index, s)
 }
 
 // RefuseRemade says why a P_Key child of an interface with these settings could not be
@@ -37,7 +29,11 @@ func (c *Conn) RefuseRemade(s Settings) error {
 		if !child.ID.isPKeyChild() {
 			continue
 		}
-		if err := c.refuse(child.Index, child.Settings); err != nil {
+		i, err := c.look(child.Index)
+		if err != nil {
+			return err
+		}
+		if err := c.refuse(i, child.Settings); err != nil {
 			return err
 		}
 	}
@@ -46,16 +42,15 @@ func (c *Conn) RefuseRemade(s Settings) error {
 
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving
 // undoes what the master may not survive (bond_main.c:bond_release_and_destroy).
-func (c *Conn) refuseMaster(list attrs, name string) error {
-	v, _ := find(list, unix.IFLA_MASTER)
-	if len(v) != 4 {
+func (c *Conn) refuseMaster(i described) error {
+	if i.Master == 0 {
 		return nil
 	}
-	master, err := c.Get(int(native.Uint32(v)))
+	master, err := c.Get(i.Master)
 	if err != nil {
-		return fmt.Errorf("read the master of %s: %w", name, err)
+		return fmt.Errorf("read the master of %s: %w", i.Name, err)
 	}
-	return fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", name, master.ID.Kind, master.Name)
+	return fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", i.Name, master.ID.Kind, master.Name)
 }
 
 // attached tells whether an XDP program is attached, in whichever mode.

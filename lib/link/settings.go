@@ -52,11 +52,15 @@ type Settings struct {
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
-	s, err := c.snapshot(index, nil)
+	i, err := c.look(index)
 	if err != nil {
 		return Settings{}, err
 	}
-	if err := c.refuse(index, s); err != nil {
+	s, err := c.complete(i, nil)
+	if err != nil {
+		return Settings{}, err
+	}
+	if err := c.refuse(i, s); err != nil {
 		return Settings{}, err
 	}
 	return s, nil
@@ -65,15 +69,22 @@ func (c *Conn) Settings(index int) (Settings, error) {
 // snapshot reads an interface's settings, whether they could be put back or not. What
 // sysctls are expected to be, which may be nothing, spares files.
 func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
-	if c.known == nil {
-		c.parameters = nil // others may have changed them
-	}
-	s, err := c.read(index)
+	i, err := c.look(index)
 	if err != nil {
 		return Settings{}, err
 	}
+	return c.complete(i, expected)
+}
+
+// complete reads the rest of the settings of an interface that was just looked at.
+func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
+	if c.known == nil {
+		c.parameters = nil // others may have changed them
+	}
+	index := i.Index
+	s = i.own
 	s.Taken = sinceBoot()
-	if s.Sysctls, err = c.sysctls(index, s.Name, expected); err != nil {
+	if s.Sysctls, err = c.sysctls(i, expected); err != nil {
 		return Settings{}, err
 	}
 	var temporary []Message
@@ -123,52 +134,67 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 	return nil
 }
 
-// read reads what is the interface's own: all that one RTM_GETLINK tells.
-func (c *Conn) read(index int) (Settings, error) {
-	m, err := c.describeAll(index)
-	if err != nil {
-		return Settings{}, err
-	}
-	i, err := decode(m)
-	if err != nil {
-		return Settings{}, err
-	}
-	s := Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
-	s.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
-	list, err := attributes(m[unix.SizeofIfInfomsg:])
-	if err != nil {
-		return Settings{}, err
-	}
-	s.Attributes = cleanAttributes(list)
-	if s.AltNames, err = altNames(list); err != nil {
-		return Settings{}, err
-	}
-	if s.Token, err = ipv6Token(list); err != nil {
-		return Settings{}, err
-	}
-	return s, nil
+// described is an interface as one RTM_GETLINK tells it.
+type described struct {
+	Interface
+	own     Settings // those of it that are the interface's own
+	sysctls told
+	list    attrs
 }
 
-// Apply makes the interface's settings what is given, and only what differs:
-// on an interface that has them it changes nothing. What fails does not keep
-// it from the rest.
+// look looks at an interface: at all that is its own.
+func (c *Conn) look(index int) (described, error) {
+	m, err := c.ask(index, change(index, false, 0))
+	if err != nil {
+		return described{}, err
+	}
+	return describe(m)
+}
+
+func describe(m []byte) (i described, err error) {
+	if i.Interface, err = decode(m); err != nil {
+		return described{}, err
+	}
+	i.list = attrs(m[unix.SizeofIfInfomsg:])
+	i.own = Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
+	i.own.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
+	i.own.Attributes = cleanAttributes(i.list)
+	if i.own.AltNames, err = altNames(i.list); err != nil {
+		return described{}, err
+	}
+	if i.own.Token, err = ipv6Token(i.list); err != nil {
+		return described{}, err
+	}
+	i.sysctls, err = toldOfInterface(i.list)
+	return i, err
+}
+
+// Apply gives an interface that was moved its settings, and only what differs: on one that
+// has them it changes nothing. What fails does not keep it from the rest.
 func (c *Conn) Apply(index int, want Settings) error { return c.apply(index, want, c.applyNetwork) }
 
-func (c *Conn) apply(index int, want Settings, network func(int, Settings) error) error {
+func (c *Conn) apply(index int, want Settings, network func(described, Settings) error) error {
 	defer c.anew()()
-	i, err := c.Get(index)
+	i, err := c.look(index)
 	if err != nil {
 		return err
 	}
+	changes := c.changes
 	// Under another name it is of use to the node still.
-	renamed := c.rename(&i, want.Name)
+	renamed := c.rename(&i.Interface, want.Name)
 	want = want.aged()
 	want.Name = i.Name
 	err = also(renamed, c.applyLink(i, want))
-	have, sysctlErr := c.applySysctls(index, want.Name, want.Sysctls.before())
+	if c.changes != changes {
+		var lookErr error
+		if i, lookErr = c.look(index); lookErr != nil {
+			return also(err, lookErr)
+		}
+	}
+	have, sysctlErr := c.applySysctls(i, want.Sysctls.before())
 	err = also(err, sysctlErr)
-	err = also(err, c.setState(index, want))
-	err = also(err, network(index, want))
+	err = also(err, c.setState(i.Interface, want))
+	err = also(err, network(i, want))
 	if sysctlErr != nil {
 		return err
 	}
@@ -183,11 +209,13 @@ func (c *Conn) RestoreAlone(index int, want Settings) error {
 	return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 }
 
-// Restore is RestoreAlone, and gives back what other interfaces of the node have a
-// part in, which must be home, too.
+// Restore is RestoreAlone for an interface that may not have come just now: it takes from
+// it, too, what it can have been given since alone. And it gives back what other
+// interfaces of the node have a part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
-	err := also(c.Apply(index, want), c.applyDuplicates(index, want))
+	err := also(c.Apply(index, want), c.takeSince(index, want))
+	err = also(err, c.applyDuplicates(index, want))
 	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
@@ -196,12 +224,22 @@ func (c *Conn) Restore(index int, want Settings) error {
 	return also(err, c.applyHomeRoutes(index, want))
 }
 
+// takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
+// neighbour.c:neigh_ifdown).
+func (c *Conn) takeSince(index int, want Settings) error {
+	return also(c.removeNeighbours(index, want), c.removeQdisc(index, want))
+}
+
 // applyLink gives the interface what it can have while it is down.
-func (c *Conn) applyLink(i Interface, want Settings) error {
-	err := c.setIPoIB(i, want)
-	have, readErr := c.read(i.Index)
-	if readErr != nil {
-		return also(err, readErr)
+func (c *Conn) applyLink(i described, want Settings) error {
+	have, changes := i.own, c.changes
+	err := c.setIPoIB(i.Interface, want)
+	if c.changes != changes {
+		now, lookErr := c.look(i.Index)
+		if lookErr != nil {
+			return also(err, lookErr)
+		}
+		have = now.own
 	}
 	err = also(err, c.setMTU(i.Index, have, want.MTU))
 	err = also(err, c.setMAC(i.Index, have, want.MAC))
@@ -209,18 +247,15 @@ func (c *Conn) applyLink(i Interface, want Settings) error {
 	return also(err, c.applyAttributes(i.Index, have, want))
 }
 
-// setState brings the interface up or down, and waits for what must follow.
-func (c *Conn) setState(index int, want Settings) error {
-	have, err := c.Get(index)
-	if err != nil {
-		return err
-	}
+// setState brings the interface, which was just looked at, up or down, and waits for what
+// must follow.
+func (c *Conn) setState(have Interface, want Settings) (err error) {
 	if have.Up != want.Up {
-		if err := c.set(index, want.Up); err != nil {
+		if err := c.set(have.Index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
 		c.Carriers.raised(have.ID)
-		if have, err = c.Get(index); err != nil {
+		if have, err = c.Get(have.Index); err != nil {
 			return err
 		}
 	}
@@ -228,8 +263,9 @@ func (c *Conn) setState(index int, want Settings) error {
 }
 
 // applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
-func (c *Conn) applyNetwork(index int, want Settings) error {
-	err := c.applyUnmanaged(index, want)
+func (c *Conn) applyNetwork(i described, want Settings) error {
+	index := i.Index
+	err := c.applyUnmanaged(i, want)
 	err = also(err, c.applyAddresses(index, want))
 	err = also(err, c.awaitDAD(index, want))
 	err = also(err, c.applyNeighbours(index, want))
@@ -238,10 +274,10 @@ func (c *Conn) applyNetwork(index int, want Settings) error {
 }
 
 // applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.
-func (c *Conn) applyUnmanaged(index int, want Settings) error {
-	err := c.applyToken(index, want)
-	err = also(err, c.applyFilters(index, want))
-	return also(err, c.applyQdisc(index, want))
+func (c *Conn) applyUnmanaged(i described, want Settings) error {
+	err := c.applyToken(i, want)
+	err = also(err, c.applyFilters(i.Index, want))
+	return also(err, c.applyQdisc(i.Index, want))
 }
 
 // also adds what failed, too, to an error, on one line.

@@ -48,34 +48,25 @@ func derived(file string) bool {
 	return false
 }
 
-// sysctls reads the sysctls of an interface of the calling thread's namespace. A
-// kernel without IPv6, and an interface too small for it, lack some. Where the kernel
-// tells a time in units of its own, what it tells counts if it is what is wanted; else
-// its file does, which need not have been a multiple of that, nor fit.
-func (c *Conn) sysctls(index int, name string, want Sysctls) (Sysctls, error) {
-	m, err := c.describe(index)
-	if err != nil {
+// sysctls reads the sysctls of an interface of the calling thread's namespace that was
+// just looked at. A kernel without IPv6, and an interface too small for it, lack some.
+func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
+	if err := c.toldOfNeighbours(i.Index, i.sysctls); err != nil {
 		return nil, err
 	}
-	known, err := told(m)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.toldOfNeighbours(index, known); err != nil {
-		return nil, err
-	}
-	list := make(Sysctls, len(known))
+	list := make(Sysctls, len(i.sysctls.exact))
 	for _, folder := range sysctlFolders() {
-		if err := c.readFolder(list, folder, name, known, want); err != nil {
-			return nil, fmt.Errorf("read the sysctls of %s: %w", name, err)
+		if err := c.readFolder(list, folder, i, want); err != nil {
+			return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
 		}
 	}
 	return list, nil
 }
 
-// readFolder adds what a folder has, as far as it is not known from its file.
-func (c *Conn) readFolder(list Sysctls, folder, name string, known, want Sysctls) error {
-	files, err := c.files(folder, name)
+// readFolder adds what a folder has: what was told, but that what was rounded counts only
+// if it is what is wanted, and else its file does.
+func (c *Conn) readFolder(list Sysctls, folder string, i described, want Sysctls) error {
+	files, err := c.files(folder, i.Name)
 	if err != nil {
 		return err
 	}
@@ -84,11 +75,16 @@ func (c *Conn) readFolder(list Sysctls, folder, name string, known, want Sysctls
 		if derived(file) {
 			continue
 		}
-		if value, ok := known[key]; ok && (unit(file) == 0 || value == want[key]) {
+		value, ok := i.sysctls.exact[key]
+		if !ok {
+			value, ok = i.sysctls.rounded[key]
+			ok = ok && value == want[key]
+		}
+		if ok {
 			list[key] = value
 			continue
 		}
-		value, err := readFile(sysctlPath(key, name))
+		value, err := readFile(sysctlPath(key, i.Name))
 		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
 		if key == stableSecret && errors.Is(err, unix.EIO) {
 			continue
@@ -155,11 +151,11 @@ func (want Sysctls) before() Sysctls {
 
 // applySysctls writes the sysctls that differ, and tells what the interface has then.
 // One that it has beyond those that are wanted is the kernel's doing.
-func (c *Conn) applySysctls(index int, name string, want Sysctls) (have Sysctls, err error) {
-	if have, err = c.sysctls(index, name, want); err != nil {
+func (c *Conn) applySysctls(i described, want Sysctls) (have Sysctls, err error) {
+	if have, err = c.sysctls(i, want); err != nil {
 		return nil, err
 	}
-	return have, c.writeSysctls(index, name, want, have)
+	return have, c.writeSysctls(i.Index, i.Name, want, have)
 }
 
 // applySysctlsUp is applySysctls after the interface was brought up, which makes its IPv6 MTU
@@ -167,7 +163,11 @@ func (c *Conn) applySysctls(index int, name string, want Sysctls) (have Sysctls,
 // it had none.
 func (c *Conn) applySysctlsUp(index int, name string, want, have Sysctls) error {
 	if _, ok := have[ipv6MTU]; !ok {
-		_, err := c.applySysctls(index, name, want)
+		i, err := c.look(index)
+		if err != nil {
+			return err
+		}
+		_, err = c.applySysctls(i, want)
 		return err
 	}
 	text, err := readFile(sysctlPath(ipv6MTU, name))

@@ -187,12 +187,18 @@ type part struct {
 
 func (p part) take(indices []int) error {
 	var all []link.Settings
-	for _, index := range indices {
-		s, err := p.host.Settings(index)
-		if err != nil {
-			return err
+	err := p.host.Once(func() error {
+		for _, index := range indices {
+			s, err := p.host.Settings(index)
+			if err != nil {
+				return err
+			}
+			all = append(all, s)
 		}
-		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
@@ -255,13 +261,21 @@ func (p part) give(indices []int) error {
 		}
 	}
 	for i, index := range indices {
-		if err := p.host.Restore(index, all[i]); err != nil {
+		if err := p.host.RestoreAlone(index, all[i]); err != nil {
 			return err
 		}
-		diff, err := p.host.Differences(index, all[i])
-		if err != nil || len(diff) > 0 {
-			return fmt.Errorf("restore %s: %q: %v", all[i].Name, diff, err)
+	}
+	err = p.host.Once(func() error {
+		for i, index := range indices {
+			diff, err := p.host.Differences(index, all[i])
+			if err != nil || len(diff) > 0 {
+				return fmt.Errorf("restore %s: %q: %v", all[i].Name, diff, err)
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return mount.Remove(p.path)
 }
