@@ -40,6 +40,7 @@ type Conn struct {
 	known    *answers // within Once
 	changes  int      // how many requests were for one
 
+	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: which files there are
 	parameters parameters          // of neighbour tables, as they were when last asked for
 }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -107,5 +108,40 @@ func same(t *testing.T, c *Conn, index int, changed string) {
 	slices.Sort(wrong)
 	for _, line := range wrong {
 		t.Errorf("%s was changed: %s", changed, line)
+	}
+}
+
+// Where there are many interfaces, those of neighbour tables are read from their files.
+func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add eth9 type veth peer name eth8")
+	read := func() (s Settings) {
+		err := ns.Do(func() error {
+			c, err := Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := c.List()
+			if err != nil {
+				return err
+			}
+			s, err = c.Settings(list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index)
+			if told := len(c.parameters) > 0; told == (len(list) > crowd) {
+				t.Errorf("%d interfaces, told of neighbour tables: %t", len(list), told)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	alone := read()
+	for n := range crowd {
+		ns.IP(fmt.Sprintf("link add many%d type veth peer name more%[1]d", n))
+	}
+	if among := read(); !maps.Equal(alone.Sysctls, among.Sysctls) {
+		t.Errorf("alone %v\namong many %v", alone.Sysctls, among.Sysctls)
 	}
 }

@@ -57,18 +57,17 @@ func (c *Conn) List() ([]Interface, error) {
 	if c.known != nil && c.known.interfaces != nil {
 		return slices.Clone(c.known.interfaces), nil
 	}
-	answers, err := c.send(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)))
+	var list []Interface
+	again := func() { list = nil }
+	err := c.socket.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)), again, func(m []byte) error {
+		i, err := decode(m)
+		list = append(list, i)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	list := make([]Interface, 0, len(answers))
-	for _, m := range answers {
-		i, err := decode(m)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, i)
-	}
+	c.interfaces = len(list)
 	if c.known != nil {
 		c.known.interfaces = slices.Clone(list)
 	}
@@ -126,80 +125,107 @@ func decode(m []byte) (Interface, error) {
 	if err != nil {
 		return Interface{}, err
 	}
-	kind, data, err := linkInfo(list)
+	// One way through the list, of which a node may have thousands.
+	var name, mac, permanent, bus, device, info []byte
+	var mtu, master, link int
+	elsewhere := false
+	for a := range list.all() {
+		switch a.kind &^ unix.NLA_F_NESTED {
+		case unix.IFLA_IFNAME:
+			name = a.value
+		case unix.IFLA_ADDRESS:
+			mac = a.value
+		case unix.IFLA_PERM_ADDRESS:
+			permanent = a.value
+		case unix.IFLA_PARENT_DEV_BUS_NAME:
+			bus = a.value
+		case unix.IFLA_PARENT_DEV_NAME:
+			device = a.value
+		case unix.IFLA_LINKINFO:
+			info = a.value
+		case unix.IFLA_MTU:
+			mtu = number(a.value)
+		case unix.IFLA_MASTER:
+			master = number(a.value)
+		case unix.IFLA_LINK:
+			link = number(a.value)
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
+		}
+	}
+	kind, data, err := linkInfo(info)
 	if err != nil {
 		return Interface{}, err
 	}
 	flags := native.Uint32(m[8:]) // ifi_flags
 	i := Interface{
+		ID:      ID{Kind: kind},
 		Index:   int(int32(native.Uint32(m[4:]))), // ifi_index
-		Name:    text(list, unix.IFLA_IFNAME),
-		MTU:     number(list, unix.IFLA_MTU),
-		MAC:     hardware(list, unix.IFLA_ADDRESS).String(),
+		Name:    unix.ByteSliceToString(name),
+		MTU:     mtu,
+		MAC:     hardware(mac),
 		Up:      flags&unix.IFF_UP != 0,
 		Running: flags&unix.IFF_LOWER_UP != 0,
-		Master:  number(list, unix.IFLA_MASTER),
+		Master:  master,
 	}
-	parent := number(list, unix.IFLA_LINK)
-	if _, elsewhere := find(list, unix.IFLA_LINK_NETNSID); !elsewhere {
-		i.Parent = parent
+	if !elsewhere {
+		i.Parent = link
+	}
+	if name := unix.ByteSliceToString(device); name != "" {
+		i.ID.Parent = unix.ByteSliceToString(bus) + "/" + name
+	}
+	i.ID.Address = i.MAC
+	if own := hardware(permanent); own != "" {
+		i.ID.Address = own
 	}
 	switch kind {
 	case "vxlan":
-		i.Parent = number(data, vxlanLink) // it has no IFLA_LINK
+		i.Parent = numberIn(data, vxlanLink) // it has no IFLA_LINK
 	case "ipoib":
-		i.PKey = uint16(number(data, ipoibPKey))
-		i.IPoIB = IPoIB{Connected: number(data, ipoibMode) != 0, Umcast: number(data, ipoibUmcast) != 0}
+		i.decodeIPoIB(data, mac, link)
 	}
-	i.ID = identify(list, kind, i.PKey, parent)
 	return i, nil
+}
+
+// decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.
+func (i *Interface) decodeIPoIB(data attrs, mac []byte, link int) {
+	i.PKey = uint16(numberIn(data, ipoibPKey))
+	i.IPoIB = IPoIB{Connected: numberIn(data, ipoibMode) != 0, Umcast: numberIn(data, ipoibUmcast) != 0}
+	if len(mac) != 20 {
+		return
+	}
+	// The first twelve bytes are a queue pair number and a subnet prefix, dealt
+	// anew whenever the interface is made anew; the rest is the port's GUID.
+	i.ID.Address = net.HardwareAddr(mac[12:]).String()
+	if link != 0 {
+		i.ID.Parent += fmt.Sprintf("%s%04x", pkeyChild, i.PKey)
+	}
 }
 
 // vxlanLink is IFLA_VXLAN_LINK of linux/if_link.h.
 const vxlanLink = 3
 
-func identify(list attrs, kind string, pkey uint16, parent int) ID {
-	mac := hardware(list, unix.IFLA_ADDRESS)
-	id := ID{Kind: kind, Address: mac.String()}
-	if device := text(list, unix.IFLA_PARENT_DEV_NAME); device != "" {
-		id.Parent = text(list, unix.IFLA_PARENT_DEV_BUS_NAME) + "/" + device
-	}
-	permanent := hardware(list, unix.IFLA_PERM_ADDRESS)
-	switch {
-	case kind == "ipoib" && len(mac) == 20:
-		// The first twelve bytes are a queue pair number and a subnet prefix, dealt
-		// anew whenever the interface is made anew; the rest is the port's GUID.
-		id.Address = mac[12:].String()
-		if parent != 0 {
-			id.Parent += fmt.Sprintf("%s%04x", pkeyChild, pkey)
-		}
-	case len(permanent) > 0:
-		id.Address = permanent.String()
-	}
-	return id
-}
-
 // linkInfo is an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
-func linkInfo(list attrs) (kind string, data attrs, err error) {
-	nested, _ := find(list, unix.IFLA_LINKINFO)
+func linkInfo(nested []byte) (kind string, data attrs, err error) {
 	info, err := attributes(nested)
 	if err != nil {
 		return "", nil, err
 	}
-	nested, _ = find(info, unix.IFLA_INFO_DATA)
-	data, err = attributes(nested)
-	return text(info, unix.IFLA_INFO_KIND), data, err
+	for a := range info.all() {
+		switch a.kind &^ unix.NLA_F_NESTED {
+		case unix.IFLA_INFO_KIND:
+			kind = unix.ByteSliceToString(a.value)
+		case unix.IFLA_INFO_DATA:
+			data = attrs(a.value)
+		}
+	}
+	data, err = attributes(data)
+	return kind, data, err
 }
 
-// text is what an attribute says up to its terminating zero, empty if it is not there.
-func text(list attrs, kind uint16) string {
-	v, _ := find(list, kind)
-	return unix.ByteSliceToString(v)
-}
-
-// number is an attribute of 16 or 32 bits, 0 if it is not there.
-func number(list attrs, kind uint16) int {
-	switch v, _ := find(list, kind); len(v) {
+// number is a value of 16 or 32 bits, 0 if it is none.
+func number(v []byte) int {
+	switch len(v) {
 	case 2:
 		return int(native.Uint16(v))
 	case 4:
@@ -208,13 +234,17 @@ func number(list attrs, kind uint16) int {
 	return 0
 }
 
-// hardware is a hardware address, nil for one of zeros only (lo has such).
-func hardware(list attrs, kind uint16) net.HardwareAddr {
+func numberIn(list attrs, kind uint16) int {
 	v, _ := find(list, kind)
+	return number(v)
+}
+
+// hardware prints a hardware address, nothing for one of zeros only (lo has such).
+func hardware(v []byte) string {
 	if bytes.Count(v, []byte{0}) == len(v) {
-		return nil
+		return ""
 	}
-	return v
+	return net.HardwareAddr(v).String()
 }
 
 // Move takes an interface to the namespace behind a file descriptor, gives it

@@ -54,10 +54,17 @@ func neighbourFile(kind uint16) string {
 // parameters are what each interface has of neighbour tables, as dumped: one answer a table.
 type parameters map[int][][]byte
 
+// crowd is how many interfaces there must be for the thirty files that one has of
+// neighbour tables to be read sooner than the kernel tells those of all.
+const crowd = 50
+
 // toldOfNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
-// tells of all interfaces at once. It is asked again for an interface that was not there,
-// had its own changed, or left.
+// tells of all interfaces at once, unless these are many: then they are in their files.
+// It is asked again for an interface that was not there, had its own changed, or left.
 func (c *Conn) toldOfNeighbours(index int, t told) error {
+	if c.interfaces > crowd {
+		return nil
+	}
 	if _, known := c.parameters[index]; !known {
 		answers, err := c.send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
 		if err != nil {
@@ -66,6 +73,7 @@ func (c *Conn) toldOfNeighbours(index int, t told) error {
 		if c.parameters, err = byInterface(answers); err != nil {
 			return err
 		}
+		c.interfaces = max(c.interfaces, len(c.parameters))
 		c.parameters[index] = append(c.parameters[index], nil...) // that it has none is known now, too
 	}
 	for _, m := range c.parameters[index] {

@@ -84,6 +84,10 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 	index := i.Index
 	s = i.own
 	s.Taken = sinceBoot()
+	if s.Children, err = c.readChildren(index); err != nil {
+		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
+	}
+	// Now it is known how many interfaces there are.
 	if s.Sysctls, err = c.sysctls(i, expected); err != nil {
 		return Settings{}, err
 	}
@@ -102,9 +106,6 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 	}
 	if s.Qdisc, err = c.qdisc(index); err != nil {
 		return Settings{}, fmt.Errorf("read the queueing discipline of %s: %w", s.Name, err)
-	}
-	if s.Children, err = c.readChildren(index); err != nil {
-		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
 	}
 	if err := c.readRoutes(index, &s); err != nil {
 		return Settings{}, err

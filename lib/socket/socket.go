@@ -5,6 +5,7 @@
 package socket
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -89,45 +90,59 @@ var errInterrupted = errors.New("the dump was disturbed")
 // headers, 0: of all kinds. What the kernel refuses is its syscall.Errno. A dump that
 // is disturbed, by the moves of other jobs say, is asked for again.
 func (n *Netlink) Do(kind, flags int, want uint16, body []byte) (answers [][]byte, err error) {
+	again := func() { answers = nil }
+	err = n.Each(kind, flags, want, body, again, func(answer []byte) error {
+		answers = append(answers, append([]byte(nil), answer...))
+		return nil
+	})
+	return answers, err
+}
+
+// Each is Do for answers that may be many: each is good until the function that it is
+// given to returns. Before a dump is asked for again, again is called.
+func (n *Netlink) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
 	defer n.Meter.Request()()
 	const tries = 20
 	for try := 1; ; try++ {
-		answers, err = n.once(n.Request(kind, flags, body), want)
+		err := n.once(n.Request(kind, flags, body), want, each)
 		disturbed := errors.Is(err, errInterrupted) || errors.Is(err, unix.EINTR)
 		if !disturbed || try == tries {
-			return answers, err
+			return err
 		}
+		again()
 		time.Sleep(time.Duration(try) * time.Millisecond)
 	}
 }
 
-func (n *Netlink) once(request []byte, want uint16) (answers [][]byte, err error) {
+// once reads all that the kernel has to say, also if each fails: the next request's
+// answers come after it.
+func (n *Netlink) once(request []byte, want uint16, each func([]byte) error) (failed error) {
 	if err := n.send(request); err != nil {
-		return nil, err
+		return err
 	}
 	interrupted := false
 	for {
 		messages, err := n.receive()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for len(messages) > 0 {
 			var m message
 			if m, messages, err = next(messages); err != nil {
-				return nil, err
+				return err
 			}
 			if m.seq != n.seq || m.port != n.port {
 				continue
 			}
 			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
 			if m.kind == unix.NLMSG_DONE || m.kind == unix.NLMSG_ERROR {
-				return answers, m.result(interrupted)
+				return cmp.Or(m.result(interrupted), failed)
 			}
-			if want == 0 || m.kind == want {
-				answers = append(answers, append([]byte(nil), m.body...))
+			if failed == nil && (want == 0 || m.kind == want) {
+				failed = each(m.body)
 			}
 			if m.flags&unix.NLM_F_MULTI == 0 {
-				return answers, nil
+				return failed
 			}
 		}
 	}
