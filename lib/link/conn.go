@@ -70,13 +70,18 @@ func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 type answers struct {
 	dumps      map[string][][]byte // by request
 	interfaces []Interface
+	tables     map[byte]*table // by family
+}
+
+func unanswered() *answers {
+	return &answers{dumps: map[string][][]byte{}, tables: map[byte]*table{}}
 }
 
 // Once has f ask once only for what is the whole node's, its rules say, however many
 // interfaces f looks at. What others change meanwhile it sees as it was; but whatever
 // changes or awaits something asks anew.
 func (c *Conn) Once(f func() error) error {
-	c.known, c.parameters = &answers{dumps: map[string][][]byte{}}, nil
+	c.known, c.parameters = unanswered(), nil
 	defer func() { c.known = nil }()
 	return f()
 }
@@ -87,7 +92,7 @@ func (c *Conn) anew() (end func()) {
 	c.known = nil
 	return func() {
 		if within {
-			c.known, c.parameters = &answers{dumps: map[string][][]byte{}}, nil
+			c.known, c.parameters = unanswered(), nil
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -22,17 +21,13 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 	if len(sources) == 0 {
 		return nil, nil
 	}
-	answers, err := c.dumpRoutes(unix.AF_INET, nil)
+	t, err := c.table(unix.AF_INET)
 	if err != nil {
 		return nil, err
 	}
 	var list []Message
-	// There may be thousands, of which few have these four bytes anywhere.
-	names := func(m []byte) bool {
-		return slices.ContainsFunc(sources, func(a netip.Addr) bool { return bytes.Contains(m, a.AsSlice()) })
-	}
-	for _, a := range answers {
-		if !names(a) || !slices.Contains(sources, prefSource(a)) {
+	for _, a := range t.sourced {
+		if !slices.Contains(sources, prefSource(a)) {
 			continue
 		}
 		m, err := cleanRoute(a, index)

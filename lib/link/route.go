@@ -226,7 +226,7 @@ func (m Message) prefix() string {
 // objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		list, err := c.routesOf(index, family, nil)
+		list, err := c.routesOf(index, family)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -242,13 +242,26 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err err
 }
 
 // routesOf are the routes of a family that go through the interface, too.
-func (c *Conn) routesOf(index int, family byte, filter []byte) ([]Message, error) {
-	answers, err := c.dumpRoutes(family, attribute(filter, unix.RTA_OIF, native.AppendUint32(nil, uint32(index))))
+func (c *Conn) routesOf(index int, family byte) ([]Message, error) {
+	if c.known != nil {
+		t, err := c.table(family)
+		if err != nil {
+			return nil, err
+		}
+		if !t.hidden {
+			return cleanRoutes(t.through[index], index)
+		}
+	}
+	answers, err := c.dumpRoutes(family, through(index))
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Message, 0, len(answers))
-	for _, a := range answers {
+	return cleanRoutes(answers, index)
+}
+
+func cleanRoutes(dumped [][]byte, index int) ([]Message, error) {
+	list := make([]Message, 0, len(dumped))
+	for _, a := range dumped {
 		m, err := cleanRoute(a, index)
 		if err != nil {
 			return nil, err
@@ -261,19 +274,32 @@ func (c *Conn) routesOf(index int, family byte, filter []byte) ([]Message, error
 // localRoutes are those of the interface's own IPv6 addresses, which have a table of their
 // own: the kernel does not walk the node's others for them.
 func (c *Conn) localRoutes(index int) ([]Message, error) {
-	list, err := c.routesOf(index, unix.AF_INET6, attribute(nil, unix.RTA_TABLE, native.AppendUint32(nil, unix.RT_TABLE_LOCAL)))
+	answers, err := c.dumpRoutes(unix.AF_INET6, attribute(through(index), unix.RTA_TABLE, native.AppendUint32(nil, unix.RT_TABLE_LOCAL)))
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
 	}
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return cleanRoutes(answers, index)
+}
+
+// through filters routes by an interface.
+func through(index int) []byte {
+	return attribute(nil, unix.RTA_OIF, native.AppendUint32(nil, uint32(index)))
+}
+
+// ofFamily asks for the routes of a family that a filter lets through.
+func ofFamily(family byte, filter []byte) []byte {
+	request := make([]byte, routeHead)
+	request[0] = family
+	return append(request, filter...)
 }
 
 func (c *Conn) dumpRoutes(family byte, filter []byte) ([][]byte, error) {
-	request := make([]byte, routeHead)
-	request[0] = family
-	answers, err := c.send(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, append(request, filter...))
+	answers, err := c.send(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(family, filter))
 	// A kernel without IPv6 answers for all families that it has.
-	return slices.DeleteFunc(answers, func(m []byte) bool { return len(m) == 0 || m[0] != family }), err
+	return slices.DeleteFunc(answers, func(m []byte) bool { return len(m) < routeHead || m[0] != family }), err
 }
 
 // prefSource is the source address that a route as dumped prefers.

@@ -143,6 +143,10 @@ ip -6 route add fd09::/64 via fd00::1 dev hca0 src fd01::2`, `ip route get 10.9.
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 dev hca0 proto static; ip nexthop add id 9 group 7,5/8
 ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 17 via fd00::1 dev hca0
 ip route add 10.21.0.0/16 nhid 7; ip route add 10.22.0.0/16 nhid 9; ip -6 route add fd21::/64 nhid 17 metric 50`, ``, false},
+		{"next hop objects of which the routes do not tell the interface", other + `
+sysctl -qw net.ipv4.nexthop_compat_mode=0
+ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 17 via fd00::1 dev hca0
+ip route add 10.21.0.0/16 nhid 7; ip route add 10.24.0.0/16 via 10.0.0.3 dev hca0; ip -6 route add fd21::/64 nhid 17 metric 50`, ``, true},
 		{"groups of next hop objects with others", other + `
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 11 group 7,5/10
 ip route add 10.23.0.0/16 nhid 11`, ``, false},
@@ -171,6 +175,16 @@ ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pre
 				id = i.ID
 				var err error
 				if s, err = c.Settings(i.Index); err != nil {
+					return err
+				}
+				err = c.Once(func() error {
+					diff, err := c.Differences(i.Index, s)
+					if len(diff) > 0 {
+						t.Errorf("asked once for what is the node's: %q", diff)
+					}
+					return err
+				})
+				if err != nil {
 					return err
 				}
 				if err := c.DownChildren(i.Index); err != nil {
