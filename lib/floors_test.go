@@ -51,7 +51,7 @@ func TestAFloorImportsOnlyFloorsBelowIt(t *testing.T) {
 			if ours && below >= floor && floor != wordsFloor {
 				t.Errorf("%s (floor %d) imports %s (floor %d)", p.ImportPath, floor, i, below)
 			}
-			kernel := i == "golang.org/x/sys/unix" || strings.HasPrefix(i, "github.com/vishvananda/") || strings.HasPrefix(i, "github.com/cilium/")
+			kernel := i == "golang.org/x/sys/unix" || strings.HasPrefix(i, "github.com/vishvananda/")
 			if kernel && floor != 1 && p.ImportPath != "gresnet/lib/lock" && p.ImportPath != "gresnet/lib/socket" {
 				t.Errorf("%s imports %s: the kernel is floor 1's", p.ImportPath, i)
 			}

@@ -20,8 +20,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
@@ -74,7 +72,7 @@ func (g Guard) Protect(job uint32, devices []Device, required bool) error {
 		e.Required = 1
 	}
 	for _, d := range devices {
-		if err := m.Put(d, e); err != nil {
+		if err := m.put(d, e); err != nil {
 			return fmt.Errorf("guard device %d:%d: %w", d.Major, d.Minor, err)
 		}
 	}
@@ -83,46 +81,54 @@ func (g Guard) Protect(job uint32, devices []Device, required bool) error {
 
 // attach makes what there is not yet of the guard. A program that is there
 // without its map judges by another one, which nobody can reach any more.
-func (g Guard) attach() (*ebpf.Map, error) {
+func (g Guard) attach() (object, error) {
 	if err := g.Possible(); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if err := os.Mkdir(g.Pins, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return 0, err
 	}
 	m, err := g.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := g.detachProgram(); err != nil {
-			return nil, err
-		}
-		if m, err = newMap(); err == nil {
-			err = m.Pin(g.devices())
-		}
+		m, err = g.makeMap()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", g.devices(), err), m.Close())
+		return 0, err
 	}
 	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
-		err = g.attachProgram(m)
-		if err != nil {
-			return nil, errors.Join(err, m.Close())
+		if err := g.attachProgram(m); err != nil {
+			return 0, errors.Join(err, m.Close())
 		}
+	}
+	return m, nil
+}
+
+func (g Guard) makeMap() (object, error) {
+	if err := g.detachProgram(); err != nil {
+		return 0, err
+	}
+	m, err := newMap()
+	if err != nil {
+		return 0, fmt.Errorf("make a map: %w", err)
+	}
+	if err := m.pin(g.devices()); err != nil {
+		return 0, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
 // open opens the map. Without the right to use BPF, as in a container, the
 // kernel does not even say that there is none (kernel/bpf/syscall.c:__sys_bpf).
-func (g Guard) open() (*ebpf.Map, error) {
+func (g Guard) open() (object, error) {
 	if _, err := os.Lstat(g.devices()); err != nil {
-		return nil, err
+		return 0, err
 	}
-	return ebpf.LoadPinnedMap(g.devices(), nil)
+	return openPin(g.devices())
 }
 
 // attachProgram is killed before the program is pinned and leaves nothing: a
 // link that nobody has open is taken off.
-func (g Guard) attachProgram(m *ebpf.Map) error {
+func (g Guard) attachProgram(m object) error {
 	p, err := newProgram(m)
 	if err != nil {
 		return err
@@ -133,31 +139,12 @@ func (g Guard) attachProgram(m *ebpf.Map) error {
 		return err
 	}
 	defer cgroup.Close()
-	// Not link.AttachCgroup, which falls back on flags that keep others out.
-	l, err := link.AttachRawLink(link.RawLinkOptions{
-		Target: int(cgroup.Fd()), Program: p, Attach: ebpf.AttachCGroupDevice,
-	})
+	l, err := newLink(p, int(cgroup.Fd()))
 	if err != nil {
 		return fmt.Errorf("attach a program to %s: %w", g.Cgroup, err)
 	}
 	defer l.Close()
-	return l.Pin(g.program())
-}
-
-func newMap() (*ebpf.Map, error) {
-	return ebpf.NewMap(&ebpf.MapSpec{
-		Name: "gresnet", Type: ebpf.Hash, KeySize: 8, ValueSize: 16, MaxEntries: most,
-	})
-}
-
-func newProgram(m *ebpf.Map) (*ebpf.Program, error) {
-	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "gresnet", Type: ebpf.CGroupDevice, License: "Apache-2.0", Instructions: instructions(m),
-	})
-	if err != nil {
-		return nil, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
-	}
-	return p, nil
+	return l.pin(g.program())
 }
 
 // Forget lets everybody open what is guarded for a job, and takes the guard
@@ -172,7 +159,7 @@ func (g Guard) Forget(job uint32) error {
 			return fmt.Errorf("end the guard of device nodes: %w", err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("open %s: %w", g.devices(), err)
+		return err
 	}
 	if !last {
 		return nil
@@ -188,37 +175,35 @@ func (g Guard) detachProgram() error {
 	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l, err := link.LoadPinnedLink(g.program(), nil)
+	l, err := openPin(g.program())
 	if err != nil {
-		return fmt.Errorf("open %s: %w", g.program(), err)
+		return err
 	}
 	defer l.Close()
 	// In this order: a pin of what is detached would be taken for the guard.
 	if err := remove(g.program()); err != nil {
 		return err
 	}
-	return l.Detach()
+	return l.detach()
 }
 
 // forget removes a job's devices from the map, and tells whether any are left.
-func forget(m *ebpf.Map, job uint32) (empty bool, err error) {
-	var d Device
-	var e entry
-	var own []Device
-	empty = true
-	all := m.Iterate()
-	for all.Next(&d, &e) {
-		if e.Job == job {
-			own = append(own, d)
-		} else {
-			empty = false
-		}
-	}
-	if err := all.Err(); err != nil {
+func forget(m object, job uint32) (empty bool, err error) {
+	list, err := m.keys()
+	if err != nil {
 		return false, err
 	}
-	for _, d := range own {
-		if err := m.Delete(d); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+	empty = true
+	for _, d := range list {
+		e, err := m.get(d)
+		switch {
+		case err != nil:
+			return false, err
+		case e.Job != job:
+			empty = false
+			continue
+		}
+		if err := m.delete(d); err != nil {
 			return false, err
 		}
 	}

@@ -280,7 +280,11 @@ func TestOthersProgramsStayWhatTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	p, err := newProgram(m)
+	own, err := newProgram(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := ebpf.NewProgramFromFD(int(own))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 package bpf
 
 import (
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // struct bpf_cgroup_dev_ctx, and what its access_type is made of (uapi/linux/bpf.h).
@@ -21,47 +24,83 @@ const (
 // on a node, nine in a container of a pod.
 const deepest = 15
 
-// instructions decide whether a process may open a device: 1 if it may. What the
-// map lacks it does not judge. Of what is in the map it denies the opening alone:
-// to make a node takes more than any job's user has. A user namespace's root is
-// not root to bpf_get_current_uid_gid.
-func instructions(devices *ebpf.Map) asm.Instructions {
-	ins := asm.Instructions{
-		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.LoadMem(asm.R1, asm.R6, contextAccess, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.R1),
-		asm.And.Imm(asm.R2, typeMask),
-		asm.JNE.Imm(asm.R2, typeChar, "allow"),
-		asm.RSh.Imm(asm.R1, whichBits),
-		asm.And.Imm(asm.R1, opening),
-		asm.JEq.Imm(asm.R1, 0, "allow"),
+// Helpers, by their numbers (uapi/linux/bpf.h:___BPF_FUNC_MAPPER).
+const (
+	mapLookupElem              = 1
+	getCurrentUIDGID           = 15
+	getCurrentAncestorCgroupID = 123
+)
 
-		asm.LoadMem(asm.R2, asm.R6, contextMajor, asm.Word),
-		asm.StoreMem(asm.RFP, -8, asm.R2, asm.Word),
-		asm.LoadMem(asm.R2, asm.R6, contextMinor, asm.Word),
-		asm.StoreMem(asm.RFP, -4, asm.R2, asm.Word),
-		asm.LoadMapPtr(asm.R1, devices.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, -8),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "allow"),
-		asm.LoadMem(asm.R7, asm.R0, 0, asm.DWord), // entry.Cgroup
+// newProgram loads the guard of the devices that a map has.
+func newProgram(devices object) (object, error) {
+	code, err := assemble(lines(devices))
+	if err != nil {
+		return 0, err
+	}
+	license, err := unix.BytePtrFromString("Apache-2.0")
+	if err != nil {
+		return 0, err
+	}
+	p, err := call(unix.BPF_PROG_LOAD, &struct {
+		kind, count      uint32
+		code             *instruction
+		license          *byte
+		logLevel, logLen uint32
+		log              *byte
+		version, flags   uint32
+		name             name
+		ifindex, attach  uint32 // 0: a program for devices is of one kind
+	}{
+		kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, count: uint32(len(code)), code: &code[0], license: license,
+		name: gresnet(),
+	})
+	if err != nil {
+		return 0, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
+	}
+	return p, nil
+}
 
-		asm.FnGetCurrentUidGid.Call(),
-		asm.LSh.Imm(asm.R0, 32), // the user is the lower half
-		asm.JEq.Imm(asm.R0, 0, "allow"),
-		asm.JEq.Imm(asm.R7, nobody, "deny"),
-		asm.JEq.Imm(asm.R7, -1, "allow"), // anybody
+// lines decide whether a process may open a device: 1 if it may. What the map lacks they
+// do not judge. Of what is in the map they deny the opening alone: to make a node takes
+// more than any job's user has. A user namespace's root is not root to
+// bpf_get_current_uid_gid.
+func lines(devices object) []line {
+	list := []line{
+		copied(r6, r1),
+		loaded(unix.BPF_W, r1, r6, contextAccess),
+		copied(r2, r1),
+		computed(unix.BPF_AND, r2, typeMask),
+		jump(unix.BPF_JNE, r2, typeChar, "allow"),
+		computed(unix.BPF_RSH, r1, whichBits),
+		computed(unix.BPF_AND, r1, opening),
+		jump(unix.BPF_JEQ, r1, 0, "allow"),
+
+		loaded(unix.BPF_W, r2, r6, contextMajor),
+		stored(unix.BPF_W, frame, -8, r2),
+		loaded(unix.BPF_W, r2, r6, contextMinor),
+		stored(unix.BPF_W, frame, -4, r2),
+		mapOf(r1, devices), {},
+		copied(r2, frame),
+		computed(unix.BPF_ADD, r2, -8),
+		called(mapLookupElem),
+		jump(unix.BPF_JEQ, r0, 0, "allow"),
+		loaded(unix.BPF_DW, r7, r0, 0), // entry.Cgroup
+
+		called(getCurrentUIDGID),
+		computed(unix.BPF_LSH, r0, 32), // the user is the lower half
+		jump(unix.BPF_JEQ, r0, 0, "allow"),
+		jump(unix.BPF_JEQ, r7, nobody, "deny"),
+		jump(unix.BPF_JEQ, r7, -1, "allow"), // anybody
 	}
 	for level := int32(1); level <= deepest; level++ {
-		ins = append(ins,
-			asm.Mov.Imm(asm.R1, level),
-			asm.FnGetCurrentAncestorCgroupId.Call(), // 0 where there is none so deep
-			asm.JEq.Reg(asm.R0, asm.R7, "allow"))
+		list = append(list,
+			set(r1, level),
+			called(getCurrentAncestorCgroupID), // 0 where there is none so deep
+			jumpIfSame(r0, r7, "allow"))
 	}
-	return append(ins,
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("deny"),
-		asm.Return(),
-		asm.Mov.Imm(asm.R0, 1).WithSymbol("allow"),
-		asm.Return())
+	return append(list,
+		set(r0, 0).named("deny"),
+		exit(),
+		set(r0, 1).named("allow"),
+		exit())
 }

@@ -1,0 +1,137 @@
+package bpf
+
+import (
+	"errors"
+	"io/fs"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The few calls of bpf(2) that a guard takes. A library for all of them would be half of
+// what a prolog has to start.
+
+// object is a map, a program or a link, by its file descriptor.
+type object int
+
+func (o object) Close() error { return unix.Close(int(o)) }
+
+// call does a command with the part of union bpf_attr (uapi/linux/bpf.h) that it reads:
+// what a kernel has beyond is zero to it (kernel/bpf/syscall.c:__sys_bpf). It is the
+// descriptor of what is made or opened, and else 0.
+func call[T any](command uintptr, attr *T) (object, error) {
+	for {
+		n, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(unsafe.Pointer(attr)), unsafe.Sizeof(*attr))
+		switch errno {
+		case 0:
+			return object(n), nil
+		case unix.EINTR, unix.EAGAIN:
+			continue // the verifier gives way to a signal (kernel/bpf/verifier.c:do_check)
+		}
+		return 0, errno
+	}
+}
+
+// name is an object's, for bpftool.
+type name [unix.BPF_OBJ_NAME_LEN]byte
+
+func gresnet() name { return name{'g', 'r', 'e', 's', 'n', 'e', 't'} }
+
+// pinned is the attribute of BPF_OBJ_PIN and BPF_OBJ_GET.
+type pinned struct {
+	path  *byte
+	fd    uint32
+	flags uint32
+}
+
+// pin keeps an object under a path of a BPF file system.
+func (o object) pin(path string) error {
+	text, err := unix.BytePtrFromString(path)
+	if err == nil {
+		_, err = call(unix.BPF_OBJ_PIN, &pinned{path: text, fd: uint32(o)})
+	}
+	return at("pin", path, err)
+}
+
+// openPin opens what is pinned under a path.
+func openPin(path string) (object, error) {
+	text, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return 0, at("open", path, err)
+	}
+	o, err := call(unix.BPF_OBJ_GET, &pinned{path: text})
+	return o, at("open", path, err)
+}
+
+func at(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: path, Err: err}
+}
+
+// newLink attaches a device program to a cgroup for as long as the link is open or
+// pinned. Links imply BPF_F_ALLOW_MULTI (kernel/bpf/cgroup.c:cgroup_bpf_link_attach).
+func newLink(program object, cgroup int) (object, error) {
+	return call(unix.BPF_LINK_CREATE, &struct{ program, target, attach, flags uint32 }{
+		uint32(program), uint32(cgroup), unix.BPF_CGROUP_DEVICE, 0,
+	})
+}
+
+// detach ends a link at once, whoever has it open.
+func (o object) detach() error {
+	_, err := call(unix.BPF_LINK_DETACH, &struct{ link uint32 }{uint32(o)})
+	return err
+}
+
+// newMap makes the map of guarded devices.
+func newMap() (object, error) {
+	return call(unix.BPF_MAP_CREATE, &struct {
+		kind, key, value, entries, flags, inner, node uint32
+		name                                          name
+	}{
+		kind: unix.BPF_MAP_TYPE_HASH, name: gresnet(), entries: most,
+		key: uint32(unsafe.Sizeof(Device{})), value: uint32(unsafe.Sizeof(entry{})),
+	})
+}
+
+// element is the attribute of what is done to one of a map.
+type element struct {
+	devices uint32
+	_       uint32
+	key     *Device
+	value   unsafe.Pointer // an entry, or the next key
+	flags   uint64
+}
+
+func (o object) put(d Device, e entry) error {
+	_, err := call(unix.BPF_MAP_UPDATE_ELEM, &element{devices: uint32(o), key: &d, value: unsafe.Pointer(&e)})
+	return err
+}
+
+func (o object) get(d Device) (e entry, err error) {
+	_, err = call(unix.BPF_MAP_LOOKUP_ELEM, &element{devices: uint32(o), key: &d, value: unsafe.Pointer(&e)})
+	return e, err
+}
+
+func (o object) delete(d Device) error {
+	_, err := call(unix.BPF_MAP_DELETE_ELEM, &element{devices: uint32(o), key: &d})
+	return err
+}
+
+// keys are the devices of a map that nobody changes meanwhile.
+func (o object) keys() (list []Device, err error) {
+	var last *Device
+	for {
+		next := new(Device)
+		_, err := call(unix.BPF_MAP_GET_NEXT_KEY, &element{devices: uint32(o), key: last, value: unsafe.Pointer(next)})
+		if errors.Is(err, unix.ENOENT) {
+			return list, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *next)
+		last = next
+	}
+}
