@@ -132,7 +132,12 @@ func (j *Journal) Note(kind string, step any) error {
 		return fmt.Errorf("note %s: %w", kind, err)
 	}
 	n := Note{Number: j.last() + 1, Kind: kind, Data: data}
-	if n.end, err = j.write(line{Note: n.Number, Kind: kind, Data: data}); err != nil {
+	text, err := json.Marshal(kind)
+	if err != nil {
+		return fmt.Errorf("note %s: %w", kind, err)
+	}
+	// A line, but that the data, which are JSON already, are not gone through again.
+	if n.end, err = j.append(fmt.Appendf(nil, `{"note":%d,"kind":%s,"data":%s}`, n.Number, text, data)); err != nil {
 		return err
 	}
 	j.Notes = append(j.Notes, n)
@@ -183,6 +188,10 @@ func (j *Journal) write(v any) (end int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("write the journal: %w", err)
 	}
+	return j.append(object)
+}
+
+func (j *Journal) append(object []byte) (end int64, err error) {
 	start, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return 0, fmt.Errorf("write the journal: %w", err)

@@ -41,7 +41,7 @@ type Conn struct {
 	changes  int      // how many requests were for one
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
-	folders    map[string][]string // of sysctls: which files there are
+	folders    map[string][]string // of sysctls: the keys of those that there are
 	parameters parameters          // of neighbour tables, as they were when last asked for
 }
 

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"path"
 	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +15,8 @@ import (
 // the next move has to find and take away again. What has no name here is read from its file.
 
 // devconf4 are the sysctls of ipv4/conf in the order of IPV4_DEVCONF_*.
-func devconf4() []string {
-	return []string{
+var devconf4 = sync.OnceValue(func() []string {
+	return inFolder("ipv4/conf/", []string{
 		"forwarding", "mc_forwarding", "proxy_arp", "accept_redirects", "secure_redirects", "send_redirects",
 		"shared_media", "rp_filter", "accept_source_route", "bootp_relay", "log_martians", "tag", "arp_filter",
 		"medium_id", "disable_xfrm", "disable_policy", "force_igmp_version", "arp_announce", "arp_ignore",
@@ -22,13 +24,13 @@ func devconf4() []string {
 		"route_localnet", "igmpv2_unsolicited_report_interval", "igmpv3_unsolicited_report_interval",
 		"ignore_routes_with_linkdown", "drop_unicast_in_l2_multicast", "drop_gratuitous_arp", "bc_forwarding",
 		"arp_evict_nocarrier",
-	}
-}
+	})
+})
 
 // devconf6 are the sysctls of ipv6/conf in the order of DEVCONF_*. The kernel leaves out
 // stable_secret (addrconf.c:ipv6_store_devconf).
-func devconf6() []string {
-	return []string{
+var devconf6 = sync.OnceValue(func() []string {
+	return inFolder("ipv6/conf/", []string{
 		"forwarding", "hop_limit", "mtu", "accept_ra", "accept_redirects", "autoconf", "dad_transmits",
 		"router_solicitations", "router_solicitation_interval", "router_solicitation_delay", "use_tempaddr", "temp_valid_lft", "temp_prefered_lft", "regen_max_retry",
 		"max_desync_factor", "max_addresses", "force_mld_version", "accept_ra_defrtr", "accept_ra_pinfo",
@@ -40,7 +42,17 @@ func devconf6() []string {
 		"drop_unsolicited_na", "keep_addr_on_down", "router_solicitation_max_interval", "seg6_enabled", "seg6_require_hmac", "enhanced_dad",
 		"addr_gen_mode", "disable_policy", "accept_ra_rt_info_min_plen", "ndisc_tclass", "rpl_seg_enabled", "ra_defrtr_metric",
 		"ioam6_enabled", "ioam6_id", "ioam6_id_wide", "ndisc_evict_nocarrier", "accept_untracked_na", "accept_ra_min_lft",
+	})
+})
+
+// inFolder makes files the keys of sysctls; what has no name stays without.
+func inFolder(folder string, files []string) []string {
+	for i, file := range files {
+		if file != "" {
+			files[i] = folder + file
+		}
 	}
+	return files
 }
 
 // Of linux/if_link.h.
@@ -84,7 +96,8 @@ type told struct {
 	rounded Sysctls
 }
 
-func (t told) add(key, file string, value uint32) {
+func (t told) add(key string, value uint32) {
+	file := path.Base(key)
 	if unit := unit(file); unit > 0 && uint64(value)%unit != 0 {
 		t.rounded[key] = form(file, value)
 		return
@@ -102,11 +115,10 @@ func toldOfInterface(list attrs) (told, error) {
 	}
 	for _, f := range []struct {
 		family, conf uint16
-		folder       string
-		names        []string
+		keys         []string
 	}{
-		{unix.AF_INET, iflaInetConf, "ipv4/conf", devconf4()},
-		{unix.AF_INET6, iflaInet6Conf, "ipv6/conf", devconf6()},
+		{unix.AF_INET, iflaInetConf, devconf4()},
+		{unix.AF_INET6, iflaInet6Conf, devconf6()},
 	} {
 		nested, _ := find(families, f.family)
 		inner, err := attributes(nested)
@@ -114,11 +126,10 @@ func toldOfInterface(list attrs) (told, error) {
 			return told{}, err
 		}
 		values, _ := find(inner, f.conf)
-		for i, name := range f.names {
-			if name == "" || len(values) < 4*(i+1) {
-				continue
+		for i, key := range f.keys {
+			if key != "" && len(values) >= 4*(i+1) {
+				t.add(key, native.Uint32(values[4*i:]))
 			}
-			t.add(f.folder+"/"+name, name, native.Uint32(values[4*i:]))
 		}
 	}
 	return t, nil

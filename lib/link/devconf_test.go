@@ -30,7 +30,7 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 			return err
 		}
 		index := list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
-		for _, folder := range sysctlFolders() {
+		for _, folder := range []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"} {
 			for _, key := range withFiles(t, c, index, folder) {
 				before := readSysctl(t, key)
 				for _, value := range []string{"1", "0", "2", "77", "1400"} {
@@ -76,10 +76,11 @@ func tell(t *testing.T, c *Conn, index int) Sysctls {
 		t.Fatal(err)
 	}
 	c.parameters = nil
-	if err := c.toldOfNeighbours(index, i.sysctls); err != nil {
+	known, err := c.told(i)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return i.sysctls.exact
+	return known.exact
 }
 
 func readSysctl(t *testing.T, key string) string {

@@ -128,7 +128,7 @@ func (t told) addTable(m []byte) error {
 		if len(a.value) == 8 {
 			value = uint32(native.Uint64(a.value))
 		}
-		t.add(folder+"/"+file, file, value)
+		t.add(folder+"/"+file, value)
 	}
 	return nil
 }

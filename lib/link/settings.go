@@ -138,9 +138,8 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 // described is an interface as one RTM_GETLINK tells it.
 type described struct {
 	Interface
-	own     Settings // those of it that are the interface's own
-	sysctls told
-	list    attrs
+	own  Settings // those of it that are the interface's own
+	list attrs
 }
 
 // look looks at an interface: at all that is its own.
@@ -163,10 +162,7 @@ func describe(m []byte) (i described, err error) {
 	if i.own.AltNames, err = altNames(i.list); err != nil {
 		return described{}, err
 	}
-	if i.own.Token, err = ipv6Token(i.list); err != nil {
-		return described{}, err
-	}
-	i.sysctls, err = toldOfInterface(i.list)
+	i.own.Token, err = ipv6Token(i.list)
 	return i, err
 }
 

@@ -21,11 +21,6 @@ import (
 // been changed after the interface was made.
 type Sysctls map[string]string
 
-// sysctlFolders have one folder for each interface.
-func sysctlFolders() []string {
-	return []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"}
-}
-
 func sysctlPath(key, name string) string {
 	return filepath.Join("/proc/sys/net", filepath.Dir(key), name, filepath.Base(key))
 }
@@ -49,42 +44,54 @@ func derived(file string) bool {
 }
 
 // sysctls reads the sysctls of an interface of the calling thread's namespace that was
-// just looked at. A kernel without IPv6, and an interface too small for it, lack some.
+// just looked at. A kernel without IPv6, and an interface too small for it, lack some: of
+// these the kernel tells none.
 func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
-	if err := c.toldOfNeighbours(i.Index, i.sysctls); err != nil {
+	t, err := c.told(i)
+	if err != nil {
 		return nil, err
 	}
-	list := make(Sysctls, len(i.sysctls.exact))
-	for _, folder := range sysctlFolders() {
-		if err := c.readFolder(list, folder, i, want); err != nil {
-			return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
+	list := make(Sysctls, len(t.exact))
+	for _, family := range []string{"ipv4", "ipv6"} {
+		if _, has := t.exact[family+"/conf/forwarding"]; !has {
+			continue
+		}
+		for _, folder := range []string{family + "/conf", family + "/neigh"} {
+			if err := c.readFolder(list, folder, i.Name, t, want); err != nil {
+				return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
+			}
 		}
 	}
 	return list, nil
 }
 
+// told are the sysctls of an interface that the kernel tells.
+func (c *Conn) told(i described) (told, error) {
+	t, err := toldOfInterface(i.list)
+	if err != nil {
+		return told{}, err
+	}
+	return t, c.toldOfNeighbours(i.Index, t)
+}
+
 // readFolder adds what a folder has: what was told, but that what was rounded counts only
 // if it is what is wanted, and else its file does.
-func (c *Conn) readFolder(list Sysctls, folder string, i described, want Sysctls) error {
-	files, err := c.files(folder, i.Name)
+func (c *Conn) readFolder(list Sysctls, folder, name string, t told, want Sysctls) error {
+	keys, err := c.keys(folder, name)
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		key := folder + "/" + file
-		if derived(file) {
-			continue
-		}
-		value, ok := i.sysctls.exact[key]
+	for _, key := range keys {
+		value, ok := t.exact[key]
 		if !ok {
-			value, ok = i.sysctls.rounded[key]
+			value, ok = t.rounded[key]
 			ok = ok && value == want[key]
 		}
 		if ok {
 			list[key] = value
 			continue
 		}
-		value, err := readFile(sysctlPath(key, i.Name))
+		value, err := readFile(sysctlPath(key, name))
 		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
 		if key == stableSecret && errors.Is(err, unix.EIO) {
 			continue
@@ -97,20 +104,12 @@ func (c *Conn) readFolder(list Sysctls, folder string, i described, want Sysctls
 	return nil
 }
 
-// files are those that a folder has for an interface: the same for each that has any.
-func (c *Conn) files(folder, name string) ([]string, error) {
-	path := filepath.Join("/proc/sys/net", folder, name)
-	if files, known := c.folders[folder]; known {
-		_, err := os.Lstat(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return files, err
+// keys are the sysctls that a folder has for an interface: the same for each that has any.
+func (c *Conn) keys(folder, name string) ([]string, error) {
+	if keys, known := c.folders[folder]; known {
+		return keys, nil
 	}
-	dir, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,8 @@ func (c *Conn) files(folder, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.folders[folder] = files
+	files = slices.DeleteFunc(files, derived)
+	c.folders[folder] = inFolder(folder+"/", files)
 	return files, nil
 }
 
