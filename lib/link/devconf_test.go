@@ -25,11 +25,7 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		list, err := c.List()
-		if err != nil {
-			return err
-		}
-		index := list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
+		_, index := eth9(t, c)
 		for _, folder := range []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"} {
 			for _, key := range withFiles(t, c, index, folder) {
 				before := readSysctl(t, key)
@@ -51,6 +47,16 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	if changed < 100 {
 		t.Errorf("only %d sysctls could be changed", changed)
 	}
+}
+
+// eth9 lists the interfaces, and finds the one that is looked at.
+func eth9(t *testing.T, c *Conn) (list []Interface, index int) {
+	t.Helper()
+	list, err := c.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list, list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
 }
 
 // withFiles are the sysctls of a folder that are told and have a file.
@@ -123,11 +129,11 @@ func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
 				return err
 			}
 			defer c.Close()
-			list, err := c.List()
-			if err != nil {
-				return err
+			list, index := eth9(t, c)
+			if n := count(); n != min(len(list), crowd+1) {
+				t.Errorf("%d of %d interfaces were counted", n, len(list))
 			}
-			s, err = c.Settings(list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index)
+			s, err = c.Settings(index)
 			if told := len(c.parameters) > 0; told == (len(list) > crowd) {
 				t.Errorf("%d interfaces, told of neighbour tables: %t", len(list), told)
 			}

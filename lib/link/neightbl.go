@@ -1,7 +1,10 @@
 package link
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,6 +65,9 @@ const crowd = 50
 // tells of all interfaces at once, unless these are many: then they are in their files.
 // It is asked again for an interface that was not there, had its own changed, or left.
 func (c *Conn) toldOfNeighbours(index int, t told) error {
+	if c.interfaces == 0 {
+		c.interfaces = count()
+	}
 	if c.interfaces > crowd {
 		return nil
 	}
@@ -82,6 +88,21 @@ func (c *Conn) toldOfNeighbours(index int, t told) error {
 		}
 	}
 	return nil
+}
+
+// count is how many interfaces the calling thread's namespace has, as far as it matters:
+// each has a file for what IPv6 counts, which takes no request for each. 0 without IPv6.
+func count() int {
+	dir, err := os.Open("/proc/thread-self/net/dev_snmp6")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(crowd + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	return len(names)
 }
 
 func byInterface(answers [][]byte) (parameters, error) {
