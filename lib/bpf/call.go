@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"unsafe"
 
@@ -86,13 +87,17 @@ func (o object) detach() error {
 
 // newMap makes the map of guarded devices.
 func newMap() (object, error) {
-	return call(unix.BPF_MAP_CREATE, &struct {
+	m, err := call(unix.BPF_MAP_CREATE, &struct {
 		kind, key, value, entries, flags, inner, node uint32
 		name                                          name
 	}{
 		kind: unix.BPF_MAP_TYPE_HASH, name: gresnet(), entries: most,
 		key: uint32(unsafe.Sizeof(Device{})), value: uint32(unsafe.Sizeof(entry{})),
 	})
+	if err != nil {
+		return 0, fmt.Errorf("make a map: %w", err)
+	}
+	return m, nil
 }
 
 // element is the attribute of what is done to one of a map.
@@ -119,19 +124,25 @@ func (o object) delete(d Device) error {
 	return err
 }
 
-// keys are the devices of a map that nobody changes meanwhile.
+// keys are the devices of a map. One that the plugin writes meanwhile may be there twice,
+// and hide another (kernel/bpf/hashtab.c:htab_map_get_next_key).
 func (o object) keys() (list []Device, err error) {
 	var last *Device
-	for {
-		next := new(Device)
-		_, err := call(unix.BPF_MAP_GET_NEXT_KEY, &element{devices: uint32(o), key: last, value: unsafe.Pointer(next)})
+	for len(list) < 2*most {
+		next, err := o.next(last)
 		if errors.Is(err, unix.ENOENT) {
-			return list, nil
+			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, *next)
-		last = next
+		list, last = append(list, next), &next
 	}
+	return list, nil
+}
+
+// next is the device after another, or the first; behind the last it is ENOENT.
+func (o object) next(after *Device) (d Device, err error) {
+	_, err = call(unix.BPF_MAP_GET_NEXT_KEY, &element{devices: uint32(o), key: after, value: unsafe.Pointer(&d)})
+	return d, err
 }

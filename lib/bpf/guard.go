@@ -109,7 +109,7 @@ func (g Guard) makeMap() (object, error) {
 	}
 	m, err := newMap()
 	if err != nil {
-		return 0, fmt.Errorf("make a map: %w", err)
+		return 0, err
 	}
 	if err := m.pin(g.devices()); err != nil {
 		return 0, errors.Join(err, m.Close())
@@ -189,25 +189,35 @@ func (g Guard) detachProgram() error {
 
 // forget removes a job's devices from the map, and tells whether any are left.
 func forget(m object, job uint32) (empty bool, err error) {
+	// Until a look finds none of them: it may miss one that the plugin writes meanwhile.
+	for found := true; found; {
+		if found, err = forgetSome(m, job); err != nil {
+			return false, err
+		}
+	}
+	_, err = m.next(nil)
+	if errors.Is(err, unix.ENOENT) {
+		return true, nil
+	}
+	return false, err
+}
+
+func forgetSome(m object, job uint32) (found bool, err error) {
 	list, err := m.keys()
 	if err != nil {
 		return false, err
 	}
-	empty = true
 	for _, d := range list {
 		e, err := m.get(d)
-		switch {
-		case err != nil:
-			return false, err
-		case e.Job != job:
-			empty = false
-			continue
+		if err == nil && e.Job == job {
+			found = true
+			err = m.delete(d)
 		}
-		if err := m.delete(d); err != nil {
+		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return false, err
 		}
 	}
-	return empty, nil
+	return found, nil
 }
 
 func remove(path string) error {

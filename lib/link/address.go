@@ -206,18 +206,19 @@ const dadTimeout = 5 * time.Second
 func (c *Conn) awaitDAD(index int, want Settings) error {
 	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
 	begun := time.Now()
-	for end := begun.Add(dadTimeout); ; time.Sleep(2 * time.Millisecond) {
-		taken, err := c.hasTaken(index, want, local)
-		if taken || err != nil {
+	if taken, err := c.hasTaken(index, want, local); taken || err != nil {
+		return err
+	}
+	if i, err := c.Get(index); err != nil || !i.Running {
+		return err // without a carrier the kernel does not begin
+	}
+	for end := begun.Add(dadTimeout); !c.Carriers.over(end); time.Sleep(2 * time.Millisecond) {
+		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 			return err
 		}
-		// Without a carrier the kernel does not begin.
-		if i, err := c.Get(index); err != nil || !i.Running {
-			return err
-		}
-		if c.Carriers.over(end) {
-			break
-		}
+	}
+	if i, err := c.Get(index); err != nil || !i.Running {
+		return err // it lost it meanwhile
 	}
 	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RestoreUnmanaged is Restore without what the interface's manager gives it, and
+// RestoreUnmanaged is Apply at home without what the interface's manager gives it, and
 // without what may need that.
 func (c *Conn) RestoreUnmanaged(index int, want Settings) error {
 	return c.apply(index, want, c.applyUnmanaged)

@@ -70,16 +70,14 @@ func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 type answers struct {
 	dumps      map[string][][]byte // by request
 	interfaces []Interface
-	tables     map[byte]*table // by family
+	sourced    [][]byte
 }
 
-func unanswered() *answers {
-	return &answers{dumps: map[string][][]byte{}, tables: map[byte]*table{}}
-}
+func unanswered() *answers { return &answers{dumps: map[string][][]byte{}} }
 
 // Once has f ask once only for what is the whole node's, its rules say, however many
-// interfaces f looks at. What others change meanwhile it sees as it was; but whatever
-// changes or awaits something asks anew.
+// interfaces f looks at. What others change of that meanwhile it sees as it was; but
+// whatever of this package changes or awaits something asks anew.
 func (c *Conn) Once(f func() error) error {
 	c.known, c.parameters = unanswered(), nil
 	defer func() { c.known = nil }()

@@ -91,14 +91,16 @@ func form(file string, value uint32) string {
 // has no such file it is told all the same.
 type told struct {
 	exact Sysctls
-	// rounded is what the kernel keeps in ticks and told in milliseconds that are no
-	// multiple of what the file counts: the file may have another number.
+	// rounded is what the kernel keeps in ticks and told in milliseconds, if the file may
+	// have another number: it counts seconds, and these are no multiple of that; or it
+	// counts hundredths, of which 300 ticks a second make one less
+	// (time.c:jiffies_to_clock_t).
 	rounded Sysctls
 }
 
 func (t told) add(key string, value uint32) {
 	file := path.Base(key)
-	if unit := unit(file); unit > 0 && uint64(value)%unit != 0 {
+	if unit := unit(file); unit == 10 || unit > 0 && uint64(value)%unit != 0 {
 		t.rounded[key] = form(file, value)
 		return
 	}

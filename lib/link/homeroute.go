@@ -21,12 +21,12 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 	if len(sources) == 0 {
 		return nil, nil
 	}
-	t, err := c.table(unix.AF_INET)
+	from, err := c.sourced()
 	if err != nil {
 		return nil, err
 	}
 	var list []Message
-	for _, a := range t.sourced {
+	for _, a := range from {
 		if !slices.Contains(sources, prefSource(a)) {
 			continue
 		}
@@ -39,6 +39,25 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 		}
 	}
 	return list, nil
+}
+
+// sourced are the node's IPv4 routes, of which there may be thousands, that prefer a source.
+func (c *Conn) sourced() (list [][]byte, err error) {
+	if c.known != nil && c.known.sourced != nil {
+		return c.known.sourced, nil
+	}
+	again := func() { list = [][]byte{} }
+	again()
+	err = c.socket.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
+		if prefSource(m).IsValid() {
+			list = append(list, slices.Clone(m))
+		}
+		return nil
+	})
+	if err == nil && c.known != nil {
+		c.known.sourced = list
+	}
+	return list, err
 }
 
 // applyHomeRoutes adds the routes that only the node can have.

@@ -241,17 +241,10 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err err
 	return own, home, nil
 }
 
-// routesOf are the routes of a family that go through the interface, too.
+// routesOf are the routes of a family that go through the interface, too. They are asked
+// for after its addresses, for each anew: an address without the routes that the kernel
+// gave with it would be taken for one that somebody had removed them from.
 func (c *Conn) routesOf(index int, family byte) ([]Message, error) {
-	if c.known != nil {
-		t, err := c.table(family)
-		if err != nil {
-			return nil, err
-		}
-		if !t.hidden {
-			return cleanRoutes(t.through[index], index)
-		}
-	}
 	answers, err := c.dumpRoutes(family, through(index))
 	if err != nil {
 		return nil, err

@@ -211,7 +211,7 @@ func (c *Conn) RestoreAlone(index int, want Settings) error {
 // interfaces of the node have a part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
-	err := also(c.Apply(index, want), c.takeSince(index, want))
+	err := also(c.takeSince(index, want), c.Apply(index, want))
 	err = also(err, c.applyDuplicates(index, want))
 	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
@@ -222,7 +222,8 @@ func (c *Conn) Restore(index int, want Settings) error {
 }
 
 // takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
-// neighbour.c:neigh_ifdown).
+// neighbour.c:neigh_ifdown). It must precede what gives it: a neighbour that is another
+// now is not made the old one by a request to replace it (neighbour.c:neigh_add).
 func (c *Conn) takeSince(index int, want Settings) error {
 	return also(c.removeNeighbours(index, want), c.removeQdisc(index, want))
 }

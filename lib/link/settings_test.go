@@ -340,6 +340,63 @@ ip -6 route add fd09::/64 via fd00::1 dev hca0 expires 600; ip -6 route add fd08
 	}
 }
 
+func TestANeighbourThatIsAnotherByNowIsTheOldOneAgain(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
+ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh add proxy 10.0.0.8 dev hca0`)
+	settle(b.node)
+	in(t, b.node, func(c *link.Conn) error {
+		index := find(t, c, "hca0").Index
+		s, err := c.Settings(index)
+		if err != nil {
+			return err
+		}
+		b.node.Run(`ip neigh replace 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent protocol static; ip neigh replace proxy 10.0.0.8 dev hca0 protocol static`)
+		if diff, err := c.Differences(index, s); err != nil || len(diff) != 4 {
+			t.Errorf("before: %q, %v", diff, err)
+		}
+		if err := c.Restore(index, s); err != nil {
+			return err
+		}
+		diff, err := c.Differences(index, s)
+		if len(diff) > 0 {
+			t.Errorf("after: %q", diff)
+		}
+		return err
+	})
+}
+
+// Others may give an interface an address while a prolog looks at the node's HCAs, one after
+// the other.
+func TestAnAddressThatComesBetweenTwoLooksHasItsRoutes(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link add other type veth peer name peer; ip link set other up; ip link set peer up; ip addr add 10.1.0.2/24 dev other
+sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up`)
+	settle(b.node)
+	in(t, b.node, func(c *link.Conn) error {
+		index := find(t, c, "hca0").Index
+		var s link.Settings
+		err := c.Once(func() (err error) {
+			if _, err := c.Settings(find(t, c, "other").Index); err != nil {
+				return err
+			}
+			b.node.Run("ip addr add 10.9.0.1/24 dev hca0; ip -6 addr add fd77::1/64 dev hca0 nodad")
+			s, err = c.Settings(index)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return c.Apply(index, s)
+	})
+	have := b.node.Run("ip route show table all dev hca0; ip -6 route show table all dev hca0")
+	for _, want := range []string{"10.9.0.0/24", "local 10.9.0.1", "fd77::/64"} {
+		if !strings.Contains(have, want) {
+			t.Errorf("%q is gone:\n%s", want, have)
+		}
+	}
+}
+
 func TestWhatAnExpiredAddressLeavesGoesOn(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.forwarding=1; ip link set hca0 up
