@@ -292,11 +292,11 @@ func TestABusyControllerIsAskedAgain(t *testing.T) {
 		t.Errorf("error %v, asked %q", err, log())
 	}
 
+	// A second try would begin after the deadline; on a busy machine the first one may, too.
 	program, log = scontrolThat(t, busy)
-	start := time.Now()
 	_, _, err = askScontrol(program, 100*time.Millisecond)
-	if err == nil || strings.Count(log(), "\n") != 1 || time.Since(start) > 2*time.Second {
-		t.Errorf("beyond the deadline: %v after %s, asked %q", err, time.Since(start), log())
+	if err == nil || strings.Count(log(), "\n") > 1 {
+		t.Errorf("beyond the deadline: %v, asked %q", err, log())
 	}
 }
 
