@@ -21,12 +21,12 @@ bench native  [-programs DIR] [-rounds N] FILE
 bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
 bench table   FILE
 bench plot    FILE SVG
-bench readme  FILE README`
+bench publish FOLDER`
 
 func run(args []string) error {
 	verbs := map[string]func([]string) error{
 		"measure": measureCommand, "native": nativeCommand, "part": partCommand, "dump": dumpCommand,
-		"table": tableCommand, "plot": plotCommand, "readme": readmeCommand,
+		"table": tableCommand, "plot": plotCommand, "publish": publishCommand,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
 		return errors.New("usage:\n" + usage)
@@ -76,22 +76,6 @@ func plotCommand(args []string) error {
 		return err
 	}
 	return os.WriteFile(args[1], []byte(r.plot()), 0o644)
-}
-
-func readmeCommand(args []string) error {
-	r, err := show("readme", args, 2)
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(args[1])
-	if err != nil {
-		return err
-	}
-	out, err := fill(string(text), r.markdown())
-	if err != nil {
-		return fmt.Errorf("%s: %w", args[1], err)
-	}
-	return os.WriteFile(args[1], []byte(out), 0o644)
 }
 
 // show reads the results that a verb is about.

@@ -4,45 +4,65 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"testing"
 	"time"
 )
 
-// speed is the run that README's figures and the plot in docs are of.
-const (
-	speed  = "../../docs/speed.json"
-	readme = "../../README.md"
-	graph  = "../../docs/speed.svg"
-)
-
-func TestREADMEHasTheFiguresOfTheRunThatIsCommitted(t *testing.T) {
-	text, err := os.ReadFile(readme)
+func TestTheDocumentsHaveTheFiguresOfTheRunsThatAreCommitted(t *testing.T) {
+	const root = "../../"
+	for _, d := range documents() {
+		text, err := os.ReadFile(root + d.document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, _, err := figures(string(text), d.kind)
+		if err != nil {
+			t.Fatalf("%s: %v", d.document, err)
+		}
+		r, err := readResults(root + "docs/" + d.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := d.table(r); got != want {
+			t.Errorf("%s has\n%s\nthe run has\n%s", d.document, got, want)
+		}
+	}
+	svg, err := os.ReadFile(root + "docs/speed.svg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, got, _, err := figures(string(text))
+	r, err := readResults(root + "docs/speed.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, drawn := "", ""
-	r, err := readResults(speed)
-	if err == nil {
-		want, drawn = r.markdown(), r.plot()
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	if got != want {
-		t.Errorf("README has\n%s\nthe run has\n%s", got, want)
-	}
-	svg, err := os.ReadFile(graph)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	if string(svg) != drawn {
+	if string(svg) != r.plot() {
 		t.Error("docs/speed.svg is of another run than docs/speed.json")
+	}
+}
+
+func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
+	r := results{Cases: []measured{
+		{testCase: testCase{Name: "0 HCAs"}, Samples: samples{"floor in": {10}, "floor out": {10}, "gresnet in": {15}, "gresnet out": {16}}},
+		{testCase: testCase{Name: "1 HCA"}, Samples: samples{"floor in": {100}, "floor out": {100}, "gresnet in": {130}, "gresnet out": {160}}},
+		{testCase: testCase{Name: "8 HCAs"}, Samples: samples{
+			"floor in": {400}, "floor out": {400}, "gresnet in": {440}, "gresnet out": {800}, "script in": {2000}, "script out": {1600},
+		}},
+		{testCase: testCase{Name: "64 HCAs"}, Samples: samples{"gresnet in": {3520}, "gresnet out": {12800}}, Peak: 20000},
+	}}
+	for _, want := range []string{
+		"| 8 HCAs: gresnet : floor | ≤ 1.15 | 1.10 | **2.00** |\n",
+		"| 8 HCAs: script : gresnet | ≥ 4 | 4.55 | **2.00** |\n",
+		"| 8 HCAs: plain script : gresnet | ≥ 4 | - | - |\n",
+		"| 1 HCA: gresnet less the start of a program : floor | ≤ 1.3 | 1.20 | **1.50** |\n",
+		"| no HCA: gresnet : a program that does nothing | ≤ 1.5 | 1.50 | **1.60** |\n",
+		"| 64 HCAs against 8, for each | ≤ 1 | 1.00 | **2.00** |\n",
+		"| most memory, MB | ≤ 20 | **20.48** | **20.48** |\n",
+	} {
+		if got := r.scorecard(); !strings.Contains(got, want) {
+			t.Errorf("the goals lack\n%sin\n%s", want, got)
+		}
 	}
 }
 
@@ -111,11 +131,12 @@ func TestThePlotHasAMarkForEachRatioThatWasMeasured(t *testing.T) {
 }
 
 func TestFillReplacesWhatStandsBetweenTheMarks(t *testing.T) {
-	got, err := fill("a\n"+begin+"old\n"+end+"b\n", "new\n")
-	if want := "a\n" + begin + "new\n" + end + "b\n"; err != nil || got != want {
+	other := begin("other") + "stays\n" + end
+	got, err := fill(other+"a\n"+begin("kind")+"old\n"+end+"b\n", "kind", "new\n")
+	if want := other + "a\n" + begin("kind") + "new\n" + end + "b\n"; err != nil || got != want {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := fill("no marks", "new\n"); err == nil {
+	if _, err := fill(other, "kind", "new\n"); err == nil {
 		t.Error("a text without marks was filled")
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -90,27 +89,27 @@ func (m measured) both(figure func(string) (float64, bool), format string) strin
 	return strings.Join(texts, ", ")
 }
 
-// What stands between these two lines of README is made from the results.
-const (
-	begin = "<!-- figures: make bench -->\n"
-	end   = "<!-- figures end -->\n"
-)
+// What a document has between two lines is made from the results of a run.
+const end = "<!-- figures end -->\n"
 
-// figures is what a text has between the two lines.
-func figures(text string) (before, between, after string, err error) {
-	before, rest, first := strings.Cut(text, begin)
+// begin is the line before the figures of a kind.
+func begin(kind string) string { return "<!-- figures: " + kind + " -->\n" }
+
+// figures is what a text has of a kind.
+func figures(text, kind string) (before, between, after string, err error) {
+	before, rest, first := strings.Cut(text, begin(kind))
 	between, after, second := strings.Cut(rest, end)
 	if !first || !second {
-		return "", "", "", errors.New("the lines that mark the figures are not there")
+		return "", "", "", fmt.Errorf("the lines that mark the figures of %s are not there", kind)
 	}
 	return before, between, after, nil
 }
 
 // fill puts a table where a text has its figures.
-func fill(text, table string) (string, error) {
-	before, _, after, err := figures(text)
+func fill(text, kind, table string) (string, error) {
+	before, _, after, err := figures(text, kind)
 	if err != nil {
 		return "", err
 	}
-	return before + begin + table + end + after, nil
+	return before + begin(kind) + table + end + after, nil
 }
