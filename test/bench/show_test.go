@@ -159,6 +159,17 @@ func TestEveryCaseDiffersFromTheBaseInOneFactor(t *testing.T) {
 	}
 }
 
+func TestARoundNeedsTheTimeOfTheToolsThatAreInIt(t *testing.T) {
+	tools := []tool{{name: "floor"}, {name: "gresnet"}, {name: "script", other: true}, {name: "host-device", other: true}}
+	took := map[string]time.Duration{"floor": 1, "gresnet": 2, "script": 4, "host-device": 100}
+	c := base()
+	for round, want := range map[int]time.Duration{1: 107, 2: 7, c.others: 7, c.others + 1: 3} {
+		if got := needs(tools, took, c, round); got != want {
+			t.Errorf("round %d needs %d, wanted %d", round, got, want)
+		}
+	}
+}
+
 func TestTheCasesShareTheTimeThatThereIs(t *testing.T) {
 	left := 8 * time.Minute
 	cases := []testCase{{weight: 1}, {weight: 2}, {weight: 1}}
