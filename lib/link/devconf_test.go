@@ -118,6 +118,32 @@ func same(t *testing.T, c *Conn, index int, changed string) {
 	}
 }
 
+func TestAnInterfaceThatIsRenamedWhileItIsLookedAtIsLookedAtAgain(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add eth9 type veth peer name eth8")
+	err := ns.Do(func() error {
+		c, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, index := eth9(t, c)
+		i, err := c.look(index)
+		if err != nil {
+			return err
+		}
+		ns.IP("link set eth9 name eth7")
+		s, err := c.complete(i, nil)
+		if s.Name != "eth7" || len(s.Sysctls) < 100 {
+			t.Errorf("%q has %d sysctls", s.Name, len(s.Sysctls))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Where there are many interfaces, those of neighbour tables are read from their files.
 func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
 	ns := netnstest.New(t)

@@ -89,6 +89,10 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 	}
 	// Now it is known how many interfaces there are.
 	if s.Sysctls, err = c.sysctls(i, expected); err != nil {
+		// udev may have renamed it meanwhile: then it has others' files, or none.
+		if now, lookErr := c.look(index); lookErr == nil && now.Name != i.Name {
+			return c.complete(now, expected)
+		}
 		return Settings{}, err
 	}
 	var temporary []Message
