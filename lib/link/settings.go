@@ -1,11 +1,9 @@
 package link
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -139,37 +137,6 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 	return nil
 }
 
-// described is an interface as one RTM_GETLINK tells it.
-type described struct {
-	Interface
-	own  Settings // those of it that are the interface's own
-	list attrs
-}
-
-// look looks at an interface: at all that is its own.
-func (c *Conn) look(index int) (described, error) {
-	m, err := c.ask(index, change(index, false, 0))
-	if err != nil {
-		return described{}, err
-	}
-	return describe(m)
-}
-
-func describe(m []byte) (i described, err error) {
-	if i.Interface, err = decode(m); err != nil {
-		return described{}, err
-	}
-	i.list = attrs(m[unix.SizeofIfInfomsg:])
-	i.own = Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
-	i.own.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
-	i.own.Attributes = cleanAttributes(i.list)
-	if i.own.AltNames, err = altNames(i.list); err != nil {
-		return described{}, err
-	}
-	i.own.Token, err = ipv6Token(i.list)
-	return i, err
-}
-
 // Apply gives an interface that was moved its settings, and only what differs: on one that
 // has them it changes nothing. What fails does not keep it from the rest.
 func (c *Conn) Apply(index int, want Settings) error { return c.apply(index, want, c.applyNetwork) }
@@ -291,61 +258,6 @@ func also(err, more error) error {
 		return err
 	}
 	return fmt.Errorf("%w; %w", err, more)
-}
-
-// Differences names what of the settings the interface does not have, and
-// what it has beyond them; nothing is equality.
-func (c *Conn) Differences(index int, want Settings) ([]string, error) {
-	want, err := c.located(want.aged())
-	if err != nil {
-		return nil, err
-	}
-	have, err := c.snapshot(index, want.Sysctls)
-	if err != nil {
-		return nil, err
-	}
-	var diff []string
-	differ := func(what string, have, want any) {
-		if have != want {
-			diff = append(diff, fmt.Sprintf("%s is %v, was %v", what, have, want))
-		}
-	}
-	differ("name", have.Name, want.Name)
-	differ("MTU", have.MTU, want.MTU)
-	if !isIPoIB(want.MAC) {
-		differ("MAC", have.MAC, want.MAC)
-	}
-	differ("flags", fmt.Sprintf("%#x", have.Flags), fmt.Sprintf("%#x", want.Flags))
-	differ("IPoIB mode", have.IPoIB.Connected, want.IPoIB.Connected)
-	differ("IPoIB umcast", have.IPoIB.Umcast, want.IPoIB.Umcast)
-	differ("alternative names", strings.Join(have.AltNames, " "), strings.Join(want.AltNames, " "))
-	differ("IPv6 token", hex.EncodeToString(have.Token), hex.EncodeToString(want.Token))
-	for _, name := range differing(have.Attributes, want.Attributes) {
-		diff = append(diff, name+" is not what it was")
-	}
-	differ("state", upOrDown(have.Up), upOrDown(want.Up))
-	for _, key := range want.Sysctls.differing(have.Sysctls) {
-		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
-	}
-	diff = append(diff, addressDifferences(have, want)...)
-	diff = append(diff, compare("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
-	for _, m := range missing(want.Filters, have.Filters, Message.key) {
-		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
-	}
-	diff = append(diff, compare("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
-	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
-	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
-	for _, m := range missing(want.Rules, have.Rules, Message.key) {
-		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
-	}
-	if string(have.Qdisc) != string(want.Qdisc) {
-		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
-	}
-	more, err := c.childDifferences(index, want.Children)
-	if err != nil {
-		return nil, err
-	}
-	return append(diff, more...), nil
 }
 
 func (c *Conn) rename(have *Interface, name string) error {
