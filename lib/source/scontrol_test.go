@@ -292,11 +292,17 @@ func TestABusyControllerIsAskedAgain(t *testing.T) {
 		t.Errorf("error %v, asked %q", err, log())
 	}
 
-	// A second try would begin after the deadline; on a busy machine the first one may, too.
+	// A second try would begin after the deadline, and on a busy machine the first may, too.
 	program, log = scontrolThat(t, busy)
 	_, _, err = askScontrol(program, 100*time.Millisecond)
 	if err == nil || strings.Count(log(), "\n") > 1 {
 		t.Errorf("beyond the deadline: %v, asked %q", err, log())
+	}
+	// It answers only when the deadline has passed.
+	program, log = scontrolThat(t, "sleep 3600\n"+busy)
+	_, _, err = askScontrol(program, 3*time.Second)
+	if err == nil || !strings.Contains(err.Error(), "no answer in time") || strings.Count(log(), "\n") != 1 {
+		t.Errorf("without an answer: %v, asked %q", err, log())
 	}
 }
 
