@@ -23,6 +23,10 @@ bool report(const char *name);
 /* count_entries counts the files of a directory, but for dot files. */
 int count_entries(const char *path);
 
+/* alone waits until this thread is the process's only one, 5 s: /proc still has a thread
+ * for a moment after it was joined, until the kernel has buried it. */
+bool alone(void);
+
 /* guard_tests runs the cases of the guard of device nodes, as relay_tests does. */
 int guard_tests(int *all);
 

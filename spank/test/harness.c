@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "case.h"
@@ -67,6 +68,19 @@ int count_entries(const char *path)
 		n += entry->d_name[0] != '.';
 	closedir(dir);
 	return n;
+}
+
+bool alone(void)
+{
+	const struct timespec tick = {.tv_nsec = 1000 * 1000};
+	int tries;
+
+	for (tries = 0; tries < 5000; tries++) {
+		if (count_entries("/proc/self/task") == 1)
+			return true;
+		nanosleep(&tick, NULL);
+	}
+	return false;
 }
 
 static void look(struct view *v)

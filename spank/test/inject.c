@@ -180,7 +180,7 @@ static void run(const void *argument)
 	}
 	slurm_spank_exit(NULL, 0, argv);
 	check(count_entries("/proc/self/fd") == files, "a descriptor is left");
-	check(count_entries("/proc/self/task") == 1, "a thread is left");
+	check(alone(), "a thread is left");
 }
 
 /* run_failure has a call fail, the first of its name or a later one. It returns false

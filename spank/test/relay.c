@@ -410,7 +410,7 @@ static void run_stepd(const void *argument)
 	must(waitpid(task, &status, 0) == task, "wait");
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the task dies");
 	check(slurm_spank_exit(NULL, 0, argv) == 0, "exit fails");
-	check(count_entries("/proc/self/task") == 1, "a thread is left");
+	check(alone(), "a thread is left");
 	check(count_entries("/proc/self/fd") == fds_before, "a descriptor is left");
 	if (server)
 		kill(server, SIGKILL);
