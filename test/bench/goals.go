@@ -28,6 +28,7 @@ func (r results) goals() []goal {
 	}
 	return []goal{
 		{"8 HCAs: gresnet : floor", 1.15, false, floor(base().Name)},
+		{"8 HCAs: gresnet : floor and udev after it", 1.15, false, r.of(base().Name).settled},
 		{"8 HCAs: script : gresnet", 4, true, r.of(base().Name).faster("script")},
 		{"8 HCAs: plain script : gresnet", 4, true, r.of(base().Name).faster("plain")},
 		{"1 HCA: gresnet less the start of a program : floor", 1.3, false, r.afterStart},

@@ -47,12 +47,13 @@ func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
 		{testCase: testCase{Name: "0 HCAs"}, Samples: samples{"floor in": {10}, "floor out": {10}, "gresnet in": {15}, "gresnet out": {16}}},
 		{testCase: testCase{Name: "1 HCA"}, Samples: samples{"floor in": {100}, "floor out": {100}, "gresnet in": {130}, "gresnet out": {160}}},
 		{testCase: testCase{Name: "8 HCAs"}, Samples: samples{
-			"floor in": {400}, "floor out": {400}, "gresnet in": {440}, "gresnet out": {800}, "script in": {2000}, "script out": {1600},
+			"floor in": {400}, "floor out": {400}, "floor udev": {400}, "gresnet in": {440}, "gresnet out": {800}, "script in": {2000}, "script out": {1600},
 		}},
 		{testCase: testCase{Name: "64 HCAs"}, Samples: samples{"gresnet in": {3520}, "gresnet out": {12800}}, Peak: 20000},
 	}}
 	for _, want := range []string{
 		"| 8 HCAs: gresnet : floor | ≤ 1.15 | 1.10 | **2.00** |\n",
+		"| 8 HCAs: gresnet : floor and udev after it | ≤ 1.15 | - | 1.00 |\n",
 		"| 8 HCAs: script : gresnet | ≥ 4 | 4.55 | **2.00** |\n",
 		"| 8 HCAs: plain script : gresnet | ≥ 4 | - | - |\n",
 		"| 1 HCA: gresnet less the start of a program : floor | ≤ 1.3 | 1.20 | **1.50** |\n",

@@ -49,22 +49,27 @@ func (r results) markdown() string {
 			m.both(func(way string) (float64, bool) { return m.median("floor", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.median("gresnet", way) }, "%.0f"),
 			m.both(func(way string) (float64, bool) { return m.ratio("gresnet", way) }, "%.2f"),
-			m.settled(),
+			cell(m.settled("out")),
 			m.both(m.faster("script"), "%.1f"), m.both(m.faster("plain"), "%.1f"), m.rounds())
 	}
 	return b.String()
 }
 
-// settled is what gresnet's way out is of the floor's and the time that udev is at work
-// after that, which gresnet waits for.
-func (m measured) settled() string {
-	own, _ := m.median("gresnet", "out")
-	floor, _ := m.median("floor", "out")
-	udev, there := m.median("floor", "udev")
+// cell is one figure, if there is one.
+func cell(value float64, there bool) string {
 	if !there {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f", own/(floor+udev))
+	return fmt.Sprintf("%.2f", value)
+}
+
+// settled is what gresnet's way out is of the floor's and the time that udev is at work
+// after that, which gresnet waits for.
+func (m measured) settled(way string) (float64, bool) {
+	own, _ := m.median("gresnet", "out")
+	floor, _ := m.median("floor", "out")
+	udev, there := m.median("floor", "udev")
+	return own / (floor + udev), there && way == "out"
 }
 
 // faster is how many times faster than a script gresnet is.
