@@ -19,7 +19,7 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add eth9 type veth peer name eth8")
 	changed := 0
-	dialled(t, ns, func(c *Conn) error {
+	Dialled(t, ns, func(c *Conn) error {
 		_, index := eth9(t, c)
 		for _, folder := range []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"} {
 			for _, key := range withFiles(t, c, index, folder) {
@@ -41,8 +41,8 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	}
 }
 
-// dialled calls a function in a namespace, with a connection to it.
-func dialled(t *testing.T, ns *netnstest.NS, f func(*Conn) error) {
+// Dialled calls a function in a namespace, with a connection to it.
+func Dialled(t *testing.T, ns *netnstest.NS, f func(*Conn) error) {
 	t.Helper()
 	err := ns.Do(func() error {
 		c, err := Dial()
@@ -131,7 +131,7 @@ func same(t *testing.T, c *Conn, index int, changed string) {
 func TestAnInterfaceThatIsRenamedWhileItIsLookedAtIsLookedAtAgain(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add eth9 type veth peer name eth8")
-	dialled(t, ns, func(c *Conn) error {
+	Dialled(t, ns, func(c *Conn) error {
 		_, index := eth9(t, c)
 		i, err := c.look(index)
 		if err != nil {
@@ -151,7 +151,7 @@ func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add eth9 type veth peer name eth8")
 	read := func() (s Settings) {
-		dialled(t, ns, func(c *Conn) error {
+		Dialled(t, ns, func(c *Conn) error {
 			list, index := eth9(t, c)
 			if n := count(); n != min(len(list), crowd+1) {
 				t.Errorf("%d of %d interfaces were counted", n, len(list))

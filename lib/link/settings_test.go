@@ -33,21 +33,8 @@ const other = `ip link add other type veth peer name otherfar; ip link set other
 ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
 ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev other nodad`
 
-// in calls f with a connection to a namespace.
-func in(t *testing.T, ns *netnstest.NS, f func(*link.Conn) error) {
-	t.Helper()
-	err := ns.Do(func() error {
-		c, err := link.Dial()
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		return f(c)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+// in calls a function with a connection to a namespace.
+var in = link.Dialled
 
 // picture is all that `ip` knows of the interface, less what passes by itself.
 func picture(ns *netnstest.NS) string {
