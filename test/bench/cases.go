@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"time"
+	"slices"
 )
 
 // testCase is a node and what is asked of it: the base case in all but one factor.
@@ -18,17 +19,17 @@ type testCase struct {
 	rounds int // of floor and gresnet, if there is time
 	others int // of these rounds, in how many the script takes part
 	plain  int // and in how many the plain script does
-	weight int // its part of the time that there is
+	weight int // how long all its rounds take, of all cases
 }
 
 func base() testCase {
-	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 5, plain: 3, weight: 20}
+	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 5, plain: 3, weight: 16}
 }
 
 // vary is the base case with another value of one factor.
 func vary(name string, f func(*testCase)) testCase {
 	c := base()
-	c.Name, c.others, c.plain, c.weight = name, 3, 0, 4
+	c.Name, c.others, c.plain, c.weight = name, 3, 0, 9
 	f(&c)
 	return c
 }
@@ -39,45 +40,37 @@ func hcas(n int) testCase {
 	if n == 1 {
 		name = "1 HCA"
 	}
-	return vary(name, func(c *testCase) { c.HCAs = n })
+	return vary(name, func(c *testCase) { c.HCAs, c.weight = n, n+1 })
 }
 
 func jobs(n int) testCase {
-	return vary(fmt.Sprintf("%d jobs at once, 1 HCA each", n), func(c *testCase) { c.HCAs, c.Jobs, c.others = n, n, 0 })
+	return vary(fmt.Sprintf("%d jobs at once, 1 HCA each", n), func(c *testCase) { c.HCAs, c.Jobs, c.others, c.weight = n, n, 0, n+n/2 })
 }
 
 // one is a case with an HCA.
 func one() testCase {
 	c := hcas(1)
-	c.others, c.plain, c.weight = 5, 3, 7
+	c.others, c.plain, c.weight = 5, 3, 5
 	return c
 }
 
-// long is a case whose rounds take seconds.
-func long(c testCase, rounds, others, weight int) testCase {
-	c.rounds, c.others, c.weight = rounds, others, weight
+// many is a case whose rounds take seconds: one of them has the script, too.
+func many(n int) testCase {
+	c := hcas(n)
+	c.others = 1
 	return c
-}
-
-// budget is how long a form's cases may take all together.
-func budget(form string) time.Duration {
-	if form == "full" {
-		return 13 * time.Minute
-	}
-	return 140 * time.Second
 }
 
 // full are all cases. One job at once is 1 HCA, one unrelated route the base.
 func full() []testCase {
 	return []testCase{
-		hcas(0), one(), hcas(2), hcas(4), base(), hcas(16),
-		long(hcas(32), 15, 1, 10), long(hcas(64), 7, 1, 12),
+		hcas(0), one(), hcas(2), hcas(4), base(), hcas(16), many(32), many(64),
 		vary("8 HCAs, shared", func(c *testCase) { c.Mode = "shared" }),
 		vary("8 HCAs, IPoIB", func(c *testCase) { c.Kind = "ib" }),
 		vary("100 unrelated routes", func(c *testCase) { c.Routes = 100 }),
-		vary("10000 unrelated routes", func(c *testCase) { c.Routes = 10000 }),
-		vary("1000 unrelated interfaces", func(c *testCase) { c.Interfaces = 1000 }),
-		jobs(8), long(jobs(64), 5, 0, 12),
+		vary("10000 unrelated routes", func(c *testCase) { c.Routes, c.weight = 10000, 15 }),
+		vary("1000 unrelated interfaces", func(c *testCase) { c.Interfaces, c.weight = 1000, 15 }),
+		jobs(8), jobs(64),
 	}
 }
 
@@ -98,19 +91,49 @@ func short() []testCase {
 	return cases
 }
 
-func casesOf(form, only string) ([]testCase, error) {
-	forms := map[string]func() []testCase{"full": full, "short": short}
-	if forms[form] == nil {
-		return nil, fmt.Errorf("unknown form %q: full or short", form)
+func casesOf(form string) ([]testCase, error) {
+	switch form {
+	case "full":
+		return full(), nil
+	case "short":
+		return short(), nil
 	}
-	cases := forms[form]()
-	if only == "" {
-		return cases, nil
-	}
+	return nil, fmt.Errorf("unknown form %q: full or short", form)
+}
+
+// only is the one case of a name.
+func only(cases []testCase, name string) ([]testCase, error) {
 	for _, c := range cases {
-		if c.Name == only {
+		if c.Name == name {
 			return []testCase{c}, nil
 		}
 	}
-	return nil, fmt.Errorf("the %s form has no case %q", form, only)
+	return nil, fmt.Errorf("the form has no case %q", name)
+}
+
+// deal gives each of two VMs its cases, so that both take the same time: the longest
+// first, to the one that has less.
+func deal(cases []testCase) (dealt [2][]testCase) {
+	var has [2]int
+	longest := slices.SortedStableFunc(slices.Values(cases), func(a, b testCase) int { return cmp.Compare(b.weight, a.weight) })
+	for _, c := range longest {
+		vm := 0
+		if has[1] < has[0] {
+			vm = 1
+		}
+		has[vm] += c.weight
+		dealt[vm] = append(dealt[vm], c)
+	}
+	for _, list := range dealt {
+		slices.SortStableFunc(list, func(a, b testCase) int { return place(cases, a.Name) - place(cases, b.Name) })
+	}
+	return dealt
+}
+
+// place is where a case stands among all, the number of all if it is none of them.
+func place(cases []testCase, name string) int {
+	if i := slices.IndexFunc(cases, func(c testCase) bool { return c.Name == name }); i >= 0 {
+		return i
+	}
+	return len(cases)
 }

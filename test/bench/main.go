@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 )
 
 func main() {
@@ -16,7 +17,8 @@ func main() {
 	}
 }
 
-const usage = `bench measure [-form full|short] [-programs DIR] [-cni DIR] [-only CASE] FILE
+const usage = `bench measure [-form full|short] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
+bench merge   FILE PART PART
 bench native  [-programs DIR] [-rounds N] FILE
 bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
 bench table   FILE
@@ -25,7 +27,7 @@ bench publish FOLDER`
 
 func run(args []string) error {
 	verbs := map[string]func([]string) error{
-		"measure": measureCommand, "native": nativeCommand, "part": partCommand, "dump": dumpCommand,
+		"measure": measureCommand, "native": nativeCommand, "part": partCommand, "peak": peakCommand, "merge": mergeCommand, "dump": dumpCommand,
 		"table": tableCommand, "plot": plotCommand, "publish": publishCommand,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
@@ -50,15 +52,48 @@ func measureCommand(args []string) error {
 	form := f.String("form", "full", "full or short")
 	programs := f.String("programs", "bin", "folder of the programs")
 	cni := f.String("cni", "", "folder of CNI's plugins; none: they are left out")
-	only := f.String("only", "", "the one case to measure")
+	limit := f.Duration("limit", 13*time.Minute, "begin nothing that would end later, by the clock of the VM's host")
+	vm := f.Int("vm", 0, "measure the cases of the first or the second of two VMs; 0: all")
+	name := f.String("only", "", "the one case to measure")
 	if err := arguments(f, args, 1); err != nil {
 		return err
 	}
-	cases, err := casesOf(*form, *only)
+	cases, err := casesOf(*form)
 	if err != nil {
 		return err
 	}
-	return measure(*form, cases, *programs, *cni, f.Arg(0))
+	switch {
+	case *name != "":
+		if cases, err = only(cases, *name); err != nil {
+			return err
+		}
+	case *vm == 1 || *vm == 2:
+		cases = deal(cases)[*vm-1]
+	case *vm != 0:
+		return fmt.Errorf("there is no VM %d: 1 or 2", *vm)
+	}
+	return measure(*form, cases, *limit, *programs, *cni, f.Arg(0))
+}
+
+// mergeCommand writes one file of what two VMs have measured.
+func mergeCommand(args []string) error {
+	f := flag.NewFlagSet("merge", flag.ContinueOnError)
+	if err := arguments(f, args, 3); err != nil {
+		return err
+	}
+	a, err := readResults(args[1])
+	if err != nil {
+		return err
+	}
+	b, err := readResults(args[2])
+	if err != nil {
+		return err
+	}
+	r, err := merge(a, b)
+	if err != nil {
+		return err
+	}
+	return r.write(args[0])
 }
 
 func tableCommand(args []string) error {

@@ -8,13 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// measure measures all cases, on a node that is all theirs, and writes what it
-// has after each.
-func measure(form string, cases []testCase, programs, cni, file string) error {
+// measure measures cases, on a node that is all theirs, and writes what it has after
+// each. None begins once the time that they may take is over.
+func measure(form string, cases []testCase, limit time.Duration, programs, cni, file string) error {
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		return err
@@ -40,7 +39,7 @@ func measure(form string, cases []testCase, programs, cni, file string) error {
 	if err := shell("ip netns attach host 1"); err != nil {
 		return err
 	}
-	end := hostTime().Add(budget(form))
+	end := hostTime().Add(limit)
 	for i, c := range cases {
 		start := hostTime()
 		if !start.Before(end) {
@@ -73,18 +72,19 @@ func hostTime() time.Time {
 }
 
 // near copies programs to where a start of them waits for nobody: the repo is the host's.
-// It is cp that does it, for a program's most memory is that of its parent at least.
 func near(folder string, names ...string) (string, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return "", err
 	}
-	args := []string{"-t", dir}
 	for _, name := range names {
-		args = append(args, filepath.Join(folder, name))
-	}
-	if out, err := exec.Command("cp", args...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("copy programs: %w: %s", err, out)
+		text, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
+			return "", err
+		}
 	}
 	return dir, nil
 }
@@ -116,21 +116,19 @@ func (r *results) measure(c testCase, tools []tool, end time.Time) error {
 				continue
 			}
 			start := hostTime()
-			s := samples{}
-			if round > 0 {
-				s = m.Samples
+			s := m.Samples
+			if round == 0 {
+				s, t = samples{}, t.weighed()
 			}
 			if err := t.round(c, list, s, round == 0, &check); err != nil {
 				return fmt.Errorf("round %d: %s: %w", round, t.name, err)
 			}
-			if t.peak != nil {
-				m.Peak = *t.peak
-			}
 			took[t.name] = hostTime().Sub(start)
 		}
 	}
+	m.Peak, err = heaviest()
 	r.Cases = append(r.Cases, m)
-	return nil
+	return err
 }
 
 // needs is how long a round will take, by how long each tool took last.
@@ -239,7 +237,6 @@ func (t tool) timed(c testCase, list []hca, programs func(int, []hca) []*exec.Cm
 	for job := range c.Jobs {
 		queues[job] = programs(job, ofJob(c, job, list))
 	}
-	defer t.watch(queues)
 	errs := make([]error, c.Jobs)
 	start := time.Now()
 	if t.parallel {
@@ -260,21 +257,6 @@ func (t tool) timed(c testCase, list []hca, programs func(int, []hca) []*exec.Cm
 		}
 	}
 	return took, nil
-}
-
-// watch remembers how much memory the largest of the programs had, if the tool
-// wants to know.
-func (t tool) watch(queues [][]*exec.Cmd) {
-	if t.peak == nil {
-		return
-	}
-	for _, queue := range queues {
-		for _, cmd := range queue {
-			if cmd.ProcessState != nil {
-				*t.peak = max(*t.peak, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
-			}
-		}
-	}
 }
 
 // finish runs programs one after another.

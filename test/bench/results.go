@@ -19,7 +19,7 @@ type results struct {
 type measured struct {
 	testCase
 	Samples samples `json:"samples"`
-	Peak    int64   `json:"peak_kib"` // the most memory that gresnet had, up to and with this case
+	Peak    int64   `json:"peak_kib"` // the most memory that one of gresnet's programs had
 }
 
 func (m measured) rounds() int { return len(m.Samples["gresnet in"]) }
@@ -58,4 +58,26 @@ func (r results) write(file string) error {
 		return err
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
+}
+
+// peak is the most memory that one of gresnet's programs had in any case, in KiB.
+func (r results) peak() (most int64) {
+	for _, m := range r.Cases {
+		most = max(most, m.Peak)
+	}
+	return most
+}
+
+// merge is what two VMs have measured of one form, in its order.
+func merge(a, b results) (results, error) {
+	if a.Form != b.Form || a.Kernel != b.Kernel {
+		return results{}, fmt.Errorf("merge a %s form of kernel %s with a %s one of %s", a.Form, a.Kernel, b.Form, b.Kernel)
+	}
+	all, err := casesOf(a.Form)
+	if err != nil {
+		return results{}, err
+	}
+	a.Cases = slices.Concat(a.Cases, b.Cases)
+	slices.SortStableFunc(a.Cases, func(x, y measured) int { return place(all, x.Name) - place(all, y.Name) })
+	return a, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func TestTheDocumentsHaveTheFiguresOfTheRunsThatAreCommitted(t *testing.T) {
 func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
 	r := results{Cases: []measured{
 		{testCase: testCase{Name: "0 HCAs"}, Samples: samples{"floor in": {10}, "floor out": {10}, "gresnet in": {15}, "gresnet out": {16}}},
-		{testCase: testCase{Name: "1 HCA"}, Samples: samples{"floor in": {100}, "floor out": {100}, "gresnet in": {130}, "gresnet out": {160}}},
+		{testCase: testCase{Name: "1 HCA"}, Samples: samples{"floor in": {100}, "floor out": {100}, "floor udev": {20}, "gresnet in": {130}, "gresnet out": {160}}},
 		{testCase: testCase{Name: "8 HCAs"}, Samples: samples{
 			"floor in": {400}, "floor out": {400}, "floor udev": {400}, "gresnet in": {440}, "gresnet out": {800}, "script in": {2000}, "script out": {1600},
 		}},
@@ -57,6 +58,7 @@ func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
 		"| 8 HCAs: script : gresnet | ≥ 4 | 4.55 | **2.00** |\n",
 		"| 8 HCAs: plain script : gresnet | ≥ 4 | - | - |\n",
 		"| 1 HCA: gresnet less the start of a program : floor | ≤ 1.3 | 1.20 | **1.50** |\n",
+		"| 1 HCA: the same : floor and udev after it | ≤ 1.3 | - | 1.25 |\n",
 		"| no HCA: gresnet : a program that does nothing | ≤ 1.5 | 1.50 | **1.60** |\n",
 		"| 64 HCAs against 8, for each | ≤ 1 | 1.00 | **2.00** |\n",
 		"| most memory, MB | ≤ 20 | **20.48** | **20.48** |\n",
@@ -157,6 +159,47 @@ func TestEveryCaseDiffersFromTheBaseInOneFactor(t *testing.T) {
 		if factors > 1 || (factors == 0) != (c.Name == b.Name) || c.rounds == 0 || c.weight == 0 {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+func TestEachCaseIsDealtToOneOfTwoVMsWhichTakeTheSameTime(t *testing.T) {
+	for _, all := range [][]testCase{full(), short()} {
+		dealt, weights, longest, count := deal(all), [2]int{}, 0, 0
+		for vm, list := range dealt {
+			last := -1
+			for _, c := range list {
+				if at := place(all, c.Name); at <= last || at == len(all) {
+					t.Errorf("VM %d: %s is the %d. case, after the %d.", vm+1, c.Name, at, last)
+				} else {
+					last = at
+				}
+				weights[vm] += c.weight
+				longest, count = max(longest, c.weight), count+1
+			}
+		}
+		if most, least := max(weights[0], weights[1]), min(weights[0], weights[1]); count != len(all) || most-least > longest/4+1 {
+			t.Errorf("%d of %d cases are dealt, with weights %v", count, len(all), weights)
+		}
+	}
+}
+
+func TestWhatTwoVMsHaveMeasuredIsMergedInTheFormsOrder(t *testing.T) {
+	part := func(form string, names ...string) results {
+		r := results{Form: form, Kernel: "6.1"}
+		for _, name := range names {
+			r.Cases = append(r.Cases, measured{testCase: testCase{Name: name}, Peak: int64(len(name))})
+		}
+		return r
+	}
+	got, err := merge(part("full", "1 HCA", "64 HCAs"), part("full", "0 HCAs", "8 HCAs"))
+	if want := part("full", "0 HCAs", "1 HCA", "8 HCAs", "64 HCAs"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, wanted %+v", got, err, want)
+	}
+	if got.peak() != int64(len("64 HCAs")) {
+		t.Errorf("the peak of all is %d", got.peak())
+	}
+	if got, err := merge(part("full", "1 HCA"), part("short", "8 HCAs")); err == nil {
+		t.Errorf("parts of two forms are %+v", got)
 	}
 }
 

@@ -24,8 +24,8 @@ func (r results) table() string {
 			b.WriteByte('\n')
 		}
 	}
-	if n := len(r.Cases); n > 0 && r.Cases[n-1].Peak > 0 {
-		fmt.Fprintf(&b, "gresnet's peak memory: %.1f MB\n", float64(r.Cases[n-1].Peak)*1024/1e6)
+	if peak := r.peak(); peak > 0 {
+		fmt.Fprintf(&b, "gresnet's peak memory: %.1f MB\n", float64(peak)*1024/1e6)
 	}
 	return b.String()
 }

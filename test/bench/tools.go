@@ -18,14 +18,13 @@ type tool struct {
 	name     string
 	parallel bool // the jobs of a case are at once, not one after another
 	other    bool // it takes part in some rounds only
+	weigh    bool // how much memory its programs have is of interest
 	// before is what it needs and is not measured for.
 	before func(c testCase, list []hca) error
 	// in and out are the programs that one job takes, one after another.
 	in, out func(job int, list []hca) []*exec.Cmd
 	// after puts right what it leaves undone and is not measured for.
 	after func(list []hca) error
-	// peak is the most memory that one of its programs had, in KiB; nil: of no interest.
-	peak *int64
 	// netns and dev are where a job's namespace and nodes are; empty: not compared.
 	netns, dev func(job int) string
 }
@@ -91,7 +90,7 @@ func gresnet(programs string) tool {
 	}
 	dir := func(job int) string { return fmt.Sprintf("/run/gresnet/jobs/%d", job+1) }
 	return tool{
-		name: "gresnet", parallel: true, peak: new(int64), before: nothing,
+		name: "gresnet", parallel: true, weigh: true, before: nothing,
 		in: way("gresnet-prolog"), out: way("gresnet-epilog"), after: noMore,
 		netns: func(job int) string { return dir(job) + "/netns" },
 		dev:   func(job int) string { return dir(job) + "/dev" },
