@@ -57,12 +57,11 @@ func (n Node) Read() (Table, error) {
 	return t, err
 }
 
-// readOrNone is Read with what format makes of the table.
+// readOrNone is Read with the text of the table; no table yet has none.
 func (n Node) readOrNone() (text []byte, t Table, err error) {
 	text, t, err = n.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		t = Table{Version: Version}
-		return format(t), t, nil
+		return nil, Table{Version: Version}, nil
 	}
 	return text, t, err
 }
@@ -87,6 +86,9 @@ func (n Node) Update(ctx context.Context, change func(*Table) error) error {
 	before, t, err := n.readOrNone()
 	if err != nil {
 		return err
+	}
+	if before == nil {
+		before = format(t)
 	}
 	if err := change(&t); err != nil {
 		return err
