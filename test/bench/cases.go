@@ -54,6 +54,13 @@ func one() testCase {
 	return c
 }
 
+// crowd is a case of so many jobs that five rounds have hundreds of them.
+func crowd(n int) testCase {
+	c := jobs(n)
+	c.rounds, c.weight = 5, n/2
+	return c
+}
+
 // many is a case whose rounds take seconds: one of them has the script, too.
 func many(n int) testCase {
 	c := hcas(n)
@@ -70,7 +77,7 @@ func full() []testCase {
 		vary("100 unrelated routes", func(c *testCase) { c.Routes = 100 }),
 		vary("10000 unrelated routes", func(c *testCase) { c.Routes, c.weight = 10000, 15 }),
 		vary("1000 unrelated interfaces", func(c *testCase) { c.Interfaces, c.weight = 1000, 15 }),
-		jobs(8), jobs(64),
+		jobs(8), crowd(64),
 	}
 }
 
