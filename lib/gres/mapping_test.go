@@ -49,17 +49,25 @@ interface = "keep"
 gres = "hca"
 index = 0
 match = "guid=0002:c903:00ab:0001"
+[[hca]]
+gres = "hca"
+index = 1
+match = "rdma=mlx5_9"
 `)
-	m, err := gres.Map(cfg, sitetest.HCAs(4))
+	// A subfunction has the PCI address of its function, and one of its own on the auxiliary bus.
+	sf := sitetest.HCA(0)
+	sf.ID.Aux, sf.Name = "mlx5_core.sf.2", "mlx5_9"
+	m, err := gres.Map(cfg, append(sitetest.HCAs(4), sf))
 	want := gres.Mapping{
 		{Gres: "nic", Type: "mlx5", Index: 1, HCA: sitetest.HCA(0), GPUs: []int{2, 3}},
 		{Gres: "nic", Index: 0, HCA: sitetest.HCA(2), Keep: true},
 		{Gres: "hca", Index: 0, HCA: sitetest.HCA(1)},
+		{Gres: "hca", Index: 1, HCA: sf},
 	}
 	if err != nil || !reflect.DeepEqual(m, want) {
 		t.Errorf("got %+v, %v, want %+v", m, err, want)
 	}
-	if m.String() != "nic 1 (mlx5), nic 0, hca 0" {
+	if m.String() != "nic 1 (mlx5), nic 0, hca 0-1" {
 		t.Errorf("prints %q", m)
 	}
 }

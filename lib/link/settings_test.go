@@ -3,9 +3,13 @@ package link_test
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/link"
 	"gresnet/test/netnstest"
@@ -94,12 +98,14 @@ ip -6 route add fd08::/64 dev hca0 table 100`, ``, true},
 		{"altnames and alias", `ip link property add dev hca0 altname fabric0 altname rail0; ip link set hca0 alias "rack 7" up`,
 			`ip link property del dev hca0 altname rail0; ip link property add dev hca0 altname other; ip link set hca0 alias ""`, false},
 		{"altname and alias that a job gave", `true`, `ip link property add dev hca0 altname other; ip link set hca0 alias mine`, false},
+		{"MTU that a job changed", `ip link set hca0 mtu 3333 up; ip addr add 10.0.0.2/24 dev hca0`, `ip link set hca0 mtu 4444`, false},
 		{"group and queue length", `ip link set hca0 group 5 txqueuelen 77 up`, `ip link set hca0 group 0 txqueuelen 500`, false},
 		{"flags", `ip link set hca0 promisc on allmulticast on multicast off dynamic on up`,
 			`ip link set hca0 promisc off allmulticast off multicast on dynamic off`, false},
+		{"flags that a job set", `ip link set hca0 up`, `ip link set hca0 promisc on allmulticast on dynamic on`, false},
 		{"noarp", `ip link set hca0 arp off up; ip addr add 10.0.0.2/24 dev hca0`, `ip link set hca0 arp on`, false},
 		{"offload sizes", `ip link set hca0 gso_max_size 30000 gso_max_segs 20 gro_max_size 40000 up`, `ip link set hca0 gso_max_size 65536 gso_max_segs 65535 gro_max_size 50000`, false},
-		{"sysctls", `cd /proc/sys/net; echo 2 >ipv4/conf/hca0/arp_ignore; echo 2 >ipv4/conf/hca0/rp_filter; echo 1 >ipv4/conf/hca0/forwarding
+		{"sysctls", `cd /proc/sys/net; echo 2 >ipv4/conf/hca0/arp_ignore; echo 2 >ipv4/conf/hca0/arp_announce; echo 2 >ipv4/conf/hca0/rp_filter; echo 1 >ipv4/conf/hca0/forwarding
 echo 0 >ipv6/conf/hca0/accept_ra; echo 7 >ipv6/conf/hca0/hop_limit; echo 120 >ipv4/neigh/hca0/gc_stale_time; echo 4321 >ipv6/neigh/hca0/base_reachable_time_ms
 ip link set hca0 up; echo 1400 >ipv6/conf/hca0/mtu`, `sysctl -qw net.ipv4.conf.hca0.rp_filter=0`, false},
 		{"sysctls as they are though the default is another", `sysctl -qw net.ipv4.conf.default.rp_filter=2; ip link set hca0 up`, ``, false},
@@ -146,6 +152,8 @@ ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true}
 ip link set mv1 address $(cat /sys/class/net/mv0/address) mtu 1400; ip addr add 10.6.0.2/24 dev mv1; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0`, ``, true},
 		{"policy rules", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
 ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pref 1001; ip -6 rule add iif hca0 table 100 pref 1000; ip rule add from 10.0.0.2 table 100 pref 1002`, ``, false},
+		{"policy rules of other networks", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
+ip rule add from 10.20.30.0/24 table 100 pref 500; ip -6 rule add to fd77::/64 table 100 pref 500`, ``, true},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
 	}
 	for _, tt := range tests {
@@ -483,6 +491,82 @@ func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
 				return err
 			})
 		})
+	}
+}
+
+func TestAMoveThatTheKernelRefusesChangesNothing(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
+	settle(b.node)
+	before := picture(b.node)
+	file, err := os.Open("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	in(t, b.node, func(c *link.Conn) error {
+		if err := c.Move(find(t, c, "hca0").Index, int(file.Fd()), "hca0", true); !errors.Is(err, unix.EINVAL) {
+			t.Errorf("Move into a file that is no namespace: %v, wanted %v", err, unix.EINVAL)
+		}
+		return nil
+	})
+	if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
+		t.Errorf("before (-) and after (+):\n%s", diff)
+	}
+}
+
+// ip of Debian 12 has no words for these sizes.
+func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
+	b := newBed(t)
+	set := func(ns *netnstest.NS, gso, gro int) {
+		t.Helper()
+		err := ns.Do(func() error {
+			l, err := netlink.LinkByName("hca0")
+			if err != nil {
+				return err
+			}
+			return errors.Join(netlink.LinkSetGSOIPv4MaxSize(l, gso), netlink.LinkSetGROIPv4MaxSize(l, gro))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sizes := func() (sizes [4]uint32) {
+		t.Helper()
+		err := b.node.Do(func() error {
+			l, err := netlink.LinkByName("hca0")
+			if err != nil {
+				return err
+			}
+			a := l.Attrs()
+			sizes = [4]uint32{a.GSOMaxSize, a.GROMaxSize, a.GSOIPv4MaxSize, a.GROIPv4MaxSize}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sizes
+	}
+	b.node.Run("ip link set hca0 gso_max_size 150000 gro_max_size 160000 up")
+	set(b.node, 120000, 130000)
+	before := sizes()
+	if want := [4]uint32{150000, 160000, 120000, 130000}; before != want {
+		t.Fatalf("the kernel has the sizes %v, wanted %v", before, want)
+	}
+	var s link.Settings
+	in(t, b.node, func(c *link.Conn) (err error) {
+		i := find(t, c, "hca0")
+		if s, err = c.Settings(i.Index); err != nil {
+			return err
+		}
+		return c.Move(i.Index, b.job.FD(), "hca0", true)
+	})
+	b.job.Run("ip link set hca0 gso_max_size 65536 gro_max_size 65536")
+	set(b.job, 65536, 65536)
+	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.node, func(c *link.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	if after := sizes(); after != before {
+		t.Errorf("the sizes are %v, were %v", after, before)
 	}
 }
 

@@ -1,6 +1,8 @@
 package guest
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,12 +47,29 @@ func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
 	same(t, before)
 }
 
-func TestWhatTheJobRenamedComesHomeUnderItsOwnName(t *testing.T) {
+func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
 	anHCAOfEachKind(t)
 	before := picture(t)
 	must(t, "prolog", homeJob)
-	for n, name := range interfacesOfJob(t) {
-		inHomeJob(t, "ip link set "+name+" down; ip link set "+name+" name x"+string(rune('0'+n))+" mtu 1400; ip link set x"+string(rune('0'+n))+" up")
+	namespace, err := os.Open(homeNetns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespace.Close()
+	names := interfacesOfJob(t)
+	for n, name := range names {
+		changes := "mtu 1400 txqueuelen 77 promisc on allmulticast on"
+		if !strings.HasPrefix(name, "ib") { // of IPoIB the kernel takes no other address
+			changes += " address 02:00:00:00:00:99"
+		}
+		inHomeJob(t, fmt.Sprintf(`ip link set %s down; ip link set %[1]s name x%d %s; ip link set x%[2]d up
+			ip link add %[1]s type dummy; ip addr flush dev x%[2]d; ip addr add 10.99.%[2]d.2/24 dev x%[2]d`, name, n, changes))
+		has := inHomeJob(t, fmt.Sprintf("ip -d link show dev x%d", n))
+		for _, want := range []string{"mtu 1400", "qlen 77", "PROMISC", "ALLMULTI"} {
+			if !strings.Contains(has, want) {
+				t.Errorf("x%d has no %s:\n%s", n, want, has)
+			}
+		}
 	}
 	if exclusive(t) {
 		for n, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
@@ -59,6 +78,13 @@ func TestWhatTheJobRenamedComesHomeUnderItsOwnName(t *testing.T) {
 	}
 	must(t, "epilog", homeJob)
 	same(t, before)
+	// What the job made under the names that its interfaces had is no HCA's.
+	left := run(t, fmt.Sprintf("nsenter --net=/proc/%d/fd/%d ip -d link", os.Getpid(), namespace.Fd()))
+	for _, name := range names {
+		if !strings.Contains(left, ": "+name+": ") || strings.Count(left, " dummy ") != len(names) {
+			t.Errorf("the job's own %s is not in its namespace:\n%s", name, left)
+		}
+	}
 }
 
 func TestWhatWasMovedOutOfTheJobIsFoundInAnyNamespaceThatCanBeEntered(t *testing.T) {
@@ -121,11 +147,15 @@ func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *te
 		must(t, "prolog", homeJob)
 		names := interfacesOfJob(t)
 		name := names[len(names)-1]
+		address := strings.Fields(inHomeJob(t, "ip -4 -br addr show dev "+name))[2]
 		run(t, strings.ReplaceAll(taken, "%s", name))
 		for range 2 {
 			out, code := byHand(t, "epilog", homeJob)
 			if code != 2 || !strings.Contains(out, "to "+name+": another interface has that name") {
 				t.Fatalf("epilog: exit %d: %s", code, out)
+			}
+			if up := strings.Fields(run(t, "ip -4 -o addr show up to "+address)); len(up) < 4 || up[1] == name {
+				t.Errorf("under another name there is no interface that is up and has %s: %q", address, up)
 			}
 		}
 		run(t, "ip link del "+name)

@@ -17,11 +17,13 @@ func TestALateEpilogLeavesTheNextJobAlone(t *testing.T) {
 	}
 	run(t, "ls /run/gresnet/jobs/900080/journal")
 	must(t, "prolog", next)
-	leased := run(t, "cat /run/gresnet/jobs/900081/env; jq .claims /run/gresnet/node.json; nsenter --net=/run/gresnet/jobs/900081/netns ip addr")
+	const look = "cat /run/gresnet/jobs/900081/env; jq .claims /run/gresnet/node.json; stat -c '%n %a %u %t:%T' /run/gresnet/jobs/900081/dev/* /dev/infiniband/*" +
+		"; nsenter --net=/run/gresnet/jobs/900081/netns sh -c 'ip -d link; ip addr; ip route show table all; ip -6 route show table all; rdma dev'"
+	leased := run(t, look)
 	for range 2 {
 		must(t, "epilog", first)
 	}
-	if now := run(t, "cat /run/gresnet/jobs/900081/env; jq .claims /run/gresnet/node.json; nsenter --net=/run/gresnet/jobs/900081/netns ip addr"); now != leased {
+	if now := run(t, look); now != leased {
 		t.Errorf("the late epilog changed the next job's lease:\n%s\nwas:\n%s", now, leased)
 	}
 	must(t, "epilog", next)

@@ -98,6 +98,7 @@ func facts(out string) map[string]string {
 
 func TestAJobSeesItsHCAsAndTheNodeGetsThemBack(t *testing.T) {
 	slurm(t)
+	names := hcas(t)
 	before := picture(t)
 	for _, count := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d HCAs", count), func(t *testing.T) {
@@ -115,6 +116,8 @@ func TestAJobSeesItsHCAsAndTheNodeGetsThemBack(t *testing.T) {
 				if f["rdma"] != own || f["class"] != own {
 					t.Errorf("RDMA devices: netlink has %q, /sys has %q, wanted %q", f["rdma"], f["class"], own)
 				}
+			} else if all := strings.Join(names, " "); f["rdma"] != all {
+				t.Errorf("RDMA devices: netlink has %q, wanted those of the node, which stay there: %q", f["rdma"], all)
 			}
 			for _, h := range hcas {
 				if !strings.Contains(f["class"]+" ", h+" ") {

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -109,7 +110,12 @@ func interfaces() ([]string, error) {
 	}
 	var facts []string
 	for _, link := range links {
-		if info, _ := link["linkinfo"].(object); info["info_kind"] == "ipoib" {
+		info, _ := link["linkinfo"].(object)
+		for _, of := range []string{"info_data", "info_slave_data"} {
+			data, _ := info[of].(object)
+			maps.DeleteFunc(data, func(key string, _ any) bool { return strings.HasSuffix(key, "_timer") }) // a bridge's run
+		}
+		if info["info_kind"] == "ipoib" {
 			for _, key := range []string{"ifindex", "address", "operstate"} {
 				delete(link, key)
 			}

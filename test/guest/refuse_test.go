@@ -1,0 +1,93 @@
+package guest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const refuseJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0,1"
+
+// Nobody has listed the HCAs, so nobody has said that this one may go.
+func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
+	slurm(t)
+	t.Cleanup(func() { writeConfig(t, config) })
+	const (
+		needs = "the node's default route needs roce0"
+		vlan  = "ip link add link roce0 name v7 type vlan id 7; ip link set v7 up; "
+		bond  = "ip link add bond7 type bond miimon 100; ip link set bond7 addrgenmode none; ip link set roce0 down; ip link set roce0 master bond7; ip link set bond7 up; "
+		until = "; until ip -br link show %s | grep -q ' UP '; do sleep 0.1; done"
+		free  = "ip link set roce0 nomaster; ip link del bond7; modprobe -r bonding"
+	)
+	for _, c := range []struct {
+		name, setup, undo, want string
+		listed                  bool // and if the site lists it, it goes, and comes back
+	}{
+		{"its own", "ip route add default via 10.N.0.1 dev roce0 metric 4000", "ip route del default metric 4000", needs, true},
+		{"IPv6", "ip -6 route add default via fd00:N::1 dev roce0 metric 4000", "ip -6 route del default metric 4000", needs, false},
+		{"over a bridge of a VLAN", vlan + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set v7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000",
+			"ip link del br7; ip link del v7", needs, true},
+		{"over an ipvlan", "ip link add link roce0 name i7 type ipvlan; ip link set i7 up; ip route add default dev i7 metric 4000", "ip link del i7", needs, false},
+		{"over a bridge of a bond", bond + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set bond7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000" + fmt.Sprintf(until, "br7"),
+			"ip link del br7; " + free, "roce0 belongs to bond bond7", false},
+		{"in a VRF", "ip link add vrf7 type vrf table 77; ip link set vrf7 up; ip link set roce0 master vrf7", "ip link set roce0 nomaster; ip link del vrf7", "roce0 belongs to vrf vrf7", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := hcas(t)
+			writeConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(names)))
+			number := strings.Split(strings.Fields(run(t, "ip -4 -br addr show dev roce0"))[2], ".")[1]
+			t.Cleanup(func() { run(t, c.undo+"; ip addr flush dev roce0; "+giveAddresses) })
+			run(t, strings.ReplaceAll(c.setup, "N", number))
+			before := picture(t)
+			if out, code := byHand(t, "prolog", refuseJob); code != 1 || !strings.Contains(out, c.want) {
+				t.Errorf("prolog: exit %d: %s", code, out)
+			}
+			same(t, before)
+			if c.listed {
+				withGPUs(t)
+				must(t, "prolog", refuseJob)
+				must(t, "epilog", refuseJob)
+				same(t, before)
+			}
+		})
+	}
+}
+
+// The driver keeps what ethtool sets; an IPoIB interface that is made anew has the
+// defaults (docs/restore.md).
+func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
+	anHCAOfEachKind(t)
+	names := []string{"roce0"}
+	if !exclusive(t) {
+		names = append(names, "ib0")
+	}
+	for _, name := range names {
+		run(t, "ethtool -K "+name+" gro off")
+		defer run(t, "ethtool -K "+name+" gro on")
+	}
+	before := picture(t)
+	features := "for i in " + strings.Join(names, " ") + "; do ethtool -k $i; done"
+	had := run(t, features)
+	if strings.Count(had, "generic-receive-offload: off") != len(names) {
+		t.Fatalf("the interfaces have\n%s", had)
+	}
+	must(t, "prolog", refuseJob)
+	must(t, "epilog", refuseJob)
+	if has := run(t, features); has != had {
+		t.Errorf("the interfaces have\n%s\nand had\n%s", has, had)
+	}
+	same(t, before)
+}
+
+func TestAnHCAWithoutAnInterfaceIsTakenAndGivenBack(t *testing.T) {
+	anHCAOfEachKind(t)
+	run(t, "modprobe -r ib_ipoib")
+	defer run(t, "modprobe ib_ipoib; udevadm settle; "+dress+repo()+"/bin/gresnet-prolog close")
+	before := picture(t)
+	must(t, "prolog", refuseJob)
+	if n := strings.TrimSpace(run(t, "ls /run/gresnet/jobs/900095/dev | grep -c uverbs")); n != "2" {
+		t.Errorf("the job has %s HCAs, wanted 2", n)
+	}
+	must(t, "epilog", refuseJob)
+	same(t, before)
+}
