@@ -218,6 +218,9 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 		if same(t, before); t.Failed() {
 			t.Fatalf("round %d", round)
 		}
+		if done := round + 1; done%10 == 0 {
+			t.Logf("%d rounds", done)
+		}
 	}
 	t.Logf("%d jobs at once on %d HCAs, %d rounds", jobs, len(names), most)
 }
