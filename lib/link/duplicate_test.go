@@ -32,15 +32,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := withDuplicate(t)
 			before := picture(b.node)
-			var s link.Settings
-			in(t, b.node, func(c *link.Conn) (err error) {
-				i := find(t, c, "hca0")
-				if s, err = c.Settings(i.Index); err != nil {
-					return err
-				}
-				return c.Move(i.Index, b.job.FD(), "hca0", true)
-			})
-			s = throughJSON(t, s)
+			s := throughJSON(t, b.take(t))
 			in(t, b.job, func(c *link.Conn) error {
 				i := find(t, c, "hca0")
 				if err := c.Apply(i.Index, s); err != nil {

@@ -32,6 +32,19 @@ func newBed(t *testing.T) *bed {
 	return &bed{node, job, far}
 }
 
+// take reads what the interface has and moves it into the job, up.
+func (b *bed) take(t *testing.T) (s link.Settings) {
+	t.Helper()
+	in(t, b.node, func(c *link.Conn) (err error) {
+		i := find(t, c, "hca0")
+		if s, err = c.Settings(i.Index); err != nil {
+			return err
+		}
+		return c.Move(i.Index, b.job.FD(), "hca0", true)
+	})
+	return s
+}
+
 // other gives the node a second interface, and both addresses.
 const other = `ip link add other type veth peer name otherfar; ip link set other up; ip link set otherfar up; ip link set hca0 up
 ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
@@ -453,14 +466,7 @@ func TestTenThousandRoutesComeBack(t *testing.T) {
 for a in $(seq 0 39); do for c in $(seq 0 249); do echo "route add 172.$a.$c.0/24 via 10.0.0.1 dev hca0"; done; done | ip -batch -`)
 	settle(b.node)
 	before := b.node.Run("ip route show table all | sort")
-	var s link.Settings
-	in(t, b.node, func(c *link.Conn) (err error) {
-		i := find(t, c, "hca0")
-		if s, err = c.Settings(i.Index); err != nil {
-			return err
-		}
-		return c.Move(i.Index, b.job.FD(), "hca0", true)
-	})
+	s := b.take(t)
 	in(t, b.job, func(c *link.Conn) error {
 		i := find(t, c, "hca0")
 		if err := c.Apply(i.Index, s); err != nil {
@@ -553,14 +559,7 @@ func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
 	if want := [4]uint32{150000, 160000, 120000, 130000}; before != want {
 		t.Fatalf("the kernel has the sizes %v, wanted %v", before, want)
 	}
-	var s link.Settings
-	in(t, b.node, func(c *link.Conn) (err error) {
-		i := find(t, c, "hca0")
-		if s, err = c.Settings(i.Index); err != nil {
-			return err
-		}
-		return c.Move(i.Index, b.job.FD(), "hca0", true)
-	})
+	s := b.take(t)
 	b.job.Run("ip link set hca0 gso_max_size 65536 gro_max_size 65536")
 	set(b.job, 65536, 65536)
 	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
