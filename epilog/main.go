@@ -3,12 +3,10 @@
 package main
 
 import (
-	"context"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
-	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
@@ -51,20 +49,12 @@ func give(w *door.World, c *cli.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	return record(w, c, "epilog", func(n *lease.Node) error {
-		ctx, cancel := bounded(c)
-		defer cancel()
-		return n.Give(ctx, j.ID, run)
-	})
+	return record(w, c, "epilog", func(n *lease.Node) error { return n.Give(c.Context, j.ID, run) })
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and
-// how long that may take; the configuration only says what to tell of it.
+// how long that may take; the configuration only says how long it may be waited for, and
+// what to tell of it.
 func record(w *door.World, c *cli.Context, program string, run func(*lease.Node) error) error {
 	return w.Record(c, w.Lenient(c), program, run)
-}
-
-// bounded is a context for what must be waited for before a lease can be read.
-func bounded(c *cli.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.Context, config.Default().Deadline.Epilog)
 }

@@ -31,11 +31,7 @@ Example:
 			if err := door.Root(); err != nil {
 				return err
 			}
-			return record(w, c, "release", func(n *lease.Node) error {
-				ctx, cancel := bounded(c)
-				defer cancel()
-				return n.Release(ctx, c.Args().First())
-			})
+			return record(w, c, "release", func(n *lease.Node) error { return n.Release(c.Context, c.Args().First()) })
 		},
 	}
 }

@@ -128,6 +128,19 @@ func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 	checkEnd(t, n, err, sharedRefusal, "")
 }
 
+func TestAnEpilogWaitsForItsLeaseUntilTheDeadlineOfTheConfiguration(t *testing.T) {
+	n, _ := heldNode(t, byGPU)
+	n.Config.Deadline.Epilog = 20 * time.Millisecond
+	held, err := lock.TryJob(n.locks(), holderJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := n.Give(t.Context(), holderJob, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrRemains) {
+		t.Errorf("Give: %v", err)
+	}
+}
+
 const sharedRefusal = "nic:1(IDX:0), which source gpu says the job has: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00"
 
 // Jobs that share a GPU may well start at once: the prolog of the second wakes as that of

@@ -58,7 +58,7 @@ func lawNode(state string, n int) *Node {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
 			}
 		},
-		Config: config.Config{Uplink: lawUplink()},
+		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink()},
 		Now: func() time.Time {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)

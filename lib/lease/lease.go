@@ -63,7 +63,7 @@ type open struct {
 	notes   notes
 	lost    string    // why the journal's beginning is not known, nothing if it is
 	passed  bool      // some of what it notes is another lease's by now
-	until   time.Time // when an unwinding that others wait for must end; zero: nobody does
+	until   time.Time // when an unwinding must end, for all that was waited before it; zero: nothing was
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/proc"
@@ -114,7 +113,7 @@ func (n *Node) leased() ([]uint32, error) {
 }
 
 func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
-	ctx, cancel := context.WithTimeout(ctx, config.Default().Deadline.Epilog)
+	ctx, cancel := n.bounded(ctx)
 	defer cancel()
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {

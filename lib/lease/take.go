@@ -281,8 +281,8 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if err != nil {
 			return plan.HCA{}, err
 		}
-		if mode == rdma.Exclusive {
-			if err := v.Link.RefuseRemade(s); err != nil {
+		if plan.Remakes(mode, p.Interface.ID) {
+			if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 				return plan.HCA{}, err
 			}
 		}
