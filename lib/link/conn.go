@@ -37,8 +37,10 @@ func named(err error) error {
 type Conn struct {
 	Carriers *Carriers // nil: nothing bounds the waits of a run
 	socket   *socket.Netlink
-	known    *answers // within Once
-	changes  int      // how many requests were for one
+	known    *answers        // within Once
+	changes  int             // how many requests were for one
+	generic  *socket.Netlink // dialled when ethtool is first asked
+	family   uint16          // ethtool's
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: the keys of those that there are
@@ -61,7 +63,12 @@ func Dial() (*Conn, error) {
 }
 
 // Close closes the connection.
-func (c *Conn) Close() { c.socket.Close() }
+func (c *Conn) Close() {
+	c.socket.Close()
+	if c.generic != nil {
+		c.generic.Close()
+	}
+}
 
 // Count has a meter count what is asked.
 func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }

@@ -36,6 +36,11 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, name := range differing(have.Attributes, want.Attributes) {
 		diff = append(diff, name+" is not what it was")
 	}
+	driver, err := c.driverDifferences(index, have.Name, want.Driver)
+	if err != nil {
+		return nil, err
+	}
+	diff = append(diff, driver...)
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
 	for _, key := range want.Sysctls.differing(have.Sysctls) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])

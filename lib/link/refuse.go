@@ -22,24 +22,6 @@ func (c *Conn) refuse(i described, s Settings) error {
 	return c.refuseQdisc(i.Index, s)
 }
 
-// RefuseRemade says why a P_Key child of an interface with these settings could not be
-// made anew as it is, if it could not. While its RDMA device stays, so does the child.
-func (c *Conn) RefuseRemade(s Settings) error {
-	for _, child := range s.Children {
-		if !child.ID.isPKeyChild() {
-			continue
-		}
-		i, err := c.look(child.Index)
-		if err != nil {
-			return err
-		}
-		if err := c.refuse(i, child.Settings); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving
 // undoes what the master may not survive (bond_main.c:bond_release_and_destroy).
 func (c *Conn) refuseMaster(i described) error {

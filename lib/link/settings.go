@@ -23,7 +23,8 @@ type Settings struct {
 	AltNames   []string  `json:"altnames,omitempty"`
 	Attributes Message   `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
 	IPoIB      IPoIB     `json:"ipoib"`
-	Token      Message   `json:"token,omitempty"` // of IPv6 autoconfiguration
+	Driver     *Driver   `json:"driver,omitempty"` // of an interface that is made anew
+	Token      Message   `json:"token,omitempty"`  // of IPv6 autoconfiguration
 	Sysctls    Sysctls   `json:"sysctls,omitempty"`
 	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
 	Duplicates []Message `json:"duplicates,omitempty"` // addresses that another has, too
@@ -174,6 +175,7 @@ func (c *Conn) apply(index int, want Settings, network func(described, Settings)
 func (c *Conn) RestoreAlone(index int, want Settings) error {
 	defer c.anew()()
 	err := also(c.Apply(index, want), c.applyDuplicates(index, want))
+	err = also(err, c.applyQueueFiles(index, want))
 	return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 }
 
@@ -184,6 +186,7 @@ func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
 	err := also(c.takeSince(index, want), c.Apply(index, want))
 	err = also(err, c.applyDuplicates(index, want))
+	err = also(err, c.applyQueueFiles(index, want))
 	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
@@ -213,7 +216,8 @@ func (c *Conn) applyLink(i described, want Settings) error {
 	err = also(err, c.setMTU(i.Index, have, want.MTU))
 	err = also(err, c.setMAC(i.Index, have, want.MAC))
 	err = also(err, c.applyAltNames(i.Index, have, want))
-	return also(err, c.applyAttributes(i.Index, have, want))
+	err = also(err, c.applyAttributes(i.Index, have, want))
+	return also(err, c.applyDriver(i.Index, want))
 }
 
 // setState brings the interface, which was just looked at, up or down, and waits for what

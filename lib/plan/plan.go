@@ -59,7 +59,7 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, 
 // Changes tells whether anything befalls an interface of a claimed HCA. One
 // that is kept is left alone, but IPoIB's is made anew by the RDMA device's move.
 func Changes(mode rdma.Mode, keep bool, i link.ID) bool {
-	return !keep || remakes(mode, i)
+	return !keep || Remakes(mode, i)
 }
 
 // keep notes what the moves of an HCA lose.
@@ -107,7 +107,9 @@ func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 
 // remade tells whether the move of an HCA's RDMA device makes an interface anew.
 func remade(mode rdma.Mode, h HCA) bool {
-	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return remakes(mode, s.Interface) })
+	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return Remakes(mode, s.Interface) })
 }
 
-func remakes(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
+// Remakes tells whether the move of an interface's RDMA device makes it anew: that of IPoIB
+// goes with its RDMA device (ipoib_main.c:ipoib_remove_one).
+func Remakes(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"gresnet/test/netnstest"
 )
 
 const refuseJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0,1"
@@ -53,28 +55,43 @@ func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 	}
 }
 
-// The driver keeps what ethtool sets; an IPoIB interface that is made anew has the
-// defaults (docs/restore.md).
+// What the driver keeps stays with the interface; an IPoIB interface that is made anew, as
+// its P_Key child, is given it again.
 func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
 	anHCAOfEachKind(t)
-	names := []string{"roce0"}
-	if !exclusive(t) {
-		names = append(names, "ib0")
-	}
-	for _, name := range names {
-		run(t, "ethtool -K "+name+" gro off")
-		defer run(t, "ethtool -K "+name+" gro on")
-	}
+	last := run(t, "ls /sys/class/net | grep -E '^ib[0-9]+$' | tail -n 1")
+	ib := strings.TrimSpace(last)
+	names := "roce0 " + ib + " " + ib + ".8001"
+	run(t, "ip link add link "+ib+" name "+ib+".8001 type ipoib pkey 0x8001")
+	t.Cleanup(func() { run(t, "ip link del "+ib+".8001") })
+	const set = `for i in %s; do
+	ethtool -K $i gro %s
+	echo %d >/sys/class/net/$i/gro_flush_timeout
+	for f in /sys/class/net/$i/queues/rx-*/rps_cpus; do echo %d >$f; done
+done`
+	run(t, fmt.Sprintf(set, names, "off", 2000, 3))
+	t.Cleanup(func() { run(t, fmt.Sprintf(set, "roce0 "+ib, "on", 0, 0)) })
 	before := picture(t)
-	features := "for i in " + strings.Join(names, " ") + "; do ethtool -k $i; done"
-	had := run(t, features)
-	if strings.Count(had, "generic-receive-offload: off") != len(names) {
-		t.Fatalf("the interfaces have\n%s", had)
+	look := func() string {
+		return run(t, "for i in "+names+`; do
+	ethtool -k $i
+	grep . /sys/class/net/$i/gro_flush_timeout /sys/class/net/$i/queues/*/* 2>/dev/null || true
+done`)
+	}
+	had := look()
+	for _, what := range []string{"generic-receive-offload: off", "gro_flush_timeout:2000", "rps_cpus:3"} {
+		if strings.Count(had, what) != 3 {
+			t.Fatalf("not each has %s:\n%s", what, had)
+		}
 	}
 	must(t, "prolog", refuseJob)
+	inJob := run(t, "nsenter --net=/run/gresnet/jobs/900095/netns ethtool -k "+ib)
+	if !strings.Contains(inJob, "generic-receive-offload: off") {
+		t.Errorf("in the job it has\n%s", inJob)
+	}
 	must(t, "epilog", refuseJob)
-	if has := run(t, features); has != had {
-		t.Errorf("the interfaces have\n%s\nand had\n%s", has, had)
+	if has := look(); has != had {
+		t.Errorf("the interfaces have (-), and had (+)\n%s", netnstest.Diff(has, had))
 	}
 	same(t, before)
 }
