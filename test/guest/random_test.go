@@ -127,6 +127,20 @@ func rounds(short, long int) int {
 	return short
 }
 
+// share is how many of a long test's rounds this run does: several runs may share them.
+func share(t *testing.T, all int) int {
+	t.Helper()
+	text := os.Getenv("GRESNET_ROUNDS")
+	if text == "" {
+		return all
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("GRESNET_ROUNDS=%s is not a number of rounds", text)
+	}
+	return n
+}
+
 func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	anHCAOfEachKind(t)
 	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1"
@@ -183,8 +197,8 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 	before := picture(t)
 	jobs := 4 * len(names)
 	most := 1
-	if len(names) >= 16 {
-		most = 50 // a run of its own
+	if len(names) >= 16 { // a run of its own
+		most = share(t, 50)
 	}
 	for round := range most {
 		holder := make([]atomic.Int64, len(names)) // the job that has each HCA
@@ -218,9 +232,7 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 		if same(t, before); t.Failed() {
 			t.Fatalf("round %d", round)
 		}
-		if done := round + 1; done%10 == 0 {
-			t.Logf("%d rounds", done)
-		}
+		t.Logf("round %d of %d", round+1, most) // each may take minutes
 	}
 	t.Logf("%d jobs at once on %d HCAs, %d rounds", jobs, len(names), most)
 }
