@@ -121,6 +121,12 @@ func (c *Conn) makePKeyChild(parent int, child Child) (Interface, error) {
 	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
 	m := attribute(change(0, false, 0), unix.IFLA_LINK, native.AppendUint32(nil, uint32(parent)))
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
+	if d := child.Settings.Driver; d != nil && d.TxQueues > 0 && d.RxQueues > 0 {
+		// By itself the kernel makes it one queue, or as many as there are processors
+		// (rtnetlink.c:rtnl_create_link), and mlx5 no child with fewer than its parent has.
+		m = attribute(m, unix.IFLA_NUM_TX_QUEUES, native.AppendUint32(nil, uint32(d.TxQueues)))
+		m = attribute(m, unix.IFLA_NUM_RX_QUEUES, native.AppendUint32(nil, uint32(d.RxQueues)))
+	}
 	m = attribute(m, unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
 	if err != nil {

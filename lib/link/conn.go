@@ -39,8 +39,8 @@ type Conn struct {
 	socket   *socket.Netlink
 	known    *answers        // within Once
 	changes  int             // how many requests were for one
-	generic  *socket.Netlink // dialled when ethtool is first asked
-	family   uint16          // ethtool's
+	generic  *socket.Netlink // for ethtool, dialled when it is first asked
+	family   uint16          // ethtool's, 0 if the kernel has none
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: the keys of those that there are

@@ -36,7 +36,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, name := range differing(have.Attributes, want.Attributes) {
 		diff = append(diff, name+" is not what it was")
 	}
-	driver, err := c.driverDifferences(index, have.Name, want.Driver)
+	driver, err := c.driverDifferences(have, index, want.Driver)
 	if err != nil {
 		return nil, err
 	}

@@ -12,19 +12,30 @@ import (
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
 // it alone; an interface that is made anew has the driver's defaults.
 type Driver struct {
+	TxQueues int                `json:"tx_queues,omitempty"`
+	RxQueues int                `json:"rx_queues,omitempty"`
 	Features []string           `json:"features,omitempty"` // that were asked for, sorted; not all can be had
-	Ethtool  map[string]Message `json:"ethtool,omitempty"`  // attributes, by what they are of
+	Ethtool  map[string]Message `json:"ethtool,omitempty"`  // attributes by the name of their kind
 	Files    map[string]string  `json:"files,omitempty"`    // of its queues, below /sys/class/net/NAME; home only
 }
 
 // Remade completes the settings of an interface that is about to be made anew by what
 // its driver has kept until then. It says why a P_Key child, which is made anew, too,
 // could not be as it is, if it could not: while its RDMA device stays, so does the child.
-func (c *Conn) Remade(index int, s *Settings) (err error) {
-	if s.Driver, err = c.driver(index, s.Name); err != nil {
+func (c *Conn) Remade(index int, s *Settings) error {
+	i, err := c.look(index)
+	if err != nil {
 		return err
 	}
-	if s.Driver.Files, err = queueFiles(s.Name); err != nil {
+	return c.remade(i, s)
+}
+
+func (c *Conn) remade(i described, s *Settings) (err error) {
+	if s.Driver, err = c.driver(i.Index, i.Name); err != nil {
+		return err
+	}
+	s.Driver.TxQueues, s.Driver.RxQueues = numberIn(i.list, unix.IFLA_NUM_TX_QUEUES), numberIn(i.list, unix.IFLA_NUM_RX_QUEUES)
+	if s.Driver.Files, err = queueFiles(i.Name, i.Up); err != nil {
 		return err
 	}
 	for k := range s.Children {
@@ -39,7 +50,7 @@ func (c *Conn) Remade(index int, s *Settings) (err error) {
 		if err := c.refuse(i, child.Settings); err != nil {
 			return err
 		}
-		if err := c.Remade(child.Index, &child.Settings); err != nil {
+		if err := c.remade(i, &child.Settings); err != nil {
 			return err
 		}
 	}
@@ -53,54 +64,65 @@ func (c *Conn) driver(index int, name string) (*Driver, error) {
 	if d.Features, err = c.features(index); err != nil {
 		return nil, fmt.Errorf("read the features of %s: %w", name, err)
 	}
-	for what, kind := range ethtoolKinds() {
-		m, err := c.ethtool(kind.get, index, 0, nil)
+	for _, kind := range ethtoolKinds() {
+		m, err := c.ethtoolGet(kind, index)
 		if err != nil {
-			return nil, fmt.Errorf("read the %s of %s: %w", what, name, err)
+			return nil, fmt.Errorf("read the %s of %s: %w", kind.name, name, err)
 		}
 		if m != nil {
-			d.Ethtool[what] = m
+			d.Ethtool[kind.name] = m
 		}
 	}
 	return d, nil
 }
 
-// applyDriver sets what ethtool does not tell as it was.
+// applyDriver sets what of that is not as it was.
 func (c *Conn) applyDriver(index int, want Settings) error {
 	if want.Driver == nil {
 		return nil
 	}
-	have, err := c.driver(index, want.Name)
+	err := c.applyFeatures(index, want.Driver.Features)
 	if err != nil {
-		return err
+		err = fmt.Errorf("set the features of %s: %w", want.Name, err)
 	}
-	if toggle := toggled(have.Features, want.Driver.Features); toggle != nil {
-		if _, e := c.ethtool(unix.ETHTOOL_MSG_FEATURES_SET, index, unix.NLM_F_ACK, toggle); e != nil {
-			err = also(err, fmt.Errorf("set the features of %s: %w", want.Name, e))
-		}
-	}
-	for what, kind := range ethtoolKinds() {
-		body := changed(have.Ethtool[what], want.Driver.Ethtool[what])
-		if body == nil {
-			continue
-		}
-		if _, e := c.ethtool(kind.set, index, unix.NLM_F_ACK, body); e != nil {
-			err = also(err, fmt.Errorf("set the %s of %s: %w", what, want.Name, e))
+	for _, kind := range ethtoolKinds() {
+		if e := c.applyEthtool(kind, index, want.Driver.Ethtool[kind.name]); e != nil {
+			err = also(err, fmt.Errorf("set the %s of %s: %w", kind.name, want.Name, e))
 		}
 	}
 	return err
 }
 
+// applyEthtool sets the attributes of a kind. One may reset others: of coalescing that
+// adapts itself mlx5 forgets what else is set with it (mlx5e_ethtool_set_coalesce), so it
+// is sent a second time.
+func (c *Conn) applyEthtool(kind ethtoolKind, index int, want Message) error {
+	for range 2 {
+		have, err := c.ethtoolGet(kind, index)
+		if err != nil {
+			return err
+		}
+		body := changed(have, want)
+		if body == nil {
+			return nil
+		}
+		if err := c.ethtoolSet(kind.set, index, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // driverDifferences names what of an interface that was made anew is not as it was.
-func (c *Conn) driverDifferences(index int, name string, want *Driver) (diff []string, err error) {
+func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []string, err error) {
 	if want == nil {
 		return nil, nil
 	}
-	have, err := c.driver(index, name)
+	have, err := c.driver(index, i.Name)
 	if err != nil {
 		return nil, err
 	}
-	if have.Files, err = queueFiles(name); err != nil {
+	if have.Files, err = queueFiles(i.Name, i.Up); err != nil {
 		return nil, err
 	}
 	for _, f := range lacking(want.Features, have.Features) {
@@ -109,14 +131,15 @@ func (c *Conn) driverDifferences(index int, name string, want *Driver) (diff []s
 	for _, f := range lacking(have.Features, want.Features) {
 		diff = append(diff, fmt.Sprintf("feature %s is on, was off", f))
 	}
-	for _, what := range slices.Sorted(maps.Keys(want.Ethtool)) {
-		if changed(have.Ethtool[what], want.Ethtool[what]) != nil {
-			diff = append(diff, what+" are not what they were")
+	for _, kind := range ethtoolKinds() {
+		if changed(have.Ethtool[kind.name], want.Ethtool[kind.name]) != nil {
+			diff = append(diff, kind.name+" are not what they were")
 		}
 	}
 	for _, file := range slices.Sorted(maps.Keys(want.Files)) {
-		if was, is := want.Files[file], have.Files[file]; was != is {
-			diff = append(diff, fmt.Sprintf("%s is %q, was %q", file, is, was))
+		is, there := have.Files[file]
+		if was := want.Files[file]; there && was != is {
+			diff = append(diff, fmt.Sprintf("%s is %s, was %s", file, is, was))
 		}
 	}
 	return diff, nil

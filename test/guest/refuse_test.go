@@ -62,7 +62,7 @@ func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
 	last := run(t, "ls /sys/class/net | grep -E '^ib[0-9]+$' | tail -n 1")
 	ib := strings.TrimSpace(last)
 	names := "roce0 " + ib + " " + ib + ".8001"
-	run(t, "ip link add link "+ib+" name "+ib+".8001 type ipoib pkey 0x8001")
+	run(t, "ip link add link "+ib+" name "+ib+".8001 numtxqueues 3 numrxqueues 3 type ipoib pkey 0x8001")
 	t.Cleanup(func() { run(t, "ip link del "+ib+".8001") })
 	const set = `for i in %s; do
 	ethtool -K $i gro %s
@@ -75,6 +75,7 @@ done`
 	look := func() string {
 		return run(t, "for i in "+names+`; do
 	ethtool -k $i
+	ip -d -j link show $i | jq '.[] | .num_tx_queues, .num_rx_queues'
 	grep . /sys/class/net/$i/gro_flush_timeout /sys/class/net/$i/queues/*/* 2>/dev/null || true
 done`)
 	}
