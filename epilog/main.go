@@ -53,8 +53,8 @@ func give(w *door.World, c *cli.Context) error {
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and
-// how long that may take; the configuration only says how long it may be waited for, and
-// what to tell of it.
+// how long that may take; the configuration can only give it more time, and says what to
+// tell of it.
 func record(w *door.World, c *cli.Context, program string, run func(*lease.Node) error) error {
 	return w.Record(c, w.Lenient(c), program, run)
 }

@@ -21,10 +21,13 @@ import (
 // is nil. No lease is success, and a lease of a later run is none of this run's
 // business.
 //
+// For the lease it waits half of its time at most: the other half is for undoing.
+//
 // After an error with which the lease is still there the error is ErrRemains.
 func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	begun := time.Now()
-	ctx, cancel := n.bounded(ctx)
+	all := n.Config.Deadline.Epilog
+	ctx, cancel := context.WithTimeout(ctx, all/2)
 	defer cancel()
 	if err := n.prepare(); err != nil {
 		return err
@@ -47,22 +50,14 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 			n.notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
 			return nil
 		}
-		// Waiting for the lease is a part of the run.
-		l.until = begun.Add(l.undoTime())
-		if allowed, _ := ctx.Deadline(); allowed.After(l.until) {
-			l.until = allowed
-		}
+		// What was waited for the lease is a part of the run.
+		l.until = begun.Add(max(all, l.undoTime()))
 		return l.unwind()
 	})
 	if _, gone := os.Lstat(n.dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return remains(err)
 	}
 	return err
-}
-
-// bounded is a context for all that is waited for in giving back a lease.
-func (n *Node) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 }
 
 // remains marks an error as one that leaves something to be undone.

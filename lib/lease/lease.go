@@ -63,7 +63,7 @@ type open struct {
 	notes   notes
 	lost    string    // why the journal's beginning is not known, nothing if it is
 	passed  bool      // some of what it notes is another lease's by now
-	until   time.Time // when an unwinding must end, for all that was waited before it; zero: nothing was
+	until   time.Time // when an unwinding must end; zero: undoTime after it began
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }
@@ -211,17 +211,15 @@ func (l *open) close() {
 
 // undoTime is how long an unwinding may take.
 func (l *open) undoTime() time.Duration {
-	all := config.Default().Deadline.Epilog
 	switch {
+	case !l.until.IsZero():
+		return time.Until(l.until)
 	case l.node.Undo > 0:
-		all = l.node.Undo
+		return l.node.Undo
 	case l.journal.Header.Undo > 0:
-		all = l.journal.Header.Undo
+		return l.journal.Header.Undo
 	}
-	if !l.until.IsZero() {
-		all = min(all, time.Until(l.until))
-	}
-	return all
+	return config.Default().Deadline.Epilog
 }
 
 // complete tells whether the lease counts.

@@ -20,7 +20,7 @@ import (
 // GUID, its PCI address or all of its identity. What can be undone still is
 // undone first; then the HCA must be on the node, and is taken as it is.
 func (n *Node) Release(ctx context.Context, name string) error {
-	ctx, cancel := n.bounded(ctx)
+	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	if err := n.prepare(); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (n *Node) leased() ([]uint32, error) {
 }
 
 func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
-	ctx, cancel := n.bounded(ctx)
+	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
