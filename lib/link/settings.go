@@ -289,23 +289,41 @@ func (c *Conn) rename(have *Interface, name string) error {
 // awaitName waits until no other interface has a name, or is ErrNameTaken.
 func (c *Conn) awaitName(name string) error {
 	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
-	for end := time.Now().Add(renameTimeout); ; time.Sleep(5 * time.Millisecond) {
-		_, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
+	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
 		if errors.Is(err, unix.ENODEV) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if c.Carriers.over(end) {
+		timeout := renameTimeout
+		if mayBeNew(answers) {
+			timeout = newTimeout
+		}
+		if c.Carriers.over(begun.Add(timeout)) {
 			return ErrNameTaken
 		}
 	}
 }
 
-// renameTimeout bounds the wait for a name that another interface has for a
-// moment: two epilogs at once may find theirs made anew under each other's names.
-const renameTimeout = 2 * time.Second
+// renameTimeout bounds the wait for a name that another interface has for a moment, and
+// newTimeout that for an interface that mayBeNew: two epilogs at once may find theirs made
+// anew under each other's names, and rename them as soon as a busy node lets them.
+const (
+	renameTimeout = 2 * time.Second
+	newTimeout    = 20 * time.Second
+)
+
+// mayBeNew tells an interface that the kernel may have made and named a moment ago, as
+// it does when an HCA with IPoIB comes home.
+func mayBeNew(answers [][]byte) bool {
+	if len(answers) != 1 {
+		return false
+	}
+	i, err := decode(answers[0])
+	return err == nil && i.ID.Kind == "ipoib" && !i.Up
+}
 
 func (c *Conn) setMTU(index int, have Settings, mtu int) error {
 	if have.MTU == mtu {

@@ -1,15 +1,16 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"time"
 )
 
-// settleTimeout bounds the wait for udev. Past it the restore goes on, and its
-// comparison at the end says what udev changed later.
-const settleTimeout = 5 * time.Second
+// settleTimeout bounds the wait for udev, which dozens of epilogs at once keep busy.
+// Past it the restore goes on, and its comparison at the end says what udev changed by then.
+const settleTimeout = 30 * time.Second
 
 // Between two looks is an eighth of what was waited so far, within these: dozens of
 // epilogs that look all the time take the processor from udev.
@@ -21,8 +22,13 @@ const (
 // Settle waits until udev has dealt with the events that moving a device home
 // made: it renames interfaces and sets the modes of device nodes, and what was
 // restored before that may have been changed again. The file is udev's own sign
-// that events are waiting (udevadm(8), settle).
-func Settle() error {
+// that events are waiting (udevadm(8), settle). Half of the time that is left is for what
+// comes after it.
+func Settle(ctx context.Context) error {
+	most := settleTimeout
+	if end, bounded := ctx.Deadline(); bounded {
+		most = min(most, time.Until(end)/2)
+	}
 	for begun := time.Now(); ; {
 		_, err := os.Stat("/run/udev/queue")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +38,7 @@ func Settle() error {
 			return err
 		}
 		waited := time.Since(begun)
-		if waited >= settleTimeout {
+		if waited >= most {
 			return nil
 		}
 		time.Sleep(min(max(waited/8, settleLeast), settleMost))
