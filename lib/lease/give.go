@@ -185,7 +185,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 	}
 	await()
 	waited := l.node.clock()
-	if err := step.Settle(l.world.Context); err != nil {
+	if err := l.world.Settle(); err != nil {
 		failed = append(failed, err)
 	}
 	waited.stop("wait for udev")

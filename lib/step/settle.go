@@ -1,7 +1,6 @@
 package step
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,7 +8,7 @@ import (
 )
 
 // settleTimeout bounds the wait for udev, which dozens of epilogs at once keep busy.
-// Past it the restore goes on, and its comparison at the end says what udev changed by then.
+// Past it the restore goes on.
 const settleTimeout = 30 * time.Second
 
 // Between two looks is an eighth of what was waited so far, within these: dozens of
@@ -24,9 +23,9 @@ const (
 // restored before that may have been changed again. The file is udev's own sign
 // that events are waiting (udevadm(8), settle). Half of the time that is left is for what
 // comes after it.
-func Settle(ctx context.Context) error {
+func (w *World) Settle() error {
 	most := settleTimeout
-	if end, bounded := ctx.Deadline(); bounded {
+	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
 	for begun := time.Now(); ; {
@@ -39,6 +38,7 @@ func Settle(ctx context.Context) error {
 		}
 		waited := time.Since(begun)
 		if waited >= most {
+			w.Notice("udev is busy still after %s: what it changes from now on nobody puts right", waited.Round(time.Second))
 			return nil
 		}
 		time.Sleep(min(max(waited/8, settleLeast), settleMost))
