@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/test/standin"
 )
@@ -162,6 +163,34 @@ func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *te
 		must(t, "epilog", homeJob)
 		same(t, before)
 	}
+}
+
+// The kernel may make another job's IPoIB interface anew under a name of this one's, and it
+// has that until its own epilog is at it.
+func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
+	anHCAOfEachKind(t)
+	run(t, "ip addr flush dev ib0; ip link set ib0 down") // a new name would give addresses labels
+	t.Cleanup(func() { run(t, "ip addr flush dev ib0; "+giveAddresses) })
+	before := picture(t)
+	must(t, "prolog", homeJob)
+	names := interfacesOfJob(t)
+	name := names[len(names)-1]
+	run(t, "ip link set ib0 name "+name)
+	ended := make(chan string, 1)
+	go func() {
+		out, code := byHand(t, "epilog", homeJob)
+		ended <- fmt.Sprintf("exit %d: %s", code, out)
+	}()
+	select {
+	case out := <-ended:
+		t.Errorf("the epilog has not waited, %s", out)
+	case <-time.After(4 * time.Second): // twice as long as for any other name
+	}
+	run(t, "ip link set "+name+" name ib0")
+	if out := <-ended; out != "exit 0: " {
+		t.Errorf("the epilog, %s", out)
+	}
+	same(t, before)
 }
 
 func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
