@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/environment"
 	"gresnet/lib/link"
+	"gresnet/lib/pace"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -117,9 +118,9 @@ func fillGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
 // again, or a second is over. The kernel adds an address for v1 first, and that
 // is what the interface's arrival was waited for (roce_gid_mgmt.c:update_gid).
 func awaitRoCEv2(v *scan.View, d scan.Device, p scan.Port, want []netip.Addr) ([]sysfs.Entry, error) {
-	for end := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); ; pace.Sleep(begun, time.Millisecond) {
 		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
-		if err != nil || time.Now().After(end) {
+		if err != nil || time.Since(begun) > time.Second {
 			return entries, err
 		}
 		missing := slices.ContainsFunc(want, func(gid netip.Addr) bool {

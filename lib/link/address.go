@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/pace"
 )
 
 // Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
@@ -212,7 +214,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	if i, err := c.Get(index); err != nil || !i.Running {
 		return err // without a carrier the kernel does not begin
 	}
-	for end := begun.Add(dadTimeout); !c.Carriers.over(end); time.Sleep(2 * time.Millisecond) {
+	for end := begun.Add(dadTimeout); !c.Carriers.over(end); pace.Sleep(begun, 2*time.Millisecond) {
 		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 			return err
 		}

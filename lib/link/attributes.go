@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/pace"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;
@@ -232,12 +234,12 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
 	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
 	m := attribute(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
-	for end := time.Now().Add(modeTimeout); ; time.Sleep(5 * time.Millisecond) {
+	for begun := time.Now(); ; pace.Sleep(begun, 5*time.Millisecond) {
 		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || c.Carriers.over(end) {
+		if !errors.Is(err, unix.EBUSY) || c.Carriers.over(begun.Add(modeTimeout)) {
 			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 		}
 	}

@@ -3,6 +3,8 @@ package link
 import (
 	"context"
 	"time"
+
+	"gresnet/lib/pace"
 )
 
 const (
@@ -93,8 +95,7 @@ func (c *Conn) awaitCarrier(i Interface, want Settings) (err error) {
 		return nil
 	}
 	begun := time.Now()
-	for end, wait := c.Carriers.until(i.ID, begun), time.Duration(0); !i.Running && !c.Carriers.over(end); wait = 2 * time.Millisecond {
-		time.Sleep(wait)
+	for end := c.Carriers.until(i.ID, begun); !i.Running && !c.Carriers.over(end); pace.Sleep(begun, 2*time.Millisecond) {
 		if i, err = c.Get(i.Index); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/pace"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
@@ -289,7 +291,7 @@ func (c *Conn) rename(have *Interface, name string) error {
 // awaitName waits until no other interface has a name, or is ErrNameTaken.
 func (c *Conn) awaitName(name string) error {
 	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for begun := time.Now(); ; pace.Sleep(begun, 5*time.Millisecond) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
 		if errors.Is(err, unix.ENODEV) {
 			return nil

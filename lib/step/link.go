@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/pace"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -304,7 +305,7 @@ func (w *World) awaitGIDs(v *scan.View, id node.ID, port uint32, of link.ID, wan
 	if err != nil {
 		return err
 	}
-	for ; ; time.Sleep(time.Millisecond) {
+	for begun := time.Now(); ; pace.Sleep(begun, time.Millisecond) {
 		missing, err := v.MissingGIDs(d, port, want)
 		if err != nil || len(missing) == 0 {
 			return err

@@ -5,18 +5,13 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"gresnet/lib/pace"
 )
 
 // settleTimeout bounds the wait for udev, which dozens of epilogs at once keep busy.
 // Past it the restore goes on.
 const settleTimeout = 30 * time.Second
-
-// Between two looks is an eighth of what was waited so far, within these: dozens of
-// epilogs that look all the time take the processor from udev.
-const (
-	settleLeast = 2 * time.Millisecond
-	settleMost  = 50 * time.Millisecond
-)
 
 // Settle waits until udev has dealt with the events that moving a device home
 // made: it renames interfaces and sets the modes of device nodes, and what was
@@ -28,7 +23,7 @@ func (w *World) Settle() error {
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
-	for begun := time.Now(); ; {
+	for begun := time.Now(); ; pace.Sleep(begun, 2*time.Millisecond) {
 		_, err := os.Stat("/run/udev/queue")
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -36,11 +31,9 @@ func (w *World) Settle() error {
 		if err != nil {
 			return err
 		}
-		waited := time.Since(begun)
-		if waited >= most {
+		if waited := time.Since(begun); waited >= most {
 			w.Notice("udev is busy still after %s: what it changes from now on nobody puts right", waited.Round(time.Second))
 			return nil
 		}
-		time.Sleep(min(max(waited/8, settleLeast), settleMost))
 	}
 }
