@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"gresnet/lib/gres"
@@ -77,6 +78,7 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
 		}
+		looked := time.Now()
 		err := n.sweep(ctx, holder, Sweep{hasty: !certain})
 		switch {
 		case err == nil:
@@ -94,7 +96,7 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 				n.notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
 			}
 			wait = min(max(2*wait, 20*time.Millisecond), time.Second)
-			pause(ctx, wait)
+			n.rest(ctx, by, wait, time.Since(looked))
 		default:
 			n.tell(LeaseSpared, holder, "not swept: %s", err)
 			if !n.holds(holder, by.Entry.HCA.ID) {
@@ -108,8 +110,21 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 // inDoubt tells whether a job that a sweep has spared may be gone nevertheless.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
 
-// pause waits, but not past the deadline. What comes after it looks at all processes of
-// the node, and many prologs may do so.
+// rest waits before the next look at all processes of the node, of which the last one has
+// taken so long: eight times that, so that dozens of prologs leave the processors to the
+// jobs. What is seen without such a look, wait after wait, ends it.
+func (n *Node) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
+	holder := by.Holder.Job
+	marked := func() bool { _, err := os.Lstat(markIn(n.dir(holder))); return err == nil }
+	had := marked()
+	for end := time.Now().Add(max(wait, 8*took)); ctx.Err() == nil && time.Now().Before(end); {
+		if pause(ctx, min(wait, time.Until(end))); !n.holds(holder, by.Entry.HCA.ID) || marked() != had {
+			return
+		}
+	}
+}
+
+// pause waits, but not past the deadline.
 func pause(ctx context.Context, wait time.Duration) {
 	select {
 	case <-ctx.Done():
