@@ -74,12 +74,13 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, c
 // its prolog has ended, and its epilog a moment after its last step.
 func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
+	free := time.Now() // since when no prolog or epilog of the holder runs, as far as is known
 	for wait := time.Duration(0); ; {
 		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
 		}
 		looked := time.Now()
-		err := n.sweep(ctx, holder, Sweep{hasty: !certain})
+		err := n.sweep(ctx, holder, Sweep{hasty: !certain || looked.Sub(free) < hastyTime})
 		switch {
 		case err == nil:
 			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)
@@ -91,6 +92,7 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 				n.notice(id, "waited in vain: %s", err)
 				return err
 			}
+			free = time.Now()
 		case certain && inDoubt(err) && ctx.Err() == nil:
 			if wait == 0 {
 				n.notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
@@ -106,6 +108,10 @@ func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain 
 		}
 	}
 }
+
+// hastyTime is how long a job is given to start, or its epilog to begin, before all
+// processes of the node are looked at to be certain of it.
+const hastyTime = time.Second
 
 // inDoubt tells whether a job that a sweep has spared may be gone nevertheless.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
