@@ -36,6 +36,8 @@ var settings = []setting{
 	{"echo 0 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 77 >/proc/sys/net/ipv4/neigh/N/gc_stale_time", "echo 1 >/proc/sys/net/ipv6/conf/N/accept_ra; echo 60 >/proc/sys/net/ipv4/neigh/N/gc_stale_time"},
 	{"tc qdisc replace dev N root QDISC", "tc qdisc del dev N root"},
 	{"ip link set N multicast off allmulticast on", "ip link set N multicast on allmulticast off"},
+	{"ethtool -K N gro off", "ethtool -K N gro on"},
+	{"echo 3 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 77000 >/sys/class/net/N/gro_flush_timeout", "echo 0 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 0 >/sys/class/net/N/gro_flush_timeout"},
 }
 
 var qdiscs = []string{"fq_codel limit 500", "fq_codel target 4321 interval 54321 ce_threshold 1234", "codel target 7777", "fq", "cake bandwidth 10gbit", "pfifo limit 77", "bfifo limit 100000"}

@@ -57,6 +57,15 @@ func sysctls() (facts []string, err error) {
 	return facts, nil
 }
 
+// queues are what is set for the queues of each interface.
+func queues() (facts []string, err error) {
+	const of = "/sys/class/net/*/"
+	for _, path := range glob(of+"gro_flush_timeout", of+"napi_defer_hard_irqs", of+"queues/rx-*/rps_*", of+"queues/tx-*/xps_*") {
+		facts = append(facts, path+" "+read(path))
+	}
+	return facts, nil
+}
+
 // nodes tell who may open the device nodes of each HCA.
 func nodes() (facts []string, err error) {
 	for _, path := range glob("/sys/class/infiniband_verbs/*/ibdev", "/sys/class/infiniband_mad/*/ibdev") {

@@ -25,7 +25,7 @@ func Take() (string, error) {
 		return "", err
 	}
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, rdma, rules, qdiscs, sysctls, nodes, gids, leases} {
+	for _, look := range []func() ([]string, error){interfaces, features, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
 		facts, err := look()
 		if err != nil {
 			return "", fmt.Errorf("take a picture of the node: %w", err)
@@ -152,6 +152,24 @@ func interfaces() ([]string, error) {
 
 // owner is the interface of an address.
 func owner(fact string) string { return strings.Fields(fact)[2] }
+
+// features are those of every interface, after "Features for NAME:".
+func features() (facts []string, err error) {
+	text, err := ask("", "ethtool", "-k", "*")
+	if err != nil {
+		return nil, err
+	}
+	name := ""
+	for l := range strings.Lines(text) {
+		l = strings.TrimSpace(l)
+		if of, is := strings.CutPrefix(l, "Features for "); is {
+			name = of
+		} else if l != "" {
+			facts = append(facts, "feature of "+name+" "+l)
+		}
+	}
+	return facts, nil
+}
 
 func rdma() ([]string, error) {
 	var devices, ports []object
