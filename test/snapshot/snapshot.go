@@ -168,6 +168,7 @@ func features() (facts []string, err error) {
 			facts = append(facts, "feature of "+name+" "+l)
 		}
 	}
+	slices.Sort(facts) // an interface that is made anew has another index
 	return facts, nil
 }
 
