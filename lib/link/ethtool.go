@@ -97,18 +97,22 @@ func (c *Conn) ethtoolFamily() (uint16, error) {
 		return 0, fmt.Errorf("open generic netlink: %w", err)
 	}
 	s.Meter = c.socket.Meter
-	c.generic = s
 	m := attribute([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(unix.ETHTOOL_GENL_NAME))
 	answers, err := s.Do(unix.GENL_ID_CTRL, 0, unix.GENL_ID_CTRL, m)
 	if err == unix.ENOENT {
+		c.generic = s
 		return 0, nil
 	}
+	var list attrs
+	if err == nil {
+		list, err = genlAttributes(answers)
+	}
 	if err != nil {
+		s.Close()
 		return 0, err
 	}
-	list, err := genlAttributes(answers)
-	c.family = uint16(numberIn(list, unix.CTRL_ATTR_FAMILY_ID))
-	return c.family, err
+	c.generic, c.family = s, uint16(numberIn(list, unix.CTRL_ATTR_FAMILY_ID))
+	return c.family, nil
 }
 
 // genlAttributes are those of the one answer that there is to a request.
