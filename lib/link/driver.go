@@ -35,7 +35,7 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 		return err
 	}
 	s.Driver.TxQueues, s.Driver.RxQueues = numberIn(i.list, unix.IFLA_NUM_TX_QUEUES), numberIn(i.list, unix.IFLA_NUM_RX_QUEUES)
-	if s.Driver.Files, err = queueFiles(i.Name, i.Up); err != nil {
+	if s.Driver.Files, err = c.queueFiles(i.Interface); err != nil {
 		return err
 	}
 	for k := range s.Children {
@@ -122,7 +122,7 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 	if err != nil {
 		return nil, err
 	}
-	if have.Files, err = queueFiles(i.Name, i.Up); err != nil {
+	if have.Files, err = c.queueFiles(Interface{Index: index, Name: i.Name, Up: i.Up}); err != nil {
 		return nil, err
 	}
 	for _, f := range lacking(want.Features, have.Features) {

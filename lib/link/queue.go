@@ -8,14 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// queuesOf is where an interface of the node has the files of its queues. /sys shows the
-// namespace in which it was mounted, so that those of a job's interface are not there.
-func queuesOf(name string) string { return filepath.Join("/sys/class/net", name) }
 
 // queueFilesLike are what an administrator sets of the queues of an interface
 // (net-sysfs.c); what the kernel moves by itself, as a queue's limit, is not among them.
@@ -34,25 +31,70 @@ func queueFilesLike(up bool) []string {
 	return like
 }
 
-// queueFiles reads the files that the kernel has for an interface of the node.
-func queueFiles(name string, up bool) (map[string]string, error) {
+// queues is the folder in which an interface of the node has the files of its queues. It
+// stays that interface's when udev renames it.
+type queues struct{ *os.Root }
+
+// openQueues opens the folder of an interface that had a name a moment ago. /sys shows the
+// namespace in which it was mounted, so that nothing is there of a job's interface: nil.
+func (c *Conn) openQueues(i Interface) (*queues, error) {
+	for {
+		root, err := os.OpenRoot(filepath.Join("/sys/class/net", i.Name))
+		if err == nil {
+			q := &queues{root}
+			if q.of(i.Index) {
+				return q, nil
+			}
+			q.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		now, err := c.Get(i.Index)
+		if err != nil || now.Name == i.Name {
+			return nil, err
+		}
+		i.Name = now.Name
+	}
+}
+
+// of tells whether the folder is that of an interface.
+func (q *queues) of(index int) bool {
+	text, err := q.ReadFile("ifindex")
+	return err == nil && strings.TrimSpace(string(text)) == strconv.Itoa(index)
+}
+
+// files reads those that the kernel has.
+func (q *queues) files(up bool) (map[string]string, error) {
 	list := map[string]string{}
-	dir := os.DirFS(queuesOf(name))
 	for _, like := range queueFilesLike(up) {
-		files, err := fs.Glob(dir, like)
+		files, err := fs.Glob(q.FS(), like)
 		if err != nil {
 			return nil, err
 		}
 		for _, file := range files {
-			text, err := fs.ReadFile(dir, file)
+			text, err := q.ReadFile(file)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
 				continue // there is nothing to share out among queues (net-sysfs.c:xps_cpus_show)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("read the queues of %s: %w", name, err)
+				return nil, err
 			}
 			list[file] = strings.TrimSpace(string(text))
 		}
+	}
+	return list, nil
+}
+
+// queueFiles reads the files that the kernel has for an interface of the node.
+func (c *Conn) queueFiles(i Interface) (map[string]string, error) {
+	q, err := c.openQueues(i)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	defer q.Close()
+	list, err := q.files(i.Up)
+	if err != nil {
+		return nil, fmt.Errorf("read the queues of %s: %w", i.Name, err)
 	}
 	return list, nil
 }
@@ -67,16 +109,21 @@ func (c *Conn) applyQueueFiles(index int, want Settings) error {
 	if err != nil {
 		return err
 	}
-	have, err := queueFiles(i.Name, i.Up)
-	if err != nil {
+	q, err := c.openQueues(i)
+	if err != nil || q == nil {
 		return err
+	}
+	defer q.Close()
+	have, err := q.files(i.Up)
+	if err != nil {
+		return fmt.Errorf("read the queues of %s: %w", i.Name, err)
 	}
 	for _, file := range slices.Sorted(maps.Keys(want.Driver.Files)) {
 		value := want.Driver.Files[file]
 		if is, there := have[file]; !there || is == value {
 			continue
 		}
-		if e := os.WriteFile(filepath.Join(queuesOf(i.Name), file), []byte(value), 0); e != nil {
+		if e := q.WriteFile(file, []byte(value), 0); e != nil {
 			err = also(err, fmt.Errorf("set %s of %s: %w", file, i.Name, e))
 		}
 	}

@@ -1,0 +1,46 @@
+package link
+
+import (
+	"net"
+	"testing"
+)
+
+// udev may rename an interface between a look at it and one at its files, and another
+// one may have its name by then. The node of the test has lo.
+func TestTheQueuesAreThoseOfTheInterfaceWhateverItsNameWas(t *testing.T) {
+	c, err := Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	lo, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"lo", "wasrenamed0"}
+	for _, other := range interfaces(t) {
+		if other.Index != lo.Index {
+			names = append(names, other.Name)
+		}
+	}
+	for _, was := range names {
+		q, err := c.openQueues(Interface{Index: lo.Index, Name: was})
+		if err != nil || q == nil {
+			t.Errorf("open the queues of lo, which was %s: %v, %v", was, q, err)
+			continue
+		}
+		if !q.of(lo.Index) {
+			t.Errorf("the queues of lo, which was %s, are another's", was)
+		}
+		q.Close()
+	}
+}
+
+func interfaces(t *testing.T) []net.Interface {
+	t.Helper()
+	list, err := net.Interfaces()
+	if err != nil || len(list) == 0 {
+		t.Fatalf("list the interfaces: %v, %v", list, err)
+	}
+	return list
+}
