@@ -42,13 +42,18 @@ func (c *Conn) ethtoolGet(kind ethtoolKind, index int) (Message, error) {
 	if err != nil || list == nil {
 		return nil, err
 	}
+	return kind.settable(list), nil
+}
+
+// settable are the attributes of an answer that a request to set may have.
+func (k ethtoolKind) settable(list attrs) Message {
 	m := Message{}
 	for a := range list.all() {
-		if a.kind&^unix.NLA_F_NESTED >= kind.first {
+		if a.kind&^unix.NLA_F_NESTED >= k.first {
 			m = attribute(m, a.kind, a.value)
 		}
 	}
-	return m, nil
+	return m
 }
 
 // ethtoolAsk returns what the kernel says to a request that only reads; nil: nothing.
@@ -124,14 +129,21 @@ func genlAttributes(answers [][]byte) (attrs, error) {
 }
 
 // features are the features that an administrator, or the driver by default, asks for.
-func (c *Conn) features(index int) (names []string, err error) {
+func (c *Conn) features(index int) ([]string, error) {
 	list, err := c.ethtoolAsk(unix.ETHTOOL_MSG_FEATURES_GET, index)
+	if err != nil {
+		return nil, err
+	}
+	return wanted(list)
+}
+
+// wanted are the names of the features that an answer says to be asked for, sorted.
+func wanted(list attrs) (names []string, err error) {
 	for _, kind := range []uint16{unix.ETHTOOL_A_FEATURES_WANTED, unix.ETHTOOL_A_BITSET_BITS} { // those that are set
-		if err != nil {
+		inner, _ := find(list, kind)
+		if list, err = attributes(inner); err != nil {
 			return nil, err
 		}
-		inner, _ := find(list, kind)
-		list, err = attributes(inner)
 	}
 	for a := range list.all() {
 		bit, err := attributes(a.value)
@@ -142,7 +154,7 @@ func (c *Conn) features(index int) (names []string, err error) {
 		names = append(names, unix.ByteSliceToString(name))
 	}
 	slices.Sort(names)
-	return names, err
+	return names, nil
 }
 
 // applyFeatures asks for the features that are wanted, and for no other one any more.

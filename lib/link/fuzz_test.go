@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -62,6 +63,46 @@ func FuzzMessages(f *testing.F) {
 			}
 			if err != nil || !bytes.Equal(read, m) {
 				t.Errorf("%s %x is noted and read as %x, %v", k.name, m, read, err)
+			}
+		}
+	})
+}
+
+// FuzzEthtool holds the answers of ethtool to what restoring relies on: an interface that
+// has what was read of it needs no change, and what was read is read so a second time.
+func FuzzEthtool(f *testing.F) {
+	head := []byte{unix.ETHTOOL_MSG_CHANNELS_GET_REPLY, unix.ETHTOOL_GENL_VERSION, 0, 0}
+	channels := attribute(head, unix.ETHTOOL_A_CHANNELS_RX_MAX, []byte{8, 0, 0, 0})
+	channels = attribute(channels, unix.ETHTOOL_A_CHANNELS_RX_COUNT, []byte{3, 0, 0, 0})
+	bit := attribute(nil, unix.ETHTOOL_A_BITSET_BIT_NAME, []byte("rx-gro\x00"))
+	bits := attribute(nil, unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, bit)
+	set := attribute(nil, unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bits)
+	features := attribute(head, unix.ETHTOOL_A_FEATURES_WANTED|unix.NLA_F_NESTED, set)
+	for _, seed := range [][]byte{channels, features, head, nil, {255, 0, 0, 0, 3, 0, 0, 0}} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		list, err := genlAttributes([][]byte{answer})
+		if err != nil {
+			return
+		}
+		if names, err := wanted(list); err == nil && !slices.IsSorted(names) {
+			t.Errorf("the features %q are not in order", names)
+		}
+		for _, kind := range ethtoolKinds() {
+			m := kind.settable(list)
+			if again, err := attributes(m); err != nil || !bytes.Equal(kind.settable(again), m) {
+				t.Errorf("the %s %x are read as %x, %v", kind.name, m, again, err)
+			}
+			twice := map[uint16]bool{}
+			for a := range list.all() {
+				if twice[a.kind&^unix.NLA_F_NESTED] {
+					return // no answer of the kernel has one kind twice
+				}
+				twice[a.kind&^unix.NLA_F_NESTED] = true
+			}
+			if c := changed(m, m); c != nil {
+				t.Errorf("the %s %x are to be changed by %x to be the same", kind.name, m, c)
 			}
 		}
 	})
