@@ -83,7 +83,7 @@ func (l *open) unwind() error {
 	}
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
-	l.world.Managers, l.world.Carriers = step.Managers{Run: l.node.Run}, link.Carriers{Context: ctx}
+	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
 	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[node.ID]bool{}, map[link.ID]lock.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])

@@ -192,7 +192,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 
 		Meter:    n.Meter,
 		Managers: step.Managers{Run: n.Run},
-		Carriers: link.Carriers{Context: ctx},
+		Waits:    link.Waits{Context: ctx},
 		Context:  ctx,
 		Leased:   func(id link.ID) (node.ID, bool) { return n.leasedTo(book.Header.Job, id) },
 		Warn: func(id node.ID, problem error) {

@@ -214,7 +214,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	if i, err := c.Get(index); err != nil || !i.Running {
 		return err // without a carrier the kernel does not begin
 	}
-	for end := begun.Add(dadTimeout); !c.Carriers.over(end); pace.Sleep(begun, 2*time.Millisecond) {
+	for end := begun.Add(dadTimeout); !c.Waits.over(end); pace.Sleep(begun, 2*time.Millisecond) {
 		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 			return err
 		}

@@ -239,7 +239,7 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || c.Carriers.over(begun.Add(modeTimeout)) {
+		if !errors.Is(err, unix.EBUSY) || c.Waits.over(begun.Add(modeTimeout)) {
 			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 		}
 	}

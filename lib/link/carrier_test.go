@@ -10,10 +10,10 @@ import (
 )
 
 // impatient is a run whose time is over: it waits for no carrier.
-func impatient() *link.Carriers {
+func impatient() *link.Waits {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return &link.Carriers{Context: ctx}
+	return &link.Waits{Context: ctx}
 }
 
 // unplugged takes the interface's settings and lets it go and come back, while
@@ -59,7 +59,7 @@ ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd0
 			b.node.Run(setup + "\nfor i in $(seq 200); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
 			s := unplugged(t, b)
 			in(t, b.node, func(c *link.Conn) error {
-				c.Carriers = impatient()
+				c.Waits = impatient()
 				return restored(t, c, s)
 			})
 		})
@@ -92,7 +92,7 @@ func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.
 	b.node.Run("ip -6 addr flush dev hca0 scope link")
 	s := unplugged(t, b)
 	in(t, b.node, func(c *link.Conn) error {
-		c.Carriers = impatient()
+		c.Waits = impatient()
 		i := find(t, c, "hca0").Index
 		if err := c.RestoreUnmanaged(i, s); err != nil {
 			return err
@@ -120,7 +120,7 @@ func TestARouteThatNoAddressBringsIsMissedWithoutACarrier(t *testing.T) {
 	settle(b.node)
 	s := unplugged(t, b)
 	in(t, b.node, func(c *link.Conn) error {
-		c.Carriers = impatient()
+		c.Waits = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
@@ -144,11 +144,11 @@ func TestACarrierThatIsLateIsWaitedFor(t *testing.T) {
 	trained := make(chan string)
 	go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
 	in(t, b.node, func(c *link.Conn) error {
-		c.Carriers = new(link.Carriers)
+		c.Waits = new(link.Waits)
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
-		if i := find(t, c, "hca0"); !i.Running || c.Carriers.Late(i.ID) {
+		if i := find(t, c, "hca0"); !i.Running || c.Waits.Late(i.ID) {
 			t.Error("it was not waited for")
 		}
 		return nil
@@ -166,22 +166,22 @@ func TestACarrierThatComesAfterTheSettingsChangesNothing(t *testing.T) {
 	before := picture(b.node)
 	s := unplugged(t, b)
 	in(t, b.node, func(c *link.Conn) error {
-		c.Carriers = impatient()
+		c.Waits = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
 		i := find(t, c, "hca0")
-		if !c.Carriers.Late(i.ID) {
+		if !c.Waits.Late(i.ID) {
 			t.Error("the carrier is not missed")
 		}
-		c.Carriers.Context = nil
+		c.Waits.Context = nil
 		trained := make(chan string)
 		go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
 		if err := c.AwaitLate(i.Index, s); err != nil {
 			return err
 		}
 		<-trained
-		if i := find(t, c, "hca0"); !i.Running || c.Carriers.Late(i.ID) {
+		if i := find(t, c, "hca0"); !i.Running || c.Waits.Late(i.ID) {
 			t.Error("it was not waited for")
 		}
 		return same(t, c, s)

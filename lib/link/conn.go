@@ -35,12 +35,12 @@ func named(err error) error {
 
 // Conn is a connection to the namespace that the calling thread was in when it dialled.
 type Conn struct {
-	Carriers *Carriers // nil: nothing bounds the waits of a run
-	socket   *socket.Netlink
-	known    *answers        // within Once
-	changes  int             // how many requests were for one
-	generic  *socket.Netlink // for ethtool, dialled when it is first asked
-	family   uint16          // ethtool's, 0 if the kernel has none
+	Waits   *Waits // nil: nothing bounds the waits of a run
+	socket  *socket.Netlink
+	known   *answers        // within Once
+	changes int             // how many requests were for one
+	generic *socket.Netlink // for ethtool, dialled when it is first asked
+	family  uint16          // ethtool's, 0 if the kernel has none
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: the keys of those that there are

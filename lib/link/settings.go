@@ -229,7 +229,7 @@ func (c *Conn) setState(have Interface, want Settings) (err error) {
 		if err := c.set(have.Index, want.Up); err != nil {
 			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
 		}
-		c.Carriers.raised(have.ID)
+		c.Waits.raised(have.ID)
 		if have, err = c.Get(have.Index); err != nil {
 			return err
 		}
@@ -303,19 +303,12 @@ func (c *Conn) awaitName(name string) error {
 		if mayBeNew(answers) {
 			timeout = newTimeout
 		}
-		if c.Carriers.over(begun.Add(timeout)) {
+		if c.Waits.over(c.Waits.name(begun, timeout)) {
+			c.Waits.nameless(time.Since(begun))
 			return ErrNameTaken
 		}
 	}
 }
-
-// renameTimeout bounds the wait for a name that another interface has for a moment, and
-// newTimeout that for an interface that mayBeNew: two epilogs at once may find theirs made
-// anew under each other's names, and rename them as soon as a busy node lets them.
-const (
-	renameTimeout = 2 * time.Second
-	newTimeout    = 20 * time.Second
-)
 
 // mayBeNew tells an interface that the kernel may have made and named a moment ago, as
 // it does when an HCA with IPoIB comes home.

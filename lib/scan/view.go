@@ -38,8 +38,8 @@ type View struct {
 type Known struct {
 	// Meter counts what is asked of the kernel; nil: nobody wants to know.
 	Meter *meter.Meter
-	// Carriers bounds the waits for carriers; nil: nothing does.
-	Carriers *link.Carriers
+	// Waits bounds what is waited for; nil: nothing does.
+	Waits *link.Waits
 
 	devices    map[string][]uint32 // indices by GUID
 	interfaces map[link.ID]int
@@ -58,7 +58,7 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Carriers = known.Carriers
+	l.Waits = known.Waits
 	l.Count(known.Meter)
 	return &View{Link: l, sys: sys, known: known}, nil
 }

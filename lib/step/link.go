@@ -310,7 +310,7 @@ func (w *World) awaitGIDs(v *scan.View, id node.ID, port uint32, of link.ID, wan
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		if w.Carriers.Late(of) {
+		if w.Waits.Late(of) {
 			w.Notice("GID %s of %s port %d is not there: the interface has no carrier any more", missing[0], d.Name, port)
 			return nil
 		}

@@ -118,8 +118,8 @@ type World struct {
 	Run   string
 	// Managers are the programs of the node that configure interfaces, too.
 	Managers Managers
-	// Carriers is how long this run waits for carriers.
-	Carriers link.Carriers
+	// Waits is how long this run waits for carriers and names.
+	Waits link.Waits
 	// Context bounds what may wait.
 	Context context.Context
 	// Notice tells of what a person may want to know.

@@ -8,7 +8,7 @@ import (
 
 // A clock that only waits move, for a run in which no carrier comes unless it is said to.
 type run struct {
-	Carriers
+	Waits
 	now time.Time
 }
 
@@ -82,5 +82,24 @@ func TestAPortThatIsBroughtUpAgainHasItsTimeAnew(t *testing.T) {
 	r.raised(ID{Address: "port"})
 	if !r.wait("port", carrierTimeout) {
 		t.Error("it was not waited for")
+	}
+}
+
+func TestARunWaitsForTakenNamesNoLongerThanForOne(t *testing.T) {
+	var w Waits
+	now := time.Now()
+	begun := now
+	for range 64 {
+		for _, timeout := range []time.Duration{renameTimeout, newTimeout} {
+			end := w.name(now, timeout)
+			if end.Before(now) {
+				t.Fatalf("a wait ends %s before it begins", now.Sub(end))
+			}
+			w.nameless(end.Sub(now))
+			now = end
+		}
+	}
+	if took := now.Sub(begun); took != newTimeout {
+		t.Errorf("64 names that others keep took %s, wanted %s", took, newTimeout)
 	}
 }
