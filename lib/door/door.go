@@ -58,7 +58,7 @@ type World struct {
 func Outside() *World {
 	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
 	if journal.Enabled() {
-		w.Send = journal.Send
+		w.Send = (&sender{send: journal.Send}).Send
 	}
 	return w
 }

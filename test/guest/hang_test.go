@@ -1,10 +1,13 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hold makes the kernel's users of an HCA not let go of it; free ends that.
@@ -138,4 +141,41 @@ func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
 		t.Errorf("the node lock is another file now: %v", err)
 	}
 	same(t, before)
+}
+
+func TestAJournaldThatTakesNoLinesKeepsNoJobWaiting(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	run(t, "pkill -STOP -x systemd-journal")
+	t.Cleanup(func() { run(t, "pkill -CONT -x systemd-journal") })
+	fillJournal(t)
+	const job = "SLURM_JOB_ID=900001 SLURM_JOB_GPUS=0,1 timeout -s KILL 100"
+	if out, code := byHand(t, "prolog", job); code != 0 || out != "" {
+		t.Errorf("prolog: exit %d: %s", code, out)
+	}
+	if noLease() {
+		t.Error("the job has no lease")
+	}
+	if out, code := byHand(t, "epilog", job); code != 0 || out != "" {
+		t.Errorf("epilog: exit %d: %s", code, out)
+	}
+	same(t, before)
+}
+
+// fillJournal sends journald, which is stopped, lines until it has room for no more.
+func fillJournal(t *testing.T) {
+	t.Helper()
+	c, err := net.Dial("unixgram", "/run/systemd/journal/socket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for err == nil {
+		if err = c.SetWriteDeadline(time.Now().Add(time.Second)); err == nil {
+			_, err = c.Write([]byte("MESSAGE=a line that nobody reads\n"))
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("fill the journal's queue: %v", err)
+	}
 }
