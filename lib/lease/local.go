@@ -64,8 +64,8 @@ func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Seat, error) {
 
 // locate says of what a job gets where it sits, and which of the job's GPUs is
 // near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
-func (n *Node) locate(j job.Job, entries []gres.Entry, hcas []plan.HCA) error {
-	m, t, err := n.surroundings(j, entries)
+func (n *Node) locate(j job.Job, p picked, hcas []plan.HCA) error {
+	m, t, err := n.surroundings(j, p)
 	if err != nil {
 		return err
 	}
@@ -83,41 +83,36 @@ func (n *Node) locate(j job.Job, entries []gres.Entry, hcas []plan.HCA) error {
 
 // surroundings are what a job's HCAs are among. Of a job without GPUs the
 // node's are not looked for.
-func (n *Node) surroundings(j job.Job, entries []gres.Entry) (m gres.Mapping, t gres.Topology, err error) {
+func (n *Node) surroundings(j job.Job, p picked) (m gres.Mapping, t gres.Topology, err error) {
 	if len(j.GPUs) == 0 {
-		t.HCAs, err = n.seats(gres.Mapping(entries).HCAs())
+		t.HCAs, err = n.seats(gres.Mapping(p.entries).HCAs())
 		return nil, t, err
 	}
-	if m, err = n.mapping(); err != nil {
-		return nil, gres.Topology{}, err
-	}
-	if t, err = n.topology(m.HCAs()); err != nil {
-		return nil, gres.Topology{}, err
-	}
-	m, err = t.Serve(m, nil)
-	return m, t, err
+	m, err = p.topology.Serve(p.mapping, nil)
+	return m, p.topology, err
 }
 
-// near compares HCAs by how near they are to a job's GPUs, and then to its cores; nil
-// if neither are known.
-func (n *Node) near(j job.Job, m gres.Mapping, wants []gres.Want) (func(a, b node.ID) int, error) {
+// near compares HCAs by how near they are to a job's GPUs, and then to its cores, by what
+// of the node is looked at for it; nil if neither are known.
+func (n *Node) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, b node.ID) int, t gres.Topology, err error) {
 	var cores []int
 	for _, w := range wants {
 		cores = append(cores, w.Cores...)
 	}
 	switch {
 	case len(j.GPUs) > 0:
-		t, err := n.topology(m.HCAs())
-		if err != nil {
-			return nil, err
+		if t, err = n.topology(m.HCAs()); err != nil {
+			return nil, gres.Topology{}, err
 		}
 		byGPUs, byCores := t.Near(j.GPUs), n.nearCores(j, t, cores)
-		return func(a, b node.ID) int { return cmp.Or(byGPUs(a, b), byCores(a, b)) }, nil
+		return func(a, b node.ID) int { return cmp.Or(byGPUs(a, b), byCores(a, b)) }, t, nil
 	case len(cores) > 0:
-		seats, err := n.seats(m.HCAs())
-		return n.nearCores(j, gres.Topology{HCAs: seats}, cores), err
+		if t.HCAs, err = n.seats(m.HCAs()); err != nil {
+			return nil, gres.Topology{}, err
+		}
+		return n.nearCores(j, t, cores), t, nil
 	}
-	return nil, nil
+	return nil, gres.Topology{}, nil
 }
 
 // nearCores looks for the cores of the NUMA nodes that HCAs sit on. A job whose cores

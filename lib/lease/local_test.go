@@ -35,7 +35,7 @@ func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
 	m := gres.Mapping{{Gres: "nic", HCA: node.HCA{ID: first}}, {Gres: "nic", Index: 1, HCA: node.HCA{ID: second}}}
 	nearer := func(gpus, cores []int) int {
 		t.Helper()
-		near, err := n.near(job.Job{ID: nextJob, GPUs: gpus}, m, []gres.Want{{Gres: "nic", Count: 1, Cores: cores}})
+		near, _, err := n.near(job.Job{ID: nextJob, GPUs: gpus}, m, []gres.Want{{Gres: "nic", Count: 1, Cores: cores}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,8 +64,8 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, err := n.pick(&t, j, wants)
-	if err != nil || len(entries) == 0 {
+	p, err := n.pick(&t, j, wants)
+	if err != nil || len(p.entries) == 0 {
 		return nil, nil, err
 	}
 	looking, done, err := n.looking(ctx, j.ID)
@@ -81,9 +81,9 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 		return nil, nil, err
 	}
 	up := uplinkStep(pool, t.Uplink(j.ID, j.Run.String()))
-	mode, hcas, err := looking.read(j, entries)
+	mode, hcas, err := looking.read(j, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	return entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access, up, hcas)...), nil
+	return p.entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access, up, hcas)...), nil
 }

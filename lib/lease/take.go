@@ -114,13 +114,13 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if err != nil {
 		return err
 	}
-	var entries []gres.Entry
+	var p picked
 	claim := new(step.Claim)
 	claim.Pick = func(t *lock.Table) (err error) {
-		if entries, err = n.pick(t, j, wants); err != nil {
+		if p, err = n.pick(t, j, wants); err != nil {
 			return err
 		}
-		if len(entries) > 0 {
+		if len(p.entries) > 0 {
 			if err := pickUplink(t, pool, j.ID, j.Run.String()); err != nil {
 				return err
 			}
@@ -132,11 +132,11 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 	if err := l.timed(do, claim, claim.Do); err != nil {
 		return err
 	}
-	if len(entries) == 0 {
+	if len(p.entries) == 0 {
 		return l.unwind() // what the job would have had, if it were free, is not
 	}
 	looked := n.clock()
-	mode, hcas, err := l.read(j, entries)
+	mode, hcas, err := l.read(j, p)
 	looked.stop("read what the moves lose")
 	if err != nil {
 		return err
@@ -185,37 +185,43 @@ func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 	return nil
 }
 
+// picked is what a job gets of the node's mapping, and what was looked at to find it.
+type picked struct {
+	entries  []gres.Entry
+	mapping  gres.Mapping
+	topology gres.Topology // as far as near needed it
+}
+
 // pick claims HCAs for a job in the table.
-func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) ([]gres.Entry, error) {
-	m, err := n.mapped(t)
-	if err != nil {
-		return nil, claimFault(j.ID, err)
+func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err error) {
+	if p.mapping, err = n.mapped(t); err != nil {
+		return picked{}, claimFault(j.ID, err)
 	}
-	near, err := n.near(j, m, wants)
+	near, topology, err := n.near(j, p.mapping, wants)
 	if err != nil {
-		return nil, claimFault(j.ID, err)
+		return picked{}, claimFault(j.ID, err)
 	}
-	entries, err := gres.Choose(wants, m, holdersIn(t), near)
-	if err != nil {
-		return nil, claimFault(j.ID, err)
+	p.topology = topology
+	if p.entries, err = gres.Choose(wants, p.mapping, holdersIn(t), near); err != nil {
+		return picked{}, claimFault(j.ID, err)
 	}
-	for _, e := range entries {
+	for _, e := range p.entries {
 		t.Claims = append(t.Claims, lock.Claim{
 			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
 			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),
 		})
 	}
-	return entries, nil
+	return p, nil
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(j job.Job, entries []gres.Entry) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *open) read(j job.Job, p picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
 		if mode, err = v.Mode(); err != nil {
 			return err
 		}
 		return v.Link.Once(func() error {
-			for _, e := range entries {
+			for _, e := range p.entries {
 				h, err := l.readHCA(v, mode, e)
 				if err != nil {
 					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
@@ -228,7 +234,7 @@ func (l *open) read(j job.Job, entries []gres.Entry) (mode rdma.Mode, hcas []pla
 	if err != nil {
 		return "", nil, err
 	}
-	return mode, hcas, l.node.locate(j, entries, hcas)
+	return mode, hcas, l.node.locate(j, p, hcas)
 }
 
 func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
