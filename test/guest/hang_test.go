@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -146,9 +147,7 @@ func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
 func TestAJournaldThatTakesNoLinesKeepsNoJobWaiting(t *testing.T) {
 	withGPUs(t)
 	before := picture(t)
-	run(t, "pkill -STOP -x systemd-journal")
-	t.Cleanup(func() { run(t, "pkill -CONT -x systemd-journal") })
-	fillJournal(t)
+	stuckJournald(t)
 	const job = "SLURM_JOB_ID=900001 SLURM_JOB_GPUS=0,1 timeout -s KILL 100"
 	if out, code := byHand(t, "prolog", job); code != 0 || out != "" {
 		t.Errorf("prolog: exit %d: %s", code, out)
@@ -162,10 +161,18 @@ func TestAJournaldThatTakesNoLinesKeepsNoJobWaiting(t *testing.T) {
 	same(t, before)
 }
 
-// fillJournal sends journald, which is stopped, lines until it has room for no more.
-func fillJournal(t *testing.T) {
+// stuckJournald stands where journald would be if systemd were PID 1 here: its socket has
+// no room for another line, and nobody reads.
+func stuckJournald(t *testing.T) {
 	t.Helper()
-	c, err := net.Dial("unixgram", "/run/systemd/journal/socket")
+	const path = "/run/systemd/journal/socket"
+	run(t, "mkdir -p "+filepath.Dir(path))
+	journald, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { journald.Close(); run(t, "rm -f "+path) })
+	c, err := net.Dial("unixgram", path)
 	if err != nil {
 		t.Fatal(err)
 	}
