@@ -35,7 +35,7 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 	run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	// Many first steps at once take longer than a credential of this test bed lives.
 	slurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=60")
-	writeConfig(t, "[slurm]\nsource = [\"scontrol\"]\ntimeout = \"30s\"\n")
+	writeConfig(t, askScontrol)
 	t.Cleanup(func() {
 		run(t, "scancel -u alice")
 		eventually(t, "the epilogs have run", noLease)
@@ -109,11 +109,12 @@ func TestAStepSeesAllHCAsOfItsJobWhateverItsOwnGRES(t *testing.T) {
 	same(t, before)
 }
 
-// opened tells which connections a program and its children make over IP.
-func opened(t *testing.T, program, job string) []string {
+// opened tells which connections a program and its children make over IP, and what the
+// program says.
+func opened(t *testing.T, program, job string) (connections []string, said string) {
 	t.Helper()
 	const log = "/tmp/connections"
-	try(slurmdEnv + job + " strace -f -qq -e signal=none -e trace=connect,sendto,sendmsg -o " + log + " " + repo() + "/bin/gresnet-" + program)
+	said, _ = try(slurmdEnv + job + " strace -f -qq -e signal=none -e trace=connect,sendto,sendmsg -o " + log + " " + repo() + "/bin/gresnet-" + program + " 2>&1")
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +122,7 @@ func opened(t *testing.T, program, job string) []string {
 	if !strings.Contains(string(text), "AF_UNIX") && !strings.Contains(string(text), "sendto(") {
 		t.Fatalf("the log has not even what is sent to the kernel:\n%s", text)
 	}
-	return regexp.MustCompile(`sa_family=AF_INET.*`).FindAllString(string(text), -1)
+	return regexp.MustCompile(`sa_family=AF_INET.*`).FindAllString(string(text), -1), said
 }
 
 func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
@@ -146,8 +147,8 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 		c.job = "SLURM_JOB_ID=" + c.id + c.job
 		writeConfig(t, local)
 		for _, program := range []string{"prolog", "epilog"} {
-			if got := opened(t, program, c.job); len(got) > 0 {
-				t.Errorf("%s where %s answers: %q", program, c.answers, got)
+			if got, said := opened(t, program, c.job); len(got) > 0 {
+				t.Errorf("%s where %s answers: %q\n%s", program, c.answers, got, said)
 			}
 			if got := claims(t, c.id); program == "prolog" && got != c.claims {
 				t.Errorf("where %s answers, the job has claimed %q, wanted %q", c.answers, got, c.claims)
@@ -156,9 +157,9 @@ func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
 		same(t, before)
 	}
 	// So that it is known what an RPC looks like: slurmctld is asked, and knows no such job.
-	writeConfig(t, "[slurm]\nsource = [\"scontrol\"]\n")
-	if got := opened(t, "prolog", "SLURM_JOB_ID=900083"); len(got) == 0 {
-		t.Error("source scontrol asked nobody")
+	writeConfig(t, askScontrol)
+	if got, said := opened(t, "prolog", "SLURM_JOB_ID=900083"); len(got) == 0 {
+		t.Errorf("source scontrol asked nobody, and the prolog says\n%s", said)
 	}
 	same(t, before)
 }

@@ -73,7 +73,7 @@ func keepTheirIndices(t *testing.T, key string) {
 		return strings.Fields(run(t, repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas | sort_by(.index)[].id."+name+"'"))
 	}
 	numbered, ids := field("guid"), field(key)
-	listed, text := make([]string, len(ids)), "[slurm]\nsource = [\"scontrol\"]\n"
+	listed, text := make([]string, len(ids)), askScontrol
 	for i := range ids {
 		// In another order than the node's own.
 		other := len(ids) - 1 - i
@@ -93,7 +93,7 @@ func keepTheirIndices(t *testing.T, key string) {
 	if dealt := run(t, "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sed s/mlx5_/ibfake/ | sort"); dealt == names {
 		t.Fatalf("the HCAs have the names that they had, but for what they were given:\n%s", dealt)
 	}
-	now := "[slurm]\nsource = [\"scontrol\"]\n"
+	now := askScontrol
 	for i, guid := range listed {
 		name := strings.TrimSpace(run(t, "rdma -j dev | jq -r '.[] | select(.node_guid == \""+guid+"\").ifname'"))
 		now += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", i, name)
@@ -103,7 +103,7 @@ func keepTheirIndices(t *testing.T, key string) {
 		name, config string
 		want         []string
 	}{
-		{"numbered", "[slurm]\nsource = [\"scontrol\"]\n", numbered},
+		{"numbered", askScontrol, numbered},
 		{"listed", text, listed},
 		{"by the names that they have now", now, listed},
 	} {

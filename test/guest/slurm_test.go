@@ -8,11 +8,16 @@ import (
 	"testing"
 )
 
+// An emulated machine may need longer for scontrol than it has by default.
 const config = `
 [slurm]
-gres   = ["nic"]
-source = ["gpu", "scontrol"]
+gres    = ["nic"]
+source  = ["gpu", "scontrol"]
+timeout = "30s"
 `
+
+// askScontrol is a configuration of which slurmctld alone answers.
+const askScontrol = "[slurm]\nsource = [\"scontrol\"]\ntimeout = \"30s\"\n"
 
 var slurmUp sync.Once
 

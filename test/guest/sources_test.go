@@ -111,7 +111,7 @@ func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {
 	// slurmctld keeps of a node that its NICs had files.
 	run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
 	slurmAnew(t, "--nics /tmp/counted.conf")
-	withSource(t, "[slurm]\nsource = [\"scontrol\"]\n")
+	withSource(t, askScontrol)
 
 	jobs := make([]string, 2)
 	for i := range jobs {
@@ -206,7 +206,7 @@ func TestSlurmctldIsAskedOnceAndInTheFormOfItsVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, "rm -f /tmp/asked")
-	withSource(t, "[slurm]\nsource = [\"scontrol\"]\nscontrol = \"/tmp/scontrol\"\n")
+	withSource(t, askScontrol+"scontrol = \"/tmp/scontrol\"\n")
 	job := submit(t, "alice", "--gres=nic:1", "srun sleep 1000")
 	eventually(t, "the step runs", func() bool { return hasStep(job) })
 	index, names := slurmsIndex(t, job), byIndex(t)
