@@ -38,7 +38,8 @@ type queues struct{ *os.Root }
 // openQueues opens the folder of an interface that had a name a moment ago. /sys shows the
 // namespace in which it was mounted, so that nothing is there of a job's interface: nil.
 func (c *Conn) openQueues(i Interface) (*queues, error) {
-	for {
+	// Renamed between two looks, and even back, it is found by the next.
+	for range 4 {
 		root, err := os.OpenRoot(filepath.Join("/sys/class/net", i.Name))
 		if err == nil {
 			q := &queues{root}
@@ -50,11 +51,12 @@ func (c *Conn) openQueues(i Interface) (*queues, error) {
 			return nil, err
 		}
 		now, err := c.Get(i.Index)
-		if err != nil || now.Name == i.Name {
+		if err != nil {
 			return nil, err
 		}
 		i.Name = now.Name
 	}
+	return nil, nil
 }
 
 // of tells whether the folder is that of an interface.
