@@ -37,6 +37,7 @@ var settings = []setting{
 	{"tc qdisc replace dev N root QDISC", "tc qdisc del dev N root"},
 	{"ip link set N multicast off allmulticast on", "ip link set N multicast on allmulticast off"},
 	{"ethtool -K N gro off", "ethtool -K N gro on"},
+	{"ethtool -G N rx 512 tx 2048; ethtool -L N combined 3; ethtool --set-priv-flags N rx_striding_rq on", "ethtool -G N rx 1024 tx 1024; ethtool -L N combined 4; ethtool --set-priv-flags N rx_striding_rq off"},
 	{"echo 3 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 77000 >/sys/class/net/N/gro_flush_timeout", "echo 0 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 0 >/sys/class/net/N/gro_flush_timeout"},
 }
 
@@ -57,6 +58,7 @@ var infiniband = []setting{
 	{"ip link set N mtu 1500", "ip link set N mtu 2044"},
 	{"ip link add link N name N.8001 type ipoib pkey 0x8001; ip link set N.8001 up; ip addr add 10.I.7.1/24 dev N.8001", "ip link del N.8001"},
 	{"ip link set N type ipoib umcast 1", "ip link set N type ipoib umcast 0"},
+	{"ethtool -C N rx-usecs 16 rx-frames 8", "ethtool -C N rx-usecs 0 rx-frames 0"},
 }
 
 // configure gives the HCAs' interfaces settings at random and returns what gave them

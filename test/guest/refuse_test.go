@@ -66,23 +66,39 @@ func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
 	t.Cleanup(func() { run(t, "ip link del "+ib+".8001") })
 	const set = `for i in %s; do
 	ethtool -K $i gro %s
+	ethtool -G $i rx %d
+	ethtool -L $i combined %d
+	ethtool --set-priv-flags $i rx_cqe_moder %s rx_striding_rq %s
 	echo %d >/sys/class/net/$i/gro_flush_timeout
 	for f in /sys/class/net/$i/queues/rx-*/rps_cpus; do echo %d >$f; done
 done`
-	run(t, fmt.Sprintf(set, names, "off", 2000, 3))
-	t.Cleanup(func() { run(t, fmt.Sprintf(set, "roce0 "+ib, "on", 0, 0)) })
+	const coalesce = "for i in %s; do ethtool -C $i rx-usecs %d rx-frames %d; done"
+	both := ib + " " + ib + ".8001"
+	run(t, fmt.Sprintf(set, names, "off", 512, 3, "off", "on", 2000, 3)+"\n"+fmt.Sprintf(coalesce, both, 16, 8))
+	t.Cleanup(func() {
+		run(t, fmt.Sprintf(set, "roce0 "+ib, "on", 1024, 4, "on", "off", 0, 0)+"\n"+fmt.Sprintf(coalesce, ib, 0, 0))
+	})
 	before := picture(t)
 	look := func() string {
 		return run(t, "for i in "+names+`; do
 	ethtool -k $i
+	ethtool -g $i
+	ethtool -l $i
+	ethtool --show-priv-flags $i
 	ip -d -j link show $i | jq '.[] | .num_tx_queues, .num_rx_queues'
 	grep . /sys/class/net/$i/gro_flush_timeout /sys/class/net/$i/queues/*/* 2>/dev/null || true
-done`)
+done
+for i in `+both+`; do ethtool -c $i; done`)
 	}
 	had := look()
-	for _, what := range []string{"generic-receive-offload: off", "gro_flush_timeout:2000", "rps_cpus:3"} {
-		if strings.Count(had, what) != 3 {
-			t.Fatalf("not each has %s:\n%s", what, had)
+	unspaced := strings.NewReplacer(" ", "", "\t", "").Replace(had)
+	for what, times := range map[string]int{
+		"generic-receive-offload:off": 3, "gro_flush_timeout:2000": 3, "rps_cpus:3": 3,
+		"RX:512\n": 3, "Combined:3\n": 3, "rx_cqe_moder:off": 3, "rx_striding_rq:on": 3,
+		"rx-usecs:16\n": 2, "rx-frames:8\n": 2,
+	} {
+		if strings.Count(unspaced, what) != times {
+			t.Fatalf("not each has %q:\n%s", what, had)
 		}
 	}
 	must(t, "prolog", refuseJob)

@@ -8,7 +8,9 @@
  * device with one port and, for RoCE, one Ethernet interface.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are counted and
- * dropped, but for those of an interface that nic= names. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
+ * dropped, but for those of an interface that nic= names. Interfaces have
+ * rings, channels and private flags to set, IPoIB's too, and they change
+ * nothing. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
  * it back, as a hot-plug would.
  *
  *   kind  RDMA device                          Ethernet interface
@@ -23,6 +25,7 @@
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
+#include <linux/if_arp.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/pci.h>
@@ -747,6 +750,153 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 	return netdev;
 }
 
+/*
+ * What ethtool sets of an interface beside what its own driver lets it: rings,
+ * channels and private flags, as mlx5 has them for Ethernet and for IPoIB. They
+ * are kept as long as the interface is, and change nothing. The RTNL lock is
+ * held wherever they are.
+ */
+struct ibfake_settings {
+	const struct ethtool_ops *own;
+	struct ethtool_ops ops;
+	u32 rx_pending, tx_pending, channels, flags;
+};
+
+static struct ibfake_settings *ibfake_settings(struct net_device *netdev)
+{
+	return container_of(netdev->ethtool_ops, struct ibfake_settings, ops);
+}
+
+static void ibfake_get_ringparam(struct net_device *netdev,
+				 struct ethtool_ringparam *ring,
+				 struct kernel_ethtool_ringparam *kernel_ring,
+				 struct netlink_ext_ack *extack)
+{
+	ring->rx_max_pending = 8192;
+	ring->tx_max_pending = 8192;
+	ring->rx_pending = ibfake_settings(netdev)->rx_pending;
+	ring->tx_pending = ibfake_settings(netdev)->tx_pending;
+}
+
+static int ibfake_set_ringparam(struct net_device *netdev,
+				struct ethtool_ringparam *ring,
+				struct kernel_ethtool_ringparam *kernel_ring,
+				struct netlink_ext_ack *extack)
+{
+	ibfake_settings(netdev)->rx_pending = ring->rx_pending;
+	ibfake_settings(netdev)->tx_pending = ring->tx_pending;
+	return 0;
+}
+
+static void ibfake_get_channels(struct net_device *netdev,
+				struct ethtool_channels *channels)
+{
+	channels->max_combined = 16;
+	channels->combined_count = ibfake_settings(netdev)->channels;
+}
+
+static int ibfake_set_channels(struct net_device *netdev,
+			       struct ethtool_channels *channels)
+{
+	ibfake_settings(netdev)->channels = channels->combined_count;
+	return 0;
+}
+
+static const char ibfake_flags[][ETH_GSTRING_LEN] = {
+	"rx_cqe_moder",
+	"rx_striding_rq",
+};
+
+static int ibfake_get_sset_count(struct net_device *netdev, int sset)
+{
+	const struct ethtool_ops *own = ibfake_settings(netdev)->own;
+
+	if (sset == ETH_SS_PRIV_FLAGS)
+		return ARRAY_SIZE(ibfake_flags);
+	return own->get_sset_count ? own->get_sset_count(netdev, sset) : -EOPNOTSUPP;
+}
+
+static void ibfake_get_strings(struct net_device *netdev, u32 sset, u8 *strings)
+{
+	const struct ethtool_ops *own = ibfake_settings(netdev)->own;
+
+	if (sset == ETH_SS_PRIV_FLAGS)
+		memcpy(strings, ibfake_flags, sizeof(ibfake_flags));
+	else if (own->get_strings)
+		own->get_strings(netdev, sset, strings);
+}
+
+static u32 ibfake_get_priv_flags(struct net_device *netdev)
+{
+	return ibfake_settings(netdev)->flags;
+}
+
+static int ibfake_set_priv_flags(struct net_device *netdev, u32 flags)
+{
+	ibfake_settings(netdev)->flags = flags;
+	return 0;
+}
+
+static int ibfake_add_settings(struct net_device *netdev)
+{
+	struct ibfake_settings *s;
+
+	if (netdev->ethtool_ops->get_ringparam == ibfake_get_ringparam)
+		return 0; /* it comes from another namespace */
+	s = kzalloc(sizeof(*s), GFP_KERNEL);
+	if (!s)
+		return -ENOMEM;
+	s->own = netdev->ethtool_ops;
+	s->ops = *s->own;
+	s->ops.get_ringparam = ibfake_get_ringparam;
+	s->ops.set_ringparam = ibfake_set_ringparam;
+	s->ops.get_channels = ibfake_get_channels;
+	s->ops.set_channels = ibfake_set_channels;
+	s->ops.get_sset_count = ibfake_get_sset_count;
+	s->ops.get_strings = ibfake_get_strings;
+	s->ops.get_priv_flags = ibfake_get_priv_flags;
+	s->ops.set_priv_flags = ibfake_set_priv_flags;
+	s->rx_pending = 1024;
+	s->tx_pending = 1024;
+	s->channels = 4;
+	s->flags = 1;
+	netdev->ethtool_ops = &s->ops;
+	return 0;
+}
+
+static void ibfake_remove_settings(struct net_device *netdev)
+{
+	struct ibfake_settings *s;
+
+	if (netdev->ethtool_ops->get_ringparam != ibfake_get_ringparam)
+		return;
+	s = ibfake_settings(netdev);
+	netdev->ethtool_ops = s->own;
+	kfree(s);
+}
+
+/* ib_ipoib's interfaces are none of ours, but all of them are ours to serve. */
+static int ibfake_netdev_event(struct notifier_block *block,
+			       unsigned long event, void *info)
+{
+	struct net_device *netdev = netdev_notifier_info_to_dev(info);
+
+	if (netdev->type != ARPHRD_INFINIBAND &&
+	    netdev->netdev_ops != &ibfake_netdev_ops)
+		return NOTIFY_DONE;
+	if (event == NETDEV_REGISTER)
+		return notifier_from_errno(ibfake_add_settings(netdev));
+	/* one that moves is unregistered in one namespace, too */
+	if (event == NETDEV_UNREGISTER &&
+	    netdev->reg_state == NETREG_UNREGISTERING)
+		ibfake_remove_settings(netdev);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block ibfake_netdevs = {
+	.notifier_call = ibfake_netdev_event,
+};
+
 static void ibfake_destroy_netdev(void *data)
 {
 	struct net_device *netdev = data;
@@ -983,9 +1133,12 @@ static int __init ibfake_init(void)
 		return -EINVAL;
 	}
 
-	err = ib_register_client(&ibfake_user);
+	err = register_netdevice_notifier(&ibfake_netdevs);
 	if (err)
 		return err;
+	err = ib_register_client(&ibfake_user);
+	if (err)
+		goto unregister_notifier;
 	err = platform_driver_register(&ibfake_driver);
 	if (err)
 		goto unregister_client;
@@ -1003,6 +1156,8 @@ unregister_platform:
 	platform_driver_unregister(&ibfake_driver);
 unregister_client:
 	ib_unregister_client(&ibfake_user);
+unregister_notifier:
+	unregister_netdevice_notifier(&ibfake_netdevs);
 	return err;
 }
 
@@ -1012,6 +1167,7 @@ static void __exit ibfake_exit(void)
 	ibfake_remove_hcas();
 	platform_driver_unregister(&ibfake_driver);
 	ib_unregister_client(&ibfake_user);
+	unregister_netdevice_notifier(&ibfake_netdevs);
 }
 
 module_init(ibfake_init);

@@ -25,7 +25,7 @@ func Take() (string, error) {
 		return "", err
 	}
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, features, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
+	for _, look := range []func() ([]string, error){interfaces, drivers, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
 		facts, err := look()
 		if err != nil {
 			return "", fmt.Errorf("take a picture of the node: %w", err)
@@ -153,19 +153,27 @@ func interfaces() ([]string, error) {
 // owner is the interface of an address.
 func owner(fact string) string { return strings.Fields(fact)[2] }
 
-// features are those of every interface, after "Features for NAME:".
-func features() (facts []string, err error) {
-	text, err := ask("", "ethtool", "-k", "*")
-	if err != nil {
-		return nil, err
-	}
-	name := ""
-	for l := range strings.Lines(text) {
-		l = strings.TrimSpace(l)
-		if of, is := strings.CutPrefix(l, "Features for "); is {
-			name = of
-		} else if l != "" {
-			facts = append(facts, "feature of "+name+" "+l)
+// drivers are what ethtool sets of every interface that has it. A fact names a section, if
+// there is one, since what can be at most and what is have the same names.
+func drivers() (facts []string, err error) {
+	for _, kind := range []struct{ option, says string }{
+		{"-k", "Features for "}, {"-g", "Ring parameters for "}, {"-l", "Channel parameters for "},
+		{"-c", "Coalesce parameters for "}, {"--show-priv-flags", "Private flags for "},
+	} {
+		text, err := ask("", "ethtool", kind.option, "*")
+		if err != nil {
+			return nil, err
+		}
+		var name, section string
+		for l := range strings.Lines(text) {
+			l = strings.TrimSpace(l)
+			if of, is := strings.CutPrefix(l, kind.says); is {
+				name, section = of, ""
+			} else if strings.HasSuffix(l, "s:") {
+				section = l + " "
+			} else if l != "" {
+				facts = append(facts, "driver of "+name+" "+section+l)
+			}
 		}
 	}
 	slices.Sort(facts) // an interface that is made anew has another index
