@@ -144,6 +144,29 @@ func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
 	same(t, before)
 }
 
+// udev is at work as long as a program of a rule of the site's is.
+func TestAnEpilogWaitsForABusyUdevForHalfOfItsTime(t *testing.T) {
+	withGPUs(t)
+	before := picture(t)
+	const (
+		job  = "SLURM_JOB_ID=900043 SLURM_JOB_GPUS=0,1"
+		rule = `ACTION=="add", KERNEL=="busy0", RUN+="/bin/sh -c 'echo $$$$ >/tmp/busy.pid; exec sleep 1000'"`
+	)
+	writeConfig(t, run(t, "cat /etc/gresnet/gresnet.toml")+"[deadline]\nepilog = \"30s\"\n")
+	must(t, "prolog", job)
+	run(t, "mkdir -p /run/udev/rules.d; echo "+quote(rule)+" >/run/udev/rules.d/99-busy.rules; udevadm control --reload; ip link add busy0 type dummy")
+	eventually(t, "udev is busy", func() bool {
+		_, err := os.Stat("/tmp/busy.pid")
+		return err == nil
+	})
+	out, code := byHand(t, "epilog --trace", job)
+	run(t, "kill $(cat /tmp/busy.pid); udevadm settle; ip link del busy0; rm /run/udev/rules.d/99-busy.rules /tmp/busy.pid; udevadm control --reload")
+	if code != 0 || !strings.Contains(out, "udev is busy still after 1") {
+		t.Errorf("epilog while udev is busy: exit %d: %s", code, out)
+	}
+	same(t, before)
+}
+
 func TestAJournaldThatTakesNoLinesKeepsNoJobWaiting(t *testing.T) {
 	withGPUs(t)
 	before := picture(t)
