@@ -17,8 +17,9 @@ import (
 	"gresnet/lib/step"
 )
 
-// metricsTimeout bounds what a job waits for metrics.
-const metricsTimeout = 250 * time.Millisecond
+// metricsTimeout bounds what a job waits for metrics. Dozens of runs that end at once
+// write one after another, and none is to be missing.
+const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
