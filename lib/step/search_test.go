@@ -1,0 +1,62 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"testing/synctest"
+	"time"
+
+	"gresnet/lib/node"
+)
+
+func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
+	const (
+		lost, has = "0000:01:00.0", "0000:02:00.0"
+		place     = "devices/pci0000:00/" + has + "/infiniband_verbs/uverbs0"
+		gone      = "the node does not have it any more"
+		hidden    = "it is in no namespace that can be entered"
+	)
+	sys := fstest.MapFS{
+		"class/infiniband_verbs/uverbs0": {Data: []byte("../../" + place), Mode: fs.ModeSymlink},
+		place + "/ibdev":                 {Data: []byte("mlx5_0\n")},
+	}
+	notFound := errors.New("not found")
+	for name, c := range map[string]struct {
+		hca         string
+		first, next time.Duration // how long looks take
+		all         time.Duration // what the run has
+		want        string
+		least, most time.Duration
+	}{
+		"lost":                               {lost, 0, 0, time.Minute, gone, goneTimeout, goneTimeout + time.Second},
+		"lost, and a slow first look":        {lost, 7 * time.Second, 2 * time.Second, time.Minute, gone, 7*time.Second + goneTimeout, 15 * time.Second},
+		"lost, and slow looks":               {lost, 11 * time.Second, 11 * time.Second, time.Minute, gone, 11*time.Second + goneTimeout, 23 * time.Second},
+		"lost, and the run's time is over":   {lost, 0, 0, 3 * time.Second, hidden, 3 * time.Second, 4 * time.Second},
+		"hidden":                             {has, 0, 0, time.Minute, hidden, hiddenTimeout, hiddenTimeout + time.Second},
+		"hidden, and slow looks":             {has, 6 * time.Second, 6 * time.Second, time.Minute, hidden, hiddenTimeout, 13 * time.Second},
+		"hidden, and the run's time is over": {has, 0, 0, 8 * time.Second, hidden, 8 * time.Second, 9 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), c.all)
+			defer cancel()
+			w := &World{Context: ctx, Sys: sys}
+			begun := time.Now()
+			takes := c.first
+			err := w.await(node.ID{PCI: c.hca}, notFound, func() error {
+				time.Sleep(takes)
+				takes = c.next
+				return notFound
+			})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, want %q", name, err, c.want)
+			}
+			if took := time.Since(begun); took < c.least || took > c.most {
+				t.Errorf("%s: it took %s, wanted %s to %s", name, took, c.least, c.most)
+			}
+		})
+	}
+}
