@@ -27,6 +27,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 	"gresnet/lib/meter"
+	"gresnet/lib/socket"
 	"gresnet/lib/sysfs"
 )
 
@@ -58,7 +59,9 @@ type World struct {
 func Outside() *World {
 	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
 	if journal.Enabled() {
-		w.Send = (&sender{send: journal.Send}).Send
+		if d, err := socket.OpenDatagram(journaldSocket); err == nil {
+			w.Send = (&sender{send: journald{d}.send}).Send
+		}
 	}
 	return w
 }

@@ -19,7 +19,7 @@ var errNotTaken = errors.New("the systemd journal does not take it")
 
 // sender puts lines into the systemd journal, and waits for it no longer than it may:
 // journald that is stopped, or stuck at its disk, reads nothing, and once some lines
-// have nobody to read them, whoever sends the next one sleeps (af_unix.c:unix_dgram_sendmsg).
+// have nobody to read them, whoever sends the next one sleeps.
 type sender struct {
 	send    func(text string, p journal.Priority, fields map[string]string) error
 	waits   time.Duration // in vain, until now
