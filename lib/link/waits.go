@@ -31,6 +31,9 @@ const (
 //
 // Names that others have are waited for newTimeout in vain, for all together.
 //
+// Neither is waited in vain for more than half of the time that the run has, since what
+// comes after it needs some, too.
+//
 // Without one (nil) each interface has its time, and nothing bounds the sum.
 type Waits struct {
 	// Context ends all waits; nil: only time does.
@@ -55,10 +58,10 @@ func (w *Waits) until(id ID, now time.Time) time.Time {
 	if w == nil {
 		return now.Add(carrierTimeout)
 	}
-	left := lostTimeout - w.lost
+	most := lostTimeout
 	end, again := w.late[id]
 	if again {
-		left += carrierTimeout
+		most += carrierTimeout
 	} else {
 		if w.late == nil {
 			w.late = map[ID]time.Time{}
@@ -66,7 +69,7 @@ func (w *Waits) until(id ID, now time.Time) time.Time {
 		end = now.Add(carrierTimeout)
 		w.late[id] = end
 	}
-	if last := now.Add(left); last.Before(end) {
+	if last := now.Add(w.left(most, w.lost, now)); last.Before(end) {
 		return last
 	}
 	return end
@@ -93,9 +96,19 @@ func (w *Waits) raised(id ID) {
 // name is the end of a wait for a name that began, and may take a time.
 func (w *Waits) name(begun time.Time, timeout time.Duration) time.Time {
 	if w != nil {
-		timeout = min(timeout, newTimeout-w.names)
+		timeout = min(timeout, w.left(newTimeout, w.names, begun))
 	}
 	return begun.Add(timeout)
+}
+
+// left is what may be waited in vain from now on, if so much may be in sum and some was.
+func (w *Waits) left(most, waited time.Duration, now time.Time) time.Duration {
+	if w.Context != nil {
+		if end, bounded := w.Context.Deadline(); bounded {
+			most = min(most, (end.Sub(now)+waited)/2)
+		}
+	}
+	return max(0, most-waited)
 }
 
 // nameless takes down that a name was not to be had.

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -101,5 +102,35 @@ func TestARunWaitsForTakenNamesNoLongerThanForOne(t *testing.T) {
 	}
 	if took := now.Sub(begun); took != newTimeout {
 		t.Errorf("64 names that others keep took %s, wanted %s", took, newTimeout)
+	}
+}
+
+func TestWhatIsWaitedInVainLeavesHalfOfTheRunsTime(t *testing.T) {
+	for _, all := range []time.Duration{time.Second, 10 * time.Second, 25 * time.Second, time.Minute} {
+		begun := time.Now()
+		ctx, cancel := context.WithDeadline(t.Context(), begun.Add(all))
+		defer cancel()
+		r := &run{Waits: Waits{Context: ctx}, now: begun}
+		for port := range 64 {
+			end := r.name(r.now, newTimeout)
+			r.nameless(end.Sub(r.now))
+			r.now = end
+			if took := r.now.Sub(begun); took > min(newTimeout, all/2) {
+				t.Errorf("a run of %s has waited %s for %d names", all, took, port+1)
+			}
+		}
+		if took := r.now.Sub(begun); took != min(newTimeout, all/2) {
+			t.Errorf("a run of %s has waited %s for names, wanted half of it or %s", all, took, newTimeout)
+		}
+		begun = r.now
+		left := all - min(newTimeout, all/2)
+		for range 3 {
+			for port := range 64 {
+				r.wait(fmt.Sprint(port), dead)
+			}
+		}
+		if took := r.now.Sub(begun); took > min(lostTimeout+carrierTimeout, left/2) || took == 0 {
+			t.Errorf("a run that has %s left has waited %s for carriers", left, took)
+		}
 	}
 }
