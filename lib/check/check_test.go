@@ -313,9 +313,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  slurm.conf: Prolog is /etc/slurm/prolog.d/*; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; set PrologFlags=Contain"},
-		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=100\nEpilogTimeout=300\nGresTypes"),
-			"warning  slurm.conf: PrologEpilogTimeout is 1m40s: slurmd kills the prolog, which may take 1m40s; raise it, or lower deadline.prolog in gresnet.toml"},
-		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=101\nGresTypes"), ""},
+		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),
+			"warning  slurm.conf: PrologEpilogTimeout is 1m44s: slurmd kills the prolog, which may take 1m40s, and 5s to tell of it; raise it, or lower deadline.prolog in gresnet.toml"},
+		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=105\nGresTypes"), ""},
 		"a slurmd that may open few files": {slurmdMayOpen("1024                 1024"),
 			"warning  slurmd: its slurmstepds may open 1024 files, and to relay PMIx to a task on each of 256 CPUs takes 1680; raise LimitNOFILE of its unit"},
 		"a slurmd that may open few files, and relays nothing": {func(s *check.Site) {

@@ -113,6 +113,7 @@ func (n *Node) leased() ([]uint32, error) {
 }
 
 func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
+	_, inProlog := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	held, err := lock.TryJob(n.locks(), id)
@@ -134,7 +135,11 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if err := l.alive(s); err != nil {
 			return err
 		}
+		more := l.undoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
 		l.until, _ = ctx.Deadline()
+		if !inProlog {
+			l.until = l.until.Add(max(0, more))
+		}
 		return l.unwind()
 	})
 }
