@@ -83,9 +83,9 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(60 * time.Second); !holds(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after a minute still not: %s\n%s", what, slurmState())
+			t.Fatalf("after two minutes still not: %s\n%s", what, slurmState())
 		}
 	}
 }
