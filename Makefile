@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-long test-matrix fuzz bench bench-short bench-native bench-build lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix ci fuzz bench bench-short bench-native bench-build lint clean
 
 all: build spank
 
@@ -39,15 +39,31 @@ packages-test-vm: $(NFPM)
 demo:
 	test/demo
 
+# Ten minutes: vet, units, network namespaces of this kernel, the plugin's harness, and a
+# smoke set in the VM. LIMIT=50m: when it ends at the latest.
+RUN = go run ./test/run $(if $(LIMIT),-limit $(LIMIT))
+
 test:
-	test/run
+	$(RUN) test
+
+# All short tests in the VM, in both RDMA netns modes. SHARD=fault: those of test/guest/fault.
+test-vm:
+	$(RUN) test-vm $(SHARD)
+
+# What CI runs.
+ci:
+	.ci/run
+
+# What CI runs after `make test`.
+test-rest:
+	$(RUN) rest
 
 test-long:
-	test/run long
+	$(RUN) test-long
 
 # What depends on Slurm's version, with those of Debian 12, 13 and unstable.
 test-matrix:
-	test/run matrix
+	$(RUN) test-matrix
 
 # FUZZTIME=1m: how long each of the fuzz targets runs.
 FUZZTIME ?= 5s

@@ -1,0 +1,161 @@
+package access
+
+import (
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// hostModes are who may open the node's uverbs devices, as "0600 root" or so, each once.
+func hostModes(t *testing.T) string {
+	t.Helper()
+	vm.Run(t, "udevadm settle")
+	return strings.Join(strings.Split(strings.TrimSpace(vm.Run(t, "stat -c '%a %U' /dev/infiniband/uverbs* | sort -u")), "\n"), ", ")
+}
+
+const reopen = "udevadm trigger --settle --action=add --subsystem-match=infiniband_verbs --subsystem-match=infiniband_mad"
+
+func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	vm.Run(t, reopen)
+	if got := hostModes(t); got != "666 root" {
+		t.Fatalf("the kernel's device nodes are %s", got)
+	}
+	probe := vm.ProbeProgram(t)
+	out, err := vm.TryAs("alice", "srun env GRESNET_PROBE=/dev/infiniband "+probe)
+	if err == nil || strings.Contains(out, "context") || strings.Count(out, "permission denied") != len(vm.HCAs(t)) {
+		t.Errorf("a job without a GRES, the first since the boot: %v: %s", err, out)
+	}
+	if got := hostModes(t); got != "600 root" {
+		t.Errorf("device nodes are %s after a prolog", got)
+	}
+	before := vm.Picture(t)
+	if out := vm.As(t, "alice", "srun --gres=nic:2 env GRESNET_PROBE=/dev/infiniband "+probe); strings.Count(out, ": context") != 2 {
+		t.Errorf("a job with two HCAs: %s", out)
+	}
+	vm.Eventually(t, "the epilog has run", vm.NoLease)
+	vm.Same(t, before)
+	if out, err := vm.TryAs("alice", "GRESNET_PROBE=/dev/infiniband "+probe); err == nil || strings.Contains(out, "context") {
+		t.Errorf("outside of any job: %v: %s", err, out)
+	}
+}
+
+func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	vm.Run(t, reopen)
+	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Must(t, "epilog", vm.HomeJob)
+	names := vm.HCAs(t)
+	for i, name := range names {
+		node := vm.UverbsOf(t, name)
+		want := "666"
+		if i == 0 || i == len(names)-1 {
+			want = "600"
+		}
+		if got := strings.TrimSpace(vm.Run(t, "stat -c %a /dev/infiniband/"+node)); got != want {
+			t.Errorf("%s of %s is %s, want %s", node, name, got, want)
+		}
+	}
+}
+
+func TestALeaseGivesBackClosedNodesWhoeverOpenedThem(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	for _, name := range names {
+		vm.Run(t, "chmod 666 /dev/infiniband/"+vm.UverbsOf(t, name))
+	}
+	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Same(t, before)
+}
+
+func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	closing := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
+	vm.WriteConfig(t, closing+"[access]\nhost = \"open\"\n")
+	vm.Run(t, reopen)
+	before := vm.Picture(t)
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Same(t, before)
+	vm.Must(t, "prolog", vm.HomeJob)
+	vm.WriteConfig(t, closing)
+	vm.Must(t, "epilog", vm.HomeJob) // what host was when the job began holds
+	vm.Same(t, before)
+	vm.WriteConfig(t, strings.Split(closing, "[[hca]]")[0]) // all of them
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	if got := hostModes(t); got != "600 root" {
+		t.Errorf("device nodes are %s", got)
+	}
+}
+
+// withRule has udev know the rule of the package, with the program where the package
+// has it, on a node whose gresnet.service has run.
+func withRule(t *testing.T) {
+	t.Helper()
+	const undo = "rm -f /run/udev/rules.d/90-gresnet.rules /usr/sbin/gresnet-prolog; udevadm control --reload"
+	vm.Run(t, "mkdir -p /run/udev/rules.d; cp "+vm.Repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+vm.Repo()+"/bin/gresnet-prolog /usr/sbin; udevadm control --reload; "+vm.Repo()+"/bin/gresnet-epilog boot")
+	t.Cleanup(func() { vm.Run(t, undo) })
+}
+
+func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAnew(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	withRule(t)
+	vm.Run(t, reopen)
+	for i, name := range vm.HCAs(t) {
+		want := "666"
+		if i == 0 || i == len(vm.HCAs(t))-1 {
+			want = "600" // those that the site lists
+		}
+		if got := strings.TrimSpace(vm.Run(t, "stat -c %a /dev/infiniband/"+vm.UverbsOf(t, name))); got != want {
+			t.Errorf("the node of %s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestTheRuleForUdevDoesNothingWhereTheSiteWantsNodesOpen(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	withRule(t)
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
+	vm.Run(t, reopen)
+	if got := hostModes(t); got != "666 root" {
+		t.Errorf("device nodes are %s", got)
+	}
+}
+
+func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.HCAsWithGPUs(t)
+	withRule(t)
+	vm.Run(t, reopen)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	const nodes = "stat -c '%n %a %u %t:%T' /run/gresnet/jobs/*/dev/*"
+	leased := vm.Run(t, nodes)
+	vm.Run(t, reopen)
+	if got := vm.Run(t, nodes); got != leased {
+		t.Errorf("the lease's device nodes are\n%swere\n%s", got, leased)
+	}
+	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Same(t, before)
+}
+
+func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.Slurm(t)
+	vm.Run(t, reopen)
+	vm.WriteConfig(t, "[acess]\n")
+	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || hostModes(t) != "666 root" {
+		t.Errorf("with a configuration that cannot be read: exit %d, device nodes are %s: %s", code, hostModes(t), out)
+	}
+	vm.WriteConfig(t, vm.Config)
+	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 || hostModes(t) != "600 root" {
+		t.Errorf("exit %d, device nodes are %s: %s", code, hostModes(t), out)
+	}
+}

@@ -1,0 +1,342 @@
+package fault
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// edit writes a file anew.
+func edit(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// without leaves out the lines that match.
+func without(pattern string) func([]byte) []byte {
+	return func(text []byte) []byte {
+		var left []byte
+		for line := range bytes.Lines(text) {
+			if !regexp.MustCompile(pattern).Match(line) {
+				left = append(left, line...)
+			}
+		}
+		return left
+	}
+}
+
+// homes is what is in the root namespace, without what was configured of it.
+func homes(t *testing.T) string {
+	t.Helper()
+	return vm.Run(t, "udevadm settle; rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort; ls /sys/class/net | sort")
+}
+
+// quarantined are the names of the HCAs that no job may have.
+func quarantined(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, "! [ -e "+vm.NodeTable+" ] || jq -r '[.claims[]? | select(.quarantined) | .name] | sort | join(\" \")' "+vm.NodeTable))
+}
+
+// survives damages a lease, and holds the epilog to its promise: all devices
+// are home, what it could not restore is quarantined, it says so once, and the
+// journal that it should have had, put back, restores the rest.
+func survives(t *testing.T, before string, damage func()) (out string, code int) {
+	t.Helper()
+	home := homes(t)
+	vm.Must(t, "prolog", vm.DamageJob)
+	whole, err := os.ReadFile(vm.DamageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage()
+	out, code = vm.ByHand(t, "epilog", vm.DamageJob)
+	if now := homes(t); now != home {
+		t.Errorf("not all is home: %s\nthe epilog: exit %d: %s", now, code, out)
+	}
+	switch held := quarantined(t); code {
+	case 0:
+		if held != "" {
+			t.Errorf("exit 0, but %s is quarantined: %s", held, out)
+		}
+		vm.Same(t, before)
+		return out, code
+	case 2:
+		// An interface whose settings are lost is down, and its port a warning of its own.
+		said := regexp.MustCompile(`(?m)^.*: warning: port 1 of .*\n`).ReplaceAllString(out, "")
+		if held == "" || strings.Count(said, "\n") != 2 || !strings.Contains(said, "hint: ") {
+			t.Errorf("exit 2, quarantined: %q\n%s", held, out)
+		}
+	default:
+		t.Errorf("exit %d: %s", code, out)
+	}
+	// There is no lease any more, and what is in doubt stays so.
+	held := quarantined(t)
+	vm.Must(t, "epilog", vm.DamageJob)
+	if now := quarantined(t); now != held {
+		t.Errorf("another epilog changed what is quarantined from %q to %q", held, now)
+	}
+	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0,1"); code != 1 || !strings.Contains(out, "it is quarantined since job 900060") {
+		t.Errorf("a later prolog: exit %d: %s", code, out)
+	}
+	vm.Run(t, "mkdir -p "+vm.DamageLease)
+	if err := os.WriteFile(vm.DamageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vm.Must(t, "epilog", vm.DamageJob)
+	vm.Same(t, before)
+	return out, code
+}
+
+func TestALeaseWhoseJournalIsDamagedComesHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	names := vm.HCAs(t)
+	ib, roce := names[0], names[len(names)-1]
+	before := vm.Picture(t)
+	tests := []struct {
+		name   string
+		change func([]byte) []byte
+		code   int
+		want   string
+	}{
+		{"untouched", bytes.Clone, 0, ""},
+		{"its last line", func(text []byte) []byte { return text[:bytes.LastIndexByte(text[:len(text)-1], '\n')+1] }, 0, ""},
+		{"half of it", func(text []byte) []byte { return text[:len(text)/2] }, 2, "dev is there without a note"},
+		{"the first line", func(text []byte) []byte { return text[bytes.IndexByte(text, '\n')+1:] }, 0, ""},
+		{"all", func([]byte) []byte { return nil }, 2, ib + " is quarantined: it is not there any more|" + ib + " is quarantined: its first line does not read"},
+		{"all that can be read", func(text []byte) []byte { return bytes.Repeat([]byte("x"), len(text)) }, 2, ib + " is quarantined"},
+		{"what is moved", without(`"kind":"(rdma|link)"`), 0, ""},
+		{"the namespace and the claim", without(`"kind":"(namespace|claim|devices)"`), 0, ""},
+		{"settings of the last HCA", without(`"kind":"settings".*"port":1.*"name":"roce`), 2, roce + " is quarantined"},
+		{"all settings", without(`"kind":"settings"`), 2, "settings of"},
+		{"access", without(`"kind":"access"`), 2, "who may open its device nodes"},
+		{"a line twice", func(text []byte) []byte { return append(text, text[bytes.IndexByte(text, '\n')+1:]...) }, 0, ""},
+		{"a kind that nobody knows", func(text []byte) []byte { return reseal(text, `"kind":"access"`, `"kind":"excess"`) }, 2, `unknown kind`},
+		{"data of another kind", func(text []byte) []byte { return reseal(text, `"data":{"hca"`, `"data":{"hca":7,"was"`) }, 2, "cannot unmarshal"},
+	}
+	for i, tt := range tests {
+		if i%4 != 2 && vm.Rounds(0, 1) == 0 {
+			continue // the short tests have every fourth
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			out, code := survives(t, before, func() { edit(t, vm.DamageJournal, tt.change) })
+			if code != tt.code || !regexp.MustCompile(tt.want).MatchString(out) {
+				t.Errorf("exit %d, wanted %d and %q:\n%s", code, tt.code, tt.want, out)
+			}
+		})
+	}
+}
+
+// reseal replaces something in each line and makes its checksum agree.
+func reseal(text []byte, old, new string) []byte {
+	var out []byte
+	for line := range bytes.Lines(text) {
+		object := bytes.TrimSuffix(line[9:], []byte{'\n'})
+		object = bytes.ReplaceAll(object, []byte(old), []byte(new))
+		out = fmt.Appendf(out, "%08x %s\n", crc32.ChecksumIEEE(object), object)
+	}
+	return out
+}
+
+func TestAFlippedBitOfAJournalLosesNoDevice(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	flips, seed := vm.Rounds(2, 25), vm.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	doubts := 0
+	for i := range flips {
+		var at int
+		_, code := survives(t, before, func() {
+			edit(t, vm.DamageJournal, func(text []byte) []byte {
+				at = random.IntN(len(text) * 8)
+				text[at/8] ^= 1 << (at % 8)
+				return text
+			})
+		})
+		if code == 2 {
+			doubts++
+		}
+		if t.Failed() {
+			t.Fatalf("flip %d, of bit %d; again with GRESNET_SEED=%d", i, at, seed)
+		}
+	}
+	t.Logf("seed %d: %d flips, %d of them with HCAs in doubt", seed, flips, doubts)
+}
+
+func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	names := vm.HCAs(t)
+	roce := names[len(names)-1]
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.DamageJob)
+	whole, err := os.ReadFile(vm.DamageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, vm.DamageJournal, without(`"kind":"access".*`+roce))
+	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "gresnet-epilog release HCA") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if held := quarantined(t); held != roce {
+		t.Errorf("quarantined: %q, wanted %q", held, roce)
+	}
+	if out, code := vm.Command(t, "gresnet-epilog release "+roce); code != 0 || out != "" {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	if held := quarantined(t); held != "" {
+		t.Errorf("still quarantined: %q", held)
+	}
+	vm.Run(t, "mkdir -p "+vm.DamageLease)
+	if err := os.WriteFile(vm.DamageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vm.Must(t, "epilog", vm.DamageJob)
+	vm.Same(t, before)
+}
+
+func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.DamageJob)
+	held := vm.Picture(t)
+	whole, err := os.ReadFile(vm.DamageJournal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, vm.DamageJournal, func(text []byte) []byte { return reseal(text, `"version":1`, `"version":2`) })
+	for range 2 {
+		out, code := vm.ByHand(t, "epilog", vm.DamageJob)
+		if code != 2 || !strings.Contains(out, "another version: 2") || !strings.Contains(out, "of the version that wrote it") {
+			t.Errorf("exit %d: %s", code, out)
+		}
+	}
+	vm.Same(t, held)
+	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "another version") {
+		t.Errorf("a later prolog: exit %d: %s", code, out)
+	}
+	if err := os.WriteFile(vm.DamageJournal, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	vm.Must(t, "epilog", vm.DamageJob)
+	vm.Same(t, before)
+}
+
+func TestANodeTableThatIsLostOrDamagedIsMadeAnewFromTheLeases(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Long)
+	names := vm.WithGPUs(t)
+	const a, b, c = "SLURM_JOB_ID=900062 SLURM_JOB_GPUS=0", "SLURM_JOB_ID=900063 SLURM_JOB_GPUS=1", "SLURM_JOB_ID=900064 SLURM_JOB_GPUS=0"
+	before := vm.Picture(t)
+	tests := []struct {
+		name   string
+		damage string
+		kept   bool
+	}{
+		{"gone", "rm " + vm.NodeTable, false},
+		{"empty", ": >" + vm.NodeTable, true},
+		{"truncated", "truncate -s 100 " + vm.NodeTable, true},
+		{"a flipped bit", "sed -i 's/" + names[0] + "/" + strings.ToUpper(names[0][:1]) + names[0][1:] + "/' " + vm.NodeTable, true},
+		{"edited", "jq '.claims = []' " + vm.NodeTable + " >/tmp/t && cp /tmp/t " + vm.NodeTable, true},
+		{"rubbish", "head -c 1000 /dev/urandom >" + vm.NodeTable, true},
+	}
+	for i, tt := range tests {
+		if i%3 != 0 && vm.Rounds(0, 1) == 0 {
+			continue // the short tests have every third
+		}
+		t.Run(tt.name, func(t *testing.T) {
+			vm.Run(t, "rm -f /run/gresnet/node.json.damaged-*")
+			vm.Must(t, "prolog", a)
+			table := vm.Run(t, "jq -c 'del(.sum)' "+vm.NodeTable)
+			vm.Run(t, tt.damage)
+			site := vm.Run(t, "cat /etc/gresnet/gresnet.toml; "+impatient)
+			out, code := vm.ByHand(t, "prolog", c)
+			vm.WriteConfig(t, site)
+			if code != 1 || !strings.Contains(out, "job 900062 has it since") || !strings.Contains(out, "warning: read ") {
+				t.Errorf("a prolog that wants what is taken: exit %d: %s", code, out)
+			}
+			if now := vm.Run(t, "jq -c 'del(.sum)' "+vm.NodeTable); now != table {
+				t.Errorf("the table was\n%sand is\n%s", table, now)
+			}
+			if kept := strings.TrimSpace(vm.Run(t, "ls /run/gresnet | grep -c damaged- || true")); (kept == "1") != tt.kept {
+				t.Errorf("%s damaged tables are kept", kept)
+			}
+			vm.Must(t, "prolog", b)
+			vm.Must(t, "epilog", b)
+			vm.Must(t, "epilog", a)
+			vm.Same(t, before)
+
+			vm.Must(t, "prolog", a)
+			vm.Run(t, tt.damage)
+			if out, code := vm.ByHand(t, "epilog", a); code != 0 || strings.Count(out, "\n") > 1 {
+				t.Errorf("an epilog: exit %d: %s", code, out)
+			}
+			vm.Same(t, before)
+		})
+	}
+	vm.Run(t, "rm -f /run/gresnet/node.json.damaged-*")
+}
+
+func TestWithoutTableAndClaimsNoHCAIsFree(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.WithGPUs(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.DamageJob)
+	vm.Run(t, "cp "+vm.NodeTable+" /tmp/node.json; cp "+vm.DamageJournal+" /tmp/journal; rm "+vm.NodeTable)
+	edit(t, vm.DamageJournal, without(`"kind":"claim"`))
+	for gpu := range 2 {
+		if out, code := vm.ByHand(t, "prolog", fmt.Sprintf("SLURM_JOB_ID=900065 SLURM_JOB_GPUS=%d", gpu)); code != 1 || !strings.Contains(out, "does not say which HCAs it has") {
+			t.Errorf("exit %d: %s", code, out)
+		}
+	}
+	vm.Run(t, "cp /tmp/node.json "+vm.NodeTable+"; cp /tmp/journal "+vm.DamageJournal)
+	vm.Must(t, "epilog", vm.DamageJob)
+	vm.Same(t, before)
+}
+
+func TestANodeTableOfAnotherVersionStopsProlog(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.WithGPUs(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.DamageJob)
+	saved, err := os.ReadFile(vm.NodeTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edit(t, vm.NodeTable, func(text []byte) []byte {
+		text = bytes.Replace(text, []byte(`"version": 1`), []byte(`"version": 2`), 1)
+		sum := regexp.MustCompile(`"sum": "([0-9a-f]{8})"`).FindSubmatchIndex(text)
+		copy(text[sum[2]:], "00000000")
+		copy(text[sum[2]:], fmt.Sprintf("%08x", crc32.ChecksumIEEE(text)))
+		return text
+	})
+	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900065 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "node table of another version: 2") {
+		t.Errorf("prolog: exit %d: %s", code, out)
+	}
+	home := vm.Run(t, "rdma dev | wc -l")
+	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "node table of another version: 2") {
+		t.Errorf("epilog: exit %d: %s", code, out)
+	}
+	if now := vm.Run(t, "rdma dev | wc -l"); vm.Mode(t) == "exclusive" && now == home {
+		t.Error("the epilog brought nothing home")
+	}
+	if err := os.WriteFile(vm.NodeTable, saved, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	vm.Must(t, "epilog", vm.DamageJob)
+	vm.Same(t, before)
+}

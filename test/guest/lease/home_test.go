@@ -1,0 +1,226 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/test/guest/vm"
+	"gresnet/test/standin"
+)
+
+const homeNetns = "/run/gresnet/jobs/900060/netns"
+
+// inHomeJob runs a command as root inside the job's network namespace.
+func inHomeJob(t *testing.T, command string) string {
+	t.Helper()
+	return vm.Run(t, "nsenter --net="+homeNetns+" bash -ec "+vm.Quote(command))
+}
+
+// interfacesOfJob are the names of the job's interfaces, the loopback apart.
+func interfacesOfJob(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(inHomeJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))
+}
+
+func TestAModeThatWasChangedDuringTheJobDoesNotKeepTheHCAs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	was := vm.Mode(t)
+	other := map[string]string{"shared": "exclusive", "exclusive": "shared"}[was]
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	// The kernel changes the mode only when no other namespace is there, so the
+	// job's has ended, and the kernel has sent the devices home in its own way.
+	vm.Run(t, "umount "+homeNetns)
+	set := func(mode string) {
+		t.Helper()
+		vm.Eventually(t, "the RDMA netns mode is "+mode, func() bool {
+			_, err := vm.Try("rdma system set netns " + mode)
+			return err == nil
+		})
+	}
+	set(other)
+	vm.Must(t, "epilog", vm.HomeJob)
+	set(was)
+	vm.Same(t, before)
+}
+
+func TestWhatTheJobChangedComesHomeAsItWas(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	namespace, err := os.Open(homeNetns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer namespace.Close()
+	names := interfacesOfJob(t)
+	for n, name := range names {
+		changes := "mtu 1400 txqueuelen 77 promisc on allmulticast on"
+		if !strings.HasPrefix(name, "ib") { // of IPoIB the kernel takes no other address
+			changes += " address 02:00:00:00:00:99"
+		}
+		inHomeJob(t, fmt.Sprintf(`ip link set %s down; ip link set %[1]s name x%d %s; ip link set x%[2]d up
+			ip link add %[1]s type dummy; ip addr flush dev x%[2]d; ip addr add 10.99.%[2]d.2/24 dev x%[2]d`, name, n, changes))
+		has := inHomeJob(t, fmt.Sprintf("ip -d link show dev x%d", n))
+		for _, want := range []string{"mtu 1400", "qlen 77", "PROMISC", "ALLMULTI"} {
+			if !strings.Contains(has, want) {
+				t.Errorf("x%d has no %s:\n%s", n, want, has)
+			}
+		}
+	}
+	if vm.IsExclusive(t) {
+		for n, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inHomeJob(t, "rdma dev set "+name+" name y"+string(rune('0'+n)))
+		}
+	}
+	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Same(t, before)
+	// What the job made under the names that its interfaces had is no HCA's.
+	left := vm.Run(t, fmt.Sprintf("nsenter --net=/proc/%d/fd/%d ip -d link", os.Getpid(), namespace.Fd()))
+	for _, name := range names {
+		if !strings.Contains(left, ": "+name+": ") || strings.Count(left, " dummy ") != len(names) {
+			t.Errorf("the job's own %s is not in its namespace:\n%s", name, left)
+		}
+	}
+}
+
+func TestWhatWasMovedOutOfTheJobIsFoundInAnyNamespaceThatCanBeEntered(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	vm.Run(t, "ip netns add else; touch /tmp/else; mount --bind /run/netns/else /tmp/else")
+	for _, name := range interfacesOfJob(t) {
+		if !strings.HasPrefix(name, "ib") { // IPoIB goes where its RDMA device goes
+			inHomeJob(t, "ip link set "+name+" netns else")
+		}
+	}
+	if vm.IsExclusive(t) {
+		for _, name := range strings.Fields(inHomeJob(t, "rdma -j dev | jq -r '.[].ifname'")) {
+			inHomeJob(t, "rdma dev set "+name+" netns else")
+		}
+	}
+	vm.Run(t, "ip netns del else") // it is at /tmp/else still
+	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Run(t, "umount /tmp/else")
+	vm.Same(t, before)
+}
+
+func TestALeaseWhoseNamespaceWasUnmountedIsGivenBack(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	release := standin.Start(t, vm.InNamespace(homeNetns))
+	vm.Run(t, "umount "+homeNetns)
+	vm.Must(t, "epilog", vm.HomeJob)
+	release()
+	vm.Same(t, before)
+}
+
+func TestANamespaceThatIsPinnedDoesNotKeepTheHCAs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	for name, pin := range map[string]string{
+		// What it sent is never acknowledged, so the kernel sends it again for minutes.
+		"by an orphaned socket": `nsenter --net=` + homeNetns + ` perl -MIO::Socket::INET -e '
+			$l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die;
+			$c = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $l->sockport) or die;
+			system("ip link set lo down"); syswrite $c, "x" x 1000'`,
+		"by another's private mount namespace": `unshare -m --propagation private sleep 1000 & echo $! >/tmp/pin`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := vm.Picture(t)
+			vm.Must(t, "prolog", vm.HomeJob)
+			vm.Run(t, "rm -f /tmp/pin; ("+pin+") >/tmp/pin.out 2>&1 || { cat /tmp/pin.out; false; }")
+			vm.Must(t, "epilog", vm.HomeJob)
+			vm.Same(t, before)
+			vm.Run(t, "[ ! -e /tmp/pin ] || kill $(cat /tmp/pin)")
+		})
+	}
+}
+
+func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	before := vm.Picture(t)
+	for _, taken := range []string{"ip link add %s type dummy", "ip link add other type dummy; ip link property add dev other altname %s"} {
+		vm.Must(t, "prolog", vm.HomeJob)
+		names := interfacesOfJob(t)
+		name := names[len(names)-1]
+		address := strings.Fields(inHomeJob(t, "ip -4 -br addr show dev "+name))[2]
+		vm.Run(t, strings.ReplaceAll(taken, "%s", name))
+		for range 2 {
+			out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+			if code != 2 || !strings.Contains(out, "to "+name+": another interface has that name") {
+				t.Fatalf("epilog: exit %d: %s", code, out)
+			}
+			if up := strings.Fields(vm.Run(t, "ip -4 -o addr show up to "+address)); len(up) < 4 || up[1] == name {
+				t.Errorf("under another name there is no interface that is up and has %s: %q", address, up)
+			}
+		}
+		vm.Run(t, "ip link del "+name)
+		vm.Must(t, "epilog", vm.HomeJob)
+		vm.Same(t, before)
+	}
+}
+
+// The kernel may make another job's IPoIB interface anew under a name of this one's, and it
+// has that until its own epilog is at it.
+func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	vm.Run(t, "ip addr flush dev ib0; ip link set ib0 down") // a new name would give addresses labels
+	t.Cleanup(func() { vm.Run(t, "ip addr flush dev ib0; "+vm.GiveAddresses) })
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	names := interfacesOfJob(t)
+	name := names[len(names)-1]
+	vm.Run(t, "ip link set ib0 name "+name)
+	ended := make(chan string, 1)
+	go func() {
+		out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+		ended <- fmt.Sprintf("exit %d: %s", code, out)
+	}()
+	select {
+	case out := <-ended:
+		t.Errorf("the epilog has not waited, %s", out)
+	case <-time.After(4 * time.Second): // twice as long as for any other name
+	}
+	vm.Run(t, "ip link set "+name+" name ib0")
+	if out := <-ended; out != "exit 0: " {
+		t.Errorf("the epilog, %s", out)
+	}
+	vm.Same(t, before)
+}
+
+func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	vm.Must(t, "prolog", vm.HomeJob)
+	unbind := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake")
+	vm.Run(t, unbind+" >/sys/bus/platform/drivers/ibfake/unbind")
+	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 0 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have it any more; if it comes back") {
+		t.Errorf("epilog: exit %d: %s", code, out)
+	}
+	if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json"); strings.TrimSpace(out) != "[]" && strings.TrimSpace(out) != "null" {
+		t.Errorf("claims are left: %s", out)
+	}
+	if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
+		t.Errorf("leases are left: %s", out)
+	}
+	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .* gone `).MatchString(out) {
+		t.Errorf("status, exit %d:\n%s", code, out)
+	}
+	vm.Run(t, unbind+" >/sys/bus/platform/drivers/ibfake/bind; udevadm settle")
+	vm.Run(t, vm.GiveAddresses)
+	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || strings.Contains(out, " gone ") {
+		t.Errorf("status when it is back, exit %d:\n%s", code, out)
+	}
+}

@@ -1,0 +1,13 @@
+package lease
+
+import (
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+func TestAnIndexMeansTheSameHCAAfterReloadingReorderingAndRenaming(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	vm.KeepTheirIndices(t, "guid")
+}

@@ -1,0 +1,131 @@
+package lease
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+	"gresnet/test/netnstest"
+)
+
+const refuseJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0,1"
+
+// Nobody has listed the HCAs, so nobody has said that this one may go.
+func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.Slurm(t)
+	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
+	const (
+		needs = "the node's default route needs roce0"
+		vlan  = "ip link add link roce0 name v7 type vlan id 7; ip link set v7 up; "
+		bond  = "ip link add bond7 type bond miimon 100; ip link set bond7 addrgenmode none; ip link set roce0 down; ip link set roce0 master bond7; ip link set bond7 up; "
+		until = "; until ip -br link show %s | grep -q ' UP '; do sleep 0.1; done"
+		free  = "ip link set roce0 nomaster; ip link del bond7; modprobe -r bonding"
+	)
+	for _, c := range []struct {
+		name, setup, undo, want string
+		listed                  bool // and if the site lists it, it goes, and comes back
+	}{
+		{"its own", "ip route add default via 10.N.0.1 dev roce0 metric 4000", "ip route del default metric 4000", needs, true},
+		{"IPv6", "ip -6 route add default via fd00:N::1 dev roce0 metric 4000", "ip -6 route del default metric 4000", needs, false},
+		{"over a bridge of a VLAN", vlan + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set v7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000",
+			"ip link del br7; ip link del v7", needs, true},
+		{"over an ipvlan", "ip link add link roce0 name i7 type ipvlan; ip link set i7 up; ip route add default dev i7 metric 4000", "ip link del i7", needs, false},
+		{"over a bridge of a bond", bond + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set bond7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000" + fmt.Sprintf(until, "br7"),
+			"ip link del br7; " + free, "roce0 belongs to bond bond7", false},
+		{"in a VRF", "ip link add vrf7 type vrf table 77; ip link set vrf7 up; ip link set roce0 master vrf7", "ip link set roce0 nomaster; ip link del vrf7", "roce0 belongs to vrf vrf7", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			names := vm.HCAs(t)
+			vm.WriteConfig(t, fmt.Sprintf("[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = %d\n", len(names)))
+			number := strings.Split(strings.Fields(vm.Run(t, "ip -4 -br addr show dev roce0"))[2], ".")[1]
+			t.Cleanup(func() { vm.Run(t, c.undo+"; ip addr flush dev roce0; "+vm.GiveAddresses) })
+			vm.Run(t, strings.ReplaceAll(c.setup, "N", number))
+			before := vm.Picture(t)
+			if out, code := vm.ByHand(t, "prolog", refuseJob); code != 1 || !strings.Contains(out, c.want) {
+				t.Errorf("prolog: exit %d: %s", code, out)
+			}
+			vm.Same(t, before)
+			if c.listed {
+				vm.WithGPUs(t)
+				vm.Must(t, "prolog", refuseJob)
+				vm.Must(t, "epilog", refuseJob)
+				vm.Same(t, before)
+			}
+		})
+	}
+}
+
+// What the driver keeps stays with the interface; an IPoIB interface that is made anew, as
+// its P_Key child, is given it again.
+func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	last := vm.Run(t, "ls /sys/class/net | grep -E '^ib[0-9]+$' | tail -n 1")
+	ib := strings.TrimSpace(last)
+	names := "roce0 " + ib + " " + ib + ".8001"
+	vm.Run(t, "ip link add link "+ib+" name "+ib+".8001 numtxqueues 3 numrxqueues 3 type ipoib pkey 0x8001")
+	t.Cleanup(func() { vm.Run(t, "ip link del "+ib+".8001") })
+	const set = `for i in %s; do
+	ethtool -K $i gro %s
+	ethtool -G $i rx %d
+	ethtool -L $i combined %d
+	ethtool --set-priv-flags $i rx_cqe_moder %s rx_striding_rq %s
+	echo %d >/sys/class/net/$i/gro_flush_timeout
+	for f in /sys/class/net/$i/queues/rx-*/rps_cpus; do echo %d >$f; done
+done`
+	const coalesce = "for i in %s; do ethtool -C $i rx-usecs %d rx-frames %d; done"
+	both := ib + " " + ib + ".8001"
+	vm.Run(t, fmt.Sprintf(set, names, "off", 512, 3, "off", "on", 2000, 3)+"\n"+fmt.Sprintf(coalesce, both, 16, 8))
+	t.Cleanup(func() {
+		vm.Run(t, fmt.Sprintf(set, "roce0 "+ib, "on", 1024, 4, "on", "off", 0, 0)+"\n"+fmt.Sprintf(coalesce, ib, 0, 0))
+	})
+	before := vm.Picture(t)
+	look := func() string {
+		return vm.Run(t, "for i in "+names+`; do
+	ethtool -k $i
+	ethtool -g $i
+	ethtool -l $i
+	ethtool --show-priv-flags $i
+	ip -d -j link show $i | jq '.[] | .num_tx_queues, .num_rx_queues'
+	grep . /sys/class/net/$i/gro_flush_timeout /sys/class/net/$i/queues/*/* 2>/dev/null || true
+done
+for i in `+both+`; do ethtool -c $i; done`)
+	}
+	had := look()
+	unspaced := strings.NewReplacer(" ", "", "\t", "").Replace(had)
+	for what, times := range map[string]int{
+		"generic-receive-offload:off": 3, "gro_flush_timeout:2000": 3, "rps_cpus:3": 3,
+		"RX:512\n": 3, "Combined:3\n": 3, "rx_cqe_moder:off": 3, "rx_striding_rq:on": 3,
+		"rx-usecs:16\n": 2, "rx-frames:8\n": 2,
+	} {
+		if strings.Count(unspaced, what) != times {
+			t.Fatalf("not each has %q:\n%s", what, had)
+		}
+	}
+	vm.Must(t, "prolog", refuseJob)
+	inJob := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900095/netns ethtool -k "+ib)
+	if !strings.Contains(inJob, "generic-receive-offload: off") {
+		t.Errorf("in the job it has\n%s", inJob)
+	}
+	vm.Must(t, "epilog", refuseJob)
+	if has := look(); has != had {
+		t.Errorf("the interfaces have (-), and had (+)\n%s", netnstest.Diff(has, had))
+	}
+	vm.Same(t, before)
+}
+
+func TestAnHCAWithoutAnInterfaceIsTakenAndGivenBack(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	vm.Run(t, "modprobe -r ib_ipoib")
+	defer vm.Run(t, "modprobe ib_ipoib; udevadm settle; "+vm.Dress+vm.Repo()+"/bin/gresnet-prolog close")
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", refuseJob)
+	if n := strings.TrimSpace(vm.Run(t, "ls /run/gresnet/jobs/900095/dev | grep -c uverbs")); n != "2" {
+		t.Errorf("the job has %s HCAs, wanted 2", n)
+	}
+	vm.Must(t, "epilog", refuseJob)
+	vm.Same(t, before)
+}

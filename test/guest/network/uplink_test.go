@@ -1,0 +1,210 @@
+package network
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// The node's management address, and one behind a router: what a site has.
+const (
+	nodeAddress = "192.0.2.1"
+	managed     = vm.Config + `
+[uplink]
+kind = %q
+parent = "eth0"
+%s
+`
+	veth    = `addresses = "10.255.0.0/28"` + "\n" + `nameservers = ["192.0.2.1"]` + "\n" + `search = ["cluster.test"]` + "\n" + `hostname = "job"`
+	macvlan = `addresses = "192.0.2.64-192.0.2.71"`
+)
+
+// uplink has jobs get an uplink for the time of a test.
+func uplink(t *testing.T, kind, more string) {
+	t.Helper()
+	vm.WriteConfig(t, fmt.Sprintf(managed, kind, more))
+	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
+}
+
+// licences is a server on the node's management address, which tells who asks.
+func licences(t *testing.T) (port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", nodeAddress+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+			fmt.Fprintf(c, "licence for %s\n", host)
+			c.Close()
+		}
+	}()
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// nameserver answers each question with one address: the DNS of the site.
+func nameserver(t *testing.T, answer string) {
+	t.Helper()
+	c, err := net.ListenPacket("udp", nodeAddress+":53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	go func() {
+		question := make([]byte, 512)
+		for {
+			n, from, err := c.ReadFrom(question)
+			if err != nil {
+				return
+			}
+			c.WriteTo(answerTo(question[:n], net.ParseIP(answer)), from)
+		}
+	}()
+}
+
+// answerTo is an answer with one record A, or none to what is not asked for A.
+func answerTo(question []byte, ip net.IP) []byte {
+	end := 12
+	for end < len(question) && question[end] != 0 {
+		end += 1 + int(question[end])
+	}
+	end += 5 // the name's end, type and class
+	if end > len(question) {
+		return nil
+	}
+	isA := question[end-3] == 1
+	m := append([]byte{question[0], question[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question[12:end]...)
+	if !isA {
+		return m
+	}
+	m[7] = 1
+	m = append(m, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4) // the name at 12, A, IN, a minute
+	return append(m, ip.To4()...)
+}
+
+// master is what a program of many processes does that find each other by the
+// host name of the first: that one listens, another connects by the name.
+const master = `python3 -c '
+import os, socket
+name = os.environ["MASTER_ADDR"]
+s = socket.create_server(("", 0))
+c = socket.create_connection((name, s.getsockname()[1]), timeout=20)
+print("master", s.accept()[1][0], flush=True)'`
+
+func TestABatchScriptInsideHasTheManagementNetworkByAnUplink(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	uplink(t, "veth", veth)
+	vm.PluginArguments(t, "batch")
+	nameserver(t, nodeAddress)
+	port := licences(t)
+	script := vm.WhereAmI + `
+echo "uplink $GRESNET_UPLINK $(ip -o -4 addr show dev uplink0 | awk "{print \$4}")"
+echo "dns $(getent ahostsv4 licences.cluster.test | awk "NR == 1 {print \$1}") $(getent ahostsv4 short | awk "NR == 1 {print \$1}")"
+bash -c "exec 3<>/dev/tcp/` + nodeAddress + `/` + port + `; head -n 1 <&3"
+export MASTER_ADDR=$(hostname)
+` + master + `
+srun -n 2 bash -c "echo step \$(readlink /proc/self/ns/net)"
+echo "srun exits with $?"
+echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
+`
+	job := vm.Submit(t, "alice", "-n 2 --gres=nic:1", script)
+	vm.Ended(t, job)
+	out := vm.Run(t, "cat /tmp/"+job+".out")
+	inside := strings.TrimSpace(strings.SplitN(out, "\n", 2)[0])
+	for _, want := range []string{
+		"uplink 10.255.0.1 10.255.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 10.255.0.1\n", "master 10.255.0.1\n",
+		"srun exits with 0\n", "covered 1\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("wanted %q", want)
+		}
+	}
+	if strings.Count(out, "step "+inside+"\n") != 2 || inside == strings.TrimSpace(vm.Run(t, vm.WhereAmI)) {
+		t.Errorf("script and step are not in the job's namespace %s", inside)
+	}
+	if t.Failed() {
+		t.Logf("the job said:\n%s\n%s", out, vm.SlurmState())
+	}
+	vm.Same(t, before)
+}
+
+func TestEachKindOfUplinkIsShownAndUndone(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Long)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	for _, c := range []struct{ kind, more, first string }{
+		{"veth", veth, "10.255.0.1"},
+		{"macvlan", macvlan, "192.0.2.64"},
+		{"ipvlan", macvlan, "192.0.2.64"},
+	} {
+		t.Run(c.kind, func(t *testing.T) {
+			uplink(t, c.kind, c.more)
+			if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink "+c.kind+" "+c.first) {
+				t.Errorf("the plan:\n%s", plan)
+			}
+			job := vm.Submit(t, "alice", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
+			other := vm.Submit(t, "bob", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
+			for _, j := range []string{job, other} {
+				vm.Eventually(t, "the step has written", func() bool {
+					text, err := os.ReadFile("/tmp/" + j + ".out")
+					return err == nil && strings.Contains(string(text), "uplink0")
+				})
+			}
+			table := strings.Fields(vm.Run(t, "jq -r '.uplinks[].address' /run/gresnet/node.json"))
+			if len(table) != 2 || table[0] == table[1] {
+				t.Errorf("addresses of two jobs: %q", table)
+			}
+			status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status; "+vm.Repo()+"/bin/gresnet-prolog status "+job)
+			for _, a := range table {
+				if !strings.Contains(status, a) {
+					t.Errorf("status lacks %s:\n%s", a, status)
+				}
+			}
+			vm.Cancel(t, job)
+			vm.Cancel(t, other)
+			vm.Same(t, before)
+			if left := vm.Run(t, "jq -c .uplinks /run/gresnet/node.json"); left != "null\n" {
+				t.Errorf("addresses are left: %s", left)
+			}
+		})
+	}
+}
+
+func TestMpirunInABatchScriptHasItsWholeWorld(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.NeedMPI(t)
+	before := vm.Picture(t)
+	for _, c := range []struct {
+		name   string
+		uplink bool
+	}{
+		{"without an uplink", false},
+		{"with an uplink", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.uplink {
+				uplink(t, "veth", veth)
+			}
+			vm.PluginArguments(t, "batch")
+			out := vm.Script(t, "-n 2 --gres=nic:1", "mpirun -n 2 python3 "+vm.MPIPath+"; echo mpirun exits with $?")
+			vm.WholeWorld(t, vm.Ranks(t, out), 2, out)
+			if !strings.Contains(out, "mpirun exits with 0\n") {
+				t.Errorf("mpirun fails:\n%s", out)
+			}
+		})
+	}
+	vm.Same(t, before)
+}

@@ -1,0 +1,100 @@
+// Package vm is what the tests in test/guest share: the class that each test declares, the
+// lanes that run them, and what they do on a node. The tests are compiled on the host and
+// run as root in the test VM, see test/vm; anywhere else they are skipped.
+package vm
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"gresnet/test/netnstest"
+)
+
+// Class says what a test needs of the VM and which runs include it. A test's class is the
+// union of one mode, one level and any number of shapes.
+type Class uint16
+
+// The RDMA netns modes of the kernel in which the test runs.
+const (
+	Shared    Class = 1 << iota // shared mode alone
+	Exclusive                   // exclusive mode alone
+
+	Smoke // `make test` runs it
+	Short // `make test-vm` runs it, and CI
+	Long  // `make test-long` alone runs it
+
+	PCI        // needs HCAs and GPUs on PCI: runs in the VM of --pci alone
+	TwoNodes   // needs two nodes: runs in the VMs of --nodes 2 alone
+	Many       // runs once more in a VM with 16 HCAs
+	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
+
+	// Both stands for each of the two modes: the test runs once in each.
+	Both = Shared | Exclusive
+)
+
+const (
+	levels = Smoke | Short | Long
+	// places are shapes of VMs that run only the tests that ask for them.
+	places = PCI | TwoNodes
+)
+
+var classNames = map[string]Class{
+	"Shared": Shared, "Exclusive": Exclusive, "Both": Both,
+	"Smoke": Smoke, "Short": Short, "Long": Long,
+	"PCI": PCI, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
+}
+
+// check returns why a class is none.
+func (c Class) check() error {
+	if c&Both == 0 {
+		return fmt.Errorf("it names no mode. Hint: vm.Shared, vm.Exclusive or vm.Both")
+	}
+	if level := c & levels; level != Smoke && level != Short && level != Long {
+		return fmt.Errorf("it names no level, or several. Hint: vm.Smoke, vm.Short or vm.Long")
+	}
+	if c&places == places {
+		return fmt.Errorf("no VM has HCAs on PCI and another node")
+	}
+	return nil
+}
+
+// Needs declares a test's class, and is the first statement of each test in test/guest. It
+// skips the test outside of the VM, and in a VM of another mode or shape.
+func Needs(t *testing.T, classes ...Class) {
+	t.Helper()
+	var class Class
+	for _, c := range classes {
+		class |= c
+	}
+	if err := class.check(); err != nil {
+		t.Fatalf("the test's class is wrong: %v", err)
+	}
+	have := os.Getenv("GRESNET_VM")
+	if have == "" {
+		netnstest.Skip(t, "needs the test VM: run it with `make test-vm`")
+	}
+	if want := shapeNames[class&places]; want != have {
+		netnstest.Skip(t, fmt.Sprintf("needs %s VM, this is %s one", want, have))
+	}
+	if mode := Mode(t); class&Both != Both && modeNames[class&Both] != mode {
+		netnstest.Skip(t, "does not run in "+mode+" mode")
+	}
+}
+
+// shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
+var shapeNames = map[Class]string{0: "node", PCI: "pci", TwoNodes: "nodes"}
+
+var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
+
+// String names the parts of a class.
+func (c Class) String() string {
+	var names []string
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "TwoNodes", "Many", "EverySlurm"} {
+		if c&classNames[name] != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}

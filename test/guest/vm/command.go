@@ -1,0 +1,135 @@
+package vm
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Main is what each folder's TestMain calls. A test binary is also a program that tests
+// run inside a job or on the other node.
+func Main(m *testing.M) {
+	if what := os.Getenv("GRESNET_PROBE"); what != "" {
+		os.Exit(probe(what))
+	}
+	if os.Getenv("GRESNET_PICTURE") != "" {
+		os.Exit(printPicture())
+	}
+	os.Exit(m.Run())
+}
+
+// Repo is the top folder of the work tree, which the VM has at the host's path.
+func Repo() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "../../..")
+}
+
+// Run runs a shell command on the node and returns what it prints to stdout.
+func Run(t *testing.T, command string) string {
+	t.Helper()
+	out, err := Try(command)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return out
+}
+
+// Try is run for a command that may fail: it returns both outputs together then.
+func Try(command string) (string, error) {
+	var out, problems bytes.Buffer
+	cmd := exec.Command("bash", "-ec", "set -o pipefail\n"+command)
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.Dir = "/"
+	if err := cmd.Run(); err != nil {
+		return out.String() + problems.String(), err
+	}
+	return out.String(), nil
+}
+
+// As runs a shell command as an ordinary user with a login's environment.
+func As(t *testing.T, user, command string) string {
+	t.Helper()
+	out, err := TryAs(user, command)
+	if err != nil {
+		t.Fatalf("as %s: %s: %v\n%s", user, command, err, out)
+	}
+	return out
+}
+
+func TryAs(user, command string) (string, error) {
+	return Try("cd /tmp; exec setpriv --reuid " + user + " --regid " + user + " --init-groups env HOME=/tmp USER=" + user + " bash -ec " + Quote(command))
+}
+
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Eventually waits until a condition holds. How long depends on how slow the VM is: the
+// bound is there for what never comes.
+func Eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	patience := Slow(2 * time.Minute)
+	for end := time.Now().Add(patience); !holds(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %s still not: %s\n%s", patience, what, SlurmState())
+		}
+	}
+}
+
+// Slow is a time that is enough on a usual machine, made longer by how slow this VM is,
+// which test/vm/guest-init has measured.
+func Slow(usual time.Duration) time.Duration {
+	slow, err := strconv.Atoi(os.Getenv("GRESNET_SLOW"))
+	if err != nil || slow < 1 {
+		return usual
+	}
+	return time.Duration(slow) * usual
+}
+
+// SlurmState is what a person would look at first.
+func SlurmState() string {
+	out, err := Try("squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20; tail -n 30 /var/log/slurmd.log")
+	return fmt.Sprintln(out, err)
+}
+
+// Mode is the node's RDMA netns mode, as iproute2 says it.
+func Mode(t *testing.T) string {
+	t.Helper()
+	if strings.Contains(Run(t, "rdma system"), "exclusive") {
+		return "exclusive"
+	}
+	return "shared"
+}
+
+// MaxRSS runs a program as slurmd would and returns its peak memory in KiB.
+func MaxRSS(t *testing.T, program, job string) int64 {
+	t.Helper()
+	cmd := exec.Command(Repo() + "/bin/gresnet-" + program)
+	cmd.Env = strings.Fields(strings.TrimPrefix(SlurmdEnv, "env -i ") + job)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", program, err, out)
+	}
+	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+}
+
+// Command runs a command of the prolog or the epilog as an administrator does.
+func Command(t *testing.T, line string) (string, int) {
+	t.Helper()
+	out, _ := Try("rc=0; " + Repo() + "/bin/" + line + " 2>&1 || rc=$?; echo \"exit $rc\"")
+	text, code, ok := strings.Cut(out, "exit ")
+	if !ok {
+		t.Fatalf("%s: %s", line, out)
+	}
+	return text, int(code[0] - '0')
+}
+
+// InNamespace is a process that is in a network namespace until its stdin ends.
+func InNamespace(path string) *exec.Cmd {
+	return exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+}

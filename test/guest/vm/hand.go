@@ -1,0 +1,129 @@
+package vm
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// SlurmdEnv is what slurmd gives a Prolog of a job of alice's.
+const SlurmdEnv = "env -i SLURMD_NODENAME=node1 SLURM_CONF=/etc/slurm/slurm.conf SLURM_JOB_UID=1000 SLURM_JOB_GID=1000 SLURM_JOB_USER=alice SLURM_JOB_RESTART_COUNT=0 SLURM_SCRIPT_CONTEXT=prolog_slurmd "
+
+// ByHand runs the prolog or the epilog as slurmd would, and returns what it
+// says and its exit code.
+func ByHand(t *testing.T, program, environment string) (string, int) {
+	t.Helper()
+	out, _ := Try("rc=0; " + SlurmdEnv + environment + " " + Repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
+	end := strings.LastIndex(out, "exit ") // what it says may have an exit status in it
+	if end < 0 {
+		t.Fatalf("%s: %s", program, out)
+	}
+	return out[:end], Atoi(out[end+len("exit "):])
+}
+
+// GPUConfig maps GPUs to HCAs, so that tests can say what a job gets without asking slurmctld.
+const GPUConfig = `
+[slurm]
+source = ["gpu"]
+[[hca]]
+index = 0
+match = "rdma=HCA0"
+gpus = [0]
+[[hca]]
+index = 1
+match = "rdma=HCA1"
+gpus = [1]
+`
+
+// HCAs are the RDMA devices of the node, the names of those that are away not among them.
+func HCAs(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(Run(t, "rdma -j dev | jq -r '.[].ifname' | sort -V"))
+}
+
+func WithGPUs(t *testing.T) (names []string) {
+	t.Helper()
+	Slurm(t)
+	names = HCAs(t)
+	WriteConfig(t, strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(GPUConfig))
+	t.Cleanup(func() { WriteConfig(t, Config) })
+	return names
+}
+
+const (
+	DamageJob     = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
+	DamageLease   = "/run/gresnet/jobs/900060"
+	DamageJournal = DamageLease + "/journal"
+	NodeTable     = "/run/gresnet/node.json"
+)
+
+const HomeJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
+
+// HCAsWithGPUs is AnHCAOfEachKind, and returns the names of the two HCAs.
+func HCAsWithGPUs(t *testing.T) []string {
+	t.Helper()
+	AnHCAOfEachKind(t)
+	all := HCAs(t)
+	return []string{all[0], all[len(all)-1]}
+}
+
+// Jobs on the node of whose faults it is: one that runs and has HCA 0, one that ended and
+// left HCA 1 quarantined, and the one that has a fault.
+const (
+	RunningJob = "SLURM_JOB_ID=900100"
+	EndedJob   = "SLURM_JOB_ID=900101"
+	FaultyJob  = "SLURM_JOB_ID=900110"
+)
+
+// NodesFault holds a prolog to fail with one line that says so, and its hint.
+func NodesFault(t *testing.T, out string, code int, want string) {
+	t.Helper()
+	lines := regexp.MustCompile(`^gresnet-prolog: (.*)\ngresnet-prolog: hint: .+\n$`).FindStringSubmatch(out)
+	if code != 1 || lines == nil || !strings.Contains(lines[1], want) {
+		t.Errorf("exit %d, wanted 1, a line with %q and its hint:\n%s", code, want, out)
+		return
+	}
+	t.Log(lines[1])
+}
+
+// WithConfig has gresnet.toml say more for the time of a test.
+func WithConfig(t *testing.T, more string) {
+	t.Helper()
+	Slurm(t)
+	WriteConfig(t, Config+more)
+	t.Cleanup(func() { WriteConfig(t, Config) })
+}
+
+// SiteConfig is a configuration beside the one that Slurm's own prologs read.
+func SiteConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "gresnet.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// IsExclusive tells whether RDMA devices are moved at all.
+func IsExclusive(t *testing.T) bool { return Mode(t) == "exclusive" }
+
+// AnHCAOfEachKind maps GPU 0 to an InfiniBand and GPU 1 to a RoCE HCA.
+func AnHCAOfEachKind(t *testing.T) {
+	t.Helper()
+	Slurm(t)
+	names := HCAs(t)
+	WriteConfig(t, strings.NewReplacer("HCA0", names[0], "HCA1", names[len(names)-1]).Replace(GPUConfig))
+	t.Cleanup(func() { WriteConfig(t, Config) })
+}
+
+const LawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
+
+// Must runs a program that has to succeed without a word.
+func Must(t *testing.T, program, job string) {
+	t.Helper()
+	if out, code := ByHand(t, program, job); code != 0 || out != "" {
+		t.Fatalf("%s: exit %d: %s", program, code, out)
+	}
+}

@@ -1,0 +1,85 @@
+package vm
+
+import "fmt"
+
+// Lane is one kind of VM and the tests that run in it. Each folder with tests for the lane
+// gets a VM of its own.
+type Lane struct {
+	Suite  string // Debian release of the user space
+	Kernel string // series of the kernel
+	Mode   Class  // Shared or Exclusive
+	Shape  Class  // PCI, TwoNodes, Many, or 0 for one node with four HCAs
+	Levels Class  // the tests of these levels
+	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
+}
+
+// Runs tells whether a lane runs the tests of a class.
+func (l Lane) Runs(c Class) bool {
+	fits := c&l.Mode != 0 && c&l.Levels != 0 && c&l.Only == l.Only
+	if l.Shape == Many {
+		return fits && c&Many != 0
+	}
+	return fits && c&places == l.Shape
+}
+
+// String names the lane.
+func (l Lane) String() string {
+	text := fmt.Sprintf("%s %s %s", l.Suite, l.Kernel, modeNames[l.Mode])
+	if l.Shape != 0 {
+		text += " " + l.Shape.String()
+	}
+	return text
+}
+
+// Arguments are those that test/vm/vm run takes for the lane.
+func (l Lane) Arguments() []string {
+	arguments := []string{"--suite", l.Suite, "--kernel", l.Kernel, "--mode", modeNames[l.Mode]}
+	switch l.Shape {
+	case PCI:
+		return append(arguments, "--pci", "--hca", "roce=0")
+	case TwoNodes:
+		return append(arguments, "--nodes", "2", "--hca", "roce=2")
+	case Many:
+		return append(arguments, "--hca", "roce=12,ib=4")
+	default:
+		return append(arguments, "--hca", "roce=2,ib=2")
+	}
+}
+
+// CI takes the first kernel and the first suite; the long tests take all kernels, and the
+// matrix also all suites, which have Slurm 22.05, 24.11 and unstable's.
+var (
+	kernels = []string{"6.1", "6.12"}
+	suites  = []string{"bookworm", "trixie", "sid"}
+)
+
+// Runs are the lanes of each run, by its name.
+var Runs = map[string][]Lane{
+	"test":        lanes(Smoke, suites[:1], kernels[:1], 0),
+	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI),
+	"rest":        lanes(Short, suites[:1], kernels[:1], 0, PCI), // what CI runs after `make test`
+	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI),
+	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
+}
+
+// lanes are those of each suite, kernel, shape and mode, for tests of some levels.
+func lanes(levels Class, suites, kernels []string, shapes ...Class) (all []Lane) {
+	for _, suite := range suites {
+		for _, kernel := range kernels {
+			for _, shape := range shapes {
+				for _, mode := range []Class{Exclusive, Shared} {
+					all = append(all, Lane{Suite: suite, Kernel: kernel, Mode: mode, Shape: shape, Levels: levels})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// only limits lanes to the tests of a class.
+func only(c Class, lanes []Lane) []Lane {
+	for i := range lanes {
+		lanes[i].Only = c
+	}
+	return lanes
+}

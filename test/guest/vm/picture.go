@@ -1,0 +1,38 @@
+package vm
+
+import (
+	"fmt"
+	"testing"
+
+	"gresnet/test/netnstest"
+	"gresnet/test/snapshot"
+)
+
+// Picture is the node as gresnet is held to restore it, see test/snapshot.
+func Picture(t *testing.T) string {
+	t.Helper()
+	text, err := snapshot.Take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// printPicture runs in place of the tests on another node.
+func printPicture() int {
+	text, err := snapshot.Take()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Print(text)
+	return 0
+}
+
+// Same fails the test unless the node is as it was.
+func Same(t *testing.T, before string) {
+	t.Helper()
+	if diff := netnstest.Diff(before, Picture(t)); diff != "" {
+		t.Errorf("the node is not as it was, before (-) and after (+):\n%s", diff)
+	}
+}

@@ -1,0 +1,58 @@
+package vm
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// deeds are the system calls by which gresnet changes anything, or asks the
+// kernel of anything that it acts on: netlink requests, the journal and the
+// lease's files, mounts, device nodes, the guard, namespaces.
+const deeds = "bpf,sendto,write,mount,umount2,mknodat,mkdirat,unlinkat,renameat,fchmodat,chmod,lchown,setns,unshare,flock"
+
+// Deed is the n-th call of a system call in a thread; strace counts for each thread.
+type Deed struct {
+	Call string
+	N    int
+	Note bool   // it writes a line of the journal
+	What string // its arguments and what came of it
+}
+
+func (d Deed) String() string { return fmt.Sprintf("%s %d", d.Call, d.N) }
+
+const TraceFile = "/tmp/strace.out"
+
+// Traced runs the prolog or the epilog under strace with more of its options.
+func Traced(t *testing.T, program, job, options string) (out string, code int) {
+	t.Helper()
+	trace := "strace -f -qq -e signal=none -o " + TraceFile + " -e trace=" + deeds + " " + options
+	text, _ := Try("rc=0; " + SlurmdEnv + job + " " + trace + " " + Repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
+	out, rest, ok := strings.Cut(text, "exit ")
+	if !ok {
+		t.Fatalf("%s: %s", program, text)
+	}
+	fmt.Sscan(rest, &code)
+	return out, code
+}
+
+// Calls are the deeds in a log of strace.
+func Calls(log []byte) (all []Deed) {
+	count := map[string]int{} // of a call in a thread
+	known := map[Deed]bool{}
+	// PID CALL(ARGUMENTS) = …; what was interrupted by another thread's call is resumed later.
+	for _, m := range regexp.MustCompile(`(?m)^(\d+) +(\w+)\((.*)$`).FindAllStringSubmatch(string(log), -1) {
+		thread, call := m[1], m[2]
+		count[thread+call]++
+		// A line of the journal begins with its checksum.
+		note := call == "write" && regexp.MustCompile(`^\d+, "[0-9a-f]{8} \{`).MatchString(m[3])
+		// Of two threads' n-th calls strace disturbs the one that comes first.
+		d := Deed{Call: call, N: count[thread+call]}
+		if !known[d] {
+			known[d] = true
+			all = append(all, Deed{call, d.N, note, m[3]})
+		}
+	}
+	return all
+}

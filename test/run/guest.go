@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gresnet/test/guest/vm"
+)
+
+// job is one boot of a lane's VM and the tests that run in it, by their folder.
+type job struct {
+	lane    vm.Lane
+	folders []string
+	tests   map[string][]string
+}
+
+func (j job) name() string { return j.lane.String() + " " + strings.Join(j.folders, ",") }
+
+func (j job) count() (n int) {
+	for _, names := range j.tests {
+		n += len(names)
+	}
+	return n
+}
+
+// plan deals the lanes' tests to VMs: one for each folder, and one for all of a smoke set,
+// which is too small for the time that a boot takes. The longest come first.
+func (r *run) plan(tests []vm.Test) (plan []job) {
+	for _, lane := range vm.Runs[r.what] {
+		whole := job{lane: lane, tests: map[string][]string{}}
+		for _, t := range tests {
+			if len(r.folders) > 0 && !slices.Contains(r.folders, t.Shard) {
+				continue
+			}
+			if !lane.Runs(t.Class) {
+				r.elsewhere++
+				continue
+			}
+			if whole.tests[t.Shard] == nil {
+				whole.folders = append(whole.folders, t.Shard)
+			}
+			whole.tests[t.Shard] = append(whole.tests[t.Shard], t.Name)
+		}
+		switch {
+		case len(whole.folders) == 0:
+		case lane.Levels == vm.Smoke:
+			plan = append(plan, whole)
+		default:
+			for _, folder := range whole.folders {
+				plan = append(plan, job{lane, []string{folder}, map[string][]string{folder: whole.tests[folder]}})
+			}
+		}
+	}
+	slices.SortStableFunc(plan, func(a, b job) int { return b.count() - a.count() })
+	return plan
+}
+
+// guests runs the jobs of a plan, several at once.
+func (r *run) guests(plan []job) {
+	workers := r.jobs
+	if workers == 0 {
+		workers = runtime.NumCPU() // a VM keeps one processor busy
+	}
+	queue := make(chan job)
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for j := range queue {
+				r.guest(j)
+			}
+		})
+	}
+	begin := time.Now()
+	for _, j := range plan {
+		queue <- j
+	}
+	close(queue)
+	all.Wait()
+	r.took("the VM", time.Since(begin))
+}
+
+// booted is what a guest says first.
+const booted = "@@ booted"
+
+// guest runs one job in a VM of its own.
+func (r *run) guest(j job) {
+	say("%s: %d tests", j.name(), j.count())
+	script := "echo '" + booted + "'; status=0\n"
+	for _, folder := range j.folders {
+		script += fmt.Sprintf("%s/%s/%s.test -test.v -test.run '^(%s)$' || status=1\n",
+			r.top(), binaries, folder, strings.Join(j.tests[folder], "|"))
+	}
+	left := int(r.left().Seconds())
+	arguments := append([]string{"run"}, j.lane.Arguments()...)
+	for _, name := range []string{"CI", "GRESNET_SEED", "GRESNET_ROUNDS"} {
+		arguments = append(arguments, "--env", name+"="+os.Getenv(name))
+	}
+	level := "short"
+	if r.what == "test-long" {
+		level = "long"
+	}
+	arguments = append(arguments, "--env", "GRESNET_TEST="+level, "--timeout", fmt.Sprint(left), "--", "bash", "-c", script+"exit $status")
+	var wanted []string
+	for _, names := range j.tests {
+		wanted = append(wanted, names...)
+	}
+	newStream(r, j.name(), wanted).read(exec.Command("test/vm/vm", arguments...))
+}
+
+// top is the top folder of the work tree.
+func (r *run) top() string {
+	top, err := os.Getwd()
+	if err != nil {
+		panic(err) // it is where the programs were just built
+	}
+	return top
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const binaries = ".cache/test"
+
+// build makes the programs, and a program of each folder's tests.
+func (r *run) build() error {
+	say("building")
+	return <-r.during("build", func() error {
+		if err := command("test/need", "iproute2", "procps", "util-linux"); err != nil {
+			return err
+		}
+		if err := command("make", "--no-print-directory", "-s", "all", "bench-build"); err != nil {
+			return err
+		}
+		if err := isStatic("bin/gresnet-prolog"); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(binaries, 0o755); err != nil {
+			return err
+		}
+		return command("go", "test", "-c", "-o", binaries+"/", "./test/guest/...")
+	})
+}
+
+func isStatic(program string) error {
+	out, _ := exec.Command("ldd", program).Output() // it fails for a static program
+	if strings.Contains(string(out), "=>") {
+		return fmt.Errorf("%s is dynamically linked:\n%s", program, out)
+	}
+	return nil
+}
+
+// images builds what the lanes of a plan boot.
+func (r *run) images(plan []job) error {
+	built := map[string]bool{}
+	for _, j := range plan {
+		arguments := []string{"build", "--suite", j.lane.Suite, "--kernel", j.lane.Kernel}
+		if key := strings.Join(arguments, " "); !built[key] {
+			built[key] = true
+			if err := command("test/vm/vm", arguments...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// host runs what this machine's own kernel can show. `go test` vets what it tests.
+func (r *run) host() error {
+	say("units, and network namespaces of this kernel")
+	return <-r.during("host", func() error {
+		if err := command("go", "vet", "./..."); err != nil {
+			return err
+		}
+		out, err := exec.Command("go", "list", "./...").Output()
+		if err != nil {
+			return fmt.Errorf("go list: %w", err)
+		}
+		arguments := []string{"test", "-count=1", "-v"}
+		for _, p := range strings.Fields(string(out)) {
+			if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
+				arguments = append(arguments, p)
+			}
+		}
+		newStream(r, "host", nil).read(exec.Command("go", arguments...))
+		return command("make", "--no-print-directory", "-C", "spank", "test")
+	})
+}
+
+// scripts runs commands, each after a name.
+func (r *run) scripts(namesAndCommands ...string) error {
+	for i := 0; i < len(namesAndCommands); i += 2 {
+		name, line := namesAndCommands[i], strings.Fields(namesAndCommands[i+1])
+		say(name)
+		if err := <-r.during(name, func() error { return command(line[0], line[1:]...) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command runs a command whose output is the run's.
+func command(name string, arguments ...string) error {
+	cmd := exec.Command(name, arguments...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
+	}
+	return nil
+}
+
+func say(format string, arguments ...any) {
+	fmt.Fprintf(os.Stderr, "== "+format+"\n", arguments...)
+}

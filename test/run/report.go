@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// run is one run of tests, and what came of it.
+type run struct {
+	what    string
+	folders []string
+	start   time.Time
+	limit   time.Duration
+	jobs    int
+
+	elsewhere int // tests, counted for each lane, that are not of its class
+
+	mu      sync.Mutex
+	passed  int
+	failed  []failure
+	skipped map[string]int // by reason
+	spent   []spent
+	boots   time.Duration
+}
+
+type failure struct {
+	name string
+	log  []string
+}
+
+type spent struct {
+	on   string
+	time time.Duration
+}
+
+func (r *run) left() time.Duration { return max(r.limit-time.Since(r.start), time.Minute) }
+
+// during runs f, notes how long it took, and sends what it returned.
+func (r *run) during(name string, f func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		begin := time.Now()
+		err := f()
+		r.took(name, time.Since(begin))
+		ended <- err
+	}()
+	return ended
+}
+
+func (r *run) took(name string, t time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent = append(r.spent, spent{name, t})
+}
+
+func (r *run) pass() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed++
+}
+
+func (r *run) skip(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped[reason]++
+}
+
+func (r *run) fail(name string, log []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = append(r.failed, failure{name, log})
+}
+
+func (r *run) booted(after time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.boots += after
+}
+
+// report prints what came of the run, and tells whether all is well. The last line is the
+// one by which CI counts tests.
+func (r *run) report() bool {
+	for _, f := range r.failed {
+		say("failed: %s", f.name)
+		for _, line := range f.log[max(0, len(f.log)-60):] {
+			fmt.Fprintln(os.Stderr, "   ", line)
+		}
+	}
+	skipped := 0
+	for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
+		say("skipped: %d × %s", r.skipped[reason], reason)
+		skipped += r.skipped[reason]
+	}
+	var times strings.Builder
+	for _, s := range r.spent {
+		fmt.Fprintf(&times, "%s %s, ", s.on, s.time.Round(time.Second))
+	}
+	say("time: %sof the VMs' time %s to boot; %s in all", &times, r.boots.Round(time.Second), time.Since(r.start).Round(time.Second))
+	say("%s: %d passed, %d failed, %d skipped, %d not in this class", r.what, r.passed, len(r.failed), skipped, r.elsewhere)
+	fmt.Printf("tests: %d passed, %d failed, %d skipped\n", r.passed, len(r.failed), skipped)
+	return len(r.failed) == 0
+}
