@@ -40,8 +40,9 @@ func gresnet() name { return name{'g', 'r', 'e', 's', 'n', 'e', 't'} }
 
 // pinned is the attribute of BPF_OBJ_PIN and BPF_OBJ_GET.
 type pinned struct {
-	path  *byte
-	fd    uint32
+	path *byte
+	fd   uint32
+	//lint:ignore U1000 the kernel reads it, and must find zero
 	flags uint32
 }
 
@@ -106,7 +107,6 @@ type element struct {
 	_       uint32
 	key     *Device
 	value   unsafe.Pointer // an entry, or the next key
-	flags   uint64
 }
 
 func (o object) put(d Device, e entry) error {

@@ -152,7 +152,7 @@ func linkPart(dir string, list []hca) (tool, error) {
 // partCommand does what a lease does of interfaces: read, record, move, restore, compare.
 func partCommand(args []string) error {
 	if len(args) < 3 {
-		return errors.New("usage: bench part in|out DIR INDEX...")
+		return errors.New("usage: bench part in|out DIR INDEX [INDEX...]")
 	}
 	host, err := link.Dial()
 	if err != nil {
