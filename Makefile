@@ -85,9 +85,9 @@ bench-short:
 bench-native: build bench-build
 	test/bench/run-native
 
+# gofmt, vet, staticcheck, scan-build, shellcheck.
 lint:
-	git ls-files '*.go' | xargs gofmt -l | (! grep .)
-	go vet ./...
+	test/lint
 
 clean:
 	rm -rf bin dist .cache
