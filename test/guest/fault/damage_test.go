@@ -263,7 +263,7 @@ func TestANodeTableThatIsLostOrDamagedIsMadeAnewFromTheLeases(t *testing.T) {
 			vm.Must(t, "prolog", a)
 			table := vm.Run(t, "jq -c 'del(.sum)' "+vm.NodeTable)
 			vm.Run(t, tt.damage)
-			site := vm.Run(t, "cat /etc/gresnet/gresnet.toml; "+impatient)
+			site := vm.Run(t, "cat /etc/gresnet/gresnet.toml; "+impatient())
 			out, code := vm.ByHand(t, "prolog", c)
 			vm.WriteConfig(t, site)
 			if code != 1 || !strings.Contains(out, "job 900062 has it since") || !strings.Contains(out, "warning: read ") {

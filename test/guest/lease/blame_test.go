@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/test/guest/vm"
 	"gresnet/test/standin"
@@ -125,7 +126,7 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 					t.Fatal(err)
 				}
 			}
-			vm.WriteConfig(t, "[deadline]\nprolog = \"10s\"\n[slurm]\n"+strings.NewReplacer("%s", path, "%%", "%").Replace(c.config))
+			vm.WriteConfig(t, fmt.Sprintf("[deadline]\nprolog = %q\n[slurm]\n", vm.Slow(10*time.Second))+strings.NewReplacer("%s", path, "%%", "%").Replace(c.config))
 			out, code := vm.ByHand(t, "prolog", vm.FaultyJob+" "+c.job)
 			if c.node {
 				vm.NodesFault(t, out, code, c.want)

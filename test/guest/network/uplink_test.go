@@ -10,17 +10,18 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// The node's management address, and one behind a router: what a site has.
-const (
-	nodeAddress = "192.0.2.1"
-	managed     = vm.Config + `
+var managed = vm.Config + `
 [uplink]
 kind = %q
 parent = "eth0"
 %s
 `
-	veth    = `addresses = "10.255.0.0/28"` + "\n" + `nameservers = ["192.0.2.1"]` + "\n" + `search = ["cluster.test"]` + "\n" + `hostname = "job"`
-	macvlan = `addresses = "192.0.2.64-192.0.2.71"`
+
+// The node's management address, and one behind a router: what a site has.
+const (
+	nodeAddress = "192.0.2.1"
+	veth        = `addresses = "10.255.0.0/28"` + "\n" + `nameservers = ["192.0.2.1"]` + "\n" + `search = ["cluster.test"]` + "\n" + `hostname = "job"`
+	macvlan     = `addresses = "192.0.2.64-192.0.2.71"`
 )
 
 // uplink has jobs get an uplink for the time of a test.

@@ -6,18 +6,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
-// An emulated machine may need longer for scontrol than it has by default.
-const Config = `
-[slurm]
-gres    = ["nic"]
-source  = ["gpu", "scontrol"]
-timeout = "30s"
-`
+// scontrolTime is what an emulated machine may need for scontrol, a minute at most.
+var scontrolTime = fmt.Sprintf("timeout = %q\n", min(Slow(30*time.Second), time.Minute))
 
-// AskScontrol is a configuration of which slurmctld alone answers.
-const AskScontrol = "[slurm]\nsource = [\"scontrol\"]\ntimeout = \"30s\"\n"
+// Config is the node's configuration, unless a test writes another one.
+var Config = "\n[slurm]\ngres = [\"nic\"]\nsource = [\"gpu\", \"scontrol\"]\n" + scontrolTime
+
+// AskScontrol is a configuration by which slurmctld alone is asked.
+var AskScontrol = "[slurm]\nsource = [\"scontrol\"]\n" + scontrolTime
 
 var slurmUp sync.Once
 
