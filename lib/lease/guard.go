@@ -2,6 +2,8 @@ package lease
 
 import (
 	"fmt"
+	"net/netip"
+	"strconv"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
@@ -29,16 +31,24 @@ func (l *open) guard(v *scan.View, index int, s link.Settings) error {
 	if err != nil {
 		return err
 	}
-	for _, addr := range targets {
-		servers = append(servers, mount.Server{Point: "an iSCSI disk", Addr: addr})
-	}
-	for _, server := range servers {
-		leads, err := v.Link.Leads(index, server.Addr)
+	keep := func(what string, from netip.Addr) error {
+		leads, err := v.Link.Leads(index, from)
 		if err != nil {
 			return err
 		}
 		if leads {
-			return hint.With(fmt.Errorf("the node has %s from %s through %s", server.Point, server.Addr, s.Name), named)
+			return hint.With(fmt.Errorf("the node has %s from %s through %s", what, from, s.Name), named)
+		}
+		return nil
+	}
+	for _, addr := range targets {
+		if err := keep("an iSCSI disk", addr); err != nil {
+			return err
+		}
+	}
+	for _, server := range servers {
+		if err := keep(strconv.Quote(server.Point), server.Addr); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
+
+	"gresnet/lib/mountinfo"
 )
 
 // Server is a host that the node has a file system mounted from.
@@ -13,6 +16,11 @@ type Server struct {
 	Addr  netip.Addr
 }
 
+// network are the types of network file systems that only root can mount. Other types
+// are not believed: a user mounts FUSE with any source and any subtype, and a type that
+// a user namespace may mount says what its user wants.
+var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "9p"}
+
 // Servers are the hosts of the mounted network file systems that say theirs,
 // as NFS and SMB do (proc_pid_mountinfo(5): super options, addr=).
 func Servers() ([]Server, error) {
@@ -20,21 +28,18 @@ func Servers() ([]Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	return servers(string(text)), nil
+	return servers(text), nil
 }
 
-func servers(mountinfo string) (list []Server) {
-	for _, line := range strings.Split(mountinfo, "\n") {
-		// Optional fields end with a dash; type, source and options follow.
-		before, after, _ := strings.Cut(line, " - ")
-		fields, rest := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(rest) < 3 {
+func servers(text []byte) (list []Server) {
+	for _, m := range mountinfo.Parse(text) {
+		if !slices.Contains(network, m.FSType) {
 			continue
 		}
-		for _, option := range strings.Split(rest[2], ",") {
+		for _, option := range strings.Split(m.VFSOptions, ",") {
 			value, ok := strings.CutPrefix(option, "addr=")
 			if addr, err := netip.ParseAddr(value); ok && err == nil {
-				list = append(list, Server{fields[4], addr})
+				list = append(list, Server{m.Mountpoint, addr})
 			}
 		}
 	}

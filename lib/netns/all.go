@@ -1,7 +1,6 @@
 package netns
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/mountinfo"
 )
 
 // All opens every network namespace that can be entered: those that a thread
@@ -140,20 +141,16 @@ func mayBeNamespace(info string) bool {
 	return err == nil && ino >= 0xe0000000 && ino <= 0xffffffff
 }
 
-// mounted are the files of a process's mount namespace that stand for network
-// namespaces (proc_pid_mountinfo(5)).
+// mounted are the files of a process's mount namespace that stand for network namespaces.
 func mounted(process string) (paths []string) {
-	text, _ := os.ReadFile(process + "/mountinfo")
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) > 4 && strings.HasPrefix(fields[3], "net:[") {
-			paths = append(paths, process+"/root"+unescape(fields[4]))
+	text, err := os.ReadFile(process + "/mountinfo")
+	if err != nil {
+		return nil // it has ended
+	}
+	for _, m := range mountinfo.Parse(text) {
+		if strings.HasPrefix(m.Root, "net:[") {
+			paths = append(paths, process+"/root"+m.Mountpoint)
 		}
 	}
 	return paths
-}
-
-// unescape undoes what the kernel does to white space in a path (seq_file.c:mangle_path).
-func unescape(path string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
 }
