@@ -43,19 +43,10 @@ func Open(path string) (*NS, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	ns := &NS{handle: netns.NsHandle(fd)}
-	// The answer to NS_GET_NSTYPE is the clone flag; any other file says ENOTTY (ioctl_ns(2)).
-	kind, err := unix.IoctlRetInt(fd, unix.NS_GET_NSTYPE)
-	if err != nil || kind != unix.CLONE_NEWNET {
-		ns.Close()
-		return nil, fmt.Errorf("open %s: %w", path, ErrNotNetns)
+	ns, err := of(fd)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		ns.Close()
-		return nil, fmt.Errorf("stat %s: %w", path, err)
-	}
-	ns.dev, ns.ino = st.Dev, st.Ino
 	return ns, nil
 }
 

@@ -112,7 +112,7 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 		keep func(t *testing.T, path string)
 	}{
 		{"a mount", "/netns", func(*testing.T, string) {}},
-		{"a mount whose path has blanks", "/a b\tc", func(t *testing.T, path string) {
+		{"a mount whose path has blanks", `/a b\tc`, func(t *testing.T, path string) {
 			other := filepath.Join(filepath.Dir(path), "a b\tc")
 			if err := os.WriteFile(other, nil, 0o600); err != nil {
 				t.Fatal(err)

@@ -21,9 +21,9 @@ var ErrGone = errors.New("the node does not have it any more")
 // elsewhere looks at every namespace that can be entered, besides the node's and the job's,
 // until the look is not without success.
 func (w *World) elsewhere(notFound error, look func(*scan.View) error) error {
-	all, err := netns.All()
-	if err != nil {
-		return err
+	all, search := netns.All()
+	if search != nil && !errors.Is(search, netns.ErrHeldUp) {
+		return search
 	}
 	defer func() {
 		for _, ns := range all {
@@ -44,6 +44,9 @@ func (w *World) elsewhere(notFound error, look func(*scan.View) error) error {
 			return err
 		}
 	}
+	if search != nil {
+		return fmt.Errorf("%w: %w", notFound, search)
+	}
 	return notFound
 }
 
@@ -58,8 +61,9 @@ const hiddenTimeout = 10 * time.Second
 func (w *World) await(id node.ID, notFound error, look func() error) error {
 	begun := time.Now()
 	for {
-		if err := look(); !errors.Is(err, notFound) {
-			return err
+		missing := look()
+		if !errors.Is(missing, notFound) {
+			return missing
 		}
 		gone, err := w.gone(id)
 		if err != nil {
@@ -69,7 +73,7 @@ func (w *World) await(id node.ID, notFound error, look func() error) error {
 			return ErrGone
 		}
 		if w.Context.Err() != nil || !gone && time.Since(begun) >= hiddenTimeout {
-			return fmt.Errorf("it is in no namespace that can be entered: %w", notFound)
+			return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,8 +47,23 @@ const (
 type FS struct {
 	Dir    string
 	server int
-	silent []Op
 	asked  chan Op // what was left without an answer
+
+	mutex  sync.Mutex
+	silent []Op
+}
+
+// Silence has the server leave requests without an answer from now on.
+func (f *FS) Silence(silent ...Op) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.silent = silent
+}
+
+func (f *FS) isSilent(op Op) bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return slices.Contains(f.silent, op)
 }
 
 // The names in a file system.
@@ -138,7 +154,7 @@ func (f *FS) serve() {
 		}
 		request := buffer[:n]
 		op := Op(binary.NativeEndian.Uint32(request[4:]))
-		if slices.Contains(f.silent, op) {
+		if f.isSilent(op) {
 			select {
 			case f.asked <- op:
 			default:
