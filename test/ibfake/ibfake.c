@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * ibfake: stub RDMA devices that ib_core lets be moved between network
- * namespaces, on unmodified kernels (seen on Debian's 6.1 and 6.12).
+ * namespaces, on unmodified kernels (seen on Debian's 6.1, 6.12 and 7.3).
  *
  * Each HCA is one platform device "ibfake.N" that this driver binds, or one PCI
  * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
@@ -321,12 +321,22 @@ static struct ib_mr *ibfake_get_dma_mr(struct ib_pd *pd, int access)
 	return ibfake_alloc_mr();
 }
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 17, 0)
+static struct ib_mr *ibfake_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
+					u64 virt_addr, int access,
+					struct ib_dmah *dmah,
+					struct ib_udata *udata)
+{
+	return ibfake_alloc_mr();
+}
+#else
 static struct ib_mr *ibfake_reg_user_mr(struct ib_pd *pd, u64 start, u64 length,
 					u64 virt_addr, int access,
 					struct ib_udata *udata)
 {
 	return ibfake_alloc_mr();
 }
+#endif
 
 static int ibfake_dereg_mr(struct ib_mr *mr, struct ib_udata *udata)
 {
