@@ -7,21 +7,30 @@
  * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
  * device with one port and, for RoCE, one Ethernet interface.
  * Nothing is ever sent: sends complete at once, receives are flushed when
- * their queue pair goes to the error state, and packets are counted and
- * dropped, but for those of an interface that nic= names. Interfaces have
- * rings, channels and private flags to set, IPoIB's too, and they change
- * nothing. Unbinding ibfake.N in sysfs takes that HCA away, binding it brings
- * it back, as a hot-plug would.
+ * their queue pair goes to the error state, and packets are dropped, but for
+ * those of an interface that nic= names. What is sent is counted: the port's
+ * counters count what queue pairs send, IPoIB's and MADs among it, and an
+ * interface's count its packets, also for each queue (ethtool -S).
+ * Interfaces have rings, channels and private flags to set, IPoIB's too, and
+ * they change nothing but the number of queues of an Ethernet interface: four
+ * of eight, so that its root qdisc is mq. It keeps what dcb(8) sets of ETS,
+ * PFC and DCBX; the kernel keeps its APP table. Its carrier is there when it
+ * opens, or train= milliseconds later. Unbinding ibfake.N in sysfs takes that
+ * HCA away, binding it brings it back, as a hot-plug would.
  *
  *   kind  RDMA device                          Ethernet interface
  *   IB    uverbs, umad, issm; IPoIB            -
  *   RoCE  uverbs, umad; GIDs of its interface  roceN, 02:c9:03:00:00:NN
  *   min   uverbs only                          -
  *
+ * An IB port has four P_Keys in a table of eight, the others have the default
+ * one. RDMA-CM takes IB and RoCE: /sys/kernel/config/rdma_cm.
+ *
  * N counts all kinds together, in the order of the table. The node GUID is
  * 0002:c903:0000:01NN; a PCI function's NN is its bus, device and function.
  */
 
+#include <linux/dcbnl.h>
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/ethtool.h>
@@ -33,14 +42,19 @@
 #include <linux/slab.h>
 #include <linux/version.h>
 #include <linux/workqueue.h>
+#include <net/dcbnl.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
+#include <rdma/ib_pma.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/uverbs_ioctl.h>
 
 #define IBFAKE_MAX_HCAS 64
 #define IBFAKE_PORT 1
 #define IBFAKE_MAX_MTU 9000
+#define IBFAKE_PATH_MTU 4096
+#define IBFAKE_QUEUES 4
+#define IBFAKE_MAX_QUEUES 8
 #define IBFAKE_GUID_BASE 0x0002c90300000100ULL
 
 static unsigned int nib;
@@ -49,7 +63,7 @@ MODULE_PARM_DESC(nib, "InfiniBand HCAs: uverbs, umad, issm, IPoIB (default 0)");
 
 static unsigned int nroce;
 module_param(nroce, uint, 0444);
-MODULE_PARM_DESC(nroce, "RoCE v2 HCAs, each with an Ethernet interface of its own (default 0)");
+MODULE_PARM_DESC(nroce, "RoCE HCAs, each with an Ethernet interface of its own (default 0)");
 
 static unsigned int nmin;
 module_param(nmin, uint, 0444);
@@ -75,6 +89,10 @@ static int slow = -1;
 module_param(slow, int, 0644);
 MODULE_PARM_DESC(slow, "HCA whose port has one of its four lanes (default -1, none)");
 
+static unsigned int train;
+module_param(train, uint, 0644);
+MODULE_PARM_DESC(train, "milliseconds from an Ethernet interface's opening to its carrier (default 0)");
+
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
 MODULE_PARM_DESC(name, "name of the RDMA devices, with one %d, as in mlx5_%d (default ibfake%d)");
@@ -96,6 +114,7 @@ struct ibfake_hca {
 	int index;
 	struct net_device *netdev; /* RoCE only */
 	atomic_t last_qpn;
+	atomic64_t sent_bytes, sent_packets; /* by queue pairs */
 };
 
 struct ibfake_ucontext {
@@ -150,6 +169,14 @@ static struct ibfake_qp *to_qp(struct ib_qp *ibqp)
 
 /* The device and its port. ib_register_device() calls all of these. */
 
+/* The first one is the default, which IPoIB's parents take. 0 is an entry not in use. */
+static const u16 ibfake_pkeys[] = { 0xffff, 0x8001, 0x8002, 0x7fff, 0, 0, 0, 0 };
+
+static int ibfake_pkey_tbl_len(struct ibfake_hca *hca)
+{
+	return hca->kind == IBFAKE_IB ? ARRAY_SIZE(ibfake_pkeys) : 1;
+}
+
 static int ibfake_query_device(struct ib_device *ibdev,
 			       struct ib_device_attr *attr,
 			       struct ib_udata *udata)
@@ -166,7 +193,7 @@ static int ibfake_query_device(struct ib_device *ibdev,
 	attr->max_cqe = 65536;
 	attr->max_send_sge = 16;
 	attr->max_recv_sge = 16;
-	attr->max_pkeys = 1;
+	attr->max_pkeys = ibfake_pkey_tbl_len(to_hca(ibdev));
 	attr->max_mcast_grp = 16;
 	attr->max_mcast_qp_attach = 16;
 	return 0;
@@ -202,7 +229,7 @@ static int ibfake_query_port(struct ib_device *ibdev, u32 port,
 	attr->active_mtu = IB_MTU_4096;
 	if (hca->netdev)
 		attr->active_mtu = iboe_get_mtu(hca->netdev->mtu);
-	attr->pkey_tbl_len = 1;
+	attr->pkey_tbl_len = ibfake_pkey_tbl_len(hca);
 	attr->gid_tbl_len = ibfake_gid_tbl_len(hca);
 	attr->active_speed = IB_SPEED_EDR;
 	attr->active_width = READ_ONCE(slow) == hca->index ? IB_WIDTH_1X : IB_WIDTH_4X;
@@ -221,14 +248,16 @@ static int ibfake_get_port_immutable(struct ib_device *ibdev, u32 port,
 	struct ibfake_hca *hca = to_hca(ibdev);
 
 	immutable->gid_tbl_len = ibfake_gid_tbl_len(hca);
-	immutable->pkey_tbl_len = 1;
+	immutable->pkey_tbl_len = ibfake_pkey_tbl_len(hca);
 	switch (hca->kind) {
 	case IBFAKE_IB:
 		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
 		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 		break;
 	case IBFAKE_ROCE:
-		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+		/* RoCE v1 and v2: each address has a GID of either */
+		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_ROCE |
+					    RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 		break;
 	case IBFAKE_MIN:
@@ -242,9 +271,9 @@ static int ibfake_get_port_immutable(struct ib_device *ibdev, u32 port,
 static int ibfake_query_pkey(struct ib_device *ibdev, u32 port, u16 index,
 			     u16 *pkey)
 {
-	if (index)
+	if (index >= ibfake_pkey_tbl_len(to_hca(ibdev)))
 		return -EINVAL;
-	*pkey = 0xffff;
+	*pkey = ibfake_pkeys[index];
 	return 0;
 }
 
@@ -540,6 +569,20 @@ static int ibfake_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata)
 	return 0;
 }
 
+static void ibfake_count_send(struct ib_qp *ibqp, const struct ib_send_wr *wr)
+{
+	struct ibfake_hca *hca = to_hca(ibqp->device);
+	u64 bytes = 0;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	atomic64_add(bytes, &hca->sent_bytes);
+	/* a message of no bytes is a packet, too */
+	atomic64_add(max_t(u64, 1, DIV_ROUND_UP_ULL(bytes, IBFAKE_PATH_MTU)),
+		     &hca->sent_packets);
+}
+
 static int ibfake_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 			    const struct ib_send_wr **bad_wr)
 {
@@ -557,6 +600,8 @@ static int ibfake_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		done->wc.status = IB_WC_SUCCESS;
 		if (to_qp(ibqp)->state == IB_QPS_ERR)
 			done->wc.status = IB_WC_WR_FLUSH_ERR;
+		else
+			ibfake_count_send(ibqp, wr);
 		ibfake_complete(ibqp->send_cq, done);
 	}
 	return 0;
@@ -603,7 +648,38 @@ static int ibfake_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	return 0;
 }
 
-/* Answers performance management only, so that counters/ reads as zeroes. */
+/*
+ * Performance management, which counters/ in sysfs asks for: what is sent.
+ * The extended counters are those without the IETF's four.
+ */
+static void ibfake_fill_pma(struct ibfake_hca *hca, struct ib_pma_mad *pma)
+{
+	struct ib_class_port_info *class = (void *)pma->data;
+	struct ib_pma_portcounters *counters = (void *)pma->data;
+	struct ib_pma_portcounters_ext *extended = (void *)pma->data;
+	u64 words = atomic64_read(&hca->sent_bytes) / 4;
+	u64 packets = atomic64_read(&hca->sent_packets);
+
+	memset(pma->data, 0, sizeof(pma->data));
+	switch (pma->mad_hdr.attr_id) {
+	case IB_PMA_CLASS_PORT_INFO:
+		class->base_version = IB_MGMT_BASE_VERSION;
+		class->class_version = 1;
+		class->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH_NOIETF;
+		break;
+	case IB_PMA_PORT_COUNTERS: /* these stop at their end */
+		counters->port_select = IBFAKE_PORT;
+		counters->port_xmit_data = cpu_to_be32(min_t(u64, words, U32_MAX));
+		counters->port_xmit_packets = cpu_to_be32(min_t(u64, packets, U32_MAX));
+		break;
+	case IB_PMA_PORT_COUNTERS_EXT:
+		extended->port_select = IBFAKE_PORT;
+		extended->port_xmit_data = cpu_to_be64(words);
+		extended->port_xmit_packets = cpu_to_be64(packets);
+		break;
+	}
+}
+
 static int ibfake_process_mad(struct ib_device *ibdev, int flags, u32 port,
 			      const struct ib_wc *in_wc,
 			      const struct ib_grh *in_grh,
@@ -614,13 +690,15 @@ static int ibfake_process_mad(struct ib_device *ibdev, int flags, u32 port,
 		return IB_MAD_RESULT_SUCCESS;
 	*out = *in;
 	out->mad_hdr.method = IB_MGMT_METHOD_GET_RESP;
+	ibfake_fill_pma(to_hca(ibdev), (struct ib_pma_mad *)out);
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
 }
 
-/* hw_counters/: one counter, which counts its readings. */
+/* hw_counters/: what is sent, in bytes. */
 
 static const struct rdma_stat_desc ibfake_stats[] = {
-	{ .name = "fake_ctr" },
+	{ .name = "sent_bytes" },
+	{ .name = "sent_packets" },
 };
 
 static struct rdma_hw_stats *ibfake_alloc_hw_port_stats(struct ib_device *ibdev,
@@ -634,7 +712,10 @@ static struct rdma_hw_stats *ibfake_alloc_hw_port_stats(struct ib_device *ibdev,
 static int ibfake_get_hw_stats(struct ib_device *ibdev,
 			       struct rdma_hw_stats *stats, u32 port, int index)
 {
-	stats->value[0]++;
+	struct ibfake_hca *hca = to_hca(ibdev);
+
+	stats->value[0] = atomic64_read(&hca->sent_bytes);
+	stats->value[1] = atomic64_read(&hca->sent_packets);
 	return ARRAY_SIZE(ibfake_stats);
 }
 
@@ -697,36 +778,171 @@ static const struct ib_device_ops ibfake_roce_ops = {
 
 /* The Ethernet interface of a RoCE HCA. */
 
+struct ibfake_nic {
+	struct net_device *netdev;
+	struct delayed_work trained;
+	struct ieee_ets ets;
+	struct ieee_pfc pfc;
+	u8 dcbx;
+	struct {
+		atomic64_t packets, bytes;
+	} sent[IBFAKE_MAX_QUEUES];
+};
+
+static void ibfake_trained(struct work_struct *work)
+{
+	struct ibfake_nic *nic = container_of(work, struct ibfake_nic, trained.work);
+
+	netif_carrier_on(nic->netdev);
+}
+
 static int ibfake_open(struct net_device *netdev)
 {
-	netif_start_queue(netdev);
+	struct ibfake_nic *nic = netdev_priv(netdev);
+	unsigned int ms = READ_ONCE(train);
+
+	netif_tx_start_all_queues(netdev);
+	if (!ms) {
+		netif_carrier_on(netdev);
+		return 0;
+	}
+	netif_carrier_off(netdev);
+	schedule_delayed_work(&nic->trained, msecs_to_jiffies(ms));
 	return 0;
 }
 
 static int ibfake_stop(struct net_device *netdev)
 {
-	netif_stop_queue(netdev);
+	struct ibfake_nic *nic = netdev_priv(netdev);
+
+	cancel_delayed_work_sync(&nic->trained);
+	if (READ_ONCE(train))
+		netif_carrier_off(netdev);
+	netif_tx_stop_all_queues(netdev);
 	return 0;
 }
 
 static netdev_tx_t ibfake_xmit(struct sk_buff *skb, struct net_device *netdev)
 {
-	DEV_STATS_INC(netdev, tx_packets);
-	DEV_STATS_ADD(netdev, tx_bytes, skb->len);
+	struct ibfake_nic *nic = netdev_priv(netdev);
+	u16 queue = skb_get_queue_mapping(skb);
+
+	atomic64_inc(&nic->sent[queue].packets);
+	atomic64_add(skb->len, &nic->sent[queue].bytes);
 	dev_consume_skb_any(skb);
 	return NETDEV_TX_OK;
+}
+
+static void ibfake_get_stats64(struct net_device *netdev,
+			       struct rtnl_link_stats64 *stats)
+{
+	struct ibfake_nic *nic = netdev_priv(netdev);
+	int i;
+
+	for (i = 0; i < IBFAKE_MAX_QUEUES; i++) {
+		stats->tx_packets += atomic64_read(&nic->sent[i].packets);
+		stats->tx_bytes += atomic64_read(&nic->sent[i].bytes);
+	}
 }
 
 static const struct net_device_ops ibfake_netdev_ops = {
 	.ndo_open = ibfake_open,
 	.ndo_stop = ibfake_stop,
 	.ndo_start_xmit = ibfake_xmit,
+	.ndo_get_stats64 = ibfake_get_stats64,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
 };
 
+/* ethtool -S: the packets and bytes of each queue. */
+
+static int ibfake_nic_sset_count(struct net_device *netdev, int sset)
+{
+	return sset == ETH_SS_STATS ? 2 * IBFAKE_MAX_QUEUES : -EOPNOTSUPP;
+}
+
+static void ibfake_nic_strings(struct net_device *netdev, u32 sset, u8 *strings)
+{
+	int i;
+
+	for (i = 0; sset == ETH_SS_STATS && i < IBFAKE_MAX_QUEUES; i++) {
+		ethtool_sprintf(&strings, "tx%d_packets", i);
+		ethtool_sprintf(&strings, "tx%d_bytes", i);
+	}
+}
+
+static void ibfake_nic_stats(struct net_device *netdev,
+			     struct ethtool_stats *stats, u64 *values)
+{
+	struct ibfake_nic *nic = netdev_priv(netdev);
+	int i;
+
+	for (i = 0; i < IBFAKE_MAX_QUEUES; i++) {
+		*values++ = atomic64_read(&nic->sent[i].packets);
+		*values++ = atomic64_read(&nic->sent[i].bytes);
+	}
+}
+
 static const struct ethtool_ops ibfake_ethtool_ops = {
 	.get_link = ethtool_op_get_link,
+	.get_sset_count = ibfake_nic_sset_count,
+	.get_strings = ibfake_nic_strings,
+	.get_ethtool_stats = ibfake_nic_stats,
+};
+
+/*
+ * Data center bridging as IEEE has it: what is set is kept. Of the APP table
+ * the kernel's own is all there is, which the kernel empties when the interface
+ * moves (dcbnl.c:dcbnl_netdevice_event).
+ */
+
+static int ibfake_getets(struct net_device *netdev, struct ieee_ets *ets)
+{
+	*ets = ((struct ibfake_nic *)netdev_priv(netdev))->ets;
+	ets->ets_cap = IEEE_8021QAZ_MAX_TCS;
+	return 0;
+}
+
+static int ibfake_setets(struct net_device *netdev, struct ieee_ets *ets)
+{
+	((struct ibfake_nic *)netdev_priv(netdev))->ets = *ets;
+	return 0;
+}
+
+static int ibfake_getpfc(struct net_device *netdev, struct ieee_pfc *pfc)
+{
+	*pfc = ((struct ibfake_nic *)netdev_priv(netdev))->pfc;
+	pfc->pfc_cap = IEEE_8021QAZ_MAX_TCS;
+	return 0;
+}
+
+static int ibfake_setpfc(struct net_device *netdev, struct ieee_pfc *pfc)
+{
+	((struct ibfake_nic *)netdev_priv(netdev))->pfc = *pfc;
+	return 0;
+}
+
+static u8 ibfake_getdcbx(struct net_device *netdev)
+{
+	return ((struct ibfake_nic *)netdev_priv(netdev))->dcbx;
+}
+
+/* No firmware speaks DCBX here, and CEE is not offered. */
+static u8 ibfake_setdcbx(struct net_device *netdev, u8 mode)
+{
+	if (mode != (DCB_CAP_DCBX_HOST | DCB_CAP_DCBX_VER_IEEE))
+		return 1;
+	((struct ibfake_nic *)netdev_priv(netdev))->dcbx = mode;
+	return 0;
+}
+
+static const struct dcbnl_rtnl_ops ibfake_dcbnl_ops = {
+	.ieee_getets = ibfake_getets,
+	.ieee_setets = ibfake_setets,
+	.ieee_getpfc = ibfake_getpfc,
+	.ieee_setpfc = ibfake_setpfc,
+	.getdcbx = ibfake_getdcbx,
+	.setdcbx = ibfake_setdcbx,
 };
 
 /*
@@ -738,21 +954,32 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 {
 	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, index >> 8, index };
 	struct net_device *netdev;
+	struct ibfake_nic *nic;
 	int err;
 
-	netdev = alloc_etherdev(0);
+	netdev = alloc_etherdev_mqs(sizeof(*nic), IBFAKE_MAX_QUEUES,
+				    IBFAKE_MAX_QUEUES);
 	if (!netdev)
 		return ERR_PTR(-ENOMEM);
+	nic = netdev_priv(netdev);
+	nic->netdev = netdev;
+	nic->dcbx = DCB_CAP_DCBX_HOST | DCB_CAP_DCBX_VER_IEEE;
+	INIT_DELAYED_WORK(&nic->trained, ibfake_trained);
 
 	SET_NETDEV_DEV(netdev, parent);
 	strscpy(netdev->name, "roce%d", sizeof(netdev->name));
 	netdev->netdev_ops = &ibfake_netdev_ops;
 	netdev->ethtool_ops = &ibfake_ethtool_ops;
+	netdev->dcbnl_ops = &ibfake_dcbnl_ops;
+	/* as of one whose carrier has come and gone, not "unknown" */
+	netdev->operstate = IF_OPER_UP;
 	netdev->max_mtu = IBFAKE_MAX_MTU;
 	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
 	eth_hw_addr_set(netdev, mac);
 
-	err = register_netdev(netdev);
+	err = netif_set_real_num_queues(netdev, IBFAKE_QUEUES, IBFAKE_QUEUES);
+	if (!err)
+		err = register_netdev(netdev);
 	if (err) {
 		free_netdev(netdev);
 		return ERR_PTR(err);
@@ -763,8 +990,8 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 /*
  * What ethtool sets of an interface beside what its own driver lets it: rings,
  * channels and private flags, as mlx5 has them for Ethernet and for IPoIB. They
- * are kept as long as the interface is, and change nothing. The RTNL lock is
- * held wherever they are.
+ * are kept as long as the interface is, and of them only the channels of our own
+ * interfaces change anything: the queues. The RTNL lock is held wherever they are.
  */
 struct ibfake_settings {
 	const struct ethtool_ops *own;
@@ -801,15 +1028,21 @@ static int ibfake_set_ringparam(struct net_device *netdev,
 static void ibfake_get_channels(struct net_device *netdev,
 				struct ethtool_channels *channels)
 {
-	channels->max_combined = 16;
+	channels->max_combined = IBFAKE_MAX_QUEUES;
 	channels->combined_count = ibfake_settings(netdev)->channels;
 }
 
 static int ibfake_set_channels(struct net_device *netdev,
 			       struct ethtool_channels *channels)
 {
-	ibfake_settings(netdev)->channels = channels->combined_count;
-	return 0;
+	unsigned int count = channels->combined_count;
+	int err = 0;
+
+	if (netdev->netdev_ops == &ibfake_netdev_ops)
+		err = netif_set_real_num_queues(netdev, count, count);
+	if (!err)
+		ibfake_settings(netdev)->channels = count;
+	return err;
 }
 
 static const char ibfake_flags[][ETH_GSTRING_LEN] = {
@@ -868,7 +1101,7 @@ static int ibfake_add_settings(struct net_device *netdev)
 	s->ops.set_priv_flags = ibfake_set_priv_flags;
 	s->rx_pending = 1024;
 	s->tx_pending = 1024;
-	s->channels = 4;
+	s->channels = IBFAKE_QUEUES;
 	s->flags = 1;
 	netdev->ethtool_ops = &s->ops;
 	return 0;

@@ -49,7 +49,7 @@ func (l Lane) Arguments() []string {
 // CI takes the first kernel and the first suite; the long tests take all kernels, and the
 // matrix also all suites, which have Slurm 22.05, 24.11 and unstable's.
 var (
-	kernels = []string{"6.1", "6.12"}
+	kernels = []string{"6.1", "6.12", "backports"}
 	suites  = []string{"bookworm", "trixie", "sid"}
 )
 
