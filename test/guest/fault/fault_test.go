@@ -49,6 +49,7 @@ func TestAPrologThatFailsAtItsLastStepIsUndoneAndTheRequeuedJobSucceeds(t *testi
 	vm.Same(t, before)
 
 	vm.Run(t, "scontrol update nodename=node1 state=resume; scontrol release "+job)
+	vm.StartNow(t, job)
 	vm.Ended(t, job)
 	if out := vm.Run(t, "cat /tmp/"+job+".out"); !strings.Contains(out, "hcas ibfake") {
 		t.Errorf("the second run printed %q", out)

@@ -173,6 +173,7 @@ func TestARequeuedJobStartsAnewWithItsHCAs(t *testing.T) {
 	job := vm.Submit(t, "alice", "--requeue --gres=nic:1", "srun sleep 1000")
 	vm.Eventually(t, "the step runs", func() bool { return vm.HasStep(job) })
 	vm.Run(t, "scontrol requeue "+job)
+	vm.StartNow(t, job)
 	vm.Eventually(t, "the lease is the second run's", func() bool {
 		out, _ := vm.Try("head -n 3 /run/gresnet/jobs/" + job + "/env")
 		return strings.Contains(out, "GRESNET_RUN=1")

@@ -99,6 +99,16 @@ func Submit(t *testing.T, user, options, script string) string {
 	return strings.TrimSpace(As(t, user, "sbatch --parsable -o /tmp/%j.out "+options+" --wrap "+Quote(script)))
 }
 
+// StartNow has a requeued job not wait until its old credential has expired, which Slurm
+// has it do (AuthInfo=cred_expire).
+func StartNow(t *testing.T, job string) {
+	t.Helper()
+	Eventually(t, "job "+job+" may start now", func() bool {
+		_, err := Try("squeue -h -j " + job + " -o %T | grep -qx PENDING && scontrol update JobId=" + job + " StartTime=now || squeue -h -j " + job + " -o %T | grep -qx RUNNING")
+		return err == nil
+	})
+}
+
 func HasStep(job string) bool {
 	out, err := Try("squeue -h -s -j " + job + " -o %i")
 	return err == nil && strings.Contains(out, job+".0")
