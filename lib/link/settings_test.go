@@ -53,13 +53,14 @@ ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev other no
 // in calls a function with a connection to a namespace.
 var in = link.Dialled
 
-// picture is all that `ip` knows of the interface, less what passes by itself.
+// picture is all that `ip` knows of the interface, less what passes by itself. Neighbors
+// are in the order of a hash of the whole machine's, which other namespaces change.
 func picture(ns *netnstest.NS) string {
 	return ns.Run(`ip -d link show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//'
 ip -d addr show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//; s/valid_lft [0-9]*sec/valid_lft Nsec/; s/preferred_lft [0-9]*sec/preferred_lft Nsec/'
 ip token show dev hca0
 for d in ipv4/conf ipv6/conf ipv4/neigh ipv6/neigh; do grep -s . /proc/sys/net/$d/hca0/* || true; done
-ip neigh show dev hca0 nud permanent; ip neigh show dev hca0 nud noarp | sed '/^ff\|^224/d'; ip neigh show proxy dev hca0
+(ip neigh show dev hca0 nud permanent; ip neigh show dev hca0 nud noarp | sed '/^ff\|^224/d'; ip neigh show proxy dev hca0) | sort
 tc -d qdisc show dev hca0 | grep -v 'noqueue 0:\|noop 0:' || true
 bridge fdb show dev hca0 | sed '/^33:33\|^01:00/d'
 ip -d -4 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'

@@ -72,6 +72,18 @@ func Skip(t testing.TB, sentence string) {
 	t.Skip(sentence)
 }
 
+// otherOrder shows where two texts of the same lines differ.
+func otherOrder(before, after []string) string {
+	first, last := 0, len(before)
+	for before[first] == after[first] {
+		first++
+	}
+	for before[last-1] == after[last-1] {
+		last--
+	}
+	return fmt.Sprintf("the same lines in another order:\n- %s\n+ %s\n", strings.Join(before[first:last], "\n- "), strings.Join(after[first:last], "\n+ "))
+}
+
 // Diff shows the lines in which two texts differ, "" if they do not.
 func Diff(before, after string) string {
 	if before == after {
@@ -98,7 +110,7 @@ func Diff(before, after string) string {
 		}
 	}
 	if b.Len() == 0 {
-		return "the same lines in another order"
+		return otherOrder(strings.Split(before, "\n"), strings.Split(after, "\n"))
 	}
 	return b.String()
 }

@@ -86,6 +86,9 @@ func (s *stream) line(line string) {
 		s.result(m[1], m[2], m[3])
 		return
 	}
+	if strings.HasPrefix(line, "    --- FAIL: ") {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, line)
+	}
 	if strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "vm: ") {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, line)
 	}
