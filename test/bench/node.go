@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,9 @@ type hca struct {
 
 const config = "/etc/gresnet/gresnet.toml"
 
+// udevSettle waits for udev as long as this guest's clock, which jumps, may need for it.
+const udevSettle = "udevadm settle --timeout=$((120 * ${GRESNET_SLOW:-1}))"
+
 // setUp makes the node what a case wants it to be.
 func setUp(c testCase) ([]hca, error) {
 	// The mode cannot be changed while a namespace dies, nor the driver unloaded
@@ -33,7 +37,7 @@ func setUp(c testCase) ([]hca, error) {
 		return nil, err
 	}
 	if c.HCAs > 0 {
-		if err := shell(fmt.Sprintf("modprobe ibfake n%s=%d && udevadm settle", c.Kind, c.HCAs)); err != nil {
+		if err := shell(fmt.Sprintf("modprobe ibfake n%s=%d && %s", c.Kind, c.HCAs, udevSettle)); err != nil {
 			return nil, err
 		}
 	}
@@ -50,7 +54,7 @@ func setUp(c testCase) ([]hca, error) {
 	if err := batch(settingsOf(list)); err != nil {
 		return nil, err
 	}
-	if err := shell("find /dev/infiniband -name 'u*[0-9]' -exec chmod 600 {} +; rm -rf /run/gresnet; udevadm settle"); err != nil {
+	if err := shell("find /dev/infiniband -name 'u*[0-9]' -exec chmod 600 {} +; rm -rf /run/gresnet; " + udevSettle); err != nil {
 		return nil, err
 	}
 	return list, writeConfig(list)
@@ -117,7 +121,7 @@ func settingsOf(list []hca) string {
 // unrelated gives the node the interfaces and routes that no HCA has to do with.
 // The default route is one. udev is not told of them: it would be at it for minutes.
 func unrelated(c testCase) error {
-	if err := shell("udevadm settle && udevadm control --exit"); err != nil {
+	if err := shell(udevSettle + " && udevadm control --exit"); err != nil {
 		return err
 	}
 	if err := shell("ip link show type dummy | awk -F': ' '/^[0-9]+: other/ { print \"link del \" $2 }' | ip -batch -"); err != nil {
@@ -136,7 +140,7 @@ func unrelated(c testCase) error {
 	if err := batch(text); err != nil {
 		return err
 	}
-	return shell("/lib/systemd/systemd-udevd --daemon")
+	return shell("/lib/systemd/systemd-udevd --daemon --event-timeout=$((180 * ${GRESNET_SLOW:-1}))")
 }
 
 // writeConfig maps GPU n to HCA n.
@@ -153,7 +157,7 @@ func writeConfig(list []hca) error {
 
 // settle waits until udev has dealt with what happened (udevadm(8)).
 func settle() error {
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience(2 * time.Minute)); ; time.Sleep(time.Millisecond) {
 		_, err := os.Stat("/run/udev/queue")
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -176,8 +180,18 @@ func inside(netns, dev string) (string, error) {
 	return output("nsenter --net=" + netns + " sh -ec 'ip -br link | awk \"{print \\$1, substr(\\$3, length(\\$3)-16), \\$4 ~ /[<,]UP[,>]/}\" | sort; ip -o -4 addr | sed \"s/^[0-9]*: //\" | sort; ip route | sed \"s, linkdown,,\" | sort; rdma dev | sed \"s/^[0-9]*: //\" | sort'; stat -c '%n %a %u %t' " + dev + "/* | sed 's,.*/,,' | sort")
 }
 
+// patience is how long to wait for what takes no longer than d on a machine at rest: see
+// GRESNET_SLOW in test/vm/README.md.
+func patience(d time.Duration) time.Duration {
+	slow, err := strconv.Atoi(os.Getenv("GRESNET_SLOW"))
+	if err != nil {
+		return d // bench native: the machine's own kernel and clock
+	}
+	return time.Duration(slow) * d
+}
+
 func eventually(f func() error) (err error) {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience(30 * time.Second)); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if err = f(); err == nil {
 			return nil
 		}
