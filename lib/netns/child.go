@@ -12,15 +12,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/aside"
 	"gresnet/lib/mountinfo"
 )
 
 // resolveCached is RESOLVE_CACHED (linux/openat2.h), which package unix lacks.
 const resolveCached = 0x20
 
-// finder is the child that searches.
+// finder searches, and says what it finds.
 type finder struct {
-	socket int
+	say    aside.Say
 	nsfs   uint64 // device number of the file system that namespaces are on
 	sent   map[string]bool
 	mounts map[string]bool // the mount namespaces that were looked at
@@ -40,13 +41,13 @@ func (b bound) who() string {
 	return strconv.Quote(b.process + "/root" + b.point)
 }
 
-// child searches, and says what it finds over a socket.
-func child(socket int) error {
+// child is the searcher.
+func child(_ []string, say aside.Say) error {
 	home, err := Current()
 	if err != nil {
 		return err
 	}
-	f := &finder{socket: socket, nsfs: home.dev, sent: map[string]bool{}, mounts: map[string]bool{}}
+	f := &finder{say: say, nsfs: home.dev, sent: map[string]bool{}, mounts: map[string]bool{}}
 	list, err := processes()
 	if err != nil {
 		return err
@@ -58,14 +59,14 @@ func child(socket int) error {
 	}
 	// What a file server is asked for on the way goes last: it may never answer.
 	for _, b := range f.late {
-		if err := f.say(atProcess+" "+b.who(), nil); err != nil {
+		if err := f.say(atProcess+" "+b.who(), -1); err != nil {
 			return err
 		}
 		if _, err := f.lookBound(b, 0); err != nil {
 			return err
 		}
 	}
-	return f.say(allDone, nil)
+	return f.say(allDone, -1)
 }
 
 // processes are the folders of all processes, root's own before those of users. The owner
@@ -90,7 +91,7 @@ func processes() ([]string, error) {
 func (f *finder) look(process string) error {
 	comm, _ := os.ReadFile(process + "/comm")
 	who := fmt.Sprintf("%s (pid %s)", bytes.TrimSpace(comm), filepath.Base(process))
-	if err := f.say(atProcess+" "+who, nil); err != nil {
+	if err := f.say(atProcess+" "+who, -1); err != nil {
 		return err
 	}
 	tasks, _ := filepath.Glob(process + "/task/[0-9]*/ns/net")
@@ -175,24 +176,12 @@ func (f *finder) tell(ns *NS, who string) error {
 	if f.sent[message] {
 		return nil
 	}
-	var rights []byte
+	fd := -1
 	if !f.sent[id] {
-		rights = unix.UnixRights(ns.FD())
+		fd = ns.FD()
 	}
 	f.sent[id], f.sent[message] = true, true
-	return f.say(message, rights)
-}
-
-func (f *finder) say(message string, rights []byte) error {
-	if len(message) > maxMessage {
-		message = message[:maxMessage]
-	}
-	for {
-		err := unix.Sendmsg(f.socket, []byte(message), rights, nil, unix.MSG_NOSIGNAL)
-		if err != unix.EINTR {
-			return err
-		}
-	}
+	return f.say(message, fd)
 }
 
 // openFiles are a process's descriptors that may stand for a namespace.

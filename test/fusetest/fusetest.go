@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -79,6 +80,7 @@ func Mount(t testing.TB, source string, silent ...Op) *FS {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to mount")
 	}
+	exec.Command("modprobe", "-q", "fuse").Run() // where it is no module it is there, or not
 	server, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip("the kernel has no FUSE")
