@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,13 +26,17 @@ var ErrHeldUp = errors.New("no answer")
 // socket is the descriptor by which a process is heard.
 const socket = 3
 
-// Part is a part of the program, by the name under which ps(1) shows it.
+// Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most.
 type Part string
 
 // New makes a part. It is to be called when packages are initialized: a process that was
 // started as that part runs it then, and ends.
 func New(name string, run func(args []string, say Say) error) Part {
 	if os.Args[0] == name {
+		// Without it ps(1) shows "exe", which is not worth an error.
+		if text, err := unix.BytePtrFromString(name); err == nil {
+			_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0)
+		}
 		if run(os.Args[1:], say) != nil {
 			os.Exit(1)
 		}

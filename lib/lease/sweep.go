@@ -21,8 +21,8 @@ type Sweep struct {
 	Boot bool     // slurmd does not run yet, so no job that has a lease can be about to start
 
 	// hasty spares a job that may be about to start without a look whether it runs. That
-	// look is at all processes of the node, with the job's lock held: many prologs that
-	// wait for one HCA would keep the epilog that gives it back waiting.
+	// look is at all processes of the node: many prologs that wait for one HCA would keep
+	// the processors from the epilog that gives it back.
 	hasty bool
 }
 
@@ -116,6 +116,42 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 	_, inProlog := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
+	// All processes of the node are looked at without the job's lock, for which its epilog
+	// may wait.
+	var d signs
+	err := n.leaseToSweep(ctx, id, func(l *open) (err error) {
+		d, err = l.signs(s)
+		return err
+	})
+	if err != nil || !d.lease {
+		return err
+	}
+	seen, err := d.look()
+	if err != nil {
+		return err
+	}
+	return n.leaseToSweep(ctx, id, func(l *open) error {
+		now, err := l.signs(s)
+		if err != nil {
+			return err
+		}
+		if now.since != d.since || now.marked != d.marked {
+			return fmt.Errorf("%w: it started while its processes were looked for", errAlive)
+		}
+		if err := now.settle(seen, s); err != nil {
+			return err
+		}
+		more := l.undoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
+		l.until, _ = ctx.Deadline()
+		if !inProlog {
+			l.until = l.until.Add(max(0, more))
+		}
+		return l.unwind()
+	})
+}
+
+// leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
+func (n *Node) leaseToSweep(ctx context.Context, id uint32, f func(*open) error) error {
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
@@ -132,63 +168,84 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 			return remains(err)
 		}
 		defer l.close()
-		if err := l.alive(s); err != nil {
-			return err
-		}
-		more := l.undoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
-		l.until, _ = ctx.Deadline()
-		if !inProlog {
-			l.until = l.until.Add(max(0, more))
-		}
-		return l.unwind()
+		return f(l)
 	})
 }
 
 // alive is errAlive with the reason unless the lease's job is gone for sure.
 func (l *open) alive(s Sweep) error {
-	// Looked at in this order: the process that made a mark, or brought another one into the
-	// namespace, was there before, and is seen below if it lives.
+	d, err := l.signs(s)
+	if err != nil {
+		return err
+	}
+	seen, err := d.look()
+	if err != nil {
+		return err
+	}
+	return d.settle(seen, s)
+}
+
+// signs is what a lease itself tells of whether its job is gone.
+type signs struct {
+	lease     bool // there is one
+	job       uint32
+	namespace string
+	since     time.Duration // when the lease was made: it tells one run of a job from the next
+	marked    bool          // it had an extern step
+	expected  bool          // its extern step may come yet
+	age       time.Duration
+}
+
+// signs is errAlive if the job is to be spared without a look at processes. What it tells is
+// looked at before those: the process that made a mark, or brought another one into the
+// namespace, was there before, and is seen then if it lives.
+func (l *open) signs(s Sweep) (signs, error) {
 	_, mark := os.Lstat(markIn(l.world.Dir))
-	// Without one none can come if the lease does not count, or there is no slurmd yet.
-	expected := mark != nil && l.complete() && !s.Boot
-	age := proc.SinceBoot() - l.journal.Header.Since
-	starting := fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, age.Round(time.Second))
-	if expected && age < grace && s.hasty {
-		return starting
+	d := signs{lease: true, job: l.world.Job, since: l.journal.Header.Since, marked: mark == nil}
+	d.age = proc.SinceBoot() - d.since
+	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
+	d.expected = mark != nil && l.complete() && !s.Boot
+	if d.expected && d.age < grace && s.hasty {
+		return d, d.starting()
 	}
-	inside, err := l.inside()
-	if err != nil {
-		return err
+	var err error
+	d.namespace, err = l.world.Namespace()
+	return d, err
+}
+
+func (d signs) starting() error {
+	return fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, d.age.Round(time.Second))
+}
+
+// sight is what a look at the node's processes tells of a job.
+type sight struct{ inside, steps []proc.Process }
+
+// look looks for the job's processes.
+func (d signs) look() (seen sight, err error) {
+	if d.namespace != "" {
+		if seen.inside, err = proc.Inside(d.namespace); err != nil {
+			return seen, err
+		}
 	}
-	steps, err := proc.Steps(l.world.Job)
-	if err != nil {
-		return err
-	}
-	if len(steps) > 0 {
-		return living{fmt.Errorf("%w: %s is its step", errAlive, steps[0])}
-	}
-	if len(inside) > 0 {
-		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(inside))
-	}
-	if !expected {
+	seen.steps, err = proc.Steps(d.job)
+	return seen, err
+}
+
+// settle is errAlive with the reason unless the job is gone for sure.
+func (d signs) settle(seen sight, s Sweep) error {
+	switch {
+	case len(seen.steps) > 0:
+		return living{fmt.Errorf("%w: %s is its step", errAlive, seen.steps[0])}
+	case len(seen.inside) > 0:
+		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(seen.inside))
+	case !d.expected:
 		return nil // it had an extern step once, and has none any more; or none can come
-	}
-	if age < grace {
-		return starting
-	}
-	if len(s.Jobs) == 0 {
+	case d.age < grace:
+		return d.starting()
+	case len(s.Jobs) == 0:
 		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to sweep it", errAlive)
 	}
 	return nil
-}
-
-// inside are the processes in the lease's namespace.
-func (l *open) inside() ([]proc.Process, error) {
-	name, err := l.world.Namespace()
-	if err != nil || name == "" {
-		return nil, err
-	}
-	return proc.Inside(name)
 }
 
 func list(processes []proc.Process) string {

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 )
 
@@ -265,4 +268,48 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 			t.Error(line)
 		}
 	}
+}
+
+// A look at all processes may be held up. The job's own epilog must not wait for it.
+func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
+	n, _ := heldNode(t, byIndex)
+	n.Log = func(Event) {}
+	fusetest.Hold(t, "/proc/self/exe", 0)
+	swept := make(chan error, 1)
+	go func() { swept <- n.sweep(t.Context(), holderJob, Sweep{}) }()
+	for !looks(t) {
+		select {
+		case err := <-swept:
+			t.Fatalf("the sweep was not held up: %v", err)
+		default:
+		}
+	}
+	held, err := lock.TryJob(n.locks(), holderJob)
+	switch {
+	case err == nil:
+		held.Close()
+	case looks(t): // else the look was over before the lock was tried
+		t.Errorf("while it looks: %v", err)
+	}
+	if err := <-swept; !errors.Is(err, errAlive) {
+		t.Errorf("a job that may be about to start: %v", err)
+	}
+}
+
+// looks tells whether a look for steps runs, of this process.
+func looks(t *testing.T) bool {
+	t.Helper()
+	children, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range children {
+		text, _ := os.ReadFile(list)
+		for _, pid := range strings.Fields(string(text)) {
+			if comm, _ := os.ReadFile("/proc/" + pid + "/comm"); string(comm) == "gresnet-steps\n" {
+				return true
+			}
+		}
+	}
+	return false
 }

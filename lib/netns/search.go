@@ -22,7 +22,7 @@ var (
 )
 
 // searcher searches aside: the kernel asks users' own file servers about users' files.
-var searcher = aside.New("gresnet-searcher", child)
+var searcher = aside.New("gresnet-search", child)
 
 // A searcher's messages, of a word and what belongs to it.
 const (

@@ -24,25 +24,6 @@ type Process struct {
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", p.Name, p.PID) }
 
-// Steps are the slurmstepd processes of a job. With PrologFlags=Contain a job
-// has one, its extern step's, from its prolog's end until its epilog.
-func Steps(job uint32) ([]Process, error) {
-	// slurmstepd.c:_init_from_slurmd sets the title "slurmstepd: [JOBID.STEP]".
-	title := fmt.Appendf(nil, "slurmstepd: [%d.", job)
-	return which(func(dir string) bool {
-		line, err := os.ReadFile(dir + "/cmdline")
-		return err == nil && bytes.HasPrefix(line, title) && startedByRoot(dir)
-	})
-}
-
-// startedByRoot tells a process whose real user is root. Anybody can give a process
-// any title, and have a program run as root that is made for that; slurmstepd in turn
-// is its job's user for moments, but never really (proc(5), /proc/PID/status).
-func startedByRoot(dir string) bool {
-	status, err := os.ReadFile(dir + "/status")
-	return err == nil && bytes.Contains(status, []byte("\nUid:\t0\t"))
-}
-
 // Inside are the processes of which a thread is in a network namespace, told
 // by the device and inode number that a netns.NS has, "4:4026531840".
 func Inside(namespace string) ([]Process, error) {

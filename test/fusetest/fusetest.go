@@ -142,6 +142,7 @@ const (
 	folderNode = 3
 	headerSize = 40
 	directIO   = 1 // FOPEN_DIRECT_IO
+	keepCache  = 2 // FOPEN_KEEP_CACHE
 )
 
 func (f *FS) serve() {
@@ -195,9 +196,11 @@ func respond(op Op, node uint64, body []byte) (unix.Errno, []byte) {
 		return 0, append(make([]byte, 16), attributes(node)...)
 	case open, opendir:
 		out := make([]byte, 16)
+		flags := uint32(keepCache)
 		if binary.NativeEndian.Uint32(body)&unix.O_NONBLOCK != 0 {
-			binary.NativeEndian.PutUint32(out[8:], directIO)
+			flags |= directIO
 		}
+		binary.NativeEndian.PutUint32(out[8:], flags)
 		return 0, out
 	case read:
 		return 0, make([]byte, binary.NativeEndian.Uint32(body[16:]))
