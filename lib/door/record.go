@@ -108,7 +108,7 @@ func countEvent(p *metrics.Page, e lease.Event) error {
 		errors.As(e.Err, &d)
 		return p.Add(metrics.Differences, float64(len(d.What)))
 	case lease.PortWorse:
-		var worse step.PortError
+		worse := step.PortError{What: step.PortState} // as that of an interface without a carrier is
 		errors.As(e.Err, &worse)
 		return p.Add(metrics.PortFaults, 1, worse.What)
 	case lease.LeaseRefused:

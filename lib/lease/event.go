@@ -21,7 +21,7 @@ const (
 	StepDone       Kind = "step-done"       // a step was done, undone, or looked at again
 	StepFailed     Kind = "step-failed"     // it was not
 	Differs        Kind = "differs"         // what came home is not as it was
-	PortWorse      Kind = "port-worse"      // a port came home without its link, or with a slower one
+	PortWorse      Kind = "port-worse"      // a port came home, or into the job, without its link, or home with a slower one
 	LeaseTaken     Kind = "lease-taken"     // a lease counts from now on
 	LeaseRefused   Kind = "lease-refused"   // the job asked for what it cannot have
 	LeaseReturned  Kind = "lease-returned"  // all of a lease is undone
@@ -53,7 +53,7 @@ type Event struct {
 	Warning string // what a person must know though nothing failed
 
 	// Of a step.
-	Verb string // do, undo, verify
+	Verb string // do, finish, undo, verify
 	Step string // its kind: rdma, link
 	Deed string // all of it, for people: "do rdma mlx5_3"
 	Took time.Duration

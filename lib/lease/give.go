@@ -84,6 +84,7 @@ func (l *open) unwind() error {
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
+	l.world.Rest = nil
 	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[node.ID]bool{}, map[link.ID]lock.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
@@ -158,7 +159,9 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		errs := l.failure(s, err)
 		failed = append(failed, errs...)
 		// One whose name another has is home nevertheless.
-		stuck[s.HCA()] = len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken)
+		if len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken) {
+			stuck[s.HCA()] = true
+		}
 	}
 	var moving *underway
 	await := func() {
@@ -167,7 +170,17 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 			undone(ending.Step, ending.end())
 		}
 	}
-	for _, s := range notes {
+	finishAll := func() {
+		await()
+		for s, err := range l.finish() {
+			undone(s, err)
+		}
+	}
+	up := firstOfRank(notes, step.AllUp)
+	for i, s := range notes {
+		if i == up {
+			finishAll()
+		}
 		if moving != nil && (!whole || moving.before(s.Step)) {
 			await()
 		}
@@ -183,7 +196,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		}
 		undone(s.Step, err)
 	}
-	await()
+	finishAll()
 	waited := l.node.clock()
 	if err := l.world.Settle(); err != nil {
 		failed = append(failed, err)

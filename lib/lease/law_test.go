@@ -91,6 +91,15 @@ func lawChild(program string) error {
 	}
 	law := lawNode(os.Getenv("GRESNET_LAW_STATE"), n)
 	ctx := context.Background()
+	if text := os.Getenv("GRESNET_LAW_DEADLINE"); text != "" {
+		deadline, err := time.ParseDuration(text)
+		if err != nil {
+			return err
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, deadline)
+		defer cancel()
+	}
 	var l lawLease
 	if _, err := fmt.Sscan(os.Getenv("GRESNET_LAW_LEASE"), &l.job, &l.hcas); err != nil {
 		return err
@@ -167,6 +176,12 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	}
 	for _, s := range all {
 		steps = append(steps, &step.Link{Of: s.Of, Port: 1, Interface: s.Interface, Name: s.Settings.Name, Settings: s.Settings, Mode: rdma.Shared})
+	}
+	// What befalls the node when its settings were read.
+	if then := os.Getenv("GRESNET_LAW_THEN"); then != "" {
+		if out, err := exec.Command("sh", "-ec", then).CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", then, err, out)
+		}
 	}
 	if err := l.carryOut(ctx, steps); err != nil {
 		return err

@@ -4,29 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
 
-// carryOut notes and does the steps of a plan.
+// carryOut notes and does the steps of a plan, and then what they left.
 func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 	var moving *underway
-	defer func() {
-		if moving != nil {
-			err = errors.Join(err, moving.end())
+	end := func() error {
+		if ending := moving; ending != nil {
+			moving = nil
+			return ending.end()
 		}
-	}()
+		return nil
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	for _, s := range steps {
 		if moving != nil && moving.before(s) {
-			ending := moving
-			moving = nil
-			if err := ending.end(); err != nil {
+			if err := end(); err != nil {
 				return err
 			}
 		}
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("set up job %d: %w", l.world.Job, err)
+		if err := l.inTime(ctx); err != nil {
+			return err
 		}
 		if err := l.note(s); err != nil {
 			return err
@@ -39,7 +41,38 @@ func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 			moving = u
 		}
 	}
+	if err := end(); err != nil {
+		return err
+	}
+	for _, err := range l.finish() {
+		if err != nil {
+			return err
+		}
+		if err := l.inTime(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func (l *open) inTime(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("set up job %d: %w", l.world.Job, err)
+	}
+	return nil
+}
+
+// finish does what steps left for when all interfaces are up, and tells how each ended.
+func (l *open) finish() iter.Seq2[step.Step, error] {
+	return func(yield func(step.Step, error) bool) {
+		for len(l.world.Rest) > 0 {
+			r := l.world.Rest[0]
+			l.world.Rest = l.world.Rest[1:]
+			if !yield(r.Step, l.timed(finish, r.Step, func(*step.World) error { return r.Do() })) {
+				return
+			}
+		}
+	}
 }
 
 // underway is a step that the kernel is at while others are done. There is one at most:
@@ -56,6 +89,7 @@ type underway struct {
 // The verbs that a step has.
 const (
 	do     = "do"
+	finish = "finish" // what it, or its undo, left for when all interfaces are up
 	undo   = "undo"
 	verify = "verify"
 )

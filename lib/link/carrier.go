@@ -6,20 +6,24 @@ import (
 	"gresnet/lib/pace"
 )
 
-// awaitCarrier waits until the interface, which was just looked at, has the carrier that
-// it had: without one the kernel takes no IPv6 addresses and marks routes dead.
-func (c *Conn) awaitCarrier(i Interface, want Settings) (err error) {
-	if !want.Up || !want.Running || c.standsOnDead(i) {
-		return nil
-	}
+// lacksCarrier tells an interface that is up and has not the carrier that it had: without
+// one the kernel takes no IPv6 addresses and marks routes dead.
+func (c *Conn) lacksCarrier(i Interface, want Settings) bool {
+	return want.Up && want.Running && i.Up && !i.Running && !c.standsOnDead(i)
+}
+
+// awaitCarrier waits until the interface has the carrier that it had, or its time is over.
+func (c *Conn) awaitCarrier(index int, want Settings) (i Interface, err error) {
 	begun := time.Now()
-	for end := c.Waits.until(i.ID, begun); !i.Running && !c.Waits.over(end); pace.Sleep(begun, 2*time.Millisecond) {
-		if i, err = c.Get(i.Index); err != nil {
-			return err
+	for ; ; pace.Sleep(begun, 2*time.Millisecond) {
+		if i, err = c.Get(index); err != nil {
+			return Interface{}, err
+		}
+		if !c.lacksCarrier(i, want) || c.Waits.over(c.Waits.until(i.ID, begun)) {
+			c.Waits.waited(i.ID, i.Running, time.Since(begun))
+			return i, nil
 		}
 	}
-	c.Waits.waited(i.ID, i.Running, time.Since(begun))
-	return nil
 }
 
 // standsOnDead tells a child of what has no carrier: it gets none before that.
@@ -42,11 +46,7 @@ func (c *Conn) AwaitLate(index int, want Settings) error {
 
 func (c *Conn) awaitLate(index int, want Settings) error {
 	defer c.anew()()
-	i, err := c.Get(index)
-	if err != nil {
-		return err
-	}
-	if err := c.awaitCarrier(i, want); err != nil {
+	if _, err := c.awaitCarrier(index, want); err != nil {
 		return err
 	}
 	for _, child := range want.Children {

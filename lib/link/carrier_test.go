@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -85,6 +86,14 @@ func same(t *testing.T, c *link.Conn, s link.Settings) error {
 	return err
 }
 
+func restoreUnmanaged(c *link.Conn, index int, s link.Settings) error {
+	finish, err := c.RaiseUnmanaged(index, s)
+	if finish != nil {
+		err = errors.Join(err, finish())
+	}
+	return err
+}
+
 func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.T) {
 	b := newBed(t)
 	b.node.Run("sysctl -qw net.ipv6.conf.hca0.forwarding=1\n" + tested)
@@ -94,7 +103,7 @@ func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.
 	in(t, b.node, func(c *link.Conn) error {
 		c.Waits = impatient()
 		i := find(t, c, "hca0").Index
-		if err := c.RestoreUnmanaged(i, s); err != nil {
+		if err := restoreUnmanaged(c, i, s); err != nil {
 			return err
 		}
 		// A manager knows nothing of a test before.

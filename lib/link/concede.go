@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RestoreUnmanaged is Apply at home without what the interface's manager gives it, and
+// RaiseUnmanaged is Raise at home without what the interface's manager gives it, and
 // without what may need that.
-func (c *Conn) RestoreUnmanaged(index int, want Settings) error {
-	return c.apply(index, want, c.applyUnmanaged)
+func (c *Conn) RaiseUnmanaged(index int, want Settings) (finish func() error, err error) {
+	return c.raise(index, want, c.applyUnmanaged)
 }
 
 // Concede is what the settings are to be when the interface's manager has had

@@ -36,7 +36,7 @@ func away(t *testing.T, b *bed, forgets string) (s link.Settings) {
 	})
 	b.node.Run(forgets)
 	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *link.Conn) error { return c.RestoreUnmanaged(find(t, c, "hca0").Index, s) })
+	in(t, b.node, func(c *link.Conn) error { return restoreUnmanaged(c, find(t, c, "hca0").Index, s) })
 	return s
 }
 

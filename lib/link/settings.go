@@ -142,43 +142,86 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 
 // Apply gives an interface that was moved its settings, and only what differs: on one that
 // has them it changes nothing. What fails does not keep it from the rest.
-func (c *Conn) Apply(index int, want Settings) error { return c.apply(index, want, c.applyNetwork) }
+func (c *Conn) Apply(index int, want Settings) error { return finished(c.Raise(index, want)) }
 
-func (c *Conn) apply(index int, want Settings, network func(described, Settings) error) error {
+// Raise is Apply without the wait for the carrier: an interface that has none yet, though it
+// had one, is up then, and finish waits for it and gives the rest. Whoever raises all
+// interfaces before it finishes the first waits for the slowest link only. finish is nil if
+// nothing is left.
+func (c *Conn) Raise(index int, want Settings) (finish func() error, err error) {
+	return c.raise(index, want, c.applyNetwork)
+}
+
+func (c *Conn) raise(index int, want Settings, network func(described, Settings) error) (finish func() error, err error) {
 	defer c.anew()()
 	i, err := c.look(index)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	changes := c.changes
 	// Under another name it is of use to the node still.
 	renamed := c.rename(&i.Interface, want.Name)
-	want = want.aged()
 	want.Name = i.Name
 	err = also(renamed, c.applyLink(i, want))
 	if c.changes != changes {
 		var lookErr error
 		if i, lookErr = c.look(index); lookErr != nil {
-			return also(err, lookErr)
+			return nil, also(err, lookErr)
 		}
 	}
 	have, sysctlErr := c.applySysctls(i, want.Sysctls.before())
 	err = also(err, sysctlErr)
-	err = also(err, c.setState(i.Interface, want))
-	err = also(err, network(i, want))
-	if sysctlErr != nil {
-		return err
+	now, stateErr := c.setState(i.Interface, want)
+	err = also(err, stateErr)
+	rest := func(now Interface) error {
+		err := network(i, want.aged())
+		if sysctlErr != nil {
+			return err
+		}
+		return also(err, c.applySysctlsUp(index, now.Name, want.Sysctls, have))
 	}
-	return also(err, c.applySysctlsUp(index, want.Name, want.Sysctls, have))
+	if !c.lacksCarrier(now, want) {
+		c.Waits.waited(now.ID, now.Running, 0)
+		return nil, also(err, rest(now))
+	}
+	c.Waits.lacks(now.ID, time.Now())
+	return func() error {
+		defer c.anew()()
+		now, err := c.awaitCarrier(index, want)
+		if err != nil {
+			return err
+		}
+		return rest(now)
+	}, err
+}
+
+// finished does what is left, too.
+func finished(finish func() error, err error) error {
+	if finish != nil {
+		err = also(err, finish())
+	}
+	return err
 }
 
 // RestoreAlone is Apply at home: it also gives back what stands on the interface, and
 // what no job has.
 func (c *Conn) RestoreAlone(index int, want Settings) error {
+	return finished(c.RaiseAlone(index, want))
+}
+
+// RaiseAlone is to RestoreAlone what Raise is to Apply.
+func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err error) {
 	defer c.anew()()
-	err := also(c.Apply(index, want), c.applyDuplicates(index, want))
-	err = also(err, c.applyQueueFiles(index, want))
-	return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
+	rest := func() error {
+		defer c.anew()()
+		err := also(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
+		return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
+	}
+	raised, err := c.Raise(index, want)
+	if raised == nil {
+		return nil, also(err, rest())
+	}
+	return func() error { return also(raised(), rest()) }, err
 }
 
 // Restore is RestoreAlone for an interface that may not have come just now: it takes from
@@ -222,19 +265,16 @@ func (c *Conn) applyLink(i described, want Settings) error {
 	return also(err, c.applyDriver(i.Index, want))
 }
 
-// setState brings the interface, which was just looked at, up or down, and waits for what
-// must follow.
-func (c *Conn) setState(have Interface, want Settings) (err error) {
-	if have.Up != want.Up {
-		if err := c.set(have.Index, want.Up); err != nil {
-			return fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
-		}
-		c.Waits.raised(have.ID)
-		if have, err = c.Get(have.Index); err != nil {
-			return err
-		}
+// setState brings the interface, which was just looked at, up or down, and tells what it is then.
+func (c *Conn) setState(have Interface, want Settings) (Interface, error) {
+	if have.Up == want.Up {
+		return have, nil
 	}
-	return c.awaitCarrier(have, want)
+	if err := c.set(have.Index, want.Up); err != nil {
+		return have, fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
+	}
+	c.Waits.raised(have.ID)
+	return c.Get(have.Index)
 }
 
 // applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.

@@ -8,10 +8,11 @@ import (
 const (
 	// carrierTimeout is the time that an interface which had a carrier has to get
 	// it again, from when it is brought up: a port trains its link anew after some
-	// moves. One whose cable was pulled meanwhile gets its settings without it.
-	carrierTimeout = 5 * time.Second
+	// moves, one of 400G for five seconds and more. One whose cable was pulled
+	// meanwhile gets its settings without it.
+	carrierTimeout = 15 * time.Second
 	// lostTimeout bounds what one run waits for carriers that do not come.
-	lostTimeout = 2 * carrierTimeout
+	lostTimeout = carrierTimeout + 5*time.Second
 	// renameTimeout bounds the wait for a name that another interface has for a moment.
 	renameTimeout = 2 * time.Second
 	// newTimeout bounds that for an interface that mayBeNew: two epilogs at once may find
@@ -21,13 +22,10 @@ const (
 )
 
 // Waits is how long one run waits for carriers and names, of however many interfaces.
-// What is waited for one that comes is free: a healthy port needs its time. What
-// is waited in vain is not, since a switch that is off takes the carriers of all
-// ports, and Slurm waits for the epilog. When lostTimeout is used up, interfaces
-// are brought up and get their settings one right after the other, without
-// a wait, and so the times that they have run at once: AwaitLate waits for what is
-// left of them, carrierTimeout for all together. Both in sum are the most that a
-// run waits in vain.
+// Interfaces are brought up before the first is waited for, so their links train at
+// once, and the time of each counts from when it was brought up: a switch that is off
+// takes the carriers of all ports, and costs a run carrierTimeout once. lostTimeout
+// bounds it where interfaces are brought up one after the other: what stands on others.
 //
 // Names that others have are waited for newTimeout in vain, for all together.
 //
@@ -53,26 +51,29 @@ func (w *Waits) Late(id ID) bool {
 	return late
 }
 
-// until is the end of a wait for an interface that begins now.
-func (w *Waits) until(id ID, now time.Time) time.Time {
+// lacks takes down that an interface has no carrier: its time begins, unless it has already.
+func (w *Waits) lacks(id ID, now time.Time) {
 	if w == nil {
-		return now.Add(carrierTimeout)
+		return
 	}
-	most := lostTimeout
-	end, again := w.late[id]
-	if again {
-		most += carrierTimeout
-	} else {
-		if w.late == nil {
-			w.late = map[ID]time.Time{}
-		}
-		end = now.Add(carrierTimeout)
-		w.late[id] = end
+	if w.late == nil {
+		w.late = map[ID]time.Time{}
 	}
-	if last := now.Add(w.left(most, w.lost, now)); last.Before(end) {
+	if _, known := w.late[id]; !known {
+		w.late[id] = now.Add(carrierTimeout)
+	}
+}
+
+// until is the end of a wait for an interface that began at a time.
+func (w *Waits) until(id ID, begun time.Time) time.Time {
+	if w == nil {
+		return begun.Add(carrierTimeout)
+	}
+	w.lacks(id, begun)
+	if last := begun.Add(w.left(lostTimeout, w.lost, begun)); last.Before(w.late[id]) {
 		return last
 	}
-	return end
+	return w.late[id]
 }
 
 // waited takes down how a wait ended.

@@ -13,12 +13,20 @@ type run struct {
 	now time.Time
 }
 
-func (r *run) wait(name string, needs time.Duration) (came bool) {
+// raise brings ports up, none of which has its carrier yet.
+func (r *run) raise(ports int) {
+	for port := range ports {
+		r.lacks(ID{Address: fmt.Sprint(port)}, r.now)
+	}
+}
+
+// wait waits for a port whose carrier comes at a time, or at none.
+func (r *run) wait(name string, comes time.Time) (came bool) {
 	id := ID{Address: name}
 	begun := r.now
 	end := r.until(id, begun)
-	if came = needs > 0 && !begun.Add(needs).After(end); came {
-		end = begun.Add(needs)
+	if came = !comes.IsZero() && !comes.After(end); came {
+		end = comes
 	}
 	if end.After(r.now) {
 		r.now = end
@@ -27,61 +35,72 @@ func (r *run) wait(name string, needs time.Duration) (came bool) {
 	return came
 }
 
-const dead = 0
+var never time.Time
 
-func TestARunWaitsForAnyNumberOfDeadPortsNoLongerThanForThree(t *testing.T) {
+func TestARunWaitsForAnyNumberOfDeadPortsNoLongerThanForOne(t *testing.T) {
 	for _, ports := range []int{1, 2, 3, 8, 64} {
 		r := &run{now: time.Now()}
 		begun := r.now
+		r.raise(ports)
 		// Undo, Verify, and Verify once more when there were differences.
 		for range 3 {
 			for port := range ports {
-				if name := fmt.Sprint(port); r.wait(name, dead) || !r.Late(ID{Address: name}) {
+				if name := fmt.Sprint(port); r.wait(name, never) || !r.Late(ID{Address: name}) {
 					t.Errorf("port %d of %d has a carrier", port, ports)
 				}
 			}
 		}
-		if took := r.now.Sub(begun); took > lostTimeout+carrierTimeout || took < carrierTimeout {
-			t.Errorf("%d dead ports took %s", ports, took)
+		if took := r.now.Sub(begun); took != carrierTimeout {
+			t.Errorf("%d dead ports took %s, wanted %s", ports, took, carrierTimeout)
+		}
+	}
+}
+
+func TestARunWaitsForAnyNumberOfPortsThatTrainNoLongerThanForTheSlowest(t *testing.T) {
+	for _, ports := range []int{1, 2, 8, 64} {
+		r := &run{now: time.Now()}
+		begun := r.now
+		r.raise(ports)
+		for port := range ports {
+			comes := begun.Add(carrierTimeout * time.Duration(port+1) / time.Duration(ports))
+			if name := fmt.Sprint(port); !r.wait(name, comes) || r.Late(ID{Address: name}) {
+				t.Errorf("port %d of %d was not waited for", port, ports)
+			}
+		}
+		if took := r.now.Sub(begun); took != carrierTimeout {
+			t.Errorf("%d ports, the slowest of which needs %s, took %s", ports, carrierTimeout, took)
 		}
 	}
 }
 
 func TestADeadPortKeepsNoOtherFromItsTime(t *testing.T) {
 	r := &run{now: time.Now()}
-	r.wait("dead", dead)
-	for port := range 7 {
-		if name := fmt.Sprint(port); !r.wait(name, carrierTimeout) || r.Late(ID{Address: name}) {
+	begun := r.now
+	r.raise(8)
+	r.wait("0", never)
+	for port := 1; port < 8; port++ {
+		if name := fmt.Sprint(port); !r.wait(name, begun.Add(carrierTimeout)) || r.Late(ID{Address: name}) {
 			t.Errorf("port %d was not waited for", port)
 		}
 	}
-	if r.lost != carrierTimeout {
-		t.Errorf("%s are lost, wanted %s: one that comes is free", r.lost, carrierTimeout)
-	}
 }
 
-func TestAPortThatWasNotWaitedForHasItsTimeInTheEnd(t *testing.T) {
+func TestPortsThatAreBroughtUpOneAfterAnotherAreWaitedForInVainNoLongerThanForLostTimeout(t *testing.T) {
 	r := &run{now: time.Now()}
-	for _, name := range []string{"one", "two", "three"} {
-		r.wait(name, dead)
+	begun := r.now
+	for port := range 64 {
+		r.wait(fmt.Sprint(port), never)
 	}
-	if r.wait("healthy", carrierTimeout) {
-		t.Error("it was waited for at once, with no time left")
-	}
-	for _, name := range []string{"one", "two", "three"} {
-		r.wait(name, dead)
-	}
-	left := r.late[ID{Address: "healthy"}].Sub(r.now)
-	if left > 0 && !r.wait("healthy", left) || r.now.Before(r.late[ID{Address: "healthy"}]) {
-		t.Errorf("it was not waited for in the end, with %s left", left)
+	if took := r.now.Sub(begun); took != lostTimeout {
+		t.Errorf("they took %s, wanted %s", took, lostTimeout)
 	}
 }
 
 func TestAPortThatIsBroughtUpAgainHasItsTimeAnew(t *testing.T) {
 	r := &run{now: time.Now()}
-	r.wait("port", dead)
+	r.wait("port", never)
 	r.raised(ID{Address: "port"})
-	if !r.wait("port", carrierTimeout) {
+	if !r.wait("port", r.now.Add(lostTimeout-carrierTimeout)) {
 		t.Error("it was not waited for")
 	}
 }
@@ -126,10 +145,10 @@ func TestWhatIsWaitedInVainLeavesHalfOfTheRunsTime(t *testing.T) {
 		left := all - min(newTimeout, all/2)
 		for range 3 {
 			for port := range 64 {
-				r.wait(fmt.Sprint(port), dead)
+				r.wait(fmt.Sprint(port), never)
 			}
 		}
-		if took := r.now.Sub(begun); took > min(lostTimeout+carrierTimeout, left/2) || took == 0 {
+		if took := r.now.Sub(begun); took > min(lostTimeout, left/2) || took == 0 {
 			t.Errorf("a run that has %s left has waited %s for carriers", left, took)
 		}
 	}

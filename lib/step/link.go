@@ -34,11 +34,20 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 // Do changes nothing: the note is the deed.
 func (*Settings) Do(*World) error { return nil }
 
-// Undo gives the interface, home by now, its settings again. Verify gives the rest:
-// that of an interface that has a manager, and what others have a part in that may
-// have been away, too.
+// Undo brings the interface, home by now, up and gives it its settings again, those that need
+// its carrier when all are up. Verify gives the rest: that of an interface that has a
+// manager, and what others have a part in that may have been away, too.
 func (s *Settings) Undo(w *World) error {
-	return w.OnHost(func(v *scan.View) error {
+	finish, err := s.raise(w)
+	if finish != nil {
+		w.leave(s, finish)
+	}
+	return err
+}
+
+// raise returns what gives the settings that need the carrier, nil if that is there.
+func (s *Settings) raise(w *World) (finish func() error, err error) {
+	err = w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
@@ -52,10 +61,13 @@ func (s *Settings) Undo(w *World) error {
 			return err
 		}
 		if managed {
-			return v.Link.RestoreUnmanaged(i.Index, due.Settings)
+			finish, err = v.Link.RaiseUnmanaged(i.Index, due.Settings)
+		} else {
+			finish, err = v.Link.RaiseAlone(i.Index, due.Settings)
 		}
-		return v.Link.RestoreAlone(i.Index, due.Settings)
+		return err
 	})
+	return finish, err
 }
 
 // Verify reads the settings again. What is not as it was, udev may have made so
@@ -77,6 +89,7 @@ func (s *Settings) Verify(w *World) error {
 		if err := v.Link.AwaitLate(i.Index, want); err != nil {
 			return err
 		}
+		w.dark(s)
 		if err := s.verify(v, i.Index, want); err != nil {
 			return err
 		}
@@ -149,7 +162,8 @@ func (*Link) Kind() string     { return "link" }
 func (s *Link) Object() string { return s.Name }
 func (s *Link) HCA() node.ID   { return s.Of }
 
-// Do moves the interface and gives it its settings where it is then.
+// Do moves the interface, brings it up and gives it its settings where it is then, those that
+// need its carrier when all are up.
 func (s *Link) Do(w *World) error {
 	if s.Keep {
 		if err := s.bringHome(w); err != nil {
@@ -181,31 +195,89 @@ func (s *Link) Do(w *World) error {
 	if err != nil && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
-	if err := w.inJob(s.apply); err != nil {
+	var finish func() error
+	err = w.inJob(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
+		if err != nil {
+			return fmt.Errorf("configure %s: %w", s.Name, err)
+		}
+		finish, err = v.Link.Raise(i.Index, s.Settings)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return s.awaitGIDs(w)
+	if finish == nil {
+		s.leaveGIDs(w)
+		return nil
+	}
+	w.leave(s, func() error {
+		err := w.inJob(func(*scan.View) error { return finish() })
+		if w.Waits.Late(s.Interface) {
+			return s.lacksCarrier(w, err)
+		}
+		s.leaveGIDs(w)
+		return err
+	})
+	return nil
 }
 
-func (s *Link) apply(v *scan.View) error {
-	i, err := v.Interface(s.Interface)
-	if err != nil {
-		return fmt.Errorf("configure %s: %w", s.Name, err)
+func (s *Link) leaveGIDs(w *World) {
+	if len(s.GIDs) > 0 {
+		w.leave(s, func() error { return s.awaitGIDs(w) })
 	}
-	return v.Link.Apply(i.Index, s.Settings)
+}
+
+// CarrierError says whose link has not come up in the job.
+type CarrierError struct {
+	Interface string
+	HCA       string
+	Port      uint32
+}
+
+func (e CarrierError) Error() string {
+	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
+}
+
+// lacksCarrier tells which cable it is when the interface was waited for in vain: a warning,
+// unless that made something fail. Its GIDs are the driver's own affair then.
+func (s *Link) lacksCarrier(w *World, failed error) error {
+	hca := s.Of.String()
+	_ = w.WithHCAs(s.Mode, func(v *scan.View) error {
+		d, err := v.Find(s.Of)
+		if err == nil {
+			hca = d.Name
+		}
+		return err // it is for the name alone
+	})
+	lacks := CarrierError{s.Name, hca, s.Port}
+	if failed != nil {
+		return fmt.Errorf("%w: %w", lacks, failed)
+	}
+	w.Warn(s.Of, lacks)
+	return nil
 }
 
 // stay gives the interface, which was made anew at home, its settings there.
 func (s *Link) stay(w *World) error {
 	kept := &Settings{Of: s.Of, Port: s.Port, Interface: s.Interface, Settings: s.Settings}
-	if err := kept.Undo(w); err != nil {
+	finish, err := kept.raise(w)
+	if err != nil {
 		return err
 	}
+	if finish != nil {
+		w.leave(s, finish)
+	}
+	if s.Settings.Manager != "" || s.Settings.Shares() {
+		w.leave(s, func() error { return s.share(w, kept) })
+	}
+	return nil
+}
+
+// share gives the interface what its manager, or others, have a part in.
+func (s *Link) share(w *World, kept *Settings) error {
 	if s.Settings.Manager != "" {
 		return kept.Verify(w)
-	}
-	if !s.Settings.Shares() {
-		return nil
 	}
 	err := w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)

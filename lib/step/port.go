@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
 
@@ -19,11 +20,12 @@ type Port struct {
 
 // PortError says in what a port that came home is worse than it was.
 type PortError struct {
-	HCA    string
-	Port   uint32
-	What   string // PortState or PortRate
-	Before string
-	Now    string
+	HCA       string
+	Port      uint32
+	Interface string // that has no carrier any more; empty if it has, or if none is known
+	What      string // PortState or PortRate
+	Before    string
+	Now       string
 }
 
 // What may be worse of a port.
@@ -33,7 +35,11 @@ const (
 )
 
 func (e PortError) Error() string {
-	return fmt.Sprintf("port %d of %s came home with %s %s, it had %s", e.Port, e.HCA, e.What, e.Now, e.Before)
+	port := fmt.Sprintf("port %d of %s", e.Port, e.HCA)
+	if e.Interface != "" {
+		port += fmt.Sprintf(" (%s)", e.Interface)
+	}
+	return fmt.Sprintf("%s came home with %s %s, it had %s", port, e.What, e.Now, e.Before)
 }
 
 // Hint says what to do about it.
@@ -72,8 +78,15 @@ func (s *Access) checkPorts(w *World) error {
 			if err != nil {
 				return err
 			}
-			worse = worsePort(s.Name, s.Ports, now)
-			if worse == nil || w.Context.Err() != nil || time.Now().After(w.portsDeadline()) {
+			fault, is := worsePort(s.Name, s.Ports, now)
+			if !is {
+				worse = nil
+				return nil
+			}
+			var waited bool
+			fault.Interface, waited = w.lost[portOf{s.ID, fault.Port}]
+			worse = fault
+			if waited || w.Context.Err() != nil || time.Now().After(w.portsDeadline()) {
 				return nil
 			}
 		}
@@ -95,7 +108,7 @@ func (w *World) portsDeadline() time.Time {
 
 // worsePort compares an HCA's ports with what they were: the first that had a
 // link and has none, or has a slower one.
-func worsePort(name string, before, now []Port) error {
+func worsePort(name string, before, now []Port) (fault PortError, is bool) {
 	for _, b := range before {
 		n := Port{Num: b.Num, State: "none"}
 		for _, p := range now {
@@ -104,13 +117,31 @@ func worsePort(name string, before, now []Port) error {
 			}
 		}
 		if b.State == active && n.State != active {
-			return PortError{name, b.Num, PortState, b.State, n.State}
+			return PortError{HCA: name, Port: b.Num, What: PortState, Before: b.State, Now: n.State}, true
 		}
 		if b.State == active && n.Rate != "" && rate(n.Rate) < rate(b.Rate) {
-			return PortError{name, b.Num, PortRate, b.Rate, n.Rate}
+			return PortError{HCA: name, Port: b.Num, What: PortRate, Before: b.Rate, Now: n.Rate}, true
 		}
 	}
-	return nil
+	return PortError{}, false
+}
+
+// portOf is a port of an HCA.
+type portOf struct {
+	hca node.ID
+	num uint32
+}
+
+// dark takes down the interface of a port that was waited for in vain: nobody waits for
+// the port again.
+func (w *World) dark(s *Settings) {
+	if !w.Waits.Late(s.Interface) {
+		return
+	}
+	if w.lost == nil {
+		w.lost = map[portOf]string{}
+	}
+	w.lost[portOf{s.Of, s.Port}] = s.Settings.Name
 }
 
 // active is the state of a port that has a link.

@@ -26,12 +26,19 @@ func TestAPortIsWorseIfItHadALinkThatItHasNoMoreOrASlowerOne(t *testing.T) {
 		"2.5 is less than 10":       {[]Port{{1, "ACTIVE", "10 Gb/sec (4X SDR)"}}, []Port{{1, "ACTIVE", "2.5 Gb/sec (1X SDR)"}}, "port 1 of mlx5_0 came home with rate 2.5 Gb/sec (1X SDR), it had 10 Gb/sec (4X SDR)"},
 	} {
 		got := ""
-		if err := worsePort("mlx5_0", c.before, c.now); err != nil {
-			got = err.Error()
+		if fault, is := worsePort("mlx5_0", c.before, c.now); is {
+			got = fault.Error()
 		}
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestAPortIsNamedWithItsInterfaceThatHasNoCarrier(t *testing.T) {
+	err := PortError{HCA: "mlx5_0", Port: 2, Interface: "ib1", What: PortState, Before: "ACTIVE", Now: "DOWN"}
+	if want := "port 2 of mlx5_0 (ib1) came home with state DOWN, it had ACTIVE"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
 	}
 }
 

@@ -52,6 +52,16 @@ type Starter interface {
 	StartUndo(*World) (wait func() error, err error)
 }
 
+// Rest is what a step left for when all interfaces are up: what needs the carrier of its own.
+// All links train at once, and so the slowest alone is waited for.
+type Rest struct {
+	Step Step
+	Do   func() error
+}
+
+// leave leaves something for when all interfaces are up.
+func (w *World) leave(s Step, rest func() error) { w.Rest = append(w.Rest, Rest{s, rest}) }
+
 // order is what is undone first: an RDMA device must be home before its interface,
 // which that move may make anew, and all interfaces before their settings. Kinds and
 // their places stand here and nowhere else.
@@ -75,6 +85,9 @@ const HomeBegins = 1
 
 // Moved is the first rank of which no step moves an HCA or a part of it.
 const Moved = 3
+
+// AllUp is the first rank of which no step brings an interface up.
+const AllUp = 4
 
 // AllHome is the first rank that has nothing to do with what the node has of its
 // own: once it is reached, all of that is home.
@@ -139,13 +152,16 @@ type World struct {
 	// Owed is what interfaces that are home cannot have yet, since another lease has what
 	// they share it with.
 	Owed map[link.ID]lock.Owed
+	// Rest is what steps left, in the order in which it is to be done. What it does may leave more.
+	Rest []Rest
 
 	host, job *place // entered when they are first looked at
 	known     *scan.Known
 
-	portsUntil time.Time     // zero: none was waited for yet
-	goneUntil  time.Time     // the same of HCAs that are lost
-	gidsLost   time.Duration // waited in vain for GIDs of what is home
+	portsUntil time.Time         // zero: none was waited for yet
+	goneUntil  time.Time         // the same of HCAs that are lost
+	gidsLost   time.Duration     // waited in vain for GIDs of what is home
+	lost       map[portOf]string // the interfaces whose carriers were waited for in vain
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }
