@@ -59,6 +59,14 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}
+	if len(want.Priorities) > 0 {
+		if have.Priorities, err = c.priorities(have.Name); err != nil {
+			return nil, fmt.Errorf("read the DCB priorities of %s: %w", have.Name, err)
+		}
+	}
+	for _, m := range missing(want.Priorities, have.Priorities, Message.key) {
+		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m.priority()))
+	}
 	more, err := c.childDifferences(index, want.Children)
 	if err != nil {
 		return nil, err

@@ -106,3 +106,39 @@ func FuzzEthtool(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPriorities holds what the kernel says of data center bridging to what restoring
+// relies on: the entries that were read are all in the request that gives them back.
+func FuzzPriorities(f *testing.F) {
+	app := attribute(nil, 1, []byte{5, 3, 26, 0})
+	app = attribute(app, 1, []byte{1, 1, 0, 0})
+	ieee := attribute(attribute(nil, dcbApp|unix.NLA_F_NESTED, app), dcbRewrite, attribute(nil, 1, []byte{5, 2, 10, 0}))
+	answer := attribute(dcbRequest(dcbIEEEGet, "hca0"), dcbIEEE, ieee)
+	managed := attribute(answer[:len(answer):len(answer)], dcbMode, []byte{dcbManaged})
+	for _, seed := range [][]byte{answer, managed, nil, {0, 0, 0, 0, 3, 0, 0, 0}} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		all, err := readPriorities(answer)
+		if err != nil {
+			return
+		}
+		for _, m := range all {
+			m.priority()
+		}
+		again, err := readPriorities(attribute(dcbRequest(dcbIEEESet, "hca0"), dcbIEEE, tablesOf(all)))
+		if err != nil || len(again) != len(all) || len(missing(all, again, Message.key)) > 0 {
+			t.Errorf("%x are sent back as %x, %v", all, again, err)
+		}
+	})
+}
+
+func TestPrioritiesThatFirmwareManagesAreItsOwn(t *testing.T) {
+	ieee := attribute(nil, dcbApp, attribute(nil, 1, []byte{5, 3, 26, 0}))
+	for mode, want := range map[byte]int{0x09: 1, 0x18: 0} { // the host's, firmware's
+		answer := attribute(attribute(dcbRequest(dcbIEEEGet, "hca0"), dcbIEEE, ieee), dcbMode, []byte{mode})
+		if all, err := readPriorities(answer); err != nil || len(all) != want {
+			t.Errorf("in DCBX mode %#x there are %x, %v, wanted %d", mode, all, err, want)
+		}
+	}
+}

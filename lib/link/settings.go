@@ -35,6 +35,7 @@ type Settings struct {
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Priorities []Message `json:"priorities,omitempty"` // of applications, by data center bridging
 	Rules      []Message `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
 	// Taken is the time since boot at which the settings were read.
@@ -63,6 +64,9 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	}
 	if err := c.refuse(i, s); err != nil {
 		return Settings{}, err
+	}
+	if s.Priorities, err = c.priorities(i.Name); err != nil {
+		return Settings{}, fmt.Errorf("read the DCB priorities of %s: %w", s.Name, err)
 	}
 	return s, nil
 }
@@ -292,6 +296,7 @@ func (c *Conn) applyNetwork(i described, want Settings) error {
 func (c *Conn) applyUnmanaged(i described, want Settings) error {
 	err := c.applyToken(i, want)
 	err = also(err, c.applyFilters(i.Index, want))
+	err = also(err, c.applyPriorities(i.Name, want.Priorities))
 	return also(err, c.applyQdisc(i.Index, want))
 }
 

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func Take() (string, error) {
 		return "", err
 	}
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, drivers, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
+	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
 		facts, err := look()
 		if err != nil {
 			return "", fmt.Errorf("take a picture of the node: %w", err)
@@ -177,6 +178,24 @@ func drivers() (facts []string, err error) {
 		}
 	}
 	slices.Sort(facts) // an interface that is made anew has another index
+	return facts, nil
+}
+
+// bridging is what dcb tells of every interface that has data center bridging.
+func bridging() (facts []string, err error) {
+	for _, path := range glob("/sys/class/net/*/device") {
+		name := filepath.Base(filepath.Dir(path))
+		for _, kind := range []string{"app", "ets", "pfc", "dcbx"} {
+			text, err := ask("", "dcb", kind, "show", "dev", name)
+			if err != nil && strings.Contains(err.Error(), "Operation not supported") {
+				break // its driver has none of it
+			}
+			if err != nil {
+				return nil, err
+			}
+			facts = append(facts, lines("DCB of "+name+" "+kind, text)...)
+		}
+	}
 	return facts, nil
 }
 

@@ -50,6 +50,7 @@ var ethernet = []setting{
 	{"ip neigh add proxy 10.I.0.88 dev N", "ip neigh del proxy 10.I.0.88 dev N"},
 	{"ip nexthop add id 10I via 10.I.0.1 dev N; ip route add 172.22.I.0/24 nhid 10I", "ip route del 172.22.I.0/24; ip nexthop del id 10I"},
 	{"ip link set N mtu 4321", "ip link set N mtu 9000"},
+	{"dcb app add dev N dscp-prio 26:3 46:5 default-prio 1; dcb pfc set dev N prio-pfc 3:on", "dcb app flush dev N; dcb pfc set dev N prio-pfc 3:off"},
 	{"ip link set N address 02:11:22:33:44:0I", "ip link set N address OLDMAC"},
 	{"ip neigh add 10.I.0.77 lladdr 02:00:00:00:00:77 dev N nud permanent", "ip neigh del 10.I.0.77 dev N"},
 	{"ip link add link N name mvI type macvlan mode bridge; ip link set mvI up; ip addr add 10.I.5.1/24 dev mvI; ip -6 addr add fd00:I:5::1/64 dev mvI nodad", "ip link del mvI"},
