@@ -162,6 +162,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Proc:   os.DirFS("/proc"),
 		Run:    os.DirFS("/run"),
 		Dev:    "/dev/infiniband",
+		CM:     "/sys/kernel/config/rdma_cm",
 		Guard:  bpf.Node(),
 		Config: cfg,
 		Now:    time.Now,

@@ -43,6 +43,7 @@ type Node struct {
 	Proc   fs.FS  // the node's /proc
 	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
 	Dev    string // /dev/infiniband
+	CM     string // RDMA-CM's folder in configfs, /sys/kernel/config/rdma_cm
 	Guard  bpf.Guard
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
@@ -183,6 +184,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Host:  host,
 		Sys:   n.Sys,
 		Dev:   n.Dev,
+		CM:    n.CM,
 		Dir:   dir,
 		Table: n.table(),
 		Locks: n.locks(),

@@ -258,6 +258,11 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		return plan.HCA{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
 	}
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
+	if mode == rdma.Exclusive {
+		if h.CM, err = l.world.RDMACM().Read(d.Name); err != nil {
+			return plan.HCA{}, err
+		}
+	}
 	if h.Access, err = step.ReadAccess(l.world.Dev, d); err != nil {
 		return plan.HCA{}, err
 	}

@@ -20,7 +20,8 @@ import (
 type HCA struct {
 	ID         node.ID
 	Name       string
-	Keep       bool // its interfaces stay on the node
+	Keep       bool      // its interfaces stay on the node
+	CM         []rdma.CM // what RDMA-CM has for it, in exclusive mode
 	Access     *step.Access
 	Interfaces []*step.Settings
 
@@ -82,7 +83,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 			steps, links = append(steps, links...), nil
 		}
 		if mode == rdma.Exclusive {
-			steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name})
+			steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name, CM: h.CM})
 		}
 		steps, links = append(steps, links...), nil
 		for _, s := range changed(mode, h) {

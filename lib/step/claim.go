@@ -23,8 +23,12 @@ func (*Claim) HCA() node.ID   { return node.ID{} }
 func (s *Claim) Do(w *World) error { return w.Table.Update(w.Context, s.Pick) }
 
 // Undo frees the HCAs and the address. An HCA that is not home yet stays
-// quarantined, the address of an uplink that is there still stays taken.
+// quarantined, the address of an uplink that is there still stays taken. It is what is
+// undone last, and so what looks after folders of RDMA-CM that were wanted for a moment.
 func (s *Claim) Undo(w *World) error {
+	if err := w.RDMACM().Clean(); err != nil {
+		return err
+	}
 	return w.Table.Update(w.Context, func(t *lock.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
 		if !w.UplinkLeft {

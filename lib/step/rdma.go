@@ -9,13 +9,15 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
 
 // RDMA moves an RDMA device into the job; exclusive mode only.
 type RDMA struct {
-	ID   node.ID `json:"hca"`
-	Name string  `json:"name"`
+	ID   node.ID   `json:"hca"`
+	Name string    `json:"name"`
+	CM   []rdma.CM `json:"cm,omitempty"` // what RDMA-CM has for it, which each move loses
 }
 
 func (*RDMA) Kind() string     { return "rdma" }
@@ -54,7 +56,7 @@ func (s *RDMA) Start(w *World) (wait func() error, err error) {
 		if err := end(deadline); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 		}
-		return nil
+		return w.RDMACM().Apply(s.Name, s.CM)
 	}, nil
 }
 
@@ -84,7 +86,7 @@ func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
 		if err := end(); err != nil {
 			return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
 		}
-		return nil
+		return w.RDMACM().Apply(s.Name, s.CM)
 	}, nil
 }
 
@@ -95,7 +97,7 @@ func (s *RDMA) Verify(w *World) error {
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
-	return nil
+	return w.RDMACM().Apply(s.Name, s.CM)
 }
 
 // finished waits for the end of what was started.

@@ -123,6 +123,7 @@ type World struct {
 	Host  *netns.NS // the node's root network namespace
 	Sys   fs.FS     // the node's /sys
 	Dev   string    // where the node has its device nodes: /dev/infiniband
+	CM    string    // RDMA-CM's folder in configfs
 	Dir   string    // the lease's directory
 	Table lock.Node
 	Locks string // directory of locks

@@ -220,6 +220,10 @@ func rdma() ([]string, error) {
 		delete(port, "netdev_index")
 		facts = append(facts, "rdma port "+line(port))
 	}
+	// Nothing but a folder that an administrator has made tells what RDMA-CM has.
+	for _, path := range glob("/sys/kernel/config/rdma_cm/*/ports/*/default_*") {
+		facts = append(facts, path+" "+read(path))
+	}
 	return facts, nil
 }
 

@@ -41,6 +41,7 @@ var settings = []setting{
 	{"ethtool -K N gro off", "ethtool -K N gro on"},
 	{"ethtool -G N rx 512 tx 2048; ethtool -L N combined 3; ethtool --set-priv-flags N rx_striding_rq on", "ethtool -G N rx 1024 tx 1024; ethtool -L N combined 4; ethtool --set-priv-flags N rx_striding_rq off"},
 	{"echo 3 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 77000 >/sys/class/net/N/gro_flush_timeout", "echo 0 >/sys/class/net/N/queues/rx-0/rps_cpus; echo 0 >/sys/class/net/N/gro_flush_timeout"},
+	{"f=/sys/kernel/config/rdma_cm/$(ls /sys/class/net/N/device/infiniband); mkdir $f; echo 10I >$f/ports/1/default_roce_tos", "f=/sys/kernel/config/rdma_cm/$(ls /sys/class/net/N/device/infiniband); echo 0 >$f/ports/1/default_roce_tos; rmdir $f"},
 }
 
 var qdiscs = []string{"fq_codel limit 500", "fq_codel target 4321 interval 54321 ce_threshold 1234", "codel target 7777", "fq", "cake bandwidth 10gbit", "pfifo limit 77", "bfifo limit 100000"}
