@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -99,12 +101,20 @@ func moveLinks(it input, namespace int, job socket) error {
 	if err != nil {
 		return err
 	}
+	made := 0
 	for _, l := range it.links {
-		index, err := s.find(l)
+		has := s
+		index, err := s.find(l, l.name)
+		if errors.Is(err, unix.ENODEV) {
+			// Since 6.17 it is made in the job, under the kernel's next name.
+			has = job
+			index, err = job.find(l, "ib"+strconv.Itoa(made))
+			made++
+		}
 		if err != nil {
 			return err
 		}
-		if err := s.setLink(index, l.name, namespace); err != nil {
+		if err := has.setLink(index, l.name, namespace); err != nil {
 			return err
 		}
 		if err := job.setNetwork(l, index); err != nil {

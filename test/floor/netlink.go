@@ -107,17 +107,17 @@ func (s socket) setNetwork(l link, index int) error {
 	return nil
 }
 
-// find asks for the index of an interface that was made anew.
-func (s socket) find(l link) (int, error) {
+// find asks for the index of an interface that was made anew under a name.
+func (s socket) find(l link, name string) (int, error) {
 	if l.index != 0 {
 		return l.index, nil
 	}
-	request, err := unix.NewIfreq(l.name)
+	request, err := unix.NewIfreq(name)
 	if err != nil {
 		return 0, err
 	}
 	if err := unix.IoctlIfreq(int(s), unix.SIOCGIFINDEX, request); err != nil {
-		return 0, fmt.Errorf("find %s: %w", l.name, err)
+		return 0, fmt.Errorf("find %s: %w", name, err)
 	}
 	return int(request.Uint32()), nil
 }

@@ -57,7 +57,7 @@ func enter(path string) (host int, home socket, err error) {
 }
 
 // bringLinks brings the interfaces home. One that the RDMA device's move has
-// made anew is there already (up to kernel 6.16), down and under its name.
+// made anew is there already, down and under its name.
 func bringLinks(it input, host int, home socket) error {
 	if len(it.links) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func bringLinks(it input, host int, home socket) error {
 		return err
 	}
 	for _, l := range it.links {
-		index, err := home.find(l)
+		index, err := home.find(l, l.name)
 		if err != nil {
 			return err
 		}
