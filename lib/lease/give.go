@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
@@ -159,7 +160,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		errs := l.failure(s, err)
 		failed = append(failed, errs...)
 		// One whose name another has is home nevertheless.
-		if len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken) {
+		if len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
 			stuck[s.HCA()] = true
 		}
 	}

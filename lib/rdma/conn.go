@@ -25,7 +25,18 @@ var (
 	ErrBusy = errors.New("there are other network namespaces")
 	// ErrNoCharDevice means that the device has no character device of that kind.
 	ErrNoCharDevice = errors.New("no character device")
+	// ErrNameTaken means that another RDMA device of the namespace has the name.
+	ErrNameTaken = errors.New("another RDMA device has that name")
 )
+
+// Named says of a request that gives a device a name, or takes it to where it keeps its
+// own, what the kernel means. Up to 7.2 the node has each name once, in whatever namespace.
+func Named(err error) error {
+	if errors.Is(err, unix.EEXIST) {
+		return ErrNameTaken
+	}
+	return err
+}
 
 // Commands and attributes of include/uapi/rdma/rdma_netlink.h that x/sys/unix lacks.
 const (
@@ -274,17 +285,23 @@ func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
 // be in the namespace that has the device now: the kernel looks at the thread
 // and at the socket (device.c:ib_device_set_netns_put).
 //
+// With a name the device has that one there, where another has its own; kernels of which
+// a move is never ErrNameTaken do not take it.
+//
 // The request returns when every kernel client has let go of the device and
 // taken it up again; nothing bounds that time, and nothing can interrupt it.
-func (c *Conn) MoveRequest(index uint32, nsfd int) (socket int, request []byte) {
-	body := serialize(u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd)))
-	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, body)
+func (c *Conn) MoveRequest(index uint32, nsfd int, name string) (socket int, request []byte) {
+	attrs := []*nl.RtAttr{u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd))}
+	if name != "" {
+		attrs = append(attrs, str(attrDevName, name))
+	}
+	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, serialize(attrs...))
 }
 
 // Rename gives a device another name.
 func (c *Conn) Rename(index uint32, name string) error {
 	_, err := c.send(cmdSet, unix.NLM_F_ACK, u32(attrDevIndex, index), str(attrDevName, name))
-	return err
+	return Named(err)
 }
 
 // send does one request and parses what comes back.

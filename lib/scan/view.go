@@ -113,14 +113,15 @@ func (v *View) SetMode(m rdma.Mode) error {
 var ErrShared = errors.New("the RDMA netns mode is shared")
 
 // Move starts to move a device to the namespace behind a file descriptor, see package
-// mover. What it returns waits for the end, but not past a deadline, and is to be called.
-func (v *View) Move(d Device, nsfd int, lock *os.File) (wait func(deadline time.Time) error, err error) {
+// mover, where it keeps its name or is given another. What it returns waits for the end,
+// but not past a deadline, and is to be called.
+func (v *View) Move(d Device, nsfd int, name string, lock *os.File) (wait func(deadline time.Time) error, err error) {
 	// A connection of its own: the answer is the mover's, and nobody else may read it.
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err
 	}
-	socket, request := conn.MoveRequest(d.Index, nsfd)
+	socket, request := conn.MoveRequest(d.Index, nsfd, name)
 	meter := v.known.Meter
 	begun := meter.Request()
 	move, err := mover.Start(socket, nsfd, request, lock)
@@ -139,7 +140,7 @@ func (v *View) Move(d Device, nsfd int, lock *os.File) (wait func(deadline time.
 				return ErrShared
 			}
 		}
-		return err
+		return rdma.Named(err)
 	}, nil
 }
 

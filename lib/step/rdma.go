@@ -44,7 +44,7 @@ func (s *RDMA) Start(w *World) (wait func() error, err error) {
 		if err != nil {
 			return err
 		}
-		end, err = v.Move(d, job.ns.FD(), held.File)
+		end, err = v.Move(d, job.ns.FD(), "", held.File)
 		return err
 	})
 	if err != nil {
@@ -144,36 +144,54 @@ func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) (wait 
 	}, nil
 }
 
-// fetch has the device brought home from where it is found.
+// fetch has the device brought home from where it is found. Where another has its name
+// meanwhile it comes under a free one, and the error says so.
 func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) (wait func() error, err error) {
+	name, end, err := s.move(w, find, there, held, false)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		err := end()
+		if errors.Is(err, rdma.ErrNameTaken) {
+			if name, end, err = s.move(w, find, there, held, true); err == nil {
+				err = end()
+			}
+		}
+		if err != nil || name == s.Name {
+			return err
+		}
+		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
+	}, nil
+}
+
+// move starts to move the device home, under the name that it has or a free one, which
+// it returns.
+func (s *RDMA) move(w *World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
 	deadline := moveDeadline(w.Context)
-	var name string
 	var end func(time.Time) error
 	err = there(func(v *scan.View) error {
 		d, err := find(v, s.ID)
 		if err != nil {
 			return err
 		}
-		name = d.Name // a move does not change it
 		users, err := v.Users(d)
 		if err != nil {
 			return err
 		}
 		if len(users) > 0 {
-			w.Notice("RDMA device %s is taken from processes that still use it: pid %v", name, users)
+			w.Notice("RDMA device %s is taken from processes that still use it: pid %v", d.Name, users)
 		}
-		end, err = v.Move(d, w.Host.FD(), held.File)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
-		if err := end(deadline); err != nil || name == s.Name {
+		if !free {
+			name = d.Name
+			end, err = v.Move(d, w.Host.FD(), "", held.File)
 			return err
 		}
-		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
-	}, nil
+		name = fmt.Sprintf("gresnet%d", d.Index) // no other has its index
+		end, err = v.Move(d, w.Host.FD(), name, held.File)
+		return err
+	})
+	return name, func() error { return end(deadline) }, err
 }
 
 // finder is one of the two ways to look for an HCA, around one of those to be somewhere.

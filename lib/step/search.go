@@ -123,7 +123,20 @@ func (w *World) gone(id node.ID) (bool, error) {
 			return false, err
 		}
 	}
-	return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return !slices.Contains(seen, v.Device) }), nil
+	return allSeen(verbs, seen), nil
+}
+
+// allSeen tells whether each uverbs device is one of an RDMA device that was seen. Since
+// kernel 7.3 two namespaces may have the same name.
+func allSeen(verbs []sysfs.Owner, seen []string) bool {
+	for _, v := range verbs {
+		i := slices.Index(seen, v.Device)
+		if i < 0 {
+			return false
+		}
+		seen = slices.Delete(seen, i, i+1)
+	}
+	return true
 }
 
 // errNext is a look that goes on with the next namespace.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gresnet/lib/node"
+	"gresnet/lib/sysfs"
 )
 
 func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
@@ -58,5 +59,28 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 				t.Errorf("%s: it took %s, wanted %s to %s", name, took, c.least, c.most)
 			}
 		})
+	}
+}
+
+func TestANameThatIsSeenOnceIsOneDevices(t *testing.T) {
+	named := func(names ...string) (verbs []sysfs.Owner) {
+		for _, name := range names {
+			verbs = append(verbs, sysfs.Owner{Device: name})
+		}
+		return verbs
+	}
+	for _, c := range []struct {
+		has, seen []string
+		want      bool
+	}{
+		{nil, nil, true},
+		{[]string{"mlx5_0", "mlx5_1"}, []string{"mlx5_1", "mlx5_0", "mlx5_2"}, true},
+		{[]string{"mlx5_0", "mlx5_1"}, []string{"mlx5_1"}, false},
+		{[]string{"mlx5_0", "mlx5_0"}, []string{"mlx5_0", "mlx5_0"}, true},
+		{[]string{"mlx5_0", "mlx5_0"}, []string{"mlx5_0"}, false},
+	} {
+		if got := allSeen(named(c.has...), c.seen); got != c.want {
+			t.Errorf("the node has %v, %v was seen: %t, wanted %t", c.has, c.seen, got, c.want)
+		}
 	}
 }

@@ -59,7 +59,7 @@ func Parent(sys fs.FS, rdma string) (Place, error) {
 // Owner is what a character device of an HCA belongs to, as the device's class has it,
 // which is the same in every network namespace.
 type Owner struct {
-	Device string // name of the RDMA device, which no other of the node has
+	Device string // name of the RDMA device; since kernel 7.3 one of another namespace may have it, too
 	Place  Place
 }
 

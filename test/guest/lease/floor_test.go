@@ -89,7 +89,7 @@ func linkOf(t *testing.T, hca string) string {
 // makesInside tells whether the kernel makes IPoIB's interfaces in the namespace of their
 // RDMA device; up to 6.16 it makes them in the node's.
 func makesInside() bool {
-	_, err := try(`printf '%s\n' 6.17 "$(uname -r)" | sort -CV`)
+	_, err := vm.Try(`printf '%s\n' 6.17 "$(uname -r)" | sort -CV`)
 	return err == nil
 }
 

@@ -1,26 +1,29 @@
-package guest
+package lease
 
 import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gresnet/test/guest/vm"
 )
 
 // In exclusive mode RDMA-CM forgets a device that is moved. Sites' tools remove the folder
 // in which they have set what it has.
 func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
-	anHCAOfEachKind(t)
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
 	const folder = "/sys/kernel/config/rdma_cm/"
-	names := hcas(t)
+	names := vm.HCAs(t)
 	both := []string{names[0], names[len(names)-1]} // InfiniBand, RoCE
 	set := func(name, mode string, tos int) {
 		port := folder + name + "/ports/1/"
-		run(t, "mkdir "+folder+name+"; echo "+quote(mode)+" >"+port+"default_roce_mode; echo "+strconv.Itoa(tos)+" >"+port+"default_roce_tos; rmdir "+folder+name)
+		vm.Run(t, "mkdir "+folder+name+"; echo "+vm.Quote(mode)+" >"+port+"default_roce_mode; echo "+strconv.Itoa(tos)+" >"+port+"default_roce_tos; rmdir "+folder+name)
 	}
 	get := func() string {
 		var out strings.Builder
 		for _, name := range both {
-			out.WriteString(run(t, "mkdir "+folder+name+"; grep . "+folder+name+"/ports/1/*; rmdir "+folder+name))
+			out.WriteString(vm.Run(t, "mkdir "+folder+name+"; grep . "+folder+name+"/ports/1/*; rmdir "+folder+name))
 		}
 		return out.String()
 	}
@@ -38,42 +41,42 @@ func TestWhatRDMACMHasForAnHCAIsTheJobsAndComesHome(t *testing.T) {
 	if strings.Count(has, "IB/RoCE v1") != 2 || !strings.Contains(has, "default_roce_tos:106") {
 		t.Fatalf("they have\n%s", has)
 	}
-	before := picture(t)
+	before := vm.Picture(t)
 	for _, made := range []bool{false, true} {
-		must(t, "prolog", lawJob)
+		vm.Must(t, "prolog", vm.LawJob)
 		if inJob := get(); inJob != has {
 			t.Errorf("in the job they have\n%s\nand had\n%s", inJob, has)
 		}
 		if made { // what somebody changes meanwhile
 			set(both[1], "RoCE v2", 7)
 		}
-		must(t, "epilog", lawJob)
-		if now := get(); now != has && (mode(t) == "exclusive" || !made) {
+		vm.Must(t, "epilog", vm.LawJob)
+		if now := get(); now != has && (vm.Mode(t) == "exclusive" || !made) {
 			t.Errorf("at home they have\n%s\nand had\n%s", now, has)
 		}
 	}
-	if left := run(t, "ls "+folder); left != "" {
+	if left := vm.Run(t, "ls "+folder); left != "" {
 		t.Errorf("folders are left: %s", left)
 	}
-	same(t, before)
+	vm.Same(t, before)
 
 	// Who is killed leaves no folder.
-	if mode(t) == "exclusive" {
-		out, _ := traced(t, "prolog", lawJob, "-P "+folder+both[1]+" -e inject=unlinkat:signal=KILL:when=1")
-		if left := run(t, "ls "+folder); left != both[1]+"\n" {
+	if vm.Mode(t) == "exclusive" {
+		out, _ := vm.Traced(t, "prolog", vm.LawJob, "-P "+folder+both[1]+" -e inject=unlinkat:signal=KILL:when=1")
+		if left := vm.Run(t, "ls "+folder); left != both[1]+"\n" {
 			t.Errorf("the killed prolog left %q, wanted the folder of %s: %s", left, both[1], out)
 		}
-		must(t, "epilog", lawJob)
-		same(t, before)
+		vm.Must(t, "epilog", vm.LawJob)
+		vm.Same(t, before)
 	}
 
 	// An administrator's own folder stays.
-	run(t, "mkdir "+folder+both[1])
-	t.Cleanup(func() { run(t, "rmdir "+folder+both[1]) })
+	vm.Run(t, "mkdir "+folder+both[1])
+	t.Cleanup(func() { vm.Run(t, "rmdir "+folder+both[1]) })
 	set2 := folder + both[1] + "/ports/1/default_roce_tos"
-	run(t, "echo 99 >"+set2)
-	before = picture(t)
-	must(t, "prolog", lawJob)
-	must(t, "epilog", lawJob)
-	same(t, before)
+	vm.Run(t, "echo 99 >"+set2)
+	before = vm.Picture(t)
+	vm.Must(t, "prolog", vm.LawJob)
+	vm.Must(t, "epilog", vm.LawJob)
+	vm.Same(t, before)
 }
