@@ -59,12 +59,12 @@ interface = "keep"
 const traffic = `
 echo "has $GRESNET_HCAS"
 gid() { grep -l ffff:0a63 /sys/class/infiniband/$1/ports/1/gids/* | head -n 1 | xargs basename; }
-timeout 60 ib_write_bw -d rxe0 -x $(gid rxe0) -s 4096 -n 200 >/tmp/ib_write_bw 2>&1 &
+timeout $((60 * ${GRESNET_SLOW:-1})) ib_write_bw -d rxe0 -x $(gid rxe0) -s 4096 -n 200 >/tmp/ib_write_bw 2>&1 &
 until ss -ltn | grep -q :18515; do
 	kill -0 $! || { cat /tmp/ib_write_bw; exit 1; }
 	sleep 0.1
 done
-timeout 60 ib_write_bw -d rxe1 -x $(gid rxe1) -s 4096 -n 200 127.0.0.1
+timeout $((60 * ${GRESNET_SLOW:-1})) ib_write_bw -d rxe1 -x $(gid rxe1) -s 4096 -n 200 127.0.0.1
 wait
 `
 

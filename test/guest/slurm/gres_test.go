@@ -69,7 +69,7 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 
 	leased := vm.Run(t, "cat /run/gresnet/node.json")
 	pid := strings.TrimSpace(vm.Run(t, "cat /run/slurmd.pid"))
-	vm.Run(t, "kill "+pid+"; timeout 60 tail --pid="+pid+" -s 0.1 -f /dev/null; slurmd")
+	vm.Run(t, "kill "+pid+"; "+vm.Timeout+"tail --pid="+pid+" -s 0.1 -f /dev/null; slurmd")
 	vm.Eventually(t, "slurmd has said who it is", func() bool {
 		out, _ := vm.Try("sinfo -h -o %T")
 		return strings.HasPrefix(out, "mixed") || strings.HasPrefix(out, "alloc")

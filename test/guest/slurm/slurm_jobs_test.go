@@ -138,8 +138,8 @@ func TestStepsInSlurmsNamespacesAreInsideOrFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Slurm has BPF tokens for device programs in user namespaces, and kernel 6.1 has none.
-			vm.SlurmAnew(t, "--unconstrained", "--conf NamespaceType=namespace/linux", "--conf AuthInfo=cred_expire=5,socket=/var/munge/socket")
-			out, err := vm.TryAs("alice", "timeout 60 srun --gres=nic:1 bash -c '"+vm.WhereAmI+"; ls /sys/class/net | xargs; ls /dev/infiniband | wc -l'")
+			vm.SlurmAnew(t, "--unconstrained", "--conf NamespaceType=namespace/linux", "--conf AuthInfo=cred_expire=30,socket=/var/munge/socket")
+			out, err := vm.TryAs("alice", vm.Timeout+"srun --gres=nic:1 bash -c '"+vm.WhereAmI+"; ls /sys/class/net | xargs; ls /dev/infiniband | wc -l'")
 			if c.says == "" {
 				inJob(t, out, 1)
 				if err != nil || strings.Contains(out, "eth0") || !strings.HasSuffix(out, "\n2\n") {

@@ -44,7 +44,7 @@ sed -i "s/CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 /CPUs=$(nproc) Bo
 for daemon in slurmd slurmctld; do
 	pid=$(cat /run/$daemon.pid)
 	kill $pid
-	timeout 60 tail --pid=$pid -s 0.1 -f /dev/null
+	timeout $((60 * ${GRESNET_SLOW:-1})) tail --pid=$pid -s 0.1 -f /dev/null
 done
 slurmctld
 slurmd`)
@@ -85,7 +85,7 @@ func TestAJobThatHasTheNodeToItselfGetsAllHCAsByTheSourceNode(t *testing.T) {
 const stopSlurmctld = `
 pid=$(cat /run/slurmctld.pid)
 kill $pid
-timeout 60 tail --pid=$pid -s 0.1 -f /dev/null
+timeout $((60 * ${GRESNET_SLOW:-1})) tail --pid=$pid -s 0.1 -f /dev/null
 `
 
 func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {

@@ -92,6 +92,10 @@ func Slow(usual time.Duration) time.Duration {
 	return time.Duration(slow) * usual
 }
 
+// Timeout is the command that ends another one which has not ended in a minute, or more
+// where the VM is slow.
+var Timeout = fmt.Sprintf("timeout %.0f ", Slow(time.Minute).Seconds())
+
 // SlurmState is what a person would look at first.
 func SlurmState() string {
 	out, err := Try("squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20; tail -n 30 /var/log/slurmd.log")
