@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/trust"
 )
 
 // Config is what gresnet.toml says.
@@ -124,15 +126,40 @@ func Default() Config {
 // Load reads a configuration file. One that is not there is an error if it
 // must be, and the default otherwise.
 func Load(path string, must bool) (Config, error) {
-	data, err := os.ReadFile(path)
+	data, err := read(path)
 	switch missing := errors.Is(err, fs.ErrNotExist); {
 	case missing && !must:
 		return Default(), nil
 	case missing:
 		err = fmt.Errorf("read configuration: %w", err)
 		return Config{}, hint.With(err, "say with --config where it is; without any, the defaults hold")
+	case errors.Is(err, errUsers):
+		return Config{}, hint.With(fmt.Errorf("read configuration: %w", err), "it, and all that its path leads through, must be root's alone to write: ls -ld, chown root, chmod go-w")
 	case err != nil:
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	return Parse(data, path)
+}
+
+// errUsers means that others than root may have written the file.
+var errUsers = errors.New("root does not trust it")
+
+// read reads the file. Root reads what root alone can have written, since it names programs
+// that root runs.
+func read(path string) ([]byte, error) {
+	if os.Geteuid() != 0 {
+		return os.ReadFile(path)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := trust.Resolve(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUsers, err)
+	}
+	return os.ReadFile(resolved)
 }

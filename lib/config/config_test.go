@@ -135,8 +135,37 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// It names programs that root runs.
+func TestRootLoadsNoConfigurationThatAUserMayHaveWritten(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for name, change := range map[string]func(path string) error{
+		"a user's":        func(path string) error { return os.Chown(path, 1000, -1) },
+		"all write it":    func(path string) error { return os.Chmod(path, 0o666) },
+		"a user's folder": func(path string) error { return os.Chown(filepath.Dir(path), 1000, -1) },
+		"a user's link": func(path string) error {
+			return errors.Join(os.Rename(path, path+".real"), os.Symlink(path+".real", path), os.Lchown(path, 1000, -1))
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "gresnet.toml")
+		if err := errors.Join(os.WriteFile(path, nil, 0o644), change(path)); err != nil {
+			t.Fatal(err)
+		}
+		for _, must := range []bool{false, true} {
+			if got, err := config.Load(path, must); err == nil || !strings.HasPrefix(err.Error(), "read configuration: root does not trust it: "+filepath.Dir(path)) {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+	}
+}
+
 func TestTheConfigurationToCopyIsTheDefault(t *testing.T) {
-	got, err := config.Load("../../conf/gresnet.toml", true)
+	text, err := os.ReadFile("../../conf/gresnet.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Parse(text, "gresnet.toml")
 	if err != nil || !reflect.DeepEqual(got, config.Default()) {
 		t.Errorf("got %+v, %v, want %+v", got, err, config.Default())
 	}

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/trust"
 )
 
 // fileSource answers with what the site wrote into a file for the job, for
@@ -27,7 +28,7 @@ func (s fileSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	path := s.template.Path(j.ID, j.Run.Restart, j.UID, j.Node)
 	wants, err := s.readWithin(ctx, path)
 	switch {
-	case errors.Is(err, errNoFile):
+	case errors.Is(err, trust.ErrNoFile):
 		return answer{}, nil
 	case err != nil:
 		return answer{}, hint.With(
@@ -61,7 +62,7 @@ func (s fileSource) readWithin(ctx context.Context, path string) ([]gres.Want, e
 }
 
 func (s fileSource) read(path string) ([]gres.Want, error) {
-	f, err := openTrusted(path)
+	f, err := trust.Open(path)
 	if err != nil {
 		return nil, err
 	}

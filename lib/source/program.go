@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/trust"
 )
 
 // programSource answers with what a program of the site's says. The program
@@ -47,9 +48,9 @@ func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 }
 
 func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
-	f, err := openTrusted(s.program)
+	f, err := trust.Open(s.program)
 	switch {
-	case errors.Is(err, errNoFile):
+	case errors.Is(err, trust.ErrNoFile):
 		return "", errors.New("there is no such program")
 	case err != nil:
 		return "", err

@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/slurm"
+	"gresnet/lib/trust"
 )
 
 // places is where scontrol may be. slurmd gives its prolog no PATH.
@@ -134,13 +135,25 @@ func findScontrol(configured string, places []string) (string, error) {
 	for _, path := range places {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
+			return trusted(path)
 		}
 	}
 	return "", hint.With(
 		fmt.Errorf("find scontrol: %w as a program: %s", fs.ErrNotExist, strings.Join(places, ", ")),
 		"set slurm.scontrol in the configuration to its path, or leave scontrol out of slurm.source",
 	)
+}
+
+// trusted is a program's path without links, if root runs what root alone can have written.
+func trusted(program string) (string, error) {
+	if os.Geteuid() != 0 {
+		return program, nil // one's own rights are at stake
+	}
+	path, err := trust.Resolve(program)
+	if err != nil {
+		return "", hint.With(fmt.Errorf("run %s: %w", program, err), "it, and all that its path leads through, must be root's alone to write: ls -ld, chown root, chmod go-w")
+	}
+	return path, nil
 }
 
 // scontrol is the program, and the slurm.conf that it is to use.

@@ -243,6 +243,28 @@ func TestScontrolThatIsNotThere(t *testing.T) {
 	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing)
 }
 
+func TestRootRunsNoScontrolThatAUserMayHaveWritten(t *testing.T) {
+	dir := rootsFolder(t)
+	program, ran := filepath.Join(dir, "scontrol"), filepath.Join(dir, "ran")
+	for name, change := range map[string]func() error{
+		"a user's":        func() error { return os.Chown(program, 1000, -1) },
+		"all write it":    func() error { return os.Chmod(program, 0o777) },
+		"a user's folder": func() error { return os.Chown(dir, 1000, -1) },
+	} {
+		chown(t, dir, 0)
+		os.Remove(program)
+		write(t, program, "#!/bin/sh\ntouch "+ran+"\n", 0o755)
+		check(t, change())
+		_, _, err := askScontrol(program, time.Second)
+		if err == nil || !strings.Contains(err.Error(), "run "+program+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(ran); err == nil {
+			t.Errorf("%s: root ran it", name)
+		}
+	}
+}
+
 func TestScontrolWithoutTheNodesName(t *testing.T) {
 	cfg := config.Default()
 	cfg.Slurm.Source = []string{"scontrol"}
