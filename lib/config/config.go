@@ -70,7 +70,7 @@ type Slurm struct {
 	Scontrol string        // path of the program; empty: look in the usual places
 	File     Template      // path of the file of source "file"
 	Program  string        // path of the program of source "program"
-	Timeout  time.Duration // how long scontrol, or the site's program, may take
+	Timeout  time.Duration // how long scontrol, or the site's program, may take: half of Deadline.Prolog if the site does not say
 }
 
 // Policy is a table [[policy]]: what a job of a kind gets. A condition that is
@@ -113,12 +113,13 @@ func (i Interface) String() string {
 
 // Default is the configuration of a node that has no gresnet.toml.
 func Default() Config {
+	deadline := Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}
 	return Config{Slurm: Slurm{
 		Gres:    []string{"nic"},
 		Source:  []string{GPU},
 		Partial: PartialNone,
-		Timeout: 5 * time.Second,
-	}, Deadline: Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
+		Timeout: deadline.Prolog / 2,
+	}, Deadline: deadline,
 		Access: Access{Host: Closed, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
 		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}}
 }

@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
-	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 5 * time.Second},
+	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 50 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
 		Access:   config.Access{Host: "closed", Guard: "auto"},
 		Log:      config.Log{Level: "info"},
@@ -132,6 +132,20 @@ func TestLoad(t *testing.T) {
 	}
 	if _, err := config.Load(there, false); err == nil || err.Error() != there+":2: slurm.partial: is not a text in quotes" {
 		t.Errorf("a wrong one: %v", err)
+	}
+}
+
+// A failover of slurmctld takes longer than most commands.
+func TestScontrolHasHalfOfThePrologsTimeUnlessTheSiteSaysOtherwise(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"":                               50 * time.Second,
+		"[deadline]\nprolog = \"10m\"\n": 5 * time.Minute,
+		"[slurm]\ntimeout = \"7s\"\n[deadline]\nprolog = \"10m\"": 7 * time.Second,
+	} {
+		got, err := config.Parse([]byte(text), "gresnet.toml")
+		if err != nil || got.Slurm.Timeout != want {
+			t.Errorf("%q: %s, %v, want %s", text, got.Slurm.Timeout, err, want)
+		}
 	}
 }
 
@@ -201,9 +215,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
-		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 30m0s`, `write it like "5s" or "500ms"`},
 		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},
-		{"timeout too long", "[slurm]\ntimeout = \"61s\"\n", `f:2: slurm.timeout: "61s" is not a time from 100ms to 1m0s`, `write it like "5s" or "500ms"`},
+		{"timeout too long", "[slurm]\ntimeout = \"31m\"\n", `f:2: slurm.timeout: "31m" is not a time from 100ms to 30m0s`, `write it like "5s" or "500ms"`},
 		{"host is no word", "[access]\nhost = false\n", `f:2: access.host: is not a text in quotes`, "correct line 2 of f"},
 		{"host is another word", "[access]\nhost = \"shut\"\n", `f:2: access.host: "shut" is not one of "closed", "open"`, "correct line 2 of f"},
 		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},

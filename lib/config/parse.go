@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,7 @@ const (
 	maxIndex   = 4095 // of a GRES and of a GPU
 	maxName    = 64
 	minTimeout = 100 * time.Millisecond
-	maxTimeout = time.Minute
+	maxTimeout = maxDeadline / 2
 
 	minDeadline = 10 * time.Second
 	maxDeadline = time.Hour
@@ -26,9 +27,11 @@ func Parse(data []byte, name string) (Config, error) {
 		return Config{}, err
 	}
 	c := Default()
+	c.Slurm.Timeout = 0
 	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma", "uplink")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
+	c.Slurm.Timeout = cmp.Or(c.Slurm.Timeout, c.Deadline.Prolog/2)
 	c.Access.read(root.table("access"))
 	c.Limits.read(root.table("limits"))
 	c.Environment.read(root.table("environment"))

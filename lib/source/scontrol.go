@@ -218,11 +218,12 @@ func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
-// A busy slurmctld is asked again, with pauses that grow and that differ from
-// node to node: the nodes of a job start together.
+// A busy slurmctld is asked again until the time is over, since another one that takes over
+// is not there at once. The pauses grow, and differ from node to node: the nodes of a job
+// start together.
 const (
-	tries = 3
-	pause = 200 * time.Millisecond
+	shortestPause = 200 * time.Millisecond
+	longestPause  = 5 * time.Second
 )
 
 func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
@@ -230,20 +231,18 @@ func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 	if s.conf != "" {
 		c.env = []string{"SLURM_CONF=" + s.conf}
 	}
-	for try := range tries {
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		text, err := c.run(ctx)
-		if err == nil || !passing(err) || try == tries-1 {
+		if err == nil || !passing(err) {
 			return text, err
 		}
-		wait := pause << try
 		select {
 		case <-ctx.Done():
 			return "", err
-		case <-time.After(wait + rand.N(wait)):
+		case <-time.After(pause + rand.N(pause)):
 		}
 		s.retries++
 	}
-	return "", errLate
 }
 
 // passing tells failures that may be over in a moment (Slurm
