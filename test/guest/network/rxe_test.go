@@ -88,9 +88,15 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
 	before := vm.Picture(t)
 	if vm.Mode(t) == "exclusive" {
-		// Before kernel 7.3 this driver cannot be moved, and the kernel says so.
-		out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900020 SLURM_JOB_GPUS=0")
-		if code != 1 || !strings.Contains(out, "move RDMA device rxe0 into the job: operation not supported") {
+		const job = "SLURM_JOB_ID=900020 SLURM_JOB_GPUS=0"
+		out, code := vm.ByHand(t, "prolog", job)
+		if code == 0 {
+			if has := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900020/netns rdma -j dev | jq -r '.[].ifname'"); has != "rxe0\n" {
+				t.Errorf("the job has %q", has)
+			}
+			vm.Must(t, "epilog", job)
+		} else if code != 1 || !strings.Contains(out, "move RDMA device rxe0 into the job: operation not supported") {
+			// Before kernel 7.3 this driver cannot be moved, and the kernel says so.
 			t.Errorf("prolog: exit %d: %s", code, out)
 		}
 		vm.Same(t, before)
