@@ -19,6 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -85,7 +86,7 @@ func (g Guard) attach() (object, error) {
 	if err := g.Possible(); err != nil {
 		return 0, err
 	}
-	if err := os.Mkdir(g.Pins, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := g.folder(); err != nil {
 		return 0, err
 	}
 	m, err := g.open()
@@ -101,6 +102,40 @@ func (g Guard) attach() (object, error) {
 		}
 	}
 	return m, nil
+}
+
+// folder makes the directory of pins, root's alone. Where others may write to the file system,
+// its name can be a user's already, with a map and a program of that user's in it.
+func (g Guard) folder() error {
+	for range 3 {
+		err := os.Mkdir(g.Pins, 0o700)
+		if !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		roots, err := g.isRoots()
+		if err != nil {
+			return err
+		}
+		if roots {
+			return os.Chmod(g.Pins, 0o700)
+		}
+		aside := fmt.Sprintf("%s-not-roots-%d", g.Pins, time.Now().UnixNano())
+		if err := os.Rename(g.Pins, aside); err != nil {
+			return fmt.Errorf("set aside what is not root's: %w", err)
+		}
+		// It is in nobody's way any more.
+		_ = os.RemoveAll(aside)
+	}
+	return fmt.Errorf("%s is a user's, and comes again", g.Pins)
+}
+
+// isRoots tells a directory of pins that root has made.
+func (g Guard) isRoots() (bool, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(g.Pins, &st); err != nil {
+		return false, &fs.PathError{Op: "lstat", Path: g.Pins, Err: err}
+	}
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Uid == 0 && st.Mode&0o022 == 0, nil
 }
 
 func (g Guard) makeMap() (object, error) {
@@ -150,6 +185,13 @@ func (g Guard) attachProgram(m object) error {
 // Forget lets everybody open what is guarded for a job, and takes the guard
 // away with the last device.
 func (g Guard) Forget(job uint32) error {
+	roots, err := g.isRoots()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !roots {
+		return nil // it is no guard of ours
+	}
+	if err != nil {
+		return err
+	}
 	last := true
 	m, err := g.open()
 	switch {
@@ -246,6 +288,19 @@ func (g Guard) Possible() error {
 		if int64(st.Type) != mounted.magic {
 			return hint.With(fmt.Errorf("%s %s", mounted.path, mounted.err), mounted.hint)
 		}
+	}
+	return g.unshared()
+}
+
+// unshared says that users may take the directory of pins away, if they may.
+func (g Guard) unshared() error {
+	dir := filepath.Dir(g.Pins)
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if st.Uid != 0 || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
+		return hint.With(fmt.Errorf("others than root may rename what is in %s", dir), "mount -o remount,mode=700 "+dir)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/hint"
 	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
@@ -343,5 +344,73 @@ func TestANodeWithoutWhatItTakesIsTold(t *testing.T) {
 		if err := tt.g.Forget(1); err != nil {
 			t.Errorf("forget where there never was a guard: %v", err)
 		}
+	}
+}
+
+// Where all may write to the BPF file system, as its default mode lets them.
+func TestAUsersFolderOfPinsIsNoGuard(t *testing.T) {
+	for name, prepare := range map[string]func(g Guard) error{
+		"a user's": func(g Guard) error {
+			return errors.Join(os.Mkdir(g.Pins, 0o777), os.Chown(g.Pins, 65534, 65534))
+		},
+		"a user's, with pins": func(g Guard) error {
+			if err := os.Mkdir(g.Pins, 0o700); err != nil {
+				return err
+			}
+			m, err := newMap()
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			// The name of a program, whatever it is, kept the guard's own from being attached.
+			err = errors.Join(m.pin(g.devices()), m.pin(g.program()))
+			return errors.Join(err, os.Chown(g.devices(), 65534, 65534), os.Chown(g.program(), 65534, 65534), os.Chown(g.Pins, 65534, 65534))
+		},
+		"a link":                    func(g Guard) error { return os.Symlink("/tmp", g.Pins) },
+		"root's that all may write": func(g Guard) error { return errors.Join(os.Mkdir(g.Pins, 0o700), os.Chmod(g.Pins, 0o777)) },
+		"root's that all may read":  func(g Guard) error { return os.Mkdir(g.Pins, 0o755) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			if err := errors.Join(os.Chmod(filepath.Dir(g.Pins), os.ModeSticky|0o777), prepare(g)); err != nil {
+				t.Fatal(err)
+			}
+			if err := g.Protect(1, []Device{full}, false); err != nil {
+				t.Fatalf("protect: %v", err)
+			}
+			if opens(t, g.Cgroup, 65534) {
+				t.Error("a user opens a guarded device")
+			}
+			info, err := os.Lstat(g.Pins)
+			if err != nil || info.Mode() != os.ModeDir|0o700 || info.Sys().(*syscall.Stat_t).Uid != 0 {
+				t.Errorf("the folder is %v, %v", info, err)
+			}
+			if err := g.Forget(1); err != nil {
+				t.Errorf("forget: %v", err)
+			}
+			if left, err := filepath.Glob(g.Pins + "*"); err != nil || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestForgetLeavesWhatIsNoGuardAlone(t *testing.T) {
+	g := guard(t)
+	if err := errors.Join(os.Mkdir(g.Pins, 0o700), os.Symlink("/etc/passwd", g.devices()), os.Chown(g.Pins, 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Forget(1); err != nil {
+		t.Errorf("forget: %v", err)
+	}
+}
+
+func TestABPFFileSystemInWhichUsersRenameIsNoPlaceForAGuard(t *testing.T) {
+	g := guard(t)
+	if err := os.Chmod(filepath.Dir(g.Pins), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Possible(); err == nil || hint.Of(err) == "" {
+		t.Errorf("possible: %v", err)
 	}
 }
