@@ -85,6 +85,8 @@ func slurmdMayOpen(files string) func(*check.Site) {
 		root["sys/devices/system/cpu/online"] = file("0-255\n")
 		root["proc/7/comm"], root["proc/7/limits"] = file("slurmstepd\n"), file("Max open files            1                    1                    files     \n")
 		root["proc/77/comm"] = file("slurmd\n")
+		root["proc/77/status"] = file("Name:\tslurmd\nUid:\t0\t0\t0\t0\n")
+		root["proc/77/exe"] = &fstest.MapFile{Data: []byte("/usr/sbin/slurmd (deleted)"), Mode: fs.ModeSymlink} // upgraded
 		root["proc/77/limits"] = file("Limit                     Soft Limit           Hard Limit           Units     \n" +
 			"Max processes             1                    1                    processes \n" +
 			"Max open files            " + files + "                 files     \n")
@@ -321,6 +323,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a slurmd that may open few files, and relays nothing": {func(s *check.Site) {
 			slurmdMayOpen("1024                 1024")(s)
 			edit("etc/slurm/plugstack.conf.d/20.conf", "gresnet.so", "gresnet.so pmix=off")(s)
+		}, ""},
+		"a user's slurmd": {func(s *check.Site) {
+			slurmdMayOpen("1                    1")(s)
+			s.Root.(fstest.MapFS)["proc/77/status"] = file("Name:\tslurmd\nUid:\t1000\t0\t0\t0\n")
+		}, ""},
+		"root's program of another name": {func(s *check.Site) {
+			slurmdMayOpen("1                    1")(s)
+			s.Root.(fstest.MapFS)["proc/77/exe"] = &fstest.MapFile{Data: []byte("/home/ada/bin/slurm"), Mode: fs.ModeSymlink}
 		}, ""},
 		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
 		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"path"
 	"strconv"
@@ -44,18 +45,32 @@ func (s Site) files() []Finding {
 	return nil
 }
 
-// slurmds are the folders of /proc of those that run.
+// slurmds are the folders of /proc of those that run. Anybody can call a process slurmd:
+// Slurm's is root's, and its program has that name, too.
 func (s Site) slurmds() (dirs []string) {
 	names, err := fs.Glob(s.Root, "proc/[0-9]*/comm")
 	if err != nil {
 		return nil
 	}
 	for _, name := range names {
-		if comm, err := fs.ReadFile(s.Root, name); err == nil && string(bytes.TrimSpace(comm)) == "slurmd" {
-			dirs = append(dirs, path.Dir(name))
+		comm, err := fs.ReadFile(s.Root, name)
+		if dir := path.Dir(name); err == nil && string(bytes.TrimSpace(comm)) == "slurmd" && s.isSlurmd(dir) {
+			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
+}
+
+func (s Site) isSlurmd(dir string) bool {
+	status, err := fs.ReadFile(s.Root, path.Join(dir, "status"))
+	if err != nil || !bytes.Contains(status, []byte("\nUid:\t0\t0\t")) {
+		return false
+	}
+	exe, err := fs.ReadLink(s.Root, path.Join(dir, "exe"))
+	if errors.Is(err, fs.ErrPermission) {
+		return true // who is not root is not told; that it is root's is known
+	}
+	return err == nil && strings.TrimSuffix(path.Base(exe), " (deleted)") == "slurmd"
 }
 
 // mayOpen is a process's hard limit of open files, if it has one.
