@@ -14,14 +14,12 @@ import (
 // stubs leaves the test an InfiniBand and a RoCE HCA, and the latter's interface, which is up.
 func stubs(t *testing.T) (ib, roce, link string) {
 	t.Helper()
+	vm.Slurm(t)
 	all := vm.HCAs(t)
 	ib, roce = all[0], all[len(all)-1]
 	link = linkOf(t, roce)
-	was := vm.Run(t, "cat /sys/class/net/"+link+"/flags")
-	vm.Run(t, "ip link set "+link+" up")
-	if n, err := strconv.ParseUint(strings.TrimSpace(was), 0, 32); err == nil && n&1 == 0 {
-		t.Cleanup(func() { vm.Run(t, "ip link set "+link+" down") })
-	}
+	// An interface that was down has lost addresses and routes.
+	t.Cleanup(func() { vm.Run(t, vm.GiveAddresses) })
 	return ib, roce, link
 }
 
