@@ -36,8 +36,8 @@ Example:
 			}
 			cfg, broken := config.Load(c.String("config"), c.IsSet("config"))
 			if broken != nil {
-				cfg = config.Default()        // leases are given back all the same,
-				cfg.Access.Host = config.Open // and nothing else is done that it may forbid
+				cfg = config.Default() // leases are given back all the same,
+				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
 			return errors.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Node) error { return n.Boot(c.Context) }))
 		},

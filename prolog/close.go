@@ -12,8 +12,9 @@ func closeCommand(w *door.World) *cli.Command {
 		Usage: "close the HCAs' device nodes to everybody but root",
 		Description: `Does what each prolog does first: with host = "closed" in [access] of the
 configuration, which is the default, the node's uverbs, umad and issm
-devices of the HCAs that jobs can have become root's alone. udev runs it
-when there are new ones. With host = "open" it does nothing.
+devices of the HCAs that jobs can have become root's alone, and so do
+rdma_cm and the folder /dev/infiniband. udev runs it when there are new
+ones. With host = "open" it opens the folder, if it was closed so.
 
 Example:
   gresnet-prolog close`,

@@ -16,20 +16,27 @@ func (s Site) closed() []Finding {
 	if s.Config.Access.Host != config.Closed {
 		return nil
 	}
+	const others = 0o077
 	var open []string
 	seen := false
+	folder, err := fs.Stat(s.Root, "dev/infiniband")
+	if err == nil && folder.IsDir() && folder.Mode().Perm()&others == 0 {
+		return []Finding{ok(about, "they are in a folder that is root's alone")}
+	}
 	for _, h := range s.Stock.HCAs {
 		if h.Gres == "" || h.Away {
 			continue
 		}
 		for _, c := range h.Chars {
-			const others = 0o077
 			info, err := fs.Stat(s.Root, path.Join("dev/infiniband", c.Name))
 			seen = seen || err == nil
 			if err == nil && info.Mode().Perm()&others != 0 {
 				open = append(open, c.Name)
 			}
 		}
+	}
+	if cm, err := fs.Stat(s.Root, "dev/infiniband/rdma_cm"); err == nil && cm.Mode().Perm()&others != 0 {
+		open = append(open, "rdma_cm")
 	}
 	switch {
 	case len(open) > 0:

@@ -14,22 +14,42 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// Close closes the node's own device nodes of the HCAs that jobs can have to
-// everybody but root, if the site wants them closed: those of free HCAs, too.
-// It is no lease's doing and nobody undoes it: leases find the nodes closed and
-// leave them so. What is closed already is not touched. udev has it done for each
-// node that is made anew, also of an HCA that is away in a job by then: so it looks at
-// what is open alone, and at no HCA.
+// Close closes the node's own device nodes to everybody but root, if the site wants them
+// closed: the folder that they are in, so that none can be opened between the moment when
+// the kernel makes it, open to everybody, and the moment when udev hears of it; and each of
+// them, for whoever has the folder or a node open as a path. It is no lease's doing, and an
+// epilog does not undo it: leases find the nodes closed, and leave them so. What is closed
+// already is not touched. If the site wants them open, the folder is opened again, if it was
+// this that closed it.
+//
+// udev runs it for each node that is made anew, also of an HCA that is away in a job by
+// then: so it looks at device nodes, and at no HCA.
 func (n *Node) Close() error {
-	if n.Config.Access.Host != config.Closed {
-		return nil
+	switch n.Config.Access.Host {
+	case config.Open:
+		return n.folder().Open()
+	case config.Closed:
+		return n.close()
 	}
-	open, err := n.openNodes()
+	return nil // nobody knows what the site wants
+}
+
+func (n *Node) folder() char.Folder { return char.Folder(n.Dev) }
+
+func (n *Node) close() error {
+	// A list of HCAs leaves others to the node's users.
+	if len(n.Config.HCAs) == 0 {
+		if err := n.folder().Close(); err != nil {
+			return fmt.Errorf("close %s: %w", n.Dev, err)
+		}
+	}
+	nodes, err := n.deviceNodes()
 	if err != nil {
 		return err
 	}
-	for _, name := range open {
-		covered, err := n.covers(name)
+	shared := false
+	for _, name := range nodes {
+		covered, away, err := n.covers(name)
 		if err == nil && covered {
 			err = char.Set(filepath.Join(n.Dev, name), char.RootAlone())
 		}
@@ -37,52 +57,51 @@ func (n *Node) Close() error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("close the device node %s: %w", name, err)
 		}
+		shared = shared || err == nil && !covered && !away
 	}
-	return nil
+	if shared {
+		return n.folder().Open()
+	}
+	return n.folder().Close()
 }
 
-// openNodes are the device nodes of HCAs that anybody but root can open.
-func (n *Node) openNodes() (open []string, err error) {
+// cm is the device node of RDMA-CM, by which any HCA of the opener's network namespace can be used.
+const cm = "rdma_cm"
+
+// deviceNodes are the names of the HCAs' device nodes, and of RDMA-CM's.
+func (n *Node) deviceNodes() (nodes []string, err error) {
 	entries, err := os.ReadDir(n.Dev)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a node without HCAs, or without ib_uverbs
 	}
-	if err != nil {
-		return nil, err
-	}
 	for _, e := range entries {
-		if sysfs.CharClass(e.Name()) == "" {
-			continue
-		}
-		access, err := char.Stat(filepath.Join(n.Dev, e.Name()))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // its HCA is being moved
-		}
-		if err != nil {
-			return nil, err
-		}
-		if access != char.RootAlone() {
-			open = append(open, e.Name())
+		if e.Name() == cm || sysfs.CharClass(e.Name()) != "" {
+			nodes = append(nodes, e.Name())
 		}
 	}
-	return open, nil
+	return nodes, err
 }
 
-// covers tells whether a device node is of an HCA that jobs can have. What the site
-// does not list it uses otherwise.
-func (n *Node) covers(name string) (bool, error) {
-	if len(n.Config.HCAs) == 0 {
-		return true, nil
+// covers tells whether a device node is of an HCA that jobs can have, and whether its HCA is
+// away. What the site does not list it uses otherwise.
+func (n *Node) covers(name string) (covered, away bool, err error) {
+	if len(n.Config.HCAs) == 0 || name == cm {
+		return true, false, nil
 	}
 	owner, err := sysfs.OwnerOf(n.Sys, name)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	// Of an HCA that is away nobody tells the GUID.
 	guid, err := sysfs.NodeGUID(n.Sys, owner.Device)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
+	if away = errors.Is(err, fs.ErrNotExist); err != nil && !away {
+		return false, false, err
+	}
+	if away {
+		if now, err := sysfs.OwnerOf(n.Sys, name); err != nil || now != owner {
+			return n.covers(name) // udev has renamed it meanwhile
+		}
 	}
 	h := node.HCA{ID: node.ID{GUID: guid, PCI: owner.Place.PCI, Aux: owner.Place.Aux}, Name: owner.Device}
-	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), nil
+	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), away, nil
 }

@@ -2,11 +2,38 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
+
+	"gresnet/lib/char"
+	"gresnet/lib/mount"
+	"gresnet/test/netnstest"
 )
+
+// deviceFolder is a folder in which device nodes work.
+func deviceFolder(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to make device nodes")
+	}
+	dir := filepath.Join(t.TempDir(), "dev")
+	if err := errors.Join(os.Mkdir(dir, 0o700), mount.Devices(dir)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := mount.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
 
 func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
 	link := func(target string) *fstest.MapFile {
@@ -44,7 +71,7 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		n.Sys = sys
 		var closed []string
 		for _, name := range append(slices.Clone(first), second...) {
-			covered, err := n.covers(name)
+			covered, _, err := n.covers(name)
 			if err != nil {
 				t.Errorf("%q: %s: %v", c.match, name, err)
 			}
@@ -55,8 +82,68 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		if !slices.Equal(closed, c.closed) {
 			t.Errorf("%q: %q are closed, wanted %q", c.match, closed, c.closed)
 		}
-		if _, err := n.covers("uverbs7"); toml != "" && !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := n.covers("uverbs7"); toml != "" && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: a node that went meanwhile: %v", c.match, err)
+		}
+	}
+}
+
+func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) {
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+	sys := fstest.MapFS{}
+	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
+		digit := string(rune('0' + i))
+		dir := "devices/" + pci + "/infiniband_verbs/uverbs" + digit
+		sys[dir+"/ibdev"] = file("mlx5_" + digit)
+		sys["class/infiniband_verbs/uverbs"+digit] = link("../../" + dir)
+		sys["class/infiniband/mlx5_"+digit+"/node_guid"] = file("0002:c903:0000:010" + digit)
+	}
+	away := maps.Clone(sys)
+	delete(away, "class/infiniband/mlx5_1/node_guid")
+	const first, both = "[[hca]]\nindex = 0\nmatch = \"pci=0000:10:00.0\"\n", "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n"
+	dev := deviceFolder(t)
+	for _, name := range []string{"uverbs0", "uverbs1", "rdma_cm"} {
+		if err := char.Make(filepath.Join(dev, name), 1, 3, char.Access{Mode: 0o666}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One after the other, on one node.
+	for _, c := range []struct {
+		what, toml string
+		sys        fstest.MapFS
+		closed     bool
+		modes      string // of uverbs0, uverbs1, rdma_cm
+	}{
+		{"open", "[access]\nhost = \"open\"\n", sys, false, "666 666 666"},
+		{"one is the site's", first, sys, false, "600 666 600"},
+		{"the site's is away", first, away, true, "600 666 600"},
+		{"it is home", first, sys, false, "600 666 600"},
+		{"all are listed", both, sys, true, "600 600 600"},
+		{"none is listed", "", sys, true, "600 600 600"},
+		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
+		{"none is listed, again", "", sys, true, "600 600 600"},
+	} {
+		n, _ := heldNode(t, c.toml)
+		n.Sys, n.Dev = c.sys, dev
+		if err := n.Close(); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if closed, err := char.Folder(dev).IsClosed(); err != nil || closed != c.closed {
+			t.Errorf("%s: the folder is closed: %v, %v", c.what, closed, err)
+		}
+		var modes []string
+		for _, name := range []string{"uverbs0", "uverbs1", "rdma_cm"} {
+			access, err := char.Stat(filepath.Join(dev, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			modes = append(modes, fmt.Sprintf("%o", access.Mode))
+		}
+		if got := strings.Join(modes, " "); got != c.modes {
+			t.Errorf("%s: the nodes are %s, wanted %s", c.what, got, c.modes)
 		}
 	}
 }

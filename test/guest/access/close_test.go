@@ -7,6 +7,12 @@ import (
 	"gresnet/test/guest/vm"
 )
 
+// isClosed tells whether root alone reaches the node's device nodes.
+func isClosed(t *testing.T) bool {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, "stat -c '%a %U' /dev/infiniband")) == "700 root"
+}
+
 // hostModes are who may open the node's uverbs devices, as "0600 root" or so, each once.
 func hostModes(t *testing.T) string {
 	t.Helper()
@@ -14,22 +20,23 @@ func hostModes(t *testing.T) string {
 	return strings.Join(strings.Split(strings.TrimSpace(vm.Run(t, "stat -c '%a %U' /dev/infiniband/uverbs* | sort -u")), "\n"), ", ")
 }
 
-const reopen = "udevadm trigger --settle --action=add --subsystem-match=infiniband_verbs --subsystem-match=infiniband_mad"
+// reopen is what docs/configuration.md says of a change to host = "open".
+const reopen = "udevadm trigger --settle --action=add --subsystem-match=infiniband_verbs --subsystem-match=infiniband_mad; udevadm trigger --settle --action=add --subsystem-match=misc --sysname-match=rdma_cm"
 
 func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
-	vm.Run(t, reopen)
-	if got := hostModes(t); got != "666 root" {
+	asAfterBoot(t)
+	if got := hostModes(t); got != "666 root" || isClosed(t) {
 		t.Fatalf("the kernel's device nodes are %s", got)
 	}
 	probe := vm.ProbeProgram(t)
-	out, err := vm.TryAs("alice", "srun env GRESNET_PROBE=/dev/infiniband "+probe)
-	if err == nil || strings.Contains(out, "context") || strings.Count(out, "permission denied") != len(vm.HCAs(t)) {
-		t.Errorf("a job without a GRES, the first since the boot: %v: %s", err, out)
+	const tryAll = "for d in $(seq -f /dev/infiniband/uverbs%g 0 9) /dev/infiniband/rdma_cm; do ! (exec 3<>$d) || echo opened; done"
+	if out := vm.As(t, "alice", "srun bash -c "+vm.Quote(tryAll)+" 2>&1"); strings.Contains(out, "opened") || strings.Count(out, "Permission denied") != 11 {
+		t.Errorf("a job without a GRES, the first since the boot: %s", out)
 	}
-	if got := hostModes(t); got != "600 root" {
-		t.Errorf("device nodes are %s after a prolog", got)
+	if got := hostModes(t); got != "600 root" || !isClosed(t) {
+		t.Errorf("device nodes are %s after a prolog, their folder is closed: %v", got, isClosed(t))
 	}
 	before := vm.Picture(t)
 	if out := vm.As(t, "alice", "srun --gres=nic:2 env GRESNET_PROBE=/dev/infiniband "+probe); strings.Count(out, ": context") != 2 {
@@ -78,6 +85,7 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	closing := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
 	vm.WriteConfig(t, closing+"[access]\nhost = \"open\"\n")
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
 	vm.Run(t, reopen)
 	before := vm.Picture(t)
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
@@ -88,9 +96,22 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	vm.Same(t, before)
 	vm.WriteConfig(t, strings.Split(closing, "[[hca]]")[0]) // all of them
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
-	if got := hostModes(t); got != "600 root" {
-		t.Errorf("device nodes are %s", got)
+	if got := hostModes(t); got != "600 root" || !isClosed(t) {
+		t.Errorf("device nodes are %s, their folder is closed: %v", got, isClosed(t))
 	}
+	vm.WriteConfig(t, vm.Config+"[access]\nhost = \"open\"\n")
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, reopen)
+	vm.Same(t, before)
+}
+
+// asAfterBoot makes device nodes what they are before gresnet.service has run.
+func asAfterBoot(t *testing.T) {
+	t.Helper()
+	vm.WriteConfig(t, vm.Config+"[access]\nhost = \"open\"\n")
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, reopen)
+	vm.WriteConfig(t, vm.Config)
 }
 
 // withRule has udev know the rule of the package, with the program where the package
@@ -149,13 +170,18 @@ func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
 func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
-	vm.Run(t, reopen)
+	asAfterBoot(t)
 	vm.WriteConfig(t, "[acess]\n")
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || hostModes(t) != "666 root" {
+	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || hostModes(t) != "666 root" || isClosed(t) {
 		t.Errorf("with a configuration that cannot be read: exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 	vm.WriteConfig(t, vm.Config)
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 || hostModes(t) != "600 root" {
+	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 || hostModes(t) != "600 root" || !isClosed(t) {
 		t.Errorf("exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
+	vm.WriteConfig(t, "[acess]\n")
+	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || !isClosed(t) {
+		t.Errorf("a configuration that cannot be read opens what was closed: exit %d: %s", code, out)
+	}
+	vm.WriteConfig(t, vm.Config)
 }

@@ -1,0 +1,100 @@
+package char
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Folder is the folder of the node's device nodes, /dev/infiniband.
+type Folder string
+
+// What the folder's mode is, closed and as the kernel makes it.
+const (
+	folderClosed = 0o700
+	folderOpen   = 0o755
+)
+
+// mark is a file in a folder that Close has closed. Open undoes no other's doing by it, and
+// the kernel removes a folder that it made as soon as that is empty, to make another one,
+// with its own mode, for the next device node (drivers/base/devtmpfs.c:delete_path): with
+// the mark in it, it is never empty.
+const mark = ".gresnet"
+
+func (f Folder) mark() string { return filepath.Join(string(f), mark) }
+
+// Close closes the folder to everybody but root, and makes it if it is not there: a driver
+// that is loaded later makes its device nodes in it. Where there is no /dev it does nothing.
+func (f Folder) Close() error {
+	if err := os.Mkdir(string(f), folderClosed); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	st, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if err := f.setMark(); err != nil {
+		return err
+	}
+	if st.Uid != 0 || st.Gid != 0 {
+		if err := os.Lchown(string(f), 0, 0); err != nil {
+			return err
+		}
+	}
+	if st.Mode&0o7777 == folderClosed {
+		return nil
+	}
+	return os.Chmod(string(f), folderClosed)
+}
+
+func (f Folder) setMark() error {
+	file, err := os.OpenFile(f.mark(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// Open opens a folder that Close has closed. Any other is left as it is.
+func (f Folder) Open() error {
+	if _, err := os.Lstat(f.mark()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	st, err := f.stat()
+	if err != nil {
+		return err
+	}
+	if st.Mode&0o7777 == folderClosed {
+		if err := os.Chmod(string(f), folderOpen); err != nil {
+			return err
+		}
+	}
+	return os.Remove(f.mark())
+}
+
+// IsClosed tells whether root alone reaches what is in the folder.
+func (f Folder) IsClosed() (bool, error) {
+	st, err := f.stat()
+	return err == nil && st.Uid == 0 && st.Mode&0o077 == 0, err
+}
+
+func (f Folder) stat() (st unix.Stat_t, err error) {
+	if err := unix.Lstat(string(f), &st); err != nil {
+		return st, &fs.PathError{Op: "stat", Path: string(f), Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return st, fmt.Errorf("stat %s: not a folder", f)
+	}
+	return st, nil
+}
