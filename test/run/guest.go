@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -72,7 +71,9 @@ func (r *run) guests(plan []job) {
 	for range workers {
 		all.Go(func() {
 			for j := range queue {
-				r.guest(j)
+				if r.ctx.Err() == nil {
+					r.guest(j)
+				}
 			}
 		})
 	}
@@ -83,6 +84,9 @@ func (r *run) guests(plan []job) {
 	close(queue)
 	all.Wait()
 	r.took("the VM", time.Since(begin))
+	if err := r.ctx.Err(); err != nil {
+		r.fail("run", []string{"somebody ended the run before all tests had run"})
+	}
 }
 
 // booted is what a guest says first.
@@ -90,7 +94,7 @@ const booted = "@@ booted"
 
 // guest runs one job in a VM of its own.
 func (r *run) guest(j job) {
-	say("%s: %d tests", j.name(), j.count())
+	r.say("%s: %d tests", j.name(), j.count())
 	script := "echo '" + booted + "'; status=0\n"
 	for _, folder := range j.folders {
 		script += fmt.Sprintf("%s/%s/%s.test -test.v -test.run '^(%s)$' || status=1\n",
@@ -110,7 +114,7 @@ func (r *run) guest(j job) {
 	for _, names := range j.tests {
 		wanted = append(wanted, names...)
 	}
-	newStream(r, j.name(), wanted).read(exec.Command("test/vm/vm", arguments...))
+	newStream(r, j.name(), wanted).read(r.program("test/vm/vm", arguments...))
 }
 
 // top is the top folder of the work tree.

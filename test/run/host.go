@@ -5,18 +5,19 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 )
 
 const binaries = ".cache/test"
 
 // build makes the programs, and a program of each folder's tests.
 func (r *run) build() error {
-	say("building")
+	r.say("building")
 	return <-r.during("build", func() error {
-		if err := command("test/need", "iproute2", "procps", "util-linux"); err != nil {
+		if err := r.command("test/need", "iproute2", "procps", "util-linux"); err != nil {
 			return err
 		}
-		if err := command("make", "--no-print-directory", "-s", "all", "bench-build"); err != nil {
+		if err := r.command("make", "--no-print-directory", "-s", "all", "bench-build"); err != nil {
 			return err
 		}
 		if err := isStatic("bin/gresnet-prolog"); err != nil {
@@ -25,7 +26,7 @@ func (r *run) build() error {
 		if err := os.MkdirAll(binaries, 0o755); err != nil {
 			return err
 		}
-		return command("go", "test", "-c", "-o", binaries+"/", "./test/guest/...")
+		return r.command("go", "test", "-c", "-o", binaries+"/", "./test/guest/...")
 	})
 }
 
@@ -44,7 +45,7 @@ func (r *run) images(plan []job) error {
 		arguments := []string{"build", "--suite", j.lane.Suite, "--kernel", j.lane.Kernel}
 		if key := strings.Join(arguments, " "); !built[key] {
 			built[key] = true
-			if err := command("test/vm/vm", arguments...); err != nil {
+			if err := r.command("test/vm/vm", arguments...); err != nil {
 				return err
 			}
 		}
@@ -54,12 +55,12 @@ func (r *run) images(plan []job) error {
 
 // host runs what this machine's own kernel can show. `go test` vets what it tests.
 func (r *run) host() error {
-	say("units, and network namespaces of this kernel")
+	r.say("units, and network namespaces of this kernel")
 	return <-r.during("host", func() error {
-		if err := command("go", "vet", "./..."); err != nil {
+		if err := r.command("go", "vet", "./..."); err != nil {
 			return err
 		}
-		out, err := exec.Command("go", "list", "./...").Output()
+		out, err := r.program("go", "list", "./...").Output()
 		if err != nil {
 			return fmt.Errorf("go list: %w", err)
 		}
@@ -69,8 +70,8 @@ func (r *run) host() error {
 				arguments = append(arguments, p)
 			}
 		}
-		newStream(r, "host", nil).read(exec.Command("go", arguments...))
-		return command("make", "--no-print-directory", "-C", "spank", "test")
+		newStream(r, "host", nil).read(r.program("go", arguments...))
+		return r.command("make", "--no-print-directory", "-C", "spank", "test")
 	})
 }
 
@@ -78,8 +79,8 @@ func (r *run) host() error {
 func (r *run) scripts(namesAndCommands ...string) error {
 	for i := 0; i < len(namesAndCommands); i += 2 {
 		name, line := namesAndCommands[i], strings.Fields(namesAndCommands[i+1])
-		say(name)
-		if err := <-r.during(name, func() error { return command(line[0], line[1:]...) }); err != nil {
+		r.say(name)
+		if err := <-r.during(name, func() error { return r.command(line[0], line[1:]...) }); err != nil {
 			return err
 		}
 	}
@@ -87,8 +88,8 @@ func (r *run) scripts(namesAndCommands ...string) error {
 }
 
 // command runs a command whose output is the run's.
-func command(name string, arguments ...string) error {
-	cmd := exec.Command(name, arguments...)
+func (r *run) command(name string, arguments ...string) error {
+	cmd := r.program(name, arguments...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
@@ -96,6 +97,13 @@ func command(name string, arguments ...string) error {
 	return nil
 }
 
-func say(format string, arguments ...any) {
-	fmt.Fprintf(os.Stderr, "== "+format+"\n", arguments...)
+// program is a program that ends when the run does.
+func (r *run) program(name string, arguments ...string) *exec.Cmd {
+	cmd := exec.CommandContext(r.ctx, name, arguments...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
+
+func (r *run) say(format string, arguments ...any) {
+	fmt.Fprintf(r.out, "== "+format+"\n", arguments...)
 }

@@ -4,10 +4,13 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"gresnet/test/guest/vm"
@@ -27,7 +30,10 @@ func main() {
 	jobs := flag.Int("jobs", 0, "how many VMs run at once (as many as there are processors)")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flag.Parse()
-	r := &run{start: time.Now(), limit: *limit, jobs: *jobs, what: flag.Arg(0), skipped: map[string]int{}}
+	// A VM would go on without this program.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := &run{ctx: ctx, out: os.Stderr, start: time.Now(), limit: *limit, jobs: *jobs, what: flag.Arg(0), skipped: map[string]int{}}
 	if _, known := vm.Runs[r.what]; !known || flag.NArg() > 1 && r.what != "test-vm" {
 		flag.Usage()
 		os.Exit(2)
@@ -37,7 +43,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		r.fail("run", []string{err.Error()})
 	}
-	if !r.report() {
+	fmt.Println(r.report())
+	if len(r.failed) > 0 {
 		os.Exit(1)
 	}
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,8 @@ import (
 
 // run is one run of tests, and what came of it.
 type run struct {
+	out     io.Writer       // for people; the closing line goes to stdout
+	ctx     context.Context // done when somebody ends the run
 	what    string
 	folders []string
 	start   time.Time
@@ -82,26 +85,24 @@ func (r *run) booted(after time.Duration) {
 	r.boots += after
 }
 
-// report prints what came of the run, and tells whether all is well. The last line is the
-// one by which CI counts tests.
-func (r *run) report() bool {
+// report prints what came of the run, and returns the line by which CI counts tests.
+func (r *run) report() string {
 	for _, f := range r.failed {
-		say("failed: %s", f.name)
+		r.say("failed: %s", f.name)
 		for _, line := range f.log[max(0, len(f.log)-60):] {
-			fmt.Fprintln(os.Stderr, "   ", line)
+			fmt.Fprintln(r.out, "   ", line)
 		}
 	}
 	skipped := 0
 	for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
-		say("skipped: %d × %s", r.skipped[reason], reason)
+		r.say("skipped: %d × %s", r.skipped[reason], reason)
 		skipped += r.skipped[reason]
 	}
 	var times strings.Builder
 	for _, s := range r.spent {
 		fmt.Fprintf(&times, "%s %s, ", s.on, s.time.Round(time.Second))
 	}
-	say("time: %sof the VMs' time %s to boot; %s in all", &times, r.boots.Round(time.Second), time.Since(r.start).Round(time.Second))
-	say("%s: %d passed, %d failed, %d skipped, %d not in this class", r.what, r.passed, len(r.failed), skipped, r.elsewhere)
-	fmt.Printf("tests: %d passed, %d failed, %d skipped\n", r.passed, len(r.failed), skipped)
-	return len(r.failed) == 0
+	r.say("time: %sof the VMs' time %s to boot; %s in all", &times, r.boots.Round(time.Second), time.Since(r.start).Round(time.Second))
+	r.say("%s: %d passed, %d failed, %d skipped, %d not in this class", r.what, r.passed, len(r.failed), skipped, r.elsewhere)
+	return fmt.Sprintf("tests: %d passed, %d failed, %d skipped", r.passed, len(r.failed), skipped)
 }

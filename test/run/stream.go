@@ -87,10 +87,10 @@ func (s *stream) line(line string) {
 		return
 	}
 	if strings.HasPrefix(line, "    --- FAIL: ") {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, line)
+		fmt.Fprintf(s.run.out, "%s: %s\n", s.name, line)
 	}
 	if strings.HasPrefix(line, "ok  \t") || strings.HasPrefix(line, "vm: ") {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", s.name, line)
+		fmt.Fprintf(s.run.out, "%s: %s\n", s.name, line)
 	}
 	s.logs[s.running] = append(s.logs[s.running], line)
 	if s.tail = append(s.tail, line); len(s.tail) > 200 {
@@ -104,7 +104,7 @@ func (s *stream) result(how, test, seconds string) {
 	s.running = test
 	log := s.logs[test]
 	if s.show || how == "FAIL" {
-		fmt.Fprintf(os.Stderr, "%s: %s %s (%s s)\n", s.name, strings.ToLower(how), test, seconds)
+		fmt.Fprintf(s.run.out, "%s: %s %s (%s s)\n", s.name, strings.ToLower(how), test, seconds)
 	}
 	switch how {
 	case "PASS":
@@ -136,7 +136,7 @@ func (s *stream) fail(test string, log []string) {
 		log = log[len(log)-400:]
 	}
 	for _, line := range log {
-		fmt.Fprintf(os.Stderr, "%s:     %s\n", s.name, line)
+		fmt.Fprintf(s.run.out, "%s:     %s\n", s.name, line)
 	}
 	s.run.fail(s.name+": "+test, log)
 }
