@@ -29,7 +29,8 @@ func statusCommand(w *door.World) *cli.Command {
 shows what that job's epilog will undo.
 
 HCA states: free; unmapped: the configuration gives it to nobody; leased to a
-job; quarantined: no job gets it until gresnet-epilog release or a reboot;
+job; quarantined: no job gets it until gresnet-epilog release or a reboot, or
+until the user's process has ended that uses it without having been given it;
 gone: the node does not have it any more; missing: the configuration has it,
 and the node did not since it was booted.
 Lease states: complete; refused: the job asked for what it cannot have;
@@ -147,6 +148,9 @@ func printTrouble(w io.Writer, h lease.HCAStatus) {
 	if h.Missing != "" {
 		fmt.Fprintf(w, "\n%s is missing:\n  %s\n"+
 			"  a job that needs it fails its prolog; see gresnet-prolog check.\n", gresOf(h), h.Missing)
+	}
+	if h.User != "" {
+		fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  no job has it, but %s uses it.\n  Jobs get it when that has ended.\n", h.HCA.Name, h.HCA.ID, h.User)
 	}
 	if h.Claim == nil || h.Claim.Quarantined == "" {
 		return

@@ -14,10 +14,14 @@ type Holder struct {
 	Job         uint32
 	Since       time.Time
 	Quarantined string // why nobody may have it
+	User        string // no job has it: processes of users, which use it all the same
 }
 
 // String says so of an HCA.
 func (h Holder) String() string {
+	if h.User != "" {
+		return fmt.Sprintf("no job has it, but %s uses it, and until that ends no job gets it", h.User)
+	}
 	if h.Quarantined != "" {
 		return fmt.Sprintf("it is quarantined since job %d: %s", h.Job, h.Quarantined)
 	}
@@ -37,7 +41,8 @@ type Holding struct {
 // not is the node's fault. What Slurm does not count, others may well hold on a
 // node that is in order: then it is the job's. A quarantined HCA without which
 // there is not enough is the node's fault either way, or jobs would go on coming
-// to a node that fails them.
+// to a node that fails them. One that a user's process uses is nobody's fault but that
+// user's, and never the node's: any user could drain it.
 type Taken struct {
 	By    []Holding
 	want  Want
@@ -74,6 +79,8 @@ func heldIndex(w Want, by Holding) *Taken {
 	e, holder := by.Entry, by.Holder
 	t := &Taken{By: []Holding{by}, want: w}
 	switch {
+	case holder.User != "":
+		return &Taken{want: w, cause: usedBy(w, "%s (%s): %s", e.HCA.Name, e, holder)}
 	case holder.Quarantined != "":
 		t.cause = fault{
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
@@ -95,11 +102,15 @@ func heldIndex(w Want, by Holding) *Taken {
 // with that, it is the node's fault, whoever counts.
 func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	var texts []string
+	var jobs []Holding // who may give theirs back
 	spoilt := len(drifted)
 	for _, b := range by {
 		texts = append(texts, fmt.Sprintf("%s (%s): %s", b.Entry.HCA.Name, b.Entry, b.Holder))
 		if b.Holder.Quarantined != "" {
 			spoilt++
+		}
+		if b.Holder.User == "" {
+			jobs = append(jobs, b)
 		}
 	}
 	for _, e := range drifted {
@@ -109,13 +120,24 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	if len(by) == 0 {
 		return fault{fmt.Errorf("choose %s: %s", w, why), hint.Of(drifted[0].Drift)}
 	}
-	if w.counted() || spoilt > 0 && free+spoilt >= w.Count {
-		return &Taken{by, w, fault{
+	used := len(jobs) < len(by)
+	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
+		return &Taken{jobs, w, fault{
 			fmt.Errorf("choose %s: %s", w, why),
 			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",
 		}}
 	}
-	return &Taken{by, w, uncounted(w, "%s", why)}
+	if used {
+		return &Taken{jobs, w, usedBy(w, "%s", why)}
+	}
+	return &Taken{jobs, w, uncounted(w, "%s", why)}
+}
+
+// usedBy refuses a job what users' processes use.
+func usedBy(w Want, format string, a ...any) *Refusal {
+	r := refuse(UsedByUsers, w, format, a...)
+	r.Do = "end the process that is named, or ask for fewer HCAs"
+	return r
 }
 
 // uncounted refuses a job what Slurm has not counted for it.

@@ -42,6 +42,7 @@ const (
 	NoSuchIndex Reason = "no_such_index" // an index that the mapping lacks
 	TooMany     Reason = "too_many"      // more than the node has
 	HeldByJobs  Reason = "held_by_jobs"  // what Slurm has not counted, and others have
+	UsedByUsers Reason = "used_by_users" // what no job has, and users' processes use
 	NoPolicy    Reason = "no_policy"     // no [[policy]] fits
 	Imitation   Reason = "imitation"     // the job's own words look like Slurm's
 	Other       Reason = "other"
@@ -49,7 +50,7 @@ const (
 
 // Reasons are all of them.
 func Reasons() []Reason {
-	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, NoPolicy, Imitation, Other}
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, UsedByUsers, NoPolicy, Imitation, Other}
 }
 
 // Refusal is the job's fault: what it asks for cannot be had on this node,

@@ -29,7 +29,7 @@ const (
 // State is an HCA's state.
 func (s HCAStatus) State() string {
 	switch {
-	case s.Claim != nil && s.Claim.Quarantined != "":
+	case s.Claim != nil && s.Claim.Quarantined != "", s.User != "":
 		return Quarantined
 	case s.Claim != nil:
 		return Leased
@@ -67,8 +67,15 @@ func (n *Node) Census() (Census, error) {
 	if err != nil {
 		return c, err
 	}
+	var hcas []HCAStatus
 	for _, h := range t.HCAs {
-		c.HCAs[n.hcaStatus(&t, mapping, h).State()]++
+		hcas = append(hcas, n.hcaStatus(&t, mapping, h))
+	}
+	if err := n.markUsed(hcas); err != nil {
+		return c, err
+	}
+	for _, h := range hcas {
+		c.HCAs[h.State()]++
 	}
 	c.HCAs[Missing] = len(missing(mapping))
 	return c, n.countLeases(&c)

@@ -122,7 +122,18 @@ func (l *open) unwind() error {
 		return remains(err)
 	}
 	l.node.tell(LeaseReturned, l.world.Job, "the lease is given back")
+	l.node.tellUsers(l.world.Job, hcasOf(notes))
 	return nil
+}
+
+// hcasOf are the HCAs that notes are about, each once.
+func hcasOf(notes []noted) (ids []node.ID) {
+	for _, s := range notes {
+		if id := s.HCA(); id != (node.ID{}) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // firstOfRank is where in an unwinding's order a rank begins.

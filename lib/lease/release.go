@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -89,10 +90,10 @@ func (n *Node) quarantined(name string) (lock.Claim, error) {
 	if err != nil {
 		return lock.Claim{}, err
 	}
-	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c lock.Claim) bool {
-		return !slices.Contains([]string{c.Name, c.HCA.GUID, c.HCA.PCI, c.HCA.String()}, name)
-	})
+	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c lock.Claim) bool { return !means(name, c.Name, c.HCA) })
 	switch {
+	case len(named) == 0 && n.usedNow(t, name) != nil:
+		return lock.Claim{}, n.usedNow(t, name)
 	case len(named) == 0:
 		return lock.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "gresnet-prolog status lists the HCAs")
 	case len(named) > 1:
@@ -106,6 +107,29 @@ func (n *Node) quarantined(name string) (lock.Claim, error) {
 			fmt.Sprintf("if that job is gone: gresnet-epilog sweep %d", named[0].Job))
 	}
 	return named[0], nil
+}
+
+// means tells whether a person means an HCA by a name.
+func means(name, rdma string, id node.ID) bool {
+	return slices.Contains([]string{rdma, id.GUID, id.PCI, id.String()}, name)
+}
+
+// usedNow says of an HCA that no job has whose process uses it, which no release can end.
+func (n *Node) usedNow(t lock.Table, name string) error {
+	u, err := n.lookForUsers()
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	for _, h := range t.HCAs {
+		if !means(name, h.Name, h.ID) {
+			continue
+		}
+		if by := u.of(h.ID); by != "" {
+			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "end that process; nothing else is to be released")
+		}
+	}
+	return u.err
 }
 
 // release undoes what can be undone; what remains of the HCA is given up if

@@ -37,6 +37,7 @@ type HCAStatus struct {
 	Moving  bool        `json:"moving,omitempty"`  // a move of its RDMA device has not ended
 	Gone    bool        `json:"gone,omitempty"`    // no job has it, and neither has the node
 	Missing string      `json:"missing,omitempty"` // why no HCA is known to be the mapping's entry
+	User    string      `json:"user,omitempty"`    // no job has it: processes of users, which use it all the same
 }
 
 // JobStatus is a job's lease.
@@ -96,7 +97,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
 	}
-	if err := n.miss(s.HCAs); err != nil {
+	if err := errors.Join(n.miss(s.HCAs), n.markUsed(s.HCAs)); err != nil {
 		return s, err
 	}
 	s.HCAs = append(s.HCAs, missing(mapping)...)

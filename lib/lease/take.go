@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,8 +203,13 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err 
 		return picked{}, claimFault(j.ID, err)
 	}
 	p.topology = topology
-	if p.entries, err = gres.Choose(wants, p.mapping, holdersIn(t), near); err != nil {
+	u, err := n.lookForUsers()
+	if err != nil {
 		return picked{}, claimFault(j.ID, err)
+	}
+	defer u.close()
+	if p.entries, err = gres.Choose(wants, p.mapping, u.heldOrUsed(t), near); err != nil || u.err != nil {
+		return picked{}, claimFault(j.ID, cmp.Or(u.err, err))
 	}
 	for _, e := range p.entries {
 		t.Claims = append(t.Claims, lock.Claim{

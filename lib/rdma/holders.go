@@ -8,14 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder is somebody who uses a device: a process, or a part of the kernel.
+// Holder is somebody who uses a device: a process, or a part of the kernel. It is the zero
+// Holder if the process that began to use it has ended, and another one goes on: one that
+// was given a descriptor.
 type Holder struct {
-	PID    uint32 // 0 if it is the kernel, or in a pid namespace that this one does not see
+	PID    uint32 // 0 if it is the kernel, has ended, or is in a pid namespace that this one does not see
 	Kernel string // the kernel module
 }
 
 // Resource dumps, each with the table that it answers with: queue pairs,
-// connections, protection domains. Who has any has a device in use.
+// connections, protection domains, contexts. Who has any has a device in use.
 var resources = []struct {
 	cmd   int
 	table uint16
@@ -23,12 +25,44 @@ var resources = []struct {
 	{10, 19}, // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
 	{11, 30}, // …_RES_CM_ID_GET, …_RES_CM_ID
 	{14, 46}, // …_RES_PD_GET, …_RES_PD
+	{22, 86}, // …_RES_CTX_GET, …_RES_CTX
 }
 
 const (
-	attrResPID      = 28
-	attrResKernName = 29
+	cmdResGet = 9
+
+	attrResSummary     = 15
+	attrResSummaryName = 17
+	attrResSummaryCurr = 18
+	attrResPID         = 28
+	attrResKernName    = 29
 )
+
+// Used are the indices of devices that a process may use: those with a context, which a
+// process has for all else that it does with a device, or with a connection. It is one
+// request for all devices of the namespace.
+func (c *Conn) Used() (indices []uint32, err error) {
+	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP)
+	if err != nil {
+		return nil, fmt.Errorf("count the users of RDMA devices: %w", err)
+	}
+	for _, a := range answers {
+		used := false
+		err := entries(a[attrResSummary], func(entry attributes) {
+			switch entry.str(attrResSummaryName) {
+			case "ctx", "cm_id":
+				used = used || entry.u64(attrResSummaryCurr) > 0
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if used {
+			indices = append(indices, a.u32(attrDevIndex))
+		}
+	}
+	return indices, nil
+}
 
 // Holders tells who uses a device.
 func (c *Conn) Holders(index uint32) ([]Holder, error) {
@@ -61,20 +95,31 @@ func (c *Conn) Holders(index uint32) ([]Holder, error) {
 	return slices.Compact(holders), nil
 }
 
-// holdersIn reads a table of resources: nested entries of one number each.
+// holdersIn reads a table of resources.
 func holdersIn(table []byte) ([]Holder, error) {
 	var holders []Holder
+	err := entries(table, func(entry attributes) {
+		holders = append(holders, Holder{PID: entry.u32(attrResPID), Kernel: entry.str(attrResKernName)})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return holders, nil
+}
+
+// entries reads a table of nested entries of one number each.
+func entries(table []byte, read func(attributes)) error {
 	for len(table) >= unix.SizeofRtAttr {
 		size := int(native.Uint16(table))
 		if size < unix.SizeofRtAttr || size > len(table) {
-			return nil, fmt.Errorf("RDMA resource entry has length %d, %d bytes are left", size, len(table))
+			return fmt.Errorf("RDMA resource entry has length %d, %d bytes are left", size, len(table))
 		}
 		entry, err := parse(table[unix.SizeofRtAttr:size])
 		if err != nil {
-			return nil, err
+			return err
 		}
-		holders = append(holders, Holder{PID: entry.u32(attrResPID), Kernel: entry.str(attrResKernName)})
+		read(entry)
 		table = table[min((size+3)&^3, len(table)):]
 	}
-	return holders, nil
+	return nil
 }

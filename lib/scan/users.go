@@ -3,6 +3,8 @@ package scan
 import (
 	"slices"
 	"strings"
+
+	"gresnet/lib/rdma"
 )
 
 // Foreign are the parts of the kernel that use a device beyond what the RDMA
@@ -23,19 +25,27 @@ func (v *View) Foreign(d Device) ([]string, error) {
 	return foreign, nil
 }
 
-// Users are the processes that use a device, by pid.
-func (v *View) Users(d Device) ([]int, error) {
+// Users are the processes that use a device, by pid. It is abandoned if one uses it that did
+// not begin to: that one has ended, and left it a descriptor.
+func (v *View) Users(d Device) (pids []int, abandoned bool, err error) {
 	holders, err := v.rdma.Holders(d.Index)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var pids []int
 	for _, h := range holders {
 		if h.PID != 0 {
 			pids = append(pids, int(h.PID))
 		}
 	}
-	return pids, nil
+	return pids, slices.Contains(holders, rdma.Holder{}), nil
+}
+
+// Used are the indices of the RDMA devices that processes may use.
+func (v *View) Used() ([]uint32, error) {
+	if err := v.dial(); err != nil {
+		return nil, err
+	}
+	return v.rdma.Used()
 }
 
 // ownUsers are the modules that come with an RDMA device and go with it.

@@ -169,14 +169,14 @@ func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) (wait
 // it returns.
 func (s *RDMA) move(w *World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
 	deadline := moveDeadline(w.Context)
+	var users []int
 	var end func(time.Time) error
 	err = there(func(v *scan.View) error {
 		d, err := find(v, s.ID)
 		if err != nil {
 			return err
 		}
-		users, err := v.Users(d)
-		if err != nil {
+		if users, _, err = v.Users(d); err != nil {
 			return err
 		}
 		if len(users) > 0 {
@@ -191,7 +191,16 @@ func (s *RDMA) move(w *World, find finder, there around, held *lock.File, free b
 		end, err = v.Move(d, w.Host.FD(), name, held.File)
 		return err
 	})
-	return name, func() error { return end(deadline) }, err
+	if err != nil {
+		return "", nil, err
+	}
+	return name, func() error {
+		err := end(deadline)
+		if err != nil && len(users) > 0 && !errors.Is(err, rdma.ErrNameTaken) {
+			return fmt.Errorf("%w; pid %v used it", err, users)
+		}
+		return err
+	}, nil
 }
 
 // finder is one of the two ways to look for an HCA, around one of those to be somewhere.

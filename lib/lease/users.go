@@ -1,0 +1,201 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/proc"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+)
+
+// users looks for processes of users that use HCAs which no job has. A process can be handed
+// what another one has opened, and keep it longer than the job lasts: in shared mode it would
+// use the next job's HCA, in exclusive mode it can keep the kernel from moving it.
+//
+// What it finds is nowhere written down. Such an HCA is kept from jobs as long as it is so, and
+// whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
+type users struct {
+	view *scan.View
+	used []uint32 // indices of RDMA devices that may be used
+	sys  fs.FS
+	err  error // the first that came of a look
+}
+
+// lookForUsers begins a look. A node without RDMA has nobody who uses it; and where the site
+// lets users have free HCAs, who has one is no reason to keep it from jobs.
+func (n *Node) lookForUsers() (*users, error) {
+	if n.Config.Access.Host == config.Open {
+		return &users{}, nil
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return nil, err
+	}
+	u := &users{view: v, sys: n.Sys}
+	u.used, err = v.Used()
+	if errors.Is(err, rdma.ErrNoRDMA) {
+		err = nil
+	}
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	return u, nil
+}
+
+func (u *users) close() {
+	if u.view != nil {
+		u.view.Close()
+	}
+}
+
+// of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
+func (u *users) of(id node.ID) string {
+	if len(u.used) == 0 || u.err != nil {
+		return ""
+	}
+	text, err := u.look(id)
+	if err != nil && !errors.Is(err, scan.ErrNotFound) {
+		u.err = fmt.Errorf("look who uses HCA %s: %w", id, err)
+	}
+	return text
+}
+
+func (u *users) look(id node.ID) (string, error) {
+	d, err := u.view.Glance(id)
+	if err != nil || !slices.Contains(u.used, d.Index) {
+		return "", err
+	}
+	pids, abandoned, err := u.view.Users(d)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, pid := range pids {
+		p, uid, err := proc.UserOf(pid)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it ended meanwhile
+		}
+		if err != nil {
+			return "", err
+		}
+		if uid != 0 { // what root's programs do with HCAs is the site's affair
+			found = append(found, fmt.Sprintf("%s of user %d", p, uid))
+		}
+	}
+	if abandoned && len(found) == 0 {
+		return u.heirs(d, pids)
+	}
+	return strings.Join(found, ", "), nil
+}
+
+// heirs says who uses an HCA that was opened by a process that has ended. known are the
+// processes that opened it themselves.
+func (u *users) heirs(d scan.Device, known []int) (string, error) {
+	verbs, err := u.heirsOf(known, func(major, minor uint32) bool {
+		return slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Major == major && c.Minor == minor })
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(verbs.users) > 0 || verbs.roots {
+		return strings.Join(verbs.users, ", "), nil
+	}
+	major, minor, err := sysfs.Dev(u.sys, "misc", "rdma_cm")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	cm, err := u.heirsOf(nil, func(a, b uint32) bool { return major != 0 && a == major && b == minor })
+	switch {
+	case err != nil:
+		return "", err
+	case len(cm.users) > 0:
+		return "a process that was handed a descriptor, one of: " + firstOf(cm.users), nil
+	}
+	return "a process that was handed a descriptor, and is not found", nil
+}
+
+// heirs are processes that have a device open that they did not open themselves.
+type heirs struct {
+	users []string
+	roots bool // there is one of root's
+}
+
+func (u *users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs, err error) {
+	all, err := proc.WithOpen(is)
+	if err != nil {
+		return heirs{}, err
+	}
+	for _, p := range all {
+		if slices.Contains(known, p.PID) {
+			continue
+		}
+		_, uid, err := proc.UserOf(p.PID)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return heirs{}, err
+		case uid == 0:
+			h.roots = true
+		default:
+			h.users = append(h.users, fmt.Sprintf("%s of user %d", p, uid))
+		}
+	}
+	return h, nil
+}
+
+// heldOrUsed says who holds what, as a table has it, and what users use that nobody holds.
+func (u *users) heldOrUsed(t *lock.Table) func(node.ID) (gres.Holder, bool) {
+	held := holdersIn(t)
+	return func(id node.ID) (gres.Holder, bool) {
+		if by, is := held(id); is {
+			return by, true
+		}
+		by := u.of(id)
+		return gres.Holder{User: by}, by != ""
+	}
+}
+
+// tellUsers tells which of a lease's HCAs no later job gets yet, when the lease is gone.
+func (n *Node) tellUsers(job uint32, hcas []node.ID) {
+	u, err := n.lookForUsers()
+	if err != nil {
+		n.notice(job, "%s", err)
+		return
+	}
+	defer u.close()
+	used := map[node.ID]string{}
+	for _, id := range hcas {
+		if by := u.of(id); by != "" {
+			used[id] = gres.Holder{User: by}.String()
+		}
+	}
+	if u.err != nil {
+		n.notice(job, "%s", u.err)
+	}
+	n.quarantines(job, used)
+}
+
+// markUsed marks HCAs that no job has and users use.
+func (n *Node) markUsed(hcas []HCAStatus) error {
+	u, err := n.lookForUsers()
+	if err != nil {
+		return err
+	}
+	defer u.close()
+	for i := range hcas {
+		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
+			h.User = u.of(h.HCA.ID)
+		}
+	}
+	return u.err
+}

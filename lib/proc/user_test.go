@@ -1,0 +1,63 @@
+package proc_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/proc"
+	"gresnet/test/netnstest"
+	"gresnet/test/standin"
+)
+
+func TestAProcessIsItsRealUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to be another user")
+	}
+	cmd := exec.Command("sh", "-c", "echo; exec cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1234, Gid: 1234}}
+	standin.Start(t, cmd)
+	for pid, want := range map[int]uint32{cmd.Process.Pid: 1234, os.Getpid(): 0} {
+		if p, uid, err := proc.UserOf(pid); err != nil || uid != want || p.PID != pid || p.Name == "" {
+			t.Errorf("process %d is %s of %d, %v, wanted %d", pid, p, uid, err, want)
+		}
+	}
+	if _, _, err := proc.UserOf(1 << 22); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a process that is not there: %v", err)
+	}
+}
+
+func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to make device nodes")
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, minor := range map[string]uint32{"uverbs7": 7, "rdma_cm": 5} { // /dev/full, /dev/zero
+		if err := unix.Mknod(at(name), unix.S_IFCHR|0o600, int(unix.Mkdev(1, minor))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(at("uverbs1"), nil, 0o600), os.Symlink("/dev/full", at("uverbs2"))); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(node string) int { return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; echo; exec cat`, at(node)) }
+	opener := hold("uverbs7")
+	others := []int{hold("rdma_cm"), hold("uverbs1"), hold("uverbs2")}
+	found, err := proc.WithOpen(func(major, minor uint32) bool { return major == 1 && minor == 7 })
+	if err != nil || !slices.Contains(pids(found), opener) {
+		t.Errorf("found %v, %v, wanted %d", found, err, opener)
+	}
+	for _, pid := range others {
+		if slices.Contains(pids(found), pid) {
+			t.Errorf("process %d has another file open", pid)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package access
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/test/guest/vm"
+)
+
+// A test binary is also the program of a user's that keeps an HCA.
+func init() {
+	what := os.Getenv("GRESNET_HOLD")
+	switch what {
+	case "":
+		return
+	case "keep":
+		time.Sleep(time.Hour)
+	}
+	// Who did not open a device cannot use it by write(2) (rdma/ib.h:ib_safe_file_access).
+	device, err := os.OpenFile(os.Getenv("GRESNET_NODE"), os.O_RDWR, 0)
+	use(err)
+	holder := os.Getpid()
+	switch what {
+	case "stay":
+		use(context(int(device.Fd())))
+	case "hand":
+		use(context(int(device.Fd())))
+		child := exec.Command("/proc/self/exe")
+		child.Env = append(os.Environ(), "GRESNET_HOLD=keep")
+		child.ExtraFiles = []*os.File{device}
+		use(child.Start())
+		holder = child.Process.Pid
+	default: // the GID of a port
+		use(resolveIB(int(device.Fd()), what))
+	}
+	fmt.Println("holds", holder)
+	if what == "hand" {
+		os.Exit(0)
+	}
+	time.Sleep(time.Hour)
+}
+
+func use(err error) {
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+}
+
+// context is IB_USER_VERBS_CMD_GET_CONTEXT by write(2), as rdma/ib_user_verbs.h has it.
+func context(fd int) error {
+	answer, request := make([]byte, 8), make([]byte, 16)
+	binary.NativeEndian.PutUint16(request[4:], 4)
+	binary.NativeEndian.PutUint16(request[6:], 2)
+	binary.NativeEndian.PutUint64(request[8:], uint64(uintptr(unsafe.Pointer(&answer[0]))))
+	_, err := unix.Write(fd, request)
+	return err
+}
+
+// resolveIB makes an id of RDMA-CM and has it resolve an address of the family AF_IB, as
+// rdma/rdma_user_cm.h and librdmacm have them.
+func resolveIB(fd int, gid string) error {
+	const (
+		createID, resolveAddr = 0, 21
+		portSpaceIB           = 0x013f
+		familyIB              = 27
+		sizeOfIB              = 48 // struct sockaddr_ib, rdma/ib.h
+	)
+	send := func(cmd uint32, body []byte, out int) error {
+		header := make([]byte, 8)
+		binary.NativeEndian.PutUint32(header, cmd)
+		binary.NativeEndian.PutUint16(header[4:], uint16(len(body)))
+		binary.NativeEndian.PutUint16(header[6:], uint16(out))
+		_, err := unix.Write(fd, append(header, body...))
+		return err
+	}
+	answer := make([]byte, 4)
+	create := make([]byte, 24)
+	binary.NativeEndian.PutUint64(create[8:], uint64(uintptr(unsafe.Pointer(&answer[0]))))
+	binary.NativeEndian.PutUint16(create[16:], portSpaceIB)
+	create[18] = 2 // IB_QPT_RC
+	if err := send(createID, create, len(answer)); err != nil {
+		return fmt.Errorf("create an id: %w", err)
+	}
+	raw, err := hex.DecodeString(strings.ReplaceAll(gid, ":", ""))
+	if err != nil {
+		return err
+	}
+	resolve := make([]byte, 16+2*128)
+	copy(resolve, answer)
+	binary.NativeEndian.PutUint32(resolve[4:], 1000)
+	binary.NativeEndian.PutUint16(resolve[10:], sizeOfIB)
+	to := resolve[16+128:]
+	binary.NativeEndian.PutUint16(to, familyIB)
+	binary.BigEndian.PutUint16(to[2:], 0xffff) // the default P_Key
+	copy(to[8:], raw)
+	if err := send(resolveAddr, resolve, 0); err != nil {
+		return fmt.Errorf("resolve %s: %w", gid, err)
+	}
+	return nil
+}
+
+// byPartition has jobs say by their partition what they get.
+const byPartition = `
+[slurm]
+source = ["policy"]
+[[policy]]
+partition = "first"
+indices = [0]
+[[policy]]
+partition = "second"
+indices = [1]
+[[policy]]
+partition = "any"
+count = 1
+[[policy]]
+partition = "all"
+count = 4
+`
+
+// hasPolicies is a node with jobs by hand, of the configuration above.
+func hasPolicies(t *testing.T, more string) {
+	t.Helper()
+	vm.Slurm(t)
+	vm.WriteConfig(t, byPartition+more)
+	t.Cleanup(func() {
+		for job := 900070; job <= 900074; job++ {
+			vm.Must(t, "epilog", inPartition(job, "any"))
+		}
+		vm.WriteConfig(t, vm.Config)
+	})
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+}
+
+func inPartition(job int, partition string) string {
+	return fmt.Sprintf("SLURM_JOB_ID=%d SLURM_JOB_PARTITION=%s", job, partition)
+}
+
+// held starts a program of a job's user that keeps a device of the job's, and returns the pid
+// of the process that has it in the end.
+func held(t *testing.T, how, user, namespace, job, node string) string {
+	t.Helper()
+	probe := vm.ProbeProgram(t)
+	vm.Run(t, "rm -f /tmp/held; touch /tmp/held; chmod 666 /tmp/held")
+	vm.Run(t, "exec 3</run/gresnet/jobs/"+job+"/dev; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null &")
+	var pid string
+	vm.Eventually(t, "the process has the device", func() bool {
+		out := vm.Run(t, "cat /tmp/held")
+		if m := regexp.MustCompile(`holds (\d+)`).FindStringSubmatch(out); m != nil {
+			pid = m[1]
+		}
+		if strings.Contains(out, "failed") {
+			t.Fatal(out)
+		}
+		return pid != ""
+	})
+	t.Cleanup(func() { ends(t, pid) })
+	return pid
+}
+
+func ends(t *testing.T, pid string) {
+	t.Helper()
+	vm.Run(t, "kill -9 "+pid+" 2>/dev/null || true; while kill -0 "+pid+" 2>/dev/null; do sleep 0.1; done")
+}
+
+func status(t *testing.T) string {
+	t.Helper()
+	return vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status")
+}
+
+// isKept holds an HCA to be kept from jobs while a user's process uses it, which status and
+// a refused job name.
+func isKept(t *testing.T, name, pid string) {
+	t.Helper()
+	said := status(t)
+	if !regexp.MustCompile(`(?s)` + name + ` \([^)]*\) is quarantined:\n  no job has it, but [^\n]*\(pid ` + pid + `\)`).MatchString(said) {
+		t.Errorf("status does not say that process %s uses %s:\n%s", pid, name, said)
+	}
+	if out, code := vm.Command(t, "gresnet-epilog release "+name); code != 1 || !strings.Contains(out, "(pid "+pid+")") {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	vm.Must(t, "prolog", inPartition(900071, "any"))
+	if claims := vm.Claims(t, "900071"); claims == "" || strings.Contains(claims, name) {
+		t.Errorf("a job that any HCA will do for got %q while process %s uses %s", claims, pid, name)
+	}
+	vm.Must(t, "epilog", inPartition(900071, "any"))
+	vm.Must(t, "prolog", inPartition(900072, "all"))
+	if env := vm.Run(t, "cat /run/gresnet/jobs/900072/env"); !strings.Contains(env, "GRESNET_REFUSED=") || !strings.Contains(env, "(pid "+pid+")") {
+		t.Errorf("a job that needs %s has the lease\n%s", name, env)
+	}
+	vm.Must(t, "epilog", inPartition(900072, "all"))
+}
+
+// isFree holds all HCAs to be had again, without anybody's doing.
+func isFree(t *testing.T) {
+	t.Helper()
+	if said := status(t); strings.Contains(said, "quarantined") {
+		t.Errorf("status:\n%s", said)
+	}
+	vm.Must(t, "prolog", inPartition(900073, "all"))
+	if claims := strings.Fields(vm.Claims(t, "900073")); len(claims) != 4 {
+		t.Errorf("a job that needs all HCAs has %q", claims)
+	}
+	vm.Must(t, "epilog", inPartition(900073, "all"))
+}
+
+func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hasPolicies(t, "\n[access]\nguard = \"off\"\n") // a program by hand has no job's cgroup
+	before := vm.Picture(t)
+	first := vm.ByIndex(t)[0]
+	node := vm.UverbsOf(t, first)
+	for _, how := range []string{"stay", "hand"} {
+		vm.Must(t, "prolog", inPartition(900070, "first"))
+		pid := held(t, how, "alice", "/proc/1/ns/net", "900070", node)
+		vm.Must(t, "epilog", inPartition(900070, "first"))
+		isKept(t, first, pid)
+		ends(t, pid)
+		isFree(t)
+	}
+	vm.Same(t, before)
+}
+
+// What rdma_cm does with addresses of the family AF_IB, cma.c:cma_resolve_ib_dev: it goes
+// through the HCAs of all namespaces. If this fails, the kernel has been mended, and
+// docs/security-rdma.md is to say so.
+func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	hasPolicies(t, "")
+	before := vm.Picture(t)
+	first := vm.ByIndex(t)[0]
+	gid := strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+first+"/ports/1/gids/0"))
+	const other = "SLURM_JOB_UID=1001 SLURM_JOB_USER=bob SLURM_JOB_GID=1001"
+	vm.Must(t, "prolog", inPartition(900070, "first"))
+	vm.Must(t, "prolog", inPartition(900074, "second")+" "+other)
+	const inside = "/run/gresnet/jobs/900074/netns"
+	where := "/proc/1/ns/net"
+	if vm.IsExclusive(t) {
+		where = "/run/gresnet/jobs/900070/netns"
+	}
+	ids := func() string {
+		return strings.TrimSpace(vm.Run(t, "nsenter --net="+where+" rdma -j resource show | jq -c '.[] | select(.ifname == \""+first+"\").cm_id'"))
+	}
+	had := ids()
+	pid := held(t, gid, "bob", inside, "900074", "rdma_cm")
+	if has := ids(); had != "0" || has != "1" {
+		t.Errorf("another job's HCA had %s ids and has %s", had, has)
+	}
+	vm.Must(t, "epilog", inPartition(900070, "first"))
+	// A move takes the HCA from all who use it. Then it is home, where the other job's user finds it, too.
+	if vm.IsExclusive(t) {
+		if said := status(t); strings.Contains(said, "quarantined") {
+			t.Errorf("after a move status says\n%s", said)
+		}
+		ends(t, pid)
+		// The kernel takes the first HCA that has the subnet's prefix: what moved last is its last.
+		vm.Must(t, "epilog", inPartition(900074, "second")+" "+other)
+		vm.Must(t, "prolog", inPartition(900074, "second")+" "+other)
+		pid = held(t, gid, "bob", inside, "900074", "rdma_cm")
+	}
+	said := status(t)
+	if !strings.Contains(said, "(pid "+pid+") of user 1001") {
+		t.Errorf("status does not name process %s:\n%s", pid, said)
+	}
+	vm.Must(t, "prolog", inPartition(900070, "first"))
+	if env := vm.Run(t, "cat /run/gresnet/jobs/900070/env"); !strings.Contains(env, "GRESNET_REFUSED=") || !strings.Contains(env, "(pid "+pid+")") {
+		t.Errorf("a job that needs %s has the lease\n%s", first, env)
+	}
+	vm.Must(t, "epilog", inPartition(900070, "first"))
+	ends(t, pid)
+	vm.Must(t, "epilog", inPartition(900074, "second")+" "+other)
+	isFree(t)
+	vm.Same(t, before)
+}
