@@ -5,6 +5,7 @@ type Access struct {
 	Host string // Closed or Open: the node's own, of HCAs that jobs can have
 
 	// What a job gets besides uverbs, by which all programs use an HCA.
+	CM   bool // RDMA-CM: connections by addresses
 	UMAD bool // management datagrams
 	ISSM bool // to be the fabric's subnet manager
 
@@ -26,9 +27,12 @@ const (
 )
 
 func (a *Access) read(t table) {
-	t.allow("host", "umad", "issm", "guard")
+	t.allow("host", "rdma_cm", "umad", "issm", "guard")
 	if word, there := t.word("host", Closed, Open); there {
 		a.Host = word
+	}
+	if cm, there := value[bool](t, "rdma_cm", "true or false"); there {
+		a.CM = cm
 	}
 	a.UMAD, _ = value[bool](t, "umad", "true or false")
 	a.ISSM, _ = value[bool](t, "issm", "true or false")

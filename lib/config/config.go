@@ -120,7 +120,7 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
-		Access: Access{Host: Closed, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Access: Access{Host: Closed, CM: true, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
 		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}}
 }
 

@@ -71,7 +71,7 @@ func TestParse(t *testing.T) {
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
 		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
-		Access:      config.Access{Host: "open", UMAD: true, Guard: "required"},
+		Access:      config.Access{Host: "open", CM: true, UMAD: true, Guard: "required"},
 		Limits:      config.Limits{Handles: 128, Objects: 2000000},
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		Log:         config.Log{Level: "warning"},
@@ -101,7 +101,7 @@ func TestParse(t *testing.T) {
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 50 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access:   config.Access{Host: "closed", Guard: "auto"},
+		Access:   config.Access{Host: "closed", CM: true, Guard: "auto"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
 		Uplink:   config.Uplink{Kind: "none", Masquerade: true}}
@@ -222,7 +222,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"host is another word", "[access]\nhost = \"shut\"\n", `f:2: access.host: "shut" is not one of "closed", "open"`, "correct line 2 of f"},
 		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},
 		{"guard is another word", "[access]\nguard = \"on\"\n", `f:2: access.guard: "on" is not one of "auto", "required", "off"`, "correct line 2 of f"},
-		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, umad, issm, guard"},
+		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard"},
 		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit that the kernel does not take", "[limits]\nhca_object = 2147483648\n", `f:2: limits.hca_object: 2147483648 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit in words", "[limits]\nhca_object = \"max\"\n", `f:2: limits.hca_object: is not a number`, "correct line 2 of f"},

@@ -46,7 +46,7 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, 
 	if uplink != nil {
 		steps = append(steps, uplink)
 	}
-	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), UID: j.UID, GID: j.GID}
+	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM, UID: j.UID, GID: j.GID}
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}

@@ -25,6 +25,7 @@ type Devices struct {
 	Mode rdma.Mode `json:"-"`
 	// Kinds are the kinds of nodes, as scan.Char has them: uverbs, umad, issm.
 	Kinds []string `json:"-"`
+	CM    bool     `json:"-"` // rdma_cm, too
 	UID   uint32   `json:"-"`
 	GID   uint32   `json:"-"`
 	// Guard is what the site wants of the guard, as package config has it; empty
@@ -58,6 +59,9 @@ func (s *Devices) Do(w *World) error {
 	}
 	if err := s.guard(w, made); err != nil {
 		return err
+	}
+	if !s.CM {
+		return nil
 	}
 	return makeCM(w)
 }

@@ -282,3 +282,13 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 	isFree(t)
 	vm.Same(t, before)
 }
+
+func TestAJobHasNoRDMACMWhereTheSiteGivesNone(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	hasPolicies(t, "\n[access]\nrdma_cm = false\n")
+	vm.Must(t, "prolog", inPartition(900070, "first"))
+	if out := vm.Run(t, "ls /run/gresnet/jobs/900070/dev"); strings.Contains(out, "rdma_cm") || !strings.Contains(out, "uverbs") {
+		t.Errorf("the job has %q", out)
+	}
+	vm.Must(t, "epilog", inPartition(900070, "first"))
+}
