@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/udev"
 )
 
 // Give takes back what a run of a job holds, or whatever the job holds if run
@@ -82,6 +83,7 @@ func (l *open) unwind() error {
 	if err := os.RemoveAll(envIn(l.world.Dir)); err != nil {
 		return remains(err)
 	}
+	defer l.watchUdev()()
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
@@ -356,4 +358,19 @@ func sortForUndo(notes []noted, whole bool) {
 		return r
 	}
 	slices.SortStableFunc(notes, func(a, b noted) int { return rank(a) - rank(b) })
+}
+
+// watchUdev begins to hear udev's events. Without it udev is waited for until it has
+// nothing at all to do.
+func (l *open) watchUdev() (end func()) {
+	watch, err := udev.Open("/run")
+	if err != nil {
+		l.world.Notice("%s", err)
+		return func() {}
+	}
+	l.world.Udev = watch
+	return func() {
+		l.world.Udev = nil
+		watch.Close()
+	}
 }

@@ -16,19 +16,17 @@ const settleTimeout = 30 * time.Second
 // Settle waits until udev has dealt with the events that moving a device home
 // made: it renames interfaces and sets the modes of device nodes, and what was
 // restored before that may have been changed again. The file is udev's own sign
-// that events are waiting (udevadm(8), settle). Half of the time that is left is for what
-// comes after it.
+// that events are waiting (udevadm(8), settle). The watch, if there is one, tells those of
+// network and RDMA devices from others, of which users can make as many as they like. Half of
+// the time that is left is for what comes after it.
 func (w *World) Settle() error {
 	most := settleTimeout
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
 	for begun := time.Now(); ; pace.Sleep(begun, 2*time.Millisecond) {
-		_, err := os.Stat("/run/udev/queue")
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
+		done, err := w.settled()
+		if done || err != nil {
 			return err
 		}
 		if waited := time.Since(begun); waited >= most {
@@ -36,4 +34,15 @@ func (w *World) Settle() error {
 			return nil
 		}
 	}
+}
+
+func (w *World) settled() (bool, error) {
+	if w.Udev != nil {
+		return w.Udev.Settled()
+	}
+	_, err := os.Stat("/run/udev/queue")
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
 }

@@ -22,6 +22,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/udev"
 )
 
 // Step is one deed with what its undo must know.
@@ -120,11 +121,12 @@ func Decode(kind string, data json.RawMessage) (Step, error) {
 // World is what steps act on. Everything in it is handed in, so that a test
 // can make another network namespace the node's.
 type World struct {
-	Host  *netns.NS // the node's root network namespace
-	Sys   fs.FS     // the node's /sys
-	Dev   string    // where the node has its device nodes: /dev/infiniband
-	CM    string    // RDMA-CM's folder in configfs
-	Dir   string    // the lease's directory
+	Host  *netns.NS   // the node's root network namespace
+	Sys   fs.FS       // the node's /sys
+	Dev   string      // where the node has its device nodes: /dev/infiniband
+	CM    string      // RDMA-CM's folder in configfs
+	Udev  *udev.Watch // what Settle goes by; nil: by udev's queue alone
+	Dir   string      // the lease's directory
 	Table lock.Node
 	Locks string // directory of locks
 	Guard bpf.Guard

@@ -100,7 +100,8 @@ func Submit(t *testing.T, user, options, script string) string {
 }
 
 // StartNow has a requeued job not wait until its old credential has expired, which Slurm
-// has it do (AuthInfo=cred_expire).
+// has it do (AuthInfo=cred_expire). A run that begins in the second in which the old
+// credential was revoked is refused by slurmd, and requeued once more.
 func StartNow(t *testing.T, job string) {
 	t.Helper()
 	Eventually(t, "job "+job+" may start now", func() bool {

@@ -1,0 +1,114 @@
+package udev
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/test/netnstest"
+)
+
+// done sends an event on as udev does.
+func done(properties string) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	const header = 40
+	message := []byte("libudev\x00\xfe\xed\xca\xfe")
+	for _, n := range []int{header, header, len(properties), 0, 0, 0, 0} {
+		message = binary.NativeEndian.AppendUint32(message, uint32(n))
+	}
+	message = append(message, properties...)
+	err = unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: udevGroup})
+	if errors.Is(err, unix.ECONNREFUSED) {
+		return nil // the kernel, which is sent it, too, takes none
+	}
+	return err
+}
+
+// In a network namespace of its own, where the test is udev.
+func TestAWatchWaitsForEventsOfInterfacesAndForNoOthers(t *testing.T) {
+	bed, run := netnstest.New(t), t.TempDir()
+	if err := os.Mkdir(filepath.Join(run, "udev"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var w *Watch
+	err := bed.Do(func() (err error) {
+		w, err = Open(run)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	settled := func(want bool, when string) {
+		t.Helper()
+		if got, err := w.Settled(); got != want || err != nil {
+			t.Errorf("%s: settled %v, %v", when, got, err)
+		}
+	}
+	sent := func(subsystem string) {
+		t.Helper()
+		for number := range pendingOf(w) {
+			err := bed.Do(func() error {
+				return done(fmt.Sprintf("ACTION=add\x00SUBSYSTEM=%s\x00SEQNUM=%d\x00", subsystem, number))
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	bed.IP("link add early type veth peer name other")
+	settled(true, "udev's queue is empty")
+	if err := os.WriteFile(filepath.Join(run, "udev/queue"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	settled(false, "an interface came")
+	sent("bdi")
+	settled(false, "udev is done with other devices")
+	sent("net")
+	settled(true, "udev is busy with others")
+	bed.IP("link set early name late")
+	settled(false, "it was renamed")
+}
+
+func pendingOf(w *Watch) map[uint64]bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	pending := map[uint64]bool{}
+	for number := range w.pending {
+		pending[number] = true
+	}
+	return pending
+}
+
+func TestWhatAWatchHasNoRoomForItDoesNotTakeForDone(t *testing.T) {
+	run := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(run, "udev/queue"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := &Watch{queue: filepath.Join(run, "udev/queue"), lost: true, socket: -1}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	w.socket = fds[0]
+	if settled, err := w.Settled(); settled || err != nil {
+		t.Errorf("settled %v, %v", settled, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("add@/devices/x\x00SEQNUM=1\x00SUBSYSTEM=net\x00"))
+	f.Add([]byte("libudev\x00\xfe\xed\xca\xfe\x28\x00\x00\x00\x28\x00\x00\x00\x05\x00\x00\x00"))
+	f.Fuzz(func(_ *testing.T, message []byte) { parse(message) })
+}
