@@ -244,7 +244,7 @@ func (c *Conn) hasTaken(index int, want Settings, local []Message) (bool, error)
 	if len(local) == 0 {
 		return true, nil
 	}
-	have, err := c.localRoutes(index)
+	have, err := c.localRoutes(index, local)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}

@@ -264,17 +264,40 @@ func cleanRoutes(dumped [][]byte, index int) ([]Message, error) {
 	return list, nil
 }
 
-// localRoutes are those of the interface's own IPv6 addresses, which have a table of their
-// own: the kernel does not walk the node's others for them.
-func (c *Conn) localRoutes(index int) ([]Message, error) {
-	answers, err := c.dumpRoutes(unix.AF_INET6, attribute(through(index), unix.RTA_TABLE, native.AppendUint32(nil, unix.RT_TABLE_LOCAL)))
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
+// localRoutes are the interface's IPv6 routes of the tables that some local ones are in, by
+// which the kernel does not walk the node's others: the table local, or that of the VRF that
+// the interface belongs to.
+func (c *Conn) localRoutes(index int, local []Message) (list []Message, err error) {
+	var tables []uint32
+	for _, m := range local {
+		if !slices.Contains(tables, m.table()) {
+			tables = append(tables, m.table())
+		}
 	}
-	if err != nil {
-		return nil, err
+	for _, table := range tables {
+		answers, err := c.dumpRoutes(unix.AF_INET6, attribute(through(index), unix.RTA_TABLE, native.AppendUint32(nil, table)))
+		if errors.Is(err, unix.ENOENT) {
+			continue // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		routes, err := cleanRoutes(answers, index)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, routes...)
 	}
-	return cleanRoutes(answers, index)
+	return list, nil
+}
+
+// table is the number of a route's table, for which its head may have too few bits.
+func (m Message) table() uint32 {
+	list, _ := attributes(m[routeHead:])
+	if v, _ := find(list, unix.RTA_TABLE); len(v) == 4 {
+		return native.Uint32(v)
+	}
+	return uint32(m[4]) // rtm_table
 }
 
 // through filters routes by an interface.
