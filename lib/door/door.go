@@ -122,7 +122,7 @@ func (w *World) problem(name string, err error) {
 // hint is an error's own hint, or what always can be done.
 func (w *World) hint(err error) string {
 	switch text := hint.Of(err); {
-	case errors.Is(err, lease.ErrDamaged) && text != "":
+	case (errors.Is(err, lease.ErrDamaged) || errors.Is(err, lease.ErrLost)) && text != "":
 		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
 		return "HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"

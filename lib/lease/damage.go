@@ -236,7 +236,7 @@ func (d *damage) forgotten(id node.ID) string {
 // doubt keeps from later jobs what may not be as it was, though it is home.
 func (l *open) doubt(d *damage) {
 	for id, reason := range d.uncertain() {
-		if _, away := l.world.Away[id]; !away && !l.world.Gone[id] {
+		if _, away := l.world.Away[id]; !away && !l.world.Gone[step.Part{HCA: id}] {
 			l.world.Away[id] = reason
 		}
 	}

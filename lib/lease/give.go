@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
@@ -87,8 +89,8 @@ func (l *open) unwind() error {
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
-	l.world.Rest = nil
-	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[node.ID]bool{}, map[link.ID]lock.Owed{}
+	l.world.Rest, l.lostParts = nil, nil
+	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]lock.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	l.world.UplinkLeft = len(failed) > 0
@@ -118,14 +120,30 @@ func (l *open) unwind() error {
 		return remains(errors.Join(failed...))
 	}
 	if damage != nil {
-		return l.setAside(damage)
+		if err := l.setAside(damage); err != nil {
+			return err
+		}
+		return l.lostAny()
 	}
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)
 	}
 	l.node.tell(LeaseReturned, l.world.Job, "the lease is given back")
 	l.node.tellUsers(l.world.Job, hcasOf(notes))
-	return nil
+	return l.lostAny()
+}
+
+// ErrLost means that a driver let go of something while a job had it: the lease has ended, and
+// the node has less than before.
+var ErrLost = errors.New("lost during the job")
+
+// lostAny is an error that says what the node lost, if it lost anything.
+func (l *open) lostAny() error {
+	if len(l.lostParts) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%w: the node does not have %s any more", ErrLost, strings.Join(l.lostParts, ", "))
+	return remains(hint.With(err, "see in the kernel's log why the driver let go of it; nothing is left of the lease"))
 }
 
 // hcasOf are the HCAs that notes are about, each once.
@@ -200,7 +218,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		}
 		// A move of its RDMA device may be under way still, with which none of its
 		// interface may overlap.
-		if stuck[s.HCA()] || l.world.Gone[s.HCA()] {
+		if stuck[s.HCA()] || l.world.Gone[step.PartOf(s.Step)] {
 			continue
 		}
 		u, err := l.begin(undo, s.Step)
@@ -237,7 +255,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 // verify looks again at what is home.
 func (l *open) verify(notes []noted) (failed []error) {
 	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[s.HCA()] {
+		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[step.PartOf(s.Step)] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
@@ -277,9 +295,15 @@ func (l *open) failure(s step.Step, err error) []error {
 		return nil
 	}
 	if errors.Is(err, step.ErrGone) {
-		l.world.Gone[s.HCA()] = true
-		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: s.HCA().String(),
-			Warning: fmt.Sprintf("%s; if it comes back, its interfaces lack what they were given", err)})
+		part := step.PartOf(s)
+		l.world.Gone[part] = true
+		warning, what := err.Error(), "RDMA device "+s.Object()
+		if part.Interface != (link.ID{}) {
+			warning += "; if it comes back, it lacks what it was given"
+			what = s.Object() + " with its settings"
+		}
+		l.lostParts = append(l.lostParts, what)
+		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: s.HCA().String(), Warning: warning})
 		return nil
 	}
 	if _, known := l.world.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {

@@ -58,13 +58,14 @@ type Node struct {
 
 // open is a lease that this process works on, under the job's lock.
 type open struct {
-	node    *Node
-	world   *step.World
-	journal *journal.Journal
-	notes   notes
-	lost    string    // why the journal's beginning is not known, nothing if it is
-	passed  bool      // some of what it notes is another lease's by now
-	until   time.Time // when an unwinding must end; zero: undoTime after it began
+	node      *Node
+	world     *step.World
+	journal   *journal.Journal
+	notes     notes
+	lost      string    // why the journal's beginning is not known, nothing if it is
+	passed    bool      // some of what it notes is another lease's by now
+	lostParts []string  // what an unwinding found that the node does not have any more
+	until     time.Time // when an unwinding must end; zero: undoTime after it began
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }

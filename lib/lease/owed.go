@@ -46,7 +46,7 @@ func (n *Node) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 func (l *open) owe() (failed []error) {
 	var list []lock.Owed
 	for _, o := range l.world.Owed {
-		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[o.Of[0].HCA] {
+		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[step.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
 		}
 	}

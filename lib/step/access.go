@@ -2,6 +2,7 @@ package step
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -70,7 +71,15 @@ func (s *Access) Do(w *World) error {
 
 // Undo gives the nodes, whatever their numbers are now, their owner and mode again.
 func (s *Access) Undo(w *World) error {
-	return s.set(w, func(n Node) char.Access { return n.Access })
+	restore := func() error { return s.set(w, func(n Node) char.Access { return n.Access }) }
+	err := restore()
+	if errors.Is(err, scan.ErrNotFound) {
+		err = w.await(func() (bool, error) { return w.gone(s.ID) }, scan.ErrNotFound, restore)
+	}
+	if errors.Is(err, ErrGone) {
+		return fmt.Errorf("give the device nodes of %s their access again: %w", s.Name, err)
+	}
+	return err
 }
 
 // Verify does so again: udev, which sets the modes of nodes that come anew, may
@@ -83,7 +92,7 @@ func (s *Access) Verify(w *World) error {
 }
 
 func (s *Access) set(w *World, access func(Node) char.Access) error {
-	err := w.OnHost(func(v *scan.View) error {
+	return w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
 			return err
@@ -102,12 +111,6 @@ func (s *Access) set(w *World, access func(Node) char.Access) error {
 		}
 		return nil
 	})
-	if errors.Is(err, scan.ErrNotFound) {
-		if gone, goneErr := w.gone(s.ID); goneErr != nil || gone {
-			return errors.Join(goneErr, ErrGone)
-		}
-	}
-	return err
 }
 
 func nameOf(d scan.Device, n Node) string {

@@ -121,6 +121,11 @@ func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
 func (s *Settings) awaitGIDs(w *World, v *scan.View, want link.Settings) error {
 	begun := time.Now()
 	err := w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.gidsOf(want), begun.Add(gidTimeout-w.gidsLost))
+	if errors.Is(err, scan.ErrNotFound) {
+		if gone, goneErr := w.gone(s.Of); gone || goneErr != nil {
+			return goneErr // the steps of the RDMA device say so
+		}
+	}
 	if err != nil {
 		w.gidsLost += time.Since(begun)
 	}
@@ -300,7 +305,8 @@ func (s *Link) bringHome(w *World) error {
 	// A job has few interfaces, a node may have many: the job is asked first.
 	err := s.look(w)
 	if errors.Is(err, link.ErrNotFound) {
-		err = w.await(s.Of, link.ErrNotFound, func() error {
+		lost := func() (bool, error) { return w.goneInterface(s.Of, s.Interface) }
+		err = w.await(lost, link.ErrNotFound, func() error {
 			err := s.look(w)
 			if !errors.Is(err, link.ErrNotFound) {
 				return err

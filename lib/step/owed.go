@@ -105,13 +105,20 @@ func (w *World) missed(p lock.Party) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
 	}
-	for ; ; time.Sleep(100 * time.Millisecond) {
+	for {
+		if err := w.hear(); err != nil {
+			return err
+		}
 		gone, err := w.gone(p.HCA)
 		if err != nil || !gone {
 			return err
 		}
-		if time.Now().After(w.goneDeadline()) {
+		end := w.goneDeadline()
+		if time.Now().After(end) {
 			return fmt.Errorf("%s: %w", p.Name, ErrGone)
+		}
+		if err := w.awaitArrival(end); err != nil {
+			return err
 		}
 	}
 }

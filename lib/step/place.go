@@ -173,6 +173,10 @@ func (w *World) leaveJob() {
 // Close leaves all namespaces.
 func (w *World) Close() {
 	w.leaveJob()
+	if w.arrivals != nil {
+		w.arrivals.Close()
+		w.arrivals = nil
+	}
 	if w.host != nil {
 		w.host.leave()
 		w.host = nil

@@ -113,7 +113,8 @@ func done() error { return nil }
 
 // search looks for the device everywhere, again and again, and brings it home.
 func (s *RDMA) search(w *World, held *lock.File) error {
-	return w.await(s.ID, scan.ErrNotFound, func() error {
+	lost := func() (bool, error) { return w.gone(s.ID) }
+	return w.await(lost, scan.ErrNotFound, func() error {
 		err := finished(s.look(w, (*scan.View).Find, w.inJobWithSysfs, held))
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err

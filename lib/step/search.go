@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/socket"
 	"gresnet/lib/sysfs"
 )
 
@@ -55,17 +56,21 @@ func (w *World) elsewhere(notFound error, look func(*scan.View) error) error {
 // clean-up takes a moment.
 const hiddenTimeout = 10 * time.Second
 
-// await looks again and again until the look finds, the time is over, or the
-// node turns out to have lost the HCA. One that seems lost it awaits past that time, which
-// a few looks at a busy node's namespaces can take, until it is sure.
-func (w *World) await(id node.ID, notFound error, look func() error) error {
+// await looks again whenever a device comes, until the look finds, the time is over, or
+// the node turns out to have lost what it looks for. What seems lost it awaits past that
+// time, which a few looks at a busy node's namespaces can take, until it is sure.
+func (w *World) await(lost func() (bool, error), notFound error, look func() error) error {
 	begun := time.Now()
 	for {
+		// What comes from now on may come after this look.
+		if err := w.hear(); err != nil {
+			return err
+		}
 		missing := look()
 		if !errors.Is(missing, notFound) {
 			return missing
 		}
-		gone, err := w.gone(id)
+		gone, err := lost()
 		if err != nil {
 			return err
 		}
@@ -75,9 +80,35 @@ func (w *World) await(id node.ID, notFound error, look func() error) error {
 		if w.Context.Err() != nil || !gone && time.Since(begun) >= hiddenTimeout {
 			return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
 		}
-		time.Sleep(100 * time.Millisecond)
+		end := begun.Add(hiddenTimeout)
+		if gone {
+			end = w.goneDeadline()
+		}
+		if err := w.awaitArrival(end); err != nil {
+			return err
+		}
 	}
 }
+
+// hear has the kernel tell of devices that come to the root namespace.
+func (w *World) hear() (err error) {
+	if w.arrivals == nil {
+		w.arrivals, err = socket.NewArrivals()
+	}
+	return err
+}
+
+// awaitArrival waits until a device comes, or for a while, but not past an end or the run's.
+func (w *World) awaitArrival(end time.Time) error {
+	if over, bounded := w.Context.Deadline(); bounded && over.Before(end) {
+		end = over
+	}
+	return w.arrivals.Wait(max(time.Millisecond, min(lookAgain, time.Until(end))))
+}
+
+// lookAgain is the time after which await looks though nothing came: the kernel tells of
+// what comes to the root namespace, and what is looked for may come to another.
+const lookAgain = time.Second
 
 // goneTimeout is how long an HCA may be lost before it is believed: a driver that
 // recovers from a fault lets go of it for some seconds, and what is believed to be
@@ -139,6 +170,17 @@ func allSeen(verbs []sysfs.Owner, seen []string) bool {
 	return true
 }
 
+// goneInterface tells whether the node has lost an interface that no look finds. It may
+// outlive its RDMA device, but for one of IPoIB: then it is hidden if its own device has a driver still.
+func (w *World) goneInterface(hca node.ID, id link.ID) (bool, error) {
+	gone, err := w.gone(hca)
+	if err != nil || !gone || id.Kind == "ipoib" {
+		return gone, err
+	}
+	bound, err := sysfs.HasDriver(w.Sys, id.Parent)
+	return !bound, err
+}
+
 // errNext is a look that goes on with the next namespace.
 var errNext = errors.New("next")
 
@@ -157,7 +199,11 @@ func Home(w *World, s Step) error {
 		err = w.OnHost(func(v *scan.View) error { _, err := v.Interface(s.Interface); return err })
 	}
 	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, link.ErrNotFound) {
-		if gone, goneErr := w.gone(s.HCA()); goneErr == nil && gone {
+		lost := func() (bool, error) { return w.gone(s.HCA()) }
+		if link, is := s.(*Link); is {
+			lost = func() (bool, error) { return w.goneInterface(link.Of, link.Interface) }
+		}
+		if gone, goneErr := lost(); goneErr == nil && gone {
 			return nil
 		}
 		return fmt.Errorf("%s is not in the root namespace", s.Object())

@@ -14,6 +14,12 @@ import (
 	"gresnet/lib/sysfs"
 )
 
+// nothing comes.
+type nothing struct{}
+
+func (nothing) Wait(most time.Duration) error { time.Sleep(most); return nil }
+func (nothing) Close()                        {}
+
 func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 	const (
 		lost, has = "0000:01:00.0", "0000:02:00.0"
@@ -44,10 +50,11 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.all)
 			defer cancel()
-			w := &World{Context: ctx, Sys: sys}
+			w := &World{Context: ctx, Sys: sys, arrivals: nothing{}}
 			begun := time.Now()
 			takes := c.first
-			err := w.await(node.ID{PCI: c.hca}, notFound, func() error {
+			isGone := func() (bool, error) { return w.gone(node.ID{PCI: c.hca}) }
+			err := w.await(isGone, notFound, func() error {
 				time.Sleep(takes)
 				takes = c.next
 				return notFound

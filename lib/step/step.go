@@ -94,6 +94,24 @@ const AllUp = 4
 // own: once it is reached, all of that is home.
 const AllHome = 5
 
+// Part is what of an HCA a step is about: its RDMA device, with the device nodes, or one of its
+// interfaces. A driver may let go of either and keep the other.
+type Part struct {
+	HCA       node.ID
+	Interface link.ID // the zero ID means the RDMA device
+}
+
+// PartOf is the part that a step is about.
+func PartOf(s Step) Part {
+	switch s := s.(type) {
+	case *Link:
+		return Part{s.Of, s.Interface}
+	case *Settings:
+		return Part{s.Of, s.Interface}
+	}
+	return Part{HCA: s.HCA()}
+}
+
 // Rank is a step's place in an unwinding: low ranks are undone first.
 func Rank(s Step) int {
 	for rank, o := range order {
@@ -148,8 +166,8 @@ type World struct {
 	Away map[node.ID]string
 	// UplinkLeft says that the job's uplink could not be removed: its address stays taken.
 	UplinkLeft bool
-	// Gone is which HCAs the node lost meanwhile.
-	Gone map[node.ID]bool
+	// Gone is what of HCAs the node lost meanwhile.
+	Gone map[Part]bool
 	// Leased tells whose an interface is that another lease has.
 	Leased func(link.ID) (hca node.ID, leased bool)
 	// Owed is what interfaces that are home cannot have yet, since another lease has what
@@ -161,10 +179,17 @@ type World struct {
 	host, job *place // entered when they are first looked at
 	known     *scan.Known
 
+	arrivals   waiter            // opened when something is first waited for
 	portsUntil time.Time         // zero: none was waited for yet
 	goneUntil  time.Time         // the same of HCAs that are lost
 	gidsLost   time.Duration     // waited in vain for GIDs of what is home
 	lost       map[portOf]string // the interfaces whose carriers were waited for in vain
+}
+
+// waiter is what waits for devices that come: socket.Arrivals.
+type waiter interface {
+	Wait(most time.Duration) error
+	Close()
 }
 
 func (w *World) netns() string   { return filepath.Join(w.Dir, "netns") }

@@ -136,6 +136,19 @@ func AllVerbs(sys fs.FS) ([]Owner, error) {
 	return list, nil
 }
 
+// HasDriver tells whether a device, as bus/name, is there and has a driver.
+func HasDriver(sys fs.FS, device string) (bool, error) {
+	bus, name, named := strings.Cut(device, "/")
+	if !named {
+		return false, nil
+	}
+	_, err := fs.Stat(sys, path.Join("bus", bus, "devices", name, "driver"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func placeOf(dir string) Place {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -206,7 +206,7 @@ func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
 	vm.Must(t, "prolog", vm.HomeJob)
 	unbind := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake")
 	vm.Run(t, unbind+" >/sys/bus/platform/drivers/ibfake/unbind")
-	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 0 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have it any more; if it comes back") {
+	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have it any more; if it comes back") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
 	if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json"); strings.TrimSpace(out) != "[]" && strings.TrimSpace(out) != "null" {
