@@ -294,6 +294,10 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
 			continue
 		}
+		if !e.Keep && rdma.EndsWithInterface(d.Driver) {
+			err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, p.Interface.Name)
+			return plan.HCA{}, hint.With(err, `set interface = "keep" in its [[hca]]`)
+		}
 		s, err := v.Link.Settings(p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err
