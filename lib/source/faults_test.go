@@ -56,6 +56,9 @@ var faults = map[string]func(t *testing.T) []error{
 	},
 	"HCAs that another job holds, by source `policy`, `file` or `program`": func(*testing.T) []error { return fromEach("held", "policy", "file", "program") },
 	"HCAs without a quarantined one, which would be enough":                func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
+	"HCAs that no job has, but a user's process uses, by any source": func(*testing.T) []error {
+		return fromEach("used", "gpu", "node", "scontrol", "policy", "file", "program")
+	},
 	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error {
 		return chosen("held", gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}})
 	},
@@ -95,11 +98,15 @@ var faults = map[string]func(t *testing.T) []error{
 	"a file or program that says what cannot be read":   func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
 }
 
-// chosen chooses on a node of two HCAs, the first of which is held or sick.
+// chosen chooses on a node of two HCAs, the first of which is held, sick, or used by a user.
 func chosen(first string, w gres.Want) []error {
 	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: sitetest.HCA(1)}}
 	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) (gres.Holder, bool) {
-		return gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}, id == sitetest.HCA(0).ID
+		holder := gres.Holder{Job: 1, Quarantined: strings.TrimPrefix(first, "held")}
+		if first == "used" {
+			holder = gres.Holder{User: "python3 (pid 7, user 1000)"}
+		}
+		return holder, id == sitetest.HCA(0).ID
 	}, nil)
 	return []error{err}
 }
