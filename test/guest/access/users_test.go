@@ -233,7 +233,7 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 
 // What rdma_cm does with addresses of the family AF_IB, cma.c:cma_resolve_ib_dev: it goes
 // through the HCAs of all namespaces. If this fails, the kernel has been mended, and
-// docs/security-rdma.md is to say so.
+// docs/security.md is to say so.
 func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	hasPolicies(t, "")
