@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,10 +18,6 @@ var deedPlanned = regexp.MustCompile(`(?m)^ *[0-9]+  (.*)$`)
 
 // noted prints the steps of a journal as a plan has them, in the order in which they were begun.
 const noted = `jq -r 'select(.note) | [.kind, .data.settings.name // .data.name // empty] | join(" ")' <(sed 1d JOURNAL | cut -d' ' -f2-)`
-
-func sorted(lines string) string {
-	return strings.Join(slices.Sorted(strings.SplitSeq(lines, "\n")), "\n")
-}
 
 func texts(found [][]string) string {
 	var lines []string
@@ -54,7 +49,7 @@ func TestThePlanIsWhatThePrologDoes(t *testing.T) {
 				t.Errorf("the plan has\n%s\nthe prolog began\n%s", planned, begun)
 			}
 			// A trace has them as they end.
-			if done := texts(deedDone.FindAllStringSubmatch(out, -1)); sorted(done) != sorted(planned) {
+			if done := texts(deedDone.FindAllStringSubmatch(out, -1)); vm.Sorted(done) != vm.Sorted(planned) {
 				t.Errorf("the plan has\n%s\nthe prolog did\n%s\nof\n%s", planned, done, out)
 			}
 			vm.Same(t, before)

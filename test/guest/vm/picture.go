@@ -2,6 +2,8 @@ package vm
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"gresnet/test/netnstest"
@@ -35,4 +37,9 @@ func Same(t *testing.T, before string) {
 	if diff := netnstest.Diff(before, Picture(t)); diff != "" {
 		t.Errorf("the node is not as it was, before (-) and after (+):\n%s", diff)
 	}
+}
+
+// Sorted is a text with its lines in order.
+func Sorted(lines string) string {
+	return strings.Join(slices.Sorted(strings.SplitSeq(lines, "\n")), "\n")
 }
