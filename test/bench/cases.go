@@ -13,8 +13,9 @@ type testCase struct {
 	Mode       string `json:"mode"`
 	Kind       string `json:"kind"` // roce or ib
 	Routes     int    `json:"routes"`
-	Interfaces int    `json:"interfaces"` // that are no HCA's
-	Jobs       int    `json:"jobs"`       // that start at once
+	Interfaces int    `json:"interfaces"`      // that are no HCA's
+	Jobs       int    `json:"jobs"`            // that start at once
+	Train      int    `json:"train,omitempty"` // milliseconds from an interface's being brought up to its carrier
 
 	rounds int // of floor and gresnet, if there is time
 	others int // of these rounds, in how many the script takes part
@@ -68,6 +69,14 @@ func many(n int) testCase {
 	return c
 }
 
+// trains is a case whose links train for 2.5 s, which the floor waits for, too.
+func trains(n int) testCase {
+	c := hcas(n)
+	c.Name += ", links train 2.5 s"
+	c.Train, c.rounds, c.others, c.weight = 2500, 5, 0, n+1
+	return c
+}
+
 // full are all cases. One job at once is 1 HCA, one unrelated route the base.
 func full() []testCase {
 	return []testCase{
@@ -77,6 +86,7 @@ func full() []testCase {
 		vary("100 unrelated routes", func(c *testCase) { c.Routes = 100 }),
 		vary("10000 unrelated routes", func(c *testCase) { c.Routes, c.weight = 10000, 15 }),
 		vary("1000 unrelated interfaces", func(c *testCase) { c.Interfaces, c.weight = 1000, 15 }),
+		trains(1), trains(4), trains(8),
 		jobs(8), crowd(64),
 	}
 }

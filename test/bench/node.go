@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/link"
+	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
 	"gresnet/lib/sysfs"
 )
@@ -37,7 +39,7 @@ func setUp(c testCase) ([]hca, error) {
 		return nil, err
 	}
 	if c.HCAs > 0 {
-		if err := shell(fmt.Sprintf("modprobe ibfake n%s=%d && %s", c.Kind, c.HCAs, udevSettle)); err != nil {
+		if err := shell(fmt.Sprintf("modprobe ibfake n%s=%d train=%d && %s", c.Kind, c.HCAs, c.Train, udevSettle)); err != nil {
 			return nil, err
 		}
 	}
@@ -153,6 +155,37 @@ func writeConfig(list []hca) error {
 		return err
 	}
 	return os.WriteFile(config, []byte(text), 0o644)
+}
+
+// trained waits until the HCAs' links have their carriers in a namespace.
+func trained(netnsPath string, list []hca) error {
+	ns, err := netns.Open(netnsPath)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	return ns.Do(func() error {
+		c, err := link.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for _, h := range list {
+			for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				i, err := c.Named(h.link)
+				if err != nil {
+					return err
+				}
+				if i.Running {
+					break
+				}
+				if time.Now().After(end) {
+					return fmt.Errorf("%s has no carrier", h.link)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // settle waits until udev has dealt with what happened (udevadm(8)).
