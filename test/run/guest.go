@@ -64,7 +64,7 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 func (r *run) guests(plan []job) {
 	workers := r.jobs
 	if workers == 0 {
-		workers = runtime.NumCPU() // a VM keeps one processor busy
+		workers = runtime.NumCPU() + 1 // a VM keeps less than one processor busy
 	}
 	queue := make(chan job)
 	var all sync.WaitGroup

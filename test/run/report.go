@@ -58,7 +58,9 @@ func (r *run) during(name string, f func() error) <-chan error {
 func (r *run) took(name string, t time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.spent = append(r.spent, spent{name, t})
+	if t >= time.Second {
+		r.spent = append(r.spent, spent{name, t})
+	}
 }
 
 func (r *run) pass() {
