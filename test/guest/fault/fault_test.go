@@ -22,6 +22,7 @@ exec /usr/bin/strace -f -qq -o /tmp/strace.out -e trace=rename,renameat,renameat
 func TestAPrologThatFailsAtItsLastStepIsUndoneAndTheRequeuedJobSucceeds(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
+	vm.ShortCredentials(t)
 	before := vm.Picture(t)
 	if err := os.WriteFile("/tmp/prolog", []byte(strings.ReplaceAll(wrapper, "REPO", vm.Repo())), 0o755); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,6 @@ func TestAPrologThatFailsAtItsLastStepIsUndoneAndTheRequeuedJobSucceeds(t *testi
 	vm.Same(t, before)
 
 	vm.Run(t, "scontrol update nodename=node1 state=resume; scontrol release "+job)
-	vm.StartNow(t, job)
 	vm.Ended(t, job)
 	if out := vm.Run(t, "cat /tmp/"+job+".out"); !strings.Contains(out, "hcas ibfake") {
 		t.Errorf("the second run printed %q", out)

@@ -169,11 +169,11 @@ func TestACancelledStepLeavesACleanNode(t *testing.T) {
 func TestARequeuedJobStartsAnewWithItsHCAs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
+	vm.ShortCredentials(t)
 	before := vm.Picture(t)
 	job := vm.Submit(t, "alice", "--requeue --gres=nic:1", "srun sleep 1000")
 	vm.Eventually(t, "the step runs", func() bool { return vm.HasStep(job) })
 	vm.Run(t, "scontrol requeue "+job)
-	vm.StartNow(t, job)
 	vm.Eventually(t, "the lease is a later run's", func() bool {
 		out, _ := vm.Try("head -n 3 /run/gresnet/jobs/" + job + "/env")
 		return strings.Contains(out, "GRESNET_RUN=") && !strings.Contains(out, "GRESNET_RUN=0")

@@ -99,15 +99,13 @@ func Submit(t *testing.T, user, options, script string) string {
 	return strings.TrimSpace(As(t, user, "sbatch --parsable -o /tmp/%j.out "+options+" --wrap "+Quote(script)))
 }
 
-// StartNow has a requeued job not wait until its old credential has expired, which Slurm
-// has it do (AuthInfo=cred_expire). A run that begins in the second in which the old
-// credential was revoked is refused by slurmd, and requeued once more.
-func StartNow(t *testing.T, job string) {
+// ShortCredentials starts Slurm with credentials that expire soon, for the time of a test. A
+// requeued job waits until its old one has expired (AuthInfo=cred_expire); if it is made to start
+// before that, slurmd takes it for a job that it knows, and runs no prolog.
+func ShortCredentials(t *testing.T) {
 	t.Helper()
-	Eventually(t, "job "+job+" may start now", func() bool {
-		_, err := Try("squeue -h -j " + job + " -o %T | grep -qx PENDING && scontrol update JobId=" + job + " StartTime=now || squeue -h -j " + job + " -o %T | grep -qx RUNNING")
-		return err == nil
-	})
+	SlurmAnew(t, fmt.Sprintf("--conf AuthInfo=cred_expire=%.0f", Slow(5*time.Second).Seconds()))
+	t.Cleanup(func() { SlurmAnew(t) })
 }
 
 func HasStep(job string) bool {
