@@ -88,16 +88,3 @@ func TestAUserWhoOpensInALoopNeverOpensADeviceNodeOfTheNodes(t *testing.T) {
 	}
 	vm.Same(t, before)
 }
-
-func TestAFolderThatTheKernelMakesAnewIsClosed(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
-	vm.Slurm(t)
-	asAfterBoot(t)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
-	// With the last HCA, what udev has put there goes, too, and all that is the kernel's.
-	out := vm.Run(t, "modprobe -r ibfake rdma_ucm; udevadm settle; find /dev/infiniband -mindepth 1 -not -name .gresnet; stat -c 'mode %a' /dev/infiniband; modprobe -a rdma_ucm ibfake; udevadm settle; stat -c 'mode %a' /dev/infiniband")
-	vm.Run(t, vm.Dress)
-	if strings.Count(out, "mode 700") != 2 {
-		t.Errorf("the folder, without HCAs and with them again:\n%s", out)
-	}
-}
