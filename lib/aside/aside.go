@@ -29,7 +29,7 @@ const socket = 3
 // Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most.
 type Part string
 
-// New makes a part. It is to be called when packages are initialized: a process that was
+// New makes a part. Call it when packages are initialized: a process that was
 // started as that part runs it then, and ends.
 func New(name string, run func(args []string, say Say) error) Part {
 	if os.Args[0] == name {

@@ -13,7 +13,7 @@ type run struct {
 	now time.Time
 }
 
-// raise brings ports up, none of which has its carrier yet.
+// raise brings ports up that do not have their carriers yet.
 func (r *run) raise(ports int) {
 	for port := range ports {
 		r.lacks(ID{Address: fmt.Sprint(port)}, r.now)

@@ -17,7 +17,7 @@ const settleTimeout = 30 * time.Second
 // made: it renames interfaces and sets the modes of device nodes, and what was
 // restored before that may have been changed again. The file is udev's own sign
 // that events are waiting (udevadm(8), settle). The watch, if there is one, tells those of
-// network and RDMA devices from others, of which users can make as many as they like. Half of
+// network and RDMA devices from others: users can make any number of those. Half of
 // the time that is left is for what comes after it.
 func (w *World) Settle() error {
 	most := settleTimeout

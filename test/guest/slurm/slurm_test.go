@@ -174,9 +174,9 @@ func TestARequeuedJobStartsAnewWithItsHCAs(t *testing.T) {
 	job := vm.Submit(t, "alice", "--requeue --gres=nic:1", "srun sleep 1000")
 	vm.Eventually(t, "the step runs", func() bool { return vm.HasStep(job) })
 	vm.Run(t, "scontrol requeue "+job)
-	vm.Eventually(t, "the lease is a later run's", func() bool {
+	vm.Eventually(t, "the lease is the second run's", func() bool {
 		out, _ := vm.Try("head -n 3 /run/gresnet/jobs/" + job + "/env")
-		return strings.Contains(out, "GRESNET_RUN=") && !strings.Contains(out, "GRESNET_RUN=0")
+		return strings.Contains(out, "GRESNET_RUN=1")
 	})
 	vm.Eventually(t, "the step runs again", func() bool { return vm.HasStep(job) })
 	vm.Cancel(t, job)
