@@ -190,7 +190,7 @@ func TestWhatIsOwedWithAnInterfaceThatTheNodeLostIsGivenUp(t *testing.T) {
 func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	node, state := lawBed(t)
 	away := netnstest.New(t)
-	t.Cleanup(func() { exec.Command("umount", state+"/jobs/4711/netns").Run() })
+	t.Cleanup(func() { exec.Command("umount", "-l", state+"/jobs/4711/netns").Run() })
 	rail0.run(t, node, state, "prolog", never)
 	node.Run("ip link set hca1 netns " + away.Path)
 	out, err := rail0.command(node, state, "epilog", never).CombinedOutput()
