@@ -20,6 +20,8 @@ const (
 	r0    = 0
 	r1    = 1
 	r2    = 2
+	r3    = 3
+	r4    = 4
 	r6    = 6
 	r7    = 7
 	frame = 10
@@ -77,6 +79,13 @@ func jump(test, register byte, value int32, to string) line {
 
 func jumpIfSame(a, b byte, to string) line {
 	l := plain(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_X, a, b, 0, 0)
+	l.to = to
+	return l
+}
+
+// jumpUnlessWord compares 32 bits, which a value of the instruction's is.
+func jumpUnlessWord(register byte, value int32, to string) line {
+	l := plain(unix.BPF_JMP32|unix.BPF_JNE|unix.BPF_K, register, 0, 0, value)
 	l.to = to
 	return l
 }

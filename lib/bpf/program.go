@@ -28,6 +28,7 @@ const deepest = 15
 const (
 	mapLookupElem              = 1
 	getCurrentUIDGID           = 15
+	skbLoadBytes               = 26
 	getCurrentAncestorCgroupID = 123
 )
 
@@ -37,11 +38,20 @@ func newProgram(devices object) (object, error) {
 	if err != nil {
 		return 0, err
 	}
+	p, err := load(unix.BPF_PROG_TYPE_CGROUP_DEVICE, code)
+	if err != nil {
+		return 0, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
+	}
+	return p, nil
+}
+
+// load loads a program of a kind.
+func load(kind uint32, code []instruction) (object, error) {
 	license, err := unix.BytePtrFromString("Apache-2.0")
 	if err != nil {
 		return 0, err
 	}
-	p, err := call(unix.BPF_PROG_LOAD, &struct {
+	return call(unix.BPF_PROG_LOAD, &struct {
 		kind, count      uint32
 		code             *instruction
 		license          *byte
@@ -49,15 +59,10 @@ func newProgram(devices object) (object, error) {
 		log              *byte
 		version, flags   uint32
 		name             name
-		ifindex, attach  uint32 // 0: a program for devices is of one kind
+		ifindex, attach  uint32 // 0: programs of these kinds are not told apart by it
 	}{
-		kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, count: uint32(len(code)), code: &code[0], license: license,
-		name: gresnet(),
+		kind: kind, count: uint32(len(code)), code: &code[0], license: license, name: gresnet(),
 	})
-	if err != nil {
-		return 0, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
-	}
-	return p, nil
 }
 
 // lines decide whether a process may open a device: 1 if it may. What the map lacks they

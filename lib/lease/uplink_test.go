@@ -114,6 +114,36 @@ print(errno.errorcode[socket.socket().connect_ex((\"10.9.0.2\", 1))])"`)
 	lawSame(t, node, state, before)
 }
 
+func TestASocketThatIsBoundToAVethReachesWhatTheRoutesSayAndNoMore(t *testing.T) {
+	node, far, state := uplinkBed(t, nodeOnly)
+	// What the node has besides and what is behind it; and it answers ARP for what it would forward.
+	node.Run("ip addr add 198.51.100.1/32 dev lo; ip addr add fd00:51::1/128 dev lo; sysctl -qw net.ipv4.conf.all.proxy_arp=1 net.ipv4.conf.all.route_localnet=1")
+	far.Run("ip route add 10.8.0.0/29 via 10.9.0.2")
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	// As a node's sysctl files may have it.
+	node.Run("sysctl -qw net.ipv6.conf.job4711.disable_ipv6=0")
+	inLease(node, state, "sysctl -qw net.ipv6.conf.uplink0.disable_ipv6=0; ip -6 addr add fd00:51::2/64 dev uplink0 nodad")
+	for address, reached := range map[string]bool{
+		"10.8.0.0": true, "10.9.0.2": true,
+		"198.51.100.1": false, "127.0.0.1": false, "10.9.0.1": false, "fd00:51::1": false,
+	} {
+		// Who is reached refuses, since nobody listens. Who does not answer never will.
+		patience := map[bool]string{true: "60", false: "4"}[reached]
+		got := inLease(node, state, `python3 -c "
+import errno, socket
+s = socket.socket(socket.AF_INET6 if \":\" in \"`+address+`\" else socket.AF_INET)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b\"uplink0\")
+s.settimeout(`+patience+`)
+print(errno.errorcode[s.connect_ex((\"`+address+`\", 1))])"`)
+		if strings.TrimSpace(got) == "ECONNREFUSED" != reached {
+			t.Errorf("%s is reached ought to be %t: %s", address, reached, got)
+		}
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}
+
 func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		for _, tamper := range []string{

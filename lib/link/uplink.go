@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -198,6 +199,28 @@ func (c *Conn) Give(index int, address netip.Prefix, peer netip.Addr) error {
 	}
 	if err := c.Up(index); err != nil {
 		return fmt.Errorf("bring up %s: %w", i.Name, err)
+	}
+	return nil
+}
+
+// Confine has a filter look at what arrives by the node's end of an uplink. With the
+// interface goes the filter, and the program with the filter.
+func Confine(u Uplink, program *os.File) error {
+	attributes := netlink.QdiscAttrs{LinkIndex: u.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attributes})
+	if err == nil {
+		err = netlink.FilterAdd(&netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: u.Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL,
+			},
+			Fd: int(program.Fd()), Name: "gresnet", DirectAction: true,
+		})
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return hint.With(fmt.Errorf("filter what comes by %s: %w", u.Host, err), "the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
+	}
+	if err != nil {
+		return fmt.Errorf("filter what comes by %s: %w", u.Host, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/bpf"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/nat"
@@ -60,6 +61,10 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	if err := v.Link.MakeUplink(u, 0, job); err != nil {
 		return err
 	}
+	// Before it is up: nothing passes that the filter does not see.
+	if err := s.confine(u); err != nil {
+		return err
+	}
 	if err := v.Link.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
 		return err
 	}
@@ -72,6 +77,18 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 		return nat.Masquerade(natTable(s.Address), s.Address)
 	}
 	return nil
+}
+
+// confine holds the job to the addresses that it has routes to: a socket that is bound
+// to the interface takes all addresses for neighbors, and the node's kernel answers for each
+// that it has, whatever interface that is on.
+func (s *Uplink) confine(u link.Uplink) error {
+	program, err := bpf.NewReach(append([]netip.Prefix{netip.PrefixFrom(s.Pool.Gateway, 32)}, s.Pool.Routes...))
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	return link.Confine(u, program)
 }
 
 func (s *Uplink) configure(w *World, v *scan.View) error {
