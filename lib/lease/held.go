@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -38,7 +39,11 @@ func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error
 		case shared != nil && errors.Is(held, errLives):
 			return shared
 		case errors.Is(held, errAlive):
-			return fmt.Errorf("%w: %w", err, held)
+			both := fmt.Errorf("%w: %w", err, held)
+			if what := hint.Of(held); what != "" {
+				return hint.With(both, what) // a sweep by name would spare that job, too
+			}
+			return both
 		}
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -149,7 +150,7 @@ func TestAJobThatIsAboutToStartIsWaitedForUntilItRuns(t *testing.T) {
 	n, log := heldNode(t, byGPU)
 	prolog, end := takeWhileHeld(t, t.Context(), n, log)
 	prolog.Close()
-	logged(t, log, end, "job 2: waits until job 1, which has mlx5_0, runs or is gone for sure: the job is not gone: its lease is ")
+	logged(t, log, end, "job 2: waits until job 1, which has mlx5_0, runs or is gone for sure: the job is not gone: the lease of job 1 is ")
 	defer externStep(t)()
 	checkEnd(t, n, <-end, sharedRefusal, "")
 }
@@ -161,9 +162,11 @@ func TestAJobThatIsAboutToStartIsWaitedForWithinTheDeadline(t *testing.T) {
 	go func() { end <- n.Take(ctx, next) }()
 	logged(t, log, end, "job 2: waits until job 1")
 	deadline()
-	const fault = "claim HCAs for job 2: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00: the job is not gone: its lease is "
+	const fault = "claim HCAs for job 2: mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00: the job is not gone: the lease of job 1 is "
 	if err := <-end; err == nil || !strings.HasPrefix(err.Error(), fault) {
 		t.Errorf("error %v, wanted %s", err, fault)
+	} else if got := hint.Of(err); got != "if squeue knows no job 1: SLURM_JOB_ID=1 gresnet-epilog" {
+		t.Errorf("hint %q", got)
 	}
 }
 

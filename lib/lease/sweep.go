@@ -76,7 +76,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 			n.tell(LeaseSpared, id, "not swept: %s", err)
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
-			if errors.Is(err, errAlive) {
+			if errors.Is(err, errAlive) && hint.Of(err) == "" {
 				err = hint.With(err, "what lives is never swept: end it first")
 			}
 			failed = append(failed, err)
@@ -214,7 +214,8 @@ func (l *open) signs(s Sweep) (signs, error) {
 }
 
 func (d signs) starting() error {
-	return fmt.Errorf("%w: its lease is %s old, it may be about to start", errAlive, d.age.Round(time.Second))
+	err := fmt.Errorf("%w: the lease of job %d is %s old, it may be about to start", errAlive, d.job, d.age.Round(time.Second))
+	return hint.With(err, fmt.Sprintf("if squeue knows no job %d: SLURM_JOB_ID=%d gresnet-epilog", d.job, d.job))
 }
 
 // sight is what a look at the node's processes tells of a job.
