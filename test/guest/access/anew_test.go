@@ -8,8 +8,9 @@ import (
 )
 
 // It comes before the test of limits, and is in a file before that one's: once a cgroup that
-// had a limit in rdma.max is gone, kernel 6.1 crashes when the driver is unloaded
-// (free_cg_rpool_locked: the limit's entry is in the device's list still).
+// had a limit in rdma.max is gone, the kernel crashes when the driver is unloaded. The limit's
+// entry is in the device's list still (kernel/cgroup/rdma.c:rdmacg_css_offline frees no entry
+// that is not in use), see [limits] in docs/configuration.md.
 func TestAFolderThatTheKernelMakesAnewIsClosed(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
