@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STATE "state="
-#define ALL "steps, batch, all, " STATE "DIR, pmix=relay, pmix=off, notice=on, notice=off, allow=none"
+#define ALL "steps, batch=single, batch, all, " STATE "DIR, pmix=relay, pmix=off, notice=on, notice=off, allow=none"
 
 static bool read_one(struct arguments *arguments, const char *argument)
 {
@@ -17,6 +17,8 @@ static bool read_one(struct arguments *arguments, const char *argument)
 		arguments->state = argument + strlen(STATE);
 	else if (!strcmp(argument, "steps"))
 		arguments->who = ENTER_STEPS;
+	else if (!strcmp(argument, "batch=single"))
+		arguments->who = ENTER_SINGLE;
 	else if (!strcmp(argument, "batch"))
 		arguments->who = ENTER_BATCH;
 	else if (!strcmp(argument, "all"))
@@ -49,10 +51,10 @@ int arguments_read(struct arguments *arguments, int argc, char *argv[])
 	return 0;
 }
 
-bool arguments_enter(const struct arguments *arguments, uint32_t step)
+bool arguments_enter(const struct arguments *arguments, uint32_t step, bool single)
 {
 	if (step == SLURM_BATCH_SCRIPT)
-		return arguments->who != ENTER_STEPS;
+		return arguments->who >= ENTER_BATCH || (arguments->who == ENTER_SINGLE && single);
 	if (step == SLURM_INTERACTIVE_STEP)
 		return arguments->who == ENTER_ALL;
 	return step <= SLURM_MAX_NORMAL_STEP_ID;

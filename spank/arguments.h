@@ -8,12 +8,13 @@
 struct arguments {
 	const char *state; /* where the leases are */
 	enum {
-		ENTER_STEPS, /* tasks of srun steps enter their job's namespace */
-		ENTER_BATCH, /* and so do batch scripts */
-		ENTER_ALL,   /* and the interactive steps of salloc */
+		ENTER_STEPS,  /* tasks of srun steps enter their job's namespace */
+		ENTER_SINGLE, /* and so do batch scripts of jobs of one node */
+		ENTER_BATCH,  /* and those of all jobs */
+		ENTER_ALL,    /* and the interactive steps of salloc */
 	} who;
 	bool relay;      /* PMIx is relayed into the namespace */
-	bool notice;     /* scripts that do not enter are told so */
+	bool notice;     /* scripts that do not enter are told so, and jobs why they have fewer HCAs */
 	bool allow_none; /* users may say --gresnet=none */
 };
 
@@ -21,7 +22,8 @@ struct arguments {
  * that it may not have. */
 int arguments_read(struct arguments *arguments, int argc, char *argv[]);
 
-/* arguments_enter tells whether tasks of a step enter, by the step's id. */
-bool arguments_enter(const struct arguments *arguments, uint32_t step);
+/* arguments_enter tells whether tasks of a step enter, by the step's id and whether
+ * its job has one node. */
+bool arguments_enter(const struct arguments *arguments, uint32_t step, bool single);
 
 #endif

@@ -222,6 +222,8 @@ static int renew_sysfs(const struct lease *lease, const char *stage)
 
 int enter(const struct lease *lease, const char *state)
 {
+	if (!lease_has_network(lease))
+		return unshare_mounts(lease->job) || cover(lease, state) ? -1 : 0;
 	if (setns(lease->netns, CLONE_NEWNET) == -1) {
 		/* Slurm 26.05's user namespace maps all users onto themselves, and so looks like the first one. */
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m%s", lease->job,

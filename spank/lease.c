@@ -104,6 +104,24 @@ bool lease_marked(const char *state, uint32_t job)
 	return marked;
 }
 
+void lease_note(const char *state, uint32_t job, char *text, size_t size)
+{
+	char name[sizeof("4294967295")];
+	int dir = open_trusted_dir(job, AT_FDCWD, state);
+
+	if (dir != -1)
+		dir = open_trusted_dir(job, dir, "notes");
+	if (dir != -1) {
+		snprintf(name, sizeof(name), "%u", job);
+		if (text_read(job, dir, name, text, size) == 0) {
+			close(dir);
+			return;
+		}
+		close(dir);
+	}
+	*text = '\0';
+}
+
 /* read_env fills the lease's text. */
 static int read_env(struct lease *lease)
 {
@@ -277,14 +295,36 @@ static int check_env(struct lease *lease, const struct step *step)
 	return check_exports(lease);
 }
 
-/* open_netns opens the job's namespace. A bind mount that is gone leaves an
- * ordinary file behind, and one made anew is another namespace. */
+/* in_nodes tells a lease of isolation = "devices", whose job is in the node's network. */
+static bool in_nodes(const struct lease *lease)
+{
+	return !strcmp(lease->line[LINE_NETNS].value, "node");
+}
+
+bool lease_has_network(const struct lease *lease)
+{
+	return lease->netns != -1;
+}
+
+/* check_none: env has been tampered with if a job of the node's network has a namespace. */
+static int check_none(const struct lease *lease)
+{
+	if (faccessat(lease->dir, "netns", F_OK, AT_SYMLINK_NOFOLLOW) == -1 && errno == ENOENT)
+		return 0;
+	slurm_error("gresnet: job %u: env says that the job has no network namespace, and netns is there", lease->job);
+	return -1;
+}
+
+/* open_netns opens the job's namespace, if it has one. A bind mount that is gone leaves
+ * an ordinary file behind, and one made anew is another namespace. */
 static int open_netns(struct lease *lease)
 {
 	const char *want = lease->line[LINE_NETNS].value;
 	char text[sizeof("18446744073709551615:18446744073709551615")];
 	struct stat st, own;
 
+	if (in_nodes(lease))
+		return check_none(lease);
 	lease->netns = openat(lease->dir, "netns", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (lease->netns == -1) {
 		slurm_error("gresnet: job %u: open netns: %m", lease->job);

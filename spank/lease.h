@@ -35,11 +35,15 @@ enum { LINE_LEASE, LINE_JOB, LINE_RUN, LINE_UID, LINE_NETNS, HEAD_LINES };
 struct lease {
 	uint32_t job;
 	int dir;   /* O_PATH */
-	int netns; /* the job's network namespace */
+	int netns; /* the job's network namespace, or -1 if the job is in the node's */
 	char text[ENV_SIZE_MAX + 1];
 	struct variable line[ENV_LINES_MAX];
 	size_t lines;
 };
+
+/* lease_has_network tells whether the job has a network namespace of its own.
+ * One that has not has device nodes of its own alone. */
+bool lease_has_network(const struct lease *lease);
 
 enum holding {
 	LEASE_BROKEN = -1, /* or refused, or another run's; the reason is logged */
@@ -65,6 +69,11 @@ int lease_mark(const char *state, uint32_t job);
 
 /* lease_marked tells whether the job's lease has the mark. */
 bool lease_marked(const char *state, uint32_t job);
+
+/* lease_note reads the line that the prolog left for a job that gets fewer HCAs than
+ * it could expect, whether it has a lease or not. The text is empty if there is none,
+ * or none that can be read; the reason of the second is logged. */
+void lease_note(const char *state, uint32_t job, char *text, size_t size);
 
 /* lease_trusts returns 0 if only root can have written what fd stands for, else
  * -1 with what is wrong logged under the name given. */

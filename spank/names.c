@@ -1,5 +1,5 @@
-/* The names of a job with an uplink: the node's own name may mean the job's
- * address inside, and the node's resolver may be out of reach. */
+/* The names of a job: those of its nodes mean the job's addresses inside, and the
+ * node's resolver may be out of reach. */
 #include "names.h"
 #include "lease.h"
 

@@ -21,10 +21,12 @@
 #include "arguments.h"
 #include "enter.h"
 #include "export.h"
+#include "forget.h"
 #include "guard.h"
 #include "lease.h"
 #include "limit.h"
 #include "pmix.h"
+#include "variables.h"
 
 SPANK_PLUGIN(gresnet, 1)
 
@@ -45,8 +47,10 @@ static struct {
 	bool served;              /* the step's first task has been forked */
 	struct relay *relay;
 
-	bool entered; /* this task has */
-	bool notify;  /* this task is to be told that it has not */
+	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
+
+	bool entered; /* this task is in a network of its job's own */
+	bool notify;  /* this task is to be told that it stays outside of that */
 } context;
 
 static int read_step(spank_t spank, struct step *step)
@@ -118,6 +122,8 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	context.broken = prepare_step(spank, argc, argv);
 	if (context.broken)
 		return context.step.id == SLURM_BATCH_SCRIPT ? -1 : 0;
+	if (context.step.id != SLURM_EXTERN_CONT && context.arguments.notice)
+		lease_note(context.arguments.state, context.step.job, context.note, sizeof(context.note));
 	if (context.step.id == SLURM_EXTERN_CONT)
 		lease_mark(context.arguments.state, context.step.job);
 	else if (lease_marked(context.arguments.state, context.step.job))
@@ -162,38 +168,48 @@ static int check_option(void)
 	return 0;
 }
 
-/* stay_outside is for scripts that do not enter. What is wrong with the lease
- * is logged, into the job's output, too, and fails the job's steps. */
-static int stay_outside(void)
+/* is_single tells whether the job has one node. Slurm says so in a batch script's
+ * environment alone: slurmstepd takes its own node for all of a batch step. It is the
+ * user's word, too, who may have the script inside or outside. */
+static bool is_single(spank_t spank)
 {
-	struct lease lease;
+	char nodes[sizeof("4294967295")];
 
-	if (context.step.id == SLURM_EXTERN_CONT || !context.arguments.notice)
-		return 0;
-	if (lease_open(&lease, context.arguments.state, &context.step) == LEASE_HELD) {
-		context.notify = true;
-		lease_close(&lease);
-	}
+	return !spank_getenv(spank, "SLURM_JOB_NUM_NODES", nodes, sizeof(nodes)) && !strcmp(nodes, "1");
+}
+
+static int go_inside(spank_t spank, const struct lease *lease)
+{
+	const struct environment environment = {variables_set, spank};
+
+	if ((context.ports && pmix_forget(spank, context.step.job)) || guard_allow(lease, &context.step) ||
+	    enter(lease, context.arguments.state) || export_variables(&environment, lease))
+		return -1;
+	context.entered = lease_has_network(lease);
 	return 0;
 }
 
-static int go_inside(spank_t spank)
+/* join puts the task where its job is. What is wrong with the lease is logged, into the
+ * job's output, too; it fails all tasks but the scripts that stay outside. */
+static int join(spank_t spank)
 {
+	bool enters = arguments_enter(&context.arguments, context.step.id, is_single(spank));
 	struct lease lease;
-	int rc = -1;
+	int rc = 0;
 
 	switch (lease_open(&lease, context.arguments.state, &context.step)) {
 	case LEASE_NONE:
 		return 0;
 	case LEASE_BROKEN:
-		return -1;
+		return enters ? -1 : 0;
 	case LEASE_HELD:
-		if (!(context.ports && pmix_forget(spank, context.step.job)) && !guard_allow(&lease, &context.step) &&
-		    !enter(&lease, context.arguments.state) && !export_variables(spank, &lease))
-			rc = 0;
+		/* In the node's network a script reaches the controller wherever it is. */
+		if (enters || !lease_has_network(&lease))
+			rc = go_inside(spank, &lease);
+		else
+			context.notify = context.arguments.notice;
 		lease_close(&lease);
 	}
-	context.entered = rc == 0;
 	return rc;
 }
 
@@ -206,13 +222,13 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
 			    "hint: slurmd's log has the reason", context.step.job);
 		return -1;
 	}
-	if (check_option() || export_forget(spank, context.step.job))
+	if (check_option() || forget_exports(spank, context.step.job))
 		return -1;
 	if (context.option == OPTION_NONE)
 		return enter_without(context.step.job);
-	if (!arguments_enter(&context.arguments, context.step.id))
-		return stay_outside();
-	return go_inside(spank);
+	if (context.step.id == SLURM_EXTERN_CONT)
+		return 0;
+	return join(spank);
 }
 
 /* slurm_spank_task_post_fork is called in slurmstepd, for each task, while all
@@ -234,6 +250,16 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 	return 0;
 }
 
+/* tell_note has the step's first task on the node say why its job has fewer HCAs than
+ * it could expect. What cannot be written is not missed. */
+static void tell_note(spank_t spank)
+{
+	int task;
+
+	if (*context.note && context.option == OPTION_UNUSED && !spank_get_item(spank, S_TASK_ID, &task) && task == 0)
+		dprintf(STDERR_FILENO, "gresnet: %s", context.note);
+}
+
 /* slurm_spank_task_init is called in the task, as the user, when Slurm has set
  * all of its environment and connected its output. */
 int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
@@ -242,6 +268,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 	if (context.notify)
 		/* What cannot be written is not missed. */
 		dprintf(STDERR_FILENO, "%s", NOTICE);
+	tell_note(spank);
 	if (!context.entered)
 		return 0;
 	if (context.ports && pmix_redirect(spank, &context.step, context.ports))

@@ -180,14 +180,14 @@ struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurm
 		return NULL;
 	ports->server = server;
 	holding = lease_open(&lease, state, step);
-	if (holding == LEASE_HELD && getpid() != slurmstepd)
+	if (holding == LEASE_HELD && lease_has_network(&lease) && getpid() != slurmstepd)
 		slurm_error("gresnet: job %u: relay PMIx: this callback has a short-lived process of its own; "
 			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf",
 			    step->job);
-	else if (holding == LEASE_HELD)
+	else if (holding == LEASE_HELD && lease_has_network(&lease))
 		relay = start_relay(&lease, tasks, server, open, &inside);
 	ports->relay = relay ? inside : 0;
-	ports->failed = holding != LEASE_NONE && !relay;
+	ports->failed = !relay && (holding == LEASE_BROKEN || (holding == LEASE_HELD && lease_has_network(&lease)));
 	if (holding == LEASE_HELD)
 		lease_close(&lease);
 	return relay;

@@ -1,4 +1,4 @@
-/* The environment of a task, from which is taken what others have left in it. */
+/* The environment of a task, into which goes what the lease has and out of which what others have left in it. */
 #include "variables.h"
 
 #include <string.h>
@@ -21,4 +21,16 @@ int variables_forget(spank_t spank, uint32_t job, bool (*is_meant)(const char *v
 			return -1;
 	} while (env[i]);
 	return 0;
+}
+
+enum setting variables_set(void *spank, uint32_t job, const struct variable *v, bool overwrite)
+{
+	spank_err_t err = spank_setenv(spank, v->name, v->value, overwrite);
+
+	if (err == ESPANK_ENV_EXISTS && !overwrite)
+		return SET_KEPT;
+	if (err == ESPANK_SUCCESS)
+		return SET_DONE;
+	slurm_error("gresnet: job %u: set %s: %s", job, v->name, spank_strerror(err));
+	return SET_FAILED;
 }

@@ -36,6 +36,14 @@ int inject_tests(int *all);
 /* limit_tests runs the cases of the job's limits, as relay_tests does. */
 int limit_tests(int *all);
 
+/* session_tests runs the cases of the PAM module, as relay_tests does. */
+int session_tests(int *all);
+
+/* session_prepare makes the calling process one of a job's extern step, and session_run opens
+ * a session there, as libpam does. It returns what the module returns. */
+void session_prepare(void);
+int session_run(void);
+
 /* relay_tests runs the cases of the PMIx relay; all is how many there are. */
 int relay_tests(int *all);
 

@@ -211,8 +211,21 @@ static void check_without(const struct view *before)
 	check(open("/dev/infiniband/new", O_CREAT | O_WRONLY | O_CLOEXEC, 0600) == -1, "/dev/infiniband can be written");
 }
 
+/* In the node's network and its /sys, with device nodes of the job's own. */
+static void check_in_nodes(const struct view *before)
+{
+	struct view now;
+
+	look(&now);
+	check(now.net.st_ino == before->net.st_ino, "not in the node's network namespace");
+	check(now.mnt.st_ino != before->mnt.st_ino, "no mount namespace of its own");
+	check(!access("/sys/class/net/host0", F_OK), "host0 is not there");
+	check(now.fds == before->fds, "a descriptor leaks");
+	check_devices();
+}
+
 /* What a case wants to find afterwards. */
-enum where { OUTSIDE, INSIDE, HALF_INSIDE, WITHOUT };
+enum where { OUTSIDE, INSIDE, HALF_INSIDE, WITHOUT, IN_NODES };
 
 #define NO_VALUE "(null)"
 
@@ -308,6 +321,16 @@ static void chown_lease(void) { must(!chown(LEASE, 1000, 0), "lease"); }
 static void no_devices(void) { must(!umount(LEASE "/dev") && !rmdir(LEASE "/dev"), "dev"); }
 static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
 static void world_devices(void) { must(!chmod(LEASE "/dev", 0777), "dev"); }
+static void note(void)
+{
+	const char *text = "job 4711 has fewer HCAs: why\n";
+
+	must(!mkdir(STATE "/notes", 0700), "notes");
+	write_bytes(STATE "/notes/4711", text, strlen(text));
+}
+static void note_alone(void) { note(); no_lease(); }
+static void world_note(void) { note(); must(!chmod(STATE "/notes/4711", 0606), "note"); }
+static void others_note(void) { note(); must(!rename(STATE "/notes/4711", STATE "/notes/4712"), "note"); }
 static void own_names(void)
 {
 	write_bytes(LEASE "/hosts", "10.8.0.1 node1\n", 15);
@@ -327,8 +350,11 @@ static void usual_sys(void)
 }
 
 /* What is different for some tasks. */
+static void second_task(void) { slurm.task = 1; }
 static void batch_step(void) { slurm.step = SLURM_BATCH_SCRIPT; }
 static void interactive_step(void) { slurm.step = SLURM_INTERACTIVE_STEP; }
+static void single_batch_step(void) { batch_step(); spank_setenv(NULL, "SLURM_JOB_NUM_NODES", "1", 1); }
+static void double_batch_step(void) { batch_step(); spank_setenv(NULL, "SLURM_JOB_NUM_NODES", "2", 1); kept = 1; }
 static void extern_step(void) { slurm.step = SLURM_EXTERN_CONT; }
 static void last_step(void) { slurm.step = SLURM_MAX_NORMAL_STEP_ID; }
 static void run_unknown(void) { slurm.restarts = 0; }
@@ -502,6 +528,22 @@ static void told(void)
 	if (!strstr(said, "inside its srun steps") || strchr(said, '\n') != said + strlen(said) - 1)
 		fail("wrote \"%s\"", said);
 }
+/* noted is told why the job has fewer HCAs, and nothing else. */
+static void noted(void)
+{
+	char said[1024];
+
+	says_in_output(said, sizeof(said));
+	if (strcmp(said, "gresnet: job 4711 has fewer HCAs: why\n"))
+		fail("wrote \"%s\"", said);
+}
+static void told_and_noted(void)
+{
+	char said[1024];
+
+	says_in_output(said, sizeof(said));
+	check(strstr(said, "inside its srun steps") && strstr(said, "\ngresnet: job 4711 has fewer HCAs: why\n"), said);
+}
 static void not_told(void)
 {
 	char said[1024];
@@ -609,6 +651,7 @@ static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/
 
 static char notice_off[] = "notice=off";
 static char batch_enters[] = "batch";
+static char single_enters[] = "batch=single";
 static char all_enter[] = "all";
 static char allow_none[] = "allow=none";
 static char bad_argument[] = "stat=/run/gresnet";
@@ -649,17 +692,32 @@ static const struct row rows[] = {
 	{"extern step", 0, OUTSIDE, NULL, .task = extern_step},
 	{"batch step, broken lease", 0, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step, .then = not_told},
 	{"batch step, refused", 0, OUTSIDE, "refused: why", HEAD "GRESNET_REFUSED=why\n", .task = batch_step, .then = not_told},
-	{"batch step, no notice, broken lease", 0, OUTSIDE, NULL, .spoil = no_env, .task = batch_step, .then = not_told,
+	{"batch step, no notice, broken lease", 0, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step, .then = not_told,
 	 .argument = notice_off},
 	{"batch step is told", 0, OUTSIDE, NULL, .task = batch_step, .then = told},
 	{"interactive step is told", 0, OUTSIDE, NULL, .task = interactive_step, .then = told},
 	{"batch step, no notice", 0, OUTSIDE, NULL, .task = batch_step, .then = not_told, .argument = notice_off},
 	{"batch step, no lease", 0, OUTSIDE, NULL, .spoil = no_lease, .task = batch_step, .then = not_told},
 	{"step is not told", 0, INSIDE, NULL, .then = not_told},
+	{"fewer HCAs", 0, INSIDE, NULL, .spoil = note, .then = noted},
+	{"fewer HCAs, second task", 0, INSIDE, NULL, .spoil = note, .task = second_task, .then = not_told},
+	{"fewer HCAs, no lease", 0, OUTSIDE, NULL, .spoil = note_alone, .then = noted},
+	{"fewer HCAs, no lease, batch step", 0, OUTSIDE, NULL, .spoil = note_alone, .task = batch_step, .then = noted},
+	{"fewer HCAs, batch step", 0, OUTSIDE, NULL, .spoil = note, .task = batch_step, .then = told_and_noted},
+	{"fewer HCAs, no notice", 0, INSIDE, NULL, .spoil = note, .then = not_told, .argument = notice_off},
+	{"fewer HCAs, --gresnet=none", 0, WITHOUT, NULL, .spoil = note, .then = not_told, .argument = allow_none, .option = "none"},
+	{"fewer HCAs, another job", 0, INSIDE, NULL, .spoil = others_note, .then = not_told},
+	{"a note that all can write", 0, INSIDE, NULL, .spoil = world_note, .then = not_told},
 	{"batch step with batch", 0, INSIDE, NULL, .task = batch_step, .then = not_told, .argument = batch_enters},
 	{"batch step with batch, broken lease", -1, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step,
 	 .argument = batch_enters},
 	{"interactive step with batch", 0, OUTSIDE, NULL, .task = interactive_step, .argument = batch_enters},
+	{"batch step of a job of one node with batch=single", 0, INSIDE, NULL, .task = single_batch_step, .then = not_told,
+	 .argument = single_enters},
+	{"batch step of a job of two nodes with batch=single", 0, OUTSIDE, NULL, .task = double_batch_step, .then = told,
+	 .argument = single_enters},
+	{"batch step of who knows how many nodes with batch=single", 0, OUTSIDE, NULL, .task = batch_step, .then = told,
+	 .argument = single_enters},
 	{"batch step with all", 0, INSIDE, NULL, .task = batch_step, .argument = all_enter},
 	{"interactive step with all", 0, INSIDE, NULL, .task = interactive_step, .argument = all_enter},
 	{"extern step with all", 0, OUTSIDE, NULL, .task = extern_step, .argument = all_enter},
@@ -759,6 +817,14 @@ static const struct row rows[] = {
 	{"netns of another inode", -1, OUTSIDE, "env says 4:1", HEAD "GRESNET_NETNS=4:1\n"},
 	{"netns the node's own", -1, OUTSIDE, "the node's own network namespace", .spoil = own_netns},
 
+	{"a job in the node's network", 0, IN_NODES, NULL, HEAD "GRESNET_NETNS=node\n", .spoil = no_netns},
+	{"a job in the node's network, batch step", 0, IN_NODES, NULL, HEAD "GRESNET_NETNS=node\n", .spoil = no_netns,
+	 .task = batch_step, .then = not_told},
+	{"a job in the node's network, extern step", 0, OUTSIDE, NULL, HEAD "GRESNET_NETNS=node\n", .spoil = no_netns,
+	 .task = extern_step},
+	{"a job in the node's network that has one", -1, OUTSIDE, "netns is there", HEAD "GRESNET_NETNS=node\n"},
+	{"a job of another word's network", -1, OUTSIDE, "env says nodes", HEAD "GRESNET_NETNS=nodes\n"},
+
 	{"dev missing", -1, HALF_INSIDE, "open dev: No such file", .spoil = no_devices},
 	{"dev not mounted", -1, HALF_INSIDE, "nothing is mounted at dev", .spoil = bare_devices},
 	{"dev writable by all", -1, HALF_INSIDE, "dev can be written by others", .spoil = world_devices},
@@ -805,6 +871,8 @@ static void run_task(const void *argument)
 		check_outside(&before);
 	if (row->where == WITHOUT)
 		check_without(&before);
+	if (row->where == IN_NODES)
+		check_in_nodes(&before);
 	if (row->where == HALF_INSIDE)
 		check_half_inside(&before);
 	if (row->then)
@@ -959,13 +1027,26 @@ static bool run_loaded(const char *path)
 	return report("the built plugin loads");
 }
 
+/* run_module loads the built PAM module as libpam does (libpam/pam_handlers.c). */
+static bool run_module(const char *path)
+{
+	void *module = dlopen(path, RTLD_NOW);
+
+	if (!module)
+		fail("%s", dlerror());
+	check(module && dlsym(module, "pam_sm_open_session") && dlsym(module, "pam_sm_close_session"), "the functions are not there");
+	if (module)
+		dlclose(module);
+	return report("the built PAM module loads");
+}
+
 int main(int argc, char *argv[])
 {
 	const char *ci = getenv("CI");
 	int passed = 0;
 	int all = 0;
 
-	must(argc == 2, "usage: harness PLUGIN");
+	must(argc == 3, "usage: harness PLUGIN MODULE");
 	if (geteuid() != 0) {
 		puts("the SPANK plugin's tests need root: they make namespaces and mounts; nothing was tested");
 		return ci && !strcmp(ci, "true");
@@ -982,10 +1063,12 @@ int main(int argc, char *argv[])
 	passed += inject_tests(&all);
 	passed += limit_tests(&all);
 	passed += relay_tests(&all);
+	passed += session_tests(&all);
 	passed += run_mark();
 	passed += run_option();
 	passed += run_loaded(argv[1]);
-	all += 3;
+	passed += run_module(argv[2]);
+	all += 4;
 	printf("%d passed, %d failed\n", passed, all - passed);
 	return passed != all;
 }

@@ -6,6 +6,8 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <security/pam_modules.h>
+#include <security/pam_modutil.h>
 #include <slurm/spank.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -72,6 +74,24 @@ WRAP(spank_err_t, spank_setenv, (spank_t a, const char *b, const char *c, int d)
 WRAP(spank_err_t, spank_unsetenv, (spank_t a, const char *b), (a, b), ESPANK_ERROR)
 WRAP(spank_err_t, spank_option_register, (spank_t a, struct spank_option *b), (a, b), ESPANK_ERROR)
 
+WRAP(int, pam_get_item, (const pam_handle_t *a, int b, const void **c), (a, b, c), PAM_SYSTEM_ERR)
+WRAP(struct passwd *, pam_modutil_getpwnam, (pam_handle_t * a, const char *b), (a, b), NULL)
+WRAP(int, pam_putenv, (pam_handle_t * a, const char *b), (a, b), PAM_BUF_ERR)
+
+int __wrap_asprintf(char **text, const char *format, ...);
+int __wrap_asprintf(char **text, const char *format, ...)
+{
+	va_list args;
+	int rc;
+
+	if (fails("asprintf"))
+		return -1;
+	va_start(args, format);
+	rc = vasprintf(text, format, args);
+	va_end(args);
+	return rc;
+}
+
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...)
@@ -110,6 +130,12 @@ static const char *const calls[] = {
 	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "fopen", "opendir",
 	"strdup", "strndup", "calloc", "mmap", "socket", "bind", "listen", "eventfd", "getrlimit", "pthread_create", "spank_setenv",
 	"spank_unsetenv", "spank_option_register", "open", "openat", "ioctl", "spank_get_item",
+};
+
+/* What a session of ssh calls. */
+static const char *const session_calls[] = {
+	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "fopen", "open", "openat", "ioctl",
+	"asprintf", "pam_get_item", "pam_modutil_getpwnam", "pam_putenv",
 };
 
 /* start_server is what slurmstepd's PMIx server is to the plugin. It returns the port. */
@@ -183,38 +209,69 @@ static void run(const void *argument)
 	check(alone(), "a thread is left");
 }
 
+/* run_session: of a session that fails nothing may go on as without a lease, PAM_IGNORE. */
+static void run_session(const void *argument)
+{
+	int files, rc;
+
+	(void)argument;
+	session_prepare();
+	files = count_entries("/proc/self/fd");
+	armed = true;
+	rc = session_run();
+	armed = false;
+	if (rc == PAM_SUCCESS) {
+		check(job_netns(), "the session is in the node's network");
+		check(access("/dev/infiniband/uverbs0", F_OK) == -1, "the session has the node's devices");
+		check(access("/sys/class/net/host0", F_OK) == -1, "the session has the node's /sys");
+	} else {
+		check(rc == PAM_SESSION_ERR, "it returns neither PAM_SUCCESS nor PAM_SESSION_ERR");
+		check(*slurm.said, "no reason is given");
+	}
+	check(count_entries("/proc/self/fd") == files, "a descriptor is left");
+}
+
 /* run_failure has a call fail, the first of its name or a later one. It returns false
  * if there is none any more. */
-static bool run_failure(const char *call, int nth)
+static bool run_failure(void (*of)(const void *), const char *call, int nth)
 {
 	*failed = false;
 	name = call;
 	before = nth;
 	lease_make();
 	write_env(HEAD NETNS "GRESNET_HCAS=mlx5_1\nNCCL_IB_HCA==mlx5_1:1\n");
-	in_child(run, NULL);
+	in_child(of, NULL);
 	lease_drop();
 	check(*failed || nth > 0, "it is never called");
 	return *failed;
 }
 
-int inject_tests(int *all)
+/* inject has each of a number of calls fail, as often as it is called. */
+static int inject(void (*of)(const void *), const char *what, const char *const *call, size_t count, int *all)
 {
 	char title[64];
 	int passed = 0;
 
-	failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	must(failed != MAP_FAILED, "mmap");
-	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+	for (size_t i = 0; i < count; i++) {
 		int nth = 0;
 		bool more;
 
 		do {
-			more = run_failure(calls[i], nth++);
-			snprintf(title, sizeof(title), "call %d of %s fails", nth, calls[i]);
+			more = run_failure(of, call[i], nth++);
+			snprintf(title, sizeof(title), "%scall %d of %s fails", what, nth, call[i]);
 			passed += report(title);
 			(*all)++;
 		} while (more);
 	}
 	return passed;
+}
+
+int inject_tests(int *all)
+{
+	int passed;
+
+	failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	must(failed != MAP_FAILED, "mmap");
+	passed = inject(run, "", calls, sizeof(calls) / sizeof(calls[0]), all);
+	return passed + inject(run_session, "session: ", session_calls, sizeof(session_calls) / sizeof(session_calls[0]), all);
 }

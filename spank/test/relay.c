@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -108,6 +109,13 @@ static void raised_files(void)
 	must(!setrlimit(RLIMIT_NOFILE, &soft), "limit");
 }
 static void without_lease(void) { one_server(); must(!rename(LEASE, STATE "/jobs/1"), LEASE); }
+
+static void in_nodes_network(void)
+{
+	one_server();
+	must(!umount(LEASE "/netns") && !unlink(LEASE "/netns"), "netns");
+	write_env(HEAD "GRESNET_NETNS=node\n");
+}
 
 /* set_uris is what Slurm's plugin does before task_init. */
 static void set_uris(void)
@@ -327,6 +335,7 @@ static const struct row {
 	{"PMIx: the limit of open files is raised", raised_files, NULL, 0, NULL, too_many},
 	{"PMIx: pmix=off", one_server, NULL, 0, NULL, same_environment, .argument = (char[]){"pmix=off"}},
 	{"PMIx: no lease", without_lease, NULL, 0, NULL, same_environment},
+	{"PMIx: a job in the node's network", in_nodes_network, NULL, 0, NULL, same_environment},
 	{"PMIx: two servers", two_servers, "are both open", -1},
 	{"PMIx: too few open files allowed", few_files, "hint: LimitNOFILE of slurmd", -1},
 	{"PMIx: a callback in another process", one_server, "contain_spank", -1, .elsewhere = true},

@@ -87,6 +87,9 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
 		*va_arg(args, uint32_t *) = slurm.tasks;
 		err = slurm.tasks_error;
 		break;
+	case S_TASK_ID:
+		*va_arg(args, int *) = slurm.task;
+		break;
 	case S_JOB_ENV:
 		*va_arg(args, char ***) = make_envp();
 		break;

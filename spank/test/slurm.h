@@ -13,6 +13,7 @@ struct slurm {
 	uint32_t step;
 	uint32_t restarts;
 	uid_t uid;
+	int task;                   /* the task's number on this node */
 	uint32_t tasks;             /* of the step, on this node */
 	spank_err_t restarts_error; /* what asking for the restart count gives */
 	spank_err_t tasks_error;    /* what asking for the tasks gives */
