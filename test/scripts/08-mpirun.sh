@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --job-name=mpirun
+#SBATCH --nodes=2
+#SBATCH --gres=nic:1
+#SBATCH --ntasks-per-node=2
+
+mpirun /opt/apps/hello.openmpi
