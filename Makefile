@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/door.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix ci fuzz bench bench-short bench-native bench-build lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-build lint clean
 
 all: build spank
 
@@ -12,9 +12,9 @@ build:
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-prolog ./prolog
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-epilog ./epilog
 
-# SLURM=/prefix builds the plugin for a Slurm that is not the system's.
+# The plugin and the PAM module. SLURM=/prefix: for a Slurm that is not the system's.
 spank:
-	test/need gcc libc6-dev $(if $(SLURM),,libslurm-dev)
+	test/need gcc libc6-dev libpam0g-dev $(if $(SLURM),,libslurm-dev)
 	$(MAKE) -C spank OUT=../bin/spank_gresnet.so
 
 # Newer ones of nfpm need modules that not every proxy has.
@@ -26,7 +26,7 @@ $(NFPM):
 
 # .deb and .rpm into dist/; the plugin's for the Slurm of this machine, or SLURM=/prefix.
 packages: $(NFPM)
-	test/need gcc libc6-dev $(if $(SLURM),,libslurm-dev) binutils rpm
+	test/need gcc libc6-dev libpam0g-dev $(if $(SLURM),,libslurm-dev) binutils rpm
 	packaging/build $(NFPM) dist
 
 packages-test: $(NFPM)
@@ -64,6 +64,11 @@ test-long:
 # What depends on Slurm's version, with those of Debian 12, 13 and unstable.
 test-matrix:
 	$(RUN) test-matrix
+
+# Job scripts as users write them, without gresnet and with it: half an hour.
+# SCRIPTS="07-openmpi-pmix 19-http": these alone.
+scripts:
+	test/scripts/run $(SCRIPTS)
 
 # FUZZTIME=1m: how long each of the fuzz targets runs.
 FUZZTIME ?= 5s

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/urfave/cli/v2"
@@ -14,19 +15,25 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
+	"gresnet/lib/lease"
+	"gresnet/lib/link"
+	"gresnet/lib/nft"
+	"gresnet/lib/source"
+	"gresnet/lib/uplink"
 )
 
 func checkCommand(w *door.World) *cli.Command {
 	return &cli.Command{
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
-		Description: `Checks the configuration, the mapping against the node, the RDMA netns mode
-now and after a reboot, drivers, device nodes, the cgroup controller for
-limits, uplinks, space, NetworkManager and systemd-networkd; what slurm.conf,
+		Description: `Checks the configuration, the mapping against the node, whether a prolog
+would give each HCA of it to a job, the RDMA netns mode now and after a
+reboot, drivers, device nodes, the cgroup controller for limits, uplinks,
+overlays, space, NetworkManager and systemd-networkd; what slurm.conf,
 plugstack.conf and gres.conf say; whether the plugin is one for the Slurm
-that is installed; and NHC. It reads files and asks nobody: no RPC. One line
-each: ok, warning or error, and what to do. Exit status 1 if there is an
-error.
+that is installed; and NHC. It reads files and looks up names of slurm.conf:
+no RPC. One line each: ok, warning or error, and what to do. Exit status 1 if
+there is an error.
 
 Examples:
   gresnet-prolog check
@@ -48,17 +55,24 @@ func runCheck(w *door.World, c *cli.Context) error {
 		Root:      os.DirFS("/"),
 		SlurmConf: w.Getenv("SLURM_CONF"),
 		State:     c.String("state"),
-		Node:      w.Getenv("SLURMD_NODENAME"),
-	}
-	if s.Node == "" {
-		s.Node = standIn("SLURMD_NODENAME")
+		Node:      w.NodeName(),
 	}
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()
 	}
 	s.Stock, s.Drift, s.StockErr = w.Node(c, s.Config).Stock()
+	if s.StockErr == nil && s.ConfigErr == nil {
+		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Node(c, s.Config))
+	}
+	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
+		_, s.ScontrolErr = source.FindScontrol(s.Config.Slurm.Scontrol)
+	}
 	s.Uplinks, s.UplinksErr = w.Node(c, s.Config).Uplinks()
+	if s.UplinksErr == nil && s.Uplinks != nil {
+		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
+	}
+	s.OverlayErr = w.Node(c, s.Config).CheckOverlay()
 	s.GuardErr = bpf.Node().Try()
 	free, err := freeAt(s.State)
 	if err != nil {
@@ -77,6 +91,35 @@ func runCheck(w *door.World, c *cli.Context) error {
 	default:
 		return hint.With(fmt.Errorf("the check found %d errors", n), "each line that begins with error says what to do")
 	}
+}
+
+// refusals are those that a prolog would make.
+func refusals(c *cli.Context, n *lease.Node) (list []check.Refusal, unknown []error, err error) {
+	all, unknown, err := n.Refusals(c.Context)
+	for _, r := range all {
+		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, Gres: r.Entry.String(), Err: r.Err})
+	}
+	return list, unknown, err
+}
+
+// forwards looks for what keeps the node from forwarding for jobs, if it is to: chains that drop what
+// they send, and what else.
+func forwards(p uplink.Pool) (drops []string, err error) {
+	if !p.Beyond {
+		return nil, nil
+	}
+	if p.NAT {
+		err = nft.Try()
+	}
+	for _, i := range p.Leads {
+		if err == nil {
+			err = link.MayForward(i.Name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return nft.Dropping()
 }
 
 // freeAt is how many bytes are free where a folder is, or will be made.

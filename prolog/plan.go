@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -100,7 +99,7 @@ func plannedJob(w *door.World, c *cli.Context) (job.Job, error) {
 		case value != "":
 			return value
 		}
-		return standIn(name)
+		return standIn(w, name)
 	})
 	switch {
 	case err != nil && c.IsSet("job"):
@@ -108,23 +107,21 @@ func plannedJob(w *door.World, c *cli.Context) (job.Job, error) {
 	case err != nil && c.IsSet("gpus"):
 		err = hint.With(fmt.Errorf("--gpus %s: %w", c.String("gpus"), err), "write it like 0,3 or 0-3")
 	}
+	if j.Nodes == "" {
+		j.Nodes = j.Node
+	}
 	return j, err
 }
 
 // standIn is what a plan takes for what only slurmd says, and only a lease needs.
-func standIn(name string) string {
+func standIn(w *door.World, name string) string {
 	switch name {
 	case "SLURM_JOB_ID":
 		return "1"
 	case "SLURM_JOB_UID", "SLURM_JOB_GID":
 		return "0"
 	case "SLURMD_NODENAME":
-		name, err := os.Hostname()
-		if err != nil {
-			return ""
-		}
-		short, _, _ := strings.Cut(name, ".")
-		return short
+		return w.NodeName()
 	}
 	return ""
 }

@@ -19,7 +19,9 @@ func scanCommand(w *door.World) *cli.Command {
 		Usage: "show the node's HCAs, where they sit, whom they serve",
 		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports
 with their network interfaces and character devices; and how near it is to
-each GPU. Nothing is changed, except that --gres-files makes files.
+each GPU. --toml has HCAs that a prolog would refuse as comments, such as
+those that the node itself needs. Nothing is changed, but --gres-files makes
+files.
 
 Examples:
   gresnet-prolog scan
@@ -46,7 +48,11 @@ func scan(w *door.World, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	s, drift, err := w.Node(c, cfg).Stock()
+	n := w.Node(c, cfg)
+	s, drift, err := n.Stock()
+	if c.Bool("toml") {
+		s, drift, err = n.Proposal(c.Context)
+	}
 	if err != nil {
 		return err
 	}

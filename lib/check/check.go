@@ -64,20 +64,50 @@ func failed(about string, err error) Finding {
 type Site struct {
 	Root fs.FS // the node's files, from / on
 
-	Config    config.Config
-	ConfigErr error // why there is none
-	Stock     stock.Stock
-	StockErr  error // why there is none
-	Drift     error // why the mapping does not hold
-	GuardErr  error // why the kernel takes no guard of device nodes
+	Config      config.Config
+	ConfigErr   error // why there is none
+	Stock       stock.Stock
+	StockErr    error     // why there is none
+	Drift       error     // why the mapping does not hold
+	Refusals    []Refusal // what HCAs of the mapping a prolog would refuse to give
+	RefusalsErr error     // why that is not known
+	ScontrolErr error     // why there is no scontrol, where it is asked
+	Unknown     []error   // what cannot be told of the addresses that the node itself needs
+
+	GuardErr error // why the kernel takes no guard of device nodes
 
 	Uplinks    *uplink.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
+	Drops      []string     // chains of nftables that drop what is forwarded and that nothing accepts
+
+	OverlayErr error // why jobs cannot have an overlay as the site wants it
 
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
 	State     string // the state directory
 	Free      uint64 // bytes that are free where it is
+}
+
+// Refusal is why a prolog fails that is to give an HCA to a job.
+type Refusal struct {
+	Name, Gres string
+	Err        error
+}
+
+// refusals are the prolog's own, before a job meets them.
+func (s Site) refusals() []Finding {
+	if s.RefusalsErr != nil && s.Drift == nil {
+		return []Finding{failed("HCAs", s.RefusalsErr)}
+	}
+	var all []Finding
+	for _, r := range s.Refusals {
+		all = append(all, fail(r.Name, hint.Of(r.Err), "a job that gets %s fails its prolog: %s", r.Gres, r.Err))
+	}
+	for _, err := range s.Unknown {
+		all = append(all, warn("guard", "say an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
+			"an HCA that leads there is not kept from jobs: %s", err))
+	}
+	return all
 }
 
 // Run checks everything. What hangs on something that failed is left out.
@@ -92,10 +122,15 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.StockErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
+		all = append(all, s.refusals()...)
 		all = append(all, s.closed()...)
 		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
 		all = append(all, s.uplinks()...)
+		all = append(all, s.overlays()...)
+	}
+	if s.ScontrolErr != nil {
+		all = append(all, failed("slurm.source", s.ScontrolErr))
 	}
 	if s.ConfigErr == nil {
 		all = append(all, s.limits()...)
@@ -171,7 +206,7 @@ func (s Site) policies() []Finding {
 	free := func(node.ID) (gres.Holder, bool) { return gres.Holder{}, false }
 	var all []Finding
 	for i, p := range s.Config.Policies {
-		if len(p.Indices) == 0 && p.Count == 0 {
+		if p.Silent || len(p.Indices) == 0 && p.Count == 0 {
 			continue
 		}
 		w := gres.Want{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}

@@ -123,6 +123,7 @@ const well = `ok       configuration: it can be read
 ok       state: /run/gresnet has 1024 MiB left
 ok       mode: exclusive, after a reboot too (/etc/modprobe.d/rdma.conf)
 ok       mapping: 2 HCAs
+ok       overlay: job0: jobs of up to 65534 nodes in 198.18.0.0/16; UDP port 489 must be open between nodes
 ok       slurm.conf: Prolog and Epilog are gresnet's
 ok       slurm.conf: PrologFlags=Contain,X11
 ok       plugstack.conf: required spank_gresnet.so
@@ -346,10 +347,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
 			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; add the line: required spank_gresnet.so"},
 		"an argument that it does not know": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch pmix=on"),
-			`error    plugstack.conf: the plugin does not know "pmix=on": no task starts; leave it out, or say one of steps, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
+			`error    plugstack.conf: the plugin does not know "pmix=on": no task starts; leave it out, or say one of steps, batch=single, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
 		"a state directory that is no path": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=run"),
-			`error    plugstack.conf: the plugin does not know "state=run": no task starts; leave it out, or say one of steps, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
-		"all arguments that it knows": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "steps batch all pmix=off pmix=relay notice=off notice=on allow=none state=/run/gresnet/"), ""},
+			`error    plugstack.conf: the plugin does not know "state=run": no task starts; leave it out, or say one of steps, batch=single, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
+		"all arguments that it knows": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "steps batch=single batch all pmix=off pmix=relay notice=off notice=on allow=none state=/run/gresnet/"), ""},
 		"another state directory": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other"),
 			"error    plugstack.conf: the plugin looks for leases in /run/other, and they are in /run/gresnet: tasks would run in the node's network; have them say the same"},
 		"another state directory of the programs": {func(s *check.Site) { s.State = "/run/other" },
@@ -424,6 +425,15 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)
 		}, "warning  slurm.conf: GresTypes has shard: of jobs that share a GPU the first has its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
+		"an HCA that a prolog refuses": {func(s *check.Site) {
+			s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
+		}, "error    mlx5_1: a job that gets nic 1 fails its prolog: ib1 has the address of NodeAddr 10.0.0.2; leave it out"},
+		"an address that is not known": {func(s *check.Site) { s.Unknown = []error{errors.New("look up SlurmctldHost ctl: no such host")} },
+			"warning  guard: an HCA that leads there is not kept from jobs: look up SlurmctldHost ctl: no such host; say an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},
+		"no scontrol": {func(s *check.Site) {
+			s.ScontrolErr = hint.With(errors.New("find scontrol: there is none"), "set slurm.scontrol")
+		},
+			"error    slurm.source: find scontrol: there is none; set slurm.scontrol"},
 		"no GPUs, and nothing else to go by": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} },
 			`warning  slurm.source: the node has no GPU, and jobs without GPUs get no HCA; add "scontrol", or another source that knows such jobs`},
 		"fewer GPUs than gres.conf has": {gpus(4, nil),

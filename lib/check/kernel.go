@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/rdma"
 	"gresnet/lib/stock"
 )
@@ -18,6 +19,7 @@ func (s Site) kernel() []Finding {
 		return []Finding{failed("kernel", s.StockErr)}
 	}
 	all := []Finding{s.mode()}
+	all = append(all, s.isolation()...)
 	release := s.release()
 	for _, h := range s.Stock.HCAs {
 		if f, bad := s.hca(h, release); bad {
@@ -25,6 +27,17 @@ func (s Site) kernel() []Finding {
 		}
 	}
 	return all
+}
+
+// isolation finds jobs that would be in the node's network on a node whose mode keeps
+// HCAs from all other namespaces.
+func (s Site) isolation() []Finding {
+	says := s.Config.Access.Isolation == config.IsolateDevices ||
+		slices.ContainsFunc(s.Config.Policies, func(p config.Policy) bool { return p.Isolation == config.IsolateDevices })
+	if s.ConfigErr != nil || !says || s.Stock.Mode != rdma.Exclusive {
+		return nil
+	}
+	return []Finding{fail("isolation", `leave it out, or put the node into shared mode: [rdma] mode`, `"devices" is for shared mode, and the node is in exclusive mode: prologs of its jobs fail`)}
 }
 
 // mode holds the RDMA netns mode against what it is to be, and will be after a reboot.

@@ -13,21 +13,16 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// places is where slurm.conf is: packages' and, of a configless slurmd, its cache.
-func places() []string {
-	return []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
-}
-
 // slurm checks what Slurm's own files say.
 func (s Site) slurm() []Finding {
 	file := s.SlurmConf
-	for _, place := range places() {
+	for _, place := range slurm.Places() {
 		if file == "" && s.exists(place) {
 			file = place
 		}
 	}
 	if file == "" {
-		return []Finding{warn("slurm.conf", "set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(places(), ", "))}
+		return []Finding{warn("slurm.conf", "set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
 	}
 	conf, err := slurm.Read(s.Root, file)
 	if err != nil {

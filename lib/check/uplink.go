@@ -1,11 +1,13 @@
 package check
 
 import (
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/uplink"
 )
 
 // uplinks holds [uplink] against the node.
@@ -14,6 +16,9 @@ func (s Site) uplinks() []Finding {
 	if s.UplinksErr != nil {
 		f := failed(about, s.UplinksErr)
 		f.Text = strings.TrimPrefix(f.Text, about+": ") // as a prolog has it
+		if s.Config.Uplink.Kind == config.UplinkAuto {
+			f.Level, f.Text = Warning, "jobs have no way out of their own network: "+f.Text
+		}
 		return []Finding{f}
 	}
 	if s.Uplinks == nil {
@@ -23,10 +28,35 @@ func (s Site) uplinks() []Finding {
 	if jobs, room := s.mapped(), s.Uplinks.Room(); room < jobs {
 		all = append(all, warn(about, "make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: the prolog of a job without one fails, and drains the node", room, jobs))
 	} else {
-		all = append(all, ok(about, "%s: addresses for %d jobs, of %s", s.Uplinks.Kind, room, s.Uplinks.Addresses))
+		all = append(all, ok(about, "%s: addresses for %d jobs, of %s%s", s.Uplinks.Kind, room, s.Uplinks.Addresses, leads(s.Uplinks)))
 	}
+	all = append(all, s.firewall()...)
 	if stub := s.stub(); stub != "" && len(s.Config.Uplink.Nameservers) == 0 {
 		all = append(all, warn(about, "name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))
+	}
+	return all
+}
+
+// leads says what jobs leave the node by.
+func leads(p *uplink.Pool) string {
+	var names []string
+	for _, i := range p.Leads {
+		names = append(names, i.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return ", out by " + strings.Join(names, ", ")
+}
+
+// firewall warns of what drops what jobs send: no table of ours can accept it for others.
+func (s Site) firewall() (all []Finding) {
+	if !s.Uplinks.Beyond {
+		return nil
+	}
+	for _, chain := range s.Drops {
+		all = append(all, warn("uplink", fmt.Sprintf("accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
+			"the chain %s of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach the node alone", chain))
 	}
 	return all
 }
@@ -41,10 +71,14 @@ func (s Site) mapped() (n int) {
 	return n
 }
 
-// stub is a nameserver of the node's on its loopback, such as systemd-resolved's.
+// stub returns a nameserver on the node's loopback (systemd-resolved's, for one), if no file
+// says which servers it asks.
 func (s Site) stub() string {
 	text, err := fs.ReadFile(s.Root, "etc/resolv.conf")
 	if err != nil {
+		return ""
+	}
+	if run, err := fs.Sub(s.Root, "run"); err == nil && uplink.Upstream(string(text), run) != "" {
 		return ""
 	}
 	for line := range strings.Lines(string(text)) {
@@ -62,7 +96,7 @@ func (s Site) stub() string {
 // neighbours warns of scripts that are inside, and cannot reach what is on their
 // own node: the kernel keeps a macvlan and an ipvlan from their parent's addresses.
 func (s Site) neighbours(who string) []Finding {
-	if s.Uplinks == nil || s.Uplinks.Kind == config.UplinkVeth || who == "steps" {
+	if s.Uplinks == nil || s.Uplinks.Type() == config.UplinkVeth || who == "steps" {
 		return nil
 	}
 	return []Finding{warn("uplink", "take kind = \"veth\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/check"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/uplink"
 )
 
@@ -37,6 +38,21 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: the prolog of a job without one fails, and drains the node; make uplink.addresses or uplink.share larger\n"},
 		{"what a prolog would fail with", func(s *check.Site) { s.UplinksErr = hint.With(errors.New("uplink: eth0 is down"), "up with it") },
 			"error    uplink: eth0 is down; up with it\n"},
+		{"a node that lets no job out", func(s *check.Site) {
+			s.Config.Uplink.Kind, s.UplinksErr = config.UplinkAuto, hint.With(errors.New("uplink: the node has no way out"), "make one")
+		}, "warning  uplink: jobs have no way out of their own network: the node has no way out; make one\n"},
+		{"a way out, and a firewall", func(s *check.Site) {
+			s.Uplinks = pool("auto", "198.19.0.0/30")
+			s.Uplinks.Auto, s.Uplinks.Beyond, s.Uplinks.Leads, s.Drops = true, true, []link.Interface{{Name: "eth0"}, {Name: "eth1"}}, []string{"filter FORWARD"}
+			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
+		}, "ok       uplink: auto: addresses for 3 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n" +
+			"warning  uplink: the chain filter FORWARD of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach the node alone; " +
+			"accept there what comes from 198.19.0.0-198.19.0.3, and established connections to it\n"},
+		{"a stub whose servers are known", func(s *check.Site) {
+			s.Uplinks = pool("veth", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("nameserver 127.0.0.53\n")
+			s.Root.(fstest.MapFS)["run/systemd/resolve/resolv.conf"] = file("nameserver 10.0.0.53\n")
+		}, "ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n"},
 		{"a stub", func(s *check.Site) {
 			s.Uplinks = pool("veth", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("# stub\nnameserver 127.0.0.53\noptions edns0\n")

@@ -10,7 +10,19 @@ type Access struct {
 	ISSM bool // to be the fabric's subnet manager
 
 	Guard string // GuardAuto, GuardRequired or GuardOff
+
+	// Isolation is what a job has of its own, unless a [[policy]] says otherwise:
+	// IsolateNetwork or IsolateDevices.
+	Isolation string
 }
+
+// What a job has of its own.
+const (
+	// IsolateNetwork: a network namespace with the interfaces of its HCAs, and their device nodes.
+	IsolateNetwork = "network"
+	// IsolateDevices: the device nodes of its HCAs. It stays in the node's network, and nothing is moved.
+	IsolateDevices = "devices"
+)
 
 // What keeps a user's other jobs from a job's HCAs where the RDMA netns mode is
 // shared: a BPF program.
@@ -27,7 +39,7 @@ const (
 )
 
 func (a *Access) read(t table) {
-	t.allow("host", "rdma_cm", "umad", "issm", "guard")
+	t.allow("host", "rdma_cm", "umad", "issm", "guard", "isolation")
 	if word, there := t.word("host", Closed, Open); there {
 		a.Host = word
 	}
@@ -38,6 +50,9 @@ func (a *Access) read(t table) {
 	a.ISSM, _ = value[bool](t, "issm", "true or false")
 	if word, there := t.word("guard", GuardAuto, GuardRequired, GuardOff); there {
 		a.Guard = word
+	}
+	if word, there := t.word("isolation", IsolateNetwork, IsolateDevices); there {
+		a.Isolation = word
 	}
 }
 

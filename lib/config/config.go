@@ -33,6 +33,7 @@ type Config struct {
 	Health  Health
 	RDMA    RDMA
 	Uplink  Uplink
+	Overlay Overlay
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd
@@ -79,9 +80,14 @@ type Policy struct {
 	Partition, Account, QOS, Reservation []string
 	Constraint                           []string // features of which the job requires one
 
+	// Silent is whether the policy says nothing of what the job gets: it is there
+	// for its Isolation, and source policy goes on to the next.
+	Silent     bool
 	Gres, Type string
 	Count      int   // used when Indices is empty; 0: nothing
 	Indices    []int // Slurm's indices of the GRES, ascending
+
+	Isolation string // as Access has it; empty: this policy does not decide it
 }
 
 // HCA is a table [[hca]]: one line of the GRES mapping.
@@ -92,6 +98,7 @@ type HCA struct {
 	Match     Match
 	GPUs      []int // Slurm's indices of the GPUs that it serves, ascending
 	Interface Interface
+	Take      bool // it goes even if the node itself needs its interface
 }
 
 // Interface says what becomes of an HCA's network interface.
@@ -101,6 +108,12 @@ type Interface int
 const (
 	Move Interface = iota // it is moved into the job's network namespace
 	Keep                  // it stays in the root namespace
+)
+
+// What becomes of an HCA whose interface the node itself needs.
+const (
+	NodeKeep = "keep" // no job gets it
+	NodeTake = "take" // jobs get it all the same
 )
 
 // String is the word that gresnet.toml has for it.
@@ -120,8 +133,8 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
-		Access: Access{Host: Closed, CM: true, Guard: GuardAuto}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
-		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}}
+		Access: Access{Host: Closed, CM: true, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Uplink: Uplink{Kind: UplinkNone, Masquerade: true}, Overlay: defaultOverlay}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -62,6 +63,7 @@ interface = "keep"
 [[hca]]
 index = 1
 match = "guid=0x0002C90300ABCDEF"
+node = "take"
 `
 
 func TestParse(t *testing.T) {
@@ -71,7 +73,7 @@ func TestParse(t *testing.T) {
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond,
 		},
 		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
-		Access:      config.Access{Host: "open", CM: true, UMAD: true, Guard: "required"},
+		Access:      config.Access{Host: "open", CM: true, UMAD: true, Guard: "required", Isolation: "network"},
 		Limits:      config.Limits{Handles: 128, Objects: 2000000},
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		Log:         config.Log{Level: "warning"},
@@ -79,9 +81,10 @@ func TestParse(t *testing.T) {
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
 		Uplink:      config.Uplink{Kind: "none", Masquerade: true},
+		Overlay:     config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
-			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move},
+			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move, Take: true},
 		},
 	}
 	got, err := config.Parse([]byte(whole), "gresnet.toml")
@@ -101,10 +104,11 @@ func TestParse(t *testing.T) {
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 50 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access:   config.Access{Host: "closed", CM: true, Guard: "auto"},
+		Access:   config.Access{Host: "closed", CM: true, Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
-		Uplink:   config.Uplink{Kind: "none", Masquerade: true}}
+		Uplink:   config.Uplink{Kind: "none", Masquerade: true},
+		Overlay:  config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -174,14 +178,18 @@ func TestRootLoadsNoConfigurationThatAUserMayHaveWritten(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationToCopyIsTheDefault(t *testing.T) {
+// A node without a file may have no scontrol, and one with it asks for each job.
+func TestTheConfigurationToCopyIsTheDefaultWithAWayOutAndAsksSlurmctldFirst(t *testing.T) {
 	text, err := os.ReadFile("../../conf/gresnet.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	want := config.Default()
+	want.Slurm.Source = []string{config.Scontrol, config.GPU}
+	want.Uplink.Kind = config.UplinkAuto
 	got, err := config.Parse(text, "gresnet.toml")
-	if err != nil || !reflect.DeepEqual(got, config.Default()) {
-		t.Errorf("got %+v, %v, want %+v", got, err, config.Default())
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -222,7 +230,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"host is another word", "[access]\nhost = \"shut\"\n", `f:2: access.host: "shut" is not one of "closed", "open"`, "correct line 2 of f"},
 		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},
 		{"guard is another word", "[access]\nguard = \"on\"\n", `f:2: access.guard: "on" is not one of "auto", "required", "off"`, "correct line 2 of f"},
-		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard"},
+		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard, isolation"},
 		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit that the kernel does not take", "[limits]\nhca_object = 2147483648\n", `f:2: limits.hca_object: 2147483648 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit in words", "[limits]\nhca_object = \"max\"\n", `f:2: limits.hca_object: is not a number`, "correct line 2 of f"},
@@ -244,6 +252,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"gpu out of range", entry + "gpus = [0, 5000]\n", `f:4: hca.gpus: 5000 is not from 0 to 4095`, "correct line 4 of f"},
 		{"gpu twice", entry + "gpus = [\n  0,\n  0,\n]\n", `f:4: hca.gpus: 0 is there twice`, "correct line 4 of f"},
 		{"interface", entry + "interface = true\n", `f:4: hca.interface: is not a text in quotes`, "correct line 4 of f"},
+		{"node of no kind", entry + "node = \"give\"\n", `f:4: hca.node: "give" is not one of "keep", "take"`, "correct line 4 of f"},
 		{"interface of no kind", entry + "interface = \"macvlan\"\n", `f:4: hca.interface: "macvlan" is not one of "move", "keep"`, "correct line 4 of f"},
 		{"policy without tables", "[slurm]\nsource = [\"policy\"]\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},
 		{"file without a path", "[slurm]\nsource = [\"file\"]\n", `f:2: slurm.source: source "file" has nothing to read`, `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
@@ -253,6 +262,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"file of all jobs", "[slurm]\nfile = \"/var/jobs/%%j\"\n", `f:2: slurm.file: "/var/jobs/%%j" is one file for all jobs`, templateHint},
 		{"file with another letter", "[slurm]\nfile = \"/var/jobs/%j.%x\"\n", `f:2: slurm.file: "/var/jobs/%j.%x" has a % that stands for nothing`, templateHint},
 		{"program without its path", "[slurm]\nprogram = \"hcas\"\n", `f:2: slurm.program: "hcas" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
+		{"policies for isolation alone, and the source that reads others", "[slurm]\nsource = [\"policy\"]\n[[policy]]\nisolation = \"devices\"\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},
+		{"policy of another isolation", "[[policy]]\ncount = 1\nisolation = \"none\"\n", `f:3: policy.isolation: "none" is not one of "network", "devices"`, "correct line 3 of f"},
+		{"policy with a type and isolation, without a number", "[[policy]]\ntype = \"mlx5\"\nisolation = \"devices\"\n", `f:1: policy.count: is missing, and so is indices`, policyHint},
 		{"policy without a number", "[[policy]]\npartition = \"a\"\n", `f:1: policy.count: is missing, and so is indices`, policyHint},
 		{"policy with both", "[[policy]]\ncount = 1\nindices = [0]\n", `f:3: policy.indices: count is there, too`, policyHint},
 		{"policy with no index", "[[policy]]\nindices = []\n", `f:2: policy.indices: the list is empty`, policyHint},
@@ -316,6 +328,17 @@ indices = [3, 0]
 	}
 	if err != nil || !reflect.DeepEqual(c.Policies, want) {
 		t.Errorf("got %+v, %v,\nwant %+v", c.Policies, err, want)
+	}
+}
+
+func TestAPolicyMayDecideIsolationAlone(t *testing.T) {
+	c, err := config.Parse([]byte("[access]\nisolation = \"devices\"\n[[policy]]\npartition = \"train\"\nisolation = \"network\"\n[[policy]]\ncount = 1\nisolation = \"devices\"\n"), "f")
+	want := []config.Policy{
+		{Partition: []string{"train"}, Gres: "nic", Silent: true, Isolation: config.IsolateNetwork},
+		{Gres: "nic", Count: 1, Isolation: config.IsolateDevices},
+	}
+	if err != nil || !reflect.DeepEqual(c.Policies, want) || c.Access.Isolation != config.IsolateDevices {
+		t.Errorf("got %+v and %q, %v,\nwant %+v", c.Policies, c.Access.Isolation, err, want)
 	}
 }
 

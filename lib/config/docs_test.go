@@ -25,6 +25,7 @@ var sections = []struct{ name, heading, text string }{
 	{"health", "## `[health]`", "[health]\n"},
 	{"rdma", "## `[rdma]`", "[rdma]\n"},
 	{"uplink", "## `[uplink]`", "[uplink]\n"},
+	{"overlay", "## `[overlay]`", "[overlay]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }

@@ -28,7 +28,7 @@ func Parse(data []byte, name string) (Config, error) {
 	}
 	c := Default()
 	c.Slurm.Timeout = 0
-	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma", "uplink")
+	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma", "uplink", "overlay")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
 	c.Slurm.Timeout = cmp.Or(c.Slurm.Timeout, c.Deadline.Prolog/2)
@@ -40,6 +40,7 @@ func Parse(data []byte, name string) (Config, error) {
 	c.Health.read(root.table("health"))
 	c.RDMA.read(root.table("rdma"))
 	c.Uplink.read(root.table("uplink"))
+	c.Overlay.read(root.table("overlay"))
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}
@@ -106,7 +107,7 @@ func readTime(t table, key, text string, shortest, longest time.Duration) time.D
 }
 
 func readHCA(t table, names []string) HCA {
-	t.allow("gres", "type", "index", "match", "gpus", "interface")
+	t.allow("gres", "type", "index", "match", "gpus", "interface", "node")
 	t.require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)
@@ -129,6 +130,8 @@ func readHCA(t table, names []string) HCA {
 	if word, there := t.word("interface", Move.String(), Keep.String()); there && word == Keep.String() {
 		h.Interface = Keep
 	}
+	word, _ := t.word("node", NodeKeep, NodeTake)
+	h.Take = word == NodeTake
 	return h
 }
 
@@ -199,7 +202,7 @@ func (c *Config) checkSources(root table) {
 		has  bool
 		hint string
 	}{
-		{Fixed, len(c.Policies) > 0, "add a [[policy]], or leave it out of slurm.source"},
+		{Fixed, slices.ContainsFunc(c.Policies, func(p Policy) bool { return !p.Silent }), "add a [[policy]], or leave it out of slurm.source"},
 		{File, c.Slurm.File != "", `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
 		{Program, c.Slurm.Program != "", "set slurm.program to the program's path"},
 	} {

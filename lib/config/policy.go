@@ -3,7 +3,7 @@ package config
 import "slices"
 
 func readPolicy(t table, names []string) Policy {
-	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices")
+	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation")
 	var p Policy
 	for _, c := range []struct {
 		key    string
@@ -27,8 +27,13 @@ func readPolicy(t table, names []string) Policy {
 	}
 	_, saysCount := t.values["count"]
 	_, saysIndices := t.values["indices"]
+	p.Isolation, _ = t.word("isolation", IsolateNetwork, IsolateDevices)
+	_, saysGres := t.values["gres"]
+	_, saysType := t.values["type"]
+	p.Silent = p.Isolation != "" && !saysCount && !saysIndices && !saysGres && !saysType
 	const hint = "say count or indices, and not both; count = 0 is nothing"
 	switch {
+	case p.Silent:
 	case !saysCount && !saysIndices:
 		t.fail("count", hint, "is missing, and so is indices")
 	case counted && saysIndices:

@@ -29,6 +29,7 @@ const (
 	UplinkMacvlan = "macvlan"
 	UplinkIPvlan  = "ipvlan"
 	UplinkVeth    = "veth"
+	UplinkAuto    = "auto" // a veth with all that it takes
 )
 
 // On tells whether jobs get an uplink.
@@ -63,7 +64,7 @@ const maxShare = 1 << 16
 
 func (u *Uplink) read(t table) {
 	t.allow("kind", "parent", "addresses", "share", "gateway", "routes", "masquerade", "nameservers", "search", "hostname")
-	if word, there := t.word("kind", UplinkNone, UplinkMacvlan, UplinkIPvlan, UplinkVeth); there {
+	if word, there := t.word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
 		u.Kind = word
 	}
 	u.readParent(t)
@@ -83,12 +84,17 @@ func (u *Uplink) read(t table) {
 
 func (u *Uplink) readParent(t table) {
 	name, there := t.text("parent")
-	// IFNAMSIZ counts the NUL; net/core/dev.c:dev_valid_name
-	if there && (name == "" || len(name) > 15 || name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n")) {
+	if there && !isInterface(name) {
 		t.fail("parent", "`ip link` lists them", "%q cannot be the name of an interface", name)
 		return
 	}
 	u.Parent = name
+}
+
+// isInterface tells whether the kernel takes a name for an interface (net/core/dev.c:dev_valid_name;
+// IFNAMSIZ counts the NUL).
+func isInterface(name string) bool {
+	return name != "" && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
 }
 
 func (u *Uplink) readAddresses(t table) {
@@ -143,6 +149,13 @@ func (u *Uplink) check(t table) {
 			t.fail(key, why, "is not for kind = %q", u.Kind)
 		}
 	}
+	if u.Kind == UplinkAuto {
+		for _, key := range []string{"parent", "addresses", "share", "gateway", "routes", "masquerade"} {
+			refuse(key, "the node's own routes say where jobs reach; to say it yourself, take another kind")
+		}
+		u.checkSearch(need)
+		return
+	}
 	need("addresses", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	if u.Kind == UplinkVeth {
 		refuse("gateway", "the node is the gateway, with the first of the addresses")
@@ -157,6 +170,10 @@ func (u *Uplink) check(t table) {
 			need("gateway", "routes lead through a gateway")
 		}
 	}
+	u.checkSearch(need)
+}
+
+func (u *Uplink) checkSearch(need func(key, why string)) {
 	if len(u.Search) > 0 && len(u.Nameservers) == 0 {
 		need("nameservers", "search is for the resolv.conf that these are in")
 	}

@@ -164,6 +164,8 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		Dev:    "/dev/infiniband",
 		CM:     "/sys/kernel/config/rdma_cm",
 		Guard:  bpf.Node(),
+		Files:  os.DirFS("/"),
+		Slurm:  lease.Slurm{Name: w.NodeName(), Conf: w.Getenv("SLURM_CONF")},
 		Config: cfg,
 		Now:    time.Now,
 	}
@@ -180,6 +182,20 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 		w.log(c.App.Name, cfg.Log.Level, e)
 	}
 	return n
+}
+
+// NodeName is Slurm's name for the node; by hand, where slurmd does not say it, the
+// host's.
+func (w *World) NodeName() string {
+	if name := w.Getenv("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	short, _, _ := strings.Cut(name, ".")
+	return short
 }
 
 // Alone refuses arguments that a doorway does not know.

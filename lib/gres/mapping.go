@@ -25,6 +25,7 @@ type Entry struct {
 	HCA   node.HCA `json:"hca"`
 	GPUs  []int    `json:"gpus,omitempty"` // Slurm's indices of the GPUs that it serves
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
+	Take  bool     `json:"take,omitempty"` // jobs get it even if the node itself needs its interface
 
 	// Drift is why it is not known which of the node's HCAs it means: HCA is none
 	// then. A job that needs no such entry gets what it needs.
@@ -47,6 +48,11 @@ func (m Mapping) Names(gpus []int) bool {
 	return !slices.ContainsFunc(gpus, func(g int) bool {
 		return !slices.ContainsFunc(m, func(e Entry) bool { return slices.Contains(e.GPUs, g) })
 	})
+}
+
+// Has tells whether some entry means an HCA.
+func (m Mapping) Has(id node.ID) bool {
+	return slices.ContainsFunc(m, func(e Entry) bool { return e.Drift == nil && e.HCA.ID == id })
 }
 
 // HCAs are the mapping's HCAs, of the entries that mean one.
@@ -88,7 +94,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 	}
 	m := make(Mapping, 0, len(cfg.HCAs))
 	for _, want := range cfg.HCAs {
-		e := Entry{Gres: want.Gres, Type: want.Type, Index: want.Index, GPUs: want.GPUs, Keep: want.Interface == config.Keep}
+		e := Entry{Gres: want.Gres, Type: want.Type, Index: want.Index, GPUs: want.GPUs, Keep: want.Interface == config.Keep, Take: want.Take}
 		hca, err := find(want, have)
 		if err != nil {
 			e.Drift = err

@@ -43,6 +43,7 @@ const (
 	TooMany     Reason = "too_many"      // more than the node has
 	HeldByJobs  Reason = "held_by_jobs"  // what Slurm has not counted, and others have
 	UsedByUsers Reason = "used_by_users" // what no job has, and users' processes use
+	NoAnswer    Reason = "no_answer"     // slurmctld's, to what the job asked for
 	NoPolicy    Reason = "no_policy"     // no [[policy]] fits
 	Imitation   Reason = "imitation"     // the job's own words look like Slurm's
 	Other       Reason = "other"
@@ -50,7 +51,7 @@ const (
 
 // Reasons are all of them.
 func Reasons() []Reason {
-	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, UsedByUsers, NoPolicy, Imitation, Other}
+	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, UsedByUsers, NoAnswer, NoPolicy, Imitation, Other}
 }
 
 // Refusal is the job's fault: what it asks for cannot be had on this node,

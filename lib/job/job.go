@@ -24,6 +24,7 @@ type Job struct {
 	UID, GID uint32
 	User     string // name of UID; empty if Slurm did not say
 	Node     string // Slurm's name for this node; empty if Slurm did not say
+	Nodes    string // the job's nodes, as Slurm writes a list of them; empty if Slurm did not say
 	GPUs     []int  // Slurm's indices of the job's GPUs on this node, ascending
 	Conf     string // the slurm.conf that slurmd uses, for programs that ask slurmctld
 
@@ -41,6 +42,7 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		Node: getenv("SLURMD_NODENAME"),
 		Conf: getenv("SLURM_CONF"),
 	}
+	j.Nodes = getenv("SLURM_NODELIST")
 	j.Partition = getenv("SLURM_JOB_PARTITION")
 	j.Account = getenv("SLURM_JOB_ACCOUNT")
 	j.Reservation = getenv("SLURM_JOB_RESERVATION")

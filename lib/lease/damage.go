@@ -173,7 +173,7 @@ func (d *damage) own() []node.ID {
 // added are the steps that may have been noted and need no memory to be undone.
 func (d *damage) added() []noted {
 	var steps []noted
-	for _, s := range []step.Step{&step.Devices{}, &step.Namespace{}, &step.Claim{}} {
+	for _, s := range []step.Step{&step.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
 		if !d.has(node.ID{}, s.Kind()) {
 			steps = append(steps, noted{Step: s})
 		}

@@ -3,9 +3,11 @@ package lease
 import (
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -43,7 +45,9 @@ func wholeLease() []noted {
 	}
 	// 1 is the claim, 2 the namespace; 3 access A, 4 settings, 5 access B, 6 settings,
 	// 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.
-	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, hcas)...)
+	// 14 is the overlay, whose place among them is of no matter.
+	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
+	steps = append(steps, &step.Overlay{})
 	var all []noted
 	for n, s := range steps {
 		all = append(all, noted{Step: s, number: n + 1})
@@ -72,6 +76,7 @@ func TestWhatIsInDoubtIsWhatAMissingNoteMayHaveBeenAbout(t *testing.T) {
 		{[]int{11}, true, "a b", "rdma C", ""},
 		{[]int{12}, true, "c", "link roceB", ""},
 		{[]int{13}, true, "b", "devices", ""},
+		{[]int{14}, true, "b", "overlay", ""},
 		{[]int{5, 6}, true, "a c b", "", "b"},
 		{[]int{4, 5, 6, 7}, true, "a b c", "", "a b c"},
 		{[]int{8, 9, 10, 11, 12}, true, "c", "rdma A,link ibA,rdma B,link roceB,rdma C", ""},
@@ -179,8 +184,8 @@ func TestAnUplinkWhoseNoteIsMissingIsRemovedAllTheSame(t *testing.T) {
 func TestMovesAreUndoneAsTheyWereDoneUnlessANoteIsMissing(t *testing.T) {
 	const last = "settings ibA, settings roceB, access A, access B, access C, devices, namespace, claim"
 	for whole, moves := range map[bool]string{
-		true:  "rdma A, rdma B, link ibA, rdma C, link roceB, ",
-		false: "rdma A, rdma B, rdma C, link ibA, link roceB, ",
+		true:  "overlay, rdma A, rdma B, link ibA, rdma C, link roceB, ",
+		false: "overlay, rdma A, rdma B, rdma C, link ibA, link roceB, ",
 	} {
 		notes := wholeLease()
 		sortForUndo(notes, whole)
@@ -191,5 +196,32 @@ func TestMovesAreUndoneAsTheyWereDoneUnlessANoteIsMissing(t *testing.T) {
 		if got := strings.Join(got, ", "); got != moves+last {
 			t.Errorf("whole %v:\ngot  %s\nwant %s", whole, got, moves+last)
 		}
+	}
+}
+
+func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
+	book, err := journal.Create(filepath.Join(t.TempDir(), "journal"), journal.Header{Job: 1, Run: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &open{journal: book, node: &Node{Now: time.Now, Log: func(Event) {}}, world: &step.World{Job: 1, Away: map[node.ID]string{idC: "it is away"}}}
+	all := wholeLease()
+	for i := range all {
+		if err := l.note(all[i].Step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	book.Close() // from now on nothing can be written
+	for _, s := range all {
+		if s.HCA() == idA || s.HCA() == idC {
+			l.strike(s)
+		}
+	}
+	l.shorten(all[0])
+	if failed := l.keepUnstruck(); len(failed) != 1 || !strings.Contains(l.world.Away[idA], "the journal still says that the job has it") {
+		t.Errorf("A is not kept: %v, %q", failed, l.world.Away[idA])
+	}
+	if _, kept := l.world.Away[idB]; kept || l.world.Away[idC] != "it is away" {
+		t.Errorf("kept besides: %v", l.world.Away)
 	}
 }

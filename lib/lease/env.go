@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 )
@@ -24,23 +24,31 @@ func head(j job.Job) string {
 }
 
 func refusedEnv(j job.Job, refusal *gres.Refusal) string {
-	// One line, whatever the reason is made of: a job's own text may be in it.
-	reason := strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, refusal.Error())
-	return head(j) + "GRESNET_REFUSED=" + reason + "\n"
+	return head(j) + "GRESNET_REFUSED=" + printable(refusal.Error()) + "\n"
+}
+
+// inNodes stands in env for the namespace of a job that is in the node's network.
+const inNodes = "node"
+
+// namespace is what env says of the job's network namespace.
+func (l *open) namespace(access config.Access) (string, error) {
+	if access.Isolation == config.IsolateDevices {
+		return inNodes, nil
+	}
+	ns, err := netns.Open(filepath.Join(l.world.Dir, "netns"))
+	if err != nil {
+		return "", err
+	}
+	defer ns.Close()
+	return ns.String(), nil
 }
 
 // commit makes the lease count.
-func (l *open) commit(j job.Job, mode rdma.Mode, uplink *lock.Uplink, hcas []plan.HCA) error {
-	ns, err := netns.Open(filepath.Join(l.world.Dir, "netns"))
+func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *lock.Uplink, network *overlay.Network, hcas []plan.HCA) error {
+	ns, err := l.namespace(access)
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
 	told, err := l.told(mode, hcas)
 	if err != nil {
 		return err
@@ -48,7 +56,7 @@ func (l *open) commit(j job.Job, mode rdma.Mode, uplink *lock.Uplink, hcas []pla
 	if err := l.writeLimits(hcas); err != nil {
 		return err
 	}
-	if err := l.writeNames(uplink); err != nil {
+	if err := l.writeNames(uplink, network); err != nil {
 		return err
 	}
 	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
@@ -57,6 +65,9 @@ func (l *open) commit(j job.Job, mode rdma.Mode, uplink *lock.Uplink, hcas []pla
 	}
 	if uplink != nil {
 		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", uplink.Address)
+	}
+	if network != nil {
+		text += fmt.Sprintf("GRESNET_ADDRESS=%s\n", network.Address())
 	}
 	return l.writeEnv(text)
 }

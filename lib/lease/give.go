@@ -43,6 +43,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
+			n.untell(id)
 			n.pay(ctx, id)
 			return n.abandoned(ctx, id)
 		}
@@ -54,6 +55,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 			n.notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
 			return nil
 		}
+		n.untell(id)
 		// What was waited for the lease is a part of the run.
 		l.until = begun.Add(max(all, l.undoTime()))
 		return l.unwind()
@@ -85,15 +87,17 @@ func (l *open) unwind() error {
 	if err := os.RemoveAll(envIn(l.world.Dir)); err != nil {
 		return remains(err)
 	}
+	if err := l.world.RestoreDefaultQdisc(); err != nil {
+		l.node.notice(l.world.Job, "%s", err)
+	}
 	defer l.watchUdev()()
 	notes, damage := l.left()
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
-	l.world.Rest, l.lostParts = nil, nil
+	l.world.Rest, l.lostParts, l.unstruck, l.world.UplinkLeft = nil, nil, nil, false
 	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]lock.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
-	l.world.UplinkLeft = len(failed) > 0
 	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
 	if damage != nil || l.passed {
 		failed = append(failed, l.strays()...)
@@ -108,6 +112,9 @@ func (l *open) unwind() error {
 		}
 		if claim && len(failed) == 0 && damage == nil {
 			l.shorten(s)
+		}
+		if claim {
+			failed = append(failed, l.keepUnstruck()...)
 		}
 		failed = append(failed, l.undo(s)...)
 		if len(failed) == 0 {
@@ -171,6 +178,9 @@ func (l *open) remove(notes []noted) (failed []error) {
 		errs := l.undo(s)
 		if len(errs) == 0 {
 			l.strike(s)
+		}
+		if _, is := s.Step.(*step.Uplink); is {
+			l.world.UplinkLeft = len(errs) > 0
 		}
 		failed = append(failed, errs...)
 	}
@@ -269,16 +279,34 @@ func (l *open) undo(s noted) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, s.Undo))
 }
 
-// strike says in the journal that a step needs never be undone again. That it
-// cannot be written (a full /run) costs the next unwinding, if there is one,
-// that it looks again.
+// strike says in the journal that a step needs never be undone again. Where that
+// cannot be written (a full /run) the next unwinding, if there is one, looks again.
 func (l *open) strike(s noted) {
 	if s.struck || s.number == 0 {
 		return
 	}
 	if err := l.write(func() error { return l.journal.Strike(s.number) }); err != nil {
 		l.node.notice(l.world.Job, "%s", err)
+		if l.unstruck == nil {
+			l.unstruck = map[node.ID]error{}
+		}
+		l.unstruck[s.HCA()] = err
 	}
+}
+
+// keepUnstruck keeps from later jobs the HCAs that are home and that the journal still gives to
+// this lease. Free ones could be claimed and moved while the next unwinding looks for them
+// everywhere, and it would take them from who has them by then.
+func (l *open) keepUnstruck() (failed []error) {
+	for id, err := range l.unstruck {
+		if _, away := l.world.Away[id]; away || id == (node.ID{}) {
+			continue
+		}
+		err = fmt.Errorf("free HCA %s: the journal still says that the job has it: %w", id, err)
+		l.world.Away[id] = err.Error()
+		failed = append(failed, hint.With(err, "make room in /run, and run gresnet-epilog sweep"))
+	}
+	return failed
 }
 
 // shorten makes room for the node table on a full /run, when all that is left
@@ -286,7 +314,9 @@ func (l *open) strike(s noted) {
 func (l *open) shorten(claim noted) {
 	if err := l.journal.Shorten(claim.number); err != nil {
 		l.node.notice(l.world.Job, "%s", err)
+		return
 	}
+	l.unstruck = nil
 }
 
 // failure keeps the HCA of a step that failed from later jobs.

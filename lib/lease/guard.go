@@ -12,16 +12,33 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// guard refuses an interface that the node itself cannot do without: that of
-// its default route, and the way to a file system that it has mounted.
+// guard refuses an interface that the node itself cannot do without: that of its
+// default route, one with the address by which Slurm knows the node, the way to
+// slurmctld, and the way to a file system that the node has mounted.
 func (l *open) guard(v *scan.View, index int, s link.Settings) error {
-	const named = "if that is meant to be moved, say so: list the HCAs in the configuration"
+	const named = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
 	uplink, err := v.Link.IsUplink(index, s)
 	if err != nil {
 		return err
 	}
 	if uplink {
 		return hint.With(fmt.Errorf("the node's default route needs %s", s.Name), named)
+	}
+	for _, line := range l.lifelines {
+		carries, err := v.Link.Carries(index, line.addr)
+		if err != nil {
+			return err
+		}
+		if carries {
+			return hint.With(fmt.Errorf("%s has the address of %s", s.Name, line.what), named)
+		}
+		leads, err := v.Link.Leads(index, line.addr)
+		if err != nil {
+			return err
+		}
+		if leads && !line.own {
+			return hint.With(fmt.Errorf("the node reaches %s through %s", line.what, s.Name), named)
+		}
 	}
 	servers, err := mount.Servers()
 	if err != nil {

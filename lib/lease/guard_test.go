@@ -1,10 +1,18 @@
 package lease
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/gres"
 	"gresnet/lib/scan"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
@@ -46,17 +54,90 @@ func TestAUsersForgedMountKeepsNoInterfaceFromJobs(t *testing.T) {
 	}
 }
 
+// slurmConf is a node's slurm.conf, of a node list with brackets.
+const slurmConf = "include nodes.conf\nSlurmctldHost=ctl1(10.1.0.1)\nSlurmctldHost=ctl2\n"
+
+func TestAnInterfaceThatSlurmNeedsIsNoJobs(t *testing.T) {
+	bed := netnstest.New(t)
+	bed.Run(`ip link add hca0 type veth peer name far; ip link set far up; ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
+ip link add hca1 type veth peer name farther; ip link set farther up; ip link set hca1 up; ip addr add 10.1.0.9/24 dev hca1
+ip link add hca2 type veth peer name farthest; ip link set farthest up; ip link set hca2 up; ip addr add 10.2.0.9/24 dev hca2
+ip link add hca3 type veth peer name else; ip link set else up; ip link set hca3 up; ip addr add 10.3.0.9/24 dev hca3`)
+	names := map[string]string{"ctl2": "10.2.0.1", "mgmt2": "10.3.0.9"}
+	for _, c := range []struct {
+		name, nodes string
+		want        map[string]string
+	}{
+		{"an address of a list", "NodeName=n[1-3] NodeAddr=10.0.0.[1-3]\n", map[string]string{"hca0": "hca0 has the address of NodeAddr 10.0.0.2"}},
+		{"a name of a list", "NodeName=n[1-3] NodeAddr=mgmt[1-3]\n", map[string]string{"hca3": "hca3 has the address of NodeAddr mgmt2 (10.3.0.9)"}},
+		{"a node that the file does not have", "NodeName=x\n", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.want = maps.Clone(c.want)
+			if c.want == nil {
+				c.want = map[string]string{}
+			}
+			c.want["hca1"] = "the node reaches SlurmctldHost 10.1.0.1 through hca1"
+			c.want["hca2"] = "the node reaches SlurmctldHost ctl2 (10.2.0.1) through hca2"
+			n := &Node{State: t.TempDir(), Log: func(Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
+				"run/slurm/conf/slurm.conf": {Data: []byte(slurmConf)}, "run/slurm/conf/nodes.conf": {Data: []byte(c.nodes)},
+			}}
+			n.Slurm = Slurm{Name: "n2", Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
+				if addr, is := names[name]; is {
+					return []netip.Addr{netip.MustParseAddr(addr)}, nil
+				}
+				return nil, errors.New("no such host")
+			}}
+			for name, err := range guardedBy(t, bed, n) {
+				if got := fmt.Sprint(err); got != cmp.Or(c.want[name], "<nil>") {
+					t.Errorf("%s: %s, want %q", name, got, c.want[name])
+				}
+			}
+		})
+	}
+}
+
+func TestANameThatHasNoAnswerProtectsNothingAndKeepsNobodyWaiting(t *testing.T) {
+	n := &Node{Files: fstest.MapFS{"etc/slurm/slurm.conf": {Data: []byte("SlurmctldHost=ctl1\nSlurmctldHost=ctl2(10.1.0.1)\n")}}}
+	n.Slurm = Slurm{Name: "n2", Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	list, unknown := n.findLifelines(t.Context())
+	if len(list) != 1 || list[0].what != "SlurmctldHost 10.1.0.1" || len(unknown) != 2 {
+		t.Errorf("lifelines %v, unknown %v", list, unknown)
+	}
+	n.Files = fstest.MapFS{}
+	if list, unknown := n.findLifelines(t.Context()); len(list) > 0 || len(unknown) != 1 {
+		t.Errorf("without slurm.conf: lifelines %v, unknown %v", list, unknown)
+	}
+	n.Files = stuck{}
+	if list, unknown := n.findLifelines(t.Context()); len(list) > 0 || len(unknown) != 1 {
+		t.Errorf("with a slurm.conf that cannot be read for ever: lifelines %v, unknown %v", list, unknown)
+	}
+}
+
+// stuck is a file system whose server is away.
+type stuck struct{}
+
+func (stuck) Open(string) (fs.File, error) { select {} }
+
 // guarded says for each HCA's interface why it is no job's.
 func guarded(t *testing.T, bed *netnstest.NS, sys fstest.MapFS) map[string]error {
 	t.Helper()
+	return guardedBy(t, bed, &Node{State: t.TempDir(), Sys: sys})
+}
+
+func guardedBy(t *testing.T, bed *netnstest.NS, n *Node) map[string]error {
+	t.Helper()
 	answers := map[string]error{}
-	n := &Node{State: t.TempDir(), Sys: sys}
 	err := bed.Do(func() error {
 		l, done, err := n.looking(t.Context(), 0)
 		if err != nil {
 			return err
 		}
 		defer done()
+		l.lookForLifelines(picked{entries: []gres.Entry{{}}})
 		return l.world.OnHost(func(v *scan.View) error {
 			list, err := v.Link.List()
 			if err != nil {

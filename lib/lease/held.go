@@ -24,12 +24,12 @@ func holdersIn(t *lock.Table) func(node.ID) (gres.Holder, bool) {
 
 // takeFree takes what a job is to have, and waits for what others hold of it as
 // long as they are about to give it back.
-func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error {
+func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Holding, error) {
 	for {
-		err := n.take(ctx, j, wants)
+		passed, err := n.take(ctx, j, wants)
 		var taken *gres.Taken
 		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
-			return err
+			return passed, err
 		}
 		shared := taken.Shared()
 		held := n.outlastAny(ctx, j.ID, taken.By, shared != nil)
@@ -37,15 +37,15 @@ func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) error
 		case held == nil:
 			continue
 		case shared != nil && errors.Is(held, errLives):
-			return shared
+			return nil, shared
 		case errors.Is(held, errAlive):
 			both := fmt.Errorf("%w: %w", err, held)
 			if what := hint.Of(held); what != "" {
-				return hint.With(both, what) // a sweep by name would spare that job, too
+				return nil, hint.With(both, what) // a sweep by name would spare that job, too
 			}
-			return both
+			return nil, both
 		}
-		return err
+		return nil, err
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
+	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -57,8 +59,11 @@ func lawNode(state string, n int) *Node {
 			if e.Warning != "" {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
 			}
+			if e.Notice != "" && os.Getenv("GRESNET_LAW_NOTICES") != "" {
+				fmt.Fprintln(os.Stderr, e.Notice)
+			}
 		},
-		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink()},
+		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink(), Overlay: lawOverlay()},
 		Now: func() time.Time {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -127,7 +132,7 @@ var whole = lawLease{lawJob, "hca"}
 
 // lawTake is what take does, less what needs an RDMA device.
 func lawTake(ctx context.Context, n *Node, lease lawLease) error {
-	j := job.Job{ID: lease.job, UID: 1000, GID: 1000}
+	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: "node1", Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
 	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
@@ -149,7 +154,7 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	if err != nil {
 		return err
 	}
-	pool, err := l.pool()
+	pool, err := l.wayOut(func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") })
 	if err != nil {
 		return err
 	}
@@ -158,7 +163,7 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 		for _, s := range all {
 			t.Claims = append(t.Claims, lock.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
 		}
-		if err := pickUplink(t, pool, j.ID, j.Run.String()); err != nil {
+		if err := l.claimUplink(t, pool, j, claim); err != nil {
 			return err
 		}
 		claim.Uplink = t.Uplink(j.ID, j.Run.String())
@@ -168,8 +173,16 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 		return err
 	}
 	steps := []step.Step{&step.Namespace{}}
-	if up := uplinkStep(pool, claim.Uplink); up != nil {
+	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
+	if up != nil {
 		steps = append(steps, up)
+	}
+	network, err := l.network(ctx, j, config.Access{})
+	if err != nil {
+		return err
+	}
+	if over := overlayStep(network, n.Config.Overlay, up); over != nil {
+		steps = append(steps, over)
 	}
 	for _, s := range all {
 		steps = append(steps, s)
@@ -186,7 +199,7 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	if err := l.carryOut(ctx, steps); err != nil {
 		return err
 	}
-	if err := l.writeNames(claim.Uplink); err != nil {
+	if err := l.writeNames(l.had(up, claim.Uplink), network); err != nil {
 		return err
 	}
 	return l.writeEnv(head(j))
@@ -201,9 +214,10 @@ ip link set hca0 mtu 1400 alias 'rail 0' txqueuelen 77; ip link property add dev
 sysctl -qw net.ipv4.conf.hca0.rp_filter=2
 ip link set hca0 up
 ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.0.0.9/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip addr add 239.1.1.1/32 dev hca0 autojoin; ip -6 addr add ff05::77/64 dev hca0 nodad autojoin
 ip route add 172.16.0.0/16 via 10.0.0.1 dev hca0 metric 77; ip route add default via 10.0.0.1 dev hca0 table 100
 ip rule add from 10.0.0.2 table 100 pref 100; ip neigh add 10.0.0.7 lladdr 02:00:00:00:00:07 dev hca0 nud permanent
-ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0
+ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0; ip addr add 239.1.1.2/32 dev mv0 autojoin; ip -6 addr add ff05::78/64 dev mv0 nodad autojoin
 ip link add hca1 type veth peer name farther; ip link set farther up; ip link set hca1 up; ip addr add 10.1.0.2/24 dev hca1; ip -6 addr add fd01::2/64 dev hca1 nodad
 ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev hca1; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
@@ -213,8 +227,38 @@ while ip -6 addr | grep -q tentative; do sleep 0.02; done`)
 }
 
 func lawPicture(node *netnstest.NS) string {
-	return node.Run(`ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop
+	return strings.Join(firewall(node), "\n") + "\n" + node.Run(`grep -s . /proc/sys/net/ipv4/conf/*/forwarding; ip -d link | sed 's/ qdisc [a-z]*//'; ip -d addr; ip -d route show table all | sort; ip -d -6 route show table all | sort; ip rule; ip neigh show nud permanent; ip nexthop; ip maddr show | sort
 grep -rs . /proc/sys/net/ipv4/conf/hca0 /proc/sys/net/ipv6/conf/hca0 | sort || [ $? = 2 ]`)
+}
+
+// firewall is what nftables has: each table, and each chain with how many rules.
+func firewall(node *netnstest.NS) (all []string) {
+	err := node.Do(func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		tables, err := c.ListTables()
+		for _, t := range tables {
+			all = append(all, "table "+t.Name)
+		}
+		if err != nil {
+			return err
+		}
+		chains, err := c.ListChains()
+		for _, chain := range chains {
+			rules, err := c.GetRules(chain.Table, chain)
+			if err != nil {
+				return err
+			}
+			all = append(all, fmt.Sprintf("chain %s %s: %d rules", chain.Table.Name, chain.Name, len(rules)))
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
 }
 
 // lawRun runs a program in the node's namespace and tells whether it was killed.
@@ -257,7 +301,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
 	table, err := lock.Node{Dir: state}.Read()
-	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 || len(table.Owed) > 0 {
+	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 || len(table.Owed) > 0 || len(table.Forwarding) > 0 {
 		t.Fatalf("claims are left: %v, %v, %v, %v", table.Claims, table.Uplinks, table.Owed, err)
 	}
 }
@@ -313,6 +357,27 @@ func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) 
 	node.Run("ip link del rail0")
 	lawRun(t, node, state, "epilog", never)
 	lawSame(t, node, state, before)
+}
+
+func TestAlternativeNamesThatAJobGaveToOthersOfItsInterfacesComeHome(t *testing.T) {
+	for name, renames := range map[string]string{
+		"one that is moved":         "ip link property del dev hca0 altname rail0; ip link property add dev hca1 altname rail0",
+		"two that are swapped":      "ip link property del dev hca0 altname rail0; ip link property del dev hca1 altname rail1; ip link property add dev hca0 altname rail1; ip link property add dev hca1 altname rail0",
+		"swapped names":             "ip link set hca0 down; ip link set hca1 down; ip link set hca0 name x; ip link set hca1 name hca0; ip link set x name hca1",
+		"names as alternative ones": "ip link set hca0 down; ip link set hca1 down; ip link set hca1 name x; ip link set hca0 name y; ip link property add dev y altname hca1; ip link property add dev x altname hca0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, state := lawBed(t)
+			node.Run("ip link property add dev hca1 altname rail1")
+			before := lawPicture(node)
+			lawRun(t, node, state, "prolog", never)
+			node.Run("nsenter --net=" + state + "/jobs/4711/netns sh -ec '" + renames + "'")
+			if out := whole.says(t, node, state, "epilog"); out != "" {
+				t.Errorf("it says %q", out)
+			}
+			lawSame(t, node, state, before)
+		})
+	}
 }
 
 // openFile is a file that stays open, so that none that replaces it has its inode's number.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -45,6 +46,8 @@ type Node struct {
 	Dev    string // /dev/infiniband
 	CM     string // RDMA-CM's folder in configfs, /sys/kernel/config/rdma_cm
 	Guard  bpf.Guard
+	Files  fs.FS // the node's files from / on, for slurm.conf; nil: it is not read
+	Slurm  Slurm
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
@@ -56,16 +59,27 @@ type Node struct {
 	tables lock.Node // by table
 }
 
+// Slurm is what Slurm calls the node, and where its configuration is.
+type Slurm struct {
+	Name string // NodeName
+	Conf string // path of slurm.conf; empty: look in the usual places
+
+	// Resolve finds the addresses of a name; nil: as the node does, by its files and by DNS.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
 // open is a lease that this process works on, under the job's lock.
 type open struct {
 	node      *Node
 	world     *step.World
 	journal   *journal.Journal
 	notes     notes
-	lost      string    // why the journal's beginning is not known, nothing if it is
-	passed    bool      // some of what it notes is another lease's by now
-	lostParts []string  // what an unwinding found that the node does not have any more
-	until     time.Time // when an unwinding must end; zero: undoTime after it began
+	lost      string            // why the journal's beginning is not known, nothing if it is
+	passed    bool              // some of what it notes is another lease's by now
+	lifelines []lifeline        // where the node itself must be reached, and what it must reach
+	lostParts []string          // what an unwinding found that the node does not have any more
+	unstruck  map[node.ID]error // HCAs that are home, and why the journal does not say so
+	until     time.Time         // when an unwinding must end; zero: undoTime after it began
 }
 
 func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }

@@ -75,13 +75,19 @@ func (n *Node) pin(ctx context.Context, mapped func(*lock.Table) (gres.Mapping, 
 	if err != nil {
 		return nil, err
 	}
-	known := len(t.HCAs)
-	if m, err = mapped(&t); err != nil || len(t.HCAs) == known {
+	known := slices.Clone(t.HCAs)
+	if m, err = mapped(&t); err != nil || len(t.HCAs) == len(known) {
 		return m, err
 	}
-	err = n.table().Update(ctx, func(t *lock.Table) error {
-		m, err = mapped(t)
+	err = n.table().Update(ctx, func(now *lock.Table) error {
+		if slices.EqualFunc(now.HCAs, known, sameHCA) {
+			now.HCAs = t.HCAs // nobody has pinned any meanwhile: what was seen is as good as another look
+			return nil
+		}
+		m, err = mapped(now)
 		return err
 	})
 	return m, err
 }
+
+func sameHCA(a, b node.HCA) bool { return a.ID == b.ID }

@@ -192,6 +192,11 @@ func (b book) restore(t *lock.Table, claim *step.Claim) {
 	}
 	if u := claim.Uplink; u != nil && !b.aside && !slices.Contains(t.Addresses(), u.Address) {
 		t.Uplinks = append(t.Uplinks, *u)
+		for _, f := range claim.Forwarding {
+			if !slices.ContainsFunc(t.Forwarding, func(o lock.Forwarding) bool { return o.Index == f.Index }) {
+				t.Forwarding = append(t.Forwarding, f)
+			}
+		}
 	}
 	for _, h := range claim.HCAs {
 		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {

@@ -58,13 +58,32 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 	looks := 0
 	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
 		if looks++; looks == 1 {
-			return lookAt(n, idA, idB, idC)(table)
+			n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: idA}, {ID: idC}} })
 		}
-		table.HCAs = []node.HCA{{ID: idA}, {ID: idC}} // by now
 		return lookAt(n, idA, idB, idC)(table)
 	})
 	if err != nil || numbers(m) != "a c b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
+	}
+}
+
+// A look at all HCAs asks for every index, which is most of what a boot's first prolog asks.
+func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
+	n := &Node{State: t.TempDir()}
+	n.Config.Slurm.Gres = []string{"nic"}
+	looks := 0
+	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
+		if looks++; looks > 1 {
+			t.Error("it looks again")
+		}
+		return lookAt(n, idA, idB)(table)
+	})
+	if err != nil || numbers(m) != "a b" {
+		t.Errorf("a source is told %q, %v", numbers(m), err)
+	}
+	table, err := n.table().Read()
+	if err != nil || len(table.HCAs) != 2 {
+		t.Errorf("the table has %v, %v", table.HCAs, err)
 	}
 }
 

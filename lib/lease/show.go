@@ -2,10 +2,12 @@ package lease
 
 import (
 	"context"
+	"slices"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
+	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
@@ -20,11 +22,16 @@ func (n *Node) Stock() (s stock.Stock, drift error, err error) {
 	if err != nil {
 		return stock.Stock{}, nil, err
 	}
+	return n.stockOf(t, func(node.HCA) bool { return false })
+}
+
+// stockOf is the stock of a table, with a mapping that lacks some HCAs.
+func (n *Node) stockOf(t lock.Table, lacks func(node.HCA) bool) (s stock.Stock, drift error, err error) {
 	top, err := n.topology(t.HCAs)
 	if err != nil {
 		return stock.Stock{}, nil, err
 	}
-	m, drift := gres.Map(n.Config, t.HCAs)
+	m, drift := gres.Map(n.Config, slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
 	if drift == nil {
 		if m, err = top.Serve(m, nil); err != nil {
 			return stock.Stock{}, nil, err
@@ -73,17 +80,22 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 		return nil, nil, err
 	}
 	defer done()
-	pool, err := looking.pool()
+	access := n.access(j)
+	pool, err := looking.poolFor(access)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := pickUplink(&t, pool, j.ID, j.Run.String()); err != nil {
 		return nil, nil, err
 	}
-	up := uplinkStep(pool, t.Uplink(j.ID, j.Run.String()))
-	mode, hcas, err := looking.read(j, p)
+	up := uplinkStep(pool, t.Uplink(j.ID, j.Run.String()), j.UID, nil)
+	mode, hcas, err := looking.read(j, access, p)
 	if err != nil {
 		return nil, nil, err
 	}
-	return p.entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, n.Config.Access, up, hcas)...), nil
+	network, err := looking.network(ctx, j, access)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, up, overlayStep(network, n.Config.Overlay, up), hcas)...), nil
 }

@@ -82,6 +82,9 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 			failed = append(failed, err)
 		}
 	}
+	if len(s.Jobs) == 0 {
+		failed = append(failed, n.untellGone(s.Boot))
+	}
 	n.pay(ctx, 0)
 	return errors.Join(failed...)
 }
@@ -146,6 +149,7 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if !inProlog {
 			l.until = l.until.Add(max(0, more))
 		}
+		n.untell(id)
 		return l.unwind()
 	})
 }

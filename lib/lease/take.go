@@ -49,9 +49,12 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if done || err != nil {
 			return err
 		}
+		n.untell(j.ID) // what an earlier run was told
 		asked := n.clock()
-		mapping := func() (gres.Mapping, error) { return n.pin(ctx, n.mapped) }
-		wants, notes, err := source.Ask(ctx, j, n.Config, n.local(mapping))
+		var less []string
+		local := n.local(func() (gres.Mapping, error) { return n.pin(ctx, n.mapped) })
+		local.Less = func(why string) { less = append(less, why) }
+		wants, notes, err := source.Ask(ctx, j, n.Config, local)
 		asked.stop("ask what the job is entitled to")
 		for _, note := range notes {
 			n.notice(j.ID, "%s", note)
@@ -60,8 +63,11 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		switch {
 		case errors.As(err, &refusal):
 			return n.refuse(ctx, j, refusal)
-		case err != nil || len(wants) == 0:
+		case err != nil:
 			return err
+		case len(wants) == 0:
+			n.tellJob(j, less)
+			return nil
 		}
 		// A lease that somebody removed left its claims, and a job must not wait for itself.
 		if err := n.abandoned(ctx, j.ID); err != nil {
@@ -70,7 +76,10 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if err := n.vacate(ctx, j, wants); err != nil {
 			return err
 		}
-		err = n.takeFree(ctx, j, wants)
+		passed, err := n.takeFree(ctx, j, wants)
+		if err == nil {
+			n.tellJob(j, append(less, passedOver(passed)...))
+		}
 		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 			return n.refuse(ctx, j, refusal)
 		}
@@ -99,10 +108,11 @@ func (n *Node) settle(ctx context.Context, j job.Job) (done bool, err error) {
 	return false, l.unwind()
 }
 
-func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err error) {
+// take is also what the job does without: it would have had that, had it been free.
+func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	l, err := n.create(ctx, j)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer l.close()
 	defer func() {
@@ -111,9 +121,10 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		}
 	}()
 
-	pool, err := l.pool()
+	access := n.access(j)
+	pool, err := l.poolFor(access)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var p picked
 	claim := new(step.Claim)
@@ -122,7 +133,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 			return err
 		}
 		if len(p.entries) > 0 {
-			if err := pickUplink(t, pool, j.ID, j.Run.String()); err != nil {
+			if err := l.claimUplink(t, pool, j, claim); err != nil {
 				return err
 			}
 		}
@@ -131,28 +142,42 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (err erro
 		return l.note(claim)
 	}
 	if err := l.timed(do, claim, claim.Do); err != nil {
-		return err
+		return nil, err
 	}
 	if len(p.entries) == 0 {
-		return l.unwind() // what the job would have had, if it were free, is not
+		return p.passed, l.unwind() // what the job would have had, if it were free, is not
 	}
 	looked := n.clock()
-	mode, hcas, err := l.read(j, p)
+	mode, hcas, err := l.read(j, access, p)
 	looked.stop("read what the moves lose")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.checkMode(j.ID, mode)
-	if err := l.carryOut(ctx, plan.Take(j, mode, n.Config.Access, uplinkStep(pool, claim.Uplink), hcas)); err != nil {
-		return err
+	found := n.clock()
+	network, err := l.network(ctx, j, access)
+	found.stop("find the job's other nodes")
+	if err != nil {
+		return nil, err
+	}
+	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
+	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, overlayStep(network, n.Config.Overlay, up), hcas)); err != nil {
+		return nil, err
 	}
 	told := n.clock()
-	if err := l.commit(j, mode, claim.Uplink, hcas); err != nil {
-		return err
+	if err := l.commit(j, access, mode, l.had(up, claim.Uplink), network, hcas); err != nil {
+		return nil, err
 	}
 	told.stop("tell the job of it, commit")
 	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
-	return nil
+	return p.passed, nil
+}
+
+// access is what a job gets of its HCAs.
+func (n *Node) access(j job.Job) config.Access {
+	access := n.Config.Access
+	access.Isolation = source.Isolation(n.Config, j)
+	return access
 }
 
 func namesOf(hcas []plan.HCA) string {
@@ -191,6 +216,7 @@ type picked struct {
 	entries  []gres.Entry
 	mapping  gres.Mapping
 	topology gres.Topology // as far as near needed it
+	passed   []gres.Holding
 }
 
 // pick claims HCAs for a job in the table.
@@ -211,6 +237,10 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err 
 	if p.entries, err = gres.Choose(wants, p.mapping, u.heldOrUsed(t), near); err != nil || u.err != nil {
 		return picked{}, claimFault(j.ID, cmp.Or(u.err, err))
 	}
+	p.passed = gres.PassedOver(wants, p.mapping, u.heldOrUsed(t))
+	if u.err != nil {
+		return picked{}, claimFault(j.ID, u.err)
+	}
 	for _, e := range p.entries {
 		t.Claims = append(t.Claims, lock.Claim{
 			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
@@ -221,14 +251,24 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(j job.Job, p picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *open) read(j job.Job, access config.Access, p picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+	devices := access.Isolation == config.IsolateDevices
+	l.lookForLifelines(p)
 	err = l.world.OnHost(func(v *scan.View) (err error) {
 		if mode, err = v.Mode(); err != nil {
 			return err
 		}
+		if devices && mode == rdma.Exclusive {
+			err := errors.New(`isolation = "devices" is for the shared RDMA netns mode, and the node is in exclusive mode`)
+			return hint.With(err, "leave isolation out of gresnet.toml, or put the node into shared mode: [rdma] mode")
+		}
 		return v.Link.Once(func() error {
 			for _, e := range p.entries {
+				e.Keep = e.Keep || devices
 				h, err := l.readHCA(v, mode, e)
+				if err == nil && devices {
+					h.Ready, err = ready(v, h.Ports)
+				}
 				if err != nil {
 					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.world.Job, err)
 				}
@@ -259,13 +299,14 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if err != nil {
 		return plan.HCA{}, err
 	}
-	if len(foreign) > 0 {
+	moves := mode == rdma.Exclusive || !e.Keep
+	if len(foreign) > 0 && moves {
 		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
 		return plan.HCA{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
 	}
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if mode == rdma.Exclusive {
-		if h.CM, err = l.world.RDMACM().Read(d.Name); err != nil {
+		if h.CM, err = l.world.ReadCM(d.Name); err != nil {
 			return plan.HCA{}, err
 		}
 	}
@@ -294,9 +335,8 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
 			continue
 		}
-		if !e.Keep && rdma.EndsWithInterface(d.Driver) {
-			err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, p.Interface.Name)
-			return plan.HCA{}, hint.With(err, `set interface = "keep" in its [[hca]]`)
+		if err := survives(e.Keep, d, p.Interface.Name); err != nil {
+			return plan.HCA{}, err
 		}
 		s, err := v.Link.Settings(p.Interface.Index)
 		if err != nil {
@@ -314,8 +354,8 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		if manager.Configured {
 			s.Manager = manager.Name
 		}
-		// Who lists the HCAs has seen what they are for.
-		if named := len(l.node.Config.HCAs) > 0; !e.Keep && !named {
+		// Of one that stays, what is made anew is away meanwhile.
+		if !e.Take {
 			if err := l.guard(v, p.Interface.Index, s); err != nil {
 				return plan.HCA{}, err
 			}
@@ -329,6 +369,15 @@ func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		})
 	}
 	return h, nil
+}
+
+// survives is an error for an HCA whose RDMA device would end with the move of its interface.
+func survives(keep bool, d scan.Device, moved string) error {
+	if keep || !rdma.EndsWithInterface(d.Driver) {
+		return nil
+	}
+	err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, moved)
+	return hint.With(err, `set interface = "keep" in its [[hca]]`)
 }
 
 // gidsOf are the GIDs of a port that are there for the interface's addresses.

@@ -59,15 +59,33 @@ const ethernet = "Ethernet"
 // arrived is still coming up, and its port with it.
 func portOf(h plan.HCA, p scan.Port) environment.Port {
 	out := environment.Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == ethernet}
+	if h.Ready != nil && p.Interface != nil {
+		out.Interface = environment.Interface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
+		return out
+	}
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
 	if i >= 0 && !h.Keep {
 		s := h.Interfaces[i].Settings
-		out.Interface = environment.Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, reachable)}
+		out.Interface = environment.Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, link.Message.Reachable)}
 	}
 	return out
 }
 
-func reachable(m link.Message) bool { return !m.Addr().Addr().IsLinkLocalUnicast() }
+// ready tells of ports whose interfaces stay on the node whether programs can reach others by them.
+func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
+	all := map[uint32]bool{}
+	for _, p := range ports {
+		if p.Interface == nil {
+			continue
+		}
+		reachable, err := v.Link.IsReachable(p.Interface.Index)
+		if err != nil {
+			return nil, err
+		}
+		all[p.Num] = p.Interface.Up && reachable
+	}
+	return all, nil
+}
 
 // readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
 // ones may be there in another number: the port has one of its own.

@@ -3,24 +3,24 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/uplink"
 )
 
-// pool is where jobs get their uplinks from; nil if they have none.
-func (l *open) pool() (*uplink.Pool, error) {
+// pool is where jobs get their uplinks from; nil if they have none. moves tells which of the
+// node's interfaces can be a job's.
+func (l *open) pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	if !l.node.Config.Uplink.On() {
 		return nil, nil
 	}
@@ -30,10 +30,57 @@ func (l *open) pool() (*uplink.Pool, error) {
 		if err != nil {
 			return err
 		}
+		n.Moves = moves
 		pool, err = uplink.New(l.node.Config.Uplink, n)
 		return err
 	})
 	return &pool, err
+}
+
+// poolFor is the pool for a job that has a network of its own; nil for one that is in the node's.
+func (l *open) poolFor(access config.Access) (*uplink.Pool, error) {
+	if access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	moves, err := l.node.moves()
+	if err != nil {
+		return nil, err
+	}
+	return l.wayOut(moves)
+}
+
+// wayOut is the pool for a job. Where the site does not say what jobs are to reach, and the node does not
+// let them out, they go without.
+func (l *open) wayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
+	pool, err := l.pool(moves)
+	if err != nil && l.node.Config.Uplink.Kind == config.UplinkAuto {
+		l.node.notice(l.world.Job, "no way out: %s", err)
+		return nil, nil
+	}
+	return pool, err
+}
+
+// moves tells which interfaces of the node are those of HCAs that jobs get.
+func (n *Node) moves() (func(link.Interface) bool, error) {
+	if n.Config.Uplink.Kind != config.UplinkAuto {
+		return nil, nil // who else would ask
+	}
+	m, err := n.mapping()
+	return func(i link.Interface) bool {
+		return slices.ContainsFunc(m, func(e gres.Entry) bool { return hasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
+	}, err
+}
+
+// hasInterface tells whether an interface is that of an HCA: by the device below it, which
+// HCAs in software lack.
+func hasInterface(h node.HCA, i link.Interface) bool {
+	switch {
+	case h.ID.Aux != "":
+		return strings.HasSuffix(i.ID.Parent, "/"+h.ID.Aux)
+	case h.ID.PCI != "":
+		return i.ID.Parent == "pci/"+h.ID.PCI
+	}
+	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
 }
 
 // Uplinks is where the node's jobs would get their uplinks from now, for one who
@@ -44,7 +91,11 @@ func (n *Node) Uplinks() (*uplink.Pool, error) {
 		return nil, err
 	}
 	defer done()
-	return looking.pool()
+	moves, err := n.moves()
+	if err != nil {
+		return nil, err
+	}
+	return looking.pool(moves)
 }
 
 // looking is a lease that is none, for looks at the node.
@@ -68,16 +119,54 @@ func pickUplink(t *lock.Table, pool *uplink.Pool, job uint32, run string) error 
 	if err != nil {
 		return err
 	}
-	t.Uplinks = append(t.Uplinks, lock.Uplink{Type: pool.Kind, Address: a, Job: job, Run: run})
+	t.Uplinks = append(t.Uplinks, lock.Uplink{Type: pool.Type(), Address: a, Job: job, Run: run, Auto: pool.Auto})
 	return nil
 }
 
+// claimUplink takes an address for a job in the table, if jobs have uplinks, and notes what it needs of the
+// node. What the site did not ask for in so many words, no job's prolog fails for.
+func (l *open) claimUplink(t *lock.Table, pool *uplink.Pool, j job.Job, claim *step.Claim) error {
+	before := t.Forwarding
+	err := pickUplink(t, pool, j.ID, j.Run.String())
+	if err == nil {
+		claim.Forwarding, err = l.holdForwarding(t, pool)
+	}
+	if err == nil || !pool.Auto {
+		return err
+	}
+	t.FreeUplink(j.ID, j.Run.String())
+	t.Forwarding = before
+	l.node.notice(j.ID, "no way out: %s", err)
+	return nil
+}
+
+// holdForwarding notes what a job's way out needs of the node, if it has one.
+func (l *open) holdForwarding(t *lock.Table, pool *uplink.Pool) (held []lock.Forwarding, err error) {
+	if pool == nil || !pool.Auto {
+		return nil, nil
+	}
+	err = l.world.OnHost(func(v *scan.View) error {
+		held, err = step.HoldForwarding(v, t, pool.Leads)
+		return err
+	})
+	return held, err
+}
+
 // uplinkStep is the step that makes an uplink; nil if the job has none.
-func uplinkStep(pool *uplink.Pool, u *lock.Uplink) *step.Uplink {
+func uplinkStep(pool *uplink.Pool, u *lock.Uplink, uid uint32, forwarding []lock.Forwarding) *step.Uplink {
 	if pool == nil || u == nil {
 		return nil
 	}
-	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool}
+	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
+}
+
+// had is the uplink that a job has in the end.
+func (l *open) had(s *step.Uplink, u *lock.Uplink) *lock.Uplink {
+	if s == nil || s.Lacking == nil {
+		return u
+	}
+	l.node.notice(l.world.Job, "no way out: %s", s.Lacking)
+	return nil
 }
 
 // uplinkFrom is an uplink of which the table alone speaks.
@@ -97,10 +186,12 @@ func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
 	if err := s.Undo(l.world); err != nil {
 		return remains(err)
 	}
-	return n.table().Update(ctx, func(t *lock.Table) error {
-		t.FreeUplink(u.Job, u.Run)
+	var failed error
+	err = n.table().Update(ctx, func(t *lock.Table) error {
+		failed = l.world.FreeUplink(t, u.Job, u.Run)
 		return nil
 	})
+	return errors.Join(failed, err)
 }
 
 // dropUplinks does so for all that a job has.
@@ -112,95 +203,4 @@ func (n *Node) dropUplinks(ctx context.Context, id uint32, t lock.Table) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// hostsIn and resolvIn are the files that the SPANK plugin puts over /etc/hosts and
-// /etc/resolv.conf of the job's tasks.
-func hostsIn(dir string) string  { return filepath.Join(dir, "hosts") }
-func resolvIn(dir string) string { return filepath.Join(dir, "resolv.conf") }
-
-// writeNames writes what the job's tasks resolve names by, where the node's own
-// files do not do.
-func (l *open) writeNames(u *lock.Uplink) error {
-	c := l.node.Config.Uplink
-	if u == nil {
-		return nil
-	}
-	if len(c.Nameservers) > 0 {
-		if err := writeName(resolvIn(l.world.Dir), resolvConf(c)); err != nil {
-			return err
-		}
-	}
-	if !c.OwnName {
-		return nil
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("read the node's name: %w", err)
-	}
-	node, err := os.ReadFile("/etc/hosts")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the node's hosts: %w", err)
-	}
-	return writeName(hostsIn(l.world.Dir), ownHosts(string(node), name, u.Address))
-}
-
-// writeName writes a file that every user may read.
-func writeName(path, text string) error {
-	// The umask is slurmd's.
-	err := os.WriteFile(path, []byte(text), 0o644)
-	if err == nil {
-		err = os.Chmod(path, 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
-	}
-	return nil
-}
-
-func resolvConf(c config.Uplink) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, "# gresnet.toml, [uplink]")
-	if len(c.Search) > 0 {
-		fmt.Fprintln(&b, "search", strings.Join(c.Search, " "))
-	}
-	for _, a := range c.Nameservers {
-		fmt.Fprintln(&b, "nameserver", a)
-	}
-	return b.String()
-}
-
-// ownHosts is the node's hosts with the node's own names meaning another address:
-// its line, whatever the address, gives the names away.
-func ownHosts(node, name string, a netip.Addr) string {
-	short, _, _ := strings.Cut(name, ".")
-	names := []string{name}
-	var rest strings.Builder
-	for line := range strings.Lines(node) {
-		entry, _, _ := strings.Cut(line, "#")
-		words := strings.Fields(entry)
-		own := len(words) > 1 && slices.ContainsFunc(words[1:], func(w string) bool { return w == name || w == short })
-		if !own {
-			rest.WriteString(strings.TrimRight(line, "\n") + "\n")
-			continue
-		}
-		var others []string
-		for _, w := range words[1:] {
-			switch {
-			case w == name || w == short || strings.HasPrefix(w, short+"."):
-				names = append(names, w)
-			default:
-				others = append(others, w)
-			}
-		}
-		if len(others) > 0 {
-			fmt.Fprintln(&rest, words[0], strings.Join(others, " "))
-		}
-	}
-	if !slices.Contains(names, short) {
-		names = append(names, short)
-	}
-	// The first is the canonical name: one with a domain, if there is any (hosts(5)).
-	slices.SortStableFunc(names, func(a, b string) int { return strings.Count(b, ".") - strings.Count(a, ".") })
-	return fmt.Sprintf("%s %s\n%s", a, strings.Join(slices.Compact(names), " "), rest.String())
 }

@@ -21,6 +21,9 @@ func lawUplink() config.Uplink {
 		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
 		return c
 	}
+	if os.Getenv("GRESNET_LAW_UPLINK") == config.UplinkAuto {
+		return config.Uplink{Kind: config.UplinkAuto, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+	}
 	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	all := netip.MustParsePrefix("0.0.0.0/0")
 	if c.Routes = []netip.Prefix{all}; c.Kind == config.UplinkVeth {
@@ -36,13 +39,17 @@ func lawUplink() config.Uplink {
 const nodeOnly = "node"
 
 // uplinkBed is lawBed with a management network: mgmt0, behind which another
-// namespace is a host with a listener.
+// namespace is a host with a listener. The node forwards, but where gresnet is to see to that.
 func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string) {
 	node, state = lawBed(t)
 	far = netnstest.New(t)
 	node.IP("link add mgmt0 type veth peer name far1")
 	node.IP("link set far1 netns " + far.Path)
-	node.Run(`sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set mgmt0 up; ip addr add 10.9.0.2/24 dev mgmt0`)
+	forwards := "1"
+	if kind == config.UplinkAuto {
+		forwards = "0"
+	}
+	node.Run(`sysctl -qw net.ipv4.ip_forward=` + forwards + ` net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set mgmt0 up; ip addr add 10.9.0.2/24 dev mgmt0`)
 	far.Run(`ip link set far1 up; ip addr add 10.9.0.1/24 dev far1`)
 	node.Run("until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
 	t.Setenv("GRESNET_LAW_UPLINK", kind)
@@ -52,7 +59,7 @@ func uplinkBed(t *testing.T, kind string) (node, far *netnstest.NS, state string
 // uplinkKinds runs a test for each kind. ipvlan is a module that this machine's
 // kernel may be without; the test VM's has it, where test/guest shows it, too.
 func uplinkKinds(t *testing.T, each func(t *testing.T, kind string)) {
-	kinds := []string{config.UplinkVeth, config.UplinkMacvlan}
+	kinds := []string{config.UplinkVeth, config.UplinkMacvlan, config.UplinkAuto}
 	if os.Getenv("GRESNET_VM") != "" {
 		kinds = append(kinds, config.UplinkIPvlan)
 	}
@@ -73,8 +80,11 @@ func TestAnUplinkReachesTheManagementNetworkAndNothingIsLeftOfIt(t *testing.T) {
 		lawRun(t, node, state, "prolog", never)
 		address := "10.9.0.128"
 		seen := address
-		if kind == config.UplinkVeth {
+		switch kind {
+		case config.UplinkVeth:
 			address, seen = "10.8.0.1", "10.9.0.2"
+		case config.UplinkAuto:
+			address, seen = "198.19.0.1", "10.9.0.2"
 		}
 		far.Run(`python3 -c '
 import os, socket
@@ -262,7 +272,7 @@ func TestHostsGiveTheNodesNameToTheJob(t *testing.T) {
 		{"node1.example.org", "", "10.8.0.1 node1.example.org node1\n"},
 		{"node1", "192.0.2.11 node11\n#192.0.2.1 node1\n", "10.8.0.1 node1\n192.0.2.11 node11\n#192.0.2.1 node1\n"},
 	} {
-		if got := ownHosts(c.hosts, c.name, a); got != c.want {
+		if got := hostsWith(c.hosts, []host{hostOf(a, "", c.name)}); got != c.want {
 			t.Errorf("%s in %q became %q, want %q", c.name, c.hosts, got, c.want)
 		}
 	}

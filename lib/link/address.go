@@ -141,6 +141,15 @@ func (c *Conn) addresses(index int) (list, duplicates, temporary []Message, err 
 	return list, duplicates, temporary, nil
 }
 
+// IsReachable tells whether an interface has an address that is not link-local.
+func (c *Conn) IsReachable(index int) (bool, error) {
+	list, _, _, err := c.addresses(index)
+	return slices.ContainsFunc(list, Message.Reachable), err
+}
+
+// Reachable tells whether an address is one that others than neighbors can reach.
+func (m Message) Reachable() bool { return !m.Addr().Addr().IsLinkLocalUnicast() }
+
 func (c *Conn) applyAddresses(index int, want Settings) error {
 	have, duplicates, _, err := c.addresses(index)
 	if err != nil {
@@ -159,6 +168,47 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 			err = c.giveAddress(index, m.untested(), want.Name)
 		}
 		if err = also(err, c.giveAddress(index, m, want.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joins tells an address with which the kernel joins its group (`ip addr add ... autojoin`).
+func (m Message) joins() bool {
+	list, _ := attributes(m[addrHead:])
+	flags, _ := find(list, unix.IFA_FLAGS)
+	return len(flags) == 4 && native.Uint32(flags)&unix.IFA_F_MCAUTOJOIN != 0
+}
+
+// Joins tells whether the interface has, or one on it, addresses for LeaveGroups to remove.
+func (s Settings) Joins() bool {
+	return slices.ContainsFunc(s.Addresses, Message.joins) ||
+		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Joins() })
+}
+
+// LeaveGroups removes the addresses with which the kernel joined their groups. It does so
+// by a socket of the namespace's, which leaves a group only when somebody removes the address, and
+// not when the interface leaves: the address could not be given again (igmp.c:ip_mc_autojoin_config).
+func (c *Conn) LeaveGroups(index int, s Settings) error {
+	for _, m := range s.Addresses {
+		if !m.joins() {
+			continue
+		}
+		_, err := c.send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.addrOn(index))
+		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), s.Name, err)
+		}
+	}
+	for _, child := range s.Children {
+		i, err := c.findChild(index, child)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.LeaveGroups(i.Index, child.Settings); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -135,8 +136,12 @@ func (c *Conn) applyAltNames(index int, have, want Settings) error {
 		if slices.Contains(have.AltNames, name) {
 			continue
 		}
-		if err := c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, index, name); err != nil {
-			return fmt.Errorf("add alternative name %s to %s: %w", name, want.Name, named(err))
+		err := c.altName(unix.RTM_NEWLINKPROP, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_APPEND, index, name)
+		if err = named(err); errors.Is(err, ErrNameTaken) {
+			err = ErrAltNameTaken
+		}
+		if err != nil {
+			return fmt.Errorf("add alternative name %s to %s: %w", name, want.Name, err)
 		}
 	}
 	return nil
@@ -191,14 +196,52 @@ func (c *Conn) applyToken(i described, want Settings) error {
 	if token == nil {
 		token = make(Message, 16)
 	}
-	m := attribute(nil, unix.IFLA_INET6_TOKEN, token)
-	m = attribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
-	m = attribute(change(i.Index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
-	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+	err := c.setToken(i.Index, token)
+	if errors.Is(err, unix.EINVAL) {
+		err = c.setTokenDespite(i, want, token)
+	}
 	if err != nil {
 		return fmt.Errorf("set the IPv6 token of %s: %w", want.Name, err)
 	}
 	return nil
+}
+
+func (c *Conn) setToken(index int, token []byte) error {
+	m := attribute(nil, unix.IFLA_INET6_TOKEN, token)
+	m = attribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
+	m = attribute(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
+	return err
+}
+
+// setTokenDespite sets a token on an interface that heeds no router advertisements, as one that
+// forwards: the kernel takes none then, and keeps one that was set before
+// (addrconf.c:inet6_set_iftoken). It is made to heed them for that moment. If that is cut short,
+// the next run gives it its sysctls and its flags.
+func (c *Conn) setTokenDespite(i described, want Settings, token []byte) (err error) {
+	if want.Flags&unix.IFF_NOARP != 0 {
+		if err := c.setNoARP(i.Index, false); err != nil {
+			return err
+		}
+		defer func() { err = also(err, c.setNoARP(i.Index, true)) }()
+	}
+	for key, value := range map[string]string{"ipv6/conf/accept_ra": "2", "ipv6/conf/router_solicitations": "1"} {
+		path := sysctlPath(key, i.Name)
+		had, readErr := readFile(path)
+		if readErr != nil {
+			return readErr
+		}
+		if err := os.WriteFile(path, []byte(value), 0); err != nil {
+			return err
+		}
+		defer func() { err = also(err, os.WriteFile(path, []byte(had), 0)) }()
+	}
+	return c.setToken(i.Index, token)
+}
+
+func (c *Conn) setNoARP(index int, on bool) error {
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, change(index, on, unix.IFF_NOARP))
+	return err
 }
 
 // IPoIB is what only an IPoIB interface has.

@@ -20,6 +20,8 @@ var (
 	ErrNotFound = errors.New("no such network interface")
 	// ErrNameTaken means that another interface has the name, or has it as an alternative name.
 	ErrNameTaken = errors.New("another interface has that name")
+	// ErrAltNameTaken is the ErrNameTaken of a name that was to be an alternative one.
+	ErrAltNameTaken = fmt.Errorf("%w", ErrNameTaken)
 )
 
 // named says of a request that gives an interface a name what the kernel means.
@@ -41,6 +43,9 @@ type Conn struct {
 	changes int             // how many requests were for one
 	generic *socket.Netlink // for ethtool, dialled when it is first asked
 	family  uint16          // ethtool's, 0 if the kernel has none
+
+	netfilter *socket.Netlink // dialled when it is first asked
+	mpls      *bool           // whether the kernel has it, nil: nobody has looked
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: the keys of those that there are
@@ -68,6 +73,9 @@ func (c *Conn) Close() {
 	if c.generic != nil {
 		c.generic.Close()
 	}
+	if c.netfilter != nil {
+		c.netfilter.Close()
+	}
 }
 
 // Count has a meter count what is asked.
@@ -78,6 +86,7 @@ type answers struct {
 	dumps      map[string][][]byte // by request
 	interfaces []Interface
 	sourced    [][]byte
+	hooked     []hooked
 }
 
 func unanswered() *answers { return &answers{dumps: map[string][][]byte{}} }

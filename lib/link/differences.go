@@ -59,6 +59,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}
+	diff = append(diff, compare("queueing discipline", have.Queues, want.Queues, Message.key, Message.queue)...)
 	if len(want.Priorities) > 0 {
 		if have.Priorities, err = c.priorities(have.Name); err != nil {
 			return nil, fmt.Errorf("read the DCB priorities of %s: %w", have.Name, err)
@@ -66,6 +67,13 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	}
 	for _, m := range missing(want.Priorities, have.Priorities, Message.key) {
 		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m.priority()))
+	}
+	mirrors, err := c.dueMirrors(want)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mirrors {
+		diff = append(diff, fmt.Sprintf("traffic control action mirred %s sends no packets through it", m.mirror()))
 	}
 	more, err := c.childDifferences(index, want.Children)
 	if err != nil {

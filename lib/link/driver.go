@@ -47,6 +47,9 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 		if err != nil {
 			return err
 		}
+		if child.Settings.Mirrors, err = c.mirrors(child.Index); err != nil {
+			return err
+		}
 		if err := c.refuse(i, child.Settings); err != nil {
 			return err
 		}

@@ -77,6 +77,29 @@ func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
 	return slices.Contains(above, out), err
 }
 
+// Carries tells whether the interface with an index, or one that stands on it, has an
+// address.
+func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
+	answers, err := c.dumpAddresses(0)
+	if err != nil {
+		return false, fmt.Errorf("list addresses: %w", err)
+	}
+	above, err := c.above(index)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range answers {
+		if len(m) < addrHead {
+			return false, fmt.Errorf("address message of %d bytes", len(m))
+		}
+		on := int(native.Uint32(m[4:]))
+		if (on == index || slices.Contains(above, on)) && Message(m).Addr().Addr() == addr {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // outgoing is the interface through which packets to a host leave, 0 if they do not.
 func (c *Conn) outgoing(to netip.Addr) (int, error) {
 	request := make([]byte, routeHead)

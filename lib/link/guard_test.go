@@ -59,6 +59,26 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 	}
 }
 
+func TestAnInterfaceCarriesItsAddressesAndThoseOfWhatStandsOnIt(t *testing.T) {
+	b := newBed(t)
+	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.0.0.3/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip link add link hca0 name child5 type macvlan mode bridge; ip link set child5 up; ip addr add 10.5.0.2/24 dev child5
+ip link add link hca0 name child6 type macvlan mode bridge; ip link add br6 type bridge; ip link set child6 master br6; ip link set br6 up; ip addr add 10.6.0.2/24 dev br6
+ip link add other type veth peer name otherfar; ip link set other up; ip addr add 10.1.0.2/24 dev other`)
+	for addr, want := range map[string]bool{
+		"10.0.0.2": true, "10.0.0.3": true, "fd00::2": true, "10.5.0.2": true, "10.6.0.2": true,
+		"10.0.0.9": false, "10.1.0.2": false, "127.0.0.1": false,
+	} {
+		in(t, b.node, func(c *link.Conn) error {
+			got, err := c.Carries(find(t, c, "hca0").Index, netip.MustParseAddr(addr))
+			if got != want {
+				t.Errorf("Carries %s: %v, wanted %v", addr, got, want)
+			}
+			return err
+		})
+	}
+}
+
 func TestAnInterfaceLeadsWhereItsRoutesAndThoseOfItsChildrenGo(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad

@@ -71,9 +71,9 @@ func (c *Conn) applyHomeRoutes(index int, want Settings) error {
 	}
 	for _, m := range missing(want.HomeRoutes, have, Message.routeKey) {
 		how := unix.NLM_F_APPEND
-		if m.family() == unix.AF_INET6 {
+		if m.family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
-			// has them all in one route when it is replaced.
+			// has them all in one route when it is replaced; so does MPLS.
 			how = unix.NLM_F_REPLACE
 		}
 		if err := c.addRoute(index, m, how, want.Name); err != nil {

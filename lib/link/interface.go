@@ -13,17 +13,18 @@ import (
 
 // Interface is a network interface as the kernel describes it now.
 type Interface struct {
-	ID      ID
-	Index   int
-	Name    string
-	MTU     int
-	MAC     string
-	Up      bool // administratively
-	Running bool // has carrier
-	IPoIB   IPoIB
-	PKey    uint16 // of an IPoIB interface
-	Parent  int    // index of the interface of this namespace that it stands on, or 0
-	Master  int    // index of the bridge, bond or the like that it belongs to, or 0
+	ID       ID
+	Index    int
+	Name     string
+	MTU      int
+	MAC      string
+	Up       bool // administratively
+	Running  bool // has carrier
+	Loopback bool
+	IPoIB    IPoIB
+	PKey     uint16 // of an IPoIB interface
+	Parent   int    // index of the interface of this namespace that it stands on, or 0
+	Master   int    // index of the bridge, bond or the like that it belongs to, or 0
 }
 
 // ID tells an interface from any other of the node, whatever its name, its
@@ -159,14 +160,15 @@ func decode(m []byte) (Interface, error) {
 	}
 	flags := native.Uint32(m[8:]) // ifi_flags
 	i := Interface{
-		ID:      ID{Kind: kind},
-		Index:   int(int32(native.Uint32(m[4:]))), // ifi_index
-		Name:    unix.ByteSliceToString(name),
-		MTU:     mtu,
-		MAC:     hardware(mac),
-		Up:      flags&unix.IFF_UP != 0,
-		Running: flags&unix.IFF_LOWER_UP != 0,
-		Master:  master,
+		ID:       ID{Kind: kind},
+		Index:    int(int32(native.Uint32(m[4:]))), // ifi_index
+		Name:     unix.ByteSliceToString(name),
+		MTU:      mtu,
+		MAC:      hardware(mac),
+		Up:       flags&unix.IFF_UP != 0,
+		Running:  flags&unix.IFF_LOWER_UP != 0,
+		Loopback: flags&unix.IFF_LOOPBACK != 0,
+		Master:   master,
 	}
 	if !elsewhere {
 		i.Parent = link

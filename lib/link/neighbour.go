@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -142,8 +143,8 @@ func (c *Conn) removeNeighbours(index int, want Settings) error {
 }
 
 // filters are the unicast hardware addresses beyond its own that the interface
-// takes packets for (`bridge fdb ... self`). The multicast ones follow from
-// the groups that the node is a member of.
+// takes packets for (`bridge fdb ... self`), and that of VLAN registration. The other
+// multicast ones follow from the groups that the node is a member of.
 func (c *Conn) filters(index int, mac string) ([]Message, error) {
 	if isIPoIB(mac) {
 		return nil, nil // rtnetlink.c:ndo_dflt_fdb_dump knows Ethernet only
@@ -152,7 +153,7 @@ func (c *Conn) filters(index int, mac string) ([]Message, error) {
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 		return nil, nil
 	}
-	return slices.DeleteFunc(list, func(m Message) bool { return !m.isUnicastFilter() }), err
+	return slices.DeleteFunc(list, func(m Message) bool { return !m.isGivenFilter() }), err
 }
 
 // ownFilters are the filters less those that macvlans put there for themselves.
@@ -167,11 +168,15 @@ func (c *Conn) ownFilters(index int, mac string) ([]Message, error) {
 	}), err
 }
 
-func (m Message) isUnicastFilter() bool {
+func (m Message) isGivenFilter() bool {
 	list, _ := attributes(m[neighHead:])
 	mac, _ := find(list, unix.NDA_LLADDR)
-	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && mac[0]&1 == 0
+	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && (mac[0]&1 == 0 || bytes.Equal(mac, vlanRegistration[:]))
 }
+
+// vlanRegistration is the group of GVRP and MVRP, which the kernel joins with the first
+// VLAN of an interface, and not again (vlan.c:register_vlan_dev).
+var vlanRegistration = [...]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x21}
 
 // applyFilters adds what is missing only: what there is beyond may be the
 // address of a macvlan that stayed in another namespace.

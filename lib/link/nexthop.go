@@ -67,8 +67,11 @@ func (m Message) nexthopOn(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
 	list, _ := attributes(m[nexthopHead:])
 	for a := range list.all() {
-		if a.kind == unix.NHA_OIF {
+		switch a.kind {
+		case unix.NHA_OIF:
 			a.value = native.AppendUint32(nil, uint32(index))
+		case unix.NHA_ENCAP:
+			a.kind |= unix.NLA_F_NESTED // which a request must say and a dump does not (lwtunnel.c:lwtunnel_fill_encap)
 		}
 		out = attribute(out, a.kind, a.value)
 	}

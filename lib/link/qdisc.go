@@ -1,8 +1,10 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +26,13 @@ func plain(kind string) bool {
 	return slices.Contains([]string{"noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "fq", "fq_codel", "codel", "cake"}, kind)
 }
 
+// perQueue tells the queueing disciplines that have one of its own for each queue of the
+// interface, and do nothing else that they do not say.
+func perQueue(kind string) bool { return kind == "mq" || kind == "mqprio" }
+
+// classifies tells the plain queueing disciplines that take traffic filters, though they have no classes.
+func classifies(kind string) bool { return kind == "fq_codel" || kind == "cake" }
+
 // qdisc is the interface's root queueing discipline, nil if it is one that the
 // kernel makes by itself: such have no handle (sch_generic.c:attach_default_qdiscs).
 func (c *Conn) qdisc(index int) (Message, error) {
@@ -31,6 +40,11 @@ func (c *Conn) qdisc(index int) (Message, error) {
 	if err != nil || m == nil || native.Uint32(m[8:]) == 0 {
 		return nil, err
 	}
+	return cleanQdisc(m)
+}
+
+// cleanQdisc makes a discipline as dumped comparable and sendable.
+func cleanQdisc(m []byte) (Message, error) {
 	list, err := attributes(m[qdiscHead:])
 	if err != nil {
 		return nil, err
@@ -38,12 +52,61 @@ func (c *Conn) qdisc(index int) (Message, error) {
 	out := Message(slices.Clone(m[:qdiscHead]))
 	native.PutUint32(out[4:], 0)  // tcm_ifindex
 	native.PutUint32(out[16:], 0) // tcm_info: users
-	for _, kind := range []uint16{unix.TCA_KIND, unix.TCA_OPTIONS} {
+	for _, kind := range []uint16{unix.TCA_KIND, unix.TCA_OPTIONS, unix.TCA_STAB} {
 		if v, ok := find(list, kind); ok {
 			out = attribute(out, kind, v)
 		}
 	}
 	return out, nil
+}
+
+// dumpQdiscs are the queueing disciplines of an interface, out of all that the node has: the
+// kernel does not filter them.
+func (c *Conn) dumpQdiscs(index int) ([][]byte, error) {
+	all, err := c.send(unix.RTM_GETQDISC, unix.NLM_F_DUMP, unix.RTM_NEWQDISC, tcmsg(0, 0))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil // a kernel that was built without any
+	}
+	return slices.DeleteFunc(all, func(m []byte) bool {
+		return len(m) < qdiscHead || int(int32(native.Uint32(m[4:]))) != index
+	}), err
+}
+
+// readQdiscs reads what the interface has of queueing disciplines.
+func (c *Conn) readQdiscs(index int, up bool, s *Settings) error {
+	all, err := c.dumpQdiscs(index)
+	if err != nil {
+		return err
+	}
+	s.Qdisc, s.Queues, s.Made = nil, nil, nil
+	for _, dumped := range all {
+		m, err := cleanQdisc(dumped)
+		if err != nil {
+			return err
+		}
+		kind := m.qdiscKind()
+		switch {
+		case m.parent() == atIngress:
+		case m.handle() != 0 && m.parent() == atRoot:
+			s.Qdisc = m
+		case m.handle() != 0:
+			s.Queues = append(s.Queues, m)
+		case up && kind != "mq" && kind != "noqueue" && !slices.Contains(s.Made, kind):
+			s.Made = append(s.Made, kind)
+		}
+	}
+	// The kernel has them in the order of a hash.
+	slices.SortFunc(s.Queues, func(a, b Message) int { return cmp.Compare(a.parent(), b.parent()) })
+	slices.Sort(s.Made)
+	return nil
+}
+
+func (m Message) handle() uint32 { return native.Uint32(m[8:]) }
+func (m Message) parent() uint32 { return native.Uint32(m[12:]) }
+
+// queue names the queue that a discipline is of, counted from 0 as in /sys.
+func (m Message) queue() string {
+	return fmt.Sprintf("%s of queue %d", m.qdiscKind(), m.parent()&0xffff-1)
 }
 
 // getQdisc is a discipline as the kernel describes it, nil if there is none to be seen.
@@ -79,22 +142,55 @@ func (m Message) qdiscKind() string {
 	return unix.ByteSliceToString(kind)
 }
 
-// refuseQdisc refuses what is more than one plain discipline at the root.
-func (c *Conn) refuseQdisc(index int, s Settings) error {
-	if s.Qdisc != nil && !plain(s.Qdisc.qdiscKind()) {
-		return fmt.Errorf("%s has queueing discipline %s, which gresnet cannot restore", s.Name, s.Qdisc.qdiscKind())
+// refuseQdisc refuses what is more than plain disciplines, one at the root or one for each queue.
+func (c *Conn) refuseQdisc(i described, s Settings) error {
+	cannot := func(what string) error {
+		return fmt.Errorf("%s has queueing discipline %s, which gresnet cannot restore", s.Name, what)
 	}
-	m, err := c.getQdisc(index, atIngress)
+	all, err := c.dumpQdiscs(i.Index)
 	if err != nil {
-		return fmt.Errorf("read the ingress of %s: %w", s.Name, err)
+		return fmt.Errorf("read the queueing disciplines of %s: %w", s.Name, err)
 	}
-	if m != nil {
-		return fmt.Errorf("%s has queueing discipline %s, which gresnet cannot restore", s.Name, Message(m).qdiscKind())
+	for _, m := range all {
+		if Message(m).parent() == atIngress {
+			return cannot(Message(m).qdiscKind())
+		}
 	}
 	if s.Qdisc == nil {
 		return nil
 	}
-	filters, err := c.send(unix.RTM_GETTFILTER, unix.NLM_F_DUMP, unix.RTM_NEWTFILTER, tcmsg(index, native.Uint32(s.Qdisc[8:])))
+	root := s.Qdisc.qdiscKind()
+	if !plain(root) && !perQueue(root) {
+		return cannot(root)
+	}
+	for _, q := range s.Queues {
+		if !plain(q.qdiscKind()) {
+			return cannot(q.queue())
+		}
+	}
+	for _, m := range append([]Message{s.Qdisc}, s.Queues...) {
+		if err := c.refuseFilters(i.Index, s, m); err != nil {
+			return err
+		}
+	}
+	if !perQueue(root) {
+		return nil
+	}
+	return c.refuseBare(i.Interface, s, len(all)-1)
+}
+
+// refuseFilters refuses what chooses where packets go in a discipline, and what a message does
+// not say of it: the kernel tells no more of a table of packet sizes than that there is one.
+func (c *Conn) refuseFilters(index int, s Settings, of Message) error {
+	kind := of.qdiscKind()
+	list, _ := attributes(of[qdiscHead:])
+	if _, sized := find(list, unix.TCA_STAB); sized {
+		return fmt.Errorf("%s has queueing discipline %s with a table of packet sizes, which gresnet cannot restore", s.Name, kind)
+	}
+	if !classifies(kind) {
+		return nil
+	}
+	filters, err := c.send(unix.RTM_GETTFILTER, unix.NLM_F_DUMP, unix.RTM_NEWTFILTER, tcmsg(index, of.handle()))
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 		return fmt.Errorf("read the traffic filters of %s: %w", s.Name, err)
 	}
@@ -104,7 +200,24 @@ func (c *Conn) refuseQdisc(index int, s Settings) error {
 	return nil
 }
 
-// applyQdisc gives the interface its queueing discipline, if it is not the kernel's choice.
+// refuseBare refuses queues whose discipline somebody has deleted: they drop all packets.
+func (c *Conn) refuseBare(i Interface, s Settings, have int) error {
+	q, err := c.openQueues(i)
+	if err != nil || q == nil {
+		return err
+	}
+	defer q.Close()
+	queues, err := fs.Glob(q.FS(), "queues/tx-*")
+	if err != nil {
+		return err
+	}
+	if have < len(queues) {
+		return fmt.Errorf("%s has %d queues and queueing disciplines for %d of them, which gresnet cannot restore", s.Name, len(queues), have)
+	}
+	return nil
+}
+
+// applyQdisc gives the interface its queueing disciplines, if they are not the kernel's choice.
 func (c *Conn) applyQdisc(index int, want Settings) error {
 	if want.Qdisc == nil {
 		return nil
@@ -114,17 +227,42 @@ func (c *Conn) applyQdisc(index int, want Settings) error {
 		return fmt.Errorf("read the queueing discipline of %s: %w", want.Name, err)
 	}
 	if string(have) == string(want.Qdisc) {
-		return nil
+		same, err := c.hasQueues(index, want)
+		if err != nil || same {
+			return err
+		}
 	}
-	// Not all of a discipline can be changed (sch_fq_codel.c:fq_codel_change).
+	// Not all of a discipline can be changed (sch_fq_codel.c:fq_codel_change), and a queue's
+	// cannot be given back to the kernel's choice.
 	if err := c.deleteQdisc(index, have, want.Name); err != nil {
 		return err
 	}
-	_, err = c.send(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, want.Qdisc.qdiscOn(index))
-	if err != nil {
+	if err := c.giveQdisc(index, want.Qdisc); err != nil {
 		return fmt.Errorf("set the queueing discipline of %s to %s: %w", want.Name, want.Qdisc.qdiscKind(), err)
 	}
+	for _, m := range want.Queues {
+		if err := c.giveQdisc(index, m); err != nil {
+			return fmt.Errorf("set the queueing disciplines of %s to %s: %w", want.Name, m.queue(), err)
+		}
+	}
 	return nil
+}
+
+// hasQueues tells whether the disciplines of the queues are those that are wanted.
+func (c *Conn) hasQueues(index int, want Settings) (bool, error) {
+	if !perQueue(want.Qdisc.qdiscKind()) {
+		return true, nil
+	}
+	var have Settings
+	if err := c.readQdiscs(index, want.Up, &have); err != nil {
+		return false, fmt.Errorf("read the queueing disciplines of %s: %w", want.Name, err)
+	}
+	return len(compare("", have.Queues, want.Queues, Message.key, Message.queue)) == 0, nil
+}
+
+func (c *Conn) giveQdisc(index int, m Message) error {
+	_, err := c.send(unix.RTM_NEWQDISC, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.qdiscOn(index))
+	return err
 }
 
 // removeQdisc leaves the choice of a queueing discipline to the kernel again.

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +20,69 @@ func (c *Conn) refuse(i described, s Settings) error {
 	if err := c.refuseChildren(i.Index, s.Name); err != nil {
 		return err
 	}
-	return c.refuseQdisc(i.Index, s)
+	if err := s.refusePrograms(); err != nil {
+		return err
+	}
+	if err := c.refuseHooked(s); err != nil {
+		return err
+	}
+	if err := c.refuseMirrors(s); err != nil {
+		return err
+	}
+	return c.refuseQdisc(i, s)
+}
+
+// refusePrograms refuses next hops whose encapsulation is a BPF program's, of which the kernel
+// tells the name alone (lwt_bpf.c:bpf_fill_encap_info).
+func (s Settings) refusePrograms() error {
+	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
+		if m.routeHasProgram() {
+			return fmt.Errorf("a BPF program encapsulates what route %s of %s takes, and gresnet cannot restore it", m.prefix(), s.Name)
+		}
+	}
+	for _, m := range s.Nexthops {
+		if list, _ := attributes(m[nexthopHead:]); hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP) {
+			return fmt.Errorf("a BPF program encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", m.nexthop(), s.Name)
+		}
+	}
+	for _, child := range s.Children {
+		if err := child.Settings.refusePrograms(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m Message) routeHasProgram() bool {
+	list, _ := attributes(m[routeHead:])
+	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	hops, _ := find(list, unix.RTA_MULTIPATH)
+	eachHop(hops, func(hop []byte) {
+		list, _ := attributes(hop[unix.SizeofRtNexthop:])
+		has = has || hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	})
+	return has
+}
+
+// Kinds of encapsulation of linux/lwtunnel.h, and an attribute of linux/seg6_local.h.
+const (
+	encapBPF       = 6
+	encapSeg6Local = 7
+	seg6LocalBPF   = 8
+)
+
+// hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
+func hasProgram(list attrs, kind, encap uint16) bool {
+	switch numberIn(list, kind) {
+	case encapBPF:
+		return true
+	case encapSeg6Local:
+		value, _ := find(list, encap)
+		inner, _ := attributes(value)
+		_, has := find(inner, seg6LocalBPF)
+		return has
+	}
+	return false
 }
 
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -205,6 +206,9 @@ func (m Message) prefix() string {
 	var b strings.Builder
 	b.WriteString("default")
 	for a := range list.all() {
+		if m.family() == unix.AF_MPLS && a.kind == unix.RTA_DST && len(a.value) == 4 {
+			return fmt.Sprintf("of MPLS label %d", binary.BigEndian.Uint32(a.value)>>12)
+		}
 		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_DST && ok {
 			b.Reset()
 			fmt.Fprintf(&b, "%s/%d", addr, m[1])
@@ -222,7 +226,7 @@ func (m Message) prefix() string {
 }
 
 // routes are the routes of the interface, and apart from them those that other
-// interfaces have a part in, too; objects are the numbers of the next hop
+// interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
 // objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
@@ -238,7 +242,8 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []Message, err err
 			}
 		}
 	}
-	return own, home, nil
+	labels, err := c.mplsRoutes(index)
+	return own, append(home, labels...), err
 }
 
 // routesOf are the routes of a family that go through the interface, too. They are asked

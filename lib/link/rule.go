@@ -97,3 +97,51 @@ func (c *Conn) applyRules(want Settings) error {
 	}
 	return nil
 }
+
+// forbids tells a rule that lets nothing pass, to whatever is sent by the interface.
+func (m Message) forbids(name string) bool {
+	list, _ := attributes(m[ruleHead:])
+	v, ok := find(list, unix.FRA_OIFNAME)
+	return ok && unix.ByteSliceToString(v) == name && m[7] >= blackhole && m[7] <= prohibit
+}
+
+// What a rule does in place of a lookup (FR_ACT_BLACKHOLE to FR_ACT_PROHIBIT, linux/fib_rules.h).
+const (
+	blackhole = 6
+	prohibit  = 8
+)
+
+// despiteRules does what needs gateways of the interface. The kernel asks the rules whether
+// one can be reached when a route by it is added (fib_semantics.c:fib_check_nh_v4_gw), and at
+// no other time: an administrator who wrote the rule after the route has both. If it fails,
+// the rules that forbid it are lifted for as long as it is tried again. If that is cut short,
+// the next run gives them, as any rule that is missing.
+func (c *Conn) despiteRules(want Settings, do func() error) error {
+	err := do()
+	if err == nil {
+		return nil
+	}
+	lifted, liftErr := c.liftRules(want)
+	if liftErr != nil || lifted == 0 {
+		return also(err, liftErr)
+	}
+	return also(do(), c.applyRules(want))
+}
+
+// liftRules removes those rules of the interface that forbid its gateways, and tells how many.
+func (c *Conn) liftRules(want Settings) (lifted int, err error) {
+	for _, m := range want.Rules {
+		if !m.forbids(want.Name) {
+			continue
+		}
+		_, err := c.send(unix.RTM_DELRULE, unix.NLM_F_ACK, 0, m)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return lifted, fmt.Errorf("lift policy rule %s of %s: %w", m.rule(), want.Name, err)
+		}
+		lifted++
+	}
+	return lifted, nil
+}

@@ -35,6 +35,8 @@ type Settings struct {
 	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Queues     []Message `json:"queues,omitempty"`     // disciplines of the root's queues that are not the kernel's choice
+	Made       []string  `json:"made,omitempty"`       // kinds that were the kernel's choice, while it was up
 	Priorities []Message `json:"priorities,omitempty"` // of applications, by data center bridging
 	Rules      []Message `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
@@ -49,6 +51,7 @@ type Settings struct {
 	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
 	Others       []Other   `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child   `json:"children,omitempty"`      // which stay on the node
+	Mirrors      []Message `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -61,6 +64,9 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	s, err := c.complete(i, nil)
 	if err != nil {
 		return Settings{}, err
+	}
+	if s.Mirrors, err = c.mirrors(index); err != nil {
+		return Settings{}, fmt.Errorf("read the actions that send packets through %s: %w", s.Name, err)
 	}
 	if err := c.refuse(i, s); err != nil {
 		return Settings{}, err
@@ -113,8 +119,8 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 	if s.Rules, err = c.rules(s); err != nil {
 		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
 	}
-	if s.Qdisc, err = c.qdisc(index); err != nil {
-		return Settings{}, fmt.Errorf("read the queueing discipline of %s: %w", s.Name, err)
+	if err = c.readQdiscs(index, i.Up, &s); err != nil {
+		return Settings{}, fmt.Errorf("read the queueing disciplines of %s: %w", s.Name, err)
 	}
 	if err := c.readRoutes(index, &s); err != nil {
 		return Settings{}, err
@@ -219,6 +225,7 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 	rest := func() error {
 		defer c.anew()()
 		err := also(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
+		err = also(err, c.applyMirrors(index, want))
 		return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 	}
 	raised, err := c.Raise(index, want)
@@ -236,12 +243,13 @@ func (c *Conn) Restore(index int, want Settings) error {
 	err := also(c.takeSince(index, want), c.Apply(index, want))
 	err = also(err, c.applyDuplicates(index, want))
 	err = also(err, c.applyQueueFiles(index, want))
+	err = also(err, c.applyMirrors(index, want))
 	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
 		return also(err, readErr)
 	}
-	return also(err, c.applyHomeRoutes(index, want))
+	return also(err, c.despiteRules(want, func() error { return c.applyHomeRoutes(index, want) }))
 }
 
 // takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
@@ -289,7 +297,7 @@ func (c *Conn) applyNetwork(i described, want Settings) error {
 	err = also(err, c.awaitDAD(index, want))
 	err = also(err, c.applyNeighbours(index, want))
 	err = also(err, c.applyRules(want))
-	return also(err, c.applyRoutes(index, want))
+	return also(err, c.despiteRules(want, func() error { return c.applyRoutes(index, want) }))
 }
 
 // applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.

@@ -23,7 +23,7 @@ type bed struct {
 
 func newBed(t *testing.T) *bed {
 	node, job, far := netnstest.New(t), netnstest.New(t), netnstest.New(t)
-	node.IP("link add hca0 type veth peer name far0")
+	node.IP("link add hca0 numtxqueues 4 numrxqueues 4 type veth peer name far0")
 	node.IP("link set far0 netns " + far.Path)
 	far.IP("link set far0 up")
 	if err := job.Do(link.SkipDAD); err != nil {
@@ -71,10 +71,12 @@ ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/'
 
 // home is what `ip` knows of the namespace beyond the interface.
 func home(ns *netnstest.NS) string {
-	return ns.Run(`ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort
+	return ns.Run(`ip maddr show dev hca0 | sed 1d | sort; sed -n 's/^[0-9]* *hca0//p' /proc/net/anycast6
+ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort
 ip -d -6 route show table all | sed 's/expires [0-9]*sec/expires Nsec/; /^local\|^anycast\|^multicast\|^fe80/d' | sort
 ip -d nexthop show | sort
-ip addr show type macvlan | sed 's/^[0-9]*: //'; ip neigh show nud permanent | sort`)
+ip addr show type macvlan | sed 's/^[0-9]*: //'; ip neigh show nud permanent | sort
+tc actions ls action mirred; for d in $(ip -br link | sed 's/[@ ].*//'); do tc filter show dev $d ingress; done`)
 }
 
 func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
@@ -135,6 +137,10 @@ ip neigh add 10.0.0.8 lladdr 02:00:00:00:00:08 dev hca0 nud noarp; ip neigh add 
 		{"permanent neighbours of an interface that is down", `ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent`, ``, false},
 		{"proxied neighbours", `ip link set hca0 up; ip neigh add proxy 10.0.0.10 dev hca0; ip neigh add proxy fd00::10 dev hca0`, `ip neigh add proxy 10.0.0.11 dev hca0`, false},
 		{"hardware address filters", `ip link set hca0 up; bridge fdb add 02:11:11:11:11:11 dev hca0 self permanent`, ``, false},
+		{"the group of VLAN registration", `ip link set hca0 up; bridge fdb add 01:80:c2:00:00:21 dev hca0 self permanent`, ``, false},
+		{"groups", `ip link set hca0 up; sysctl -qw net.ipv6.conf.hca0.forwarding=1 net.ipv4.conf.hca0.forwarding=1
+ip addr add 10.0.0.2/24 dev hca0; ip addr add 239.1.1.1/32 dev hca0 autojoin; ip -6 addr add ff05::77/64 dev hca0 autojoin
+ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev hca0 nodad; ip neigh add proxy fd00::1:2 dev hca0`, ``, false},
 		{"routes over several next hops", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
 ip route add 10.10.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.0.0.3 dev hca0 weight 3
 ip -6 route add fd10::/64 nexthop via fd00::1 dev hca0 nexthop via fd00::3 dev hca0 weight 4`, ``, false},
@@ -157,9 +163,22 @@ ip route add 10.21.0.0/16 nhid 7; ip route add 10.24.0.0/16 via 10.0.0.3 dev hca
 		{"groups of next hop objects with others", other + `
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 10 via 10.1.0.1 dev other; ip nexthop add id 11 group 7,5/10
 ip route add 10.23.0.0/16 nhid 11`, ``, false},
+		{"routes with encapsulation", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip route add 10.9.0.0/16 encap ip id 5 dst 10.0.0.3 dev hca0; ip route add 10.10.0.0/16 encap ip6 id 5 dst fd00::3 hoplimit 9 dev hca0
+ip -6 route add fd09::/64 encap seg6 mode encap segs fd00::5,fd00::6 dev hca0; ip -6 route add fd10::/64 encap seg6 mode inline segs fd00::7 via fd00::1 dev hca0
+ip route add 10.11.0.0/16 nexthop encap ip id 6 dst 10.0.0.3 via 10.0.0.1 dev hca0 nexthop via 10.0.0.4 dev hca0 weight 3
+ip -6 route add fd11::/64 nexthop encap seg6 mode encap segs fd00::5 via fd00::1 dev hca0 nexthop via fd00::3 dev hca0 weight 4`, ``, false},
+		{"next hop objects with encapsulation", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip nexthop add id 7 encap ip id 5 dst 10.0.0.3 via 10.0.0.1 dev hca0; ip nexthop add id 17 encap seg6 mode encap segs fd00::5 via fd00::1 dev hca0
+ip nexthop add id 8 via 10.0.0.1 dev hca0; ip nexthop add id 9 group 7/8
+ip route add 10.9.0.0/16 nhid 7; ip route add 10.10.0.0/16 nhid 9; ip -6 route add fd09::/64 nhid 17`, ``, false},
 		{"routes that expire", `ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 route add fd12::/64 via fd00::1 expires 500 proto ra`, ``, false},
 		{"a plain queueing discipline", `ip link set hca0 up; tc qdisc add dev hca0 root handle 7: pfifo limit 77`, `tc qdisc del dev hca0 root`, false},
 		{"the kernel's queueing discipline", `ip link set hca0 up`, `tc qdisc add dev hca0 root bfifo`, false},
+		{"a queueing discipline for each queue", `ip link set hca0 up; tc qdisc add dev hca0 root handle 7: mq; tc qdisc replace dev hca0 parent 7:2 handle 20: pfifo limit 77; tc qdisc replace dev hca0 parent 7:4 handle 30: bfifo limit 7000`, `tc qdisc del dev hca0 root`, false},
+		{"others' traffic that is sent through it", `ip link set hca0 up; ip link add other type veth peer name otherfar; ip link add third type veth peer name thirdfar; tc qdisc add dev other ingress; tc qdisc add dev third clsact
+tc filter add dev other ingress protocol ip prio 3 u32 match u32 0 0 action mirred egress mirror index 5 dev hca0 pipe cookie abcd action mirred egress redirect dev third
+tc filter add dev third egress protocol ip prio 3 u32 match u32 0 0 action mirred ingress redirect dev hca0; tc actions add action mirred egress redirect index 9 dev hca0`, ``, false},
 		{"a macvlan", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; sysctl -qw net.ipv6.conf.mv0.accept_dad=0; ip link set mv0 up mtu 1400; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0 nodad; ip route add 10.50.0.0/16 via 10.5.0.1 dev mv0; ip -6 addr del $(ip -6 addr show dev mv0 scope link | awk '/inet6/{print $2}') dev mv0
 ip neigh add 10.5.0.9 lladdr 02:00:00:00:00:09 dev mv0 nud permanent`, ``, true},
 		{"children of one hardware address", `ip link set hca0 up; ip link add mv0 link hca0 type macvlan mode bridge; ip link add mv1 link hca0 type macvlan mode bridge
@@ -168,7 +187,12 @@ ip link set mv1 address $(cat /sys/class/net/mv0/address) mtu 1400; ip addr add 
 ip rule add iif hca0 table 100 pref 1000; ip rule add not oif hca0 table 101 pref 1001; ip -6 rule add iif hca0 table 100 pref 1000; ip rule add from 10.0.0.2 table 100 pref 1002`, ``, false},
 		{"policy rules of other networks", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0 table 100
 ip rule add from 10.20.30.0/24 table 100 pref 500; ip -6 rule add to fd77::/64 table 100 pref 500`, ``, true},
+		{"policy rules that forbid the routes", `ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad
+ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip -6 route add fd09::/64 via fd00::1 dev hca0; ip nexthop add id 7 via 10.0.0.7 dev hca0
+ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 1001; ip -6 rule add oif hca0 unreachable pref 1000`, ``, false},
 		{"IPv6 token", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0`, `ip token set ::8 dev hca0`, false},
+		{"IPv6 token of one that forwards", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0; sysctl -qw net.ipv6.conf.hca0.forwarding=1`, ``, false},
+		{"IPv6 token of one that asks no router", `sysctl -qw net.ipv6.conf.hca0.accept_ra=1; ip link set hca0 up; ip token set ::7 dev hca0; ip link set hca0 down; ip link set hca0 arp off; sysctl -qw net.ipv6.conf.hca0.router_solicitations=0; ip link set hca0 up`, ``, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,6 +218,9 @@ ip rule add from 10.20.30.0/24 table 100 pref 500; ip -6 rule add to fd77::/64 t
 					return err
 				})
 				if err != nil {
+					return err
+				}
+				if err := c.LeaveGroups(i.Index, s); err != nil {
 					return err
 				}
 				if err := c.DownChildren(i.Index); err != nil {

@@ -62,6 +62,9 @@ func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
 			}
 		}
 	}
+	if err := c.mplsSysctls(list, i.Name); err != nil {
+		return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
+	}
 	return list, nil
 }
 

@@ -28,11 +28,12 @@ type Uplink struct {
 	HostMAC []byte
 }
 
-// uplinkIndexes are indexes that the kernel, which counts up from 1, does not come to.
-const uplinkIndexes = 1 << 30
+// UplinkBit is the bit of an index that uplinks have, and no other interface: the kernel counts up
+// from 1, and does not come to it.
+const UplinkBit = 1 << 30
 
 // IsUplink tells the node's end of an uplink from an interface of the node's own.
-func (i Interface) IsUplink() bool { return i.ID.Kind == "veth" && i.Index&uplinkIndexes != 0 }
+func (i Interface) IsUplink() bool { return i.ID.Kind == "veth" && i.Index&UplinkBit != 0 }
 
 // UplinkName is the uplink's name in the job.
 const UplinkName = "uplink0"
@@ -43,7 +44,7 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	a := address.As4()
 	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
 	mac := func(first byte) []byte { return append([]byte{first, 0x67}, a[:]...) }
-	u := Uplink{Kind: kind, Index: uplinkIndexes | int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3]), MAC: mac(0x06)}
+	u := Uplink{Kind: kind, Index: UplinkBit | int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3]), MAC: mac(0x06)}
 	switch kind {
 	case "ipvlan":
 		u.MAC = nil
@@ -85,17 +86,6 @@ func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
 		all[index] = append(all[index], Message(m).Addr())
 	}
 	return all, nil
-}
-
-// Forwards tells whether the namespace forwards what arrives by an interface
-// (ip_forward sets it for all; net/ipv4/route.c:ip_route_input_slow looks at the
-// interface's alone).
-func Forwards(name string) (bool, error) {
-	text, err := readFile(filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding"))
-	if err != nil {
-		return false, fmt.Errorf("read whether %s forwards: %w", name, err)
-	}
-	return text == "1", nil
 }
 
 // MakeUplink makes an uplink in the namespace behind a file descriptor. One
@@ -225,8 +215,9 @@ func Confine(u Uplink, program *os.File) error {
 	return nil
 }
 
-// Route sends what goes to a network to a gateway behind an interface.
-func (c *Conn) Route(index int, to netip.Prefix, gateway netip.Addr) error {
+// Route sends what goes to a network to a gateway behind an interface, if there is no
+// other way of a lower metric.
+func (c *Conn) Route(index int, to netip.Prefix, gateway netip.Addr, metric int) error {
 	m := make([]byte, routeHead)
 	m[0], m[1], m[4] = unix.AF_INET, byte(to.Bits()), unix.RT_TABLE_MAIN
 	m[5], m[6], m[7] = unix.RTPROT_STATIC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
@@ -235,13 +226,9 @@ func (c *Conn) Route(index int, to netip.Prefix, gateway netip.Addr) error {
 	}
 	m = attribute(m, unix.RTA_GATEWAY, gateway.AsSlice())
 	m = attribute(m, unix.RTA_OIF, native.AppendUint32(nil, uint32(index)))
+	m = attribute(m, unix.RTA_PRIORITY, native.AppendUint32(nil, uint32(metric)))
 	if _, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("route %s by %s: %w", to, gateway, err)
 	}
 	return nil
-}
-
-// Forward has the namespace pass on what arrives by an interface.
-func Forward(name string) error {
-	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding"), []byte("1"), 0)
 }

@@ -30,6 +30,8 @@ type Table struct {
 	// Uplinks are the addresses that jobs have. A table without any is as one of
 	// a program that does not know them.
 	Uplinks []Uplink `json:"uplinks,omitempty"`
+	// Forwarding are the interfaces that forward for jobs' ways out, as long as there are any.
+	Forwarding []Forwarding `json:"forwarding,omitempty"`
 	// Owed is what interfaces are still to have, see package lease.
 	Owed []Owed `json:"owed,omitempty"`
 }
@@ -37,7 +39,7 @@ type Table struct {
 // clone is a table that can be changed without changing this one.
 func (t Table) clone() Table {
 	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
-	t.Owed = slices.Clone(t.Owed)
+	t.Owed, t.Forwarding = slices.Clone(t.Owed), slices.Clone(t.Forwarding)
 	return t
 }
 
@@ -47,6 +49,18 @@ type Uplink struct {
 	Address netip.Addr `json:"address"`
 	Job     uint32     `json:"job"`
 	Run     string     `json:"run"`
+	Auto    bool       `json:"auto,omitempty"` // it needs the node to forward what comes back
+}
+
+// Forwarding says that an interface of the node forwards for jobs, and how it was before. It is
+// made so again when the last of these jobs is gone.
+type Forwarding struct {
+	Index int    `json:"index"`
+	Name  string `json:"name"`
+	// Router says that the node forwarded by its other interfaces.
+	Router bool `json:"router,omitempty"`
+	// LRO are the interfaces of which the kernel switched off large receive offload.
+	LRO []int `json:"lro,omitempty"`
 }
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.
@@ -126,6 +140,11 @@ func (t *Table) Addresses() []netip.Addr {
 // FreeUplink frees the address of a run of a job.
 func (t *Table) FreeUplink(job uint32, run string) {
 	t.Uplinks = slices.DeleteFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
+}
+
+// LeadOut tells whether any job needs the node to forward for it.
+func (t *Table) LeadOut() bool {
+	return slices.ContainsFunc(t.Uplinks, func(u Uplink) bool { return u.Auto })
 }
 
 // Jobs are those that have an HCA or an address. What was set aside no job has.

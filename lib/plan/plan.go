@@ -30,6 +30,9 @@ type HCA struct {
 	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
 	NUMA   int                     // -1: not known
 	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
+	// Ready tells of each port's interface whether it is up and has an address that others
+	// can reach. It is for a job in the node's network, where the interface stays; nil: the job is not there.
+	Ready map[uint32]bool
 }
 
 // Take is the order in which a job gets its HCAs, once they are claimed.
@@ -39,12 +42,21 @@ type HCA struct {
 // which, on InfiniBand, the move makes anew. Device nodes come last: their
 // numbers are dealt anew by each move. In exclusive mode the kernel lets no other
 // network namespace open them (rdma_dev_access_netns), and there is nothing to guard.
-// An uplink, which may be nil, is made before the first HCA is touched: what the
-// site's configuration has wrong costs no move.
-func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, hcas []HCA) []step.Step {
-	steps := []step.Step{&step.Namespace{}}
+// An uplink and an overlay, which may be nil, are made before the first HCA is touched:
+// what the site's configuration has wrong costs no move.
+//
+// A job that has device nodes of its own and no more (config.IsolateDevices) gets
+// them in the node's network: nothing is moved, and all HCAs are to be kept.
+func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, overlay *step.Overlay, hcas []HCA) []step.Step {
+	var steps []step.Step
+	if access.Isolation != config.IsolateDevices {
+		steps = append(steps, &step.Namespace{})
+	}
 	if uplink != nil {
 		steps = append(steps, uplink)
+	}
+	if overlay != nil {
+		steps = append(steps, overlay)
 	}
 	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM, UID: j.UID, GID: j.GID}
 	if mode == rdma.Shared {

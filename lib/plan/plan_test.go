@@ -65,25 +65,26 @@ func TestTheOrderOfTaking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := names(plan.Take(job.Job{}, tt.mode, verbs, nil, tt.hcas)); got != tt.want {
+			if got := names(plan.Take(job.Job{}, tt.mode, verbs, nil, nil, tt.hcas)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestAnUplinkIsMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
+func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
+	over := &step.Overlay{Name: "job0", Address: "198.18.0.1/16"}
 	up := &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
-	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
-	if want := "namespace, uplink veth 10.0.0.2, access mlx5_0, settings eth1, link eth1, devices"; got != want {
+	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
+	if want := "namespace, uplink veth 10.0.0.2, overlay job0, access mlx5_0, settings eth1, link eth1, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &step.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
-	want := "uplink veth 10.0.0.2, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
+	want := "uplink veth 10.0.0.2, overlay job0, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -91,7 +92,7 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
-		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
 		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs umad]", 2) {
 			t.Errorf("devices: %s", got)

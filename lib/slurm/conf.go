@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
@@ -53,6 +54,30 @@ func (c Conf) All(key string) []Line {
 		}
 	}
 	return lines
+}
+
+// Places is where slurm.conf is: packages' and, of a configless slurmd, its cache.
+func Places() []string {
+	return []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
+}
+
+// ControllerAddrs are the names and addresses by which nodes reach slurmctld, with the
+// keys that say them.
+func (c Conf) ControllerAddrs() []Pair {
+	var all []Pair
+	for _, l := range c.All("slurmctldhost") {
+		host, addr, _ := strings.Cut(l.Keys[0].Value, "(") // host(address)
+		all = append(all, Pair{"SlurmctldHost", cmp.Or(strings.TrimSuffix(addr, ")"), host)})
+	}
+	for _, old := range []struct{ host, addr string }{{"ControlMachine", "ControlAddr"}, {"BackupController", "BackupAddr"}} {
+		if value := cmp.Or(c.Last(strings.ToLower(old.addr)), c.Last(strings.ToLower(old.host))); value != "" {
+			all = append(all, Pair{old.host, value})
+		}
+	}
+	if value := c.Last("slurmctldaddr"); value != "" {
+		all = append(all, Pair{"SlurmctldAddr", value})
+	}
+	return all
 }
 
 // Controllers are the hosts that slurmctld runs on.

@@ -44,6 +44,23 @@ func TestReadFollowsIncludesAndJoinsLines(t *testing.T) {
 	}
 }
 
+func TestControllersAreReachedByTheirAddresses(t *testing.T) {
+	for text, want := range map[string][]slurm.Pair{
+		"SlurmctldHost=ctl1(10.0.0.1)\nSlurmctldHost=ctl2\nSlurmctldAddr=ctl.example.org\n": {
+			{Key: "SlurmctldHost", Value: "10.0.0.1"}, {Key: "SlurmctldHost", Value: "ctl2"}, {Key: "SlurmctldAddr", Value: "ctl.example.org"},
+		},
+		"ControlMachine=ctl1\nControlAddr=10.0.0.1\nBackupController=ctl2\n": {
+			{Key: "ControlMachine", Value: "10.0.0.1"}, {Key: "BackupController", Value: "ctl2"},
+		},
+		"ClusterName=none\n": nil,
+	} {
+		c, err := slurm.Read(files("slurm.conf", text), "/slurm.conf")
+		if got := c.ControllerAddrs(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
 func TestReadNamesWhatItCannotRead(t *testing.T) {
 	root := files(
 		"etc/a.conf", "include missing.conf\n",

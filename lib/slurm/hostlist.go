@@ -9,8 +9,8 @@ import (
 )
 
 // Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
-// "rack[0-1]n[01-16]-ib". It is matched against a name and never spelled out,
-// so that a list of any length costs nothing.
+// "rack[0-1]n[01-16]-ib". It is matched against a name without being spelled out,
+// so that a list of any length costs nothing; Names spells it out.
 type Hostlist []hostPattern
 
 // hostPattern is an element of a hostlist: literal texts and numbers in turn.
@@ -173,4 +173,51 @@ func (p hostPart) has(text string) bool {
 		}
 	}
 	return false
+}
+
+// Names spells the list out, in its order and with the names that are there twice, as
+// `scontrol show hostnames` does. More names than most are an error.
+func (l Hostlist) Names(most int) ([]string, error) {
+	var names []string
+	for _, p := range l {
+		var err error
+		if names, err = p.names(names, most); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// names appends an element's names: the last brackets count fastest.
+func (p hostPattern) names(names []string, most int) ([]string, error) {
+	own := []string{""}
+	for _, part := range p {
+		if part.numbers == nil {
+			for i := range own {
+				own[i] += part.literal
+			}
+			continue
+		}
+		var longer []string
+		for _, name := range own {
+			for _, r := range part.numbers {
+				if r.high-r.low >= uint64(most) || len(names)+len(longer)+int(r.high-r.low) >= most {
+					return nil, fmt.Errorf("spell a hostlist out: it has more than %d names", most)
+				}
+				for n := r.low; n <= r.high; n++ {
+					longer = append(longer, name+fmt.Sprintf("%0*d", r.width, n))
+				}
+			}
+		}
+		own = longer
+	}
+	if len(names)+len(own) > most {
+		return nil, fmt.Errorf("spell a hostlist out: it has more than %d names", most)
+	}
+	for _, name := range own {
+		if len(name) > maxHostName {
+			return nil, fmt.Errorf("spell a hostlist out: a name has more than %d letters", maxHostName)
+		}
+	}
+	return append(names, own...), nil
 }

@@ -61,6 +61,40 @@ func TestHostlist(t *testing.T) {
 	}
 }
 
+func TestHostlistIsSpelledOutInItsOrder(t *testing.T) {
+	for list, want := range map[string]string{
+		"node1":                  "node1",
+		"a[1-3,07-09]b,c":        "a1b a2b a3b a07b a08b a09b c",
+		"r[0-1]n[08-10]":         "r0n08 r0n09 r0n10 r1n08 r1n09 r1n10",
+		"[1-2]":                  "1 2",
+		"c,a,c":                  "c a c",
+		"10.0.0.[9-11]":          "10.0.0.9 10.0.0.10 10.0.0.11",
+		"n[098-101]-ib.example,": "",
+		"n[0-99999]":             "",
+		"n[0-999999999]":         "",
+		"n[1-40],m[1-40]":        "",
+		"n[1-9][1-9][1-9]":       "",
+		strings.Repeat("a", 300): "",
+		"n[1-50],m[1-8],o[1-7]":  "",
+	} {
+		names, err := spelled(list)
+		if got := strings.Join(names, " "); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q is %q, %v; want %q", list, got, err, want)
+		}
+	}
+	if names, err := spelled("n[1-50],m[1-8],o[1-6]"); err != nil || len(names) != 64 {
+		t.Errorf("64 names of 64 at most: %d, %v", len(names), err)
+	}
+}
+
+func spelled(list string) ([]string, error) {
+	l, err := slurm.ParseHostlist(list)
+	if err != nil {
+		return nil, err
+	}
+	return l.Names(64)
+}
+
 // spell spells a hostlist out, as Slurm does: the plain way, to hold the other against.
 func spell(list string) []string {
 	names := []string{""}
@@ -115,6 +149,17 @@ func FuzzHostlist(f *testing.F) {
 		all := spell(list)
 		if all == nil {
 			return
+		}
+		longest := 0
+		for _, n := range all {
+			longest = max(longest, len(n))
+		}
+		names, err := l.Names(len(all))
+		if longest <= 255 && (err != nil || !slices.Equal(names, all)) {
+			t.Errorf("%q is spelled out as %q, %v; want %q", list, names, err, all)
+		}
+		if names, err := l.Names(len(all) - 1); err == nil {
+			t.Errorf("%q has more than %d names, and is spelled out as %q", list, len(all)-1, names)
 		}
 		if l.Contains(name) != slices.Contains(all, name) {
 			t.Errorf("%q has %q: %t, spelt out: %t", list, name, l.Contains(name), slices.Contains(all, name))

@@ -18,10 +18,12 @@ import (
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
 type answer struct {
-	mine   bool
-	wants  []gres.Want
-	notes  []string
-	unless error // not mine, which is an error unless another source knows the job
+	mine    bool
+	wants   []gres.Want
+	notes   []string
+	less    []string // of the wants: why they are fewer than the job could expect
+	nothing bool     // not mine, since the job asked for no HCA: no fault if no other source knows it
+	unless  error    // not mine, which is an error unless another source knows the job
 }
 
 func (a *answer) note(format string, v ...any) {
@@ -41,6 +43,10 @@ type Local struct {
 	Mapping func(gpus []int) (gres.Mapping, error)
 	CPUs    func() (int, error)
 	Threads func() (int, error) // of each core
+
+	// Less is told why a job gets fewer HCAs than it could expect, a text for each reason;
+	// nil: nobody wants to know.
+	Less func(why string)
 }
 
 // Ask asks the site's sources in their order what a job is entitled to. The
@@ -48,9 +54,12 @@ type Local struct {
 // is entitled to nothing. The notes are for the log.
 //
 // A site that has policies means every job to fit one: a job that none fits,
-// and no other source knows, is refused.
+// and no other source knows, is refused. slurmctld knows every job: of one that asked
+// for no HCA it knows that, so what the job did not ask for the sources after it may give,
+// and what those before it did not know is no fault.
 func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []gres.Want, notes []string, err error) {
 	var unless error
+	nothing := false
 	for _, name := range cfg.Slurm.Source {
 		s, err := open(name, cfg, local)
 		if err != nil {
@@ -62,14 +71,26 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 			return nil, notes, err
 		}
 		if a.mine {
+			local.less(a.less)
 			return a.wants, notes, nil
+		}
+		if a.nothing {
+			nothing, unless = true, nil
 		}
 		unless = cmp.Or(unless, a.unless)
 	}
-	if slices.Contains(cfg.Slurm.Source, config.Fixed) {
+	if slices.Contains(cfg.Slurm.Source, config.Fixed) && !nothing {
 		return nil, notes, unfit(j)
 	}
 	return nil, notes, unless
+}
+
+func (l Local) less(why []string) {
+	for _, w := range why {
+		if l.Less != nil {
+			l.Less(w)
+		}
+	}
 }
 
 // about names the job that a source was asked about, which the node's own errors do not.

@@ -132,6 +132,88 @@ func TestAJobWhoseGPUsCannotBeFoundIsAFaultUnlessAnotherSourceKnowsIt(t *testing
 	}
 }
 
+func TestAnExplicitRequestDecidesAndGPUsDoWhereThereIsNone(t *testing.T) {
+	for _, c := range []struct {
+		name, says string
+		gpus       []int
+		want       []gres.Want
+	}{
+		{"four GPUs and one NIC", "gpu:4(IDX:0-3),nic:1(IDX:2)", []int{0, 1, 2, 3}, []gres.Want{{Gres: "nic", Indices: []int{2}, Source: "scontrol"}}},
+		{"one GPU of two that share an HCA, and one NIC", "gpu:1(IDX:0),nic:1(IDX:0)", []int{0}, []gres.Want{{Gres: "nic", Indices: []int{0}, Source: "scontrol"}}},
+		{"a NIC alone", "nic:1(IDX:1)", nil, []gres.Want{{Gres: "nic", Indices: []int{1}, Source: "scontrol"}}},
+		{"GPUs alone", "gpu:2(IDX:0-1)", []int{0, 1}, []gres.Want{{Gres: "nic", Indices: []int{0}, Source: "gpu"}}},
+		{"a NIC that is none of ours", "gpu:1(IDX:2),other:1(IDX:0)", []int{2}, []gres.Want{{Gres: "nic", Indices: []int{1}, Source: "gpu"}}},
+		{"neither", "", nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := sitetest.Parse(t, site)
+			cfg.Slurm.Source = []string{"scontrol", "gpu"}
+			cfg.Slurm.Scontrol, _ = scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", c.says)+"END\n")
+			wants, _, err := source.Ask(t.Context(), job.Job{ID: 4711, Node: "node1", GPUs: c.gpus}, cfg, mapped(cfg))
+			if err != nil || !reflect.DeepEqual(wants, c.want) {
+				t.Errorf("got %+v, %v, want %+v", wants, err, c.want)
+			}
+		})
+	}
+}
+
+// slurmctld may have counted another job's HCA among those of the GPUs.
+func TestGPUsDoNotDecideWhereSlurmctldDoesNotAnswer(t *testing.T) {
+	cfg := sitetest.Parse(t, site)
+	cfg.Slurm.Source = []string{"scontrol", "gpu"}
+	cfg.Slurm.Scontrol, _ = scontrolThat(t, "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1\n")
+	wants, _, err := source.Ask(t.Context(), job.Job{ID: 4711, Node: "node1", GPUs: []int{2}}, cfg, mapped(cfg))
+	if err == nil || len(wants) > 0 {
+		t.Errorf("got %+v, %v, wanted an error", wants, err)
+	}
+}
+
+func TestWhatSlurmctldKnowsNotToBeAskedForOtherSourcesMayGiveAndNoneIsRefused(t *testing.T) {
+	lost := source.Local{Mapping: func([]int) (gres.Mapping, error) { return nil, gres.ErrNoGPU }}
+	const never = "[[policy]]\npartition = \"other\"\ncount = 1\n"
+	for _, c := range []struct {
+		name, source, more string
+		local              source.Local
+		gpus               []int
+		fault              bool
+	}{
+		{"a policy that does not fit, after", `["scontrol", "policy"]`, never, source.Local{}, nil, false},
+		{"a policy that does not fit, before", `["policy", "scontrol"]`, never, source.Local{}, nil, false},
+		{"GPUs that are gone, after", `["scontrol", "gpu"]`, "", lost, []int{0}, true},
+		{"GPUs that are gone, before", `["gpu", "scontrol"]`, "", lost, []int{0}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := sitetest.Parse(t, "[slurm]\nsource = "+c.source+"\n"+c.more)
+			cfg.Slurm.Scontrol, _ = scontrolThat(t, "cat <<'END'\n"+shown(4711, "node1", "gpu:1(IDX:0)")+"END\n")
+			wants, _, err := source.Ask(t.Context(), job.Job{ID: 4711, Node: "node1", GPUs: c.gpus}, cfg, c.local)
+			if len(wants) > 0 || errors.Is(err, gres.ErrNoGPU) != c.fault || !c.fault && err != nil {
+				t.Errorf("got %+v, %v", wants, err)
+			}
+		})
+	}
+}
+
+func TestAJobThatGetsFewerHCAsThanItsGPUsHaveIsTold(t *testing.T) {
+	const part = "nic 0 is not granted: it serves GPUs 0-1, of which the job has 1"
+	for _, c := range []struct {
+		gpus []int
+		want []string
+	}{
+		{[]int{1}, []string{part}},
+		{[]int{1, 2}, []string{part}},
+		{[]int{0, 1}, nil},
+		{[]int{7}, nil}, // the site has no HCA for it
+	} {
+		cfg := sitetest.Parse(t, site)
+		local := mapped(cfg)
+		var told []string
+		local.Less = func(why string) { told = append(told, why) }
+		if _, _, err := source.Ask(t.Context(), job.Job{ID: 1, GPUs: c.gpus}, cfg, local); err != nil || !slices.Equal(told, c.want) {
+			t.Errorf("a job with GPUs %v is told %q, %v, want %q", c.gpus, told, err, c.want)
+		}
+	}
+}
+
 func sourceOf(wants []gres.Want) string {
 	var sources []string
 	for _, w := range wants {

@@ -1,7 +1,7 @@
 package source
 
 // What only the package's own tests reach.
-var FindScontrol = findScontrol
+var FindScontrolIn = findScontrol
 
 // ParseResources is the GRES detail of a node in an answer.
 func ParseResources(text, node string) (string, error) {

@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/overlay"
+	"gresnet/lib/slurm"
 	"gresnet/lib/source"
 	"gresnet/test/sitetest"
 )
@@ -66,6 +69,17 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askSite("policy", func(*config.Slurm) {})
 		return []error{err}
 	},
+	"more nodes than `overlay.network` has addresses for, or a node of the job whose address nobody knows": func(*testing.T) (errs []error) {
+		c := config.Default().Overlay
+		c.Network = netip.MustParsePrefix("198.18.0.0/30")
+		unknown := func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
+		nobody := func([]string) map[string]slurm.Host { return nil }
+		for _, nodes := range []string{"n[1-9]", "n[1-2]"} {
+			_, err := overlay.New(context.Background(), c, job.Job{ID: 1, Node: "n1", Nodes: nodes}, overlay.World{Hosts: nobody, Look: unknown})
+			errs = append(errs, err)
+		}
+		return errs
+	},
 	"a GPU that the node does not have": func(t *testing.T) []error {
 		two := gres.Topology{GPUs: []node.Seat{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
 		_, err := two.Serve(nil, []int{2})
@@ -90,9 +104,13 @@ var faults = map[string]func(t *testing.T) []error{
 	"an answer of `scontrol`'s that is cut off, or in an unknown form": func(t *testing.T) []error {
 		return append(answered(t, "printf 'JobId=4711 JobName=x'\n"), answered(t, "echo hello\n")...)
 	},
-	"a `scontrol` that fails, does not answer in time, or is not there": func(t *testing.T) []error {
+	"a slurmctld that does not answer in time, as `scontrol` says, or by its silence": func(t *testing.T) []error {
+		said := answered(t, "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
+		return append(said, answered(t, "exec sleep 1000\n")...)
+	},
+	"a `scontrol` that fails, or is not there": func(t *testing.T) []error {
 		_, _, err := askScontrol("/no/such/scontrol", time.Second)
-		return append(append(answered(t, "exit 1\n"), answered(t, "exec sleep 1000\n")...), err)
+		return append(answered(t, "exit 1\n"), err)
 	},
 	"a file or program that others than root may write": func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
 	"a file or program that says what cannot be read":   func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },

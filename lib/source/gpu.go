@@ -45,6 +45,7 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, job.FormatIndices(e.GPUs), job.FormatIndices(has))
 		default:
 			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, job.FormatIndices(e.GPUs), job.FormatIndices(has))
+			a.less = append(a.less, a.notes[len(a.notes)-1])
 		}
 	}
 	if len(a.wants) == 0 {

@@ -18,6 +18,9 @@ type policySource struct{ policies []config.Policy }
 func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 	var a answer
 	for i, p := range s.policies {
+		if p.Silent {
+			continue
+		}
 		if len(p.QOS) > 0 && j.QOS == "" {
 			a.note("policy %d goes by QOS, which Slurm does not say of the job", i+1)
 		}
@@ -32,6 +35,17 @@ func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 		return a, nil
 	}
 	return a, nil
+}
+
+// Isolation is what a job has of its own: what the first policy says that fits the
+// job and says anything of it, or else what holds for all jobs.
+func Isolation(c config.Config, j job.Job) string {
+	for _, p := range c.Policies {
+		if p.Isolation != "" && fits(p, j) {
+			return p.Isolation
+		}
+	}
+	return c.Access.Isolation
 }
 
 func fits(p config.Policy, j job.Job) bool {

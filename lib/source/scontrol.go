@@ -32,7 +32,8 @@ func places() []string {
 	}
 }
 
-// scontrolSource answers with what slurmctld says that a job has on this node.
+// scontrolSource answers with what slurmctld says that a job has on this node. A job that
+// has no GRES that means an HCA asked for none, and is left to the other sources.
 type scontrolSource struct {
 	site    config.Slurm
 	threads func() (int, error) // of each core of the node
@@ -45,7 +46,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 			"slurmd says it in SLURMD_NODENAME; by hand, set it",
 		)
 	}
-	program, err := findScontrol(s.site.Scontrol, places())
+	program, err := FindScontrol(s.site.Scontrol)
 	if err != nil {
 		return answer{}, err
 	}
@@ -62,7 +63,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if err != nil {
 		return answer{}, explain(err, asking, j, took)
 	}
-	a := answer{mine: true, wants: wants}
+	a := answer{mine: len(wants) > 0, nothing: len(wants) == 0, wants: wants}
 	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(has.gres))
 	if err := has.settle(a.wants, s.threads); err != nil {
 		a.note("counts are filled without a look at the job's CPUs: %s", err)
@@ -115,18 +116,29 @@ func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
 	return slices.Compact(cores), nil
 }
 
-// explain says who was asked what. The job's fault stays the job's.
+// explain says who was asked what. The job's fault stays the job's. A slurmctld that does
+// not answer is no fault of the node's: any user can keep it busy, and so drain nodes; scontrol
+// is silent about it until MessageTimeout is over, which may be longer than it is waited for. To
+// have the other sources answer instead would be to give what Slurm may have given another job.
 func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 	var refusal *gres.Refusal
 	if errors.As(err, &refusal) {
 		return refusal
 	}
-	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
-	if errors.Is(err, errLate) {
-		return hint.With(said, "see whether slurmctld answers (scontrol ping); slurm.timeout is how long to wait")
+	if passing(err) || errors.Is(err, errLate) {
+		return &gres.Refusal{
+			Reason: gres.NoAnswer, Ask: fmt.Sprintf("what source scontrol says of job %d", j.ID),
+			Why: fmt.Sprintf("slurmctld does not answer: after %s%s%s: %s", took, s.again(), s.whom(), err),
+			Do:  "start the job again when slurmctld answers (scontrol ping); slurm.timeout is how long it is asked",
+		}
 	}
+	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
 	return hint.With(said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
 }
+
+// FindScontrol is the program that is asked: the one that the site names, or else one in
+// the usual places.
+func FindScontrol(configured string) (string, error) { return findScontrol(configured, places()) }
 
 func findScontrol(configured string, places []string) (string, error) {
 	if configured != "" {

@@ -310,8 +310,12 @@ func TestABusyControllerIsAskedAgainUntilTheTimeIsOver(t *testing.T) {
 
 	program, log = scontrolThat(t, busy)
 	_, _, err = askScontrol(program, 3*time.Second)
-	if err == nil || !strings.Contains(err.Error(), "ask "+program+" about job 4711: after ") {
-		t.Errorf("error %v, asked %q", err, log())
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != gres.NoAnswer || !strings.Contains(err.Error(), "slurmctld does not answer: after ") {
+		t.Errorf("error %v, wanted a refusal", err)
+	}
+	if strings.Count(log(), "\n") < 2 {
+		t.Errorf("asked %q", log())
 	}
 
 	// A second try would begin after the deadline, and on a busy machine the first may, too.

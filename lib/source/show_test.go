@@ -97,13 +97,13 @@ func TestFindScontrol(t *testing.T) {
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := source.FindScontrol("", []string{missing, folder, program}); err != nil || got != program {
+	if got, err := source.FindScontrolIn("", []string{missing, folder, program}); err != nil || got != program {
 		t.Errorf("got %q, %v, want %q", got, err, program)
 	}
-	if got, err := source.FindScontrol(program, nil); err != nil || got != program {
+	if got, err := source.FindScontrolIn(program, nil); err != nil || got != program {
 		t.Errorf("configured: got %q, %v, want %q", got, err, program)
 	}
-	_, err := source.FindScontrol("", []string{missing, folder})
+	_, err := source.FindScontrolIn("", []string{missing, folder})
 	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing+", "+folder)
 }
 

@@ -1,6 +1,8 @@
 package step
 
 import (
+	"errors"
+
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 )
@@ -11,6 +13,8 @@ type Claim struct {
 	HCAs   []node.HCA   `json:"hcas"`
 	Claims []lock.Claim `json:"claims"`
 	Uplink *lock.Uplink `json:"uplink,omitempty"`
+	// Forwarding is what the uplink needs of the node, with other jobs'.
+	Forwarding []lock.Forwarding `json:"forwarding,omitempty"`
 	// Pick adds the job's claims to the table, or says why it cannot have them.
 	Pick func(*lock.Table) error `json:"-"`
 }
@@ -29,11 +33,13 @@ func (s *Claim) Undo(w *World) error {
 	if err := w.RDMACM().Clean(); err != nil {
 		return err
 	}
-	return w.Table.Update(w.Context, func(t *lock.Table) error {
+	var failed error
+	err := w.Table.Update(w.Context, func(t *lock.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
 		if !w.UplinkLeft {
-			t.FreeUplink(w.Job, w.Run)
+			failed = w.FreeUplink(t, w.Job, w.Run)
 		}
 		return nil
 	})
+	return errors.Join(failed, err)
 }

@@ -31,13 +31,36 @@ func (*Settings) Kind() string     { return "settings" }
 func (s *Settings) Object() string { return s.Settings.Name }
 func (s *Settings) HCA() node.ID   { return s.Of }
 
-// Do changes nothing: the note is the deed.
-func (*Settings) Do(*World) error { return nil }
+// Do has the interface leave the groups of which the node would stay a member when it goes.
+// For all else the note is the deed.
+func (s *Settings) Do(w *World) error {
+	if !s.Settings.Joins() {
+		return nil
+	}
+	return w.OnHost(func(v *scan.View) error {
+		i, err := v.Interface(s.Interface)
+		if err != nil {
+			return err
+		}
+		return v.Link.LeaveGroups(i.Index, s.Settings)
+	})
+}
 
 // Undo brings the interface, home by now, up and gives it its settings again, those that need
 // its carrier when all are up. Verify gives the rest: that of an interface that has a
 // manager, and what others have a part in that may have been away, too.
 func (s *Settings) Undo(w *World) error {
+	err := s.raiseNow(w)
+	if errors.Is(err, link.ErrAltNameTaken) {
+		// Another one of the lease may have it, and loses it when it is given its own.
+		w.leave(s, func() error { return s.raiseNow(w) })
+		return nil
+	}
+	return err
+}
+
+// raiseNow leaves the settings that need the carrier for when all are up.
+func (s *Settings) raiseNow(w *World) error {
 	finish, err := s.raise(w)
 	if finish != nil {
 		w.leave(s, finish)
@@ -91,6 +114,9 @@ func (s *Settings) Verify(w *World) error {
 		}
 		w.dark(s)
 		if err := s.verify(v, i.Index, want); err != nil {
+			return err
+		}
+		if err := s.remake(w, v, i.Index); err != nil {
 			return err
 		}
 		return s.awaitGIDs(w, v, want)

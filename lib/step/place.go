@@ -71,9 +71,6 @@ func (p *place) withSysfs() (err error) {
 	return err
 }
 
-// RDMACM is where RDMA-CM shows what it has for devices.
-func (w *World) RDMACM() rdma.CMFolder { return rdma.CMFolder{Path: w.CM, Notes: w.Dir} }
-
 // OnHost looks at the node's root namespace, which is the one that this process
 // was started in: its main goroutine is there always, see package netns.
 func (w *World) OnHost(f func(*scan.View) error) error {

@@ -56,7 +56,7 @@ func (s *RDMA) Start(w *World) (wait func() error, err error) {
 		if err := end(deadline); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 		}
-		return w.RDMACM().Apply(s.Name, s.CM)
+		return w.applyCM(s.Name, s.CM)
 	}, nil
 }
 
@@ -79,15 +79,26 @@ func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
 	}
 	if err != nil {
 		held.Close()
-		return nil, fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
+		return nil, s.home(w, err)
 	}
 	return func() error {
 		defer held.Close()
-		if err := end(); err != nil {
-			return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
-		}
-		return w.RDMACM().Apply(s.Name, s.CM)
+		return s.home(w, end())
 	}, nil
+}
+
+// home gives the device, which came home or did not, what RDMA-CM had for it. Where another
+// has its name it is given that when all are home: another one of the lease's may have it,
+// as where a job has swapped the names of two.
+func (s *RDMA) home(w *World, err error) error {
+	if errors.Is(err, rdma.ErrNameTaken) {
+		w.leave(s, func() error { return s.Verify(w) })
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
+	}
+	return w.applyCM(s.Name, s.CM)
 }
 
 // Verify gives the device its name once more: udev names what appears, and so what comes
@@ -97,7 +108,7 @@ func (s *RDMA) Verify(w *World) error {
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
-	return w.RDMACM().Apply(s.Name, s.CM)
+	return w.applyCM(s.Name, s.CM)
 }
 
 // finished waits for the end of what was started.
@@ -188,7 +199,7 @@ func (s *RDMA) move(w *World, find finder, there around, held *lock.File, free b
 			end, err = v.Move(d, w.Host.FD(), "", held.File)
 			return err
 		}
-		name = fmt.Sprintf("gresnet%d", d.Index) // no other has its index
+		name = freeName(d)
 		end, err = v.Move(d, w.Host.FD(), name, held.File)
 		return err
 	})
@@ -240,14 +251,24 @@ func (s *RDMA) lock(w *World) (*lock.File, error) {
 // lockTimeout bounds the wait for an abandoned move that may land yet.
 const lockTimeout = 10 * time.Second
 
-// restoreName gives the device, which is on the node, its name.
+// restoreName gives the device, which is on the node, its name. Where another has that it
+// gets a free one, since its own may be another's that is yet to have it.
 func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	d, err := find(v, s.ID)
 	if err != nil || d.Name == s.Name {
 		return err
 	}
-	if err := v.Rename(d, s.Name); err != nil {
+	err = v.Rename(d, s.Name)
+	if free := freeName(d); errors.Is(err, rdma.ErrNameTaken) && d.Name != free {
+		if err := v.Rename(d, free); err != nil {
+			return fmt.Errorf("rename RDMA device %s out of the way to %s: %v", d.Name, free, err) // no name of its own to wait for
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("rename RDMA device %s to %s: %w", d.Name, s.Name, err)
 	}
 	return nil
 }
+
+// freeName is a name that no other device has: none has its index.
+func freeName(d scan.Device) string { return fmt.Sprintf("gresnet%d", d.Index) }

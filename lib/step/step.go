@@ -71,6 +71,7 @@ var order = []struct {
 	blank func() Step
 }{
 	{"uplink", func() Step { return new(Uplink) }},
+	{"overlay", func() Step { return new(Overlay) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},
@@ -82,17 +83,17 @@ var order = []struct {
 
 // HomeBegins is the first rank that brings home what the node has of its own. What is
 // below was made for the job, and can be removed whatever else fails.
-const HomeBegins = 1
+const HomeBegins = 2
 
 // Moved is the first rank of which no step moves an HCA or a part of it.
-const Moved = 3
+const Moved = 4
 
 // AllUp is the first rank of which no step brings an interface up.
-const AllUp = 4
+const AllUp = 5
 
 // AllHome is the first rank that has nothing to do with what the node has of its
 // own: once it is reached, all of that is home.
-const AllHome = 5
+const AllHome = 6
 
 // Part is what of an HCA a step is about: its RDMA device, with the device nodes, or one of its
 // interfaces. A driver may let go of either and keep the other.
@@ -184,6 +185,7 @@ type World struct {
 	goneUntil  time.Time         // the same of HCAs that are lost
 	gidsLost   time.Duration     // waited in vain for GIDs of what is home
 	lost       map[portOf]string // the interfaces whose carriers were waited for in vain
+	ambiguous  map[string]bool   // names of RDMA devices of which it was said that several have them
 }
 
 // waiter is what waits for devices that come: socket.Arrivals.

@@ -9,7 +9,7 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
-	"gresnet/lib/nat"
+	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/uplink"
@@ -22,7 +22,12 @@ type Uplink struct {
 	Address netip.Addr `json:"address"`
 	NAT     bool       `json:"nat,omitempty"` // there may be a rule for it
 
-	Pool uplink.Pool `json:"-"`
+	Pool       uplink.Pool       `json:"-"`
+	UID        uint32            `json:"-"` // whose processes on the node reach the job
+	Forwarding []lock.Forwarding `json:"-"`
+
+	// Lacking is why the job has none after all, of one that it can do without.
+	Lacking error `json:"-"`
 }
 
 func (*Uplink) Kind() string     { return "uplink" }
@@ -37,8 +42,33 @@ func natTable(a netip.Addr) string { return "gresnet_" + a.String() }
 
 func (s *Uplink) link(w *World) link.Uplink { return link.UplinkOf(s.Type, hostEnd(w.Job), s.Address) }
 
-// Do makes the interface in the job, and there gives it address and routes.
+// Do makes the interface in the job, and there gives it address and routes. Where nobody said
+// what jobs need, but that they have a way out if the node lets them, none is no failure.
 func (s *Uplink) Do(w *World) error {
+	err := s.give(w)
+	if err == nil || !s.Pool.Auto {
+		return err
+	}
+	if undo := s.Undo(w); undo != nil {
+		return errors.Join(err, undo)
+	}
+	if free := w.freeUplink(); free != nil {
+		return errors.Join(err, free)
+	}
+	s.Lacking = err
+	return nil
+}
+
+func (w *World) freeUplink() error {
+	var failed error
+	err := w.Table.Update(w.Context, func(t *lock.Table) error {
+		failed = w.FreeUplink(t, w.Job, w.Run)
+		return nil
+	})
+	return errors.Join(failed, err)
+}
+
+func (s *Uplink) give(w *World) error {
 	job, err := w.openJob()
 	if err != nil {
 		return err
@@ -65,18 +95,39 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	if err := s.confine(u); err != nil {
 		return err
 	}
+	if s.Pool.Auto {
+		if err := s.leadOut(v, u); err != nil {
+			return err
+		}
+	}
 	if err := v.Link.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
 		return err
 	}
 	if s.Pool.Beyond {
-		if err := link.Forward(u.Host); err != nil {
+		if err := link.Forward(u.Host, true); err != nil {
 			return err
 		}
 	}
-	if s.NAT {
-		return nat.Masquerade(natTable(s.Address), s.Address)
+	if s.NAT && !s.Pool.Auto {
+		return nft.Masquerade(natTable(s.Address), s.Address)
 	}
 	return nil
+}
+
+// mostConnections is a sixteenth of what the kernel keeps of all connections of a node
+// (nf_conntrack_core.c:nf_conntrack_init_start, from 4 GiB of memory on).
+const mostConnections = 16384
+
+// leadOut has the node forward what comes back for the job, and nothing else.
+func (s *Uplink) leadOut(v *scan.View, u link.Uplink) error {
+	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: link.UplinkBit, UID: s.UID, Most: mostConnections}
+	err := nft.LeadOut(natTable(s.Address), job)
+	for _, f := range s.Forwarding {
+		if err == nil {
+			err = forward(v, f)
+		}
+	}
+	return err
 }
 
 // confine holds the job to the addresses that it has routes to: a socket that is bound
@@ -101,7 +152,7 @@ func (s *Uplink) configure(w *World, v *scan.View) error {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := v.Link.Route(index, to, s.Pool.Gateway); err != nil {
+		if err := v.Link.Route(index, to, s.Pool.Gateway, s.Pool.Metric); err != nil {
 			return err
 		}
 	}
@@ -120,7 +171,7 @@ func (s *Uplink) Undo(w *World) error {
 	if !s.NAT {
 		return nil // and nftables' modules are not loaded for nothing
 	}
-	return w.OnHost(func(*scan.View) error { return nat.Remove(natTable(s.Address)) })
+	return w.OnHost(func(*scan.View) error { return nft.Remove(natTable(s.Address)) })
 }
 
 // isAnothers tells whether another job has the address by now, and with it all

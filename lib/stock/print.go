@@ -12,26 +12,39 @@ import (
 )
 
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
-// those that are not come after them, as the next indices of the first name.
+// those that are not come after them, as the next indices of the first name. Those that
+// no job would get, since the node itself needs them, say, are comments, with the reason.
 func (s Stock) TOML(w io.Writer, names []string) error {
 	for _, h := range s.numbered(names) {
-		fmt.Fprintf(w, "[[hca]] # %s, %s\n", h.Name, h.ID)
-		fmt.Fprintf(w, "gres  = %q\n", h.Gres)
-		if h.Type != "" {
-			fmt.Fprintf(w, "type  = %q\n", h.Type)
+		text := s.table(h)
+		if h.Refused != "" {
+			text = strings.ReplaceAll("no job's: "+h.Refused+"\n"+text, "\n", "\n# ")
+			text = "# " + strings.TrimSuffix(text, "# ")
 		}
-		fmt.Fprintf(w, "index = %d\nmatch = %q\n", h.Index, s.match(h))
-		if len(h.Serves) > 0 {
-			fmt.Fprintf(w, "gpus  = [%s]\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Serves)), ", "), "[]"))
-		}
-		if h.Keep {
-			fmt.Fprintln(w, `interface = "keep"`)
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
+		if _, err := fmt.Fprintln(w, text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// table is the table [[hca]] for an HCA.
+func (s Stock) table(h HCA) string {
+	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID, h.Gres)
+	if h.Type != "" {
+		text += fmt.Sprintf("type  = %q\n", h.Type)
+	}
+	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Index, s.match(h))
+	if len(h.Serves) > 0 {
+		text += fmt.Sprintf("gpus  = [%s]\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Serves)), ", "), "[]"))
+	}
+	if h.Keep {
+		text += "interface = \"keep\"\n"
+	}
+	if h.Take {
+		text += "node = \"take\"\n"
+	}
+	return text
 }
 
 // numbered are all HCAs with a GRES and an index, in Slurm's order.
@@ -43,10 +56,12 @@ func (s Stock) numbered(names []string) []HCA {
 			next = max(next, h.Index+1)
 		}
 	}
-	for i := range list {
-		if list[i].Gres == "" {
-			list[i].Gres, list[i].Index = names[0], next
-			next++
+	for _, refused := range []bool{false, true} {
+		for i, h := range list {
+			if h.Gres == "" && refused == (h.Refused != "") {
+				list[i].Gres, list[i].Index = names[0], next
+				next++
+			}
 		}
 	}
 	return inOrder(list, names)

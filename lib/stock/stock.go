@@ -29,6 +29,7 @@ type HCA struct {
 	Type  string `json:"type,omitempty"`
 	Index int    `json:"index"`
 	Keep  bool   `json:"keep,omitempty"`
+	Take  bool   `json:"take,omitempty"`
 
 	ID       node.ID `json:"id"`
 	Name     string  `json:"name"`
@@ -41,6 +42,7 @@ type HCA struct {
 	Distance []Level `json:"distance,omitempty"`
 	Away     bool    `json:"away,omitempty"` // it is not in this network namespace
 	Held     *Held   `json:"held,omitempty"`
+	Refused  string  `json:"-"` // why no job gets it, if somebody has looked
 }
 
 // Port is one port of an HCA.
@@ -112,7 +114,7 @@ func (n Node) describe(known node.HCA) HCA {
 	}
 	for _, e := range n.Mapping {
 		if e.HCA.ID == known.ID {
-			h.Gres, h.Type, h.Index, h.Keep, h.Serves = e.Gres, e.Type, e.Index, e.Keep, e.GPUs
+			h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Serves = e.Gres, e.Type, e.Index, e.Keep, e.Take, e.GPUs
 		}
 	}
 	if c, held := n.Table.Holder(known.ID); held {

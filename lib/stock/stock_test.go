@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"gresnet/lib/config"
@@ -129,6 +130,37 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	}
 	if len(m) != len(s.HCAs) {
 		t.Errorf("%d HCAs are mapped of %d", len(m), len(s.HCAs))
+	}
+}
+
+func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
+	s := whole()
+	for i := range s.HCAs {
+		s.HCAs[i].Gres, s.HCAs[i].Index = "", 0
+	}
+	s.HCAs[0].Refused = "eth0 has the address of NodeAddr 10.0.0.2"
+	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	if !strings.Contains(text, "# no job's: eth0 has the address of NodeAddr 10.0.0.2\n# [[hca]] # "+s.HCAs[0].Name+", ") {
+		t.Errorf("the node's own HCA is\n%s", text)
+	}
+	cfg, err := config.Parse([]byte(text), "scan")
+	if err != nil || len(cfg.HCAs) != len(s.HCAs)-1 {
+		t.Fatalf("%d HCAs, %v, of\n%s", len(cfg.HCAs), err, text)
+	}
+	for i, h := range cfg.HCAs {
+		if h.Index != i {
+			t.Errorf("HCA %d has index %d", i, h.Index)
+		}
+	}
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "# no job's") {
+			all.WriteString(strings.TrimPrefix(line, "# "))
+		}
+	}
+	cfg, err = config.Parse([]byte(all.String()), "scan")
+	if err != nil || len(cfg.HCAs) != len(s.HCAs) || cfg.HCAs[len(s.HCAs)-1].Index != len(s.HCAs)-1 {
+		t.Errorf("with the comment taken away: %d HCAs, %v, of\n%s", len(cfg.HCAs), err, all.String())
 	}
 }
 

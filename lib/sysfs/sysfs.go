@@ -115,6 +115,32 @@ func CountVerbs(sys fs.FS) (count int, err error) {
 	return count, err
 }
 
+// CountNamed counts the node's uverbs devices whose RDMA devices have a name, wherever those
+// are. One that goes meanwhile is not counted.
+func CountNamed(sys fs.FS, device string) (count int, err error) {
+	const class = "class/infiniband_verbs"
+	entries, err := fs.ReadDir(sys, class)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list uverbs devices: %w", err)
+	}
+	for _, e := range entries {
+		if CharClass(e.Name()) == "" {
+			continue
+		}
+		name, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+		if err = gone(err); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+		}
+		if err == nil && name == device {
+			count++
+		}
+	}
+	return count, nil
+}
+
 // AllVerbs lists the owners of the node's uverbs devices, wherever their RDMA devices are.
 // A kernel without ib_uverbs has no such class: fs.ErrNotExist.
 func AllVerbs(sys fs.FS) ([]Owner, error) {

@@ -18,6 +18,8 @@ import (
 type Node struct {
 	Interfaces []link.Interface
 	Networks   map[int][]netip.Prefix // by index of interface
+	Ways       []link.Way
+	Moves      func(link.Interface) bool // whether it can be a job's; nil: none can
 	Forwards   func(name string) (bool, error)
 }
 
@@ -26,7 +28,10 @@ func Look(c *link.Conn) (n Node, err error) {
 	if n.Interfaces, err = c.List(); err != nil {
 		return Node{}, err
 	}
-	n.Networks, err = c.Networks()
+	if n.Networks, err = c.Networks(); err != nil {
+		return Node{}, err
+	}
+	n.Ways, err = c.Ways()
 	n.Forwards = link.Forwards
 	return n, err
 }
@@ -39,14 +44,21 @@ type Pool struct {
 	Bits      int          // of the network that the job takes to be its own
 	Gateway   netip.Addr   // of the routes; none: there are no routes
 	Routes    []netip.Prefix
+	Metric    int  // of the routes
 	Beyond    bool // of veth: the routes lead beyond the node, which forwards
 	NAT       bool
+
+	Auto  bool             // a veth of which the node sees to all that it takes
+	Leads []link.Interface // what such a one leads out by: what comes back there is to be forwarded
 
 	own []netip.Addr // of the addresses, those that jobs cannot have
 }
 
 // New is the node's pool, or says why jobs cannot have what the site wants.
 func New(c config.Uplink, n Node) (Pool, error) {
+	if c.Kind == config.UplinkAuto {
+		return n.auto()
+	}
 	p := Pool{Kind: c.Kind, Parent: c.Parent, Addresses: c.Addresses, Bits: 32, Routes: c.Routes, Gateway: c.Gateway}
 	parent, err := n.parent(c)
 	if err != nil {
@@ -194,6 +206,14 @@ func (n Node) forwards(c config.Uplink) error {
 	}
 	err = errors.New("uplink: the node does not forward what comes back for jobs")
 	return hint.With(err, fmt.Sprintf("put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
+}
+
+// Type is the kind of interface that jobs get.
+func (p Pool) Type() string {
+	if p.Auto {
+		return config.UplinkVeth
+	}
+	return p.Kind
 }
 
 // Free is the first address that is not taken.

@@ -1,11 +1,11 @@
-package nat_test
+package nft_test
 
 import (
 	"net/netip"
 	"strings"
 	"testing"
 
-	"gresnet/lib/nat"
+	"gresnet/lib/nft"
 	"gresnet/test/netnstest"
 )
 
@@ -41,13 +41,13 @@ func TestMasqueradingIsThereUntilItIsRemoved(t *testing.T) {
 		want string
 	}{
 		{"nothing", func() error { return nil }, "10.8.0.2"},
-		{"nothing removed", func() error { return nat.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
-		{"another's", func() error { return nat.Masquerade("gresnet_10.8.0.3", netip.MustParseAddr("10.8.0.3")) }, "10.8.0.2"},
-		{"its own", func() error { return nat.Masquerade("gresnet_10.8.0.2", from) }, "10.9.0.2"},
-		{"once more", func() error { return nat.Masquerade("gresnet_10.8.0.2", from) }, "10.9.0.2"},
-		{"another's removed", func() error { return nat.Remove("gresnet_10.8.0.3") }, "10.9.0.2"},
-		{"removed", func() error { return nat.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
-		{"removed again", func() error { return nat.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
+		{"nothing removed", func() error { return nft.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
+		{"another's", func() error { return nft.Masquerade("gresnet_10.8.0.3", netip.MustParseAddr("10.8.0.3")) }, "10.8.0.2"},
+		{"its own", func() error { return nft.Masquerade("gresnet_10.8.0.2", from) }, "10.9.0.2"},
+		{"once more", func() error { return nft.Masquerade("gresnet_10.8.0.2", from) }, "10.9.0.2"},
+		{"another's removed", func() error { return nft.Remove("gresnet_10.8.0.3") }, "10.9.0.2"},
+		{"removed", func() error { return nft.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
+		{"removed again", func() error { return nft.Remove("gresnet_10.8.0.2") }, "10.8.0.2"},
 	} {
 		if err := node.Do(c.deed); err != nil {
 			t.Fatalf("%s: %v", c.name, err)

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// Overlay is the table [overlay]: the network of a job's own between its nodes.
+type Overlay struct {
+	Kind      string // of the Overlay* words
+	Network   netip.Prefix
+	Port      int    // UDP, on the nodes
+	Interface string // its name in the job
+	Services  []int  // TCP ports by which the job's nodes mean the nodes themselves
+}
+
+// The kinds of overlays.
+const (
+	OverlayNone  = "none"
+	OverlayVXLAN = "vxlan"
+)
+
+// On tells whether jobs get an overlay.
+func (o Overlay) On() bool { return o.Kind == OverlayVXLAN }
+
+// Nodes is how many nodes a job can have whose overlay is in the network: its own
+// address and the broadcast address are nobody's.
+func (o Overlay) Nodes() int { return 1<<(32-o.Network.Bits()) - 2 }
+
+// defaultOverlay is on: without it, the usual way to meet at the first node's name fails.
+//
+// The network is that of RFC 2544, for benchmarks, which no site has. The port is
+// privileged, as whoever has it keeps jobs from theirs; and it is below 512, from
+// where on RPC programs take ports by chance (glibc sunrpc/bindrsvprt.c).
+//
+// The services are sshd, slurmctld and slurmd.
+var defaultOverlay = Overlay{
+	Kind: OverlayVXLAN, Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0",
+	Services: []int{22, 6817, 6818},
+}
+
+func (o *Overlay) read(t table) {
+	t.allow("kind", "network", "port", "interface", "services")
+	if word, there := t.word("kind", OverlayNone, OverlayVXLAN); there {
+		o.Kind = word
+	}
+	if text, there := t.text("network"); there {
+		network, err := parseOverlayNetwork(text)
+		o.Network = network
+		t.check("network", err)
+	}
+	if n, there := value[int64](t, "port", "a number"); there {
+		o.Port = int(n)
+		if n < 1 || n > 1023 {
+			t.fail("port", "take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
+		}
+	}
+	if ports, there := readPorts(t, "services"); there {
+		o.Services = ports
+	}
+	name, there := t.text("interface")
+	switch {
+	case !there:
+	case !isInterface(name):
+		t.fail("interface", `take a name like "job0"`, "%q cannot be the name of an interface", name)
+	case name == "lo" || name == "uplink0":
+		t.fail("interface", `take a name like "job0"`, "%q is another interface of the job's", name)
+	default:
+		o.Interface = name
+	}
+}
+
+// readPorts is a list of TCP ports, which may be empty.
+func readPorts(t table, key string) (ports []int, there bool) {
+	list, there := value[[]any](t, key, "a list of numbers")
+	for _, v := range list {
+		n, ok := v.(int64)
+		switch {
+		case !ok:
+			t.fail(key, "", "is not a list of numbers")
+		case n < 1 || n > 65535:
+			t.fail(key, "", "%d is not a port from 1 to 65535", n)
+		case slices.Contains(ports, int(n)):
+			t.fail(key, "", "%d is there twice", n)
+		}
+		ports = append(ports, int(n))
+	}
+	return ports, there
+}
+
+// The lengths of a network that has room for jobs, and no more than a node table of Slurm's.
+const (
+	minOverlayBits = 8
+	maxOverlayBits = 30
+)
+
+func parseOverlayNetwork(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, fault{fmt.Sprintf("%q is not a network", text), `write it like "198.18.0.0/16"`}
+	case !p.Addr().Is4():
+		return netip.Prefix{}, fault{fmt.Sprintf("%q is not IPv4", text), "an overlay has IPv4 alone, whatever the nodes have"}
+	case p.Masked() != p:
+		return netip.Prefix{}, fault{fmt.Sprintf("%q has bits beyond its length", text), "is " + p.Masked().String() + " meant?"}
+	case p.Bits() < minOverlayBits || p.Bits() > maxOverlayBits:
+		return netip.Prefix{}, fault{fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "each node of a job has one of its addresses"}
+	}
+	return p, nil
+}

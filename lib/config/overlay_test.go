@@ -1,0 +1,46 @@
+package config_test
+
+import (
+	"net/netip"
+	"reflect"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+)
+
+func TestAnOverlayIsWhatTheSiteWrites(t *testing.T) {
+	want := config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("10.200.0.0/20"), Port: 500, Interface: "net0", Services: []int{22, 8080}}
+	got, err := config.Parse([]byte("[overlay]\nnetwork = \"10.200.0.0/20\"\nport = 500\ninterface = \"net0\"\nservices = [22, 8080]\n"), "f")
+	if err != nil || !reflect.DeepEqual(got.Overlay, want) || !got.Overlay.On() || got.Overlay.Nodes() != 4094 {
+		t.Errorf("got %+v for %d nodes, %v, want %+v", got.Overlay, got.Overlay.Nodes(), err, want)
+	}
+	if off, err := config.Parse([]byte("[overlay]\nkind = \"none\"\n"), "f"); err != nil || off.Overlay.On() {
+		t.Errorf("got %+v, %v, want none", off.Overlay, err)
+	}
+}
+
+func TestErrorsOfAnOverlaySayWhatToDo(t *testing.T) {
+	for _, c := range []struct{ name, text, err, hint string }{
+		{"unknown kind", "[overlay]\nkind = \"geneve\"\n", `f:2: overlay.kind: "geneve" is not one of "none", "vxlan"`, "correct line 2 of f"},
+		{"unknown key", "[overlay]\nprot = 489\n", `f:2: unknown key "overlay.prot"`, `is "overlay.port" meant?`},
+		{"no network", "[overlay]\nnetwork = \"198.18\"\n", `f:2: overlay.network: "198.18" is not a network`, `write it like "198.18.0.0/16"`},
+		{"IPv6 network", "[overlay]\nnetwork = \"fd00::/64\"\n", `f:2: overlay.network: "fd00::/64" is not IPv4`, "an overlay has IPv4 alone, whatever the nodes have"},
+		{"bits too many", "[overlay]\nnetwork = \"198.18.0.1/16\"\n", `f:2: overlay.network: "198.18.0.1/16" has bits beyond its length`, "is 198.18.0.0/16 meant?"},
+		{"a network of one", "[overlay]\nnetwork = \"198.18.0.0/31\"\n", `f:2: overlay.network: "198.18.0.0/31" is not from /8 to /30 long`, "each node of a job has one of its addresses"},
+		{"a user's port", "[overlay]\nport = 4789\n", "f:2: overlay.port: 4789 is not from 1 to 1023", "take one that root alone can bind: a user who has it would keep jobs from their networks"},
+		{"no port", "[overlay]\nport = \"vxlan\"\n", "f:2: overlay.port: is not a number", "correct line 2 of f"},
+		{"a name too long", "[overlay]\ninterface = \"jobs-own-network\"\n", `f:2: overlay.interface: "jobs-own-network" cannot be the name of an interface`, `take a name like "job0"`},
+		{"a service that is none", "[overlay]\nservices = [0]\n", "f:2: overlay.services: 0 is not a port from 1 to 65535", "correct line 2 of f"},
+		{"a service twice", "[overlay]\nservices = [22, 22]\n", "f:2: overlay.services: 22 is there twice", "correct line 2 of f"},
+		{"a service by name", "[overlay]\nservices = [\"ssh\"]\n", "f:2: overlay.services: is not a list of numbers", "correct line 2 of f"},
+		{"the uplink's name", "[overlay]\ninterface = \"uplink0\"\n", `f:2: overlay.interface: "uplink0" is another interface of the job's`, `take a name like "job0"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := config.Parse([]byte(c.text), "f")
+			if err == nil || err.Error() != c.err || hint.Of(err) != c.hint {
+				t.Errorf("got  %v\n     %s\nwant %s\n     %s", err, hint.Of(err), c.err, c.hint)
+			}
+		})
+	}
+}

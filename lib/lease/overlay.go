@@ -1,0 +1,80 @@
+package lease
+
+import (
+	"context"
+	"net/netip"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/overlay"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+	"gresnet/lib/uplink"
+)
+
+// network is the job's between its nodes; nil if it has none, or is in the node's network.
+func (l *open) network(ctx context.Context, j job.Job, access config.Access) (*overlay.Network, error) {
+	c := l.node.Config.Overlay
+	if !c.On() || access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	n, err := overlay.New(ctx, c, j, overlay.World{Hosts: overlay.Hosts(overlay.Confs(j)), Look: overlay.Look, Way: l.way})
+	if n == nil && err == nil {
+		l.node.notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has")
+	}
+	return n, err
+}
+
+// dropOverlay removes what a job whose lease is gone may have of an overlay.
+func (n *Node) dropOverlay(ctx context.Context, id uint32) error {
+	l, done, err := n.looking(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := new(step.Overlay).Undo(l.world); err != nil {
+		return remains(err)
+	}
+	return nil
+}
+
+// CheckOverlay is why jobs cannot have an overlay as the site wants it, as far as the node tells.
+func (n *Node) CheckOverlay() error {
+	if !n.Config.Overlay.On() {
+		return nil
+	}
+	looking, done, err := n.looking(context.Background(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return looking.world.OnHost(func(v *scan.View) error {
+		if err := link.HoldsLowPorts(); err != nil {
+			return err
+		}
+		node, err := uplink.Look(v.Link)
+		if err != nil {
+			return err
+		}
+		return overlay.Apart(n.Config, node)
+	})
+}
+
+func (l *open) way(to netip.Addr) (from netip.Addr, mtu int, err error) {
+	err = l.world.OnHost(func(v *scan.View) (err error) {
+		from, mtu, err = v.Link.Way(to)
+		return err
+	})
+	return from, mtu, err
+}
+
+// overlayStep is the step that makes an overlay; nil if the job has none.
+func overlayStep(n *overlay.Network, c config.Overlay, out *step.Uplink) *step.Overlay {
+	if n == nil {
+		return nil
+	}
+	s := step.NewOverlay(n.Link)
+	s.Services, s.Out = c.Services, out
+	return s
+}

@@ -1,0 +1,252 @@
+package lease
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/link"
+	"gresnet/lib/overlay"
+	"gresnet/test/netnstest"
+)
+
+// lawOverlay is the overlay that the stand-in for a prolog makes, if a test says so in
+// the environment.
+func lawOverlay() config.Overlay {
+	if os.Getenv("GRESNET_LAW_NODES") == "" {
+		return config.Overlay{}
+	}
+	return config.Default().Overlay
+}
+
+// overlayBed is lawBed with another node, on whose side of a cable two namespaces are one
+// node and a job of its own.
+func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
+	node, state = lawBed(t)
+	far, farJob = netnstest.New(t), netnstest.New(t)
+	node.IP("link add mgmt0 type veth peer name far1 netns " + far.Path)
+	node.Run(`sysctl -qw net.ipv6.conf.mgmt0.disable_ipv6=1; ip link set lo up; ip link set mgmt0 up; ip addr add 10.9.0.1/24 dev mgmt0`)
+	far.Run(`ip link set far1 up; ip addr add 10.9.0.2/24 dev far1`)
+	node.Run("until ip link show mgmt0 | grep -q 'state UP'; do sleep 0.02; done")
+	conf := t.TempDir() + "/slurm.conf"
+	if err := os.WriteFile(conf, []byte("NodeName=node[1-2] NodeAddr=10.9.0.[1-2] NodeHostname=host[1-2].example.org\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GRESNET_LAW_CONF", conf)
+	t.Setenv("GRESNET_LAW_NODES", "node[1-2]")
+	return node, far, farJob, state
+}
+
+// raiseFar makes the other node's end of the overlay, as its prolog would.
+func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
+	t.Helper()
+	o := link.OverlayOf(lawJob)
+	o.Name, o.Port, o.MTU, o.Node = "job0", 489, 1450, netip.MustParseAddr("10.9.0.2")
+	o.Address = netip.MustParsePrefix("198.18.0.2/16")
+	o.Peers = []link.Peer{{Address: netip.MustParseAddr("198.18.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
+	job, err := os.Open(farJob.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	within := func(ns *netnstest.NS, f func(*link.Conn) error) {
+		t.Helper()
+		err := ns.Do(func() error {
+			c, err := link.Dial()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return f(c)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	within(far, func(c *link.Conn) error { return c.MakeOverlay(o, int(job.Fd())) })
+	within(farJob, func(c *link.Conn) error { return c.RaiseOverlay(o) })
+	farJob.Run("ip link set lo up")
+}
+
+func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) {
+	node, far, farJob, state := overlayBed(t)
+	before := lawPicture(node) + node.Run("ss -uanH")
+	lawRun(t, node, state, "prolog", never)
+	raiseFar(t, far, farJob)
+	farJob.Run(`python3 -c '
+import os, socket
+s = socket.create_server(("198.18.0.2", 7777))
+if os.fork() == 0:
+	os.setsid()
+	os.closerange(0, 3)
+	s.settimeout(60)
+	c, peer = s.accept()
+	c.sendall((peer[0] + " " + str(len(c.recv(100000, socket.MSG_WAITALL)))).encode())
+'`)
+	got := inLease(node, state, `ip -o -4 addr show dev job0; ip -6 addr show dev job0; python3 -c "
+import socket
+s = socket.create_connection((\"198.18.0.2\", 7777), timeout=30)
+s.sendall(bytes(100000))
+print(s.recv(99).decode())"`)
+	if !strings.Contains(got, " 198.18.0.1/16 ") || !strings.Contains(got, "\n198.18.0.1 100000\n") || strings.Contains(got, "inet6") {
+		t.Errorf("the job has %q, and the server was to see 198.18.0.1", got)
+	}
+	hosts, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/hosts", state, lawJob))
+	if err != nil || !strings.Contains(string(hosts), "198.18.0.2 host2.example.org node2 host2") {
+		t.Errorf("hosts: %q, %v", hosts, err)
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, strings.TrimSuffix(before, node.Run("ss -uanH")))
+	if tables := overlayTables(t, node); tables != "" {
+		t.Errorf("left: %s", tables)
+	}
+}
+
+// overlayTables are the node's nftables tables of overlays.
+func overlayTables(t *testing.T, node *netnstest.NS) string {
+	t.Helper()
+	return strings.TrimSpace(node.Run(`python3 - <<'E'
+import socket, struct
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+s.send(struct.pack("=IHHIIBBH", 20, (10 << 8) | 1, 0x301, 1, 0, 0, 0, 0))
+while True:
+	m = s.recv(65536)
+	while len(m) >= 16:
+		n, kind = struct.unpack_from("=IH", m)
+		if kind == 3: raise SystemExit
+		name = m[24:].split(b"\0")[0]
+		if b"overlay" in m[:n]: print(name)
+		m = m[(n + 3) & ~3:]
+E`))
+}
+
+func TestAPrologWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+	node, _, _, state := overlayBed(t)
+	before := lawPicture(node)
+	kill := 1
+	for ; lawRun(t, node, state, "prolog", kill); kill++ {
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		if tables := overlayTables(t, node); tables != "" {
+			t.Fatalf("left after kill %d: %s", kill, tables)
+		}
+	}
+	if kill < 10 {
+		t.Errorf("only %d kills", kill-1)
+	}
+	if tables := overlayTables(t, node); tables == "" {
+		t.Error("no table drops what is forged")
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+	t.Logf("%d kills of the prolog", kill-1)
+}
+
+func TestAnEpilogWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
+	node, _, _, state := overlayBed(t)
+	before := lawPicture(node)
+	for kill := 1; ; kill++ {
+		lawRun(t, node, state, "prolog", never)
+		killed := lawRun(t, node, state, "epilog", kill)
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		if tables := overlayTables(t, node); tables != "" {
+			t.Fatalf("left after kill %d: %s", kill, tables)
+		}
+		if !killed {
+			if kill < 10 {
+				t.Errorf("only %d kills", kill-1)
+			}
+			return
+		}
+	}
+}
+
+func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
+	for _, tamper := range []string{
+		"ip link set job0 down; ip link set job0 name lost; ip link add job0 type veth",
+		"ip link del job0",
+		"ip link set job0 down; ip link set job0 address 02:00:00:00:00:99",
+		"bridge fdb flush dev job0; ip addr flush dev job0; ip link add job1 type veth",
+	} {
+		node, _, _, state := overlayBed(t)
+		before := lawPicture(node)
+		lawRun(t, node, state, "prolog", never)
+		inLease(node, state, tamper)
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		if tables := overlayTables(t, node); tables != "" {
+			t.Errorf("%s: left: %s", tamper, tables)
+		}
+	}
+}
+
+func TestAnOverlayThatTheJobMovedIsFound(t *testing.T) {
+	node, _, farJob, state := overlayBed(t)
+	before := lawPicture(node)
+	lawRun(t, node, state, "prolog", never)
+	inLease(node, state, "ip link set job0 netns "+farJob.Path)
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+	if left := farJob.Run("ip -o link show type vxlan"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// A VNI has 24 bits, an id more.
+func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
+	node, _, _, state := overlayBed(t)
+	lawRun(t, node, state, "prolog", never)
+	other := lawLease{lawJob + 1<<24, "none"}
+	out, err := other.command(node, state, "prolog", never).CombinedOutput()
+	if want := "the node has a VXLAN of that id and port already"; err == nil || !strings.Contains(string(out), want) {
+		t.Fatalf("the other's prolog: %v: %s, wanted %q", err, out, want)
+	}
+	other.run(t, node, state, "epilog", never)
+	if got := inLease(node, state, "ip -o link show type vxlan"); !strings.Contains(got, "job0") {
+		t.Errorf("the job has %q", got)
+	}
+	if tables := overlayTables(t, node); !strings.Contains(tables, "gresnet_overlay_4711") || strings.Contains(tables, "16781927") {
+		t.Errorf("tables %s", tables)
+	}
+	lawRun(t, node, state, "epilog", never)
+}
+
+func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
+	for name, forget := range map[string]string{
+		"its note does not read": "sed -i s/overlay/overlord/ %[1]s/journal",
+		"its lease is gone":      "umount -l %[1]s/netns; rm -r %[1]s",
+	} {
+		node, _, _, state := overlayBed(t)
+		lawRun(t, node, state, "prolog", never)
+		if name == "its lease is gone" {
+			inLease(node, state, "ip link set hca0 netns "+node.Path+"; ip link set hca1 netns "+node.Path)
+		}
+		node.Run(fmt.Sprintf(forget, fmt.Sprintf("%s/jobs/%d", state, lawJob)))
+		out, err := whole.command(node, state, "epilog", never).CombinedOutput()
+		t.Logf("%s: the epilog: %v: %s", name, err, out)
+		if tables := overlayTables(t, node); tables != "" {
+			t.Errorf("%s: left: %s", name, tables)
+		}
+	}
+}
+
+func TestHostsGiveTheNamesOfTheJobsNodesToTheJob(t *testing.T) {
+	n := &overlay.Network{Own: 0, Nodes: []overlay.Node{
+		{Name: "n1", Hostname: "host1", Address: netip.MustParseAddr("198.18.0.1")},
+		{Name: "n2", Hostname: "host2.other.org", Address: netip.MustParseAddr("198.18.0.2")},
+		{Name: "n3", Address: netip.MustParseAddr("198.18.0.3")},
+	}}
+	const node = "127.0.0.1 localhost n1\n127.0.1.1 host1.local host1\n::1 localhost ip6-localhost\n10.0.0.2 host2 licence\n10.0.0.3 n3.example.org n3 # three\n" +
+		"10.0.0.33 n33 n3-ib\n# 10.0.0.1 n1\n10.0.0.9 nfs.example.org nfs"
+	const want = "198.18.0.1 host1.local n1 host1 n1.example.org host1.example.org\n" +
+		"198.18.0.2 host2.other.org n2 host2 n2.example.org host2.example.org\n198.18.0.3 n3.example.org n3\n" +
+		"127.0.0.1 localhost\n::1 localhost ip6-localhost\n10.0.0.2 licence\n10.0.0.33 n33 n3-ib\n# 10.0.0.1 n1\n10.0.0.9 nfs.example.org nfs\n"
+	search := searchIn("nameserver 10.0.0.53\nsearch example.org. example.com\n")
+	if got := hostsWith(node, hostsOf(n, "host1", search)); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -1,0 +1,112 @@
+package lease
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/stock"
+)
+
+// Refusal is why a prolog would fail that is to give an HCA to a job.
+type Refusal struct {
+	Entry gres.Entry
+	Err   error
+}
+
+// Refusals are a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
+// what cannot be told of the addresses that the node itself needs.
+func (n *Node) Refusals(ctx context.Context) (list []Refusal, unknown []error, err error) {
+	t, err := n.known()
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := gres.Map(n.Config, t.HCAs)
+	if err != nil {
+		return nil, nil, err
+	}
+	return n.refusals(ctx, &t, m)
+}
+
+func (n *Node) refusals(ctx context.Context, t *lock.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
+	l, done, err := n.looking(ctx, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	l.lifelines, unknown = n.findLifelines(ctx)
+	err = l.world.OnHost(func(v *scan.View) error {
+		mode, err := v.Mode()
+		if err != nil {
+			return err
+		}
+		return v.Link.Once(func() error {
+			for _, e := range m {
+				if _, held := t.Holder(e.HCA.ID); held || e.Drift != nil {
+					continue
+				}
+				e.Keep = e.Keep || n.movesNothing()
+				if _, err := l.readHCA(v, mode, e); err != nil {
+					list = append(list, Refusal{e, err})
+				}
+			}
+			return nil
+		})
+	})
+	return list, unknown, err
+}
+
+// movesNothing tells whether all jobs stay in the node's network.
+func (n *Node) movesNothing() bool {
+	moves := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
+	return n.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(n.Config.Policies, moves)
+}
+
+// Proposal takes stock of the node for a person who is about to list its HCAs: those that
+// no job would get are marked, such as those that the node itself needs. Where the site
+// lists none yet, they are not numbered, and serve no GPU.
+func (n *Node) Proposal(ctx context.Context) (s stock.Stock, drift error, err error) {
+	t, err := n.known()
+	if err != nil {
+		return stock.Stock{}, nil, err
+	}
+	refused, err := n.refused(ctx, &t)
+	if err != nil {
+		return stock.Stock{}, nil, err
+	}
+	s, drift, err = n.stockOf(t, func(h node.HCA) bool {
+		_, is := refused[h.ID]
+		return is && len(n.Config.HCAs) == 0
+	})
+	for i, h := range s.HCAs {
+		s.HCAs[i].Refused = refused[h.ID]
+	}
+	return s, drift, err
+}
+
+// refused says why no job would get some of the node's HCAs, listed or not.
+func (n *Node) refused(ctx context.Context, t *lock.Table) (map[node.ID]string, error) {
+	m, err := gres.Map(n.Config, t.HCAs)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range t.HCAs {
+		if !m.Has(h.ID) {
+			m = append(m, gres.Entry{HCA: h})
+		}
+	}
+	list, _, err := n.refusals(ctx, t, m)
+	if err != nil {
+		return nil, err
+	}
+	refused := map[node.ID]string{}
+	for _, r := range list {
+		refused[r.Entry.HCA.ID] = strings.ReplaceAll(r.Err.Error(), "\n", "; ")
+	}
+	return refused, nil
+}

@@ -1,0 +1,143 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Forwards tells whether the namespace forwards what arrives by an interface
+// (ip_forward sets it for all; net/ipv4/route.c:ip_route_input_slow looks at the
+// interface's alone).
+func Forwards(name string) (bool, error) {
+	text, err := readFile(forwarding(name))
+	if err != nil {
+		return false, fmt.Errorf("read whether %s forwards: %w", name, err)
+	}
+	return text == "1", nil
+}
+
+// All stands for all interfaces, and those to come: net.ipv4.ip_forward.
+const All = "all"
+
+// Forward has the namespace pass on what arrives by an interface, or not any more. The kernel
+// also switches off large receive offload there when it begins to (devinet.c:devinet_sysctl_forward).
+func Forward(name string, on bool) error {
+	text := map[bool]string{true: "1", false: "0"}[on]
+	if err := os.WriteFile(forwarding(name), []byte(text), 0); err != nil {
+		return fmt.Errorf("set whether %s forwards: %w", name, err)
+	}
+	return nil
+}
+
+// MayForward is an error if nobody can set whether an interface forwards.
+func MayForward(name string) error {
+	f, err := os.OpenFile(forwarding(name), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("set whether %s forwards: %w", name, err)
+	}
+	return f.Close()
+}
+
+func forwarding(name string) string {
+	return filepath.Join("/proc/sys/net/ipv4/conf", name, "forwarding")
+}
+
+// IsGone tells whether an interface could not be asked or told something because it is no more.
+func IsGone(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
+
+// lro is what ethtool calls large receive offload.
+const lro = "rx-lro"
+
+// LRO are the interfaces, of an interface and all that is below it, for which large receive
+// offload is asked for: those for which forwarding switches it off (dev.c:dev_disable_lro).
+func (c *Conn) LRO(index int) (on []int, err error) {
+	all, err := c.below(index)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range append([]int{index}, all...) {
+		features, err := c.features(i)
+		if err != nil {
+			return nil, fmt.Errorf("read the features of interface %d: %w", i, err)
+		}
+		if slices.Contains(features, lro) {
+			on = append(on, i)
+		}
+	}
+	return on, nil
+}
+
+// WantLRO asks for large receive offload of an interface.
+func (c *Conn) WantLRO(index int) error {
+	features, err := c.features(index)
+	if err == nil && !slices.Contains(features, lro) {
+		err = c.applyFeatures(index, append(features, lro))
+	}
+	if err != nil {
+		return fmt.Errorf("switch large receive offload on for interface %d: %w", index, err)
+	}
+	return nil
+}
+
+// below are all interfaces on which the one with an index stands, and those that belong to
+// one of them.
+func (c *Conn) below(index int) (all []int, err error) {
+	list, err := c.List()
+	if err != nil {
+		return nil, err
+	}
+	isIn := func(i int) bool { return i == index || slices.Contains(all, i) }
+	add := func(i int) bool {
+		if i == 0 || isIn(i) {
+			return false
+		}
+		all = append(all, i)
+		return true
+	}
+	for more := true; more; {
+		more = false
+		for _, i := range list {
+			if isIn(i.Master) && add(i.Index) || isIn(i.Index) && i.ID.Kind != "veth" && add(i.Parent) {
+				more = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// Way is a route of IPv4, of any table: where it leads, and by which interfaces, if by any.
+type Way struct {
+	To         netip.Prefix
+	Interfaces []int
+}
+
+// Ways are the namespace's routes to elsewhere.
+func (c *Conn) Ways() (all []Way, err error) {
+	dumped, err := c.dumpRoutes(unix.AF_INET, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	for _, m := range dumped {
+		switch m[7] { // rtm_type
+		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST, unix.RTN_MULTICAST:
+			continue
+		}
+		to := Message(m).destination()
+		if !to.IsValid() {
+			to = netip.IPv4Unspecified()
+		}
+		w := Way{To: netip.PrefixFrom(to, int(m[1]))}
+		Message(m).eachIndex(func(i []byte) { w.Interfaces = append(w.Interfaces, int(native.Uint32(i))) })
+		all = append(all, w)
+	}
+	return all, nil
+}

@@ -1,0 +1,255 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of linux/rtnetlink.h, linux/pkt_cls.h and linux/tc_act/tc_mirred.h, which x/sys/unix lacks.
+const (
+	actionHead      = 4  // sizeof(struct tcamsg)
+	rootActions     = 1  // TCA_ACT_TAB
+	rootFlags       = 2  // TCA_ROOT_FLAGS
+	largeDump       = 1  // TCA_ACT_FLAG_LARGE_DUMP_ON
+	actionKind      = 1  // TCA_ACT_KIND
+	actionOptions   = 2  // TCA_ACT_OPTIONS
+	actionCookie    = 6  // TCA_ACT_COOKIE
+	actionFlags     = 7  // TCA_ACT_FLAGS
+	actionHWStats   = 8  // TCA_ACT_HW_STATS
+	actionInHW      = 10 // TCA_ACT_IN_HW_COUNT
+	mirredParms     = 2  // TCA_MIRRED_PARMS
+	mirredSize      = 28
+	mirredNumber    = 0  // where struct tc_mirred has them
+	mirredControl   = 8  // what becomes of the packet itself
+	mirredCounts    = 12 // references, of which filters
+	mirredInterface = 24
+	controlChain    = 2 // TC_ACT_GOTO_CHAIN, of which the lower 28 bits are the chain
+)
+
+const mirred = "mirred"
+
+// mirrors are the actions of others' traffic filters, and those that stand alone, that send
+// packets through the interface. The kernel takes it from them when it leaves its namespace
+// (act_mirred.c:mirred_device_event), and lets them be told of another: they, and
+// the filters that have them, stay. All of a namespace have a number, those of shared blocks, too.
+func (c *Conn) mirrors(index int) (list []Message, err error) {
+	all, err := c.dumpMirrors()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range all {
+		if m.mirrored() == uint32(index) {
+			list = append(list, m.mirrorOn(0))
+		}
+	}
+	return list, nil
+}
+
+// dumpMirrors are the actions of the kind, comparable and sendable. A kernel without it has none
+// and loads no module for the question (act_api.c:tc_dump_action).
+func (c *Conn) dumpMirrors() (list []Message, err error) {
+	one := attribute(nil, 1, attribute(nil, actionKind, []byte(mirred+"\x00")))
+	request := attribute(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, one)
+	flag := native.AppendUint32(native.AppendUint32(nil, largeDump), largeDump) // struct nla_bitfield32
+	request = attribute(request, rootFlags, flag)
+	// The kernel answers by the kind of the question.
+	answers, err := c.send(unix.RTM_GETACTION, unix.NLM_F_DUMP, unix.RTM_GETACTION, request)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range answers {
+		outer, err := attributes(a[min(actionHead, len(a)):])
+		if err != nil {
+			return nil, err
+		}
+		table, _ := find(outer, rootActions)
+		actions, err := attributes(table)
+		if err != nil {
+			return nil, err
+		}
+		for a := range actions.all() {
+			m, err := cleanMirror(a.value)
+			if err != nil {
+				return nil, err
+			}
+			if m != nil {
+				list = append(list, m)
+			}
+		}
+	}
+	return list, nil
+}
+
+// cleanMirror keeps what makes the action, nil if it is of another kind.
+func cleanMirror(action []byte) (Message, error) {
+	list, err := attributes(action)
+	if err != nil {
+		return nil, err
+	}
+	kind, _ := find(list, actionKind)
+	options, _ := find(list, actionOptions)
+	inner, err := attributes(options)
+	if err != nil {
+		return nil, err
+	}
+	parms, _ := find(inner, mirredParms)
+	if unix.ByteSliceToString(kind) != mirred || len(parms) < mirredSize {
+		return nil, nil
+	}
+	parms = slices.Clone(parms)
+	clear(parms[mirredCounts : mirredCounts+8])
+	m := attribute(nil, actionKind, kind)
+	m = attribute(m, actionOptions|unix.NLA_F_NESTED, attribute(nil, mirredParms, parms))
+	for _, a := range []uint16{actionCookie, actionFlags, actionHWStats} {
+		if v, ok := find(list, a); ok {
+			m = attribute(m, a, v)
+		}
+	}
+	if numberIn(list, actionInHW) > 0 {
+		m = attribute(m, actionInHW, nil)
+	}
+	return m, nil
+}
+
+// mirrorParms is struct tc_mirred in an action.
+func (m Message) mirrorParms() []byte {
+	list, _ := attributes(m)
+	options, _ := find(list, actionOptions)
+	inner, _ := attributes(options)
+	parms, _ := find(inner, mirredParms)
+	return parms
+}
+
+func (m Message) mirrored() uint32     { return native.Uint32(m.mirrorParms()[mirredInterface:]) }
+func (m Message) mirrorNumber() uint32 { return native.Uint32(m.mirrorParms()[mirredNumber:]) }
+
+// mirror names an action.
+func (m Message) mirror() string { return fmt.Sprint(m.mirrorNumber()) }
+
+// mirrorOn is an action for the interface with an index.
+func (m Message) mirrorOn(index int) Message {
+	out := slices.Clone(m)
+	native.PutUint32(out.mirrorParms()[mirredInterface:], uint32(index))
+	return out
+}
+
+// refuseMirrors refuses actions that cannot be told of the interface again: those with which the
+// packet goes on in a chain, which only the filter can say, and those that hardware does, whose
+// driver was told of the interface once.
+func (c *Conn) refuseMirrors(s Settings) error {
+	var numbers []uint32
+	for _, m := range s.Mirrors {
+		what := fmt.Sprintf("the traffic control action mirred %s sends packets through %s", m.mirror(), s.Name)
+		if native.Uint32(m.mirrorParms()[mirredControl:])>>28 == controlChain {
+			return fmt.Errorf("%s and on to a chain, which gresnet cannot restore", what)
+		}
+		if _, is := find(attrs(m), actionInHW); is {
+			return fmt.Errorf("%s in hardware, which gresnet cannot restore", what)
+		}
+		numbers = append(numbers, m.mirrorNumber())
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	return c.eachFilter(func(at int, filter attrs) error {
+		if number, is := offloaded(filter, numbers); is {
+			i, err := c.Get(at)
+			if err != nil {
+				return err
+			}
+			return fmt.Errorf("a traffic filter of %s sends packets through %s in hardware (action mirred %d), which gresnet cannot restore", i.Name, s.Name, number)
+		}
+		return nil
+	})
+}
+
+// eachFilter calls a function with each traffic filter that hardware may do: those of what
+// comes in, and of clsact.
+func (c *Conn) eachFilter(f func(at int, filter attrs) error) error {
+	all, err := c.send(unix.RTM_GETQDISC, unix.NLM_F_DUMP, unix.RTM_NEWQDISC, tcmsg(0, 0))
+	if err != nil {
+		return fmt.Errorf("read the queueing disciplines of all interfaces: %w", err)
+	}
+	for _, m := range all {
+		if len(m) < qdiscHead || Message(m).parent() != atIngress {
+			continue
+		}
+		at := int(native.Uint32(m[4:]))
+		for _, parent := range []uint32{atIngress + 1, atIngress + 2} { // TC_H_MIN_INGRESS, TC_H_MIN_EGRESS
+			filters, err := c.send(unix.RTM_GETTFILTER, unix.NLM_F_DUMP, unix.RTM_NEWTFILTER, tcmsg(at, parent))
+			if err != nil {
+				return fmt.Errorf("read the traffic filters of interface %d: %w", at, err)
+			}
+			for _, filter := range filters {
+				list, err := attributes(filter[min(qdiscHead, len(filter)):])
+				if err != nil {
+					return err
+				}
+				if err := f(at, list); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// offloaded tells whether hardware does a filter that has one of some actions, and which.
+func offloaded(filter attrs, numbers []uint32) (number uint32, is bool) {
+	const inHW = 1 << 2 // TCA_CLS_FLAGS_IN_HW
+	// TCA_FLOWER_ACT, TCA_FLOWER_FLAGS and so on: the kinds that hardware can do.
+	kinds := map[string][2]uint16{"flower": {3, 22}, "matchall": {2, 3}, "u32": {7, 11}, "bpf": {1, 9}}
+	kind, _ := find(filter, unix.TCA_KIND)
+	at, can := kinds[unix.ByteSliceToString(kind)]
+	options, _ := find(filter, unix.TCA_OPTIONS)
+	list, err := attributes(options)
+	if err != nil || !can || numberIn(list, at[1])&inHW == 0 {
+		return 0, false
+	}
+	table, _ := find(list, at[0])
+	actions, _ := attributes(table)
+	for a := range actions.all() {
+		if m, err := cleanMirror(a.value); err == nil && m != nil && slices.Contains(numbers, m.mirrorNumber()) {
+			return m.mirrorNumber(), true
+		}
+	}
+	return 0, false
+}
+
+// applyMirrors has others' actions send packets through the interface again. One that somebody
+// has removed, or has given another interface, is as he wants it.
+func (c *Conn) applyMirrors(index int, want Settings) error {
+	due, err := c.dueMirrors(want)
+	if err != nil {
+		return err
+	}
+	for _, m := range due {
+		table := attribute(nil, 1, m.mirrorOn(index))
+		request := attribute(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, table)
+		_, giveErr := c.send(unix.RTM_NEWACTION, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, request)
+		if giveErr != nil {
+			err = also(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m.mirror(), want.Name, giveErr))
+		}
+	}
+	return err
+}
+
+// dueMirrors are those that are there and have no interface.
+func (c *Conn) dueMirrors(want Settings) (due []Message, err error) {
+	if len(want.Mirrors) == 0 {
+		return nil, nil
+	}
+	have, err := c.dumpMirrors()
+	if err != nil {
+		return nil, fmt.Errorf("read the actions that send packets through %s: %w", want.Name, err)
+	}
+	return slices.DeleteFunc(slices.Clone(want.Mirrors), func(m Message) bool {
+		return !slices.ContainsFunc(have, func(h Message) bool { return h.key() == m.key() })
+	}), nil
+}

@@ -1,0 +1,186 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
+)
+
+// Overlay is a job's end of the network between its nodes: a VXLAN that is made in the
+// job's namespace, and whose UDP socket stays in the node's. It learns nothing and
+// floods nothing: who is where is known before.
+type Overlay struct {
+	Index int // in the job, where no other interface can have so high a one
+	ID    int // of the network: the VNI
+
+	Name    string
+	Address netip.Prefix
+	Peers   []Peer
+	Node    netip.Addr // the node's address that the others know
+	MTU     int
+	Port    int
+}
+
+// Peer is another node of the job.
+type Peer struct {
+	Address netip.Addr // in the job
+	Node    netip.Addr
+}
+
+// OverlayOf is what identifies a job's overlay, whatever the job names it. A VNI has 24 bits.
+func OverlayOf(job uint32) Overlay {
+	id := int(job & (1<<24 - 1))
+	return Overlay{Index: UplinkBit | UplinkBit>>1 | id, ID: id}
+}
+
+// ErrOverlayTaken means that another overlay of the node has the same ID.
+var ErrOverlayTaken = errors.New("the node has a VXLAN of that id and port already")
+
+// The source ports of an overlay's packets, which users cannot bind.
+const (
+	lowOverlayPort  = 600
+	highOverlayPort = 1000
+)
+
+// overlayMAC is the MAC that an address in an overlay has: locally administered, and none
+// of the ranges that hypervisors and container runtimes use.
+func overlayMAC(a netip.Addr) net.HardwareAddr {
+	b := a.As4()
+	return append(net.HardwareAddr{0x0e, 0x67}, b[:]...)
+}
+
+// headers is what a packet between nodes has around what it carries.
+func headers(node netip.Addr) int {
+	const ethernet, udp, vxlan = 14, 8, 8
+	if node.Is4() {
+		return 20 + udp + vxlan + ethernet
+	}
+	return 40 + udp + vxlan + ethernet
+}
+
+// Way is the address from which the namespace reaches another, and what an overlay by
+// that way can have as MTU.
+func (c *Conn) Way(to netip.Addr) (from netip.Addr, mtu int, err error) {
+	routes, err := netlink.RouteGet(to.AsSlice())
+	if err != nil || len(routes) == 0 {
+		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
+	}
+	from, ok := netip.AddrFromSlice(routes[0].Src)
+	if !ok {
+		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: it has no source address", to)
+	}
+	i, err := c.Get(routes[0].LinkIndex)
+	if err != nil {
+		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
+	}
+	from = from.Unmap()
+	return from, i.MTU - headers(from), nil
+}
+
+// AloneMTU is the MTU of an overlay that has no way to go: the most that the kernel
+// takes (drivers/net/vxlan/vxlan_core.c:vxlan_ether_setup).
+const AloneMTU = 65535 - 50
+
+// MakeOverlay makes an overlay in the namespace behind a file descriptor.
+func (c *Conn) MakeOverlay(o Overlay, nsfd int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.MTU = o.Name, o.Index, o.MTU
+	attrs.HardwareAddr = overlayMAC(o.Address.Addr())
+	attrs.Namespace = netlink.NsFd(nsfd)
+	err := netlink.LinkAdd(&netlink.Vxlan{
+		LinkAttrs: attrs, VxlanId: o.ID, SrcAddr: o.Node.AsSlice(),
+		Port: o.Port, PortLow: lowOverlayPort, PortHigh: highOverlayPort,
+	})
+	switch {
+	case errors.Is(err, unix.EEXIST):
+		err = ErrOverlayTaken
+	case errors.Is(err, unix.EOPNOTSUPP):
+		err = hint.With(errors.New("the kernel has no vxlan"), `modprobe vxlan, or set kind = "none" in [overlay]`)
+	}
+	if err != nil {
+		return fmt.Errorf("make the overlay %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// RaiseOverlay gives an overlay its address and brings it up, and says where its peers are.
+func (c *Conn) RaiseOverlay(o Overlay) error {
+	err := c.Give(o.Index, o.Address, o.Address.Addr())
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = fmt.Errorf("bring up the overlay %s: another socket has UDP port %d: %w", o.Name, o.Port, err)
+		return hint.With(err, "ss -ulpn says which; end it, or take another overlay.port, the same on all nodes")
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range o.Peers {
+		if err := c.addPeer(o, p); err != nil {
+			return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
+		}
+	}
+	return nil
+}
+
+// addPeer says which MAC an address has, and which node the MAC is at.
+func (c *Conn) addPeer(o Overlay, p Peer) error {
+	mac := overlayMAC(p.Address)
+	at := neighbourMessage(unix.AF_BRIDGE, o.Index, unix.NUD_NOARP|unix.NUD_PERMANENT, unix.NTF_SELF)
+	at = attribute(attribute(at, unix.NDA_LLADDR, mac), unix.NDA_DST, p.Node.AsSlice())
+	if _, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, at); err != nil {
+		return err
+	}
+	has := neighbourMessage(unix.AF_INET, o.Index, unix.NUD_PERMANENT, 0)
+	has = attribute(attribute(has, unix.NDA_DST, p.Address.AsSlice()), unix.NDA_LLADDR, mac)
+	_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, has)
+	return err
+}
+
+// neighbourMessage is struct ndmsg.
+func neighbourMessage(family byte, index int, state uint16, flags byte) []byte {
+	m := []byte{family, 0, 0, 0}
+	m = native.AppendUint32(m, uint32(index))
+	m = native.AppendUint16(m, state)
+	return append(m, flags, 0)
+}
+
+// DeleteOverlay deletes an overlay, or is ErrNotFound.
+func (c *Conn) DeleteOverlay(o Overlay) error {
+	found, err := netlink.LinkByIndex(o.Index)
+	var none netlink.LinkNotFoundError
+	if errors.As(err, &none) {
+		return fmt.Errorf("interface %d: %w", o.Index, ErrNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("read interface %d: %w", o.Index, err)
+	}
+	vxlan, is := found.(*netlink.Vxlan)
+	if !is || vxlan.VxlanId != o.ID {
+		return fmt.Errorf("interface %d: %w", o.Index, ErrNotFound)
+	}
+	_, err = c.send(unix.RTM_DELLINK, unix.NLM_F_ACK, 0, change(o.Index, false, 0))
+	if err != nil && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("delete %s: %w", vxlan.Name, err)
+	}
+	return nil
+}
+
+// HoldsLowPorts is an error if users of the namespace can bind ports below 1024.
+func HoldsLowPorts() error {
+	const path = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+	text, err := readFile(path)
+	if err != nil {
+		return fmt.Errorf("read which ports users can bind: %w", err)
+	}
+	if first, err := strconv.Atoi(text); err != nil || first < 1024 {
+		err := fmt.Errorf("users of the node can bind ports from %s on, and so forge packets of jobs' networks", text)
+		return hint.With(err, `set net.ipv4.ip_unprivileged_port_start=1024, or kind = "none" in [overlay]`)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package nft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Job is a job's way out, as the node sees it.
+type Job struct {
+	Address netip.Addr
+	Index   uint32 // of its interface's end on the node
+	Bit     uint32 // of an index: those of all jobs' interfaces have it, and no others
+	UID     uint32
+	Most    uint32 // connections that it can have at once
+}
+
+// LeadOut makes the table of a job that reaches what the node reaches, under the node's own
+// address, and that nobody reaches:
+//
+//	nft 'table ip TABLE {
+//	  chain postrouting { type nat hook postrouting priority srcnat; ip saddr ADDRESS masquerade; }
+//	  chain prerouting  { type filter hook prerouting priority filter;
+//	                      iif INDEX ct state & (established | related) == 0 ct count over MOST drop; }
+//	  chain forward     { type filter hook forward priority filter;
+//	                      iif INDEX oif & BIT != 0 drop;
+//	                      oif INDEX ct state & (established | related) == 0 drop; }
+//	  chain output      { type filter hook output priority filter;
+//	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop; } }'
+//
+// On the node, root's processes and the user's own reach the job: slurmstepd does, for srun.
+// The kernel has one list of connections for the node and all of its jobs, which no job is to fill.
+// A table that is there already stays as it is.
+func LeadOut(table string, j Job) error {
+	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
+		addMasquerade(c, t, j.Address)
+		const over = 1 // NFT_CONNLIMIT_F_INV of linux/netfilter/nf_tables.h
+		prerouting := filter(c, t, "prerouting", nftables.ChainHookPrerouting)
+		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{&expr.Connlimit{Count: j.Most, Flags: over}})
+		forward := filter(c, t, "forward", nftables.ChainHookForward)
+		drop(c, forward, is(expr.MetaKeyIIF, j.Index), hasBit(expr.MetaKeyOIF, j.Bit))
+		drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew())
+		output := filter(c, t, "output", nftables.ChainHookOutput)
+		drop(c, output, is(expr.MetaKeyOIF, j.Index), isNew(), isNot(expr.MetaKeySKUID, 0), isNot(expr.MetaKeySKUID, j.UID))
+	})
+	if err != nil {
+		return fmt.Errorf("let %s reach what the node reaches: %w", j.Address, err)
+	}
+	return nil
+}
+
+// Guard makes the table that keeps the node from being a router for others than its jobs, where
+// what arrives by an interface is forwarded for these:
+//
+//	nft 'table ip TABLE { chain forward { type filter hook forward priority filter;
+//	  iif INDEX oif & BIT == 0 ct state & (established | related) == 0 ct status & dnat == 0 drop; } }'
+//
+// What the node began itself is answered, and what it sends elsewhere itself arrives there: containers' networks
+// are so. A table that is there already stays as it is.
+func Guard(table string, index, bit uint32) error {
+	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
+		forward := filter(c, t, "forward", nftables.ChainHookForward)
+		drop(c, forward, is(expr.MetaKeyIIF, index), hasNoBit(expr.MetaKeyOIF, bit), isNew(), without(&expr.Ct{Key: expr.CtKeySTATUS, Register: 1}, statusDNAT))
+	})
+	if err != nil && !errors.Is(err, unix.EEXIST) { // another prolog's
+		return fmt.Errorf("keep interface %d from forwarding for others: %w", index, err)
+	}
+	return nil
+}
+
+// statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
+const statusDNAT = 1 << 5
+
+func addMasquerade(c *nftables.Conn, t *nftables.Table, from netip.Addr) {
+	chain := c.AddChain(&nftables.Chain{
+		Name: "postrouting", Table: t, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+	})
+	c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: append(source(from), &expr.Masq{})})
+}
+
+func filter(c *nftables.Conn, t *nftables.Table, name string, hook *nftables.ChainHook) *nftables.Chain {
+	return c.AddChain(&nftables.Chain{
+		Name: name, Table: t, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter,
+	})
+}
+
+// drop drops what all of the conditions hold of.
+func drop(c *nftables.Conn, chain *nftables.Chain, conditions ...[]expr.Any) {
+	var all []expr.Any
+	for _, one := range conditions {
+		all = append(all, one...)
+	}
+	c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: append(all, &expr.Verdict{Kind: expr.VerdictDrop})})
+}
+
+// isNew matches what belongs to no connection that both sides know of.
+func isNew() []expr.Any {
+	return without(&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
+}
+
+func is(key expr.MetaKey, value uint32) []expr.Any    { return compared(key, expr.CmpOpEq, value) }
+func isNot(key expr.MetaKey, value uint32) []expr.Any { return compared(key, expr.CmpOpNeq, value) }
+
+func compared(key expr.MetaKey, op expr.CmpOp, value uint32) []expr.Any {
+	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Register: 1, Op: op, Data: native(value)}}
+}
+
+func hasBit(key expr.MetaKey, bit uint32) []expr.Any {
+	return masked(&expr.Meta{Key: key, Register: 1}, bit, expr.CmpOpNeq)
+}
+
+func hasNoBit(key expr.MetaKey, bit uint32) []expr.Any {
+	return without(&expr.Meta{Key: key, Register: 1}, bit)
+}
+
+// without matches if what is loaded has none of the bits.
+func without(load expr.Any, bits uint32) []expr.Any { return masked(load, bits, expr.CmpOpEq) }
+
+func masked(load expr.Any, bits uint32, op expr.CmpOp) []expr.Any {
+	return []expr.Any{
+		load,
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(bits), Xor: native(0)},
+		&expr.Cmp{Register: 1, Op: op, Data: native(0)},
+	}
+}
+
+// native is a number as the kernel loads it into a register.
+func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+// Dropping are the chains through which all that the node forwards goes, and that drop what none of
+// their rules accepts: what the node's jobs send is theirs to accept.
+func Dropping() (chains []string, err error) {
+	c, err := open()
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.ListChains()
+	if err != nil {
+		if isMissing(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("list the chains of nftables: %w", err)
+	}
+	for _, chain := range all {
+		ip := chain.Table.Family == nftables.TableFamilyIPv4 || chain.Table.Family == nftables.TableFamilyINet
+		forwards := chain.Hooknum != nil && *chain.Hooknum == *nftables.ChainHookForward
+		if ip && forwards && chain.Policy != nil && *chain.Policy == nftables.ChainPolicyDrop {
+			chains = append(chains, chain.Table.Name+" "+chain.Name)
+		}
+	}
+	return chains, nil
+}

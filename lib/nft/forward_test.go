@@ -1,0 +1,136 @@
+package nft_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/nftables"
+
+	"gresnet/lib/nft"
+	"gresnet/test/netnstest"
+)
+
+// tables are the names of the tables that are there.
+func tables(t *testing.T) (names []string) {
+	t.Helper()
+	c, err := nftables.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.ListTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range all {
+		names = append(names, table.Name)
+	}
+	return names
+}
+
+func TestTablesAreRemovedTogetherWhicheverOfThemThereAre(t *testing.T) {
+	err := netnstest.New(t).Do(func() error {
+		job := nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9}
+		for range 2 { // the second time they are there
+			for _, err := range []error{nft.LeadOut("way", job), nft.Guard("guard2", 2, 1<<30), nft.Guard("guard3", 3, 1<<30)} {
+				if err != nil {
+					return err
+				}
+			}
+		}
+		for _, c := range []struct {
+			remove []string
+			left   string
+		}{
+			{nil, "[way guard2 guard3]"}, {[]string{"none"}, "[way guard2 guard3]"}, {[]string{"none", "guard2", "way"}, "[guard3]"}, {[]string{"guard2", "guard3"}, "[]"},
+		} {
+			if err := nft.Remove(c.remove...); err != nil {
+				return err
+			}
+			if got := fmt.Sprint(tables(t)); got != c.left {
+				t.Errorf("%v removed, %s are left, want %s", c.remove, got, c.left)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAChainThatDropsWhatIsForwardedIsNamed(t *testing.T) {
+	err := netnstest.New(t).Do(func() error {
+		c, err := nftables.New()
+		if err != nil {
+			return err
+		}
+		drop, accept := nftables.ChainPolicyDrop, nftables.ChainPolicyAccept
+		add := func(family nftables.TableFamily, name string, hook *nftables.ChainHook, policy *nftables.ChainPolicy) {
+			table := c.AddTable(&nftables.Table{Name: name, Family: family})
+			c.AddChain(&nftables.Chain{Name: "C", Table: table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter, Policy: policy})
+			c.AddChain(&nftables.Chain{Name: "called", Table: table})
+		}
+		add(nftables.TableFamilyIPv4, "ip_drop", nftables.ChainHookForward, &drop)
+		add(nftables.TableFamilyINet, "inet_drop", nftables.ChainHookForward, &drop)
+		add(nftables.TableFamilyIPv4, "accepts", nftables.ChainHookForward, &accept)
+		add(nftables.TableFamilyIPv4, "input", nftables.ChainHookInput, &drop)
+		add(nftables.TableFamilyIPv6, "ip6_drop", nftables.ChainHookForward, &drop)
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		got, err := nft.Dropping()
+		if want := "[ip_drop C inet_drop C]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAJobHasSoManyConnectionsAtOnceAndNoMore(t *testing.T) {
+	node, server, inside := netnstest.New(t), netnstest.New(t), netnstest.New(t)
+	node.IP("link add in0 type veth peer name up0 netns " + inside.Path)
+	node.IP("link add out0 type veth peer name net0 netns " + server.Path)
+	node.Run("sysctl -qw net.ipv4.ip_forward=1; ip link set in0 up; ip link set out0 up; ip addr add 10.8.0.1/24 dev in0; ip addr add 10.9.0.2/24 dev out0")
+	inside.Run("ip link set up0 up; ip addr add 10.8.0.2/24 dev up0; ip route add default via 10.8.0.1")
+	server.Run(`ip link set net0 up; ip addr add 10.9.0.1/24 dev net0
+python3 -c '
+import os, socket, time
+s = socket.create_server(("10.9.0.1", 7777), backlog=64)
+if os.fork() == 0:
+	os.setsid()
+	os.closerange(0, 3)
+	time.sleep(30)
+'`)
+	index := strings.TrimSpace(node.Run("cat /sys/class/net/in0/ifindex"))
+	err := node.Do(func() error {
+		n, err := strconv.ParseUint(index, 10, 32)
+		if err != nil {
+			return err
+		}
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("10.8.0.2"), Index: uint32(n), Bit: 1 << 30, Most: 3})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What is closed leaves room.
+	got := inside.Run(`python3 -c '
+import socket
+def connect(patience):
+	try:
+		return socket.create_connection(("10.9.0.1", 7777), timeout=patience)
+	except TimeoutError:
+		return None
+held = [connect(20), connect(20), connect(20), connect(2)]
+print([c is not None for c in held])
+held[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes([1, 0, 0, 0, 0, 0, 0, 0]))
+held[0].close()
+print(connect(20) is not None)'`)
+	if want := "[True, True, True, False]\nTrue\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

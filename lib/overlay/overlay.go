@@ -1,0 +1,215 @@
+// Package overlay says what a job's network between its nodes is of. Each node of
+// the job computes it for itself, from what Slurm says of the job: nothing is exchanged.
+//
+// There are two kinds of errors. A *gres.Refusal is about the job's nodes, and the
+// node is well. Every other error is the node's.
+package overlay
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/slurm"
+	"gresnet/lib/uplink"
+)
+
+// Node is a node of the job, in the order of its list.
+type Node struct {
+	Name     string     // Slurm's
+	Hostname string     // its own, if slurm.conf says another
+	Address  netip.Addr // in the job
+}
+
+// Network is a job's, as one of its nodes has it.
+type Network struct {
+	Nodes []Node
+	Own   int // the place of this node among them
+	Link  link.Overlay
+}
+
+// Address is the job's own address.
+func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
+
+// World is what is asked.
+type World struct {
+	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
+	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
+	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // see link.Conn
+}
+
+// lookTime bounds what the resolver takes for all nodes of a job.
+const lookTime = 10 * time.Second
+
+// New is the network of a job, nil if Slurm does not say which nodes it has.
+func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
+	if j.Nodes == "" {
+		return nil, nil
+	}
+	list, err := slurm.ParseHostlist(j.Nodes)
+	if err != nil {
+		return nil, refusal("%s", err)
+	}
+	names, err := list.Names(c.Nodes())
+	if err != nil {
+		r := refusal("the job has more nodes than the %d that overlay.network %s has addresses for", c.Nodes(), c.Network)
+		r.Do = "ask for fewer nodes, or have the site make overlay.network larger"
+		return nil, r
+	}
+	n := &Network{Own: slices.Index(names, j.Node), Link: link.OverlayOf(j.ID)}
+	if n.Own < 0 {
+		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
+	}
+	hosts := w.Hosts(names)
+	for i, name := range names {
+		n.Nodes = append(n.Nodes, Node{Name: name, Hostname: hosts[name].Hostname, Address: addressOf(c, i)})
+	}
+	n.Link.Name, n.Link.Port = c.Interface, c.Port
+	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
+	return n, n.fill(ctx, hosts, w)
+}
+
+// addressOf is the address of a node in the job, by its place.
+func addressOf(c config.Overlay, place int) netip.Addr {
+	first := c.Network.Addr().As4()
+	var a [4]byte
+	binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(first[:])+uint32(place)+1)
+	return netip.AddrFrom4(a)
+}
+
+// fill says where the other nodes are, and which way leads there.
+func (n *Network) fill(ctx context.Context, hosts map[string]slurm.Host, w World) error {
+	if len(n.Nodes) == 1 {
+		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), link.AloneMTU
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found, err := n.find(ctx, hosts, w)
+	if err != nil {
+		return err
+	}
+	for i, at := range found {
+		if i == n.Own {
+			continue
+		}
+		if err := n.join(at, i, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join adds a node that is at one of some addresses.
+func (n *Network) join(at []netip.Addr, i int, w World) error {
+	if !n.Link.Node.IsValid() {
+		from, mtu, err := w.Way(at[0])
+		if err != nil {
+			return hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
+		}
+		n.Link.Node, n.Link.MTU = from, mtu
+	}
+	same := slices.IndexFunc(at, func(a netip.Addr) bool { return a.Is4() == n.Link.Node.Is4() })
+	switch {
+	case same < 0:
+		return refusal("node %s is at %s, and this node reaches others from %s", n.Nodes[i].Name, at[0], n.Link.Node)
+	case at[same] == n.Link.Node || at[same].IsLoopback():
+		return refusal("node %s is at %s, which is this node's", n.Nodes[i].Name, at[same])
+	}
+	n.Link.Peers = append(n.Link.Peers, link.Peer{Address: n.Nodes[i].Address, Node: at[same]})
+	return nil
+}
+
+// looksAtOnce is more than a DNS server is asked by one program, and less than it minds.
+const looksAtOnce = 32
+
+// find finds the addresses of all nodes but the own: those that are names, by the resolver.
+func (n *Network) find(ctx context.Context, hosts map[string]slurm.Host, w World) ([][]netip.Addr, error) {
+	found, failed := make([][]netip.Addr, len(n.Nodes)), make([]error, len(n.Nodes))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, looksAtOnce)
+	for i, node := range n.Nodes {
+		name := cmp.Or(hosts[node.Name].Addr, node.Hostname, node.Name)
+		if a, err := netip.ParseAddr(name); err == nil {
+			found[i] = []netip.Addr{a.Unmap()}
+			continue
+		}
+		if i == n.Own {
+			continue
+		}
+		all.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			if found[i], failed[i] = w.Look(ctx, name); failed[i] != nil {
+				failed[i] = refusal("node %s has no address: %s", node.Name, failed[i])
+			}
+		})
+	}
+	all.Wait()
+	return found, cmp.Or(failed...)
+}
+
+func refusal(format string, a ...any) *gres.Refusal {
+	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
+}
+
+// Look asks the node's resolver, for IPv4 first.
+func Look(ctx context.Context, name string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return found, err
+}
+
+// Apart is an error if the overlay's network is one that jobs or the node have already.
+func Apart(c config.Config, n uplink.Node) error {
+	all := config.NetworkRange(c.Overlay.Network)
+	const do = "take another overlay.network, the same on all nodes"
+	if c.Uplink.On() && c.Uplink.Addresses.Overlaps(c.Overlay.Network) {
+		return hint.With(fmt.Errorf("overlay: its network %s overlaps with uplink.addresses %s", c.Overlay.Network, c.Uplink.Addresses), do)
+	}
+	for _, i := range n.Interfaces {
+		for _, network := range n.Networks[i.Index] {
+			if !i.IsUplink() && all.Overlaps(network.Masked()) {
+				return hint.With(fmt.Errorf("overlay: its network %s overlaps with %s, the network of %s", c.Overlay.Network, network.Masked(), i.Name), do)
+			}
+		}
+	}
+	return nil
+}
+
+// Confs are where slurm.conf may be, in the order in which it is looked for: what slurmd
+// says, and what it keeps where slurmctld hands it out (Slurm src/common/read_config.c).
+func Confs(j job.Job) []string {
+	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
+	if j.Conf == "" {
+		return places
+	}
+	return append([]string{j.Conf}, places...)
+}
+
+// Hosts is what the first slurm.conf that reads says of nodes; without any, nothing.
+func Hosts(places []string) func(names []string) map[string]slurm.Host {
+	return func(names []string) map[string]slurm.Host {
+		for _, place := range places {
+			if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {
+				return conf.Hosts(names)
+			}
+		}
+		return nil
+	}
+}

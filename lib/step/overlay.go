@@ -1,0 +1,126 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/nft"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+)
+
+// Overlay makes the job's end of the network between its nodes. Its undo needs the
+// job alone, of whose id all is made that tells the interface from others.
+type Overlay struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+
+	Link link.Overlay `json:"-"`
+
+	// Services are ports by which the job's nodes mean the nodes themselves, reached by Out;
+	// without that, which may be nil, they mean the job.
+	Services []int   `json:"-"`
+	Out      *Uplink `json:"-"`
+}
+
+// NewOverlay is the step of an overlay.
+func NewOverlay(o link.Overlay) *Overlay {
+	return &Overlay{Name: o.Name, Address: o.Address.String(), Link: o}
+}
+
+func (*Overlay) Kind() string     { return "overlay" }
+func (s *Overlay) Object() string { return s.Name }
+func (*Overlay) HCA() node.ID     { return node.ID{} }
+
+// overlayTable is the nftables table against what users forge.
+func overlayTable(job uint32) string { return fmt.Sprintf("gresnet_overlay_%d", job) }
+
+// Do makes the interface in the job, and there says where the other nodes are. What users
+// forge is dropped before there is anything to take it.
+func (s *Overlay) Do(w *World) error {
+	job, err := w.openJob()
+	if err != nil {
+		return err
+	}
+	err = w.OnHost(func(v *scan.View) error {
+		if err := link.HoldsLowPorts(); err != nil {
+			return err
+		}
+		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port, s.Link.ID); err != nil {
+			return err
+		}
+		return v.Link.MakeOverlay(s.Link, job.ns.FD())
+	})
+	if errors.Is(err, link.ErrOverlayTaken) {
+		return &gres.Refusal{
+			Ask: "overlay", Why: fmt.Sprintf("%s; another job of the node may have an id that differs by a multiple of %d", err, 1<<24),
+			Do: "run the job again when that one has ended",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.inJob(func(v *scan.View) error {
+		if err := v.Link.RaiseOverlay(s.Link); err != nil {
+			return err
+		}
+		s.serve(w)
+		return nil
+	})
+}
+
+// serve leads services of the job's nodes to the nodes. It needs no undo, since it goes with the
+// namespace; and a job without it lacks a convenience.
+func (s *Overlay) serve(w *World) {
+	if s.Out == nil || s.Out.Lacking != nil || len(s.Services) == 0 {
+		return
+	}
+	services := nft.Services{Network: s.Link.Address.Masked(), Ports: s.Services, Out: s.Out.link(w).Index}
+	if s.Out.Type == "veth" {
+		services.Nodes = append(services.Nodes, nft.Node{Inside: s.Link.Address.Addr(), Real: s.Out.Pool.Gateway})
+	}
+	for _, p := range s.Link.Peers {
+		if p.Node.Is4() {
+			services.Nodes = append(services.Nodes, nft.Node{Inside: p.Address, Real: p.Node})
+		}
+	}
+	if err := nft.Serve(services); err != nil {
+		w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
+	}
+}
+
+// Undo removes the interface wherever the job has put it, and the table. What is
+// not there, the job or the end of its namespace has removed.
+func (s *Overlay) Undo(w *World) error {
+	if err := s.remove(w); err != nil && !errors.Is(err, link.ErrNotFound) {
+		return fmt.Errorf("remove the overlay: %w", err)
+	}
+	return w.OnHost(func(*scan.View) error { return nft.RemoveForged(overlayTable(w.Job)) })
+}
+
+func (s *Overlay) remove(w *World) error {
+	o := link.OverlayOf(w.Job)
+	look := func(v *scan.View) error { return v.Link.DeleteOverlay(o) }
+	err := w.inJob(look)
+	missing := errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound)
+	switch {
+	case missing && s.isShared(w, o):
+		return nil
+	case missing:
+		return w.elsewhere(link.ErrNotFound, look)
+	}
+	return err
+}
+
+// isShared tells whether another job's overlay has the same marks, which must not be taken
+// for this one's: the kernel refused to make that beside it.
+func (s *Overlay) isShared(w *World, o link.Overlay) bool {
+	t, err := w.Table.Read()
+	return err != nil || slices.ContainsFunc(t.Claims, func(c lock.Claim) bool {
+		return c.Job != w.Job && link.OverlayOf(c.Job).ID == o.ID
+	})
+}
