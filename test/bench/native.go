@@ -56,7 +56,7 @@ func nativeCommand(args []string) error {
 func nativeStart(programs, dir string, rounds int) (measured, error) {
 	m := measured{testCase: testCase{Name: "no HCA", Mode: "none", Jobs: 1}, Samples: samples{}}
 	file := filepath.Join(dir, "gresnet.toml")
-	if err := os.WriteFile(file, []byte("[slurm]\nsource = [\"gpu\"]\n"), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte("[slurm]\nsource = [\"gpu\"]\n[overlay]\nkind = \"none\"\n"), 0o644); err != nil {
 		return m, err
 	}
 	own := gresnet(programs)

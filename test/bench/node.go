@@ -147,7 +147,7 @@ func unrelated(c testCase) error {
 
 // writeConfig maps GPU n to HCA n.
 func writeConfig(list []hca) error {
-	text := "[slurm]\nsource = [\"gpu\"]\n"
+	text := "[slurm]\nsource = [\"gpu\"]\n[overlay]\nkind = \"none\"\n"
 	for n, h := range list {
 		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\ngpus = [%[1]d]\n", n, h.rdma)
 	}

@@ -43,6 +43,7 @@
 #include <linux/version.h>
 #include <linux/workqueue.h>
 #include <net/dcbnl.h>
+#include <net/pkt_cls.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
 #include <rdma/ib_pma.h>
@@ -845,7 +846,31 @@ static void ibfake_get_stats64(struct net_device *netdev,
 	}
 }
 
+/*
+ * `tc qdisc add dev roce0 root mqprio hw 1`: the hardware has the classes that it
+ * is told of, and none when the discipline goes.
+ */
+static int ibfake_setup_tc(struct net_device *netdev, enum tc_setup_type type,
+			   void *data)
+{
+	struct tc_mqprio_qopt *qopt = data;
+	int tc, err;
+
+	if (type != TC_SETUP_QDISC_MQPRIO)
+		return -EOPNOTSUPP;
+	netdev_reset_tc(netdev);
+	if (!qopt->num_tc)
+		return 0;
+	err = netdev_set_num_tc(netdev, qopt->num_tc);
+	for (tc = 0; !err && tc < qopt->num_tc; tc++)
+		err = netdev_set_tc_queue(netdev, tc, qopt->count[tc],
+					  qopt->offset[tc]);
+	qopt->hw = TC_MQPRIO_HW_OFFLOAD_TCS;
+	return err;
+}
+
 static const struct net_device_ops ibfake_netdev_ops = {
+	.ndo_setup_tc = ibfake_setup_tc,
 	.ndo_open = ibfake_open,
 	.ndo_stop = ibfake_stop,
 	.ndo_start_xmit = ibfake_xmit,

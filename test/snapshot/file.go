@@ -35,7 +35,7 @@ func glob(patterns ...string) (paths []string) {
 
 // sysctls are what is set for each interface; some change by themselves.
 func sysctls() (facts []string, err error) {
-	for _, folder := range glob("/proc/sys/net/ipv[46]/conf/*", "/proc/sys/net/ipv[46]/neigh/*") {
+	for _, folder := range glob("/proc/sys/net/ipv[46]/conf/*", "/proc/sys/net/ipv[46]/neigh/*", "/proc/sys/net/mpls/conf/*") {
 		entries, err := os.ReadDir(folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -109,14 +109,14 @@ func gids() (facts []string, err error) {
 // leases are what gresnet itself keeps, and the namespaces and BPF objects that have a
 // name. The locks of HCAs and of the guard stay.
 func leases() (facts []string, err error) {
-	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/netns", "/sys/fs/bpf"} {
+	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/gresnet/notes", "/run/netns", "/sys/fs/bpf"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				return nil
 			case err != nil:
 				return err
-			case path != root && path != "/run/gresnet/locks/guard" && !strings.HasPrefix(entry.Name(), "hca-"):
+			case path != root && path != "/run/gresnet/locks/guard" && path != "/run/gresnet/locks/qdisc" && !strings.HasPrefix(entry.Name(), "hca-"):
 				facts = append(facts, "there is "+path)
 			}
 			return nil

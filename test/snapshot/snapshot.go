@@ -26,7 +26,7 @@ func Take() (string, error) {
 		return "", err
 	}
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, rules, qdiscs, sysctls, queues, nodes, gids, leases} {
+	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, rules, qdiscs, mirrors, labels, nftables, sysctls, queues, nodes, gids, leases} {
 		facts, err := look()
 		if err != nil {
 			return "", fmt.Errorf("take a picture of the node: %w", err)
@@ -140,6 +140,9 @@ func interfaces() ([]string, error) {
 		if dev, _ := route["dev"].(string); strings.HasPrefix(dev, "ib") {
 			route["flags"] = without(route["flags"], "linkdown")
 		}
+		if route["expires"] != nil {
+			route["expires"] = "finite"
+		}
 		facts = append(facts, "route "+line(route))
 	}
 	// The order of an interface's addresses tells which is the primary one.
@@ -245,20 +248,8 @@ func rules() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(lines("IPv4", four), lines("IPv6", six)...), nil
+	return append(lines("IPv4", unbalanced.ReplaceAllString(four, "")), lines("IPv6", six)...), nil
 }
 
-var (
-	told     = regexp.MustCompile(`: (fq|fq_codel|pfifo|sfq|tbf) `)
-	refCount = regexp.MustCompile(` refcnt \d+`)
-)
-
-// qdiscs are those whose settings tc tells in full.
-func qdiscs() ([]string, error) {
-	text, err := ask("", "tc", "qdisc")
-	if err != nil {
-		return nil, err
-	}
-	facts := lines("tc", refCount.ReplaceAllString(text, ""))
-	return slices.DeleteFunc(facts, func(f string) bool { return !told.MatchString(f) }), nil
-}
+// unbalanced is how long a resilient group of next hops is it.
+var unbalanced = regexp.MustCompile(` unbalanced_time [\d.]+`)

@@ -74,10 +74,10 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	// The first prolog after the boot asks more than later ones.
-	vm.Must(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
-	groups := deedsOf(t, "prolog", vm.LawJob)
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "prolog", lawJob)
+	vm.Must(t, "epilog", lawJob)
+	groups := deedsOf(t, "prolog", lawJob)
+	vm.Must(t, "epilog", lawJob)
 	faults := 0
 	for _, group := range groups {
 		if slices.ContainsFunc(group, func(d vm.Deed) bool { return disturbed(t, d, before) }) {
@@ -93,7 +93,7 @@ func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 // disturbed runs a prolog and an epilog, and tells whether a deed of the prolog was made to fail.
 func disturbed(t *testing.T, d vm.Deed, before string) bool {
 	t.Helper()
-	out, code := vm.Traced(t, "prolog", vm.LawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.Call, d.N))
+	out, code := vm.Traced(t, "prolog", lawJob, fmt.Sprintf("-e inject=%s:error=EIO:when=%d", d.Call, d.N))
 	log, err := os.ReadFile(vm.TraceFile)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func disturbed(t *testing.T, d vm.Deed, before string) bool {
 	case code != 0:
 		t.Errorf("exit %d: %s", code, out)
 	}
-	vm.Must(t, "epilog", vm.LawJob)
+	vm.Must(t, "epilog", lawJob)
 	if vm.Same(t, before); t.Failed() {
 		t.Fatalf("with a fault at %s:\n%s", d, log)
 	}
@@ -126,7 +126,7 @@ func TestTheProgramsAreSmall(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	for _, program := range []string{"prolog", "epilog"} {
-		kilobytes := vm.MaxRSS(t, program, vm.LawJob)
+		kilobytes := vm.MaxRSS(t, program, lawJob)
 		if kilobytes > 20<<10 {
 			t.Errorf("gresnet-%s took %d KiB of memory at its peak, wanted at most 20 MiB", program, kilobytes)
 		}

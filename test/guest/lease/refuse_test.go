@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,54 @@ import (
 
 const refuseJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0,1"
 
-// Nobody has listed the HCAs, so nobody has said that this one may go.
+// listing lists the HCA of an interface, and another one, for a job's two GPUs. more is what
+// the first entry says besides.
+func listing(t *testing.T, name, more string) {
+	t.Helper()
+	own := strings.TrimSpace(vm.Run(t, `rdma -j link | jq -r '.[] | select(.netdev == "`+name+`") | .ifname'`))
+	other := slices.DeleteFunc(vm.HCAs(t), func(hca string) bool { return hca == own })[0]
+	vm.WriteConfig(t, strings.NewReplacer("HCA0\"", own+"\"\n"+more, "HCA1", other).Replace(vm.GPUConfig))
+}
+
+// Whether the site lists the HCA is no matter.
+func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.Slurm(t)
+	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
+	number := strings.Split(strings.Fields(vm.Run(t, "ip -4 -br addr show dev roce0"))[2], ".")[1]
+	const own = " SLURM_CONF=/tmp/own/slurm.conf"
+	for _, c := range []struct{ name, change, want string }{
+		{"NodeAddr", "s/NodeAddr=[^ ]*/NodeAddr=10.N.0.2/", "roce0 has the address of NodeAddr 10.N.0.2"},
+		{"the way to slurmctld", "s/^SlurmctldHost=.*/SlurmctldHost=ctl(10.N.0.7)/", "the node reaches SlurmctldHost 10.N.0.7 through roce0"},
+		{"NodeAddr by a name", "s/NodeAddr=[^ ]*/NodeAddr=mgmt1.example/", "roce0 has the address of NodeAddr mgmt1.example (10.N.0.2)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := strings.NewReplacer("N.0", number+".0")
+			vm.Run(t, "rm -rf /tmp/own; cp -r /etc/slurm /tmp/own; cp -p /etc/hosts /tmp/hosts.before; echo 10."+number+".0.2 mgmt1.example >>/etc/hosts; sed '"+n.Replace(c.change)+"' /etc/slurm/slurm.conf >/tmp/own/slurm.conf")
+			t.Cleanup(func() { vm.Run(t, "cat /tmp/hosts.before >/etc/hosts") })
+			before := vm.Picture(t)
+			listing(t, "roce0", "")
+			if out, code := vm.ByHand(t, "prolog", refuseJob+own); code != 1 || !strings.Contains(out, n.Replace(c.want)) {
+				t.Errorf("prolog: exit %d: %s", code, out)
+			}
+			out, _ := vm.Try(vm.SlurmdEnv + own + " " + vm.Repo() + "/bin/gresnet-prolog check")
+			if !strings.Contains(out, "fails its prolog: ") || !strings.Contains(out, n.Replace(c.want)) {
+				t.Errorf("check: %s", out)
+			}
+			toml := vm.Run(t, vm.SlurmdEnv+own+" "+vm.Repo()+"/bin/gresnet-prolog scan --toml")
+			if !strings.Contains(toml, "# no job's: "+n.Replace(c.want)+"\n# [[hca]] # ") {
+				t.Errorf("scan --toml: %s", toml)
+			}
+			vm.Same(t, before)
+			listing(t, "roce0", `node = "take"`)
+			vm.Must(t, "prolog", refuseJob+own)
+			vm.Must(t, "epilog", refuseJob+own)
+			vm.Same(t, before)
+		})
+	}
+}
+
+// Whether the site lists the HCA is no matter, unless it says that it goes all the same.
 func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
@@ -25,11 +73,11 @@ func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, setup, undo, want string
-		listed                  bool // and if the site lists it, it goes, and comes back
+		taken                   bool // and if the site says so, it goes, and comes back
 	}{
 		{"its own", "ip route add default via 10.N.0.1 dev roce0 metric 4000", "ip route del default metric 4000", needs, true},
 		{"IPv6", "ip -6 route add default via fd00:N::1 dev roce0 metric 4000", "ip -6 route del default metric 4000", needs, false},
-		{"over a bridge of a VLAN", vlan + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set v7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000",
+		{"over a bridge of a VLAN", vlan + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set v7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000" + fmt.Sprintf(until, "br7"),
 			"ip link del br7; ip link del v7", needs, true},
 		{"over an ipvlan", "ip link add link roce0 name i7 type ipvlan; ip link set i7 up; ip route add default dev i7 metric 4000", "ip link del i7", needs, false},
 		{"over a bridge of a bond", bond + "ip link add br7 type bridge; ip link set br7 addrgenmode none; ip link set bond7 master br7; ip link set br7 up; ip route add default dev br7 metric 4000" + fmt.Sprintf(until, "br7"),
@@ -47,8 +95,13 @@ func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 				t.Errorf("prolog: exit %d: %s", code, out)
 			}
 			vm.Same(t, before)
-			if c.listed {
-				vm.WithGPUs(t)
+			if c.taken {
+				listing(t, "roce0", "")
+				if out, code := vm.ByHand(t, "prolog", refuseJob); code != 1 || !strings.Contains(out, c.want) {
+					t.Errorf("prolog, where the HCA is listed: exit %d: %s", code, out)
+				}
+				vm.Same(t, before)
+				listing(t, "roce0", `node = "take"`)
 				vm.Must(t, "prolog", refuseJob)
 				vm.Must(t, "epilog", refuseJob)
 				vm.Same(t, before)

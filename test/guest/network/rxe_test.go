@@ -54,6 +54,29 @@ gpus = [1]
 interface = "keep"
 `
 
+// Since kernel 7.3 rxe can be moved in exclusive mode, and ends a moment after its interface
+// has moved; before, it ends with that in shared mode.
+func TestAnHCAThatWouldEndWithItsInterfaceIsRefusedBeforeAnythingIsChanged(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.Slurm(t)
+	vm.Run(t, rxeUp)
+	defer vm.Run(t, rxeDown)
+	vm.WriteConfig(t, strings.ReplaceAll(rxeConfig, "interface =", "# interface ="))
+	defer vm.WriteConfig(t, vm.Config)
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
+	before := vm.Picture(t)
+	const job = "SLURM_JOB_ID=900021 SLURM_JOB_GPUS=0,1"
+	out, code := vm.ByHand(t, "prolog", job)
+	for _, want := range []string{"driver rxe ends rxe0 when its interface cable0 is moved", `hint: set interface = "keep" in its [[hca]]`} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("prolog: exit %d, wanted 1 and %q: %s", code, want, out)
+		}
+	}
+	vm.Same(t, before)
+	vm.Must(t, "epilog", job)
+	vm.Same(t, before)
+}
+
 // traffic writes from the memory behind one of the job's HCAs to that behind
 // the other. The two ends find each other over the job's loopback interface.
 const traffic = `

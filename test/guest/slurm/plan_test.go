@@ -41,7 +41,7 @@ func TestThePlanIsWhatThePrologDoes(t *testing.T) {
 			prolog := vm.Repo() + "/bin/gresnet-prolog --config " + vm.SiteConfig(t, c.config)
 			plan := vm.Run(t, c.environment+prolog+" plan "+quoteWords(c.flags))
 			vm.Same(t, before)
-			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 "+c.environment+prolog+" --trace 2>&1")
+			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 SLURM_NODELIST=node1 "+c.environment+prolog+" --trace 2>&1")
 			begun := vm.Run(t, strings.Replace(noted, "JOURNAL", "/run/gresnet/jobs/4811/journal", 1))
 			vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 "+vm.Repo()+"/bin/gresnet-epilog")
 			planned := texts(deedPlanned.FindAllStringSubmatch(plan, -1))

@@ -51,10 +51,14 @@ func TestABatchScriptEntersWherePlugstackSaysSo(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
-	vm.PluginArguments(t, "batch")
-	out := vm.Script(t, "--gres=nic:1", vm.WhereAmI+"; ls /sys/class/net | xargs")
-	if strings.Contains(out, strings.TrimSpace(vm.Run(t, vm.WhereAmI))) || strings.Contains(out, "eth0") || strings.Contains(out, vm.NoticeText) {
-		t.Errorf("the script is not inside:\n%s", out)
+	for _, argument := range []string{"batch", "batch=single"} {
+		t.Run(argument, func(t *testing.T) {
+			vm.PluginArguments(t, argument)
+			out := vm.Script(t, "--gres=nic:1", vm.WhereAmI+"; ls /sys/class/net | xargs")
+			if strings.Contains(out, strings.TrimSpace(vm.Run(t, vm.WhereAmI))) || strings.Contains(out, "eth0") || strings.Contains(out, vm.NoticeText) {
+				t.Errorf("the script is not inside:\n%s", out)
+			}
+		})
 	}
 	vm.Same(t, before)
 }

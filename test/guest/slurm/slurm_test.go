@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,11 +66,11 @@ func TestAJobSeesItsHCAsAndTheNodeGetsThemBack(t *testing.T) {
 			if got := strings.Fields(f["dev"]); len(got) != count+1 || got[0] != "rdma_cm" {
 				t.Errorf("/dev/infiniband has %q, wanted rdma_cm and %d uverbs", got, count)
 			}
-			if got := strings.Fields(f["net"]); len(got) != count+1 {
-				t.Errorf("/sys/class/net has %q, wanted lo and %d interfaces", got, count)
+			if got := strings.Fields(f["net"]); len(got) != count+2 || !slices.Contains(got, "job0") {
+				t.Errorf("/sys/class/net has %q, wanted job0, lo and %d interfaces", got, count)
 			}
-			if got := strings.Fields(f["addr"]); len(got) != 3*count {
-				t.Errorf("addresses up: %q, wanted 3 for each of %d interfaces", got, count)
+			if got := strings.Fields(f["addr"]); len(got) != 3*count+1 || !slices.Contains(got, "job0=198.18.0.1/16") {
+				t.Errorf("addresses up: %q, wanted 3 for each of %d interfaces, and job0's", got, count)
 			}
 			if got := strings.Fields(f["route"]); len(got) != count {
 				t.Errorf("static routes: %q, wanted %d", got, count)

@@ -82,6 +82,50 @@ func TestAJobThatHasTheNodeToItselfGetsAllHCAsByTheSourceNode(t *testing.T) {
 	}
 }
 
+// The GPUs are placeholders, which sit nowhere: the site says which HCA serves which.
+func TestWithTheShippedConfigurationAJobHasWhatItAskedForOrIsToldWhyNot(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	shipped, err := os.ReadFile(vm.Repo() + "/conf/gresnet.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(shipped)
+	for i, name := range vm.ByIndex(t) {
+		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\ngpus = [%d, %d]\n", i, name, 2*i, 2*i+1)
+	}
+	vm.WithSource(t, text)
+	for _, c := range []struct {
+		gres string
+		hcas int
+		told string
+	}{
+		{"nic:1", 1, ""},
+		{"gpu:4,nic:1", 1, ""},
+		{"gpu:1,nic:1", 1, ""},
+		{"gpu:4", 2, ""},
+		{"gpu:1", 0, "has fewer HCAs than it could expect on node1: nic 0 is not granted: it serves GPUs 0-1, of which the job has 0\n"},
+		{"gpu:3", 1, "has fewer HCAs than it could expect on node1: nic 1 is not granted: it serves GPUs 2-3, of which the job has 2\n"},
+	} {
+		out := vm.As(t, "alice", "srun -n2 --gres="+c.gres+` bash -c 'echo "has,$GRESNET_HCAS,"' 2>/tmp/told`)
+		told := vm.Run(t, "grep gresnet: /tmp/told || true")
+		for _, line := range strings.Fields(out) {
+			if got := len(strings.FieldsFunc(line, func(r rune) bool { return r == ',' })) - 1; got != c.hcas {
+				t.Errorf("a task of a job with %s: %s, wanted %d HCAs", c.gres, line, c.hcas)
+			}
+		}
+		if !strings.HasSuffix(told, c.told) || strings.Count(told, "gresnet: job ") != strings.Count(c.told, "\n") || c.told == "" && told != "" {
+			t.Errorf("a job with %s is told %q, wanted %q", c.gres, told, c.told)
+		}
+		vm.Eventually(t, "the epilog has run", func() bool {
+			out, err := vm.Try("ls -A /run/gresnet/jobs; ls -A /run/gresnet/notes 2>/dev/null || true")
+			return err == nil && strings.TrimSpace(out) == ""
+		})
+		vm.Same(t, before)
+	}
+}
+
 const stopSlurmctld = `
 pid=$(cat /run/slurmctld.pid)
 kill $pid

@@ -1,15 +1,20 @@
-// Print prints a snapshot of this node.
+// Print prints a snapshot of this node, with -whole the whole one.
 package main
 
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"gresnet/test/snapshot"
 )
 
 func main() {
-	text, err := snapshot.Take()
+	take := snapshot.Take
+	if slices.Contains(os.Args, "-whole") {
+		take = snapshot.Whole
+	}
+	text, err := take()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,109 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/test/guest/vm"
+)
+
+// world is a network behind the node with one host, which knows of nothing but the node's address
+// there, and a bond, on which the kernel has large receive offload to switch off. When a bond of no
+// interfaces first forwards, the kernel computes its other features anew, and one is not what it was.
+const world = `
+sysctl -qw net.ipv4.ip_forward=0
+ip netns add far
+ip link add far0 type veth peer name far1 netns far
+ip link set far0 up
+ip addr add 203.0.113.1/24 dev far0
+ip -n far link set far1 up
+ip -n far link set lo up
+ip -n far addr add 203.0.113.2/24 dev far1
+ip -n far route add default via 203.0.113.1
+ip link add bond7 type bond
+ip link set bond7 up
+ip addr add 198.51.100.1/24 dev bond7
+sysctl -qw net.ipv4.conf.bond7.forwarding=1
+sysctl -qw net.ipv4.conf.bond7.forwarding=0
+ethtool -K bond7 lro on
+for in in "" "ip netns exec far"; do
+	$in setsid python3 -c '
+import socket
+s = socket.create_server(("0.0.0.0", 7777))
+while True:
+	c, peer = s.accept()
+	c.sendall(peer[0].encode())
+	c.close()' </dev/null >/dev/null 2>&1 &
+	echo $!
+done
+while [ $(ss -Hltn sport = :7777 | wc -l) != 1 ] || [ $(ip netns exec far ss -Hltn sport = :7777 | wc -l) != 1 ]; do sleep 0.1; done
+`
+
+const noWorld = `
+ip link del bond7
+ip netns del far
+ip link del far0 2>/dev/null || true
+`
+
+// seenAs says as whom servers see a program, or how they are out of its reach.
+const seenAs = `import errno, socket, sys
+for address in sys.argv[2:]:
+	try:
+		print(address, socket.create_connection((address, 7777), timeout=float(sys.argv[1])).recv(99).decode())
+	except TimeoutError:
+		print(address, "ETIMEDOUT")
+	except OSError as e:
+		print(address, errno.errorcode[e.errno])
+`
+
+func TestAJobReachesWhatItsNodeReachesAndTheNodeIsAsItWas(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Long)
+	names := vm.HCAsWithGPUs(t)
+	servers := strings.Fields(vm.Run(t, world))
+	t.Cleanup(func() { vm.Run(t, "kill "+strings.Join(servers, " ")+noWorld) })
+	const offload = "ethtool -k bond7 | grep large-receive-offload"
+	before, lro := vm.Picture(t), vm.Run(t, offload)
+	if !strings.Contains(lro, ": on") {
+		t.Fatalf("the bond has no offload to switch off: %s", lro)
+	}
+	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
+	vm.WriteConfig(t, gpus+"\n[uplink]\nkind = \"auto\"\n")
+	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink veth 198.19.0.1") {
+		t.Errorf("the plan:\n%s", plan)
+	}
+	jobs := []string{"SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0", "SLURM_JOB_ID=900071 SLURM_JOB_GPUS=1"}
+	for _, job := range jobs {
+		vm.Must(t, "prolog", job)
+		t.Cleanup(func() { vm.Must(t, "epilog", job) })
+	}
+	patience := fmt.Sprintf(" %.0f ", vm.Slow(time.Minute).Seconds())
+	const program = "setpriv --reuid alice --regid alice --init-groups python3 -c "
+	out := vm.Run(t, "cd /tmp; nsenter --net=/run/gresnet/jobs/900070/netns "+program+vm.Quote(seenAs)+patience+"192.0.2.1 203.0.113.1 203.0.113.2")
+	if want := "192.0.2.1 198.19.0.1\n203.0.113.1 198.19.0.1\n203.0.113.2 203.0.113.1\n"; out != want {
+		t.Errorf("the job is seen as\n%swant\n%s", out, want)
+	}
+	vm.Run(t, "nsenter --net=/run/gresnet/jobs/900070/netns setsid python3 -c 'import socket, time; s = socket.create_server((\"\", 7777)); time.sleep(600)' </dev/null >/dev/null 2>&1 &"+
+		"echo $! >/tmp/listens; until nsenter --net=/run/gresnet/jobs/900070/netns ss -Hltn | grep -q 7777; do sleep 0.1; done")
+	t.Cleanup(func() { vm.Run(t, "kill $(cat /tmp/listens) 2>/dev/null || true") })
+	for who, enter := range map[string]string{
+		"another job": "nsenter --net=/run/gresnet/jobs/900071/netns ", "the world": "ip netns exec far ", "a user of the node": "setpriv --reuid bob --regid bob --init-groups ",
+	} {
+		if out := vm.Run(t, "cd /tmp; "+enter+"python3 -c "+vm.Quote(seenAs)+" 3 198.19.0.1"); out != "198.19.0.1 ETIMEDOUT\n" {
+			t.Errorf("%s at the job: %s", who, out)
+		}
+	}
+	if during := vm.Run(t, offload); !strings.Contains(during, ": off") {
+		t.Errorf("while the bond forwards: %s", during)
+	}
+	vm.Must(t, "epilog", jobs[0])
+	if got := vm.Run(t, "cat /proc/sys/net/ipv4/conf/far0/forwarding"); got != "1\n" {
+		t.Errorf("with one job left, far0 forwards: %s", got)
+	}
+	vm.Must(t, "epilog", jobs[1])
+	vm.Same(t, before)
+	if after := vm.Run(t, offload); after != lro {
+		t.Errorf("the bond has %swant %s", after, lro)
+	}
+}

@@ -1,0 +1,98 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// recipe is the usual one of jobs whose processes meet at the first node's name. Each says
+// which job it has met, and by which addresses.
+const recipe = `
+export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -1) MASTER_PORT=29500
+srun python3 -c '
+import os, socket, time
+rank, job = int(os.environ["SLURM_PROCID"]), os.environ["SLURM_JOB_ID"]
+at = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+own = socket.gethostbyname(socket.gethostname())
+if rank == 0:
+	s = socket.create_server(at)
+	c, peer = s.accept()
+	c.sendall(job.encode())
+	met = c.recv(99).decode()
+else:
+	while True:
+		try:
+			c = socket.create_connection(at, timeout=60)
+			break
+		except ConnectionRefusedError:
+			time.sleep(0.1)
+	c.sendall(job.encode())
+	met, peer = c.recv(99).decode(), c.getpeername()
+print(f"rank {rank} of {job} at {own} met {met} at {peer[0]}", flush=True)
+KEEP
+'
+`
+
+// meeting is what the two processes of a job say.
+func meeting(job, first, second string) []string {
+	return []string{
+		fmt.Sprintf("rank 0 of %s at %s met %s at %s\n", job, first, job, second),
+		fmt.Sprintf("rank 1 of %s at %s met %s at %s\n", job, second, job, first),
+	}
+}
+
+func TestProcessesOfAJobMeetAtItsFirstNodesName(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	before := pictures(t)
+	for _, c := range []struct{ name, options, second string }{
+		{"on one node", "-N 1 -n 2", "198.18.0.1"},
+		{"on two nodes", "-N 2 -n 2", "198.18.0.2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := vm.Submit(t, "alice", c.options+" --gres=nic:1", strings.Replace(recipe, "KEEP", "", 1))
+			endedOnBoth(t, job)
+			out := vm.Run(t, "cat /tmp/"+job+".out")
+			for _, want := range meeting(job, "198.18.0.1", c.second) {
+				if !strings.Contains(out, want) {
+					t.Errorf("wanted %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+	sameOnBoth(t, before)
+	for _, node := range []string{"node1", "node2"} {
+		if left := onNode(t, node, "ip -o link show type vxlan; ss -uanH '( sport = 489 )'"); left != "" {
+			t.Errorf("%s has %s", node, left)
+		}
+	}
+}
+
+func TestTwoJobsOnTheSameNodesReachEachItsOwn(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	before := pictures(t)
+	script := strings.Replace(recipe, "KEEP", "time.sleep(1000)", 1)
+	first := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", script)
+	second := vm.Submit(t, "bob", "-N 2 -n 2 --gres=nic:1", script)
+	for _, job := range []string{first, second} {
+		var out string
+		vm.Eventually(t, "the processes of job "+job+" have met", func() bool {
+			out, _ = vm.Try("cat /tmp/" + job + ".out")
+			return strings.Count(out, "rank ") == 2
+		})
+		for _, want := range meeting(job, "198.18.0.1", "198.18.0.2") {
+			if !strings.Contains(out, want) {
+				t.Errorf("wanted %q:\n%s", want, out)
+			}
+		}
+	}
+	for _, job := range []string{first, second} {
+		vm.Run(t, "scancel "+job)
+		endedOnBoth(t, job)
+	}
+	sameOnBoth(t, before)
+}
