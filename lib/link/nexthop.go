@@ -37,7 +37,9 @@ func cleanNexthop(m []byte) (Message, error) {
 	native.PutUint32(out[4:], native.Uint32(out[4:])&routeFlags)
 	for a := range list.all() {
 		switch a.kind &^ unix.NLA_F_NESTED {
-		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP, nhaFDB, nhaHWStatsEnable:
+		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, nhaFDB, nhaHWStatsEnable:
+		case unix.NHA_ENCAP:
+			a.kind = unix.NHA_ENCAP // without the flag, which nexthopOn sets
 		case unix.NHA_OIF:
 			a.value = []byte{0, 0, 0, 0}
 		case nhaResGroup:
