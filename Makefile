@@ -46,7 +46,7 @@ RUN = go run ./test/run $(if $(LIMIT),-limit $(LIMIT))
 test:
 	$(RUN) test
 
-# All short tests in the VM, in both RDMA netns modes. SHARD=fault: those of test/guest/fault.
+# All short tests in the VM, in both RDMA netns modes where that matters. SHARD=fault: those of test/guest/fault.
 test-vm:
 	$(RUN) test-vm $(SHARD)
 

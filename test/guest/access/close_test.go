@@ -140,7 +140,7 @@ func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAnew(t *testing.T) {
 }
 
 func TestTheRuleForUdevDoesNothingWhereTheSiteWantsNodesOpen(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
@@ -168,7 +168,7 @@ func TestTheRuleForUdevLeavesLeasesAlone(t *testing.T) {
 }
 
 func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	asAfterBoot(t)
 	vm.WriteConfig(t, "[acess]\n")

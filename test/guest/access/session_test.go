@@ -181,7 +181,7 @@ func TestASessionOfSSHOpensItsHCAWhereNoStepHasRun(t *testing.T) {
 }
 
 func TestASessionOfSSHWhoseLeaseIsBrokenFailsWithTheReason(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	said := hasSSH(t)
 	before := vm.Picture(t)
 	job := vm.Submit(t, "alice", "--gres=nic:1", "sleep 1000")
@@ -217,7 +217,7 @@ func TestASessionOfSSHWhoseLeaseIsBrokenFailsWithTheReason(t *testing.T) {
 }
 
 func TestSessionsOfSSHThatAreInNoJobWithALeaseStayOnTheNode(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	said := hasSSH(t)
 	before := vm.Picture(t)
 	job := vm.Submit(t, "alice", "--gres=nic:1", "sleep 1000")

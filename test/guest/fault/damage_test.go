@@ -210,7 +210,7 @@ func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
 }
 
 func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.DamageJob)
@@ -292,7 +292,7 @@ func TestANodeTableThatIsLostOrDamagedIsMadeAnewFromTheLeases(t *testing.T) {
 }
 
 func TestWithoutTableAndClaimsNoHCAIsFree(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.DamageJob)
@@ -309,7 +309,7 @@ func TestWithoutTableAndClaimsNoHCAIsFree(t *testing.T) {
 }
 
 func TestANodeTableOfAnotherVersionStopsProlog(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vm.DamageJob)

@@ -82,7 +82,7 @@ func TestTheSameRunAgainChangesNothing(t *testing.T) {
 }
 
 func TestALeaseOfAnEarlierRunIsUnwoundFirstAndOneOfALaterRunLeftAlone(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	const job = "SLURM_JOB_ID=900002 SLURM_JOB_GPUS=0 "
@@ -207,7 +207,7 @@ func TestAJobThatAPolicyGivesMoreThanIsFreeIsRefusedAndTheNodeStaysUp(t *testing
 
 // The mode tells what is to be moved: it is never guessed.
 func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	const job = "SLURM_JOB_ID=900012 SLURM_JOB_GPUS=0"

@@ -171,7 +171,7 @@ func TestAnEpilogWaitsForABusyUdevForHalfOfItsTime(t *testing.T) {
 }
 
 func TestAJournaldThatTakesNoLinesKeepsNoJobWaiting(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	stuckJournald(t)

@@ -122,7 +122,7 @@ func runtimesOwn(log []byte) bool {
 }
 
 func TestTheProgramsAreSmall(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	for _, program := range []string{"prolog", "epilog"} {

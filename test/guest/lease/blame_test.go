@@ -37,7 +37,7 @@ func listed(hcas ...string) (text string) {
 }
 
 func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	before := vm.Picture(t)

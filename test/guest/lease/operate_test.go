@@ -100,7 +100,7 @@ func TestAnHCAThatIsReleasedStaysReleasedThoughItsPortIsWorse(t *testing.T) {
 }
 
 func TestWithHealthOffNobodyLooksAtPorts(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := withOperation(t, "[health]\nport = \"off\"\n")
 	vm.Must(t, "prolog", operateJob)
 	port(t, "slow", names[0])
@@ -108,7 +108,7 @@ func TestWithHealthOffNobodyLooksAtPorts(t *testing.T) {
 }
 
 func TestTheMetricsFileSaysWhatTheNodeHasAndDid(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	const file = "/tmp/metrics/gresnet.prom"
 	all := len(withOperation(t, "[metrics]\nfile = \""+file+"\"\n"))
 	vm.Run(t, "rm -rf /tmp/metrics; mkdir /tmp/metrics")

@@ -9,7 +9,7 @@ import (
 
 // In exclusive mode a P_Key child goes with its RDMA device, and all that hangs on it.
 func TestAPKeyChildThatCouldNotBeMadeAnewAsItIsIsRefused(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	const each = "for i in $(ls /sys/class/net | grep -E '^ib[0-9]+$'); do "
 	vm.Run(t, each+"ip link add link $i name $i.8001 type ipoib pkey 0x8001; ip link set $i.8001 up; tc qdisc add dev $i.8001 clsact; done")

@@ -10,7 +10,7 @@ import (
 
 // A user keeps udev busy with events of other devices: each FUSE mount is two, of a bdi device.
 func TestAnEpilogDoesNotWaitForEventsThatAreNotOfItsDevices(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	const (

@@ -24,7 +24,7 @@ func stubs(t *testing.T) (ib, roce, link string) {
 }
 
 func TestAStubsInterfaceHasAQueueingDisciplineForEachOfItsQueues(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, _, link := stubs(t)
 	t.Cleanup(func() { vm.Run(t, "ethtool -L "+link+" combined 4") })
 	for _, queues := range []int{3, 8, 4} {
@@ -42,7 +42,7 @@ func TestAStubsInterfaceHasAQueueingDisciplineForEachOfItsQueues(t *testing.T) {
 }
 
 func TestAStubKeepsWhatIsSetOfDataCenterBridgingForEachInterface(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, _, link := stubs(t)
 	look := func(i string) string {
 		return vm.Run(t, "dcb ets show dev "+i+"; dcb pfc show dev "+i+"; dcb app show dev "+i+"; dcb dcbx show dev "+i)
@@ -68,7 +68,7 @@ func TestAStubKeepsWhatIsSetOfDataCenterBridgingForEachInterface(t *testing.T) {
 }
 
 func TestAStubsCarrierAndPortComeWhenTheLinkIsTrained(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, roce, link := stubs(t)
 	const train = " >/sys/module/ibfake/parameters/train; "
 	state := func() string {
@@ -91,7 +91,7 @@ func TestAStubsCarrierAndPortComeWhenTheLinkIsTrained(t *testing.T) {
 }
 
 func TestRDMACMTakesTheStubs(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	ib, roce, _ := stubs(t)
 	for _, name := range []string{ib, roce} {
 		folder := "/sys/kernel/config/rdma_cm/" + name
@@ -111,7 +111,7 @@ func TestRDMACMTakesTheStubs(t *testing.T) {
 }
 
 func TestAStubHasThePKeysOfItsKind(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	ib, roce, _ := stubs(t)
 	for name, want := range map[string][]string{
 		ib:   {"0xffff", "0x8001", "0x8002", "0x7fff", "0x0000", "0x0000", "0x0000", "0x0000"},
@@ -136,7 +136,7 @@ for i in range(count):
 `
 
 func TestAStubCountsWhatItsQueuePairsSend(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	ib, _, _ := stubs(t)
 	port := "/sys/class/infiniband/" + ib + "/ports/1/"
 	counters := func() (all []int) {
@@ -168,7 +168,7 @@ for i in range(3):
 `
 
 func TestAStubCountsWhatEachQueueOfItsInterfaceSends(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, _, link := stubs(t)
 	var all [2][2]int // before and after: packets and bytes
 	var queues [2][2]int

@@ -172,7 +172,7 @@ func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
 }
 
 func TestStatusShowsWhoHoldsWhat(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !strings.Contains(out, "no job has a lease") {

@@ -30,7 +30,7 @@ func thereAndBack(t *testing.T, inJob func()) {
 const inLawJob = "nsenter --net=/run/gresnet/jobs/900030/netns "
 
 func TestQueueingDisciplinesOfQueuesAreTheJobsAndComeHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, roce := theirs(t)
 	t.Cleanup(func() { vm.Run(t, "tc qdisc del dev "+roce+" root") })
 	for name, give := range map[string]string{
@@ -61,7 +61,7 @@ func TestQueueingDisciplinesOfQueuesAreTheJobsAndComeHome(t *testing.T) {
 
 // The kernel makes what net.core.default_qdisc says then.
 func TestTheKernelsOwnQueueingDisciplineIsWhatItWasThoughTheDefaultIsAnother(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	ib, roce := theirs(t)
 	const file = "/proc/sys/net/core/default_qdisc"
 	was := strings.TrimSpace(vm.Run(t, "cat "+file))
@@ -103,7 +103,7 @@ func TestTheKernelsOwnQueueingDisciplineIsWhatItWasThoughTheDefaultIsAnother(t *
 
 // MPLS is of the kernel's modules that a node has who needs it.
 func TestWhatMPLSHasOfAnInterfaceComesHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	_, roce := theirs(t)
 	number := strings.Split(strings.Fields(vm.Run(t, "ip -4 -br addr show dev "+roce))[2], ".")[1]
 	run := func(text string) {
@@ -132,7 +132,7 @@ ip route add 172.28.0.0/24 encap mpls 400/401 via 10.NUMBER.0.9 dev N`)
 }
 
 func TestOthersTrafficIsSentThroughTheInterfaceAgain(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	ib, roce := theirs(t)
 	vm.Run(t, strings.NewReplacer("ROCE", roce, "IB", ib).Replace(`ip link add m0 type dummy; ip link add m1 type dummy; ip link set m0 up; ip link set m1 up
 tc qdisc add dev m0 ingress_block 7 clsact; tc qdisc add dev m1 ingress_block 7 clsact
@@ -158,7 +158,7 @@ tc actions add action mirred ingress redirect index 99 dev ROCE`))
 }
 
 func TestAnInterfaceThatNftablesNamesIsRefused(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Run(t, "modprobe -r nf_flow_table nf_tables 2>/dev/null || true")
 	ib, roce := theirs(t)
 	vm.Must(t, "prolog", vm.LawJob)

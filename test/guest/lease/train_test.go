@@ -40,7 +40,7 @@ func TestLinksThatTrainAreTheJobsAndComeHomeAsTheyWere(t *testing.T) {
 }
 
 func TestALinkThatDoesNotComeUpInTheJobIsNamed(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	hca, name := withRoCE(t)
 	before := vm.Picture(t)
 	training(t, 3600000)

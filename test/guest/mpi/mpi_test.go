@@ -87,7 +87,7 @@ var pmi2Program []byte
 // PMI2 is spoken over a socket that tasks inherit, and so has no need of the relay. All
 // Slurms have it, also those without a PMIx plugin.
 func TestProgramsMeetByPMI2(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	const path, size = "/tmp/pmi2.py", 4
 	if err := os.WriteFile(path, pmi2Program, 0o644); err != nil {
@@ -119,7 +119,7 @@ func TestProgramsMeetByPMI2(t *testing.T) {
 // A server that listens elsewhere than on the loopback is one that no relay
 // reaches. Open MPI would make a world of every rank, or hang.
 func TestAStepWhosePMIxCannotBeRelayedFailsWithTheReason(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.NeedMPI(t)
 	before := vm.Picture(t)
 	vm.Run(t, "echo PMIxEnv=PMIX_MCA_ptl_base_if_include=eth0 >/etc/slurm/mpi.conf")

@@ -194,7 +194,7 @@ func TestWhatNetworkdManagedIsGivenBackWithoutItWhenItWasStopped(t *testing.T) {
 }
 
 func TestAnEpilogThatIsKilledWhileItWaitsForNetworkdIsFinishedByTheNext(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	n := withNetworkd(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", managedJob)

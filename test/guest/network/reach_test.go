@@ -58,7 +58,7 @@ for address in sys.argv[2:]:
 `
 
 func TestASocketThatIsBoundToTheUplinkReachesWhatTheRoutesSayAndNoMore(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	servers := strings.Fields(vm.Run(t, beyond))
 	t.Cleanup(func() { vm.Run(t, "kill "+strings.Join(servers, " ")+notBeyond) })

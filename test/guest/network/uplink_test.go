@@ -185,7 +185,7 @@ func TestEachKindOfUplinkIsShownAndUndone(t *testing.T) {
 }
 
 func TestMpirunInABatchScriptHasItsWholeWorld(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.NeedMPI(t)
 	before := vm.Picture(t)
 	for _, c := range []struct {

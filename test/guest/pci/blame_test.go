@@ -8,7 +8,7 @@ import (
 )
 
 func TestOnPCIAGPUThatTheNodeDoesNotHaveIsTheNodesFault(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.Needs(t, vm.Either, vm.Short, vm.PCI)
 	if vm.Run(t, "ls -d /sys/bus/pci/drivers/ibfake/0000:* 2>/dev/null || true") == "" {
 		netnstest.Skip(t, "needs HCAs on PCI: run the VM with --pci")
 	}

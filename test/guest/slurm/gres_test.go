@@ -118,7 +118,7 @@ func opened(t *testing.T, program, job string) (connections []string, said strin
 }
 
 func TestOnlyTheSourceScontrolAsksSlurmctld(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
@@ -193,7 +193,7 @@ func TestAnHCAThatComesAfterTheFirstLeaseIsOneForJobs(t *testing.T) {
 }
 
 func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	names := vm.HCAs(t)
 	driver := "echo ibfake." + strings.TrimPrefix(names[0], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"

@@ -103,7 +103,7 @@ func byPMIx(t *testing.T) string {
 }
 
 func TestManyTasksAtOnceAreAllInside(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	const tasks = 128
 	counted(t, func() {
@@ -120,7 +120,7 @@ func TestManyTasksAtOnceAreAllInside(t *testing.T) {
 
 // A task's prolog runs when the task is inside and its program not executed yet.
 func TestATaskThatIsKilledBeforeItsProgramIsExecutedLeavesNothing(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	const kill = "#!/bin/bash\nreadlink /proc/self/ns/net >/tmp/killed.$SLURM_PROCID\npkill -KILL -u alice slurmstepd\n"
 	if err := os.WriteFile("/tmp/task-kill", []byte(kill), 0o755); err != nil {
@@ -163,7 +163,7 @@ func TestAStepWhoseSlurmstepdIsKilledStaysInsideAndLeavesNothing(t *testing.T) {
 
 // A user's own names must neither lead a task elsewhere nor keep it from running.
 func TestAUsersOwnPMIxIsNotBelieved(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.NeedMPI(t)
 	before := vm.Picture(t)
 	const users = "export PMIX_NAMESPACE=slurm.pmix.1.0 PMIX_RANK=7 PMIX_SERVER_URI2='x.0;tcp4://127.0.0.1:6818' PMIX_SERVER_URI_MINE='x.0;tcp4://127.0.0.1:6818' SLURM_PMIX_MAPPING_SERV=x; "

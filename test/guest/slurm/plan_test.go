@@ -28,7 +28,7 @@ func texts(found [][]string) string {
 }
 
 func TestThePlanIsWhatThePrologDoes(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	for name, c := range map[string]struct{ flags, config, environment string }{
@@ -96,7 +96,7 @@ func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 }
 
 func TestCheckKnowsAGoodSiteFromABadOne(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	const prolog = "/bin/gresnet-prolog"
 	good := vm.Run(t, vm.Repo()+prolog+" check")

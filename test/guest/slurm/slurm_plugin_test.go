@@ -48,7 +48,7 @@ func TestABatchScriptIsToldWhereItsHCAsAre(t *testing.T) {
 }
 
 func TestABatchScriptEntersWherePlugstackSaysSo(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	for _, argument := range []string{"batch", "batch=single"} {
@@ -64,7 +64,7 @@ func TestABatchScriptEntersWherePlugstackSaysSo(t *testing.T) {
 }
 
 func TestAMistakeInPlugstackKeepsStepsFromStarting(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.PluginArguments(t, "step")
@@ -88,7 +88,7 @@ func TestAMistakeInPlugstackKeepsStepsFromStarting(t *testing.T) {
 }
 
 func TestUsersGetNoHCAsAtAllWhereTheyMayAskForThat(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	const look = "srun --gres=nic:1 --gresnet=none bash -c '" + vm.WhereAmI + "; ls -A /dev/infiniband | wc -l'"
@@ -114,7 +114,7 @@ func TestUsersGetNoHCAsAtAllWhereTheyMayAskForThat(t *testing.T) {
 }
 
 func TestAJobThatIsRefusedSaysWhyInItsOutputAndTheNodeStays(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.WriteConfig(t, "[slurm]\ngres = [\"nic\"]\nsource = [\"policy\"]\n[[policy]]\npartition = [\"other\"]\ncount = 1\n")

@@ -185,7 +185,7 @@ func TestARequeuedJobStartsAnewWithItsHCAs(t *testing.T) {
 }
 
 func TestAJobWithoutAnHCAHasNoLease(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	out := vm.As(t, "alice", "srun bash -c 'readlink /proc/self/ns/net; echo hcas $GRESNET_HCAS'")
@@ -196,7 +196,7 @@ func TestAJobWithoutAnHCAHasNoLease(t *testing.T) {
 }
 
 func TestOnlyStepsAreInTheJobsNamespace(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	job := vm.Submit(t, "alice", "--gres=nic:1", "readlink /proc/self/ns/net; srun readlink /proc/self/ns/net; srun readlink /proc/self/ns/net")

@@ -56,7 +56,7 @@ slurmd`)
 }
 
 func TestAJobThatHasTheNodeToItselfGetsAllHCAsByTheSourceNode(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	countItsCPUs(t)
@@ -84,7 +84,7 @@ func TestAJobThatHasTheNodeToItselfGetsAllHCAsByTheSourceNode(t *testing.T) {
 
 // The GPUs are placeholders, which sit nowhere: the site says which HCA serves which.
 func TestWithTheShippedConfigurationAJobHasWhatItAskedForOrIsToldWhyNot(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	shipped, err := os.ReadFile(vm.Repo() + "/conf/gresnet.toml")
@@ -133,7 +133,7 @@ timeout $((60 * ${GRESNET_SLOW:-1})) tail --pid=$pid -s 0.1 -f /dev/null
 `
 
 func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	all := len(vm.HCAs(t))
@@ -181,7 +181,7 @@ func TestJobsGetAsManyHCAsAsSlurmCountsWhereTheGRESHasNoFiles(t *testing.T) {
 }
 
 func TestAJobGetsWhatThePolicyOfItsConstraintAccountOrReservationSays(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	names := vm.ByIndex(t)
@@ -232,7 +232,7 @@ exec /usr/bin/scontrol "$@"
 `
 
 func TestSlurmctldIsAskedOnceAndInTheFormOfItsVersion(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	if err := os.WriteFile("/tmp/scontrol", []byte(asking), 0o755); err != nil {
@@ -259,7 +259,7 @@ func TestSlurmctldIsAskedOnceAndInTheFormOfItsVersion(t *testing.T) {
 
 // The GPUs are placeholders, which sit nowhere: the site says which HCA serves which.
 func TestAJobGetsTheHCAsThatServeTheGPUsThatSlurmGaveIt(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	names := vm.ByIndex(t)

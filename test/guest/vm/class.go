@@ -30,8 +30,13 @@ const (
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
 
+	sameInBoth
+
 	// Both stands for each of the two modes: the test runs once in each.
 	Both = Shared | Exclusive
+	// Either is for what no mode changes, such as a source or a line of plugstack.conf:
+	// `make test-vm` and CI run the test in exclusive mode alone, the long tests in both.
+	Either = Both | sameInBoth
 )
 
 const (
@@ -41,7 +46,7 @@ const (
 )
 
 var classNames = map[string]Class{
-	"Shared": Shared, "Exclusive": Exclusive, "Both": Both,
+	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
 	"PCI": PCI, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
 }

@@ -52,9 +52,9 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 
 // lanes are all that a part may have.
 func (p part) lanes() (all []Lane) {
-	shapes := []Class{0, PCI}
+	shapes, levels := []Class{0, PCI}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long
-		shapes = []Class{0, PCI, TwoNodes, Many}
+		shapes, levels = []Class{0, PCI, TwoNodes, Many}, levels|Long
 	}
 	return lanes(levels, p.suites, p.kernels, shapes...)
 }
@@ -105,6 +105,20 @@ func TestTheTwoTestsThatRanNowhereRunInCI(t *testing.T) {
 			if !slices.ContainsFunc(slices.Concat(Runs["test"], Runs["rest"]), func(l Lane) bool { return l.Mode == mode && l.Runs(tests[i].Class) }) {
 				t.Errorf("%s does not run in CI, %s mode", name, modeNames[mode])
 			}
+		}
+	}
+}
+
+func TestATestThatNoModeChangesRunsInOneModeInCIAndInBothInTheLongTests(t *testing.T) {
+	for run, want := range map[string][]Class{"test-vm": {Exclusive}, "rest": {Exclusive}, "test-long": {Exclusive, Shared}, "test-matrix": {Exclusive, Shared}} {
+		var modes []Class
+		for _, l := range Runs[run] {
+			if l.Runs(Either|Short|EverySlurm) && !slices.Contains(modes, l.Mode) {
+				modes = append(modes, l.Mode)
+			}
+		}
+		if !slices.Equal(modes, want) {
+			t.Errorf("%s: it runs in the modes %v, wanted %v", run, modes, want)
 		}
 	}
 }

@@ -98,7 +98,7 @@ var Timeout = fmt.Sprintf("timeout %.0f ", Slow(time.Minute).Seconds())
 
 // SlurmState is what a person would look at first.
 func SlurmState() string {
-	out, err := Try("set +e; squeue -a; sinfo -R; head -v -n 4 /run/gresnet/jobs/*/env; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20; tail -n 30 /var/log/slurmd.log")
+	out, err := Try("set +e; squeue -a; sinfo -R; head -v -n 4 /run/gresnet/jobs/*/env /run/gresnet/notes/*; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20; tail -n 30 /var/log/slurmd.log")
 	return fmt.Sprintln(out, err)
 }
 

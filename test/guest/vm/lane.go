@@ -16,6 +16,9 @@ type Lane struct {
 // Runs tells whether a lane runs the tests of a class.
 func (l Lane) Runs(c Class) bool {
 	fits := c&l.Mode != 0 && c&l.Levels != 0 && c&l.Only == l.Only
+	if c&sameInBoth != 0 && l.Levels&Long == 0 {
+		fits = fits && l.Mode == Exclusive
+	}
 	if l.Shape == Many {
 		return fits && c&Many != 0
 	}
