@@ -219,7 +219,7 @@ func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
 	if got, want := vm.Claims(t, "900098")+" "+vm.Claims(t, "900099"), "0="+first+" 1="+names[0]; got != want {
 		t.Errorf("the jobs have claimed %q, wanted %q", got, want)
 	}
-	for _, job := range []string{"900098", "900099"} {
+	for _, job := range []string{"900097", "900098", "900099"} {
 		vm.Must(t, "epilog", "SLURM_JOB_ID="+job)
 	}
 	vm.Run(t, vm.GiveAddresses)
