@@ -160,10 +160,7 @@ func changed(have, want Message) (m []byte) {
 	return m
 }
 
-// lacking is what of a sorted list is not in another one.
+// lacking is what of a list is not in another one.
 func lacking(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(s string) bool {
-		_, in := slices.BinarySearch(b, s)
-		return in
-	})
+	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }

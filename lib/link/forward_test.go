@@ -65,3 +65,36 @@ func TestForwardingIsSetForOneInterface(t *testing.T) {
 		return nil
 	})
 }
+
+func TestWhoAsksForLargeReceiveOffloadGivesUpNoOtherFeature(t *testing.T) {
+	node := netnstest.New(t)
+	node.Run("ip link add a0 type veth peer name a1")
+	in(t, node, func(c *link.Conn) error {
+		index := find(t, c, "a0").Index
+		before := featuresOf(t, c, index)
+		if !slices.Contains(before, "tx-udp_tnl-segmentation") {
+			t.Fatalf("its features are %q", before)
+		}
+		if err := c.WantLRO(index); err != nil {
+			return err
+		}
+		after := slices.DeleteFunc(featuresOf(t, c, index), func(f string) bool { return f == "rx-lro" })
+		if !slices.Equal(after, before) {
+			t.Errorf("got  %q\nwant %q", after, before)
+		}
+		return nil
+	})
+}
+
+// featuresOf are the features that are asked for.
+func featuresOf(t *testing.T, c *link.Conn, index int) []string {
+	t.Helper()
+	s, err := c.Settings(index)
+	if err == nil {
+		err = c.Remade(index, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Driver.Features
+}
