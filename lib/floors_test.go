@@ -10,7 +10,7 @@ import (
 )
 
 var floors = map[string]int{
-	"gresnet/lib/job": 0, "gresnet/lib/node": 0, "gresnet/lib/config": 0, "gresnet/lib/hint": 0, "gresnet/lib/meter": 0, "gresnet/lib/mountinfo": 0, "gresnet/lib/pace": 0, "gresnet/lib/slurm": 0, "gresnet/lib/socket": 0, "gresnet/lib/aside": 0, "gresnet/lib/trust": 0,
+	"gresnet/lib/job": 0, "gresnet/lib/node": 0, "gresnet/lib/config": 0, "gresnet/lib/hint": 0, "gresnet/lib/mountinfo": 0, "gresnet/lib/pace": 0, "gresnet/lib/slurm": 0, "gresnet/lib/socket": 0, "gresnet/lib/aside": 0, "gresnet/lib/trust": 0,
 	"gresnet/lib/netns": 1, "gresnet/lib/mover": 1, "gresnet/lib/link": 1, "gresnet/lib/rdma": 1, "gresnet/lib/char": 1, "gresnet/lib/sysfs": 1, "gresnet/lib/mount": 1, "gresnet/lib/proc": 1, "gresnet/lib/nft": 1, "gresnet/lib/bpf": 1, "gresnet/lib/udev": 1,
 	"gresnet/lib/journal": 2, "gresnet/lib/lock": 2, "gresnet/lib/gres": 2, "gresnet/lib/scan": 2, "gresnet/lib/uplink": 2,
 	"gresnet/lib/step": 3, "gresnet/lib/source": 3, "gresnet/lib/stock": 3, "gresnet/lib/overlay": 3,

@@ -26,7 +26,6 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/meter"
 	"gresnet/lib/socket"
 	"gresnet/lib/sysfs"
 )
@@ -171,7 +170,7 @@ func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
 	}
 	if c.Bool("trace") && w.trace == nil {
 		w.trace = w.startTrace()
-		n.Meter, n.Spent = new(meter.Meter), w.trace.spent
+		n.Spent = w.trace.spent
 	}
 	n.Log = func(e lease.Event) {
 		if e.Warning != "" {

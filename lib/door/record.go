@@ -26,7 +26,7 @@ const metricsTimeout = 2 * time.Second
 func (w *World) Record(c *cli.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
 	n := w.Node(c, cfg)
 	if w.trace != nil {
-		defer func() { w.trace.end(n.Meter.Read()) }()
+		defer w.trace.end()
 	}
 	if cfg.Metrics.File == "" {
 		return run(n)

@@ -7,12 +7,9 @@ import (
 	"time"
 
 	"gresnet/lib/lease"
-	"gresnet/lib/meter"
 )
 
-// trace tells a person where the time of a run goes, a line for each step: how
-// long it took, and how much of that the kernel had, and for how many requests.
-// The rest is our own.
+// trace prints where the time of a run goes: a line for each step, and how long it took.
 type trace struct {
 	to    io.Writer
 	began time.Time
@@ -21,7 +18,7 @@ type trace struct {
 // startTrace begins with what was before: from here on nothing is left out.
 func (w *World) startTrace() *trace {
 	t := &trace{w.Stderr, w.began}
-	fmt.Fprintf(t.to, "%10s  %10s  %8s\n", "took", "kernel's", "requests")
+	fmt.Fprintf(t.to, "%10s\n", "took")
 	if w.startCPU > 0 {
 		t.line(w.startCPU, lease.Spent{What: "start the program (CPU time; more passed if the node is busy)"})
 	}
@@ -30,11 +27,7 @@ func (w *World) startTrace() *trace {
 }
 
 func (t *trace) line(took time.Duration, s lease.Spent) {
-	kernel, requests := "", ""
-	if s.Requests > 0 {
-		kernel, requests = milliseconds(s.Kernel), fmt.Sprint(s.Requests)
-	}
-	fmt.Fprintf(t.to, "%10s  %10s  %8s  %s\n", milliseconds(took), kernel, requests, s.What)
+	fmt.Fprintf(t.to, "%10s  %s\n", milliseconds(took), s.What)
 }
 
 func milliseconds(d time.Duration) string {
@@ -45,17 +38,16 @@ func (t *trace) spent(s lease.Spent) { t.line(s.Took, s) }
 
 func (t *trace) event(e lease.Event) {
 	if e.Notice != "" {
-		fmt.Fprintf(t.to, "%10s  %10s  %8s  %s\n", "", "", "", e.Notice)
+		fmt.Fprintf(t.to, "%10s  %s\n", "", e.Notice)
 		return
 	}
-	t.line(e.Took, lease.Spent{What: e.Deed, Reading: e.Reading})
+	t.line(e.Took, lease.Spent{What: e.Deed})
 }
 
 // end sums up.
-func (t *trace) end(all meter.Reading) {
-	took := time.Since(t.began)
-	what := fmt.Sprintf("all since the program's first line; %s are not the kernel's; %s of CPU time", milliseconds(took-all.Kernel), milliseconds(cpuTime()))
-	t.line(took, lease.Spent{What: what, Reading: all})
+func (t *trace) end() {
+	what := fmt.Sprintf("all since the program's first line; %s of CPU time", milliseconds(cpuTime()))
+	t.line(time.Since(t.began), lease.Spent{What: what})
 }
 
 // cpuTime is what this process has had of the CPU since it was forked. The wall

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"gresnet/lib/gres"
-	"gresnet/lib/meter"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
@@ -57,9 +56,7 @@ type Event struct {
 	Step string // its kind: rdma, link
 	Deed string // all of it, for people: "do rdma mlx5_3"
 	Took time.Duration
-	// Of this, what the kernel took for what was asked of it.
-	meter.Reading
-	Err error
+	Err  error
 
 	Reason gres.Reason // of a refusal
 }
@@ -74,19 +71,18 @@ func (n *Node) tell(kind Kind, job uint32, format string, a ...any) {
 // taken is what a deed took of this run's time, and how it ended.
 type taken struct {
 	took time.Duration
-	meter.Reading
-	err error
+	err  error
 }
 
 func (l *open) measure(deed func() error) taken {
-	start, asked := l.node.Now(), l.node.Meter.Read()
+	start := l.node.Now()
 	err := deed()
-	return taken{l.node.Now().Sub(start), l.node.Meter.Since(asked), err}
+	return taken{l.node.Now().Sub(start), err}
 }
 
 // and is a deed with its second part.
 func (t taken) and(u taken) taken {
-	return taken{t.took + u.took, meter.Reading{Requests: t.Requests + u.Requests, Kernel: t.Kernel + u.Kernel}, u.err}
+	return taken{t.took + u.took, u.err}
 }
 
 // timed does a deed of a step, and tells of it.
@@ -99,7 +95,7 @@ func (l *open) report(verb string, s step.Step, t taken) error {
 	err := t.err
 	e := Event{
 		Kind: StepDone, Job: l.world.Job,
-		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Reading: t.Reading, Err: err,
+		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
 	}
 	var differences step.DifferencesError
 	var port step.PortError

@@ -26,7 +26,6 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
-	"gresnet/lib/meter"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
@@ -51,8 +50,7 @@ type Node struct {
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
-	Meter  *meter.Meter // counts what is asked of the kernel; nil: nobody wants to know
-	Spent  func(Spent)  // tells of time that no step took; nil: nobody wants to know
+	Spent  func(Spent) // tells of time that no step took; nil: nobody wants to know
 	Now    func() time.Time
 
 	tabled sync.Once
@@ -207,7 +205,6 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 
-		Meter:    n.Meter,
 		Managers: step.Managers{Run: n.Run},
 		Waits:    link.Waits{Context: ctx},
 		Context:  ctx,

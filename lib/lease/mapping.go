@@ -44,7 +44,7 @@ func (n *Node) hasMore(t *lock.Table) bool {
 // look adds the HCAs that the node has and the table does not know. They come
 // after those that it knows, whose numbers must stay; names need not.
 func (n *Node) look(t *lock.Table) error {
-	v, err := scan.Open(n.Sys, n.unseen())
+	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gresnet/lib/meter"
-	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
 
@@ -14,7 +12,6 @@ import (
 type Spent struct {
 	What string
 	Took time.Duration
-	meter.Reading
 }
 
 func (n *Node) spent(s Spent) {
@@ -24,23 +21,15 @@ func (n *Node) spent(s Spent) {
 }
 
 // clock measures from now on.
-func (n *Node) clock() clock { return clock{n, n.Now(), n.Meter.Read()} }
+func (n *Node) clock() clock { return clock{n, n.Now()} }
 
 type clock struct {
 	node  *Node
 	start time.Time
-	asked meter.Reading
 }
 
 func (c clock) stop(what string) {
-	c.node.spent(Spent{what, c.node.Now().Sub(c.start), c.node.Meter.Since(c.asked)})
-}
-
-// unseen knows nothing yet of where things are, and counts what is asked.
-func (n *Node) unseen() *scan.Known {
-	k := scan.NewKnown()
-	k.Meter = n.Meter
-	return k
+	c.node.spent(Spent{what, c.node.Now().Sub(c.start)})
 }
 
 // notes is how often the journal was written and how long that took, all together:

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/meter"
 	"gresnet/lib/socket"
 )
 
@@ -77,9 +76,6 @@ func (c *Conn) Close() {
 		c.netfilter.Close()
 	}
 }
-
-// Count has a meter count what is asked.
-func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 
 // answers are to dumps that were asked for already.
 type answers struct {

@@ -101,7 +101,6 @@ func (c *Conn) ethtoolFamily() (uint16, error) {
 	if err != nil {
 		return 0, fmt.Errorf("open generic netlink: %w", err)
 	}
-	s.Meter = c.socket.Meter
 	m := attribute([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(unix.ETHTOOL_GENL_NAME))
 	answers, err := s.Do(unix.GENL_ID_CTRL, 0, unix.GENL_ID_CTRL, m)
 	if err == unix.ENOENT {

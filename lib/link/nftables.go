@@ -73,7 +73,6 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("open nfnetlink: %w", err)
 		}
-		c.netfilter.Meter = c.socket.Meter
 	}
 	for _, of := range []struct {
 		get, kind int

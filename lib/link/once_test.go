@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"gresnet/lib/link"
-	"gresnet/lib/meter"
 )
 
 // Two interfaces, with a rule, a child and a route that borrows an address, looked at
@@ -17,8 +16,6 @@ ip link add mv0 link hca0 type macvlan mode bridge
 ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 	settle(b.node)
 	in(t, b.node, func(c *link.Conn) error {
-		m := new(meter.Meter)
-		c.Count(m)
 		look := func() (first, second link.Settings, err error) {
 			if first, err = c.Settings(find(t, c, "hca0").Index); err != nil {
 				return
@@ -30,7 +27,7 @@ ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 		if err != nil {
 			return err
 		}
-		apart := m.Read().Requests
+		apart := c.Asked()
 		err = c.Once(func() error {
 			first, second, err := look()
 			if err != nil {
@@ -46,7 +43,7 @@ ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 			}
 			return nil
 		})
-		if together := m.Read().Requests - apart; together > apart-6 {
+		if together := c.Asked() - apart; together > apart-6 {
 			t.Errorf("%d requests together, %d apart", together, apart)
 		}
 		return err

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/meter"
 	"gresnet/lib/socket"
 )
 
@@ -82,9 +81,6 @@ func Dial() (*Conn, error) {
 
 // Close closes the connection.
 func (c *Conn) Close() { c.socket.Close() }
-
-// Count has a meter count what is asked.
-func (c *Conn) Count(m *meter.Meter) { c.socket.Meter = m }
 
 // Mode is how the node shares its RDMA devices between network namespaces.
 type Mode string

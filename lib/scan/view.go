@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"gresnet/lib/link"
-	"gresnet/lib/meter"
 	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -36,8 +35,6 @@ type View struct {
 // a move keeps the index of an RDMA device always, and of a network interface
 // if it is free. A look begins there instead of listing all that the node has.
 type Known struct {
-	// Meter counts what is asked of the kernel; nil: nobody wants to know.
-	Meter *meter.Meter
 	// Waits bounds what is waited for; nil: nothing does.
 	Waits *link.Waits
 
@@ -59,7 +56,6 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 		return nil, err
 	}
 	l.Waits = known.Waits
-	l.Count(known.Meter)
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 
@@ -89,7 +85,6 @@ func (v *View) dial() (err error) {
 	if v.rdma, err = rdma.Dial(); err != nil {
 		return err
 	}
-	v.rdma.Count(v.known.Meter)
 	return nil
 }
 
@@ -122,19 +117,14 @@ func (v *View) Move(d Device, nsfd int, name string, lock *os.File) (wait func(d
 		return nil, err
 	}
 	socket, request := conn.MoveRequest(d.Index, nsfd, name)
-	meter := v.known.Meter
-	begun := meter.Request()
 	move, err := mover.Start(socket, nsfd, request, lock)
-	begun()
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return func(deadline time.Time) error {
 		defer conn.Close()
-		ended := meter.Request()
 		err := move.Wait(deadline)
-		ended()
 		if errors.Is(err, errors.ErrUnsupported) { // EOPNOTSUPP, device.c:ib_device_set_netns_put
 			if mode, _ := conn.Mode(); mode == rdma.Shared {
 				return ErrShared

@@ -16,15 +16,11 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"gresnet/lib/meter"
 )
 
 // Netlink is a socket of the network namespace that the calling thread was in when
 // it was opened.
 type Netlink struct {
-	Meter *meter.Meter // nil: nobody wants to know
-
 	fd     int
 	port   uint32 // the kernel's address for this socket
 	seq    uint32
@@ -100,10 +96,12 @@ func (n *Netlink) Do(kind, flags int, want uint16, body []byte) (answers [][]byt
 	return answers, err
 }
 
+// Asked returns how many requests the socket has made: a test counts them.
+func (n *Netlink) Asked() int { return int(n.seq) }
+
 // Each is Do for answers that may be many: each is good until the function that it is
 // given to returns. Before a dump is asked for again, again is called.
 func (n *Netlink) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
-	defer n.Meter.Request()()
 	const tries = 20
 	for try := 1; ; try++ {
 		err := n.once(n.Request(kind, flags, body), want, each)

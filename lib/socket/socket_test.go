@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"gresnet/lib/meter"
 )
 
 func open(t *testing.T) *Netlink {
@@ -31,7 +29,6 @@ func link(index uint32) []byte {
 
 func TestAnswersAreThoseOfTheRequestAndOfItsKind(t *testing.T) {
 	n := open(t)
-	n.Meter = new(meter.Meter)
 	interfaces, err := filepath.Glob("/sys/class/net/*/ifindex")
 	if err != nil || len(interfaces) == 0 {
 		t.Fatalf("this machine has the interfaces %v, %v", interfaces, err)
@@ -48,8 +45,8 @@ func TestAnswersAreThoseOfTheRequestAndOfItsKind(t *testing.T) {
 			t.Errorf("answers of another kind are %x, %v", none, err)
 		}
 	}
-	if got := n.Meter.Read().Requests; got != 9 {
-		t.Errorf("the meter has counted %d requests", got)
+	if got := n.Asked(); got != 9 {
+		t.Errorf("it counts %d requests, wanted 9", got)
 	}
 }
 

@@ -22,7 +22,6 @@ const loopback = 1
 
 // Do makes the namespace with its loopback interface up.
 func (*Namespace) Do(w *World) error {
-	defer w.Meter.Request()()
 	ns, err := netns.Create(w.netns())
 	if err != nil {
 		return err

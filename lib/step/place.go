@@ -153,7 +153,7 @@ func (w *World) WithHCAs(mode rdma.Mode, f func(*scan.View) error) error {
 func (w *World) hints() *scan.Known {
 	if w.known == nil {
 		w.known = scan.NewKnown()
-		w.known.Meter, w.known.Waits = w.Meter, &w.Waits
+		w.known.Waits = &w.Waits
 	}
 	return w.known
 }

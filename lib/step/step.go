@@ -18,7 +18,6 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
-	"gresnet/lib/meter"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -161,8 +160,6 @@ type World struct {
 	Notice func(format string, a ...any)
 	// Warn tells of what a person must know of an HCA, though nothing failed.
 	Warn func(id node.ID, problem error)
-	// Meter counts what is asked of the kernel; nil: nobody wants to know.
-	Meter *meter.Meter
 	// Away is why an HCA could not be brought home, as an unwinding finds out.
 	Away map[node.ID]string
 	// UplinkLeft says that the job's uplink could not be removed: its address stays taken.
