@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 
 	"github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
 	"gresnet/lib/door"
+	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
@@ -39,7 +39,7 @@ Example:
 				cfg = config.Default() // leases are given back all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
-			return errors.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Node) error { return n.Boot(c.Context) }))
+			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Node) error { return n.Boot(c.Context) }))
 		},
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,7 +68,7 @@ func scan(w *door.World, c *cli.Context) error {
 	default:
 		err = show(w, c, s, s.Table)
 	}
-	return errors.Join(err, drift)
+	return hint.Join(err, drift)
 }
 
 // makePlaceholders makes the files that are not there. slurmd does not start

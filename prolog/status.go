@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +14,7 @@ import (
 
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 	"gresnet/lib/lease"
 	"gresnet/lib/lock"
 )
@@ -64,7 +63,7 @@ Examples:
 				return printStatus(out, s)
 			})
 			// Who has what is to be seen on a node whose mapping does not hold, too.
-			return errors.Join(err, s.Drift)
+			return hint.Join(err, s.Drift)
 		},
 	}
 }
@@ -229,7 +228,7 @@ func grouped(names []string) []string {
 	for prefix, list := range numbers {
 		if len(list) > 1 {
 			slices.Sort(list)
-			groups[at[prefix]] = prefix + "[" + job.FormatIndices(list) + "]"
+			groups[at[prefix]] = prefix + "[" + indices.Format(list) + "]"
 		}
 	}
 	if len(groups) == 0 {

@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // ErrHeldUp means that a process was left behind.
@@ -95,7 +97,7 @@ func (p Part) Start(args ...string) (*Process, error) {
 	cmd.ExtraFiles = []*os.File{theirs} // the first one is number 3, socket
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start %s: %w", p, err), conn.Close())
+		return nil, hint.Join(fmt.Errorf("start %s: %w", p, err), conn.Close())
 	}
 	return &Process{cmd, conn.(*net.UnixConn), make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4))}, nil
 }

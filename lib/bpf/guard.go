@@ -99,7 +99,7 @@ func (g Guard) attach() (object, error) {
 	}
 	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
 		if err := g.attachProgram(m); err != nil {
-			return 0, errors.Join(err, m.Close())
+			return 0, hint.Join(err, m.Close())
 		}
 	}
 	return m, nil
@@ -148,7 +148,7 @@ func (g Guard) makeMap() (object, error) {
 		return 0, err
 	}
 	if err := m.pin(g.devices()); err != nil {
-		return 0, errors.Join(err, m.Close())
+		return 0, hint.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -208,7 +208,7 @@ func (g Guard) Forget(job uint32) error {
 		return nil
 	}
 	// The directory goes last: what is in it is not found without.
-	return errors.Join(g.detachProgram(), remove(g.devices()), remove(g.Pins))
+	return hint.Join(g.detachProgram(), remove(g.devices()), remove(g.Pins))
 }
 
 // detachProgram ends the program at once. Without its pin it ends by itself, but

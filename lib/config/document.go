@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+
+	"gresnet/lib/hint"
 )
 
 // document is a TOML text that is being decoded, and what was found wrong with it.
@@ -74,9 +76,4 @@ func (e lineError) Hint() string {
 }
 
 // fault is what is wrong with a value, before anybody says where it stands.
-type fault struct{ text, hint string }
-
-func (f fault) Error() string { return f.text }
-
-// Hint says what to do about it.
-func (f fault) Hint() string { return f.hint }
+func fault(text, do string) error { return hint.With(errors.New(text), do) }

@@ -99,13 +99,13 @@ func parseOverlayNetwork(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
-		return netip.Prefix{}, fault{fmt.Sprintf("%q is not a network", text), `write it like "198.18.0.0/16"`}
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not a network", text), `write it like "198.18.0.0/16"`)
 	case !p.Addr().Is4():
-		return netip.Prefix{}, fault{fmt.Sprintf("%q is not IPv4", text), "an overlay has IPv4 alone, whatever the nodes have"}
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not IPv4", text), "an overlay has IPv4 alone, whatever the nodes have")
 	case p.Masked() != p:
-		return netip.Prefix{}, fault{fmt.Sprintf("%q has bits beyond its length", text), "is " + p.Masked().String() + " meant?"}
+		return netip.Prefix{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "is "+p.Masked().String()+" meant?")
 	case p.Bits() < minOverlayBits || p.Bits() > maxOverlayBits:
-		return netip.Prefix{}, fault{fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "each node of a job has one of its addresses"}
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "each node of a job has one of its addresses")
 	}
 	return p, nil
 }

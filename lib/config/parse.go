@@ -156,7 +156,7 @@ func readGres(t table, names []string) (name, kind string) {
 
 func checkNames(names []string) error {
 	if len(names) == 0 {
-		return fault{"the list is empty", "name the GRES that means an HCA; it is \"nic\" unless said otherwise"}
+		return fault("the list is empty", "name the GRES that means an HCA; it is \"nic\" unless said otherwise")
 	}
 	for _, n := range names {
 		if err := checkName(n); err != nil {
@@ -170,12 +170,12 @@ func checkNames(names []string) error {
 // name:type:count, in lists with commas, details in parentheses.
 func checkName(name string) error {
 	if name == "" || len(name) > maxName {
-		return fault{fmt.Sprintf("%q is not 1 to %d characters long", name, maxName), ""}
+		return fault(fmt.Sprintf("%q is not 1 to %d characters long", name, maxName), "")
 	}
 	for _, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune("_-.", rune(c)) {
-			return fault{fmt.Sprintf("%q is no name of a GRES", name), "use letters, digits, and _ - ."}
+			return fault(fmt.Sprintf("%q is no name of a GRES", name), "use letters, digits, and _ - .")
 		}
 	}
 	return nil
@@ -185,11 +185,11 @@ func checkSources(sources []string) error {
 	hint := "sources are " + quoted(Sources())
 	for _, s := range sources {
 		if !slices.Contains(Sources(), s) {
-			return fault{fmt.Sprintf("unknown source %q", s), hint}
+			return fault(fmt.Sprintf("unknown source %q", s), hint)
 		}
 	}
 	if len(sources) == 0 {
-		return fault{"the list is empty", hint}
+		return fault("the list is empty", hint)
 	}
 	return nil
 }

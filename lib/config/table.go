@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"gresnet/lib/hint"
 )
 
 // table is a TOML table. Its readers tell whether a key is there with a value
@@ -39,11 +41,7 @@ func (t table) check(key string, err error) {
 	if err == nil {
 		return
 	}
-	var hint string
-	if f, ok := err.(fault); ok {
-		hint = f.hint
-	}
-	t.fail(key, hint, "%s", err)
+	t.fail(key, hint.Of(err), "%s", err)
 }
 
 // once notes a thing that an earlier table of the document has said.

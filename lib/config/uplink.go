@@ -185,9 +185,9 @@ func ParseRange(text string) (Range, error) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		switch {
 		case !p.Addr().Is4():
-			return Range{}, fault{fmt.Sprintf("%q is not IPv4", text), ipv4Only}
+			return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 		case p.Masked() != p:
-			return Range{}, fault{fmt.Sprintf("%q has bits beyond its length", text), "is " + p.Masked().String() + " meant?"}
+			return Range{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "is "+p.Masked().String()+" meant?")
 		}
 		return NetworkRange(p), nil
 	}
@@ -196,11 +196,11 @@ func ParseRange(text string) (Range, error) {
 	b, errLast := netip.ParseAddr(last)
 	switch {
 	case errFirst != nil || errLast != nil:
-		return Range{}, fault{fmt.Sprintf("%q is not a range of addresses", text), form}
+		return Range{}, fault(fmt.Sprintf("%q is not a range of addresses", text), form)
 	case !a.Is4() || !b.Is4():
-		return Range{}, fault{fmt.Sprintf("%q is not IPv4", text), ipv4Only}
+		return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 	case b.Less(a):
-		return Range{}, fault{fmt.Sprintf("%q ends before it begins", text), form}
+		return Range{}, fault(fmt.Sprintf("%q ends before it begins", text), form)
 	}
 	return Range{a, b}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 	"gresnet/lib/metrics"
 	"gresnet/lib/rdma"
@@ -90,11 +91,11 @@ type record struct {
 // count adds a run to the page.
 func (r record) count(p *metrics.Page) error {
 	result := map[int]string{Done: "done", Undone: "undone", Remains: "remains"}[r.exit]
-	err := errors.Join(
+	err := hint.Join(
 		p.Add(metrics.Runs, 1, r.program, result),
 		p.Observe(metrics.RunSeconds, r.took.Seconds(), r.program))
 	for _, e := range r.events {
-		err = errors.Join(err, countEvent(p, e))
+		err = hint.Join(err, countEvent(p, e))
 	}
 	return err
 }
@@ -150,13 +151,13 @@ func census(n *lease.Node, p *metrics.Page) error {
 		if c.Mode == mode {
 			is = 1
 		}
-		err = errors.Join(err, p.Set(metrics.Mode, is, string(mode)))
+		err = hint.Join(err, p.Set(metrics.Mode, is, string(mode)))
 	}
 	for _, state := range []string{lease.Complete, lease.Refused, lease.Partial, lease.Damaged} {
-		err = errors.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))
+		err = hint.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))
 	}
 	for _, state := range []string{lease.Free, lease.Leased, lease.Quarantined, lease.Unmapped, lease.Missing} {
-		err = errors.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
+		err = hint.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
 	}
 	return err
 }

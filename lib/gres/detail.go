@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 	"gresnet/lib/slurm"
 )
 
 // maxCount bounds what a node can have of one GRES.
-const maxCount = job.MaxIndex + 1
+const maxCount = indices.Max + 1
 
 // ParseDetail reads what Slurm says of a job's GRES on one node, and wants what
 // is among names. What is not is skipped, whatever its form. The forms
@@ -94,7 +94,7 @@ func parseIndexed(w Want, fields []string, text string) (Want, error) {
 		return Want{}, err
 	}
 	if text != "" {
-		if w.Indices, err = job.ParseIndices(text); err != nil {
+		if w.Indices, err = indices.Parse(text); err != nil {
 			return Want{}, err
 		}
 	}

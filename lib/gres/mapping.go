@@ -13,7 +13,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/job"
+	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 	"gresnet/lib/node"
 )
 
@@ -74,14 +75,7 @@ func (m Mapping) Drift() error {
 			all = append(all, e.Drift)
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	err := all[0]
-	for _, more := range all[1:] {
-		err = fmt.Errorf("%w; %w", err, more)
-	}
-	return err
+	return hint.Join(all...)
 }
 
 // Map maps what the node has as the configuration says. Of configured entries
@@ -103,10 +97,10 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		}
 		e.HCA = hca
 		if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
-			return nil, fault{
+			return nil, hint.With(
 				fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
 				"leave one of the two [[hca]] entries, or correct its match",
-			}
+			)
 		}
 		m = append(m, e)
 	}
@@ -135,15 +129,15 @@ func find(want config.HCA, have []node.HCA) (node.HCA, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return node.HCA{}, fault{
+		return node.HCA{}, hint.With(
 			fmt.Errorf("map %s %d (%s): the node has no such HCA; it has %s", want.Gres, want.Index, want.Match, list(have)),
 			"correct match in the configuration, or see whether the HCA is plugged in and its driver loaded",
-		}
+		)
 	}
-	return node.HCA{}, fault{
+	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d (%s): several HCAs match: %s", want.Gres, want.Index, want.Match, list(found)),
 		"match by guid= or rdma=, which tell HCAs of one PCI function apart",
-	}
+	)
 }
 
 func describe(h node.HCA) string { return fmt.Sprintf("%s (%s)", h.Name, h.ID) }
@@ -179,35 +173,24 @@ func (m Mapping) find(name string, index int) int {
 func (m Mapping) String() string {
 	type kind struct{ gres, kind string }
 	var order []kind
-	indices := map[kind][]int{}
+	numbers := map[kind][]int{}
 	for _, e := range m {
 		k := kind{e.Gres, e.Type}
-		if indices[k] == nil {
+		if numbers[k] == nil {
 			order = append(order, k)
 		}
-		indices[k] = append(indices[k], e.Index)
+		numbers[k] = append(numbers[k], e.Index)
 	}
 	if len(order) == 0 {
 		return "none"
 	}
 	parts := make([]string, len(order))
 	for i, k := range order {
-		slices.Sort(indices[k])
-		parts[i] = k.gres + " " + job.FormatIndices(indices[k])
+		slices.Sort(numbers[k])
+		parts[i] = k.gres + " " + indices.Format(numbers[k])
 		if k.kind != "" {
 			parts[i] += " (" + k.kind + ")"
 		}
 	}
 	return strings.Join(parts, ", ")
 }
-
-// fault is an error with what to do about it.
-type fault struct {
-	error
-	hint string
-}
-
-func (f fault) Unwrap() error { return f.error }
-
-// Hint says what to do about it.
-func (f fault) Hint() string { return f.hint }

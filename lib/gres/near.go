@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/job"
+	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 	"gresnet/lib/node"
 )
 
@@ -28,13 +29,13 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 		return m, t.have(m, gpus)
 	}
 	if t.Divided && len(gpus) > 0 {
-		return nil, fault{
-			fmt.Errorf("find the HCAs for GPUs %s: the node's GPUs are divided (MIG), and these are the numbers of their parts", job.FormatIndices(gpus)),
+		return nil, hint.With(
+			fmt.Errorf("find the HCAs for GPUs %s: the node's GPUs are divided (MIG), and these are the numbers of their parts", indices.Format(gpus)),
 			"[[hca]] entries with gpus = say which HCA serves which",
-		}
+		)
 	}
 	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
-		return nil, fault{fmt.Errorf("find the HCAs for GPUs %s: %w", job.FormatIndices(gpus), ErrNoGPU), compareGPUs}
+		return nil, hint.With(fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), ErrNoGPU), compareGPUs)
 	}
 	if t.Divided || len(t.GPUs) == 0 {
 		return m, nil
@@ -44,7 +45,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	}
 	// Whom the others serve hangs on whom that one would, wherever it sat.
 	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
-		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", job.FormatIndices(gpus), drift)
+		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), drift)
 	}
 	m = slices.Clone(m)
 	for g, seat := range t.GPUs {
@@ -68,10 +69,10 @@ func (t Topology) have(m Mapping, gpus []int) error {
 		if g < len(t.GPUs) || len(t.GPUs) == 0 || t.Divided || m.Names([]int{g}) {
 			continue
 		}
-		return fault{
-			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", job.FormatIndices(gpus), g, len(t.GPUs)),
+		return hint.With(
+			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", indices.Format(gpus), g, len(t.GPUs)),
 			compareGPUs,
-		}
+		)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 	"gresnet/lib/node"
 	"gresnet/lib/sysfs"
 	"gresnet/test/sitetest"
@@ -198,7 +198,7 @@ func TestEachGPUIsServedByItsNearestHCA(t *testing.T) {
 			}
 			var got []string
 			for _, e := range m {
-				got = append(got, job.FormatIndices(e.GPUs))
+				got = append(got, indices.Format(e.GPUs))
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)

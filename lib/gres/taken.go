@@ -82,15 +82,15 @@ func heldIndex(w Want, by Holding) *Taken {
 	case holder.User != "":
 		return &Taken{want: w, cause: usedBy(w, "%s (%s): %s", e.HCA.Name, e, holder)}
 	case holder.Quarantined != "":
-		t.cause = fault{
+		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			"mend what is wrong with the HCA, then run: gresnet-epilog release " + e.HCA.Name,
-		}
+			"mend what is wrong with the HCA, then run: gresnet-epilog release "+e.HCA.Name,
+		)
 	case w.counted():
-		t.cause = fault{
+		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %[1]d", holder.Job),
-		}
+			fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", holder.Job, holder.Job),
+		)
 	default:
 		t.cause = uncounted(w, "%s (%s): %s", e.HCA.Name, e, holder)
 	}
@@ -118,14 +118,14 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	}
 	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
 	if len(by) == 0 {
-		return fault{fmt.Errorf("choose %s: %s", w, why), hint.Of(drifted[0].Drift)}
+		return hint.With(fmt.Errorf("choose %s: %s", w, why), hint.Of(drifted[0].Drift))
 	}
 	used := len(jobs) < len(by)
 	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
-		return &Taken{jobs, w, fault{
+		return &Taken{jobs, w, hint.With(
 			fmt.Errorf("choose %s: %s", w, why),
 			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",
-		}}
+		)}
 	}
 	if used {
 		return &Taken{jobs, w, usedBy(w, "%s", why)}

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"gresnet/lib/config"
-	"gresnet/lib/job"
+	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 	"gresnet/lib/node"
 )
 
@@ -28,7 +29,7 @@ func (w Want) String() string {
 		s += ":" + w.Type
 	}
 	if len(w.Indices) > 0 {
-		return fmt.Sprintf("%s:%d(IDX:%s)", s, len(w.Indices), job.FormatIndices(w.Indices))
+		return fmt.Sprintf("%s:%d(IDX:%s)", s, len(w.Indices), indices.Format(w.Indices))
 	}
 	return fmt.Sprintf("%s:%d", s, w.Count)
 }
@@ -79,10 +80,10 @@ func (r *Refusal) Hint() string {
 // site has not. All others say themselves what they want.
 func lacking(reason Reason, w Want, format string, a ...any) error {
 	if w.Source == config.Scontrol {
-		return fault{
+		return hint.With(
 			fmt.Errorf("choose %s, which Slurm gave the job: %s", w, fmt.Sprintf(format, a...)),
 			"see whether all HCAs are plugged in and their driver is loaded (gresnet-prolog scan), and whether gres.conf says what the node has",
-		}
+		)
 	}
 	return refuse(reason, w, format, a...)
 }
@@ -147,10 +148,10 @@ func (c *chooser) indices(w Want) error {
 		}
 		e := c.mapping[i]
 		if w.Type != "" && e.Type != "" && w.Type != e.Type {
-			return fault{
+			return hint.With(
 				fmt.Errorf("choose %s: Slurm says that %s is of type %s, the configuration says %s", w, e, w.Type, e.Type),
 				"have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
-			}
+			)
 		}
 		if e.Drift != nil {
 			return fmt.Errorf("choose %s: %w", w, e.Drift)

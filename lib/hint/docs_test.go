@@ -33,6 +33,9 @@ look at ` + "`gresnet-prolog status`" + `.
 // elsewhere are problems that their hint meets as a value, by the hint's beginning.
 var elsewhere = map[string]string{
 	"compare `rdma dev`":                "claim … for job …: no such HCA",
+	"mend what is wrong with the HCA,":  "choose …: … (…): is quarantined",
+	"see whether job … still runs here": "choose …: … (…): job … has it",
+	"slurmd sets the SLURM_ variables":  "variable SLURM_…: …",
 	"gresnet-prolog check says whether": "guard …: …",
 	"is this node meant to have HCAs?":  "list RDMA devices: no RDMA subsystem in the kernel",
 	"see … --help":                      "flag provided but not defined: …",

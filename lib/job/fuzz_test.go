@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"gresnet/lib/indices"
 	"gresnet/lib/job"
 )
 
@@ -32,14 +33,14 @@ func FuzzEnv(f *testing.F) {
 			t.Errorf("SLURM_JOB_GPUS %q is %d indices: %v", gpus, len(j.GPUs), j.GPUs)
 		}
 		for i, g := range j.GPUs {
-			if g < 0 || g > job.MaxIndex || i > 0 && g == j.GPUs[i-1] {
+			if g < 0 || g > indices.Max || i > 0 && g == j.GPUs[i-1] {
 				t.Errorf("SLURM_JOB_GPUS %q is %v", gpus, j.GPUs)
 			}
 		}
 		if len(j.GPUs) > 0 {
-			again, err := job.ParseIndices(job.FormatIndices(j.GPUs))
+			again, err := indices.Parse(indices.Format(j.GPUs))
 			if err != nil || !slices.Equal(again, j.GPUs) {
-				t.Errorf("%v prints %q, which parses as %v, %v", j.GPUs, job.FormatIndices(j.GPUs), again, err)
+				t.Errorf("%v prints %q, which parses as %v, %v", j.GPUs, indices.Format(j.GPUs), again, err)
 			}
 		}
 		ended, err := job.Ended(getenv)

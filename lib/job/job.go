@@ -10,6 +10,9 @@ package job
 import (
 	"fmt"
 	"strconv"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 )
 
 // maxID is Slurm's largest number for an id: MAX_FED_JOB_ID of slurm.h. What is
@@ -63,7 +66,7 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		return Job{}, err
 	}
 	if text := getenv("SLURM_JOB_GPUS"); text != "" {
-		if j.GPUs, err = ParseIndices(text); err != nil {
+		if j.GPUs, err = indices.Parse(text); err != nil {
 			return Job{}, variable("SLURM_JOB_GPUS", err)
 		}
 	}
@@ -99,7 +102,7 @@ func idFrom(getenv func(string) string) (uint32, error) {
 func required(getenv func(string) string, name string) (uint32, error) {
 	text := getenv(name)
 	if text == "" {
-		return 0, envError{fmt.Errorf("%s is not set", name)}
+		return 0, environmentFault(fmt.Errorf("%s is not set", name))
 	}
 	n, err := number(text)
 	if err != nil {
@@ -114,30 +117,18 @@ func number(text string) (uint32, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil || strconv.FormatUint(n, 10) != text:
-		return 0, fmt.Errorf("parse number %q", clip(text))
+		return 0, fmt.Errorf("parse number %q", hint.Clip(text))
 	case n > maxID:
 		return 0, fmt.Errorf("parse number %q: out of range", text)
 	}
 	return uint32(n), nil
 }
 
-// clip keeps a text that should have been short from filling a log.
-func clip(text string) string {
-	const most = 80
-	if len(text) > most {
-		return text[:most] + "…"
-	}
-	return text
+// variable says which variable an error is about, and where variables come from.
+func variable(name string, err error) error {
+	return environmentFault(fmt.Errorf("%s: %w", name, err))
 }
 
-// envError is a fault of the environment that the program was started in.
-type envError struct{ error }
-
-func variable(name string, err error) error { return envError{fmt.Errorf("%s: %w", name, err)} }
-
-func (e envError) Unwrap() error { return e.error }
-
-// Hint says where the variables come from.
-func (e envError) Hint() string {
-	return "slurmd sets the SLURM_ variables for its Prolog and Epilog; by hand, set them as it does"
+func environmentFault(err error) error {
+	return hint.With(err, "slurmd sets the SLURM_ variables for its Prolog and Epilog; by hand, set them as it does")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gresnet/lib/hint"
 )
 
 // Run is one run of a job: a job that is requeued keeps its id and runs again.
@@ -26,11 +28,11 @@ func ParseRun(text string) (Run, error) {
 	restart, sluid, named := strings.Cut(text, "/")
 	n, err := number(restart)
 	if err != nil {
-		return Run{}, fmt.Errorf("parse run %q: %w", clip(text), err)
+		return Run{}, fmt.Errorf("parse run %q: %w", hint.Clip(text), err)
 	}
 	if named {
 		if err := checkSLUID(sluid); err != nil {
-			return Run{}, fmt.Errorf("parse run %q: %w", clip(text), err)
+			return Run{}, fmt.Errorf("parse run %q: %w", hint.Clip(text), err)
 		}
 	}
 	return Run{Restart: n, SLUID: sluid}, nil
@@ -58,11 +60,11 @@ func runFrom(getenv func(string) string) (Run, error) {
 func checkSLUID(text string) error {
 	const most = 32
 	if text == "" || len(text) > most {
-		return fmt.Errorf("SLUID %q is not 1 to %d characters long", clip(text), most)
+		return fmt.Errorf("SLUID %q is not 1 to %d characters long", hint.Clip(text), most)
 	}
 	for _, c := range []byte(text) {
 		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z') {
-			return fmt.Errorf("SLUID %q has a character that is no letter or digit", clip(text))
+			return fmt.Errorf("SLUID %q has a character that is no letter or digit", hint.Clip(text))
 		}
 	}
 	return nil

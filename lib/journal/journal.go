@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"gresnet/lib/hint"
 )
 
 // Version is the format that this program writes and the only one it reads.
@@ -202,7 +204,7 @@ func (j *Journal) append(object []byte) (end int64, err error) {
 	}
 	if _, err := j.file.Write(text); err != nil {
 		// A part of a line (a full /run) must not stand before the next one.
-		return 0, errors.Join(fmt.Errorf("write the journal: %w", err), j.file.Truncate(start))
+		return 0, hint.Join(fmt.Errorf("write the journal: %w", err), j.file.Truncate(start))
 	}
 	j.unended = false
 	return start + int64(len(text)), nil

@@ -21,9 +21,9 @@ import (
 func (n *Node) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
 	if mode := n.Config.RDMA.Mode; mode != "" {
-		failed = errors.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
+		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
-	return errors.Join(failed, n.Close())
+	return hint.Join(failed, n.Close())
 }
 
 // modeTimeout bounds the wait for namespaces that are dying: the kernel cleans
@@ -65,7 +65,7 @@ func busy(mode rdma.Mode, err error) error {
 	}
 	others, look := netns.Others()
 	if look != nil {
-		return errors.Join(err, look)
+		return hint.Join(err, look)
 	}
 	var all []string
 	for _, who := range others {

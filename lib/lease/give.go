@@ -124,7 +124,7 @@ func (l *open) unwind() error {
 	l.pay()
 	l.node.quarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
-		return remains(errors.Join(failed...))
+		return remains(hint.Join(failed...))
 	}
 	if damage != nil {
 		if err := l.setAside(damage); err != nil {
@@ -239,7 +239,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 		undone(s.Step, err)
 	}
 	finishAll()
-	waited := l.node.clock()
+	waited := l.node.stopwatch()
 	if err := l.world.Settle(); err != nil {
 		failed = append(failed, err)
 	}

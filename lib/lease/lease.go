@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"gresnet/lib/bpf"
+	"gresnet/lib/clock"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -28,7 +29,6 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
-	"gresnet/lib/proc"
 	"gresnet/lib/step"
 )
 
@@ -134,9 +134,9 @@ func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error 
 func (n *Node) under(held *lock.File, job uint32, f func() error) error {
 	err := f()
 	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
-		return errors.Join(err, held.Remove())
+		return hint.Join(err, held.Remove())
 	}
-	return errors.Join(err, held.Close())
+	return hint.Join(err, held.Close())
 }
 
 // create starts a lease that does not exist.
@@ -147,13 +147,13 @@ func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 	}
 	host, err := netns.Current()
 	if err != nil {
-		return nil, errors.Join(err, removeDir(dir))
+		return nil, hint.Join(err, removeDir(dir))
 	}
-	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: proc.SinceBoot(), Undo: n.Config.Deadline.Epilog}
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: clock.SinceBoot(), Undo: n.Config.Deadline.Epilog}
 	book, err := journal.Create(journalIn(dir), h)
 	if err != nil {
 		host.Close()
-		return nil, errors.Join(err, removeDir(dir))
+		return nil, hint.Join(err, removeDir(dir))
 	}
 	return n.enter(ctx, dir, book, host), nil
 }

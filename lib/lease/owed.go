@@ -54,7 +54,7 @@ func (l *open) owe() (failed []error) {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b lock.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
-	noted := l.node.clock()
+	noted := l.node.stopwatch()
 	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error { t.Owe(list); return nil })
 	noted.stop("write into the node table what is owed")
 	for _, o := range list {
@@ -96,7 +96,7 @@ func (l *open) pay() {
 		warn := func(format string, a ...any) {
 			l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 		}
-		looked := l.node.clock()
+		looked := l.node.stopwatch()
 		paid, err := l.world.Pay(o)
 		looked.stop("give what is owed")
 		gone := errors.Is(err, step.ErrGone)

@@ -62,7 +62,7 @@ func (n *Node) abandoned(ctx context.Context, id uint32) error {
 	if len(claims) == 0 {
 		return uplinks // as far as is known: most jobs never had a lease
 	}
-	return errors.Join(uplinks, n.dropOverlay(ctx, id), n.distrust(ctx, id, &t, claims))
+	return hint.Join(uplinks, n.dropOverlay(ctx, id), n.distrust(ctx, id, &t, claims))
 }
 
 // distrust quarantines claims whose lease is gone, and with it all memory of what the

@@ -213,7 +213,7 @@ func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
 		return err
 	}
 	if len(failed) > 0 {
-		return remains(errors.Join(failed...))
+		return remains(hint.Join(failed...))
 	}
 	return nil
 }

@@ -20,15 +20,15 @@ func (n *Node) spent(s Spent) {
 	}
 }
 
-// clock measures from now on.
-func (n *Node) clock() clock { return clock{n, n.Now()} }
+// stopwatch measures from now on.
+func (n *Node) stopwatch() stopwatch { return stopwatch{n, n.Now()} }
 
-type clock struct {
+type stopwatch struct {
 	node  *Node
 	start time.Time
 }
 
-func (c clock) stop(what string) {
+func (c stopwatch) stop(what string) {
 	c.node.spent(Spent{what, c.node.Now().Sub(c.start)})
 }
 

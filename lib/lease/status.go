@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -97,7 +99,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
 	}
-	if err := errors.Join(n.miss(s.HCAs), n.markUsed(s.HCAs)); err != nil {
+	if err := hint.Join(n.miss(s.HCAs), n.markUsed(s.HCAs)); err != nil {
 		return s, err
 	}
 	s.HCAs = append(s.HCAs, missing(mapping)...)
@@ -194,7 +196,7 @@ func (n *Node) leaseStatus(id uint32) (JobStatus, error) {
 		s.State = Damaged
 		return s, nil
 	}
-	s.Run, s.Age = book.Header.Run, proc.SinceBoot()-book.Header.Since
+	s.Run, s.Age = book.Header.Run, clock.SinceBoot()-book.Header.Since
 	for _, note := range book.Notes {
 		if note.Struck {
 			continue

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/proc"
@@ -86,7 +87,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 		failed = append(failed, n.untellGone(s.Boot))
 	}
 	n.pay(ctx, 0)
-	return errors.Join(failed...)
+	return hint.Join(failed...)
 }
 
 // leased are the jobs that have a lease, or claims or an uplink without one; those
@@ -206,7 +207,7 @@ type signs struct {
 func (l *open) signs(s Sweep) (signs, error) {
 	_, mark := os.Lstat(markIn(l.world.Dir))
 	d := signs{lease: true, job: l.world.Job, since: l.journal.Header.Since, marked: mark == nil}
-	d.age = proc.SinceBoot() - d.since
+	d.age = clock.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = mark != nil && l.complete() && !s.Boot
 	if d.expected && d.age < grace && s.hasty {

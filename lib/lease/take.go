@@ -32,7 +32,7 @@ import (
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Node) Take(ctx context.Context, j job.Job) error {
-	looked := n.clock()
+	looked := n.stopwatch()
 	if err := n.prepare(); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 			return err
 		}
 		n.untell(j.ID) // what an earlier run was told
-		asked := n.clock()
+		asked := n.stopwatch()
 		var less []string
 		local := n.local(func() (gres.Mapping, error) { return n.pin(ctx, n.mapped) })
 		local.Less = func(why string) { less = append(less, why) }
@@ -147,14 +147,14 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	if len(p.entries) == 0 {
 		return p.passed, l.unwind() // what the job would have had, if it were free, is not
 	}
-	looked := n.clock()
+	looked := n.stopwatch()
 	mode, hcas, err := l.read(j, access, p)
 	looked.stop("read what the moves lose")
 	if err != nil {
 		return nil, err
 	}
 	n.checkMode(j.ID, mode)
-	found := n.clock()
+	found := n.stopwatch()
 	network, err := l.network(ctx, j, access)
 	found.stop("find the job's other nodes")
 	if err != nil {
@@ -164,7 +164,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, overlayStep(network, n.Config.Overlay, up), hcas)); err != nil {
 		return nil, err
 	}
-	told := n.clock()
+	told := n.stopwatch()
 	if err := l.commit(j, access, mode, l.had(up, claim.Uplink), network, hcas); err != nil {
 		return nil, err
 	}

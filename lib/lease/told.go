@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/config"
 	"gresnet/lib/environment"
 	"gresnet/lib/link"
-	"gresnet/lib/pace"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -136,7 +136,7 @@ func fillGIDs(v *scan.View, h plan.HCA, ports []environment.Port) error {
 // again, or a second is over. The kernel adds an address for v1 first, and that
 // is what the interface's arrival was waited for (roce_gid_mgmt.c:update_gid).
 func awaitRoCEv2(v *scan.View, d scan.Device, p scan.Port, want []netip.Addr) ([]sysfs.Entry, error) {
-	for begun := time.Now(); ; pace.Sleep(begun, time.Millisecond) {
+	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
 		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
 		if err != nil || time.Since(begun) > time.Second {
 			return entries, err

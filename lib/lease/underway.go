@@ -2,10 +2,10 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
@@ -20,7 +20,7 @@ func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 		}
 		return nil
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() { err = hint.Join(err, end()) }()
 	for _, s := range steps {
 		if moving != nil && moving.before(s) {
 			if err := end(); err != nil {

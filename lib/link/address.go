@@ -9,7 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/pace"
+	"gresnet/lib/clock"
+	"gresnet/lib/hint"
 )
 
 // Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
@@ -167,7 +168,7 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 		if lost {
 			err = c.giveAddress(index, m.untested(), want.Name)
 		}
-		if err = also(err, c.giveAddress(index, m, want.Name)); err != nil {
+		if err = hint.Join(err, c.giveAddress(index, m, want.Name)); err != nil {
 			return err
 		}
 	}
@@ -264,7 +265,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	if i, err := c.Get(index); err != nil || !i.Running {
 		return err // without a carrier the kernel does not begin
 	}
-	for end := begun.Add(dadTimeout); !c.Waits.over(end); pace.Sleep(begun, 2*time.Millisecond) {
+	for end := begun.Add(dadTimeout); !c.Waits.over(end); clock.Sleep(begun, 2*time.Millisecond) {
 		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 			return err
 		}

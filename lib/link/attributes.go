@@ -12,7 +12,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/pace"
+	"gresnet/lib/clock"
+	"gresnet/lib/hint"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;
@@ -223,7 +224,7 @@ func (c *Conn) setTokenDespite(i described, want Settings, token []byte) (err er
 		if err := c.setNoARP(i.Index, false); err != nil {
 			return err
 		}
-		defer func() { err = also(err, c.setNoARP(i.Index, true)) }()
+		defer func() { err = hint.Join(err, c.setNoARP(i.Index, true)) }()
 	}
 	for key, value := range map[string]string{"ipv6/conf/accept_ra": "2", "ipv6/conf/router_solicitations": "1"} {
 		path := sysctlPath(key, i.Name)
@@ -234,7 +235,7 @@ func (c *Conn) setTokenDespite(i described, want Settings, token []byte) (err er
 		if err := os.WriteFile(path, []byte(value), 0); err != nil {
 			return err
 		}
-		defer func() { err = also(err, os.WriteFile(path, []byte(had), 0)) }()
+		defer func() { err = hint.Join(err, os.WriteFile(path, []byte(had), 0)) }()
 	}
 	return c.setToken(i.Index, token)
 }
@@ -277,7 +278,7 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
 	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
 	m := attribute(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
-	for begun := time.Now(); ; pace.Sleep(begun, 5*time.Millisecond) {
+	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
 		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 		if err == nil {
 			return nil

@@ -3,7 +3,7 @@ package link
 import (
 	"time"
 
-	"gresnet/lib/pace"
+	"gresnet/lib/clock"
 )
 
 // lacksCarrier tells an interface that is up and has not the carrier that it had: without
@@ -15,7 +15,7 @@ func (c *Conn) lacksCarrier(i Interface, want Settings) bool {
 // awaitCarrier waits until the interface has the carrier that it had, or its time is over.
 func (c *Conn) awaitCarrier(index int, want Settings) (i Interface, err error) {
 	begun := time.Now()
-	for ; ; pace.Sleep(begun, 2*time.Millisecond) {
+	for ; ; clock.Sleep(begun, 2*time.Millisecond) {
 		if i, err = c.Get(index); err != nil {
 			return Interface{}, err
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Child is an interface that stands on another one. It stays when that is
@@ -106,9 +108,9 @@ func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Se
 			continue // Differences names it
 		}
 		if findErr != nil {
-			return also(err, findErr)
+			return hint.Join(err, findErr)
 		}
-		err = also(err, restore(i.Index, child.Settings))
+		err = hint.Join(err, restore(i.Index, child.Settings))
 	}
 	return err
 }

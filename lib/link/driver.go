@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
@@ -90,7 +92,7 @@ func (c *Conn) applyDriver(index int, want Settings) error {
 	}
 	for _, kind := range ethtoolKinds() {
 		if e := c.applyEthtool(kind, index, want.Driver.Ethtool[kind.name]); e != nil {
-			err = also(err, fmt.Errorf("set the %s of %s: %w", kind.name, want.Name, e))
+			err = hint.Join(err, fmt.Errorf("set the %s of %s: %w", kind.name, want.Name, e))
 		}
 	}
 	return err

@@ -6,17 +6,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// sinceBoot is the time since the node booted, sleep included, in which
-// lifetimes are counted wherever the interface is.
-func sinceBoot() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0 // the kernel has had the clock since 2.6.39
-	}
-	return time.Duration(now.Nano())
-}
+	"gresnet/lib/clock"
+)
 
 // aged are the settings as they are to be now: lifetimes are shorter by the
 // time that has passed since the settings were read, and what has expired is not in
@@ -26,7 +18,7 @@ func (s Settings) aged() Settings {
 	if s.Taken == 0 {
 		return s
 	}
-	passed := uint32((sinceBoot() - s.Taken + time.Second - 1) / time.Second)
+	passed := uint32((clock.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
 	var expired []Message
 	s.Addresses = keep(s.Addresses, func(m Message) (Message, bool) {
 		left, ok := m.agedAddress(passed)

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Made is an interface that has other kinds of queueing disciplines by the kernel's choice than
@@ -65,5 +67,5 @@ func (c *Conn) Remake(m Made) error {
 	if err != nil {
 		return fmt.Errorf("replace the kernel's own queueing discipline of %s: %w", m.Name, err)
 	}
-	return also(c.deleteQdisc(m.index, have, m.Name), c.applyQdisc(m.index, m.settings))
+	return hint.Join(c.deleteQdisc(m.index, have, m.Name), c.applyQdisc(m.index, m.settings))
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+
+	"gresnet/lib/clock"
 )
 
 // Managers are programs that configure network interfaces by themselves: they
@@ -108,5 +110,5 @@ func value(text, section, key string) (found string) {
 // After tells what was said since the settings were read, and so of an interface
 // that has been away. Where the clock was set meanwhile it may deny it.
 func (m Manager) After(s Settings) bool {
-	return m.Said.After(time.Now().Add(s.Taken - sinceBoot()))
+	return m.Said.After(time.Now().Add(s.Taken - clock.SinceBoot()))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Of linux/rtnetlink.h, linux/pkt_cls.h and linux/tc_act/tc_mirred.h, which x/sys/unix lacks.
@@ -234,7 +236,7 @@ func (c *Conn) applyMirrors(index int, want Settings) error {
 		request := attribute(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, table)
 		_, giveErr := c.send(unix.RTM_NEWACTION, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, request)
 		if giveErr != nil {
-			err = also(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m.mirror(), want.Name, giveErr))
+			err = hint.Join(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m.mirror(), want.Name, giveErr))
 		}
 	}
 	return err

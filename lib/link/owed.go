@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Owed is what an interface that came home shares with others that did not yet. It is
@@ -110,14 +112,14 @@ func (c *Conn) Pay(o Owed) error {
 	given := c.applyHomeRoutes(i.Index, want)
 	for _, m := range want.Routes {
 		if err := c.giveRoute(i.Index, m, unix.NLM_F_APPEND); err != nil {
-			given = also(given, fmt.Errorf("add route %s to %s: %w", m.prefix(), want.Name, err))
+			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m.prefix(), want.Name, err))
 		}
 	}
 	unpaid, err := c.unpaid(i.Index, want)
 	if err == nil && given == nil && len(unpaid) > 0 {
 		return fmt.Errorf("%s is missing", strings.Join(unpaid, ", "))
 	}
-	return also(given, err)
+	return hint.Join(given, err)
 }
 
 // unpaid names what an interface lacks of what was owed to it.

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // queueFilesLike are what an administrator sets of the queues of an interface
@@ -126,7 +128,7 @@ func (c *Conn) applyQueueFiles(index int, want Settings) error {
 			continue
 		}
 		if e := q.WriteFile(file, []byte(value), 0); e != nil {
-			err = also(err, fmt.Errorf("set %s of %s: %w", file, i.Name, e))
+			err = hint.Join(err, fmt.Errorf("set %s of %s: %w", file, i.Name, e))
 		}
 	}
 	return err

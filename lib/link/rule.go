@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // ruleHead is the size of struct fib_rule_hdr, ruleFlags what a request may say in its flags (linux/fib_rules.h).
@@ -123,9 +125,9 @@ func (c *Conn) despiteRules(want Settings, do func() error) error {
 	}
 	lifted, liftErr := c.liftRules(want)
 	if liftErr != nil || lifted == 0 {
-		return also(err, liftErr)
+		return hint.Join(err, liftErr)
 	}
-	return also(do(), c.applyRules(want))
+	return hint.Join(do(), c.applyRules(want))
 }
 
 // liftRules removes those rules of the interface that forbid its gateways, and tells how many.

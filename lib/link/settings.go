@@ -9,7 +9,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/pace"
+	"gresnet/lib/clock"
+	"gresnet/lib/hint"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
@@ -94,7 +95,7 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 	}
 	index := i.Index
 	s = i.own
-	s.Taken = sinceBoot()
+	s.Taken = clock.SinceBoot()
 	if s.Children, err = c.readChildren(index); err != nil {
 		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
 	}
@@ -172,27 +173,27 @@ func (c *Conn) raise(index int, want Settings, network func(described, Settings)
 	// Under another name it is of use to the node still.
 	renamed := c.rename(&i.Interface, want.Name)
 	want.Name = i.Name
-	err = also(renamed, c.applyLink(i, want))
+	err = hint.Join(renamed, c.applyLink(i, want))
 	if c.changes != changes {
 		var lookErr error
 		if i, lookErr = c.look(index); lookErr != nil {
-			return nil, also(err, lookErr)
+			return nil, hint.Join(err, lookErr)
 		}
 	}
 	have, sysctlErr := c.applySysctls(i, want.Sysctls.before())
-	err = also(err, sysctlErr)
+	err = hint.Join(err, sysctlErr)
 	now, stateErr := c.setState(i.Interface, want)
-	err = also(err, stateErr)
+	err = hint.Join(err, stateErr)
 	rest := func(now Interface) error {
 		err := network(i, want.aged())
 		if sysctlErr != nil {
 			return err
 		}
-		return also(err, c.applySysctlsUp(index, now.Name, want.Sysctls, have))
+		return hint.Join(err, c.applySysctlsUp(index, now.Name, want.Sysctls, have))
 	}
 	if !c.lacksCarrier(now, want) {
 		c.Waits.waited(now.ID, now.Running, 0)
-		return nil, also(err, rest(now))
+		return nil, hint.Join(err, rest(now))
 	}
 	c.Waits.lacks(now.ID, time.Now())
 	return func() error {
@@ -208,7 +209,7 @@ func (c *Conn) raise(index int, want Settings, network func(described, Settings)
 // finished does what is left, too.
 func finished(finish func() error, err error) error {
 	if finish != nil {
-		err = also(err, finish())
+		err = hint.Join(err, finish())
 	}
 	return err
 }
@@ -224,15 +225,15 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 	defer c.anew()()
 	rest := func() error {
 		defer c.anew()()
-		err := also(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
-		err = also(err, c.applyMirrors(index, want))
-		return also(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
+		err := hint.Join(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
+		err = hint.Join(err, c.applyMirrors(index, want))
+		return hint.Join(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 	}
 	raised, err := c.Raise(index, want)
 	if raised == nil {
-		return nil, also(err, rest())
+		return nil, hint.Join(err, rest())
 	}
-	return func() error { return also(raised(), rest()) }, err
+	return func() error { return hint.Join(raised(), rest()) }, err
 }
 
 // Restore is RestoreAlone for an interface that may not have come just now: it takes from
@@ -240,23 +241,23 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 // interfaces of the node have a part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.anew()()
-	err := also(c.takeSince(index, want), c.Apply(index, want))
-	err = also(err, c.applyDuplicates(index, want))
-	err = also(err, c.applyQueueFiles(index, want))
-	err = also(err, c.applyMirrors(index, want))
-	err = also(err, c.restoreChildren(index, want.Children, c.Restore))
+	err := hint.Join(c.takeSince(index, want), c.Apply(index, want))
+	err = hint.Join(err, c.applyDuplicates(index, want))
+	err = hint.Join(err, c.applyQueueFiles(index, want))
+	err = hint.Join(err, c.applyMirrors(index, want))
+	err = hint.Join(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
-		return also(err, readErr)
+		return hint.Join(err, readErr)
 	}
-	return also(err, c.despiteRules(want, func() error { return c.applyHomeRoutes(index, want) }))
+	return hint.Join(err, c.despiteRules(want, func() error { return c.applyHomeRoutes(index, want) }))
 }
 
 // takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
 // neighbour.c:neigh_ifdown). It must precede what gives it: a neighbour that is another
 // now is not made the old one by a request to replace it (neighbour.c:neigh_add).
 func (c *Conn) takeSince(index int, want Settings) error {
-	return also(c.removeNeighbours(index, want), c.removeQdisc(index, want))
+	return hint.Join(c.removeNeighbours(index, want), c.removeQdisc(index, want))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -266,15 +267,15 @@ func (c *Conn) applyLink(i described, want Settings) error {
 	if c.changes != changes {
 		now, lookErr := c.look(i.Index)
 		if lookErr != nil {
-			return also(err, lookErr)
+			return hint.Join(err, lookErr)
 		}
 		have = now.own
 	}
-	err = also(err, c.setMTU(i.Index, have, want.MTU))
-	err = also(err, c.setMAC(i.Index, have, want.MAC))
-	err = also(err, c.applyAltNames(i.Index, have, want))
-	err = also(err, c.applyAttributes(i.Index, have, want))
-	return also(err, c.applyDriver(i.Index, want))
+	err = hint.Join(err, c.setMTU(i.Index, have, want.MTU))
+	err = hint.Join(err, c.setMAC(i.Index, have, want.MAC))
+	err = hint.Join(err, c.applyAltNames(i.Index, have, want))
+	err = hint.Join(err, c.applyAttributes(i.Index, have, want))
+	return hint.Join(err, c.applyDriver(i.Index, want))
 }
 
 // setState brings the interface, which was just looked at, up or down, and tells what it is then.
@@ -293,30 +294,19 @@ func (c *Conn) setState(have Interface, want Settings) (Interface, error) {
 func (c *Conn) applyNetwork(i described, want Settings) error {
 	index := i.Index
 	err := c.applyUnmanaged(i, want)
-	err = also(err, c.applyAddresses(index, want))
-	err = also(err, c.awaitDAD(index, want))
-	err = also(err, c.applyNeighbours(index, want))
-	err = also(err, c.applyRules(want))
-	return also(err, c.despiteRules(want, func() error { return c.applyRoutes(index, want) }))
+	err = hint.Join(err, c.applyAddresses(index, want))
+	err = hint.Join(err, c.awaitDAD(index, want))
+	err = hint.Join(err, c.applyNeighbours(index, want))
+	err = hint.Join(err, c.applyRules(want))
+	return hint.Join(err, c.despiteRules(want, func() error { return c.applyRoutes(index, want) }))
 }
 
 // applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.
 func (c *Conn) applyUnmanaged(i described, want Settings) error {
 	err := c.applyToken(i, want)
-	err = also(err, c.applyFilters(i.Index, want))
-	err = also(err, c.applyPriorities(i.Name, want.Priorities))
-	return also(err, c.applyQdisc(i.Index, want))
-}
-
-// also adds what failed, too, to an error, on one line.
-func also(err, more error) error {
-	if err == nil {
-		return more
-	}
-	if more == nil {
-		return err
-	}
-	return fmt.Errorf("%w; %w", err, more)
+	err = hint.Join(err, c.applyFilters(i.Index, want))
+	err = hint.Join(err, c.applyPriorities(i.Name, want.Priorities))
+	return hint.Join(err, c.applyQdisc(i.Index, want))
 }
 
 func (c *Conn) rename(have *Interface, name string) error {
@@ -344,7 +334,7 @@ func (c *Conn) rename(have *Interface, name string) error {
 // awaitName waits until no other interface has a name, or is ErrNameTaken.
 func (c *Conn) awaitName(name string) error {
 	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
-	for begun := time.Now(); ; pace.Sleep(begun, 5*time.Millisecond) {
+	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
 		if errors.Is(err, unix.ENODEV) {
 			return nil

@@ -82,7 +82,7 @@ func hcaFile(dir string, id node.ID) string {
 
 // Remove lets go of a job's lock for good: the job has no lease any more.
 func (f *File) Remove() error {
-	return errors.Join(os.Remove(f.Name()), f.Close())
+	return hint.Join(os.Remove(f.Name()), f.Close())
 }
 
 func current(f *os.File, path string) bool {

@@ -146,7 +146,7 @@ func (n Node) lock(ctx context.Context) (*File, error) {
 func (n Node) write(text []byte) error {
 	next := n.table() + ".new"
 	if err := os.WriteFile(next, text, 0o644); err != nil {
-		return fmt.Errorf("write the node table: %w", errors.Join(err, os.Remove(next)))
+		return fmt.Errorf("write the node table: %w", hint.Join(err, os.Remove(next)))
 	}
 	if err := os.Rename(next, n.table()); err != nil {
 		return fmt.Errorf("write the node table: %w", err)

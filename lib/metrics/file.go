@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 )
 
@@ -81,12 +82,12 @@ func (f File) write(text []byte) error {
 	}
 	_, err = file.Write(text)
 	// node_exporter is another user, and slurmd's umask may keep that out.
-	err = errors.Join(err, file.Chmod(0o644), file.Close())
+	err = hint.Join(err, file.Chmod(0o644), file.Close())
 	if err == nil {
 		err = os.Rename(next, f.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("write metrics: %w", errors.Join(err, removed(next)))
+		return fmt.Errorf("write metrics: %w", hint.Join(err, removed(next)))
 	}
 	return nil
 }

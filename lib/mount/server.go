@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/mountinfo"
+	"github.com/moby/sys/mountinfo"
 )
 
 // Server is a host that the node has a file system mounted from.
@@ -32,7 +32,7 @@ func Servers() ([]Server, error) {
 }
 
 func servers(text []byte) (list []Server) {
-	for _, m := range mountinfo.Parse(text) {
+	for _, m := range Parse(text) {
 		if !slices.Contains(network, m.FSType) {
 			continue
 		}
@@ -44,4 +44,17 @@ func servers(text []byte) (list []Server) {
 		}
 	}
 	return list
+}
+
+// Parse returns the mounts that a mountinfo file has (proc_pid_mountinfo(5)).
+// It skips a line that it cannot parse. Users write into this file: by the name of a
+// FUSE file system's source, and by the path of a mount point, which has no
+// greatest length. One such line must not hide the others.
+func Parse(text []byte) (mounts []*mountinfo.Info) {
+	for line := range strings.Lines(string(text)) {
+		if parsed, err := mountinfo.GetMountsFromReader(strings.NewReader(line), nil); err == nil {
+			mounts = append(mounts, parsed...)
+		}
+	}
+	return mounts
 }

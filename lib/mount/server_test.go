@@ -1,4 +1,4 @@
-package mount
+package mount_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/mount"
 	"gresnet/test/fusetest"
 )
 
@@ -18,7 +19,7 @@ func TestAMountedServerIsKnownByItsAddress(t *testing.T) {
 27 22 0:47
 `
 	want := `[{/ 10.0.0.1} {/home of\us fd00::8} {/win 192.0.2.9}]`
-	if got := fmt.Sprint(servers([]byte(mountinfo))); got != want {
+	if got := fmt.Sprint(mount.ServersIn([]byte(mountinfo))); got != want {
 		t.Errorf("%s, wanted %s", got, want)
 	}
 }
@@ -38,7 +39,7 @@ func TestAUsersMountIsNoServer(t *testing.T) {
 			"28 22 0:48 / /" + strings.Repeat("x", 100<<10) + " rw - fuse x rw,user_id=1000\n",
 		} {
 			line = strings.ReplaceAll(line, "~", blank)
-			if got := fmt.Sprint(servers([]byte(line + nfs))); got != "[{/home 10.0.0.1}]" {
+			if got := fmt.Sprint(mount.ServersIn([]byte(line + nfs))); got != "[{/home 10.0.0.1}]" {
 				t.Errorf("with %.200q: %s", line, got)
 			}
 		}
@@ -47,11 +48,11 @@ func TestAUsersMountIsNoServer(t *testing.T) {
 
 func TestTheKernelsLineOfAForgedMountIsNoServer(t *testing.T) {
 	fusetest.Mount(t, "x\u00a0rw,addr=10.2.0.9\u00a0")
-	list, err := Servers()
+	list, err := mount.Servers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(list, func(s Server) bool { return s.Addr.String() == "10.2.0.9" }) {
+	if slices.ContainsFunc(list, func(s mount.Server) bool { return s.Addr.String() == "10.2.0.9" }) {
 		t.Errorf("a user's mount is a server: %v", list)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/aside"
-	"gresnet/lib/mountinfo"
+	"gresnet/lib/mount"
 )
 
 // resolveCached is RESOLVE_CACHED (linux/openat2.h), which package unix lacks.
@@ -229,7 +229,7 @@ func mounted(process string) (list []bound) {
 	if err != nil {
 		return nil // it has ended
 	}
-	for _, m := range mountinfo.Parse(text) {
+	for _, m := range mount.Parse(text) {
 		if strings.HasPrefix(m.Root, "net:[") {
 			list = append(list, bound{process, m.Mountpoint})
 		}

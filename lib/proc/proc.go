@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,14 +72,4 @@ func which(is func(dir string) bool) ([]Process, error) {
 		list = append(list, Process{pid, string(bytes.TrimSpace(name))})
 	}
 	return list, nil
-}
-
-// SinceBoot is the time since the node was booted, suspended times included,
-// which nobody can set.
-func SinceBoot() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // clock_gettime(2): it cannot fail for this clock
-	}
-	return time.Duration(t.Nano())
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // CM is what RDMA-CM gives connections by a port that do not say it themselves. A move of
@@ -99,7 +101,7 @@ func (f CMFolder) with(device string, do func(ports string) error) (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(filepath.Join(path, "ports")), os.Remove(path))
+	return hint.Join(do(filepath.Join(path, "ports")), os.Remove(path))
 }
 
 // Clean removes the folders that somebody who was killed has left.

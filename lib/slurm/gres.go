@@ -2,12 +2,11 @@ package slurm
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 )
 
 // Device is one device of a GRES as gres.conf has it. File is empty where
@@ -44,7 +43,7 @@ func (c Conf) Devices(node, name string) ([]Device, error) {
 		count := 1
 		if text := l.Get("count"); text != "" {
 			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 || n > job.MaxIndex {
+			if err != nil || n < 0 || n > indices.Max {
 				return nil, fmt.Errorf("%s:%d: %q is no count", l.File, l.Number, text)
 			}
 			count = n
@@ -68,19 +67,18 @@ func expand(text string) ([]string, error) {
 		return nil, fmt.Errorf("%q is no list of files that this program can read", text)
 	}
 	var names []string
-	for _, part := range strings.Split(inside, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
+	ranges, err := indices.ParseRanges(inside)
+	for _, r := range ranges {
+		if r.High > indices.Max {
+			err = fmt.Errorf("%d is beyond %d", r.High, indices.Max)
+			break
 		}
-		from, bad := strconv.ParseUint(first, 10, 16)
-		to, worse := strconv.ParseUint(last, 10, 16)
-		if errors.Join(bad, worse) != nil || to < from || to > job.MaxIndex {
-			return nil, fmt.Errorf("%q is no list of files that this program can read", text)
+		for n := r.Low; n <= r.High; n++ {
+			names = append(names, fmt.Sprintf("%s%0*d%s", before, r.Width, n, after))
 		}
-		for n := from; n <= to; n++ {
-			names = append(names, fmt.Sprintf("%s%0*d%s", before, len(first), n, after))
-		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q is no list of files that this program can read: %w", text, err)
 	}
 	return names, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 )
 
 // Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
@@ -18,20 +19,13 @@ type hostPattern []hostPart
 
 type hostPart struct {
 	literal string
-	numbers []hostNumbers // in brackets; if any, literal is empty
-}
-
-// hostNumbers is "001-016": numbers with at least so many digits.
-type hostNumbers struct {
-	low, high uint64
-	width     int
+	numbers []indices.Range // in brackets; if any, literal is empty
 }
 
 // Bounds, which also bound the work that a match can be.
 const (
-	maxHostDigits = 9
-	maxHostParts  = 9
-	maxHostName   = 255
+	maxHostParts = 9
+	maxHostName  = 255
 )
 
 // ParseHostlist parses what Slurm src/common/hostlist.c prints.
@@ -84,9 +78,9 @@ func parseHostPattern(text string) (hostPattern, error) {
 		if !closed {
 			return nil, fmt.Errorf("%q has no closing bracket", hint.Clip(text))
 		}
-		numbers, err := parseHostNumbers(inside)
+		numbers, err := indices.ParseRanges(inside)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%q is no range of numbers: %w", hint.Clip(inside), err)
 		}
 		p = append(p, hostPart{numbers: numbers})
 		rest = after
@@ -95,31 +89,6 @@ func parseHostPattern(text string) (hostPattern, error) {
 		return nil, fmt.Errorf("%q is no host name", hint.Clip(text))
 	}
 	return p, nil
-}
-
-func parseHostNumbers(text string) ([]hostNumbers, error) {
-	var out []hostNumbers
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
-		}
-		low, ok1 := hostNumber(first)
-		high, ok2 := hostNumber(last)
-		if !ok1 || !ok2 || high < low {
-			return nil, fmt.Errorf("%q is no range of numbers", hint.Clip(part))
-		}
-		out = append(out, hostNumbers{low: low, high: high, width: len(first)})
-	}
-	return out, nil
-}
-
-func hostNumber(text string) (uint64, bool) {
-	if text == "" || len(text) > maxHostDigits || digits(text) != len(text) {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	return n, err == nil
 }
 
 // digits is how many digits a text begins with.
@@ -154,7 +123,7 @@ func (p hostPattern) matches(name string) bool {
 		return ok && rest.matches(after)
 	}
 	// Two brackets may touch, so every length that is a number of the first is tried.
-	for n := 1; n <= min(digits(name), maxHostDigits); n++ {
+	for n := 1; n <= min(digits(name), indices.MaxDigits); n++ {
 		if part.has(name[:n]) && rest.matches(name[n:]) {
 			return true
 		}
@@ -163,12 +132,12 @@ func (p hostPattern) matches(name string) bool {
 }
 
 func (p hostPart) has(text string) bool {
-	n, ok := hostNumber(text)
-	if !ok {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
 		return false
 	}
 	for _, r := range p.numbers {
-		if r.low <= n && n <= r.high && fmt.Sprintf("%0*d", r.width, n) == text {
+		if r.Low <= n && n <= r.High && fmt.Sprintf("%0*d", r.Width, n) == text {
 			return true
 		}
 	}
@@ -201,11 +170,11 @@ func (p hostPattern) names(names []string, most int) ([]string, error) {
 		var longer []string
 		for _, name := range own {
 			for _, r := range part.numbers {
-				if r.high-r.low >= uint64(most) || len(names)+len(longer)+int(r.high-r.low) >= most {
+				if r.High-r.Low >= uint64(most) || len(names)+len(longer)+int(r.High-r.Low) >= most {
 					return nil, fmt.Errorf("spell a hostlist out: it has more than %d names", most)
 				}
-				for n := r.low; n <= r.high; n++ {
-					longer = append(longer, name+fmt.Sprintf("%0*d", r.width, n))
+				for n := r.Low; n <= r.High; n++ {
+					longer = append(longer, name+fmt.Sprintf("%0*d", r.Width, n))
 				}
 			}
 		}

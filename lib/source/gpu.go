@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/indices"
 	"gresnet/lib/job"
 )
 
@@ -42,14 +43,14 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 			a.grant(e, false)
 		case s.partial == config.PartialFirst:
 			a.grant(e, true)
-			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, job.FormatIndices(e.GPUs), job.FormatIndices(has))
+			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, indices.Format(e.GPUs), indices.Format(has))
 		default:
-			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, job.FormatIndices(e.GPUs), job.FormatIndices(has))
+			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, indices.Format(e.GPUs), indices.Format(has))
 			a.less = append(a.less, a.notes[len(a.notes)-1])
 		}
 	}
 	if len(a.wants) == 0 {
-		a.note("no HCA is granted for GPUs %s", job.FormatIndices(j.GPUs))
+		a.note("no HCA is granted for GPUs %s", indices.Format(j.GPUs))
 	}
 	return a, nil
 }

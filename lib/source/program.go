@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 	"gresnet/lib/job"
 	"gresnet/lib/trust"
 )
@@ -78,7 +79,7 @@ func environment(j job.Job) []string {
 		{"SLURM_JOB_ACCOUNT", j.Account},
 		{"SLURM_JOB_QOS", j.QOS},
 		{"SLURM_JOB_RESERVATION", j.Reservation},
-		{"SLURM_JOB_GPUS", job.FormatIndices(j.GPUs)},
+		{"SLURM_JOB_GPUS", indices.Format(j.GPUs)},
 		{"SLURMD_NODENAME", j.Node},
 		{"SLURM_CONF", j.Conf},
 	} {

@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/indices"
 	"gresnet/lib/job"
 	"gresnet/lib/slurm"
 	"gresnet/lib/trust"
@@ -97,12 +98,12 @@ func (a allocation) settle(wants []gres.Want, threads func() (int, error)) error
 // from n times its threads on (Slurm src/scontrol/info_job.c:_sprint_job_info).
 func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
 	if a.cores != "" {
-		return job.ParseIndices(a.cores)
+		return indices.Parse(a.cores)
 	}
 	if a.cpus == "" {
 		return nil, nil
 	}
-	cores, err := job.ParseIndices(a.cpus)
+	cores, err := indices.Parse(a.cpus)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,7 @@
 package step
 
 import (
-	"errors"
-
+	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 )
@@ -41,5 +40,5 @@ func (s *Claim) Undo(w *World) error {
 		}
 		return nil
 	})
-	return errors.Join(failed, err)
+	return hint.Join(failed, err)
 }

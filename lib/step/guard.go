@@ -1,7 +1,6 @@
 package step
 
 import (
-	"errors"
 	"path/filepath"
 
 	"gresnet/lib/bpf"
@@ -43,7 +42,7 @@ func unguard(w *World) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.Guard.Forget(w.Job), held.Close())
+	return hint.Join(w.Guard.Forget(w.Job), held.Close())
 }
 
 func (w *World) guardLock() string { return filepath.Join(w.Locks, "guard") }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
-	"gresnet/lib/pace"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -409,7 +409,7 @@ func (w *World) awaitGIDs(v *scan.View, id node.ID, port uint32, of link.ID, wan
 	if err != nil {
 		return err
 	}
-	for begun := time.Now(); ; pace.Sleep(begun, time.Millisecond) {
+	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
 		missing, err := v.MissingGIDs(d, port, want)
 		if err != nil || len(missing) == 0 {
 			return err

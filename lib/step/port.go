@@ -1,12 +1,12 @@
 package step
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
@@ -95,7 +95,7 @@ func (s *Access) checkPorts(w *World) error {
 		w.Warn(s.ID, worse)
 		return err
 	}
-	return errors.Join(worse, err)
+	return hint.Join(worse, err)
 }
 
 // portsDeadline is until when this run waits for ports.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/scan"
 )
@@ -61,7 +62,7 @@ func (w *World) underDefaultQdisc(kind string, f func() error) (err error) {
 	if _, err := file.WriteAt([]byte(was+" "+kind), 0); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, giveBackDefaultQdisc(file)) }()
+	defer func() { err = hint.Join(err, giveBackDefaultQdisc(file)) }()
 	if err := os.WriteFile(defaultQdisc, []byte(kind), 0); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"gresnet/lib/pace"
+	"gresnet/lib/clock"
 )
 
 // settleTimeout bounds the wait for udev, which dozens of epilogs at once keep busy.
@@ -24,7 +24,7 @@ func (w *World) Settle() error {
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
-	for begun := time.Now(); ; pace.Sleep(begun, 2*time.Millisecond) {
+	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
 		done, err := w.settled()
 		if done || err != nil {
 			return err

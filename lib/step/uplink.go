@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gresnet/lib/bpf"
+	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/nft"
@@ -50,10 +51,10 @@ func (s *Uplink) Do(w *World) error {
 		return err
 	}
 	if undo := s.Undo(w); undo != nil {
-		return errors.Join(err, undo)
+		return hint.Join(err, undo)
 	}
 	if free := w.freeUplink(); free != nil {
-		return errors.Join(err, free)
+		return hint.Join(err, free)
 	}
 	s.Lacking = err
 	return nil
@@ -65,7 +66,7 @@ func (w *World) freeUplink() error {
 		failed = w.FreeUplink(t, w.Job, w.Run)
 		return nil
 	})
-	return errors.Join(failed, err)
+	return hint.Join(failed, err)
 }
 
 func (s *Uplink) give(w *World) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 )
 
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
@@ -139,7 +139,7 @@ func (s Stock) GresConf(w io.Writer, names []string, dir string) error {
 		}
 		line += " File=" + dir + "/" + files[i]
 		if len(nodes) > 1 && len(h.Cores) > 0 {
-			line += " Cores=" + job.FormatIndices(h.Cores)
+			line += " Cores=" + indices.Format(h.Cores)
 		}
 		if _, err := fmt.Fprintf(w, "%s # %s %s\n", line, h.Name, h.ID); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gresnet/lib/job"
+	"gresnet/lib/indices"
 )
 
 // Table prints the stock for a person: three tables that fit a terminal of 80
@@ -157,7 +157,7 @@ func (s Stock) distances(w io.Writer) error {
 	}
 	fmt.Fprintln(t, strings.Join(head, "\t"))
 	for _, h := range s.HCAs {
-		row := []string{h.Name, dash(job.FormatIndices(h.Serves))}
+		row := []string{h.Name, dash(indices.Format(h.Serves))}
 		for _, level := range h.Distance {
 			row = append(row, level.short())
 		}

@@ -5,7 +5,8 @@ import (
 	"io/fs"
 	"slices"
 	"strconv"
-	"strings"
+
+	"gresnet/lib/indices"
 )
 
 // CPUs is how many CPUs the node has online.
@@ -102,24 +103,25 @@ func coreOf(sys fs.FS, cpu int) (core, error) {
 	return c, nil
 }
 
+// maxCPU bounds a list: no kernel is built for more.
+const maxCPU = 1<<16 - 1
+
 // cpuList reads "0-3,8" (lib/bitmap.c:bitmap_print_to_pagebuf). Memory without
 // CPUs has an empty one.
 func cpuList(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil
 	}
+	ranges, err := indices.ParseRanges(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no list of CPUs: %w", text, err)
+	}
 	var cpus []int
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
+	for _, r := range ranges {
+		if r.High > maxCPU {
+			return nil, fmt.Errorf("%q is no list of CPUs: there is no CPU %d", text, r.High)
 		}
-		low, errLow := strconv.ParseUint(first, 10, 16)
-		high, errHigh := strconv.ParseUint(last, 10, 16)
-		if errLow != nil || errHigh != nil || high < low {
-			return nil, fmt.Errorf("%q is no list of CPUs", text)
-		}
-		for cpu := low; cpu <= high; cpu++ {
+		for cpu := r.Low; cpu <= r.High; cpu++ {
 			cpus = append(cpus, int(cpu))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"gresnet/lib/hint"
 )
 
 // ErrNoFile means that the folder is there and the file is not.
@@ -41,7 +43,7 @@ func Open(path string) (*os.File, error) {
 		err = errors.New("it is no regular file")
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, hint.Join(err, f.Close())
 	}
 	return f, nil
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
 )
 
 // Groups of NETLINK_KOBJECT_UEVENT (systemd src/libsystemd/sd-device/device-monitor-private.h).
@@ -50,11 +52,11 @@ func Open(run string) (*Watch, error) {
 	}
 	w := &Watch{queue: filepath.Join(run, "udev/queue"), socket: fd, pending: map[uint64]bool{}}
 	const room = 16 << 20
-	err = errors.Join(
+	err = hint.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room),
 		unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup | udevGroup}))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("watch udev: %w", err), unix.Close(fd))
+		return nil, hint.Join(fmt.Errorf("watch udev: %w", err), unix.Close(fd))
 	}
 	go w.listen()
 	return w, nil

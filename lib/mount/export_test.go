@@ -1,0 +1,4 @@
+package mount
+
+// ServersIn lets a test give a list of mounts.
+var ServersIn = servers
