@@ -15,7 +15,7 @@ import (
 // guard refuses an interface that the node itself cannot do without: that of its
 // default route, one with the address by which Slurm knows the node, the way to
 // slurmctld, and the way to a file system that the node has mounted.
-func (l *open) guard(v *scan.View, index int, s link.Settings) error {
+func (l *look) guard(v *scan.View, index int, s link.Settings) error {
 	const named = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
 	uplink, err := v.Link.IsUplink(index, s)
 	if err != nil {

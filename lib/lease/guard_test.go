@@ -132,7 +132,7 @@ func guardedBy(t *testing.T, bed *netnstest.NS, n *Node) map[string]error {
 	t.Helper()
 	answers := map[string]error{}
 	err := bed.Do(func() error {
-		l, done, err := n.looking(t.Context(), 0)
+		l, done, err := n.lookFor(t.Context(), 0)
 		if err != nil {
 			return err
 		}

@@ -159,17 +159,25 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 		return err
 	}
 	claim := new(step.Claim)
-	claim.Pick = func(t *lock.Table) error {
-		for _, s := range all {
-			t.Claims = append(t.Claims, lock.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
-		}
-		if err := l.claimUplink(t, pool, j, claim); err != nil {
+	err = l.timed("do", claim, func(w *step.World) (err error) {
+		if claim.Change, err = w.Table.Begin(ctx); err != nil {
 			return err
 		}
-		claim.Uplink = t.Uplink(j.ID, j.Run.String())
-		return l.journal.Note(claim.Kind(), claim)
-	}
-	if err := l.timed("do", claim, claim.Do); err != nil {
+		defer claim.Change.Close()
+		table := &claim.Change.Table
+		for _, s := range all {
+			table.Claims = append(table.Claims, lock.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
+		}
+		if err := l.claimUplink(table, pool, j, claim); err != nil {
+			return err
+		}
+		claim.Uplink = table.Uplink(j.ID, j.Run.String())
+		if err := l.journal.Note(claim.Kind(), claim); err != nil {
+			return err
+		}
+		return claim.Do(w)
+	})
+	if err != nil {
 		return err
 	}
 	steps := []step.Step{&step.Namespace{}}

@@ -66,15 +66,20 @@ type Slurm struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// open is a lease that this process works on, under the job's lock.
-type open struct {
+// look reads the node for a job. It changes nothing and needs no lock.
+type look struct {
 	node      *Node
 	world     *step.World
+	lifelines []lifeline // where the node itself must be reached, and what it must reach
+}
+
+// open is a lease that this process works on, under the job's lock.
+type open struct {
+	look
 	journal   *journal.Journal
 	notes     notes
 	lost      string            // why the journal's beginning is not known, nothing if it is
 	passed    bool              // some of what it notes is another lease's by now
-	lifelines []lifeline        // where the node itself must be reached, and what it must reach
 	lostParts []string          // what an unwinding found that the node does not have any more
 	unstruck  map[node.ID]error // HCAs that are home, and why the journal does not say so
 	until     time.Time         // when an unwinding must end; zero: undoTime after it began
@@ -193,7 +198,7 @@ func (n *Node) resume(ctx context.Context, id uint32) (*open, error) {
 }
 
 func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
-	return &open{node: n, journal: book, world: &step.World{
+	return &open{journal: book, look: look{node: n, world: &step.World{Given: step.Given{
 		Host:  host,
 		Sys:   n.Sys,
 		Dev:   n.Dev,
@@ -213,7 +218,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
 		},
 		Notice: func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
-	}}
+	}}}}
 }
 
 func (l *open) close() {

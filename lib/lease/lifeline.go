@@ -129,7 +129,7 @@ func (n *Node) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 }
 
 // lookForLifelines notes the node's lifelines, if an interface is to be held against them.
-func (l *open) lookForLifelines(p picked) {
+func (l *look) lookForLifelines(p picked) {
 	for _, e := range p.entries {
 		if e.Take {
 			continue

@@ -14,7 +14,7 @@ import (
 )
 
 // network is the job's between its nodes; nil if it has none, or is in the node's network.
-func (l *open) network(ctx context.Context, j job.Job, access config.Access) (*overlay.Network, error) {
+func (l *look) network(ctx context.Context, j job.Job, access config.Access) (*overlay.Network, error) {
 	c := l.node.Config.Overlay
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
@@ -28,7 +28,7 @@ func (l *open) network(ctx context.Context, j job.Job, access config.Access) (*o
 
 // dropOverlay removes what a job whose lease is gone may have of an overlay.
 func (n *Node) dropOverlay(ctx context.Context, id uint32) error {
-	l, done, err := n.looking(ctx, id)
+	l, done, err := n.lookFor(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (n *Node) CheckOverlay() error {
 	if !n.Config.Overlay.On() {
 		return nil
 	}
-	looking, done, err := n.looking(context.Background(), 0)
+	looking, done, err := n.lookFor(context.Background(), 0)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (n *Node) CheckOverlay() error {
 	})
 }
 
-func (l *open) way(to netip.Addr) (from netip.Addr, mtu int, err error) {
+func (l *look) way(to netip.Addr) (from netip.Addr, mtu int, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
 		from, mtu, err = v.Link.Way(to)
 		return err

@@ -87,7 +87,7 @@ func sharers(o lock.Owed) (with []string) {
 // what was given is struck unless one is claimed by that time, of which nobody knows.
 //
 // That it fails is no fault of the job's that ends: it stays owed.
-func (l *open) pay() {
+func (l *look) pay() {
 	t := l.node.readable(l.world.Job)
 	for _, o := range t.Owed {
 		if _, claimed := t.Claimed(o); claimed {
@@ -131,7 +131,7 @@ func (n *Node) pay(ctx context.Context, job uint32) {
 	if len(n.readable(job).Owed) == 0 {
 		return
 	}
-	l, done, err := n.looking(ctx, job)
+	l, done, err := n.lookFor(ctx, job)
 	if err != nil {
 		n.notice(job, "%s", err)
 		return

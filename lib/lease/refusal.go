@@ -34,7 +34,7 @@ func (n *Node) Refusals(ctx context.Context) (list []Refusal, unknown []error, e
 }
 
 func (n *Node) refusals(ctx context.Context, t *lock.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
-	l, done, err := n.looking(ctx, 0)
+	l, done, err := n.lookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -75,7 +75,7 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil || len(p.entries) == 0 {
 		return nil, nil, err
 	}
-	looking, done, err := n.looking(ctx, j.ID)
+	looking, done, err := n.lookFor(ctx, j.ID)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/uplink"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to
@@ -128,20 +129,11 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	}
 	var p picked
 	claim := new(step.Claim)
-	claim.Pick = func(t *lock.Table) (err error) {
-		if p, err = n.pick(t, j, wants); err != nil {
-			return err
-		}
-		if len(p.entries) > 0 {
-			if err := l.claimUplink(t, pool, j, claim); err != nil {
-				return err
-			}
-		}
-		claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
-		claim.Uplink = t.Uplink(j.ID, j.Run.String())
-		return l.note(claim)
-	}
-	if err := l.timed(do, claim, claim.Do); err != nil {
+	err = l.timed(do, claim, func(*step.World) (err error) {
+		p, err = l.claim(ctx, j, wants, pool, claim)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(p.entries) == 0 {
@@ -171,6 +163,33 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	told.stop("tell the job of it, commit")
 	n.tell(LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
 	return p.passed, nil
+}
+
+// claim takes HCAs, and an address if the job has an uplink, in the node table. All of it
+// is decided, noted in the journal and written in this order, under the node lock.
+func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (picked, error) {
+	change, err := l.world.Table.Begin(ctx)
+	if err != nil {
+		return picked{}, err
+	}
+	defer change.Close()
+	t := &change.Table
+	p, err := l.node.pick(t, j, wants)
+	if err != nil {
+		return picked{}, err
+	}
+	if len(p.entries) > 0 {
+		if err := l.claimUplink(t, pool, j, claim); err != nil {
+			return picked{}, err
+		}
+	}
+	claim.Change = change
+	claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
+	claim.Uplink = t.Uplink(j.ID, j.Run.String())
+	if err := l.note(claim); err != nil {
+		return picked{}, err
+	}
+	return p, claim.Do(l.world)
 }
 
 // access is what a job gets of its HCAs.
@@ -251,7 +270,7 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err 
 }
 
 // read looks at what was claimed, before anything of it is changed.
-func (l *open) read(j job.Job, access config.Access, p picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+func (l *look) read(j job.Job, access config.Access, p picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
 	devices := access.Isolation == config.IsolateDevices
 	l.lookForLifelines(p)
 	err = l.world.OnHost(func(v *scan.View) (err error) {
@@ -283,7 +302,7 @@ func (l *open) read(j job.Job, access config.Access, p picked) (mode rdma.Mode, 
 	return mode, hcas, l.node.locate(j, p, hcas)
 }
 
-func (l *open) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
+func (l *look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
 	d, err := v.Find(e.HCA.ID)
 	if err != nil {
 		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")

@@ -48,7 +48,7 @@ func (l *open) told(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable, er
 
 // tellsGIDs tells whether anybody wants to know what is in GID tables, which have
 // hundreds of entries.
-func (l *open) tellsGIDs() bool {
+func (l *look) tellsGIDs() bool {
 	return slices.Contains(l.node.Config.Environment.Export, config.NCCLGIDIndex)
 }
 
@@ -89,7 +89,7 @@ func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
 
 // readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
 // ones may be there in another number: the port has one of its own.
-func (l *open) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
+func (l *look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
 	if !l.tellsGIDs() {
 		return nil, nil
 	}

@@ -20,7 +20,7 @@ import (
 
 // pool is where jobs get their uplinks from; nil if they have none. moves tells which of the
 // node's interfaces can be a job's.
-func (l *open) pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
+func (l *look) pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	if !l.node.Config.Uplink.On() {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func (l *open) pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 }
 
 // poolFor is the pool for a job that has a network of its own; nil for one that is in the node's.
-func (l *open) poolFor(access config.Access) (*uplink.Pool, error) {
+func (l *look) poolFor(access config.Access) (*uplink.Pool, error) {
 	if access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func (l *open) poolFor(access config.Access) (*uplink.Pool, error) {
 
 // wayOut is the pool for a job. Where the site does not say what jobs are to reach, and the node does not
 // let them out, they go without.
-func (l *open) wayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
+func (l *look) wayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	pool, err := l.pool(moves)
 	if err != nil && l.node.Config.Uplink.Kind == config.UplinkAuto {
 		l.node.notice(l.world.Job, "no way out: %s", err)
@@ -86,7 +86,7 @@ func hasInterface(h node.HCA, i link.Interface) bool {
 // Uplinks is where the node's jobs would get their uplinks from now, for one who
 // only wants to know; nil if they have none.
 func (n *Node) Uplinks() (*uplink.Pool, error) {
-	looking, done, err := n.looking(context.Background(), 0)
+	looking, done, err := n.lookFor(context.Background(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -98,16 +98,16 @@ func (n *Node) Uplinks() (*uplink.Pool, error) {
 	return looking.pool(moves)
 }
 
-// looking is a lease that is none, for looks at the node.
-func (n *Node) looking(ctx context.Context, job uint32) (l *open, done func(), err error) {
+// lookFor opens a look at the node for a job, which has a lease or has none.
+func (n *Node) lookFor(ctx context.Context, job uint32) (l *look, done func(), err error) {
 	host, err := netns.Current()
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &step.World{
+	w := &step.World{Given: step.Given{
 		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.dir(job), Job: job, Context: ctx, Table: n.table(), Locks: n.locks(),
-	}
-	return &open{node: n, world: w}, func() { w.Close(); host.Close() }, nil
+	}}
+	return &look{node: n, world: w}, func() { w.Close(); host.Close() }, nil
 }
 
 // pickUplink takes an address for a job in the table, if jobs have uplinks.
@@ -176,7 +176,7 @@ func uplinkFrom(u lock.Uplink) *step.Uplink {
 
 // dropUplink removes the uplink of a job whose lease is gone, and frees its address.
 func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
-	l, done, err := n.looking(ctx, u.Job)
+	l, done, err := n.lookFor(ctx, u.Job)
 	if err != nil {
 		return err
 	}

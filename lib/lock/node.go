@@ -78,27 +78,55 @@ func (n Node) read() (text []byte, t Table, err error) {
 
 // Update changes the table under the node lock. An error of change leaves it as it was.
 func (n Node) Update(ctx context.Context, change func(*Table) error) error {
-	lock, err := n.lock(ctx)
+	c, err := n.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer c.Close()
+	if err := change(&c.Table); err != nil {
+		return err
+	}
+	return c.Commit()
+}
+
+// Change is the table under the node lock, for one who has more to do before it is written.
+type Change struct {
+	Table Table
+
+	node   Node
+	lock   *File
+	before []byte
+}
+
+// Begin takes the node lock and reads the table. Close lets go of the lock; without a
+// Commit the table stays as it was.
+func (n Node) Begin(ctx context.Context) (*Change, error) {
+	lock, err := n.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
 	before, t, err := n.readOrNone()
 	if err != nil {
-		return err
+		lock.Close()
+		return nil, err
 	}
 	if before == nil {
 		before = format(t)
 	}
-	if err := change(&t); err != nil {
-		return err
-	}
-	after := format(t)
-	if bytes.Equal(before, after) {
+	return &Change{Table: t, node: n, lock: lock, before: before}, nil
+}
+
+// Commit writes the table, if it was changed.
+func (c *Change) Commit() error {
+	after := format(c.Table)
+	if bytes.Equal(c.before, after) {
 		return nil
 	}
-	return n.write(after)
+	return c.node.write(after)
 }
+
+// Close lets go of the node lock.
+func (c *Change) Close() { c.lock.Close() }
 
 // Mend makes the table anew if it is damaged or is not there: build puts in
 // what is known from elsewhere. A damaged file is kept beside the new one as

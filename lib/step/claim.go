@@ -14,16 +14,16 @@ type Claim struct {
 	Uplink *lock.Uplink `json:"uplink,omitempty"`
 	// Forwarding is what the uplink needs of the node, with other jobs'.
 	Forwarding []lock.Forwarding `json:"forwarding,omitempty"`
-	// Pick adds the job's claims to the table, or says why it cannot have them.
-	Pick func(*lock.Table) error `json:"-"`
+	// Change is the table with the job's claims, under the node lock.
+	Change *lock.Change `json:"-"`
 }
 
 func (*Claim) Kind() string   { return "claim" }
 func (*Claim) Object() string { return "" }
 func (*Claim) HCA() node.ID   { return node.ID{} }
 
-// Do claims.
-func (s *Claim) Do(w *World) error { return w.Table.Update(w.Context, s.Pick) }
+// Do writes the table.
+func (s *Claim) Do(*World) error { return s.Change.Commit() }
 
 // Undo frees the HCAs and the address. An HCA that is not home yet stays
 // quarantined, the address of an uplink that is there still stays taken. It is what is

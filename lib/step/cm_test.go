@@ -40,7 +40,7 @@ func TestWhatRDMACMHasIsLeftAloneWhereTwoDevicesHaveOneName(t *testing.T) {
 			}
 		}
 		var said []string
-		w := &World{Sys: sys, CM: folder, Dir: t.TempDir(), Notice: func(format string, a ...any) { said = append(said, fmt.Sprintf(format, a...)) }}
+		w := &World{Given: Given{Sys: sys, CM: folder, Dir: t.TempDir(), Notice: func(format string, a ...any) { said = append(said, fmt.Sprintf(format, a...)) }}}
 		read, err := w.ReadCM("mlx5_0")
 		if err != nil || (len(read) == 0) != c.alone {
 			t.Errorf("of %v it reads %v, %v", c.devices, read, err)

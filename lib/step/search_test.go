@@ -50,7 +50,7 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.all)
 			defer cancel()
-			w := &World{Context: ctx, Sys: sys, arrivals: nothing{}}
+			w := &World{Given: Given{Context: ctx, Sys: sys}, session: session{arrivals: nothing{}}}
 			begun := time.Now()
 			takes := c.first
 			isGone := func() (bool, error) { return w.gone(node.ID{PCI: c.hca}) }
