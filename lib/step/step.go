@@ -71,19 +71,19 @@ var order = []struct {
 	{"claim", func() Step { return new(Claim) }},
 }
 
-// HomeBegins is the first rank that brings home what the node has of its own. What is
-// below was made for the job, and can be removed whatever else fails.
-const HomeBegins = 2
-
-// Moved is the first rank of which no step moves an HCA or a part of it.
-const Moved = 4
-
-// AllUp is the first rank of which no step brings an interface up.
-const AllUp = 5
-
-// AllHome is the first rank that has nothing to do with what the node has of its
-// own: once it is reached, all of that is home.
-const AllHome = 6
+// Where the parts of an unwinding begin, in ranks.
+var (
+	// HomeBegins is the first rank that brings home what the node has of its own. What is
+	// below was made for the job, and can be removed whatever else fails.
+	HomeBegins = rankOf("rdma")
+	// Moved is the first rank of which no step moves an HCA or a part of it.
+	Moved = rankOf("settings")
+	// AllUp is the first rank of which no step brings an interface up.
+	AllUp = rankOf("access")
+	// AllHome is the first rank that has nothing to do with what the node has of its
+	// own: once it is reached, all of that is home.
+	AllHome = rankOf("devices")
+)
 
 // Part is what of an HCA a step is about: its RDMA device, with the device nodes, or one of its
 // interfaces. A driver may let go of either and keep the other.
@@ -104,9 +104,11 @@ func PartOf(s Step) Part {
 }
 
 // Rank is a step's place in an unwinding: low ranks are undone first.
-func Rank(s Step) int {
+func Rank(s Step) int { return rankOf(s.Kind()) }
+
+func rankOf(kind string) int {
 	for rank, o := range order {
-		if o.kind == s.Kind() {
+		if o.kind == kind {
 			return rank
 		}
 	}
