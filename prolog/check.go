@@ -61,8 +61,8 @@ func runCheck(w *door.World, c *cli.Context) error {
 	if s.ConfigErr != nil {
 		s.Config = config.Default()
 	}
-	s.Stock, s.Drift, s.StockErr = w.Node(c, s.Config).Stock()
-	if s.StockErr == nil && s.ConfigErr == nil {
+	s.Inventory, s.Drift, s.InventoryErr = w.Node(c, s.Config).Inventory()
+	if s.InventoryErr == nil && s.ConfigErr == nil {
 		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Node(c, s.Config))
 	}
 	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {

@@ -9,7 +9,7 @@ import (
 
 	"gresnet/lib/door"
 	"gresnet/lib/hint"
-	"gresnet/lib/stock"
+	"gresnet/lib/inventory"
 )
 
 func scanCommand(w *door.World) *cli.Command {
@@ -33,7 +33,7 @@ Examples:
 			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
-			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: stock.PlaceholderDir},
+			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: inventory.PlaceholderDir},
 		},
 		Action: func(c *cli.Context) error { return scan(w, c) },
 	}
@@ -48,7 +48,7 @@ func scan(w *door.World, c *cli.Context) error {
 		return err
 	}
 	n := w.Node(c, cfg)
-	s, drift, err := n.Stock()
+	s, drift, err := n.Inventory()
 	if c.Bool("toml") {
 		s, drift, err = n.Proposal(c.Context)
 	}
@@ -73,7 +73,7 @@ func scan(w *door.World, c *cli.Context) error {
 
 // makePlaceholders makes the files that are not there. slurmd does not start
 // without them, and reads nothing of them.
-func makePlaceholders(s stock.Stock, names []string, dir string) error {
+func makePlaceholders(s inventory.Inventory, names []string, dir string) error {
 	files, err := s.Placeholders(names)
 	if err != nil {
 		return err

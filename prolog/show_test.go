@@ -6,8 +6,8 @@ import (
 
 	"gresnet/lib/check"
 	"gresnet/lib/door"
+	"gresnet/lib/inventory"
 	"gresnet/lib/node"
-	"gresnet/lib/stock"
 	"gresnet/test/golden"
 )
 
@@ -33,17 +33,17 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 	id := node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}
 	for name, found := range map[string]any{
-		"scan.json": stock.Stock{
+		"scan.json": inventory.Inventory{
 			Mode: "exclusive",
-			GPUs: []node.Seat{{PCI: "0000:07:00.0", Path: []string{"pci0000:00"}, NUMA: 0}},
-			HCAs: []stock.HCA{
+			GPUs: []node.Location{{PCI: "0000:07:00.0", Path: []string{"pci0000:00"}, NUMA: 0}},
+			HCAs: []inventory.HCA{
 				{
 					Gres: "nic", Type: "hdr", Index: 0, ID: id, Name: "mlx5_0", Driver: "mlx5", NUMA: 0, Cores: []int{0, 1},
-					Ports:  []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
-					Chars:  []stock.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
-					Serves: []int{0}, Distance: []stock.Level{"switch"},
+					Ports:  []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
+					Chars:  []inventory.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
+					Serves: []int{0}, Distance: []inventory.Level{"switch"},
 				},
-				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &stock.Held{Job: 4711, Quarantined: "it hangs"}},
+				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &inventory.Held{Job: 4711, Quarantined: "it hangs"}},
 			},
 		},
 		"plan.json": planned{

@@ -23,7 +23,7 @@ func (s Site) closed() []Finding {
 	if err == nil && folder.IsDir() && folder.Mode().Perm()&others == 0 {
 		return []Finding{ok(about, "they are in a folder that is root's alone")}
 	}
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		if h.Gres == "" || h.Away {
 			continue
 		}

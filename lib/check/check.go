@@ -12,8 +12,8 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/inventory"
 	"gresnet/lib/node"
-	"gresnet/lib/stock"
 	"gresnet/lib/uplink"
 )
 
@@ -64,15 +64,15 @@ func failed(about string, err error) Finding {
 type Site struct {
 	Root fs.FS // the node's files, from / on
 
-	Config      config.Config
-	ConfigErr   error // why there is none
-	Stock       stock.Stock
-	StockErr    error     // why there is none
-	Drift       error     // why the mapping does not hold
-	Refusals    []Refusal // what HCAs of the mapping a prolog would refuse to give
-	RefusalsErr error     // why that is not known
-	ScontrolErr error     // why there is no scontrol, where it is asked
-	Unknown     []error   // what cannot be told of the addresses that the node itself needs
+	Config       config.Config
+	ConfigErr    error // why there is none
+	Inventory    inventory.Inventory
+	InventoryErr error     // why there is none
+	Drift        error     // why the mapping does not hold
+	Refusals     []Refusal // what HCAs of the mapping a prolog would refuse to give
+	RefusalsErr  error     // why that is not known
+	ScontrolErr  error     // why there is no scontrol, where it is asked
+	Unknown      []error   // what cannot be told of the addresses that the node itself needs
 
 	GuardErr error // why the kernel takes no guard of device nodes
 
@@ -120,7 +120,7 @@ func (s Site) Run() []Finding {
 	}
 	all = append(all, s.space())
 	all = append(all, s.kernel()...)
-	if s.StockErr == nil && s.ConfigErr == nil {
+	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
 		all = append(all, s.refusals()...)
 		all = append(all, s.closed()...)
@@ -176,7 +176,7 @@ func (s Site) mapping() []Finding {
 	}
 	mapped := 0
 	var all []Finding
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		switch {
 		case h.Gres != "":
 			mapped++
@@ -188,7 +188,7 @@ func (s Site) mapping() []Finding {
 		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
 	}
 	all = append(all, ok("mapping", "%d HCAs", mapped))
-	if slices.Equal(s.Config.Slurm.Source, []string{config.GPU}) && len(s.Stock.GPUs) == 0 {
+	if slices.Equal(s.Config.Slurm.Source, []string{config.GPU}) && len(s.Inventory.GPUs) == 0 {
 		all = append(all, warn("slurm.source", `add "scontrol", or another source that knows such jobs`, "the node has no GPU, and jobs without GPUs get no HCA"))
 	}
 	return append(all, s.policies()...)
@@ -198,7 +198,7 @@ func (s Site) mapping() []Finding {
 // nobody holds anything, no job gets.
 func (s Site) policies() []Finding {
 	var m gres.Mapping
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" {
 			m = append(m, gres.Entry{Gres: h.Gres, Type: h.Type, Index: h.Index, HCA: node.HCA{ID: h.ID, Name: h.Name}})
 		}

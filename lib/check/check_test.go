@@ -15,9 +15,9 @@ import (
 	"gresnet/lib/check"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
-	"gresnet/lib/stock"
 )
 
 // site is a node of two HCAs where all is well.
@@ -44,7 +44,7 @@ func site() check.Site {
 		Node:   "node1",
 		State:  "/run/gresnet",
 		Free:   1 << 30,
-		Stock: stock.Stock{Mode: rdma.Exclusive, HCAs: []stock.HCA{
+		Inventory: inventory.Inventory{Mode: rdma.Exclusive, HCAs: []inventory.HCA{
 			hca(0, "ib0"), hca(1, "ib1"),
 		}},
 	}
@@ -74,7 +74,7 @@ func gpus(have int, configured []int) func(*check.Site) {
 	return func(s *check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}
 		s.Config.HCAs = []config.HCA{{GPUs: configured}}
-		s.Stock.GPUs = make([]node.Seat, have)
+		s.Inventory.GPUs = make([]node.Location, have)
 	}
 }
 
@@ -106,12 +106,12 @@ func nodes(modes ...fs.FileMode) func(*check.Site) {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-func hca(n int, name string) stock.HCA {
-	h := stock.HCA{
+func hca(n int, name string) inventory.HCA {
+	h := inventory.HCA{
 		Gres: "nic", Index: n, Name: fmt.Sprintf("mlx5_%d", n), Driver: "mlx5",
 		ID:    node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", n)},
-		Chars: []stock.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
-		Ports: []stock.Port{{Port: node.Port{Num: 1, Interface: name}}},
+		Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+		Ports: []inventory.Port{{Port: node.Port{Num: 1, Interface: name}}},
 	}
 	if n == 0 {
 		h.Type = "hdr"
@@ -223,10 +223,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"nor does one whose name comes earlier":      {set("usr/lib/modprobe.d/aa.conf", "options ib_core netns_mode=1\n"), ""},
 		"a later one does": {set("usr/lib/modprobe.d/zz.conf", "options ib_core netns_mode=1\n"),
 			`warning  mode: exclusive now, shared after a reboot (/usr/lib/modprobe.d/zz.conf); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
-		"exclusive after a reboot": {func(s *check.Site) { s.Stock.Mode = rdma.Shared },
+		"exclusive after a reboot": {func(s *check.Site) { s.Inventory.Mode = rdma.Shared },
 			"warning  mode: shared now, exclusive after a reboot (/etc/modprobe.d/rdma.conf); reboot, if exclusive is meant"},
 		"not exclusive, though it was booted with it": {func(s *check.Site) {
-			s.Stock.Mode = rdma.Shared
+			s.Inventory.Mode = rdma.Shared
 			s.Root.(fstest.MapFS)["etc/modprobe.d/rdma.conf"].ModTime = time.Unix(1700000000, 0)
 			set("proc/stat", "cpu 1 2 3\nbtime 1700000001\n")(s)
 		}, "warning  mode: shared now, though /etc/modprobe.d/rdma.conf was there at boot and says exclusive; if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot"},
@@ -249,7 +249,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an HCA that is in no entry": {func(s *check.Site) {
 			extra := hca(2, "ib2")
 			extra.Gres = ""
-			s.Stock.HCAs = append(s.Stock.HCAs, extra)
+			s.Inventory.HCAs = append(s.Inventory.HCAs, extra)
 		}, "warning  mapping: mlx5_2 (0002:c903:00ab:0002) is in no [[hca]]; add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)"},
 		"no guard of device nodes": {func(s *check.Site) { unguarded(s, config.GuardAuto) },
 			"warning  guard: jobs of one user can open each other's HCAs: no BPF; mount it"},
@@ -273,28 +273,28 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.GuardErr = nil
 			edit("etc/slurm/slurm.conf", "GresTypes", "ProctrackType=proctrack/cgroup\nGresTypes")(s)
 		}, ""},
-		"an HCA that is gone": {func(s *check.Site) { s.Stock.HCAs[1].Away = true },
+		"an HCA that is gone": {func(s *check.Site) { s.Inventory.HCAs[1].Away = true },
 			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
 		"an HCA that is leased": {func(s *check.Site) {
-			s.Stock.HCAs[1].Away, s.Stock.HCAs[1].Held, s.Stock.HCAs[1].Chars = true, &stock.Held{Job: 7}, nil
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &inventory.Held{Job: 7}, nil
 		}, ""},
-		"an HCA in quarantine": {func(s *check.Site) { s.Stock.HCAs[1].Held = &stock.Held{Job: 7, Quarantined: "it hangs"} },
+		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Held = &inventory.Held{Job: 7, Quarantined: "it hangs"} },
 			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then release it"},
-		"no uverbs": {func(s *check.Site) { s.Stock.HCAs[0].Chars = nil },
+		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
-		"a driver that cannot be moved": {func(s *check.Site) { s.Stock.HCAs[0].Driver = "efa" },
+		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },
 			"error    HCA mlx5_0: driver efa cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
 		"one that cannot yet": {func(s *check.Site) {
-			s.Stock.HCAs[0].Driver = "bnxt_re"
+			s.Inventory.HCAs[0].Driver = "bnxt_re"
 			set("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")(s)
 		}, "error    HCA mlx5_0: driver bnxt_re cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
-		"one that can by now": {func(s *check.Site) { s.Stock.HCAs[0].Driver = "bnxt_re" }, ""},
+		"one that can by now": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "bnxt_re" }, ""},
 		"one that goes with its interface": {func(s *check.Site) {
-			s.Stock.HCAs[0].Driver, s.Stock.Mode = "rxe", rdma.Shared
+			s.Inventory.HCAs[0].Driver, s.Inventory.Mode = "rxe", rdma.Shared
 			remove("etc/modprobe.d/rdma.conf")(s)
 		}, `error    HCA mlx5_0: driver rxe ends the RDMA device when its interface is moved; set interface = "keep" in its [[hca]]`},
 		"one whose interface is kept": {func(s *check.Site) {
-			s.Stock.HCAs[0].Driver, s.Stock.HCAs[0].Keep, s.Stock.Mode = "rxe", true, rdma.Shared
+			s.Inventory.HCAs[0].Driver, s.Inventory.HCAs[0].Keep, s.Inventory.Mode = "rxe", true, rdma.Shared
 			remove("etc/modprobe.d/rdma.conf")(s)
 		}, ""},
 		"NetworkManager has an interface": {set("run/NetworkManager/devices/7", "[device]\nmanaged=true\n", "sys/class/net/ib1/ifindex", "7\n"),
@@ -471,7 +471,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 
 func TestAKernelWithoutRDMAAndABadConfigurationAreErrors(t *testing.T) {
 	s := site()
-	s.StockErr = errors.New("no RDMA subsystem in the kernel")
+	s.InventoryErr = errors.New("no RDMA subsystem in the kernel")
 	s.ConfigErr = hint.With(errors.New("gresnet.toml:3: unknown key"), "correct line 3")
 	got := printed(t, s.Run())
 	for _, want := range []string{
@@ -494,12 +494,12 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 	}{
 		"rate":                        {"* || check_hw_ib 100", nil, ib},
 		"rate, in shared mode":        {"* || check_hw_ib 100", shared, ""},
-		"rate, with one that is kept": {"* || check_hw_ib 100", func(s *check.Site) { s.Stock.HCAs[1].Gres = "" }, ""},
+		"rate, with one that is kept": {"* || check_hw_ib 100", func(s *check.Site) { s.Inventory.HCAs[1].Gres = "" }, ""},
 		"an HCA":                      {"node1 || check_hw_ib 100 mlx5_1:1", nil, "/etc/nhc/nhc.conf:1: check_hw_ib 100 mlx5_1:1 fails while a job has mlx5_1"},
 		"an HCA that jobs do not get": {"* || check_hw_ib 100 mlx5_7:1", nil, ""},
 		"an interface":                {"* || check_hw_eth ib1", nil, eth},
 		"an interface, shared mode":   {"* || check_hw_eth ib1", shared, eth},
-		"an interface that is kept":   {"* || check_hw_eth ib1", func(s *check.Site) { s.Stock.HCAs[1].Keep = true }, ""},
+		"an interface that is kept":   {"* || check_hw_eth ib1", func(s *check.Site) { s.Inventory.HCAs[1].Keep = true }, ""},
 		"another interface":           {"* || check_hw_eth eno1", nil, ""},
 		"a command":                   {`{n1,n2} || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m "/Active/" /usr/sbin/ibstat fails while jobs have HCAs`},
 		"another command":             {"* || check_cmd_status -r 0 true", nil, ""},
@@ -527,7 +527,7 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 	}
 }
 
-func shared(s *check.Site) { s.Stock.Mode = rdma.Shared }
+func shared(s *check.Site) { s.Inventory.Mode = rdma.Shared }
 
 // What check takes for an argument, the plugin must, and the other way round.
 func TestThePluginKnowsTheArgumentsThatCheckDoes(t *testing.T) {

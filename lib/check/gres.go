@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/inventory"
 	"gresnet/lib/slurm"
-	"gresnet/lib/stock"
 	"gresnet/lib/sysfs"
 )
 
@@ -18,7 +18,7 @@ import (
 // jobs get; and Slurm's GPUs against the node's, where these say what jobs get.
 func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byCount := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol)
-	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.StockErr == nil && s.numbersGPUs()
+	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil && s.numbersGPUs()
 	var all []Finding
 	if byGPU && s.divided() {
 		all, byGPU = append(all, fail("GPUs", "say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
@@ -59,7 +59,7 @@ func sharedGPUs(conf slurm.Conf) []Finding {
 
 // numbersGPUs tells whether it matters how the node's GPUs are numbered.
 func (s Site) numbersGPUs() bool {
-	return len(s.Stock.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
+	return len(s.Inventory.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
 }
 
 // divided tells whether the node's GPUs are cut into parts.
@@ -78,8 +78,8 @@ func (s Site) gpus(conf slurm.Conf) []Finding {
 		return []Finding{failed(about, err)}
 	case len(devices) == 0:
 		return nil
-	case len(devices) > len(s.Stock.GPUs):
-		return []Finding{fail(about, "correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Stock.GPUs), len(s.Stock.GPUs))}
+	case len(devices) > len(s.Inventory.GPUs):
+		return []Finding{fail(about, "correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Inventory.GPUs), len(s.Inventory.GPUs))}
 	}
 	for i, d := range devices {
 		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
@@ -103,7 +103,7 @@ func (s Site) gresTypes(conf slurm.Conf) Finding {
 // gresConf holds gres.conf against the mapping: Slurm's index is that of the
 // line, and must mean the same HCA here.
 func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
-	if s.StockErr != nil || s.Drift != nil {
+	if s.InventoryErr != nil || s.Drift != nil {
 		return nil // there is no mapping to hold it against
 	}
 	var all []Finding
@@ -141,8 +141,8 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 func (s Site) compare(name string, devices []slurm.Device) Finding {
 	const about = "gres.conf"
 	const do = "take the lines from gresnet-prolog scan --gres-conf"
-	mapped := map[int]stock.HCA{}
-	for _, h := range s.Stock.HCAs {
+	mapped := map[int]inventory.HCA{}
+	for _, h := range s.Inventory.HCAs {
 		if h.Gres == name {
 			mapped[h.Index] = h
 		}

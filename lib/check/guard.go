@@ -11,7 +11,7 @@ import (
 func (s Site) guard() []Finding {
 	want := s.Config.Access.Guard
 	switch {
-	case s.Stock.Mode == rdma.Exclusive:
+	case s.Inventory.Mode == rdma.Exclusive:
 		return nil // the kernel itself does
 	case want == config.GuardOff:
 		return []Finding{warn("guard", `say guard = "auto" in [access], or use exclusive mode`, "off: jobs of one user can open each other's HCAs")}
@@ -27,7 +27,7 @@ func (s Site) guard() []Finding {
 // so if nothing is said (Slurm src/common/read_config.h:DEFAULT_PROCTRACK_TYPE).
 func (s Site) proctrack(conf slurm.Conf) []Finding {
 	kind, want := conf.Last("proctracktype"), s.Config.Access.Guard
-	if s.StockErr != nil || s.Stock.Mode == rdma.Exclusive || want == config.GuardOff || kind == "" || kind == "proctrack/cgroup" {
+	if s.InventoryErr != nil || s.Inventory.Mode == rdma.Exclusive || want == config.GuardOff || kind == "" || kind == "proctrack/cgroup" {
 		return nil
 	}
 	const do = "set ProctrackType=proctrack/cgroup"

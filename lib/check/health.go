@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/inventory"
 	"gresnet/lib/rdma"
 	"gresnet/lib/slurm"
-	"gresnet/lib/stock"
 )
 
 // health warns of a health check that takes what is in a job for broken, and
@@ -17,7 +17,7 @@ import (
 // (conf/nhc-gresnet.nhc).
 func (s Site) health(conf slurm.Conf) []Finding {
 	program := conf.Last("healthcheckprogram")
-	if program == "" || s.StockErr != nil || !checksBusyNodes(conf.Last("healthchecknodestate")) {
+	if program == "" || s.InventoryErr != nil || !checksBusyNodes(conf.Last("healthchecknodestate")) {
 		return nil
 	}
 	const nhcConf = "/etc/nhc/nhc.conf"
@@ -25,7 +25,7 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	if err == nil && strings.HasPrefix(path.Base(program), "nhc") {
 		return s.nhc(nhcConf, string(text))
 	}
-	if s.Stock.Mode != rdma.Exclusive {
+	if s.Inventory.Mode != rdma.Exclusive {
 		return nil
 	}
 	return []Finding{warn("health check", "set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
@@ -79,8 +79,8 @@ func (s Site) isFor(host string) bool {
 // /proc/net/dev (NHC scripts/lbnl_hw.nhc); what a command is after is told by its name.
 func (s Site) misses(fields []string) string {
 	const away = "jobs have all HCAs"
-	all := !slices.ContainsFunc(s.Stock.HCAs, func(h stock.HCA) bool { return h.Gres == "" })
-	exclusive := s.Stock.Mode == rdma.Exclusive
+	all := !slices.ContainsFunc(s.Inventory.HCAs, func(h inventory.HCA) bool { return h.Gres == "" })
+	exclusive := s.Inventory.Mode == rdma.Exclusive
 	switch name := fields[0]; {
 	case name == "check_hw_ib" && len(fields) > 2:
 		hca, _, _ := strings.Cut(fields[2], ":")
@@ -108,7 +108,7 @@ func (s Site) misses(fields []string) string {
 
 // maps tells whether jobs may have an HCA.
 func (s Site) maps(name string) bool {
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		if h.Name == name && h.Gres != "" {
 			return true
 		}
@@ -118,7 +118,7 @@ func (s Site) maps(name string) bool {
 
 // moves tells whether an interface goes into jobs.
 func (s Site) moves(name string) bool {
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		for _, p := range h.Ports {
 			if p.Interface == name && h.Gres != "" && !h.Keep {
 				return true

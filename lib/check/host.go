@@ -40,7 +40,7 @@ func (s Site) managedBy(name string) (managed []string, ran bool) {
 	if err != nil {
 		return nil, false
 	}
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		for _, p := range h.Ports {
 			if h.Gres == "" || h.Keep || p.Interface == "" {
 				continue

@@ -9,19 +9,19 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/inventory"
 	"gresnet/lib/rdma"
-	"gresnet/lib/stock"
 )
 
 // kernel checks what the kernel offers, and whether it will after a reboot.
 func (s Site) kernel() []Finding {
-	if s.StockErr != nil {
-		return []Finding{failed("kernel", s.StockErr)}
+	if s.InventoryErr != nil {
+		return []Finding{failed("kernel", s.InventoryErr)}
 	}
 	all := []Finding{s.mode()}
 	all = append(all, s.isolation()...)
 	release := s.release()
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		if f, bad := s.hca(h, release); bad {
 			all = append(all, f)
 		}
@@ -34,7 +34,7 @@ func (s Site) kernel() []Finding {
 func (s Site) isolation() []Finding {
 	says := s.Config.Access.Isolation == config.IsolateDevices ||
 		slices.ContainsFunc(s.Config.Policies, func(p config.Policy) bool { return p.Isolation == config.IsolateDevices })
-	if s.ConfigErr != nil || !says || s.Stock.Mode != rdma.Exclusive {
+	if s.ConfigErr != nil || !says || s.Inventory.Mode != rdma.Exclusive {
 		return nil
 	}
 	return []Finding{fail("isolation", `leave it out, or put the node into shared mode: [rdma] mode`, `"devices" is for shared mode, and the node is in exclusive mode: prologs of its jobs fail`)}
@@ -42,7 +42,7 @@ func (s Site) isolation() []Finding {
 
 // mode holds the RDMA netns mode against what it is to be, and will be after a reboot.
 func (s Site) mode() Finding {
-	now, wanted := s.Stock.Mode, rdma.Mode(s.Config.RDMA.Mode)
+	now, wanted := s.Inventory.Mode, rdma.Mode(s.Config.RDMA.Mode)
 	later, where := s.modeAtBoot()
 	const enable = "systemctl enable gresnet.service, which sets it at boot"
 	switch {
@@ -211,7 +211,7 @@ func drivers(name string) (moves, stays release) {
 }
 
 // hca checks one HCA that jobs may get.
-func (s Site) hca(h stock.HCA, r release) (f Finding, bad bool) {
+func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 	if h.Gres == "" && s.ConfigErr == nil && s.Drift == nil {
 		return Finding{}, false
 	}
@@ -224,18 +224,18 @@ func (s Site) hca(h stock.HCA, r release) (f Finding, bad bool) {
 		return fail(about, "see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
 	case !h.Away && !hasVerbs(h):
 		return fail(about, "load ib_uverbs", "it has no uverbs device, without which no program can use it"), true
-	case r != release{} && s.Stock.Mode == rdma.Exclusive && r.before(moves):
+	case r != release{} && s.Inventory.Mode == rdma.Exclusive && r.before(moves):
 		return fail(about, "use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
-	case r != release{} && s.Stock.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
+	case r != release{} && s.Inventory.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
 		return fail(about, `set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
 	}
 	return Finding{}, false
 }
 
-func hasVerbs(h stock.HCA) bool {
-	return slices.ContainsFunc(h.Chars, func(c stock.Char) bool { return c.Kind == "uverbs" })
+func hasVerbs(h inventory.HCA) bool {
+	return slices.ContainsFunc(h.Chars, func(c inventory.Char) bool { return c.Kind == "uverbs" })
 }
 
-func hasInterface(h stock.HCA) bool {
-	return slices.ContainsFunc(h.Ports, func(p stock.Port) bool { return p.Interface != "" })
+func hasInterface(h inventory.HCA) bool {
+	return slices.ContainsFunc(h.Ports, func(p inventory.Port) bool { return p.Interface != "" })
 }

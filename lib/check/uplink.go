@@ -63,7 +63,7 @@ func (s Site) firewall() (all []Finding) {
 
 // mapped is how many HCAs jobs can have, and so how many jobs can have any at once.
 func (s Site) mapped() (n int) {
-	for _, h := range s.Stock.HCAs {
+	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" {
 			n++
 		}

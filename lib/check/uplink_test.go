@@ -19,7 +19,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-		p, err := uplink.New(config.Uplink{Kind: config.UplinkVeth, Addresses: r}, uplink.Node{})
+		p, err := uplink.New(config.Uplink{Kind: config.UplinkVeth, Addresses: r}, uplink.Host{})
 		if err != nil {
 			panic(err)
 		}

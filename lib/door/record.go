@@ -142,7 +142,7 @@ func countStep(p *metrics.Page, e lease.Event) error {
 
 // census puts on the page what the node has now.
 func census(n *lease.Node, p *metrics.Page) error {
-	c, err := n.Census()
+	c, err := n.Count()
 	if err != nil {
 		return err
 	}

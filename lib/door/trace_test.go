@@ -13,7 +13,7 @@ func TestTheTraceSaysHowLongEachStepTook(t *testing.T) {
 	var said strings.Builder
 	w := &World{Stderr: &said, began: time.Now(), startCPU: 2 * time.Millisecond}
 	tr := w.startTrace()
-	tr.spent(lease.Spent{What: "wait for udev", Took: 12345 * time.Microsecond})
+	tr.spent(lease.Timing{What: "wait for udev", Took: 12345 * time.Microsecond})
 	tr.event(lease.Event{Deed: "do link ib0", Took: 31 * time.Millisecond})
 	tr.event(lease.Event{Notice: "the lease is taken"})
 	tr.end()

@@ -12,8 +12,8 @@ import (
 
 // Topology is where the node's GPUs and HCAs sit.
 type Topology struct {
-	GPUs []node.Seat           // by Slurm's index
-	HCAs map[node.ID]node.Seat // those that sit on PCI
+	GPUs []node.Location           // by Slurm's index
+	HCAs map[node.ID]node.Location // those that sit on PCI
 
 	// Divided says that Slurm's indices are those of parts of GPUs, and not of these.
 	Divided bool
@@ -78,7 +78,7 @@ func (t Topology) have(m Mapping, gpus []int) error {
 }
 
 // server is the entry that serves a GPU, -1 if no HCA sits anywhere.
-func (t Topology) server(m Mapping, gpu node.Seat) int {
+func (t Topology) server(m Mapping, gpu node.Location) int {
 	best := -1
 	for i, e := range m {
 		seat, sits := t.HCAs[e.HCA.ID]
@@ -90,7 +90,7 @@ func (t Topology) server(m Mapping, gpu node.Seat) int {
 }
 
 // serves tells whether an entry serves a GPU better than another one.
-func (t Topology) serves(seat node.Seat, e, other Entry, gpu node.Seat) bool {
+func (t Topology) serves(seat node.Location, e, other Entry, gpu node.Location) bool {
 	if c := seat.To(gpu).Compare(t.HCAs[other.HCA.ID].To(gpu)); c != 0 {
 		return c < 0
 	}
@@ -140,7 +140,7 @@ func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) i
 
 // Near compares HCAs by how near they are to the nearest of a job's GPUs.
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
-	var seats []node.Seat
+	var seats []node.Location
 	for _, g := range gpus {
 		if g < len(t.GPUs) && !t.Divided {
 			seats = append(seats, t.GPUs[g])

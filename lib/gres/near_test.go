@@ -165,9 +165,9 @@ func (m machine) topology(t *testing.T) gres.Topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Seat{}}
+	top := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Location{}}
 	for _, e := range m.mapping(t) {
-		if top.HCAs[e.HCA.ID], err = sysfs.Seat(sys, e.HCA.ID.PCI); err != nil {
+		if top.HCAs[e.HCA.ID], err = sysfs.Locate(sys, e.HCA.ID.PCI); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -214,7 +214,7 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	book.Close() // from now on nothing can be written
 	for _, s := range all {
 		if s.HCA() == idA || s.HCA() == idC {
-			l.strike(s)
+			l.markUndone(s)
 		}
 	}
 	l.shorten(all[0])

@@ -49,7 +49,7 @@ func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *l
 	if err != nil {
 		return err
 	}
-	told, err := l.told(mode, hcas)
+	told, err := l.exports(mode, hcas)
 	if err != nil {
 		return err
 	}

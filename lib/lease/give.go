@@ -36,15 +36,15 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
-	if err := n.mend(ctx); err != nil {
+	if err := n.rebuildTable(ctx); err != nil {
 		// What the lease has can be undone without it.
 		n.notice(id, "%s", err)
 	}
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
-			n.untell(id)
-			n.pay(ctx, id)
+			n.removeJobNotice(id)
+			n.restoreDeferred(ctx, id)
 			return n.abandoned(ctx, id)
 		}
 		if err != nil {
@@ -55,7 +55,7 @@ func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
 			n.notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
 			return nil
 		}
-		n.untell(id)
+		n.removeJobNotice(id)
 		// What was waited for the lease is a part of the run.
 		l.until = begun.Add(max(all, l.undoTime()))
 		return l.unwind()
@@ -118,10 +118,10 @@ func (l *open) unwind() error {
 		}
 		failed = append(failed, l.undo(s)...)
 		if len(failed) == 0 {
-			l.strike(s)
+			l.markUndone(s)
 		}
 	}
-	l.pay()
+	l.restoreDeferred()
 	l.node.quarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
 		return remains(hint.Join(failed...))
@@ -177,7 +177,7 @@ func (l *open) remove(notes []noted) (failed []error) {
 	for _, s := range notes {
 		errs := l.undo(s)
 		if len(errs) == 0 {
-			l.strike(s)
+			l.markUndone(s)
 		}
 		if _, is := s.Step.(*step.Uplink); is {
 			l.world.UplinkLeft = len(errs) > 0
@@ -205,7 +205,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 			stuck[s.HCA()] = true
 		}
 	}
-	var moving *underway
+	var moving *inFlight
 	await := func() {
 		if ending := moving; ending != nil {
 			moving = nil
@@ -240,7 +240,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 	}
 	finishAll()
 	waited := l.node.stopwatch()
-	if err := l.world.Settle(); err != nil {
+	if err := l.world.WaitUdev(); err != nil {
 		failed = append(failed, err)
 	}
 	waited.stop("wait for udev")
@@ -253,10 +253,10 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 	if err != nil {
 		return append(failed, err) // nobody has looked again: nothing is done with
 	}
-	failed = append(failed, l.owe()...)
+	failed = append(failed, l.deferRestore()...)
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; !away {
-			l.strike(s)
+			l.markUndone(s)
 		}
 	}
 	return failed
@@ -279,9 +279,9 @@ func (l *open) undo(s noted) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, s.Undo))
 }
 
-// strike says in the journal that a step needs never be undone again. Where that
+// markUndone says in the journal that a step needs never be undone again. Where that
 // cannot be written (a full /run) the next unwinding, if there is one, looks again.
-func (l *open) strike(s noted) {
+func (l *open) markUndone(s noted) {
 	if s.struck || s.number == 0 {
 		return
 	}
@@ -342,11 +342,11 @@ func (l *open) failure(s step.Step, err error) []error {
 	return []error{err}
 }
 
-// others are the HCAs that another lease has by now, by the node table. This one brought
+// peers are the HCAs that another lease has by now, by the node table. This one brought
 // them home and freed them, also where it does not say so: a strike that could not be
 // written, or does not read, must not take them from who has them. What is in the job's
 // namespace still, the other lease does not have, whatever the table says.
-func (l *open) others(all []noted) map[node.ID]bool {
+func (l *open) peers(all []noted) map[node.ID]bool {
 	t, err := l.world.Table.Read()
 	if err != nil {
 		l.node.notice(l.world.Job, "%s", err)
@@ -388,7 +388,7 @@ type noted struct {
 // damaged journal it is also what may have been noted.
 func (l *open) left() ([]noted, *damage) {
 	all, gaps := l.decode()
-	others := l.others(all)
+	others := l.peers(all)
 	damage := l.damaged(all, gaps, others)
 	l.passed = slices.ContainsFunc(all, func(s noted) bool { return !s.struck && others[s.HCA()] })
 	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck || others[s.HCA()] })

@@ -17,7 +17,7 @@ import (
 // slurmctld, and the way to a file system that the node has mounted.
 func (l *look) guard(v *scan.View, index int, s link.Settings) error {
 	const named = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
-	uplink, err := v.Link.IsUplink(index, s)
+	uplink, err := v.Link.CarriesDefaultRoute(index, s)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, c
 		if by.Holder.Quarantined != "" {
 			continue
 		}
-		err := n.outlast(ctx, id, by, certain)
+		err := n.waitForHolder(ctx, id, by, certain)
 		if err == nil {
 			return nil
 		}
@@ -73,11 +73,11 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, c
 	return all
 }
 
-// outlast is nil if a holder has its HCA no more, or it is quarantined now: it
+// waitForHolder is nil if a holder has its HCA no more, or it is quarantined now: it
 // waits for an epilog that runs, and sweeps a job that is gone. If certain it waits, too,
 // while a job neither runs nor is gone for sure: its extern step begins a moment after
 // its prolog has ended, and its epilog a moment after its last step.
-func (n *Node) outlast(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
+func (n *Node) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	free := time.Now() // since when no prolog or epilog of the holder runs, as far as is known
 	for wait := time.Duration(0); ; {

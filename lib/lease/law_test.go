@@ -308,7 +308,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	if left, err := os.ReadDir(state + "/jobs"); err != nil || len(left) > 0 {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
-	table, err := lock.Node{Dir: state}.Read()
+	table, err := lock.TableFile{Dir: state}.Read()
 	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 || len(table.Owed) > 0 || len(table.Forwarding) > 0 {
 		t.Fatalf("claims are left: %v, %v, %v, %v", table.Claims, table.Uplinks, table.Owed, err)
 	}
@@ -437,7 +437,7 @@ func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
 	before := lawPicture(node)
 	lawRun(t, node, state, "prolog", never)
 	claims := func(job uint32) error {
-		return lock.Node{Dir: state}.Update(context.Background(), func(t *lock.Table) error {
+		return lock.TableFile{Dir: state}.Update(context.Background(), func(t *lock.Table) error {
 			if len(t.Claims) != 2 {
 				return fmt.Errorf("the claims are %v", t.Claims)
 			}

@@ -50,11 +50,11 @@ type Node struct {
 	Config config.Config
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 	Log    func(Event)
-	Spent  func(Spent) // tells of time that no step took; nil: nobody wants to know
+	Spent  func(Timing) // tells of time that no step took; nil: nobody wants to know
 	Now    func() time.Time
 
 	tabled sync.Once
-	tables lock.Node // by table
+	tables lock.TableFile // by table
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.
@@ -100,8 +100,8 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string { return filepath.Join(dir, "extern") }
 
-func (n *Node) table() lock.Node {
-	n.tabled.Do(func() { n.tables = lock.NewNode(n.State) })
+func (n *Node) table() lock.TableFile {
+	n.tabled.Do(func() { n.tables = lock.NewTableFile(n.State) })
 	return n.tables
 }
 
@@ -222,7 +222,7 @@ func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, hos
 }
 
 func (l *open) close() {
-	l.node.spent(l.notes.spent())
+	l.node.reportTiming(l.notes.timing())
 	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()

@@ -53,8 +53,8 @@ func (n *Node) nameOf(j job.Job) string {
 	return j.Node
 }
 
-// untell removes the line, if there is one.
-func (n *Node) untell(job uint32) {
+// removeJobNotice removes the line, if there is one.
+func (n *Node) removeJobNotice(job uint32) {
 	if err := os.Remove(n.noteOf(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.notice(job, "remove what the job was told: %s", err)
 	}
@@ -96,7 +96,7 @@ func (n *Node) untellIfGone(id uint32) error {
 		if err != nil || len(steps) > 0 {
 			return err
 		}
-		n.untell(id)
+		n.removeJobNotice(id)
 		return nil
 	})
 }

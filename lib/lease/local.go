@@ -44,13 +44,13 @@ func (n *Node) topology(hcas []node.HCA) (t gres.Topology, err error) {
 }
 
 // seats are where HCAs sit, of those that sit on PCI.
-func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Seat, error) {
-	seats := map[node.ID]node.Seat{}
+func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
+	seats := map[node.ID]node.Location{}
 	for _, h := range hcas {
 		if h.ID.PCI == "" {
 			continue
 		}
-		seat, err := sysfs.Seat(n.Sys, h.ID.PCI)
+		seat, err := sysfs.Locate(n.Sys, h.ID.PCI)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was pulled out, or its slot is off: whoever claims it will find out
 		}

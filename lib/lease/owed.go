@@ -41,9 +41,9 @@ func (n *Node) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 	return node.ID{}, false
 }
 
-// owe writes into the node table what interfaces cannot have yet that are home else. That
+// deferRestore writes into the node table what interfaces cannot have yet that are home else. That
 // is before their steps are struck and the HCAs are free, so that no kill loses it.
-func (l *open) owe() (failed []error) {
+func (l *open) deferRestore() (failed []error) {
 	var list []lock.Owed
 	for _, o := range l.world.Owed {
 		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[step.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
@@ -55,7 +55,7 @@ func (l *open) owe() (failed []error) {
 	}
 	slices.SortFunc(list, func(a, b lock.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
 	noted := l.node.stopwatch()
-	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error { t.Owe(list); return nil })
+	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error { t.Defer(list); return nil })
 	noted.stop("write into the node table what is owed")
 	for _, o := range list {
 		if err != nil {
@@ -82,12 +82,12 @@ func sharers(o lock.Owed) (with []string) {
 	return with
 }
 
-// pay gives what is owed as far as all who have a part in it are home, and nobody's lease
+// restoreDeferred gives what is owed as far as all who have a part in it are home, and nobody's lease
 // holds one. Whose HCAs are claimed later has it in the settings that are read then: so
 // what was given is struck unless one is claimed by that time, of which nobody knows.
 //
 // That it fails is no fault of the job's that ends: it stays owed.
-func (l *look) pay() {
+func (l *look) restoreDeferred() {
 	t := l.node.readable(l.world.Job)
 	for _, o := range t.Owed {
 		if _, claimed := t.Claimed(o); claimed {
@@ -112,7 +112,7 @@ func (l *look) pay() {
 		struck := false
 		err = l.world.Table.Update(l.world.Context, func(t *lock.Table) error {
 			if _, claimed := t.Claimed(o); gone || !claimed {
-				t.Settle(o)
+				t.Drop(o)
 				struck = true
 			}
 			return nil
@@ -126,8 +126,8 @@ func (l *look) pay() {
 	}
 }
 
-// pay is the same for whoever has no lease open.
-func (n *Node) pay(ctx context.Context, job uint32) {
+// restoreDeferred is the same for whoever has no lease open.
+func (n *Node) restoreDeferred(ctx context.Context, job uint32) {
 	if len(n.readable(job).Owed) == 0 {
 		return
 	}
@@ -137,5 +137,5 @@ func (n *Node) pay(ctx context.Context, job uint32) {
 		return
 	}
 	defer done()
-	l.pay()
+	l.restoreDeferred()
 }

@@ -21,7 +21,7 @@ var (
 // owed are those of whose interfaces something is owed.
 func owed(t *testing.T, state string) (names []string) {
 	t.Helper()
-	table, err := lock.Node{Dir: state}.Read()
+	table, err := lock.TableFile{Dir: state}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func owed(t *testing.T, state string) (names []string) {
 // ended fails unless a job has left nothing of its own.
 func (l lawLease) ended(t *testing.T, state string) {
 	t.Helper()
-	table, err := lock.Node{Dir: state}.Read()
+	table, err := lock.TableFile{Dir: state}.Read()
 	if err != nil || slices.ContainsFunc(table.Claims, func(c lock.Claim) bool { return c.Job == l.job }) {
 		t.Fatalf("job %d has claims still: %v, %v", l.job, table.Claims, err)
 	}
@@ -210,7 +210,7 @@ func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
 		if err := os.WriteFile(n.State+"/node.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.mend(t.Context()); err != nil {
+		if err := n.rebuildTable(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(said, "made anew") || strings.Contains(said, "owed") != lost {

@@ -7,10 +7,10 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/inventory"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
-	"gresnet/lib/stock"
 )
 
 // Refusal is why a prolog would fail that is to give an HCA to a job.
@@ -67,19 +67,19 @@ func (n *Node) movesNothing() bool {
 	return n.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(n.Config.Policies, moves)
 }
 
-// Proposal takes stock of the node for a person who is about to list its HCAs: those that
+// Proposal makes an inventory of the node for a person who is about to list its HCAs: those that
 // no job would get are marked, such as those that the node itself needs. Where the site
 // lists none yet, they are not numbered, and serve no GPU.
-func (n *Node) Proposal(ctx context.Context) (s stock.Stock, drift error, err error) {
+func (n *Node) Proposal(ctx context.Context) (s inventory.Inventory, drift error, err error) {
 	t, err := n.known()
 	if err != nil {
-		return stock.Stock{}, nil, err
+		return inventory.Inventory{}, nil, err
 	}
 	refused, err := n.refused(ctx, &t)
 	if err != nil {
-		return stock.Stock{}, nil, err
+		return inventory.Inventory{}, nil, err
 	}
-	s, drift, err = n.stockOf(t, func(h node.HCA) bool {
+	s, drift, err = n.inventoryOf(t, func(h node.HCA) bool {
 		_, is := refused[h.ID]
 		return is && len(n.Config.HCAs) == 0
 	})

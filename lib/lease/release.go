@@ -26,7 +26,7 @@ func (n *Node) Release(ctx context.Context, name string) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
-	if err := n.mend(ctx); err != nil {
+	if err := n.rebuildTable(ctx); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)
@@ -170,7 +170,7 @@ func (l *open) giveUp(id node.ID) error {
 		}
 	}
 	for _, s := range notes {
-		l.strike(s)
+		l.markUndone(s)
 	}
 	return nil
 }

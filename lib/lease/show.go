@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/inventory"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -12,38 +13,37 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
-	"gresnet/lib/stock"
 )
 
-// Stock takes stock of the node as a prolog would meet it now, and changes
-// nothing. drift is why the mapping does not hold: the stock then lacks GRES.
-func (n *Node) Stock() (s stock.Stock, drift error, err error) {
+// Inventory makes an inventory of the node as a prolog would meet it now, and changes
+// nothing. drift is why the mapping does not hold: it then lacks GRES.
+func (n *Node) Inventory() (s inventory.Inventory, drift error, err error) {
 	t, err := n.known()
 	if err != nil {
-		return stock.Stock{}, nil, err
+		return inventory.Inventory{}, nil, err
 	}
-	return n.stockOf(t, func(node.HCA) bool { return false })
+	return n.inventoryOf(t, func(node.HCA) bool { return false })
 }
 
-// stockOf is the stock of a table, with a mapping that lacks some HCAs.
-func (n *Node) stockOf(t lock.Table, lacks func(node.HCA) bool) (s stock.Stock, drift error, err error) {
+// inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
+func (n *Node) inventoryOf(t lock.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
 	top, err := n.topology(t.HCAs)
 	if err != nil {
-		return stock.Stock{}, nil, err
+		return inventory.Inventory{}, nil, err
 	}
 	m, drift := gres.Map(n.Config, slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
 	if drift == nil {
 		if m, err = top.Serve(m, nil); err != nil {
-			return stock.Stock{}, nil, err
+			return inventory.Inventory{}, nil, err
 		}
 		drift = m.Drift()
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
-		return stock.Stock{}, nil, err
+		return inventory.Inventory{}, nil, err
 	}
 	defer v.Close()
-	s, err = stock.Take(v, n.Sys, stock.Node{Table: t, Mapping: m, Topology: top})
+	s, err = inventory.Take(v, n.Sys, inventory.Input{Table: t, Mapping: m, Topology: top})
 	return s, drift, err
 }
 

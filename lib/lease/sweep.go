@@ -52,7 +52,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
-	if err := n.mend(ctx); err != nil {
+	if err := n.rebuildTable(ctx); err != nil {
 		return err
 	}
 	jobs, err := n.leased()
@@ -86,7 +86,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.untellGone(s.Boot))
 	}
-	n.pay(ctx, 0)
+	n.restoreDeferred(ctx, 0)
 	return hint.Join(failed...)
 }
 
@@ -142,7 +142,7 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if now.since != d.since || now.marked != d.marked {
 			return fmt.Errorf("%w: it started while its processes were looked for", errAlive)
 		}
-		if err := now.settle(seen, s); err != nil {
+		if err := now.judge(seen, s); err != nil {
 			return err
 		}
 		more := l.undoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
@@ -150,7 +150,7 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if !inProlog {
 			l.until = l.until.Add(max(0, more))
 		}
-		n.untell(id)
+		n.removeJobNotice(id)
 		return l.unwind()
 	})
 }
@@ -187,7 +187,7 @@ func (l *open) alive(s Sweep) error {
 	if err != nil {
 		return err
 	}
-	return d.settle(seen, s)
+	return d.judge(seen, s)
 }
 
 // signs is what a lease itself tells of whether its job is gone.
@@ -237,8 +237,8 @@ func (d signs) look() (seen sight, err error) {
 	return seen, err
 }
 
-// settle is errAlive with the reason unless the job is gone for sure.
-func (d signs) settle(seen sight, s Sweep) error {
+// judge is errAlive with the reason unless the job is gone for sure.
+func (d signs) judge(seen sight, s Sweep) error {
 	switch {
 	case len(seen.steps) > 0:
 		return living{fmt.Errorf("%w: %s is its step", errAlive, seen.steps[0])}

@@ -174,7 +174,7 @@ func TestALeaseThatDoesNotSayWhatItHasKeepsWhatItNotesToBeOut(t *testing.T) {
 	var table lock.Table
 	b := bookOf(t, 1)
 	b.Notes[slices.IndexFunc(b.Notes, func(n journal.Note) bool { return n.Number == 3 })].Struck = true
-	b.hold(&table, time.Now())
+	b.quarantineNoted(&table, time.Now())
 	var ids []node.ID
 	for _, c := range table.Claims {
 		ids = append(ids, c.HCA)

@@ -37,7 +37,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
-	if err := n.mend(ctx); err != nil {
+	if err := n.rebuildTable(ctx); err != nil {
 		return err
 	}
 	// Whatever this job gets, it is not to open what it does not get.
@@ -46,11 +46,11 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 	}
 	looked.stop("look after the node table and who can open device nodes")
 	return n.underLock(ctx, j.ID, func() error {
-		done, err := n.settle(ctx, j)
+		done, err := n.existingLease(ctx, j)
 		if done || err != nil {
 			return err
 		}
-		n.untell(j.ID) // what an earlier run was told
+		n.removeJobNotice(j.ID) // what an earlier run was told
 		asked := n.stopwatch()
 		var less []string
 		local := n.local(func() (gres.Mapping, error) { return n.pin(ctx, n.mapped) })
@@ -74,7 +74,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 		if err := n.abandoned(ctx, j.ID); err != nil {
 			return remains(err)
 		}
-		if err := n.vacate(ctx, j, wants); err != nil {
+		if err := n.reclaim(ctx, j, wants); err != nil {
 			return err
 		}
 		passed, err := n.takeFree(ctx, j, wants)
@@ -88,8 +88,8 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 	})
 }
 
-// settle deals with a lease that is there already, and tells whether it is this run's own.
-func (n *Node) settle(ctx context.Context, j job.Job) (done bool, err error) {
+// existingLease deals with a lease that is there already, and tells whether it is this run's own.
+func (n *Node) existingLease(ctx context.Context, j job.Job) (done bool, err error) {
 	l, err := n.resume(ctx, j.ID)
 	if errors.Is(err, errNoLease) {
 		if err := removeDir(n.dir(j.ID)); err != nil {

@@ -233,7 +233,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := lock.Node{Dir: state}.Read()
+	table, err := lock.TableFile{Dir: state}.Read()
 	if err != nil || len(table.Uplinks) > 0 || ends() != "0" {
 		t.Errorf("%s ends and the addresses %v are left, %v", ends(), table.Uplinks, err)
 	}
@@ -242,7 +242,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	node, _, state := uplinkBed(t, config.UplinkVeth)
 	lawRun(t, node, state, "prolog", never)
-	table := lock.Node{Dir: state}
+	table := lock.TableFile{Dir: state}
 	err := table.Update(t.Context(), func(t *lock.Table) error {
 		t.Uplinks[0].Job = 99
 		return nil

@@ -139,7 +139,7 @@ func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
 	}
 	// What it is that keeps it from that.
 	err := b.node.Do(func() error {
-		table, err := lock.Node{Dir: b.state}.Read()
+		table, err := lock.TableFile{Dir: b.state}.Read()
 		for _, f := range table.Forwarding {
 			if err == nil {
 				err = nft.Remove(fmt.Sprintf("gresnet_forward_%d", f.Index))
@@ -232,7 +232,7 @@ func TestForwardingThatWasPutBackUnderATableThatDoesNotSaySoIsDoneAnew(t *testin
 	before := lawPicture(b.node)
 	putBack := func() {
 		t.Helper()
-		table, err := lock.Node{Dir: b.state}.Read()
+		table, err := lock.TableFile{Dir: b.state}.Read()
 		if err != nil || len(table.Forwarding) != 2 {
 			t.Fatalf("forwarding %v, %v", table.Forwarding, err)
 		}
@@ -295,7 +295,7 @@ func TestAnInterfaceThatIsGoneNeedsNoForwardingToEnd(t *testing.T) {
 	lawRun(t, b.node, b.state, "prolog", never)
 	b.node.IP("link del stor0")
 	lawRun(t, b.node, b.state, "epilog", never)
-	table, err := lock.Node{Dir: b.state}.Read()
+	table, err := lock.TableFile{Dir: b.state}.Read()
 	if err != nil || len(table.Forwarding) > 0 || len(firewall(b.node)) > 0 {
 		t.Errorf("forwarding %v, nftables %v, %v", table.Forwarding, firewall(b.node), err)
 	}

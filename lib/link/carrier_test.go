@@ -112,7 +112,7 @@ ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd01::2/64 dev hca0 nodad; ip -
 		if b.node.Run("ip -6 addr show dev hca0 tentative") == "" {
 			t.Fatal("no address waits for its test")
 		}
-		agreed, diff, err := c.Concede(i, s)
+		agreed, diff, err := c.AcceptManaged(i, s)
 		if err != nil || len(diff) > 0 {
 			t.Errorf("what the manager gives differs by %q", diff)
 		}

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsUplink tells whether the node's default route goes through the interface or one
+// CarriesDefaultRoute tells whether the node's default route goes through the interface or one
 // that stands on it, or from one of their addresses, with which the kernel removes it:
 // without it the node may be out of everybody's reach.
-func (s Settings) IsUplink() bool {
+func (s Settings) CarriesDefaultRoute() bool {
 	return slices.ContainsFunc(s.Routes, Message.isDefault) ||
 		slices.ContainsFunc(s.HomeRoutes, Message.isDefault) ||
-		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.IsUplink() })
+		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.CarriesDefaultRoute() })
 }
 
-// IsUplink is Settings.IsUplink of the interface with an index, and knows of bridges
+// CarriesDefaultRoute is Settings.CarriesDefaultRoute of the interface with an index, and knows of bridges
 // and the like, too, to which what stands on it belongs.
-func (c *Conn) IsUplink(index int, s Settings) (bool, error) {
-	if s.IsUplink() {
+func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
+	if s.CarriesDefaultRoute() {
 		return true, nil
 	}
 	above, err := c.above(index)

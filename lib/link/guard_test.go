@@ -49,7 +49,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				got, err := c.IsUplink(index, s)
+				got, err := c.CarriesDefaultRoute(index, s)
 				if got != tt.want {
 					t.Errorf("IsUplink is %v, wanted %v", got, tt.want)
 				}

@@ -150,10 +150,10 @@ func (m Message) localIPv6() bool {
 	return m.family() == unix.AF_INET6 && m.ownRoute() && m[7] == unix.RTN_LOCAL
 }
 
-// settled is what the interface has of routes, less those of IPv6 addresses that
+// withoutTentative is what the interface has of routes, less those of IPv6 addresses that
 // were still tested for duplicates when the settings were read: the kernel gives
 // an address its local route only after that. One that was another's, too, may pass the test now.
-func (want Settings) settled(have []Message) []Message {
+func (want Settings) withoutTentative(have []Message) []Message {
 	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool {
 		return !m.localIPv6() && !slices.ContainsFunc(want.Duplicates, m.comesWith)
 	})
@@ -164,7 +164,7 @@ func (want Settings) settled(have []Message) []Message {
 // that it gets with the carrier that it had and has no more: without one the kernel
 // does not begin to test an address. There is nothing to be mended.
 func (want Settings) settledRoutes(have Settings) []Message {
-	routes := want.settled(have.Routes)
+	routes := want.withoutTentative(have.Routes)
 	if have.Running || !want.Running {
 		return routes
 	}
@@ -344,7 +344,7 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.settled(have), want.Routes, Message.routeKey) {
+	for _, m := range missing(want.withoutTentative(have), want.Routes, Message.routeKey) {
 		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
 		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)

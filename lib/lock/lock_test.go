@@ -91,7 +91,7 @@ func TestWhoWaitedInVainDoesNotKeepTheLockFromTheNext(t *testing.T) {
 }
 
 func TestATableWithoutClaimsHasAnEmptyListOfThem(t *testing.T) {
-	n := lock.Node{Dir: t.TempDir()}
+	n := lock.TableFile{Dir: t.TempDir()}
 	must(t, n.Update(t.Context(), func(t *lock.Table) error { t.HCAs = []node.HCA{{ID: node.ID{GUID: "a"}}}; return nil }))
 	text, err := os.ReadFile(filepath.Join(n.Dir, "node.json"))
 	if err != nil || !strings.Contains(string(text), `"claims": []`) {
@@ -100,7 +100,7 @@ func TestATableWithoutClaimsHasAnEmptyListOfThem(t *testing.T) {
 }
 
 func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
-	n := lock.Node{Dir: t.TempDir()}
+	n := lock.TableFile{Dir: t.TempDir()}
 	a, b := node.ID{GUID: "a"}, node.ID{GUID: "b"}
 	must(t, n.Update(t.Context(), func(t *lock.Table) error {
 		t.Claims = []lock.Claim{{HCA: a, Job: 1, Run: "0"}, {HCA: b, Job: 1, Run: "0"}, {HCA: node.ID{GUID: "c"}, Job: 1, Run: "1"}}
@@ -127,7 +127,7 @@ func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
 
 func TestWhoReadsAgainSeesWhatOthersHaveWrittenAndNothingElse(t *testing.T) {
 	dir := t.TempDir()
-	n, other := lock.NewNode(dir), lock.Node{Dir: dir}
+	n, other := lock.NewTableFile(dir), lock.TableFile{Dir: dir}
 	claim := func(job uint32) func(*lock.Table) error {
 		return func(t *lock.Table) error {
 			t.Claims = append(t.Claims, lock.Claim{HCA: node.ID{GUID: fmt.Sprint(job)}, Job: job})
@@ -156,7 +156,7 @@ func TestWhoReadsAgainSeesWhatOthersHaveWrittenAndNothingElse(t *testing.T) {
 }
 
 func TestAChangeThatFailsLeavesTheTable(t *testing.T) {
-	n := lock.Node{Dir: t.TempDir()}
+	n := lock.TableFile{Dir: t.TempDir()}
 	must(t, n.Update(t.Context(), func(t *lock.Table) error { t.Claims = []lock.Claim{{Job: 1}}; return nil }))
 	before, _ := os.ReadFile(filepath.Join(n.Dir, "node.json"))
 	want := errors.New("no")
@@ -170,7 +170,7 @@ func TestAChangeThatFailsLeavesTheTable(t *testing.T) {
 }
 
 func TestClaimsOfManyAtOnceAreAllKept(t *testing.T) {
-	n := lock.Node{Dir: t.TempDir()}
+	n := lock.TableFile{Dir: t.TempDir()}
 	var wg sync.WaitGroup
 	for job := range 50 {
 		wg.Go(func() {

@@ -18,14 +18,14 @@ import (
 	"gresnet/lib/node"
 )
 
-// Node is the node lock file and its table, in a directory.
-type Node struct {
+// TableFile is the node lock file and its table, in a directory.
+type TableFile struct {
 	Dir  string
 	last *last // nil: each read parses
 }
 
-// NewNode is the node lock file of a directory, for one who reads its table more than once.
-func NewNode(dir string) Node { return Node{Dir: dir, last: new(last)} }
+// NewTableFile is the node lock file of a directory, for one who reads its table more than once.
+func NewTableFile(dir string) TableFile { return TableFile{Dir: dir, last: new(last)} }
 
 // last is the table as it was last read: the text of many HCAs takes longer to parse
 // than to read and compare.
@@ -52,13 +52,13 @@ func (l *last) parse(text []byte) (Table, error) {
 }
 
 // Read reads the table without a lock: it is replaced whole. No table yet is an empty one.
-func (n Node) Read() (Table, error) {
+func (n TableFile) Read() (Table, error) {
 	_, t, err := n.readOrNone()
 	return t, err
 }
 
 // readOrNone is Read with the text of the table; no table yet has none.
-func (n Node) readOrNone() (text []byte, t Table, err error) {
+func (n TableFile) readOrNone() (text []byte, t Table, err error) {
 	text, t, err = n.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Table{Version: Version}, nil
@@ -66,7 +66,7 @@ func (n Node) readOrNone() (text []byte, t Table, err error) {
 	return text, t, err
 }
 
-func (n Node) read() (text []byte, t Table, err error) {
+func (n TableFile) read() (text []byte, t Table, err error) {
 	if text, err = os.ReadFile(n.table()); err != nil {
 		return nil, Table{}, fmt.Errorf("read the node table: %w", err)
 	}
@@ -77,7 +77,7 @@ func (n Node) read() (text []byte, t Table, err error) {
 }
 
 // Update changes the table under the node lock. An error of change leaves it as it was.
-func (n Node) Update(ctx context.Context, change func(*Table) error) error {
+func (n TableFile) Update(ctx context.Context, change func(*Table) error) error {
 	c, err := n.Begin(ctx)
 	if err != nil {
 		return err
@@ -93,14 +93,14 @@ func (n Node) Update(ctx context.Context, change func(*Table) error) error {
 type Change struct {
 	Table Table
 
-	node   Node
+	node   TableFile
 	lock   *File
 	before []byte
 }
 
 // Begin takes the node lock and reads the table. Close lets go of the lock; without a
 // Commit the table stays as it was.
-func (n Node) Begin(ctx context.Context) (*Change, error) {
+func (n TableFile) Begin(ctx context.Context) (*Change, error) {
 	lock, err := n.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -128,11 +128,11 @@ func (c *Change) Commit() error {
 // Close lets go of the node lock.
 func (c *Change) Close() { c.lock.Close() }
 
-// Mend makes the table anew if it is damaged or is not there: build puts in
+// Rebuild makes the table anew if it is damaged or is not there: build puts in
 // what is known from elsewhere. A damaged file is kept beside the new one as
 // kept, for the reason why. A table without claims is not written if there was
 // none: nothing was lost.
-func (n Node) Mend(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
+func (n TableFile) Rebuild(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
 	if _, _, err := n.read(); err == nil {
 		return "", nil, nil // without waiting for anybody
 	}
@@ -166,12 +166,12 @@ func (n Node) Mend(ctx context.Context, now time.Time, build func(*Table) error)
 	return kept, why, n.write(format(t))
 }
 
-func (n Node) lock(ctx context.Context) (*File, error) {
+func (n TableFile) lock(ctx context.Context) (*File, error) {
 	return take(ctx, filepath.Join(n.Dir, "node.lock"))
 }
 
 // write replaces the table by rename, so that a reader or a crash never meets half of one.
-func (n Node) write(text []byte) error {
+func (n TableFile) write(text []byte) error {
 	next := n.table() + ".new"
 	if err := os.WriteFile(next, text, 0o644); err != nil {
 		return fmt.Errorf("write the node table: %w", hint.Join(err, os.Remove(next)))
@@ -182,7 +182,7 @@ func (n Node) write(text []byte) error {
 	return nil
 }
 
-func (n Node) table() string { return filepath.Join(n.Dir, "node.json") }
+func (n TableFile) table() string { return filepath.Join(n.Dir, "node.json") }
 
 // parse reads a table that is what format made of it, to the byte.
 func parse(text []byte) (Table, error) {

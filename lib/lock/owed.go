@@ -12,12 +12,12 @@ import (
 type Owed struct {
 	Job    uint32    `json:"job"` // whose lease it was
 	Run    string    `json:"run"`
-	Of     []Party   `json:"of"` // the interface, and then those that it shares with
+	Of     []Member  `json:"of"` // the interface, and then those that it shares with
 	Shared link.Owed `json:"shared"`
 }
 
-// Party is an interface that has a part in what is owed.
-type Party struct {
+// Member is an interface that has a part in what is owed.
+type Member struct {
 	Interface link.ID `json:"interface"`
 	Name      string  `json:"name"`
 	HCA       node.ID `json:"hca,omitzero"` // whose it is, if it is an HCA's
@@ -28,16 +28,16 @@ func (o Owed) same(p Owed) bool {
 	return o.Job == p.Job && o.Run == p.Run && o.Shared.ID == p.Shared.ID
 }
 
-// Owe adds what is owed. What the same lease left of the same interface before, when
+// Defer adds what is owed. What the same lease left of the same interface before, when
 // its unwinding was killed, is replaced.
-func (t *Table) Owe(list []Owed) {
+func (t *Table) Defer(list []Owed) {
 	for _, o := range list {
 		t.Owed = append(slices.DeleteFunc(t.Owed, o.same), o)
 	}
 }
 
-// Settle strikes what was paid, or cannot be any more.
-func (t *Table) Settle(o Owed) {
+// Drop strikes what was paid, or cannot be any more.
+func (t *Table) Drop(o Owed) {
 	t.Owed = slices.DeleteFunc(t.Owed, o.same)
 	if len(t.Owed) == 0 {
 		t.Owed = nil

@@ -17,15 +17,15 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 	owe := func(job uint32, run, name string, hcas ...node.ID) lock.Owed {
 		o := lock.Owed{Job: job, Run: run, Shared: link.Owed{ID: link.ID{Address: name}, Name: name, HomeRoutes: []link.Message{{2, 16}}, Others: []link.Other{{Index: 7, Name: "b"}}}}
 		for _, id := range hcas {
-			o.Of = append(o.Of, lock.Party{Name: name, HCA: id})
+			o.Of = append(o.Of, lock.Member{Name: name, HCA: id})
 		}
 		return o
 	}
 	first, again := owe(1, "0", "a", node.ID{}, hcaB.ID), owe(1, "0", "a", hcaA.ID, hcaB.ID)
 	other, later := owe(1, "0", "b", hcaB.ID), owe(1, "1", "a", hcaB.ID)
 	table := full
-	table.Owe([]lock.Owed{first, other, later})
-	table.Owe([]lock.Owed{again})
+	table.Defer([]lock.Owed{first, other, later})
+	table.Defer([]lock.Owed{again})
 	if want := []lock.Owed{other, later, again}; !reflect.DeepEqual(table.Owed, want) {
 		t.Errorf("owed is %+v, wanted %+v", table.Owed, want)
 	}
@@ -40,7 +40,7 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 		t.Errorf("of what no HCA has, or is free, the claim is %+v", c)
 	}
 	for _, o := range []lock.Owed{other, later, first} {
-		table.Settle(o)
+		table.Drop(o)
 	}
 	if !reflect.DeepEqual(table, full) {
 		t.Errorf("when all is settled, the table is %+v", table)

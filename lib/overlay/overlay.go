@@ -176,7 +176,7 @@ func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 }
 
 // Apart is an error if the overlay's network is one that jobs or the node have already.
-func Apart(c config.Config, n uplink.Node) error {
+func Apart(c config.Config, n uplink.Host) error {
 	all := config.NetworkRange(c.Overlay.Network)
 	const do = "take another overlay.network, the same on all nodes"
 	if c.Uplink.On() && c.Uplink.Addresses.Overlaps(c.Overlay.Network) {

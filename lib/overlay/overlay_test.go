@@ -123,7 +123,7 @@ func TestAnOverlayIsApartFromWhatTheNodeHas(t *testing.T) {
 		"overlay: its network 198.18.0.0/24 overlaps with uplink.addresses 198.18.0.128-198.18.0.255": {config.Uplink{Kind: config.UplinkVeth, Addresses: range128}, "10.0.0.1/8"},
 		"overlay: its network 198.18.0.0/24 overlaps with 198.18.0.0/15, the network of eth0":         {config.Uplink{}, "198.19.0.1/15"},
 	} {
-		node := uplink.Node{
+		node := uplink.Host{
 			Interfaces: []link.Interface{{Index: 1, Name: "lo"}, {Index: 2, Name: "eth0"}},
 			Networks:   map[int][]netip.Prefix{1: {netip.MustParsePrefix("127.0.0.1/8")}, 2: {netip.MustParsePrefix(c.node)}},
 		}

@@ -182,7 +182,7 @@ func (v *View) Devices() ([]Device, error) {
 	v.known.remember(list)
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
-		device, err := v.settled(d)
+		device, err := v.retryLookup(d)
 		if errors.Is(err, ErrNotFound) {
 			continue // another job's prolog took it meanwhile
 		}
@@ -246,7 +246,7 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 		if d.GUID != id.GUID {
 			continue
 		}
-		device, err := v.settled(d)
+		device, err := v.retryLookup(d)
 		if errors.Is(err, ErrNotFound) {
 			continue
 		}
@@ -260,10 +260,10 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
 }
 
-// settled is a device that others may move meanwhile: one that left is
+// retryLookup is a device that others may move meanwhile: one that left is
 // ErrNotFound, and one that is there again has other character devices and is
 // looked at once more.
-func (v *View) settled(d rdma.Device) (Device, error) {
+func (v *View) retryLookup(d rdma.Device) (Device, error) {
 	const tries = 20
 	for try := 1; ; try++ {
 		device, err := v.device(d)

@@ -81,7 +81,7 @@ var faults = map[string]func(t *testing.T) []error{
 		return errs
 	},
 	"a GPU that the node does not have": func(t *testing.T) []error {
-		two := gres.Topology{GPUs: []node.Seat{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
+		two := gres.Topology{GPUs: []node.Location{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}}
 		_, err := two.Serve(nil, []int{2})
 		_, named := two.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0), GPUs: []int{0, 5}}}, []int{2})
 		return []error{err, named}

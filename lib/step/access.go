@@ -16,9 +16,9 @@ import (
 // makes its nodes anew with the kernel's modes. It is the one note that each HCA
 // has, so it also has what the ports were.
 type Access struct {
-	ID    node.ID `json:"hca"`
-	Name  string  `json:"name"`
-	Nodes []Node  `json:"nodes"`
+	ID    node.ID   `json:"hca"`
+	Name  string    `json:"name"`
+	Nodes []DevNode `json:"nodes"`
 
 	// Without Ports, which notes of earlier versions do not have, none is looked at.
 	Ports  []Port `json:"ports,omitempty"`
@@ -28,8 +28,8 @@ type Access struct {
 // HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
 const HealthQuarantine = "quarantine"
 
-// Node is one device node, told by what it is for: its number changes.
-type Node struct {
+// DevNode is one device node, told by what it is for: its number changes.
+type DevNode struct {
 	Kind   string      `json:"kind"`
 	Port   uint32      `json:"port,omitempty"`
 	Access char.Access `json:"access"`
@@ -51,7 +51,7 @@ func ReadAccess(dev string, d scan.Device) (*Access, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Nodes = append(s.Nodes, Node{Kind: c.Kind, Port: c.Port, Access: access})
+		s.Nodes = append(s.Nodes, DevNode{Kind: c.Kind, Port: c.Port, Access: access})
 	}
 	return s, nil
 }
@@ -66,12 +66,12 @@ func (s *Access) KeepClosed() {
 
 // Do closes the nodes.
 func (s *Access) Do(w *World) error {
-	return s.set(w, func(Node) char.Access { return char.RootAlone() })
+	return s.set(w, func(DevNode) char.Access { return char.RootAlone() })
 }
 
 // Undo gives the nodes, whatever their numbers are now, their owner and mode again.
 func (s *Access) Undo(w *World) error {
-	restore := func() error { return s.set(w, func(n Node) char.Access { return n.Access }) }
+	restore := func() error { return s.set(w, func(n DevNode) char.Access { return n.Access }) }
 	err := restore()
 	if errors.Is(err, scan.ErrNotFound) {
 		err = w.await(func() (bool, error) { return w.gone(s.ID) }, scan.ErrNotFound, restore)
@@ -91,7 +91,7 @@ func (s *Access) Verify(w *World) error {
 	return s.checkPorts(w)
 }
 
-func (s *Access) set(w *World, access func(Node) char.Access) error {
+func (s *Access) set(w *World, access func(DevNode) char.Access) error {
 	return w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {
@@ -113,7 +113,7 @@ func (s *Access) set(w *World, access func(Node) char.Access) error {
 	})
 }
 
-func nameOf(d scan.Device, n Node) string {
+func nameOf(d scan.Device, n DevNode) string {
 	for _, c := range d.Chars {
 		if c.Kind == n.Kind && c.Port == n.Port {
 			return c.Name

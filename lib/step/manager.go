@@ -80,7 +80,7 @@ func (s *Settings) agree(w *World, v *scan.View, index int) (link.Settings, erro
 		}
 		late := time.Now().After(w.Managers.deadline()) || w.Context.Err() != nil
 		if m.Configured {
-			agreed, diff, err := v.Link.Concede(index, s.Settings)
+			agreed, diff, err := v.Link.AcceptManaged(index, s.Settings)
 			if err != nil || len(diff) == 0 {
 				return agreed, err
 			}

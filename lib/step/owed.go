@@ -38,7 +38,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 		return s, nil
 	}
 	shared.ID = s.Interface
-	owed := lock.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []lock.Party{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
+	owed := lock.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []lock.Member{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
 	for _, o := range shared.Others {
 		if _, known := hcas[o.ID]; !known {
 			hca, err := hcaOf(v, o.ID)
@@ -47,7 +47,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 			}
 			hcas[o.ID] = hca
 		}
-		owed.Of = append(owed.Of, lock.Party{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
+		owed.Of = append(owed.Of, lock.Member{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
 	}
 	if w.Owed == nil {
 		w.Owed = map[link.ID]lock.Owed{}
@@ -101,7 +101,7 @@ func (w *World) Pay(o lock.Owed) (paid bool, err error) {
 }
 
 // missed is an error if a party will not come back.
-func (w *World) missed(p lock.Party) error {
+func (w *World) missed(p lock.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
 	}

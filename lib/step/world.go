@@ -32,7 +32,7 @@ type Given struct {
 	CM    string      // RDMA-CM's folder in configfs
 	Udev  *udev.Watch // what Settle goes by; nil: by udev's queue alone
 	Dir   string      // the lease's directory
-	Table lock.Node
+	Table lock.TableFile
 	Locks string // directory of locks
 	Guard bpf.Guard
 	Job   uint32

@@ -11,25 +11,25 @@ import (
 	"gresnet/lib/node"
 )
 
-// Seat is where a PCI function sits. It stays there wherever the devices that
+// Locate is where a PCI function sits. It stays there wherever the devices that
 // it has are: PCI knows no network namespaces.
-func Seat(sys fs.FS, pci string) (node.Seat, error) {
+func Locate(sys fs.FS, pci string) (node.Location, error) {
 	dir, err := pciDir(sys, pci)
 	if err != nil {
-		return node.Seat{}, err
+		return node.Location{}, err
 	}
 	text, err := read(sys, path.Join(dir, "numa_node"))
 	if err != nil {
-		return node.Seat{}, fmt.Errorf("find the NUMA node of %s: %w", pci, err)
+		return node.Location{}, fmt.Errorf("find the NUMA node of %s: %w", pci, err)
 	}
 	numa, err := strconv.Atoi(text)
 	if err != nil {
-		return node.Seat{}, fmt.Errorf("find the NUMA node of %s: %q is no number", pci, text)
+		return node.Location{}, fmt.Errorf("find the NUMA node of %s: %q is no number", pci, text)
 	}
 	// What is above the root complex (a platform device, on Arm) all of them share.
 	above := strings.Split(path.Dir(dir), "/")
 	root := slices.IndexFunc(above, func(name string) bool { return strings.HasPrefix(name, "pci") })
-	return node.Seat{PCI: pci, Path: above[max(root, 0):], NUMA: numa}, nil
+	return node.Location{PCI: pci, Path: above[max(root, 0):], NUMA: numa}, nil
 }
 
 // pciDir is a function's folder: devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
@@ -44,7 +44,7 @@ func pciDir(sys fs.FS, pci string) (string, error) {
 // GPUs are the node's GPUs in the order in which Slurm numbers them: by the
 // minor number of /dev/nvidia0, by that of /dev/dri/renderD128 for AMD's, and
 // else by their PCI address. proc is a /proc.
-func GPUs(sys, proc fs.FS) ([]node.Seat, error) {
+func GPUs(sys, proc fs.FS) ([]node.Location, error) {
 	for _, list := range []func(sys, proc fs.FS) ([]string, error){nvidia, amd, displays} {
 		addresses, err := list(sys, proc)
 		if err != nil {
@@ -64,11 +64,11 @@ func AreDivided(proc fs.FS) bool {
 	return err == nil && len(instances) > 0
 }
 
-func seats(sys fs.FS, addresses []string) ([]node.Seat, error) {
-	out := make([]node.Seat, len(addresses))
+func seats(sys fs.FS, addresses []string) ([]node.Location, error) {
+	out := make([]node.Location, len(addresses))
 	for i, pci := range addresses {
 		var err error
-		if out[i], err = Seat(sys, pci); err != nil {
+		if out[i], err = Locate(sys, pci); err != nil {
 			return nil, err
 		}
 	}

@@ -25,7 +25,7 @@ func functions(t *testing.T, lines ...string) (links, files map[string]string) {
 	return links, files
 }
 
-func addresses(seats []node.Seat) []string {
+func addresses(seats []node.Location) []string {
 	var list []string
 	for _, s := range seats {
 		list = append(list, s.PCI)
@@ -41,15 +41,15 @@ func TestASeatIsThePathFromTheRootComplexDown(t *testing.T) {
 		"devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/numa_node":                   "1\n",
 		"devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0/numa_node": "-1\n",
 	})
-	for _, want := range []node.Seat{
+	for _, want := range []node.Location{
 		{PCI: "0000:3b:00.0", Path: []string{"pci0000:3a", "0000:3a:00.0"}, NUMA: 1},
 		{PCI: "0009:01:00.0", Path: []string{"pci0009:00", "0009:00:00.0"}, NUMA: -1},
 	} {
-		if got, err := sysfs.Seat(sys, want.PCI); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := sysfs.Locate(sys, want.PCI); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
-	if _, err := sysfs.Seat(sys, "0000:99:00.0"); err == nil || !strings.HasPrefix(err.Error(), "find PCI function 0000:99:00.0: ") {
+	if _, err := sysfs.Locate(sys, "0000:99:00.0"); err == nil || !strings.HasPrefix(err.Error(), "find PCI function 0000:99:00.0: ") {
 		t.Errorf("a function that is not there: %v", err)
 	}
 }

@@ -23,7 +23,7 @@ const autoMetric = 1 << 16
 var everywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
 // auto is the pool of a node that jobs leave as its own programs do.
-func (n Node) auto() (Pool, error) {
+func (n Host) auto() (Pool, error) {
 	leads := n.leads()
 	if len(leads) == 0 {
 		err := errors.New("uplink: the node has no way out that its jobs could take")
@@ -45,7 +45,7 @@ func (n Node) auto() (Pool, error) {
 }
 
 // leads are the interfaces by which the node reaches others, and that stay on the node.
-func (n Node) leads() (all []link.Interface) {
+func (n Host) leads() (all []link.Interface) {
 	for _, i := range n.Interfaces {
 		leads := slices.ContainsFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
 		if leads && i.Up && !i.Loopback && !i.IsUplink() && !n.moves(i) {
@@ -56,7 +56,7 @@ func (n Node) leads() (all []link.Interface) {
 }
 
 // moves tells whether a job can have an interface, or what it stands on.
-func (n Node) moves(i link.Interface) bool {
+func (n Host) moves(i link.Interface) bool {
 	for range n.Interfaces {
 		if n.Moves != nil && n.Moves(i) {
 			return true
@@ -71,7 +71,7 @@ func (n Node) moves(i link.Interface) bool {
 }
 
 // vacant is the first part of the network that is nobody's here.
-func (n Node) vacant() (config.Range, error) {
+func (n Host) vacant() (config.Range, error) {
 	const step = 1 << (32 - autoBits)
 	first := int64(number(autoNetwork.Addr()))
 	for at := first; at < first+1<<(32-autoNetwork.Bits()); at += step {
@@ -89,7 +89,7 @@ func (n Node) vacant() (config.Range, error) {
 const defaultBits = 8
 
 // has tells whether an address of the node or a route is about a network.
-func (n Node) has(p netip.Prefix) bool {
+func (n Host) has(p netip.Prefix) bool {
 	jobs := map[int]bool{}
 	for _, i := range n.Interfaces {
 		if jobs[i.Index] = i.IsUplink(); jobs[i.Index] {

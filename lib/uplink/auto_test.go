@@ -13,7 +13,7 @@ import (
 var auto = config.Uplink{Kind: config.UplinkAuto}
 
 // wayOut is node with a default route by eth0, and a free HCA hca0 with a VLAN on it.
-func wayOut(more ...link.Way) uplink.Node {
+func wayOut(more ...link.Way) uplink.Host {
 	n := node()
 	n.Interfaces[0].Loopback = true
 	n.Interfaces = append(n.Interfaces, link.Interface{Index: 20, Name: "hca0", Up: true}, link.Interface{Index: 21, Name: "hca0.5", Up: true, Parent: 20})

@@ -14,8 +14,8 @@ import (
 	"gresnet/lib/link"
 )
 
-// Node is what the node has of its own.
-type Node struct {
+// Host is what the node has of its own.
+type Host struct {
 	Interfaces []link.Interface
 	Networks   map[int][]netip.Prefix // by index of interface
 	Ways       []link.Way
@@ -24,12 +24,12 @@ type Node struct {
 }
 
 // Look looks at the namespace of a connection, which is the node's.
-func Look(c *link.Conn) (n Node, err error) {
+func Look(c *link.Conn) (n Host, err error) {
 	if n.Interfaces, err = c.List(); err != nil {
-		return Node{}, err
+		return Host{}, err
 	}
 	if n.Networks, err = c.Networks(); err != nil {
-		return Node{}, err
+		return Host{}, err
 	}
 	n.Ways, err = c.Ways()
 	n.Forwards = link.Forwards
@@ -55,7 +55,7 @@ type Pool struct {
 }
 
 // New is the node's pool, or says why jobs cannot have what the site wants.
-func New(c config.Uplink, n Node) (Pool, error) {
+func New(c config.Uplink, n Host) (Pool, error) {
 	if c.Kind == config.UplinkAuto {
 		return n.auto()
 	}
@@ -84,7 +84,7 @@ func New(c config.Uplink, n Node) (Pool, error) {
 }
 
 // parent is the interface that leads to the network; veth may go without.
-func (n Node) parent(c config.Uplink) (link.Interface, error) {
+func (n Host) parent(c config.Uplink) (link.Interface, error) {
 	if c.Parent == "" {
 		return link.Interface{}, nil
 	}
@@ -102,7 +102,7 @@ func (n Node) parent(c config.Uplink) (link.Interface, error) {
 
 // carries refuses parents that the kernel refuses, which gives no reason
 // (drivers/net/macvlan.c:macvlan_port_create, ipvlan/ipvlan_main.c:ipvlan_port_create).
-func (n Node) carries(kind string, parent link.Interface) error {
+func (n Host) carries(kind string, parent link.Interface) error {
 	if kind == config.UplinkVeth {
 		return nil
 	}
@@ -121,7 +121,7 @@ func (n Node) carries(kind string, parent link.Interface) error {
 
 // share is this node's part of addresses that are for all nodes: its own number
 // in the parent's network says which.
-func (n Node) share(c config.Uplink, parent link.Interface) (config.Range, error) {
+func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error) {
 	networks := n.Networks[parent.Index]
 	if len(networks) == 0 {
 		err := fmt.Errorf("uplink: %s has no IPv4 address, by which the node's share is found", parent.Name)
@@ -139,7 +139,7 @@ func (n Node) share(c config.Uplink, parent link.Interface) (config.Range, error
 
 // apart is an error if addresses are those of a network that the node is in
 // itself, other than the parent's.
-func (n Node) apart(c config.Uplink, r config.Range, parent link.Interface) error {
+func (n Host) apart(c config.Uplink, r config.Range, parent link.Interface) error {
 	for _, i := range n.Interfaces {
 		if i.IsUplink() || i.Index == parent.Index && c.Kind != config.UplinkVeth {
 			continue
@@ -155,7 +155,7 @@ func (n Node) apart(c config.Uplink, r config.Range, parent link.Interface) erro
 }
 
 // join makes the jobs neighbours of the node on the parent's network.
-func (p *Pool) join(n Node, parent link.Interface) error {
+func (p *Pool) join(n Host, parent link.Interface) error {
 	networks := n.Networks[parent.Index]
 	inside := func(a netip.Prefix) bool {
 		return a.Contains(p.Addresses.First) && a.Contains(p.Addresses.Last)
@@ -180,7 +180,7 @@ func (p *Pool) join(n Node, parent link.Interface) error {
 }
 
 // toItself adds routes to the node's own addresses on the parent.
-func (n Node) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
+func (n Host) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
 	all := slices.Clone(routes)
 	for _, a := range n.Networks[parent.Index] {
 		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(all, own) {
@@ -192,7 +192,7 @@ func (n Node) toItself(routes []netip.Prefix, parent link.Interface) []netip.Pre
 
 // forwards is an error if what comes back for jobs would be dropped. What comes
 // from them does not ask: their interfaces are made to forward.
-func (n Node) forwards(c config.Uplink) error {
+func (n Host) forwards(c config.Uplink) error {
 	if len(c.Routes) == 0 {
 		return nil // jobs reach the node, and nothing beyond
 	}

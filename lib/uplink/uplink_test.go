@@ -14,9 +14,9 @@ import (
 
 // node has eth0 in 10.1.0.0/16, where it is host 7, eth1 in 10.2.0.0/16, and an
 // uplink of another job.
-func node() uplink.Node {
+func node() uplink.Host {
 	network := netip.MustParsePrefix
-	return uplink.Node{
+	return uplink.Host{
 		Interfaces: []link.Interface{
 			{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true},
 			{Index: 4, Name: "mv0", Up: true, ID: link.ID{Kind: "macvlan"}, Parent: 3}, {Index: 5, Name: "down0"},

@@ -161,7 +161,7 @@ proctype Program(byte kind; byte j; byte r; byte wants)
 	fi;
 
 	/* func: lib/lease Node.sweep
-	 * func: lib/lease signs.settle
+	 * func: lib/lease signs.judge
 	 * The processes are looked at without the job's lock. */
 	atomic {
 		if
@@ -220,7 +220,7 @@ abandoned:
 	fi;
 
 	/* func: lib/lease Node.Take
-	 * func: lib/lease Node.settle */
+	 * func: lib/lease Node.existingLease */
 prolog:
 	if
 	:: !lease[j].there -> goto abandoned
@@ -308,7 +308,7 @@ create:
 
 	/* func: lib/lease open.unwind
 	 * func: lib/lease open.bringHome
-	 * func: lib/lease open.others */
+	 * func: lib/lease open.peers */
 unwind:
 	atomic {
 		lease[j].complete = false;
@@ -363,7 +363,7 @@ unwind:
 next:		skip
 	:: h == HCAS -> break
 	od;
-	/* func: lib/lease open.strike
+	/* func: lib/lease open.markUndone
 	 * func: lib/lease open.shorten
 	 * func: lib/lease open.keepUnstruck */
 	atomic {

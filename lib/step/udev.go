@@ -13,13 +13,13 @@ import (
 // Past it the restore goes on.
 const settleTimeout = 30 * time.Second
 
-// Settle waits until udev has dealt with the events that moving a device home
+// WaitUdev waits until udev has dealt with the events that moving a device home
 // made: it renames interfaces and sets the modes of device nodes, and what was
 // restored before that may have been changed again. The file is udev's own sign
 // that events are waiting (udevadm(8), settle). The watch, if there is one, tells those of
 // network and RDMA devices from others: users can make any number of those. Half of
 // the time that is left is for what comes after it.
-func (w *World) Settle() error {
+func (w *World) WaitUdev() error {
 	most := settleTimeout
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)

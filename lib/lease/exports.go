@@ -16,10 +16,10 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// told is what the job's programs are told. All steps are done by now: the GIDs
+// exports is what the job's programs are exports. All steps are done by now: the GIDs
 // that an interface brings with it have been waited for (step.Link), and have
 // the places in their tables that they keep.
-func (l *open) told(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable, error) {
+func (l *open) exports(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable, error) {
 	export := l.node.Config.Environment.Export
 	var all []environment.HCA
 	for _, h := range hcas {

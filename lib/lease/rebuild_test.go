@@ -63,8 +63,8 @@ func TestAJournalWithoutItsClaimSaysNotAllButKeepsNumbers(t *testing.T) {
 	if b.claim(&table) || len(table.Claims) != 0 {
 		t.Errorf("table %+v", table)
 	}
-	b.number(&table)
-	b.number(&table)
+	b.addNumbers(&table)
+	b.addNumbers(&table)
 	var ids []node.ID
 	for _, h := range table.HCAs {
 		ids = append(ids, h.ID)

@@ -1,7 +1,7 @@
 package node
 
-// Seat is where a device sits in the node.
-type Seat struct {
+// Location is where a device sits in the node.
+type Location struct {
 	PCI  string   `json:"pci"`
 	Path []string `json:"-"`    // what is above it, from the root complex down: pci0000:3a, 0000:3a:00.0, …
 	NUMA int      `json:"numa"` // -1: the firmware does not say
@@ -37,7 +37,7 @@ func (d Distance) Compare(o Distance) int {
 }
 
 // To is the distance to another seat.
-func (s Seat) To(o Seat) Distance {
+func (s Location) To(o Location) Distance {
 	shared := 0
 	for shared < min(len(s.Path), len(o.Path)) && s.Path[shared] == o.Path[shared] {
 		shared++
@@ -54,7 +54,7 @@ func (s Seat) To(o Seat) Distance {
 }
 
 // Nearest is the distance to the nearest of several seats.
-func (s Seat) Nearest(seats []Seat) Distance {
+func (s Location) Nearest(seats []Location) Distance {
 	nearest := Distance{Level: SameSystem}
 	for _, o := range seats {
 		if d := s.To(o); d.Compare(nearest) < 0 {

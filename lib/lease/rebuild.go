@@ -20,11 +20,11 @@ import (
 	"gresnet/lib/step"
 )
 
-// mend makes the node table anew from the journals if it is damaged, or gone
+// rebuildTable makes the node table anew from the journals if it is damaged, or gone
 // while there are leases. It is done under the node lock, under which the
 // claims are noted, too: so each claim is in the table or in a journal.
-func (n *Node) mend(ctx context.Context) error {
-	kept, why, err := n.table().Mend(ctx, n.Now(), n.rebuild)
+func (n *Node) rebuildTable(ctx context.Context) error {
+	kept, why, err := n.table().Rebuild(ctx, n.Now(), n.rebuild)
 	if why == nil || err != nil {
 		return err
 	}
@@ -52,24 +52,24 @@ func (n *Node) rebuild(t *lock.Table) error {
 	if err != nil || len(books) == 0 {
 		return err
 	}
-	var mute []book
+	var unreadable []book
 	for _, b := range books {
 		if !b.claim(t) {
-			mute = append(mute, b)
-			b.number(t)
-			b.hold(t, n.Now())
+			unreadable = append(unreadable, b)
+			b.addNumbers(t)
+			b.quarantineNoted(t, n.Now())
 		}
 	}
-	if len(t.Claims) == 0 && len(mute) == 0 {
+	if len(t.Claims) == 0 && len(unreadable) == 0 {
 		return nil // who claims the first HCA numbers them
 	}
 	if err := n.look(t); err != nil {
 		return err
 	}
 	renumber(t)
-	for _, b := range mute {
+	for _, b := range unreadable {
 		for _, h := range t.HCAs {
-			b.perhaps(t, h.ID, h.Name, n.Now())
+			b.quarantineUnknown(t, h.ID, h.Name, n.Now())
 		}
 	}
 	return nil
@@ -205,22 +205,22 @@ func (b book) restore(t *lock.Table, claim *step.Claim) {
 	}
 }
 
-// hold claims the HCAs of which the journal, which does not say what its lease
+// quarantineNoted claims the HCAs of which the journal, which does not say what its lease
 // has, notes that they are out.
-func (b book) hold(t *lock.Table, now time.Time) {
+func (b book) quarantineNoted(t *lock.Table, now time.Time) {
 	if b.aside {
 		return
 	}
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
 		if err == nil && !note.Struck && s.HCA() != (node.ID{}) {
-			b.perhaps(t, s.HCA(), s.Object(), now)
+			b.quarantineUnknown(t, s.HCA(), s.Object(), now)
 		}
 	}
 }
 
-// perhaps keeps an HCA from everybody that the lease may have, unless another has it.
-func (b book) perhaps(t *lock.Table, id node.ID, name string, now time.Time) {
+// quarantineUnknown keeps an HCA from everybody that the lease may have, unless another has it.
+func (b book) quarantineUnknown(t *lock.Table, id node.ID, name string, now time.Time) {
 	if _, held := t.Holder(id); held {
 		return
 	}
@@ -229,9 +229,9 @@ func (b book) perhaps(t *lock.Table, id node.ID, name string, now time.Time) {
 	t.Claims = append(t.Claims, c)
 }
 
-// number puts into a table the HCAs that other notes than the claim's name, so
+// addNumbers puts into a table the HCAs that other notes than the claim's name, so
 // that those that are away keep their numbers.
-func (b book) number(t *lock.Table) {
+func (b book) addNumbers(t *lock.Table) {
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
 		if err != nil || s.Kind() != "access" {

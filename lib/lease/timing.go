@@ -7,14 +7,14 @@ import (
 	"gresnet/lib/step"
 )
 
-// Spent is time that no step took: the looks before the first of them, waits
+// Timing is time that no step took: the looks before the first of them, waits
 // between, the journal.
-type Spent struct {
+type Timing struct {
 	What string
 	Took time.Duration
 }
 
-func (n *Node) spent(s Spent) {
+func (n *Node) reportTiming(s Timing) {
 	if n.Spent != nil {
 		n.Spent(s)
 	}
@@ -29,7 +29,7 @@ type stopwatch struct {
 }
 
 func (c stopwatch) stop(what string) {
-	c.node.spent(Spent{what, c.node.Now().Sub(c.start)})
+	c.node.reportTiming(Timing{what, c.node.Now().Sub(c.start)})
 }
 
 // notes is how often the journal was written and how long that took, all together:
@@ -53,6 +53,6 @@ func (l *open) note(s step.Step) error {
 	return l.write(func() error { return l.journal.Note(s.Kind(), s) })
 }
 
-func (t notes) spent() Spent {
-	return Spent{What: fmt.Sprintf("write the lease's journal, %d times; part of what is above", t.count), Took: t.took}
+func (t notes) timing() Timing {
+	return Timing{What: fmt.Sprintf("write the lease's journal, %d times; part of what is above", t.count), Took: t.took}
 }

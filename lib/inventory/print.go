@@ -1,4 +1,4 @@
-package stock
+package inventory
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
 // those that are not come after them, as the next indices of the first name. Those that
 // no job would get, since the node itself needs them, say, are comments, with the reason.
-func (s Stock) TOML(w io.Writer, names []string) error {
+func (s Inventory) TOML(w io.Writer, names []string) error {
 	for _, h := range s.numbered(names) {
 		text := s.table(h)
 		if h.Refused != "" {
@@ -29,7 +29,7 @@ func (s Stock) TOML(w io.Writer, names []string) error {
 }
 
 // table is the table [[hca]] for an HCA.
-func (s Stock) table(h HCA) string {
+func (s Inventory) table(h HCA) string {
 	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID, h.Gres)
 	if h.Type != "" {
 		text += fmt.Sprintf("type  = %q\n", h.Type)
@@ -48,7 +48,7 @@ func (s Stock) table(h HCA) string {
 }
 
 // numbered are all HCAs with a GRES and an index, in Slurm's order.
-func (s Stock) numbered(names []string) []HCA {
+func (s Inventory) numbered(names []string) []HCA {
 	list := slices.Clone(s.HCAs)
 	next := 0
 	for _, h := range list {
@@ -68,7 +68,7 @@ func (s Stock) numbered(names []string) []HCA {
 }
 
 // mapped are the HCAs that are in the mapping, in Slurm's order.
-func (s Stock) mapped(names []string) []HCA {
+func (s Inventory) mapped(names []string) []HCA {
 	list := slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool { return h.Gres == "" })
 	return inOrder(list, names)
 }
@@ -82,7 +82,7 @@ func inOrder(list []HCA, names []string) []HCA {
 
 // match is what tells an HCA from the others and lasts longest: its slot; its
 // GUID where several share a slot; its name where they share that, too.
-func (s Stock) match(h HCA) string {
+func (s Inventory) match(h HCA) string {
 	alike := func(same func(HCA) bool) int {
 		n := 0
 		for _, o := range s.HCAs {
@@ -106,7 +106,7 @@ const PlaceholderDir = "/var/lib/gresnet/gres"
 
 // Placeholders are the names of the files that give each HCA an index that
 // Slurm keeps, in Slurm's order: gres.conf numbers a GRES name's files as they come.
-func (s Stock) Placeholders(names []string) ([]string, error) {
+func (s Inventory) Placeholders(names []string) ([]string, error) {
 	var files []string
 	counts := map[string]int{}
 	for _, h := range s.mapped(names) {
@@ -122,7 +122,7 @@ func (s Stock) Placeholders(names []string) ([]string, error) {
 
 // GresConf prints the lines of gres.conf for the mapping, with placeholder
 // files in dir, and the cores that are near where some are nearer than others.
-func (s Stock) GresConf(w io.Writer, names []string, dir string) error {
+func (s Inventory) GresConf(w io.Writer, names []string, dir string) error {
 	files, err := s.Placeholders(names)
 	if err != nil {
 		return err

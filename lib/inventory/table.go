@@ -1,4 +1,4 @@
-package stock
+package inventory
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"gresnet/lib/indices"
 )
 
-// Table prints the stock for a person: three tables that fit a terminal of 80
+// Table prints the inventory for a person: three tables that fit a terminal of 80
 // columns, with words and no colours.
-func (s Stock) Table(w io.Writer) error {
+func (s Inventory) Table(w io.Writer) error {
 	fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
 	if len(s.HCAs) == 0 {
 		_, err := fmt.Fprintln(w, "no HCA")
@@ -34,7 +34,7 @@ func (s Stock) Table(w io.Writer) error {
 
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-func (s Stock) hcas(w io.Writer) error {
+func (s Inventory) hcas(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
 	for _, h := range s.HCAs {
@@ -81,7 +81,7 @@ func (h HCA) job() string {
 	return "-"
 }
 
-func (s Stock) ports(w io.Writer) error {
+func (s Inventory) ports(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tPORT\tLINK\tSTATE\tRATE\tNET\tDEVICES")
 	for _, h := range s.HCAs {
@@ -149,7 +149,7 @@ func (l Level) short() string {
 }
 
 // distances says which GPU is how near, and whom each HCA serves.
-func (s Stock) distances(w io.Writer) error {
+func (s Inventory) distances(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	head := []string{"HCA", "SERVES"}
 	for g := range s.GPUs {

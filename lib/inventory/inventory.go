@@ -1,7 +1,7 @@
-// Package stock takes stock of a node: which HCAs it has, where they sit and
+// Package inventory is what a person is shown of a node: which HCAs it has, where they sit and
 // what they are called in the mapping, for a person who configures a site. It
 // changes nothing. What is away in a job is told from the node table.
-package stock
+package inventory
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// Stock is what a node has.
-type Stock struct {
-	Mode rdma.Mode   `json:"mode"`
-	HCAs []HCA       `json:"hcas"`
-	GPUs []node.Seat `json:"gpus,omitempty"`
+// Inventory is what a node has.
+type Inventory struct {
+	Mode rdma.Mode       `json:"mode"`
+	HCAs []HCA           `json:"hcas"`
+	GPUs []node.Location `json:"gpus,omitempty"`
 }
 
 // HCA is one HCA. Gres is empty if the mapping lacks it.
@@ -67,37 +67,37 @@ type Held struct {
 	Quarantined string `json:"quarantined,omitempty"`
 }
 
-// Node is what is known of a node besides what can be seen on it.
-type Node struct {
+// Input is what is known of a node besides what can be seen on it.
+type Input struct {
 	Table    lock.Table // its HCAs complete with those that no job ever had
 	Mapping  gres.Mapping
 	Topology gres.Topology // of the table's HCAs
 }
 
 // Take looks at a node's HCAs, in the order of the table.
-func Take(v *scan.View, sys fs.FS, n Node) (Stock, error) {
+func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 	mode, err := v.Mode()
 	if err != nil {
-		return Stock{}, err
+		return Inventory{}, err
 	}
 	devices, err := v.Devices()
 	if err != nil {
-		return Stock{}, err
+		return Inventory{}, err
 	}
-	s := Stock{Mode: mode, GPUs: n.Topology.GPUs}
+	s := Inventory{Mode: mode, GPUs: n.Topology.GPUs}
 	for _, known := range n.Table.HCAs {
 		h := n.describe(known)
 		i := slices.IndexFunc(devices, func(d scan.Device) bool { return d.ID == known.ID })
 		h.Away = i < 0
 		if !h.Away {
 			if err := h.look(v, sys, devices[i]); err != nil {
-				return Stock{}, fmt.Errorf("look at %s: %w", devices[i].Name, err)
+				return Inventory{}, fmt.Errorf("look at %s: %w", devices[i].Name, err)
 			}
 		}
 		if h.NUMA >= 0 {
 			cores, err := sysfs.Cores(sys, h.NUMA)
 			if err != nil {
-				return Stock{}, err
+				return Inventory{}, err
 			}
 			h.Cores = cores[h.NUMA]
 		}
@@ -107,7 +107,7 @@ func Take(v *scan.View, sys fs.FS, n Node) (Stock, error) {
 }
 
 // describe is an HCA as the node table, the mapping and PCI have it.
-func (n Node) describe(known node.HCA) HCA {
+func (n Input) describe(known node.HCA) HCA {
 	h := HCA{ID: known.ID, Name: known.Name, Driver: known.Driver, NUMA: -1}
 	for _, p := range known.Ports {
 		h.Ports = append(h.Ports, Port{Port: p})

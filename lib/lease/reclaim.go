@@ -8,10 +8,10 @@ import (
 	"gresnet/lib/job"
 )
 
-// vacate has what a job is to have if it is free given back by those who are about
+// reclaim has what a job is to have if it is free given back by those who are about
 // to: an epilog that runs, or a job that is gone. Who lives keeps it, and the job is
 // passed over.
-func (n *Node) vacate(ctx context.Context, j job.Job, wants []gres.Want) error {
+func (n *Node) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil
 	}
@@ -27,7 +27,7 @@ func (n *Node) vacate(ctx context.Context, j job.Job, wants []gres.Want) error {
 		if by.Holder.Quarantined != "" {
 			continue
 		}
-		if err := n.outlast(ctx, j.ID, by, false); err != nil {
+		if err := n.waitForHolder(ctx, j.ID, by, false); err != nil {
 			n.notice(j.ID, "does without %s of job %d: %s", by.Entry.HCA.Name, by.Holder.Job, err)
 		}
 	}

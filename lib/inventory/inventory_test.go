@@ -1,4 +1,4 @@
-package stock_test
+package inventory_test
 
 import (
 	"bytes"
@@ -9,70 +9,70 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/inventory"
 	"gresnet/lib/node"
-	"gresnet/lib/stock"
 	"gresnet/test/golden"
 )
 
-func seat(pci string, numa int) node.Seat { return node.Seat{PCI: pci, NUMA: numa} }
+func seat(pci string, numa int) node.Location { return node.Location{PCI: pci, NUMA: numa} }
 
 // whole is a node with one HCA of each kind that is shown differently.
-func whole() stock.Stock {
-	return stock.Stock{
+func whole() inventory.Inventory {
+	return inventory.Inventory{
 		Mode: "exclusive",
-		GPUs: []node.Seat{seat("0000:07:00.0", 0), seat("0000:0f:00.0", 0), seat("0000:87:00.0", 1), seat("0000:90:00.0", 1)},
-		HCAs: []stock.HCA{
+		GPUs: []node.Location{seat("0000:07:00.0", 0), seat("0000:0f:00.0", 0), seat("0000:87:00.0", 1), seat("0000:90:00.0", 1)},
+		HCAs: []inventory.HCA{
 			{
 				Gres: "nic", Type: "hdr", Index: 0, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}, Name: "mlx5_0", Driver: "mlx5",
-				NUMA: 0, Cores: []int{0, 1, 2, 3}, Serves: []int{0, 1}, Distance: []stock.Level{"switch", "switch", "system", "system"},
-				Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
-				Chars: []stock.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}, {Kind: "issm", Port: 1, Name: "issm0"}},
+				NUMA: 0, Cores: []int{0, 1, 2, 3}, Serves: []int{0, 1}, Distance: []inventory.Level{"switch", "switch", "system", "system"},
+				Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
+				Chars: []inventory.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}, {Kind: "issm", Port: 1, Name: "issm0"}},
 			},
 			{
 				Gres: "nic", Type: "hdr", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001", PCI: "0000:8d:00.0"}, Name: "mlx5_1", Driver: "mlx5",
-				NUMA: 1, Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []stock.Level{"system", "system", "root", "numa"}, Away: true, Keep: true,
-				Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}}},
-				Held:  &stock.Held{Job: 4294967293},
+				NUMA: 1, Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []inventory.Level{"system", "system", "root", "numa"}, Away: true, Keep: true,
+				Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}}},
+				Held:  &inventory.Held{Job: 4294967293},
 			},
 			{
 				Gres: "nic", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
-				Distance: []stock.Level{"system", "system", "system", "system"},
-				Ports:    []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
-				Chars:    []stock.Char{{Kind: "uverbs", Name: "uverbs2"}},
-				Held:     &stock.Held{Job: 4700, Quarantined: "it hangs"},
+				Distance: []inventory.Level{"system", "system", "system", "system"},
+				Ports:    []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
+				Chars:    []inventory.Char{{Kind: "uverbs", Name: "uverbs2"}},
+				Held:     &inventory.Held{Job: 4700, Quarantined: "it hangs"},
 			},
 			{
 				ID: node.ID{GUID: "0002:c903:00ab:0003", PCI: "0000:e1:00.0"}, Name: "mlx5_3", Driver: "mlx5", NUMA: 1,
-				Distance: []stock.Level{"system", "system", "numa", "numa"},
-				Ports: []stock.Port{
+				Distance: []inventory.Level{"system", "system", "numa", "numa"},
+				Ports: []inventory.Port{
 					{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "enp225s0f1np1"}, Rate: "2.5 Gb/sec (1X SDR)"},
 					{Port: node.Port{Num: 2, LinkLayer: "Ethernet", State: "DOWN"}, Rate: "100 Gb/sec (4X EDR)"},
 				},
-				Chars: []stock.Char{{Kind: "uverbs", Name: "uverbs3"}},
+				Chars: []inventory.Char{{Kind: "uverbs", Name: "uverbs3"}},
 			},
-			{ID: node.ID{GUID: "0000:0000:0000:0001"}, Name: "siw0", Driver: "siw", NUMA: -1, Away: true, Ports: []stock.Port{{Port: node.Port{Num: 1}}}},
+			{ID: node.ID{GUID: "0000:0000:0000:0001"}, Name: "siw0", Driver: "siw", NUMA: -1, Away: true, Ports: []inventory.Port{{Port: node.Port{Num: 1}}}},
 		},
 	}
 }
 
 // longest is a node of 16 GPUs and HCAs whose names are as long as they get:
 // rdma-core's and udev's own, after the PCI address.
-func longest() stock.Stock {
-	s := stock.Stock{Mode: "shared"}
+func longest() inventory.Inventory {
+	s := inventory.Inventory{Mode: "shared"}
 	for n := range 16 {
 		name := fmt.Sprintf("p%ds0f1", 225+n)
-		h := stock.HCA{
+		h := inventory.HCA{
 			Gres: "nic", Index: n, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:e1:00.1"}, Name: "roce" + name, Driver: "bnxt_re", NUMA: 1,
-			Ports: []stock.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1"}, Rate: "400 Gb/sec (4X NDR)"}},
-			Chars: []stock.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
-			Held:  &stock.Held{Job: 4294967293, Quarantined: "it hangs"},
+			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1"}, Rate: "400 Gb/sec (4X NDR)"}},
+			Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+			Held:  &inventory.Held{Job: 4294967293, Quarantined: "it hangs"},
 		}
 		if n == 15 {
 			h.Ports[0].LinkLayer = "InfiniBand"
-			h.Chars = append(h.Chars, stock.Char{Kind: "umad", Port: 1, Name: "umad15"}, stock.Char{Kind: "issm", Port: 1, Name: "issm15"})
+			h.Chars = append(h.Chars, inventory.Char{Kind: "umad", Port: 1, Name: "umad15"}, inventory.Char{Kind: "issm", Port: 1, Name: "issm15"})
 		}
 		for g := range 16 {
-			level := stock.Level("system")
+			level := inventory.Level("system")
 			if g == n {
 				level = "switch"
 				h.Serves = []int{g}
@@ -101,7 +101,7 @@ func TestTheTableFitsATerminal(t *testing.T) {
 	long := printed(t, func(b *bytes.Buffer) error { return longest().Table(b) })
 	golden.Check(t, "longest.txt", long)
 	golden.Fits(t, long)
-	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return stock.Stock{Mode: "shared"}.Table(b) }))
+	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return inventory.Inventory{Mode: "shared"}.Table(b) }))
 }
 
 func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
@@ -122,8 +122,8 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	}
 	for i, e := range m {
 		h := s.HCAs[i]
-		got := stock.HCA{Gres: e.Gres, Type: e.Type, Index: e.Index, Keep: e.Keep, Serves: e.GPUs, ID: e.HCA.ID}
-		want := stock.HCA{Gres: "nic", Type: h.Type, Index: i, Keep: h.Keep, Serves: h.Serves, ID: h.ID}
+		got := inventory.HCA{Gres: e.Gres, Type: e.Type, Index: e.Index, Keep: e.Keep, Serves: e.GPUs, ID: e.HCA.ID}
+		want := inventory.HCA{Gres: "nic", Type: h.Type, Index: i, Keep: h.Keep, Serves: h.Serves, ID: h.ID}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}

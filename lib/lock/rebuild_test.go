@@ -72,7 +72,7 @@ func TestWhatATableMayNotSayThoughItsChecksumAgrees(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := lock.Node{Dir: t.TempDir()}
+			n := lock.TableFile{Dir: t.TempDir()}
 			path, broken := filepath.Join(n.Dir, "node.json"), sealed(t, tt.old, tt.new)
 			must(t, os.WriteFile(path, broken, 0o644))
 			called := false
@@ -118,12 +118,12 @@ func TestATableIsMadeAnewOnlyIfItIsLostOrDamaged(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := lock.Node{Dir: t.TempDir()}
+			n := lock.TableFile{Dir: t.TempDir()}
 			path := filepath.Join(n.Dir, "node.json")
 			if tt.text != nil {
 				must(t, os.WriteFile(path, tt.text, 0o644))
 			}
-			kept, why, err := n.Mend(t.Context(), now, tt.build)
+			kept, why, err := n.Rebuild(t.Context(), now, tt.build)
 			if (err != nil) != tt.err || (kept != "") != tt.kept || tt.after != nil && why == nil {
 				t.Errorf("kept %q, why %v, error %v", kept, why, err)
 			}

@@ -51,7 +51,7 @@ func TestWhatAManagerGivesIsLeftToItAndTheRestRestored(t *testing.T) {
 	b.node.Run("ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad" + taken)
 	in(t, b.node, func(c *link.Conn) error {
 		i := find(t, c, "hca0").Index
-		_, diff, err := c.Concede(i, s)
+		_, diff, err := c.AcceptManaged(i, s)
 		want := []string{"route 10.9.0.0/16 via 10.0.0.1 is missing", "policy rule 1000 is missing"}
 		if !slices.Equal(diff, want) {
 			t.Errorf("half done, what the manager gives differs by %q, wanted %q", diff, want)
@@ -87,7 +87,7 @@ func agree(t *testing.T, b *bed, s link.Settings, want []string) {
 	t.Helper()
 	in(t, b.node, func(c *link.Conn) error {
 		i := find(t, c, "hca0").Index
-		agreed, diff, err := c.Concede(i, s)
+		agreed, diff, err := c.AcceptManaged(i, s)
 		if err != nil {
 			return err
 		}

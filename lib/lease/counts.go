@@ -9,8 +9,8 @@ import (
 	"gresnet/lib/scan"
 )
 
-// Census is how many leases and HCAs of each state a node has.
-type Census struct {
+// Counts is how many leases and HCAs of each state a node has.
+type Counts struct {
 	Leases map[string]int
 	HCAs   map[string]int
 	Mode   rdma.Mode // empty on a node without RDMA
@@ -43,9 +43,9 @@ func (s HCAStatus) State() string {
 	return Free
 }
 
-// Census counts what the node has, and looks for no process.
-func (n *Node) Census() (Census, error) {
-	c := Census{Leases: map[string]int{}, HCAs: map[string]int{}}
+// Count counts what the node has, and looks for no process.
+func (n *Node) Count() (Counts, error) {
+	c := Counts{Leases: map[string]int{}, HCAs: map[string]int{}}
 	mode, err := n.Mode()
 	if errors.Is(err, rdma.ErrNoRDMA) {
 		return c, n.countLeases(&c)
@@ -81,7 +81,7 @@ func (n *Node) Census() (Census, error) {
 	return c, n.countLeases(&c)
 }
 
-func (n *Node) countLeases(c *Census) error {
+func (n *Node) countLeases(c *Counts) error {
 	jobs, err := n.leased()
 	if err != nil {
 		return err

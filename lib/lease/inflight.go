@@ -12,7 +12,7 @@ import (
 
 // carryOut notes and does the steps of a plan, and then what they left.
 func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
-	var moving *underway
+	var moving *inFlight
 	end := func() error {
 		if ending := moving; ending != nil {
 			moving = nil
@@ -75,10 +75,10 @@ func (l *open) finish() iter.Seq2[step.Step, error] {
 	}
 }
 
-// underway is a step that the kernel is at while others are done. There is one at most:
+// inFlight is a step that the kernel is at while others are done. There is one at most:
 // a move of an RDMA device deals the numbers of its character devices anew, and only
 // with one move at a time does each get its own again.
-type underway struct {
+type inFlight struct {
 	step.Step
 	lease *open
 	verb  string
@@ -95,8 +95,8 @@ const (
 )
 
 // begin does or undoes a step. One that the kernel can be at by itself is under way then.
-func (l *open) begin(verb string, s step.Step) (*underway, error) {
-	u := &underway{Step: s, lease: l, verb: verb}
+func (l *open) begin(verb string, s step.Step) (*inFlight, error) {
+	u := &inFlight{Step: s, lease: l, verb: verb}
 	u.begun = l.measure(func() (err error) {
 		u.wait, err = l.start(verb, s)
 		return err
@@ -122,12 +122,12 @@ func (l *open) start(verb string, s step.Step) (wait func() error, err error) {
 }
 
 // before tells whether it must have ended before another step.
-func (u *underway) before(s step.Step) bool {
+func (u *inFlight) before(s step.Step) bool {
 	_, another := s.(step.Starter)
 	return another || s.HCA() == u.HCA() || s.HCA() == node.ID{}
 }
 
 // end waits for its end.
-func (u *underway) end() error {
+func (u *inFlight) end() error {
 	return u.lease.report(u.verb, u.Step, u.begun.and(u.lease.measure(u.wait)))
 }
