@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/recovery"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/udev"
@@ -154,7 +155,7 @@ func (l *open) lostAny() error {
 }
 
 // hcasOf are the HCAs that notes are about, each once.
-func hcasOf(notes []noted) (ids []node.ID) {
+func hcasOf(notes []recovery.Note) (ids []node.ID) {
 	for _, s := range notes {
 		if id := s.HCA(); id != (node.ID{}) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -164,8 +165,8 @@ func hcasOf(notes []noted) (ids []node.ID) {
 }
 
 // firstOfRank is where in an unwinding's order a rank begins.
-func firstOfRank(notes []noted, rank int) int {
-	first := slices.IndexFunc(notes, func(s noted) bool { return step.Rank(s.Step) >= rank })
+func firstOfRank(notes []recovery.Note, rank int) int {
+	first := slices.IndexFunc(notes, func(s recovery.Note) bool { return step.Rank(s.Step) >= rank })
 	if first < 0 {
 		return len(notes)
 	}
@@ -173,7 +174,7 @@ func firstOfRank(notes []noted, rank int) int {
 }
 
 // remove undoes what was made for the job and is none of the node's own.
-func (l *open) remove(notes []noted) (failed []error) {
+func (l *open) remove(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
 		errs := l.undo(s)
 		if len(errs) == 0 {
@@ -192,7 +193,7 @@ func (l *open) remove(notes []noted) (failed []error) {
 // none of its steps is done with: bringing it home may make its interface anew. Where
 // all is noted, the notes are in an order in which one can be under way while others are
 // undone.
-func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
+func (l *open) bringHome(notes []recovery.Note, whole bool) (failed []error) {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -263,7 +264,7 @@ func (l *open) bringHome(notes []noted, whole bool) (failed []error) {
 }
 
 // verify looks again at what is home.
-func (l *open) verify(notes []noted) (failed []error) {
+func (l *open) verify(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
 		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[step.PartOf(s.Step)] {
 			continue
@@ -275,17 +276,17 @@ func (l *open) verify(notes []noted) (failed []error) {
 	return failed
 }
 
-func (l *open) undo(s noted) []error {
+func (l *open) undo(s recovery.Note) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, s.Undo))
 }
 
 // markUndone says in the journal that a step needs never be undone again. Where that
 // cannot be written (a full /run) the next unwinding, if there is one, looks again.
-func (l *open) markUndone(s noted) {
-	if s.struck || s.number == 0 {
+func (l *open) markUndone(s recovery.Note) {
+	if s.Struck || s.Number == 0 {
 		return
 	}
-	if err := l.write(func() error { return l.journal.Strike(s.number) }); err != nil {
+	if err := l.write(func() error { return l.journal.Strike(s.Number) }); err != nil {
 		l.node.notice(l.world.Job, "%s", err)
 		if l.unstruck == nil {
 			l.unstruck = map[node.ID]error{}
@@ -311,8 +312,8 @@ func (l *open) keepUnstruck() (failed []error) {
 
 // shorten makes room for the node table on a full /run, when all that is left
 // of a lease is its claim.
-func (l *open) shorten(claim noted) {
-	if err := l.journal.Shorten(claim.number); err != nil {
+func (l *open) shorten(claim recovery.Note) {
+	if err := l.journal.Shorten(claim.Number); err != nil {
 		l.node.notice(l.world.Job, "%s", err)
 		return
 	}
@@ -346,7 +347,7 @@ func (l *open) failure(s step.Step, err error) []error {
 // them home and freed them, also where it does not say so: a strike that could not be
 // written, or does not read, must not take them from who has them. What is in the job's
 // namespace still, the other lease does not have, whatever the table says.
-func (l *open) peers(all []noted) map[node.ID]bool {
+func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 	t, err := l.world.Table.Read()
 	if err != nil {
 		l.node.notice(l.world.Job, "%s", err)
@@ -357,7 +358,7 @@ func (l *open) peers(all []noted) map[node.ID]bool {
 			others[c.HCA] = true
 		}
 	}
-	if !slices.ContainsFunc(all, func(s noted) bool { return others[s.HCA()] }) {
+	if !slices.ContainsFunc(all, func(s recovery.Note) bool { return others[s.HCA()] }) {
 		return others
 	}
 	here, err := step.Inside(l.world, steps(all))
@@ -370,30 +371,23 @@ func (l *open) peers(all []noted) map[node.ID]bool {
 	return others
 }
 
-func steps(all []noted) (list []step.Step) {
+func steps(all []recovery.Note) (list []step.Step) {
 	for _, s := range all {
 		list = append(list, s.Step)
 	}
 	return list
 }
 
-// noted is a step with its number in the journal, 0 if it is not in there.
-type noted struct {
-	step.Step
-	number int
-	struck bool
-}
-
 // left is what is not struck, in the order in which it is to be undone. With a
 // damaged journal it is also what may have been noted.
-func (l *open) left() ([]noted, *damage) {
-	all, gaps := l.decode()
+func (l *open) left() ([]recovery.Note, *recovery.Damage) {
+	all, gaps := recovery.Decode(l.journal, l.lost)
 	others := l.peers(all)
 	damage := l.damaged(all, gaps, others)
-	l.passed = slices.ContainsFunc(all, func(s noted) bool { return !s.struck && others[s.HCA()] })
-	notes := slices.DeleteFunc(slices.Clone(all), func(s noted) bool { return s.struck || others[s.HCA()] })
+	l.passed = slices.ContainsFunc(all, func(s recovery.Note) bool { return !s.Struck && others[s.HCA()] })
+	notes := slices.DeleteFunc(slices.Clone(all), func(s recovery.Note) bool { return s.Struck || others[s.HCA()] })
 	if damage != nil {
-		notes = append(notes, damage.added()...)
+		notes = append(notes, damage.Added()...)
 	}
 	sortForUndo(notes, damage == nil)
 	return notes, damage
@@ -403,15 +397,15 @@ func (l *open) left() ([]noted, *damage) {
 // kernel keeps in the order of arrival (interfaces, routes to one place) is in the old
 // order again. If all that was done is noted, the moves of RDMA devices and of
 // interfaces are mixed as they were when they were done, see plan.Take.
-func sortForUndo(notes []noted, whole bool) {
-	rank := func(s noted) int {
+func sortForUndo(notes []recovery.Note, whole bool) {
+	rank := func(s recovery.Note) int {
 		r := step.Rank(s.Step)
 		if whole && r >= step.HomeBegins && r < step.Moved {
 			return step.HomeBegins
 		}
 		return r
 	}
-	slices.SortStableFunc(notes, func(a, b noted) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(notes, func(a, b recovery.Note) int { return rank(a) - rank(b) })
 }
 
 // watchUdev begins to hear udev's events. Without it udev is waited for until it has

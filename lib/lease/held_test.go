@@ -21,6 +21,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
 )
@@ -55,8 +56,8 @@ func heldNode(t *testing.T, toml string) (*Node, chan string) {
 		t.Fatal(err)
 	}
 	n.update(t, func(table *lock.Table) {
-		table.HCAs = []node.HCA{{ID: idA, Name: "mlx5_0"}, {ID: idB, Name: "mlx5_1"}}
-		table.Claims = []lock.Claim{{HCA: idA, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
+		table.HCAs = []node.HCA{{ID: leasetest.A, Name: "mlx5_0"}, {ID: leasetest.B, Name: "mlx5_1"}}
+		table.Claims = []lock.Claim{{HCA: leasetest.A, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
 	})
 	return n, log
 }
@@ -325,7 +326,7 @@ func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
 	if _, err := os.Stat(n.dir(nextJob)); err == nil {
 		t.Error("the job has a lease")
 	}
-	if c, held := n.holder(idA); !held || c.Job != holderJob {
+	if c, held := n.holder(leasetest.A); !held || c.Job != holderJob {
 		t.Errorf("the HCA is %+v's", c)
 	}
 }

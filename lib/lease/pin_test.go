@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/test/leasetest"
 )
 
 // lookAt is a look at a node that has these HCAs, in the order of their PCI addresses.
@@ -30,18 +31,18 @@ func numbers(m gres.Mapping) string {
 	for _, h := range m.HCAs() {
 		ids = append(ids, h.ID)
 	}
-	return guids(ids)
+	return leasetest.GUIDs(ids)
 }
 
 // A source says index 1; the driver of another HCA is ready before that is claimed.
 func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
 	n := &Node{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
-	if m, err := n.pin(t.Context(), lookAt(n, idA, idC)); err != nil || numbers(m) != "a c" {
+	if m, err := n.pin(t.Context(), lookAt(n, leasetest.A, leasetest.C)); err != nil || numbers(m) != "a c" {
 		t.Fatalf("a source is told %q, %v", numbers(m), err)
 	}
 	err := n.table().Update(t.Context(), func(table *lock.Table) error {
-		m, err := lookAt(n, idA, idB, idC)(table)
+		m, err := lookAt(n, leasetest.A, leasetest.B, leasetest.C)(table)
 		if numbers(m) != "a c b" {
 			t.Errorf("a claim meets %q", numbers(m))
 		}
@@ -58,9 +59,9 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 	looks := 0
 	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
 		if looks++; looks == 1 {
-			n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: idA}, {ID: idC}} })
+			n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: leasetest.A}, {ID: leasetest.C}} })
 		}
-		return lookAt(n, idA, idB, idC)(table)
+		return lookAt(n, leasetest.A, leasetest.B, leasetest.C)(table)
 	})
 	if err != nil || numbers(m) != "a c b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
@@ -76,7 +77,7 @@ func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
 		if looks++; looks > 1 {
 			t.Error("it looks again")
 		}
-		return lookAt(n, idA, idB)(table)
+		return lookAt(n, leasetest.A, leasetest.B)(table)
 	})
 	if err != nil || numbers(m) != "a b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
@@ -97,11 +98,11 @@ func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
 	if _, err := os.Lstat(lockFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("on a node without HCAs the lock was taken: %v", err)
 	}
-	n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: idA}} })
+	n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: leasetest.A}} })
 	if err := os.Remove(lockFile); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.pin(t.Context(), lookAt(n, idA)); err != nil {
+	if _, err := n.pin(t.Context(), lookAt(n, leasetest.A)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(lockFile); !errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
+	"gresnet/test/leasetest"
 )
 
 // The interfaces of an HCA whose lease somebody removed are bare where the kernel has
@@ -69,7 +70,7 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 				if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
 					t.Errorf("the table was %+v and is %+v", before, after)
 				}
-				if len(kept) != quarantined+1 || kept[0].HCA != idA.String() {
+				if len(kept) != quarantined+1 || kept[0].HCA != leasetest.A.String() {
 					t.Errorf("it was told that %+v", kept)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/recovery"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
@@ -163,7 +164,7 @@ func (l *open) release(c lock.Claim) error {
 // giveUp strikes what is left of an HCA that is at home.
 func (l *open) giveUp(id node.ID) error {
 	notes, _ := l.left()
-	notes = slices.DeleteFunc(notes, func(s noted) bool { return s.HCA() != id })
+	notes = slices.DeleteFunc(notes, func(s recovery.Note) bool { return s.HCA() != id })
 	for _, s := range notes {
 		if err := step.Home(l.world, s.Step); err != nil {
 			return err

@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"gresnet/lib/lock"
+	"gresnet/test/leasetest"
 )
 
 func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
-	sick := lock.Claim{HCA: idA, Name: "mlx5_0", Job: 7, Run: "0", Quarantined: "it hangs"}
+	sick := lock.Claim{HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "0", Quarantined: "it hangs"}
 	for name, now := range map[string]lock.Claim{
-		"the next job's":               {HCA: idA, Name: "mlx5_0", Job: nextJob, Run: "0"},
-		"the next job's, and sick":     {HCA: idA, Name: "mlx5_0", Job: nextJob, Run: "0", Quarantined: "it hangs again"},
-		"the same job's, requeued":     {HCA: idA, Name: "mlx5_0", Job: 7, Run: "1"},
-		"requeued, and sick":           {HCA: idA, Name: "mlx5_0", Job: 7, Run: "1", Quarantined: "it hangs again"},
-		"the same run's, which has it": {HCA: idA, Name: "mlx5_0", Job: 7, Run: "0"},
-		"nobody's, but another HCA is": {HCA: idB, Name: "mlx5_1", Job: 7, Run: "0", Quarantined: "it hangs"},
+		"the next job's":               {HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: "0"},
+		"the next job's, and sick":     {HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: "0", Quarantined: "it hangs again"},
+		"the same job's, requeued":     {HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "1"},
+		"requeued, and sick":           {HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "1", Quarantined: "it hangs again"},
+		"the same run's, which has it": {HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "0"},
+		"nobody's, but another HCA is": {HCA: leasetest.B, Name: "mlx5_1", Job: 7, Run: "0", Quarantined: "it hangs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)

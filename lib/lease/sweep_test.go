@@ -18,8 +18,10 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/recovery"
 	"gresnet/lib/step"
 	"gresnet/test/fusetest"
+	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
 )
 
@@ -150,51 +152,33 @@ func TestOfTwoLeasesThatClaimAnHCATheYoungerHasIt(t *testing.T) {
 		for _, id := range []uint32{c.older, c.younger} {
 			defer os.RemoveAll(n.dir(id))
 		}
-		n.leaseOf(t, c.older, time.Minute, []node.ID{idA, idB}, idA)
-		n.leaseOf(t, c.younger, time.Hour, []node.ID{idA})
+		n.leaseOf(t, c.older, time.Minute, []node.ID{leasetest.A, leasetest.B}, leasetest.A)
+		n.leaseOf(t, c.younger, time.Hour, []node.ID{leasetest.A})
 		books, err := n.books()
 		if err != nil {
 			t.Fatal(err)
 		}
 		var table lock.Table
 		for _, b := range books {
-			if b.job == c.older || b.job == c.younger {
-				b.claim(&table)
+			if b.Job == c.older || b.Job == c.younger {
+				b.Claim(&table)
 			}
 		}
-		a, _ := table.Holder(idA)
-		b, _ := table.Holder(idB)
+		a, _ := table.Holder(leasetest.A)
+		b, _ := table.Holder(leasetest.B)
 		if a.Job != c.younger || b.Job != c.older {
 			t.Errorf("A is job %d's and B is job %d's, wanted %d and %d", a.Job, b.Job, c.younger, c.older)
 		}
 	}
 }
 
-func TestALeaseThatDoesNotSayWhatItHasKeepsWhatItNotesToBeOut(t *testing.T) {
-	var table lock.Table
-	b := bookOf(t, 1)
-	b.Notes[slices.IndexFunc(b.Notes, func(n journal.Note) bool { return n.Number == 3 })].Struck = true
-	b.quarantineNoted(&table, time.Now())
-	var ids []node.ID
-	for _, c := range table.Claims {
-		ids = append(ids, c.HCA)
-		if c.Job != 1 || c.Quarantined == "" {
-			t.Errorf("claim %+v", c)
-		}
-	}
-	slices.SortFunc(ids, node.Compare)
-	if !slices.Equal(ids, []node.ID{idA, idB, idC}) {
-		t.Errorf("claimed are %s", guids(ids))
-	}
-}
-
 func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	n.leaseOf(t, 7, time.Hour, []node.ID{idA, idB})
+	n.leaseOf(t, 7, time.Hour, []node.ID{leasetest.A, leasetest.B})
 	n.update(t, func(table *lock.Table) {
 		table.Claims = []lock.Claim{
-			{HCA: idA, Name: "mlx5_0", Job: holderJob, Run: "0"},
-			{HCA: idB, Name: "mlx5_1", Job: 7, Run: "0"},
+			{HCA: leasetest.A, Name: "mlx5_0", Job: holderJob, Run: "0"},
+			{HCA: leasetest.B, Name: "mlx5_1", Job: 7, Run: "0"},
 		}
 	})
 	for _, damaged := range []bool{false, true} {
@@ -211,11 +195,11 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 			t.Fatalf("damage %v", damage)
 		}
 		for _, s := range notes {
-			if s.HCA() == idA {
+			if s.HCA() == leasetest.A {
 				t.Errorf("damaged %v: it would undo %s %s, which is job %d's", damaged, s.Kind(), s.Object(), holderJob)
 			}
 		}
-		if !slices.ContainsFunc(notes, func(s noted) bool { return s.HCA() == idB }) {
+		if !slices.ContainsFunc(notes, func(s recovery.Note) bool { return s.HCA() == leasetest.B }) {
 			t.Errorf("damaged %v: it would leave its own HCA away", damaged)
 		}
 	}

@@ -1,0 +1,155 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gresnet/lib/journal"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/step"
+)
+
+// Rebuild fills a table with what the journals of leases say. look adds the HCAs that the
+// node has. Where a journal does not say what its lease holds, no HCA that is not
+// another's is free.
+func Rebuild(t *lock.Table, books []Book, look func(*lock.Table) error, now func() time.Time) error {
+	var unreadable []Book
+	for _, b := range books {
+		if !b.Claim(t) {
+			unreadable = append(unreadable, b)
+			b.addNumbers(t)
+			b.quarantineNoted(t, now())
+		}
+	}
+	if len(t.Claims) == 0 && len(unreadable) == 0 {
+		return nil // who claims the first HCA numbers them
+	}
+	if err := look(t); err != nil {
+		return err
+	}
+	renumber(t)
+	for _, b := range unreadable {
+		for _, h := range t.HCAs {
+			b.quarantineUnknown(t, h.ID, h.Name, now())
+		}
+	}
+	return nil
+}
+
+// renumber puts a table's HCAs in the order in which they were: those that are claimed
+// have the index of their claim, which Slurm takes for another free HCA's otherwise. The
+// others fill what is free in the order of their PCI addresses, as at first. Where the
+// site numbers the HCAs the order is of no matter.
+func renumber(t *lock.Table) {
+	rest := slices.Clone(t.HCAs)
+	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
+	placed := map[int]node.HCA{}
+	for _, c := range t.Claims {
+		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA })
+		_, taken := placed[c.Index]
+		// A claim that stands in for one that does not read says no index.
+		if c.Gres == "" || i < 0 || taken || c.Index < 0 || c.Index >= len(t.HCAs) {
+			continue
+		}
+		placed[c.Index] = rest[i]
+		rest = slices.Delete(rest, i, i+1)
+	}
+	for i := range t.HCAs {
+		if h, is := placed[i]; is {
+			t.HCAs[i] = h
+			continue
+		}
+		t.HCAs[i], rest = rest[0], rest[1:]
+	}
+}
+
+// Book is a journal as it is read for what it says of claims.
+type Book struct {
+	*journal.Journal
+	Job   uint32
+	Aside bool // of a lease that was damaged and set aside
+}
+
+// Claim puts into a table what the journal's lease holds, and tells whether it
+// says all of it.
+func (b Book) Claim(t *lock.Table) bool {
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		c, is := s.(*step.Claim)
+		if err != nil || !is {
+			continue
+		}
+		if !note.Struck {
+			b.restore(t, c)
+		}
+		return true
+	}
+	// A prolog that has not come so far yet has claimed nothing.
+	return len(b.Notes) == 0 && len(b.Gaps) == 0
+}
+
+func (b Book) restore(t *lock.Table, claim *step.Claim) {
+	for _, c := range claim.Claims {
+		if _, held := t.Holder(c.HCA); held {
+			continue
+		}
+		if b.Aside {
+			c.Doubt, c.Quarantined = true, ErrDamaged.Error()+": the lease of job "+strconv.FormatUint(uint64(b.Job), 10)+" was set aside"
+		}
+		t.Claims = append(t.Claims, c)
+	}
+	if u := claim.Uplink; u != nil && !b.Aside && !slices.Contains(t.Addresses(), u.Address) {
+		t.Uplinks = append(t.Uplinks, *u)
+		for _, f := range claim.Forwarding {
+			if !slices.ContainsFunc(t.Forwarding, func(o lock.Forwarding) bool { return o.Index == f.Index }) {
+				t.Forwarding = append(t.Forwarding, f)
+			}
+		}
+	}
+	for _, h := range claim.HCAs {
+		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {
+			t.HCAs = append(t.HCAs, h)
+		}
+	}
+}
+
+// quarantineNoted claims the HCAs of which the journal, which does not say what its lease
+// has, notes that they are out.
+func (b Book) quarantineNoted(t *lock.Table, now time.Time) {
+	if b.Aside {
+		return
+	}
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if err == nil && !note.Struck && s.HCA() != (node.ID{}) {
+			b.quarantineUnknown(t, s.HCA(), s.Object(), now)
+		}
+	}
+}
+
+// quarantineUnknown keeps an HCA from everybody that the lease may have, unless another has it.
+func (b Book) quarantineUnknown(t *lock.Table, id node.ID, name string, now time.Time) {
+	if _, held := t.Holder(id); held {
+		return
+	}
+	c := lock.Claim{HCA: id, Name: name, Job: b.Job, Run: b.Header.Run, Since: now, Doubt: b.Aside}
+	c.Quarantined = fmt.Sprintf("the node table was damaged, and the lease of job %d does not say which HCAs it has", b.Job)
+	t.Claims = append(t.Claims, c)
+}
+
+// addNumbers puts into a table the HCAs that other notes than the claim's name, so
+// that those that are away keep their numbers.
+func (b Book) addNumbers(t *lock.Table) {
+	for _, note := range b.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		if err != nil || s.Kind() != "access" {
+			continue
+		}
+		if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == s.HCA() }) {
+			t.HCAs = append(t.HCAs, node.HCA{ID: s.HCA(), Name: s.Object()})
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Package leasetest has the steps of a lease, for tests of what becomes of it.
+package leasetest
+
+import (
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+	"gresnet/lib/step"
+)
+
+// The HCAs of the lease.
+var (
+	A, B, C = node.ID{GUID: "a"}, node.ID{GUID: "b"}, node.ID{GUID: "c"}
+	HCAs    = []node.HCA{
+		{ID: A, Name: "A", Ports: []node.Port{{Num: 1, Interface: "ibA"}}},
+		{ID: B, Name: "B", Ports: []node.Port{{Num: 1, Interface: "roceB"}, {Num: 2}}},
+		{ID: C, Name: "C"},
+	}
+)
+
+// Steps are what a lease of A, B and C notes, in exclusive mode. By their numbers in the journal:
+//
+// 1 is the claim, 2 the namespace; 3 access A, 4 settings, 5 access B, 6 settings,
+// 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.
+// 14 is the overlay, whose place among them is of no matter.
+func Steps() []step.Step {
+	claim := &step.Claim{HCAs: HCAs}
+	var hcas []plan.HCA
+	for _, h := range HCAs {
+		claim.Claims = append(claim.Claims, lock.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
+		taken := plan.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
+		if h.Ports != nil {
+			taken.Interfaces = []*step.Settings{{
+				Of: h.ID, Port: 1, Interface: link.ID{Address: h.Name}, Settings: link.Settings{Name: h.Ports[0].Interface},
+			}}
+		}
+		hcas = append(hcas, taken)
+	}
+	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
+	return append(steps, &step.Overlay{})
+}
+
+// GUIDs prints identities.
+func GUIDs(ids []node.ID) string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, id.GUID)
+	}
+	return strings.Join(list, " ")
+}
