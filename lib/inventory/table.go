@@ -11,7 +11,7 @@ import (
 )
 
 // Table prints the inventory for a person: three tables that fit a terminal of 80
-// columns, with words and no colours.
+// columns, with words and no colors.
 func (s Inventory) Table(w io.Writer) error {
 	fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
 	if len(s.HCAs) == 0 {

@@ -34,16 +34,16 @@ func named(err error) error {
 	return err
 }
 
-// Conn is a connection to the namespace that the calling thread was in when it dialled.
+// Conn is a connection to the namespace that the calling thread was in when it dialed.
 type Conn struct {
 	Waits   *Waits // nil: nothing bounds the waits of a run
 	socket  *socket.Netlink
 	known   *answers        // within Once
 	changes int             // how many requests were for one
-	generic *socket.Netlink // for ethtool, dialled when it is first asked
+	generic *socket.Netlink // for ethtool, dialed when it is first asked
 	family  uint16          // ethtool's, 0 if the kernel has none
 
-	netfilter *socket.Netlink // dialled when it is first asked
+	netfilter *socket.Netlink // dialed when it is first asked
 	mpls      *bool           // whether the kernel has it, nil: nobody has looked
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not

@@ -61,7 +61,7 @@ const (
 	attrDriverID    = 73
 )
 
-// Conn asks about the network namespace that the calling thread was in when it dialled.
+// Conn asks about the network namespace that the calling thread was in when it dialed.
 type Conn struct {
 	socket *socket.Netlink
 }

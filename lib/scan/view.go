@@ -27,7 +27,7 @@ var ErrNotFound = errors.New("no such HCA")
 type View struct {
 	Link  *link.Conn
 	sys   fs.FS
-	rdma  *rdma.Conn // dialled when it is first needed: not every look needs it
+	rdma  *rdma.Conn // dialed when it is first needed: not every look needs it
 	known *Known
 }
 

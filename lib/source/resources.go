@@ -36,7 +36,7 @@ func unknownForm(said string) bool {
 		func(sign string) bool { return strings.Contains(said, sign) })
 }
 
-// notRunning tells a job that was cancelled or requeued while its prolog runs: of
+// notRunning tells a job that was canceled or requeued while its prolog runs: of
 // that the text says that it has nothing, and this question that it is none.
 func notRunning(said string) bool { return strings.Contains(strings.ToLower(said), "not running") }
 

@@ -69,7 +69,7 @@ func TestAnOlderScontrolIsAskedForTheText(t *testing.T) {
 	}
 }
 
-// A job that is cancelled while its prolog runs is none of which there are resources,
+// A job that is canceled while its prolog runs is none of which there are resources,
 // and no reason to drain its node.
 func TestOfAJobThatRunsNoMoreTheTextSaysThatItHasNothing(t *testing.T) {
 	for _, answer := range []string{
