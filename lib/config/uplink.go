@@ -17,6 +17,7 @@ type Uplink struct {
 	Routes    []netip.Prefix
 
 	Masquerade bool // of veth: jobs go out under the node's own address
+	Inbound    bool // of auto: others reach a job that has the node to itself
 
 	Nameservers []netip.Addr // empty: the node's resolv.conf holds inside, too
 	Search      []string
@@ -63,7 +64,7 @@ const ipv4Only = "an uplink has IPv4 alone: give it IPv4 addresses"
 const maxShare = 1 << 16
 
 func (u *Uplink) read(t table) {
-	t.allow("kind", "parent", "addresses", "share", "gateway", "routes", "masquerade", "nameservers", "search", "hostname")
+	t.allow("kind", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
 	if word, there := t.word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
 		u.Kind = word
 	}
@@ -77,6 +78,9 @@ func (u *Uplink) read(t table) {
 	}
 	if masquerade, there := value[bool](t, "masquerade", "true or false"); there {
 		u.Masquerade = masquerade
+	}
+	if word, there := t.word("inbound", "none", "whole-node"); there {
+		u.Inbound = word == "whole-node"
 	}
 	u.readNames(t)
 	u.check(t)
@@ -155,6 +159,9 @@ func (u *Uplink) check(t table) {
 		}
 		u.checkSearch(need)
 		return
+	}
+	if u.Inbound {
+		t.fail("inbound", `take kind = "auto"`, "is not for kind = %q", u.Kind)
 	}
 	need("addresses", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	if u.Kind == UplinkVeth {

@@ -33,12 +33,23 @@ hostname = "job"
 	}
 }
 
+func TestNobodyReachesAJobUnlessTheSiteSaysSo(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "inbound = \"none\"\n": false, "inbound = \"whole-node\"\n": true} {
+		got, err := config.Parse([]byte("[uplink]\nkind = \"auto\"\n"+text), "f")
+		if err != nil || got.Uplink.Inbound != want {
+			t.Errorf("%q: %v, %v", text, got.Uplink.Inbound, err)
+		}
+	}
+}
+
 func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 	const macvlan = "[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"10.0.0.16/28\"\n"
 	const veth = "[uplink]\nkind = \"veth\"\naddresses = \"10.0.0.16/28\"\n"
 	for _, c := range []struct{ name, text, err, hint string }{
 		{"unknown kind", "[uplink]\nkind = \"bridge\"\n", `f:2: uplink.kind: "bridge" is not one of "none", "auto", "veth", "macvlan", "ipvlan"`, "correct line 2 of f"},
 		{"addresses of an automatic one", "[uplink]\nkind = \"auto\"\naddresses = \"10.0.0.16/28\"\n", `f:3: uplink.addresses: is not for kind = "auto"`, "the node's own routes say where jobs reach; to say it yourself, take another kind"},
+		{"what an automatic one alone has", veth + "inbound = \"whole-node\"\n", `f:4: uplink.inbound: is not for kind = "veth"`, `take kind = "auto"`},
+		{"who reaches all jobs", "[uplink]\ninbound = \"all\"\n", `f:2: uplink.inbound: "all" is not one of "none", "whole-node"`, "correct line 2 of f"},
 		{"search without nameservers of an automatic one", "[uplink]\nkind = \"auto\"\nsearch = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "search is for the resolv.conf that these are in"},
 		{"no addresses", "[uplink]\nkind = \"veth\"\n", "f:1: uplink.addresses: is missing", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`},
 		{"no parent", "[uplink]\nkind = \"ipvlan\"\naddresses = \"10.0.0.16/28\"\n", "f:1: uplink.parent: is missing", "name the node's interface that leads to the management network"},

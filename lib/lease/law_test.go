@@ -133,6 +133,7 @@ var whole = lawLease{lawJob, "hca"}
 // lawTake is what take does, less what needs an RDMA device.
 func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: "node1", Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
+	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
 	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
@@ -182,6 +183,7 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	}
 	steps := []step.Step{&step.Namespace{}}
 	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
+	l.letIn(up, j)
 	if up != nil {
 		steps = append(steps, up)
 	}

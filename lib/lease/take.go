@@ -153,6 +153,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 		return nil, err
 	}
 	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
+	l.letIn(up, j)
 	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, overlayStep(network, n.Config.Overlay, up), hcas)); err != nil {
 		return nil, err
 	}

@@ -12,9 +12,11 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 	"gresnet/lib/uplink"
 )
 
@@ -160,8 +162,30 @@ func uplinkStep(pool *uplink.Pool, u *lock.Uplink, uid uint32, forwarding []lock
 	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
 }
 
+// letIn has what comes to the node reach a job that has the node to itself, where the site wants it.
+func (l *open) letIn(s *step.Uplink, j job.Job) {
+	c := l.node.Config
+	if s == nil || !c.Uplink.Inbound {
+		return
+	}
+	cpus, err := sysfs.CPUs(l.node.Sys)
+	if !j.Share.Whole(cpus) { // where the CPUs have to be known and are not, too
+		if err != nil {
+			l.node.notice(j.ID, "nobody beyond the node reaches the job: %s", err)
+		}
+		return
+	}
+	s.Inbound = &nft.Inbound{Kept: c.Overlay.Services}
+	for _, i := range s.Pool.Leads {
+		s.Inbound.Leads = append(s.Inbound.Leads, i.Index)
+	}
+}
+
 // had is the uplink that a job has in the end.
 func (l *open) had(s *step.Uplink, u *lock.Uplink) *lock.Uplink {
+	if s != nil && s.Lacking == nil && s.Closed != nil {
+		l.node.notice(l.world.Job, "nobody beyond the node reaches the job: %s", s.Closed)
+	}
 	if s == nil || s.Lacking == nil {
 		return u
 	}

@@ -22,7 +22,7 @@ func lawUplink() config.Uplink {
 		return c
 	}
 	if os.Getenv("GRESNET_LAW_UPLINK") == config.UplinkAuto {
-		return config.Uplink{Kind: config.UplinkAuto, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+		return config.Uplink{Kind: config.UplinkAuto, Inbound: os.Getenv("GRESNET_LAW_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	}
 	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	all := netip.MustParsePrefix("0.0.0.0/0")

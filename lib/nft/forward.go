@@ -18,6 +18,13 @@ type Job struct {
 	Bit     uint32 // of an index: those of all jobs' interfaces have it, and no others
 	UID     uint32
 	Most    uint32 // connections that it can have at once
+	Inbound *Inbound
+}
+
+// Inbound is what reaches a job from beyond the node.
+type Inbound struct {
+	Leads []int // indices of interfaces by which it comes
+	Kept  []int // ports that are the node's, whether anybody listens there or not
 }
 
 // LeadOut makes the table of a job that reaches what the node reaches, under the node's own
@@ -29,9 +36,13 @@ type Job struct {
 //	                      iif INDEX ct state & (established | related) == 0 ct count over MOST drop; }
 //	  chain forward     { type filter hook forward priority filter;
 //	                      iif INDEX oif & BIT != 0 drop;
-//	                      oif INDEX ct state & (established | related) == 0 drop; }
+//	                      oif INDEX ct state & (established | related) == 0 drop;
+//	                      oif INDEX ct direction original ct status & dnat != 0 drop; }
 //	  chain output      { type filter hook output priority filter;
 //	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop; } }'
+//
+// For a job that is reached, ct status & dnat == 0 stands in forward's second rule in place of the third, and there is
+// the chain of addInbound.
 //
 // On the node, root's processes and the user's own reach the job: slurmstepd does, for srun.
 // The kernel has one list of connections for the node and all of its jobs, which no job is to fill.
@@ -44,7 +55,14 @@ func LeadOut(table string, j Job) error {
 		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{&expr.Connlimit{Count: j.Most, Flags: over}})
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
 		drop(c, forward, is(expr.MetaKeyIIF, j.Index), hasBit(expr.MetaKeyOIF, j.Bit))
-		drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew())
+		if j.Inbound != nil {
+			addInbound(c, t, j)
+			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew(), without(status(), statusDNAT))
+		} else {
+			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew())
+			// Somebody's connection to a job that had the address before.
+			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isOriginal(), masked(status(), statusDNAT, expr.CmpOpNeq))
+		}
 		output := filter(c, t, "output", nftables.ChainHookOutput)
 		drop(c, output, is(expr.MetaKeyOIF, j.Index), isNew(), isNot(expr.MetaKeySKUID, 0), isNot(expr.MetaKeySKUID, j.UID))
 	})
@@ -65,7 +83,7 @@ func LeadOut(table string, j Job) error {
 func Guard(table string, index, bit uint32) error {
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
-		drop(c, forward, is(expr.MetaKeyIIF, index), hasNoBit(expr.MetaKeyOIF, bit), isNew(), without(&expr.Ct{Key: expr.CtKeySTATUS, Register: 1}, statusDNAT))
+		drop(c, forward, is(expr.MetaKeyIIF, index), hasNoBit(expr.MetaKeyOIF, bit), isNew(), without(status(), statusDNAT))
 	})
 	if err != nil && !errors.Is(err, unix.EEXIST) { // another prolog's
 		return fmt.Errorf("keep interface %d from forwarding for others: %w", index, err)
@@ -75,6 +93,13 @@ func Guard(table string, index, bit uint32) error {
 
 // statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const statusDNAT = 1 << 5
+
+func status() expr.Any { return &expr.Ct{Key: expr.CtKeySTATUS, Register: 1} }
+
+// isOriginal matches what goes the way that the connection was begun.
+func isOriginal() []expr.Any {
+	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0}}}
+}
 
 func addMasquerade(c *nftables.Conn, t *nftables.Table, from netip.Addr) {
 	chain := c.AddChain(&nftables.Chain{

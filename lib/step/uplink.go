@@ -26,6 +26,11 @@ type Uplink struct {
 	Pool       uplink.Pool       `json:"-"`
 	UID        uint32            `json:"-"` // whose processes on the node reach the job
 	Forwarding []lock.Forwarding `json:"-"`
+	// Inbound has what comes to the node, and is for nobody there, reach the job; nil: nobody does.
+	Inbound *nft.Inbound `json:"-"`
+
+	// Closed is why nobody reaches the job after all.
+	Closed error `json:"-"`
 
 	// Lacking is why the job has none after all, of one that it can do without.
 	Lacking error `json:"-"`
@@ -122,7 +127,12 @@ const mostConnections = 16384
 // leadOut has the node forward what comes back for the job, and nothing else.
 func (s *Uplink) leadOut(v *scan.View, u link.Uplink) error {
 	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: link.UplinkBit, UID: s.UID, Most: mostConnections}
+	job.Inbound = s.Inbound
 	err := nft.LeadOut(natTable(s.Address), job)
+	if err != nil && job.Inbound != nil {
+		s.Closed, job.Inbound = err, nil
+		err = nft.LeadOut(natTable(s.Address), job)
+	}
 	for _, f := range s.Forwarding {
 		if err == nil {
 			err = forward(v, f)

@@ -1,0 +1,204 @@
+package lease
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gresnet/lib/lock"
+)
+
+// listen is servers of a namespace, which say as whom they see who comes: ports like 8888, 8888/udp, or 8888/both
+// for one of IPv6 and IPv4.
+func listen(t *testing.T, path, name string, ports ...string) {
+	t.Helper()
+	server := exec.Command("nsenter", append([]string{"--net=" + path, "python3", "-c", `
+import select, socket, sys
+all = []
+for port in sys.argv[2:]:
+	number, _, kind = port.partition("/")
+	if kind == "udp":
+		s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+		s.bind(("0.0.0.0", int(number)))
+	elif kind == "both":
+		s = socket.create_server(("::", int(number)), family=socket.AF_INET6, dualstack_ipv6=True)
+	else:
+		s = socket.create_server(("0.0.0.0", int(number)))
+	all.append(s)
+print("ready", flush=True)
+while True:
+	for s in select.select(all, [], [])[0]:
+		if s.type == socket.SOCK_DGRAM:
+			_, peer = s.recvfrom(99)
+			s.sendto((sys.argv[1] + "<" + peer[0]).encode(), peer)
+		else:
+			c, peer = s.accept()
+			c.sendall((sys.argv[1] + "<" + peer[0].removeprefix("::ffff:")).encode())
+			c.close()`, name}, ports...)...)
+	out, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	if _, err := fmt.Fscan(out, new(string)); err != nil {
+		t.Fatalf("the servers of %s: %v", name, err)
+	}
+}
+
+// scanned is what answers at ports of an address: who, and as whom the scanner is seen there; or why nobody does.
+func scanned(in func(string) string, address string, patience int, ports ...string) string {
+	return strings.TrimSpace(in(fmt.Sprintf(`python3 -c '
+import errno, socket, sys
+for port in sys.argv[3:]:
+	number, _, kind = port.partition("/")
+	at = (sys.argv[1], int(number))
+	try:
+		if kind == "udp":
+			s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+			s.settimeout(float(sys.argv[2]))
+			s.connect(at)
+			s.send(b"?")
+		else:
+			s = socket.create_connection(at, timeout=float(sys.argv[2]))
+		print(port + ":" + s.recv(99).decode(), end=" ")
+	except TimeoutError:
+		print(port + ":silence", end=" ")
+	except OSError as e:
+		print(port + ":" + errno.errorcode[e.errno], end=" ")
+' %s %d %s`, address, patience, strings.Join(ports, " "))))
+}
+
+// inboundBed is wayBed where the first job has the node to itself, and the site wants it to be reached.
+func inboundBed(t *testing.T) wayOutBed {
+	b := wayBed(t)
+	t.Setenv("GRESNET_LAW_INBOUND", "1")
+	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.first.job), "NODE")
+	return b
+}
+
+func (b wayOutBed) netns(l lawLease) string { return fmt.Sprintf("%s/jobs/%d/netns", b.state, l.job) }
+
+func TestOthersReachTheJobThatHasTheNodeToItself(t *testing.T) {
+	b := inboundBed(t)
+	before := lawPicture(b.node)
+	b.first.run(t, b.node, b.state, "prolog", never)
+	b.second.run(t, b.node, b.state, "prolog", never)
+	all := []string{"900", "6818", "7777", "7778/both", "8888", "8888/udp", "8889/udp"}
+	listen(t, b.netns(b.first), "job", all...)
+	listen(t, b.netns(b.second), "other", "9999", "9999/udp")
+	listen(t, b.node.Path, "node", "7777", "7778/both", "8889/udp")
+	check := func(who, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s:\n%q, want\n%q", who, got, want)
+		}
+	}
+	ports := append(strings.Split(strings.ReplaceAll(strings.Join(all, " "), "/both", ""), " "), "9999", "9999/udp")
+	want := "900:ECONNREFUSED 6818:ECONNREFUSED 7777:node<10.9.0.1 7778:node<10.9.0.1 8888:job<10.9.0.1 8888/udp:job<10.9.0.1 8889/udp:node<10.9.0.1 9999:ECONNREFUSED 9999/udp:ECONNREFUSED"
+	check("a host of the management network at the node", scanned(b.far.Run, "10.9.0.2", patient, ports...), want)
+	check("a host of the storage network at the node", scanned(b.stor.Run, "10.7.0.2", patient, "7777", "8888"), "7777:node<10.7.0.1 8888:job<10.7.0.1")
+	check("a host at the job's own address", scanned(b.far.Run, "198.19.0.1", brief, "8888"), "8888:silence")
+	check("a host at another job's address", scanned(b.far.Run, "198.19.0.2", brief, "9999"), "9999:silence")
+	check("another job at the job's address", scanned(func(c string) string { return b.nsRun(b.second, c) }, "198.19.0.1", brief, "8888"), "8888:silence")
+	check("the other job beyond the node", strings.TrimSpace(b.inFar(t)), "10.9.0.2")
+	listen(t, b.node.Path, "node", "8888")
+	check("a host when a service of the node's has started", scanned(b.far.Run, "10.9.0.2", patient, "8888", "8888/udp"), "8888:node<10.9.0.1 8888/udp:job<10.9.0.1")
+	b.first.run(t, b.node, b.state, "epilog", never)
+	check("a host when the job has ended", scanned(b.far.Run, "10.9.0.2", patient, "8888", "8890"), "8888:node<10.9.0.1 8890:ECONNREFUSED")
+	b.second.run(t, b.node, b.state, "epilog", never)
+	lawSame(t, b.node, b.state, before)
+}
+
+// nsRun runs a command in the namespace of a lease.
+func (b wayOutBed) nsRun(l lawLease, command string) string {
+	return b.node.Run("nsenter --net=" + b.netns(l) + " " + command)
+}
+
+// inFar is as whom a host of the management network sees the second job.
+func (b wayOutBed) inFar(t *testing.T) string {
+	serve(t, b.far.Path, "10.9.0.1")
+	return b.in(b.second, seenAs("10.9.0.1", patient))
+}
+
+func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
+	for _, c := range []struct{ name, inbound, exclusive string }{
+		{"the site does not", "", "NODE"}, {"it shares the node", "1", "NO"}, {"Slurm does not say, nor the kernel how many CPUs there are", "1", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := inboundBed(t)
+			t.Setenv("GRESNET_LAW_INBOUND", c.inbound)
+			t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.first.job), c.exclusive)
+			b.first.run(t, b.node, b.state, "prolog", never)
+			listen(t, b.netns(b.first), "job", "8888", "8888/udp")
+			if got, want := scanned(b.far.Run, "10.9.0.2", patient, "8888", "8888/udp"), "8888:ECONNREFUSED 8888/udp:ECONNREFUSED"; got != want {
+				t.Errorf("a host at the node: %q, want %q", got, want)
+			}
+			if got, want := scanned(b.far.Run, "198.19.0.1", brief, "8888"), "8888:silence"; got != want {
+				t.Errorf("a host at the job's own address: %q, want %q", got, want)
+			}
+			b.first.run(t, b.node, b.state, "epilog", never)
+		})
+	}
+}
+
+// A connection outlives its job in the kernel's list, by which the next one with the address is not reached.
+func TestAConnectionToAJobThatEndedDoesNotReachTheNext(t *testing.T) {
+	b := inboundBed(t)
+	// It sends and never asks, from one port.
+	send := func() {
+		b.far.Run(`python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("10.9.0.1", 5555))
+s.connect(("10.9.0.2", 8888))
+s.settimeout(2)
+try:
+	s.send(b"?")
+	s.recv(99)
+except OSError:
+	pass'`)
+	}
+	b.first.run(t, b.node, b.state, "prolog", never)
+	heard := func(l lawLease) (counted func() string) {
+		listen(t, b.netns(l), "job", "8888/udp")
+		return func() string {
+			return strings.TrimSpace(b.nsRun(l, `awk '/^Udp: [0-9]/ { print $2 }' /proc/net/snmp`))
+		}
+	}
+	first := heard(b.first)
+	send()
+	if got := first(); got != "1" {
+		t.Errorf("the job heard %s, want 1", got)
+	}
+	b.first.run(t, b.node, b.state, "epilog", never)
+	b.second.run(t, b.node, b.state, "prolog", never)
+	table, err := lock.TableFile{Dir: b.state}.Read()
+	if err != nil || len(table.Uplinks) != 1 || table.Uplinks[0].Address.String() != "198.19.0.1" {
+		t.Fatalf("uplinks %v, %v", table.Uplinks, err)
+	}
+	second := heard(b.second)
+	send()
+	if got := second(); got != "0" {
+		t.Errorf("the next job heard %s, want nothing", got)
+	}
+	b.second.run(t, b.node, b.state, "epilog", never)
+}
+
+func TestAJobThatIsReachedAndIsKilledAnywhereLeavesNothing(t *testing.T) {
+	b := inboundBed(t)
+	before := lawPicture(b.node)
+	for _, program := range []string{"prolog", "epilog"} {
+		for kill, killed := 1, true; killed; kill++ {
+			if program == "epilog" {
+				b.first.run(t, b.node, b.state, "prolog", never)
+			}
+			killed = b.first.run(t, b.node, b.state, program, kill)
+			b.first.run(t, b.node, b.state, "epilog", never)
+			lawSame(t, b.node, b.state, before)
+		}
+	}
+}
