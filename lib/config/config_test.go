@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
-		Uplink:      config.Uplink{Kind: "none", Masquerade: true},
+		Uplink:      config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
 		Overlay:     config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
@@ -107,7 +107,7 @@ func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 		Access:   config.Access{Host: "closed", CM: true, Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
-		Uplink:   config.Uplink{Kind: "none", Masquerade: true},
+		Uplink:   config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
 		Overlay:  config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")

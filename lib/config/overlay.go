@@ -41,7 +41,7 @@ var defaultOverlay = Overlay{
 }
 
 func (o *Overlay) read(t table) {
-	t.allow("kind", "network", "port", "interface", "services")
+	t.allow("kind", "network", "port", "name", "interface", "services")
 	if word, there := t.word("kind", OverlayNone, OverlayVXLAN); there {
 		o.Kind = word
 	}
@@ -59,15 +59,10 @@ func (o *Overlay) read(t table) {
 	if ports, there := readPorts(t, "services"); there {
 		o.Services = ports
 	}
-	name, there := t.text("interface")
-	switch {
-	case !there:
-	case !isInterface(name):
-		t.fail("interface", `take a name like "job0"`, "%q cannot be the name of an interface", name)
-	case name == "lo" || name == "uplink0":
-		t.fail("interface", `take a name like "job0"`, "%q is another interface of the job's", name)
-	default:
-		o.Interface = name
+	readName(t, "interface", &o.Interface) // as it was called first
+	readName(t, "name", &o.Interface)
+	if _, both := t.values["interface"]; both && t.values["name"] != nil {
+		t.fail("name", "leave interface out", "is there beside interface, which means the same")
 	}
 }
 

@@ -15,6 +15,9 @@ func TestAnOverlayIsWhatTheSiteWrites(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Overlay, want) || !got.Overlay.On() || got.Overlay.Nodes() != 4094 {
 		t.Errorf("got %+v for %d nodes, %v, want %+v", got.Overlay, got.Overlay.Nodes(), err, want)
 	}
+	if named, err := config.Parse([]byte("[overlay]\nname = \"net0\"\n[uplink]\nname = \"eth0\"\n"), "f"); err != nil || named.Overlay.Interface != "net0" || named.Uplink.Name != "eth0" {
+		t.Errorf("named %q and %q, %v", named.Overlay.Interface, named.Uplink.Name, err)
+	}
 	if off, err := config.Parse([]byte("[overlay]\nkind = \"none\"\n"), "f"); err != nil || off.Overlay.On() {
 		t.Errorf("got %+v, %v, want none", off.Overlay, err)
 	}
@@ -30,11 +33,13 @@ func TestErrorsOfAnOverlaySayWhatToDo(t *testing.T) {
 		{"a network of one", "[overlay]\nnetwork = \"198.18.0.0/31\"\n", `f:2: overlay.network: "198.18.0.0/31" is not from /8 to /30 long`, "each node of a job has one of its addresses"},
 		{"a user's port", "[overlay]\nport = 4789\n", "f:2: overlay.port: 4789 is not from 1 to 1023", "take one that root alone can bind: a user who has it would keep jobs from their networks"},
 		{"no port", "[overlay]\nport = \"vxlan\"\n", "f:2: overlay.port: is not a number", "correct line 2 of f"},
-		{"a name too long", "[overlay]\ninterface = \"jobs-own-network\"\n", `f:2: overlay.interface: "jobs-own-network" cannot be the name of an interface`, `take a name like "job0"`},
+		{"a name too long", "[overlay]\ninterface = \"jobs-own-network\"\n", `f:2: overlay.interface: "jobs-own-network" cannot be the name of an interface`, `take a name like "eth0"`},
 		{"a service that is none", "[overlay]\nservices = [0]\n", "f:2: overlay.services: 0 is not a port from 1 to 65535", "correct line 2 of f"},
 		{"a service twice", "[overlay]\nservices = [22, 22]\n", "f:2: overlay.services: 22 is there twice", "correct line 2 of f"},
 		{"a service by name", "[overlay]\nservices = [\"ssh\"]\n", "f:2: overlay.services: is not a list of numbers", "correct line 2 of f"},
-		{"the uplink's name", "[overlay]\ninterface = \"uplink0\"\n", `f:2: overlay.interface: "uplink0" is another interface of the job's`, `take a name like "job0"`},
+		{"the loopback", "[overlay]\nname = \"lo\"\n", `f:2: overlay.name: "lo" is another interface of the job's`, `take a name like "eth0"`},
+		{"the uplink's name", "[overlay]\nname = \"uplink0\"\n[uplink]\nkind = \"auto\"\n", `f:2: overlay.name: "uplink0" is the name of both the uplink and the overlay`, "give each a name of its own"},
+		{"two names", "[overlay]\nname = \"net0\"\ninterface = \"net1\"\n", "f:2: overlay.name: is there beside interface, which means the same", "leave interface out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := config.Parse([]byte(c.text), "f")

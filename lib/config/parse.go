@@ -41,6 +41,13 @@ func Parse(data []byte, name string) (Config, error) {
 	c.RDMA.read(root.table("rdma"))
 	c.Uplink.read(root.table("uplink"))
 	c.Overlay.read(root.table("overlay"))
+	if c.Uplink.On() && c.Overlay.On() && c.Uplink.Name == c.Overlay.Interface {
+		t, key := root.table("overlay"), "name"
+		if _, there := t.values[key]; !there {
+			t, key = root.table("uplink"), "name"
+		}
+		t.fail(key, "give each a name of its own", "%q is the name of both the uplink and the overlay", c.Uplink.Name)
+	}
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
 	}

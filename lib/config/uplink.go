@@ -10,6 +10,7 @@ import (
 // which a namespace of its own does not have.
 type Uplink struct {
 	Kind      string // of the Uplink* words
+	Name      string // of the interface in the job
 	Parent    string // interface of the node's that leads there
 	Addresses Range  // that jobs get theirs from
 	Share     int    // how many of them are this node's; 0: all
@@ -64,10 +65,11 @@ const ipv4Only = "an uplink has IPv4 alone: give it IPv4 addresses"
 const maxShare = 1 << 16
 
 func (u *Uplink) read(t table) {
-	t.allow("kind", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
+	t.allow("kind", "name", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
 	if word, there := t.word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
 		u.Kind = word
 	}
+	readName(t, "name", &u.Name)
 	u.readParent(t)
 	u.readAddresses(t)
 	if text, there := t.text("gateway"); there {
@@ -99,6 +101,22 @@ func (u *Uplink) readParent(t table) {
 // IFNAMSIZ counts the NUL).
 func isInterface(name string) bool {
 	return name != "" && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r")
+}
+
+// readName reads the name of an interface that is made in jobs.
+func readName(t table, key string, into *string) {
+	name, there := t.text(key)
+	switch {
+	case !there:
+	case !isInterface(name) || strings.Contains(name, "%") || name == "all" || name == "default":
+		// The first is a pattern of the kernel's, the others are folders beside those of interfaces
+		// (net/core/dev.c:__dev_alloc_name, net/ipv4/devinet.c:devinet_sysctl_register).
+		t.fail(key, `take a name like "eth0"`, "%q cannot be the name of an interface", name)
+	case name == "lo":
+		t.fail(key, `take a name like "eth0"`, "%q is another interface of the job's", name)
+	default:
+		*into = name
+	}
 }
 
 func (u *Uplink) readAddresses(t table) {

@@ -12,6 +12,7 @@ import (
 func TestAnUplinkIsWhatTheSiteWrites(t *testing.T) {
 	text := `[uplink]
 kind = "macvlan"
+name = "eth0"
 parent = "eth0"
 addresses = "10.1.128.0/17"
 share = 8
@@ -22,7 +23,7 @@ search = ["example.org"]
 hostname = "job"
 `
 	want := config.Uplink{
-		Kind: "macvlan", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"), Masquerade: true, OwnName: true,
+		Kind: "macvlan", Name: "eth0", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"), Masquerade: true, OwnName: true,
 		Addresses:   config.Range{First: netip.MustParseAddr("10.1.128.0"), Last: netip.MustParseAddr("10.1.255.255")},
 		Routes:      []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.0/8")},
 		Nameservers: []netip.Addr{netip.MustParseAddr("10.1.0.53")}, Search: []string{"example.org"},
@@ -50,6 +51,11 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 		{"addresses of an automatic one", "[uplink]\nkind = \"auto\"\naddresses = \"10.0.0.16/28\"\n", `f:3: uplink.addresses: is not for kind = "auto"`, "the node's own routes say where jobs reach; to say it yourself, take another kind"},
 		{"what an automatic one alone has", veth + "inbound = \"whole-node\"\n", `f:4: uplink.inbound: is not for kind = "veth"`, `take kind = "auto"`},
 		{"who reaches all jobs", "[uplink]\ninbound = \"all\"\n", `f:2: uplink.inbound: "all" is not one of "none", "whole-node"`, "correct line 2 of f"},
+		{"a name that no interface can have", "[uplink]\nname = \"sixteen-letters0\"\n", `f:2: uplink.name: "sixteen-letters0" cannot be the name of an interface`, `take a name like "eth0"`},
+		{"a pattern", "[uplink]\nname = \"eth%d\"\n", `f:2: uplink.name: "eth%d" cannot be the name of an interface`, `take a name like "eth0"`},
+		{"a folder of sysctls", "[uplink]\nname = \"all\"\n", `f:2: uplink.name: "all" cannot be the name of an interface`, `take a name like "eth0"`},
+		{"the loopback", "[uplink]\nname = \"lo\"\n", `f:2: uplink.name: "lo" is another interface of the job's`, `take a name like "eth0"`},
+		{"the overlay's name", "[uplink]\nkind = \"auto\"\nname = \"job0\"\n", `f:3: uplink.name: "job0" is the name of both the uplink and the overlay`, "give each a name of its own"},
 		{"search without nameservers of an automatic one", "[uplink]\nkind = \"auto\"\nsearch = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "search is for the resolv.conf that these are in"},
 		{"no addresses", "[uplink]\nkind = \"veth\"\n", "f:1: uplink.addresses: is missing", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`},
 		{"no parent", "[uplink]\nkind = \"ipvlan\"\naddresses = \"10.0.0.16/28\"\n", "f:1: uplink.parent: is missing", "name the node's interface that leads to the management network"},

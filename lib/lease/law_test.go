@@ -191,6 +191,9 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	if err != nil {
 		return err
 	}
+	if err := l.apart(up, network, all); err != nil {
+		return err
+	}
 	if over := overlayStep(network, n.Config.Overlay, up); over != nil {
 		steps = append(steps, over)
 	}

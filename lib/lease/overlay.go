@@ -49,6 +49,9 @@ func (n *Node) CheckOverlay() error {
 		return err
 	}
 	defer done()
+	if err := n.nameTaken("overlay", n.Config.Overlay.Interface); err != nil {
+		return err
+	}
 	return looking.world.OnHost(func(v *scan.View) error {
 		if err := link.HoldsLowPorts(); err != nil {
 			return err

@@ -154,6 +154,9 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	}
 	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
 	l.letIn(up, j)
+	if err := l.apart(up, network, interfaces(hcas)); err != nil {
+		return nil, err
+	}
 	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, overlayStep(network, n.Config.Overlay, up), hcas)); err != nil {
 		return nil, err
 	}
@@ -191,6 +194,14 @@ func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *up
 		return picked{}, err
 	}
 	return p, claim.Do(l.world)
+}
+
+// interfaces are those that come to the job.
+func interfaces(hcas []plan.HCA) (all []*step.Settings) {
+	for _, h := range hcas {
+		all = append(all, h.Interfaces...)
+	}
+	return all
 }
 
 // access is what a job gets of its HCAs.

@@ -3,17 +3,20 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
+	"gresnet/lib/overlay"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/sysfs"
@@ -97,6 +100,9 @@ func (n *Node) Uplinks() (*uplink.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.nameTaken("uplink", n.Config.Uplink.Name); err != nil && n.Config.Uplink.On() {
+		return nil, err
+	}
 	return looking.pool(moves)
 }
 
@@ -160,6 +166,39 @@ func uplinkStep(pool *uplink.Pool, u *lock.Uplink, uid uint32, forwarding []lock
 		return nil
 	}
 	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
+}
+
+// apart holds the names of interfaces that are made for a job against those of its HCAs' that come to it.
+func (l *open) apart(s *step.Uplink, network *overlay.Network, come []*step.Settings) error {
+	for _, c := range come {
+		names := append([]string{c.Settings.Name}, c.Settings.AltNames...)
+		if s != nil && slices.Contains(names, s.Pool.Name) {
+			s.Clash = nameTaken("uplink", s.Pool.Name)
+		}
+		if network != nil && slices.Contains(names, network.Link.Name) {
+			return nameTaken("overlay", network.Link.Name)
+		}
+	}
+	return nil
+}
+
+func nameTaken(table, name string) error {
+	err := fmt.Errorf("%s: its name %s is that of an HCA's interface, which jobs have, too", table, name)
+	return hint.With(err, fmt.Sprintf("take another name in [%s]", table))
+}
+
+// nameTaken is an error if an interface has a name that jobs can get.
+func (n *Node) nameTaken(table, name string) error {
+	m, err := n.mapping()
+	if err != nil {
+		return nil // which others say
+	}
+	for _, e := range m {
+		if !e.Keep && slices.ContainsFunc(e.HCA.Ports, func(p node.Port) bool { return p.Interface == name }) {
+			return nameTaken(table, name)
+		}
+	}
+	return nil
 }
 
 // letIn has what comes to the node reach a job that has the node to itself, where the site wants it.

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -17,14 +18,14 @@ import (
 // says the kind in the environment.
 func lawUplink() config.Uplink {
 	if os.Getenv("GRESNET_LAW_UPLINK") == nodeOnly {
-		c := config.Uplink{Kind: config.UplinkVeth, Parent: "mgmt0", Masquerade: true}
+		c := config.Uplink{Kind: config.UplinkVeth, Name: lawName(), Parent: "mgmt0", Masquerade: true}
 		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
 		return c
 	}
 	if os.Getenv("GRESNET_LAW_UPLINK") == config.UplinkAuto {
-		return config.Uplink{Kind: config.UplinkAuto, Inbound: os.Getenv("GRESNET_LAW_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+		return config.Uplink{Kind: config.UplinkAuto, Name: lawName(), Inbound: os.Getenv("GRESNET_LAW_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	}
-	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Name: lawName(), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	all := netip.MustParsePrefix("0.0.0.0/0")
 	if c.Routes = []netip.Prefix{all}; c.Kind == config.UplinkVeth {
 		c.Addresses, _ = config.ParseRange("10.8.0.0/29")
@@ -34,6 +35,9 @@ func lawUplink() config.Uplink {
 	c.Addresses, _ = config.ParseRange("10.9.0.128-10.9.0.135")
 	return c
 }
+
+// lawName is the uplink's.
+func lawName() string { return cmp.Or(os.Getenv("GRESNET_LAW_NAME"), "uplink0") }
 
 // nodeOnly is a veth that leads to the node and no further, though the node forwards.
 const nodeOnly = "node"
@@ -275,5 +279,52 @@ func TestHostsGiveTheNodesNameToTheJob(t *testing.T) {
 		if got := hostsWith(c.hosts, []host{hostOf(a, "", c.name)}); got != c.want {
 			t.Errorf("%s in %q became %q, want %q", c.name, c.hosts, got, c.want)
 		}
+	}
+}
+
+func TestTheUplinkHasTheNameThatTheSiteGivesIt(t *testing.T) {
+	uplinkKinds(t, func(t *testing.T, kind string) {
+		node, _, state := uplinkBed(t, kind)
+		t.Setenv("GRESNET_LAW_NAME", "eth0")
+		before := lawPicture(node)
+		for kill, killed := 1, true; killed; kill++ {
+			lawRun(t, node, state, "prolog", never)
+			if got := inLease(node, state, "ip -o -4 addr show dev eth0"); !strings.Contains(got, " eth0 ") {
+				t.Errorf("the job has %q", got)
+			}
+			killed = lawRun(t, node, state, "epilog", kill)
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		}
+	})
+}
+
+func TestAnUplinkOfTheNameOfAnHCAsInterfaceIsRefusedBeforeAnythingMoves(t *testing.T) {
+	for _, name := range []string{"hca1", "rail0"} { // a name and an alternative one
+		why := "uplink: its name " + name + " is that of an HCA's interface, which jobs have, too"
+		t.Run(name, func(t *testing.T) {
+			node, _, state := uplinkBed(t, config.UplinkVeth)
+			t.Setenv("GRESNET_LAW_NAME", name)
+			before := lawPicture(node)
+			if out, err := whole.command(node, state, "prolog", never).CombinedOutput(); err == nil || !strings.Contains(string(out), why) {
+				t.Errorf("prolog: %v: %s", err, out)
+			}
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		})
+		t.Run(name+", which a job can do without", func(t *testing.T) {
+			node, _, state := uplinkBed(t, config.UplinkAuto)
+			t.Setenv("GRESNET_LAW_NAME", name)
+			t.Setenv("GRESNET_LAW_NOTICES", "1")
+			before := lawPicture(node)
+			if out, err := whole.command(node, state, "prolog", never).CombinedOutput(); err != nil || !strings.Contains(string(out), "no way out: "+why) {
+				t.Errorf("prolog: %v: %s", err, out)
+			}
+			if got := inLease(node, state, "ip -o link show type veth"); strings.Contains(got, "@if107") {
+				t.Errorf("the job has %s", got)
+			}
+			lawRun(t, node, state, "epilog", never)
+			lawSame(t, node, state, before)
+		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 // that it can be noted before, and holds whatever name the job gives it.
 type Uplink struct {
 	Kind  string // macvlan, ipvlan or veth
+	Name  string // in the job, when it is made
 	Index int    // in the job, where no other interface can have so high a one
 	MAC   []byte // in the job; an ipvlan has its parent's
 
@@ -34,9 +35,6 @@ const UplinkBit = 1 << 30
 
 // IsUplink tells the node's end of an uplink from an interface of the node's own.
 func (i Interface) IsUplink() bool { return i.ID.Kind == "veth" && i.Index&UplinkBit != 0 }
-
-// UplinkName is the uplink's name in the job.
-const UplinkName = "uplink0"
 
 // UplinkOf is the uplink with an address, of which all that identifies it is made:
 // no two uplinks of a node, nor two on one network, have the same address at once.
@@ -115,7 +113,7 @@ func (c *Conn) MakeUplink(u Uplink, parent, nsfd int) error {
 // job is the interface in the job.
 func (u Uplink) job(nsfd int) []byte {
 	m := change(u.Index, false, 0)
-	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(UplinkName))
+	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(u.Name))
 	if u.MAC != nil {
 		m = attribute(m, unix.IFLA_ADDRESS, u.MAC)
 	}

@@ -29,6 +29,9 @@ type Uplink struct {
 	// Inbound has what comes to the node, and is for nobody there, reach the job; nil: nobody does.
 	Inbound *nft.Inbound `json:"-"`
 
+	// Clash is why the interface cannot have its name.
+	Clash error `json:"-"`
+
 	// Closed is why nobody reaches the job after all.
 	Closed error `json:"-"`
 
@@ -51,7 +54,10 @@ func (s *Uplink) link(w *World) link.Uplink { return link.UplinkOf(s.Type, hostE
 // Do makes the interface in the job, and there gives it address and routes. Where nobody said
 // what jobs need, but that they have a way out if the node lets them, none is no failure.
 func (s *Uplink) Do(w *World) error {
-	err := s.give(w)
+	err := s.Clash
+	if err == nil {
+		err = s.give(w)
+	}
 	if err == nil || !s.Pool.Auto {
 		return err
 	}
@@ -87,6 +93,7 @@ func (s *Uplink) give(w *World) error {
 
 func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	u := s.link(w)
+	u.Name = s.Pool.Name
 	if s.Type != "veth" {
 		parent, err := v.Link.Named(s.Pool.Parent)
 		if err != nil {

@@ -39,6 +39,7 @@ func Look(c *link.Conn) (n Host, err error) {
 // Pool is where the node's jobs get their uplinks from.
 type Pool struct {
 	Kind      string
+	Name      string // of the interface in the job
 	Parent    string
 	Addresses config.Range // this node's
 	Bits      int          // of the network that the job takes to be its own
@@ -57,9 +58,11 @@ type Pool struct {
 // New is the node's pool, or says why jobs cannot have what the site wants.
 func New(c config.Uplink, n Host) (Pool, error) {
 	if c.Kind == config.UplinkAuto {
-		return n.auto()
+		p, err := n.auto()
+		p.Name = c.Name
+		return p, err
 	}
-	p := Pool{Kind: c.Kind, Parent: c.Parent, Addresses: c.Addresses, Bits: 32, Routes: c.Routes, Gateway: c.Gateway}
+	p := Pool{Kind: c.Kind, Name: c.Name, Parent: c.Parent, Addresses: c.Addresses, Bits: 32, Routes: c.Routes, Gateway: c.Gateway}
 	parent, err := n.parent(c)
 	if err != nil {
 		return Pool{}, err
