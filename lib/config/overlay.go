@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Overlay is the table [overlay]: the network of a job's own between its nodes.
@@ -12,8 +13,17 @@ type Overlay struct {
 	Network   netip.Prefix
 	Port      int    // UDP, on the nodes
 	Interface string // its name in the job
+	Underlay  string // the name by which a node's address is looked up, with NodeSign in place of the node's; empty: NodeAddr
 	Services  []int  // TCP ports by which the job's nodes mean the nodes themselves
 }
+
+// NodeSign stands for a node's NodeName.
+const NodeSign = "{node}"
+
+const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
+
+// Host is what the resolver is asked for about a node, or is empty.
+func (o Overlay) Host(node string) string { return strings.Replace(o.Underlay, NodeSign, node, 1) }
 
 // The kinds of overlays.
 const (
@@ -41,7 +51,7 @@ var defaultOverlay = Overlay{
 }
 
 func (o *Overlay) read(t table) {
-	t.allow("kind", "network", "port", "name", "interface", "services")
+	t.allow("kind", "network", "port", "name", "interface", "underlay", "services")
 	if word, there := t.word("kind", OverlayNone, OverlayVXLAN); there {
 		o.Kind = word
 	}
@@ -58,6 +68,12 @@ func (o *Overlay) read(t table) {
 	}
 	if ports, there := readPorts(t, "services"); there {
 		o.Services = ports
+	}
+	if text, there := t.text("underlay"); there {
+		o.Underlay = text
+		if rest := strings.Replace(text, NodeSign, "", 1); rest == text || strings.Trim(rest, hostLetters) != "" {
+			t.fail("underlay", `write it like "`+NodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, NodeSign)
+		}
 	}
 	readName(t, "interface", &o.Interface) // as it was called first
 	readName(t, "name", &o.Interface)

@@ -15,7 +15,7 @@ func TestAnOverlayIsWhatTheSiteWrites(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got.Overlay, want) || !got.Overlay.On() || got.Overlay.Nodes() != 4094 {
 		t.Errorf("got %+v for %d nodes, %v, want %+v", got.Overlay, got.Overlay.Nodes(), err, want)
 	}
-	if named, err := config.Parse([]byte("[overlay]\nname = \"net0\"\n[uplink]\nname = \"eth0\"\n"), "f"); err != nil || named.Overlay.Interface != "net0" || named.Uplink.Name != "eth0" {
+	if named, err := config.Parse([]byte("[overlay]\nunderlay = \"{node}-ib0\"\nname = \"net0\"\n[uplink]\nname = \"eth0\"\n"), "f"); err != nil || named.Overlay.Host("node7") != "node7-ib0" || named.Overlay.Interface != "net0" || named.Uplink.Name != "eth0" {
 		t.Errorf("named %q and %q, %v", named.Overlay.Interface, named.Uplink.Name, err)
 	}
 	if off, err := config.Parse([]byte("[overlay]\nkind = \"none\"\n"), "f"); err != nil || off.Overlay.On() {
@@ -37,6 +37,8 @@ func TestErrorsOfAnOverlaySayWhatToDo(t *testing.T) {
 		{"a service that is none", "[overlay]\nservices = [0]\n", "f:2: overlay.services: 0 is not a port from 1 to 65535", "correct line 2 of f"},
 		{"a service twice", "[overlay]\nservices = [22, 22]\n", "f:2: overlay.services: 22 is there twice", "correct line 2 of f"},
 		{"a service by name", "[overlay]\nservices = [\"ssh\"]\n", "f:2: overlay.services: is not a list of numbers", "correct line 2 of f"},
+		{"an underlay of one node", "[overlay]\nunderlay = \"ib0\"\n", `f:2: overlay.underlay: "ib0" is not the name of a host with {node} once in it`, `write it like "{node}-ib0"`},
+		{"an underlay of two", "[overlay]\nunderlay = \"{node}-{node}\"\n", `f:2: overlay.underlay: "{node}-{node}" is not the name of a host with {node} once in it`, `write it like "{node}-ib0"`},
 		{"the loopback", "[overlay]\nname = \"lo\"\n", `f:2: overlay.name: "lo" is another interface of the job's`, `take a name like "eth0"`},
 		{"the uplink's name", "[overlay]\nname = \"uplink0\"\n[uplink]\nkind = \"auto\"\n", `f:2: overlay.name: "uplink0" is the name of both the uplink and the overlay`, "give each a name of its own"},
 		{"two names", "[overlay]\nname = \"net0\"\ninterface = \"net1\"\n", "f:2: overlay.name: is there beside interface, which means the same", "leave interface out"},

@@ -155,7 +155,8 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	if err != nil {
 		return err
 	}
-	pool, err := l.wayOut(func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") })
+	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
+	pool, err := l.wayOut(moves)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 	if up != nil {
 		steps = append(steps, up)
 	}
-	network, err := l.network(ctx, j, config.Access{})
+	network, err := l.network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
 	if err != nil {
 		return err
 	}

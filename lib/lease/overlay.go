@@ -13,13 +13,14 @@ import (
 	"gresnet/lib/uplink"
 )
 
-// network is the job's between its nodes; nil if it has none, or is in the node's network.
-func (l *look) network(ctx context.Context, j job.Job, access config.Access) (*overlay.Network, error) {
+// network is the job's between its nodes; nil if it has none, or is in the node's network. canMove tells which
+// interfaces of the node can be a job's.
+func (l *look) network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*overlay.Network, error) {
 	c := l.node.Config.Overlay
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
-	n, err := overlay.New(ctx, c, j, overlay.World{Hosts: overlay.Hosts(overlay.Confs(j)), Look: overlay.Look, Way: l.way})
+	n, err := overlay.New(ctx, c, j, overlay.World{Hosts: overlay.Hosts(overlay.Confs(j)), Look: overlay.Look, Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) }})
 	if n == nil && err == nil {
 		l.node.notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has")
 	}
@@ -64,10 +65,19 @@ func (n *Node) CheckOverlay() error {
 	})
 }
 
-func (l *look) way(to netip.Addr) (from netip.Addr, mtu int, err error) {
+func (l *look) way(to netip.Addr, canMove func() (func(link.Interface) bool, error)) (from netip.Addr, mtu int, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
-		from, mtu, err = v.Link.Way(to)
-		return err
+		if from, mtu, err = v.Link.Way(to); err != nil || l.node.Config.Overlay.Underlay == "" {
+			return err
+		}
+		n, err := uplink.Look(v.Link)
+		if err != nil {
+			return err
+		}
+		if n.Moves, err = canMove(); err != nil {
+			return err
+		}
+		return n.Stays(from)
 	})
 	return from, mtu, err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ func lawOverlay() config.Overlay {
 	if os.Getenv("GRESNET_LAW_NODES") == "" {
 		return config.Overlay{Services: []int{6818}}
 	}
-	return config.Default().Overlay
+	c := config.Default().Overlay
+	c.Underlay = os.Getenv("GRESNET_LAW_UNDERLAY")
+	return c
 }
 
 // overlayBed is lawBed with another node, on whose side of a cable two namespaces are one
@@ -103,6 +106,38 @@ print(s.recv(99).decode())"`)
 	if tables := overlayTables(t, node); tables != "" {
 		t.Errorf("left: %s", tables)
 	}
+}
+
+func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
+	node, far, _, state := overlayBed(t)
+	node.IP("link add ib0 type veth peer name far2 netns " + far.Path)
+	node.Run(`ip link set ib0 up; ip addr add 10.3.0.1/24 dev ib0`)
+	hosts := t.TempDir() + "/hosts"
+	if err := os.WriteFile(hosts, []byte("10.3.0.1 node1-ib\n10.3.0.2 node2-ib\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GRESNET_LAW_UNDERLAY", "{node}-ib")
+	run := func() ([]byte, error) {
+		// The lease's mounts are in there, too.
+		both := whole.command(node, state, "prolog", never)
+		script := fmt.Sprintf(`mount --bind %s /etc/hosts; "$@"; nsenter --net=%s/jobs/%d/netns sh -c "ip -d link show job0; bridge fdb show dev job0"; GRESNET_LAW=epilog "$@"`, hosts, state, lawJob)
+		both.Args = slices.Insert(both.Args, 2, "unshare", "-m", "sh", "-ec", script, "sh")
+		return both.CombinedOutput()
+	}
+	out, err := run()
+	if err != nil || !strings.Contains(string(out), " local 10.3.0.1 ") || !strings.Contains(string(out), " dst 10.3.0.2 ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	before := lawPicture(node)
+	if err := os.WriteFile(hosts, []byte("10.0.0.2 node1-ib\n10.0.0.3 node2-ib\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err = run()
+	if err == nil || !strings.Contains(string(out), "overlay: reach node2: 10.0.0.2 is on hca0, which jobs can have") {
+		t.Errorf("by what goes to jobs: %v: %s", err, out)
+	}
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
 }
 
 // overlayTables are the node's nftables tables of overlays.

@@ -93,7 +93,7 @@ func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.E
 	if err != nil {
 		return nil, nil, err
 	}
-	network, err := looking.network(ctx, j, access)
+	network, err := looking.network(ctx, j, access, n.canMove)
 	if err != nil {
 		return nil, nil, err
 	}

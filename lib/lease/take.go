@@ -147,7 +147,7 @@ func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	}
 	n.checkMode(j.ID, mode)
 	found := n.stopwatch()
-	network, err := l.network(ctx, j, access)
+	network, err := l.network(ctx, j, access, n.canMove)
 	found.stop("find the job's other nodes")
 	if err != nil {
 		return nil, err

@@ -70,6 +70,10 @@ func (n *Node) moves() (func(link.Interface) bool, error) {
 	if n.Config.Uplink.Kind != config.UplinkAuto {
 		return nil, nil // who else would ask
 	}
+	return n.canMove()
+}
+
+func (n *Node) canMove() (func(link.Interface) bool, error) {
 	m, err := n.mapping()
 	return func(i link.Interface) bool {
 		return slices.ContainsFunc(m, func(e gres.Entry) bool { return hasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })

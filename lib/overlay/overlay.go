@@ -78,7 +78,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	}
 	n.Link.Name, n.Link.Port = c.Interface, c.Port
 	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
-	return n, n.fill(ctx, hosts, w)
+	return n, n.fill(ctx, c, hosts, w)
 }
 
 // addressOf is the address of a node in the job, by its place.
@@ -90,14 +90,14 @@ func addressOf(c config.Overlay, place int) netip.Addr {
 }
 
 // fill says where the other nodes are, and which way leads there.
-func (n *Network) fill(ctx context.Context, hosts map[string]slurm.Host, w World) error {
+func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) error {
 	if len(n.Nodes) == 1 {
 		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), link.AloneMTU
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	found, err := n.find(ctx, hosts, w)
+	found, err := n.find(ctx, c, hosts, w)
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,9 @@ func (n *Network) fill(ctx context.Context, hosts map[string]slurm.Host, w World
 func (n *Network) join(at []netip.Addr, i int, w World) error {
 	if !n.Link.Node.IsValid() {
 		from, mtu, err := w.Way(at[0])
+		if err != nil && hint.Of(err) != "" {
+			return fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
+		}
 		if err != nil {
 			return hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
 		}
@@ -136,12 +139,12 @@ func (n *Network) join(at []netip.Addr, i int, w World) error {
 const looksAtOnce = 32
 
 // find finds the addresses of all nodes but the own: those that are names, by the resolver.
-func (n *Network) find(ctx context.Context, hosts map[string]slurm.Host, w World) ([][]netip.Addr, error) {
+func (n *Network) find(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) ([][]netip.Addr, error) {
 	found, failed := make([][]netip.Addr, len(n.Nodes)), make([]error, len(n.Nodes))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, looksAtOnce)
 	for i, node := range n.Nodes {
-		name := cmp.Or(hosts[node.Name].Addr, node.Hostname, node.Name)
+		name := cmp.Or(c.Host(node.Name), hosts[node.Name].Addr, node.Hostname, node.Name)
 		if a, err := netip.ParseAddr(name); err == nil {
 			found[i] = []netip.Addr{a.Unmap()}
 			continue

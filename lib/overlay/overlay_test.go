@@ -70,6 +70,20 @@ func TestEachNodeOfAJobComputesTheSameNetwork(t *testing.T) {
 	}
 }
 
+func TestTheSiteSaysByWhichNamesNodesReachEachOther(t *testing.T) {
+	c := small
+	c.Underlay = "{node}-ib.example.org"
+	hosts := map[string]slurm.Host{"node1": {Addr: "10.0.0.11"}, "node3": {Addr: "three"}}
+	n, err := overlay.New(t.Context(), c, jobOf("node[1-3]"), world(hosts, map[string]string{"node1-ib.example.org": "10.3.0.1", "node3-ib.example.org": "10.3.0.3"}))
+	want := []link.Peer{{Address: addr("198.18.0.1"), Node: addr("10.3.0.1")}, {Address: addr("198.18.0.3"), Node: addr("10.3.0.3")}}
+	if err != nil || !reflect.DeepEqual(n.Link.Peers, want) {
+		t.Errorf("got %+v, %v, want %+v", n, err, want)
+	}
+	if _, err := overlay.New(t.Context(), c, jobOf("node[1-3]"), world(hosts, nil)); fmt.Sprint(err) != "overlay: node node1 has no address: no such host" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAJobOnOneNodeAsksNobody(t *testing.T) {
 	n, err := overlay.New(t.Context(), small, jobOf("node2"), overlay.World{Hosts: func([]string) map[string]slurm.Host { return nil }})
 	if err != nil || len(n.Link.Peers) > 0 || n.Link.Node != addr("127.0.0.1") || n.Address() != addr("198.18.0.1") {

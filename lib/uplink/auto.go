@@ -2,6 +2,7 @@ package uplink
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -68,6 +69,17 @@ func (n Host) moves(i link.Interface) bool {
 		i = n.Interfaces[below]
 	}
 	return false
+}
+
+// Stays is an error if an address of the node's can go with an HCA's interface to a job. One of IPv6 is not looked after.
+func (n Host) Stays(a netip.Addr) error {
+	for _, i := range n.Interfaces {
+		if n.moves(i) && slices.ContainsFunc(n.Networks[i.Index], func(p netip.Prefix) bool { return p.Addr() == a }) {
+			err := fmt.Errorf("%s is on %s, which jobs can have", a, i.Name)
+			return hint.With(err, "have overlay.underlay mean addresses on interfaces that stay on the node: leave their HCA out of the mapping")
+		}
+	}
+	return nil
 }
 
 // vacant is the first part of the network that is nobody's here.

@@ -82,3 +82,16 @@ func TestANodeWithoutAWayOutSaysSo(t *testing.T) {
 		t.Errorf("err %v", err)
 	}
 }
+
+func TestAnAddressThatGoesToAJobDoesNotStay(t *testing.T) {
+	n := wayOut()
+	n.Networks[20] = []netip.Prefix{netip.MustParsePrefix("10.3.0.1/24")}
+	n.Networks[21] = []netip.Prefix{netip.MustParsePrefix("10.4.0.1/24")} // on what goes
+	for address, want := range map[string]string{
+		"10.3.0.1": "10.3.0.1 is on hca0, which jobs can have", "10.4.0.1": "10.4.0.1 is on hca0.5, which jobs can have", "10.2.0.7": "<nil>",
+	} {
+		if got := fmt.Sprint(n.Stays(netip.MustParseAddr(address))); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
