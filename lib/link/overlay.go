@@ -35,9 +35,12 @@ type Peer struct {
 }
 
 // OverlayOf is what identifies a job's overlay, whatever the job names it. A VNI has 24 bits.
+// Open MPI keeps 16 bits of an index (opal/mca/if/if.h:opal_if_t), and takes interfaces that have these
+// in common for one: bit 15, which the kernel's small ones do not have, is always set.
 func OverlayOf(job uint32) Overlay {
 	id := int(job & (1<<24 - 1))
-	return Overlay{Index: UplinkBit | UplinkBit>>1 | id, ID: id}
+	const low = 1<<15 - 1
+	return Overlay{Index: UplinkBit | UplinkBit>>1 | id&^low<<1 | 1<<15 | id&low, ID: id}
 }
 
 // ErrOverlayTaken means that another overlay of the node has the same ID.
