@@ -14,5 +14,6 @@ else:
     )
 ones = torch.ones(4) * (dist.get_rank() + 1)
 dist.all_reduce(ones)
-print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {ones.tolist()}", flush=True)
+# in one piece: torchrun's processes share its stdout
+os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {ones.tolist()}\n".encode())
 dist.destroy_process_group()
