@@ -20,7 +20,10 @@ func (l *look) network(ctx context.Context, j job.Job, access config.Access, can
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
-	n, err := overlay.New(ctx, c, j, overlay.World{Hosts: overlay.Hosts(overlay.Confs(j)), Look: overlay.Look, Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) }})
+	n, err := overlay.New(ctx, c, j, overlay.World{
+		Hosts: overlay.Hosts(overlay.Confs(j)), Port: overlay.Port(overlay.Confs(j)), Look: overlay.Look,
+		Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) },
+	})
 	if n == nil && err == nil {
 		l.node.notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has")
 	}
@@ -88,6 +91,9 @@ func overlayStep(n *overlay.Network, c config.Overlay, out *step.Uplink) *step.O
 		return nil
 	}
 	s := step.NewOverlay(n.Link)
-	s.Services, s.Out = c.Services, out
+	s.Services, s.Out, s.Slurmd = c.Services, out, n.Slurmd
+	if out != nil && out.Pool.Auto && s.Calls() {
+		out.MTU = n.Link.MTU
+	}
 	return s
 }

@@ -167,9 +167,37 @@ func (c *Conn) DeleteUplink(u Uplink) error {
 }
 
 // Give gives an interface that was made by MakeUplink an address with a peer,
-// which may be the address itself, and brings it up. It has no IPv6, of which a
-// router on the network would give it addresses and routes that nobody asked for.
+// which may be the address itself, and brings it up.
 func (c *Conn) Give(index int, address netip.Prefix, peer netip.Addr) error {
+	if err := c.address(index, address, peer); err != nil {
+		return err
+	}
+	return c.Open(index)
+}
+
+// GiveLoopback gives the namespace an address that no interface of its has that leads elsewhere.
+func (c *Conn) GiveLoopback(a netip.Addr) error {
+	lo, err := c.Named("lo")
+	if err != nil {
+		return err
+	}
+	return c.address(lo.Index, netip.PrefixFrom(a, 32), a)
+}
+
+func (c *Conn) address(index int, address netip.Prefix, peer netip.Addr) error {
+	m := []byte{unix.AF_INET, byte(address.Bits()), 0, 0, 0, 0, 0, 0}
+	native.PutUint32(m[4:], uint32(index))
+	m = attribute(m, unix.IFA_LOCAL, address.Addr().AsSlice())
+	m = attribute(m, unix.IFA_ADDRESS, peer.AsSlice())
+	if _, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("give interface %d the address %s: %w", index, address, err)
+	}
+	return nil
+}
+
+// Open brings up an interface that was made by MakeUplink. It has no IPv6, of which a router on the
+// network would give it addresses and routes that nobody asked for.
+func (c *Conn) Open(index int) error {
 	i, err := c.Get(index)
 	if err != nil {
 		return err
@@ -178,15 +206,17 @@ func (c *Conn) Give(index int, address netip.Prefix, peer netip.Addr) error {
 	if err := os.WriteFile(off, []byte("1"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("switch IPv6 off on %s: %w", i.Name, err)
 	}
-	m := []byte{unix.AF_INET, byte(address.Bits()), 0, 0, 0, 0, 0, 0}
-	native.PutUint32(m[4:], uint32(index))
-	m = attribute(m, unix.IFA_LOCAL, address.Addr().AsSlice())
-	m = attribute(m, unix.IFA_ADDRESS, peer.AsSlice())
-	if _, err := c.send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("give %s the address %s: %w", i.Name, address, err)
-	}
 	if err := c.Up(index); err != nil {
 		return fmt.Errorf("bring up %s: %w", i.Name, err)
+	}
+	return nil
+}
+
+// SetMTU sets the MTU of an interface that was made by MakeUplink.
+func (c *Conn) SetMTU(index, mtu int) error {
+	m := attribute(change(index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("set the MTU of interface %d to %d: %w", index, mtu, err)
 	}
 	return nil
 }
@@ -216,17 +246,30 @@ func Confine(u Uplink, program *os.File) error {
 // Route sends what goes to a network to a gateway behind an interface, if there is no
 // other way of a lower metric.
 func (c *Conn) Route(index int, to netip.Prefix, gateway netip.Addr, metric int) error {
+	return c.RouteFrom(index, to, gateway, netip.Addr{}, metric)
+}
+
+// RouteFrom does so under an address of the namespace's. Without a gateway, the network is
+// behind the interface itself.
+func (c *Conn) RouteFrom(index int, to netip.Prefix, gateway, from netip.Addr, metric int) error {
 	m := make([]byte, routeHead)
 	m[0], m[1], m[4] = unix.AF_INET, byte(to.Bits()), unix.RT_TABLE_MAIN
 	m[5], m[6], m[7] = unix.RTPROT_STATIC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
 	if to.Bits() > 0 {
 		m = attribute(m, unix.RTA_DST, to.Addr().AsSlice())
 	}
-	m = attribute(m, unix.RTA_GATEWAY, gateway.AsSlice())
+	if gateway.IsValid() {
+		m = attribute(m, unix.RTA_GATEWAY, gateway.AsSlice())
+	} else {
+		m[6] = unix.RT_SCOPE_LINK
+	}
+	if from.IsValid() {
+		m = attribute(m, unix.RTA_PREFSRC, from.AsSlice())
+	}
 	m = attribute(m, unix.RTA_OIF, native.AppendUint32(nil, uint32(index)))
 	m = attribute(m, unix.RTA_PRIORITY, native.AppendUint32(nil, uint32(metric)))
 	if _, err := c.send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("route %s by %s: %w", to, gateway, err)
+		return fmt.Errorf("route %s by interface %d: %w", to, index, err)
 	}
 	return nil
 }

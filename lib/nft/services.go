@@ -3,6 +3,7 @@ package nft
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/binaryutil"
@@ -15,7 +16,8 @@ type Services struct {
 	Network netip.Prefix // of the nodes' addresses in the job
 	Ports   []int
 	Nodes   []Node
-	Out     int // index of the job's interface by which the nodes are reached
+	Out     int    // index of the job's interface by which the nodes are reached
+	Calls   *Calls // nil: those of slurmd are led as others are
 }
 
 // Node is where a node is, by its address in the job.
@@ -26,29 +28,48 @@ type Node struct{ Inside, Real netip.Addr }
 //
 //	table ip gresnet {
 //		map nodes { type ipv4_addr : ipv4_addr; elements = { INSIDE : REAL, … } }
-//		chain out  { type filter hook output priority raw; ip daddr NETWORK tcp dport PORT accept; notrack; }
+//		chain out  { type filter hook output priority raw; tcp dport PORT ip daddr NETWORK accept; notrack; }
 //		chain in   { type filter hook prerouting priority raw; iif OUT tcp sport PORT accept; notrack; }
-//		chain lead { type nat hook output priority dstnat; ip daddr NETWORK tcp dport PORT dnat to ip daddr map @nodes; }
+//		chain lead { type nat hook output priority dstnat; tcp dport PORT ip daddr NETWORK dnat to ip daddr map @nodes; }
 //		chain hide { type nat hook postrouting priority srcnat; oif OUT masquerade; }
 //	}
 //
 // The kernel tracks these connections and no others: what a job sends by its HCAs costs nothing.
+// What Calls has is more.
 func Serve(s Services) error {
 	c, err := open()
 	if err != nil {
 		return err
 	}
 	t := c.CreateTable(&nftables.Table{Name: "gresnet", Family: nftables.TableFamilyIPv4})
-	nodes := &nftables.Set{Table: t, Name: "nodes", IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeIPAddr}
-	if err := c.AddSet(nodes, nil); err != nil {
-		return fmt.Errorf("make the map of nodes: %w", err)
+	nodes, err := addMap(c, t, "nodes")
+	if err != nil {
+		return err
+	}
+	var calls callMaps
+	if s.Calls != nil {
+		if calls, err = s.Calls.addMaps(c, t); err != nil {
+			return err
+		}
 	}
 	s.track(c, t)
-	s.lead(c, t, nodes)
+	s.lead(c, t, nodes, calls)
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("lead services to the job's nodes: %w", err)
 	}
-	return s.fill(c, nodes)
+	if err := fill(c, nodes, s.Nodes); err != nil || s.Calls == nil {
+		return err
+	}
+	return s.Calls.fill(c, calls, s.Network, s.Nodes)
+}
+
+// addMap makes a map of addresses, which is to be filled later.
+func addMap(c *nftables.Conn, t *nftables.Table, name string) (*nftables.Set, error) {
+	m := &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeIPAddr}
+	if err := c.AddSet(m, nil); err != nil {
+		return nil, fmt.Errorf("make the map %s: %w", name, err)
+	}
+	return m, nil
 }
 
 // track has the kernel track connections to services and nothing else.
@@ -60,33 +81,53 @@ func (s Services) track(c *nftables.Conn, t *nftables.Table) {
 		answers := append(is(expr.MetaKeyIIF, uint32(s.Out)), tcp(sourcePort, port)...)
 		c.AddRule(&nftables.Rule{Table: t, Chain: in, Exprs: append(answers, &expr.Verdict{Kind: expr.VerdictAccept})})
 	}
+	if s.Calls != nil {
+		s.Calls.track(c, out, in, s.Out)
+	}
 	for _, chain := range []*nftables.Chain{out, in} {
 		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: []expr.Any{&expr.Notrack{}}})
 	}
 }
 
-func (s Services) lead(c *nftables.Conn, t *nftables.Table, nodes *nftables.Set) {
+func (s Services) lead(c *nftables.Conn, t *nftables.Table, nodes *nftables.Set, calls callMaps) {
 	lead := c.AddChain(&nftables.Chain{Name: "lead", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityNATDest})
 	for _, port := range s.Ports {
-		c.AddRule(&nftables.Rule{Table: t, Chain: lead, Exprs: append(s.service(port),
-			destination(),
-			&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, IsDestRegSet: true, SetName: nodes.Name, SetID: nodes.ID},
-			&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: unix.NFT_REG_1},
-		)})
+		if s.Calls == nil || port != s.Calls.Port {
+			c.AddRule(&nftables.Rule{Table: t, Chain: lead, Exprs: append(s.service(port), translate(expr.NATTypeDestNAT, nodes)...)})
+		}
 	}
 	hide := c.AddChain(&nftables.Chain{Name: "hide", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource})
+	if s.Calls != nil {
+		s.Calls.lead(c, lead, hide, calls, s.Out)
+	}
 	c.AddRule(&nftables.Rule{Table: t, Chain: hide, Exprs: append(is(expr.MetaKeyOIF, uint32(s.Out)), &expr.Masq{})})
+}
+
+// translate changes an address to what a map has for it; one that the map does not have stays.
+func translate(kind expr.NATType, m *nftables.Set) []expr.Any {
+	offset := uint32(sourceAddress)
+	if kind == expr.NATTypeDestNAT {
+		offset = destinationAddress
+	}
+	return []expr.Any{
+		&expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Lookup{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, IsDestRegSet: true, SetName: m.Name, SetID: m.ID},
+		&expr.NAT{Type: kind, Family: unix.NFPROTO_IPV4, RegAddrMin: unix.NFT_REG_1},
+	}
 }
 
 // service matches what goes to a port of the job's nodes.
 func (s Services) service(port int) []expr.Any {
-	mask := net4(s.Network.Bits())
-	inside := []expr.Any{
+	return append(to(s.Network), tcp(destinationPort, port)...)
+}
+
+// to matches what goes to a network.
+func to(network netip.Prefix) []expr.Any {
+	return []expr.Any{
 		destination(),
-		&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4, Mask: mask, Xor: make([]byte, 4)},
-		&expr.Cmp{Register: unix.NFT_REG_1, Op: expr.CmpOpEq, Data: s.Network.Masked().Addr().AsSlice()},
+		&expr.Bitwise{SourceRegister: unix.NFT_REG_1, DestRegister: unix.NFT_REG_1, Len: 4, Mask: net4(network.Bits()), Xor: make([]byte, 4)},
+		&expr.Cmp{Register: unix.NFT_REG_1, Op: expr.CmpOpEq, Data: network.Masked().Addr().AsSlice()},
 	}
-	return append(inside, tcp(destinationPort, port)...)
 }
 
 // Where UDP and TCP have their ports.
@@ -101,31 +142,33 @@ func tcp(offset uint32, port int) []expr.Any {
 	}
 }
 
-// destination loads the destination address, at byte 16 of an IPv4 header.
+// Where an IPv4 header has its addresses.
+const sourceAddress, destinationAddress = 12, 16
+
+// destination loads the destination address.
 func destination() expr.Any {
-	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4}
+	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: destinationAddress, Len: 4}
 }
 
 // net4 is the mask of a network of IPv4.
 func net4(bits int) []byte { return binaryutil.BigEndian.PutUint32(^uint32(0) << (32 - bits)) }
 
-// most is how many nodes one message has room for: an attribute's length has 16 bits.
+// most is how many elements one message has room for: an attribute's length has 16 bits.
 const most = 512
 
-func (s Services) fill(c *nftables.Conn, nodes *nftables.Set) error {
-	var elements []nftables.SetElement
-	for i, n := range s.Nodes {
-		elements = append(elements, nftables.SetElement{Key: n.Inside.AsSlice(), Val: n.Real.AsSlice()})
-		if len(elements) < most && i < len(s.Nodes)-1 {
-			continue
+// fill says what a map has for addresses: for each node, of its address inside, the real one.
+func fill(c *nftables.Conn, m *nftables.Set, nodes []Node) error {
+	for part := range slices.Chunk(nodes, most) {
+		var elements []nftables.SetElement
+		for _, n := range part {
+			elements = append(elements, nftables.SetElement{Key: n.Inside.AsSlice(), Val: n.Real.AsSlice()})
 		}
-		if err := c.SetAddElements(nodes, elements); err != nil {
-			return fmt.Errorf("say where the job's nodes are: %w", err)
+		if err := c.SetAddElements(m, elements); err != nil {
+			return fmt.Errorf("fill the map %s: %w", m.Name, err)
 		}
 		if err := c.Flush(); err != nil {
-			return fmt.Errorf("say where the job's nodes are: %w", err)
+			return fmt.Errorf("fill the map %s: %w", m.Name, err)
 		}
-		elements = nil
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ type Network struct {
 	Nodes []Node
 	Own   int // the place of this node among them
 	Link  link.Overlay
+
+	Slurmd int // the port of slurmd
 }
 
 // Address is the job's own address.
@@ -46,6 +49,7 @@ func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
 // World is what is asked.
 type World struct {
 	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
+	Port  func() int                                                   // slurmd's, by slurm.conf
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
 	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // see link.Conn
 }
@@ -78,6 +82,9 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	}
 	n.Link.Name, n.Link.Port = c.Interface, c.Port
 	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
+	if len(names) > 1 && w.Port != nil {
+		n.Slurmd = w.Port()
+	}
 	return n, n.fill(ctx, c, hosts, w)
 }
 
@@ -207,12 +214,28 @@ func Confs(j job.Job) []string {
 
 // Hosts is what the first slurm.conf that reads says of nodes; without any, nothing.
 func Hosts(places []string) func(names []string) map[string]slurm.Host {
-	return func(names []string) map[string]slurm.Host {
-		for _, place := range places {
-			if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {
-				return conf.Hosts(names)
-			}
+	return func(names []string) map[string]slurm.Host { return first(places).Hosts(names) }
+}
+
+// slurmdPort is slurmd's where slurm.conf says no other one.
+const slurmdPort = 6818
+
+// Port is what the first slurm.conf that reads says of slurmd's port.
+func Port(places []string) func() int {
+	return func() int {
+		if port, err := strconv.Atoi(first(places).Last("slurmdport")); err == nil {
+			return port
 		}
-		return nil
+		return slurmdPort
 	}
+}
+
+// first is the first slurm.conf that reads, or one that says nothing.
+func first(places []string) slurm.Conf {
+	for _, place := range places {
+		if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {
+			return conf
+		}
+	}
+	return nil
 }

@@ -25,6 +25,7 @@ type Overlay struct {
 	// without that, which may be nil, they mean the job.
 	Services []int   `json:"-"`
 	Out      *Uplink `json:"-"`
+	Slurmd   int     `json:"-"` // the port of slurmd, which calls jobs on other nodes back
 }
 
 // NewOverlay is the step of an overlay.
@@ -68,14 +69,14 @@ func (s *Overlay) Do(w *World) error {
 		if err := v.Link.RaiseOverlay(s.Link); err != nil {
 			return err
 		}
-		s.serve(w)
+		s.serve(w, v)
 		return nil
 	})
 }
 
 // serve leads services of the job's nodes to the nodes. It needs no undo, since it goes with the
 // namespace; and a job without it lacks a convenience.
-func (s *Overlay) serve(w *World) {
+func (s *Overlay) serve(w *World, v *scan.View) {
 	if s.Out == nil || s.Out.Lacking != nil || len(s.Services) == 0 {
 		return
 	}
@@ -88,9 +89,34 @@ func (s *Overlay) serve(w *World) {
 			services.Nodes = append(services.Nodes, nft.Node{Inside: p.Address, Real: p.Node})
 		}
 	}
+	services.Calls = s.calls(w, v)
 	if err := nft.Serve(services); err != nil {
 		w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
 	}
+}
+
+// Calls tells whether the job may call slurmd on other nodes, and be called back.
+func (s *Overlay) Calls() bool {
+	return len(s.Link.Peers) > 0 && slices.Contains(s.Services, s.Slurmd)
+}
+
+// calls has the job's namespace pass on calls of slurmd and what it calls back; nil if it does not. What
+// passes is nft's to say.
+func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
+	if !s.Out.Back.IsValid() || s.Out.Back.Bits() > s.Link.Address.Bits() {
+		return nil
+	}
+	for _, index := range []int{s.Link.Index, s.Out.link(w).Index} {
+		i, err := v.Link.Get(index)
+		if err == nil {
+			err = link.Forward(i.Name, true)
+		}
+		if err != nil {
+			w.Notice("slurmd on the job's other nodes does not call it back: %s", err)
+			return nil
+		}
+	}
+	return &nft.Calls{Port: s.Slurmd, Inside: s.Link.Index, Own: s.Link.Address.Addr(), Gateway: s.Out.Pool.Gateway, Back: s.Out.Back}
 }
 
 // Undo removes the interface wherever the job has put it, and the table. What is

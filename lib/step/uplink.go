@@ -35,6 +35,11 @@ type Uplink struct {
 	// Closed is why nobody reaches the job after all.
 	Closed error `json:"-"`
 
+	// MTU is that of the job's overlay, if slurmd on other nodes is to call the job back by it; Back is
+	// under which addresses the node then has the job's other nodes.
+	MTU  int          `json:"-"`
+	Back netip.Prefix `json:"-"`
+
 	// Lacking is why the job has none after all, of one that it can do without.
 	Lacking error `json:"-"`
 }
@@ -113,9 +118,13 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 			return err
 		}
 	}
+	if err := s.narrow(v, u.Index); err != nil {
+		return err
+	}
 	if err := v.Link.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
 		return err
 	}
+	s.leadBack(w, v, u.Index)
 	if s.Pool.Beyond {
 		if err := link.Forward(u.Host, true); err != nil {
 			return err
@@ -160,8 +169,63 @@ func (s *Uplink) confine(u link.Uplink) error {
 	return link.Confine(u, program)
 }
 
+// narrow lets no longer packets through than the overlay does, which some of them go on by.
+func (s *Uplink) narrow(v *scan.View, index int) error {
+	i, err := v.Link.Get(index)
+	if err != nil || s.MTU == 0 || i.MTU <= s.MTU {
+		return err
+	}
+	return v.Link.SetMTU(index, s.MTU)
+}
+
+// backNetwork is nobody's: reserved since there is IPv4. Each uplink has 65536 addresses of it.
+var backNetwork = netip.MustParsePrefix("240.0.0.0/4")
+
+// backBits is the length of what one uplink has of it: the rest says which of the automatic
+// uplinks' addresses it has, of which there are 4096.
+const backBits = 16
+
+// leadBack has the node reach the job's other nodes through the job. What has no way back lacks a
+// convenience.
+func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
+	if s.MTU == 0 {
+		return
+	}
+	a, first := s.Address.As4(), backNetwork.Addr().As4()
+	back := netip.PrefixFrom(netip.AddrFrom4([4]byte{first[0] | a[2]&0xf, a[3], 0, 0}), backBits)
+	n, err := uplink.Look(v.Link)
+	if err == nil && has(n, back) {
+		err = fmt.Errorf("the node has networks of its own in %s", backNetwork)
+	}
+	if err == nil {
+		err = v.Link.Route(index, back, s.Address, 0)
+	}
+	if err != nil {
+		w.Notice("slurmd on the job's other nodes does not call it back: %s", err)
+		return
+	}
+	s.Back = back
+}
+
+// has tells whether an address of the node or a route is about a network; what is shorter than
+// backNetwork leads everywhere.
+func has(n uplink.Host, p netip.Prefix) bool {
+	for _, networks := range n.Networks {
+		if slices.ContainsFunc(networks, func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Ways, func(w link.Way) bool { return w.To.Bits() >= backNetwork.Bits() && w.To.Overlaps(p) })
+}
+
 func (s *Uplink) configure(w *World, v *scan.View) error {
 	index := s.link(w).Index
+	if err := s.narrow(v, index); err != nil {
+		return err
+	}
+	if s.Pool.Auto {
+		return s.lead(v, index)
+	}
 	peer := s.Address
 	if s.Type == "veth" {
 		peer = s.Pool.Gateway
@@ -171,6 +235,27 @@ func (s *Uplink) configure(w *World, v *scan.View) error {
 	}
 	for _, to := range s.Pool.Routes {
 		if err := v.Link.Route(index, to, s.Pool.Gateway, s.Pool.Metric); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lead leads out by an interface that has no address: the job has it on its loopback. Programs that tell
+// each other the addresses of their interfaces, as UCX and NCCL do, must not find one that
+// means another job on each node.
+func (s *Uplink) lead(v *scan.View, index int) error {
+	if err := v.Link.GiveLoopback(s.Address); err != nil {
+		return err
+	}
+	if err := v.Link.Open(index); err != nil {
+		return err
+	}
+	if err := v.Link.RouteFrom(index, netip.PrefixFrom(s.Pool.Gateway, 32), netip.Addr{}, s.Address, 0); err != nil {
+		return err
+	}
+	for _, to := range s.Pool.Routes {
+		if err := v.Link.RouteFrom(index, to, s.Pool.Gateway, s.Address, s.Pool.Metric); err != nil {
 			return err
 		}
 	}

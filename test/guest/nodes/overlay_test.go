@@ -96,3 +96,35 @@ func TestTwoJobsOnTheSameNodesReachEachItsOwn(t *testing.T) {
 	}
 	sameOnBoth(t, before)
 }
+
+// withAWayOut lets jobs of both nodes reach what these reach, for the time of a test.
+func withAWayOut(t *testing.T) {
+	t.Helper()
+	write := func(text string) {
+		vm.WriteConfig(t, text)
+		onNode2(t, "printf %s "+vm.Quote(text)+" >/etc/gresnet/gresnet.toml")
+	}
+	write(vm.Config + "\n[uplink]\nkind = \"auto\"\n")
+	t.Cleanup(func() { write(vm.Config) })
+}
+
+// An srun in a step is called back by slurmd on each node. By the job's addresses alone it could
+// be by that on its own node.
+func TestSrunInAStepStartsStepsOnAllOfTheJobsNodes(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	before := pictures(t)
+	withAWayOut(t)
+	const step = "srun -N 1 -n 1 -w %s srun --overlap -N 2 -n 2 --label bash -c 'echo $SLURMD_NODENAME has $(ip -o -4 addr show dev uplink0 | wc -l) addresses on its way out'"
+	for _, from := range []string{"node1", "node2"} {
+		job := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", fmt.Sprintf(step, from))
+		endedOnBoth(t, job)
+		out := vm.Run(t, "cat /tmp/"+job+".out")
+		for _, want := range []string{"0: node1 has 0 addresses", "1: node2 has 0 addresses"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("from %s, wanted %q:\n%s", from, want, out)
+			}
+		}
+	}
+	sameOnBoth(t, before)
+}
