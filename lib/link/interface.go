@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -255,8 +256,26 @@ func hardware(v []byte) string {
 // If another has the name there it is ErrNameTaken, and the interface may have
 // moved nevertheless.
 func (c *Conn) Move(index, nsfd int, name string, up bool) error {
+	return c.move(index, nsfd, name, up, 0)
+}
+
+// Return is Move for an interface that comes home, and stays down. It has its old index again,
+// which others name it by, though the job had that for something else: kernels before 5.13
+// know no such wish. Where another has the index meanwhile, or that is 0, the kernel chooses.
+func (c *Conn) Return(index, nsfd int, name string, old int) error {
+	err := c.move(index, nsfd, name, false, old)
+	if old != 0 && errors.Is(err, unix.EBUSY) { // dev.c:__dev_change_net_namespace, before anything is changed
+		err = c.move(index, nsfd, name, false, 0)
+	}
+	return err
+}
+
+func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 	m := change(index, up, unix.IFF_UP)
 	m = attribute(m, unix.IFLA_NET_NS_FD, native.AppendUint32(nil, uint32(nsfd)))
+	if as != 0 {
+		m = attribute(m, unix.IFLA_NEW_IFINDEX, native.AppendUint32(nil, uint32(as)))
+	}
 	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
 	delete(c.parameters, index) // if it comes back, with others
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)

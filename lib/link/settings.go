@@ -17,6 +17,7 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
+	Index      int       `json:"-"` // the note of its move has it
 	Name       string    `json:"name"`
 	MTU        int       `json:"mtu"`
 	MAC        string    `json:"mac"`
@@ -66,6 +67,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err != nil {
 		return Settings{}, err
 	}
+	s.Index = index
 	if s.Mirrors, err = c.mirrors(index); err != nil {
 		return Settings{}, fmt.Errorf("read the actions that send packets through %s: %w", s.Name, err)
 	}

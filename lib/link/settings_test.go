@@ -3,6 +3,7 @@ package link_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -523,6 +524,42 @@ func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
 				}
 				_, err := c.Find(i.ID)
 				return err
+			})
+		})
+	}
+}
+
+func TestAnInterfaceHasItsIndexAgainThoughTheJobHadThatForAnother(t *testing.T) {
+	for name, tt := range map[string]struct {
+		meanwhile func(index int) string // on the node
+		again     bool
+	}{
+		"free": {func(int) string { return "true" }, true},
+		"taken": {func(index int) string {
+			return fmt.Sprintf("ip link add late index %d type veth peer name latefar", index)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t)
+			var was int
+			in(t, b.node, func(c *link.Conn) error { was = find(t, c, "hca0").Index; return nil })
+			b.job.Run(fmt.Sprintf("ip link add jobs index %d type veth peer name jobsfar", was))
+			if s := b.take(t); s.Index != was {
+				t.Errorf("its settings say index %d, it had %d", s.Index, was)
+			}
+			b.node.Run(tt.meanwhile(was))
+			in(t, b.job, func(c *link.Conn) error {
+				i := find(t, c, "hca0")
+				if i.Index == was {
+					t.Errorf("the job has two of index %d", was)
+				}
+				return c.Return(i.Index, b.node.FD(), "hca0", was)
+			})
+			in(t, b.node, func(c *link.Conn) error {
+				if is := find(t, c, "hca0").Index; (is == was) != tt.again {
+					t.Errorf("it has index %d at home, it had %d", is, was)
+				}
+				return nil
 			})
 		})
 	}

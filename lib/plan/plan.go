@@ -100,7 +100,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 		steps, links = append(steps, links...), nil
 		for _, s := range changed(mode, h) {
 			links = append(links, &step.Link{
-				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Keep: h.Keep,
+				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Index: s.Settings.Index, Keep: h.Keep,
 				Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
 			})
 		}

@@ -181,7 +181,8 @@ type Link struct {
 	Port      uint32  `json:"port"`
 	Interface link.ID `json:"interface"`
 	Name      string  `json:"name"`
-	Keep      bool    `json:"keep,omitempty"` // it stays on the node, though moving the RDMA device may have made it anew
+	Index     int     `json:"index,omitempty"` // that it had on the node
+	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
 
 	// The Settings note has what follows; the undo of a link does not need it.
 	Settings link.Settings `json:"-"`
@@ -371,16 +372,16 @@ func (s *Link) fetch(w *World, v *scan.View) error {
 	if err != nil {
 		return err
 	}
-	err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+	err = v.Link.Return(i.Index, w.Host.FD(), s.Name, s.Index)
 	if !errors.Is(err, link.ErrNameTaken) {
 		return err
 	}
 	// It may be an alternative name, with which it goes nowhere under any name.
 	if err = v.Link.DropAltNames(i.Index); err == nil {
-		err = v.Link.Move(i.Index, w.Host.FD(), s.Name, false)
+		err = v.Link.Return(i.Index, w.Host.FD(), s.Name, s.Index)
 	}
 	if errors.Is(err, link.ErrNameTaken) {
-		err = v.Link.Move(i.Index, w.Host.FD(), link.FreeName, false)
+		err = v.Link.Return(i.Index, w.Host.FD(), link.FreeName, s.Index)
 	}
 	if errors.Is(err, link.ErrNotFound) {
 		return nil // it went at once, and only its name was refused
