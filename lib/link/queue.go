@@ -17,11 +17,11 @@ import (
 )
 
 // queueFilesLike are what an administrator sets of the queues of an interface
-// (net-sysfs.c); what the kernel moves by itself, as a queue's limit, is not among them.
+// (net-sysfs.c), and of its power; what the kernel moves by itself, as a queue's limit, is not among them.
 // An interface that is down may have nobody to thread (dev.c:dev_set_threaded).
 func queueFilesLike(up bool) []string {
 	like := []string{
-		"gro_flush_timeout", "napi_defer_hard_irqs",
+		"gro_flush_timeout", "napi_defer_hard_irqs", "power/control",
 		"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt",
 		"queues/tx-*/xps_cpus", "queues/tx-*/xps_rxqs", "queues/tx-*/tx_maxrate",
 		"queues/tx-*/byte_queue_limits/limit_min", "queues/tx-*/byte_queue_limits/limit_max",
