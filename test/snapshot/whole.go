@@ -17,10 +17,10 @@ import (
 // question is what a program is asked of the node, or once of each interface, whose name is
 // then in the place of IF. The kernel may have nothing of it.
 type question struct {
-	of     string   // "node", "interface", or those that are "hardware", or "Ethernet" and hardware
-	ask    []string // command lines; what is behind each " <" is a line of input
-	cut    []cut
-	sorted bool // what belongs to an entry is in any order
+	of    string   // "node", "interface", or those that are "hardware", or "Ethernet" and hardware
+	ask   []string // command lines; what is behind each " <" is a line of input
+	cut   []cut
+	apart bool // each line that belongs to an entry is a fact of its own
 }
 
 // cut takes out of each line what changes by itself, or that a move changes by nature.
@@ -45,7 +45,7 @@ var (
 	discipline = cutting(` qdisc \S+`, "")
 	// IPv6 listens for solicitations and to all nodes as an interface comes up and gets addresses:
 	// one that was told not to (by arp off, or by going down) after that still does.
-	listening = cutting(`^(link 33:33:(ff:..:..:..|00:00:00:01)|inet6 ff02::1:ff\S+).*`, "")
+	listening = cutting(`^(link 33:33:(ff:..:..:..|00:00:00:01)|link QP:ff:12:60:1b:ff:ff(:00){5}:01:ff:..:..:..|inet6 ff02::1:ff\S+).*`, "")
 	// How many use it: the asker is one, and a job that ran moments ago may be another.
 	users = cutting(` (refcnt|ref|users) \d+`, "")
 	// Ages, and what was measured of a connection.
@@ -76,10 +76,11 @@ var questions = []question{
 	{"interface", []string{"tc -d -force -batch - <class show dev IF <filter show dev IF <filter show dev IF ingress <filter show dev IF egress" +
 		" <chain show dev IF <chain show dev IF ingress <chain show dev IF egress"}, []cut{users, age}, false},
 	{"hardware", []string{
-		"ethtool IF", "ethtool -a IF", "ethtool -c IF", "ethtool -g IF", "ethtool -i IF", "ethtool -k IF", "ethtool -l IF", "ethtool -n IF", "ethtool -x IF",
+		"ethtool -a IF", "ethtool -c IF", "ethtool -g IF", "ethtool -i IF", "ethtool -k IF", "ethtool -l IF", "ethtool -n IF", "ethtool -x IF",
 		"ethtool -P IF", "ethtool -T IF", "ethtool -w IF", "ethtool --per-queue IF --show-coalesce", "ethtool --show-priv-flags IF", "ethtool --show-eee IF", "ethtool --show-fec IF", "ethtool --show-module IF",
 		"ethtool --get-tunable IF rx-copybreak", "ethtool --get-phy-tunable IF downshift", "ethtool --get-phy-tunable IF fast-link-down", "ethtool --get-phy-tunable IF energy-detect-power-down", "ethtool --show-tunnels IF",
 	}, []cut{link, pair}, false},
+	{"Ethernet", []string{"ethtool IF"}, []cut{link}, false}, // IPoIB has nothing of it that can be set, and tells it with a carrier alone
 	{"Ethernet", []string{"dcb app show dev IF", "dcb rewr show dev IF", "dcb apptrust show dev IF", "dcb ets show dev IF", "dcb pfc show dev IF", "dcb buffer show dev IF", "dcb maxrate show dev IF", "dcb dcbx show dev IF"}, nil, false},
 }
 
@@ -197,8 +198,11 @@ func (q question) paragraphs(what, text string) (facts []string) {
 		}
 	}
 	for _, e := range entries {
-		if q.sorted {
-			slices.Sort(e[1:])
+		if q.apart {
+			for _, l := range e[1:] {
+				facts = append(facts, what+": "+e[0]+" | "+l)
+			}
+			continue
 		}
 		facts = append(facts, what+": "+strings.Join(e, " | "))
 	}

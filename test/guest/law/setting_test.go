@@ -18,6 +18,10 @@ type setting struct {
 
 const eth, ipoib = "roce", "ib"
 
+// ownIPv6Again has the kernel make IPv6 anew: nothing else takes a secret away, or makes
+// a link local address again.
+const ownIPv6Again = "ip link set $N arp on; ip link set $N addrgenmode eui64; m=$(cat /sys/class/net/$N/mtu); ip link set $N mtu 1200; ip link set $N mtu $m"
+
 // settings are all that can be set, each once.
 var settings = slices.Concat(links, drivers, addresses, routes, rules, neighbors, sysctls, qdiscs, dcb, stacked, rdmas, byOthers, refusals)
 
@@ -43,14 +47,14 @@ var links = []setting{
 	{name: "GRO size", give: "ip link set $N gro_max_size 32768", take: "ip link set $N gro_max_size 65536", shows: `^ip -d link show: $N: .* gro_max_size 32768`, row: "GSO and GRO sizes"},
 	{name: "down by protocol", give: "ip link set $N protodown on", take: "ip link set $N protodown off", shows: `^/sys/class/net/$N/proto_down 1`, row: "protodown", batch: 3},
 	{name: "down", apart: true, give: "ip link set $N down", take: "ip link set $N up", shows: `^ip -d link show: $N: <[^>]*MULTICAST>`, row: "up or down", batch: 3},
-	{name: "IPv6 interface identifier: none", give: "ip link set $N addrgenmode none", take: "ip link set $N addrgenmode eui64", shows: `^ip -d link show: $N: .* addrgenmode none`, row: "stable_secret and addr_gen_mode", batch: 2},
-	{name: "IPv6 interface identifier: random", apart: true, give: "ip link set $N addrgenmode random", take: "ip link set $N addrgenmode eui64", shows: `^ip -d link show: $N: .* addrgenmode random`, row: "stable_secret and addr_gen_mode", batch: 1},
+	{name: "IPv6 interface identifier: none", give: "ip link set $N addrgenmode none", take: "ip link set $N addrgenmode eui64", shows: `^/proc/sys/net/ipv6/conf/$N/addr_gen_mode 1$`, row: "stable_secret and addr_gen_mode", batch: 4},
+	{name: "IPv6 interface identifier: random", apart: true, give: "ip link set $N addrgenmode random", take: ownIPv6Again, shows: `^/proc/sys/net/ipv6/conf/$N/addr_gen_mode 3$`, row: "stable_secret and addr_gen_mode", batch: 1},
 	{name: "secret that was never dealt", batch: 1, apart: true, give: "true", take: "true", shows: `^/proc/sys/net/ipv6/conf/$N/stable_secret $`, row: "a secret that was never set"},
 	{name: "IPv6 token", give: "echo 1 >/proc/sys/net/ipv6/conf/$N/accept_ra; echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; ip token set ::1:2:77:$I dev $N", take: "ip token set :: dev $N", shows: `^ip token show: token ::1:2:77:$I dev $N`, row: "IPv6 token"},
 	{name: "multicast hardware address", apart: true, give: "ip maddr add 01:00:5e:77:77:0$I dev $N", take: "ip maddr del 01:00:5e:77:77:0$I dev $N", on: eth, shows: `^(ip maddr show: $N .*01:00:5e:77:77|bridge -d fdb show: 01:00:5e:77:77:0$I dev $N)`, row: "ip maddr add"},
-	{name: "IPoIB connected mode", on: ipoib, give: "ip link set $N down; ip link set $N type ipoib mode connected; ip link set $N up", take: "ip link set $N down; ip link set $N type ipoib mode datagram; ip link set $N up", shows: `^/sys/class/net/$N/mode connected`, row: "IPoIB: mode, umcast", batch: 3},
+	{name: "IPoIB connected mode", on: ipoib, give: "ip link set $N down; ip link set $N type ipoib mode connected; ip link set $N up", take: "ip link set $N down; ip link set $N type ipoib mode datagram; ip link set $N up", shows: `^/sys/class/net/$N/mode connected`, row: "IPoIB: mode, umcast", batch: 4},
 	{name: "IPoIB user multicast", on: ipoib, give: "ip link set $N type ipoib umcast 1", take: "ip link set $N type ipoib umcast 0", shows: `^/sys/class/net/$N/umcast 1`, row: "IPoIB: mode, umcast"},
-	{name: "name that somebody gave", on: eth, give: "true", take: "true", shows: `^/sys/class/net/$N/name_assign_type `, row: "name_assign_type"},
+	{name: "name that somebody gave", give: "true", take: "true", shows: `^/sys/class/net/$N(\.8001)?/name_assign_type `, row: "name_assign_type"},
 	{name: "a packet socket's promiscuous mode", on: eth, batch: 2, apart: true, give: `rm -f /tmp/heard; python3 -c 'import socket, struct, sys, time
 s = socket.socket(17, 3, 0)
 s.setsockopt(263, 1, struct.pack("iHH8s", socket.if_nametoindex(sys.argv[1]), 1, 0, b""))
@@ -62,7 +66,7 @@ time.sleep(9999)' $N </dev/null >/dev/null 2>&1 & echo $! >/tmp/listener; until 
 var drivers = []setting{
 	{name: "offloads", give: "ethtool -K $N gro off", take: "ethtool -K $N gro on", shows: `^ethtool -k $N: .*generic-receive-offload: off`, row: "what ethtool sets"},
 	{name: "rings", give: "ethtool -G $N rx 512 tx 2048", take: "ethtool -G $N rx 1024 tx 1024", shows: `^ethtool -g $N: RX: 512|^ethtool -g $N: .*RX: 512`, row: "what ethtool sets"},
-	{name: "channels", give: "ethtool -L $N combined 3", take: "ethtool -L $N combined 4", shows: `^ethtool -l $N: .*Combined: 3`, row: "what ethtool sets"},
+	{name: "channels", give: "ethtool -L $N combined 3", take: "ethtool -L $N combined 4; tc qdisc replace dev $N root pfifo; tc qdisc del dev $N root", shows: `^ethtool -l $N: .*Combined: 3`, row: "what ethtool sets"},
 	{name: "private flags", give: "ethtool --set-priv-flags $N rx_striding_rq on", take: "ethtool --set-priv-flags $N rx_striding_rq off", shows: `^ethtool --show-priv-flags $N: .*rx_striding_rq *: on`, row: "what ethtool sets"},
 	{name: "coalescing", give: "ethtool -C $N rx-usecs 16 rx-frames 8", take: "ethtool -C $N rx-usecs 0 rx-frames 0", shows: `^ethtool -c $N: .*rx-usecs: 16`, row: "what ethtool sets", on: ipoib},
 	{name: "pause frames", give: "ethtool -A $N rx on tx off", take: "ethtool -A $N rx off", shows: `^ethtool -a $N: .*RX: on`, row: "what ethtool sets"},
@@ -73,7 +77,9 @@ var drivers = []setting{
 	{name: "tunables", give: "ethtool --set-tunable $N rx-copybreak 300", take: "ethtool --set-tunable $N rx-copybreak 0", shows: `^ethtool --get-tunable $N .*300`, row: "what ethtool sets"},
 	{name: "classification rules", give: "ethtool -N $N flow-type tcp4 dst-port 80 action 1", take: "ethtool -N $N delete 0", shows: `^ethtool -n $N: .*Filter`, row: "rules and tables for receive queues"},
 	{name: "indirection table", give: "ethtool -X $N equal 2", take: "ethtool -X $N default", shows: `^ethtool -x $N: .*`, row: "rules and tables for receive queues"},
-	{name: "time stamps", give: "hwstamp_ctl -i $N -r 1", take: "true", shows: `^ethtool -T $N: .*`, row: "hardware time stamps"},
+	{name: "time stamps", give: `python3 -c 'import ctypes, fcntl, socket, struct, sys
+all = ctypes.create_string_buffer(struct.pack("iii", 0, 0, 1))
+fcntl.ioctl(socket.socket(), 0x89b0, struct.pack("16sP16x", sys.argv[1].encode(), ctypes.addressof(all)))' $N`, take: "true", shows: `^ethtool -T $N: .*`, row: "hardware time stamps"},
 	{name: "virtual functions", give: "ip link set $N vf 0 rate 100", take: "true", shows: `vf 0`, row: "SR-IOV VFs"},
 	{name: "receive packet steering", give: "echo 3 >/sys/class/net/$N/queues/rx-0/rps_cpus", take: "echo 0 >/sys/class/net/$N/queues/rx-0/rps_cpus", shows: `^/sys/class/net/$N/queues/rx-0/rps_cpus 3`, row: "files of queues in /sys"},
 	{name: "receive flow steering", give: "echo 128 >/sys/class/net/$N/queues/rx-0/rps_flow_cnt", take: "echo 0 >/sys/class/net/$N/queues/rx-0/rps_flow_cnt", shows: `^/sys/class/net/$N/queues/rx-0/rps_flow_cnt 128`, row: "files of queues in /sys"},
@@ -86,7 +92,7 @@ var drivers = []setting{
 	{name: "GRO flush timeout", give: "echo 77000 >/sys/class/net/$N/gro_flush_timeout", take: "echo 0 >/sys/class/net/$N/gro_flush_timeout", shows: `^/sys/class/net/$N/gro_flush_timeout 77000`, row: "gro_flush_timeout"},
 	{name: "deferred interrupts", give: "echo 5 >/sys/class/net/$N/napi_defer_hard_irqs", take: "echo 0 >/sys/class/net/$N/napi_defer_hard_irqs", shows: `^/sys/class/net/$N/napi_defer_hard_irqs 5`, row: "gro_flush_timeout"},
 	{name: "threaded NAPI", give: "echo 1 >/sys/class/net/$N/threaded", take: "echo 0 >/sys/class/net/$N/threaded", shows: `^/sys/class/net/$N/threaded 1`, row: "gro_flush_timeout"},
-	{name: "runtime power management", give: "echo on >/sys/class/net/$N/power/control", take: "echo auto >/sys/class/net/$N/power/control", shows: `^/sys/class/net/$N/power/control on`, row: "other files in /sys"},
+	{name: "runtime power management", give: "echo on >/sys/class/net/$N/power/control", take: "echo auto >/sys/class/net/$N/power/control", shows: `^/sys/class/net/$N/power/control on`, row: "threaded, power/control"},
 }
 
 var addresses = []setting{
@@ -100,7 +106,7 @@ var addresses = []setting{
 	{name: "IPv6 flags", give: "ip -6 addr add fd00:$I:2::1/64 dev $N nodad home mngtmpaddr; ip -6 addr add fd00:$I:3::1/64 dev $N nodad noprefixroute", take: "ip -6 addr del fd00:$I:2::1/64 dev $N; ip -6 addr del fd00:$I:3::1/64 dev $N", shows: `^address of $N .*fd00:$I:[23]::1"`, row: "label, peer, scope"},
 	{name: "IPv6 peer", give: "ip -6 addr add fd00:$I:6::1 peer fd00:$I:6::9 dev $N nodad", take: "ip -6 addr del fd00:$I:6::1 peer fd00:$I:6::9 dev $N", shows: `^address of $N .*fd00:$I:6::1"`, row: "label, peer, scope"},
 	{name: "group joined by its address", apart: true, give: "ip addr add 239.7.$I.1/32 dev $N autojoin", take: "ip addr del 239.7.$I.1/32 dev $N", shows: `^address of $N .*239\.7\.$I\.1"`, row: "IPv4 and IPv6 addresses"},
-	{name: "link local address removed", give: "ip -6 addr flush dev $N scope link", take: "ip link set $N addrgenmode eui64", shows: `^ip -d -6 route show table all: fd01:$I::/64 `, row: "the kernel's link local address", batch: 2},
+	{name: "link local address removed", on: eth, give: "ip -6 addr flush dev $N scope link", take: ownIPv6Again, shows: `^ip -d addr show: $N: (?:[^6]|6[^ ]|6 [^f]|6 f[^e])*$`, row: "the kernel's link local address", batch: 5},
 	{name: "address label", give: "ip addrlabel add prefix fd00:$I:77::/64 dev $N label 7$I", take: "ip addrlabel del prefix fd00:$I:77::/64 dev $N label 7$I", shows: `^ip addrlabel show: .*fd00:$I:77::/64`, row: "by its index"},
 }
 
@@ -113,6 +119,7 @@ var routes = []setting{
 		take: "ip route del local 172.28.$I.1/32 dev $N; ip route del broadcast 172.28.$I.2/32 dev $N; ip route del 172.28.$I.4/32 dev $N; ip route del multicast 239.$I.0.0/16 dev $N; ip -6 route del local fd04:$I::1/128 dev $N; ip -6 route del multicast ff05:$I::/64 dev $N table 78; ip -6 route del anycast fd05:$I::/128 dev $N", shows: `172\.28\.$I\.|fd0[45]:$I:|ff05:$I:`, row: "routes in every table"},
 	{name: "onlink", give: "ip route add 172.29.$I.0/24 via 192.0.3.$I dev $N onlink", take: "ip route del 172.29.$I.0/24", shows: `172\.29\.$I\.0/24`, row: "routes in every table"},
 	{name: "IPv4 by a gateway of IPv6", apart: true, give: "ip route add 172.31.$I.0/24 via inet6 fe80::77 dev $N", take: "ip route del 172.31.$I.0/24", shows: `172\.31\.$I\.0/24`, row: "routes in every table"},
+	{name: "IPv4 by a gateway of IPv6, of which there is none any more", apart: true, give: "ip route add 172.19.$I.0/24 via inet6 fe80::77 dev $N; echo 1 >/proc/sys/net/ipv6/conf/$N/disable_ipv6", take: "ip route del 172.19.$I.0/24; echo 0 >/proc/sys/net/ipv6/conf/$N/disable_ipv6", shows: `172\.19\.$I\.0/24`, row: "IPv4 routes by gateways of IPv6", batch: 6},
 	{name: "encapsulation: MPLS", give: "modprobe mpls_iptunnel; ip route add 172.26.$I.0/24 encap mpls 10$I via 10.$I.0.1 dev $N", take: "ip route del 172.26.$I.0/24", shows: `172\.26\.$I\.0/24`, row: "routes in every table"},
 	{name: "encapsulation: IP tunnels", give: "ip route add 172.30.$I.0/24 encap ip id 7$I dst 10.$I.0.9 ttl 9 dev $N", take: "ip route del 172.30.$I.0/24", shows: `172\.30\.$I\.0/24`, row: "routes in every table"},
 	{name: "encapsulation: segment routing", give: "ip -6 route add fd06:$I::/64 encap seg6 mode encap segs fd00:$I::9 dev $N; ip -6 route add fd07:$I::/64 encap seg6local action End.X nh6 fd00:$I::9 dev $N", take: "ip -6 route del fd06:$I::/64; ip -6 route del fd07:$I::/64", shows: `fd0[67]:$I::/64`, row: "routes in every table"},
@@ -127,7 +134,7 @@ var routes = []setting{
 
 var rules = []setting{
 	{name: "by interface", give: "ip rule add iif $N table 200 pref 20$I; ip -6 rule add oif $N table 200 pref 20$I", take: "ip rule del pref 20$I; ip -6 rule del pref 20$I", shows: `rule show: 20$I: `, row: "policy rules by iif, oif"},
-	{name: "with all else that rules have", give: "ip rule add iif $N from 10.$I.0.0/16 to 172.16.0.0/12 tos 0x10 fwmark 7/0xff ipproto tcp sport 100-200 dport 300 uidrange 0-100 suppress_prefixlength 8 suppress_ifgroup 9 realms 3/4 table 201 pref 21$I protocol 77", take: "ip rule del pref 21$I", shows: `rule show: 21$I: `, row: "policy rules by iif, oif"},
+	{name: "with all else that rules have", give: "ip rule add iif $N from 10.$I.0.0/16 to 172.16.0.0/12 tos 0x10 fwmark 7/0xff ipproto 6 sport 100-200 dport 300 uidrange 0-100 suppress_prefixlength 8 suppress_ifgroup 9 realms 3/4 table 201 pref 21$I protocol 77", take: "ip rule del pref 21$I", shows: `rule show: 21$I: `, row: "policy rules by iif, oif"},
 	{name: "that jump and refuse", give: "ip rule add iif $N goto 32766 pref 22$I; ip rule add oif $N prohibit pref 23$I; ip -6 rule add iif $N blackhole pref 24$I", take: "ip rule del pref 22$I; ip rule del pref 23$I; ip -6 rule del pref 24$I", shows: `rule show: 2[234]$I: `, row: "policy rules by iif, oif"},
 }
 
@@ -142,7 +149,7 @@ var neighbors = []setting{
 
 var sysctls = []setting{
 	{name: "MPLS input", on: eth, give: "modprobe mpls_router; echo 1 >/proc/sys/net/mpls/conf/$N/input", take: "echo 0 >/proc/sys/net/mpls/conf/$N/input", shows: `^/proc/sys/net/mpls/conf/$N/input 1`, row: "net.mpls.conf"},
-	{name: "secret for stable addresses", give: "echo 2001:db8::$I >/proc/sys/net/ipv6/conf/$N/stable_secret", take: "ip link set $N addrgenmode eui64", shows: `^/proc/sys/net/ipv6/conf/$N/stable_secret 2001`, row: "stable_secret and addr_gen_mode", batch: 3},
+	{name: "secret for stable addresses", give: "echo 2001:db8::$I >/proc/sys/net/ipv6/conf/$N/stable_secret", take: ownIPv6Again, shows: `^/proc/sys/net/ipv6/conf/$N/stable_secret 2001`, row: "stable_secret and addr_gen_mode", batch: 3},
 	{name: "no IPv6", give: "echo 1 >/proc/sys/net/ipv6/conf/$N/disable_ipv6", take: "echo 0 >/proc/sys/net/ipv6/conf/$N/disable_ipv6", shows: `^/proc/sys/net/ipv6/conf/$N/disable_ipv6 1`, row: "disable_ipv6", batch: 3},
 	{name: "IPv6's own MTU", give: "echo 1400 >/proc/sys/net/ipv6/conf/$N/mtu", take: "ip link set $N mtu 1600; ip link set $N mtu 4092", shows: `^/proc/sys/net/ipv6/conf/$N/mtu 1400`, row: "sysctls: ipv4/conf", on: ipoib, batch: 2},
 	{name: "forwarding", give: "echo 1 >/proc/sys/net/ipv4/conf/$N/forwarding; echo 1 >/proc/sys/net/ipv6/conf/$N/forwarding", take: "echo 0 >/proc/sys/net/ipv4/conf/$N/forwarding; echo 0 >/proc/sys/net/ipv6/conf/$N/forwarding", shows: `^/proc/sys/net/ipv[46]/conf/$N/forwarding 1`, row: "sysctls: ipv4/conf", batch: 3},
@@ -197,15 +204,22 @@ var rdmas = []setting{
 // byOthers are what other parts of the node have that names the interface, or an address of it.
 var byOthers = []setting{
 	{name: "filter of another interface that sends to it", give: "tc qdisc replace dev eth0 clsact; tc filter add dev eth0 ingress pref 1$I handle 1$I protocol ip matchall action mirred egress redirect dev $N", take: "tc filter del dev eth0 ingress pref 1$I; tc filter show dev eth0 ingress | grep -q . || tc qdisc del dev eth0 clsact", shows: `^tc: .*mirred .*device $N`, row: "mirred"},
+	{name: "action that stands alone", give: "tc actions add action mirred egress redirect dev $N index 7$I", take: "tc actions del action mirred index 7$I", shows: `^tc: .*mirred .*device $N\) .*index 7$I `, row: "that stand alone"},
 	{name: "filter of another interface for what comes from it", give: "tc qdisc replace dev eth0 clsact; tc filter add dev eth0 egress pref 2$I handle 1 protocol ip flower indev $N action pass", take: "tc filter del dev eth0 egress pref 2$I; tc filter show dev eth0 egress | grep -q . || tc qdisc del dev eth0 clsact", shows: `^tc: .*indev $N`, row: "by its index", batch: 1},
 	{name: "nftables chain", alone: true, give: "nft add table netdev t$I; nft \"add chain netdev t$I c { type filter hook ingress device $N priority 0; }\"; nft add rule netdev t$I c counter", take: "nft delete table netdev t$I", shows: `^nft -s list ruleset: table netdev t$I`, row: "chains of nftables"},
 	{name: "nftables flowtable", alone: true, give: "nft add table inet f$I; nft \"add flowtable inet f$I f { hook ingress priority 0; devices = { $N, eth0 }; }\"", take: "nft delete table inet f$I", shows: `^nft -s list ruleset: table inet f$I`, row: "flowtables of nftables", batch: 1},
 	{name: "nftables rule by name", give: "nft add table inet r$I; nft \"add chain inet r$I c { type filter hook input priority 0; }\"; nft add rule inet r$I c iifname $N tcp dport 7 drop", take: "nft delete table inet r$I", shows: `^nft -s list ruleset: table inet r$I`, row: "by that alone"},
-	{name: "nftables rule by index", give: "nft add table inet q$I; nft \"add chain inet q$I c { type filter hook input priority 0; }\"; nft add rule inet q$I c iif $N tcp dport 7 drop", take: "nft delete table inet q$I", shows: `^nft -s list ruleset: table inet q$I`, row: "by its index"},
+	{name: "nftables rule by index", give: "nft add table inet q$I; nft \"add chain inet q$I c { type filter hook input priority 0; }\"; nft add rule inet q$I c iif $N tcp dport 7 drop", take: "nft delete table inet q$I", shows: `^(nft -s list ruleset: table inet q$I|nft iif "$N")`, row: "by its index"},
 	{name: "IPsec policy", give: "ip xfrm policy add src 10.$I.0.0/24 dst 10.77.0.0/24 dev $N dir out action block", take: "ip xfrm policy del src 10.$I.0.0/24 dst 10.77.0.0/24 dev $N dir out", shows: `^ip xfrm policy: src 10\.$I\.0\.0/24 `, row: "by its index"},
 	{name: "MPTCP endpoint", give: "ip mptcp endpoint add 10.$I.0.2 dev $N id 7$I subflow", take: "ip mptcp endpoint del id 7$I", shows: `^ip mptcp endpoint show: 10\.$I\.0\.2 `, row: "by its index"},
 	{name: "foo over UDP", give: "modprobe fou; ip fou add port 700$I ipproto 4 local 10.$I.0.2 dev $N", take: "ip fou del port 700$I local 10.$I.0.2 dev $N", shows: `^ip fou show: port 700$I `, row: "by its index"},
-	{name: "multicast route", give: "ip mroute add 10.$I.0.5 239.7.7.$I iif $N", take: "true", shows: `^ip mroute`, row: "multicast routes"},
+	{name: "multicast route", on: eth, batch: 4, apart: true, give: `rm -f /tmp/routed; python3 -c 'import socket, struct, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_IGMP)
+s.setsockopt(0, 200, 1)
+s.setsockopt(0, 202, struct.pack("HBBIII", 0, 8, 1, 0, socket.if_nametoindex(sys.argv[1]), 0))
+s.setsockopt(0, 204, struct.pack("4s4sH32s2xIIIi", socket.inet_aton("10.77.0.5"), socket.inet_aton("239.7.7.1"), 0, bytes(32), 0, 0, 0, 0))
+open("/tmp/routed", "w")
+time.sleep(9999)' $N </dev/null >/dev/null 2>&1 & echo $! >/tmp/router; until [ -e /tmp/routed ]; do kill -0 $(cat /tmp/router); sleep 0.1; done`, take: "kill $(cat /tmp/router)", shows: `^(/proc/sys/net/ipv4/conf/$N/mc_forwarding 1|ip (mroute show table all|netconf show): |route .*239\.7\.7\.1|link .*"allmulti":1.*"ifname":"$N"|ip -d (link|addr) show: $N: .* allmulti 1 |/sys/class/net/$N/flags )`, row: "multicast routes"},
 	{name: "L2TP tunnel", give: "modprobe l2tp_eth; ip l2tp add tunnel tunnel_id 7$I peer_tunnel_id 8$I encap udp local 10.$I.0.2 remote 10.$I.0.77 udp_sport 500$I udp_dport 6000", take: "ip l2tp del tunnel tunnel_id 7$I", shows: `^ip l2tp show tunnel: Tunnel 7$I`, row: "by that alone"},
 }
 
@@ -213,19 +227,24 @@ var byOthers = []setting{
 var refusals = []setting{
 	{name: "bridge", on: eth, alone: true, give: "ip link add br$I type bridge; ip link set $N master br$I", take: "ip link set $N nomaster; ip link del br$I", shows: `^ip -d link show: $N: .* master br$I`, row: "master: bond, bridge, VRF, team"},
 	{name: "VRF", alone: true, give: "ip link add vrf$I type vrf table 90$I; ip link set $N master vrf$I", take: "ip link set $N nomaster; ip link del vrf$I", shows: `^ip -d link show: $N: .* master vrf$I`, row: "master: bond, bridge, VRF, team"},
+	{name: "bond", on: eth, alone: true, give: "modprobe bonding max_bonds=0; ip link add bo$I type bond; ip link set $N down; ip link set $N master bo$I", take: "ip link set $N nomaster; ip link del bo$I", shows: `^ip -d link show: $N: .* master bo$I`, row: "master: bond, bridge, VRF, team"},
+	{name: "team", on: eth, alone: true, give: "ip link add te$I type team; ip link set $N down; ip link set $N master te$I", take: "ip link set $N nomaster; ip link del te$I", shows: `^ip -d link show: $N: .* master te$I`, row: "master: bond, bridge, VRF, team"},
 	{name: "XDP program", alone: true, on: eth, give: "ip link set $N xdpgeneric pinned /sys/fs/bpf/pass", take: "ip link set $N xdp off", shows: `^ip -d link show: $N: .*prog/xdp`, row: "XDP program"},
 	{name: "ingress", alone: true, give: "tc qdisc add dev $N ingress", take: "tc qdisc del dev $N ingress", shows: `^tc: qdisc ingress .*dev $N`, row: "ingress and clsact"},
 	{name: "clsact with filters", alone: true, give: "tc qdisc add dev $N clsact; tc filter add dev $N ingress matchall action drop; tc chain add dev $N ingress chain 7", take: "tc qdisc del dev $N clsact", shows: `^tc: filter .*matchall`, row: "ingress and clsact"},
-	{name: "discipline of each queue", on: eth, give: "tc qdisc replace dev $N root handle 77: mq; tc qdisc replace dev $N parent 77:1 fq_codel limit 77; tc qdisc replace dev $N parent 77:3 fq", take: "tc qdisc del dev $N root", shows: `^tc: qdisc (mq 77: dev $N root|fq_codel .* dev $N parent 77:1 )`, row: "`mq` with a handle"},
-	{name: "traffic classes of queues", on: eth, give: "tc qdisc replace dev $N root handle 78: mqprio num_tc 2 map 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 queues 2@0 2@2 hw 0", take: "tc qdisc del dev $N root", shows: `^tc: qdisc mqprio 78: dev $N root`, row: "`mqprio`, with the same"},
+	{name: "discipline of each queue", on: eth, give: "tc qdisc replace dev $N root handle 77: mq; tc qdisc replace dev $N parent 77:1 fq_codel limit 77; tc qdisc replace dev $N parent 77:3 fq", take: "tc qdisc del dev $N root", shows: `^tc: qdisc (mq 77: dev $N root|fq_codel .* dev $N parent 77:1 )`, row: "`mq` with a handle", batch: 4},
+	{name: "traffic classes of queues", on: eth, give: "tc qdisc replace dev $N root handle 78: mqprio num_tc 2 map 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 queues 2@0 2@2 hw 0", take: "tc qdisc del dev $N root", shows: `^tc: qdisc mqprio 78: dev $N root`, row: "`mqprio`, with the same", batch: 5},
 	{name: "classes: htb", alone: true, give: "tc qdisc replace dev $N root handle 1: htb default 1; tc class add dev $N parent 1: classid 1:1 htb rate 1gbit", take: "tc qdisc del dev $N root", shows: `^tc: class htb`, row: "one with classes"},
 	{name: "classes: prio", alone: true, give: "tc qdisc replace dev $N root handle 1: prio", take: "tc qdisc del dev $N root", shows: `^tc: qdisc prio .*dev $N`, row: "one with classes"},
 	{name: "token bucket", alone: true, give: "tc qdisc replace dev $N root tbf rate 1gbit burst 1mb latency 10ms", take: "tc qdisc del dev $N root", shows: `^tc: qdisc tbf .*dev $N`, row: "one with classes"},
 	{name: "sfq", alone: true, give: "tc qdisc replace dev $N root sfq perturb 10", take: "tc qdisc del dev $N root", shows: `^tc: qdisc sfq .*dev $N`, row: "one with classes"},
+	{name: "table of packet sizes", alone: true, give: "tc qdisc replace dev $N root stab overhead 4 linklayer ethernet pfifo limit 77", take: "tc qdisc del dev $N root", shows: `^tc: qdisc pfifo .*dev $N root`, row: "tables of packet sizes"},
 	{name: "netem", alone: true, give: "tc qdisc replace dev $N root netem delay 1ms", take: "tc qdisc del dev $N root", shows: `^tc: qdisc netem .*dev $N`, row: "one with classes"},
 	{name: "pie", alone: true, give: "tc qdisc replace dev $N root pie limit 77", take: "tc qdisc del dev $N root", shows: `^tc: qdisc pie .*dev $N`, row: "one with classes"},
 	{name: "filters of a discipline", alone: true, give: "tc qdisc replace dev $N root handle 7: fq_codel; tc filter add dev $N parent 7: matchall action pass", take: "tc qdisc del dev $N root", shows: `^tc: filter .*matchall`, row: "traffic filters"},
 	{name: "VXLAN", on: eth, alone: true, give: "ip link add vx$I type vxlan id 7 dev $N dstport 4789", take: "ip link del vx$I", shows: `^ip -d link show: vx$I: .* dev $N`, row: "other children: VXLAN, MACsec"},
+	{name: "macvtap", on: eth, give: "ip link add link $N name mt$I type macvtap; ip link set mt$I up", take: "ip link del mt$I", shows: `^ip -d link show: mt$I@`, row: "VLAN, macvlan, ipvlan children"},
+	{name: "IPsec's interface", on: eth, alone: true, give: "ip link add xf$I type xfrm dev $N if_id 7$I", take: "ip link del xf$I", shows: `^ip -d link show: xf$I@`, row: "other children: VXLAN, MACsec"},
 	{name: "MACsec", on: eth, alone: true, give: "ip link add link $N name ms$I type macsec", take: "ip link del ms$I", shows: `^ip -d link show: ms$I@`, row: "other children: VXLAN, MACsec"},
 	{name: "GRE", on: eth, alone: true, give: "ip link add gr$I type gre remote 10.$I.0.77 local 10.$I.0.2 dev $N", take: "ip link del gr$I", shows: `^ip -d link show: gr$I@`, row: "other children: VXLAN, MACsec"},
 }
