@@ -76,19 +76,29 @@ func share(t *testing.T, all int) int {
 	return n
 }
 
+// leadOut has jobs get a way out or none, at random, and tells which.
+func leadOut(t *testing.T, r *rand.Rand, config string) (kind string) {
+	t.Helper()
+	kind = []string{"none", "auto"}[r.IntN(2)]
+	vm.WriteConfig(t, fmt.Sprintf("%s\n[uplink]\nkind = %q\n", config, kind))
+	return kind
+}
+
 func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.AnHCAOfEachKind(t)
-	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1"
+	config := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
+	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1 SLURM_NODELIST=node1" // with an overlay
 	const never = time.Hour
 	first := vm.Seed(t)
 	kills, round := 0, 0
 	var full time.Duration // of a prolog that nobody kills
 	var s uint64
 	var drawn []*given
+	var kind string
 	defer func() {
 		if t.Failed() {
-			t.Logf("round %d; replay: GRESNET_SEED=%d", round, s)
+			t.Logf("round %d, uplink %s; replay: GRESNET_SEED=%d", round, kind, s)
 		}
 		for _, g := range drawn {
 			if t.Failed() && g.fate == "" {
@@ -96,9 +106,11 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 			}
 		}
 	}()
-	for ; kills < vm.Rounds(3, 200); round++ {
+	enough := share(t, vm.Rounds(3, 200))
+	for ; kills < enough; round++ {
 		s = first + uint64(round)
 		r := rand.New(rand.NewPCG(s, 0))
+		kind = leadOut(t, r, config)
 		drawn = configure(t, r)
 		before := vm.Picture(t)
 		if round%4 == 0 {
@@ -108,20 +120,23 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 				t.Fatal("without a kill")
 			}
 		}
-		if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
-			kills++
-		}
-		for range 1 + r.IntN(3) {
-			if _, done := killed(t, "epilog", job, time.Duration(r.Int64N(int64(full)))); !done {
+		for range vm.Rounds(1, 3) {
+			if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
 				kills++
 			}
-		}
-		vm.Must(t, "epilog", job)
-		if vm.Same(t, before); t.Failed() {
-			t.Fatal("after a kill")
+			for range 1 + r.IntN(3) {
+				if _, done := killed(t, "epilog", job, time.Duration(r.Int64N(int64(full)))); !done {
+					kills++
+				}
+			}
+			vm.Must(t, "epilog", job)
+			if vm.Same(t, before); t.Failed() {
+				t.Fatal("after a kill")
+			}
 		}
 		takeAway(t, drawn)
 		vm.Run(t, vm.GiveAddresses) // some take them along
+		t.Logf("seed %d: uplink %s, %d settings, %d kills so far", s, kind, len(drawn), kills)
 	}
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
 }
