@@ -42,7 +42,7 @@ const maxLines = 2000
 var tooLarge = map[string]int{
 	"gresnet/lib/lease": 5400,
 	"gresnet/lib/link":  6700,
-	"gresnet/lib/step":  2900,
+	"gresnet/lib/step":  3000,
 }
 
 var (

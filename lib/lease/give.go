@@ -201,8 +201,10 @@ func (l *open) bringHome(notes []recovery.Note, whole bool) (failed []error) {
 	undone := func(s step.Step, err error) {
 		errs := l.failure(s, err)
 		failed = append(failed, errs...)
-		// One whose name another has is home nevertheless.
-		if len(errs) > 0 && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
+		// One whose name another has is home nevertheless, and so is one whose settings do not
+		// come back: its device nodes are closed all the same.
+		_, settings := s.(*step.Settings)
+		if len(errs) > 0 && !settings && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
 			stuck[s.HCA()] = true
 		}
 	}

@@ -290,7 +290,7 @@ func TestTheUplinkHasTheNameThatTheSiteGivesIt(t *testing.T) {
 		before := lawPicture(node)
 		for kill, killed := 1, true; killed; kill++ {
 			lawRun(t, node, state, "prolog", never)
-			if got := inLease(node, state, "ip -o -4 addr show dev eth0"); !strings.Contains(got, " eth0 ") {
+			if got := inLease(node, state, "ip -o link show dev eth0"); !strings.Contains(got, " eth0@") {
 				t.Errorf("the job has %q", got)
 			}
 			killed = lawRun(t, node, state, "epilog", kill)
