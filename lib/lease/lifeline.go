@@ -128,7 +128,8 @@ func (n *Node) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// lookForLifelines notes the node's lifelines, if an interface is to be held against them.
+// lookForLifelines finds the addresses that the node itself must have or reach, if the job is to have an
+// interface that could lead to them.
 func (l *look) lookForLifelines(p picked) {
 	for _, e := range p.entries {
 		if e.Take {

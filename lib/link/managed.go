@@ -12,8 +12,8 @@ func (c *Conn) RaiseUnmanaged(index int, want Settings) (finish func() error, er
 	return c.raise(index, want, c.applyUnmanaged)
 }
 
-// AcceptManaged is what the settings are to be when the interface's manager has had
-// its say. Addresses are the manager's alone, and so are the routes, rules and
+// AcceptManaged returns the settings that the interface is to have after its manager
+// (NetworkManager, systemd-networkd) has configured it. Addresses are the manager's alone, and so are the routes, rules and
 // next hop objects that say to be of a manager's making: these are as the
 // interface has them now. What others made stays as it was, unless the addresses
 // differ, on which it depends. diff is what the manager gives otherwise than before.

@@ -26,9 +26,9 @@ const (
 	mirredSize      = 28
 	mirredNumber    = 0  // where struct tc_mirred has them
 	mirredControl   = 8  // what becomes of the packet itself
-	mirredCounts    = 12 // references, of which filters
+	mirredCounts    = 12 // two counters: references, and the filters among them
 	mirredInterface = 24
-	controlChain    = 2 // TC_ACT_GOTO_CHAIN, of which the lower 28 bits are the chain
+	controlChain    = 2 // TC_ACT_GOTO_CHAIN; the lower 28 bits of the action are the chain's number
 )
 
 const mirred = "mirred"

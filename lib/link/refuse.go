@@ -32,8 +32,8 @@ func (c *Conn) refuse(i described, s Settings) error {
 	return c.refuseQdisc(i, s)
 }
 
-// refusePrograms refuses next hops whose encapsulation is a BPF program's, of which the kernel
-// tells the name alone (lwt_bpf.c:bpf_fill_encap_info).
+// refusePrograms refuses routes that a BPF program encapsulates. The kernel tells only the
+// program's name (lwt_bpf.c:bpf_fill_encap_info), so nobody can load it again.
 func (s Settings) refusePrograms() error {
 	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
 		if m.routeHasProgram() {

@@ -195,7 +195,7 @@ func (c *Conn) address(index int, address netip.Prefix, peer netip.Addr) error {
 	return nil
 }
 
-// Open brings up an interface that was made by MakeUplink. It has no IPv6, of which a router on the
+// Open brings up an interface that was made by MakeUplink. It gets no IPv6: a router on the
 // network would give it addresses and routes that nobody asked for.
 func (c *Conn) Open(index int) error {
 	i, err := c.Get(index)

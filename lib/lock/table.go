@@ -59,7 +59,7 @@ type Forwarding struct {
 	Name  string `json:"name"`
 	// Router says that the node forwarded by its other interfaces.
 	Router bool `json:"router,omitempty"`
-	// LRO are the interfaces of which the kernel switched off large receive offload.
+	// LRO lists the interfaces, by index, on which the kernel switched off large receive offload.
 	LRO []int `json:"lro,omitempty"`
 }
 

@@ -63,7 +63,7 @@ func Serve(s Services) error {
 	return s.Calls.fill(c, calls, s.Network, s.Nodes)
 }
 
-// addMap makes a map of addresses, which is to be filled later.
+// addMap makes an empty map of addresses; fill fills it when the transaction is through.
 func addMap(c *nftables.Conn, t *nftables.Table, name string) (*nftables.Set, error) {
 	m := &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeIPAddr}
 	if err := c.AddSet(m, nil); err != nil {

@@ -185,8 +185,8 @@ var backNetwork = netip.MustParsePrefix("240.0.0.0/4")
 // uplinks' addresses it has, of which there are 4096.
 const backBits = 16
 
-// leadBack has the node reach the job's other nodes through the job. What has no way back lacks a
-// convenience.
+// leadBack has the node reach the job's other nodes through the job, for calls of slurmd. Without
+// that, srun in a step starts no steps on other nodes, and all else of the job works.
 func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 	if s.MTU == 0 {
 		return
