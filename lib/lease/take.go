@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
+	"gresnet/lib/manager"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -378,12 +379,12 @@ func (l *look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 				return plan.HCA{}, err
 			}
 		}
-		manager, err := link.ManagerOf(l.node.Run, p.Interface.Index)
+		m, err := manager.Of(l.node.Run, p.Interface.Index)
 		if err != nil {
 			return plan.HCA{}, err
 		}
-		if manager.Configured {
-			s.Manager = manager.Name
+		if m.Configured {
+			s.Manager = m.Name
 		}
 		// Of one that stays, what is made anew is away meanwhile.
 		if !e.Take {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gresnet/lib/link"
+	"gresnet/lib/manager"
 	"gresnet/lib/proc"
 	"gresnet/lib/scan"
 )
@@ -74,7 +75,7 @@ func (s *Settings) agree(w *World, v *scan.View, index int) (link.Settings, erro
 		return s.Settings, nil
 	}
 	for ; ; time.Sleep(20 * time.Millisecond) {
-		m, err := link.ManagerOf(w.Managers.Run, index)
+		m, err := manager.Of(w.Managers.Run, index)
 		if err != nil {
 			return link.Settings{}, err
 		}
@@ -84,7 +85,7 @@ func (s *Settings) agree(w *World, v *scan.View, index int) (link.Settings, erro
 			if err != nil || len(diff) == 0 {
 				return agreed, err
 			}
-			if m.After(s.Settings) && (late || time.Since(m.Said) > managerQuiet) {
+			if m.After(s.Settings.Taken) && (late || time.Since(m.Said) > managerQuiet) {
 				w.Notice("%s is as %s configures it now: %s", s.Settings.Name, m.Name, strings.Join(diff, ", "))
 				return agreed, nil
 			}

@@ -1,4 +1,5 @@
-package link
+// Package manager reads which program manages a network interface of the node.
+package manager
 
 import (
 	"errors"
@@ -18,20 +19,20 @@ const (
 	NetworkManager = "NetworkManager"
 )
 
-// Manager is what a manager says of an interface.
-type Manager struct {
+// State is what a manager says of an interface.
+type State struct {
 	Name       string // empty if none has the interface
 	Configured bool   // it has given the interface all that it has to give
 	Said       time.Time
 }
 
-// ManagerOf reads what the managers of the node say of the interface with an
+// Of reads what the managers of the node say of the interface with an
 // index of the root namespace; run is the node's /run. What cannot be understood
 // is no manager: the files are their writers' own, without a promise.
-func ManagerOf(run fs.FS, index int) (Manager, error) {
+func Of(run fs.FS, index int) (State, error) {
 	for _, m := range []struct {
 		dir  string
-		read func(text string) Manager
+		read func(text string) State
 	}{
 		{"systemd/netif/links", readNetworkd},
 		{"NetworkManager/devices", readNetworkManager},
@@ -41,14 +42,14 @@ func ManagerOf(run fs.FS, index int) (Manager, error) {
 			continue
 		}
 		if err != nil {
-			return Manager{}, fmt.Errorf("read who manages interface %d: %w", index, err)
+			return State{}, fmt.Errorf("read who manages interface %d: %w", index, err)
 		}
-		if manager := m.read(text); manager.Name != "" {
-			manager.Said = said
-			return manager, nil
+		if state := m.read(text); state.Name != "" {
+			state.Said = said
+			return state, nil
 		}
 	}
-	return Manager{}, nil
+	return State{}, nil
 }
 
 func readState(run fs.FS, name string) (text string, said time.Time, err error) {
@@ -67,22 +68,22 @@ func readState(run fs.FS, name string) (text string, said time.Time, err error) 
 
 // readNetworkd reads what networkd-state-file.c:link_save wrote. The states are
 // those of networkd-link.c:link_state_table less "unmanaged" and "linger".
-func readNetworkd(text string) Manager {
+func readNetworkd(text string) State {
 	switch state := value(text, "", "ADMIN_STATE"); state {
 	case "pending", "initialized", "configuring", "configured", "failed":
-		return Manager{Name: Networkd, Configured: state == "configured"}
+		return State{Name: Networkd, Configured: state == "configured"}
 	}
-	return Manager{}
+	return State{}
 }
 
 // readNetworkManager reads what nm-config.c:nm_config_device_state_write wrote
 // when a device became active, inactive or unmanaged
 // (nm-manager.c:manager_device_state_changed): it has a connection if active.
-func readNetworkManager(text string) Manager {
+func readNetworkManager(text string) State {
 	if value(text, "device", "managed") != "true" {
-		return Manager{}
+		return State{}
 	}
-	return Manager{Name: NetworkManager, Configured: value(text, "device", "connection-uuid") != ""}
+	return State{Name: NetworkManager, Configured: value(text, "device", "connection-uuid") != ""}
 }
 
 // value is what a key is given in a section of a file of KEY=VALUE lines; empty
@@ -107,8 +108,8 @@ func value(text, section, key string) (found string) {
 	return found
 }
 
-// After tells what was said since the settings were read, and so of an interface
-// that has been away. Where the clock was set meanwhile it may deny it.
-func (m Manager) After(s Settings) bool {
-	return m.Said.After(time.Now().Add(s.Taken - clock.SinceBoot()))
+// After tells whether the manager said it after a time since boot, such as that at which an interface
+// left. If the clock was set meanwhile it may deny it.
+func (s State) After(taken time.Duration) bool {
+	return s.Said.After(time.Now().Add(taken - clock.SinceBoot()))
 }
