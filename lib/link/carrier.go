@@ -7,9 +7,10 @@ import (
 )
 
 // lacksCarrier tells an interface that is up and has not the carrier that it had: without
-// one the kernel takes no IPv6 addresses and marks routes dead.
+// one the kernel takes no IPv6 addresses and marks routes dead. If it is settling, the kernel would give it a link local
+// address after all others.
 func (c *Conn) lacksCarrier(i Interface, want Settings) bool {
-	return want.Up && want.Running && i.Up && !i.Running && !c.standsOnDead(i)
+	return want.Up && want.Running && i.Up && (!i.Running || i.Settling) && !c.standsOnDead(i)
 }
 
 // awaitCarrier waits until the interface has the carrier that it had, or its time is over.

@@ -40,7 +40,11 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	diff = append(diff, driver...)
+	files, err := c.queueFileDifferences(index, have, want)
+	if err != nil {
+		return nil, err
+	}
+	diff = append(diff, append(driver, files...)...)
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
 	for _, key := range want.Sysctls.differing(have.Sysctls) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])

@@ -3,7 +3,6 @@ package link
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -127,9 +126,6 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 	if err != nil {
 		return nil, err
 	}
-	if have.Files, err = c.queueFiles(Interface{Index: index, Name: i.Name, Up: i.Up}); err != nil {
-		return nil, err
-	}
 	for _, f := range lacking(want.Features, have.Features) {
 		diff = append(diff, fmt.Sprintf("feature %s is off, was on", f))
 	}
@@ -139,12 +135,6 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 	for _, kind := range ethtoolKinds() {
 		if changed(have.Ethtool[kind.name], want.Ethtool[kind.name]) != nil {
 			diff = append(diff, kind.name+" are not what they were")
-		}
-	}
-	for _, file := range slices.Sorted(maps.Keys(want.Files)) {
-		is, there := have.Files[file]
-		if was := want.Files[file]; there && was != is {
-			diff = append(diff, fmt.Sprintf("%s is %s, was %s", file, is, was))
 		}
 	}
 	return diff, nil

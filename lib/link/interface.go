@@ -21,12 +21,16 @@ type Interface struct {
 	MAC      string
 	Up       bool // administratively
 	Running  bool // has carrier
+	Settling bool // has carrier, and the kernel is yet to do what follows from it
 	Loopback bool
 	IPoIB    IPoIB
 	PKey     uint16 // of an IPoIB interface
 	Parent   int    // index of the interface of this namespace that it stands on, or 0
 	Master   int    // index of the bridge, bond or the like that it belongs to, or 0
 }
+
+// Operational states of linux/if.h.
+const operDown, operLowerLayerDown = 2, 3
 
 // ID tells an interface from any other of the node, whatever its name, its
 // index and its namespace are.
@@ -129,7 +133,7 @@ func decode(m []byte) (Interface, error) {
 	}
 	// One way through the list, of which a node may have thousands.
 	var name, mac, permanent, bus, device, info []byte
-	var mtu, master, link int
+	var mtu, master, link, state int
 	elsewhere := false
 	for a := range list.all() {
 		switch a.kind &^ unix.NLA_F_NESTED {
@@ -149,6 +153,8 @@ func decode(m []byte) (Interface, error) {
 			mtu = number(a.value)
 		case unix.IFLA_MASTER:
 			master = number(a.value)
+		case unix.IFLA_OPERSTATE:
+			state = number(a.value)
 		case unix.IFLA_LINK:
 			link = number(a.value)
 		case unix.IFLA_LINK_NETNSID:
@@ -171,6 +177,9 @@ func decode(m []byte) (Interface, error) {
 		Loopback: flags&unix.IFF_LOOPBACK != 0,
 		Master:   master,
 	}
+	// The carrier shows at once. Its operational state, and with it IPv6's link local address, come later
+	// (link_watch.c:linkwatch_do_dev).
+	i.Settling = i.Running && (state == operDown || state == operLowerLayerDown)
 	if !elsewhere {
 		i.Parent = link
 	}
@@ -229,6 +238,8 @@ func linkInfo(nested []byte) (kind string, data attrs, err error) {
 // number is a value of 16 or 32 bits, 0 if it is none.
 func number(v []byte) int {
 	switch len(v) {
+	case 1:
+		return int(v[0])
 	case 2:
 		return int(native.Uint16(v))
 	case 4:

@@ -200,7 +200,9 @@ func (c *Conn) refuseFilters(index int, s Settings, of Message) error {
 	return nil
 }
 
-// refuseBare refuses queues whose discipline somebody has deleted: they drop all packets.
+// refuseBare refuses queues whose discipline somebody has deleted: they drop all packets. It refuses traffic
+// classes with queues that the interface has no more, too: the kernel keeps such, and takes no such request
+// (sch_mqprio_lib.c:mqprio_validate_qopt).
 func (c *Conn) refuseBare(i Interface, s Settings, have int) error {
 	q, err := c.openQueues(i)
 	if err != nil || q == nil {
@@ -214,7 +216,40 @@ func (c *Conn) refuseBare(i Interface, s Settings, have int) error {
 	if have < len(queues) {
 		return fmt.Errorf("%s has %d queues and queueing disciplines for %d of them, which gresnet cannot restore", s.Name, len(queues), have)
 	}
+	if n := s.Qdisc.classQueues(); n > len(queues) {
+		return fmt.Errorf("%s has %d queues and queueing discipline mqprio for %d, which gresnet cannot restore", s.Name, len(queues), n)
+	}
 	return nil
+}
+
+// classQueues returns how many queues an interface must have for the traffic classes of mqprio; 0 for other
+// disciplines.
+func (m Message) classQueues() (n int) {
+	if m.qdiscKind() != "mqprio" {
+		return 0
+	}
+	list, _ := attributes(m[qdiscHead:])
+	o, _ := find(list, unix.TCA_OPTIONS)
+	if len(o) < mqprioSize {
+		return 0
+	}
+	for i := range min(int(o[mqprioClasses]), 16) {
+		n = max(n, int(native.Uint16(o[mqprioCounts+2*i:]))+int(native.Uint16(o[mqprioOffsets+2*i:])))
+	}
+	return n
+}
+
+// Where struct tc_mqprio_qopt (linux/pkt_sched.h) has the number of classes, whether hardware does it, and the counts
+// and offsets of 16 classes.
+const mqprioClasses, mqprioHardware, mqprioCounts, mqprioOffsets, mqprioSize = 0, 17, 18, 50, 82
+
+// withoutEntries removes from the options of mqprio what the kernel tells of each class since 6.3, and takes only if
+// hardware does it (sch_mqprio.c:mqprio_parse_nlattr).
+func (m Message) withoutEntries(options []byte) []byte {
+	if m.qdiscKind() == "mqprio" && len(options) > mqprioSize && options[mqprioHardware] == 0 {
+		return options[:mqprioSize]
+	}
+	return options
 }
 
 // applyQdisc gives the interface its queueing disciplines, if they are not the kernel's choice.
@@ -295,7 +330,7 @@ func (m Message) qdiscOn(index int) []byte {
 	list, _ := attributes(m[qdiscHead:])
 	for a := range list.all() {
 		if a.kind == unix.TCA_OPTIONS {
-			a.value = m.codelTimes(a.value)
+			a.value = m.withoutEntries(m.codelTimes(a.value))
 		}
 		out = attribute(out, a.kind, a.value)
 	}

@@ -103,10 +103,27 @@ func (c *Conn) queueFiles(i Interface) (map[string]string, error) {
 	return list, nil
 }
 
+// steering reads which queues processors and receive queues send by. The kernel resets this whenever traffic classes come
+// or go (dev.c:netdev_reset_tc), as mqprio's do with a move.
+func (c *Conn) steering(i Interface) (map[string]string, error) {
+	list, err := c.queueFiles(i)
+	maps.DeleteFunc(list, func(file, _ string) bool { return !strings.HasPrefix(filepath.Base(file), "xps_") })
+	return list, err
+}
+
+// queueFiles returns the files of the queues that a move does not leave as they are.
+func (want Settings) queueFiles() map[string]string {
+	if want.Driver != nil {
+		return want.Driver.Files
+	}
+	return want.Steering
+}
+
 // applyQueueFiles writes the files that are not as they were. An interface that could not
 // have its name has its files under another one.
 func (c *Conn) applyQueueFiles(index int, want Settings) error {
-	if want.Driver == nil {
+	files := want.queueFiles()
+	if len(files) == 0 {
 		return nil
 	}
 	i, err := c.Get(index)
@@ -122,8 +139,8 @@ func (c *Conn) applyQueueFiles(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the queues of %s: %w", i.Name, err)
 	}
-	for _, file := range slices.Sorted(maps.Keys(want.Driver.Files)) {
-		value := want.Driver.Files[file]
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		value := files[file]
 		if is, there := have[file]; !there || is == value {
 			continue
 		}
@@ -132,4 +149,22 @@ func (c *Conn) applyQueueFiles(index int, want Settings) error {
 		}
 	}
 	return err
+}
+
+// queueFileDifferences names the files of an interface's queues that are not as they were.
+func (c *Conn) queueFileDifferences(index int, now, want Settings) (diff []string, err error) {
+	files := want.queueFiles()
+	if len(files) == 0 {
+		return nil, nil
+	}
+	have, err := c.queueFiles(Interface{Index: index, Name: now.Name, Up: now.Up})
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if is, there := have[file]; there && is != files[file] {
+			diff = append(diff, fmt.Sprintf("%s is %s, was %s", file, is, files[file]))
+		}
+	}
+	return diff, nil
 }

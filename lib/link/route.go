@@ -150,12 +150,22 @@ func (m Message) localIPv6() bool {
 	return m.family() == unix.AF_INET6 && m.ownRoute() && m[7] == unix.RTN_LOCAL
 }
 
+// leftOver tells the route of all routers of a network (anycast) where the interface is no router, or has no address of the
+// network. The kernel counts an address twice that it has when ARP is switched off (addrconf.c:addrconf_dad_completed), so
+// the route stays when forwarding is switched off or the address is removed. No request makes such a route.
+func (want Settings) leftOver(m Message) bool {
+	if m.family() != unix.AF_INET6 || !m.ownRoute() || m[7] != unix.RTN_ANYCAST {
+		return false
+	}
+	return want.Sysctls[ipv6Forwarding] == "0" || !slices.ContainsFunc(want.Addresses, m.comesWith)
+}
+
 // withoutTentative is what the interface has of routes, less those of IPv6 addresses that
 // were still tested for duplicates when the settings were read: the kernel gives
 // an address its local route only after that. One that was another's, too, may pass the test now.
 func (want Settings) withoutTentative(have []Message) []Message {
 	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool {
-		return !m.localIPv6() && !slices.ContainsFunc(want.Duplicates, m.comesWith)
+		return !m.localIPv6() && !want.leftOver(m) && !slices.ContainsFunc(want.Duplicates, m.comesWith)
 	})
 	return missing(have, later, Message.routeKey)
 }

@@ -54,6 +54,9 @@ type Settings struct {
 	Others       []Other   `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
 	Children     []Child   `json:"children,omitempty"`      // which stay on the node
 	Mirrors      []Message `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
+
+	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only Restore writes them.
+	Steering map[string]string `json:"steering,omitempty"`
 }
 
 // Settings reads an interface's settings. What could not be put back is
@@ -77,7 +80,10 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if s.Priorities, err = c.priorities(i.Name); err != nil {
 		return Settings{}, fmt.Errorf("read the DCB priorities of %s: %w", s.Name, err)
 	}
-	return s, nil
+	if s.Qdisc.qdiscKind() == "mqprio" {
+		s.Steering, err = c.steering(i.Interface)
+	}
+	return s, err
 }
 
 // snapshot reads an interface's settings, whether they could be put back or not. What
@@ -129,7 +135,7 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 		return Settings{}, err
 	}
 	s.Routes = slices.DeleteFunc(s.Routes, func(m Message) bool {
-		return slices.ContainsFunc(temporary, m.comesWith) && !slices.ContainsFunc(s.Addresses, m.comesWith)
+		return slices.ContainsFunc(temporary, m.comesWith) && !slices.ContainsFunc(s.Addresses, m.comesWith) || s.leftOver(m)
 	})
 	return s, nil
 }

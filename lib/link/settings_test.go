@@ -245,14 +245,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 				if err != nil {
 					return err
 				}
-				if err := c.Restore(i.Index, s); err != nil {
-					return err
-				}
-				diff, err := c.Differences(i.Index, s)
-				if len(diff) > 0 {
-					t.Errorf("Differences: %q", diff)
-				}
-				return err
+				return restore(t, c, i.Index, s)
 			})
 			if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
 				t.Errorf("before (-) and after (+):\n%s", diff)
@@ -262,6 +255,19 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 			}
 		})
 	}
+}
+
+// restore gives an interface its settings back, and fails the test if it does not have them then.
+func restore(t *testing.T, c *link.Conn, index int, s link.Settings) error {
+	t.Helper()
+	if err := c.Restore(index, s); err != nil {
+		return err
+	}
+	diff, err := c.Differences(index, s)
+	if len(diff) > 0 {
+		t.Errorf("Differences: %q", diff)
+	}
+	return err
 }
 
 func TestApplyOnAnEqualInterfaceChangesNothing(t *testing.T) {
@@ -666,4 +672,31 @@ func throughJSON(t *testing.T, s link.Settings) link.Settings {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func TestAnAnycastRouteThatStayedWhenForwardingWasSwitchedOffIsLeft(t *testing.T) {
+	for name, end := range map[string]string{
+		"forwarding is switched off": "sysctl -qw net.ipv6.conf.hca0.forwarding=0",
+		"the address is removed":     "ip -6 addr flush dev hca0 scope link",
+	} {
+		t.Run(name, func(t *testing.T) { anycastStays(t, end) })
+	}
+}
+
+func anycastStays(t *testing.T, end string) {
+	b := newBed(t)
+	const anycast = "ip -6 route show table local type anycast dev hca0"
+	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad
+until ip -6 addr show dev hca0 scope link | grep -q inet6; do sleep 0.02; done
+sysctl -qw net.ipv6.conf.hca0.forwarding=1; ip link set hca0 arp off
+until grep -q 'hca0 .*fe80.* 2$' /proc/net/anycast6; do sleep 0.02; done; ` + end)
+	if got := b.node.Run(anycast); !strings.Contains(got, "fe80::") {
+		t.Fatalf("the kernel removed it: %s", got)
+	}
+	s := b.take(t)
+	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.node, func(c *link.Conn) error { return restore(t, c, find(t, c, "hca0").Index, s) })
+	if got := b.node.Run(anycast); strings.Contains(got, "fe80::") {
+		t.Errorf("the interface has come home with %s", got)
+	}
 }

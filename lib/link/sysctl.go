@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,10 +27,11 @@ func sysctlPath(key, name string) string {
 }
 
 const (
-	stableSecret = "ipv6/conf/stable_secret"
-	addrGenMode  = "ipv6/conf/addr_gen_mode"
-	acceptDAD    = "ipv6/conf/accept_dad"
-	ipv6MTU      = "ipv6/conf/mtu"
+	stableSecret   = "ipv6/conf/stable_secret"
+	addrGenMode    = "ipv6/conf/addr_gen_mode"
+	acceptDAD      = "ipv6/conf/accept_dad"
+	ipv6MTU        = "ipv6/conf/mtu"
+	ipv6Forwarding = "ipv6/conf/forwarding"
 )
 
 // derived tells sysctls that have no value of their own: multicast forwarding
@@ -65,7 +67,18 @@ func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
 	if err := c.mplsSysctls(list, i.Name); err != nil {
 		return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
 	}
+	if aboveItsOwn(list[ipv6MTU], i.MTU) {
+		delete(list, ipv6MTU)
+	}
 	return list, nil
+}
+
+// aboveItsOwn tells whether an IPv6 MTU is greater than the MTU of its interface, which no write can make it
+// (addrconf.c:addrconf_sysctl_mtu). An ipvlan has such a one after its parent was given a smaller MTU, until
+// it is brought up again (ipvlan_main.c:ipvlan_adjust_mtu tells nobody).
+func aboveItsOwn(ipv6 string, mtu int) bool {
+	n, err := strconv.Atoi(ipv6)
+	return err == nil && n > mtu
 }
 
 // told are the sysctls of an interface that the kernel tells.
