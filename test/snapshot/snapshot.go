@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -136,6 +137,7 @@ func interfaces() ([]string, error) {
 			facts = append(facts, fmt.Sprintf("address of %v %s", of["ifname"], line(info)))
 		}
 	}
+	routes = slices.DeleteFunc(routes, func(route object) bool { return leftOver(route, addresses) })
 	for _, route := range routes {
 		if dev, _ := route["dev"].(string); strings.HasPrefix(dev, "ib") {
 			route["flags"] = without(route["flags"], "linkdown")
@@ -152,6 +154,27 @@ func interfaces() ([]string, error) {
 	slices.SortStableFunc(facts[first:last], func(a, b string) int { return strings.Compare(owner(a), owner(b)) })
 	slices.Sort(facts[last:])
 	return facts, nil
+}
+
+// leftOver tells the route of all routers of a network where the interface is no router, or has no address of the network:
+// docs/restore.md says that it is left.
+func leftOver(route object, addresses []object) bool {
+	if route["type"] != "anycast" || route["protocol"] != "kernel" {
+		return false
+	}
+	if read(fmt.Sprintf("/proc/sys/net/ipv6/conf/%v/forwarding", route["dev"])) == "0" {
+		return true
+	}
+	for _, of := range addresses {
+		infos, _ := of["addr_info"].([]any)
+		for _, info := range infos {
+			text := fmt.Sprintf("%v/%v", info.(object)["local"], info.(object)["prefixlen"])
+			if net, err := netip.ParsePrefix(text); err == nil && of["ifname"] == route["dev"] && net.Masked().Addr().String() == route["dst"] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // owner is the interface of an address.

@@ -35,16 +35,17 @@ func configure(t *testing.T, r *rand.Rand) (drawn []*given) {
 			drawn = append(drawn, &given{setting: pool[i], place: p})
 		}
 	}
-	// An ipvlan that is there when its parent gets a smaller MTU keeps a greater one for IPv6, until it is
-	// brought up again, and none can be written (ipvlan_adjust_mtu tells nobody).
-	slices.SortStableFunc(drawn, func(a, b *given) int { return mtuFirst(a) - mtuFirst(b) })
+	slices.SortStableFunc(drawn, func(a, b *given) int { return rank(a) - rank(b) })
 	give(t, drawn)
 	vm.Run(t, "while ip -6 addr | grep -q tentative; do sleep 0.1; done")
 	return drawn
 }
 
-func mtuFirst(g *given) int {
-	if g.setting.name == "MTU" {
+// rank returns 0 for what is given first, as others that are there before it do not all come back: docs/restore.md
+// says that the IPv6 MTU of an ipvlan is left, and that mqprio for queues that are no more is refused.
+func rank(g *given) int {
+	switch g.setting.name {
+	case "MTU", "channels":
 		return 0
 	}
 	return 1
@@ -133,7 +134,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 				t.Fatal("without a kill")
 			}
 		}
-		for range vm.Rounds(1, 3) {
+		for range vm.Rounds(1, 6) {
 			if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
 				kills++
 			}

@@ -32,7 +32,10 @@ const inLawJob = "nsenter --net=/run/gresnet/jobs/900030/netns "
 func TestQueueingDisciplinesOfQueuesAreTheJobsAndComeHome(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	_, roce := theirs(t)
-	t.Cleanup(func() { vm.Run(t, "tc qdisc del dev "+roce+" root") })
+	queues := "/sys/class/net/" + roce + "/queues/"
+	t.Cleanup(func() {
+		vm.Run(t, "tc qdisc del dev "+roce+" root; echo 0 >"+queues+"tx-1/xps_cpus; echo 0 >"+queues+"tx-2/xps_rxqs")
+	})
 	for name, give := range map[string]string{
 		"mq":                        "tc qdisc replace dev N root handle 7: mq; tc qdisc replace dev N parent 7:1 handle 71: fq maxrate 1gbit; tc qdisc replace dev N parent 7:3 fq_codel target 4321",
 		"mqprio":                    "tc qdisc replace dev N root handle 8: mqprio num_tc 2 map 0 0 0 1 0 1 0 0 0 0 0 0 0 0 0 0 queues 1@0 3@1 hw 0; tc qdisc replace dev N parent 8:2 handle 82: pfifo limit 99",
@@ -41,6 +44,8 @@ func TestQueueingDisciplinesOfQueuesAreTheJobsAndComeHome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vm.Run(t, strings.ReplaceAll("tc qdisc del dev N root 2>/dev/null || true; "+give, "N", roce))
+			// The kernel forgets this when it makes or removes traffic classes.
+			vm.Run(t, "echo 2 >"+queues+"tx-1/xps_cpus; echo 1 >"+queues+"tx-2/xps_rxqs")
 			look := "tc qdisc show dev " + roce + " | sort"
 			has := vm.Run(t, look)
 			if !strings.Contains(has, "qdisc "+strings.Fields(name)[0]+" ") || strings.Contains(name, "hardware") && strings.Contains(has, "hw:0") {
