@@ -26,7 +26,6 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/socket"
 	"gresnet/lib/sysfs"
 )
 
@@ -58,7 +57,7 @@ type World struct {
 func Outside() *World {
 	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
 	if journal.Enabled() {
-		if d, err := socket.OpenDatagram(journaldSocket); err == nil {
+		if d, err := openDatagram(journaldSocket); err == nil {
 			w.Send = (&sender{send: journald{d}.send}).Send
 		}
 	}

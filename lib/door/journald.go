@@ -6,8 +6,6 @@ import (
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/journal"
-
-	"gresnet/lib/socket"
 )
 
 // journaldSocket is where journald takes entries (systemd-journald.service(8)).
@@ -15,7 +13,7 @@ const journaldSocket = "/run/systemd/journal/socket"
 
 // journald sends entries to the systemd journal as go-systemd does, but sleeps where that
 // would spin.
-type journald struct{ *socket.Datagram }
+type journald struct{ *datagram }
 
 // send waits until journald has room for an entry. One that is larger than what a socket
 // may send goes as a file, which go-systemd knows how to do.

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/coreos/go-systemd/v22/journal"
-
-	"gresnet/lib/socket"
 )
 
 func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
@@ -20,7 +18,7 @@ func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	d, err := socket.OpenDatagram(path)
+	d, err := openDatagram(path)
 	if err != nil {
 		t.Fatal(err)
 	}

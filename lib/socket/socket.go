@@ -2,8 +2,6 @@
 // hundreds: so each takes two system calls, all share one buffer, and the Go scheduler
 // is not told of calls that the kernel carries out on the spot. It does without what
 // vishvananda/netlink has for programs with many goroutines.
-//
-// And it sends messages to a Unix socket.
 package socket
 
 import (

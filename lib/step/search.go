@@ -11,8 +11,8 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
-	"gresnet/lib/socket"
 	"gresnet/lib/sysfs"
+	"gresnet/lib/udev"
 )
 
 // ErrGone means that the node has lost the hardware: its driver let go of it,
@@ -93,7 +93,7 @@ func (w *World) await(lost func() (bool, error), notFound error, look func() err
 // hear has the kernel tell of devices that come to the root namespace.
 func (w *World) hear() (err error) {
 	if w.arrivals == nil {
-		w.arrivals, err = socket.NewArrivals()
+		w.arrivals, err = udev.NewArrivals()
 	}
 	return err
 }

@@ -80,7 +80,7 @@ type session struct {
 	ambiguous  map[string]bool   // names of RDMA devices of which it was said that several have them
 }
 
-// waiter is what waits for devices that come: socket.Arrivals.
+// waiter is what waits for devices that come: udev.Arrivals.
 type waiter interface {
 	Wait(most time.Duration) error
 	Close()

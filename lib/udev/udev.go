@@ -3,6 +3,8 @@
 // That udev has nothing to do at all its queue file says (udevadm(8), settle). But users make
 // events, too: each FUSE mount is two, of a bdi device. So a watch hears the kernel's events
 // and those that udev sends on when it is done, and compares their numbers.
+//
+// Arrivals hears the kernel's events of devices that come, and asks nothing of udev.
 package udev
 
 import (

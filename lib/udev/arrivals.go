@@ -1,4 +1,4 @@
-package socket
+package udev
 
 import (
 	"bytes"
@@ -13,16 +13,13 @@ import (
 // namespace that the calling thread was in when it was opened.
 type Arrivals struct{ fd int }
 
-// kernelEvents is the group of the events that come from the kernel, not from udev.
-const kernelEvents = 1
-
 // NewArrivals opens a socket that hears of devices from now on.
 func NewArrivals() (*Arrivals, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, fmt.Errorf("open a socket for the kernel's events: %w", err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelEvents}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind a socket for the kernel's events: %w", err)
 	}

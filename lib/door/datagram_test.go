@@ -1,4 +1,4 @@
-package socket
+package door
 
 import (
 	"net"
@@ -16,7 +16,7 @@ func TestWhoSendsToAReceiverWithoutRoomSleepsInTheKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	d, err := OpenDatagram(path)
+	d, err := openDatagram(path)
 	if err != nil {
 		t.Fatal(err)
 	}
