@@ -1,16 +1,16 @@
 package main
 
 import (
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/cli"
 	"gresnet/lib/config"
-	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
-func bootCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func bootCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
 		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
@@ -26,11 +26,11 @@ configuration has an error; 2 something of a lease remains to be undone.
 
 Example:
   gresnet-epilog boot`,
-		Action: func(c *cli.Context) error {
-			if err := door.Alone(c); err != nil {
+		Action: func(c *urfave.Context) error {
+			if err := cli.Alone(c); err != nil {
 				return err
 			}
-			if err := door.Root(); err != nil {
+			if err := cli.Root(); err != nil {
 				return err
 			}
 			cfg, broken := config.Load(c.String("config"), c.IsSet("config"))

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/test/golden"
 )
 
@@ -16,8 +16,8 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-release.txt": {"release", "--help"},
 	} {
 		var out, problems bytes.Buffer
-		code := run(&door.World{Args: append([]string{"gresnet-epilog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
-		if code != door.Done || problems.Len() > 0 {
+		code := run(&cli.World{Args: append([]string{"gresnet-epilog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
+		if code != cli.Done || problems.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s", args, code, problems.String())
 		}
 		golden.Check(t, name, out.String())

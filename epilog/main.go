@@ -5,17 +5,17 @@ package main
 import (
 	"os"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
 )
 
-func main() { os.Exit(run(door.Outside())) }
+func main() { os.Exit(run(cli.Outside())) }
 
-func run(w *door.World) int {
-	return w.Run(&cli.App{
+func run(w *cli.World) int {
+	return w.Run(&urfave.App{
 		Name:  "gresnet-epilog",
 		Usage: "give a Slurm job's RDMA devices back to the node",
 		Description: `Without arguments it is slurmd's Epilog: it reads the job from the
@@ -29,20 +29,20 @@ nothing was done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
-		Action:   func(c *cli.Context) error { return give(w, c) },
-		Commands: []*cli.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
+		Action:   func(c *urfave.Context) error { return give(w, c) },
+		Commands: []*urfave.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
 	})
 }
 
-func give(w *door.World, c *cli.Context) error {
-	if err := door.Alone(c); err != nil {
+func give(w *cli.World, c *urfave.Context) error {
+	if err := cli.Alone(c); err != nil {
 		return err
 	}
 	j, err := job.Ended(w.Getenv)
 	if err != nil {
 		return err
 	}
-	if err := door.Root(); err != nil {
+	if err := cli.Root(); err != nil {
 		return err
 	}
 	run := &j.Run
@@ -55,6 +55,6 @@ func give(w *door.World, c *cli.Context) error {
 // record does a run of an epilog. The lease says all that there is to undo, and
 // how long that may take; the configuration can only give it more time, and says what to
 // tell of it.
-func record(w *door.World, c *cli.Context, program string, run func(*lease.Node) error) error {
+func record(w *cli.World, c *urfave.Context, program string, run func(*lease.Node) error) error {
 	return w.Record(c, w.Lenient(c), program, run)
 }

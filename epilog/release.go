@@ -3,15 +3,15 @@ package main
 import (
 	"errors"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
-func releaseCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func releaseCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:      "release",
 		Usage:     "let jobs have a quarantined HCA again",
 		ArgsUsage: "HCA",
@@ -24,11 +24,11 @@ Exit status: 0 it is free; 1 nothing was done; 2 it is not home.
 
 Example:
   gresnet-epilog release mlx5_3`,
-		Action: func(c *cli.Context) error {
+		Action: func(c *urfave.Context) error {
 			if c.NArg() != 1 {
 				return hint.With(errors.New("release takes one HCA"), "gresnet-prolog status lists them")
 			}
-			if err := door.Root(); err != nil {
+			if err := cli.Root(); err != nil {
 				return err
 			}
 			return record(w, c, "release", func(n *lease.Node) error { return n.Release(c.Context, c.Args().First()) })

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
-func sweepCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func sweepCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:      "sweep",
 		Usage:     "give back the leases of jobs that are gone",
 		ArgsUsage: "[JOBID...]",
@@ -32,8 +32,8 @@ Examples:
   gresnet-epilog sweep            all jobs that are gone for sure
   gresnet-epilog sweep 4711       this one
   gresnet-epilog sweep --boot     before slurmd starts`,
-		Flags: []cli.Flag{&cli.BoolFlag{Name: "boot", Usage: "slurmd does not run yet, so no job can be about to start", DisableDefaultText: true}},
-		Action: func(c *cli.Context) error {
+		Flags: []urfave.Flag{&urfave.BoolFlag{Name: "boot", Usage: "slurmd does not run yet, so no job can be about to start", DisableDefaultText: true}},
+		Action: func(c *urfave.Context) error {
 			s := lease.Sweep{Boot: c.Bool("boot")}
 			for _, arg := range c.Args().Slice() {
 				id, err := strconv.ParseUint(arg, 10, 32)
@@ -42,7 +42,7 @@ Examples:
 				}
 				s.Jobs = append(s.Jobs, uint32(id))
 			}
-			if err := door.Root(); err != nil {
+			if err := cli.Root(); err != nil {
 				return err
 			}
 			return record(w, c, "sweep", func(n *lease.Node) error { return n.Sweep(c.Context, s) })

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/check"
+	"gresnet/lib/cli"
 	"gresnet/lib/config"
-	"gresnet/lib/door"
 	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 	"gresnet/lib/link"
@@ -22,8 +22,8 @@ import (
 	"gresnet/lib/uplink"
 )
 
-func checkCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func checkCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
 		Description: `Checks the configuration, the mapping against the node, whether a prolog
@@ -39,16 +39,16 @@ Examples:
   gresnet-prolog check
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
   gresnet-prolog check --json | jq '.[] | select(.level != "ok")'`,
-		Flags:  []cli.Flag{jsonFlag()},
-		Action: func(c *cli.Context) error { return runCheck(w, c) },
+		Flags:  []urfave.Flag{jsonFlag()},
+		Action: func(c *urfave.Context) error { return runCheck(w, c) },
 	}
 }
 
-func runCheck(w *door.World, c *cli.Context) error {
-	if err := door.Alone(c); err != nil {
+func runCheck(w *cli.World, c *urfave.Context) error {
+	if err := cli.Alone(c); err != nil {
 		return err
 	}
-	if err := door.Root(); err != nil {
+	if err := cli.Root(); err != nil {
 		return err
 	}
 	s := check.Site{
@@ -94,7 +94,7 @@ func runCheck(w *door.World, c *cli.Context) error {
 }
 
 // refusals are those that a prolog would make.
-func refusals(c *cli.Context, n *lease.Node) (list []check.Refusal, unknown []error, err error) {
+func refusals(c *urfave.Context, n *lease.Node) (list []check.Refusal, unknown []error, err error) {
 	all, unknown, err := n.Refusals(c.Context)
 	for _, r := range all {
 		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, Gres: r.Entry.String(), Err: r.Err})

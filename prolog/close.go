@@ -1,13 +1,13 @@
 package main
 
 import (
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 )
 
-func closeCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func closeCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:  "close",
 		Usage: "close the HCAs' device nodes to everybody but root",
 		Description: `Does what each prolog does first: with host = "closed" in [access] of the
@@ -18,11 +18,11 @@ ones. With host = "open" it opens the folder, if it was closed so.
 
 Example:
   gresnet-prolog close`,
-		Action: func(c *cli.Context) error {
-			if err := door.Alone(c); err != nil {
+		Action: func(c *urfave.Context) error {
+			if err := cli.Alone(c); err != nil {
 				return err
 			}
-			cfg, err := door.Site(c)
+			cfg, err := cli.Site(c)
 			if err != nil {
 				return err
 			}

@@ -6,18 +6,18 @@ import (
 	"context"
 	"os"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/cli"
 	"gresnet/lib/config"
-	"gresnet/lib/door"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
 )
 
-func main() { os.Exit(run(door.Outside())) }
+func main() { os.Exit(run(cli.Outside())) }
 
-func run(w *door.World) int {
-	return w.Run(&cli.App{
+func run(w *cli.World) int {
+	return w.Run(&urfave.App{
 		Name:  "gresnet-prolog",
 		Usage: "give a Slurm job its own RDMA devices",
 		Description: `Without arguments it is slurmd's Prolog: it reads the job from the
@@ -31,13 +31,13 @@ Example, in slurm.conf:
   Prolog=/usr/sbin/gresnet-prolog
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
-		Action:   func(c *cli.Context) error { return take(w, c) },
-		Commands: []*cli.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w)},
+		Action:   func(c *urfave.Context) error { return take(w, c) },
+		Commands: []*urfave.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w)},
 	})
 }
 
-func take(w *door.World, c *cli.Context) error {
-	if err := door.Alone(c); err != nil {
+func take(w *cli.World, c *urfave.Context) error {
+	if err := cli.Alone(c); err != nil {
 		return err
 	}
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
@@ -48,7 +48,7 @@ func take(w *door.World, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := door.Root(); err != nil {
+	if err := cli.Root(); err != nil {
 		return err
 	}
 	return w.Record(c, cfg, "prolog", func(n *lease.Node) error {

@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
+	"gresnet/lib/cli"
 	"gresnet/lib/config"
-	"gresnet/lib/door"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -18,8 +18,8 @@ import (
 	"gresnet/lib/step"
 )
 
-func planCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func planCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:  "plan",
 		Usage: "show what would be done for a job, and do nothing",
 		Description: `Shows the HCAs that a job would get now, and every step that its prolog would
@@ -32,18 +32,18 @@ Examples:
   gresnet-prolog plan --gpus 0,3
   gresnet-prolog plan --job 4711
   SLURM_JOB_PARTITION=train gresnet-prolog plan --job 1`,
-		Flags: []cli.Flag{
-			&cli.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
-			&cli.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
-			&cli.StringFlag{Name: "gpus", Usage: "for a job that has the GPUs `LIST`, like 0,3, as source gpu says"},
+		Flags: []urfave.Flag{
+			&urfave.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
+			&urfave.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
+			&urfave.StringFlag{Name: "gpus", Usage: "for a job that has the GPUs `LIST`, like 0,3, as source gpu says"},
 			jsonFlag(),
 		},
-		Action: func(c *cli.Context) error { return plan(w, c) },
+		Action: func(c *urfave.Context) error { return plan(w, c) },
 	}
 }
 
-func plan(w *door.World, c *cli.Context) error {
-	if err := door.Alone(c); err != nil {
+func plan(w *cli.World, c *urfave.Context) error {
+	if err := cli.Alone(c); err != nil {
 		return err
 	}
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
@@ -54,7 +54,7 @@ func plan(w *door.World, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := door.Root(); err != nil {
+	if err := cli.Root(); err != nil {
 		return err
 	}
 	var p planned
@@ -80,7 +80,7 @@ func plan(w *door.World, c *cli.Context) error {
 }
 
 // plannedJob is the job that the flags name.
-func plannedJob(w *door.World, c *cli.Context) (job.Job, error) {
+func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 	given := 0
 	for _, name := range []string{"job", "gres", "gpus"} {
 		if c.IsSet(name) {
@@ -114,7 +114,7 @@ func plannedJob(w *door.World, c *cli.Context) (job.Job, error) {
 }
 
 // standIn is what a plan takes for what only slurmd says, and only a lease needs.
-func standIn(w *door.World, name string) string {
+func standIn(w *cli.World, name string) string {
 	switch name {
 	case "SLURM_JOB_ID":
 		return "1"
@@ -146,7 +146,7 @@ type plannedStep struct {
 	HCA    string `json:"hca,omitempty"`
 }
 
-func (p *planned) fill(c *cli.Context, n *lease.Node, j job.Job, wants []gres.Want) error {
+func (p *planned) fill(c *urfave.Context, n *lease.Node, j job.Job, wants []gres.Want) error {
 	entries, steps, err := n.Plan(c.Context, j, wants)
 	if err != nil {
 		return err

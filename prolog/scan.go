@@ -5,15 +5,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/inventory"
 )
 
-func scanCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func scanCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:  "scan",
 		Usage: "show the node's HCAs, where they sit, whom they serve",
 		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports
@@ -28,22 +28,22 @@ Examples:
   gresnet-prolog scan --gres-conf >>/etc/slurm/gres.conf
   gresnet-prolog scan --gres-files
   gresnet-prolog scan --json | jq '.hcas[] | {name, serves}'`,
-		Flags: []cli.Flag{
+		Flags: []urfave.Flag{
 			jsonFlag(),
-			&cli.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
-			&cli.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: inventory.PlaceholderDir},
+			&urfave.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: inventory.PlaceholderDir},
 		},
-		Action: func(c *cli.Context) error { return scan(w, c) },
+		Action: func(c *urfave.Context) error { return scan(w, c) },
 	}
 }
 
-func scan(w *door.World, c *cli.Context) error {
-	if err := door.Alone(c); err != nil {
+func scan(w *cli.World, c *urfave.Context) error {
+	if err := cli.Alone(c); err != nil {
 		return err
 	}
-	cfg, err := door.Site(c)
+	cfg, err := cli.Site(c)
 	if err != nil {
 		return err
 	}

@@ -4,19 +4,19 @@ import (
 	"encoding/json"
 	"io"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 )
 
 // jsonFlag is every showing command's.
-func jsonFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "json", Usage: "print JSON", DisableDefaultText: true}
+func jsonFlag() urfave.Flag {
+	return &urfave.BoolFlag{Name: "json", Usage: "print JSON", DisableDefaultText: true}
 }
 
 // show prints what a command found out: as JSON if that was asked for, else for
 // people.
-func show(w *door.World, c *cli.Context, found any, print func(io.Writer) error) error {
+func show(w *cli.World, c *urfave.Context, found any, print func(io.Writer) error) error {
 	if c.Bool("json") {
 		return printJSON(w.Stdout, found)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"gresnet/lib/check"
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/test/golden"
@@ -21,8 +21,8 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-close.txt":  {"close", "--help"},
 	} {
 		var out, problems bytes.Buffer
-		code := run(&door.World{Args: append([]string{"gresnet-prolog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
-		if code != door.Done || problems.Len() > 0 {
+		code := run(&cli.World{Args: append([]string{"gresnet-prolog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
+		if code != cli.Done || problems.Len() > 0 {
 			t.Errorf("%v: exit code %d, %s", args, code, problems.String())
 		}
 		golden.Check(t, name, out.String())

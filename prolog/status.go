@@ -10,17 +10,17 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/door"
+	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/lease"
 	"gresnet/lib/lock"
 )
 
-func statusCommand(w *door.World) *cli.Command {
-	return &cli.Command{
+func statusCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
 		Name:      "status",
 		Usage:     "show who holds the node's HCAs, and what is wrong",
 		ArgsUsage: "[JOBID]",
@@ -42,13 +42,13 @@ Examples:
   gresnet-prolog status
   gresnet-prolog status 4711
   gresnet-prolog status --json | jq '.hcas[] | select(.claim.quarantined)'`,
-		Flags: []cli.Flag{jsonFlag()},
-		Action: func(c *cli.Context) error {
+		Flags: []urfave.Flag{jsonFlag()},
+		Action: func(c *urfave.Context) error {
 			id, err := oneJob(c)
 			if err != nil {
 				return err
 			}
-			cfg, err := door.Site(c)
+			cfg, err := cli.Site(c)
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ Examples:
 }
 
 // oneJob is the job that the arguments name, 0 if they name none.
-func oneJob(c *cli.Context) (uint32, error) {
+func oneJob(c *urfave.Context) (uint32, error) {
 	if c.NArg() == 0 {
 		return 0, nil
 	}

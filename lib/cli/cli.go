@@ -1,13 +1,13 @@
-// Package door is what the two doorways, gresnet-prolog and gresnet-epilog,
-// have in common: the outside world that is handed in, what is told to whom,
-// and the exit codes.
+// Package cli is what gresnet-prolog and gresnet-epilog have in common: the outside world,
+// which is handed in, the flags, the exit codes, and what is said to whom.
 //
-// Output has rules. stdout is for what was asked for. stderr is for what a
-// person must act on: a line that says what, then one that says what to do;
-// slurmd puts both into its log. Everything else goes to the systemd journal,
-// if the node has one, as far as the configuration wants it there: a line an
-// event, with fields to search for.
-package door
+// stdout is for what was asked for. stderr is for what a person must act on: a line that says
+// what happened, then one that says what to do; slurmd puts both into its log. All else goes to
+// the systemd journal, if the node has one and the configuration wants it there: one line for
+// each event, with fields to search for.
+//
+// github.com/urfave/cli is imported as urfave.
+package cli
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
@@ -39,7 +39,7 @@ const (
 // version is stamped by the build.
 var version = "unknown"
 
-// World is the outside as a doorway meets it.
+// World is the outside as a program meets it.
 type World struct {
 	Args   []string
 	Getenv func(string) string
@@ -65,7 +65,7 @@ func Outside() *World {
 }
 
 // Run runs an application and returns its exit code.
-func (w *World) Run(app *cli.App) int {
+func (w *World) Run(app *urfave.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
@@ -74,16 +74,16 @@ func (w *World) Run(app *cli.App) int {
 	app.Version = version
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
-	app.ExitErrHandler = func(*cli.Context, error) {}
+	app.ExitErrHandler = func(*urfave.Context, error) {}
 	app.OnUsageError = usageError(app.Name)
 	for _, command := range app.Commands {
 		command.OnUsageError = usageError(app.Name + " " + command.Name)
 		command.HideHelpCommand = true
 	}
 	app.Flags = append(app.Flags,
-		&cli.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
-		&cli.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
-		&cli.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
+		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
+		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
+		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
 	)
 	err := app.Run(w.Args)
 	if err == nil {
@@ -94,8 +94,8 @@ func (w *World) Run(app *cli.App) int {
 }
 
 // usageError says of a command that was called wrongly where it says how.
-func usageError(command string) cli.OnUsageErrorFunc {
-	return func(_ *cli.Context, err error, _ bool) error { return hint.With(err, "see "+command+" --help") }
+func usageError(command string) urfave.OnUsageErrorFunc {
+	return func(_ *urfave.Context, err error, _ bool) error { return hint.With(err, "see "+command+" --help") }
 }
 
 // exitCode is how a run ended.
@@ -133,7 +133,7 @@ func (w *World) hint(err error) string {
 }
 
 // Site is the site's configuration for root, who alone sees what it is about.
-func Site(c *cli.Context) (config.Config, error) {
+func Site(c *urfave.Context) (config.Config, error) {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
 		return cfg, err
@@ -143,7 +143,7 @@ func Site(c *cli.Context) (config.Config, error) {
 
 // Lenient is the configuration for one who works without it, too: of a file with
 // an error in it a person is told, and the defaults hold.
-func (w *World) Lenient(c *cli.Context) config.Config {
+func (w *World) Lenient(c *urfave.Context) config.Config {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
 		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold\n", c.App.Name, err)
@@ -153,7 +153,7 @@ func (w *World) Lenient(c *cli.Context) config.Config {
 }
 
 // Node is the node that this process runs on.
-func (w *World) Node(c *cli.Context, cfg config.Config) *lease.Node {
+func (w *World) Node(c *urfave.Context, cfg config.Config) *lease.Node {
 	n := &lease.Node{
 		State:  c.String("state"),
 		Sys:    sysfs.At("/sys"),
@@ -196,8 +196,8 @@ func (w *World) NodeName() string {
 	return short
 }
 
-// Alone refuses arguments that a doorway does not know.
-func Alone(c *cli.Context) error {
+// Alone refuses arguments that a command does not know.
+func Alone(c *urfave.Context) error {
 	if c.Args().Present() {
 		return hint.With(fmt.Errorf("unknown command %q", c.Args().First()), "see "+c.App.Name+" --help")
 	}

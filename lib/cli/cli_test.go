@@ -1,4 +1,4 @@
-package door
+package cli
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
 )
@@ -20,7 +20,7 @@ func TestABrokenConfigurationIsAWarningToWhoCanDoWithoutIt(t *testing.T) {
 	var said strings.Builder
 	w := &World{Args: []string{"gresnet-epilog", "--config", file}, Getenv: func(string) string { return "" }, Stderr: &said}
 	var got config.Config
-	exit := w.Run(&cli.App{Name: "gresnet-epilog", Action: func(c *cli.Context) error {
+	exit := w.Run(&urfave.App{Name: "gresnet-epilog", Action: func(c *urfave.Context) error {
 		got = w.Lenient(c)
 		return nil
 	}})

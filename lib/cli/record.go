@@ -1,4 +1,4 @@
-package door
+package cli
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
@@ -24,7 +24,7 @@ const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
-func (w *World) Record(c *cli.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
+func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
 	n := w.Node(c, cfg)
 	if w.trace != nil {
 		defer w.trace.end()
