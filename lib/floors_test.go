@@ -25,7 +25,6 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/aside":   "starts a process that can be left behind",
 	"gresnet/lib/clock":   "reads a clock",
 	"gresnet/lib/cli":     "reads its own CPU time, and sends to journald's socket",
-	"gresnet/lib/lock":    "locks files",
 	"gresnet/lib/metrics": "opens a file without following a link",
 	"gresnet/lib/mount":   "mounts",
 	"gresnet/lib/socket":  "asks over netlink",

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"gresnet/lib/lease"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/table"
 )
 
 // nhc is a node as NHC meets it: a /sys, and a gresnet-prolog that says what
@@ -23,7 +23,7 @@ type nhc struct {
 }
 
 // hca adds an HCA to the status.
-func (n *nhc) hca(name string, claim *lock.Claim, moving bool) {
+func (n *nhc) hca(name string, claim *table.Claim, moving bool) {
 	id := node.ID{GUID: "0002:c903:00ab:" + fmt.Sprintf("%04d", len(n.status.HCAs)), PCI: "0000:3b:00.0"}
 	if claim != nil {
 		claim.HCA, claim.Name = id, name
@@ -72,8 +72,8 @@ func (n *nhc) check(t *testing.T, line string) string {
 func TestNHCCountsHCAsThatAreWithJobs(t *testing.T) {
 	n := &nhc{dir: t.TempDir()}
 	n.hca("mlx5_0", nil, false)
-	n.hca("mlx5_1", &lock.Claim{Job: 4711}, false) // away, as in exclusive mode
-	n.hca("mlx5_2", &lock.Claim{Job: 4711}, true)  // and here, as in shared mode
+	n.hca("mlx5_1", &table.Claim{Job: 4711}, false) // away, as in exclusive mode
+	n.hca("mlx5_2", &table.Claim{Job: 4711}, true)  // and here, as in shared mode
 	n.port(t, "mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)")
 	n.port(t, "mlx5_2", "1: DOWN", "10 Gb/sec (4X SDR)")
 	for line, want := range map[string]string{
@@ -90,7 +90,7 @@ func TestNHCCountsHCAsThatAreWithJobs(t *testing.T) {
 }
 
 func TestNHCFindsWhatIsWrong(t *testing.T) {
-	quarantined := &lock.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" home"}
+	quarantined := &table.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" home"}
 	for name, c := range map[string]struct {
 		lay        func(*nhc)
 		line, want string

@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/lease"
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 )
 
 func statusCommand(w *cli.World) *urfave.Command {
@@ -135,7 +135,7 @@ func claimOf(h lease.HCAStatus) string {
 	return fmt.Sprintf("%s\t%d\t%d\t%s", h.State(), c.Job, c.UID, since(*c))
 }
 
-func since(c lock.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
+func since(c table.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
 
 // printTrouble says what a person must know about an HCA.
 func printTrouble(w io.Writer, h lease.HCAStatus) {

@@ -8,22 +8,22 @@ import (
 	"time"
 
 	"gresnet/lib/lease"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/table"
 	"gresnet/test/golden"
 )
 
 // sick is a node of a bad night, with one HCA and one lease of each kind.
 func sick() lease.Status {
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
-	hca := func(name, gres string, index int, c *lock.Claim) lease.HCAStatus {
+	hca := func(name, gres string, index int, c *table.Claim) lease.HCAStatus {
 		return lease.HCAStatus{HCA: node.HCA{Name: name, ID: node.ID{GUID: "0002:c903:00ab:cdef", PCI: "0000:e1:00.1"}}, Gres: gres, Index: index, Claim: c}
 	}
 	whole := func(n int) lease.HCAStatus {
-		return hca("mlx5_"+string(rune('0'+n)), "nic", n, &lock.Claim{Job: 4294967293, UID: 4294967294, Since: at})
+		return hca("mlx5_"+string(rune('0'+n)), "nic", n, &table.Claim{Job: 4294967293, UID: 4294967294, Since: at})
 	}
-	moving := hca("rocep226s0f1", "nic", 6, &lock.Claim{Job: 4700, UID: 1000, Since: at, Quarantined: "move rdma rocep226s0f1: no answer in 20s"})
+	moving := hca("rocep226s0f1", "nic", 6, &table.Claim{Job: 4700, UID: 1000, Since: at, Quarantined: "move rdma rocep226s0f1: no answer in 20s"})
 	moving.Moving = true
 	gone := hca("mlx5_9", "nic", 9, nil)
 	gone.Gone = true
@@ -31,8 +31,8 @@ func sick() lease.Status {
 	return lease.Status{
 		HCAs: []lease.HCAStatus{
 			whole(0), whole(1), whole(3),
-			hca("rocep225s0f1", "nic", 4, &lock.Claim{Job: 4294967293, UID: 4294967294, Since: at}),
-			hca("ibp225s0f07", "nic", 15, &lock.Claim{Job: 4711, UID: 1000, Since: at, Quarantined: "another interface has the name of ib0"}),
+			hca("rocep225s0f1", "nic", 4, &table.Claim{Job: 4294967293, UID: 4294967294, Since: at}),
+			hca("ibp225s0f07", "nic", 15, &table.Claim{Job: 4711, UID: 1000, Since: at, Quarantined: "another interface has the name of ib0"}),
 			moving,
 			hca("mlx5_7", "nic", 7, nil),
 			hca("mlx5_8", "", 0, nil),

@@ -9,11 +9,11 @@ import (
 	"slices"
 
 	"gresnet/lib/gres"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
+	"gresnet/lib/table"
 )
 
 // Inventory is what a node has.
@@ -69,7 +69,7 @@ type Held struct {
 
 // Input is what is known of a node besides what can be seen on it.
 type Input struct {
-	Table    lock.Table // its HCAs complete with those that no job ever had
+	Table    table.Table // its HCAs complete with those that no job ever had
 	Mapping  gres.Mapping
 	Topology gres.Topology // of the table's HCAs
 }

@@ -10,10 +10,10 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // ErrDamaged means that a lease's journal does not read in full, see package recovery.
@@ -89,7 +89,7 @@ func (l *open) setAside(d *recovery.Damage) error {
 		l.node.notice(l.world.Job, "%s: %s: nothing is lost", ErrDamaged, d.Why())
 		return removeDir(l.world.Dir)
 	}
-	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error {
+	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			t.Claims[i].Doubt = c.Doubt || c.Job == l.world.Job && c.Run == l.world.Run
 		}

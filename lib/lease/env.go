@@ -8,11 +8,11 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
-	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
+	"gresnet/lib/table"
 )
 
 // Version is the format of env, the one file that the SPANK plugin reads.
@@ -44,7 +44,7 @@ func (l *open) namespace(access config.Access) (string, error) {
 }
 
 // commit makes the lease count.
-func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *lock.Uplink, network *overlay.Network, hcas []plan.HCA) error {
+func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *table.Uplink, network *overlay.Network, hcas []plan.HCA) error {
 	ns, err := l.namespace(access)
 	if err != nil {
 		return err

@@ -13,12 +13,12 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/recovery"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/lib/udev"
 )
 
@@ -96,7 +96,7 @@ func (l *open) unwind() error {
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
 	l.world.Rest, l.lostParts, l.unstruck, l.world.UplinkLeft = nil, nil, nil, false
-	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]lock.Owed{}
+	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]table.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)

@@ -12,10 +12,11 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 )
 
 // holdersIn says who holds what, as a table has it.
-func holdersIn(t *lock.Table) func(node.ID) (gres.Holder, bool) {
+func holdersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
 	return func(id node.ID) (gres.Holder, bool) {
 		c, held := t.Holder(id)
 		return gres.Holder{Job: c.Job, Since: c.Since, Quarantined: c.Quarantined}, held
@@ -150,10 +151,10 @@ func (n *Node) holds(job uint32, id node.ID) bool {
 }
 
 // holder is who has an HCA now.
-func (n *Node) holder(id node.ID) (lock.Claim, bool) {
+func (n *Node) holder(id node.ID) (table.Claim, bool) {
 	t, err := n.table().Read()
 	if err != nil {
-		return lock.Claim{}, true // in doubt it is held
+		return table.Claim{}, true // in doubt it is held
 	}
 	return t.Holder(id)
 }

@@ -21,6 +21,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
@@ -55,16 +56,16 @@ func heldNode(t *testing.T, toml string) (*Node, chan string) {
 	if err := os.WriteFile(envIn(n.dir(holderJob)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.update(t, func(table *lock.Table) {
-		table.HCAs = []node.HCA{{ID: leasetest.A, Name: "mlx5_0"}, {ID: leasetest.B, Name: "mlx5_1"}}
-		table.Claims = []lock.Claim{{HCA: leasetest.A, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
+	n.update(t, func(now *table.Table) {
+		now.HCAs = []node.HCA{{ID: leasetest.A, Name: "mlx5_0"}, {ID: leasetest.B, Name: "mlx5_1"}}
+		now.Claims = []table.Claim{{HCA: leasetest.A, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
 	})
 	return n, log
 }
 
-func (n *Node) update(t *testing.T, change func(*lock.Table)) {
+func (n *Node) update(t *testing.T, change func(*table.Table)) {
 	t.Helper()
-	err := n.table().Update(t.Context(), func(table *lock.Table) error { change(table); return nil })
+	err := n.table().Update(t.Context(), func(now *table.Table) error { change(now); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func (n *Node) update(t *testing.T, change func(*lock.Table)) {
 // giveBack is what the holder's epilog does at its end.
 func (n *Node) giveBack(t *testing.T) {
 	t.Helper()
-	n.update(t, func(table *lock.Table) { table.Claims = nil })
+	n.update(t, func(now *table.Table) { now.Claims = nil })
 	if err := os.RemoveAll(n.dir(holderJob)); err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +94,10 @@ var next = job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: []int{0}}
 
 func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
 	const has = "mlx5_0 (nic 0): job 1 has it since 2026-11-21 10:31:00"
-	sick := func(table *lock.Table) { table.Claims[0].Quarantined = "it hangs" }
+	sick := func(now *table.Table) { now.Claims[0].Quarantined = "it hangs" }
 	for name, c := range map[string]struct {
 		toml    string
-		change  func(*lock.Table)
+		change  func(*table.Table)
 		refused string
 		fault   string
 	}{
@@ -228,7 +229,7 @@ func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n, _ := heldNode(t, c.toml)
 			n.Sys, n.Proc = sys, gpus
-			n.update(t, func(table *lock.Table) { table.HCAs[1].ID.PCI = "0000:11:00.0" })
+			n.update(t, func(now *table.Table) { now.HCAs[1].ID.PCI = "0000:11:00.0" })
 			err := n.Take(t.Context(), job.Job{ID: nextJob, UID: 1000, GID: 1000, GPUs: c.gpus})
 			if err == nil || !strings.HasPrefix(err.Error(), c.err) {
 				t.Errorf("error %v, want %s", err, c.err)
@@ -334,7 +335,7 @@ func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
 func TestAnEpilogThatQuarantinesWhatIsWaitedForIsTheNodesFault(t *testing.T) {
 	n, log := heldNode(t, byCount)
 	epilog, end := takeWhileHeld(t, t.Context(), n, log)
-	n.update(t, func(table *lock.Table) { table.Claims[0].Quarantined = "it hangs" })
+	n.update(t, func(now *table.Table) { now.Claims[0].Quarantined = "it hangs" })
 	epilog.Close()
 	checkEnd(t, n, <-end, "", "claim HCAs for job 2: choose nic:2: 1 of 2 are free here; mlx5_0 (nic 0): it is quarantined since job 1: it hangs")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 )
 
 // listen is servers of a namespace, which say as whom they see who comes: ports like 8888, 8888/udp, or 8888/both
@@ -176,9 +176,9 @@ except OSError:
 	}
 	b.first.run(t, b.node, b.state, "epilog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
-	table, err := lock.TableFile{Dir: b.state}.Read()
-	if err != nil || len(table.Uplinks) != 1 || table.Uplinks[0].Address.String() != "198.19.0.1" {
-		t.Fatalf("uplinks %v, %v", table.Uplinks, err)
+	now, err := table.File{Dir: b.state}.Read()
+	if err != nil || len(now.Uplinks) != 1 || now.Uplinks[0].Address.String() != "198.19.0.1" {
+		t.Fatalf("uplinks %v, %v", now.Uplinks, err)
 	}
 	second := heard(b.second)
 	send()

@@ -21,11 +21,11 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
 
@@ -166,14 +166,14 @@ func lawTake(ctx context.Context, n *Node, lease lawLease) error {
 			return err
 		}
 		defer claim.Change.Close()
-		table := &claim.Change.Table
+		now := &claim.Change.Table
 		for _, s := range all {
-			table.Claims = append(table.Claims, lock.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
+			now.Claims = append(now.Claims, table.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
 		}
-		if err := l.claimUplink(table, pool, j, claim); err != nil {
+		if err := l.claimUplink(now, pool, j, claim); err != nil {
 			return err
 		}
-		claim.Uplink = table.Uplink(j.ID, j.Run.String())
+		claim.Uplink = now.Uplink(j.ID, j.Run.String())
 		if err := l.journal.Note(claim.Kind(), claim); err != nil {
 			return err
 		}
@@ -314,9 +314,9 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	if left, err := os.ReadDir(state + "/jobs"); err != nil || len(left) > 0 {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
-	table, err := lock.TableFile{Dir: state}.Read()
-	if err != nil || len(table.Claims) > 0 || len(table.Uplinks) > 0 || len(table.Owed) > 0 || len(table.Forwarding) > 0 {
-		t.Fatalf("claims are left: %v, %v, %v, %v", table.Claims, table.Uplinks, table.Owed, err)
+	now, err := table.File{Dir: state}.Read()
+	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Owed) > 0 || len(now.Forwarding) > 0 {
+		t.Fatalf("claims are left: %v, %v, %v, %v", now.Claims, now.Uplinks, now.Owed, err)
 	}
 }
 
@@ -443,7 +443,7 @@ func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
 	before := lawPicture(node)
 	lawRun(t, node, state, "prolog", never)
 	claims := func(job uint32) error {
-		return lock.TableFile{Dir: state}.Update(context.Background(), func(t *lock.Table) error {
+		return table.File{Dir: state}.Update(context.Background(), func(t *table.Table) error {
 			if len(t.Claims) != 2 {
 				return fmt.Errorf("the claims are %v", t.Claims)
 			}

@@ -30,6 +30,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // ErrRemains means that the node is not as it was and that what is left to
@@ -54,7 +55,7 @@ type Node struct {
 	Now    func() time.Time
 
 	tabled sync.Once
-	tables lock.TableFile // by table
+	tables table.File // by table
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.
@@ -100,8 +101,8 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string { return filepath.Join(dir, "extern") }
 
-func (n *Node) table() lock.TableFile {
-	n.tabled.Do(func() { n.tables = lock.NewTableFile(n.State) })
+func (n *Node) table() table.File {
+	n.tabled.Do(func() { n.tables = table.NewFile(n.State) })
 	return n.tables
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
+	"gresnet/lib/table"
 )
 
 // toldTo is what a job's steps are told; nothing if they are told nothing.
@@ -26,13 +27,13 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 	const fewer = "job 2 has fewer HCAs than it could expect on n1: nic 0 "
 	for name, c := range map[string]struct {
 		toml   string
-		change func(*lock.Table)
+		change func(*table.Table)
 		want   string
 	}{
 		"a part of an HCA's GPUs": {strings.Replace(byPart, `"first"`, `"none"`, 1), nil,
 			fewer + "is not granted: it serves GPUs 0-1, of which the job has 0\n"},
 		"an HCA that another job has": {byPart, nil, fewer + "(mlx5_0) is not granted: job 1 has it since 2026-11-21 10:31:00\n"},
-		"a quarantined HCA": {byPart, func(table *lock.Table) { table.Claims[0].Quarantined = "it h\u00e4ngs\nor not" },
+		"a quarantined HCA": {byPart, func(now *table.Table) { now.Claims[0].Quarantined = "it h\u00e4ngs\nor not" },
 			fewer + "(mlx5_0) is not granted: it is quarantined since job 1: it h?ngs?or not\n"},
 		"no GPU that an HCA serves": {strings.Replace(byPart, "gpus = [0, 1]", "gpus = [1]", 1), nil, ""},
 	} {

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/lock"
 	"gresnet/lib/overlay"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -23,7 +23,7 @@ func resolvIn(dir string) string { return filepath.Join(dir, "resolv.conf") }
 
 // writeNames writes what the job's tasks resolve names by, where the node's own
 // files do not do.
-func (l *open) writeNames(u *lock.Uplink, network *overlay.Network) error {
+func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
 	c := l.node.Config.Uplink
 	if u != nil {
 		if err := l.writeResolver(c); err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // leasedTo tells whose an interface is that another job than the one has: a claim holds the
@@ -44,7 +44,7 @@ func (n *Node) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 // deferRestore writes into the node table what interfaces cannot have yet that are home else. That
 // is before their steps are struck and the HCAs are free, so that no kill loses it.
 func (l *open) deferRestore() (failed []error) {
-	var list []lock.Owed
+	var list []table.Owed
 	for _, o := range l.world.Owed {
 		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[step.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
@@ -53,9 +53,9 @@ func (l *open) deferRestore() (failed []error) {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(a, b lock.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
+	slices.SortFunc(list, func(a, b table.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
 	noted := l.node.stopwatch()
-	err := l.world.Table.Update(l.world.Context, func(t *lock.Table) error { t.Defer(list); return nil })
+	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error { t.Defer(list); return nil })
 	noted.stop("write into the node table what is owed")
 	for _, o := range list {
 		if err != nil {
@@ -70,12 +70,12 @@ func (l *open) deferRestore() (failed []error) {
 }
 
 // sharing names the parties of what is owed, and that itself.
-func sharing(o lock.Owed) string {
+func sharing(o table.Owed) string {
 	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(sharers(o), ", "), firstOf(o.Shared.What()))
 }
 
 // sharers are the interfaces that another one shares with.
-func sharers(o lock.Owed) (with []string) {
+func sharers(o table.Owed) (with []string) {
 	for _, p := range o.Of[1:] {
 		with = append(with, p.Name)
 	}
@@ -110,7 +110,7 @@ func (l *look) restoreDeferred() {
 			continue
 		}
 		struck := false
-		err = l.world.Table.Update(l.world.Context, func(t *lock.Table) error {
+		err = l.world.Table.Update(l.world.Context, func(t *table.Table) error {
 			if _, claimed := t.Claimed(o); gone || !claimed {
 				t.Drop(o)
 				struck = true

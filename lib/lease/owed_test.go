@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
 
@@ -21,11 +21,11 @@ var (
 // owed are those of whose interfaces something is owed.
 func owed(t *testing.T, state string) (names []string) {
 	t.Helper()
-	table, err := lock.TableFile{Dir: state}.Read()
+	now, err := table.File{Dir: state}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range table.Owed {
+	for _, o := range now.Owed {
 		names = append(names, o.Of[0].Name)
 	}
 	return names
@@ -34,9 +34,9 @@ func owed(t *testing.T, state string) (names []string) {
 // ended fails unless a job has left nothing of its own.
 func (l lawLease) ended(t *testing.T, state string) {
 	t.Helper()
-	table, err := lock.TableFile{Dir: state}.Read()
-	if err != nil || slices.ContainsFunc(table.Claims, func(c lock.Claim) bool { return c.Job == l.job }) {
-		t.Fatalf("job %d has claims still: %v, %v", l.job, table.Claims, err)
+	now, err := table.File{Dir: state}.Read()
+	if err != nil || slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.Job == l.job }) {
+		t.Fatalf("job %d has claims still: %v, %v", l.job, now.Claims, err)
 	}
 }
 

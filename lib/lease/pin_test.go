@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"gresnet/lib/gres"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
 
 // lookAt is a look at a node that has these HCAs, in the order of their PCI addresses.
-func lookAt(n *Node, hcas ...node.ID) func(*lock.Table) (gres.Mapping, error) {
-	return func(t *lock.Table) (gres.Mapping, error) {
+func lookAt(n *Node, hcas ...node.ID) func(*table.Table) (gres.Mapping, error) {
+	return func(t *table.Table) (gres.Mapping, error) {
 		for _, id := range hcas {
 			if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id }) {
 				t.HCAs = append(t.HCAs, node.HCA{ID: id})
@@ -41,8 +41,8 @@ func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
 	if m, err := n.pin(t.Context(), lookAt(n, leasetest.A, leasetest.C)); err != nil || numbers(m) != "a c" {
 		t.Fatalf("a source is told %q, %v", numbers(m), err)
 	}
-	err := n.table().Update(t.Context(), func(table *lock.Table) error {
-		m, err := lookAt(n, leasetest.A, leasetest.B, leasetest.C)(table)
+	err := n.table().Update(t.Context(), func(now *table.Table) error {
+		m, err := lookAt(n, leasetest.A, leasetest.B, leasetest.C)(now)
 		if numbers(m) != "a c b" {
 			t.Errorf("a claim meets %q", numbers(m))
 		}
@@ -57,11 +57,11 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 	n := &Node{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
-	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
+	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
 		if looks++; looks == 1 {
-			n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: leasetest.A}, {ID: leasetest.C}} })
+			n.update(t, func(now *table.Table) { now.HCAs = []node.HCA{{ID: leasetest.A}, {ID: leasetest.C}} })
 		}
-		return lookAt(n, leasetest.A, leasetest.B, leasetest.C)(table)
+		return lookAt(n, leasetest.A, leasetest.B, leasetest.C)(now)
 	})
 	if err != nil || numbers(m) != "a c b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
@@ -73,18 +73,18 @@ func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
 	n := &Node{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
-	m, err := n.pin(t.Context(), func(table *lock.Table) (gres.Mapping, error) {
+	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
 		if looks++; looks > 1 {
 			t.Error("it looks again")
 		}
-		return lookAt(n, leasetest.A, leasetest.B)(table)
+		return lookAt(n, leasetest.A, leasetest.B)(now)
 	})
 	if err != nil || numbers(m) != "a b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
 	}
-	table, err := n.table().Read()
-	if err != nil || len(table.HCAs) != 2 {
-		t.Errorf("the table has %v, %v", table.HCAs, err)
+	now, err := n.table().Read()
+	if err != nil || len(now.HCAs) != 2 {
+		t.Errorf("the table has %v, %v", now.HCAs, err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
 	if _, err := os.Lstat(lockFile); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("on a node without HCAs the lock was taken: %v", err)
 	}
-	n.update(t, func(table *lock.Table) { table.HCAs = []node.HCA{{ID: leasetest.A}} })
+	n.update(t, func(now *table.Table) { now.HCAs = []node.HCA{{ID: leasetest.A}} })
 	if err := os.Remove(lockFile); err != nil {
 		t.Fatal(err)
 	}

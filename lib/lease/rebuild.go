@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/recovery"
+	"gresnet/lib/table"
 )
 
 // rebuildTable makes the node table anew from the journals if it is damaged, or gone
@@ -44,7 +44,7 @@ func saysOwed(path string) bool {
 }
 
 // rebuild fills a table with what the open leases hold.
-func (n *Node) rebuild(t *lock.Table) error {
+func (n *Node) rebuild(t *table.Table) error {
 	books, err := n.books()
 	if err != nil || len(books) == 0 {
 		return err

@@ -11,9 +11,9 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 )
 
 // recover opens a lease whose journal does not say whose it is. A prolog that
@@ -67,14 +67,14 @@ func (n *Node) abandoned(ctx context.Context, id uint32) error {
 
 // distrust quarantines claims whose lease is gone, and with it all memory of what the
 // interfaces had: that they are home does not say that they are as they were.
-func (n *Node) distrust(ctx context.Context, id uint32, t *lock.Table, claims []lock.Claim) error {
+func (n *Node) distrust(ctx context.Context, id uint32, t *table.Table, claims []table.Claim) error {
 	away := map[node.ID]string{}
 	var what []string
 	for _, c := range claims {
 		away[c.HCA] = n.forgotten(t, c.HCA)
 		what = append(what, fmt.Sprintf("%s is quarantined: %s", cmp.Or(c.Name, c.HCA.String()), away[c.HCA]))
 	}
-	err := n.table().Update(ctx, func(t *lock.Table) error {
+	err := n.table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if reason, is := away[c.HCA]; is && c.Job == id {
 				t.Claims[i].Doubt, t.Claims[i].Quarantined = true, reason
@@ -92,7 +92,7 @@ func (n *Node) distrust(ctx context.Context, id uint32, t *lock.Table, claims []
 
 // forgotten says of an HCA whose lease was removed why it is kept from later jobs. Where
 // it is, is to be known, but not what it was: that it cannot be looked for changes nothing.
-func (n *Node) forgotten(t *lock.Table, id node.ID) string {
+func (n *Node) forgotten(t *table.Table, id node.ID) string {
 	const reason = "its lease was removed: nobody remembers what its interfaces had"
 	if absent, err := n.absent(t, id); err == nil && absent != "" {
 		return reason + "; " + absent
@@ -101,7 +101,7 @@ func (n *Node) forgotten(t *lock.Table, id node.ID) string {
 }
 
 // readable is the table as far as it can be read.
-func (n *Node) readable(id uint32) lock.Table {
+func (n *Node) readable(id uint32) table.Table {
 	t, err := n.table().Read()
 	if err != nil {
 		n.notice(id, "%s", err)
@@ -110,7 +110,7 @@ func (n *Node) readable(id uint32) lock.Table {
 }
 
 // claimsOf are a job's claims in a table.
-func claimsOf(t lock.Table, id uint32) (claims []lock.Claim) {
+func claimsOf(t table.Table, id uint32) (claims []table.Claim) {
 	for _, c := range t.Claims {
 		if c.Job == id && !c.Doubt {
 			claims = append(claims, c)
@@ -143,7 +143,7 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 // foreign keeps the HCAs of a lease that another version of gresnet took from
 // everybody: what it did is not guessed.
 func (n *Node) foreign(ctx context.Context, id uint32, cause error) error {
-	err := n.table().Update(ctx, func(t *lock.Table) error {
+	err := n.table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if c.Job == id && c.Quarantined == "" {
 				t.Claims[i].Quarantined = cause.Error()

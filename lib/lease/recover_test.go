@@ -8,7 +8,7 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
 
@@ -43,8 +43,8 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 				}
 			}
 			for quarantined, text := range []string{"", "a name is taken"} {
-				n.update(t, func(table *lock.Table) {
-					table.Claims[0].Job, table.Claims[0].Doubt, table.Claims[0].Quarantined = nextJob, false, text
+				n.update(t, func(now *table.Table) {
+					now.Claims[0].Job, now.Claims[0].Doubt, now.Claims[0].Quarantined = nextJob, false, text
 				})
 				if quarantined == 1 && !c.finished {
 					continue // no prolog looks at what is quarantined

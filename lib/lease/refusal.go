@@ -8,9 +8,9 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/inventory"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 )
 
 // Refusal is why a prolog would fail that is to give an HCA to a job.
@@ -33,7 +33,7 @@ func (n *Node) Refusals(ctx context.Context) (list []Refusal, unknown []error, e
 	return n.refusals(ctx, &t, m)
 }
 
-func (n *Node) refusals(ctx context.Context, t *lock.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
+func (n *Node) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
 	l, done, err := n.lookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func (n *Node) Proposal(ctx context.Context) (s inventory.Inventory, drift error
 }
 
 // refused says why no job would get some of the node's HCAs, listed or not.
-func (n *Node) refused(ctx context.Context, t *lock.Table) (map[node.ID]string, error) {
+func (n *Node) refused(ctx context.Context, t *table.Table) (map[node.ID]string, error) {
 	m, err := gres.Map(n.Config, t.HCAs)
 	if err != nil {
 		return nil, err

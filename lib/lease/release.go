@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/recovery"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // Release lets jobs have a quarantined HCA again, named by its RDMA device, its
@@ -43,7 +44,7 @@ func (n *Node) Release(ctx context.Context, name string) error {
 
 // letGo frees an HCA that a person has found quarantined. Meanwhile a sweep may have freed
 // it, and the next job claimed it: under the job's lock it is looked at again.
-func (n *Node) letGo(ctx context.Context, c lock.Claim) error {
+func (n *Node) letGo(ctx context.Context, c table.Claim) error {
 	held, err := lock.TryJob(n.locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
@@ -79,32 +80,32 @@ func (n *Node) letGo(ctx context.Context, c lock.Claim) error {
 
 // sameQuarantine tells the quarantine of an HCA from what others have claimed since.
 // Its reason may have changed.
-func sameQuarantine(c lock.Claim) func(lock.Claim) bool {
-	return func(o lock.Claim) bool {
+func sameQuarantine(c table.Claim) func(table.Claim) bool {
+	return func(o table.Claim) bool {
 		return o.HCA == c.HCA && o.Job == c.Job && o.Run == c.Run && o.Quarantined != ""
 	}
 }
 
 // quarantined finds the one quarantined HCA that a person means.
-func (n *Node) quarantined(name string) (lock.Claim, error) {
+func (n *Node) quarantined(name string) (table.Claim, error) {
 	t, err := n.table().Read()
 	if err != nil {
-		return lock.Claim{}, err
+		return table.Claim{}, err
 	}
-	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c lock.Claim) bool { return !means(name, c.Name, c.HCA) })
+	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c table.Claim) bool { return !means(name, c.Name, c.HCA) })
 	switch {
 	case len(named) == 0 && n.usedNow(t, name) != nil:
-		return lock.Claim{}, n.usedNow(t, name)
+		return table.Claim{}, n.usedNow(t, name)
 	case len(named) == 0:
-		return lock.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "gresnet-prolog status lists the HCAs")
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "gresnet-prolog status lists the HCAs")
 	case len(named) > 1:
 		var ids []string
 		for _, c := range named {
 			ids = append(ids, c.HCA.String())
 		}
-		return lock.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "say which: "+strings.Join(ids, ", "))
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "say which: "+strings.Join(ids, ", "))
 	case named[0].Quarantined == "":
-		return lock.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
 			fmt.Sprintf("if that job is gone: gresnet-epilog sweep %d", named[0].Job))
 	}
 	return named[0], nil
@@ -116,7 +117,7 @@ func means(name, rdma string, id node.ID) bool {
 }
 
 // usedNow says of an HCA that no job has whose process uses it, which no release can end.
-func (n *Node) usedNow(t lock.Table, name string) error {
+func (n *Node) usedNow(t table.Table, name string) error {
 	u, err := n.lookForUsers()
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func (n *Node) usedNow(t lock.Table, name string) error {
 
 // release undoes what can be undone; what remains of the HCA is given up if
 // the HCA is at home.
-func (l *open) release(c lock.Claim) error {
+func (l *open) release(c table.Claim) error {
 	unwound := l.unwind()
 	if unwound == nil {
 		return nil
@@ -178,7 +179,7 @@ func (l *open) giveUp(id node.ID) error {
 
 // freeHome frees claims that no lease speaks of any more, of HCAs that are on
 // the node. Others are kept from later jobs.
-func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
+func (n *Node) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.table().Read()
 	if err != nil {
 		return err
@@ -201,8 +202,8 @@ func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
 			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
 		}
 	}
-	err = n.table().Update(ctx, func(t *lock.Table) error {
-		t.Claims = slices.DeleteFunc(t.Claims, func(c lock.Claim) bool { return is(c) && away[c.HCA] == "" })
+	err = n.table().Update(ctx, func(t *table.Table) error {
+		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
 		for i, c := range t.Claims {
 			if is(c) {
 				t.Claims[i].Quarantined = away[c.HCA]
@@ -221,7 +222,7 @@ func (n *Node) freeHome(ctx context.Context, is func(lock.Claim) bool) error {
 
 // absent says why an HCA is not on the node, nothing if it is, with all of the
 // interfaces that it had when it was numbered.
-func (n *Node) absent(t *lock.Table, id node.ID) (string, error) {
+func (n *Node) absent(t *table.Table, id node.ID) (string, error) {
 	if lock.Held(n.locks(), id) {
 		return "a move of it has not ended", nil
 	}

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
 
 func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
-	sick := lock.Claim{HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "0", Quarantined: "it hangs"}
-	for name, now := range map[string]lock.Claim{
+	sick := table.Claim{HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "0", Quarantined: "it hangs"}
+	for name, now := range map[string]table.Claim{
 		"the next job's":               {HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: "0"},
 		"the next job's, and sick":     {HCA: leasetest.A, Name: "mlx5_0", Job: nextJob, Run: "0", Quarantined: "it hangs again"},
 		"the same job's, requeued":     {HCA: leasetest.A, Name: "mlx5_0", Job: 7, Run: "1"},
@@ -21,7 +21,7 @@ func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
-			n.update(t, func(table *lock.Table) { table.Claims = []lock.Claim{now} })
+			n.update(t, func(t *table.Table) { t.Claims = []table.Claim{now} })
 			before, _ := n.table().Read()
 			err := n.letGo(t.Context(), sick)
 			if err == nil || !strings.HasPrefix(err.Error(), "release mlx5_0: it was freed meanwhile") {

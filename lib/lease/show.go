@@ -7,12 +7,12 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/inventory"
 	"gresnet/lib/job"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // Inventory makes an inventory of the node as a prolog would meet it now, and changes
@@ -26,7 +26,7 @@ func (n *Node) Inventory() (s inventory.Inventory, drift error, err error) {
 }
 
 // inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
-func (n *Node) inventoryOf(t lock.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
+func (n *Node) inventoryOf(t table.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
 	top, err := n.topology(t.HCAs)
 	if err != nil {
 		return inventory.Inventory{}, nil, err
@@ -49,10 +49,10 @@ func (n *Node) inventoryOf(t lock.Table, lacks func(node.HCA) bool) (s inventory
 
 // known is the node table with what the node has besides, as the next claim
 // would write it.
-func (n *Node) known() (lock.Table, error) {
+func (n *Node) known() (table.Table, error) {
 	t, err := n.table().Read()
 	if err != nil {
-		return lock.Table{}, err
+		return table.Table{}, err
 	}
 	err = n.look(&t)
 	return t, err

@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // Status is what jobs hold on the node.
@@ -32,14 +33,14 @@ type Status struct {
 
 // HCAStatus is who has an HCA. Claim is nil for one that is free.
 type HCAStatus struct {
-	HCA     node.HCA    `json:"hca"`            // empty for one that is missing
-	Gres    string      `json:"gres,omitempty"` // empty if the mapping lacks it
-	Index   int         `json:"index"`
-	Claim   *lock.Claim `json:"claim,omitempty"`
-	Moving  bool        `json:"moving,omitempty"`  // a move of its RDMA device has not ended
-	Gone    bool        `json:"gone,omitempty"`    // no job has it, and neither has the node
-	Missing string      `json:"missing,omitempty"` // why no HCA is known to be the mapping's entry
-	User    string      `json:"user,omitempty"`    // no job has it: processes of users, which use it all the same
+	HCA     node.HCA     `json:"hca"`            // empty for one that is missing
+	Gres    string       `json:"gres,omitempty"` // empty if the mapping lacks it
+	Index   int          `json:"index"`
+	Claim   *table.Claim `json:"claim,omitempty"`
+	Moving  bool         `json:"moving,omitempty"`  // a move of its RDMA device has not ended
+	Gone    bool         `json:"gone,omitempty"`    // no job has it, and neither has the node
+	Missing string       `json:"missing,omitempty"` // why no HCA is known to be the mapping's entry
+	User    string       `json:"user,omitempty"`    // no job has it: processes of users, which use it all the same
 }
 
 // JobStatus is a job's lease.
@@ -123,7 +124,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-func (n *Node) hcaStatus(t *lock.Table, m gres.Mapping, h node.HCA) HCAStatus {
+func (n *Node) hcaStatus(t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	s := HCAStatus{HCA: h}
 	for _, e := range m {
 		if e.HCA.ID == h.ID {

@@ -3,7 +3,7 @@ package lease
 import (
 	"testing"
 
-	"gresnet/lib/lock"
+	"gresnet/lib/table"
 )
 
 // An HCA that did not come up at boot is no reason not to show the others.
@@ -21,7 +21,7 @@ func TestTheStatusOfANodeThatMissesAnHCA(t *testing.T) {
 		t.Errorf("the one that is missing is %+v", got)
 	}
 	n, _ = heldNode(t, first+"\"pci=11:00.0\"\n")
-	n.update(t, func(table *lock.Table) { table.HCAs[1].ID.PCI = "0000:11:00.0" })
+	n.update(t, func(now *table.Table) { now.HCAs[1].ID.PCI = "0000:11:00.0" })
 	s, err = n.Status(t.Context())
 	if err != nil || s.Drift == nil || len(s.HCAs) != 2 || s.HCAs[0].Claim == nil {
 		t.Errorf("of two entries for one: %+v, %v", s, err)

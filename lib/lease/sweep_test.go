@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/test/fusetest"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
@@ -129,7 +130,7 @@ func (n *Node) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node
 	defer j.Close()
 	claim := &step.Claim{}
 	for _, h := range hcas {
-		claim.Claims = append(claim.Claims, lock.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
+		claim.Claims = append(claim.Claims, table.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
 		claim.HCAs = append(claim.HCAs, node.HCA{ID: h})
 	}
 	if err := j.Note("claim", claim); err != nil { // its number is 1
@@ -158,14 +159,14 @@ func TestOfTwoLeasesThatClaimAnHCATheYoungerHasIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var table lock.Table
+		var now table.Table
 		for _, b := range books {
 			if b.Job == c.older || b.Job == c.younger {
-				b.Claim(&table)
+				b.Claim(&now)
 			}
 		}
-		a, _ := table.Holder(leasetest.A)
-		b, _ := table.Holder(leasetest.B)
+		a, _ := now.Holder(leasetest.A)
+		b, _ := now.Holder(leasetest.B)
 		if a.Job != c.younger || b.Job != c.older {
 			t.Errorf("A is job %d's and B is job %d's, wanted %d and %d", a.Job, b.Job, c.younger, c.older)
 		}
@@ -175,8 +176,8 @@ func TestOfTwoLeasesThatClaimAnHCATheYoungerHasIt(t *testing.T) {
 func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.leaseOf(t, 7, time.Hour, []node.ID{leasetest.A, leasetest.B})
-	n.update(t, func(table *lock.Table) {
-		table.Claims = []lock.Claim{
+	n.update(t, func(now *table.Table) {
+		now.Claims = []table.Claim{
 			{HCA: leasetest.A, Name: "mlx5_0", Job: holderJob, Run: "0"},
 			{HCA: leasetest.B, Name: "mlx5_1", Job: 7, Run: "0"},
 		}
@@ -207,7 +208,7 @@ func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
 
 func TestAJobWhoseLeaseSomebodyRemovedDoesNotWaitForItself(t *testing.T) {
 	n, log := heldNode(t, byIndex)
-	n.update(t, func(table *lock.Table) { table.Claims[0].Job = nextJob })
+	n.update(t, func(now *table.Table) { now.Claims[0].Job = nextJob })
 	again := next
 	again.Run = job.Run{Restart: 1}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -227,8 +228,8 @@ func TestAJobWhoseLeaseSomebodyRemovedDoesNotWaitForItself(t *testing.T) {
 
 func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 	n, log := heldNode(t, byIndex)
-	n.update(t, func(table *lock.Table) {
-		table.Claims[0].Doubt, table.Claims[0].Quarantined, table.Claims[0].Job = true, "damaged", 7
+	n.update(t, func(now *table.Table) {
+		now.Claims[0].Doubt, now.Claims[0].Quarantined, now.Claims[0].Job = true, "damaged", 7
 	})
 	if err := n.Sweep(t.Context(), Sweep{}); err != nil {
 		t.Fatal(err)

@@ -17,13 +17,13 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/manager"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -252,7 +252,7 @@ type picked struct {
 }
 
 // pick claims HCAs for a job in the table.
-func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err error) {
+func (n *Node) pick(t *table.Table, j job.Job, wants []gres.Want) (p picked, err error) {
 	if p.mapping, err = n.mapped(t); err != nil {
 		return picked{}, claimFault(j.ID, err)
 	}
@@ -274,7 +274,7 @@ func (n *Node) pick(t *lock.Table, j job.Job, wants []gres.Want) (p picked, err 
 		return picked{}, claimFault(j.ID, u.err)
 	}
 	for _, e := range p.entries {
-		t.Claims = append(t.Claims, lock.Claim{
+		t.Claims = append(t.Claims, table.Claim{
 			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
 			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),
 		})

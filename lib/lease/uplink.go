@@ -12,7 +12,6 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
@@ -20,6 +19,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/sysfs"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -123,7 +123,7 @@ func (n *Node) lookFor(ctx context.Context, job uint32) (l *look, done func(), e
 }
 
 // pickUplink takes an address for a job in the table, if jobs have uplinks.
-func pickUplink(t *lock.Table, pool *uplink.Pool, job uint32, run string) error {
+func pickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error {
 	if pool == nil {
 		return nil
 	}
@@ -131,13 +131,13 @@ func pickUplink(t *lock.Table, pool *uplink.Pool, job uint32, run string) error 
 	if err != nil {
 		return err
 	}
-	t.Uplinks = append(t.Uplinks, lock.Uplink{Type: pool.Type(), Address: a, Job: job, Run: run, Auto: pool.Auto})
+	t.Uplinks = append(t.Uplinks, table.Uplink{Type: pool.Type(), Address: a, Job: job, Run: run, Auto: pool.Auto})
 	return nil
 }
 
 // claimUplink takes an address for a job in the table, if jobs have uplinks, and notes what it needs of the
 // node. What the site did not ask for in so many words, no job's prolog fails for.
-func (l *open) claimUplink(t *lock.Table, pool *uplink.Pool, j job.Job, claim *step.Claim) error {
+func (l *open) claimUplink(t *table.Table, pool *uplink.Pool, j job.Job, claim *step.Claim) error {
 	before := t.Forwarding
 	err := pickUplink(t, pool, j.ID, j.Run.String())
 	if err == nil {
@@ -153,7 +153,7 @@ func (l *open) claimUplink(t *lock.Table, pool *uplink.Pool, j job.Job, claim *s
 }
 
 // holdForwarding notes what a job's way out needs of the node, if it has one.
-func (l *open) holdForwarding(t *lock.Table, pool *uplink.Pool) (held []lock.Forwarding, err error) {
+func (l *open) holdForwarding(t *table.Table, pool *uplink.Pool) (held []table.Forwarding, err error) {
 	if pool == nil || !pool.Auto {
 		return nil, nil
 	}
@@ -165,7 +165,7 @@ func (l *open) holdForwarding(t *lock.Table, pool *uplink.Pool) (held []lock.For
 }
 
 // uplinkStep is the step that makes an uplink; nil if the job has none.
-func uplinkStep(pool *uplink.Pool, u *lock.Uplink, uid uint32, forwarding []lock.Forwarding) *step.Uplink {
+func uplinkStep(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *step.Uplink {
 	if pool == nil || u == nil {
 		return nil
 	}
@@ -225,7 +225,7 @@ func (l *open) letIn(s *step.Uplink, j job.Job) {
 }
 
 // had is the uplink that a job has in the end.
-func (l *open) had(s *step.Uplink, u *lock.Uplink) *lock.Uplink {
+func (l *open) had(s *step.Uplink, u *table.Uplink) *table.Uplink {
 	if s != nil && s.Lacking == nil && s.Closed != nil {
 		l.node.notice(l.world.Job, "nobody beyond the node reaches the job: %s", s.Closed)
 	}
@@ -237,12 +237,12 @@ func (l *open) had(s *step.Uplink, u *lock.Uplink) *lock.Uplink {
 }
 
 // uplinkFrom is an uplink of which the table alone speaks.
-func uplinkFrom(u lock.Uplink) *step.Uplink {
+func uplinkFrom(u table.Uplink) *step.Uplink {
 	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == config.UplinkVeth}
 }
 
 // dropUplink removes the uplink of a job whose lease is gone, and frees its address.
-func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
+func (n *Node) dropUplink(ctx context.Context, u table.Uplink) error {
 	l, done, err := n.lookFor(ctx, u.Job)
 	if err != nil {
 		return err
@@ -254,7 +254,7 @@ func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
 		return remains(err)
 	}
 	var failed error
-	err = n.table().Update(ctx, func(t *lock.Table) error {
+	err = n.table().Update(ctx, func(t *table.Table) error {
 		failed = l.world.FreeUplink(t, u.Job, u.Run)
 		return nil
 	})
@@ -262,7 +262,7 @@ func (n *Node) dropUplink(ctx context.Context, u lock.Uplink) error {
 }
 
 // dropUplinks does so for all that a job has.
-func (n *Node) dropUplinks(ctx context.Context, id uint32, t lock.Table) error {
+func (n *Node) dropUplinks(ctx context.Context, id uint32, t table.Table) error {
 	var failed []error
 	for _, u := range t.Uplinks {
 		if u.Job == id {

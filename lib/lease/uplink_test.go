@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
-	"gresnet/lib/lock"
 	"gresnet/lib/netns"
+	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
 
@@ -229,26 +229,26 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	// Nothing is left in the lease to say that there was one: the table does.
 	err := node.Do(func() error {
 		law := lawNode(state, never)
-		table, err := law.table().Read()
-		if err != nil || len(table.Uplinks) != 1 {
-			t.Errorf("uplinks %v, %v", table.Uplinks, err)
+		now, err := law.table().Read()
+		if err != nil || len(now.Uplinks) != 1 {
+			t.Errorf("uplinks %v, %v", now.Uplinks, err)
 		}
-		return law.dropUplinks(t.Context(), lawJob, table)
+		return law.dropUplinks(t.Context(), lawJob, now)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := lock.TableFile{Dir: state}.Read()
-	if err != nil || len(table.Uplinks) > 0 || ends() != "0" {
-		t.Errorf("%s ends and the addresses %v are left, %v", ends(), table.Uplinks, err)
+	now, err := table.File{Dir: state}.Read()
+	if err != nil || len(now.Uplinks) > 0 || ends() != "0" {
+		t.Errorf("%s ends and the addresses %v are left, %v", ends(), now.Uplinks, err)
 	}
 }
 
 func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	node, _, state := uplinkBed(t, config.UplinkVeth)
 	lawRun(t, node, state, "prolog", never)
-	table := lock.TableFile{Dir: state}
-	err := table.Update(t.Context(), func(t *lock.Table) error {
+	file := table.File{Dir: state}
+	err := file.Update(t.Context(), func(t *table.Table) error {
 		t.Uplinks[0].Job = 99
 		return nil
 	})
@@ -262,7 +262,7 @@ func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	}
 	defer held.Close()
 	lawRun(t, node, state, "epilog", never)
-	left, err := table.Read()
+	left, err := file.Read()
 	if err != nil || len(left.Uplinks) != 1 {
 		t.Errorf("uplinks %v, %v", left.Uplinks, err)
 	}

@@ -9,12 +9,12 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
+	"gresnet/lib/table"
 )
 
 // users looks for processes of users that use HCAs which no job has. A process can be handed
@@ -154,7 +154,7 @@ func (u *users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs
 }
 
 // heldOrUsed says who holds what, as a table has it, and what users use that nobody holds.
-func (u *users) heldOrUsed(t *lock.Table) func(node.ID) (gres.Holder, bool) {
+func (u *users) heldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
 	held := holdersIn(t)
 	return func(id node.ID) (gres.Holder, bool) {
 		if by, is := held(id); is {

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
-	"gresnet/lib/lock"
 	"gresnet/lib/nft"
+	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
 
@@ -139,8 +139,8 @@ func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
 	}
 	// What it is that keeps it from that.
 	err := b.node.Do(func() error {
-		table, err := lock.TableFile{Dir: b.state}.Read()
-		for _, f := range table.Forwarding {
+		now, err := table.File{Dir: b.state}.Read()
+		for _, f := range now.Forwarding {
 			if err == nil {
 				err = nft.Remove(fmt.Sprintf("gresnet_forward_%d", f.Index))
 			}
@@ -232,13 +232,13 @@ func TestForwardingThatWasPutBackUnderATableThatDoesNotSaySoIsDoneAnew(t *testin
 	before := lawPicture(b.node)
 	putBack := func() {
 		t.Helper()
-		table, err := lock.TableFile{Dir: b.state}.Read()
-		if err != nil || len(table.Forwarding) != 2 {
-			t.Fatalf("forwarding %v, %v", table.Forwarding, err)
+		now, err := table.File{Dir: b.state}.Read()
+		if err != nil || len(now.Forwarding) != 2 {
+			t.Fatalf("forwarding %v, %v", now.Forwarding, err)
 		}
 		b.node.Run("sysctl -qw net.ipv4.conf.mgmt0.forwarding=0 net.ipv4.conf.stor0.forwarding=0")
 		err = b.node.Do(func() error {
-			return nft.Remove(fmt.Sprintf("gresnet_forward_%d", table.Forwarding[0].Index), fmt.Sprintf("gresnet_forward_%d", table.Forwarding[1].Index))
+			return nft.Remove(fmt.Sprintf("gresnet_forward_%d", now.Forwarding[0].Index), fmt.Sprintf("gresnet_forward_%d", now.Forwarding[1].Index))
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -279,11 +279,11 @@ func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 	b.node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", b.state, lawJob, b.state, lawJob))
 	err := b.node.Do(func() error {
 		law := lawNode(b.state, never)
-		table, err := law.table().Read()
+		now, err := law.table().Read()
 		if err != nil {
 			return err
 		}
-		return law.dropUplinks(t.Context(), lawJob, table)
+		return law.dropUplinks(t.Context(), lawJob, now)
 	})
 	if got := b.forwards(); err != nil || got != "000" || len(firewall(b.node)) > 0 {
 		t.Errorf("err %v; mgmt0, stor0, all: %s; nftables has %v", err, got, firewall(b.node))
@@ -295,9 +295,9 @@ func TestAnInterfaceThatIsGoneNeedsNoForwardingToEnd(t *testing.T) {
 	lawRun(t, b.node, b.state, "prolog", never)
 	b.node.IP("link del stor0")
 	lawRun(t, b.node, b.state, "epilog", never)
-	table, err := lock.TableFile{Dir: b.state}.Read()
-	if err != nil || len(table.Forwarding) > 0 || len(firewall(b.node)) > 0 {
-		t.Errorf("forwarding %v, nftables %v, %v", table.Forwarding, firewall(b.node), err)
+	now, err := table.File{Dir: b.state}.Read()
+	if err != nil || len(now.Forwarding) > 0 || len(firewall(b.node)) > 0 {
+		t.Errorf("forwarding %v, nftables %v, %v", now.Forwarding, firewall(b.node), err)
 	}
 }
 

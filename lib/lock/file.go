@@ -1,5 +1,4 @@
-// Package lock has the locks that keep prologs and epilogs of one node apart,
-// and the node lock file: which HCA is in which job's lease.
+// Package lock has the locks that keep prologs and epilogs of one node apart.
 package lock
 
 import (

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // ErrDamaged means that a lease's journal does not read in full, or is gone, and that
@@ -38,7 +38,7 @@ type Damage struct {
 	Gaps   []journal.Gap
 	Notes  []Note           // every note that reads, struck or not
 	Others map[node.ID]bool // HCAs that another lease has by now
-	Claims []lock.Claim
+	Claims []table.Claim
 	Uplink *step.Uplink // nil if it has none
 	HCAs   []node.HCA   // as the table or the journal's claims describe them
 }

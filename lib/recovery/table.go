@@ -7,15 +7,15 @@ import (
 	"time"
 
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // Rebuild fills a table with what the journals of leases say. look adds the HCAs that the
 // node has. Where a journal does not say what its lease holds, no HCA that is not
 // another's is free.
-func Rebuild(t *lock.Table, books []Book, look func(*lock.Table) error, now func() time.Time) error {
+func Rebuild(t *table.Table, books []Book, look func(*table.Table) error, now func() time.Time) error {
 	var unreadable []Book
 	for _, b := range books {
 		if !b.Claim(t) {
@@ -43,7 +43,7 @@ func Rebuild(t *lock.Table, books []Book, look func(*lock.Table) error, now func
 // have the index of their claim, which Slurm takes for another free HCA's otherwise. The
 // others fill what is free in the order of their PCI addresses, as at first. Where the
 // site numbers the HCAs the order is of no matter.
-func renumber(t *lock.Table) {
+func renumber(t *table.Table) {
 	rest := slices.Clone(t.HCAs)
 	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
 	placed := map[int]node.HCA{}
@@ -75,7 +75,7 @@ type Book struct {
 
 // Claim puts into a table what the journal's lease holds, and tells whether it
 // says all of it.
-func (b Book) Claim(t *lock.Table) bool {
+func (b Book) Claim(t *table.Table) bool {
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
 		c, is := s.(*step.Claim)
@@ -91,7 +91,7 @@ func (b Book) Claim(t *lock.Table) bool {
 	return len(b.Notes) == 0 && len(b.Gaps) == 0
 }
 
-func (b Book) restore(t *lock.Table, claim *step.Claim) {
+func (b Book) restore(t *table.Table, claim *step.Claim) {
 	for _, c := range claim.Claims {
 		if _, held := t.Holder(c.HCA); held {
 			continue
@@ -104,7 +104,7 @@ func (b Book) restore(t *lock.Table, claim *step.Claim) {
 	if u := claim.Uplink; u != nil && !b.Aside && !slices.Contains(t.Addresses(), u.Address) {
 		t.Uplinks = append(t.Uplinks, *u)
 		for _, f := range claim.Forwarding {
-			if !slices.ContainsFunc(t.Forwarding, func(o lock.Forwarding) bool { return o.Index == f.Index }) {
+			if !slices.ContainsFunc(t.Forwarding, func(o table.Forwarding) bool { return o.Index == f.Index }) {
 				t.Forwarding = append(t.Forwarding, f)
 			}
 		}
@@ -118,7 +118,7 @@ func (b Book) restore(t *lock.Table, claim *step.Claim) {
 
 // quarantineNoted claims the HCAs of which the journal, which does not say what its lease
 // has, notes that they are out.
-func (b Book) quarantineNoted(t *lock.Table, now time.Time) {
+func (b Book) quarantineNoted(t *table.Table, now time.Time) {
 	if b.Aside {
 		return
 	}
@@ -131,18 +131,18 @@ func (b Book) quarantineNoted(t *lock.Table, now time.Time) {
 }
 
 // quarantineUnknown keeps an HCA from everybody that the lease may have, unless another has it.
-func (b Book) quarantineUnknown(t *lock.Table, id node.ID, name string, now time.Time) {
+func (b Book) quarantineUnknown(t *table.Table, id node.ID, name string, now time.Time) {
 	if _, held := t.Holder(id); held {
 		return
 	}
-	c := lock.Claim{HCA: id, Name: name, Job: b.Job, Run: b.Header.Run, Since: now, Doubt: b.Aside}
+	c := table.Claim{HCA: id, Name: name, Job: b.Job, Run: b.Header.Run, Since: now, Doubt: b.Aside}
 	c.Quarantined = fmt.Sprintf("the node table was damaged, and the lease of job %d does not say which HCAs it has", b.Job)
 	t.Claims = append(t.Claims, c)
 }
 
 // addNumbers puts into a table the HCAs that other notes than the claim's name, so
 // that those that are away keep their numbers.
-func (b Book) addNumbers(t *lock.Table) {
+func (b Book) addNumbers(t *table.Table) {
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
 		if err != nil || s.Kind() != "access" {

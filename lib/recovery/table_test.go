@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"gresnet/lib/journal"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
 
@@ -30,80 +30,82 @@ func bookOf(t *testing.T, lost ...int) Book {
 }
 
 func TestAJournalGivesTheTableItsClaimsAgain(t *testing.T) {
-	var table lock.Table
+	var now table.Table
 	whole := wholeLease()[0].Step.(*step.Claim)
-	if !bookOf(t).Claim(&table) {
+	if !bookOf(t).Claim(&now) {
 		t.Error("a whole journal does not say what its lease holds")
 	}
-	if !slices.Equal(table.Claims, whole.Claims) || len(table.HCAs) != 3 || table.HCAs[1].Ports[0].Interface != "roceB" {
-		t.Errorf("table %+v", table)
+	if !slices.Equal(now.Claims, whole.Claims) || len(now.HCAs) != 3 || now.HCAs[1].Ports[0].Interface != "roceB" {
+		t.Errorf("table %+v", now)
 	}
 	// Another journal's claim of the same HCA is an older one.
 	aside := bookOf(t)
 	aside.Aside, aside.Job = true, 2
-	if !aside.Claim(&table) || !slices.Equal(table.Claims, whole.Claims) {
-		t.Errorf("table %+v", table)
+	if !aside.Claim(&now) || !slices.Equal(now.Claims, whole.Claims) {
+		t.Errorf("table %+v", now)
 	}
-	table = lock.Table{}
-	if aside.Claim(&table); len(table.Claims) != 3 || !table.Claims[0].Doubt || table.Claims[0].Quarantined == "" {
-		t.Errorf("of a lease that was set aside: %+v", table.Claims)
+	now = table.Table{}
+	if aside.Claim(&now); len(now.Claims) != 3 || !now.Claims[0].Doubt || now.Claims[0].Quarantined == "" {
+		t.Errorf("of a lease that was set aside: %+v", now.Claims)
 	}
 }
 
 func TestAJournalWhoseClaimIsStruckHoldsNothing(t *testing.T) {
-	var table lock.Table
+	var now table.Table
 	b := bookOf(t)
 	b.Notes[0].Struck = true
-	if !b.Claim(&table) || len(table.Claims) != 0 {
-		t.Errorf("table %+v", table)
+	if !b.Claim(&now) || len(now.Claims) != 0 {
+		t.Errorf("table %+v", now)
 	}
 }
 
 func TestAJournalWithoutItsClaimSaysNotAllButKeepsNumbers(t *testing.T) {
-	var table lock.Table
+	var now table.Table
 	b := bookOf(t, 1)
-	if b.Claim(&table) || len(table.Claims) != 0 {
-		t.Errorf("table %+v", table)
+	if b.Claim(&now) || len(now.Claims) != 0 {
+		t.Errorf("table %+v", now)
 	}
-	b.addNumbers(&table)
-	b.addNumbers(&table)
+	b.addNumbers(&now)
+	b.addNumbers(&now)
 	var ids []node.ID
-	for _, h := range table.HCAs {
+	for _, h := range now.HCAs {
 		ids = append(ids, h.ID)
 	}
 	if !slices.Equal(ids, []node.ID{leasetest.A, leasetest.B, leasetest.C}) {
-		t.Errorf("HCAs %+v", table.HCAs)
+		t.Errorf("HCAs %+v", now.HCAs)
 	}
 	// One that has only begun has claimed nothing.
 	empty := Book{Journal: new(journal.Journal)}
-	if !empty.Claim(&table) {
+	if !empty.Claim(&now) {
 		t.Error("an empty journal is taken for one that holds something")
 	}
 	empty.Gaps = []journal.Gap{{}}
-	if empty.Claim(&table) {
+	if empty.Claim(&now) {
 		t.Error("a journal of which nothing reads is taken for an empty one")
 	}
 }
 
 func TestATableThatIsMadeAnewHasTheNumbersOfItsClaims(t *testing.T) {
-	claim := func(id node.ID, index int) lock.Claim { return lock.Claim{HCA: id, Gres: "nic", Index: index, Job: 1} }
+	claim := func(id node.ID, index int) table.Claim {
+		return table.Claim{HCA: id, Gres: "nic", Index: index, Job: 1}
+	}
 	for name, c := range map[string]struct {
-		claims []lock.Claim
+		claims []table.Claim
 		want   string
 	}{
 		"none":                                {nil, "a b c"},
-		"one that was moved up by a late one": {[]lock.Claim{claim(leasetest.C, 1)}, "a c b"},
-		"the late one":                        {[]lock.Claim{claim(leasetest.B, 2)}, "a c b"},
-		"all":                                 {[]lock.Claim{claim(leasetest.A, 2), claim(leasetest.B, 0), claim(leasetest.C, 1)}, "b c a"},
-		"one that does not say its index":     {[]lock.Claim{{HCA: leasetest.C, Job: 1, Quarantined: "damaged"}}, "a b c"},
-		"two of one index, the younger first": {[]lock.Claim{claim(leasetest.C, 0), claim(leasetest.B, 0)}, "c a b"},
-		"more than there are":                 {[]lock.Claim{claim(leasetest.C, 1), claim(leasetest.B, 3), claim(leasetest.A, -1)}, "a c b"},
-		"one of an HCA that is not there":     {[]lock.Claim{claim(node.ID{GUID: "d"}, 0), claim(leasetest.A, 1)}, "b a c"},
+		"one that was moved up by a late one": {[]table.Claim{claim(leasetest.C, 1)}, "a c b"},
+		"the late one":                        {[]table.Claim{claim(leasetest.B, 2)}, "a c b"},
+		"all":                                 {[]table.Claim{claim(leasetest.A, 2), claim(leasetest.B, 0), claim(leasetest.C, 1)}, "b c a"},
+		"one that does not say its index":     {[]table.Claim{{HCA: leasetest.C, Job: 1, Quarantined: "damaged"}}, "a b c"},
+		"two of one index, the younger first": {[]table.Claim{claim(leasetest.C, 0), claim(leasetest.B, 0)}, "c a b"},
+		"more than there are":                 {[]table.Claim{claim(leasetest.C, 1), claim(leasetest.B, 3), claim(leasetest.A, -1)}, "a c b"},
+		"one of an HCA that is not there":     {[]table.Claim{claim(node.ID{GUID: "d"}, 0), claim(leasetest.A, 1)}, "b a c"},
 	} {
-		table := lock.Table{HCAs: []node.HCA{{ID: leasetest.C}, {ID: leasetest.A}, {ID: leasetest.B}}, Claims: c.claims}
-		renumber(&table)
+		now := table.Table{HCAs: []node.HCA{{ID: leasetest.C}, {ID: leasetest.A}, {ID: leasetest.B}}, Claims: c.claims}
+		renumber(&now)
 		var ids []node.ID
-		for _, h := range table.HCAs {
+		for _, h := range now.HCAs {
 			ids = append(ids, h.ID)
 		}
 		if got := leasetest.GUIDs(ids); got != c.want {
@@ -113,12 +115,12 @@ func TestATableThatIsMadeAnewHasTheNumbersOfItsClaims(t *testing.T) {
 }
 
 func TestALeaseThatDoesNotSayWhatItHasKeepsWhatItNotesToBeOut(t *testing.T) {
-	var table lock.Table
+	var now table.Table
 	b := bookOf(t, 1)
 	b.Notes[slices.IndexFunc(b.Notes, func(n journal.Note) bool { return n.Number == 3 })].Struck = true
-	b.quarantineNoted(&table, time.Unix(1, 0))
+	b.quarantineNoted(&now, time.Unix(1, 0))
 	var ids []node.ID
-	for _, c := range table.Claims {
+	for _, c := range now.Claims {
 		ids = append(ids, c.HCA)
 		if c.Job != 1 || c.Quarantined == "" {
 			t.Errorf("claim %+v", c)

@@ -2,20 +2,20 @@ package step
 
 import (
 	"gresnet/lib/hint"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 )
 
 // Claim takes the job's HCAs, and its uplink's address, in the node lock file. Its note is a copy of what
 // the file has of them then: each can be made anew from the other.
 type Claim struct {
-	HCAs   []node.HCA   `json:"hcas"`
-	Claims []lock.Claim `json:"claims"`
-	Uplink *lock.Uplink `json:"uplink,omitempty"`
+	HCAs   []node.HCA    `json:"hcas"`
+	Claims []table.Claim `json:"claims"`
+	Uplink *table.Uplink `json:"uplink,omitempty"`
 	// Forwarding is what the uplink needs of the node, with other jobs'.
-	Forwarding []lock.Forwarding `json:"forwarding,omitempty"`
+	Forwarding []table.Forwarding `json:"forwarding,omitempty"`
 	// Change is the table with the job's claims, under the node lock.
-	Change *lock.Change `json:"-"`
+	Change *table.Change `json:"-"`
 }
 
 func (*Claim) Kind() string   { return "claim" }
@@ -33,7 +33,7 @@ func (s *Claim) Undo(w *World) error {
 		return err
 	}
 	var failed error
-	err := w.Table.Update(w.Context, func(t *lock.Table) error {
+	err := w.Table.Update(w.Context, func(t *table.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
 		if !w.UplinkLeft {
 			failed = w.FreeUplink(t, w.Job, w.Run)

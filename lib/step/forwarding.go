@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/nft"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 )
 
 // Forwarding is what jobs' ways out need of the node as long as there is one of them, and so no
@@ -18,20 +18,20 @@ import (
 
 // HoldForwarding notes in the table those of the interfaces that do not forward. One that does
 // is left alone. It returns all that is noted, of which the job's claim has a copy.
-func HoldForwarding(v *scan.View, t *lock.Table, leads []link.Interface) ([]lock.Forwarding, error) {
+func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
 	router, err := link.Forwards(link.All)
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range leads {
-		if slices.ContainsFunc(t.Forwarding, func(f lock.Forwarding) bool { return f.Index == i.Index }) {
+		if slices.ContainsFunc(t.Forwarding, func(f table.Forwarding) bool { return f.Index == i.Index }) {
 			continue
 		}
 		on, err := link.Forwards(i.Name)
 		if link.IsGone(err) || err == nil && on {
 			continue
 		}
-		f := lock.Forwarding{Index: i.Index, Name: i.Name, Router: router}
+		f := table.Forwarding{Index: i.Index, Name: i.Name, Router: router}
 		if err == nil {
 			f.LRO, err = v.Link.LRO(i.Index)
 		}
@@ -44,10 +44,10 @@ func HoldForwarding(v *scan.View, t *lock.Table, leads []link.Interface) ([]lock
 }
 
 // guardTable is the nftables table that keeps an interface from forwarding for others.
-func guardTable(f lock.Forwarding) string { return fmt.Sprintf("gresnet_forward_%d", f.Index) }
+func guardTable(f table.Forwarding) string { return fmt.Sprintf("gresnet_forward_%d", f.Index) }
 
 // forward has an interface forward. The guard is there first.
-func forward(v *scan.View, f lock.Forwarding) error {
+func forward(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	if err == nil {
 		err = nft.Guard(guardTable(f), uint32(f.Index), link.UplinkBit)
@@ -63,7 +63,7 @@ func forward(v *scan.View, f lock.Forwarding) error {
 
 // endForward makes an interface as it was, unless the node forwards by all of its interfaces since:
 // that was somebody else's doing.
-func endForward(v *scan.View, f lock.Forwarding) error {
+func endForward(v *scan.View, f table.Forwarding) error {
 	router, err := link.Forwards(link.All)
 	if err == nil && (!router || f.Router) {
 		err = endForwardBy(v, f)
@@ -75,7 +75,7 @@ func endForward(v *scan.View, f lock.Forwarding) error {
 }
 
 // endForwardBy looks first: what did not come so far may be what nobody can write.
-func endForwardBy(v *scan.View, f lock.Forwarding) error {
+func endForwardBy(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	on := false
 	if err == nil {
@@ -98,13 +98,13 @@ func endForwardBy(v *scan.View, f lock.Forwarding) error {
 // FreeUplink frees in the table the address of a job's uplink, which is gone, and ends what no job
 // needs any more. What cannot be ended stays noted, so that who comes next tries again: the
 // table is to be written nevertheless.
-func (w *World) FreeUplink(t *lock.Table, job uint32, run string) error {
+func (w *World) FreeUplink(t *table.Table, job uint32, run string) error {
 	t.FreeUplink(job, run)
 	if len(t.Forwarding) == 0 || t.LeadOut() {
 		return nil
 	}
 	var failed []error
-	var left []lock.Forwarding
+	var left []table.Forwarding
 	err := w.OnHost(func(v *scan.View) error {
 		var guards []string
 		for _, f := range t.Forwarding {

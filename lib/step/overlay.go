@@ -7,10 +7,10 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 )
 
 // Overlay makes the job's end of the network between its nodes. Its undo needs the
@@ -146,7 +146,7 @@ func (s *Overlay) remove(w *World) error {
 // for this one's: the kernel refused to make that beside it.
 func (s *Overlay) isShared(w *World, o link.Overlay) bool {
 	t, err := w.Table.Read()
-	return err != nil || slices.ContainsFunc(t.Claims, func(c lock.Claim) bool {
+	return err != nil || slices.ContainsFunc(t.Claims, func(c table.Claim) bool {
 		return c.Job != w.Job && link.OverlayOf(c.Job).ID == o.ID
 	})
 }

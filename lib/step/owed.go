@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 )
 
 // due are the settings that the interface can have by now. What it shares with an interface
@@ -38,7 +38,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 		return s, nil
 	}
 	shared.ID = s.Interface
-	owed := lock.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []lock.Member{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
+	owed := table.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []table.Member{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
 	for _, o := range shared.Others {
 		if _, known := hcas[o.ID]; !known {
 			hca, err := hcaOf(v, o.ID)
@@ -47,10 +47,10 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 			}
 			hcas[o.ID] = hca
 		}
-		owed.Of = append(owed.Of, lock.Member{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
+		owed.Of = append(owed.Of, table.Member{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
 	}
 	if w.Owed == nil {
-		w.Owed = map[link.ID]lock.Owed{}
+		w.Owed = map[link.ID]table.Owed{}
 	}
 	w.Owed[s.Interface] = owed
 	return &due, nil
@@ -83,7 +83,7 @@ func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 // Pay gives what is owed, where all that have a part in it are on the node. ErrGone says
 // that one of them, by name, will never be: the node has lost it. paid is false, too, if
 // one is just not there.
-func (w *World) Pay(o lock.Owed) (paid bool, err error) {
+func (w *World) Pay(o table.Owed) (paid bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {
 			_, err := v.Interface(p.Interface)
@@ -101,7 +101,7 @@ func (w *World) Pay(o lock.Owed) (paid bool, err error) {
 }
 
 // missed is an error if a party will not come back.
-func (w *World) missed(p lock.Member) error {
+func (w *World) missed(p table.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
 	}

@@ -9,10 +9,10 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -23,9 +23,9 @@ type Uplink struct {
 	Address netip.Addr `json:"address"`
 	NAT     bool       `json:"nat,omitempty"` // there may be a rule for it
 
-	Pool       uplink.Pool       `json:"-"`
-	UID        uint32            `json:"-"` // whose processes on the node reach the job
-	Forwarding []lock.Forwarding `json:"-"`
+	Pool       uplink.Pool        `json:"-"`
+	UID        uint32             `json:"-"` // whose processes on the node reach the job
+	Forwarding []table.Forwarding `json:"-"`
 	// Inbound has what comes to the node, and is for nobody there, reach the job; nil: nobody does.
 	Inbound *nft.Inbound `json:"-"`
 
@@ -78,7 +78,7 @@ func (s *Uplink) Do(w *World) error {
 
 func (w *World) freeUplink() error {
 	var failed error
-	err := w.Table.Update(w.Context, func(t *lock.Table) error {
+	err := w.Table.Update(w.Context, func(t *table.Table) error {
 		failed = w.FreeUplink(t, w.Job, w.Run)
 		return nil
 	})
@@ -282,7 +282,7 @@ func (s *Uplink) Undo(w *World) error {
 // only the strike that says so was lost. While in doubt it is this job's.
 func (s *Uplink) isAnothers(w *World) bool {
 	t, err := w.Table.Read()
-	return err == nil && slices.ContainsFunc(t.Uplinks, func(u lock.Uplink) bool {
+	return err == nil && slices.ContainsFunc(t.Uplinks, func(u table.Uplink) bool {
 		return u.Address == s.Address && (u.Job != w.Job || u.Run != w.Run)
 	})
 }

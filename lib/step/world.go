@@ -8,10 +8,10 @@ import (
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 	"gresnet/lib/udev"
 )
 
@@ -32,7 +32,7 @@ type Given struct {
 	CM    string      // RDMA-CM's folder in configfs
 	Udev  *udev.Watch // what Settle goes by; nil: by udev's queue alone
 	Dir   string      // the lease's directory
-	Table lock.TableFile
+	Table table.File
 	Locks string // directory of locks
 	Guard bpf.Guard
 	Job   uint32
@@ -62,7 +62,7 @@ type Outcome struct {
 	Gone map[Part]bool
 	// Owed is what interfaces that are home cannot have yet, since another lease has what
 	// they share it with.
-	Owed map[link.ID]lock.Owed
+	Owed map[link.ID]table.Owed
 	// Rest is what steps left, in the order in which it is to be done. What it does may leave more.
 	Rest []Rest
 }

@@ -7,11 +7,11 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
-	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 )
 
 // The HCAs of the lease.
@@ -33,7 +33,7 @@ func Steps() []step.Step {
 	claim := &step.Claim{HCAs: HCAs}
 	var hcas []plan.HCA
 	for _, h := range HCAs {
-		claim.Claims = append(claim.Claims, lock.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
+		claim.Claims = append(claim.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
 		taken := plan.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
 		if h.Ports != nil {
 			taken.Interfaces = []*step.Settings{{

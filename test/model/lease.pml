@@ -55,7 +55,7 @@ byte where[HCAS];
 bool namespace[JOBS];
 bool moving[HCAS];  /* a mover of it is in the kernel, and holds the HCA's lock */
 
-/* The node table: lib/lock. Who holds its lock does all that it does with it at one time. */
+/* The node table: lib/table. Who holds its lock does all that it does with it at one time. */
 byte claim[HCAS];
 byte claimRound[HCAS];
 bool quarantined[HCAS];
@@ -392,7 +392,7 @@ next:		skip
 		K
 	};
 	/* func: lib/step Claim.Undo
-	 * func: lib/lock Table.Release */
+	 * func: lib/table Table.Release */
 	atomic {
 		h = 0;
 #ifndef LAW_STRUCK_BEFORE_FREED

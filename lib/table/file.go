@@ -1,4 +1,6 @@
-package lock
+// Package table has the node table: which HCA is in which job's lease, which addresses jobs
+// have, and what interfaces are still to have.
+package table
 
 import (
 	"bytes"
@@ -15,17 +17,18 @@ import (
 	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/lock"
 	"gresnet/lib/node"
 )
 
-// TableFile is the node lock file and its table, in a directory.
-type TableFile struct {
+// File is the node lock file and its table, in a directory.
+type File struct {
 	Dir  string
 	last *last // nil: each read parses
 }
 
-// NewTableFile is the node lock file of a directory, for one who reads its table more than once.
-func NewTableFile(dir string) TableFile { return TableFile{Dir: dir, last: new(last)} }
+// NewFile is the node lock file of a directory, for one who reads its table more than once.
+func NewFile(dir string) File { return File{Dir: dir, last: new(last)} }
 
 // last is the table as it was last read: the text of many HCAs takes longer to parse
 // than to read and compare.
@@ -52,33 +55,33 @@ func (l *last) parse(text []byte) (Table, error) {
 }
 
 // Read reads the table without a lock: it is replaced whole. No table yet is an empty one.
-func (n TableFile) Read() (Table, error) {
-	_, t, err := n.readOrNone()
+func (f File) Read() (Table, error) {
+	_, t, err := f.readOrNone()
 	return t, err
 }
 
 // readOrNone is Read with the text of the table; no table yet has none.
-func (n TableFile) readOrNone() (text []byte, t Table, err error) {
-	text, t, err = n.read()
+func (f File) readOrNone() (text []byte, t Table, err error) {
+	text, t, err = f.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, Table{Version: Version}, nil
 	}
 	return text, t, err
 }
 
-func (n TableFile) read() (text []byte, t Table, err error) {
-	if text, err = os.ReadFile(n.table()); err != nil {
+func (f File) read() (text []byte, t Table, err error) {
+	if text, err = os.ReadFile(f.table()); err != nil {
 		return nil, Table{}, fmt.Errorf("read the node table: %w", err)
 	}
-	if t, err = n.last.parse(text); err != nil {
-		return nil, Table{}, fmt.Errorf("read %s: %w", n.table(), err)
+	if t, err = f.last.parse(text); err != nil {
+		return nil, Table{}, fmt.Errorf("read %s: %w", f.table(), err)
 	}
 	return text, t, nil
 }
 
 // Update changes the table under the node lock. An error of change leaves it as it was.
-func (n TableFile) Update(ctx context.Context, change func(*Table) error) error {
-	c, err := n.Begin(ctx)
+func (f File) Update(ctx context.Context, change func(*Table) error) error {
+	c, err := f.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -93,27 +96,27 @@ func (n TableFile) Update(ctx context.Context, change func(*Table) error) error 
 type Change struct {
 	Table Table
 
-	node   TableFile
-	lock   *File
+	file   File
+	lock   *lock.File
 	before []byte
 }
 
 // Begin takes the node lock and reads the table. Close lets go of the lock; without a
 // Commit the table stays as it was.
-func (n TableFile) Begin(ctx context.Context) (*Change, error) {
-	lock, err := n.lock(ctx)
+func (f File) Begin(ctx context.Context) (*Change, error) {
+	held, err := f.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	before, t, err := n.readOrNone()
+	before, t, err := f.readOrNone()
 	if err != nil {
-		lock.Close()
+		held.Close()
 		return nil, err
 	}
 	if before == nil {
 		before = format(t)
 	}
-	return &Change{Table: t, node: n, lock: lock, before: before}, nil
+	return &Change{Table: t, file: f, lock: held, before: before}, nil
 }
 
 // Commit writes the table, if it was changed.
@@ -122,7 +125,7 @@ func (c *Change) Commit() error {
 	if bytes.Equal(c.before, after) {
 		return nil
 	}
-	return c.node.write(after)
+	return c.file.write(after)
 }
 
 // Close lets go of the node lock.
@@ -132,16 +135,16 @@ func (c *Change) Close() { c.lock.Close() }
 // what is known from elsewhere. A damaged file is kept beside the new one as
 // kept, for the reason why. A table without claims is not written if there was
 // none: nothing was lost.
-func (n TableFile) Rebuild(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
-	if _, _, err := n.read(); err == nil {
+func (f File) Rebuild(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
+	if _, _, err := f.read(); err == nil {
 		return "", nil, nil // without waiting for anybody
 	}
-	lock, err := n.lock(ctx)
+	held, err := f.lock(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	defer lock.Close()
-	_, _, why = n.read()
+	defer held.Close()
+	_, _, why = f.read()
 	missing := errors.Is(why, fs.ErrNotExist)
 	switch {
 	case why == nil:
@@ -157,32 +160,32 @@ func (n TableFile) Rebuild(ctx context.Context, now time.Time, build func(*Table
 		if len(t.Claims) == 0 {
 			return "", nil, nil
 		}
-		return "", why, n.write(format(t))
+		return "", why, f.write(format(t))
 	}
-	kept = n.table() + ".damaged-" + now.UTC().Format("20060102T150405")
-	if err := os.Rename(n.table(), kept); err != nil {
+	kept = f.table() + ".damaged-" + now.UTC().Format("20060102T150405")
+	if err := os.Rename(f.table(), kept); err != nil {
 		return "", why, fmt.Errorf("keep the damaged node table: %w", err)
 	}
-	return kept, why, n.write(format(t))
+	return kept, why, f.write(format(t))
 }
 
-func (n TableFile) lock(ctx context.Context) (*File, error) {
-	return take(ctx, filepath.Join(n.Dir, "node.lock"))
+func (f File) lock(ctx context.Context) (*lock.File, error) {
+	return lock.At(ctx, filepath.Join(f.Dir, "node.lock"))
 }
 
 // write replaces the table by rename, so that a reader or a crash never meets half of one.
-func (n TableFile) write(text []byte) error {
-	next := n.table() + ".new"
+func (f File) write(text []byte) error {
+	next := f.table() + ".new"
 	if err := os.WriteFile(next, text, 0o644); err != nil {
 		return fmt.Errorf("write the node table: %w", hint.Join(err, os.Remove(next)))
 	}
-	if err := os.Rename(next, n.table()); err != nil {
+	if err := os.Rename(next, f.table()); err != nil {
 		return fmt.Errorf("write the node table: %w", err)
 	}
 	return nil
 }
 
-func (n TableFile) table() string { return filepath.Join(n.Dir, "node.json") }
+func (f File) table() string { return filepath.Join(f.Dir, "node.json") }
 
 // parse reads a table that is what format made of it, to the byte.
 func parse(text []byte) (Table, error) {

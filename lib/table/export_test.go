@@ -1,4 +1,4 @@
-package lock
+package table
 
 // Parse and Format let tests meet the table's text without a directory.
 var (
