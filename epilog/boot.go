@@ -38,7 +38,7 @@ Example:
 				cfg = config.Default() // leases are given back all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
-			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Node) error { return n.Boot(c.Context) }))
+			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Host) error { return n.Boot(c.Context) }))
 		},
 	}
 }

@@ -29,12 +29,12 @@ nothing was done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
-		Action:   func(c *urfave.Context) error { return give(w, c) },
+		Action:   func(c *urfave.Context) error { return restore(w, c) },
 		Commands: []*urfave.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
 	})
 }
 
-func give(w *cli.World, c *urfave.Context) error {
+func restore(w *cli.World, c *urfave.Context) error {
 	if err := cli.Alone(c); err != nil {
 		return err
 	}
@@ -49,12 +49,12 @@ func give(w *cli.World, c *urfave.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	return record(w, c, "epilog", func(n *lease.Node) error { return n.Give(c.Context, j.ID, run) })
+	return record(w, c, "epilog", func(n *lease.Host) error { return n.Restore(c.Context, j.ID, run) })
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and
 // how long that may take; the configuration can only give it more time, and says what to
 // tell of it.
-func record(w *cli.World, c *urfave.Context, program string, run func(*lease.Node) error) error {
+func record(w *cli.World, c *urfave.Context, program string, run func(*lease.Host) error) error {
 	return w.Record(c, w.Lenient(c), program, run)
 }

@@ -31,7 +31,7 @@ Example:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return record(w, c, "release", func(n *lease.Node) error { return n.Release(c.Context, c.Args().First()) })
+			return record(w, c, "release", func(n *lease.Host) error { return n.Release(c.Context, c.Args().First()) })
 		},
 	}
 }

@@ -45,7 +45,7 @@ Examples:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return record(w, c, "sweep", func(n *lease.Node) error { return n.Sweep(c.Context, s) })
+			return record(w, c, "sweep", func(n *lease.Host) error { return n.Sweep(c.Context, s) })
 		},
 	}
 }

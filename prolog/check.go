@@ -61,18 +61,18 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	if s.ConfigErr != nil {
 		s.Config = config.Default()
 	}
-	s.Inventory, s.Drift, s.InventoryErr = w.Node(c, s.Config).Inventory()
+	s.Inventory, s.Drift, s.InventoryErr = w.Host(c, s.Config).Inventory()
 	if s.InventoryErr == nil && s.ConfigErr == nil {
-		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Node(c, s.Config))
+		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Host(c, s.Config))
 	}
 	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
 		_, s.ScontrolErr = source.FindScontrol(s.Config.Slurm.Scontrol)
 	}
-	s.Uplinks, s.UplinksErr = w.Node(c, s.Config).Uplinks()
+	s.Uplinks, s.UplinksErr = w.Host(c, s.Config).Uplinks()
 	if s.UplinksErr == nil && s.Uplinks != nil {
 		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
 	}
-	s.OverlayErr = w.Node(c, s.Config).CheckOverlay()
+	s.OverlayErr = w.Host(c, s.Config).CheckOverlay()
 	s.GuardErr = bpf.Node().Try()
 	free, err := freeAt(s.State)
 	if err != nil {
@@ -94,7 +94,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 }
 
 // refusals are those that a prolog would make.
-func refusals(c *urfave.Context, n *lease.Node) (list []check.Refusal, unknown []error, err error) {
+func refusals(c *urfave.Context, n *lease.Host) (list []check.Refusal, unknown []error, err error) {
 	all, unknown, err := n.Refusals(c.Context)
 	for _, r := range all {
 		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, Gres: r.Entry.String(), Err: r.Err})

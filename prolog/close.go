@@ -26,7 +26,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			return w.Node(c, cfg).Close()
+			return w.Host(c, cfg).Close()
 		},
 	}
 }

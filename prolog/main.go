@@ -51,7 +51,7 @@ func take(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	return w.Record(c, cfg, "prolog", func(n *lease.Node) error {
+	return w.Record(c, cfg, "prolog", func(n *lease.Host) error {
 		n.Undo = cfg.Deadline.Prolog / 2
 		ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()

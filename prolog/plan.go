@@ -66,13 +66,13 @@ func plan(w *cli.World, c *urfave.Context) error {
 		if c.IsSet("gpus") {
 			cfg.Slurm.Source = []string{config.GPU}
 		}
-		wants, p.Notes, err = w.Node(c, cfg).Ask(c.Context, j)
+		wants, p.Notes, err = w.Host(c, cfg).Ask(c.Context, j)
 	}
 	if err != nil {
 		return err
 	}
 	if len(wants) > 0 {
-		if err := p.fill(c, w.Node(c, cfg), j, wants); err != nil {
+		if err := p.fill(c, w.Host(c, cfg), j, wants); err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ type plannedStep struct {
 	HCA    string `json:"hca,omitempty"`
 }
 
-func (p *planned) fill(c *urfave.Context, n *lease.Node, j job.Job, wants []gres.Want) error {
+func (p *planned) fill(c *urfave.Context, n *lease.Host, j job.Job, wants []gres.Want) error {
 	entries, steps, err := n.Plan(c.Context, j, wants)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ func scan(w *cli.World, c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	n := w.Node(c, cfg)
+	n := w.Host(c, cfg)
 	s, drift, err := n.Inventory()
 	if c.Bool("toml") {
 		s, drift, err = n.Proposal(c.Context)

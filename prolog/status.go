@@ -52,7 +52,7 @@ Examples:
 			if err != nil {
 				return err
 			}
-			s, err := w.Node(c, cfg).Status(c.Context)
+			s, err := w.Host(c, cfg).Status(c.Context)
 			if err != nil {
 				return err
 			}

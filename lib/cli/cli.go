@@ -152,9 +152,9 @@ func (w *World) Lenient(c *urfave.Context) config.Config {
 	return cfg
 }
 
-// Node is the node that this process runs on.
-func (w *World) Node(c *urfave.Context, cfg config.Config) *lease.Node {
-	n := &lease.Node{
+// Host returns the node that this process runs on.
+func (w *World) Host(c *urfave.Context, cfg config.Config) *lease.Host {
+	n := &lease.Host{
 		State:  c.String("state"),
 		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),

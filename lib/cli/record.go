@@ -24,8 +24,8 @@ const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
-func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*lease.Node) error) error {
-	n := w.Node(c, cfg)
+func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*lease.Host) error) error {
+	n := w.Host(c, cfg)
 	if w.trace != nil {
 		defer w.trace.end()
 	}
@@ -48,7 +48,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 
 // write writes a record in a goroutine that is left behind if it does not come
 // back: the folder may be one that nobody answers for.
-func (w *World) write(n *lease.Node, f metrics.File, r record, timeout time.Duration) {
+func (w *World) write(n *lease.Host, f metrics.File, r record, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	remarks := make(chan []string, 1)
@@ -141,7 +141,7 @@ func countStep(p *metrics.Page, e lease.Event) error {
 }
 
 // census puts on the page what the node has now.
-func census(n *lease.Node, p *metrics.Page) error {
+func census(n *lease.Host, p *metrics.Page) error {
 	c, err := n.Count()
 	if err != nil {
 		return err

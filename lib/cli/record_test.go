@@ -75,9 +75,9 @@ func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 }
 
 // nowhere is a node that has nothing, and tells what it logs.
-func nowhere(t *testing.T) (*lease.Node, *[]lease.Event) {
+func nowhere(t *testing.T) (*lease.Host, *[]lease.Event) {
 	var events []lease.Event
-	return &lease.Node{
+	return &lease.Host{
 		State: t.TempDir(), Sys: fstest.MapFS{}, Now: time.Now,
 		Log: func(e lease.Event) { events = append(events, e) },
 	}, &events

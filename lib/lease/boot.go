@@ -18,7 +18,7 @@ import (
 // back, whose namespaces would be in the mode's way; then the RDMA netns mode is
 // what the configuration wants, if it wants one; and the HCAs' device nodes are
 // closed, if it wants that.
-func (n *Node) Boot(ctx context.Context) error {
+func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
 	if mode := n.Config.RDMA.Mode; mode != "" {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
@@ -30,7 +30,7 @@ func (n *Node) Boot(ctx context.Context) error {
 // them up by and by (net_namespace.c:cleanup_net), and refuses until then.
 const modeTimeout = 10 * time.Second
 
-func (n *Node) setMode(ctx context.Context, mode rdma.Mode) error {
+func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func firstOf(names []string) string {
 // checkMode tells a person that the node is not in the mode that the
 // configuration wants. Jobs get their HCAs all the same: a file that was
 // changed on all nodes at once must not drain them all.
-func (n *Node) checkMode(job uint32, mode rdma.Mode) {
+func (n *Host) checkMode(job uint32, mode rdma.Mode) {
 	if want := n.Config.RDMA.Mode; want != "" && string(mode) != want {
 		n.Log(Event{Kind: ModeWrong, Job: job, Warning: fmt.Sprintf(
 			"the node is in %s mode, the configuration wants %s: reboot the node; journalctl -u gresnet.service says why it is not", mode, want)})

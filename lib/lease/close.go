@@ -24,7 +24,7 @@ import (
 //
 // udev runs it for each node that is made anew, also of an HCA that is away in a job by
 // then: so it looks at device nodes, and at no HCA.
-func (n *Node) Close() error {
+func (n *Host) Close() error {
 	switch n.Config.Access.Host {
 	case config.Open:
 		return n.folder().Open()
@@ -34,9 +34,9 @@ func (n *Node) Close() error {
 	return nil // nobody knows what the site wants
 }
 
-func (n *Node) folder() char.Folder { return char.Folder(n.Dev) }
+func (n *Host) folder() char.Folder { return char.Folder(n.Dev) }
 
-func (n *Node) close() error {
+func (n *Host) close() error {
 	// A list of HCAs leaves others to the node's users.
 	if len(n.Config.HCAs) == 0 {
 		if err := n.folder().Close(); err != nil {
@@ -69,7 +69,7 @@ func (n *Node) close() error {
 const cm = "rdma_cm"
 
 // deviceNodes are the names of the HCAs' device nodes, and of RDMA-CM's.
-func (n *Node) deviceNodes() (nodes []string, err error) {
+func (n *Host) deviceNodes() (nodes []string, err error) {
 	entries, err := os.ReadDir(n.Dev)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a node without HCAs, or without ib_uverbs
@@ -84,7 +84,7 @@ func (n *Node) deviceNodes() (nodes []string, err error) {
 
 // covers tells whether a device node is of an HCA that jobs can have, and whether its HCA is
 // away. What the site does not list it uses otherwise.
-func (n *Node) covers(name string) (covered, away bool, err error) {
+func (n *Host) covers(name string) (covered, away bool, err error) {
 	if len(n.Config.HCAs) == 0 || name == cm {
 		return true, false, nil
 	}

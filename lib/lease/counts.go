@@ -44,7 +44,7 @@ func (s HCAStatus) State() string {
 }
 
 // Count counts what the node has, and looks for no process.
-func (n *Node) Count() (Counts, error) {
+func (n *Host) Count() (Counts, error) {
 	c := Counts{Leases: map[string]int{}, HCAs: map[string]int{}}
 	mode, err := n.Mode()
 	if errors.Is(err, rdma.ErrNoRDMA) {
@@ -81,7 +81,7 @@ func (n *Node) Count() (Counts, error) {
 	return c, n.countLeases(&c)
 }
 
-func (n *Node) countLeases(c *Counts) error {
+func (n *Host) countLeases(c *Counts) error {
 	jobs, err := n.leased()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (n *Node) countLeases(c *Counts) error {
 }
 
 // Mode is the node's RDMA netns mode.
-func (n *Node) Mode() (rdma.Mode, error) {
+func (n *Host) Mode() (rdma.Mode, error) {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return "", err

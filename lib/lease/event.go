@@ -62,9 +62,9 @@ type Event struct {
 }
 
 // notice tells of what a person may want to know.
-func (n *Node) notice(job uint32, format string, a ...any) { n.tell(Remark, job, format, a...) }
+func (n *Host) notice(job uint32, format string, a ...any) { n.tell(Remark, job, format, a...) }
 
-func (n *Node) tell(kind Kind, job uint32, format string, a ...any) {
+func (n *Host) tell(kind Kind, job uint32, format string, a ...any) {
 	n.Log(Event{Kind: kind, Job: job, Notice: fmt.Sprintf(format, a...)})
 }
 
@@ -118,7 +118,7 @@ func (l *open) report(verb string, s step.Step, t taken) error {
 }
 
 // quarantines tells which HCAs are kept from later jobs.
-func (n *Node) quarantines(job uint32, away map[node.ID]string) {
+func (n *Host) quarantines(job uint32, away map[node.ID]string) {
 	events := make([]Event, 0, len(away))
 	for id, reason := range away {
 		events = append(events, Event{

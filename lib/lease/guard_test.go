@@ -79,7 +79,7 @@ ip link add hca3 type veth peer name else; ip link set else up; ip link set hca3
 			}
 			c.want["hca1"] = "the node reaches SlurmctldHost 10.1.0.1 through hca1"
 			c.want["hca2"] = "the node reaches SlurmctldHost ctl2 (10.2.0.1) through hca2"
-			n := &Node{State: t.TempDir(), Log: func(Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
+			n := &Host{State: t.TempDir(), Log: func(Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
 				"run/slurm/conf/slurm.conf": {Data: []byte(slurmConf)}, "run/slurm/conf/nodes.conf": {Data: []byte(c.nodes)},
 			}}
 			n.Slurm = Slurm{Name: "n2", Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
@@ -98,7 +98,7 @@ ip link add hca3 type veth peer name else; ip link set else up; ip link set hca3
 }
 
 func TestANameThatHasNoAnswerProtectsNothingAndKeepsNobodyWaiting(t *testing.T) {
-	n := &Node{Files: fstest.MapFS{"etc/slurm/slurm.conf": {Data: []byte("SlurmctldHost=ctl1\nSlurmctldHost=ctl2(10.1.0.1)\n")}}}
+	n := &Host{Files: fstest.MapFS{"etc/slurm/slurm.conf": {Data: []byte("SlurmctldHost=ctl1\nSlurmctldHost=ctl2(10.1.0.1)\n")}}}
 	n.Slurm = Slurm{Name: "n2", Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -125,10 +125,10 @@ func (stuck) Open(string) (fs.File, error) { select {} }
 // guarded says for each HCA's interface why it is no job's.
 func guarded(t *testing.T, bed *netnstest.NS, sys fstest.MapFS) map[string]error {
 	t.Helper()
-	return guardedBy(t, bed, &Node{State: t.TempDir(), Sys: sys})
+	return guardedBy(t, bed, &Host{State: t.TempDir(), Sys: sys})
 }
 
-func guardedBy(t *testing.T, bed *netnstest.NS, n *Node) map[string]error {
+func guardedBy(t *testing.T, bed *netnstest.NS, n *Host) map[string]error {
 	t.Helper()
 	answers := map[string]error{}
 	err := bed.Do(func() error {

@@ -25,7 +25,7 @@ func holdersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
 
 // takeFree takes what a job is to have, and waits for what others hold of it as
 // long as they are about to give it back.
-func (n *Node) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Holding, error) {
+func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Holding, error) {
 	for {
 		passed, err := n.take(ctx, j, wants)
 		var taken *gres.Taken
@@ -56,7 +56,7 @@ var errQuarantined = errors.New("it is quarantined")
 // outlastAny is nil if some of what a job could not have is free now: the epilog
 // of a job that held it was running still, or never ran and never will. If certain, the
 // jobs are waited for until it is known whether they run.
-func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
+func (n *Host) outlastAny(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
 	all := errQuarantined
 	for _, by := range held {
 		if ctx.Err() != nil {
@@ -78,7 +78,7 @@ func (n *Node) outlastAny(ctx context.Context, id uint32, held []gres.Holding, c
 // waits for an epilog that runs, and sweeps a job that is gone. If certain it waits, too,
 // while a job neither runs nor is gone for sure: its extern step begins a moment after
 // its prolog has ended, and its epilog a moment after its last step.
-func (n *Node) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
+func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	free := time.Now() // since when no prolog or epilog of the holder runs, as far as is known
 	for wait := time.Duration(0); ; {
@@ -125,7 +125,7 @@ func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err
 // rest waits before the next look at all processes of the node, of which the last one has
 // taken so long: eight times that, so that dozens of prologs leave the processors to the
 // jobs. What is seen without such a look, wait after wait, ends it.
-func (n *Node) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
+func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
 	marked := func() bool { _, err := os.Lstat(markIn(n.dir(holder))); return err == nil }
 	had := marked()
@@ -145,13 +145,13 @@ func pause(ctx context.Context, wait time.Duration) {
 }
 
 // holds tells whether a job has an HCA that is not quarantined.
-func (n *Node) holds(job uint32, id node.ID) bool {
+func (n *Host) holds(job uint32, id node.ID) bool {
 	c, held := n.holder(id)
 	return held && c.Job == job && c.Quarantined == ""
 }
 
 // holder is who has an HCA now.
-func (n *Node) holder(id node.ID) (table.Claim, bool) {
+func (n *Host) holder(id node.ID) (table.Claim, bool) {
 	t, err := n.table().Read()
 	if err != nil {
 		return table.Claim{}, true // in doubt it is held

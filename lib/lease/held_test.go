@@ -32,14 +32,14 @@ const holderJob, nextJob = 1, 2
 // heldNode is a node with two HCAs of which a job that lives has the first. What
 // it logs can be read from the channel. Nothing of it is there: a prolog that
 // could claim the HCAs fails when it looks at them.
-func heldNode(t *testing.T, toml string) (*Node, chan string) {
+func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	t.Helper()
 	cfg, err := config.Parse([]byte(toml), "test.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := make(chan string, 100)
-	n := &Node{
+	n := &Host{
 		State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Undo: time.Minute, Now: time.Now,
 		Log: func(e Event) {
 			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Deed, e.Notice, e.Err))
@@ -63,7 +63,7 @@ func heldNode(t *testing.T, toml string) (*Node, chan string) {
 	return n, log
 }
 
-func (n *Node) update(t *testing.T, change func(*table.Table)) {
+func (n *Host) update(t *testing.T, change func(*table.Table)) {
 	t.Helper()
 	err := n.table().Update(t.Context(), func(now *table.Table) error { change(now); return nil })
 	if err != nil {
@@ -72,7 +72,7 @@ func (n *Node) update(t *testing.T, change func(*table.Table)) {
 }
 
 // giveBack is what the holder's epilog does at its end.
-func (n *Node) giveBack(t *testing.T) {
+func (n *Host) giveBack(t *testing.T) {
 	t.Helper()
 	n.update(t, func(now *table.Table) { now.Claims = nil })
 	if err := os.RemoveAll(n.dir(holderJob)); err != nil {
@@ -139,8 +139,8 @@ func TestAnEpilogWaitsForItsLeaseUntilTheDeadlineOfTheConfiguration(t *testing.T
 		t.Fatal(err)
 	}
 	defer held.Close()
-	if err := n.Give(t.Context(), holderJob, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrRemains) {
-		t.Errorf("Give: %v", err)
+	if err := n.Restore(t.Context(), holderJob, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrRemains) {
+		t.Errorf("Restore: %v", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
 }
 
 // inside starts a process in the holder's namespace, and says how it is named.
-func inside(t *testing.T, n *Node) string {
+func inside(t *testing.T, n *Host) string {
 	t.Helper()
 	ns := netnstest.New(t)
 	path := filepath.Join(n.dir(holderJob), "netns")
@@ -239,7 +239,7 @@ func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
 }
 
 // checkEnd wants a refused lease with a reason, or an error and no lease.
-func checkEnd(t *testing.T, n *Node, err error, refused, fault string) {
+func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 	t.Helper()
 	env, missing := os.ReadFile(envIn(n.dir(nextJob)))
 	if refused != "" {
@@ -255,7 +255,7 @@ func checkEnd(t *testing.T, n *Node, err error, refused, fault string) {
 
 // takeWhileHeld starts a prolog while the holder's epilog runs, and returns when
 // it waits for that.
-func takeWhileHeld(t *testing.T, ctx context.Context, n *Node, log chan string) (epilog *lock.File, end chan error) {
+func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) (epilog *lock.File, end chan error) {
 	t.Helper()
 	epilog, err := lock.Job(t.Context(), n.locks(), holderJob)
 	if err != nil {

@@ -47,13 +47,13 @@ func TestMain(m *testing.M) {
 
 // lawNode is a node whose clock kills the process when it is looked at for the
 // n-th time: that is before and after each deed. Nobody holds the node lock then.
-func lawNode(state string, n int) *Node {
+func lawNode(state string, n int) *Host {
 	seen := 0
 	sys := fstest.MapFS{}
 	if os.Getenv("GRESNET_LAW_LOST") != "" {
 		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
 	}
-	return &Node{
+	return &Host{
 		State: state, Sys: sys, Undo: time.Minute,
 		Log: func(e Event) {
 			if e.Warning != "" {
@@ -111,7 +111,7 @@ func lawChild(program string) error {
 	}
 	switch program {
 	case "epilog":
-		return law.Give(ctx, l.job, nil)
+		return law.Restore(ctx, l.job, nil)
 	case "sweep":
 		return law.Sweep(ctx, Sweep{})
 	}
@@ -131,7 +131,7 @@ type lawLease struct {
 var whole = lawLease{lawJob, "hca"}
 
 // lawTake is what take does, less what needs an RDMA device.
-func lawTake(ctx context.Context, n *Node, lease lawLease) error {
+func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: "node1", Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
 	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
 	l, err := n.create(ctx, j)

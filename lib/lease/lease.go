@@ -37,8 +37,8 @@ import (
 // undo stands in the journal. It is the one failure that needs a person.
 var ErrRemains = errors.New("something remains to be undone")
 
-// Node is the node that leases are taken on, with what is handed in from outside.
-type Node struct {
+// Host is the node that leases are taken on, with what is handed in from outside.
+type Host struct {
 	State  string // directory of all state, /run/gresnet
 	Sys    fs.FS  // the node's /sys
 	Proc   fs.FS  // the node's /proc
@@ -69,7 +69,7 @@ type Slurm struct {
 
 // look reads the node for a job. It changes nothing and needs no lock.
 type look struct {
-	node      *Node
+	node      *Host
 	world     *step.World
 	lifelines []lifeline // where the node itself must be reached, and what it must reach
 }
@@ -86,9 +86,9 @@ type open struct {
 	until     time.Time         // when an unwinding must end; zero: undoTime after it began
 }
 
-func (n *Node) jobs() string  { return filepath.Join(n.State, "jobs") }
-func (n *Node) locks() string { return filepath.Join(n.State, "locks") }
-func (n *Node) dir(job uint32) string {
+func (n *Host) jobs() string  { return filepath.Join(n.State, "jobs") }
+func (n *Host) locks() string { return filepath.Join(n.State, "locks") }
+func (n *Host) dir(job uint32) string {
 	return filepath.Join(n.jobs(), strconv.FormatUint(uint64(job), 10))
 }
 func journalIn(dir string) string { return filepath.Join(dir, "journal") }
@@ -101,13 +101,13 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string { return filepath.Join(dir, "extern") }
 
-func (n *Node) table() table.File {
+func (n *Host) table() table.File {
 	n.tabled.Do(func() { n.tables = table.NewFile(n.State) })
 	return n.tables
 }
 
 // prepare makes the state directories. Users reach neither leases nor locks.
-func (n *Node) prepare() error {
+func (n *Host) prepare() error {
 	if err := os.MkdirAll(n.State, 0o755); err != nil {
 		return n.stateFault(err)
 	}
@@ -120,7 +120,7 @@ func (n *Node) prepare() error {
 }
 
 // stateFault is what cannot be written below the state directory.
-func (n *Node) stateFault(err error) error {
+func (n *Host) stateFault(err error) error {
 	if hint.Of(err) != "" {
 		return err
 	}
@@ -129,7 +129,7 @@ func (n *Node) stateFault(err error) error {
 
 // underLock calls f while nobody else touches the job's lease. The lock's file
 // goes when the lease is gone.
-func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error {
+func (n *Host) underLock(ctx context.Context, job uint32, f func() error) error {
 	held, err := lock.Job(ctx, n.locks(), job)
 	if err != nil {
 		return n.stateFault(err)
@@ -137,7 +137,7 @@ func (n *Node) underLock(ctx context.Context, job uint32, f func() error) error 
 	return n.under(held, job, f)
 }
 
-func (n *Node) under(held *lock.File, job uint32, f func() error) error {
+func (n *Host) under(held *lock.File, job uint32, f func() error) error {
 	err := f()
 	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
 		return hint.Join(err, held.Remove())
@@ -146,7 +146,7 @@ func (n *Node) under(held *lock.File, job uint32, f func() error) error {
 }
 
 // create starts a lease that does not exist.
-func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
+func (n *Host) create(ctx context.Context, j job.Job) (*open, error) {
 	dir := n.dir(j.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
@@ -168,7 +168,7 @@ func (n *Node) create(ctx context.Context, j job.Job) (*open, error) {
 var errNoLease = errors.New("no lease")
 
 // resume opens a lease that somebody began, or is errNoLease.
-func (n *Node) resume(ctx context.Context, id uint32) (*open, error) {
+func (n *Host) resume(ctx context.Context, id uint32) (*open, error) {
 	dir := n.dir(id)
 	book, err := journal.Open(journalIn(dir))
 	if errors.Is(err, journal.ErrVersion) {
@@ -198,7 +198,7 @@ func (n *Node) resume(ctx context.Context, id uint32) (*open, error) {
 	return n.enter(ctx, dir, book, host), nil
 }
 
-func (n *Node) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
+func (n *Host) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
 	return &open{journal: book, look: look{node: n, world: &step.World{Given: step.Given{
 		Host:  host,
 		Sys:   n.Sys,

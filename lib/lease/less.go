@@ -20,8 +20,8 @@ import (
 // that the prolog leaves for the SPANK plugin. Most such jobs get none, and so have no
 // lease: the line is in a file of its own, which the job's epilog removes.
 
-func (n *Node) tellings() string { return filepath.Join(n.State, "notes") }
-func (n *Node) noteOf(job uint32) string {
+func (n *Host) tellings() string { return filepath.Join(n.State, "notes") }
+func (n *Host) noteOf(job uint32) string {
 	return filepath.Join(n.tellings(), strconv.FormatUint(uint64(job), 10))
 }
 
@@ -29,7 +29,7 @@ func (n *Node) noteOf(job uint32) string {
 const maxTold = 1000
 
 // tellJob leaves the line. A job that cannot be told has what it gets all the same.
-func (n *Node) tellJob(j job.Job, why []string) {
+func (n *Host) tellJob(j job.Job, why []string) {
 	if len(why) == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (n *Node) tellJob(j job.Job, why []string) {
 }
 
 // nameOf is the node's name for people.
-func (n *Node) nameOf(j job.Job) string {
+func (n *Host) nameOf(j job.Job) string {
 	if j.Node == "" {
 		return "this node"
 	}
@@ -54,7 +54,7 @@ func (n *Node) nameOf(j job.Job) string {
 }
 
 // removeJobNotice removes the line, if there is one.
-func (n *Node) removeJobNotice(job uint32) {
+func (n *Host) removeJobNotice(job uint32) {
 	if err := os.Remove(n.noteOf(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.notice(job, "remove what the job was told: %s", err)
 	}
@@ -62,7 +62,7 @@ func (n *Node) removeJobNotice(job uint32) {
 
 // untellGone removes the lines of jobs that are gone without an epilog and have no lease.
 // A job whose prolog has just ended has no step yet.
-func (n *Node) untellGone(boot bool) error {
+func (n *Host) untellGone(boot bool) error {
 	entries, err := os.ReadDir(n.tellings())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return n.stateFault(err)
@@ -80,7 +80,7 @@ func (n *Node) untellGone(boot bool) error {
 	return nil
 }
 
-func (n *Node) untellIfGone(id uint32) error {
+func (n *Host) untellIfGone(id uint32) error {
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // toldTo is what a job's steps are told; nothing if they are told nothing.
-func toldTo(t *testing.T, n *Node, job uint32) string {
+func toldTo(t *testing.T, n *Host, job uint32) string {
 	t.Helper()
 	text, err := os.ReadFile(n.noteOf(job))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 			if info, err := os.Lstat(n.noteOf(nextJob)); err == nil && info.Mode() != 0o600 {
 				t.Errorf("what the job is told is of mode %s", info.Mode())
 			}
-			if err := n.Give(t.Context(), nextJob, nil); err != nil {
+			if err := n.Restore(t.Context(), nextJob, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := toldTo(t, n, nextJob); got != "" {

@@ -32,7 +32,7 @@ const (
 
 // findLifelines are the node's own address and those of slurmctld, as slurm.conf has them.
 // unknown is what cannot be told. slurm.conf may be on a file system whose server is away.
-func (n *Node) findLifelines(ctx context.Context) (list []lifeline, unknown []error) {
+func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []error) {
 	if n.Files == nil {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ type named struct {
 
 // named reads slurm.conf. A node that it does not have, as a dynamic one, has its name for
 // an address.
-func (n *Node) named() ([]named, error) {
+func (n *Host) named() ([]named, error) {
 	file := n.Slurm.Conf
 	for _, place := range slurm.Places() {
 		if _, err := fs.Stat(n.Files, strings.TrimPrefix(place, "/")); file == "" && err == nil {
@@ -92,7 +92,7 @@ func (n *Node) named() ([]named, error) {
 }
 
 // resolve looks up all names at once.
-func (n *Node) resolve(ctx context.Context, names []named) (list []lifeline, unknown []error) {
+func (n *Host) resolve(ctx context.Context, names []named) (list []lifeline, unknown []error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	found := make([][]netip.Addr, len(names))
@@ -121,7 +121,7 @@ func (n *Node) resolve(ctx context.Context, names []named) (list []lifeline, unk
 	return list, unknown
 }
 
-func (n *Node) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
+func (n *Host) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	if n.Slurm.Resolve != nil {
 		return n.Slurm.Resolve(ctx, name)
 	}

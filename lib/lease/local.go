@@ -15,7 +15,7 @@ import (
 )
 
 // local is what a source may want to know of the node, whose mapping is asked for.
-func (n *Node) local(mapping func() (gres.Mapping, error)) source.Local {
+func (n *Host) local(mapping func() (gres.Mapping, error)) source.Local {
 	return source.Local{
 		Mapping: func(gpus []int) (gres.Mapping, error) {
 			m, err := mapping()
@@ -34,7 +34,7 @@ func (n *Node) local(mapping func() (gres.Mapping, error)) source.Local {
 }
 
 // topology is where the node's GPUs and some HCAs sit.
-func (n *Node) topology(hcas []node.HCA) (t gres.Topology, err error) {
+func (n *Host) topology(hcas []node.HCA) (t gres.Topology, err error) {
 	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
 		return gres.Topology{}, err
 	}
@@ -44,7 +44,7 @@ func (n *Node) topology(hcas []node.HCA) (t gres.Topology, err error) {
 }
 
 // seats are where HCAs sit, of those that sit on PCI.
-func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
+func (n *Host) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
 	seats := map[node.ID]node.Location{}
 	for _, h := range hcas {
 		if h.ID.PCI == "" {
@@ -64,7 +64,7 @@ func (n *Node) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
 
 // locate says of what a job gets where it sits, and which of the job's GPUs is
 // near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
-func (n *Node) locate(j job.Job, p picked, hcas []plan.HCA) error {
+func (n *Host) locate(j job.Job, p picked, hcas []plan.HCA) error {
 	m, t, err := n.surroundings(j, p)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (n *Node) locate(j job.Job, p picked, hcas []plan.HCA) error {
 
 // surroundings are what a job's HCAs are among. Of a job without GPUs the
 // node's are not looked for.
-func (n *Node) surroundings(j job.Job, p picked) (m gres.Mapping, t gres.Topology, err error) {
+func (n *Host) surroundings(j job.Job, p picked) (m gres.Mapping, t gres.Topology, err error) {
 	if len(j.GPUs) == 0 {
 		t.HCAs, err = n.seats(gres.Mapping(p.entries).HCAs())
 		return nil, t, err
@@ -94,7 +94,7 @@ func (n *Node) surroundings(j job.Job, p picked) (m gres.Mapping, t gres.Topolog
 
 // near compares HCAs by how near they are to a job's GPUs, and then to its cores, by what
 // of the node is looked at for it; nil if neither are known.
-func (n *Node) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, b node.ID) int, t gres.Topology, err error) {
+func (n *Host) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, b node.ID) int, t gres.Topology, err error) {
 	var cores []int
 	for _, w := range wants {
 		cores = append(cores, w.Cores...)
@@ -117,7 +117,7 @@ func (n *Node) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, 
 
 // nearCores looks for the cores of the NUMA nodes that HCAs sit on. A job whose cores
 // cannot be found gets its HCAs all the same.
-func (n *Node) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.ID) int {
+func (n *Host) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.ID) int {
 	var numas []int
 	for _, seat := range t.HCAs {
 		if seat.NUMA >= 0 && !slices.Contains(numas, seat.NUMA) {

@@ -14,7 +14,7 @@ import (
 
 // mapping is the GRES mapping: as fixed for this boot, or as the node is now
 // if no lease was ever taken, or there is what was not there then.
-func (n *Node) mapping() (gres.Mapping, error) {
+func (n *Host) mapping() (gres.Mapping, error) {
 	t, err := n.table().Read()
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (n *Node) mapping() (gres.Mapping, error) {
 }
 
 // mapped is the mapping by a table, to which what it does not know is added.
-func (n *Node) mapped(t *table.Table) (gres.Mapping, error) {
+func (n *Host) mapped(t *table.Table) (gres.Mapping, error) {
 	m, err := gres.Map(n.Config, t.HCAs)
 	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) {
 		return m, nil
@@ -36,14 +36,14 @@ func (n *Node) mapped(t *table.Table) (gres.Mapping, error) {
 
 // hasMore tells whether the node has more HCAs than a table, as where a driver was
 // slower at boot than the first job. It is asked for each job, and so only counts.
-func (n *Node) hasMore(t *table.Table) bool {
+func (n *Host) hasMore(t *table.Table) bool {
 	count, err := sysfs.CountVerbs(n.Sys)
 	return err == nil && count > len(t.HCAs)
 }
 
 // look adds the HCAs that the node has and the table does not know. They come
 // after those that it knows, whose numbers must stay; names need not.
-func (n *Node) look(t *table.Table) error {
+func (n *Host) look(t *table.Table) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (n *Node) look(t *table.Table) error {
 // pin is the mapping, of which the table has all: an index that a source takes from
 // it means the same HCA when it is claimed, though others may have come meanwhile. Nobody
 // is waited for where the table has all already.
-func (n *Node) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
+func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
 	t, err := n.table().Read()
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (l *look) network(ctx context.Context, j job.Job, access config.Access, can
 }
 
 // dropOverlay removes what a job whose lease is gone may have of an overlay.
-func (n *Node) dropOverlay(ctx context.Context, id uint32) error {
+func (n *Host) dropOverlay(ctx context.Context, id uint32) error {
 	l, done, err := n.lookFor(ctx, id)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (n *Node) dropOverlay(ctx context.Context, id uint32) error {
 }
 
 // CheckOverlay is why jobs cannot have an overlay as the site wants it, as far as the node tells.
-func (n *Node) CheckOverlay() error {
+func (n *Host) CheckOverlay() error {
 	if !n.Config.Overlay.On() {
 		return nil
 	}

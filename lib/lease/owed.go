@@ -17,7 +17,7 @@ import (
 // leasedTo tells whose an interface is that another job than the one has: a claim holds the
 // HCA, and the lease's journal says that the interface is the HCA's and is to be moved.
 // Where that does not read it is nobody's, and must be there.
-func (n *Node) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
+func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 	t := n.readable(job)
 	for _, other := range t.Jobs() {
 		if other == job {
@@ -127,7 +127,7 @@ func (l *look) restoreDeferred() {
 }
 
 // restoreDeferred is the same for whoever has no lease open.
-func (n *Node) restoreDeferred(ctx context.Context, job uint32) {
+func (n *Host) restoreDeferred(ctx context.Context, job uint32) {
 	if len(n.readable(job).Owed) == 0 {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // lookAt is a look at a node that has these HCAs, in the order of their PCI addresses.
-func lookAt(n *Node, hcas ...node.ID) func(*table.Table) (gres.Mapping, error) {
+func lookAt(n *Host, hcas ...node.ID) func(*table.Table) (gres.Mapping, error) {
 	return func(t *table.Table) (gres.Mapping, error) {
 		for _, id := range hcas {
 			if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id }) {
@@ -36,7 +36,7 @@ func numbers(m gres.Mapping) string {
 
 // A source says index 1; the driver of another HCA is ready before that is claimed.
 func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
-	n := &Node{State: t.TempDir()}
+	n := &Host{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	if m, err := n.pin(t.Context(), lookAt(n, leasetest.A, leasetest.C)); err != nil || numbers(m) != "a c" {
 		t.Fatalf("a source is told %q, %v", numbers(m), err)
@@ -54,7 +54,7 @@ func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
 }
 
 func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
-	n := &Node{State: t.TempDir()}
+	n := &Host{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -70,7 +70,7 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 
 // A look at all HCAs asks for every index, which is most of what a boot's first prolog asks.
 func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
-	n := &Node{State: t.TempDir()}
+	n := &Host{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -89,7 +89,7 @@ func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
 }
 
 func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
-	n := &Node{State: t.TempDir()}
+	n := &Host{State: t.TempDir()}
 	n.Config.Slurm.Gres = []string{"nic"}
 	lockFile := filepath.Join(n.State, "node.lock")
 	if _, err := n.pin(t.Context(), lookAt(n)); err != nil {

@@ -21,7 +21,7 @@ import (
 // rebuildTable makes the node table anew from the journals if it is damaged, or gone
 // while there are leases. It is done under the node lock, under which the
 // claims are noted, too: so each claim is in the table or in a journal.
-func (n *Node) rebuildTable(ctx context.Context) error {
+func (n *Host) rebuildTable(ctx context.Context) error {
 	kept, why, err := n.table().Rebuild(ctx, n.Now(), n.rebuild)
 	if why == nil || err != nil {
 		return err
@@ -44,7 +44,7 @@ func saysOwed(path string) bool {
 }
 
 // rebuild fills a table with what the open leases hold.
-func (n *Node) rebuild(t *table.Table) error {
+func (n *Host) rebuild(t *table.Table) error {
 	books, err := n.books()
 	if err != nil || len(books) == 0 {
 		return err
@@ -55,7 +55,7 @@ func (n *Node) rebuild(t *table.Table) error {
 // books are the journals of all leases, and then of those that were set aside:
 // what those had may not be as it was. Young ones come first: of two that claim an
 // HCA it is the younger one's. The older one has freed it, or was killed before it had it.
-func (n *Node) books() (books []recovery.Book, err error) {
+func (n *Host) books() (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string
 		aside bool
@@ -89,7 +89,7 @@ func (n *Node) books() (books []recovery.Book, err error) {
 
 // readBook reads a journal; what does not read, though it must have been
 // written, is one gap.
-func (n *Node) readBook(path string, b recovery.Book) (*journal.Journal, error) {
+func (n *Host) readBook(path string, b recovery.Book) (*journal.Journal, error) {
 	j, err := journal.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -106,10 +106,10 @@ func (n *Node) readBook(path string, b recovery.Book) (*journal.Journal, error) 
 }
 
 // setAsides is where the journals of damaged leases are kept for a person.
-func (n *Node) setAsides() string { return filepath.Join(n.State, "damaged") }
+func (n *Host) setAsides() string { return filepath.Join(n.State, "damaged") }
 
 // begun tells whether a lease's directory has what only comes after notes.
-func (n *Node) begun(id uint32) bool {
+func (n *Host) begun(id uint32) bool {
 	for _, name := range []string{"netns", "dev"} {
 		if _, err := os.Lstat(filepath.Join(n.dir(id), name)); err == nil {
 			return true

@@ -11,7 +11,7 @@ import (
 // reclaim has what a job is to have if it is free given back by those who are about
 // to: an epilog that runs, or a job that is gone. Who lives keeps it, and the job is
 // passed over.
-func (n *Node) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
+func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil
 	}

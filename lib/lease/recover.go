@@ -19,7 +19,7 @@ import (
 // recover opens a lease whose journal does not say whose it is. A prolog that
 // was killed between making the journal and writing its first line leaves such
 // a one, too: it has done nothing then, and there is no lease.
-func (n *Node) recover(ctx context.Context, id uint32, why string) (*open, error) {
+func (n *Host) recover(ctx context.Context, id uint32, why string) (*open, error) {
 	claims := claimsOf(n.readable(id), id)
 	if len(claims) == 0 && !n.begun(id) {
 		return nil, errNoLease
@@ -52,7 +52,7 @@ func (n *Node) recover(ctx context.Context, id uint32, why string) (*open, error
 // abandoned keeps from later jobs what a job holds that has no lease: somebody removed
 // it, since a claim is noted in the lease before it is made, and freed before the lease
 // goes. It is done once, and a person has to see what became of the HCAs.
-func (n *Node) abandoned(ctx context.Context, id uint32) error {
+func (n *Host) abandoned(ctx context.Context, id uint32) error {
 	if err := removeDir(n.dir(id)); err != nil {
 		return remains(err)
 	}
@@ -67,7 +67,7 @@ func (n *Node) abandoned(ctx context.Context, id uint32) error {
 
 // distrust quarantines claims whose lease is gone, and with it all memory of what the
 // interfaces had: that they are home does not say that they are as they were.
-func (n *Node) distrust(ctx context.Context, id uint32, t *table.Table, claims []table.Claim) error {
+func (n *Host) distrust(ctx context.Context, id uint32, t *table.Table, claims []table.Claim) error {
 	away := map[node.ID]string{}
 	var what []string
 	for _, c := range claims {
@@ -92,7 +92,7 @@ func (n *Node) distrust(ctx context.Context, id uint32, t *table.Table, claims [
 
 // forgotten says of an HCA whose lease was removed why it is kept from later jobs. Where
 // it is, is to be known, but not what it was: that it cannot be looked for changes nothing.
-func (n *Node) forgotten(t *table.Table, id node.ID) string {
+func (n *Host) forgotten(t *table.Table, id node.ID) string {
 	const reason = "its lease was removed: nobody remembers what its interfaces had"
 	if absent, err := n.absent(t, id); err == nil && absent != "" {
 		return reason + "; " + absent
@@ -101,7 +101,7 @@ func (n *Node) forgotten(t *table.Table, id node.ID) string {
 }
 
 // readable is the table as far as it can be read.
-func (n *Node) readable(id uint32) table.Table {
+func (n *Host) readable(id uint32) table.Table {
 	t, err := n.table().Read()
 	if err != nil {
 		n.notice(id, "%s", err)
@@ -142,7 +142,7 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 
 // foreign keeps the HCAs of a lease that another version of gresnet took from
 // everybody: what it did is not guessed.
-func (n *Node) foreign(ctx context.Context, id uint32, cause error) error {
+func (n *Host) foreign(ctx context.Context, id uint32, cause error) error {
 	err := n.table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if c.Job == id && c.Quarantined == "" {

@@ -21,15 +21,15 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 	other.ID = 3
 	const lost = "its lease was removed: nobody remembers what its interfaces had"
 	for name, c := range map[string]struct {
-		run      func(*testing.T, *Node) error
+		run      func(*testing.T, *Host) error
 		finds    string // what the first one says
 		own      bool   // it is that job's, or all jobs'
 		finished bool   // one that comes after it has nothing to do
 	}{
-		"its epilog":        {func(t *testing.T, n *Node) error { return n.Give(t.Context(), nextJob, nil) }, lost, true, true},
-		"a sweep":           {func(t *testing.T, n *Node) error { return n.Sweep(t.Context(), Sweep{}) }, lost, true, true},
-		"its prolog, again": {func(t *testing.T, n *Node) error { return n.Take(t.Context(), again) }, lost, true, false},
-		"another's prolog":  {func(t *testing.T, n *Node) error { return n.Take(t.Context(), other) }, "it is quarantined since job 2: " + lost, false, false},
+		"its epilog":        {func(t *testing.T, n *Host) error { return n.Restore(t.Context(), nextJob, nil) }, lost, true, true},
+		"a sweep":           {func(t *testing.T, n *Host) error { return n.Sweep(t.Context(), Sweep{}) }, lost, true, true},
+		"its prolog, again": {func(t *testing.T, n *Host) error { return n.Take(t.Context(), again) }, lost, true, false},
+		"another's prolog":  {func(t *testing.T, n *Host) error { return n.Take(t.Context(), other) }, "it is quarantined since job 2: " + lost, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)

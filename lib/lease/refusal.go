@@ -21,7 +21,7 @@ type Refusal struct {
 
 // Refusals are a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
 // what cannot be told of the addresses that the node itself needs.
-func (n *Node) Refusals(ctx context.Context) (list []Refusal, unknown []error, err error) {
+func (n *Host) Refusals(ctx context.Context) (list []Refusal, unknown []error, err error) {
 	t, err := n.known()
 	if err != nil {
 		return nil, nil, err
@@ -33,7 +33,7 @@ func (n *Node) Refusals(ctx context.Context) (list []Refusal, unknown []error, e
 	return n.refusals(ctx, &t, m)
 }
 
-func (n *Node) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
+func (n *Host) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
 	l, done, err := n.lookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
@@ -62,7 +62,7 @@ func (n *Node) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (li
 }
 
 // movesNothing tells whether all jobs stay in the node's network.
-func (n *Node) movesNothing() bool {
+func (n *Host) movesNothing() bool {
 	moves := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
 	return n.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(n.Config.Policies, moves)
 }
@@ -70,7 +70,7 @@ func (n *Node) movesNothing() bool {
 // Proposal makes an inventory of the node for a person who is about to list its HCAs: those that
 // no job would get are marked, such as those that the node itself needs. Where the site
 // lists none yet, they are not numbered, and serve no GPU.
-func (n *Node) Proposal(ctx context.Context) (s inventory.Inventory, drift error, err error) {
+func (n *Host) Proposal(ctx context.Context) (s inventory.Inventory, drift error, err error) {
 	t, err := n.known()
 	if err != nil {
 		return inventory.Inventory{}, nil, err
@@ -90,7 +90,7 @@ func (n *Node) Proposal(ctx context.Context) (s inventory.Inventory, drift error
 }
 
 // refused says why no job would get some of the node's HCAs, listed or not.
-func (n *Node) refused(ctx context.Context, t *table.Table) (map[node.ID]string, error) {
+func (n *Host) refused(ctx context.Context, t *table.Table) (map[node.ID]string, error) {
 	m, err := gres.Map(n.Config, t.HCAs)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 // Release lets jobs have a quarantined HCA again, named by its RDMA device, its
 // GUID, its PCI address or all of its identity. What can be undone still is
 // undone first; then the HCA must be on the node, and is taken as it is.
-func (n *Node) Release(ctx context.Context, name string) error {
+func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	if err := n.prepare(); err != nil {
@@ -44,7 +44,7 @@ func (n *Node) Release(ctx context.Context, name string) error {
 
 // letGo frees an HCA that a person has found quarantined. Meanwhile a sweep may have freed
 // it, and the next job claimed it: under the job's lock it is looked at again.
-func (n *Node) letGo(ctx context.Context, c table.Claim) error {
+func (n *Host) letGo(ctx context.Context, c table.Claim) error {
 	held, err := lock.TryJob(n.locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
@@ -87,7 +87,7 @@ func sameQuarantine(c table.Claim) func(table.Claim) bool {
 }
 
 // quarantined finds the one quarantined HCA that a person means.
-func (n *Node) quarantined(name string) (table.Claim, error) {
+func (n *Host) quarantined(name string) (table.Claim, error) {
 	t, err := n.table().Read()
 	if err != nil {
 		return table.Claim{}, err
@@ -117,7 +117,7 @@ func means(name, rdma string, id node.ID) bool {
 }
 
 // usedNow says of an HCA that no job has whose process uses it, which no release can end.
-func (n *Node) usedNow(t table.Table, name string) error {
+func (n *Host) usedNow(t table.Table, name string) error {
 	u, err := n.lookForUsers()
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (l *open) giveUp(id node.ID) error {
 
 // freeHome frees claims that no lease speaks of any more, of HCAs that are on
 // the node. Others are kept from later jobs.
-func (n *Node) freeHome(ctx context.Context, is func(table.Claim) bool) error {
+func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.table().Read()
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (n *Node) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 
 // absent says why an HCA is not on the node, nothing if it is, with all of the
 // interfaces that it had when it was numbered.
-func (n *Node) absent(t *table.Table, id node.ID) (string, error) {
+func (n *Host) absent(t *table.Table, id node.ID) (string, error) {
 	if lock.Held(n.locks(), id) {
 		return "a move of it has not ended", nil
 	}

@@ -17,7 +17,7 @@ import (
 
 // Inventory makes an inventory of the node as a prolog would meet it now, and changes
 // nothing. drift is why the mapping does not hold: it then lacks GRES.
-func (n *Node) Inventory() (s inventory.Inventory, drift error, err error) {
+func (n *Host) Inventory() (s inventory.Inventory, drift error, err error) {
 	t, err := n.known()
 	if err != nil {
 		return inventory.Inventory{}, nil, err
@@ -26,7 +26,7 @@ func (n *Node) Inventory() (s inventory.Inventory, drift error, err error) {
 }
 
 // inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
-func (n *Node) inventoryOf(t table.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
+func (n *Host) inventoryOf(t table.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
 	top, err := n.topology(t.HCAs)
 	if err != nil {
 		return inventory.Inventory{}, nil, err
@@ -49,7 +49,7 @@ func (n *Node) inventoryOf(t table.Table, lacks func(node.HCA) bool) (s inventor
 
 // known is the node table with what the node has besides, as the next claim
 // would write it.
-func (n *Node) known() (table.Table, error) {
+func (n *Host) known() (table.Table, error) {
 	t, err := n.table().Read()
 	if err != nil {
 		return table.Table{}, err
@@ -59,14 +59,14 @@ func (n *Node) known() (table.Table, error) {
 }
 
 // Ask asks the site's sources what a job is entitled to, for one who only wants to know.
-func (n *Node) Ask(ctx context.Context, j job.Job) (wants []gres.Want, notes []string, err error) {
+func (n *Host) Ask(ctx context.Context, j job.Job) (wants []gres.Want, notes []string, err error) {
 	return source.Ask(ctx, j, n.Config, n.local(n.mapping))
 }
 
 // Plan is what a prolog would do for a job that is entitled to something: the
 // entries that it would claim, and its steps in their order. Nothing is done,
 // no lock is taken: meanwhile another job may claim what is free now.
-func (n *Node) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Entry, []step.Step, error) {
+func (n *Host) Plan(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Entry, []step.Step, error) {
 	t, err := n.known()
 	if err != nil {
 		return nil, nil, err

@@ -77,7 +77,7 @@ const (
 )
 
 // Status reads what jobs hold, and changes nothing.
-func (n *Node) Status(ctx context.Context) (Status, error) {
+func (n *Host) Status(ctx context.Context) (Status, error) {
 	var s Status
 	t, err := n.table().Read()
 	if err != nil {
@@ -124,7 +124,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-func (n *Node) hcaStatus(t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
+func (n *Host) hcaStatus(t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	s := HCAStatus{HCA: h}
 	for _, e := range m {
 		if e.HCA.ID == h.ID {
@@ -150,7 +150,7 @@ func missing(m gres.Mapping) (list []HCAStatus) {
 
 // miss marks HCAs that should be in the root namespace and are not. The node table
 // keeps them, since the numbers of the others must stay while jobs have them.
-func (n *Node) miss(hcas []HCAStatus) error {
+func (n *Host) miss(hcas []HCAStatus) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
 		return err
@@ -175,7 +175,7 @@ func (n *Node) miss(hcas []HCAStatus) error {
 	return nil
 }
 
-func (n *Node) jobStatus(id uint32) (JobStatus, error) {
+func (n *Host) jobStatus(id uint32) (JobStatus, error) {
 	s, err := n.leaseStatus(id)
 	if err != nil || s.State == Damaged {
 		return s, err
@@ -187,7 +187,7 @@ func (n *Node) jobStatus(id uint32) (JobStatus, error) {
 }
 
 // leaseStatus is what the lease itself says.
-func (n *Node) leaseStatus(id uint32) (JobStatus, error) {
+func (n *Host) leaseStatus(id uint32) (JobStatus, error) {
 	s := JobStatus{Job: id}
 	book, err := journal.Read(journalIn(n.dir(id)))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,7 @@ func (l living) Is(target error) bool { return target == errLives }
 // Sweep gives back the leases of jobs that are gone, which an epilog would have
 // done if it had run. It never touches a live job's lease: a job that was named
 // and lives is an error, others are passed over.
-func (n *Node) Sweep(ctx context.Context, s Sweep) error {
+func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.prepare(); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (n *Node) Sweep(ctx context.Context, s Sweep) error {
 
 // leased are the jobs that have a lease, or claims or an uplink without one; those
 // of whose lease a person has to see what it left are none.
-func (n *Node) leased() ([]uint32, error) {
+func (n *Host) leased() ([]uint32, error) {
 	entries, err := os.ReadDir(n.jobs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, n.stateFault(err)
@@ -116,7 +116,7 @@ func (n *Node) leased() ([]uint32, error) {
 	return jobs, nil
 }
 
-func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
+func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	_, inProlog := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
@@ -156,7 +156,7 @@ func (n *Node) sweep(ctx context.Context, id uint32, s Sweep) error {
 }
 
 // leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
-func (n *Node) leaseToSweep(ctx context.Context, id uint32, f func(*open) error) error {
+func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*open) error) error {
 	held, err := lock.TryJob(n.locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
@@ -263,7 +263,7 @@ func list(processes []proc.Process) string {
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.
-func (n *Node) waitForJob(ctx context.Context, id uint32) error {
+func (n *Host) waitForJob(ctx context.Context, id uint32) error {
 	held, err := lock.Job(ctx, n.locks(), id)
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing
 }
 
 // leaseOf writes the journal of a lease of HCAs, of which some are home again.
-func (n *Node) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
+func (n *Host) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
 	t.Helper()
 	if err := os.RemoveAll(n.dir(id)); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ import (
 // becomes a refused lease, which its steps fail with, and no error.
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
-func (n *Node) Take(ctx context.Context, j job.Job) error {
+func (n *Host) Take(ctx context.Context, j job.Job) error {
 	looked := n.stopwatch()
 	if err := n.prepare(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (n *Node) Take(ctx context.Context, j job.Job) error {
 }
 
 // existingLease deals with a lease that is there already, and tells whether it is this run's own.
-func (n *Node) existingLease(ctx context.Context, j job.Job) (done bool, err error) {
+func (n *Host) existingLease(ctx context.Context, j job.Job) (done bool, err error) {
 	l, err := n.resume(ctx, j.ID)
 	if errors.Is(err, errNoLease) {
 		if err := removeDir(n.dir(j.ID)); err != nil {
@@ -111,7 +111,7 @@ func (n *Node) existingLease(ctx context.Context, j job.Job) (done bool, err err
 }
 
 // take is also what the job does without: it would have had that, had it been free.
-func (n *Node) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	l, err := n.create(ctx, j)
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func interfaces(hcas []plan.HCA) (all []*step.Settings) {
 }
 
 // access is what a job gets of its HCAs.
-func (n *Node) access(j job.Job) config.Access {
+func (n *Host) access(j job.Job) config.Access {
 	access := n.Config.Access
 	access.Isolation = source.Isolation(n.Config, j)
 	return access
@@ -230,7 +230,7 @@ func (l *open) failed(cause error) error {
 
 // refuse writes a lease that says why the job gets nothing, so that its steps
 // fail with the reason while the node stays in service.
-func (n *Node) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
+func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
 	l, err := n.create(ctx, j)
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ type picked struct {
 }
 
 // pick claims HCAs for a job in the table.
-func (n *Node) pick(t *table.Table, j job.Job, wants []gres.Want) (p picked, err error) {
+func (n *Host) pick(t *table.Table, j job.Job, wants []gres.Want) (p picked, err error) {
 	if p.mapping, err = n.mapped(t); err != nil {
 		return picked{}, claimFault(j.ID, err)
 	}

@@ -14,17 +14,17 @@ type Timing struct {
 	Took time.Duration
 }
 
-func (n *Node) reportTiming(s Timing) {
+func (n *Host) reportTiming(s Timing) {
 	if n.Spent != nil {
 		n.Spent(s)
 	}
 }
 
 // stopwatch measures from now on.
-func (n *Node) stopwatch() stopwatch { return stopwatch{n, n.Now()} }
+func (n *Host) stopwatch() stopwatch { return stopwatch{n, n.Now()} }
 
 type stopwatch struct {
-	node  *Node
+	node  *Host
 	start time.Time
 }
 

@@ -66,14 +66,14 @@ func (l *look) wayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
 }
 
 // moves tells which interfaces of the node are those of HCAs that jobs get.
-func (n *Node) moves() (func(link.Interface) bool, error) {
+func (n *Host) moves() (func(link.Interface) bool, error) {
 	if n.Config.Uplink.Kind != config.UplinkAuto {
 		return nil, nil // who else would ask
 	}
 	return n.canMove()
 }
 
-func (n *Node) canMove() (func(link.Interface) bool, error) {
+func (n *Host) canMove() (func(link.Interface) bool, error) {
 	m, err := n.mapping()
 	return func(i link.Interface) bool {
 		return slices.ContainsFunc(m, func(e gres.Entry) bool { return hasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
@@ -94,7 +94,7 @@ func hasInterface(h node.HCA, i link.Interface) bool {
 
 // Uplinks is where the node's jobs would get their uplinks from now, for one who
 // only wants to know; nil if they have none.
-func (n *Node) Uplinks() (*uplink.Pool, error) {
+func (n *Host) Uplinks() (*uplink.Pool, error) {
 	looking, done, err := n.lookFor(context.Background(), 0)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (n *Node) Uplinks() (*uplink.Pool, error) {
 }
 
 // lookFor opens a look at the node for a job, which has a lease or has none.
-func (n *Node) lookFor(ctx context.Context, job uint32) (l *look, done func(), err error) {
+func (n *Host) lookFor(ctx context.Context, job uint32) (l *look, done func(), err error) {
 	host, err := netns.Current()
 	if err != nil {
 		return nil, nil, err
@@ -192,7 +192,7 @@ func nameTaken(table, name string) error {
 }
 
 // nameTaken is an error if an interface has a name that jobs can get.
-func (n *Node) nameTaken(table, name string) error {
+func (n *Host) nameTaken(table, name string) error {
 	m, err := n.mapping()
 	if err != nil {
 		return nil // which others say
@@ -242,7 +242,7 @@ func uplinkFrom(u table.Uplink) *step.Uplink {
 }
 
 // dropUplink removes the uplink of a job whose lease is gone, and frees its address.
-func (n *Node) dropUplink(ctx context.Context, u table.Uplink) error {
+func (n *Host) dropUplink(ctx context.Context, u table.Uplink) error {
 	l, done, err := n.lookFor(ctx, u.Job)
 	if err != nil {
 		return err
@@ -262,7 +262,7 @@ func (n *Node) dropUplink(ctx context.Context, u table.Uplink) error {
 }
 
 // dropUplinks does so for all that a job has.
-func (n *Node) dropUplinks(ctx context.Context, id uint32, t table.Table) error {
+func (n *Host) dropUplinks(ctx context.Context, id uint32, t table.Table) error {
 	var failed []error
 	for _, u := range t.Uplinks {
 		if u.Job == id {

@@ -32,7 +32,7 @@ type users struct {
 
 // lookForUsers begins a look. A node without RDMA has nobody who uses it; and where the site
 // lets users have free HCAs, who has one is no reason to keep it from jobs.
-func (n *Node) lookForUsers() (*users, error) {
+func (n *Host) lookForUsers() (*users, error) {
 	if n.Config.Access.Host == config.Open {
 		return &users{}, nil
 	}
@@ -166,7 +166,7 @@ func (u *users) heldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
 }
 
 // tellUsers tells which of a lease's HCAs no later job gets yet, when the lease is gone.
-func (n *Node) tellUsers(job uint32, hcas []node.ID) {
+func (n *Host) tellUsers(job uint32, hcas []node.ID) {
 	u, err := n.lookForUsers()
 	if err != nil {
 		n.notice(job, "%s", err)
@@ -186,7 +186,7 @@ func (n *Node) tellUsers(job uint32, hcas []node.ID) {
 }
 
 // markUsed marks HCAs that no job has and users use.
-func (n *Node) markUsed(hcas []HCAStatus) error {
+func (n *Host) markUsed(hcas []HCAStatus) error {
 	u, err := n.lookForUsers()
 	if err != nil {
 		return err

@@ -146,8 +146,8 @@ proctype Program(byte kind; byte j; byte r; byte wants)
 	byte h, i, away, others, unstruck, mine, seenRound;
 	bool hung, failing, seenMark, seenStep;
 
-	/* func: lib/lease Node.underLock
-	 * func: lib/lease Node.leaseToSweep */
+	/* func: lib/lease Host.underLock
+	 * func: lib/lease Host.leaseToSweep */
 #ifndef LAW_JOB_LOCK
 	if
 	:: atomic { lease[j].lock == 0 -> lease[j].lock = _pid + 1 }
@@ -160,7 +160,7 @@ proctype Program(byte kind; byte j; byte r; byte wants)
 	:: else
 	fi;
 
-	/* func: lib/lease Node.sweep
+	/* func: lib/lease Host.sweep
 	 * func: lib/lease signs.judge
 	 * The processes are looked at without the job's lock. */
 	atomic {
@@ -195,7 +195,7 @@ proctype Program(byte kind; byte j; byte r; byte wants)
 	assert(!step[j]);
 	goto unwind;
 
-	/* func: lib/lease Node.Give */
+	/* func: lib/lease Host.Restore */
 epilog:
 	if
 	:: !lease[j].there -> goto abandoned
@@ -203,8 +203,8 @@ epilog:
 	:: else -> goto unwind
 	fi;
 
-	/* func: lib/lease Node.abandoned
-	 * func: lib/lease Node.distrust */
+	/* func: lib/lease Host.abandoned
+	 * func: lib/lease Host.distrust */
 abandoned:
 	atomic {
 		h = 0;
@@ -219,8 +219,8 @@ abandoned:
 	:: else -> goto unlock
 	fi;
 
-	/* func: lib/lease Node.Take
-	 * func: lib/lease Node.existingLease */
+	/* func: lib/lease Host.Take
+	 * func: lib/lease Host.existingLease */
 prolog:
 	if
 	:: !lease[j].there -> goto abandoned
@@ -228,8 +228,8 @@ prolog:
 	:: else -> goto unwind
 	fi;
 
-	/* func: lib/lease Node.take
-	 * func: lib/lease Node.create */
+	/* func: lib/lease Host.take
+	 * func: lib/lease Host.create */
 create:
 	atomic {
 		lease[j].there = true; lease[j].round = r;
@@ -237,7 +237,7 @@ create:
 		K
 	};
 	/* func: lib/step Claim.Do
-	 * func: lib/lease Node.pick */
+	 * func: lib/lease Host.pick */
 	atomic {
 		h = 0;
 		do

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -21,59 +18,6 @@ import (
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
 )
-
-// Give takes back what a run of a job holds, or whatever the job holds if run
-// is nil. No lease is success, and a lease of a later run is none of this run's
-// business.
-//
-// For the lease it waits half of its time at most: the other half is for undoing.
-//
-// After an error with which the lease is still there the error is ErrRemains.
-func (n *Node) Give(ctx context.Context, id uint32, run *job.Run) error {
-	begun := time.Now()
-	all := n.Config.Deadline.Epilog
-	ctx, cancel := context.WithTimeout(ctx, all/2)
-	defer cancel()
-	if err := n.prepare(); err != nil {
-		return err
-	}
-	if err := n.rebuildTable(ctx); err != nil {
-		// What the lease has can be undone without it.
-		n.notice(id, "%s", err)
-	}
-	err := n.underLock(ctx, id, func() error {
-		l, err := n.resume(ctx, id)
-		if errors.Is(err, errNoLease) {
-			n.removeJobNotice(id)
-			n.restoreDeferred(ctx, id)
-			return n.abandoned(ctx, id)
-		}
-		if err != nil {
-			return err
-		}
-		defer l.close()
-		if held, err := job.ParseRun(l.world.Run); err == nil && run != nil && held.Restart > run.Restart {
-			n.notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
-			return nil
-		}
-		n.removeJobNotice(id)
-		// What was waited for the lease is a part of the run.
-		l.until = begun.Add(max(all, l.undoTime()))
-		return l.unwind()
-	})
-	if _, gone := os.Lstat(n.dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
-		return remains(err)
-	}
-	return err
-}
-
-// remains marks an error as one that leaves something to be undone.
-func remains(err error) error {
-	if errors.Is(err, ErrRemains) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrRemains, err)
-}
 
 // unwind undoes all that the journal has and that is not struck, in the order
 // of the kinds of steps, and removes the lease. A step that cannot be undone
