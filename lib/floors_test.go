@@ -27,7 +27,7 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/cli":     "reads its own CPU time, and sends to journald's socket",
 	"gresnet/lib/metrics": "opens a file without following a link",
 	"gresnet/lib/mount":   "mounts",
-	"gresnet/lib/socket":  "asks over netlink",
+	"gresnet/lib/netlink": "asks over netlink",
 	"gresnet/lib/source":  "starts programs and kills their process groups",
 	"gresnet/lib/trust":   "opens a file without following a link, and reads who owns it",
 	"gresnet/prolog":      "reads on which file system a folder is",

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
@@ -23,16 +24,16 @@ func cleanAddr(m []byte) (Message, error) {
 	if len(m) < addrHead {
 		return nil, fmt.Errorf("address message of %d bytes", len(m))
 	}
-	list, err := attributes(m[addrHead:])
+	list, err := netlink.Parse(m[addrHead:])
 	if err != nil {
 		return nil, err
 	}
 	out := slices.Clone(m[:addrHead])
 	out[2] &= addrFlags & 0xff // ifa_flags
 	native.PutUint32(out[4:], 0)
-	for a := range list.all() {
-		v := slices.Clone(a.value)
-		switch a.kind {
+	for a := range list.All() {
+		v := slices.Clone(a.Value)
+		switch a.Kind {
 		case unix.IFA_FLAGS:
 			if len(v) == 4 {
 				native.PutUint32(v, native.Uint32(v)&addrFlags)
@@ -43,7 +44,7 @@ func cleanAddr(m []byte) (Message, error) {
 				native.PutUint64(v[8:], 0)
 			}
 		}
-		out = attribute(out, a.kind, v)
+		out = netlink.Append(out, a.Kind, v)
 	}
 	return out, nil
 }
@@ -71,10 +72,10 @@ func (m Message) lifetime() uint32 { return m.cacheInfo(4) }
 func (m Message) preferred() uint32 { return m.cacheInfo(0) }
 
 func (m Message) cacheInfo(offset int) uint32 {
-	list, _ := attributes(m[addrHead:])
-	for a := range list.all() {
-		if a.kind == unix.IFA_CACHEINFO && len(a.value) == 16 {
-			return native.Uint32(a.value[offset:])
+	list, _ := netlink.Parse(m[addrHead:])
+	for a := range list.All() {
+		if a.Kind == unix.IFA_CACHEINFO && len(a.Value) == 16 {
+			return native.Uint32(a.Value[offset:])
 		}
 	}
 	return forever
@@ -87,10 +88,10 @@ func (m Message) addrKey() string {
 		return string(m)
 	}
 	out := slices.Clone([]byte(m[:addrHead]))
-	list, _ := attributes(m[addrHead:])
-	for a := range list.all() {
-		if a.kind != unix.IFA_CACHEINFO {
-			out = attribute(out, a.kind, a.value)
+	list, _ := netlink.Parse(m[addrHead:])
+	for a := range list.All() {
+		if a.Kind != unix.IFA_CACHEINFO {
+			out = netlink.Append(out, a.Kind, a.Value)
 		}
 	}
 	return string(out)
@@ -98,12 +99,12 @@ func (m Message) addrKey() string {
 
 // Addr is the address that an address message is about.
 func (m Message) Addr() netip.Prefix {
-	list, _ := attributes(m[addrHead:])
+	list, _ := netlink.Parse(m[addrHead:])
 	var addr netip.Addr
-	for a := range list.all() {
+	for a := range list.All() {
 		// IFA_LOCAL is the own address where IFA_ADDRESS is a peer's.
-		if a.kind == unix.IFA_LOCAL || a.kind == unix.IFA_ADDRESS && !addr.IsValid() {
-			addr, _ = netip.AddrFromSlice(a.value)
+		if a.Kind == unix.IFA_LOCAL || a.Kind == unix.IFA_ADDRESS && !addr.IsValid() {
+			addr, _ = netip.AddrFromSlice(a.Value)
 		}
 	}
 	return netip.PrefixFrom(addr, int(m[1]))
@@ -177,8 +178,8 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 
 // joins tells an address with which the kernel joins its group (`ip addr add ... autojoin`).
 func (m Message) joins() bool {
-	list, _ := attributes(m[addrHead:])
-	flags, _ := find(list, unix.IFA_FLAGS)
+	list, _ := netlink.Parse(m[addrHead:])
+	flags := list.Value(unix.IFA_FLAGS)
 	return len(flags) == 4 && native.Uint32(flags)&unix.IFA_F_MCAUTOJOIN != 0
 }
 
@@ -241,8 +242,8 @@ func (c *Conn) giveAddress(index int, m Message, name string) error {
 func (m Message) untested() Message {
 	out := slices.Clone(m)
 	out[2] |= unix.IFA_F_NODAD
-	list, _ := attributes(out[addrHead:])
-	if flags, ok := find(list, unix.IFA_FLAGS); ok && len(flags) == 4 {
+	list, _ := netlink.Parse(out[addrHead:])
+	if flags, ok := list.Find(unix.IFA_FLAGS); ok && len(flags) == 4 {
 		native.PutUint32(flags, native.Uint32(flags)|unix.IFA_F_NODAD)
 	}
 	return out

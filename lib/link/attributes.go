@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;
@@ -50,33 +50,24 @@ func attributeNames() []struct {
 const iflaGROIPv4MaxSize = 64
 
 // cleanAttributes keeps of an interface as dumped what attributeNames lists, in that order.
-func cleanAttributes(list attrs) Message {
+func cleanAttributes(list netlink.Attributes) Message {
 	var out Message
 	for _, a := range attributeNames() {
-		if v, ok := find(list, a.kind); ok {
-			out = attribute(out, a.kind, v)
+		if v, ok := list.Find(a.kind); ok {
+			out = netlink.Append(out, a.kind, v)
 		}
 	}
 	return out
 }
 
-func find(list attrs, kind uint16) ([]byte, bool) {
-	for a := range list.all() {
-		if a.kind&^unix.NLA_F_NESTED == kind {
-			return a.value, true
-		}
-	}
-	return nil, false
-}
-
 // differing names the attributes that are not the same in two lists of them.
 func differing(have, want Message) []string {
-	h, _ := attributes(have)
-	w, _ := attributes(want)
+	h, _ := netlink.Parse(have)
+	w, _ := netlink.Parse(want)
 	var names []string
 	for _, a := range attributeNames() {
-		x, inHave := find(h, a.kind)
-		y, inWant := find(w, a.kind)
+		x, inHave := h.Find(a.kind)
+		y, inWant := w.Find(a.kind)
 		if inHave != inWant || !bytes.Equal(x, y) {
 			names = append(names, a.name)
 		}
@@ -94,13 +85,10 @@ func (c *Conn) applyAttributes(index int, have, want Settings) error {
 	if len(names) == 0 {
 		return nil
 	}
-	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	head.Index = int32(index)
-	head.Flags, head.Change = want.Flags, adminFlags
-	m := append(head.Serialize(), want.Attributes...)
-	list, _ := attributes(want.Attributes)
-	if _, ok := find(list, unix.IFLA_IFALIAS); !ok {
-		m = attribute(m, unix.IFLA_IFALIAS, nil)
+	m := append(setFlags(index, want.Flags, adminFlags), want.Attributes...)
+	list, _ := netlink.Parse(want.Attributes)
+	if _, ok := list.Find(unix.IFLA_IFALIAS); !ok {
+		m = netlink.Append(m, unix.IFLA_IFALIAS, nil)
 	}
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), want.Name, err)
@@ -109,16 +97,15 @@ func (c *Conn) applyAttributes(index int, have, want Settings) error {
 }
 
 // altNames are the alternative names of an interface as dumped.
-func altNames(list attrs) ([]string, error) {
-	props, _ := find(list, unix.IFLA_PROP_LIST)
-	inner, err := attributes(props)
+func altNames(list netlink.Attributes) ([]string, error) {
+	inner, err := list.Nested(unix.IFLA_PROP_LIST)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	for a := range inner.all() {
-		if a.kind == unix.IFLA_ALT_IFNAME {
-			names = append(names, unix.ByteSliceToString(a.value))
+	for a := range inner.All() {
+		if a.Kind == unix.IFLA_ALT_IFNAME {
+			names = append(names, unix.ByteSliceToString(a.Value))
 		}
 	}
 	return names, nil
@@ -159,17 +146,17 @@ func (c *Conn) DropAltNames(index int) error {
 }
 
 func (c *Conn) altName(kind, flags, index int, name string) error {
-	inner := attribute(nil, unix.IFLA_ALT_IFNAME, nl.ZeroTerminated(name))
-	m := attribute(change(index, false, 0), unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, inner)
+	inner := netlink.AppendText(nil, unix.IFLA_ALT_IFNAME, name)
+	m := netlink.Append(change(index, false, 0), unix.IFLA_PROP_LIST|unix.NLA_F_NESTED, inner)
 	_, err := c.send(kind, flags|unix.NLM_F_ACK, 0, m)
 	return err
 }
 
 // ipv6Token is the host part that the interface gives its autoconfigured
 // addresses (`ip token`), sixteen bytes; nil if it has none.
-func ipv6Token(list attrs) (Message, error) {
+func ipv6Token(list netlink.Attributes) (Message, error) {
 	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {
-		value, ok := find(list, kind)
+		value, ok := list.Find(kind)
 		if !ok {
 			return nil, nil
 		}
@@ -180,7 +167,7 @@ func ipv6Token(list attrs) (Message, error) {
 			return Message(slices.Clone(value)), nil
 		}
 		var err error
-		if list, err = attributes(value); err != nil {
+		if list, err = netlink.Parse(value); err != nil {
 			return nil, err
 		}
 	}
@@ -208,9 +195,9 @@ func (c *Conn) applyToken(i described, want Settings) error {
 }
 
 func (c *Conn) setToken(index int, token []byte) error {
-	m := attribute(nil, unix.IFLA_INET6_TOKEN, token)
-	m = attribute(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
-	m = attribute(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
+	m := netlink.Append(nil, unix.IFLA_INET6_TOKEN, token)
+	m = netlink.Append(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
+	m = netlink.Append(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return err
 }
@@ -270,14 +257,14 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 	}
 	var data []byte
 	if have.IPoIB.Connected != want.IPoIB.Connected {
-		data = attribute(data, ipoibMode, bit16(want.IPoIB.Connected))
+		data = netlink.Append(data, ipoibMode, bit16(want.IPoIB.Connected))
 	}
 	if have.IPoIB.Umcast != want.IPoIB.Umcast {
-		data = attribute(data, ipoibUmcast, bit16(want.IPoIB.Umcast))
+		data = netlink.Append(data, ipoibUmcast, bit16(want.IPoIB.Umcast))
 	}
-	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
-	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
-	m := attribute(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
+	info := netlink.Append(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
+	info = netlink.Append(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
+	m := netlink.Append(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
 	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
 		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 		if err == nil {

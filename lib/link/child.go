@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Child is an interface that stands on another one. It stays when that is
@@ -118,18 +118,18 @@ func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Se
 // makePKeyChild makes an IPoIB interface for a partition, under a name that
 // nobody has until it is given its own.
 func (c *Conn) makePKeyChild(parent int, child Child) (Interface, error) {
-	data := attribute(nil, ipoibPKey, native.AppendUint16(nil, child.PKey))
-	info := attribute(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
-	info = attribute(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
-	m := attribute(change(0, false, 0), unix.IFLA_LINK, native.AppendUint32(nil, uint32(parent)))
-	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
+	data := netlink.Append(nil, ipoibPKey, native.AppendUint16(nil, child.PKey))
+	info := netlink.Append(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
+	info = netlink.Append(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
+	m := netlink.AppendUint32(change(0, false, 0), unix.IFLA_LINK, uint32(parent))
+	m = netlink.AppendText(m, unix.IFLA_IFNAME, FreeName)
 	if d := child.Settings.Driver; d != nil && d.TxQueues > 0 && d.RxQueues > 0 {
 		// By itself the kernel makes it one queue, or as many as there are processors
 		// (rtnetlink.c:rtnl_create_link), and mlx5 no child with fewer than its parent has.
-		m = attribute(m, unix.IFLA_NUM_TX_QUEUES, native.AppendUint32(nil, uint32(d.TxQueues)))
-		m = attribute(m, unix.IFLA_NUM_RX_QUEUES, native.AppendUint32(nil, uint32(d.RxQueues)))
+		m = netlink.AppendUint32(m, unix.IFLA_NUM_TX_QUEUES, uint32(d.TxQueues))
+		m = netlink.AppendUint32(m, unix.IFLA_NUM_RX_QUEUES, uint32(d.RxQueues))
 	}
-	m = attribute(m, unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
+	m = netlink.Append(m, unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
 	if err != nil {
 		return Interface{}, fmt.Errorf("make %s for P_Key %#04x anew: %w", child.Settings.Name, child.PKey, err)

@@ -6,12 +6,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/socket"
+	"gresnet/lib/netlink"
 )
 
 var (
@@ -37,13 +36,13 @@ func named(err error) error {
 // Conn is a connection to the namespace that the calling thread was in when it dialed.
 type Conn struct {
 	Waits   *Waits // nil: nothing bounds the waits of a run
-	socket  *socket.Netlink
+	socket  *netlink.Socket
 	known   *answers        // within Once
 	changes int             // how many requests were for one
-	generic *socket.Netlink // for ethtool, dialed when it is first asked
+	generic *netlink.Socket // for ethtool, dialed when it is first asked
 	family  uint16          // ethtool's, 0 if the kernel has none
 
-	netfilter *socket.Netlink // dialed when it is first asked
+	netfilter *netlink.Socket // dialed when it is first asked
 	mpls      *bool           // whether the kernel has it, nil: nobody has looked
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
@@ -53,7 +52,7 @@ type Conn struct {
 
 // Dial opens a connection in the calling thread's network namespace.
 func Dial() (*Conn, error) {
-	s, err := socket.Open(unix.NETLINK_ROUTE)
+	s, err := netlink.Open(unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink: %w", err)
 	}
@@ -131,47 +130,5 @@ const getKind = unix.RTM_GETLINK % 4
 
 var native = binary.NativeEndian
 
-// attribute appends one rtnetlink attribute to a message.
-func attribute(m []byte, kind uint16, value []byte) []byte {
-	m = native.AppendUint16(m, uint16(unix.SizeofRtAttr+len(value)))
-	m = native.AppendUint16(m, kind)
-	m = append(m, value...)
-	for len(m)%4 != 0 {
-		m = append(m, 0)
-	}
-	return m
-}
-
-// attr is one attribute of a message that was taken apart.
-type attr struct {
-	kind  uint16
-	value []byte
-}
-
-// attrs is what follows a message's fixed head, if attributes has found it to be whole.
-type attrs []byte
-
-// attributes checks that a message can be taken apart.
-func attributes(m []byte) (attrs, error) {
-	for rest := m; len(rest) >= unix.SizeofRtAttr; {
-		size := int(native.Uint16(rest))
-		if size < unix.SizeofRtAttr || size > len(rest) {
-			return nil, fmt.Errorf("rtnetlink attribute of length %d, %d bytes are left", size, len(rest))
-		}
-		rest = rest[min((size+3)&^3, len(rest)):]
-	}
-	return m, nil
-}
-
-// all are the attributes in the kernel's order.
-func (list attrs) all() iter.Seq[attr] {
-	return func(yield func(attr) bool) {
-		for rest := list; len(rest) >= unix.SizeofRtAttr; {
-			size := int(native.Uint16(rest))
-			if !yield(attr{native.Uint16(rest[2:]), rest[unix.SizeofRtAttr:size]}) {
-				return
-			}
-			rest = rest[min((size+3)&^3, len(rest)):]
-		}
-	}
-}
+// attribute appends one attribute to a message.
+func attribute(m []byte, kind uint16, value []byte) []byte { return netlink.Append(m, kind, value) }

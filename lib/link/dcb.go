@@ -6,8 +6,9 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // What linux/dcbnl.h numbers.
@@ -43,36 +44,35 @@ func (c *Conn) priorities(name string) ([]Message, error) {
 }
 
 func readPriorities(answer []byte) (all []Message, err error) {
-	list, err := attributes(answer[min(dcbHead, len(answer)):])
+	list, err := netlink.Parse(answer[min(dcbHead, len(answer)):])
 	if err != nil {
 		return nil, err
 	}
-	if mode, _ := find(list, dcbMode); len(mode) == 1 && mode[0]&dcbManaged != 0 {
+	if mode := list.Value(dcbMode); len(mode) == 1 && mode[0]&dcbManaged != 0 {
 		return nil, nil
 	}
-	ieee, _ := find(list, dcbIEEE)
-	tables, err := attributes(ieee)
+	tables, err := list.Nested(dcbIEEE)
 	if err != nil {
 		return nil, err
 	}
-	for t := range tables.all() {
-		kind := t.kind &^ unix.NLA_F_NESTED
+	for t := range tables.All() {
+		kind := t.Type()
 		if kind != dcbApp && kind != dcbRewrite {
 			continue
 		}
-		entries, err := attributes(t.value)
+		entries, err := netlink.Parse(t.Value)
 		if err != nil {
 			return nil, err
 		}
-		for e := range entries.all() {
-			all = append(all, attribute(nil, kind, attribute(nil, e.kind, e.value)))
+		for e := range entries.All() {
+			all = append(all, netlink.Append(nil, kind, netlink.Append(nil, e.Kind, e.Value)))
 		}
 	}
 	return all, nil
 }
 
 func dcbRequest(command byte, name string) []byte {
-	return attribute([]byte{unix.AF_UNSPEC, command, 0, 0}, dcbIfName, nl.ZeroTerminated(name))
+	return netlink.AppendText([]byte{unix.AF_UNSPEC, command, 0, 0}, dcbIfName, name)
 }
 
 // priority names an entry.
@@ -106,17 +106,17 @@ func (c *Conn) applyPriorities(name string, want []Message) error {
 }
 
 func (c *Conn) setPriorities(name string, list []Message) error {
-	request := attribute(dcbRequest(dcbIEEESet, name), dcbIEEE, tablesOf(list))
+	request := netlink.Append(dcbRequest(dcbIEEESet, name), dcbIEEE, tablesOf(list))
 	answers, err := c.send(unix.RTM_SETDCB, 0, unix.RTM_SETDCB, request)
 	if err != nil || len(answers) == 0 {
 		return err
 	}
-	answer, err := attributes(answers[0][min(dcbHead, len(answers[0])):])
+	answer, err := netlink.Parse(answers[0][min(dcbHead, len(answers[0])):])
 	if err != nil {
 		return err
 	}
 	// What came of it is the low byte of the kernel's error (dcbnl.c:dcbnl_ieee_set).
-	if v, _ := find(answer, dcbIEEE); len(v) == 1 && v[0] != 0 {
+	if v := answer.Value(dcbIEEE); len(v) == 1 && v[0] != 0 {
 		return syscall.Errno(-int8(v[0]))
 	}
 	return nil
@@ -132,7 +132,7 @@ func tablesOf(list []Message) (tables []byte) {
 			}
 		}
 		if entries != nil {
-			tables = attribute(tables, kind, entries)
+			tables = netlink.Append(tables, kind, entries)
 		}
 	}
 	return tables

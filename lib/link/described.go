@@ -1,12 +1,16 @@
 package link
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
+)
 
 // described is an interface as one RTM_GETLINK tells it.
 type described struct {
 	Interface
 	own  Settings // those of it that are the interface's own
-	list attrs
+	list netlink.Attributes
 }
 
 // look looks at an interface: at all that is its own.
@@ -22,7 +26,7 @@ func describe(m []byte) (i described, err error) {
 	if i.Interface, err = decode(m); err != nil {
 		return described{}, err
 	}
-	i.list = attrs(m[unix.SizeofIfInfomsg:])
+	i.list = netlink.Attributes(m[unix.SizeofIfInfomsg:])
 	i.own = Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
 	i.own.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
 	i.own.Attributes = cleanAttributes(i.list)

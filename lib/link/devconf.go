@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // The kernel tells nearly all sysctls of an interface over rtnetlink, too: those of conf
@@ -108,10 +110,9 @@ func (t told) add(key string, value uint32) {
 }
 
 // toldOfInterface are the sysctls that come with an interface as the kernel describes it.
-func toldOfInterface(list attrs) (told, error) {
+func toldOfInterface(list netlink.Attributes) (told, error) {
 	t := told{make(Sysctls, 160), Sysctls{}} // about as many as there are in all
-	spec, _ := find(list, unix.IFLA_AF_SPEC)
-	families, err := attributes(spec)
+	families, err := list.Nested(unix.IFLA_AF_SPEC)
 	if err != nil {
 		return told{}, err
 	}
@@ -122,12 +123,11 @@ func toldOfInterface(list attrs) (told, error) {
 		{unix.AF_INET, iflaInetConf, devconf4()},
 		{unix.AF_INET6, iflaInet6Conf, devconf6()},
 	} {
-		nested, _ := find(families, f.family)
-		inner, err := attributes(nested)
+		inner, err := families.Nested(f.family)
 		if err != nil {
 			return told{}, err
 		}
-		values, _ := find(inner, f.conf)
+		values := inner.Value(f.conf)
 		for i, key := range f.keys {
 			if key != "" && len(values) >= 4*(i+1) {
 				t.add(key, native.Uint32(values[4*i:]))

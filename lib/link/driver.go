@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
@@ -35,7 +36,7 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 	if s.Driver, err = c.driver(i.Index, i.Name); err != nil {
 		return err
 	}
-	s.Driver.TxQueues, s.Driver.RxQueues = numberIn(i.list, unix.IFLA_NUM_TX_QUEUES), numberIn(i.list, unix.IFLA_NUM_RX_QUEUES)
+	s.Driver.TxQueues, s.Driver.RxQueues = int(i.list.Number(unix.IFLA_NUM_TX_QUEUES)), int(i.list.Number(unix.IFLA_NUM_RX_QUEUES))
 	if s.Driver.Files, err = c.queueFiles(i.Interface); err != nil {
 		return err
 	}
@@ -142,11 +143,11 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 
 // changed are the attributes that are wanted and that an interface does not have.
 func changed(have, want Message) (m []byte) {
-	h, _ := attributes(have)
-	w, _ := attributes(want)
-	for a := range w.all() {
-		if v, has := find(h, a.kind&^unix.NLA_F_NESTED); !has || !bytes.Equal(v, a.value) {
-			m = attribute(m, a.kind, a.value)
+	h, _ := netlink.Parse(have)
+	w, _ := netlink.Parse(want)
+	for a := range w.All() {
+		if v, has := h.Find(a.Type()); !has || !bytes.Equal(v, a.Value) {
+			m = netlink.Append(m, a.Kind, a.Value)
 		}
 	}
 	return m

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/socket"
+	"gresnet/lib/netlink"
 )
 
 // ethtoolKind is a pair of requests of which one takes what the other tells.
@@ -46,18 +45,18 @@ func (c *Conn) ethtoolGet(kind ethtoolKind, index int) (Message, error) {
 }
 
 // settable are the attributes of an answer that a request to set may have.
-func (k ethtoolKind) settable(list attrs) Message {
+func (k ethtoolKind) settable(list netlink.Attributes) Message {
 	m := Message{}
-	for a := range list.all() {
-		if a.kind&^unix.NLA_F_NESTED >= k.first {
-			m = attribute(m, a.kind, a.value)
+	for a := range list.All() {
+		if a.Type() >= k.first {
+			m = netlink.Append(m, a.Kind, a.Value)
 		}
 	}
 	return m
 }
 
 // ethtoolAsk returns what the kernel says to a request that only reads; nil: nothing.
-func (c *Conn) ethtoolAsk(command byte, index int) (attrs, error) {
+func (c *Conn) ethtoolAsk(command byte, index int) (netlink.Attributes, error) {
 	family, err := c.ethtoolFamily()
 	if err != nil || family == 0 {
 		return nil, err
@@ -86,9 +85,9 @@ func (c *Conn) ethtoolSet(command byte, index int, attributes []byte) error {
 
 // ethtoolRequest is the head of a message about an interface.
 func ethtoolRequest(command byte, index int, flags uint32) []byte {
-	head := attribute(nil, unix.ETHTOOL_A_HEADER_DEV_INDEX, native.AppendUint32(nil, uint32(index)))
-	head = attribute(head, unix.ETHTOOL_A_HEADER_FLAGS, native.AppendUint32(nil, flags))
-	return attribute([]byte{command, unix.ETHTOOL_GENL_VERSION, 0, 0}, ethtoolHeader|unix.NLA_F_NESTED, head)
+	head := netlink.AppendUint32(nil, unix.ETHTOOL_A_HEADER_DEV_INDEX, uint32(index))
+	head = netlink.AppendUint32(head, unix.ETHTOOL_A_HEADER_FLAGS, flags)
+	return netlink.Append([]byte{command, unix.ETHTOOL_GENL_VERSION, 0, 0}, ethtoolHeader|unix.NLA_F_NESTED, head)
 }
 
 // ethtoolFamily is the number under which the kernel takes requests of ethtool, 0 if it
@@ -97,17 +96,17 @@ func (c *Conn) ethtoolFamily() (uint16, error) {
 	if c.generic != nil {
 		return c.family, nil
 	}
-	s, err := socket.Open(unix.NETLINK_GENERIC)
+	s, err := netlink.Open(unix.NETLINK_GENERIC)
 	if err != nil {
 		return 0, fmt.Errorf("open generic netlink: %w", err)
 	}
-	m := attribute([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(unix.ETHTOOL_GENL_NAME))
+	m := netlink.AppendText([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, unix.ETHTOOL_GENL_NAME)
 	answers, err := s.Do(unix.GENL_ID_CTRL, 0, unix.GENL_ID_CTRL, m)
 	if err == unix.ENOENT {
 		c.generic = s
 		return 0, nil
 	}
-	var list attrs
+	var list netlink.Attributes
 	if err == nil {
 		list, err = genlAttributes(answers)
 	}
@@ -115,16 +114,16 @@ func (c *Conn) ethtoolFamily() (uint16, error) {
 		s.Close()
 		return 0, err
 	}
-	c.generic, c.family = s, uint16(numberIn(list, unix.CTRL_ATTR_FAMILY_ID))
+	c.generic, c.family = s, uint16(list.Number(unix.CTRL_ATTR_FAMILY_ID))
 	return c.family, nil
 }
 
 // genlAttributes are those of the one answer that there is to a request.
-func genlAttributes(answers [][]byte) (attrs, error) {
+func genlAttributes(answers [][]byte) (netlink.Attributes, error) {
 	if len(answers) != 1 || len(answers[0]) < genlHead {
 		return nil, errors.New("the kernel does not answer")
 	}
-	return attributes(answers[0][genlHead:])
+	return netlink.Parse(answers[0][genlHead:])
 }
 
 // features are the features that an administrator, or the driver by default, asks for.
@@ -137,20 +136,18 @@ func (c *Conn) features(index int) ([]string, error) {
 }
 
 // wanted are the names of the features that an answer says to be asked for, sorted.
-func wanted(list attrs) (names []string, err error) {
+func wanted(list netlink.Attributes) (names []string, err error) {
 	for _, kind := range []uint16{unix.ETHTOOL_A_FEATURES_WANTED, unix.ETHTOOL_A_BITSET_BITS} { // those that are set
-		inner, _ := find(list, kind)
-		if list, err = attributes(inner); err != nil {
+		if list, err = list.Nested(kind); err != nil {
 			return nil, err
 		}
 	}
-	for a := range list.all() {
-		bit, err := attributes(a.value)
+	for a := range list.All() {
+		bit, err := netlink.Parse(a.Value)
 		if err != nil {
 			return nil, err
 		}
-		name, _ := find(bit, unix.ETHTOOL_A_BITSET_BIT_NAME)
-		names = append(names, unix.ByteSliceToString(name))
+		names = append(names, bit.Text(unix.ETHTOOL_A_BITSET_BIT_NAME))
 	}
 	slices.Sort(names)
 	return names, nil
@@ -164,11 +161,11 @@ func (c *Conn) applyFeatures(index int, want []string) error {
 	}
 	var bits []byte
 	ask := func(feature string, on bool) {
-		bit := attribute(nil, unix.ETHTOOL_A_BITSET_BIT_NAME, nl.ZeroTerminated(feature))
+		bit := netlink.AppendText(nil, unix.ETHTOOL_A_BITSET_BIT_NAME, feature)
 		if on {
-			bit = attribute(bit, unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)
+			bit = netlink.Append(bit, unix.ETHTOOL_A_BITSET_BIT_VALUE, nil)
 		}
-		bits = attribute(bits, unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, bit)
+		bits = netlink.Append(bits, unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, bit)
 	}
 	for _, f := range lacking(want, have) {
 		ask(f, true)
@@ -179,6 +176,6 @@ func (c *Conn) applyFeatures(index int, want []string) error {
 	if bits == nil {
 		return nil
 	}
-	set := attribute(nil, unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bits)
-	return c.ethtoolSet(unix.ETHTOOL_MSG_FEATURES_SET, index, attribute(nil, unix.ETHTOOL_A_FEATURES_WANTED|unix.NLA_F_NESTED, set))
+	set := netlink.Append(nil, unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bits)
+	return c.ethtoolSet(unix.ETHTOOL_MSG_FEATURES_SET, index, netlink.Append(nil, unix.ETHTOOL_A_FEATURES_WANTED|unix.NLA_F_NESTED, set))
 }

@@ -7,17 +7,19 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // FuzzMessages holds each kind of message to what restoring relies on: what was
 // cleaned and is sent back for an interface cleans to the same, and goes
 // through the journal's JSON unchanged.
 func FuzzMessages(f *testing.F) {
-	addr := append([]byte{unix.AF_INET, 24, 0, 0, 7, 0, 0, 0}, attribute(nil, unix.IFA_LOCAL, []byte{10, 0, 0, 1})...)
-	addr = attribute(addr, unix.IFA_CACHEINFO, bytes.Repeat([]byte{9}, 16))
-	route := attribute(make([]byte, routeHead), unix.RTA_OIF, []byte{7, 0, 0, 0})
-	route = attribute(route, unix.RTA_MULTIPATH, []byte{8, 0, 1, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0})
-	nexthop := attribute(make([]byte, nexthopHead), unix.NHA_OIF, []byte{7, 0, 0, 0})
+	addr := append([]byte{unix.AF_INET, 24, 0, 0, 7, 0, 0, 0}, netlink.Append(nil, unix.IFA_LOCAL, []byte{10, 0, 0, 1})...)
+	addr = netlink.Append(addr, unix.IFA_CACHEINFO, bytes.Repeat([]byte{9}, 16))
+	route := netlink.Append(make([]byte, routeHead), unix.RTA_OIF, []byte{7, 0, 0, 0})
+	route = netlink.Append(route, unix.RTA_MULTIPATH, []byte{8, 0, 1, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0})
+	nexthop := netlink.Append(make([]byte, nexthopHead), unix.NHA_OIF, []byte{7, 0, 0, 0})
 	neighbour := []byte{unix.AF_INET, 0, 0, 0, 7, 0, 0, 0, unix.NUD_PERMANENT, 0, 0, unix.RTN_UNICAST}
 	for _, seed := range [][]byte{addr, route, nexthop, neighbour, nil, {255, 0}} {
 		f.Add(seed)
@@ -72,12 +74,12 @@ func FuzzMessages(f *testing.F) {
 // has what was read of it needs no change, and what was read is read so a second time.
 func FuzzEthtool(f *testing.F) {
 	head := []byte{unix.ETHTOOL_MSG_CHANNELS_GET_REPLY, unix.ETHTOOL_GENL_VERSION, 0, 0}
-	channels := attribute(head, unix.ETHTOOL_A_CHANNELS_RX_MAX, []byte{8, 0, 0, 0})
-	channels = attribute(channels, unix.ETHTOOL_A_CHANNELS_RX_COUNT, []byte{3, 0, 0, 0})
-	bit := attribute(nil, unix.ETHTOOL_A_BITSET_BIT_NAME, []byte("rx-gro\x00"))
-	bits := attribute(nil, unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, bit)
-	set := attribute(nil, unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bits)
-	features := attribute(head, unix.ETHTOOL_A_FEATURES_WANTED|unix.NLA_F_NESTED, set)
+	channels := netlink.Append(head, unix.ETHTOOL_A_CHANNELS_RX_MAX, []byte{8, 0, 0, 0})
+	channels = netlink.Append(channels, unix.ETHTOOL_A_CHANNELS_RX_COUNT, []byte{3, 0, 0, 0})
+	bit := netlink.Append(nil, unix.ETHTOOL_A_BITSET_BIT_NAME, []byte("rx-gro\x00"))
+	bits := netlink.Append(nil, unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, bit)
+	set := netlink.Append(nil, unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bits)
+	features := netlink.Append(head, unix.ETHTOOL_A_FEATURES_WANTED|unix.NLA_F_NESTED, set)
 	for _, seed := range [][]byte{channels, features, head, nil, {255, 0, 0, 0, 3, 0, 0, 0}} {
 		f.Add(seed)
 	}
@@ -91,13 +93,13 @@ func FuzzEthtool(f *testing.F) {
 		}
 		// No answer of the kernel has one kind twice.
 		once, seen := true, map[uint16]bool{}
-		for a := range list.all() {
-			kind := a.kind &^ unix.NLA_F_NESTED
+		for a := range list.All() {
+			kind := a.Type()
 			once, seen[kind] = once && !seen[kind], true
 		}
 		for _, kind := range ethtoolKinds() {
 			m := kind.settable(list)
-			if again, err := attributes(m); err != nil || !bytes.Equal(kind.settable(again), m) {
+			if again, err := netlink.Parse(m); err != nil || !bytes.Equal(kind.settable(again), m) {
 				t.Errorf("the %s %x are read as %x, %v", kind.name, m, again, err)
 			}
 			if c := changed(m, m); once && c != nil {
@@ -110,11 +112,11 @@ func FuzzEthtool(f *testing.F) {
 // FuzzPriorities holds what the kernel says of data center bridging to what restoring
 // relies on: the entries that were read are all in the request that gives them back.
 func FuzzPriorities(f *testing.F) {
-	app := attribute(nil, 1, []byte{5, 3, 26, 0})
-	app = attribute(app, 1, []byte{1, 1, 0, 0})
-	ieee := attribute(attribute(nil, dcbApp|unix.NLA_F_NESTED, app), dcbRewrite, attribute(nil, 1, []byte{5, 2, 10, 0}))
-	answer := attribute(dcbRequest(dcbIEEEGet, "hca0"), dcbIEEE, ieee)
-	managed := attribute(answer[:len(answer):len(answer)], dcbMode, []byte{dcbManaged})
+	app := netlink.Append(nil, 1, []byte{5, 3, 26, 0})
+	app = netlink.Append(app, 1, []byte{1, 1, 0, 0})
+	ieee := netlink.Append(netlink.Append(nil, dcbApp|unix.NLA_F_NESTED, app), dcbRewrite, netlink.Append(nil, 1, []byte{5, 2, 10, 0}))
+	answer := netlink.Append(dcbRequest(dcbIEEEGet, "hca0"), dcbIEEE, ieee)
+	managed := netlink.Append(answer[:len(answer):len(answer)], dcbMode, []byte{dcbManaged})
 	for _, seed := range [][]byte{answer, managed, nil, {0, 0, 0, 0, 3, 0, 0, 0}} {
 		f.Add(seed)
 	}
@@ -126,7 +128,7 @@ func FuzzPriorities(f *testing.F) {
 		for _, m := range all {
 			m.priority()
 		}
-		again, err := readPriorities(attribute(dcbRequest(dcbIEEESet, "hca0"), dcbIEEE, tablesOf(all)))
+		again, err := readPriorities(netlink.Append(dcbRequest(dcbIEEESet, "hca0"), dcbIEEE, tablesOf(all)))
 		if err != nil || len(again) != len(all) || len(missing(all, again, Message.key)) > 0 {
 			t.Errorf("%x are sent back as %x, %v", all, again, err)
 		}

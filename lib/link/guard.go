@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // CarriesDefaultRoute tells whether the node's default route goes through the interface or one
@@ -107,18 +109,18 @@ func (c *Conn) outgoing(to netip.Addr) (int, error) {
 	if to.Is4() {
 		request[0], request[1] = unix.AF_INET, 32
 	}
-	answers, err := c.send(unix.RTM_GETROUTE, 0, unix.RTM_NEWROUTE, attribute(request, unix.RTA_DST, to.AsSlice()))
+	answers, err := c.send(unix.RTM_GETROUTE, 0, unix.RTM_NEWROUTE, netlink.Append(request, unix.RTA_DST, to.AsSlice()))
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && (len(answers) == 0 || len(answers[0]) < routeHead) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
-	list, err := attributes(answers[0][routeHead:])
+	list, err := netlink.Parse(answers[0][routeHead:])
 	if err != nil {
 		return 0, err
 	}
-	if v, _ := find(list, unix.RTA_OIF); len(v) == 4 {
+	if v := list.Value(unix.RTA_OIF); len(v) == 4 {
 		return int(native.Uint32(v)), nil
 	}
 	return 0, nil

@@ -8,8 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // Interface is a network interface as the kernel describes it now.
@@ -103,7 +104,7 @@ func (c *Conn) ask(index int, request []byte) ([]byte, error) {
 // briefly asks for an interface without its counters, which the kernel would gather from
 // all processors; the IPv6 token is left out with them (addrconf.c:inet6_fill_ifla6_attrs).
 func briefly(request []byte) []byte {
-	return attribute(request, unix.IFLA_EXT_MASK, native.AppendUint32(nil, rtextFilterSkipStats))
+	return netlink.AppendUint32(request, unix.IFLA_EXT_MASK, rtextFilterSkipStats)
 }
 
 // rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
@@ -127,7 +128,7 @@ func decode(m []byte) (Interface, error) {
 	if len(m) < unix.SizeofIfInfomsg {
 		return Interface{}, fmt.Errorf("parse a network interface: %d bytes", len(m))
 	}
-	list, err := attributes(m[unix.SizeofIfInfomsg:])
+	list, err := netlink.Parse(m[unix.SizeofIfInfomsg:])
 	if err != nil {
 		return Interface{}, err
 	}
@@ -135,28 +136,28 @@ func decode(m []byte) (Interface, error) {
 	var name, mac, permanent, bus, device, info []byte
 	var mtu, master, link, state int
 	elsewhere := false
-	for a := range list.all() {
-		switch a.kind &^ unix.NLA_F_NESTED {
+	for a := range list.All() {
+		switch a.Type() {
 		case unix.IFLA_IFNAME:
-			name = a.value
+			name = a.Value
 		case unix.IFLA_ADDRESS:
-			mac = a.value
+			mac = a.Value
 		case unix.IFLA_PERM_ADDRESS:
-			permanent = a.value
+			permanent = a.Value
 		case unix.IFLA_PARENT_DEV_BUS_NAME:
-			bus = a.value
+			bus = a.Value
 		case unix.IFLA_PARENT_DEV_NAME:
-			device = a.value
+			device = a.Value
 		case unix.IFLA_LINKINFO:
-			info = a.value
+			info = a.Value
 		case unix.IFLA_MTU:
-			mtu = number(a.value)
+			mtu = int(netlink.Number(a.Value))
 		case unix.IFLA_MASTER:
-			master = number(a.value)
+			master = int(netlink.Number(a.Value))
 		case unix.IFLA_OPERSTATE:
-			state = number(a.value)
+			state = int(netlink.Number(a.Value))
 		case unix.IFLA_LINK:
-			link = number(a.value)
+			link = int(netlink.Number(a.Value))
 		case unix.IFLA_LINK_NETNSID:
 			elsewhere = true
 		}
@@ -192,7 +193,7 @@ func decode(m []byte) (Interface, error) {
 	}
 	switch kind {
 	case "vxlan":
-		i.Parent = numberIn(data, vxlanLink) // it has no IFLA_LINK
+		i.Parent = int(data.Number(vxlanLink)) // it has no IFLA_LINK
 	case "ipoib":
 		i.decodeIPoIB(data, mac, link)
 	}
@@ -200,9 +201,9 @@ func decode(m []byte) (Interface, error) {
 }
 
 // decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.
-func (i *Interface) decodeIPoIB(data attrs, mac []byte, link int) {
-	i.PKey = uint16(numberIn(data, ipoibPKey))
-	i.IPoIB = IPoIB{Connected: numberIn(data, ipoibMode) != 0, Umcast: numberIn(data, ipoibUmcast) != 0}
+func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int) {
+	i.PKey = uint16(int(data.Number(ipoibPKey)))
+	i.IPoIB = IPoIB{Connected: int(data.Number(ipoibMode)) != 0, Umcast: int(data.Number(ipoibUmcast)) != 0}
 	if len(mac) != 20 {
 		return
 	}
@@ -218,39 +219,21 @@ func (i *Interface) decodeIPoIB(data attrs, mac []byte, link int) {
 const vxlanLink = 3
 
 // linkInfo is an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
-func linkInfo(nested []byte) (kind string, data attrs, err error) {
-	info, err := attributes(nested)
+func linkInfo(nested []byte) (kind string, data netlink.Attributes, err error) {
+	info, err := netlink.Parse(nested)
 	if err != nil {
 		return "", nil, err
 	}
-	for a := range info.all() {
-		switch a.kind &^ unix.NLA_F_NESTED {
+	for a := range info.All() {
+		switch a.Type() {
 		case unix.IFLA_INFO_KIND:
-			kind = unix.ByteSliceToString(a.value)
+			kind = unix.ByteSliceToString(a.Value)
 		case unix.IFLA_INFO_DATA:
-			data = attrs(a.value)
+			data = netlink.Attributes(a.Value)
 		}
 	}
-	data, err = attributes(data)
+	data, err = netlink.Parse(data)
 	return kind, data, err
-}
-
-// number is a value of 16 or 32 bits, 0 if it is none.
-func number(v []byte) int {
-	switch len(v) {
-	case 1:
-		return int(v[0])
-	case 2:
-		return int(native.Uint16(v))
-	case 4:
-		return int(native.Uint32(v))
-	}
-	return 0
-}
-
-func numberIn(list attrs, kind uint16) int {
-	v, _ := find(list, kind)
-	return number(v)
 }
 
 // hardware prints a hardware address, nothing for one of zeros only (lo has such).
@@ -283,11 +266,11 @@ func (c *Conn) Return(index, nsfd int, name string, old int) error {
 
 func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 	m := change(index, up, unix.IFF_UP)
-	m = attribute(m, unix.IFLA_NET_NS_FD, native.AppendUint32(nil, uint32(nsfd)))
+	m = netlink.AppendUint32(m, unix.IFLA_NET_NS_FD, uint32(nsfd))
 	if as != 0 {
-		m = attribute(m, unix.IFLA_NEW_IFINDEX, native.AppendUint32(nil, uint32(as)))
+		m = netlink.AppendUint32(m, unix.IFLA_NEW_IFINDEX, uint32(as))
 	}
-	m = attribute(m, unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	m = netlink.AppendText(m, unix.IFLA_IFNAME, name)
 	delete(c.parameters, index) // if it comes back, with others
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return named(err)
@@ -306,7 +289,7 @@ func (c *Conn) Park(i Interface) error {
 	if err := c.Down(i.Index); err != nil {
 		return fmt.Errorf("bring %s down to rename it: %w", i.Name, err)
 	}
-	m := attribute(change(i.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(FreeName))
+	m := netlink.AppendText(change(i.Index, false, 0), unix.IFLA_IFNAME, FreeName)
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("rename %s out of the way: %w", i.Name, err)
 	}
@@ -326,13 +309,20 @@ func (c *Conn) set(index int, up bool) error {
 
 // change is the head of a message that sets flags of an interface.
 func change(index int, on bool, flag uint32) []byte {
-	head := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	head.Index = int32(index)
-	head.Change = flag
 	if on {
-		head.Flags = flag
+		return setFlags(index, flag, flag)
 	}
-	return head.Serialize()
+	return setFlags(index, 0, flag)
+}
+
+// setFlags is the head, struct ifinfomsg, of a message that gives an interface those flags
+// that are to be changed.
+func setFlags(index int, flags, change uint32) []byte {
+	m := make([]byte, unix.SizeofIfInfomsg)
+	native.PutUint32(m[4:], uint32(index))
+	native.PutUint32(m[8:], flags)
+	native.PutUint32(m[12:], change)
+	return m
 }
 
 // isIPoIB tells a hardware address of InfiniBand's length, of which the kernel

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 func TestACarrierIsWaitedForUntilTheKernelHasDoneWhatFollowsFromIt(t *testing.T) {
@@ -21,7 +23,7 @@ func TestACarrierIsWaitedForUntilTheKernelHasDoneWhatFollowsFromIt(t *testing.T)
 	} {
 		m := make([]byte, unix.SizeofIfInfomsg)
 		native.PutUint32(m[8:], tt.flags)
-		i, err := decode(attribute(m, unix.IFLA_OPERSTATE, []byte{tt.state}))
+		i, err := decode(netlink.Append(m, unix.IFLA_OPERSTATE, []byte{tt.state}))
 		if err != nil {
 			t.Fatal(err)
 		}

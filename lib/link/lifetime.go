@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/clock"
+	"gresnet/lib/netlink"
 )
 
 // aged are the settings as they are to be now: lifetimes are shorter by the
@@ -53,8 +54,8 @@ func keep(list []Message, f func(Message) (Message, bool)) []Message {
 // agedAddress is an address some seconds later, if it is valid still.
 func (m Message) agedAddress(passed uint32) (Message, bool) {
 	out := slices.Clone(m)
-	list, _ := attributes(out[addrHead:])
-	info, ok := find(list, unix.IFA_CACHEINFO)
+	list, _ := netlink.Parse(out[addrHead:])
+	info, ok := list.Find(unix.IFA_CACHEINFO)
 	if !ok || len(info) != 16 {
 		return m, true
 	}
@@ -72,8 +73,8 @@ func (m Message) agedAddress(passed uint32) (Message, bool) {
 // agedRoute is a route some seconds later, if it is there still.
 func (m Message) agedRoute(passed uint32) (Message, bool) {
 	out := slices.Clone(m)
-	list, _ := attributes(out[routeHead:])
-	left, ok := find(list, unix.RTA_EXPIRES)
+	list, _ := netlink.Parse(out[routeHead:])
+	left, ok := list.Find(unix.RTA_EXPIRES)
 	if !ok || len(left) != 4 {
 		return m, true
 	}
@@ -102,16 +103,16 @@ func (m Message) survives(expired Message, left []Message) Message {
 		return nil
 	}
 	out := slices.Clone(m)
-	list, _ := attributes(out[routeHead:])
-	source, _ := find(list, unix.RTA_PREFSRC)
+	list, _ := netlink.Parse(out[routeHead:])
+	source := list.Value(unix.RTA_PREFSRC)
 	copy(source, left[heir].Addr().Addr().AsSlice())
 	return out
 }
 
 // destination is the address that a route is to, or the first one of its network.
 func (m Message) destination() netip.Addr {
-	list, _ := attributes(m[routeHead:])
-	v, _ := find(list, unix.RTA_DST)
+	list, _ := netlink.Parse(m[routeHead:])
+	v := list.Value(unix.RTA_DST)
 	addr, _ := netip.AddrFromSlice(v)
 	return addr
 }

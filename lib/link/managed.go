@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // RaiseUnmanaged is Raise at home without what the interface's manager gives it, and
@@ -76,8 +78,8 @@ func (m Message) routeProtocol() byte   { return m[5] } // rtm_protocol
 func (m Message) nexthopProtocol() byte { return m[2] } // nh_protocol
 
 func (m Message) ruleProtocol() byte {
-	list, _ := attributes(m[ruleHead:])
-	if v, _ := find(list, unix.FRA_PROTOCOL); len(v) == 1 {
+	list, _ := netlink.Parse(m[ruleHead:])
+	if v := list.Value(unix.FRA_PROTOCOL); len(v) == 1 {
 		return v[0]
 	}
 	return unix.RTPROT_UNSPEC

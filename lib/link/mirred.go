@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Of linux/rtnetlink.h, linux/pkt_cls.h and linux/tc_act/tc_mirred.h, which x/sys/unix lacks.
@@ -53,10 +54,10 @@ func (c *Conn) mirrors(index int) (list []Message, err error) {
 // dumpMirrors are the actions of the kind, comparable and sendable. A kernel without it has none
 // and loads no module for the question (act_api.c:tc_dump_action).
 func (c *Conn) dumpMirrors() (list []Message, err error) {
-	one := attribute(nil, 1, attribute(nil, actionKind, []byte(mirred+"\x00")))
-	request := attribute(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, one)
+	one := netlink.Append(nil, 1, netlink.Append(nil, actionKind, []byte(mirred+"\x00")))
+	request := netlink.Append(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, one)
 	flag := native.AppendUint32(native.AppendUint32(nil, largeDump), largeDump) // struct nla_bitfield32
-	request = attribute(request, rootFlags, flag)
+	request = netlink.Append(request, rootFlags, flag)
 	// The kernel answers by the kind of the question.
 	answers, err := c.send(unix.RTM_GETACTION, unix.NLM_F_DUMP, unix.RTM_GETACTION, request)
 	if errors.Is(err, unix.EOPNOTSUPP) {
@@ -66,17 +67,16 @@ func (c *Conn) dumpMirrors() (list []Message, err error) {
 		return nil, err
 	}
 	for _, a := range answers {
-		outer, err := attributes(a[min(actionHead, len(a)):])
+		outer, err := netlink.Parse(a[min(actionHead, len(a)):])
 		if err != nil {
 			return nil, err
 		}
-		table, _ := find(outer, rootActions)
-		actions, err := attributes(table)
+		actions, err := outer.Nested(rootActions)
 		if err != nil {
 			return nil, err
 		}
-		for a := range actions.all() {
-			m, err := cleanMirror(a.value)
+		for a := range actions.All() {
+			m, err := cleanMirror(a.Value)
 			if err != nil {
 				return nil, err
 			}
@@ -90,41 +90,39 @@ func (c *Conn) dumpMirrors() (list []Message, err error) {
 
 // cleanMirror keeps what makes the action, nil if it is of another kind.
 func cleanMirror(action []byte) (Message, error) {
-	list, err := attributes(action)
+	list, err := netlink.Parse(action)
 	if err != nil {
 		return nil, err
 	}
-	kind, _ := find(list, actionKind)
-	options, _ := find(list, actionOptions)
-	inner, err := attributes(options)
+	kind := list.Value(actionKind)
+	inner, err := list.Nested(actionOptions)
 	if err != nil {
 		return nil, err
 	}
-	parms, _ := find(inner, mirredParms)
+	parms := inner.Value(mirredParms)
 	if unix.ByteSliceToString(kind) != mirred || len(parms) < mirredSize {
 		return nil, nil
 	}
 	parms = slices.Clone(parms)
 	clear(parms[mirredCounts : mirredCounts+8])
-	m := attribute(nil, actionKind, kind)
-	m = attribute(m, actionOptions|unix.NLA_F_NESTED, attribute(nil, mirredParms, parms))
+	m := netlink.Append(nil, actionKind, kind)
+	m = netlink.Append(m, actionOptions|unix.NLA_F_NESTED, netlink.Append(nil, mirredParms, parms))
 	for _, a := range []uint16{actionCookie, actionFlags, actionHWStats} {
-		if v, ok := find(list, a); ok {
-			m = attribute(m, a, v)
+		if v, ok := list.Find(a); ok {
+			m = netlink.Append(m, a, v)
 		}
 	}
-	if numberIn(list, actionInHW) > 0 {
-		m = attribute(m, actionInHW, nil)
+	if list.Number(actionInHW) > 0 {
+		m = netlink.Append(m, actionInHW, nil)
 	}
 	return m, nil
 }
 
 // mirrorParms is struct tc_mirred in an action.
 func (m Message) mirrorParms() []byte {
-	list, _ := attributes(m)
-	options, _ := find(list, actionOptions)
-	inner, _ := attributes(options)
-	parms, _ := find(inner, mirredParms)
+	list, _ := netlink.Parse(m)
+	inner, _ := list.Nested(actionOptions)
+	parms := inner.Value(mirredParms)
 	return parms
 }
 
@@ -151,7 +149,7 @@ func (c *Conn) refuseMirrors(s Settings) error {
 		if native.Uint32(m.mirrorParms()[mirredControl:])>>28 == controlChain {
 			return fmt.Errorf("%s and on to a chain, which gresnet cannot restore", what)
 		}
-		if _, is := find(attrs(m), actionInHW); is {
+		if _, is := netlink.Attributes(m).Find(actionInHW); is {
 			return fmt.Errorf("%s in hardware, which gresnet cannot restore", what)
 		}
 		numbers = append(numbers, m.mirrorNumber())
@@ -159,7 +157,7 @@ func (c *Conn) refuseMirrors(s Settings) error {
 	if len(numbers) == 0 {
 		return nil
 	}
-	return c.eachFilter(func(at int, filter attrs) error {
+	return c.eachFilter(func(at int, filter netlink.Attributes) error {
 		if number, is := offloaded(filter, numbers); is {
 			i, err := c.Get(at)
 			if err != nil {
@@ -173,7 +171,7 @@ func (c *Conn) refuseMirrors(s Settings) error {
 
 // eachFilter calls a function with each traffic filter that hardware may do: those of what
 // comes in, and of clsact.
-func (c *Conn) eachFilter(f func(at int, filter attrs) error) error {
+func (c *Conn) eachFilter(f func(at int, filter netlink.Attributes) error) error {
 	all, err := c.send(unix.RTM_GETQDISC, unix.NLM_F_DUMP, unix.RTM_NEWQDISC, tcmsg(0, 0))
 	if err != nil {
 		return fmt.Errorf("read the queueing disciplines of all interfaces: %w", err)
@@ -189,7 +187,7 @@ func (c *Conn) eachFilter(f func(at int, filter attrs) error) error {
 				return fmt.Errorf("read the traffic filters of interface %d: %w", at, err)
 			}
 			for _, filter := range filters {
-				list, err := attributes(filter[min(qdiscHead, len(filter)):])
+				list, err := netlink.Parse(filter[min(qdiscHead, len(filter)):])
 				if err != nil {
 					return err
 				}
@@ -203,21 +201,19 @@ func (c *Conn) eachFilter(f func(at int, filter attrs) error) error {
 }
 
 // offloaded tells whether hardware does a filter that has one of some actions, and which.
-func offloaded(filter attrs, numbers []uint32) (number uint32, is bool) {
+func offloaded(filter netlink.Attributes, numbers []uint32) (number uint32, is bool) {
 	const inHW = 1 << 2 // TCA_CLS_FLAGS_IN_HW
 	// TCA_FLOWER_ACT, TCA_FLOWER_FLAGS and so on: the kinds that hardware can do.
 	kinds := map[string][2]uint16{"flower": {3, 22}, "matchall": {2, 3}, "u32": {7, 11}, "bpf": {1, 9}}
-	kind, _ := find(filter, unix.TCA_KIND)
+	kind := filter.Value(unix.TCA_KIND)
 	at, can := kinds[unix.ByteSliceToString(kind)]
-	options, _ := find(filter, unix.TCA_OPTIONS)
-	list, err := attributes(options)
-	if err != nil || !can || numberIn(list, at[1])&inHW == 0 {
+	list, err := filter.Nested(unix.TCA_OPTIONS)
+	if err != nil || !can || list.Number(at[1])&inHW == 0 {
 		return 0, false
 	}
-	table, _ := find(list, at[0])
-	actions, _ := attributes(table)
-	for a := range actions.all() {
-		if m, err := cleanMirror(a.value); err == nil && m != nil && slices.Contains(numbers, m.mirrorNumber()) {
+	actions, _ := list.Nested(at[0])
+	for a := range actions.All() {
+		if m, err := cleanMirror(a.Value); err == nil && m != nil && slices.Contains(numbers, m.mirrorNumber()) {
 			return m.mirrorNumber(), true
 		}
 	}
@@ -232,8 +228,8 @@ func (c *Conn) applyMirrors(index int, want Settings) error {
 		return err
 	}
 	for _, m := range due {
-		table := attribute(nil, 1, m.mirrorOn(index))
-		request := attribute(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, table)
+		table := netlink.Append(nil, 1, m.mirrorOn(index))
+		request := netlink.Append(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, table)
 		_, giveErr := c.send(unix.RTM_NEWACTION, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, request)
 		if giveErr != nil {
 			err = hint.Join(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m.mirror(), want.Name, giveErr))

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // No driver of the unit tests' kernel, nor of the VM's, does filters in hardware.
@@ -11,19 +13,19 @@ func TestATrafficFilterThatHardwareDoesIsToldApart(t *testing.T) {
 	action := func(number uint32) []byte {
 		parms := make([]byte, mirredSize)
 		native.PutUint32(parms, number)
-		a := attribute(nil, actionKind, []byte("mirred\x00"))
-		return attribute(a, actionOptions, attribute(nil, mirredParms, parms))
+		a := netlink.Append(nil, actionKind, []byte("mirred\x00"))
+		return netlink.Append(a, actionOptions, netlink.Append(nil, mirredParms, parms))
 	}
-	filter := func(kind string, act, flags uint16, value uint32, number uint32) attrs {
-		options := attribute(nil, act|unix.NLA_F_NESTED, attribute(nil, 1, action(number)))
-		options = attribute(options, flags, native.AppendUint32(nil, value))
-		m := attribute(nil, unix.TCA_KIND, []byte(kind+"\x00"))
-		return attribute(m, unix.TCA_OPTIONS|unix.NLA_F_NESTED, options)
+	filter := func(kind string, act, flags uint16, value uint32, number uint32) netlink.Attributes {
+		options := netlink.Append(nil, act|unix.NLA_F_NESTED, netlink.Append(nil, 1, action(number)))
+		options = netlink.AppendUint32(options, flags, value)
+		m := netlink.Append(nil, unix.TCA_KIND, []byte(kind+"\x00"))
+		return netlink.Append(m, unix.TCA_OPTIONS|unix.NLA_F_NESTED, options)
 	}
 	const skipHW, inHW, notInHW = 1, 4, 8
 	for _, c := range []struct {
 		what   string
-		filter attrs
+		filter netlink.Attributes
 		want   bool
 	}{
 		{what: "flower", filter: filter("flower", 3, 22, inHW, 7), want: true},

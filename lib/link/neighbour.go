@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 const neighHead = unix.SizeofNdMsg
@@ -22,18 +24,18 @@ func cleanNeighbour(m []byte) (Message, error) {
 	if !given(m) {
 		return nil, nil
 	}
-	list, err := attributes(m[neighHead:])
+	list, err := netlink.Parse(m[neighHead:])
 	if err != nil {
 		return nil, err
 	}
 	out := slices.Clone(m[:neighHead])
 	native.PutUint32(out[4:], 0) // ndm_ifindex
-	for a := range list.all() {
-		switch a.kind {
+	for a := range list.All() {
+		switch a.Kind {
 		case unix.NDA_CACHEINFO, unix.NDA_PROBES, unix.NDA_MASTER:
 			continue
 		}
-		out = attribute(out, a.kind, a.value)
+		out = netlink.Append(out, a.Kind, a.Value)
 	}
 	return out, nil
 }
@@ -61,15 +63,15 @@ func (m Message) neighbourOn(index int) []byte {
 
 // neighbour names a neighbour for people.
 func (m Message) neighbour() string {
-	list, _ := attributes(m[neighHead:])
-	if v, ok := find(list, unix.NDA_DST); ok {
+	list, _ := netlink.Parse(m[neighHead:])
+	if v, ok := list.Find(unix.NDA_DST); ok {
 		addr, _ := netip.AddrFromSlice(v)
 		if m[10]&unix.NTF_PROXY != 0 {
 			return "proxy " + addr.String()
 		}
 		return addr.String()
 	}
-	v, _ := find(list, unix.NDA_LLADDR)
+	v := list.Value(unix.NDA_LLADDR)
 	return net.HardwareAddr(v).String()
 }
 
@@ -90,7 +92,7 @@ func (c *Conn) neighbours(index int) ([]Message, error) {
 func (c *Conn) dumpNeighbours(index int, family, flags byte) ([]Message, error) {
 	request := make([]byte, neighHead)
 	request[0], request[10] = family, flags
-	request = attribute(request, unix.NDA_IFINDEX, native.AppendUint32(nil, uint32(index)))
+	request = netlink.AppendUint32(request, unix.NDA_IFINDEX, uint32(index))
 	answers, err := c.send(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, unix.RTM_NEWNEIGH, request)
 	if err != nil {
 		return nil, err
@@ -169,8 +171,8 @@ func (c *Conn) ownFilters(index int, mac string) ([]Message, error) {
 }
 
 func (m Message) isGivenFilter() bool {
-	list, _ := attributes(m[neighHead:])
-	mac, _ := find(list, unix.NDA_LLADDR)
+	list, _ := netlink.Parse(m[neighHead:])
+	mac := list.Value(unix.NDA_LLADDR)
 	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && (mac[0]&1 == 0 || bytes.Equal(mac, vlanRegistration[:]))
 }
 

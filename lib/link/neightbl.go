@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // Of linux/neighbour.h.
@@ -113,7 +115,7 @@ func byInterface(answers [][]byte) (parameters, error) {
 			return nil, err
 		}
 		// The table itself has parameters of no interface, which a new one begins with.
-		if v, _ := find(inner, ndtpaIfindex); len(v) == 4 {
+		if v := inner.Value(ndtpaIfindex); len(v) == 4 {
 			index := int(native.Uint32(v))
 			list[index] = append(list[index], m)
 		}
@@ -121,16 +123,15 @@ func byInterface(answers [][]byte) (parameters, error) {
 	return list, nil
 }
 
-func parametersOf(m []byte) (attrs, error) {
+func parametersOf(m []byte) (netlink.Attributes, error) {
 	if len(m) < ndtmsgHead {
 		return nil, fmt.Errorf("neighbour table message of %d bytes", len(m))
 	}
-	list, err := attributes(m[ndtmsgHead:])
+	list, err := netlink.Parse(m[ndtmsgHead:])
 	if err != nil {
 		return nil, err
 	}
-	nested, _ := find(list, ndtaParms)
-	return attributes(nested)
+	return list.Nested(ndtaParms)
 }
 
 // addTable adds the sysctls that one answer is about.
@@ -140,14 +141,14 @@ func (t told) addTable(m []byte) error {
 		return err
 	}
 	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
-	for a := range inner.all() {
-		file := neighbourFile(a.kind)
-		if folder == "" || file == "" || len(a.value) < 4 {
+	for a := range inner.All() {
+		file := neighbourFile(a.Kind)
+		if folder == "" || file == "" || len(a.Value) < 4 {
 			continue
 		}
-		value := native.Uint32(a.value)
-		if len(a.value) == 8 {
-			value = uint32(native.Uint64(a.value))
+		value := native.Uint32(a.Value)
+		if len(a.Value) == 8 {
+			value = uint32(native.Uint64(a.Value))
 		}
 		t.add(folder+"/"+file, value)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // nexthopHead is the size of struct nhmsg, nexthopMember of struct nexthop_grp (linux/nexthop.h).
@@ -28,26 +30,26 @@ func cleanNexthop(m []byte) (Message, error) {
 	if len(m) < nexthopHead {
 		return nil, fmt.Errorf("next hop message of %d bytes", len(m))
 	}
-	list, err := attributes(m[nexthopHead:])
+	list, err := netlink.Parse(m[nexthopHead:])
 	if err != nil {
 		return nil, err
 	}
 	out := slices.Clone(m[:nexthopHead])
 	out[1] = 0 // nh_scope, which follows from the rest
 	native.PutUint32(out[4:], native.Uint32(out[4:])&routeFlags)
-	for a := range list.all() {
-		switch a.kind &^ unix.NLA_F_NESTED {
+	for a := range list.All() {
+		switch a.Type() {
 		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, nhaFDB, nhaHWStatsEnable:
 		case unix.NHA_ENCAP:
-			a.kind = unix.NHA_ENCAP // without the flag, which nexthopOn sets
+			a.Kind = unix.NHA_ENCAP // without the flag, which nexthopOn sets
 		case unix.NHA_OIF:
-			a.value = []byte{0, 0, 0, 0}
+			a.Value = []byte{0, 0, 0, 0}
 		case nhaResGroup:
-			a.value = without(a.value, nhaResGroupUnbalancedTime)
+			a.Value = without(a.Value, nhaResGroupUnbalancedTime)
 		default:
 			continue // state and counters, which a request must not have
 		}
-		out = attribute(out, a.kind, a.value)
+		out = netlink.Append(out, a.Kind, a.Value)
 	}
 	return out, nil
 }
@@ -55,10 +57,10 @@ func cleanNexthop(m []byte) (Message, error) {
 // without is a list of attributes less those of a kind.
 func without(list []byte, kind uint16) []byte {
 	var out []byte
-	all, _ := attributes(list)
-	for a := range all.all() {
-		if a.kind != kind {
-			out = attribute(out, a.kind, a.value)
+	all, _ := netlink.Parse(list)
+	for a := range all.All() {
+		if a.Kind != kind {
+			out = netlink.Append(out, a.Kind, a.Value)
 		}
 	}
 	return out
@@ -67,23 +69,23 @@ func without(list []byte, kind uint16) []byte {
 // nexthopOn is a next hop object as a request for the interface with an index.
 func (m Message) nexthopOn(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
-	list, _ := attributes(m[nexthopHead:])
-	for a := range list.all() {
-		switch a.kind {
+	list, _ := netlink.Parse(m[nexthopHead:])
+	for a := range list.All() {
+		switch a.Kind {
 		case unix.NHA_OIF:
-			a.value = native.AppendUint32(nil, uint32(index))
+			a.Value = native.AppendUint32(nil, uint32(index))
 		case unix.NHA_ENCAP:
-			a.kind |= unix.NLA_F_NESTED // which a request must say and a dump does not (lwtunnel.c:lwtunnel_fill_encap)
+			a.Kind |= unix.NLA_F_NESTED // which a request must say and a dump does not (lwtunnel.c:lwtunnel_fill_encap)
 		}
-		out = attribute(out, a.kind, a.value)
+		out = netlink.Append(out, a.Kind, a.Value)
 	}
 	return out
 }
 
 // nexthopID is the number by which routes and groups call a next hop object.
 func (m Message) nexthopID() uint32 {
-	list, _ := attributes(m[nexthopHead:])
-	v, _ := find(list, unix.NHA_ID)
+	list, _ := netlink.Parse(m[nexthopHead:])
+	v := list.Value(unix.NHA_ID)
 	if len(v) != 4 {
 		return 0
 	}
@@ -94,8 +96,8 @@ func (m Message) nexthop() string { return fmt.Sprint(m.nexthopID()) }
 
 // members are the numbers of the objects in a group.
 func (m Message) members() []uint32 {
-	list, _ := attributes(m[nexthopHead:])
-	group, _ := find(list, unix.NHA_GROUP)
+	list, _ := netlink.Parse(m[nexthopHead:])
+	group := list.Value(unix.NHA_GROUP)
 	var ids []uint32
 	for ; len(group) >= nexthopMember; group = group[nexthopMember:] {
 		ids = append(ids, native.Uint32(group))
@@ -106,7 +108,7 @@ func (m Message) members() []uint32 {
 // nexthops are the next hop objects of the interface and the groups of
 // nothing else, and at home the groups that have others' members, too.
 func (c *Conn) nexthops(index int) (own, home []Message, err error) {
-	own, err = c.dumpNexthops(attribute(nil, unix.NHA_OIF, native.AppendUint32(nil, uint32(index))))
+	own, err = c.dumpNexthops(netlink.AppendUint32(nil, unix.NHA_OIF, uint32(index)))
 	if err != nil || len(own) == 0 {
 		return nil, nil, err
 	}
@@ -114,7 +116,7 @@ func (c *Conn) nexthops(index int) (own, home []Message, err error) {
 	for _, m := range own {
 		ids = append(ids, m.nexthopID())
 	}
-	groups, err := c.dumpNexthops(attribute(nil, unix.NHA_GROUPS, nil))
+	groups, err := c.dumpNexthops(netlink.Append(nil, unix.NHA_GROUPS, nil))
 	for _, m := range groups {
 		isOwn := func(id uint32) bool { return slices.Contains(ids, id) }
 		isOther := func(id uint32) bool { return !isOwn(id) }
@@ -131,7 +133,7 @@ func (c *Conn) nexthops(index int) (own, home []Message, err error) {
 
 // nexthopOwner is the index of the interface of a next hop object, 0 if it has none.
 func (c *Conn) nexthopOwner(id uint32) (int, error) {
-	request := attribute(make([]byte, nexthopHead), unix.NHA_ID, native.AppendUint32(nil, id))
+	request := netlink.AppendUint32(make([]byte, nexthopHead), unix.NHA_ID, id)
 	answers, err := c.send(unix.RTM_GETNEXTHOP, 0, unix.RTM_NEWNEXTHOP, request)
 	if errors.Is(err, unix.ENOENT) {
 		return 0, nil
@@ -143,11 +145,11 @@ func (c *Conn) nexthopOwner(id uint32) (int, error) {
 		if len(a) < nexthopHead {
 			return 0, fmt.Errorf("next hop message of %d bytes", len(a))
 		}
-		list, err := attributes(a[nexthopHead:])
+		list, err := netlink.Parse(a[nexthopHead:])
 		if err != nil {
 			return 0, err
 		}
-		if v, _ := find(list, unix.NHA_OIF); len(v) == 4 {
+		if v := list.Value(unix.NHA_OIF); len(v) == 4 {
 			return int(native.Uint32(v)), nil
 		}
 	}

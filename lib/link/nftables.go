@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/socket"
+	"gresnet/lib/netlink"
 )
 
 // Of linux/netfilter/nf_tables.h, which x/sys/unix lacks in part.
@@ -66,7 +66,7 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 		return nil, err
 	}
 	if c.netfilter == nil {
-		c.netfilter, err = socket.Open(unix.NETLINK_NETFILTER)
+		c.netfilter, err = netlink.Open(unix.NETLINK_NETFILTER)
 		if errors.Is(err, unix.EPROTONOSUPPORT) {
 			return nil, nil
 		}
@@ -76,7 +76,7 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 	}
 	for _, of := range []struct {
 		get, kind int
-		read      func(attrs) (hooked, error)
+		read      func(netlink.Attributes) (hooked, error)
 	}{
 		{unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, readChain},
 		{unix.NFT_MSG_GETFLOWTABLE, unix.NFT_MSG_NEWFLOWTABLE, readFlowtable},
@@ -86,7 +86,7 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 		again := func() { list = list[:begun] }
 		request := make([]byte, nftHead) // AF_UNSPEC, all families
 		err := c.netfilter.Each(subsystem|of.get, unix.NLM_F_DUMP, uint16(subsystem|of.kind), request, again, func(m []byte) error {
-			whole, err := attributes(m[min(nftHead, len(m)):])
+			whole, err := netlink.Parse(m[min(nftHead, len(m)):])
 			if err != nil {
 				return err
 			}
@@ -104,46 +104,40 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 	return list, nil
 }
 
-func readChain(list attrs) (hooked, error) {
+func readChain(list netlink.Attributes) (hooked, error) {
 	devices, err := devicesOf(list, unix.NFTA_CHAIN_HOOK, hookDevices)
-	return hooked{"chain", textOf(list, unix.NFTA_CHAIN_TABLE), textOf(list, unix.NFTA_CHAIN_NAME), devices}, err
+	return hooked{"chain", list.Text(unix.NFTA_CHAIN_TABLE), list.Text(unix.NFTA_CHAIN_NAME), devices}, err
 }
 
-func readFlowtable(list attrs) (hooked, error) {
+func readFlowtable(list netlink.Attributes) (hooked, error) {
 	devices, err := devicesOf(list, flowtableHook, flowtableDevs)
-	return hooked{"flowtable", textOf(list, flowtableTable), textOf(list, flowtableName), devices}, err
+	return hooked{"flowtable", list.Text(flowtableTable), list.Text(flowtableName), devices}, err
 }
 
 // devicesOf are the interfaces that a hook names.
-func devicesOf(list attrs, hook, devices uint16) (names []string, err error) {
-	nested, there := find(list, hook)
+func devicesOf(list netlink.Attributes, hook, devices uint16) (names []string, err error) {
+	nested, there := list.Find(hook)
 	if !there {
 		return nil, nil
 	}
-	inner, err := attributes(nested)
+	inner, err := netlink.Parse(nested)
 	if err != nil {
 		return nil, err
 	}
 	// Before kernel 5.5 a chain has one alone.
-	if one := textOf(inner, hookDevice); one != "" && devices == hookDevices {
+	if one := inner.Text(hookDevice); one != "" && devices == hookDevices {
 		names = append(names, one)
 	}
-	several, _ := find(inner, devices)
-	if inner, err = attributes(several); err != nil {
+	if inner, err = inner.Nested(devices); err != nil {
 		return nil, err
 	}
-	for a := range inner.all() {
+	for a := range inner.All() {
 		// One that is given by how its name begins stays (nft_chain_filter.c:nft_netdev_event).
-		if a.kind&^unix.NLA_F_NESTED == deviceName {
-			names = append(names, unix.ByteSliceToString(a.value))
+		if a.Type() == deviceName {
+			names = append(names, unix.ByteSliceToString(a.Value))
 		}
 	}
 	return names, nil
-}
-
-func textOf(list attrs, kind uint16) string {
-	v, _ := find(list, kind)
-	return unix.ByteSliceToString(v)
 }
 
 // nftablesLoaded tells whether the kernel has nftables already: to ask it for chains would load

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // Parents of a queueing discipline (linux/pkt_sched.h).
@@ -45,7 +47,7 @@ func (c *Conn) qdisc(index int) (Message, error) {
 
 // cleanQdisc makes a discipline as dumped comparable and sendable.
 func cleanQdisc(m []byte) (Message, error) {
-	list, err := attributes(m[qdiscHead:])
+	list, err := netlink.Parse(m[qdiscHead:])
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +55,8 @@ func cleanQdisc(m []byte) (Message, error) {
 	native.PutUint32(out[4:], 0)  // tcm_ifindex
 	native.PutUint32(out[16:], 0) // tcm_info: users
 	for _, kind := range []uint16{unix.TCA_KIND, unix.TCA_OPTIONS, unix.TCA_STAB} {
-		if v, ok := find(list, kind); ok {
-			out = attribute(out, kind, v)
+		if v, ok := list.Find(kind); ok {
+			out = netlink.Append(out, kind, v)
 		}
 	}
 	return out, nil
@@ -137,8 +139,8 @@ func (m Message) qdiscKind() string {
 	if len(m) < qdiscHead {
 		return "the kernel's default"
 	}
-	list, _ := attributes(m[qdiscHead:])
-	kind, _ := find(list, unix.TCA_KIND)
+	list, _ := netlink.Parse(m[qdiscHead:])
+	kind := list.Value(unix.TCA_KIND)
 	return unix.ByteSliceToString(kind)
 }
 
@@ -183,8 +185,8 @@ func (c *Conn) refuseQdisc(i described, s Settings) error {
 // not say of it: the kernel tells no more of a table of packet sizes than that there is one.
 func (c *Conn) refuseFilters(index int, s Settings, of Message) error {
 	kind := of.qdiscKind()
-	list, _ := attributes(of[qdiscHead:])
-	if _, sized := find(list, unix.TCA_STAB); sized {
+	list, _ := netlink.Parse(of[qdiscHead:])
+	if _, sized := list.Find(unix.TCA_STAB); sized {
 		return fmt.Errorf("%s has queueing discipline %s with a table of packet sizes, which gresnet cannot restore", s.Name, kind)
 	}
 	if !classifies(kind) {
@@ -228,8 +230,8 @@ func (m Message) classQueues() (n int) {
 	if m.qdiscKind() != "mqprio" {
 		return 0
 	}
-	list, _ := attributes(m[qdiscHead:])
-	o, _ := find(list, unix.TCA_OPTIONS)
+	list, _ := netlink.Parse(m[qdiscHead:])
+	o := list.Value(unix.TCA_OPTIONS)
 	if len(o) < mqprioSize {
 		return 0
 	}
@@ -327,12 +329,12 @@ func (c *Conn) deleteQdisc(index int, have Message, name string) error {
 func (m Message) qdiscOn(index int) []byte {
 	out := slices.Clone(m[:qdiscHead])
 	native.PutUint32(out[4:], uint32(index))
-	list, _ := attributes(m[qdiscHead:])
-	for a := range list.all() {
-		if a.kind == unix.TCA_OPTIONS {
-			a.value = m.withoutEntries(m.codelTimes(a.value))
+	list, _ := netlink.Parse(m[qdiscHead:])
+	for a := range list.All() {
+		if a.Kind == unix.TCA_OPTIONS {
+			a.Value = m.withoutEntries(m.codelTimes(a.Value))
 		}
-		out = attribute(out, a.kind, a.value)
+		out = netlink.Append(out, a.Kind, a.Value)
 	}
 	return out
 }
@@ -347,13 +349,13 @@ func (m Message) codelTimes(options []byte) []byte {
 		return options
 	}
 	var out []byte
-	list, _ := attributes(options)
-	for a := range list.all() {
-		v := slices.Clone(a.value)
-		if (a.kind == target || a.kind == interval || a.kind == threshold) && len(v) == 4 {
+	list, _ := netlink.Parse(options)
+	for a := range list.All() {
+		v := slices.Clone(a.Value)
+		if (a.Kind == target || a.Kind == interval || a.Kind == threshold) && len(v) == 4 {
 			native.PutUint32(v, native.Uint32(v)+1)
 		}
-		out = attribute(out, a.kind, v)
+		out = netlink.Append(out, a.Kind, v)
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // The kernel of these tests has no mqprio, so its message is made by hand.
@@ -15,8 +17,8 @@ func TestTrafficClassesTellHowManyQueuesTheyNeed(t *testing.T) {
 		native.PutUint16(options[50+2*i:], class.offset)
 	}
 	of := func(kind string, options []byte) Message {
-		m := attribute(tcmsg(1, atRoot), unix.TCA_KIND, append([]byte(kind), 0))
-		return attribute(m, unix.TCA_OPTIONS, options)
+		m := netlink.Append(tcmsg(1, atRoot), unix.TCA_KIND, append([]byte(kind), 0))
+		return netlink.Append(m, unix.TCA_OPTIONS, options)
 	}
 	for _, tt := range []struct {
 		m    Message
@@ -37,13 +39,13 @@ func TestTrafficClassesAreSentAsTheKernelTakesThem(t *testing.T) {
 	options := append(make([]byte, 84), 8, 0, 6, 0, 1, 2, 3, 4) // struct tc_mqprio_qopt, and an attribute of a class
 	for hardware, want := range []int{82, len(options)} {
 		options[17] = byte(hardware)
-		m := attribute(tcmsg(1, atRoot), unix.TCA_KIND, []byte("mqprio\x00"))
-		sent := Message(attribute(m, unix.TCA_OPTIONS, options)).qdiscOn(2)
-		list, err := attributes(sent[qdiscHead:])
+		m := netlink.Append(tcmsg(1, atRoot), unix.TCA_KIND, []byte("mqprio\x00"))
+		sent := Message(netlink.Append(m, unix.TCA_OPTIONS, options)).qdiscOn(2)
+		list, err := netlink.Parse(sent[qdiscHead:])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := find(list, unix.TCA_OPTIONS); len(got) != want {
+		if got := list.Value(unix.TCA_OPTIONS); len(got) != want {
 			t.Errorf("with hw %d, %d bytes of options are sent, want %d", hardware, len(got), want)
 		}
 	}

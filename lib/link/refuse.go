@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -41,7 +43,7 @@ func (s Settings) refusePrograms() error {
 		}
 	}
 	for _, m := range s.Nexthops {
-		if list, _ := attributes(m[nexthopHead:]); hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP) {
+		if list, _ := netlink.Parse(m[nexthopHead:]); hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP) {
 			return fmt.Errorf("a BPF program encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", m.nexthop(), s.Name)
 		}
 	}
@@ -54,11 +56,11 @@ func (s Settings) refusePrograms() error {
 }
 
 func (m Message) routeHasProgram() bool {
-	list, _ := attributes(m[routeHead:])
+	list, _ := netlink.Parse(m[routeHead:])
 	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	hops, _ := find(list, unix.RTA_MULTIPATH)
+	hops := list.Value(unix.RTA_MULTIPATH)
 	eachHop(hops, func(hop []byte) {
-		list, _ := attributes(hop[unix.SizeofRtNexthop:])
+		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
 		has = has || hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 	})
 	return has
@@ -72,14 +74,13 @@ const (
 )
 
 // hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
-func hasProgram(list attrs, kind, encap uint16) bool {
-	switch numberIn(list, kind) {
+func hasProgram(list netlink.Attributes, kind, encap uint16) bool {
+	switch list.Number(kind) {
 	case encapBPF:
 		return true
 	case encapSeg6Local:
-		value, _ := find(list, encap)
-		inner, _ := attributes(value)
-		_, has := find(inner, seg6LocalBPF)
+		inner, _ := list.Nested(encap)
+		_, has := inner.Find(seg6LocalBPF)
 		return has
 	}
 	return false
@@ -99,10 +100,9 @@ func (c *Conn) refuseMaster(i described) error {
 }
 
 // attached tells whether an XDP program is attached, in whichever mode.
-func attached(list attrs) bool {
-	v, _ := find(list, unix.IFLA_XDP)
-	inner, _ := attributes(v)
-	mode, _ := find(inner, unix.IFLA_XDP_ATTACHED)
+func attached(list netlink.Attributes) bool {
+	inner, _ := list.Nested(unix.IFLA_XDP)
+	mode := inner.Value(unix.IFLA_XDP_ATTACHED)
 	return len(mode) == 1 && mode[0] != 0
 }
 

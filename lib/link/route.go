@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 const (
@@ -22,16 +24,16 @@ func cleanRoute(m []byte, index int) (Message, error) {
 	if len(m) < routeHead {
 		return nil, fmt.Errorf("route message of %d bytes", len(m))
 	}
-	list, err := attributes(m[routeHead:])
+	list, err := netlink.Parse(m[routeHead:])
 	if err != nil {
 		return nil, err
 	}
 	out := Message(slices.Clone(m[:routeHead]))
 	native.PutUint32(out[8:], native.Uint32(out[8:])&routeFlags)
-	_, byObject := find(list, rtaNhID)
-	for a := range list.all() {
-		v := slices.Clone(a.value)
-		switch a.kind {
+	_, byObject := list.Find(rtaNhID)
+	for a := range list.All() {
+		v := slices.Clone(a.Value)
+		switch a.Kind {
 		case unix.RTA_CACHEINFO:
 			if out[0] == unix.AF_INET6 {
 				out = appendExpiry(out, v)
@@ -43,10 +45,10 @@ func cleanRoute(m []byte, index int) (Message, error) {
 				continue
 			}
 		}
-		if a.kind == unix.RTA_MULTIPATH {
+		if a.Kind == unix.RTA_MULTIPATH {
 			eachHop(v, func(hop []byte) { hop[2] &= routeFlags })
 		}
-		out = attribute(out, a.kind, v)
+		out = netlink.Append(out, a.Kind, v)
 	}
 	if byObject {
 		native.PutUint32(out[8:], 0)
@@ -73,19 +75,19 @@ func appendExpiry(m Message, cacheInfo []byte) Message {
 	if ticks <= 0 {
 		return m
 	}
-	return attribute(m, unix.RTA_EXPIRES, native.AppendUint32(nil, uint32(ticks+userHZ-1)/userHZ))
+	return netlink.AppendUint32(m, unix.RTA_EXPIRES, uint32(ticks+userHZ-1)/userHZ)
 }
 
 // eachIndex shows f every place of a route that has an interface's index, for
 // it to look and to write.
 func (m Message) eachIndex(f func([]byte)) {
-	list, _ := attributes(m[routeHead:])
-	for a := range list.all() {
+	list, _ := netlink.Parse(m[routeHead:])
+	for a := range list.All() {
 		switch {
-		case a.kind == unix.RTA_OIF && len(a.value) == 4:
-			f(a.value)
-		case a.kind == unix.RTA_MULTIPATH:
-			eachHop(a.value, func(hop []byte) { f(hop[4:8]) })
+		case a.Kind == unix.RTA_OIF && len(a.Value) == 4:
+			f(a.Value)
+		case a.Kind == unix.RTA_MULTIPATH:
+			eachHop(a.Value, func(hop []byte) { f(hop[4:8]) })
 		}
 	}
 }
@@ -123,8 +125,8 @@ func (m Message) needsOthers(objects []uint32) bool {
 
 // object is the number of the next hop object that a route uses, or 0.
 func (m Message) object() uint32 {
-	list, _ := attributes(m[routeHead:])
-	if v, _ := find(list, rtaNhID); len(v) == 4 {
+	list, _ := netlink.Parse(m[routeHead:])
+	if v := list.Value(rtaNhID); len(v) == 4 {
 		return native.Uint32(v)
 	}
 	return 0
@@ -132,8 +134,8 @@ func (m Message) object() uint32 {
 
 // routeKey is what makes a route the same route: all but the seconds that it has left.
 func (m Message) routeKey() string {
-	list, _ := attributes(m[routeHead:])
-	if _, ok := find(list, unix.RTA_EXPIRES); !ok {
+	list, _ := netlink.Parse(m[routeHead:])
+	if _, ok := list.Find(unix.RTA_EXPIRES); !ok {
 		return string(m)
 	}
 	return string(m[:routeHead]) + string(without(m[routeHead:], unix.RTA_EXPIRES)) + "expires"
@@ -201,9 +203,9 @@ func (m Message) comesWith(address Message) bool {
 
 // hasGateway tells a route that another route must exist for.
 func (m Message) hasGateway() bool {
-	list, _ := attributes(m[routeHead:])
-	for a := range list.all() {
-		if a.kind == unix.RTA_GATEWAY || a.kind == unix.RTA_VIA || a.kind == unix.RTA_MULTIPATH {
+	list, _ := netlink.Parse(m[routeHead:])
+	for a := range list.All() {
+		if a.Kind == unix.RTA_GATEWAY || a.Kind == unix.RTA_VIA || a.Kind == unix.RTA_MULTIPATH {
 			return true
 		}
 	}
@@ -212,24 +214,24 @@ func (m Message) hasGateway() bool {
 
 // prefix names a route for people.
 func (m Message) prefix() string {
-	list, _ := attributes(m[routeHead:])
+	list, _ := netlink.Parse(m[routeHead:])
 	var b strings.Builder
 	b.WriteString("default")
-	for a := range list.all() {
-		if m.family() == unix.AF_MPLS && a.kind == unix.RTA_DST && len(a.value) == 4 {
-			return fmt.Sprintf("of MPLS label %d", binary.BigEndian.Uint32(a.value)>>12)
+	for a := range list.All() {
+		if m.family() == unix.AF_MPLS && a.Kind == unix.RTA_DST && len(a.Value) == 4 {
+			return fmt.Sprintf("of MPLS label %d", binary.BigEndian.Uint32(a.Value)>>12)
 		}
-		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_DST && ok {
+		if addr, ok := netip.AddrFromSlice(a.Value); a.Kind == unix.RTA_DST && ok {
 			b.Reset()
 			fmt.Fprintf(&b, "%s/%d", addr, m[1])
 		}
 	}
-	for a := range list.all() {
-		if addr, ok := netip.AddrFromSlice(a.value); a.kind == unix.RTA_GATEWAY && ok {
+	for a := range list.All() {
+		if addr, ok := netip.AddrFromSlice(a.Value); a.Kind == unix.RTA_GATEWAY && ok {
 			fmt.Fprintf(&b, " via %s", addr)
 		}
-		if a.kind == unix.RTA_TABLE && len(a.value) == 4 && native.Uint32(a.value) != unix.RT_TABLE_MAIN {
-			fmt.Fprintf(&b, " table %d", native.Uint32(a.value))
+		if a.Kind == unix.RTA_TABLE && len(a.Value) == 4 && native.Uint32(a.Value) != unix.RT_TABLE_MAIN {
+			fmt.Fprintf(&b, " table %d", native.Uint32(a.Value))
 		}
 	}
 	return b.String()
@@ -290,7 +292,7 @@ func (c *Conn) localRoutes(index int, local []Message) (list []Message, err erro
 		}
 	}
 	for _, table := range tables {
-		answers, err := c.dumpRoutes(unix.AF_INET6, attribute(through(index), unix.RTA_TABLE, native.AppendUint32(nil, table)))
+		answers, err := c.dumpRoutes(unix.AF_INET6, netlink.AppendUint32(through(index), unix.RTA_TABLE, table))
 		if errors.Is(err, unix.ENOENT) {
 			continue // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
 		}
@@ -308,8 +310,8 @@ func (c *Conn) localRoutes(index int, local []Message) (list []Message, err erro
 
 // table is the number of a route's table, for which its head may have too few bits.
 func (m Message) table() uint32 {
-	list, _ := attributes(m[routeHead:])
-	if v, _ := find(list, unix.RTA_TABLE); len(v) == 4 {
+	list, _ := netlink.Parse(m[routeHead:])
+	if v := list.Value(unix.RTA_TABLE); len(v) == 4 {
 		return native.Uint32(v)
 	}
 	return uint32(m[4]) // rtm_table
@@ -317,7 +319,7 @@ func (m Message) table() uint32 {
 
 // through filters routes by an interface.
 func through(index int) []byte {
-	return attribute(nil, unix.RTA_OIF, native.AppendUint32(nil, uint32(index)))
+	return netlink.AppendUint32(nil, unix.RTA_OIF, uint32(index))
 }
 
 // ofFamily asks for the routes of a family that a filter lets through.
@@ -338,8 +340,8 @@ func prefSource(m []byte) netip.Addr {
 	if len(m) < routeHead {
 		return netip.Addr{}
 	}
-	list, _ := attributes(m[routeHead:])
-	v, _ := find(list, unix.RTA_PREFSRC)
+	list, _ := netlink.Parse(m[routeHead:])
+	v := list.Value(unix.RTA_PREFSRC)
 	addr, _ := netip.AddrFromSlice(v)
 	return addr
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // ruleHead is the size of struct fib_rule_hdr, ruleFlags what a request may say in its flags (linux/fib_rules.h).
@@ -22,7 +23,7 @@ func cleanRule(m []byte) (Message, error) {
 	if len(m) < ruleHead {
 		return nil, fmt.Errorf("policy rule message of %d bytes", len(m))
 	}
-	if _, err := attributes(m[ruleHead:]); err != nil {
+	if _, err := netlink.Parse(m[ruleHead:]); err != nil {
 		return nil, err
 	}
 	out := Message(slices.Clone(m))
@@ -60,21 +61,21 @@ func (c *Conn) rules(s Settings) ([]Message, error) {
 }
 
 func (m Message) concerns(s Settings) bool {
-	list, _ := attributes(m[ruleHead:])
+	list, _ := netlink.Parse(m[ruleHead:])
 	for _, kind := range []uint16{unix.FRA_IIFNAME, unix.FRA_OIFNAME} {
-		if v, ok := find(list, kind); ok && unix.ByteSliceToString(v) == s.Name {
+		if v, ok := list.Find(kind); ok && unix.ByteSliceToString(v) == s.Name {
 			return true
 		}
 	}
-	v, _ := find(list, unix.FRA_SRC)
+	v := list.Value(unix.FRA_SRC)
 	source, ok := netip.AddrFromSlice(v)
 	return ok && int(m[2]) == source.BitLen() && slices.ContainsFunc(s.Addresses, func(a Message) bool { return a.Addr().Addr() == source })
 }
 
 // rule names a policy rule for people.
 func (m Message) rule() string {
-	list, _ := attributes(m[ruleHead:])
-	v, _ := find(list, unix.FRA_PRIORITY)
+	list, _ := netlink.Parse(m[ruleHead:])
+	v := list.Value(unix.FRA_PRIORITY)
 	if len(v) != 4 {
 		return "0"
 	}
@@ -102,8 +103,8 @@ func (c *Conn) applyRules(want Settings) error {
 
 // forbids tells a rule that lets nothing pass, to whatever is sent by the interface.
 func (m Message) forbids(name string) bool {
-	list, _ := attributes(m[ruleHead:])
-	v, ok := find(list, unix.FRA_OIFNAME)
+	list, _ := netlink.Parse(m[ruleHead:])
+	v, ok := list.Find(unix.FRA_OIFNAME)
 	return ok && unix.ByteSliceToString(v) == name && m[7] >= blackhole && m[7] <= prohibit
 }
 

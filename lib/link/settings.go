@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
@@ -331,7 +331,7 @@ func (c *Conn) rename(have *Interface, name string) error {
 		}
 		have.Up = false
 	}
-	m := attribute(change(have.Index, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	m := netlink.AppendText(change(have.Index, false, 0), unix.IFLA_IFNAME, name)
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
 	}
@@ -341,7 +341,7 @@ func (c *Conn) rename(have *Interface, name string) error {
 
 // awaitName waits until no other interface has a name, or is ErrNameTaken.
 func (c *Conn) awaitName(name string) error {
-	request := attribute(change(0, false, 0), unix.IFLA_IFNAME, nl.ZeroTerminated(name))
+	request := netlink.AppendText(change(0, false, 0), unix.IFLA_IFNAME, name)
 	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
 		if errors.Is(err, unix.ENODEV) {
@@ -375,7 +375,7 @@ func (c *Conn) setMTU(index int, have Settings, mtu int) error {
 	if have.MTU == mtu {
 		return nil
 	}
-	m := attribute(change(index, false, 0), unix.IFLA_MTU, native.AppendUint32(nil, uint32(mtu)))
+	m := netlink.AppendUint32(change(index, false, 0), unix.IFLA_MTU, uint32(mtu))
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
 	}
@@ -390,7 +390,7 @@ func (c *Conn) setMAC(index int, have Settings, mac string) error {
 	if err != nil {
 		return err
 	}
-	m := attribute(change(index, false, 0), unix.IFLA_ADDRESS, hw)
+	m := netlink.Append(change(index, false, 0), unix.IFLA_ADDRESS, hw)
 	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
 		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
 	}

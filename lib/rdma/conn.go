@@ -1,19 +1,16 @@
 // Package rdma speaks RDMA netlink: which RDMA devices a namespace has, the
-// node's netns mode, and moving a device. It sends what vishvananda/netlink
-// does not (character devices, ports, a move by index) over the same nl package.
+// node's netns mode, and moving a device.
 package rdma
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/socket"
+	"gresnet/lib/netlink"
 )
 
 var (
@@ -63,13 +60,13 @@ const (
 
 // Conn asks about the network namespace that the calling thread was in when it dialed.
 type Conn struct {
-	socket *socket.Netlink
+	socket *netlink.Socket
 }
 
 // Dial opens a connection in the calling thread's network namespace. The
 // kernel loads ib_core for it; without RDMA in the kernel it is ErrNoRDMA.
 func Dial() (*Conn, error) {
-	s, err := socket.Open(unix.NETLINK_RDMA)
+	s, err := netlink.Open(unix.NETLINK_RDMA)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil, hint.With(ErrNoRDMA, "is this node meant to have HCAs? then load ib_core and the HCAs' driver")
 	}
@@ -93,7 +90,7 @@ const (
 
 // Mode asks the kernel for the node's mode.
 func (c *Conn) Mode() (Mode, error) {
-	answers, err := c.send(cmdSysGet, 0)
+	answers, err := c.send(cmdSysGet, 0, nil)
 	if errors.Is(err, unix.EINVAL) {
 		// Before 5.2 there is no such command and no exclusive mode.
 		return Shared, nil
@@ -102,7 +99,7 @@ func (c *Conn) Mode() (Mode, error) {
 		return "", fmt.Errorf("read the RDMA netns mode: %w", err)
 	}
 	for _, a := range answers {
-		if v := a[attrNetnsMode]; len(v) == 1 {
+		if v := a.Value(attrNetnsMode); len(v) == 1 {
 			if v[0] == 0 {
 				return Exclusive, nil
 			}
@@ -119,7 +116,7 @@ func (c *Conn) SetMode(m Mode) error {
 	if m == Shared {
 		shared = 1
 	}
-	_, err := c.send(cmdSysSet, unix.NLM_F_ACK, nl.NewRtAttr(attrNetnsMode, []byte{shared}))
+	_, err := c.send(cmdSysSet, unix.NLM_F_ACK, netlink.Append(nil, attrNetnsMode, []byte{shared}))
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return ErrBusy
@@ -142,7 +139,7 @@ type Device struct {
 // kernel goes on by position after each (device.c:ib_enum_all_devs), so one
 // that another job's move takes out hides its neighbour, without a sign.
 func (c *Conn) Dump() ([]Device, error) {
-	answers, err := c.send(cmdGet, unix.NLM_F_DUMP)
+	answers, err := c.send(cmdGet, unix.NLM_F_DUMP, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list RDMA devices: %w", err)
 	}
@@ -183,7 +180,7 @@ func (c *Conn) Devices() ([]Device, error) {
 
 // At is the namespace's RDMA device with an index; none if it has none there.
 func (c *Conn) At(index uint32) ([]Device, error) {
-	answers, err := c.send(cmdGet, 0, u32(attrDevIndex, index))
+	answers, err := c.send(cmdGet, 0, ofDevice(index))
 	if errors.Is(err, unix.EINVAL) {
 		return nil, nil // nldev.c:nldev_get_doit: not there, or not in this namespace
 	}
@@ -197,11 +194,11 @@ func (c *Conn) At(index uint32) ([]Device, error) {
 	return devices, nil
 }
 
-func deviceOf(a attributes) Device {
+func deviceOf(a netlink.Attributes) Device {
 	return Device{
-		Index: a.u32(attrDevIndex),
-		Name:  a.str(attrDevName),
-		GUID:  formatGUID(a[attrNodeGUID]),
+		Index: uint32(a.Number(attrDevIndex)),
+		Name:  a.Text(attrDevName),
+		GUID:  formatGUID(a.Value(attrNodeGUID)),
 	}
 }
 
@@ -215,20 +212,20 @@ type Port struct {
 
 // Ports lists a device's ports.
 func (c *Conn) Ports(index uint32) ([]Port, error) {
-	answers, err := c.send(cmdPortGet, unix.NLM_F_DUMP, u32(attrDevIndex, index))
+	answers, err := c.send(cmdPortGet, unix.NLM_F_DUMP, ofDevice(index))
 	if err != nil {
 		return nil, fmt.Errorf("list the ports of RDMA device %d: %w", index, err)
 	}
 	ports := make([]Port, 0, len(answers))
 	for _, a := range answers {
-		state := a[attrPortState]
+		state := a.Value(attrPortState)
 		if len(state) != 1 {
 			state = []byte{0}
 		}
 		ports = append(ports, Port{
-			Num:       a.u32(attrPortIndex),
+			Num:       uint32(a.Number(attrPortIndex)),
 			State:     portState(state[0]),
-			Interface: int(a.u32(attrNdevIndex)),
+			Interface: int(a.Number(attrNdevIndex)),
 		})
 	}
 	return ports, nil
@@ -244,16 +241,16 @@ type CharDevice struct {
 // Uverbs finds the device's uverbs character device, whatever its number is
 // now. A device without one is ErrNoCharDevice.
 func (c *Conn) Uverbs(index uint32) (CharDevice, error) {
-	return c.charDevice("uverbs", u32(attrDevIndex, index))
+	return c.charDevice("uverbs", ofDevice(index))
 }
 
 // Umad finds the umad character device of a device's port, or is ErrNoCharDevice.
 func (c *Conn) Umad(index, port uint32) (CharDevice, error) {
-	return c.charDevice("umad", u32(attrDevIndex, index), u32(attrPortIndex, port))
+	return c.charDevice("umad", netlink.AppendUint32(ofDevice(index), attrPortIndex, port))
 }
 
-func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
-	answers, err := c.send(cmdGetCharDev, 0, append(of, str(attrCharDevType, kind))...)
+func (c *Conn) charDevice(kind string, of []byte) (CharDevice, error) {
+	answers, err := c.send(cmdGetCharDev, 0, netlink.AppendText(of, attrCharDevType, kind))
 	// nldev.c:nldev_get_chardev, device.c:ib_get_client_nl_info: no such client, or
 	// none of its data on this device.
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOENT) {
@@ -263,13 +260,13 @@ func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
 		return CharDevice{}, fmt.Errorf("find the %s device: %w", kind, err)
 	}
 	for _, a := range answers {
-		if v := a[attrCharDev]; len(v) == 8 {
+		if v := a.Value(attrCharDev); len(v) == 8 {
 			// huge_encode_dev (include/linux/kdev_t.h) is new_encode_dev in 64 bits.
 			dev := native.Uint64(v)
 			return CharDevice{
 				Major:  uint32(dev>>8) & 0xfff,
 				Minor:  uint32(dev&0xff) | uint32(dev>>12)&^0xff,
-				Driver: a.u64(attrDriverID),
+				Driver: a.Number(attrDriverID),
 			}, nil
 		}
 	}
@@ -287,28 +284,28 @@ func (c *Conn) charDevice(kind string, of ...*nl.RtAttr) (CharDevice, error) {
 // The request returns when every kernel client has let go of the device and
 // taken it up again; nothing bounds that time, and nothing can interrupt it.
 func (c *Conn) MoveRequest(index uint32, nsfd int, name string) (socket int, request []byte) {
-	attrs := []*nl.RtAttr{u32(attrDevIndex, index), u32(attrNetnsFD, uint32(nsfd))}
+	m := netlink.AppendUint32(ofDevice(index), attrNetnsFD, uint32(nsfd))
 	if name != "" {
-		attrs = append(attrs, str(attrDevName, name))
+		m = netlink.AppendText(m, attrDevName, name)
 	}
-	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, serialize(attrs...))
+	return c.socket.FD(), c.socket.Request(clientNldev<<10|cmdSet, unix.NLM_F_ACK, m)
 }
 
 // Rename gives a device another name.
 func (c *Conn) Rename(index uint32, name string) error {
-	_, err := c.send(cmdSet, unix.NLM_F_ACK, u32(attrDevIndex, index), str(attrDevName, name))
+	_, err := c.send(cmdSet, unix.NLM_F_ACK, netlink.AppendText(ofDevice(index), attrDevName, name))
 	return Named(err)
 }
 
-// send does one request and parses what comes back.
-func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
-	messages, err := c.socket.Do(clientNldev<<10|cmd, flags, 0, serialize(attrs...))
+// send does one request and returns the attributes of each answer.
+func (c *Conn) send(cmd, flags int, attributes []byte) ([]netlink.Attributes, error) {
+	messages, err := c.socket.Do(clientNldev<<10|cmd, flags, 0, attributes)
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]attributes, 0, len(messages))
+	answers := make([]netlink.Attributes, 0, len(messages))
 	for _, m := range messages {
-		a, err := parse(m)
+		a, err := netlink.Parse(m)
 		if err != nil {
 			return nil, err
 		}
@@ -317,63 +314,10 @@ func (c *Conn) send(cmd, flags int, attrs ...*nl.RtAttr) ([]attributes, error) {
 	return answers, nil
 }
 
-func serialize(attrs ...*nl.RtAttr) (body []byte) {
-	for _, a := range attrs {
-		body = append(body, a.Serialize()...)
-	}
-	return body
-}
-
 var native = binary.NativeEndian
 
-func u32(kind int, v uint32) *nl.RtAttr {
-	return nl.NewRtAttr(kind, native.AppendUint32(nil, v))
-}
-
-func str(kind int, v string) *nl.RtAttr {
-	return nl.NewRtAttr(kind, nl.ZeroTerminated(v))
-}
-
-// attributes are one answer's attributes by number.
-type attributes map[uint16][]byte
-
-// parse splits an answer into its attributes. Lengths come from the kernel,
-// but a short read must not become a crash of a root program.
-func parse(m []byte) (attributes, error) {
-	a := attributes{}
-	for len(m) >= unix.SizeofRtAttr {
-		size := int(native.Uint16(m))
-		kind := native.Uint16(m[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
-		if size < unix.SizeofRtAttr || size > len(m) {
-			return nil, fmt.Errorf("RDMA netlink attribute %d has length %d, %d bytes are left", kind, size, len(m))
-		}
-		a[kind] = m[unix.SizeofRtAttr:size]
-		m = m[min((size+3)&^3, len(m)):]
-	}
-	return a, nil
-}
-
-func (a attributes) u32(kind uint16) uint32 {
-	if v := a[kind]; len(v) == 4 {
-		return native.Uint32(v)
-	}
-	return 0
-}
-
-func (a attributes) u64(kind uint16) uint64 {
-	switch v := a[kind]; len(v) {
-	case 8:
-		return native.Uint64(v)
-	case 4:
-		return uint64(native.Uint32(v))
-	}
-	return 0
-}
-
-func (a attributes) str(kind uint16) string {
-	s, _, _ := bytes.Cut(a[kind], []byte{0})
-	return string(s)
-}
+// ofDevice is the attribute that says which device a request is about.
+func ofDevice(index uint32) []byte { return netlink.AppendUint32(nil, attrDevIndex, index) }
 
 // formatGUID writes a GUID as sysfs does. The kernel sends the number that it
 // reads big endian out of the device (nldev.c:fill_dev_info, be64_to_cpu).

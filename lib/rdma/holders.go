@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // Holder is somebody who uses a device: a process, or a part of the kernel. It is the zero
@@ -42,23 +44,23 @@ const (
 // process has for all else that it does with a device, or with a connection. It is one
 // request for all devices of the namespace.
 func (c *Conn) Used() (indices []uint32, err error) {
-	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP)
+	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP, nil)
 	if err != nil {
 		return nil, fmt.Errorf("count the users of RDMA devices: %w", err)
 	}
 	for _, a := range answers {
 		used := false
-		err := entries(a[attrResSummary], func(entry attributes) {
-			switch entry.str(attrResSummaryName) {
+		err := entries(a.Value(attrResSummary), func(entry netlink.Attributes) {
+			switch entry.Text(attrResSummaryName) {
 			case "ctx", "cm_id":
-				used = used || entry.u64(attrResSummaryCurr) > 0
+				used = used || entry.Number(attrResSummaryCurr) > 0
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
 		if used {
-			indices = append(indices, a.u32(attrDevIndex))
+			indices = append(indices, uint32(a.Number(attrDevIndex)))
 		}
 	}
 	return indices, nil
@@ -68,7 +70,7 @@ func (c *Conn) Used() (indices []uint32, err error) {
 func (c *Conn) Holders(index uint32) ([]Holder, error) {
 	var holders []Holder
 	for _, r := range resources {
-		answers, err := c.send(r.cmd, unix.NLM_F_DUMP, u32(attrDevIndex, index))
+		answers, err := c.send(r.cmd, unix.NLM_F_DUMP, ofDevice(index))
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel that does not tell of this resource
 		}
@@ -76,7 +78,7 @@ func (c *Conn) Holders(index uint32) ([]Holder, error) {
 			return nil, fmt.Errorf("list the users of RDMA device %d: %w", index, err)
 		}
 		for _, a := range answers {
-			found, err := holdersIn(a[r.table])
+			found, err := holdersIn(a.Value(r.table))
 			if err != nil {
 				return nil, err
 			}
@@ -98,8 +100,8 @@ func (c *Conn) Holders(index uint32) ([]Holder, error) {
 // holdersIn reads a table of resources.
 func holdersIn(table []byte) ([]Holder, error) {
 	var holders []Holder
-	err := entries(table, func(entry attributes) {
-		holders = append(holders, Holder{PID: entry.u32(attrResPID), Kernel: entry.str(attrResKernName)})
+	err := entries(table, func(entry netlink.Attributes) {
+		holders = append(holders, Holder{PID: uint32(entry.Number(attrResPID)), Kernel: entry.Text(attrResKernName)})
 	})
 	if err != nil {
 		return nil, err
@@ -108,18 +110,17 @@ func holdersIn(table []byte) ([]Holder, error) {
 }
 
 // entries reads a table of nested entries of one number each.
-func entries(table []byte, read func(attributes)) error {
-	for len(table) >= unix.SizeofRtAttr {
-		size := int(native.Uint16(table))
-		if size < unix.SizeofRtAttr || size > len(table) {
-			return fmt.Errorf("RDMA resource entry has length %d, %d bytes are left", size, len(table))
-		}
-		entry, err := parse(table[unix.SizeofRtAttr:size])
+func entries(table []byte, read func(netlink.Attributes)) error {
+	list, err := netlink.Parse(table)
+	if err != nil {
+		return err
+	}
+	for a := range list.All() {
+		entry, err := netlink.Parse(a.Value)
 		if err != nil {
 			return err
 		}
 		read(entry)
-		table = table[min((size+3)&^3, len(table)):]
 	}
 	return nil
 }

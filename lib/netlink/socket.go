@@ -1,8 +1,9 @@
-// Package socket does requests over netlink sockets, one at a time. A run does
-// hundreds: so each takes two system calls, all share one buffer, and the Go scheduler
-// is not told of calls that the kernel carries out on the spot. It does without what
-// vishvananda/netlink has for programs with many goroutines.
-package socket
+// Package netlink makes requests of the kernel over netlink sockets, and puts their messages
+// together and takes them apart. A run does hundreds of requests, one at a time: so each takes
+// two system calls, all share one buffer, and the Go scheduler is not told of calls that the
+// kernel carries out on the spot. The package does without what vishvananda/netlink has for
+// programs with many goroutines.
+package netlink
 
 import (
 	"cmp"
@@ -16,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Netlink is a socket of the network namespace that the calling thread was in when
+// Socket is a netlink socket of the network namespace that the calling thread was in when
 // it was opened.
-type Netlink struct {
+type Socket struct {
 	fd     int
 	port   uint32 // the kernel's address for this socket
 	seq    uint32
@@ -29,50 +30,50 @@ type Netlink struct {
 const size = 64 << 10
 
 // Open opens a socket of a protocol, as unix.NETLINK_ROUTE.
-func Open(protocol int) (*Netlink, error) {
+func Open(protocol int) (*Socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, err
 	}
-	n := &Netlink{fd: fd}
-	if err := n.bind(); err != nil {
-		n.Close()
+	s := &Socket{fd: fd}
+	if err := s.bind(); err != nil {
+		s.Close()
 		return nil, err
 	}
-	return n, nil
+	return s, nil
 }
 
-func (n *Netlink) bind() error {
-	if err := unix.Bind(n.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+func (s *Socket) bind() error {
+	if err := unix.Bind(s.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("bind a netlink socket: %w", err)
 	}
-	address, err := unix.Getsockname(n.fd)
+	address, err := unix.Getsockname(s.fd)
 	if err != nil {
 		return fmt.Errorf("read a netlink socket's address: %w", err)
 	}
-	n.port = address.(*unix.SockaddrNetlink).Pid
+	s.port = address.(*unix.SockaddrNetlink).Pid
 	return nil
 }
 
 // Set sets an option of SOL_NETLINK.
-func (n *Netlink) Set(option, value int) error {
-	return unix.SetsockoptInt(n.fd, unix.SOL_NETLINK, option, value)
+func (s *Socket) Set(option, value int) error {
+	return unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, option, value)
 }
 
 // FD is the socket's file descriptor.
-func (n *Netlink) FD() int { return n.fd }
+func (s *Socket) FD() int { return s.fd }
 
 // Close closes the socket.
-func (n *Netlink) Close() { unix.Close(n.fd) }
+func (s *Socket) Close() { unix.Close(s.fd) }
 
 // Request is a message with its header. Flags are NLM_F_*, and NLM_F_REQUEST is always there.
-func (n *Netlink) Request(kind, flags int, body []byte) []byte {
-	n.seq++
+func (s *Socket) Request(kind, flags int, body []byte) []byte {
+	s.seq++
 	m := make([]byte, 0, unix.SizeofNlMsghdr+len(body))
 	m = native.AppendUint32(m, uint32(unix.SizeofNlMsghdr+len(body)))
 	m = native.AppendUint16(m, uint16(kind))
 	m = native.AppendUint16(m, uint16(flags|unix.NLM_F_REQUEST))
-	m = native.AppendUint32(m, n.seq)
+	m = native.AppendUint32(m, s.seq)
 	m = native.AppendUint32(m, 0) // to the kernel
 	return append(m, body...)
 }
@@ -85,9 +86,9 @@ var errInterrupted = errors.New("the dump was disturbed")
 // Do sends a request and returns what the answers of a kind have behind their
 // headers, 0: of all kinds. What the kernel refuses is its syscall.Errno. A dump that
 // is disturbed, by the moves of other jobs say, is asked for again.
-func (n *Netlink) Do(kind, flags int, want uint16, body []byte) (answers [][]byte, err error) {
+func (s *Socket) Do(kind, flags int, want uint16, body []byte) (answers [][]byte, err error) {
 	again := func() { answers = nil }
-	err = n.Each(kind, flags, want, body, again, func(answer []byte) error {
+	err = s.Each(kind, flags, want, body, again, func(answer []byte) error {
 		answers = append(answers, append([]byte(nil), answer...))
 		return nil
 	})
@@ -95,14 +96,14 @@ func (n *Netlink) Do(kind, flags int, want uint16, body []byte) (answers [][]byt
 }
 
 // Asked returns how many requests the socket has made: a test counts them.
-func (n *Netlink) Asked() int { return int(n.seq) }
+func (s *Socket) Asked() int { return int(s.seq) }
 
 // Each is Do for answers that may be many: each is good until the function that it is
 // given to returns. Before a dump is asked for again, again is called.
-func (n *Netlink) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
+func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
 	const tries = 20
 	for try := 1; ; try++ {
-		err := n.once(n.Request(kind, flags, body), want, each)
+		err := s.once(s.Request(kind, flags, body), want, each)
 		disturbed := errors.Is(err, errInterrupted) || errors.Is(err, unix.EINTR)
 		if !disturbed || try == tries {
 			return err
@@ -114,13 +115,13 @@ func (n *Netlink) Each(kind, flags int, want uint16, body []byte, again func(), 
 
 // once reads all that the kernel has to say, also if each fails: the next request's
 // answers come after it.
-func (n *Netlink) once(request []byte, want uint16, each func([]byte) error) (failed error) {
-	if err := n.send(request); err != nil {
+func (s *Socket) once(request []byte, want uint16, each func([]byte) error) (failed error) {
+	if err := s.send(request); err != nil {
 		return err
 	}
 	interrupted := false
 	for {
-		messages, err := n.receive()
+		messages, err := s.receive()
 		if err != nil {
 			return err
 		}
@@ -129,7 +130,7 @@ func (n *Netlink) once(request []byte, want uint16, each func([]byte) error) (fa
 			if m, messages, err = next(messages); err != nil {
 				return err
 			}
-			if m.seq != n.seq || m.port != n.port {
+			if m.seq != s.seq || m.port != s.port {
 				continue
 			}
 			interrupted = interrupted || m.flags&unix.NLM_F_DUMP_INTR != 0
@@ -186,9 +187,9 @@ func (m message) result(interrupted bool) error {
 
 // send sends a request, which the kernel has carried out then. Raw system calls keep
 // the scheduler from looking for other work, of which there is none.
-func (n *Netlink) send(request []byte) error {
+func (s *Socket) send(request []byte) error {
 	for {
-		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(n.fd), uintptr(unsafe.Pointer(&request[0])), uintptr(len(request)), 0, 0, 0)
+		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&request[0])), uintptr(len(request)), 0, 0, 0)
 		if errno == unix.EINTR {
 			continue // nothing was sent
 		}
@@ -202,14 +203,14 @@ func (n *Netlink) send(request []byte) error {
 // receive is what the kernel sends next: good until it is called again. It is there: the
 // kernel answers before a request returns, and goes on with a dump before what it had of
 // it is received (af_netlink.c:netlink_rcv_skb, netlink_recvmsg).
-func (n *Netlink) receive() ([]byte, error) {
-	if n.buffer == nil {
-		n.buffer = make([]byte, size)
+func (s *Socket) receive() ([]byte, error) {
+	if s.buffer == nil {
+		s.buffer = make([]byte, size)
 	}
 	for {
 		var from unix.RawSockaddrNetlink
 		length := uint32(unsafe.Sizeof(from))
-		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(n.fd), uintptr(unsafe.Pointer(&n.buffer[0])), uintptr(len(n.buffer)),
+		got, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(&s.buffer[0])), uintptr(len(s.buffer)),
 			unix.MSG_TRUNC|unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&from)), uintptr(unsafe.Pointer(&length)))
 		switch {
 		case errno == unix.EINTR:
@@ -220,9 +221,9 @@ func (n *Netlink) receive() ([]byte, error) {
 			return nil, errno
 		case from.Pid != 0:
 			continue // not from the kernel
-		case int(got) > len(n.buffer):
+		case int(got) > len(s.buffer):
 			return nil, fmt.Errorf("an answer of %d bytes is more than the kernel sends at once", got)
 		}
-		return n.buffer[:got], nil
+		return s.buffer[:got], nil
 	}
 }

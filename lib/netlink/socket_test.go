@@ -1,4 +1,4 @@
-package socket
+package netlink
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func open(t *testing.T) *Netlink {
+func open(t *testing.T) *Socket {
 	t.Helper()
 	n, err := Open(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestASocketThatIsClosedLeavesNothing(t *testing.T) {
 }
 
 func FuzzMessages(f *testing.F) {
-	n := new(Netlink)
+	n := new(Socket)
 	f.Add(append(n.Request(unix.RTM_NEWLINK, unix.NLM_F_MULTI, []byte("body!")), n.Request(unix.NLMSG_DONE, 0, []byte{0, 0, 0, 0})...))
 	f.Add(n.Request(unix.NLMSG_ERROR, 0, []byte{0xff, 0xff, 0xff, 0xff})[:17])
 	f.Fuzz(func(t *testing.T, data []byte) {
