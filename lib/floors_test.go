@@ -1,5 +1,5 @@
 // Package lib_test holds the house to its floors: a package imports only
-// packages of floors below its own, and the kernel stays on floor 1.
+// packages of floors below its own, and the kernel stays on floors 1 and 2.
 package lib_test
 
 import (
@@ -17,8 +17,8 @@ import (
 // wordsFloor has pure packages, which may need each other's words; nothing else on one floor may.
 const wordsFloor = 0
 
-// kernelFloor is where the kernel is asked.
-const kernelFloor = 1
+// kernelFloor is the highest floor where the kernel is asked.
+const kernelFloor = 2
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
@@ -40,7 +40,7 @@ const maxLines = 2000
 // makes one smaller lowers its number.
 var tooLarge = map[string]int{
 	"gresnet/lib/lease": 5100,
-	"gresnet/lib/link":  6650,
+	"gresnet/lib/link":  5900,
 	"gresnet/lib/step":  2950,
 }
 
@@ -130,12 +130,12 @@ func TestOnlyTheKernelsFloorAsksTheKernel(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, i := range p.Imports {
 			kernel := i == "syscall" || i == "golang.org/x/sys/unix" || strings.HasPrefix(i, "github.com/vishvananda/")
-			if !kernel || floors[p.ImportPath] == kernelFloor {
+			if floor := floors[p.ImportPath]; !kernel || floor > wordsFloor && floor <= kernelFloor {
 				continue
 			}
 			asks[p.ImportPath] = true
 			if askTheKernel[p.ImportPath] == "" {
-				t.Errorf("%s imports %s: the kernel is floor %d's", p.ImportPath, i, kernelFloor)
+				t.Errorf("%s imports %s: the kernel is for floors up to %d", p.ImportPath, i, kernelFloor)
 			}
 		}
 	}

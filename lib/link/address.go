@@ -158,13 +158,13 @@ func (c *Conn) applyAddresses(index int, want Settings) error {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	have = append(have, duplicates...)
-	for _, m := range missing(have, slices.Concat(want.Addresses, want.Duplicates), Message.addrKey) {
+	for _, m := range netlink.Missing(have, slices.Concat(want.Addresses, want.Duplicates), Message.addrKey) {
 		_, err := c.send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.addrOn(index))
 		if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 			return fmt.Errorf("remove address %s from %s: %w", m.Addr(), want.Name, err)
 		}
 	}
-	for _, m := range inOrder(missing(want.Addresses, have, Message.addrKey)) {
+	for _, m := range inOrder(netlink.Missing(want.Addresses, have, Message.addrKey)) {
 		lost, err := c.lostCarrier(index, m, want)
 		if lost {
 			err = c.giveAddress(index, m.untested(), want.Name)
@@ -300,7 +300,7 @@ func (c *Conn) hasTaken(index int, want Settings, local []Message) (bool, error)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	return len(missing(local, have, Message.routeKey)) == 0, nil
+	return len(netlink.Missing(local, have, Message.routeKey)) == 0, nil
 }
 
 // inOrder turns the kernel's order into the one in which addresses must be

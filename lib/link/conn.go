@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/ethtool"
 	"gresnet/lib/netlink"
+	"gresnet/lib/nft"
 )
 
 var (
@@ -36,14 +37,11 @@ func named(err error) error {
 // Conn is a connection to the namespace that the calling thread was in when it dialed.
 type Conn struct {
 	Waits   *Waits // nil: nothing bounds the waits of a run
-	socket  *netlink.Socket
-	known   *answers        // within Once
-	changes int             // how many requests were for one
-	generic *netlink.Socket // for ethtool, dialed when it is first asked
-	family  uint16          // ethtool's, 0 if the kernel has none
-
-	netfilter *netlink.Socket // dialed when it is first asked
-	mpls      *bool           // whether the kernel has it, nil: nobody has looked
+	route   *netlink.Route
+	known   *answers // within Once
+	ethtool ethtool.Conn
+	hooks   nft.Hooks
+	mpls    *bool // whether the kernel has it, nil: nobody has looked
 
 	interfaces int                 // how many there were when they were last counted, 0: they were not
 	folders    map[string][]string // of sysctls: the keys of those that there are
@@ -52,81 +50,64 @@ type Conn struct {
 
 // Dial opens a connection in the calling thread's network namespace.
 func Dial() (*Conn, error) {
-	s, err := netlink.Open(unix.NETLINK_ROUTE)
+	r, err := netlink.OpenRoute()
 	if err != nil {
-		return nil, fmt.Errorf("open rtnetlink: %w", err)
+		return nil, err
 	}
-	// With strict checking the kernel filters dumps by what the request names,
-	// instead of sending all that the node has.
-	if err := s.Set(unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
-	}
-	return &Conn{socket: s, folders: map[string][]string{}}, nil
+	return &Conn{route: r, folders: map[string][]string{}}, nil
 }
 
 // Close closes the connection.
 func (c *Conn) Close() {
-	c.socket.Close()
-	if c.generic != nil {
-		c.generic.Close()
-	}
-	if c.netfilter != nil {
-		c.netfilter.Close()
-	}
+	c.route.Close()
+	c.ethtool.Close()
+	c.hooks.Close()
 }
 
-// answers are to dumps that were asked for already.
+// answers are to what was asked already.
 type answers struct {
-	dumps      map[string][][]byte // by request
 	interfaces []Interface
 	sourced    [][]byte
-	hooked     []hooked
+	hooked     []nft.Hooked
 }
-
-func unanswered() *answers { return &answers{dumps: map[string][][]byte{}} }
 
 // Once has f ask once only for what is the whole node's, its rules say, however many
 // interfaces f looks at. What others change of that meanwhile it sees as it was; but
 // whatever of this package changes or awaits something asks anew.
 func (c *Conn) Once(f func() error) error {
-	c.known, c.parameters = unanswered(), nil
-	defer func() { c.known = nil }()
+	c.remember()
+	defer c.forget()
 	return f()
+}
+
+func (c *Conn) remember() {
+	c.route.Remember()
+	c.known, c.parameters = new(answers), nil
+}
+
+func (c *Conn) forget() {
+	c.route.Forget()
+	c.known = nil
 }
 
 // anew has everything asked until the function returned is called, and what was known forgotten.
 func (c *Conn) anew() (end func()) {
 	within := c.known != nil
-	c.known = nil
+	c.forget()
 	return func() {
 		if within {
-			c.known, c.parameters = unanswered(), nil
+			c.remember()
 		}
 	}
 }
+
+// changes returns how many requests were for a change.
+func (c *Conn) changes() int { return c.route.Changes() + c.ethtool.Changes() }
 
 // send does one request, and returns the answers of a kind.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
-	if kind%4 != getKind {
-		c.changes++
-	}
-	if c.known == nil || flags&unix.NLM_F_DUMP != unix.NLM_F_DUMP {
-		return c.socket.Do(kind, flags, want, body)
-	}
-	key := string(native.AppendUint16(slices.Clone(body), uint16(kind)))
-	if _, known := c.known.dumps[key]; !known {
-		list, err := c.socket.Do(kind, flags, want, body)
-		if err != nil {
-			return nil, err
-		}
-		c.known.dumps[key] = list
-	}
-	return slices.Clone(c.known.dumps[key]), nil
+	return c.route.Send(kind, flags, want, body)
 }
-
-// getKind is what tells requests that only read by their kinds (rtnetlink.c:rtnetlink_rcv_msg).
-const getKind = unix.RTM_GETLINK % 4
 
 var native = binary.NativeEndian
 

@@ -4,6 +4,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"gresnet/lib/dcb"
+	"gresnet/lib/netlink"
 )
 
 // Differences names what of the settings the interface does not have, and
@@ -50,27 +53,27 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
 	diff = append(diff, addressDifferences(have, want)...)
-	diff = append(diff, compare("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
-	for _, m := range missing(want.Filters, have.Filters, Message.key) {
+	diff = append(diff, netlink.Differences("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
+	for _, m := range netlink.Missing(want.Filters, have.Filters, Message.key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
 	}
-	diff = append(diff, compare("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
-	diff = append(diff, compare("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
-	diff = append(diff, compare("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
-	for _, m := range missing(want.Rules, have.Rules, Message.key) {
+	diff = append(diff, netlink.Differences("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
+	diff = append(diff, netlink.Differences("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
+	for _, m := range netlink.Missing(want.Rules, have.Rules, Message.key) {
 		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
 	}
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
 	}
-	diff = append(diff, compare("queueing discipline", have.Queues, want.Queues, Message.key, Message.queue)...)
+	diff = append(diff, netlink.Differences("queueing discipline", have.Queues, want.Queues, Message.key, Message.queue)...)
 	if len(want.Priorities) > 0 {
-		if have.Priorities, err = c.priorities(have.Name); err != nil {
+		if have.Priorities, err = dcb.Read(c.route, have.Name); err != nil {
 			return nil, fmt.Errorf("read the DCB priorities of %s: %w", have.Name, err)
 		}
 	}
-	for _, m := range missing(want.Priorities, have.Priorities, Message.key) {
-		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m.priority()))
+	for _, m := range netlink.Missing(want.Priorities, have.Priorities, netlink.Key) {
+		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m))
 	}
 	mirrors, err := c.dueMirrors(want)
 	if err != nil {

@@ -1,24 +1,19 @@
 package link
 
 import (
-	"bytes"
-	"fmt"
-	"slices"
-
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/hint"
-	"gresnet/lib/netlink"
+	"gresnet/lib/ethtool"
+	"gresnet/lib/queues"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
 // it alone; an interface that is made anew has the driver's defaults.
 type Driver struct {
-	TxQueues int                `json:"tx_queues,omitempty"`
-	RxQueues int                `json:"rx_queues,omitempty"`
-	Features []string           `json:"features,omitempty"` // that were asked for, sorted; not all can be had
-	Ethtool  map[string]Message `json:"ethtool,omitempty"`  // attributes by the name of their kind
-	Files    map[string]string  `json:"files,omitempty"`    // of its queues, below /sys/class/net/NAME; home only
+	TxQueues int `json:"tx_queues,omitempty"`
+	RxQueues int `json:"rx_queues,omitempty"`
+	ethtool.Settings
+	Files map[string]string `json:"files,omitempty"` // of its queues, below /sys/class/net/NAME; home only
 }
 
 // Remade completes the settings of an interface that is about to be made anew by what
@@ -33,11 +28,11 @@ func (c *Conn) Remade(index int, s *Settings) error {
 }
 
 func (c *Conn) remade(i described, s *Settings) (err error) {
-	if s.Driver, err = c.driver(i.Index, i.Name); err != nil {
+	s.Driver = &Driver{TxQueues: int(i.list.Number(unix.IFLA_NUM_TX_QUEUES)), RxQueues: int(i.list.Number(unix.IFLA_NUM_RX_QUEUES))}
+	if s.Driver.Settings, err = c.ethtool.Read(i.Index, i.Name); err != nil {
 		return err
 	}
-	s.Driver.TxQueues, s.Driver.RxQueues = int(i.list.Number(unix.IFLA_NUM_TX_QUEUES)), int(i.list.Number(unix.IFLA_NUM_RX_QUEUES))
-	if s.Driver.Files, err = c.queueFiles(i.Interface); err != nil {
+	if s.Driver.Files, err = c.queues(i.Interface).Read(); err != nil {
 		return err
 	}
 	for k := range s.Children {
@@ -62,60 +57,12 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 	return nil
 }
 
-// driver reads what ethtool tells.
-func (c *Conn) driver(index int, name string) (*Driver, error) {
-	d := &Driver{Ethtool: map[string]Message{}}
-	var err error
-	if d.Features, err = c.features(index); err != nil {
-		return nil, fmt.Errorf("read the features of %s: %w", name, err)
-	}
-	for _, kind := range ethtoolKinds() {
-		m, err := c.ethtoolGet(kind, index)
-		if err != nil {
-			return nil, fmt.Errorf("read the %s of %s: %w", kind.name, name, err)
-		}
-		if m != nil {
-			d.Ethtool[kind.name] = m
-		}
-	}
-	return d, nil
-}
-
-// applyDriver sets what of that is not as it was.
+// applyDriver sets what of that is not as it was, but for the files of the queues.
 func (c *Conn) applyDriver(index int, want Settings) error {
 	if want.Driver == nil {
 		return nil
 	}
-	err := c.applyFeatures(index, want.Driver.Features)
-	if err != nil {
-		err = fmt.Errorf("set the features of %s: %w", want.Name, err)
-	}
-	for _, kind := range ethtoolKinds() {
-		if e := c.applyEthtool(kind, index, want.Driver.Ethtool[kind.name]); e != nil {
-			err = hint.Join(err, fmt.Errorf("set the %s of %s: %w", kind.name, want.Name, e))
-		}
-	}
-	return err
-}
-
-// applyEthtool sets the attributes of a kind. One may reset others: of coalescing that
-// adapts itself mlx5 forgets what else is set with it (mlx5e_ethtool_set_coalesce), so it
-// is sent a second time.
-func (c *Conn) applyEthtool(kind ethtoolKind, index int, want Message) error {
-	for range 2 {
-		have, err := c.ethtoolGet(kind, index)
-		if err != nil {
-			return err
-		}
-		body := changed(have, want)
-		if body == nil {
-			return nil
-		}
-		if err := c.ethtoolSet(kind.set, index, body); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.ethtool.Apply(index, want.Name, want.Driver.Settings)
 }
 
 // driverDifferences names what of an interface that was made anew is not as it was.
@@ -123,37 +70,48 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 	if want == nil {
 		return nil, nil
 	}
-	have, err := c.driver(index, i.Name)
+	have, err := c.ethtool.Read(index, i.Name)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range lacking(want.Features, have.Features) {
-		diff = append(diff, fmt.Sprintf("feature %s is off, was on", f))
-	}
-	for _, f := range lacking(have.Features, want.Features) {
-		diff = append(diff, fmt.Sprintf("feature %s is on, was off", f))
-	}
-	for _, kind := range ethtoolKinds() {
-		if changed(have.Ethtool[kind.name], want.Ethtool[kind.name]) != nil {
-			diff = append(diff, kind.name+" are not what they were")
-		}
-	}
-	return diff, nil
+	return have.Differences(want.Settings), nil
 }
 
-// changed are the attributes that are wanted and that an interface does not have.
-func changed(have, want Message) (m []byte) {
-	h, _ := netlink.Parse(have)
-	w, _ := netlink.Parse(want)
-	for a := range w.All() {
-		if v, has := h.Find(a.Type()); !has || !bytes.Equal(v, a.Value) {
-			m = netlink.Append(m, a.Kind, a.Value)
-		}
-	}
-	return m
+// queues returns an interface as the package of that name has it.
+func (c *Conn) queues(i Interface) queues.Interface {
+	return queues.Interface{Index: i.Index, Name: i.Name, Up: i.Up, Now: func() (string, error) {
+		now, err := c.Get(i.Index)
+		return now.Name, err
+	}}
 }
 
-// lacking is what of a list is not in another one.
-func lacking(a, b []string) []string {
-	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+// queueFiles returns the files of the queues that a move does not leave as they are.
+func (want Settings) queueFiles() map[string]string {
+	if want.Driver != nil {
+		return want.Driver.Files
+	}
+	return want.Steering
+}
+
+// applyQueueFiles writes the files that are not as they were. An interface that could not
+// have its name has its files under another one.
+func (c *Conn) applyQueueFiles(index int, want Settings) error {
+	files := want.queueFiles()
+	if len(files) == 0 {
+		return nil
+	}
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	return c.queues(i).Apply(files)
+}
+
+// queueFileDifferences names the files of an interface's queues that are not as they were.
+func (c *Conn) queueFileDifferences(index int, now, want Settings) (diff []string, err error) {
+	files := want.queueFiles()
+	if len(files) == 0 {
+		return nil, nil
+	}
+	return c.queues(Interface{Index: index, Name: now.Name, Up: now.Up}).Differences(files)
 }

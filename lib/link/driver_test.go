@@ -68,7 +68,7 @@ func driverDifferences(t *testing.T, c *link.Conn, index int, want link.Settings
 }
 
 // change changes the number that an attribute of a message has.
-func change(t *testing.T, m link.Message, kind uint16, to uint32) {
+func change(t *testing.T, m []byte, kind uint16, to uint32) {
 	t.Helper()
 	for rest := []byte(m); len(rest) >= 8; rest = rest[binary.NativeEndian.Uint16(rest):] {
 		if binary.NativeEndian.Uint16(rest[2:]) == kind {

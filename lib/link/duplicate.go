@@ -3,6 +3,8 @@ package link
 import (
 	"fmt"
 	"slices"
+
+	"gresnet/lib/netlink"
 )
 
 // applyDuplicates gives the interface the addresses that another on its network had, too,
@@ -18,7 +20,7 @@ func (c *Conn) applyDuplicates(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
-	for _, m := range inOrder(missing(want.Duplicates, append(have, duplicates...), Message.addrKey)) {
+	for _, m := range inOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), Message.addrKey)) {
 		if err := c.giveAddress(index, m, want.Name); err != nil {
 			return err
 		}
@@ -29,7 +31,7 @@ func (c *Conn) applyDuplicates(index int, want Settings) error {
 // duplicatesIn are the duplicates that are in a list.
 func (want Settings) duplicatesIn(list []Message) []Message {
 	return slices.DeleteFunc(slices.Clone(list), func(m Message) bool {
-		return len(missing([]Message{m}, want.Duplicates, Message.addrKey)) > 0
+		return len(netlink.Missing([]Message{m}, want.Duplicates, Message.addrKey)) > 0
 	})
 }
 
@@ -38,9 +40,9 @@ func (want Settings) duplicatesIn(list []Message) []Message {
 func addressDifferences(have, want Settings) []string {
 	name := func(m Message) string { return m.Addr().String() }
 	all := func(s Settings) []Message { return slices.Concat(s.Addresses, s.Duplicates) }
-	diff := compare("address", all(have), all(want), Message.addrKey, name)
-	for _, m := range missing(have.Duplicates, want.Duplicates, Message.addrKey) {
-		if len(missing([]Message{m}, want.Addresses, Message.addrKey)) == 0 {
+	diff := netlink.Differences("address", all(have), all(want), Message.addrKey, name)
+	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, Message.addrKey) {
+		if len(netlink.Missing([]Message{m}, want.Addresses, Message.addrKey)) == 0 {
 			diff = append(diff, fmt.Sprintf("address %s is another's, too (dadfailed), was not", name(m)))
 		}
 	}

@@ -65,7 +65,7 @@ func (c *Conn) LRO(index int) (on []int, err error) {
 		return nil, err
 	}
 	for _, i := range append([]int{index}, all...) {
-		features, err := c.features(i)
+		features, err := c.ethtool.Features(i)
 		if err != nil {
 			return nil, fmt.Errorf("read the features of interface %d: %w", i, err)
 		}
@@ -78,9 +78,9 @@ func (c *Conn) LRO(index int) (on []int, err error) {
 
 // WantLRO asks for large receive offload of an interface.
 func (c *Conn) WantLRO(index int) error {
-	features, err := c.features(index)
+	features, err := c.ethtool.Features(index)
 	if err == nil && !slices.Contains(features, lro) {
-		err = c.applyFeatures(index, append(features, lro))
+		err = c.ethtool.SetFeatures(index, append(features, lro))
 	}
 	if err != nil {
 		return fmt.Errorf("switch large receive offload on for interface %d: %w", index, err)

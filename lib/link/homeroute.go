@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
 // borrowers are the routes of other interfaces that use an IPv4 address of
@@ -48,7 +50,7 @@ func (c *Conn) sourced() (list [][]byte, err error) {
 	}
 	again := func() { list = [][]byte{} }
 	again()
-	err = c.socket.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
+	err = c.route.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
 		if prefSource(m).IsValid() {
 			list = append(list, slices.Clone(m))
 		}
@@ -69,7 +71,7 @@ func (c *Conn) applyHomeRoutes(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.HomeRoutes, have, Message.routeKey) {
+	for _, m := range netlink.Missing(want.HomeRoutes, have, Message.routeKey) {
 		how := unix.NLM_F_APPEND
 		if m.family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
@@ -98,5 +100,5 @@ func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
 
 // merge appends what is not there yet.
 func merge(list, more []Message) []Message {
-	return append(list, missing(more, list, Message.routeKey)...)
+	return append(list, netlink.Missing(more, list, Message.routeKey)...)
 }

@@ -66,7 +66,7 @@ func (c *Conn) List() ([]Interface, error) {
 	}
 	var list []Interface
 	again := func() { list = nil }
-	err := c.socket.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)), again, func(m []byte) error {
+	err := c.route.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)), again, func(m []byte) error {
 		i, err := decode(m)
 		list = append(list, i)
 		return err

@@ -37,7 +37,7 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
 		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops
 		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
-		return agreed, append(diff, compare("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...), nil
+		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...), nil
 	}
 	agreed.Neighbours = with(have.Neighbours, want.Neighbours, Message.key)
 	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, Message.key)
@@ -46,7 +46,7 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	concede := func(what string, have, want []Message, protocol func(Message) byte, key, name func(Message) string) []Message {
 		others, own := byManagers(want, protocol)
 		_, given := byManagers(have, protocol)
-		diff = append(diff, compare(what, given, own, key, name)...)
+		diff = append(diff, netlink.Differences(what, given, own, key, name)...)
 		return with(have, others, key)
 	}
 	agreed.Nexthops = concede("next hop object", have.Nexthops, want.Nexthops, Message.nexthopProtocol, Message.key, Message.nexthop)
@@ -57,7 +57,7 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 
 // with is a list with what it lacks of another.
 func with(list, more []Message, key func(Message) string) []Message {
-	return append(slices.Clone(list), missing(more, list, key)...)
+	return append(slices.Clone(list), netlink.Missing(more, list, key)...)
 }
 
 // byManagers parts what managers make, and the kernel for their addresses, from

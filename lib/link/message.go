@@ -2,8 +2,6 @@ package link
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,23 +28,3 @@ func (m Message) family() byte { return m[0] }
 
 // key is what makes a message the same message: every bit of it.
 func (m Message) key() string { return string(m) }
-
-func compare(what string, have, want []Message, key, name func(Message) string) []string {
-	var diff []string
-	for _, m := range missing(want, have, key) {
-		diff = append(diff, fmt.Sprintf("%s %s is missing", what, name(m)))
-	}
-	for _, m := range missing(have, want, key) {
-		diff = append(diff, fmt.Sprintf("%s %s was not there", what, name(m)))
-	}
-	return diff
-}
-
-// missing is what of a is not in b, in the order of a.
-func missing(a, b []Message, key func(Message) string) []Message {
-	in := make(map[string]bool, len(b))
-	for _, m := range b {
-		in[key(m)] = true
-	}
-	return slices.DeleteFunc(slices.Clone(a), func(m Message) bool { return in[key(m)] })
-}

@@ -120,7 +120,7 @@ func (c *Conn) applyNeighbours(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the neighbours of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.Neighbours, have, Message.key) {
+	for _, m := range netlink.Missing(want.Neighbours, have, Message.key) {
 		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.neighbourOn(index))
 		if err != nil {
 			return fmt.Errorf("add neighbour %s to %s: %w", m.neighbour(), want.Name, err)
@@ -135,7 +135,7 @@ func (c *Conn) removeNeighbours(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the neighbours of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(have, want.Neighbours, Message.key) {
+	for _, m := range netlink.Missing(have, want.Neighbours, Message.key) {
 		_, err := c.send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, m.neighbourOn(index))
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("remove neighbour %s from %s: %w", m.neighbour(), want.Name, err)
@@ -190,7 +190,7 @@ func (c *Conn) applyFilters(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the hardware address filters of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.Filters, have, Message.key) {
+	for _, m := range netlink.Missing(want.Filters, have, Message.key) {
 		_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m.neighbourOn(index))
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add hardware address filter %s to %s: %w", m.neighbour(), want.Name, err)

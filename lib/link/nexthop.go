@@ -196,7 +196,7 @@ func (c *Conn) applyNexthops(index int, want []Message, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", name, err)
 	}
-	for _, m := range missing(want, append(own, home...), Message.key) {
+	for _, m := range netlink.Missing(want, append(own, home...), Message.key) {
 		_, err := c.send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.nexthopOn(index))
 		if err != nil {
 			return fmt.Errorf("add next hop object %s to %s: %w", m.nexthop(), name, err)

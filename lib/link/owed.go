@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 )
 
 // Owed is what an interface that came home shares with others that did not yet. It is
@@ -137,5 +138,5 @@ func (c *Conn) unpaid(index int, want Settings) ([]string, error) {
 		return nil, fmt.Errorf("read the next hop objects of %s: %w", want.Name, err)
 	}
 	have := slices.Concat(own, home, borrowers)
-	return namesOf(missing(want.HomeNexthops, groups, Message.key), missing(slices.Concat(want.HomeRoutes, want.Routes), have, Message.routeKey)), nil
+	return namesOf(netlink.Missing(want.HomeNexthops, groups, Message.key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, Message.routeKey)), nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -206,20 +205,20 @@ func (c *Conn) refuseFilters(index int, s Settings, of Message) error {
 // classes with queues that the interface has no more, too: the kernel keeps such, and takes no such request
 // (sch_mqprio_lib.c:mqprio_validate_qopt).
 func (c *Conn) refuseBare(i Interface, s Settings, have int) error {
-	q, err := c.openQueues(i)
-	if err != nil || q == nil {
+	f, err := c.queues(i).Open()
+	if err != nil || f == nil {
 		return err
 	}
-	defer q.Close()
-	queues, err := fs.Glob(q.FS(), "queues/tx-*")
+	defer f.Close()
+	queues, err := f.Sending()
 	if err != nil {
 		return err
 	}
-	if have < len(queues) {
-		return fmt.Errorf("%s has %d queues and queueing disciplines for %d of them, which gresnet cannot restore", s.Name, len(queues), have)
+	if have < queues {
+		return fmt.Errorf("%s has %d queues and queueing disciplines for %d of them, which gresnet cannot restore", s.Name, queues, have)
 	}
-	if n := s.Qdisc.classQueues(); n > len(queues) {
-		return fmt.Errorf("%s has %d queues and queueing discipline mqprio for %d, which gresnet cannot restore", s.Name, len(queues), n)
+	if n := s.Qdisc.classQueues(); n > queues {
+		return fmt.Errorf("%s has %d queues and queueing discipline mqprio for %d, which gresnet cannot restore", s.Name, queues, n)
 	}
 	return nil
 }
@@ -294,7 +293,7 @@ func (c *Conn) hasQueues(index int, want Settings) (bool, error) {
 	if err := c.readQdiscs(index, want.Up, &have); err != nil {
 		return false, fmt.Errorf("read the queueing disciplines of %s: %w", want.Name, err)
 	}
-	return len(compare("", have.Queues, want.Queues, Message.key, Message.queue)) == 0, nil
+	return len(netlink.Differences("", have.Queues, want.Queues, Message.key, Message.queue)) == 0, nil
 }
 
 func (c *Conn) giveQdisc(index int, m Message) error {

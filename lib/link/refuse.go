@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/nft"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -121,4 +122,31 @@ func (c *Conn) refuseChildren(index int, name string) error {
 		return fmt.Errorf("%s stands on %s, and gresnet cannot restore it", strings.Join(lost, ", "), name)
 	}
 	return nil
+}
+
+// refuseHooked refuses what a chain of nftables sees at the interface's own ends, or a flowtable
+// takes packets from: the kernel removes the interface from it, and the last one with the
+// chain (nf_tables_api.c, nft_chain_filter.c).
+func (c *Conn) refuseHooked(s Settings) error {
+	all, err := c.hooked()
+	if err != nil {
+		return fmt.Errorf("read the chains of nftables that name %s: %w", s.Name, err)
+	}
+	for _, h := range all {
+		if slices.Contains(h.Devices, s.Name) {
+			return fmt.Errorf("%s is in %s %s of the nftables table %s, to which gresnet cannot give it back", s.Name, h.What, h.Name, h.Table)
+		}
+	}
+	return nil
+}
+
+// hooked are all of the namespace.
+func (c *Conn) hooked() (list []nft.Hooked, err error) {
+	if c.known != nil && c.known.hooked != nil {
+		return c.known.hooked, nil
+	}
+	if list, err = c.hooks.Read(); err == nil && c.known != nil {
+		c.known.hooked = append([]nft.Hooked{}, list...)
+	}
+	return list, err
 }

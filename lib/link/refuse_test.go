@@ -6,13 +6,13 @@ import (
 	"testing"
 	"unsafe"
 
-	"gresnet/lib/link"
-	"gresnet/test/netnstest"
-
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/link"
+	"gresnet/test/netnstest"
 )
 
 func TestWhatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {

@@ -166,10 +166,10 @@ func (want Settings) leftOver(m Message) bool {
 // were still tested for duplicates when the settings were read: the kernel gives
 // an address its local route only after that. One that was another's, too, may pass the test now.
 func (want Settings) withoutTentative(have []Message) []Message {
-	later := slices.DeleteFunc(missing(have, want.Routes, Message.routeKey), func(m Message) bool {
+	later := slices.DeleteFunc(netlink.Missing(have, want.Routes, Message.routeKey), func(m Message) bool {
 		return !m.localIPv6() && !want.leftOver(m) && !slices.ContainsFunc(want.Duplicates, m.comesWith)
 	})
-	return missing(have, later, Message.routeKey)
+	return netlink.Missing(have, later, Message.routeKey)
 }
 
 // settledRoutes are the interface's settled routes, and those of its addresses
@@ -180,7 +180,7 @@ func (want Settings) settledRoutes(have Settings) []Message {
 	if have.Running || !want.Running {
 		return routes
 	}
-	due := slices.DeleteFunc(missing(want.Routes, routes, Message.routeKey), func(m Message) bool {
+	due := slices.DeleteFunc(netlink.Missing(want.Routes, routes, Message.routeKey), func(m Message) bool {
 		return !slices.ContainsFunc(have.Addresses, m.comesWith)
 	})
 	return append(routes, due...)
@@ -356,13 +356,13 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.withoutTentative(have), want.Routes, Message.routeKey) {
+	for _, m := range netlink.Missing(want.withoutTentative(have), want.Routes, Message.routeKey) {
 		_, err := c.send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.routeOn(index))
 		if err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("remove route %s from %s: %w", m.prefix(), want.Name, err)
 		}
 	}
-	add := missing(want.Routes, have, Message.routeKey)
+	add := netlink.Missing(want.Routes, have, Message.routeKey)
 	add = slices.DeleteFunc(add, Message.ownRoute)
 	// Each rank may need those before it.
 	for rank := range byObject + 1 {

@@ -92,7 +92,7 @@ func (c *Conn) applyRules(want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the policy rules of %s: %w", want.Name, err)
 	}
-	for _, m := range missing(want.Rules, have, Message.key) {
+	for _, m := range netlink.Missing(want.Rules, have, Message.key) {
 		_, err := c.send(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add policy rule %s of %s: %w", m.rule(), want.Name, err)

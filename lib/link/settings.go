@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/clock"
+	"gresnet/lib/dcb"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
 )
@@ -17,30 +18,30 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Index      int       `json:"-"` // the note of its move has it
-	Name       string    `json:"name"`
-	MTU        int       `json:"mtu"`
-	MAC        string    `json:"mac"`
-	Up         bool      `json:"up"`
-	Running    bool      `json:"running"`
-	Flags      uint32    `json:"flags"` // IFF_NOARP and the like
-	AltNames   []string  `json:"altnames,omitempty"`
-	Attributes Message   `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
-	IPoIB      IPoIB     `json:"ipoib"`
-	Driver     *Driver   `json:"driver,omitempty"` // of an interface that is made anew
-	Token      Message   `json:"token,omitempty"`  // of IPv6 autoconfiguration
-	Sysctls    Sysctls   `json:"sysctls,omitempty"`
-	Addresses  []Message `json:"addresses,omitempty"`  // in the kernel's order
-	Duplicates []Message `json:"duplicates,omitempty"` // addresses that another has, too
-	Routes     []Message `json:"routes,omitempty"`     // of every table, the kernel's own included
-	Nexthops   []Message `json:"nexthops,omitempty"`   // objects that routes may use
-	Neighbours []Message `json:"neighbours,omitempty"` // permanent ones and proxies
-	Filters    []Message `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
-	Qdisc      Message   `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
-	Queues     []Message `json:"queues,omitempty"`     // disciplines of the root's queues that are not the kernel's choice
-	Made       []string  `json:"made,omitempty"`       // kinds that were the kernel's choice, while it was up
-	Priorities []Message `json:"priorities,omitempty"` // of applications, by data center bridging
-	Rules      []Message `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+	Index      int            `json:"-"` // the note of its move has it
+	Name       string         `json:"name"`
+	MTU        int            `json:"mtu"`
+	MAC        string         `json:"mac"`
+	Up         bool           `json:"up"`
+	Running    bool           `json:"running"`
+	Flags      uint32         `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string       `json:"altnames,omitempty"`
+	Attributes Message        `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB          `json:"ipoib"`
+	Driver     *Driver        `json:"driver,omitempty"` // of an interface that is made anew
+	Token      Message        `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Sysctls    Sysctls        `json:"sysctls,omitempty"`
+	Addresses  []Message      `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []Message      `json:"duplicates,omitempty"` // addresses that another has, too
+	Routes     []Message      `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []Message      `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []Message      `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []Message      `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	Qdisc      Message        `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
+	Queues     []Message      `json:"queues,omitempty"`     // disciplines of the root's queues that are not the kernel's choice
+	Made       []string       `json:"made,omitempty"`       // kinds that were the kernel's choice, while it was up
+	Priorities []dcb.Priority `json:"priorities,omitempty"` // of applications, by data center bridging
+	Rules      []Message      `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
 	// Taken is the time since boot at which the settings were read.
 	Taken time.Duration `json:"taken"`
@@ -77,11 +78,11 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if err := c.refuse(i, s); err != nil {
 		return Settings{}, err
 	}
-	if s.Priorities, err = c.priorities(i.Name); err != nil {
+	if s.Priorities, err = dcb.Read(c.route, i.Name); err != nil {
 		return Settings{}, fmt.Errorf("read the DCB priorities of %s: %w", s.Name, err)
 	}
 	if s.Qdisc.qdiscKind() == "mqprio" {
-		s.Steering, err = c.steering(i.Interface)
+		s.Steering, err = c.queues(i.Interface).Steering()
 	}
 	return s, err
 }
@@ -177,12 +178,12 @@ func (c *Conn) raise(index int, want Settings, network func(described, Settings)
 	if err != nil {
 		return nil, err
 	}
-	changes := c.changes
+	changes := c.changes()
 	// Under another name it is of use to the node still.
 	renamed := c.rename(&i.Interface, want.Name)
 	want.Name = i.Name
 	err = hint.Join(renamed, c.applyLink(i, want))
-	if c.changes != changes {
+	if c.changes() != changes {
 		var lookErr error
 		if i, lookErr = c.look(index); lookErr != nil {
 			return nil, hint.Join(err, lookErr)
@@ -270,9 +271,9 @@ func (c *Conn) takeSince(index int, want Settings) error {
 
 // applyLink gives the interface what it can have while it is down.
 func (c *Conn) applyLink(i described, want Settings) error {
-	have, changes := i.own, c.changes
+	have, changes := i.own, c.changes()
 	err := c.setIPoIB(i.Interface, want)
-	if c.changes != changes {
+	if c.changes() != changes {
 		now, lookErr := c.look(i.Index)
 		if lookErr != nil {
 			return hint.Join(err, lookErr)
@@ -313,7 +314,7 @@ func (c *Conn) applyNetwork(i described, want Settings) error {
 func (c *Conn) applyUnmanaged(i described, want Settings) error {
 	err := c.applyToken(i, want)
 	err = hint.Join(err, c.applyFilters(i.Index, want))
-	err = hint.Join(err, c.applyPriorities(i.Name, want.Priorities))
+	err = hint.Join(err, dcb.Apply(c.route, i.Name, want.Priorities))
 	return hint.Join(err, c.applyQdisc(i.Index, want))
 }
 

@@ -1,4 +1,4 @@
-package link
+package nft
 
 import (
 	"bufio"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ import (
 
 // Of linux/netfilter/nf_tables.h, which x/sys/unix lacks in part.
 const (
-	nftHead = 4 // sizeof(struct nfgenmsg)
+	genHead = 4 // sizeof(struct nfgenmsg)
 
 	hookDevice     = 3 // NFTA_HOOK_DEV
 	hookDevices    = 4 // NFTA_HOOK_DEVS
@@ -28,45 +27,30 @@ const (
 	deviceName     = 1 // NFTA_DEVICE_NAME
 )
 
-// hooked is a chain or a flowtable of nftables that names interfaces.
-type hooked struct {
-	what, table, name string
-	devices           []string
+// Hooked is a chain or a flowtable of nftables that names interfaces.
+type Hooked struct {
+	What, Table, Name string
+	Devices           []string
 }
 
-// refuseHooked refuses what a chain of nftables sees at the interface's own ends, or a flowtable
-// takes packets from: the kernel removes the interface from it, and the last one with the
-// chain (nf_tables_api.c, nft_chain_filter.c).
-func (c *Conn) refuseHooked(s Settings) error {
-	all, err := c.hooked()
-	if err != nil {
-		return fmt.Errorf("read the chains of nftables that name %s: %w", s.Name, err)
+// Hooks asks for what names interfaces in the network namespace that the calling thread is in when it
+// first asks. The zero Hooks has not asked yet.
+type Hooks struct{ socket *netlink.Socket }
+
+// Close closes the connection.
+func (k *Hooks) Close() {
+	if k.socket != nil {
+		k.socket.Close()
 	}
-	for _, h := range all {
-		if slices.Contains(h.devices, s.Name) {
-			return fmt.Errorf("%s is in %s %s of the nftables table %s, to which gresnet cannot give it back", s.Name, h.what, h.name, h.table)
-		}
-	}
-	return nil
 }
 
-// hooked are all of the namespace.
-func (c *Conn) hooked() (list []hooked, err error) {
-	if c.known != nil && c.known.hooked != nil {
-		return c.known.hooked, nil
-	}
-	if list, err = c.readHooked(); err == nil && c.known != nil {
-		c.known.hooked = append([]hooked{}, list...)
-	}
-	return list, err
-}
-
-func (c *Conn) readHooked() (list []hooked, err error) {
-	if loaded, err := nftablesLoaded(); err != nil || !loaded {
+// Read reads all of the namespace.
+func (k *Hooks) Read() (list []Hooked, err error) {
+	if loaded, err := loaded(); err != nil || !loaded {
 		return nil, err
 	}
-	if c.netfilter == nil {
-		c.netfilter, err = netlink.Open(unix.NETLINK_NETFILTER)
+	if k.socket == nil {
+		k.socket, err = netlink.Open(unix.NETLINK_NETFILTER)
 		if errors.Is(err, unix.EPROTONOSUPPORT) {
 			return nil, nil
 		}
@@ -76,7 +60,7 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 	}
 	for _, of := range []struct {
 		get, kind int
-		read      func(netlink.Attributes) (hooked, error)
+		read      func(netlink.Attributes) (Hooked, error)
 	}{
 		{unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, readChain},
 		{unix.NFT_MSG_GETFLOWTABLE, unix.NFT_MSG_NEWFLOWTABLE, readFlowtable},
@@ -84,14 +68,14 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 		const subsystem = unix.NFNL_SUBSYS_NFTABLES << 8
 		begun := len(list)
 		again := func() { list = list[:begun] }
-		request := make([]byte, nftHead) // AF_UNSPEC, all families
-		err := c.netfilter.Each(subsystem|of.get, unix.NLM_F_DUMP, uint16(subsystem|of.kind), request, again, func(m []byte) error {
-			whole, err := netlink.Parse(m[min(nftHead, len(m)):])
+		request := make([]byte, genHead) // AF_UNSPEC, all families
+		err := k.socket.Each(subsystem|of.get, unix.NLM_F_DUMP, uint16(subsystem|of.kind), request, again, func(m []byte) error {
+			whole, err := netlink.Parse(m[min(genHead, len(m)):])
 			if err != nil {
 				return err
 			}
 			h, err := of.read(whole)
-			if len(h.devices) > 0 {
+			if len(h.Devices) > 0 {
 				list = append(list, h)
 			}
 			return err
@@ -104,14 +88,14 @@ func (c *Conn) readHooked() (list []hooked, err error) {
 	return list, nil
 }
 
-func readChain(list netlink.Attributes) (hooked, error) {
+func readChain(list netlink.Attributes) (Hooked, error) {
 	devices, err := devicesOf(list, unix.NFTA_CHAIN_HOOK, hookDevices)
-	return hooked{"chain", list.Text(unix.NFTA_CHAIN_TABLE), list.Text(unix.NFTA_CHAIN_NAME), devices}, err
+	return Hooked{"chain", list.Text(unix.NFTA_CHAIN_TABLE), list.Text(unix.NFTA_CHAIN_NAME), devices}, err
 }
 
-func readFlowtable(list netlink.Attributes) (hooked, error) {
+func readFlowtable(list netlink.Attributes) (Hooked, error) {
 	devices, err := devicesOf(list, flowtableHook, flowtableDevs)
-	return hooked{"flowtable", list.Text(flowtableTable), list.Text(flowtableName), devices}, err
+	return Hooked{"flowtable", list.Text(flowtableTable), list.Text(flowtableName), devices}, err
 }
 
 // devicesOf are the interfaces that a hook names.
@@ -140,9 +124,9 @@ func devicesOf(list netlink.Attributes, hook, devices uint16) (names []string, e
 	return names, nil
 }
 
-// nftablesLoaded tells whether the kernel has nftables already: to ask it for chains would load
+// loaded tells whether the kernel has nftables already: to ask it for chains would load
 // its modules (nfnetlink.c:nfnetlink_rcv_msg). Where nobody can tell, it is asked.
-func nftablesLoaded() (bool, error) {
+func loaded() (bool, error) {
 	if _, err := os.Stat("/sys/module/nf_tables"); err == nil {
 		return true, nil
 	}

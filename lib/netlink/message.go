@@ -1,0 +1,29 @@
+package netlink
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Key is what makes a message the same message: every bit of it.
+func Key[M ~[]byte](m M) string { return string(m) }
+
+// Missing returns what of a is not in b, in the order of a.
+func Missing[M ~[]byte](a, b []M, key func(M) string) []M {
+	in := make(map[string]bool, len(b))
+	for _, m := range b {
+		in[key(m)] = true
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(m M) bool { return in[key(m)] })
+}
+
+// Differences says what of one list is missing in the other, and what was not there.
+func Differences[M ~[]byte](what string, have, want []M, key, name func(M) string) (diff []string) {
+	for _, m := range Missing(want, have, key) {
+		diff = append(diff, fmt.Sprintf("%s %s is missing", what, name(m)))
+	}
+	for _, m := range Missing(have, want, key) {
+		diff = append(diff, fmt.Sprintf("%s %s was not there", what, name(m)))
+	}
+	return diff
+}
