@@ -14,12 +14,15 @@ func bootCommand(w *cli.World) *urfave.Command {
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
 		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
-that the configuration wants, if it wants one, and closes the HCAs' device
-nodes if it wants that (gresnet-prolog close). The kernel refuses another
-mode while there is a network namespace besides the first: it is tried for
-ten seconds, in case that one is dying, and then a failure that says who has
-which. It is for gresnet.service; on a node where slurmd runs it may take
-the HCAs from jobs that are about to start.
+of the configuration, if it has one, and closes the HCAs' device nodes, if
+the configuration wants that (gresnet-prolog close).
+
+The kernel refuses another mode while there is a network namespace besides
+the first. boot tries for ten seconds, in case that namespace is just ending;
+then it fails and says who has which.
+
+gresnet.service runs it. Do not run it while slurmd runs: it may take the
+HCAs from jobs that are about to start.
 
 Exit status: 0 done; 1 the mode is not what it should be, or the
 configuration has an error; 2 something of a lease remains to be undone.

@@ -18,14 +18,15 @@ func run(w *cli.World) int {
 	return w.Run(&urfave.App{
 		Name:  "gresnet-epilog",
 		Usage: "give a Slurm job's RDMA devices back to the node",
-		Description: `Without arguments it is slurmd's Epilog: it reads the job from the
-environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. A job
-that has no lease on this node is success. It needs no configuration and no
-slurmctld; what the configuration says of the log and of metrics holds.
+		Description: `Without arguments it is slurmd's Epilog. It reads the job from the
+environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. If the
+job has no lease on this node, that is success. It needs neither the
+configuration nor slurmctld; of the configuration it reads only what concerns
+the log and metrics.
 
-Exit status: 0 done; 2 something remains to be undone: the HCAs that are not
-home, or in doubt, are kept from later jobs, and running it again goes on; 1
-nothing was done (bad usage, not root).
+Exit status: 0 done; 2 something remains to be undone: no later job gets the
+HCAs that are not home or in doubt, and the next run goes on; 1 nothing was
+done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,

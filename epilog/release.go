@@ -15,12 +15,11 @@ func releaseCommand(w *cli.World) *urfave.Command {
 		Name:      "release",
 		Usage:     "let jobs have a quarantined HCA again",
 		ArgsUsage: "HCA",
-		Description: `Undoes what can be undone still. If the HCA is in the root namespace then, it
-is taken as it is and free for jobs again. HCA is the name of the RDMA
-device, its node GUID, its PCI address, or all of its identity as status
-prints it.
+		Description: `Undoes what can still be undone. If the HCA is in the root namespace then,
+jobs can have it again, as it is. HCA is the name of the RDMA device, its
+node GUID, its PCI address, or its whole identity as status prints it.
 
-Exit status: 0 it is free; 1 nothing was done; 2 it is not home.
+Exit status: 0 jobs can have it; 1 nothing was done; 2 it is not home.
 
 Example:
   gresnet-epilog release mlx5_3`,

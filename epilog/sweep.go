@@ -16,14 +16,15 @@ func sweepCommand(w *cli.World) *urfave.Command {
 		Name:      "sweep",
 		Usage:     "give back the leases of jobs that are gone",
 		ArgsUsage: "[JOBID...]",
-		Description: `Does for each job that is gone what its epilog would have done: slurmd was
-down, or the epilog was killed. A job is gone when no prolog or epilog of it
-runs, it has no slurmstepd, and no process is in its network namespace.
+		Description: `Does for each job that is gone what its epilog would have done, if slurmd was
+down or the epilog was killed. A job is gone when none of its prologs or
+epilogs runs, it has no slurmstepd, and no process is in its network
+namespace.
 
 A job whose extern step never started (PrologFlags=Contain gives it one) may
-be about to start; its lease is swept only if it is ten minutes old and the
-job is named, or at boot, or if its prolog or epilog did not come to its end.
-A live job's lease is never touched.
+be about to start. sweep gives back its lease only if the lease is ten
+minutes old and the job is named, or at boot, or if its prolog or epilog was
+interrupted. It never touches a live job's lease.
 
 Exit status: 0 done; 1 a named job is not gone, or bad usage; 2 something
 remains to be undone.

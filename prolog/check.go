@@ -26,14 +26,17 @@ func checkCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
-		Description: `Checks the configuration, the mapping against the node, whether a prolog
-would give each HCA of it to a job, the RDMA netns mode now and after a
-reboot, drivers, device nodes, the cgroup controller for limits, uplinks,
-overlays, space, NetworkManager and systemd-networkd; what slurm.conf,
-plugstack.conf and gres.conf say; whether the plugin is one for the Slurm
-that is installed; and NHC. It reads files and looks up names of slurm.conf:
-no RPC. One line each: ok, warning or error, and what to do. Exit status 1 if
-there is an error.
+		Description: `Checks the configuration; the mapping against the node; whether a prolog
+would give each HCA of the mapping to a job; the RDMA netns mode, now and
+after a reboot; drivers, device nodes, the cgroup controller for limits,
+uplinks, overlays and space; NetworkManager and systemd-networkd; what
+slurm.conf, plugstack.conf and gres.conf say; whether the plugin was built
+for the installed Slurm; and NHC.
+
+It reads files and looks up names of slurm.conf, and makes no RPC. It prints
+a line for each finding: ok, warning or error, and what to do.
+
+Exit status: 0 no error; 1 there is an error.
 
 Examples:
   gresnet-prolog check

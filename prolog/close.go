@@ -10,11 +10,11 @@ func closeCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "close",
 		Usage: "close the HCAs' device nodes to everybody but root",
-		Description: `Does what each prolog does first: with host = "closed" in [access] of the
-configuration, which is the default, the node's uverbs, umad and issm
-devices of the HCAs that jobs can have become root's alone, and so do
-rdma_cm and the folder /dev/infiniband. udev runs it when there are new
-ones. With host = "open" it opens the folder, if it was closed so.
+		Description: `Does what each prolog does first. With host = "closed" in [access] of the
+configuration, the default, it closes device nodes to everybody but root:
+uverbs, umad and issm of the HCAs that jobs can have, rdma_cm, and the folder
+/dev/infiniband. udev runs it when there are new device nodes. With host =
+"open" it opens the folder again if gresnet had closed it.
 
 Example:
   gresnet-prolog close`,

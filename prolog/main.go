@@ -20,12 +20,12 @@ func run(w *cli.World) int {
 	return w.Run(&urfave.App{
 		Name:  "gresnet-prolog",
 		Usage: "give a Slurm job its own RDMA devices",
-		Description: `Without arguments it is slurmd's Prolog: it reads the job from the
+		Description: `Without arguments it is slurmd's Prolog. It reads the job from the
 environment (SLURM_JOB_ID, SLURM_JOB_UID, …), claims the HCAs that the job is
 entitled to, and moves them into a network namespace of the job's own.
 
-Exit status: 0 done; 1 failed, the node is as it was; 2 failed, something
-remains to be undone.
+Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
+something remains to be undone.
 
 Example, in slurm.conf:
   Prolog=/usr/sbin/gresnet-prolog

@@ -23,8 +23,8 @@ func planCommand(w *cli.World) *urfave.Command {
 		Name:  "plan",
 		Usage: "show what would be done for a job, and do nothing",
 		Description: `Shows the HCAs that a job would get now, and every step that its prolog would
-do, in order. With --job the site's sources are asked, as in a prolog: what
-slurmd would say of the job is read from the environment
+do, in order. With --job it asks the site's sources, as a prolog does. It
+reads from the environment what slurmd would say about the job
 (SLURM_JOB_PARTITION, SLURM_JOB_GPUS, …).
 
 Examples:

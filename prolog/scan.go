@@ -15,12 +15,12 @@ import (
 func scanCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "scan",
-		Usage: "show the node's HCAs, where they sit, whom they serve",
-		Description: `Shows every HCA of the node with its GRES, leased ones included; its ports
-with their network interfaces and character devices; and how near it is to
-each GPU. --toml has HCAs that a prolog would refuse as comments, such as
-those that the node itself needs. Nothing is changed, but --gres-files makes
-files.
+		Usage: "show the node's HCAs, and which GPUs they serve",
+		Description: `Shows every HCA of the node with its GRES, also those that jobs have; its
+ports with their network interfaces and character devices; and how near it is
+to each GPU. --toml prints HCAs that a prolog would refuse as comments, such
+as those that the node itself needs. It changes nothing, except that
+--gres-files makes files.
 
 Examples:
   gresnet-prolog scan

@@ -27,16 +27,24 @@ func statusCommand(w *cli.World) *urfave.Command {
 		Description: `Shows each HCA with the job that has it, and each lease. With a job id it
 shows what that job's epilog will undo.
 
-HCA states: free; unmapped: the configuration gives it to nobody; leased to a
-job; quarantined: no job gets it until gresnet-epilog release or a reboot, or
-until the user's process has ended that uses it without having been given it;
-gone: the node does not have it any more; missing: the configuration has it,
-and the node did not since it was booted.
-Lease states: complete; refused: the job asked for what it cannot have;
-partial: a prolog or an epilog is at work, or did not end as it should;
-damaged.
-What is owed is what interfaces of two jobs shared (a route over both): the
-one that is home gets it when the other one is.
+HCA states:
+  free         jobs can have it
+  leased       a job has it
+  quarantined  no job gets it until gresnet-epilog release or a reboot; or,
+               if a user's process uses it, until that process ends
+  unmapped     the configuration gives it to no job
+  gone         the node does not have it any more
+  missing      the configuration lists it, and the node has not had it since
+               it was booted
+
+Lease states:
+  complete     the job has its HCAs
+  refused      the job asked for what it cannot have
+  partial      a prolog or an epilog is at work, or was interrupted
+  damaged      the journal cannot be read
+
+Owed are settings that interfaces of two jobs share, such as a route over both:
+the interface that is home gets them when the other one is home, too.
 
 Examples:
   gresnet-prolog status
