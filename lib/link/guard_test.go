@@ -51,7 +51,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 				}
 				got, err := c.CarriesDefaultRoute(index, s)
 				if got != tt.want {
-					t.Errorf("IsUplink is %v, wanted %v", got, tt.want)
+					t.Errorf("CarriesDefaultRoute is %v, wanted %v", got, tt.want)
 				}
 				return err
 			})

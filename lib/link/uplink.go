@@ -24,6 +24,8 @@ type Uplink struct {
 	Index int    // in the job, where no other interface can have so high a one
 	MAC   []byte // in the job; an ipvlan has its parent's
 
+	former int // the index in a job that a program made which did not keep 16 bits apart
+
 	// Of veth: the end that stays on the node. With it goes the other, wherever it is.
 	Host    string
 	HostMAC []byte
@@ -42,7 +44,8 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	a := address.As4()
 	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
 	mac := func(first byte) []byte { return append([]byte{first, 0x67}, a[:]...) }
-	u := Uplink{Kind: kind, Index: UplinkBit | int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3]), MAC: mac(0x06)}
+	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
+	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06), former: UplinkBit | id}
 	switch kind {
 	case "ipvlan":
 		u.MAC = nil
@@ -50,6 +53,15 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 		u.Host, u.HostMAC = host, mac(0x0a)
 	}
 	return u
+}
+
+// uplinkIndex is the index for an id of 22 bits. Open MPI keeps 16 bits of an index
+// (opal/mca/if/if.h:opal_if_t), and takes interfaces that have these in common for one. Of these, bit 14
+// is always set, which the kernel's small ones do not have, and bit 15 never is, which overlays have.
+// Bit 24 tells it from a former one.
+func uplinkIndex(id int) int {
+	const low = 1<<14 - 1
+	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
 }
 
 // Named is the interface of a name, or is ErrNotFound.
@@ -146,9 +158,18 @@ func (u Uplink) pair(job []byte) []byte {
 // FindUplink finds an uplink, or the node's end of it, or is ErrNotFound. The job
 // may have given it another name and another MAC, though not another index.
 func (c *Conn) FindUplink(u Uplink) (Interface, error) {
-	i, err := c.Get(u.Index)
-	if err == nil && i.ID.Kind != u.Kind {
-		err = fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
+	i, err := c.ofKind(u.Index, u.Kind)
+	if errors.Is(err, ErrNotFound) {
+		return c.ofKind(u.former, u.Kind)
+	}
+	return i, err
+}
+
+// ofKind is the interface with an index, if it is of a kind.
+func (c *Conn) ofKind(index int, kind string) (Interface, error) {
+	i, err := c.Get(index)
+	if err == nil && i.ID.Kind != kind {
+		err = fmt.Errorf("interface %d: %w", index, ErrNotFound)
 	}
 	return i, err
 }
