@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 
 	"gresnet/lib/config"
@@ -11,6 +12,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 // network is the job's between its nodes; nil if it has none, or is in the node's network. canMove tells which
@@ -57,7 +59,7 @@ func (n *Host) CheckOverlay() error {
 		return err
 	}
 	return looking.world.OnHost(func(v *scan.View) error {
-		if err := link.HoldsLowPorts(); err != nil {
+		if err := virtual.HoldsLowPorts(); err != nil {
 			return err
 		}
 		node, err := uplink.Look(v.Link)
@@ -70,7 +72,7 @@ func (n *Host) CheckOverlay() error {
 
 func (l *look) way(to netip.Addr, canMove func() (func(link.Interface) bool, error)) (from netip.Addr, mtu int, err error) {
 	err = l.world.OnHost(func(v *scan.View) (err error) {
-		if from, mtu, err = v.Link.Way(to); err != nil || l.node.Config.Overlay.Underlay == "" {
+		if from, mtu, err = wayFrom(v, to); err != nil || l.node.Config.Overlay.Underlay == "" {
 			return err
 		}
 		n, err := uplink.Look(v.Link)
@@ -83,6 +85,20 @@ func (l *look) way(to netip.Addr, canMove func() (func(link.Interface) bool, err
 		return n.Stays(from)
 	})
 	return from, mtu, err
+}
+
+// wayFrom is the address from which the node reaches another, and what an overlay by that way can
+// have as MTU.
+func wayFrom(v *scan.View, to netip.Addr) (from netip.Addr, mtu int, err error) {
+	from, index, err := virtual.Way(to)
+	if err != nil {
+		return netip.Addr{}, 0, err
+	}
+	i, err := v.Link.Get(index)
+	if err != nil {
+		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
+	}
+	return from, virtual.OverlayMTU(from, i.MTU), nil
 }
 
 // overlayStep is the step that makes an overlay; nil if the job has none.

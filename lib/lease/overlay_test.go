@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/link"
 	"gresnet/lib/overlay"
+	"gresnet/lib/virtual"
 	"gresnet/test/netnstest"
 )
 
@@ -46,10 +47,10 @@ func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
 // raiseFar makes the other node's end of the overlay, as its prolog would.
 func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
 	t.Helper()
-	o := link.OverlayOf(lawJob)
+	o := virtual.OverlayOf(lawJob)
 	o.Name, o.Port, o.MTU, o.Node = "job0", 489, 1450, netip.MustParseAddr("10.9.0.2")
 	o.Address = netip.MustParsePrefix("198.18.0.2/16")
-	o.Peers = []link.Peer{{Address: netip.MustParseAddr("198.18.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
+	o.Peers = []virtual.Peer{{Address: netip.MustParseAddr("198.18.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
 	job, err := os.Open(farJob.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -69,8 +70,8 @@ func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
 			t.Fatal(err)
 		}
 	}
-	within(far, func(c *link.Conn) error { return c.MakeOverlay(o, int(job.Fd())) })
-	within(farJob, func(c *link.Conn) error { return c.RaiseOverlay(o) })
+	within(far, func(c *link.Conn) error { return virtual.MakeOverlay(o, int(job.Fd())) })
+	within(farJob, func(c *link.Conn) error { return virtual.RaiseOverlay(o) })
 	farJob.Run("ip link set lo up")
 }
 

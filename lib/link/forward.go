@@ -141,3 +141,37 @@ func (c *Conn) Ways() (all []Way, err error) {
 	}
 	return all, nil
 }
+
+// Named is the interface of a name, or is ErrNotFound.
+func (c *Conn) Named(name string) (Interface, error) {
+	list, err := c.List()
+	if err != nil {
+		return Interface{}, err
+	}
+	for _, i := range list {
+		if i.Name == name {
+			return i, nil
+		}
+	}
+	return Interface{}, fmt.Errorf("interface %s: %w", name, ErrNotFound)
+}
+
+// Networks are the IPv4 addresses of the namespace by interface, with the length
+// of the network that each is in.
+func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
+	request := make([]byte, addrHead)
+	request[0] = unix.AF_INET
+	answers, err := c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
+	if err != nil {
+		return nil, fmt.Errorf("list addresses: %w", err)
+	}
+	all := map[int][]netip.Prefix{}
+	for _, m := range answers {
+		if len(m) < addrHead {
+			return nil, fmt.Errorf("address message of %d bytes", len(m))
+		}
+		index := int(native.Uint32(m[4:]))
+		all[index] = append(all[index], Message(m).Addr())
+	}
+	return all, nil
+}

@@ -22,9 +22,9 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
-	"gresnet/lib/link"
 	"gresnet/lib/slurm"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 // Node is a node of the job, in the order of its list.
@@ -38,7 +38,7 @@ type Node struct {
 type Network struct {
 	Nodes []Node
 	Own   int // the place of this node among them
-	Link  link.Overlay
+	Link  virtual.Overlay
 
 	Slurmd int // the port of slurmd
 }
@@ -51,7 +51,7 @@ type World struct {
 	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
 	Port  func() int                                                   // slurmd's, by slurm.conf
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
-	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // see link.Conn
+	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // and the MTU of an overlay by that way
 }
 
 // lookTime bounds what the resolver takes for all nodes of a job.
@@ -72,7 +72,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 		r.Do = "ask for fewer nodes, or have the site make overlay.network larger"
 		return nil, r
 	}
-	n := &Network{Own: slices.Index(names, j.Node), Link: link.OverlayOf(j.ID)}
+	n := &Network{Own: slices.Index(names, j.Node), Link: virtual.OverlayOf(j.ID)}
 	if n.Own < 0 {
 		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
 	}
@@ -99,7 +99,7 @@ func addressOf(c config.Overlay, place int) netip.Addr {
 // fill says where the other nodes are, and which way leads there.
 func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) error {
 	if len(n.Nodes) == 1 {
-		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), link.AloneMTU
+		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), virtual.AloneMTU
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
@@ -138,7 +138,7 @@ func (n *Network) join(at []netip.Addr, i int, w World) error {
 	case at[same] == n.Link.Node || at[same].IsLoopback():
 		return refusal("node %s is at %s, which is this node's", n.Nodes[i].Name, at[same])
 	}
-	n.Link.Peers = append(n.Link.Peers, link.Peer{Address: n.Nodes[i].Address, Node: at[same]})
+	n.Link.Peers = append(n.Link.Peers, virtual.Peer{Address: n.Nodes[i].Address, Node: at[same]})
 	return nil
 }
 
@@ -194,7 +194,7 @@ func Apart(c config.Config, n uplink.Host) error {
 	}
 	for _, i := range n.Interfaces {
 		for _, network := range n.Networks[i.Index] {
-			if !i.IsUplink() && all.Overlaps(network.Masked()) {
+			if !uplink.IsHostEnd(i) && all.Overlaps(network.Masked()) {
 				return hint.With(fmt.Errorf("overlay: its network %s overlaps with %s, the network of %s", c.Overlay.Network, network.Masked(), i.Name), do)
 			}
 		}

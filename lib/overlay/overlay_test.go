@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/overlay"
 	"gresnet/lib/slurm"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -56,10 +57,10 @@ func TestEachNodeOfAJobComputesTheSameNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := link.OverlayOf(7)
+	want := virtual.OverlayOf(7)
 	want.Name, want.Port, want.Node, want.MTU = "job0", 489, addr("10.0.0.1"), 1450
 	want.Address = netip.MustParsePrefix("198.18.0.2/29")
-	want.Peers = []link.Peer{
+	want.Peers = []virtual.Peer{
 		{Address: addr("198.18.0.1"), Node: addr("10.0.0.11")}, {Address: addr("198.18.0.3"), Node: addr("10.0.0.13")}, {Address: addr("198.18.0.4"), Node: addr("10.0.0.14")},
 	}
 	if !reflect.DeepEqual(n.Link, want) || n.Address() != addr("198.18.0.2") {
@@ -75,7 +76,7 @@ func TestTheSiteSaysByWhichNamesNodesReachEachOther(t *testing.T) {
 	c.Underlay = "{node}-ib.example.org"
 	hosts := map[string]slurm.Host{"node1": {Addr: "10.0.0.11"}, "node3": {Addr: "three"}}
 	n, err := overlay.New(t.Context(), c, jobOf("node[1-3]"), world(hosts, map[string]string{"node1-ib.example.org": "10.3.0.1", "node3-ib.example.org": "10.3.0.3"}))
-	want := []link.Peer{{Address: addr("198.18.0.1"), Node: addr("10.3.0.1")}, {Address: addr("198.18.0.3"), Node: addr("10.3.0.3")}}
+	want := []virtual.Peer{{Address: addr("198.18.0.1"), Node: addr("10.3.0.1")}, {Address: addr("198.18.0.3"), Node: addr("10.3.0.3")}}
 	if err != nil || !reflect.DeepEqual(n.Link.Peers, want) {
 		t.Errorf("got %+v, %v, want %+v", n, err, want)
 	}

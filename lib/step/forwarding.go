@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/nft"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
+	"gresnet/lib/virtual"
 )
 
 // Forwarding is what jobs' ways out need of the node as long as there is one of them, and so no
@@ -50,7 +51,7 @@ func guardTable(f table.Forwarding) string { return fmt.Sprintf("gresnet_forward
 func forward(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	if err == nil {
-		err = nft.Guard(guardTable(f), uint32(f.Index), link.UplinkBit)
+		err = nft.Guard(guardTable(f), uint32(f.Index), virtual.UplinkBit)
 	}
 	if err == nil {
 		err = link.Forward(i.Name, true)

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
+	"gresnet/lib/virtual"
 )
 
 // Overlay makes the job's end of the network between its nodes. Its undo needs the
@@ -19,7 +20,7 @@ type Overlay struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 
-	Link link.Overlay `json:"-"`
+	Link virtual.Overlay `json:"-"`
 
 	// Services are ports by which the job's nodes mean the nodes themselves, reached by Out;
 	// without that, which may be nil, they mean the job.
@@ -29,7 +30,7 @@ type Overlay struct {
 }
 
 // NewOverlay is the step of an overlay.
-func NewOverlay(o link.Overlay) *Overlay {
+func NewOverlay(o virtual.Overlay) *Overlay {
 	return &Overlay{Name: o.Name, Address: o.Address.String(), Link: o}
 }
 
@@ -47,16 +48,16 @@ func (s *Overlay) Do(w *World) error {
 	if err != nil {
 		return err
 	}
-	err = w.OnHost(func(v *scan.View) error {
-		if err := link.HoldsLowPorts(); err != nil {
+	err = w.OnHost(func(*scan.View) error {
+		if err := virtual.HoldsLowPorts(); err != nil {
 			return err
 		}
 		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port, s.Link.ID); err != nil {
 			return err
 		}
-		return v.Link.MakeOverlay(s.Link, job.ns.FD())
+		return virtual.MakeOverlay(s.Link, job.ns.FD())
 	})
-	if errors.Is(err, link.ErrOverlayTaken) {
+	if errors.Is(err, virtual.ErrOverlayTaken) {
 		return &gres.Refusal{
 			Ask: "overlay", Why: fmt.Sprintf("%s; another job of the node may have an id that differs by a multiple of %d", err, 1<<24),
 			Do: "run the job again when that one has ended",
@@ -66,7 +67,7 @@ func (s *Overlay) Do(w *World) error {
 		return err
 	}
 	return w.inJob(func(v *scan.View) error {
-		if err := v.Link.RaiseOverlay(s.Link); err != nil {
+		if err := virtual.RaiseOverlay(s.Link); err != nil {
 			return err
 		}
 		s.serve(w, v)
@@ -122,31 +123,31 @@ func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
 // Undo removes the interface wherever the job has put it, and the table. What is
 // not there, the job or the end of its namespace has removed.
 func (s *Overlay) Undo(w *World) error {
-	if err := s.remove(w); err != nil && !errors.Is(err, link.ErrNotFound) {
+	if err := s.remove(w); err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove the overlay: %w", err)
 	}
 	return w.OnHost(func(*scan.View) error { return nft.RemoveForged(overlayTable(w.Job)) })
 }
 
 func (s *Overlay) remove(w *World) error {
-	o := link.OverlayOf(w.Job)
-	look := func(v *scan.View) error { return v.Link.DeleteOverlay(o) }
+	o := virtual.OverlayOf(w.Job)
+	look := func(*scan.View) error { return virtual.DeleteOverlay(o) }
 	err := w.inJob(look)
-	missing := errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound)
+	missing := errors.Is(err, errNoNamespace) || errors.Is(err, virtual.ErrNotFound)
 	switch {
 	case missing && s.isShared(w, o):
 		return nil
 	case missing:
-		return w.elsewhere(link.ErrNotFound, look)
+		return w.elsewhere(virtual.ErrNotFound, look)
 	}
 	return err
 }
 
 // isShared tells whether another job's overlay has the same marks, which must not be taken
 // for this one's: the kernel refused to make that beside it.
-func (s *Overlay) isShared(w *World, o link.Overlay) bool {
+func (s *Overlay) isShared(w *World, o virtual.Overlay) bool {
 	t, err := w.Table.Read()
 	return err != nil || slices.ContainsFunc(t.Claims, func(c table.Claim) bool {
-		return c.Job != w.Job && link.OverlayOf(c.Job).ID == o.ID
+		return c.Job != w.Job && virtual.OverlayOf(c.Job).ID == o.ID
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 // Uplink makes the job's way to the management network. Its undo needs the
@@ -54,7 +55,9 @@ func hostEnd(job uint32) string { return fmt.Sprintf("job%d", job) }
 // natTable is the nftables table whose one rule is about an address.
 func natTable(a netip.Addr) string { return "gresnet_" + a.String() }
 
-func (s *Uplink) link(w *World) link.Uplink { return link.UplinkOf(s.Type, hostEnd(w.Job), s.Address) }
+func (s *Uplink) link(w *World) virtual.Uplink {
+	return virtual.UplinkOf(s.Type, hostEnd(w.Job), s.Address)
+}
 
 // Do makes the interface in the job, and there gives it address and routes. Where nobody said
 // what jobs need, but that they have a way out if the node lets them, none is no failure.
@@ -93,7 +96,7 @@ func (s *Uplink) give(w *World) error {
 	if err := w.OnHost(func(v *scan.View) error { return s.make(w, v, job.ns.FD()) }); err != nil {
 		return err
 	}
-	return w.inJob(func(v *scan.View) error { return s.configure(w, v) })
+	return w.inJob(func(*scan.View) error { return s.configure(w) })
 }
 
 func (s *Uplink) make(w *World, v *scan.View, job int) error {
@@ -104,9 +107,9 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 		if err != nil {
 			return err
 		}
-		return v.Link.MakeUplink(u, parent.Index, job)
+		return virtual.MakeUplink(u, parent.Index, job)
 	}
-	if err := v.Link.MakeUplink(u, 0, job); err != nil {
+	if err := virtual.MakeUplink(u, 0, job); err != nil {
 		return err
 	}
 	// Before it is up: nothing passes that the filter does not see.
@@ -118,10 +121,10 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 			return err
 		}
 	}
-	if err := s.narrow(v, u.Index); err != nil {
+	if err := s.narrow(u.Index); err != nil {
 		return err
 	}
-	if err := v.Link.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
+	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
 		return err
 	}
 	s.leadBack(w, v, u.Index)
@@ -141,8 +144,8 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 const mostConnections = 16384
 
 // leadOut has the node forward what comes back for the job, and nothing else.
-func (s *Uplink) leadOut(v *scan.View, u link.Uplink) error {
-	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: link.UplinkBit, UID: s.UID, Most: mostConnections}
+func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
+	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Most: mostConnections}
 	job.Inbound = s.Inbound
 	err := nft.LeadOut(natTable(s.Address), job)
 	if err != nil && job.Inbound != nil {
@@ -160,30 +163,22 @@ func (s *Uplink) leadOut(v *scan.View, u link.Uplink) error {
 // confine holds the job to the addresses that it has routes to: a socket that is bound
 // to the interface takes all addresses for neighbors, and the node's kernel answers for each
 // that it has, whatever interface that is on.
-func (s *Uplink) confine(u link.Uplink) error {
+func (s *Uplink) confine(u virtual.Uplink) error {
 	program, err := bpf.NewReach(append([]netip.Prefix{netip.PrefixFrom(s.Pool.Gateway, 32)}, s.Pool.Routes...))
 	if err != nil {
 		return err
 	}
 	defer program.Close()
-	return link.Confine(u, program)
+	return virtual.Confine(u, program)
 }
 
 // narrow lets no longer packets through than the overlay does, which some of them go on by.
-func (s *Uplink) narrow(v *scan.View, index int) error {
-	i, err := v.Link.Get(index)
-	if err != nil || s.MTU == 0 || i.MTU <= s.MTU {
-		return err
+func (s *Uplink) narrow(index int) error {
+	if s.MTU == 0 {
+		return nil
 	}
-	return v.Link.SetMTU(index, s.MTU)
+	return virtual.Narrow(index, s.MTU)
 }
-
-// backNetwork is nobody's: reserved since there is IPv4. Each uplink has 65536 addresses of it.
-var backNetwork = netip.MustParsePrefix("240.0.0.0/4")
-
-// backBits is the length of what one uplink has of it: the rest says which of the automatic
-// uplinks' addresses it has, of which there are 4096.
-const backBits = 16
 
 // leadBack has the node reach the job's other nodes through the job, for calls of slurmd. Without
 // that, srun in a step starts no steps on other nodes, and all else of the job works.
@@ -191,14 +186,13 @@ func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 	if s.MTU == 0 {
 		return
 	}
-	a, first := s.Address.As4(), backNetwork.Addr().As4()
-	back := netip.PrefixFrom(netip.AddrFrom4([4]byte{first[0] | a[2]&0xf, a[3], 0, 0}), backBits)
-	n, err := uplink.Look(v.Link)
-	if err == nil && has(n, back) {
-		err = fmt.Errorf("the node has networks of its own in %s", backNetwork)
+	var back netip.Prefix
+	host, err := uplink.Look(v.Link)
+	if err == nil {
+		back, err = host.Back(s.Address)
 	}
 	if err == nil {
-		err = v.Link.Route(index, back, s.Address, 0)
+		err = virtual.Route(index, back, s.Address, netip.Addr{}, 0)
 	}
 	if err != nil {
 		w.Notice("slurmd on the job's other nodes does not call it back: %s", err)
@@ -207,34 +201,23 @@ func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 	s.Back = back
 }
 
-// has tells whether an address of the node or a route is about a network; what is shorter than
-// backNetwork leads everywhere.
-func has(n uplink.Host, p netip.Prefix) bool {
-	for _, networks := range n.Networks {
-		if slices.ContainsFunc(networks, func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(n.Ways, func(w link.Way) bool { return w.To.Bits() >= backNetwork.Bits() && w.To.Overlaps(p) })
-}
-
-func (s *Uplink) configure(w *World, v *scan.View) error {
+func (s *Uplink) configure(w *World) error {
 	index := s.link(w).Index
-	if err := s.narrow(v, index); err != nil {
+	if err := s.narrow(index); err != nil {
 		return err
 	}
 	if s.Pool.Auto {
-		return s.lead(v, index)
+		return s.lead(index)
 	}
 	peer := s.Address
 	if s.Type == "veth" {
 		peer = s.Pool.Gateway
 	}
-	if err := v.Link.Give(index, netip.PrefixFrom(s.Address, s.Pool.Bits), peer); err != nil {
+	if err := virtual.Give(index, netip.PrefixFrom(s.Address, s.Pool.Bits), peer); err != nil {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := v.Link.Route(index, to, s.Pool.Gateway, s.Pool.Metric); err != nil {
+		if err := virtual.Route(index, to, s.Pool.Gateway, netip.Addr{}, s.Pool.Metric); err != nil {
 			return err
 		}
 	}
@@ -244,18 +227,18 @@ func (s *Uplink) configure(w *World, v *scan.View) error {
 // lead leads out by an interface that has no address: the job has it on its loopback. Programs that tell
 // each other the addresses of their interfaces, as UCX and NCCL do, must not find one that
 // means another job on each node.
-func (s *Uplink) lead(v *scan.View, index int) error {
-	if err := v.Link.GiveLoopback(s.Address); err != nil {
+func (s *Uplink) lead(index int) error {
+	if err := virtual.GiveLoopback(s.Address); err != nil {
 		return err
 	}
-	if err := v.Link.Open(index); err != nil {
+	if err := virtual.Open(index); err != nil {
 		return err
 	}
-	if err := v.Link.RouteFrom(index, netip.PrefixFrom(s.Pool.Gateway, 32), netip.Addr{}, s.Address, 0); err != nil {
+	if err := virtual.Route(index, netip.PrefixFrom(s.Pool.Gateway, 32), netip.Addr{}, s.Address, 0); err != nil {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := v.Link.RouteFrom(index, to, s.Pool.Gateway, s.Address, s.Pool.Metric); err != nil {
+		if err := virtual.Route(index, to, s.Pool.Gateway, s.Address, s.Pool.Metric); err != nil {
 			return err
 		}
 	}
@@ -268,7 +251,7 @@ func (s *Uplink) Undo(w *World) error {
 	if s.isAnothers(w) {
 		return nil
 	}
-	if err := s.remove(w); err != nil && !errors.Is(err, link.ErrNotFound) {
+	if err := s.remove(w); err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove the uplink %s: %w", s.Address, err)
 	}
 	if !s.NAT {
@@ -289,13 +272,13 @@ func (s *Uplink) isAnothers(w *World) bool {
 
 func (s *Uplink) remove(w *World) error {
 	u := s.link(w)
-	look := func(v *scan.View) error { return v.Link.DeleteUplink(u) }
+	look := func(*scan.View) error { return virtual.DeleteUplink(u) }
 	if s.Type == "veth" {
 		return w.OnHost(look)
 	}
 	err := w.inJob(look)
-	if errors.Is(err, errNoNamespace) || errors.Is(err, link.ErrNotFound) {
-		err = w.elsewhere(link.ErrNotFound, look)
+	if errors.Is(err, errNoNamespace) || errors.Is(err, virtual.ErrNotFound) {
+		err = w.elsewhere(virtual.ErrNotFound, look)
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func (n Host) auto() (Pool, error) {
 func (n Host) leads() (all []link.Interface) {
 	for _, i := range n.Interfaces {
 		leads := slices.ContainsFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
-		if leads && i.Up && !i.Loopback && !i.IsUplink() && !n.moves(i) {
+		if leads && i.Up && !i.Loopback && !IsHostEnd(i) && !n.moves(i) {
 			all = append(all, i)
 		}
 	}
@@ -104,7 +104,7 @@ const defaultBits = 8
 func (n Host) has(p netip.Prefix) bool {
 	jobs := map[int]bool{}
 	for _, i := range n.Interfaces {
-		if jobs[i.Index] = i.IsUplink(); jobs[i.Index] {
+		if jobs[i.Index] = IsHostEnd(i); jobs[i.Index] {
 			continue
 		}
 		if slices.ContainsFunc(n.Networks[i.Index], func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
+	"gresnet/lib/virtual"
 )
 
 // Host is what the node has of its own.
@@ -22,6 +23,9 @@ type Host struct {
 	Moves      func(link.Interface) bool // whether it can be a job's; nil: none can
 	Forwards   func(name string) (bool, error)
 }
+
+// IsHostEnd tells the node's end of a job's uplink from an interface of the node's own.
+func IsHostEnd(i link.Interface) bool { return i.ID.Kind == "veth" && i.Index&virtual.UplinkBit != 0 }
 
 // Look looks at the namespace of a connection, which is the node's.
 func Look(c *link.Conn) (n Host, err error) {
@@ -144,7 +148,7 @@ func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error
 // itself, other than the parent's.
 func (n Host) apart(c config.Uplink, r config.Range, parent link.Interface) error {
 	for _, i := range n.Interfaces {
-		if i.IsUplink() || i.Index == parent.Index && c.Kind != config.UplinkVeth {
+		if IsHostEnd(i) || i.Index == parent.Index && c.Kind != config.UplinkVeth {
 			continue
 		}
 		for _, network := range n.Networks[i.Index] {

@@ -1,11 +1,13 @@
-package link
+package virtual
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -59,18 +61,18 @@ func overlayMAC(a netip.Addr) net.HardwareAddr {
 	return append(net.HardwareAddr{0x0e, 0x67}, b[:]...)
 }
 
-// headers is what a packet between nodes has around what it carries.
-func headers(node netip.Addr) int {
-	const ethernet, udp, vxlan = 14, 8, 8
-	if node.Is4() {
-		return 20 + udp + vxlan + ethernet
+// OverlayMTU is what an overlay can have as MTU that leaves from an address by an interface with
+// an MTU: less by what a packet between nodes has around what it carries.
+func OverlayMTU(from netip.Addr, mtu int) int {
+	const ethernet, ipv4, ipv6, udp, vxlan = 14, 20, 40, 8, 8
+	if from.Is4() {
+		return mtu - ethernet - ipv4 - udp - vxlan
 	}
-	return 40 + udp + vxlan + ethernet
+	return mtu - ethernet - ipv6 - udp - vxlan
 }
 
-// Way is the address from which the namespace reaches another, and what an overlay by
-// that way can have as MTU.
-func (c *Conn) Way(to netip.Addr) (from netip.Addr, mtu int, err error) {
+// Way returns the address from which the namespace reaches another, and the interface by which.
+func Way(to netip.Addr) (from netip.Addr, index int, err error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil || len(routes) == 0 {
 		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
@@ -79,12 +81,7 @@ func (c *Conn) Way(to netip.Addr) (from netip.Addr, mtu int, err error) {
 	if !ok {
 		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: it has no source address", to)
 	}
-	i, err := c.Get(routes[0].LinkIndex)
-	if err != nil {
-		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
-	}
-	from = from.Unmap()
-	return from, i.MTU - headers(from), nil
+	return from.Unmap(), routes[0].LinkIndex, nil
 }
 
 // AloneMTU is the MTU of an overlay that has no way to go: the most that the kernel
@@ -92,7 +89,7 @@ func (c *Conn) Way(to netip.Addr) (from netip.Addr, mtu int, err error) {
 const AloneMTU = 65535 - 50
 
 // MakeOverlay makes an overlay in the namespace behind a file descriptor.
-func (c *Conn) MakeOverlay(o Overlay, nsfd int) error {
+func MakeOverlay(o Overlay, nsfd int) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.Index, attrs.MTU = o.Name, o.Index, o.MTU
 	attrs.HardwareAddr = overlayMAC(o.Address.Addr())
@@ -114,8 +111,8 @@ func (c *Conn) MakeOverlay(o Overlay, nsfd int) error {
 }
 
 // RaiseOverlay gives an overlay its address and brings it up, and says where its peers are.
-func (c *Conn) RaiseOverlay(o Overlay) error {
-	err := c.Give(o.Index, o.Address, o.Address.Addr())
+func RaiseOverlay(o Overlay) error {
+	err := Give(o.Index, o.Address, o.Address.Addr())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = fmt.Errorf("bring up the overlay %s: another socket has UDP port %d: %w", o.Name, o.Port, err)
 		return hint.With(err, "ss -ulpn says which; end it, or take another overlay.port, the same on all nodes")
@@ -124,7 +121,7 @@ func (c *Conn) RaiseOverlay(o Overlay) error {
 		return err
 	}
 	for _, p := range o.Peers {
-		if err := c.addPeer(o, p); err != nil {
+		if err := addPeer(o, p); err != nil {
 			return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
 		}
 	}
@@ -132,57 +129,41 @@ func (c *Conn) RaiseOverlay(o Overlay) error {
 }
 
 // addPeer says which MAC an address has, and which node the MAC is at.
-func (c *Conn) addPeer(o Overlay, p Peer) error {
+func addPeer(o Overlay, p Peer) error {
 	mac := overlayMAC(p.Address)
-	at := neighbourMessage(unix.AF_BRIDGE, o.Index, unix.NUD_NOARP|unix.NUD_PERMANENT, unix.NTF_SELF)
-	at = attribute(attribute(at, unix.NDA_LLADDR, mac), unix.NDA_DST, p.Node.AsSlice())
-	if _, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, at); err != nil {
+	err := netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: o.Index, Family: unix.AF_BRIDGE, State: netlink.NUD_NOARP | netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF,
+		IP: p.Node.AsSlice(), HardwareAddr: mac,
+	})
+	if err != nil {
 		return err
 	}
-	has := neighbourMessage(unix.AF_INET, o.Index, unix.NUD_PERMANENT, 0)
-	has = attribute(attribute(has, unix.NDA_DST, p.Address.AsSlice()), unix.NDA_LLADDR, mac)
-	_, err := c.send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, has)
-	return err
-}
-
-// neighbourMessage is struct ndmsg.
-func neighbourMessage(family byte, index int, state uint16, flags byte) []byte {
-	m := []byte{family, 0, 0, 0}
-	m = native.AppendUint32(m, uint32(index))
-	m = native.AppendUint16(m, state)
-	return append(m, flags, 0)
+	return netlink.NeighSet(&netlink.Neigh{
+		LinkIndex: o.Index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: p.Address.AsSlice(), HardwareAddr: mac,
+	})
 }
 
 // DeleteOverlay deletes an overlay, or is ErrNotFound.
-func (c *Conn) DeleteOverlay(o Overlay) error {
-	found, err := netlink.LinkByIndex(o.Index)
-	var none netlink.LinkNotFoundError
-	if errors.As(err, &none) {
-		return fmt.Errorf("interface %d: %w", o.Index, ErrNotFound)
-	}
+func DeleteOverlay(o Overlay) error {
+	i, err := find(o.Index)
 	if err != nil {
-		return fmt.Errorf("read interface %d: %w", o.Index, err)
+		return err
 	}
-	vxlan, is := found.(*netlink.Vxlan)
-	if !is || vxlan.VxlanId != o.ID {
+	if vxlan, is := i.(*netlink.Vxlan); !is || vxlan.VxlanId != o.ID {
 		return fmt.Errorf("interface %d: %w", o.Index, ErrNotFound)
 	}
-	_, err = c.send(unix.RTM_DELLINK, unix.NLM_F_ACK, 0, change(o.Index, false, 0))
-	if err != nil && !errors.Is(err, unix.ENODEV) {
-		return fmt.Errorf("delete %s: %w", vxlan.Name, err)
-	}
-	return nil
+	return remove(i)
 }
 
 // HoldsLowPorts is an error if users of the namespace can bind ports below 1024.
 func HoldsLowPorts() error {
-	const path = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
-	text, err := readFile(path)
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 	if err != nil {
 		return fmt.Errorf("read which ports users can bind: %w", err)
 	}
-	if first, err := strconv.Atoi(text); err != nil || first < 1024 {
-		err := fmt.Errorf("users of the node can bind ports from %s on, and so forge packets of jobs' networks", text)
+	port := strings.TrimSpace(string(text))
+	if first, err := strconv.Atoi(port); err != nil || first < 1024 {
+		err := fmt.Errorf("users of the node can bind ports from %s on, and so forge packets of jobs' networks", port)
 		return hint.With(err, `set net.ipv4.ip_unprivileged_port_start=1024, or kind = "none" in [overlay]`)
 	}
 	return nil

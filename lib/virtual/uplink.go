@@ -1,0 +1,171 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/hint"
+)
+
+// Uplink is an interface that is made for a job in the job's namespace, where it
+// never was anybody else's. All of its identity is chosen before it is made, so
+// that it can be noted before, and holds whatever name the job gives it.
+type Uplink struct {
+	Kind  string           // macvlan, ipvlan or veth
+	Name  string           // in the job, when it is made
+	Index int              // in the job, where no other interface can have so high a one
+	MAC   net.HardwareAddr // in the job; an ipvlan has its parent's
+
+	former int // the index in a job that a program made which did not keep 16 bits apart
+
+	// Of veth: the end that stays on the node. With it goes the other, wherever it is.
+	Host    string
+	HostMAC net.HardwareAddr
+}
+
+// UplinkBit is the bit of an index that uplinks and overlays have, and no other interface: the
+// kernel counts up from 1, and does not come to it.
+const UplinkBit = 1 << 30
+
+// UplinkOf is the uplink with an address, of which all that identifies it is made:
+// no two uplinks of a node, nor two on one network, have the same address at once.
+func UplinkOf(kind, host string, address netip.Addr) Uplink {
+	a := address.As4()
+	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
+	mac := func(first byte) net.HardwareAddr { return append(net.HardwareAddr{first, 0x67}, a[:]...) }
+	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
+	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06), former: UplinkBit | id}
+	switch kind {
+	case "ipvlan":
+		u.MAC = nil
+	case "veth":
+		u.Host, u.HostMAC = host, mac(0x0a)
+	}
+	return u
+}
+
+// uplinkIndex is the index for an id of 22 bits. Open MPI keeps 16 bits of an index
+// (opal/mca/if/if.h:opal_if_t), and takes interfaces that have these in common for one. Of these, bit 14
+// is always set, which the kernel's small ones do not have, and bit 15 never is, which overlays have.
+// Bit 24 tells it from a former one.
+func uplinkIndex(id int) int {
+	const low = 1<<14 - 1
+	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
+}
+
+// MakeUplink makes an uplink in the namespace behind a file descriptor. One
+// message makes all of it: what is there is whole, and was never here.
+func MakeUplink(u Uplink, parent, nsfd int) error {
+	err := u.add(parent, nsfd)
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("make the uplink: the kernel has no %s", u.Kind)
+	case errors.Is(err, unix.EEXIST):
+		err = errors.New("another interface has that name")
+	case errors.Is(err, unix.ENODEV):
+		err = ErrNotFound
+	case errors.Is(err, unix.EBUSY):
+		return hint.With(fmt.Errorf("make the uplink: %w", err), "its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
+	}
+	if err != nil {
+		return fmt.Errorf("make the uplink: %w", err)
+	}
+	return nil
+}
+
+// add makes the interfaces. Jobs of one node reach each other by them, as those of different
+// nodes do.
+func (u Uplink) add(parent, nsfd int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.HardwareAddr = u.Name, u.Index, u.MAC
+	attrs.ParentIndex, attrs.Namespace = parent, netlink.NsFd(nsfd)
+	switch u.Kind {
+	case "macvlan":
+		return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
+	case "ipvlan":
+		return netlink.LinkAdd(&netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2})
+	}
+	return u.addPair(nsfd)
+}
+
+// addPair makes a veth. netlink.Veth has no place for the index of the job's end.
+func (u Uplink) addPair(nsfd int) error {
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(u.Kind))
+	job := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
+	nl.NewIfInfomsgChild(job, unix.AF_UNSPEC).Index = int32(u.Index)
+	job.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(u.Name))
+	job.AddRtAttr(unix.IFLA_ADDRESS, u.MAC)
+	job.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(nsfd)))
+
+	r := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	host := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	host.Index = int32(u.Index)
+	r.AddData(host)
+	r.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(u.Host)))
+	r.AddData(nl.NewRtAttr(unix.IFLA_ADDRESS, u.HostMAC))
+	r.AddData(info)
+	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// FindUplink returns the name of an uplink, or of the node's end of it, or is ErrNotFound. The
+// job may have given it another name and another MAC, though not another index.
+func FindUplink(u Uplink) (name string, err error) {
+	i, err := u.find()
+	if err != nil {
+		return "", err
+	}
+	return i.Attrs().Name, nil
+}
+
+func (u Uplink) find() (netlink.Link, error) {
+	for _, index := range []int{u.Index, u.former} {
+		i, err := find(index)
+		if err == nil && i.Type() == u.Kind {
+			return i, nil
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
+}
+
+// DeleteUplink deletes an uplink, or is ErrNotFound.
+func DeleteUplink(u Uplink) error {
+	i, err := u.find()
+	if err != nil {
+		return err
+	}
+	return remove(i)
+}
+
+// Confine has a filter look at what arrives by the node's end of an uplink. With the
+// interface goes the filter, and the program with the filter.
+func Confine(u Uplink, program *os.File) error {
+	attributes := netlink.QdiscAttrs{LinkIndex: u.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attributes})
+	if err == nil {
+		err = netlink.FilterAdd(&netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: u.Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL,
+			},
+			Fd: int(program.Fd()), Name: "gresnet", DirectAction: true,
+		})
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return hint.With(fmt.Errorf("filter what comes by %s: %w", u.Host, err), "the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
+	}
+	if err != nil {
+		return fmt.Errorf("filter what comes by %s: %w", u.Host, err)
+	}
+	return nil
+}
