@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
@@ -76,20 +75,8 @@ func (n *Host) moves() (func(link.Interface) bool, error) {
 func (n *Host) canMove() (func(link.Interface) bool, error) {
 	m, err := n.mapping()
 	return func(i link.Interface) bool {
-		return slices.ContainsFunc(m, func(e gres.Entry) bool { return hasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
+		return slices.ContainsFunc(m, func(e gres.Entry) bool { return uplink.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
 	}, err
-}
-
-// hasInterface tells whether an interface is that of an HCA: by the device below it, which
-// HCAs in software lack.
-func hasInterface(h node.HCA, i link.Interface) bool {
-	switch {
-	case h.ID.Aux != "":
-		return strings.HasSuffix(i.ID.Parent, "/"+h.ID.Aux)
-	case h.ID.PCI != "":
-		return i.ID.Parent == "pci/"+h.ID.PCI
-	}
-	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
 }
 
 // Uplinks is where the node's jobs would get their uplinks from now, for one who

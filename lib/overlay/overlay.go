@@ -46,6 +46,19 @@ type Network struct {
 // Address is the job's own address.
 func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
 
+// Names returns the names of the job's nodes. This node has its own host name, too. search is the
+// domain in which names are looked for first.
+func (n *Network) Names(own, search string) (all []uplink.Names) {
+	for i, node := range n.Nodes {
+		names := []string{node.Name, node.Hostname}
+		if i == n.Own {
+			names = append(names, own)
+		}
+		all = append(all, uplink.NamesOf(node.Address, search, names...))
+	}
+	return all
+}
+
 // World is what is asked.
 type World struct {
 	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes

@@ -1,10 +1,13 @@
 package uplink
 
 import (
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"gresnet/lib/config"
 )
 
 // upstreams are where programs that answer for names on the node's loopback write whom they
@@ -39,4 +42,29 @@ func servers(text string) (all []netip.Addr) {
 		}
 	}
 	return all
+}
+
+// ResolvConf is the resolv.conf that the site gives its jobs.
+func ResolvConf(c config.Uplink) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, "# gresnet.toml, [uplink]")
+	if len(c.Search) > 0 {
+		fmt.Fprintln(&b, "search", strings.Join(c.Search, " "))
+	}
+	for _, a := range c.Nameservers {
+		fmt.Fprintln(&b, "nameserver", a)
+	}
+	return b.String()
+}
+
+// SearchIn is the domain in which a resolv.conf has names looked for first, if any: the
+// last line of either kind counts (resolv.conf(5)).
+func SearchIn(resolv string) (domain string) {
+	for line := range strings.Lines(resolv) {
+		words := strings.Fields(line)
+		if len(words) > 1 && (words[0] == "search" || words[0] == "domain") {
+			domain = strings.Trim(words[1], ".")
+		}
+	}
+	return domain
 }

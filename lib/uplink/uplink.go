@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
+	"gresnet/lib/node"
 	"gresnet/lib/virtual"
 )
 
@@ -26,6 +28,18 @@ type Host struct {
 
 // IsHostEnd tells the node's end of a job's uplink from an interface of the node's own.
 func IsHostEnd(i link.Interface) bool { return i.ID.Kind == "veth" && i.Index&virtual.UplinkBit != 0 }
+
+// HasInterface tells whether an interface is that of an HCA: by the device below it, which
+// HCAs in software lack.
+func HasInterface(h node.HCA, i link.Interface) bool {
+	switch {
+	case h.ID.Aux != "":
+		return strings.HasSuffix(i.ID.Parent, "/"+h.ID.Aux)
+	case h.ID.PCI != "":
+		return i.ID.Parent == "pci/"+h.ID.PCI
+	}
+	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
+}
 
 // Look looks at the namespace of a connection, which is the node's.
 func Look(c *link.Conn) (n Host, err error) {
