@@ -43,8 +43,8 @@ Lease states:
   partial      a prolog or an epilog is at work, or was interrupted
   damaged      the journal cannot be read
 
-Owed are settings that interfaces of two jobs share, such as a route over both:
-the interface that is home gets them when the other one is home, too.
+Owed are settings that interfaces of two jobs share, such as a route over
+both: the interface that is home gets them when the other one is, too.
 
 Examples:
   gresnet-prolog status
