@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
+	"gresnet/lib/sysctl"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;
@@ -214,8 +215,8 @@ func (c *Conn) setTokenDespite(i described, want Settings, token []byte) (err er
 		defer func() { err = hint.Join(err, c.setNoARP(i.Index, true)) }()
 	}
 	for key, value := range map[string]string{"ipv6/conf/accept_ra": "2", "ipv6/conf/router_solicitations": "1"} {
-		path := sysctlPath(key, i.Name)
-		had, readErr := readFile(path)
+		path := sysctl.Path(key, i.Name)
+		had, readErr := sysctl.ReadFile(path)
 		if readErr != nil {
 			return readErr
 		}

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/ethtool"
 	"gresnet/lib/netlink"
 	"gresnet/lib/nft"
+	"gresnet/lib/sysctl"
 )
 
 var (
@@ -40,12 +41,8 @@ type Conn struct {
 	route   *netlink.Route
 	known   *answers // within Once
 	ethtool ethtool.Conn
+	sysctls *sysctl.Conn
 	hooks   nft.Hooks
-	mpls    *bool // whether the kernel has it, nil: nobody has looked
-
-	interfaces int                 // how many there were when they were last counted, 0: they were not
-	folders    map[string][]string // of sysctls: the keys of those that there are
-	parameters parameters          // of neighbour tables, as they were when last asked for
 }
 
 // Dial opens a connection in the calling thread's network namespace.
@@ -54,7 +51,7 @@ func Dial() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{route: r, folders: map[string][]string{}}, nil
+	return &Conn{route: r, sysctls: sysctl.New(r)}, nil
 }
 
 // Close closes the connection.
@@ -82,7 +79,8 @@ func (c *Conn) Once(f func() error) error {
 
 func (c *Conn) remember() {
 	c.route.Remember()
-	c.known, c.parameters = new(answers), nil
+	c.sysctls.Forget()
+	c.known = new(answers)
 }
 
 func (c *Conn) forget() {

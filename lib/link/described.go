@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/sysctl"
 )
 
 // described is an interface as one RTM_GETLINK tells it.
@@ -35,4 +36,9 @@ func describe(m []byte) (i described, err error) {
 	}
 	i.own.Token, err = ipv6Token(i.list)
 	return i, err
+}
+
+// forSysctls returns the interface as package sysctl has it.
+func (i described) forSysctls() sysctl.Interface {
+	return sysctl.Interface{Index: i.Index, MTU: i.MTU, Name: i.Name, Described: i.list}
 }

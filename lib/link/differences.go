@@ -49,7 +49,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	}
 	diff = append(diff, append(driver, files...)...)
 	differ("state", upOrDown(have.Up), upOrDown(want.Up))
-	for _, key := range want.Sysctls.differing(have.Sysctls) {
+	for _, key := range want.Sysctls.Differing(have.Sysctls) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
 	diff = append(diff, addressDifferences(have, want)...)

@@ -10,13 +10,15 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/sysctl"
 )
 
 // Forwards tells whether the namespace forwards what arrives by an interface
 // (ip_forward sets it for all; net/ipv4/route.c:ip_route_input_slow looks at the
 // interface's alone).
 func Forwards(name string) (bool, error) {
-	text, err := readFile(forwarding(name))
+	text, err := sysctl.ReadFile(forwarding(name))
 	if err != nil {
 		return false, fmt.Errorf("read whether %s forwards: %w", name, err)
 	}

@@ -74,7 +74,7 @@ func (c *Conn) List() ([]Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	c.interfaces = len(list)
+	c.sysctls.Counted(len(list))
 	if c.known != nil {
 		c.known.interfaces = slices.Clone(list)
 	}
@@ -271,7 +271,7 @@ func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 		m = netlink.AppendUint32(m, unix.IFLA_NEW_IFINDEX, uint32(as))
 	}
 	m = netlink.AppendText(m, unix.IFLA_IFNAME, name)
-	delete(c.parameters, index) // if it comes back, with others
+	c.sysctls.Left(index)
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return named(err)
 }

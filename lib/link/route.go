@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/sysctl"
 )
 
 const (
@@ -159,7 +160,7 @@ func (want Settings) leftOver(m Message) bool {
 	if m.family() != unix.AF_INET6 || !m.ownRoute() || m[7] != unix.RTN_ANYCAST {
 		return false
 	}
-	return want.Sysctls[ipv6Forwarding] == "0" || !slices.ContainsFunc(want.Addresses, m.comesWith)
+	return want.Sysctls[sysctl.Forwarding6] == "0" || !slices.ContainsFunc(want.Addresses, m.comesWith)
 }
 
 // withoutTentative is what the interface has of routes, less those of IPv6 addresses that
@@ -279,6 +280,15 @@ func cleanRoutes(dumped [][]byte, index int) ([]Message, error) {
 		list = append(list, m)
 	}
 	return list, nil
+}
+
+// mplsRoutes are the routes of labels through the interface. The job has none: labels are the
+// node's, and another namespace takes none until it is told how many (net.mpls.platform_labels).
+func (c *Conn) mplsRoutes(index int) ([]Message, error) {
+	if has, err := c.sysctls.HasMPLS(); err != nil || !has {
+		return nil, err
+	}
+	return c.routesOf(index, unix.AF_MPLS)
 }
 
 // localRoutes are the interface's IPv6 routes of the tables that some local ones are in, by

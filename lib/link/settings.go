@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/dcb"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
+	"gresnet/lib/sysctl"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
@@ -30,7 +31,7 @@ type Settings struct {
 	IPoIB      IPoIB          `json:"ipoib"`
 	Driver     *Driver        `json:"driver,omitempty"` // of an interface that is made anew
 	Token      Message        `json:"token,omitempty"`  // of IPv6 autoconfiguration
-	Sysctls    Sysctls        `json:"sysctls,omitempty"`
+	Sysctls    sysctl.Values  `json:"sysctls,omitempty"`
 	Addresses  []Message      `json:"addresses,omitempty"`  // in the kernel's order
 	Duplicates []Message      `json:"duplicates,omitempty"` // addresses that another has, too
 	Routes     []Message      `json:"routes,omitempty"`     // of every table, the kernel's own included
@@ -89,7 +90,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 
 // snapshot reads an interface's settings, whether they could be put back or not. What
 // sysctls are expected to be, which may be nothing, spares files.
-func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
+func (c *Conn) snapshot(index int, expected sysctl.Values) (Settings, error) {
 	i, err := c.look(index)
 	if err != nil {
 		return Settings{}, err
@@ -98,9 +99,9 @@ func (c *Conn) snapshot(index int, expected Sysctls) (Settings, error) {
 }
 
 // complete reads the rest of the settings of an interface that was just looked at.
-func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
+func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err error) {
 	if c.known == nil {
-		c.parameters = nil // others may have changed them
+		c.sysctls.Forget() // others may have changed them
 	}
 	index := i.Index
 	s = i.own
@@ -109,7 +110,7 @@ func (c *Conn) complete(i described, expected Sysctls) (s Settings, err error) {
 		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
 	}
 	// Now it is known how many interfaces there are.
-	if s.Sysctls, err = c.sysctls(i, expected); err != nil {
+	if s.Sysctls, err = c.sysctls.Read(i.forSysctls(), expected); err != nil {
 		// udev may have renamed it meanwhile: then it has others' files, or none.
 		if now, lookErr := c.look(index); lookErr == nil && now.Name != i.Name {
 			return c.complete(now, expected)
@@ -189,7 +190,7 @@ func (c *Conn) raise(index int, want Settings, network func(described, Settings)
 			return nil, hint.Join(err, lookErr)
 		}
 	}
-	have, sysctlErr := c.applySysctls(i, want.Sysctls.before())
+	have, sysctlErr := c.sysctls.Apply(i.forSysctls(), want.Sysctls.Before())
 	err = hint.Join(err, sysctlErr)
 	now, stateErr := c.setState(i.Interface, want)
 	err = hint.Join(err, stateErr)
@@ -198,7 +199,10 @@ func (c *Conn) raise(index int, want Settings, network func(described, Settings)
 		if sysctlErr != nil {
 			return err
 		}
-		return hint.Join(err, c.applySysctlsUp(index, now.Name, want.Sysctls, have))
+		return hint.Join(err, c.sysctls.ApplyUp(index, now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
+			i, err := c.look(index)
+			return i.forSysctls(), err
+		}))
 	}
 	if !c.lacksCarrier(now, want) {
 		c.Waits.waited(now.ID, now.Running, 0)

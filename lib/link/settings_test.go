@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/link"
+	"gresnet/lib/sysctl"
 	"gresnet/test/netnstest"
 )
 
@@ -27,7 +28,7 @@ func newBed(t *testing.T) *bed {
 	node.IP("link add hca0 numtxqueues 4 numrxqueues 4 type veth peer name far0")
 	node.IP("link set far0 netns " + far.Path)
 	far.IP("link set far0 up")
-	if err := job.Do(link.SkipDAD); err != nil {
+	if err := job.Do(sysctl.SkipDAD); err != nil {
 		t.Fatal(err)
 	}
 	return &bed{node, job, far}

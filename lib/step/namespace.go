@@ -7,6 +7,7 @@ import (
 	"gresnet/lib/mount"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/sysctl"
 )
 
 // Namespace makes the job's network namespace.
@@ -37,7 +38,7 @@ func (*Namespace) Do(w *World) error {
 			return fmt.Errorf("bring up the job's loopback interface: %w", err)
 		}
 		// The node has tested the addresses that come here for duplicates.
-		return link.SkipDAD()
+		return sysctl.SkipDAD()
 	})
 }
 

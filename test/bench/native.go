@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/mount"
 	"gresnet/lib/netns"
+	"gresnet/lib/sysctl"
 )
 
 // nativeCommand measures what a kernel without RDMA lets it: a job without an
@@ -219,7 +220,7 @@ func (p part) take(indices []int) error {
 	var there *link.Conn
 	if err := thread.Do(func() (err error) {
 		there, err = link.Dial()
-		return errors.Join(err, link.SkipDAD())
+		return errors.Join(err, sysctl.SkipDAD())
 	}); err != nil {
 		return err
 	}

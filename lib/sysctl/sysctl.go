@@ -1,7 +1,9 @@
-package link
+// Package sysctl keeps the sysctls of an interface.
+package sysctl
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,25 +15,60 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 )
 
-// Sysctls are an interface's own sysctls: "ipv4/conf/rp_filter" is
+// Values are an interface's own sysctls: "ipv4/conf/rp_filter" is
 // net.ipv4.conf.NAME.rp_filter. An interface that arrives in a namespace has
 // what that namespace's default is, so all are kept: which of them an
 // administrator set cannot be told from the default at home, which may have
 // been changed after the interface was made.
-type Sysctls map[string]string
+type Values map[string]string
 
-func sysctlPath(key, name string) string {
+var native = binary.NativeEndian
+
+// Conn reads and writes sysctls of a namespace's interfaces, and keeps what is the same for all of them.
+type Conn struct {
+	route      *netlink.Route
+	interfaces int                 // how many there were when they were last counted, 0: they were not
+	folders    map[string][]string // the keys of those that there are
+	parameters parameters          // of neighbour tables, as they were when last asked for
+	mpls       *bool               // whether the kernel has it, nil: nobody has looked
+}
+
+// New returns a connection to the calling thread's network namespace, which route asks about.
+func New(route *netlink.Route) *Conn { return &Conn{route: route, folders: map[string][]string{}} }
+
+// Forget has the neighbour tables read anew: others may have changed them.
+func (c *Conn) Forget() { c.parameters = nil }
+
+// Left says that an interface has left: if it comes back, it does so with other neighbour tables.
+func (c *Conn) Left(index int) { delete(c.parameters, index) }
+
+// Counted says how many interfaces there are, which spares counting them.
+func (c *Conn) Counted(interfaces int) { c.interfaces = interfaces }
+
+// Interface is an interface that was just looked at.
+type Interface struct {
+	Index, MTU int
+	Name       string
+	Described  netlink.Attributes // of RTM_NEWLINK
+}
+
+// Path returns the file of an interface's sysctl.
+func Path(key, name string) string {
 	return filepath.Join("/proc/sys/net", filepath.Dir(key), name, filepath.Base(key))
 }
 
+// Forwarding6 says whether an interface passes on what arrives by it over IPv6.
+const Forwarding6 = "ipv6/conf/forwarding"
+
 const (
-	stableSecret   = "ipv6/conf/stable_secret"
-	addrGenMode    = "ipv6/conf/addr_gen_mode"
-	acceptDAD      = "ipv6/conf/accept_dad"
-	ipv6MTU        = "ipv6/conf/mtu"
-	ipv6Forwarding = "ipv6/conf/forwarding"
+	stableSecret = "ipv6/conf/stable_secret"
+	addrGenMode  = "ipv6/conf/addr_gen_mode"
+	acceptDAD    = "ipv6/conf/accept_dad"
+	ipv6MTU      = "ipv6/conf/mtu"
 )
 
 // derived tells sysctls that have no value of their own: multicast forwarding
@@ -45,15 +82,15 @@ func derived(file string) bool {
 	return false
 }
 
-// sysctls reads the sysctls of an interface of the calling thread's namespace that was
+// Read reads the sysctls of an interface of the calling thread's namespace that was
 // just looked at. A kernel without IPv6, and an interface too small for it, lack some: of
 // these the kernel tells none.
-func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
+func (c *Conn) Read(i Interface, want Values) (Values, error) {
 	t, err := c.told(i)
 	if err != nil {
 		return nil, err
 	}
-	list := make(Sysctls, len(t.exact))
+	list := make(Values, len(t.exact))
 	for _, family := range []string{"ipv4", "ipv6"} {
 		if _, has := t.exact[family+"/conf/forwarding"]; !has {
 			continue
@@ -64,7 +101,7 @@ func (c *Conn) sysctls(i described, want Sysctls) (Sysctls, error) {
 			}
 		}
 	}
-	if err := c.mplsSysctls(list, i.Name); err != nil {
+	if err := c.readMPLS(list, i.Name); err != nil {
 		return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
 	}
 	if aboveItsOwn(list[ipv6MTU], i.MTU) {
@@ -82,8 +119,8 @@ func aboveItsOwn(ipv6 string, mtu int) bool {
 }
 
 // told are the sysctls of an interface that the kernel tells.
-func (c *Conn) told(i described) (told, error) {
-	t, err := toldOfInterface(i.list)
+func (c *Conn) told(i Interface) (told, error) {
+	t, err := toldOfInterface(i.Described)
 	if err != nil {
 		return told{}, err
 	}
@@ -92,7 +129,7 @@ func (c *Conn) told(i described) (told, error) {
 
 // readFolder adds what a folder has: what was told, but that what was rounded counts only
 // if it is what is wanted, and else its file does.
-func (c *Conn) readFolder(list Sysctls, folder, name string, t told, want Sysctls) error {
+func (c *Conn) readFolder(list Values, folder, name string, t told, want Values) error {
 	keys, err := c.keys(folder, name)
 	if err != nil {
 		return err
@@ -107,7 +144,7 @@ func (c *Conn) readFolder(list Sysctls, folder, name string, t told, want Sysctl
 			list[key] = value
 			continue
 		}
-		value, err := readFile(sysctlPath(key, name))
+		value, err := ReadFile(Path(key, name))
 		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
 		if key == stableSecret && errors.Is(err, unix.EIO) {
 			continue
@@ -139,8 +176,8 @@ func (c *Conn) keys(folder, name string) ([]string, error) {
 	return files, nil
 }
 
-// readFile reads a sysctl, with a third of the system calls of os.ReadFile.
-func readFile(path string) (string, error) {
+// ReadFile reads the file of a sysctl, with a third of the system calls of os.ReadFile.
+func ReadFile(path string) (string, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
@@ -154,10 +191,10 @@ func readFile(path string) (string, error) {
 	return strings.TrimSpace(string(text[:n])), nil
 }
 
-// before has the sysctls as they must be while addresses are given. An address
+// Before returns the sysctls as they must be while addresses are given. An address
 // was tested for duplicates when it was given first; testing it again would
 // leave it unusable for a second, and its GID with it.
-func (want Sysctls) before() Sysctls {
+func (want Values) Before() Values {
 	list := maps.Clone(want)
 	if _, ok := list[acceptDAD]; ok {
 		list[acceptDAD] = "0"
@@ -165,39 +202,39 @@ func (want Sysctls) before() Sysctls {
 	return list
 }
 
-// applySysctls writes the sysctls that differ, and tells what the interface has then.
+// Apply writes the sysctls that differ, and tells what the interface has then.
 // One that it has beyond those that are wanted is the kernel's doing.
-func (c *Conn) applySysctls(i described, want Sysctls) (have Sysctls, err error) {
-	if have, err = c.sysctls(i, want); err != nil {
+func (c *Conn) Apply(i Interface, want Values) (have Values, err error) {
+	if have, err = c.Read(i, want); err != nil {
 		return nil, err
 	}
-	return have, c.writeSysctls(i.Index, i.Name, want, have)
+	return have, c.write(i.Index, i.Name, want, have)
 }
 
-// applySysctlsUp is applySysctls after the interface was brought up, which makes its IPv6 MTU
+// ApplyUp is Apply after the interface was brought up, which makes its IPv6 MTU
 // the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
-// it had none.
-func (c *Conn) applySysctlsUp(index int, name string, want, have Sysctls) error {
+// it had none. Then look looks at it again.
+func (c *Conn) ApplyUp(index int, name string, want, have Values, look func() (Interface, error)) error {
 	if _, ok := have[ipv6MTU]; !ok {
-		i, err := c.look(index)
+		i, err := look()
 		if err != nil {
 			return err
 		}
-		_, err = c.applySysctls(i, want)
+		_, err = c.Apply(i, want)
 		return err
 	}
-	text, err := readFile(sysctlPath(ipv6MTU, name))
+	text, err := ReadFile(Path(ipv6MTU, name))
 	if err != nil {
 		return fmt.Errorf("read a sysctl: %w", err)
 	}
 	have[ipv6MTU] = text
-	return c.writeSysctls(index, name, want, have)
+	return c.write(index, name, want, have)
 }
 
-func (c *Conn) writeSysctls(index int, name string, want, have Sysctls) error {
-	for _, key := range want.differing(have) {
+func (c *Conn) write(index int, name string, want, have Values) error {
+	for _, key := range want.Differing(have) {
 		delete(c.parameters, index)
-		if err := os.WriteFile(sysctlPath(key, name), []byte(want[key]), 0); err != nil {
+		if err := os.WriteFile(Path(key, name), []byte(want[key]), 0); err != nil {
 			return fmt.Errorf("restore a sysctl: %w", err)
 		}
 		have[key] = want[key]
@@ -205,8 +242,8 @@ func (c *Conn) writeSysctls(index int, name string, want, have Sysctls) error {
 	return nil
 }
 
-// differing are the sysctls that are not what is wanted, in the order in which they must be written.
-func (want Sysctls) differing(have Sysctls) []string {
+// Differing returns the sysctls that are not what is wanted, in the order in which they must be written.
+func (want Values) Differing(have Values) []string {
 	var keys []string
 	for key, value := range want {
 		if have[key] != value {

@@ -1,4 +1,4 @@
-package link
+package sysctl
 
 import (
 	"errors"
@@ -74,7 +74,7 @@ func (c *Conn) toldOfNeighbours(index int, t told) error {
 		return nil
 	}
 	if _, known := c.parameters[index]; !known {
-		answers, err := c.send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
+		answers, err := c.route.Send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
 		if err != nil {
 			return fmt.Errorf("read the neighbour tables: %w", err)
 		}

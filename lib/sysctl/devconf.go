@@ -1,4 +1,4 @@
-package link
+package sysctl
 
 import (
 	"path"
@@ -92,12 +92,12 @@ func form(file string, value uint32) string {
 // told are sysctls as the kernel told them, in the form of their files. Where a kernel
 // has no such file it is told all the same.
 type told struct {
-	exact Sysctls
+	exact Values
 	// rounded is what the kernel keeps in ticks and told in milliseconds, if the file may
 	// have another number: it counts seconds, and these are no multiple of that; or it
 	// counts hundredths, of which 300 ticks a second make one less
 	// (time.c:jiffies_to_clock_t).
-	rounded Sysctls
+	rounded Values
 }
 
 func (t told) add(key string, value uint32) {
@@ -111,7 +111,7 @@ func (t told) add(key string, value uint32) {
 
 // toldOfInterface are the sysctls that come with an interface as the kernel describes it.
 func toldOfInterface(list netlink.Attributes) (told, error) {
-	t := told{make(Sysctls, 160), Sysctls{}} // about as many as there are in all
+	t := told{make(Values, 160), Values{}} // about as many as there are in all
 	families, err := list.Nested(unix.IFLA_AF_SPEC)
 	if err != nil {
 		return told{}, err

@@ -1,4 +1,4 @@
-package link
+package sysctl
 
 import (
 	"fmt"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
 	"gresnet/test/netnstest"
 )
 
@@ -19,19 +22,18 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add eth9 type veth peer name eth8")
 	changed := 0
-	Dialled(t, ns, func(c *Conn) error {
-		_, index := eth9(t, c)
+	dialed(t, ns, func(c *Conn) error {
 		for _, folder := range []string{"ipv4/conf", "ipv6/conf", "ipv4/neigh", "ipv6/neigh"} {
-			for _, key := range withFiles(t, c, index, folder) {
+			for _, key := range withFiles(t, c, folder) {
 				before := readSysctl(t, key)
 				for _, value := range []string{"1", "0", "2", "77", "1400"} {
-					err := os.WriteFile(sysctlPath(key, "eth9"), []byte(value), 0)
+					err := os.WriteFile(Path(key, "eth9"), []byte(value), 0)
 					if err == nil && value != before && readSysctl(t, key) == value {
 						changed++
 						break
 					}
 				}
-				same(t, c, index, key)
+				same(t, c, key)
 			}
 		}
 		return nil
@@ -41,36 +43,41 @@ func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	}
 }
 
-// Dialled calls a function in a namespace, with a connection to it.
-func Dialled(t *testing.T, ns *netnstest.NS, f func(*Conn) error) {
+// dialed calls a function in a namespace, with a connection to it.
+func dialed(t *testing.T, ns *netnstest.NS, f func(*Conn) error) {
 	t.Helper()
 	err := ns.Do(func() error {
-		c, err := Dial()
+		route, err := netlink.OpenRoute()
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		return f(c)
+		defer route.Close()
+		return f(New(route))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// eth9 lists the interfaces, and finds the one that is looked at.
-func eth9(t *testing.T, c *Conn) (list []Interface, index int) {
+// eth9 looks at the interface that is looked at.
+func eth9(t *testing.T, c *Conn) Interface {
 	t.Helper()
-	list, err := c.List()
+	request := netlink.AppendText(make([]byte, unix.SizeofIfInfomsg), unix.IFLA_IFNAME, "eth9")
+	answers, err := c.route.Send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request)
+	if err != nil || len(answers) != 1 {
+		t.Fatalf("look at eth9: %x, %v", answers, err)
+	}
+	list, err := netlink.Parse(answers[0][unix.SizeofIfInfomsg:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return list, list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
+	return Interface{Index: int(native.Uint32(answers[0][4:])), MTU: int(list.Number(unix.IFLA_MTU)), Name: "eth9", Described: list}
 }
 
 // withFiles are the sysctls of a folder that are told and have a file.
-func withFiles(t *testing.T, c *Conn, index int, folder string) (keys []string) {
+func withFiles(t *testing.T, c *Conn, folder string) (keys []string) {
 	t.Helper()
-	known := tell(t, c, index)
+	known := tell(t, c)
 	entries, err := os.ReadDir(path.Join("/proc/sys/net", folder, "eth9"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,14 +91,10 @@ func withFiles(t *testing.T, c *Conn, index int, folder string) (keys []string) 
 }
 
 // tell is all that is told, also what a kernel of other ticks would round.
-func tell(t *testing.T, c *Conn, index int) Sysctls {
+func tell(t *testing.T, c *Conn) Values {
 	t.Helper()
-	i, err := c.look(index)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.parameters = nil
-	known, err := c.told(i)
+	c.Forget()
+	known, err := c.told(eth9(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,7 @@ func tell(t *testing.T, c *Conn, index int) Sysctls {
 
 func readSysctl(t *testing.T, key string) string {
 	t.Helper()
-	text, err := os.ReadFile(sysctlPath(key, "eth9"))
+	text, err := os.ReadFile(Path(key, "eth9"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,12 +112,12 @@ func readSysctl(t *testing.T, key string) string {
 }
 
 // same wants all that is told to be what the files say, after one was changed.
-func same(t *testing.T, c *Conn, index int, changed string) {
+func same(t *testing.T, c *Conn, changed string) {
 	t.Helper()
-	known := tell(t, c, index)
+	known := tell(t, c)
 	var wrong []string
 	for key, value := range known {
-		text, err := os.ReadFile(sysctlPath(key, "eth9"))
+		text, err := os.ReadFile(Path(key, "eth9"))
 		if err != nil {
 			continue // this kernel has no such file
 		}
@@ -128,48 +131,44 @@ func same(t *testing.T, c *Conn, index int, changed string) {
 	}
 }
 
-func TestAnInterfaceThatIsRenamedWhileItIsLookedAtIsLookedAtAgain(t *testing.T) {
-	ns := netnstest.New(t)
-	ns.IP("link add eth9 type veth peer name eth8")
-	Dialled(t, ns, func(c *Conn) error {
-		_, index := eth9(t, c)
-		i, err := c.look(index)
-		if err != nil {
-			return err
-		}
-		ns.IP("link set eth9 name eth7")
-		s, err := c.complete(i, nil)
-		if s.Name != "eth7" || len(s.Sysctls) < 100 {
-			t.Errorf("%q has %d sysctls", s.Name, len(s.Sysctls))
-		}
-		return err
-	})
-}
-
 // Where there are many interfaces, those of neighbour tables are read from their files.
 func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add eth9 type veth peer name eth8")
-	read := func() (s Settings) {
-		Dialled(t, ns, func(c *Conn) error {
-			list, index := eth9(t, c)
-			if n := count(); n != min(len(list), crowd+1) {
-				t.Errorf("%d of %d interfaces were counted", n, len(list))
+	read := func(interfaces int) (values Values) {
+		dialed(t, ns, func(c *Conn) (err error) {
+			if n := count(); n != min(interfaces, crowd+1) {
+				t.Errorf("%d of %d interfaces were counted", n, interfaces)
 			}
-			var err error
-			s, err = c.Settings(index)
-			if told := len(c.parameters) > 0; told == (len(list) > crowd) {
-				t.Errorf("%d interfaces, told of neighbour tables: %t", len(list), told)
+			values, err = c.Read(eth9(t, c), nil)
+			if told := len(c.parameters) > 0; told == (interfaces > crowd) {
+				t.Errorf("%d interfaces, told of neighbour tables: %t", interfaces, told)
 			}
 			return err
 		})
-		return s
+		return values
 	}
-	alone := read()
+	alone := read(3) // with lo
 	for n := range crowd {
 		ns.IP(fmt.Sprintf("link add many%d type veth peer name more%[1]d", n))
 	}
-	if among := read(); !maps.Equal(alone.Sysctls, among.Sysctls) {
-		t.Errorf("alone %v\namong many %v", alone.Sysctls, among.Sysctls)
+	if among := read(3 + 2*crowd); !maps.Equal(alone, among) {
+		t.Errorf("alone %v\namong many %v", alone, among)
 	}
+}
+
+// FuzzDescribed holds what is made of an interface as the kernel describes it to come to an end.
+func FuzzDescribed(f *testing.F) {
+	values := netlink.Append(nil, iflaInetConf, make([]byte, 40))
+	f.Add(netlink.Append(nil, unix.IFLA_AF_SPEC, netlink.Append(nil, unix.AF_INET, values)))
+	f.Fuzz(func(t *testing.T, m []byte) {
+		list, err := netlink.Parse(m)
+		if err != nil {
+			return
+		}
+		told, err := toldOfInterface(list)
+		if err == nil && len(told.exact)+len(told.rounded) > len(m)/4 {
+			t.Errorf("%d sysctls in %d bytes", len(told.exact)+len(told.rounded), len(m))
+		}
+	})
 }
