@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/dcb"
 	"gresnet/lib/netlink"
+	"gresnet/lib/tc"
 )
 
 // Differences names what of the settings the interface does not have, and
@@ -64,9 +65,9 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
 	}
 	if string(have.Qdisc) != string(want.Qdisc) {
-		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.qdiscKind(), want.Qdisc.qdiscKind()))
+		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.Kind(), want.Qdisc.Kind()))
 	}
-	diff = append(diff, netlink.Differences("queueing discipline", have.Queues, want.Queues, Message.key, Message.queue)...)
+	diff = append(diff, netlink.Differences("queueing discipline", have.Queues, want.Queues, netlink.Key, tc.Qdisc.Queue)...)
 	if len(want.Priorities) > 0 {
 		if have.Priorities, err = dcb.Read(c.route, have.Name); err != nil {
 			return nil, fmt.Errorf("read the DCB priorities of %s: %w", have.Name, err)
@@ -75,12 +76,12 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, m := range netlink.Missing(want.Priorities, have.Priorities, netlink.Key) {
 		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m))
 	}
-	mirrors, err := c.dueMirrors(want)
+	mirrors, err := tc.DueMirrors(c.route, want.Name, want.Mirrors)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range mirrors {
-		diff = append(diff, fmt.Sprintf("traffic control action mirred %s sends no packets through it", m.mirror()))
+		diff = append(diff, fmt.Sprintf("traffic control action mirred %s sends no packets through it", m))
 	}
 	more, err := c.childDifferences(index, want.Children)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"gresnet/lib/ethtool"
 	"gresnet/lib/queues"
+	"gresnet/lib/tc"
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
@@ -44,7 +45,7 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 		if err != nil {
 			return err
 		}
-		if child.Settings.Mirrors, err = c.mirrors(child.Index); err != nil {
+		if child.Settings.Mirrors, err = tc.ReadMirrors(c.route, child.Index); err != nil {
 			return err
 		}
 		if err := c.refuse(i, child.Settings); err != nil {
@@ -83,6 +84,17 @@ func (c *Conn) queues(i Interface) queues.Interface {
 		now, err := c.Get(i.Index)
 		return now.Name, err
 	}}
+}
+
+// sending returns how many queues an interface sends by, if that can be known.
+func (c *Conn) sending(i Interface) (queues int, known bool, err error) {
+	f, err := c.queues(i).Open()
+	if err != nil || f == nil {
+		return 0, false, err
+	}
+	defer f.Close()
+	queues, err = f.Sending()
+	return queues, true, err
 }
 
 // queueFiles returns the files of the queues that a move does not leave as they are.

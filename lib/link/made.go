@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"gresnet/lib/hint"
+	"gresnet/lib/tc"
 )
 
 // Made is an interface that has other kinds of queueing disciplines by the kernel's choice than
@@ -24,8 +22,8 @@ type Made struct {
 // none until it is brought up.
 func (c *Conn) MadeOtherwise(index int, want Settings) (list []Made, err error) {
 	if len(want.Made) > 0 {
-		var have Settings
-		if err := c.readQdiscs(index, want.Up, &have); err != nil {
+		have, err := tc.ReadQdiscs(c.route, index, want.Up)
+		if err != nil {
 			return nil, fmt.Errorf("read the queueing disciplines of %s: %w", want.Name, err)
 		}
 		if len(have.Made) > 0 && !slices.Equal(have.Made, want.Made) {
@@ -56,16 +54,5 @@ func (m Made) String() string {
 // Remake has the kernel choose again.
 func (c *Conn) Remake(m Made) error {
 	defer c.anew()()
-	have, err := c.qdisc(m.index)
-	if err == nil && have == nil {
-		// What the kernel has chosen cannot be deleted, but another can, in its place.
-		other := attribute(tcmsg(0, atRoot), unix.TCA_KIND, []byte("pfifo\x00"))
-		if err = c.giveQdisc(m.index, other); err == nil {
-			have = other
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("replace the kernel's own queueing discipline of %s: %w", m.Name, err)
-	}
-	return hint.Join(c.deleteQdisc(m.index, have, m.Name), c.applyQdisc(m.index, m.settings))
+	return tc.RemakeQdiscs(c.route, m.index, m.Name, m.settings.Up, m.settings.Qdiscs)
 }

@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/netlink"
 	"gresnet/lib/nft"
+	"gresnet/lib/tc"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -29,10 +30,14 @@ func (c *Conn) refuse(i described, s Settings) error {
 	if err := c.refuseHooked(s); err != nil {
 		return err
 	}
-	if err := c.refuseMirrors(s); err != nil {
+	nameOf := func(index int) (string, error) {
+		i, err := c.Get(index)
+		return i.Name, err
+	}
+	if err := tc.RefuseMirrors(c.route, s.Name, s.Mirrors, nameOf); err != nil {
 		return err
 	}
-	return c.refuseQdisc(i, s)
+	return tc.RefuseQdiscs(c.route, i.Index, s.Name, s.Qdiscs, func() (int, bool, error) { return c.sending(i.Interface) })
 }
 
 // refusePrograms refuses routes that a BPF program encapsulates. The kernel tells only the

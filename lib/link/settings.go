@@ -13,34 +13,33 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
 	"gresnet/lib/sysctl"
+	"gresnet/lib/tc"
 )
 
 // Settings is what an administrator gave an interface and a move takes from
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Index      int            `json:"-"` // the note of its move has it
-	Name       string         `json:"name"`
-	MTU        int            `json:"mtu"`
-	MAC        string         `json:"mac"`
-	Up         bool           `json:"up"`
-	Running    bool           `json:"running"`
-	Flags      uint32         `json:"flags"` // IFF_NOARP and the like
-	AltNames   []string       `json:"altnames,omitempty"`
-	Attributes Message        `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
-	IPoIB      IPoIB          `json:"ipoib"`
-	Driver     *Driver        `json:"driver,omitempty"` // of an interface that is made anew
-	Token      Message        `json:"token,omitempty"`  // of IPv6 autoconfiguration
-	Sysctls    sysctl.Values  `json:"sysctls,omitempty"`
-	Addresses  []Message      `json:"addresses,omitempty"`  // in the kernel's order
-	Duplicates []Message      `json:"duplicates,omitempty"` // addresses that another has, too
-	Routes     []Message      `json:"routes,omitempty"`     // of every table, the kernel's own included
-	Nexthops   []Message      `json:"nexthops,omitempty"`   // objects that routes may use
-	Neighbours []Message      `json:"neighbours,omitempty"` // permanent ones and proxies
-	Filters    []Message      `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
-	Qdisc      Message        `json:"qdisc,omitempty"`      // at the root; empty is the kernel's choice
-	Queues     []Message      `json:"queues,omitempty"`     // disciplines of the root's queues that are not the kernel's choice
-	Made       []string       `json:"made,omitempty"`       // kinds that were the kernel's choice, while it was up
+	Index      int           `json:"-"` // the note of its move has it
+	Name       string        `json:"name"`
+	MTU        int           `json:"mtu"`
+	MAC        string        `json:"mac"`
+	Up         bool          `json:"up"`
+	Running    bool          `json:"running"`
+	Flags      uint32        `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string      `json:"altnames,omitempty"`
+	Attributes Message       `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB         `json:"ipoib"`
+	Driver     *Driver       `json:"driver,omitempty"` // of an interface that is made anew
+	Token      Message       `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Sysctls    sysctl.Values `json:"sysctls,omitempty"`
+	Addresses  []Message     `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []Message     `json:"duplicates,omitempty"` // addresses that another has, too
+	Routes     []Message     `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []Message     `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []Message     `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []Message     `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	tc.Qdiscs
 	Priorities []dcb.Priority `json:"priorities,omitempty"` // of applications, by data center bridging
 	Rules      []Message      `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
@@ -51,11 +50,11 @@ type Settings struct {
 	Manager string `json:"manager,omitempty"`
 
 	// What other interfaces of the node have a part in: only Restore gives it.
-	HomeNexthops []Message `json:"home_nexthops,omitempty"` // groups with others' members
-	HomeRoutes   []Message `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
-	Others       []Other   `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
-	Children     []Child   `json:"children,omitempty"`      // which stay on the node
-	Mirrors      []Message `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
+	HomeNexthops []Message   `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []Message   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Others       []Other     `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
+	Children     []Child     `json:"children,omitempty"`      // which stay on the node
+	Mirrors      []tc.Mirror `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
 
 	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only Restore writes them.
 	Steering map[string]string `json:"steering,omitempty"`
@@ -73,7 +72,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 		return Settings{}, err
 	}
 	s.Index = index
-	if s.Mirrors, err = c.mirrors(index); err != nil {
+	if s.Mirrors, err = tc.ReadMirrors(c.route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the actions that send packets through %s: %w", s.Name, err)
 	}
 	if err := c.refuse(i, s); err != nil {
@@ -82,7 +81,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 	if s.Priorities, err = dcb.Read(c.route, i.Name); err != nil {
 		return Settings{}, fmt.Errorf("read the DCB priorities of %s: %w", s.Name, err)
 	}
-	if s.Qdisc.qdiscKind() == "mqprio" {
+	if s.Qdisc.Kind() == "mqprio" {
 		s.Steering, err = c.queues(i.Interface).Steering()
 	}
 	return s, err
@@ -130,7 +129,7 @@ func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err er
 	if s.Rules, err = c.rules(s); err != nil {
 		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
 	}
-	if err = c.readQdiscs(index, i.Up, &s); err != nil {
+	if s.Qdiscs, err = tc.ReadQdiscs(c.route, index, i.Up); err != nil {
 		return Settings{}, fmt.Errorf("read the queueing disciplines of %s: %w", s.Name, err)
 	}
 	if err := c.readRoutes(index, &s); err != nil {
@@ -239,7 +238,7 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 	rest := func() error {
 		defer c.anew()()
 		err := hint.Join(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
-		err = hint.Join(err, c.applyMirrors(index, want))
+		err = hint.Join(err, tc.ApplyMirrors(c.route, index, want.Name, want.Mirrors))
 		return hint.Join(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 	}
 	raised, err := c.Raise(index, want)
@@ -257,7 +256,7 @@ func (c *Conn) Restore(index int, want Settings) error {
 	err := hint.Join(c.takeSince(index, want), c.Apply(index, want))
 	err = hint.Join(err, c.applyDuplicates(index, want))
 	err = hint.Join(err, c.applyQueueFiles(index, want))
-	err = hint.Join(err, c.applyMirrors(index, want))
+	err = hint.Join(err, tc.ApplyMirrors(c.route, index, want.Name, want.Mirrors))
 	err = hint.Join(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
@@ -270,7 +269,7 @@ func (c *Conn) Restore(index int, want Settings) error {
 // neighbour.c:neigh_ifdown). It must precede what gives it: a neighbour that is another
 // now is not made the old one by a request to replace it (neighbour.c:neigh_add).
 func (c *Conn) takeSince(index int, want Settings) error {
-	return hint.Join(c.removeNeighbours(index, want), c.removeQdisc(index, want))
+	return hint.Join(c.removeNeighbours(index, want), tc.RemoveQdisc(c.route, index, want.Name, want.Qdiscs))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -319,7 +318,7 @@ func (c *Conn) applyUnmanaged(i described, want Settings) error {
 	err := c.applyToken(i, want)
 	err = hint.Join(err, c.applyFilters(i.Index, want))
 	err = hint.Join(err, dcb.Apply(c.route, i.Name, want.Priorities))
-	return hint.Join(err, c.applyQdisc(i.Index, want))
+	return hint.Join(err, tc.ApplyQdiscs(c.route, i.Index, want.Name, want.Up, want.Qdiscs))
 }
 
 func (c *Conn) rename(have *Interface, name string) error {

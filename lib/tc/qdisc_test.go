@@ -1,4 +1,4 @@
-package link
+package tc
 
 import (
 	"testing"
@@ -16,12 +16,12 @@ func TestTrafficClassesTellHowManyQueuesTheyNeed(t *testing.T) {
 		native.PutUint16(options[18+2*i:], class.count)
 		native.PutUint16(options[50+2*i:], class.offset)
 	}
-	of := func(kind string, options []byte) Message {
+	of := func(kind string, options []byte) Qdisc {
 		m := netlink.Append(tcmsg(1, atRoot), unix.TCA_KIND, append([]byte(kind), 0))
 		return netlink.Append(m, unix.TCA_OPTIONS, options)
 	}
 	for _, tt := range []struct {
-		m    Message
+		m    Qdisc
 		want int
 	}{
 		{of("mqprio", options), 8},
@@ -30,7 +30,7 @@ func TestTrafficClassesTellHowManyQueuesTheyNeed(t *testing.T) {
 		{of("mq", options), 0},
 	} {
 		if got := tt.m.classQueues(); got != tt.want {
-			t.Errorf("%s needs %d queues, want %d", tt.m.qdiscKind(), got, tt.want)
+			t.Errorf("%s needs %d queues, want %d", tt.m.Kind(), got, tt.want)
 		}
 	}
 }
@@ -40,8 +40,8 @@ func TestTrafficClassesAreSentAsTheKernelTakesThem(t *testing.T) {
 	for hardware, want := range []int{82, len(options)} {
 		options[17] = byte(hardware)
 		m := netlink.Append(tcmsg(1, atRoot), unix.TCA_KIND, []byte("mqprio\x00"))
-		sent := Message(netlink.Append(m, unix.TCA_OPTIONS, options)).qdiscOn(2)
-		list, err := netlink.Parse(sent[qdiscHead:])
+		sent := Qdisc(netlink.Append(m, unix.TCA_OPTIONS, options)).on(2)
+		list, err := netlink.Parse(sent[headSize:])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
-package link
+package tc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,18 +35,21 @@ const (
 
 const mirred = "mirred"
 
-// mirrors are the actions of others' traffic filters, and those that stand alone, that send
+// Mirror is an action, mirred, that sends packets through an interface.
+type Mirror []byte
+
+// ReadMirrors returns the actions of others' traffic filters, and those that stand alone, that send
 // packets through the interface. The kernel takes it from them when it leaves its namespace
 // (act_mirred.c:mirred_device_event), and lets them be told of another: they, and
 // the filters that have them, stay. All of a namespace have a number, those of shared blocks, too.
-func (c *Conn) mirrors(index int) (list []Message, err error) {
-	all, err := c.dumpMirrors()
+func ReadMirrors(r *netlink.Route, index int) (list []Mirror, err error) {
+	all, err := dumpMirrors(r)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range all {
-		if m.mirrored() == uint32(index) {
-			list = append(list, m.mirrorOn(0))
+		if m.to() == uint32(index) {
+			list = append(list, m.on(0))
 		}
 	}
 	return list, nil
@@ -53,13 +57,13 @@ func (c *Conn) mirrors(index int) (list []Message, err error) {
 
 // dumpMirrors are the actions of the kind, comparable and sendable. A kernel without it has none
 // and loads no module for the question (act_api.c:tc_dump_action).
-func (c *Conn) dumpMirrors() (list []Message, err error) {
+func dumpMirrors(r *netlink.Route) (list []Mirror, err error) {
 	one := netlink.Append(nil, 1, netlink.Append(nil, actionKind, []byte(mirred+"\x00")))
 	request := netlink.Append(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, one)
 	flag := native.AppendUint32(native.AppendUint32(nil, largeDump), largeDump) // struct nla_bitfield32
 	request = netlink.Append(request, rootFlags, flag)
 	// The kernel answers by the kind of the question.
-	answers, err := c.send(unix.RTM_GETACTION, unix.NLM_F_DUMP, unix.RTM_GETACTION, request)
+	answers, err := r.Send(unix.RTM_GETACTION, unix.NLM_F_DUMP, unix.RTM_GETACTION, request)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil
 	}
@@ -89,7 +93,7 @@ func (c *Conn) dumpMirrors() (list []Message, err error) {
 }
 
 // cleanMirror keeps what makes the action, nil if it is of another kind.
-func cleanMirror(action []byte) (Message, error) {
+func cleanMirror(action []byte) (Mirror, error) {
 	list, err := netlink.Parse(action)
 	if err != nil {
 		return nil, err
@@ -118,52 +122,51 @@ func cleanMirror(action []byte) (Message, error) {
 	return m, nil
 }
 
-// mirrorParms is struct tc_mirred in an action.
-func (m Message) mirrorParms() []byte {
+// parms is struct tc_mirred in an action.
+func (m Mirror) parms() []byte {
 	list, _ := netlink.Parse(m)
 	inner, _ := list.Nested(actionOptions)
-	parms := inner.Value(mirredParms)
-	return parms
+	return inner.Value(mirredParms)
 }
 
-func (m Message) mirrored() uint32     { return native.Uint32(m.mirrorParms()[mirredInterface:]) }
-func (m Message) mirrorNumber() uint32 { return native.Uint32(m.mirrorParms()[mirredNumber:]) }
+func (m Mirror) to() uint32     { return native.Uint32(m.parms()[mirredInterface:]) }
+func (m Mirror) number() uint32 { return native.Uint32(m.parms()[mirredNumber:]) }
 
-// mirror names an action.
-func (m Message) mirror() string { return fmt.Sprint(m.mirrorNumber()) }
+// String names an action.
+func (m Mirror) String() string { return fmt.Sprint(m.number()) }
 
-// mirrorOn is an action for the interface with an index.
-func (m Message) mirrorOn(index int) Message {
+// on is an action for the interface with an index.
+func (m Mirror) on(index int) Mirror {
 	out := slices.Clone(m)
-	native.PutUint32(out.mirrorParms()[mirredInterface:], uint32(index))
+	native.PutUint32(out.parms()[mirredInterface:], uint32(index))
 	return out
 }
 
-// refuseMirrors refuses actions that cannot be told of the interface again: those with which the
+// RefuseMirrors refuses actions that cannot be told of the interface again: those with which the
 // packet goes on in a chain, which only the filter can say, and those that hardware does, whose
-// driver was told of the interface once.
-func (c *Conn) refuseMirrors(s Settings) error {
+// driver was told of the interface once. nameOf returns the name of an interface by its index.
+func RefuseMirrors(r *netlink.Route, name string, mirrors []Mirror, nameOf func(index int) (string, error)) error {
 	var numbers []uint32
-	for _, m := range s.Mirrors {
-		what := fmt.Sprintf("the traffic control action mirred %s sends packets through %s", m.mirror(), s.Name)
-		if native.Uint32(m.mirrorParms()[mirredControl:])>>28 == controlChain {
+	for _, m := range mirrors {
+		what := fmt.Sprintf("the traffic control action mirred %s sends packets through %s", m, name)
+		if native.Uint32(m.parms()[mirredControl:])>>28 == controlChain {
 			return fmt.Errorf("%s and on to a chain, which gresnet cannot restore", what)
 		}
 		if _, is := netlink.Attributes(m).Find(actionInHW); is {
 			return fmt.Errorf("%s in hardware, which gresnet cannot restore", what)
 		}
-		numbers = append(numbers, m.mirrorNumber())
+		numbers = append(numbers, m.number())
 	}
 	if len(numbers) == 0 {
 		return nil
 	}
-	return c.eachFilter(func(at int, filter netlink.Attributes) error {
+	return eachFilter(r, func(at int, filter netlink.Attributes) error {
 		if number, is := offloaded(filter, numbers); is {
-			i, err := c.Get(at)
+			other, err := nameOf(at)
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("a traffic filter of %s sends packets through %s in hardware (action mirred %d), which gresnet cannot restore", i.Name, s.Name, number)
+			return fmt.Errorf("a traffic filter of %s sends packets through %s in hardware (action mirred %d), which gresnet cannot restore", other, name, number)
 		}
 		return nil
 	})
@@ -171,23 +174,23 @@ func (c *Conn) refuseMirrors(s Settings) error {
 
 // eachFilter calls a function with each traffic filter that hardware may do: those of what
 // comes in, and of clsact.
-func (c *Conn) eachFilter(f func(at int, filter netlink.Attributes) error) error {
-	all, err := c.send(unix.RTM_GETQDISC, unix.NLM_F_DUMP, unix.RTM_NEWQDISC, tcmsg(0, 0))
+func eachFilter(r *netlink.Route, f func(at int, filter netlink.Attributes) error) error {
+	all, err := r.Send(unix.RTM_GETQDISC, unix.NLM_F_DUMP, unix.RTM_NEWQDISC, tcmsg(0, 0))
 	if err != nil {
 		return fmt.Errorf("read the queueing disciplines of all interfaces: %w", err)
 	}
 	for _, m := range all {
-		if len(m) < qdiscHead || Message(m).parent() != atIngress {
+		if len(m) < headSize || Qdisc(m).parent() != atIngress {
 			continue
 		}
 		at := int(native.Uint32(m[4:]))
 		for _, parent := range []uint32{atIngress + 1, atIngress + 2} { // TC_H_MIN_INGRESS, TC_H_MIN_EGRESS
-			filters, err := c.send(unix.RTM_GETTFILTER, unix.NLM_F_DUMP, unix.RTM_NEWTFILTER, tcmsg(at, parent))
+			filters, err := r.Send(unix.RTM_GETTFILTER, unix.NLM_F_DUMP, unix.RTM_NEWTFILTER, tcmsg(at, parent))
 			if err != nil {
 				return fmt.Errorf("read the traffic filters of interface %d: %w", at, err)
 			}
 			for _, filter := range filters {
-				list, err := netlink.Parse(filter[min(qdiscHead, len(filter)):])
+				list, err := netlink.Parse(filter[min(headSize, len(filter)):])
 				if err != nil {
 					return err
 				}
@@ -213,41 +216,41 @@ func offloaded(filter netlink.Attributes, numbers []uint32) (number uint32, is b
 	}
 	actions, _ := list.Nested(at[0])
 	for a := range actions.All() {
-		if m, err := cleanMirror(a.Value); err == nil && m != nil && slices.Contains(numbers, m.mirrorNumber()) {
-			return m.mirrorNumber(), true
+		if m, err := cleanMirror(a.Value); err == nil && m != nil && slices.Contains(numbers, m.number()) {
+			return m.number(), true
 		}
 	}
 	return 0, false
 }
 
-// applyMirrors has others' actions send packets through the interface again. One that somebody
+// ApplyMirrors has others' actions send packets through the interface again. One that somebody
 // has removed, or has given another interface, is as he wants it.
-func (c *Conn) applyMirrors(index int, want Settings) error {
-	due, err := c.dueMirrors(want)
+func ApplyMirrors(r *netlink.Route, index int, name string, want []Mirror) error {
+	due, err := DueMirrors(r, name, want)
 	if err != nil {
 		return err
 	}
 	for _, m := range due {
-		table := netlink.Append(nil, 1, m.mirrorOn(index))
+		table := netlink.Append(nil, 1, m.on(index))
 		request := netlink.Append(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, table)
-		_, giveErr := c.send(unix.RTM_NEWACTION, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, request)
+		_, giveErr := r.Send(unix.RTM_NEWACTION, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, request)
 		if giveErr != nil {
-			err = hint.Join(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m.mirror(), want.Name, giveErr))
+			err = hint.Join(err, fmt.Errorf("have the traffic control action mirred %s send packets through %s: %w", m, name, giveErr))
 		}
 	}
 	return err
 }
 
-// dueMirrors are those that are there and have no interface.
-func (c *Conn) dueMirrors(want Settings) (due []Message, err error) {
-	if len(want.Mirrors) == 0 {
+// DueMirrors returns those that are there and have no interface.
+func DueMirrors(r *netlink.Route, name string, want []Mirror) (due []Mirror, err error) {
+	if len(want) == 0 {
 		return nil, nil
 	}
-	have, err := c.dumpMirrors()
+	have, err := dumpMirrors(r)
 	if err != nil {
-		return nil, fmt.Errorf("read the actions that send packets through %s: %w", want.Name, err)
+		return nil, fmt.Errorf("read the actions that send packets through %s: %w", name, err)
 	}
-	return slices.DeleteFunc(slices.Clone(want.Mirrors), func(m Message) bool {
-		return !slices.ContainsFunc(have, func(h Message) bool { return h.key() == m.key() })
+	return slices.DeleteFunc(slices.Clone(want), func(m Mirror) bool {
+		return !slices.ContainsFunc(have, func(h Mirror) bool { return bytes.Equal(h, m) })
 	}), nil
 }
