@@ -6,6 +6,7 @@ import (
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/lease"
 )
 
@@ -41,7 +42,7 @@ Example:
 				cfg = config.Default() // leases are given back all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
-			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *lease.Host) error { return n.Boot(c.Context) }))
+			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *host.Host) error { return lease.On(n).Boot(c.Context) }))
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/cli"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
 )
@@ -50,12 +51,12 @@ func restore(w *cli.World, c *urfave.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	return record(w, c, "epilog", func(n *lease.Host) error { return n.Restore(c.Context, j.ID, run) })
+	return record(w, c, "epilog", func(n *host.Host) error { return lease.On(n).Restore(c.Context, j.ID, run) })
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and
 // how long that may take; the configuration can only give it more time, and says what to
 // tell of it.
-func record(w *cli.World, c *urfave.Context, program string, run func(*lease.Host) error) error {
+func record(w *cli.World, c *urfave.Context, program string, run func(*host.Host) error) error {
 	return w.Record(c, w.Lenient(c), program, run)
 }

@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/lease"
 )
 
@@ -30,7 +31,7 @@ Example:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return record(w, c, "release", func(n *lease.Host) error { return n.Release(c.Context, c.Args().First()) })
+			return record(w, c, "release", func(n *host.Host) error { return lease.On(n).Release(c.Context, c.Args().First()) })
 		},
 	}
 }

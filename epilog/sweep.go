@@ -8,6 +8,7 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/lease"
 )
 
@@ -46,7 +47,7 @@ Examples:
 			if err := cli.Root(); err != nil {
 				return err
 			}
-			return record(w, c, "sweep", func(n *lease.Host) error { return n.Sweep(c.Context, s) })
+			return record(w, c, "sweep", func(n *host.Host) error { return lease.On(n).Sweep(c.Context, s) })
 		},
 	}
 }

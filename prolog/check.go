@@ -15,7 +15,8 @@ import (
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
-	"gresnet/lib/lease"
+	"gresnet/lib/host"
+	"gresnet/lib/inspect"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
 	"gresnet/lib/source"
@@ -64,18 +65,18 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	if s.ConfigErr != nil {
 		s.Config = config.Default()
 	}
-	s.Inventory, s.Drift, s.InventoryErr = w.Host(c, s.Config).Inventory()
+	s.Inventory, s.Drift, s.InventoryErr = inspect.Inventory(w.Host(c, s.Config))
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Host(c, s.Config))
 	}
 	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
 		_, s.ScontrolErr = source.FindScontrol(s.Config.Slurm.Scontrol)
 	}
-	s.Uplinks, s.UplinksErr = w.Host(c, s.Config).Uplinks()
+	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil {
 		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
 	}
-	s.OverlayErr = w.Host(c, s.Config).CheckOverlay()
+	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
 	s.GuardErr = bpf.Node().Try()
 	free, err := freeAt(s.State)
 	if err != nil {
@@ -97,8 +98,8 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 }
 
 // refusals are those that a prolog would make.
-func refusals(c *urfave.Context, n *lease.Host) (list []check.Refusal, unknown []error, err error) {
-	all, unknown, err := n.Refusals(c.Context)
+func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
+	all, unknown, err := inspect.Refusals(c.Context, n)
 	for _, r := range all {
 		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, Gres: r.Entry.String(), Err: r.Err})
 	}

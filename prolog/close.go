@@ -4,6 +4,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/cli"
+	"gresnet/lib/lease"
 )
 
 func closeCommand(w *cli.World) *urfave.Command {
@@ -26,7 +27,7 @@ Example:
 			if err != nil {
 				return err
 			}
-			return w.Host(c, cfg).Close()
+			return lease.On(w.Host(c, cfg)).Close()
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
 )
@@ -51,7 +52,8 @@ func take(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	return w.Record(c, cfg, "prolog", func(n *lease.Host) error {
+	return w.Record(c, cfg, "prolog", func(h *host.Host) error {
+		n := lease.On(h)
 		n.Undo = cfg.Deadline.Prolog / 2
 		ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/lease"
+	"gresnet/lib/inspect"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/table"
@@ -19,7 +19,7 @@ import (
 // the real one would.
 type nhc struct {
 	dir    string
-	status lease.Status
+	status inspect.Status
 }
 
 // hca adds an HCA to the status.
@@ -28,7 +28,7 @@ func (n *nhc) hca(name string, claim *table.Claim, moving bool) {
 	if claim != nil {
 		claim.HCA, claim.Name = id, name
 	}
-	n.status.HCAs = append(n.status.HCAs, lease.HCAStatus{
+	n.status.HCAs = append(n.status.HCAs, inspect.HCAStatus{
 		HCA:  node.HCA{ID: id, Name: name, Ports: []node.Port{{Num: 1, LinkLayer: "InfiniBand", Interface: "ib0"}}},
 		Gres: "nic", Index: len(n.status.HCAs), Claim: claim, Moving: moving,
 	})
@@ -110,9 +110,9 @@ func TestNHCFindsWhatIsWrong(t *testing.T) {
 		"a lease that is damaged": {
 			func(n *nhc) {
 				n.hca("mlx5_0", nil, false)
-				n.status.Leases = []lease.JobStatus{
-					{Job: 4710, State: lease.Complete, Steps: []proc.Process{{PID: 7, Name: "slurmstepd"}}, Left: []lease.LeftStatus{{Kind: "claim"}}},
-					{Job: 4711, State: lease.Damaged},
+				n.status.Leases = []inspect.JobStatus{
+					{Job: 4710, State: inspect.Complete, Steps: []proc.Process{{PID: 7, Name: "slurmstepd"}}, Left: []inspect.LeftStatus{{Kind: "claim"}}},
+					{Job: 4711, State: inspect.Damaged},
 				}
 			},
 			"check_gresnet_quarantine", "check_gresnet_quarantine: the lease of job 4711 is damaged, gresnet-prolog status says why",

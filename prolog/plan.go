@@ -12,8 +12,9 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
+	"gresnet/lib/inspect"
 	"gresnet/lib/job"
-	"gresnet/lib/lease"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 )
@@ -66,7 +67,7 @@ func plan(w *cli.World, c *urfave.Context) error {
 		if c.IsSet("gpus") {
 			cfg.Slurm.Source = []string{config.GPU}
 		}
-		wants, p.Notes, err = w.Host(c, cfg).Ask(c.Context, j)
+		wants, p.Notes, err = inspect.Ask(c.Context, w.Host(c, cfg), j)
 	}
 	if err != nil {
 		return err
@@ -146,8 +147,8 @@ type plannedStep struct {
 	HCA    string `json:"hca,omitempty"`
 }
 
-func (p *planned) fill(c *urfave.Context, n *lease.Host, j job.Job, wants []gres.Want) error {
-	entries, steps, err := n.Plan(c.Context, j, wants)
+func (p *planned) fill(c *urfave.Context, n *host.Host, j job.Job, wants []gres.Want) error {
+	entries, steps, err := inspect.Plan(c.Context, n, j, wants)
 	if err != nil {
 		return err
 	}

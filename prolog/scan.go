@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/hint"
+	"gresnet/lib/inspect"
 	"gresnet/lib/inventory"
 )
 
@@ -48,9 +49,9 @@ func scan(w *cli.World, c *urfave.Context) error {
 		return err
 	}
 	n := w.Host(c, cfg)
-	s, drift, err := n.Inventory()
+	s, drift, err := inspect.Inventory(n)
 	if c.Bool("toml") {
-		s, drift, err = n.Proposal(c.Context)
+		s, drift, err = inspect.Proposal(c.Context, n)
 	}
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
-	"gresnet/lib/lease"
+	"gresnet/lib/inspect"
 	"gresnet/lib/table"
 )
 
@@ -60,7 +60,7 @@ Examples:
 			if err != nil {
 				return err
 			}
-			s, err := w.Host(c, cfg).Status(c.Context)
+			s, err := inspect.ReadStatus(w.Host(c, cfg))
 			if err != nil {
 				return err
 			}
@@ -88,7 +88,7 @@ func oneJob(c *urfave.Context) (uint32, error) {
 	return uint32(id), nil
 }
 
-func printStatus(w io.Writer, s lease.Status) error {
+func printStatus(w io.Writer, s inspect.Status) error {
 	if err := printHCAs(w, s); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func printStatus(w io.Writer, s lease.Status) error {
 }
 
 // printOwed says what interfaces are still to have.
-func printOwed(w io.Writer, s lease.Status) error {
+func printOwed(w io.Writer, s inspect.Status) error {
 	for _, o := range s.Owed {
 		_, err := fmt.Fprintf(w, "\n%s is owed what it shares with %s:\n  %s\n"+
 			"  job %d had it; the epilog or sweep that finds all of them home gives it.\n", o.Interface, strings.Join(o.With, ", "), strings.Join(o.What, "\n  "), o.Job)
@@ -112,7 +112,7 @@ func printOwed(w io.Writer, s lease.Status) error {
 
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-func printHCAs(w io.Writer, s lease.Status) error {
+func printHCAs(w io.Writer, s inspect.Status) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
@@ -127,7 +127,7 @@ func printHCAs(w io.Writer, s lease.Status) error {
 	return nil
 }
 
-func gresOf(h lease.HCAStatus) string {
+func gresOf(h inspect.HCAStatus) string {
 	if h.Gres == "" {
 		return "-"
 	}
@@ -135,7 +135,7 @@ func gresOf(h lease.HCAStatus) string {
 }
 
 // claimOf is who has an HCA, in four columns.
-func claimOf(h lease.HCAStatus) string {
+func claimOf(h inspect.HCAStatus) string {
 	c := h.Claim
 	if c == nil {
 		return h.State() + "\t-\t-\t-"
@@ -146,7 +146,7 @@ func claimOf(h lease.HCAStatus) string {
 func since(c table.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
 
 // printTrouble says what a person must know about an HCA.
-func printTrouble(w io.Writer, h lease.HCAStatus) {
+func printTrouble(w io.Writer, h inspect.HCAStatus) {
 	if h.Gone {
 		fmt.Fprintf(w, "\n%s (%s) is gone:\n"+
 			"  the node does not have it any more, see dmesg and lspci. Its number stays\n"+
@@ -172,7 +172,7 @@ func printTrouble(w io.Writer, h lease.HCAStatus) {
 	fmt.Fprintf(w, "  mend the cause, then: gresnet-epilog release %s\n", h.HCA.Name)
 }
 
-func printLeases(w io.Writer, s lease.Status) error {
+func printLeases(w io.Writer, s inspect.Status) error {
 	if len(s.Leases) == 0 {
 		_, err := fmt.Fprintln(w, "\nno job has a lease")
 		return err
@@ -205,7 +205,7 @@ func age(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func hcasOf(s lease.Status, id uint32) []string {
+func hcasOf(s inspect.Status, id uint32) []string {
 	names := []string{}
 	for _, h := range s.HCAs {
 		if h.Claim != nil && h.Claim.Job == id {
@@ -245,8 +245,8 @@ func grouped(names []string) []string {
 	return groups
 }
 
-func printJob(w io.Writer, s lease.Status, id uint32) error {
-	i := slices.IndexFunc(s.Leases, func(l lease.JobStatus) bool { return l.Job == id })
+func printJob(w io.Writer, s inspect.Status, id uint32) error {
+	i := slices.IndexFunc(s.Leases, func(l inspect.JobStatus) bool { return l.Job == id })
 	if i < 0 {
 		return hint.With(fmt.Errorf("job %d has no lease here", id), "gresnet-prolog status lists the leases")
 	}

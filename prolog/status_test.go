@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/lease"
+	"gresnet/lib/inspect"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/table"
@@ -15,21 +15,21 @@ import (
 )
 
 // sick is a node of a bad night, with one HCA and one lease of each kind.
-func sick() lease.Status {
+func sick() inspect.Status {
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
-	hca := func(name, gres string, index int, c *table.Claim) lease.HCAStatus {
-		return lease.HCAStatus{HCA: node.HCA{Name: name, ID: node.ID{GUID: "0002:c903:00ab:cdef", PCI: "0000:e1:00.1"}}, Gres: gres, Index: index, Claim: c}
+	hca := func(name, gres string, index int, c *table.Claim) inspect.HCAStatus {
+		return inspect.HCAStatus{HCA: node.HCA{Name: name, ID: node.ID{GUID: "0002:c903:00ab:cdef", PCI: "0000:e1:00.1"}}, Gres: gres, Index: index, Claim: c}
 	}
-	whole := func(n int) lease.HCAStatus {
+	whole := func(n int) inspect.HCAStatus {
 		return hca("mlx5_"+string(rune('0'+n)), "nic", n, &table.Claim{Job: 4294967293, UID: 4294967294, Since: at})
 	}
 	moving := hca("rocep226s0f1", "nic", 6, &table.Claim{Job: 4700, UID: 1000, Since: at, Quarantined: "move rdma rocep226s0f1: no answer in 20s"})
 	moving.Moving = true
 	gone := hca("mlx5_9", "nic", 9, nil)
 	gone.Gone = true
-	missing := lease.HCAStatus{Gres: "nic", Index: 10, Missing: "map nic 10 (rdma=mlx5_10): the node has no such HCA; it has none"}
-	return lease.Status{
-		HCAs: []lease.HCAStatus{
+	missing := inspect.HCAStatus{Gres: "nic", Index: 10, Missing: "map nic 10 (rdma=mlx5_10): the node has no such HCA; it has none"}
+	return inspect.Status{
+		HCAs: []inspect.HCAStatus{
 			whole(0), whole(1), whole(3),
 			hca("rocep225s0f1", "nic", 4, &table.Claim{Job: 4294967293, UID: 4294967294, Since: at}),
 			hca("ibp225s0f07", "nic", 15, &table.Claim{Job: 4711, UID: 1000, Since: at, Quarantined: "another interface has the name of ib0"}),
@@ -39,14 +39,14 @@ func sick() lease.Status {
 			gone,
 			missing,
 		},
-		Owed: []lease.OwedStatus{{Job: 4699, Interface: "ibp225s0f1", With: []string{"ibp225s0f0", "rocep225s0f1"}, What: []string{"next hop object 9", "route 172.17.0.0/16 table 100"}}},
-		Leases: []lease.JobStatus{
-			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: lease.Complete, Age: 49*time.Hour + 59*time.Minute, Uplink: "192.168.100.200", Steps: []proc.Process{
+		Owed: []inspect.OwedStatus{{Job: 4699, Interface: "ibp225s0f1", With: []string{"ibp225s0f0", "rocep225s0f1"}, What: []string{"next hop object 9", "route 172.17.0.0/16 table 100"}}},
+		Leases: []inspect.JobStatus{
+			{Job: 4294967293, Run: "12/sABCDEFGHJKMNP", State: inspect.Complete, Age: 49*time.Hour + 59*time.Minute, Uplink: "192.168.100.200", Steps: []proc.Process{
 				{PID: 4194303, Name: "slurmstepd: [4294967293.extern]"}, {PID: 4194304, Name: "slurmstepd: [4294967293.0]"},
-			}, Left: []lease.LeftStatus{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "uplink", Object: "macvlan 192.168.100.200"}, {Kind: "rdma", Object: "mlx5_0"}}},
-			{Job: 4711, Run: "0", State: lease.Partial, Age: 3*time.Hour + 7*time.Minute + 20*time.Second, Left: []lease.LeftStatus{{Kind: "claim"}}},
-			{Job: 4712, Run: "0", State: lease.Refused, Age: 90 * time.Second},
-			{Job: 4713, Run: "", State: lease.Damaged, Age: 100 * time.Millisecond},
+			}, Left: []inspect.LeftStatus{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "uplink", Object: "macvlan 192.168.100.200"}, {Kind: "rdma", Object: "mlx5_0"}}},
+			{Job: 4711, Run: "0", State: inspect.Partial, Age: 3*time.Hour + 7*time.Minute + 20*time.Second, Left: []inspect.LeftStatus{{Kind: "claim"}}},
+			{Job: 4712, Run: "0", State: inspect.Refused, Age: 90 * time.Second},
+			{Job: 4713, Run: "", State: inspect.Damaged, Age: 100 * time.Millisecond},
 		},
 	}
 }
@@ -65,7 +65,7 @@ func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
 	text := printed(t, func(b *bytes.Buffer) error { return printStatus(b, sick()) })
 	golden.Check(t, "status.txt", text)
 	golden.Fits(t, text)
-	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, lease.Status{HCAs: sick().HCAs[6:]}) }))
+	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, inspect.Status{HCAs: sick().HCAs[6:]}) }))
 }
 
 func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {

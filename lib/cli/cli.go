@@ -24,7 +24,9 @@ import (
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/lease"
 	"gresnet/lib/sysfs"
 )
@@ -153,8 +155,8 @@ func (w *World) Lenient(c *urfave.Context) config.Config {
 }
 
 // Host returns the node that this process runs on.
-func (w *World) Host(c *urfave.Context, cfg config.Config) *lease.Host {
-	n := &lease.Host{
+func (w *World) Host(c *urfave.Context, cfg config.Config) *host.Host {
+	n := &host.Host{
 		State:  c.String("state"),
 		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),
@@ -163,7 +165,7 @@ func (w *World) Host(c *urfave.Context, cfg config.Config) *lease.Host {
 		CM:     "/sys/kernel/config/rdma_cm",
 		Guard:  bpf.Node(),
 		Files:  os.DirFS("/"),
-		Slurm:  lease.Slurm{Name: w.NodeName(), Conf: w.Getenv("SLURM_CONF")},
+		Slurm:  host.Slurm{Name: w.NodeName(), Conf: w.Getenv("SLURM_CONF")},
 		Config: cfg,
 		Now:    time.Now,
 	}
@@ -171,7 +173,7 @@ func (w *World) Host(c *urfave.Context, cfg config.Config) *lease.Host {
 		w.trace = w.startTrace()
 		n.Spent = w.trace.spent
 	}
-	n.Log = func(e lease.Event) {
+	n.Log = func(e event.Event) {
 		if e.Warning != "" {
 			fmt.Fprintf(w.Stderr, "%s: warning: %s\n", c.App.Name, e.Warning)
 		} else if w.trace != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"gresnet/lib/config"
-	"gresnet/lib/lease"
+	"gresnet/lib/event"
 )
 
 // MESSAGE_ID of each kind of event in the systemd journal, as its catalogs have
@@ -32,35 +32,35 @@ const (
 )
 
 // message is how the journal has a kind of event.
-func message(k lease.Kind) (id string, p journal.Priority) {
+func message(k event.Kind) (id string, p journal.Priority) {
 	switch k {
-	case lease.StepDone:
+	case event.StepDone:
 		return idStepDone, journal.PriInfo
-	case lease.StepFailed:
+	case event.StepFailed:
 		return idStepFailed, journal.PriWarning
-	case lease.Differs:
+	case event.Differs:
 		return idDiffers, journal.PriWarning
-	case lease.PortWorse:
+	case event.PortWorse:
 		return idPortWorse, journal.PriWarning
-	case lease.LeaseTaken:
+	case event.LeaseTaken:
 		return idTaken, journal.PriNotice
-	case lease.LeaseRefused:
+	case event.LeaseRefused:
 		return idRefused, journal.PriNotice
-	case lease.LeaseReturned:
+	case event.LeaseReturned:
 		return idReturned, journal.PriNotice
-	case lease.LeaseSwept:
+	case event.LeaseSwept:
 		return idSwept, journal.PriNotice
-	case lease.LeaseSpared:
+	case event.LeaseSpared:
 		return idSpared, journal.PriNotice
-	case lease.HCAQuarantined:
+	case event.HCAQuarantined:
 		return idQuarantined, journal.PriWarning
-	case lease.HCAReleased:
+	case event.HCAReleased:
 		return idReleased, journal.PriNotice
-	case lease.TableMended:
+	case event.TableMended:
 		return idTableMended, journal.PriWarning
-	case lease.ModeSet:
+	case event.ModeSet:
 		return idModeSet, journal.PriNotice
-	case lease.ModeWrong:
+	case event.ModeWrong:
 		return idModeWrong, journal.PriWarning
 	}
 	return idRemark, journal.PriNotice
@@ -78,7 +78,7 @@ func lowest(level string) journal.Priority {
 }
 
 // log puts an event into the systemd journal, if the level lets it through.
-func (w *World) log(name, level string, e lease.Event) {
+func (w *World) log(name, level string, e event.Event) {
 	id, priority := message(e.Kind)
 	if w.Send == nil || priority > lowest(level) {
 		return
@@ -106,7 +106,7 @@ func (w *World) log(name, level string, e lease.Event) {
 }
 
 // textOf is an event's line for people.
-func textOf(e lease.Event) string {
+func textOf(e event.Event) string {
 	text := e.Deed
 	switch {
 	case e.Warning != "":

@@ -13,8 +13,8 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
-	"gresnet/lib/lease"
 )
 
 // sent is a line as the journal would get it.
@@ -37,8 +37,8 @@ func listening() (*World, *[]sent) {
 }
 
 func TestEachKindOfEventHasAMessageIDOfItsOwn(t *testing.T) {
-	seen := map[string]lease.Kind{idProblem: "problem"}
-	for _, kind := range lease.Kinds() {
+	seen := map[string]event.Kind{idProblem: "problem"}
+	for _, kind := range event.Kinds() {
 		id, _ := message(kind)
 		if other, there := seen[id]; there {
 			t.Errorf("%s and %s have one MESSAGE_ID", kind, other)
@@ -55,7 +55,7 @@ func TestEachMessageIDIsDocumentedWithItsEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range lease.Kinds() {
+	for _, kind := range event.Kinds() {
 		id, p := message(kind)
 		row := "| `" + string(kind) + "` | " + map[journal.Priority]string{
 			journal.PriInfo: "info", journal.PriNotice: "notice", journal.PriWarning: "warning",
@@ -70,10 +70,10 @@ func TestEachMessageIDIsDocumentedWithItsEvent(t *testing.T) {
 }
 
 func TestTheLevelSaysHowMuchIsLogged(t *testing.T) {
-	events := []lease.Event{
-		{Kind: lease.StepDone, Deed: "do rdma mlx5_3"},
-		{Kind: lease.LeaseTaken, Notice: "the lease is taken"},
-		{Kind: lease.StepFailed, Deed: "undo link ib0", Err: errors.New("it is stuck")},
+	events := []event.Event{
+		{Kind: event.StepDone, Deed: "do rdma mlx5_3"},
+		{Kind: event.LeaseTaken, Notice: "the lease is taken"},
+		{Kind: event.StepFailed, Deed: "undo link ib0", Err: errors.New("it is stuck")},
 	}
 	for level, want := range map[string][]string{
 		config.LogSteps:    {"do rdma mlx5_3", "the lease is taken", "undo link ib0: it is stuck"},
@@ -96,23 +96,23 @@ func TestTheLevelSaysHowMuchIsLogged(t *testing.T) {
 
 func TestAnEventIsALineWithFields(t *testing.T) {
 	for _, c := range []struct {
-		event    lease.Event
+		event    event.Event
 		text     string
 		priority journal.Priority
 		fields   map[string]string
 	}{
 		{
-			lease.Event{Kind: lease.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Deed: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
+			event.Event{Kind: event.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Deed: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
 			"job 4711: do rdma mlx5_3", journal.PriInfo,
 			map[string]string{"MESSAGE_ID": idStepDone, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
 		},
 		{
-			lease.Event{Kind: lease.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany},
+			event.Event{Kind: event.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany},
 			"job 4711: refused: no", journal.PriNotice,
 			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many"},
 		},
 		{
-			lease.Event{Kind: lease.TableMended, Warning: "the node table was made anew"},
+			event.Event{Kind: event.TableMended, Warning: "the node table was made anew"},
 			"the node table was made anew", journal.PriWarning,
 			map[string]string{"MESSAGE_ID": idTableMended, "EVENT": "table-mended"},
 		},

@@ -10,9 +10,11 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
-	"gresnet/lib/lease"
+	"gresnet/lib/host"
+	"gresnet/lib/inspect"
 	"gresnet/lib/metrics"
 	"gresnet/lib/rdma"
 	"gresnet/lib/step"
@@ -24,7 +26,7 @@ const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
-func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*lease.Host) error) error {
+func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*host.Host) error) error {
 	n := w.Host(c, cfg)
 	if w.trace != nil {
 		defer w.trace.end()
@@ -34,7 +36,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 	}
 	r := record{program: program}
 	log := n.Log
-	n.Log = func(e lease.Event) {
+	n.Log = func(e event.Event) {
 		r.events = append(r.events, e)
 		log(e)
 	}
@@ -48,7 +50,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 
 // write writes a record in a goroutine that is left behind if it does not come
 // back: the folder may be one that nobody answers for.
-func (w *World) write(n *lease.Host, f metrics.File, r record, timeout time.Duration) {
+func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	remarks := make(chan []string, 1)
@@ -76,7 +78,7 @@ func (w *World) write(n *lease.Host, f metrics.File, r record, timeout time.Dura
 		said = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, timeout)}
 	}
 	for _, text := range said {
-		n.Log(lease.Event{Kind: lease.Remark, Notice: text})
+		n.Log(event.Event{Kind: event.Remark, Notice: text})
 	}
 }
 
@@ -85,7 +87,7 @@ type record struct {
 	program string
 	took    time.Duration
 	exit    int
-	events  []lease.Event
+	events  []event.Event
 }
 
 // count adds a run to the page.
@@ -100,49 +102,49 @@ func (r record) count(p *metrics.Page) error {
 	return err
 }
 
-func countEvent(p *metrics.Page, e lease.Event) error {
+func countEvent(p *metrics.Page, e event.Event) error {
 	switch e.Kind {
-	case lease.StepDone, lease.StepFailed:
+	case event.StepDone, event.StepFailed:
 		return countStep(p, e)
-	case lease.Differs:
+	case event.Differs:
 		var d step.DifferencesError
 		errors.As(e.Err, &d)
 		return p.Add(metrics.Differences, float64(len(d.What)))
-	case lease.PortWorse:
+	case event.PortWorse:
 		worse := step.PortError{What: step.PortState} // as that of an interface without a carrier is
 		errors.As(e.Err, &worse)
 		return p.Add(metrics.PortFaults, 1, worse.What)
-	case lease.LeaseRefused:
+	case event.LeaseRefused:
 		reason := e.Reason
 		if reason == "" {
 			reason = gres.Other
 		}
 		return p.Add(metrics.Refusals, 1, string(reason))
-	case lease.LeaseSwept:
+	case event.LeaseSwept:
 		return p.Add(metrics.Swept, 1)
-	case lease.HCAQuarantined:
+	case event.HCAQuarantined:
 		return p.Add(metrics.Quarantines, 1)
 	}
 	return nil
 }
 
 // countStep counts a step that moved something.
-func countStep(p *metrics.Page, e lease.Event) error {
+func countStep(p *metrics.Page, e event.Event) error {
 	device := map[string]string{"rdma": "rdma", "link": "interface"}[e.Step]
 	direction := map[string]string{"do": "out", "undo": "home"}[e.Verb]
 	if device == "" || direction == "" {
 		return nil
 	}
 	result := "done"
-	if e.Kind == lease.StepFailed {
+	if e.Kind == event.StepFailed {
 		result = "failed"
 	}
 	return p.Add(metrics.Moves, 1, device, direction, result)
 }
 
 // census puts on the page what the node has now.
-func census(n *lease.Host, p *metrics.Page) error {
-	c, err := n.Count()
+func census(n *host.Host, p *metrics.Page) error {
+	c, err := inspect.Count(n)
 	if err != nil {
 		return err
 	}
@@ -153,10 +155,10 @@ func census(n *lease.Host, p *metrics.Page) error {
 		}
 		err = hint.Join(err, p.Set(metrics.Mode, is, string(mode)))
 	}
-	for _, state := range []string{lease.Complete, lease.Refused, lease.Partial, lease.Damaged} {
+	for _, state := range []string{inspect.Complete, inspect.Refused, inspect.Partial, inspect.Damaged} {
 		err = hint.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))
 	}
-	for _, state := range []string{lease.Free, lease.Leased, lease.Quarantined, lease.Unmapped, lease.Missing} {
+	for _, state := range []string{inspect.Free, inspect.Leased, inspect.Quarantined, inspect.Unmapped, inspect.Missing} {
 		err = hint.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
 	}
 	return err

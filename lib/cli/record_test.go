@@ -10,8 +10,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
-	"gresnet/lib/lease"
+	"gresnet/lib/host"
 	"gresnet/lib/lock"
 	"gresnet/lib/metrics"
 	"gresnet/lib/step"
@@ -29,19 +30,19 @@ func counts(t *testing.T, p *metrics.Page, lines ...string) {
 
 func TestARunIsCountedWithWhatItDid(t *testing.T) {
 	p := metrics.New()
-	r := record{program: "epilog", took: 300 * time.Millisecond, exit: Remains, events: []lease.Event{
-		{Kind: lease.StepDone, Verb: "undo", Step: "rdma"},
-		{Kind: lease.StepFailed, Verb: "undo", Step: "link", Err: errors.New("it is stuck")},
-		{Kind: lease.StepDone, Verb: "do", Step: "rdma"},
-		{Kind: lease.StepDone, Verb: "verify", Step: "settings"},
-		{Kind: lease.StepDone, Verb: "do", Step: "claim"},
-		{Kind: lease.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
-		{Kind: lease.PortWorse, Err: step.PortError{What: step.PortRate}},
-		{Kind: lease.LeaseRefused, Reason: gres.NoPolicy},
-		{Kind: lease.LeaseRefused},
-		{Kind: lease.HCAQuarantined},
-		{Kind: lease.LeaseSwept},
-		{Kind: lease.Remark},
+	r := record{program: "epilog", took: 300 * time.Millisecond, exit: Remains, events: []event.Event{
+		{Kind: event.StepDone, Verb: "undo", Step: "rdma"},
+		{Kind: event.StepFailed, Verb: "undo", Step: "link", Err: errors.New("it is stuck")},
+		{Kind: event.StepDone, Verb: "do", Step: "rdma"},
+		{Kind: event.StepDone, Verb: "verify", Step: "settings"},
+		{Kind: event.StepDone, Verb: "do", Step: "claim"},
+		{Kind: event.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
+		{Kind: event.PortWorse, Err: step.PortError{What: step.PortRate}},
+		{Kind: event.LeaseRefused, Reason: gres.NoPolicy},
+		{Kind: event.LeaseRefused},
+		{Kind: event.HCAQuarantined},
+		{Kind: event.LeaseSwept},
+		{Kind: event.Remark},
 	}}
 	if err := r.count(p); err != nil {
 		t.Fatal(err)
@@ -65,9 +66,9 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 
 func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 	p := metrics.New()
-	for _, kind := range lease.Kinds() {
+	for _, kind := range event.Kinds() {
 		for _, reason := range gres.Reasons() {
-			if err := countEvent(p, lease.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma", Err: step.PortError{What: step.PortState}}); err != nil {
+			if err := countEvent(p, event.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma", Err: step.PortError{What: step.PortState}}); err != nil {
 				t.Errorf("%s, %s: %v", kind, reason, err)
 			}
 		}
@@ -75,11 +76,11 @@ func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 }
 
 // nowhere is a node that has nothing, and tells what it logs.
-func nowhere(t *testing.T) (*lease.Host, *[]lease.Event) {
-	var events []lease.Event
-	return &lease.Host{
+func nowhere(t *testing.T) (*host.Host, *[]event.Event) {
+	var events []event.Event
+	return &host.Host{
 		State: t.TempDir(), Sys: fstest.MapFS{}, Now: time.Now,
-		Log: func(e lease.Event) { events = append(events, e) },
+		Log: func(e event.Event) { events = append(events, e) },
 	}, &events
 }
 
@@ -110,7 +111,7 @@ func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 	defer held.Close()
 	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: held.Name()}
 	new(World).write(n, f, record{program: "prolog"}, 10*time.Millisecond) // and not for ever
-	if len(*events) != 1 || (*events)[0].Kind != lease.Remark || !strings.Contains((*events)[0].Notice, "no metrics: ") {
+	if len(*events) != 1 || (*events)[0].Kind != event.Remark || !strings.Contains((*events)[0].Notice, "no metrics: ") {
 		t.Errorf("remarks: %+v", *events)
 	}
 }

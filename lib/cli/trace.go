@@ -6,7 +6,8 @@ import (
 	"syscall"
 	"time"
 
-	"gresnet/lib/lease"
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 )
 
 // trace prints where the time of a run goes: a line for each step, and how long it took.
@@ -20,13 +21,13 @@ func (w *World) startTrace() *trace {
 	t := &trace{w.Stderr, w.began}
 	fmt.Fprintf(t.to, "%10s\n", "took")
 	if w.startCPU > 0 {
-		t.line(w.startCPU, lease.Timing{What: "start the program (CPU time; more passed if the node is busy)"})
+		t.line(w.startCPU, host.Timing{What: "start the program (CPU time; more passed if the node is busy)"})
 	}
-	t.line(time.Since(w.began), lease.Timing{What: "read the command line and the configuration"})
+	t.line(time.Since(w.began), host.Timing{What: "read the command line and the configuration"})
 	return t
 }
 
-func (t *trace) line(took time.Duration, s lease.Timing) {
+func (t *trace) line(took time.Duration, s host.Timing) {
 	fmt.Fprintf(t.to, "%10s  %s\n", milliseconds(took), s.What)
 }
 
@@ -34,20 +35,20 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-func (t *trace) spent(s lease.Timing) { t.line(s.Took, s) }
+func (t *trace) spent(s host.Timing) { t.line(s.Took, s) }
 
-func (t *trace) event(e lease.Event) {
+func (t *trace) event(e event.Event) {
 	if e.Notice != "" {
 		fmt.Fprintf(t.to, "%10s  %s\n", "", e.Notice)
 		return
 	}
-	t.line(e.Took, lease.Timing{What: e.Deed})
+	t.line(e.Took, host.Timing{What: e.Deed})
 }
 
 // end sums up.
 func (t *trace) end() {
 	what := fmt.Sprintf("all since the program's first line; %s of CPU time", milliseconds(cpuTime()))
-	t.line(time.Since(t.began), lease.Timing{What: what})
+	t.line(time.Since(t.began), host.Timing{What: what})
 }
 
 // cpuTime is what this process has had of the CPU since it was forked. The wall

@@ -6,16 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/lease"
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 )
 
 func TestTheTraceSaysHowLongEachStepTook(t *testing.T) {
 	var said strings.Builder
 	w := &World{Stderr: &said, began: time.Now(), startCPU: 2 * time.Millisecond}
 	tr := w.startTrace()
-	tr.spent(lease.Timing{What: "wait for udev", Took: 12345 * time.Microsecond})
-	tr.event(lease.Event{Deed: "do link ib0", Took: 31 * time.Millisecond})
-	tr.event(lease.Event{Notice: "the lease is taken"})
+	tr.spent(host.Timing{What: "wait for udev", Took: 12345 * time.Microsecond})
+	tr.event(event.Event{Deed: "do link ib0", Took: 31 * time.Millisecond})
+	tr.event(event.Event{Notice: "the lease is taken"})
 	tr.end()
 	want := `      took
     2.0 ms  start the program (CPU time; more passed if the node is busy)

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -43,7 +45,7 @@ func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	for end := n.Now().Add(modeTimeout); ; {
 		err := v.SetMode(mode)
 		if err == nil {
-			n.tell(ModeSet, 0, "the RDMA netns mode is %s, it was %s", mode, before)
+			n.Tell(event.ModeSet, 0, "the RDMA netns mode is %s, it was %s", mode, before)
 			return nil
 		}
 		if !errors.Is(err, rdma.ErrBusy) || n.Now().After(end) {
@@ -69,7 +71,7 @@ func busy(mode rdma.Mode, err error) error {
 	}
 	var all []string
 	for _, who := range others {
-		all = append(all, firstOf(who))
+		all = append(all, host.FirstOf(who))
 	}
 	slices.Sort(all)
 	if len(all) == 0 {
@@ -79,22 +81,12 @@ func busy(mode rdma.Mode, err error) error {
 	return hint.With(err, "let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
 }
 
-// firstOf is a list of names that may be long.
-func firstOf(names []string) string {
-	const some = 3
-	text := strings.Join(names[:min(some, len(names))], ", ")
-	if more := len(names) - some; more > 0 {
-		text += fmt.Sprintf(", %d more", more)
-	}
-	return text
-}
-
 // checkMode tells a person that the node is not in the mode that the
 // configuration wants. Jobs get their HCAs all the same: a file that was
 // changed on all nodes at once must not drain them all.
 func (n *Host) checkMode(job uint32, mode rdma.Mode) {
 	if want := n.Config.RDMA.Mode; want != "" && string(mode) != want {
-		n.Log(Event{Kind: ModeWrong, Job: job, Warning: fmt.Sprintf(
+		n.Log(event.Event{Kind: event.ModeWrong, Job: job, Warning: fmt.Sprintf(
 			"the node is in %s mode, the configuration wants %s: reboot the node; journalctl -u gresnet.service says why it is not", mode, want)})
 	}
 }

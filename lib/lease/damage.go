@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
@@ -40,7 +41,7 @@ func (l *open) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.
 func (l *open) addClaims(d *recovery.Damage) {
 	t, err := l.world.Table.Read()
 	if err != nil {
-		l.node.notice(l.world.Job, "%s", err)
+		l.node.Notice(l.world.Job, "%s", err)
 	}
 	d.HCAs = t.HCAs
 	uplink := t.Uplink(l.world.Job, l.world.Run)
@@ -86,7 +87,7 @@ func (l *open) strays() (failed []error) {
 // journal for a person. The HCAs in doubt are quarantined by now.
 func (l *open) setAside(d *recovery.Damage) error {
 	if len(l.world.Away) == 0 {
-		l.node.notice(l.world.Job, "%s: %s: nothing is lost", ErrDamaged, d.Why())
+		l.node.Notice(l.world.Job, "%s: %s: nothing is lost", ErrDamaged, d.Why())
 		return removeDir(l.world.Dir)
 	}
 	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error {
@@ -96,15 +97,15 @@ func (l *open) setAside(d *recovery.Damage) error {
 		return nil
 	})
 	if err != nil {
-		return remains(l.node.stateFault(err))
+		return remains(l.node.StateFault(err))
 	}
 	folder := l.node.setAsides()
 	path := filepath.Join(folder, fmt.Sprintf("job-%d-%s.journal", l.world.Job, l.node.Now().UTC().Format("20060102T150405.000")))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return remains(l.node.stateFault(err))
+		return remains(l.node.StateFault(err))
 	}
-	if err := os.Rename(journalIn(l.world.Dir), path); err != nil {
-		return remains(l.node.stateFault(err))
+	if err := os.Rename(host.JournalIn(l.world.Dir), path); err != nil {
+		return remains(l.node.StateFault(err))
 	}
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)

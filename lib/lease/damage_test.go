@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
@@ -44,7 +46,7 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &open{journal: book, look: look{node: &Host{Now: time.Now, Log: func(Event) {}}, world: &step.World{Given: step.Given{Job: 1}, Outcome: step.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}}
+	l := &open{journal: book, node: On(&host.Host{Now: time.Now, Log: func(event.Event) {}}), world: &step.World{Given: step.Given{Job: 1}, Outcome: step.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
 	all := wholeLease()
 	for i := range all {
 		if err := l.note(all[i].Step); err != nil {

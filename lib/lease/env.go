@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/netns"
 	"gresnet/lib/overlay"
@@ -97,7 +98,7 @@ func (l *open) writeLimits(hcas []plan.HCA) error {
 }
 
 func (l *open) writeEnv(text string) error {
-	path := envIn(l.world.Dir)
+	path := host.EnvIn(l.world.Dir)
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the lease: %w", err)
 	}

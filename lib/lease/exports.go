@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"gresnet/lib/clock"
-	"gresnet/lib/config"
 	"gresnet/lib/environment"
+	"gresnet/lib/host"
 	"gresnet/lib/link"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -29,7 +29,7 @@ func (l *open) exports(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable,
 		}
 		all = append(all, told)
 	}
-	if !l.tellsGIDs() {
+	if !l.node.TellsGIDs() {
 		return environment.Of(all, export), nil
 	}
 	err := l.world.WithHCAs(mode, func(v *scan.View) error {
@@ -46,19 +46,10 @@ func (l *open) exports(mode rdma.Mode, hcas []plan.HCA) ([]environment.Variable,
 	return environment.Of(all, export), nil
 }
 
-// tellsGIDs tells whether anybody wants to know what is in GID tables, which have
-// hundreds of entries.
-func (l *look) tellsGIDs() bool {
-	return slices.Contains(l.node.Config.Environment.Export, config.NCCLGIDIndex)
-}
-
-// ethernet is a port's link layer, as sysfs writes it.
-const ethernet = "Ethernet"
-
 // portOf is a port as it was before the first change: an interface that has just
 // arrived is still coming up, and its port with it.
 func portOf(h plan.HCA, p scan.Port) environment.Port {
-	out := environment.Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == ethernet}
+	out := environment.Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == host.Ethernet}
 	if h.Ready != nil && p.Interface != nil {
 		out.Interface = environment.Interface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
 		return out
@@ -69,46 +60,6 @@ func portOf(h plan.HCA, p scan.Port) environment.Port {
 		out.Interface = environment.Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, link.Message.Reachable)}
 	}
 	return out
-}
-
-// ready tells of ports whose interfaces stay on the node whether programs can reach others by them.
-func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
-	all := map[uint32]bool{}
-	for _, p := range ports {
-		if p.Interface == nil {
-			continue
-		}
-		reachable, err := v.Link.IsReachable(p.Interface.Index)
-		if err != nil {
-			return nil, err
-		}
-		all[p.Num] = p.Interface.Up && reachable
-	}
-	return all, nil
-}
-
-// readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
-// ones may be there in another number: the port has one of its own.
-func (l *look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
-	if !l.tellsGIDs() {
-		return nil, nil
-	}
-	all := map[uint32][]netip.Addr{}
-	for _, p := range ports {
-		if p.LinkLayer != ethernet || p.Interface == nil {
-			continue
-		}
-		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			if !e.GID.IsLinkLocalUnicast() {
-				all[p.Num] = append(all[p.Num], e.GID)
-			}
-		}
-	}
-	return all, nil
 }
 
 // fillGIDs fills in the GIDs of an HCA's RoCE ports, where they are now.

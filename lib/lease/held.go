@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -14,14 +15,6 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/table"
 )
-
-// holdersIn says who holds what, as a table has it.
-func holdersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
-	return func(id node.ID) (gres.Holder, bool) {
-		c, held := t.Holder(id)
-		return gres.Holder{Job: c.Job, Since: c.Since, Quarantined: c.Quarantined}, held
-	}
-}
 
 // takeFree takes what a job is to have, and waits for what others hold of it as
 // long as they are about to give it back.
@@ -55,7 +48,7 @@ var errQuarantined = errors.New("it is quarantined")
 
 // outlastAny is nil if some of what a job could not have is free now: the epilog
 // of a job that held it was running still, or never ran and never will. If certain, the
-// jobs are waited for until it is known whether they run.
+// Jobs are waited for until it is known whether they run.
 func (n *Host) outlastAny(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
 	all := errQuarantined
 	for _, by := range held {
@@ -89,24 +82,24 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 		err := n.sweep(ctx, holder, Sweep{hasty: !certain || looked.Sub(free) < hastyTime})
 		switch {
 		case err == nil:
-			n.tell(LeaseSwept, holder, "swept: it was gone and held %s", name)
+			n.Tell(event.LeaseSwept, holder, "swept: it was gone and held %s", name)
 			return nil
 		case errors.Is(err, lock.ErrHeld):
 			// We hold no HCA, so nobody who waits for us can hold that lock.
-			n.notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
+			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
 			if err := n.waitForJob(ctx, holder); err != nil {
-				n.notice(id, "waited in vain: %s", err)
+				n.Notice(id, "waited in vain: %s", err)
 				return err
 			}
 			free = time.Now()
 		case certain && inDoubt(err) && ctx.Err() == nil:
 			if wait == 0 {
-				n.notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
+				n.Notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
 			}
 			wait = min(max(2*wait, 20*time.Millisecond), time.Second)
 			n.rest(ctx, by, wait, time.Since(looked))
 		default:
-			n.tell(LeaseSpared, holder, "not swept: %s", err)
+			n.Tell(event.LeaseSpared, holder, "not swept: %s", err)
 			if !n.holds(holder, by.Entry.HCA.ID) {
 				return nil // the sweep has ended its lease, and not all was as it should be
 			}
@@ -127,7 +120,7 @@ func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err
 // jobs. What is seen without such a look, wait after wait, ends it.
 func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
-	marked := func() bool { _, err := os.Lstat(markIn(n.dir(holder))); return err == nil }
+	marked := func() bool { _, err := os.Lstat(markIn(n.Dir(holder))); return err == nil }
 	had := marked()
 	for end := time.Now().Add(max(wait, 8*took)); ctx.Err() == nil && time.Now().Before(end); {
 		if pause(ctx, min(wait, time.Until(end))); !n.holds(holder, by.Entry.HCA.ID) || marked() != had {
@@ -152,18 +145,9 @@ func (n *Host) holds(job uint32, id node.ID) bool {
 
 // holder is who has an HCA now.
 func (n *Host) holder(id node.ID) (table.Claim, bool) {
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return table.Claim{}, true // in doubt it is held
 	}
 	return t.Holder(id)
-}
-
-// claimFault names the job whose claim failed. A refusal is the job's own to read.
-func claimFault(id uint32, err error) error {
-	var refusal *gres.Refusal
-	if err == nil || errors.As(err, &refusal) {
-		return err
-	}
-	return fmt.Errorf("claim HCAs for job %d: %w", id, err)
 }

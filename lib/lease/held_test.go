@@ -16,8 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -39,12 +41,13 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 		t.Fatal(err)
 	}
 	log := make(chan string, 100)
-	n := &Host{
-		State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Undo: time.Minute, Now: time.Now,
-		Log: func(e Event) {
+	n := On(&host.Host{
+		State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,
+		Log: func(e event.Event) {
 			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Deed, e.Notice, e.Err))
 		},
-	}
+	})
+	n.Undo = time.Minute
 	if err := n.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 		t.Fatal(err)
 	}
 	l.close()
-	if err := os.WriteFile(envIn(n.dir(holderJob)), nil, 0o600); err != nil {
+	if err := os.WriteFile(host.EnvIn(n.Dir(holderJob)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.update(t, func(now *table.Table) {
@@ -65,7 +68,7 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 
 func (n *Host) update(t *testing.T, change func(*table.Table)) {
 	t.Helper()
-	err := n.table().Update(t.Context(), func(now *table.Table) error { change(now); return nil })
+	err := n.Table().Update(t.Context(), func(now *table.Table) error { change(now); return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +78,7 @@ func (n *Host) update(t *testing.T, change func(*table.Table)) {
 func (n *Host) giveBack(t *testing.T) {
 	t.Helper()
 	n.update(t, func(now *table.Table) { now.Claims = nil })
-	if err := os.RemoveAll(n.dir(holderJob)); err != nil {
+	if err := os.RemoveAll(n.Dir(holderJob)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,10 +115,10 @@ func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
 			if c.change != nil {
 				n.update(t, c.change)
 			}
-			before, _ := n.table().Read()
+			before, _ := n.Table().Read()
 			err := n.Take(t.Context(), next)
 			checkEnd(t, n, err, c.refused, c.fault)
-			if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+			if after, _ := n.Table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("the table was %+v and is %+v", before, after)
 			}
 		})
@@ -125,7 +128,7 @@ func TestWhatAnotherJobHoldsIsTheNodesFaultOrARefusedLease(t *testing.T) {
 // Slurm counts a GPU of which jobs have shards for each of them.
 func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 	n, _ := heldNode(t, byGPU)
-	n.Log = func(Event) {}
+	n.Log = func(event.Event) {}
 	defer externStep(t)()
 	err := n.Take(t.Context(), next)
 	checkEnd(t, n, err, sharedRefusal, "")
@@ -134,7 +137,7 @@ func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 func TestAnEpilogWaitsForItsLeaseUntilTheDeadlineOfTheConfiguration(t *testing.T) {
 	n, _ := heldNode(t, byGPU)
 	n.Config.Deadline.Epilog = 20 * time.Millisecond
-	held, err := lock.TryJob(n.locks(), holderJob)
+	held, err := lock.TryJob(n.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +179,7 @@ func TestAJobThatIsAboutToStartIsWaitedForWithinTheDeadline(t *testing.T) {
 func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
 	n, log := heldNode(t, byGPU)
 	left := inside(t, n)
-	if err := os.WriteFile(markIn(n.dir(holderJob)), nil, 0o600); err != nil {
+	if err := os.WriteFile(markIn(n.Dir(holderJob)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, deadline := context.WithCancel(t.Context())
@@ -192,7 +195,7 @@ func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
 func inside(t *testing.T, n *Host) string {
 	t.Helper()
 	ns := netnstest.New(t)
-	path := filepath.Join(n.dir(holderJob), "netns")
+	path := filepath.Join(n.Dir(holderJob), "netns")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +244,7 @@ func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
 // checkEnd wants a refused lease with a reason, or an error and no lease.
 func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 	t.Helper()
-	env, missing := os.ReadFile(envIn(n.dir(nextJob)))
+	env, missing := os.ReadFile(host.EnvIn(n.Dir(nextJob)))
 	if refused != "" {
 		if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED="+refused+"\n") {
 			t.Errorf("error %v, lease %s, wanted it refused: %s", err, env, refused)
@@ -257,7 +260,7 @@ func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 // it waits for that.
 func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) (epilog *lock.File, end chan error) {
 	t.Helper()
-	epilog, err := lock.Job(t.Context(), n.locks(), holderJob)
+	epilog, err := lock.Job(t.Context(), n.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +309,7 @@ func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
 func TestWhatTheFirstJobHasAndHoldsNoMoreIsTheNextOnes(t *testing.T) {
 	n, log := heldNode(t, byPart)
 	// Nobody is about to complete the holder's lease.
-	if err := os.Remove(envIn(n.dir(holderJob))); err != nil {
+	if err := os.Remove(host.EnvIn(n.Dir(holderJob))); err != nil {
 		t.Fatal(err)
 	}
 	var taken *gres.Taken
@@ -324,7 +327,7 @@ func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
 		t.Error(err)
 	}
 	logged(t, log, nil, "job 2: does without mlx5_0 of job 1: the job is not gone: ")
-	if _, err := os.Stat(n.dir(nextJob)); err == nil {
+	if _, err := os.Stat(n.Dir(nextJob)); err == nil {
 		t.Error("the job has a lease")
 	}
 	if c, held := n.holder(leasetest.A); !held || c.Job != holderJob {

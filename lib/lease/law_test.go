@@ -19,9 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
@@ -53,9 +56,9 @@ func lawNode(state string, n int) *Host {
 	if os.Getenv("GRESNET_LAW_LOST") != "" {
 		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
 	}
-	return &Host{
-		State: state, Sys: sys, Undo: time.Minute,
-		Log: func(e Event) {
+	law := On(&host.Host{
+		State: state, Sys: sys,
+		Log: func(e event.Event) {
 			if e.Warning != "" {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
 			}
@@ -74,7 +77,9 @@ func lawNode(state string, n int) *Host {
 			}
 			return time.Now()
 		},
-	}
+	})
+	law.Undo = time.Minute
+	return law
 }
 
 func nodeLock(state string) string { return filepath.Join(state, "node.lock") }
@@ -156,7 +161,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
-	pool, err := l.wayOut(moves)
+	pool, err := l.look().WayOut(moves)
 	if err != nil {
 		return err
 	}
@@ -183,19 +188,19 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	steps := []step.Step{&step.Namespace{}}
-	up := uplinkStep(pool, claim.Uplink, j.UID, claim.Forwarding)
+	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
 	l.letIn(up, j)
 	if up != nil {
 		steps = append(steps, up)
 	}
-	network, err := l.network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
+	network, err := l.look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
 	if err != nil {
 		return err
 	}
 	if err := l.apart(up, network, all); err != nil {
 		return err
 	}
-	if over := overlayStep(network, n.Config.Overlay, up); over != nil {
+	if over := plan.Overlay(network, n.Config.Overlay, up); over != nil {
 		steps = append(steps, over)
 	}
 	for _, s := range all {

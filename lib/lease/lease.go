@@ -12,17 +12,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"time"
 
-	"gresnet/lib/bpf"
 	"gresnet/lib/clock"
 	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
@@ -30,53 +28,25 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
-	"gresnet/lib/table"
 )
 
 // ErrRemains means that the node is not as it was and that what is left to
 // undo stands in the journal. It is the one failure that needs a person.
 var ErrRemains = errors.New("something remains to be undone")
 
-// Host is the node that leases are taken on, with what is handed in from outside.
+// Host is the node that leases are taken on.
 type Host struct {
-	State  string // directory of all state, /run/gresnet
-	Sys    fs.FS  // the node's /sys
-	Proc   fs.FS  // the node's /proc
-	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
-	Dev    string // /dev/infiniband
-	CM     string // RDMA-CM's folder in configfs, /sys/kernel/config/rdma_cm
-	Guard  bpf.Guard
-	Files  fs.FS // the node's files from / on, for slurm.conf; nil: it is not read
-	Slurm  Slurm
-	Config config.Config
-	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
-	Log    func(Event)
-	Spent  func(Timing) // tells of time that no step took; nil: nobody wants to know
-	Now    func() time.Time
-
-	tabled sync.Once
-	tables table.File // by table
+	*host.Host
+	Undo time.Duration // how long one unwinding may take; 0: as long as the lease says
 }
 
-// Slurm is what Slurm calls the node, and where its configuration is.
-type Slurm struct {
-	Name string // NodeName
-	Conf string // path of slurm.conf; empty: look in the usual places
-
-	// Resolve finds the addresses of a name; nil: as the node does, by its files and by DNS.
-	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-}
-
-// look reads the node for a job. It changes nothing and needs no lock.
-type look struct {
-	node      *Host
-	world     *step.World
-	lifelines []lifeline // where the node itself must be reached, and what it must reach
-}
+// On is a node that leases are taken on.
+func On(h *host.Host) *Host { return &Host{Host: h} }
 
 // open is a lease that this process works on, under the job's lock.
 type open struct {
-	look
+	node      *Host
+	world     *step.World
 	journal   *journal.Journal
 	notes     notes
 	lost      string            // why the journal's beginning is not known, nothing if it is
@@ -86,14 +56,6 @@ type open struct {
 	until     time.Time         // when an unwinding must end; zero: undoTime after it began
 }
 
-func (n *Host) jobs() string  { return filepath.Join(n.State, "jobs") }
-func (n *Host) locks() string { return filepath.Join(n.State, "locks") }
-func (n *Host) dir(job uint32) string {
-	return filepath.Join(n.jobs(), strconv.FormatUint(uint64(job), 10))
-}
-func journalIn(dir string) string { return filepath.Join(dir, "journal") }
-func envIn(dir string) string     { return filepath.Join(dir, "env") }
-
 // limitsIn is the file by which the SPANK plugin limits the job, in its extern step.
 func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 
@@ -101,45 +63,32 @@ func limitsIn(dir string) string { return filepath.Join(dir, "limits") }
 // that the job has such a step: it lives from the prolog's end to the epilog.
 func markIn(dir string) string { return filepath.Join(dir, "extern") }
 
-func (n *Host) table() table.File {
-	n.tabled.Do(func() { n.tables = table.NewFile(n.State) })
-	return n.tables
-}
-
 // prepare makes the state directories. Users reach neither leases nor locks.
 func (n *Host) prepare() error {
 	if err := os.MkdirAll(n.State, 0o755); err != nil {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
-	for _, dir := range []string{n.jobs(), n.locks()} {
+	for _, dir := range []string{n.Jobs(), n.Locks()} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return n.stateFault(err)
+			return n.StateFault(err)
 		}
 	}
 	return nil
 }
 
-// stateFault is what cannot be written below the state directory.
-func (n *Host) stateFault(err error) error {
-	if hint.Of(err) != "" {
-		return err
-	}
-	return hint.With(err, n.State+" must be on a file system that is mounted read-write and has space")
-}
-
 // underLock calls f while nobody else touches the job's lease. The lock's file
 // goes when the lease is gone.
 func (n *Host) underLock(ctx context.Context, job uint32, f func() error) error {
-	held, err := lock.Job(ctx, n.locks(), job)
+	held, err := lock.Job(ctx, n.Locks(), job)
 	if err != nil {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
 	return n.under(held, job, f)
 }
 
 func (n *Host) under(held *lock.File, job uint32, f func() error) error {
 	err := f()
-	if _, there := os.Lstat(n.dir(job)); errors.Is(there, fs.ErrNotExist) {
+	if _, there := os.Lstat(n.Dir(job)); errors.Is(there, fs.ErrNotExist) {
 		return hint.Join(err, held.Remove())
 	}
 	return hint.Join(err, held.Close())
@@ -147,21 +96,21 @@ func (n *Host) under(held *lock.File, job uint32, f func() error) error {
 
 // create starts a lease that does not exist.
 func (n *Host) create(ctx context.Context, j job.Job) (*open, error) {
-	dir := n.dir(j.ID)
+	dir := n.Dir(j.ID)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
 	}
-	host, err := netns.Current()
+	ns, err := netns.Current()
 	if err != nil {
 		return nil, hint.Join(err, removeDir(dir))
 	}
-	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: host.String(), Since: clock.SinceBoot(), Undo: n.Config.Deadline.Epilog}
-	book, err := journal.Create(journalIn(dir), h)
+	h := journal.Header{Job: j.ID, Run: j.Run.String(), Host: ns.String(), Since: clock.SinceBoot(), Undo: n.Config.Deadline.Epilog}
+	book, err := journal.Create(host.JournalIn(dir), h)
 	if err != nil {
-		host.Close()
+		ns.Close()
 		return nil, hint.Join(err, removeDir(dir))
 	}
-	return n.enter(ctx, dir, book, host), nil
+	return n.enter(ctx, dir, book, ns), nil
 }
 
 // errNoLease means that a job has no lease: nothing was noted, so nothing was done.
@@ -169,8 +118,8 @@ var errNoLease = errors.New("no lease")
 
 // resume opens a lease that somebody began, or is errNoLease.
 func (n *Host) resume(ctx context.Context, id uint32) (*open, error) {
-	dir := n.dir(id)
-	book, err := journal.Open(journalIn(dir))
+	dir := n.Dir(id)
+	book, err := journal.Open(host.JournalIn(dir))
 	if errors.Is(err, journal.ErrVersion) {
 		return nil, n.foreign(ctx, id, err)
 	}
@@ -199,14 +148,14 @@ func (n *Host) resume(ctx context.Context, id uint32) (*open, error) {
 }
 
 func (n *Host) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
-	return &open{journal: book, look: look{node: n, world: &step.World{Given: step.Given{
+	return &open{node: n, journal: book, world: &step.World{Given: step.Given{
 		Host:  host,
 		Sys:   n.Sys,
 		Dev:   n.Dev,
 		CM:    n.CM,
 		Dir:   dir,
-		Table: n.table(),
-		Locks: n.locks(),
+		Table: n.Table(),
+		Locks: n.Locks(),
 		Guard: n.Guard,
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
@@ -216,14 +165,17 @@ func (n *Host) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Context:  ctx,
 		Leased:   func(id link.ID) (node.ID, bool) { return n.leasedTo(book.Header.Job, id) },
 		Warn: func(id node.ID, problem error) {
-			n.Log(Event{Kind: PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
+			n.Log(event.Event{Kind: event.PortWorse, Job: book.Header.Job, HCA: id.String(), Warning: problem.Error(), Err: problem})
 		},
-		Notice: func(format string, a ...any) { n.notice(book.Header.Job, format, a...) },
-	}}}}
+		Notice: func(format string, a ...any) { n.Notice(book.Header.Job, format, a...) },
+	}}}
 }
 
+// look is a look at the node for this lease's job.
+func (l *open) look() *host.Look { return &host.Look{Host: l.node.Host, World: l.world} }
+
 func (l *open) close() {
-	l.node.reportTiming(l.notes.timing())
+	l.node.ReportTiming(l.notes.timing())
 	l.world.Close()
 	l.world.Host.Close()
 	l.journal.Close()
@@ -244,6 +196,6 @@ func (l *open) undoTime() time.Duration {
 
 // complete tells whether the lease counts.
 func (l *open) complete() bool {
-	_, err := os.Lstat(envIn(l.world.Dir))
+	_, err := os.Lstat(host.EnvIn(l.world.Dir))
 	return err == nil
 }

@@ -35,13 +35,13 @@ func (n *Host) tellJob(j job.Job, why []string) {
 	}
 	text := printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, n.nameOf(j), strings.Join(why, "; ")))
 	text = text[:min(len(text), maxTold)]
-	n.notice(j.ID, "it is told: %s", text)
+	n.Notice(j.ID, "it is told: %s", text)
 	err := os.MkdirAll(n.tellings(), 0o700)
 	if err == nil {
 		err = os.WriteFile(n.noteOf(j.ID), []byte(text+"\n"), 0o600)
 	}
 	if err != nil {
-		n.notice(j.ID, "tell the job why it has fewer HCAs: %s", err)
+		n.Notice(j.ID, "tell the job why it has fewer HCAs: %s", err)
 	}
 }
 
@@ -56,7 +56,7 @@ func (n *Host) nameOf(j job.Job) string {
 // removeJobNotice removes the line, if there is one.
 func (n *Host) removeJobNotice(job uint32) {
 	if err := os.Remove(n.noteOf(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		n.notice(job, "remove what the job was told: %s", err)
+		n.Notice(job, "remove what the job was told: %s", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func (n *Host) removeJobNotice(job uint32) {
 func (n *Host) untellGone(boot bool) error {
 	entries, err := os.ReadDir(n.tellings())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -81,15 +81,15 @@ func (n *Host) untellGone(boot bool) error {
 }
 
 func (n *Host) untellIfGone(id uint32) error {
-	held, err := lock.TryJob(n.locks(), id)
+	held, err := lock.TryJob(n.Locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return nil
 	}
 	if err != nil {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
 	return n.under(held, id, func() error {
-		if _, err := os.Lstat(n.dir(id)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(n.Dir(id)); !errors.Is(err, fs.ErrNotExist) {
 			return nil // it goes with the lease
 		}
 		steps, err := proc.Steps(id)

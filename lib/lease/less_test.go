@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/table"
@@ -39,7 +40,7 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, c.toml)
-			n.Log = func(Event) {}
+			n.Log = func(event.Event) {}
 			defer externStep(t)()
 			if c.change != nil {
 				n.update(t, c.change)
@@ -67,7 +68,7 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 
 func TestWhatAnEarlierRunWasToldIsNotSaidToTheNext(t *testing.T) {
 	n, _ := heldNode(t, byPart)
-	n.Log = func(Event) {}
+	n.Log = func(event.Event) {}
 	n.tellJob(job.Job{ID: nextJob}, []string{"a reason"})
 	if err := n.Take(t.Context(), job.Job{ID: nextJob}); err != nil || toldTo(t, n, nextJob) != "" {
 		t.Errorf("a run that asks for nothing is told %q, %v", toldTo(t, n, nextJob), err)
@@ -81,7 +82,7 @@ func TestWhatAnEarlierRunWasToldIsNotSaidToTheNext(t *testing.T) {
 func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 	const gone, fresh, other = 7, 8, 9
 	n, _ := heldNode(t, byPart)
-	n.Log = func(Event) {}
+	n.Log = func(event.Event) {}
 	old := time.Now().Add(-2 * grace)
 	for _, id := range []uint32{holderJob, gone, fresh, other} {
 		n.tellJob(job.Job{ID: id}, []string{"a reason"})
@@ -91,7 +92,7 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 			}
 		}
 	}
-	held, err := lock.TryJob(n.locks(), other) // its prolog or epilog runs
+	held, err := lock.TryJob(n.Locks(), other) // its prolog or epilog runs
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
 	}
 	hosts, err := os.ReadFile("/etc/hosts")
 	if errors.Is(err, fs.ErrNotExist) {
-		l.node.notice(l.world.Job, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
+		l.node.Notice(l.world.Job, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
 		return nil
 	}
 	if err != nil {

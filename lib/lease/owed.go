@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -18,12 +20,12 @@ import (
 // HCA, and the lease's journal says that the interface is the HCA's and is to be moved.
 // Where that does not read it is nobody's, and must be there.
 func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
-	t := n.readable(job)
+	t := n.Readable(job)
 	for _, other := range t.Jobs() {
 		if other == job {
 			continue
 		}
-		book, err := journal.Read(journalIn(n.dir(other)))
+		book, err := journal.Read(host.JournalIn(n.Dir(other)))
 		if err != nil {
 			continue
 		}
@@ -54,9 +56,9 @@ func (l *open) deferRestore() (failed []error) {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b table.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
-	noted := l.node.stopwatch()
+	noted := l.node.Stopwatch()
 	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error { t.Defer(list); return nil })
-	noted.stop("write into the node table what is owed")
+	noted.Stop("write into the node table what is owed")
 	for _, o := range list {
 		if err != nil {
 			err := fmt.Errorf("note what %s: %w", sharing(o), err)
@@ -64,41 +66,33 @@ func (l *open) deferRestore() (failed []error) {
 			failed = append(failed, err)
 			continue
 		}
-		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
+		l.node.Log(event.Event{Kind: event.Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
 	}
 	return failed
 }
 
 // sharing names the parties of what is owed, and that itself.
 func sharing(o table.Owed) string {
-	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(sharers(o), ", "), firstOf(o.Shared.What()))
+	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), host.FirstOf(o.Shared.What()))
 }
 
-// sharers are the interfaces that another one shares with.
-func sharers(o table.Owed) (with []string) {
-	for _, p := range o.Of[1:] {
-		with = append(with, p.Name)
-	}
-	return with
-}
-
-// restoreDeferred gives what is owed as far as all who have a part in it are home, and nobody's lease
+// payDeferred gives what is owed as far as all who have a part in it are home, and nobody's lease
 // holds one. Whose HCAs are claimed later has it in the settings that are read then: so
 // what was given is struck unless one is claimed by that time, of which nobody knows.
 //
 // That it fails is no fault of the job's that ends: it stays owed.
-func (l *look) restoreDeferred() {
-	t := l.node.readable(l.world.Job)
+func (n *Host) payDeferred(w *step.World) {
+	t := n.Readable(w.Job)
 	for _, o := range t.Owed {
 		if _, claimed := t.Claimed(o); claimed {
 			continue
 		}
 		warn := func(format string, a ...any) {
-			l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
+			n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 		}
-		looked := l.node.stopwatch()
-		paid, err := l.world.Pay(o)
-		looked.stop("give what is owed")
+		looked := n.Stopwatch()
+		paid, err := w.Pay(o)
+		looked.Stop("give what is owed")
 		gone := errors.Is(err, step.ErrGone)
 		switch {
 		case gone:
@@ -110,7 +104,7 @@ func (l *look) restoreDeferred() {
 			continue
 		}
 		struck := false
-		err = l.world.Table.Update(l.world.Context, func(t *table.Table) error {
+		err = w.Table.Update(w.Context, func(t *table.Table) error {
 			if _, claimed := t.Claimed(o); gone || !claimed {
 				t.Drop(o)
 				struck = true
@@ -121,21 +115,21 @@ func (l *look) restoreDeferred() {
 			warn("%s", err)
 		}
 		if err == nil && struck && !gone {
-			l.node.notice(l.world.Job, "given at last: what %s", sharing(o))
+			n.Notice(w.Job, "given at last: what %s", sharing(o))
 		}
 	}
 }
 
 // restoreDeferred is the same for whoever has no lease open.
 func (n *Host) restoreDeferred(ctx context.Context, job uint32) {
-	if len(n.readable(job).Owed) == 0 {
+	if len(n.Readable(job).Owed) == 0 {
 		return
 	}
-	l, done, err := n.lookFor(ctx, job)
+	l, done, err := n.LookFor(ctx, job)
 	if err != nil {
-		n.notice(job, "%s", err)
+		n.Notice(job, "%s", err)
 		return
 	}
 	defer done()
-	l.restoreDeferred()
+	n.payDeferred(l.World)
 }

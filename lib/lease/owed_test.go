@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/event"
 	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
@@ -206,7 +207,7 @@ func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
 	for text, lost := range map[string]bool{"{\n  \"owed\": [": true, "{}": false} {
 		n, _ := heldNode(t, byIndex)
 		var said string
-		n.Log = func(e Event) { said += e.Warning }
+		n.Log = func(e event.Event) { said += e.Warning }
 		if err := os.WriteFile(n.State+"/node.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

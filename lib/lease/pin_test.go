@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/host"
 	"gresnet/lib/node"
 	"gresnet/lib/table"
 	"gresnet/test/leasetest"
@@ -36,12 +37,12 @@ func numbers(m gres.Mapping) string {
 
 // A source says index 1; the driver of another HCA is ready before that is claimed.
 func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
-	n := &Host{State: t.TempDir()}
+	n := On(&host.Host{State: t.TempDir()})
 	n.Config.Slurm.Gres = []string{"nic"}
 	if m, err := n.pin(t.Context(), lookAt(n, leasetest.A, leasetest.C)); err != nil || numbers(m) != "a c" {
 		t.Fatalf("a source is told %q, %v", numbers(m), err)
 	}
-	err := n.table().Update(t.Context(), func(now *table.Table) error {
+	err := n.Table().Update(t.Context(), func(now *table.Table) error {
 		m, err := lookAt(n, leasetest.A, leasetest.B, leasetest.C)(now)
 		if numbers(m) != "a c b" {
 			t.Errorf("a claim meets %q", numbers(m))
@@ -54,7 +55,7 @@ func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
 }
 
 func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
-	n := &Host{State: t.TempDir()}
+	n := On(&host.Host{State: t.TempDir()})
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -70,7 +71,7 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 
 // A look at all HCAs asks for every index, which is most of what a boot's first prolog asks.
 func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
-	n := &Host{State: t.TempDir()}
+	n := On(&host.Host{State: t.TempDir()})
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -82,14 +83,14 @@ func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
 	if err != nil || numbers(m) != "a b" {
 		t.Errorf("a source is told %q, %v", numbers(m), err)
 	}
-	now, err := n.table().Read()
+	now, err := n.Table().Read()
 	if err != nil || len(now.HCAs) != 2 {
 		t.Errorf("the table has %v, %v", now.HCAs, err)
 	}
 }
 
 func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
-	n := &Host{State: t.TempDir()}
+	n := On(&host.Host{State: t.TempDir()})
 	n.Config.Slurm.Gres = []string{"nic"}
 	lockFile := filepath.Join(n.State, "node.lock")
 	if _, err := n.pin(t.Context(), lookAt(n)); err != nil {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/recovery"
 	"gresnet/lib/table"
@@ -22,7 +24,7 @@ import (
 // while there are leases. It is done under the node lock, under which the
 // claims are noted, too: so each claim is in the table or in a journal.
 func (n *Host) rebuildTable(ctx context.Context) error {
-	kept, why, err := n.table().Rebuild(ctx, n.Now(), n.rebuild)
+	kept, why, err := n.Table().Rebuild(ctx, n.Now(), n.rebuild)
 	if why == nil || err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (n *Host) rebuildTable(ctx context.Context) error {
 	if saysOwed(kept) {
 		text += "; what interfaces were still to have (\"owed\") is not in it"
 	}
-	n.Log(Event{Kind: TableMended, Warning: text})
+	n.Log(event.Event{Kind: event.TableMended, Warning: text})
 	return nil
 }
 
@@ -49,7 +51,7 @@ func (n *Host) rebuild(t *table.Table) error {
 	if err != nil || len(books) == 0 {
 		return err
 	}
-	return recovery.Rebuild(t, books, n.look, n.Now)
+	return recovery.Rebuild(t, books, n.AddHCAs, n.Now)
 }
 
 // books are the journals of all leases, and then of those that were set aside:
@@ -59,10 +61,10 @@ func (n *Host) books() (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string
 		aside bool
-	}{{n.jobs(), false}, {n.setAsides(), true}} {
+	}{{n.Jobs(), false}, {n.setAsides(), true}} {
 		entries, err := os.ReadDir(where.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, n.stateFault(err)
+			return nil, n.StateFault(err)
 		}
 		var found []recovery.Book
 		for _, e := range entries {
@@ -74,7 +76,7 @@ func (n *Host) books() (books []recovery.Book, err error) {
 			b := recovery.Book{Job: uint32(id), Aside: where.aside}
 			path := filepath.Join(where.dir, e.Name())
 			if !b.Aside {
-				path = journalIn(path)
+				path = host.JournalIn(path)
 			}
 			if b.Journal, err = n.readBook(path, b); err != nil {
 				return nil, err
@@ -111,7 +113,7 @@ func (n *Host) setAsides() string { return filepath.Join(n.State, "damaged") }
 // begun tells whether a lease's directory has what only comes after notes.
 func (n *Host) begun(id uint32) bool {
 	for _, name := range []string{"netns", "dev"} {
-		if _, err := os.Lstat(filepath.Join(n.dir(id), name)); err == nil {
+		if _, err := os.Lstat(filepath.Join(n.Dir(id), name)); err == nil {
 			return true
 		}
 	}

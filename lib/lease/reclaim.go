@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 )
 
@@ -15,20 +16,20 @@ func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error 
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil
 	}
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return err
 	}
-	m, err := n.mapped(&t)
+	m, err := n.Mapped(&t)
 	if err != nil {
 		return err
 	}
-	for _, by := range gres.PassedOver(wants, m, holdersIn(&t)) {
+	for _, by := range gres.PassedOver(wants, m, host.HoldersIn(&t)) {
 		if by.Holder.Quarantined != "" {
 			continue
 		}
 		if err := n.waitForHolder(ctx, j.ID, by, false); err != nil {
-			n.notice(j.ID, "does without %s of job %d: %s", by.Entry.HCA.Name, by.Holder.Job, err)
+			n.Notice(j.ID, "does without %s of job %d: %s", by.Entry.HCA.Name, by.Holder.Job, err)
 		}
 	}
 	return nil

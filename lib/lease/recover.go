@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
@@ -20,31 +21,31 @@ import (
 // was killed between making the journal and writing its first line leaves such
 // a one, too: it has done nothing then, and there is no lease.
 func (n *Host) recover(ctx context.Context, id uint32, why string) (*open, error) {
-	claims := claimsOf(n.readable(id), id)
+	claims := claimsOf(n.Readable(id), id)
 	if len(claims) == 0 && !n.begun(id) {
 		return nil, errNoLease
 	}
-	if _, err := os.Lstat(n.dir(id)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(n.Dir(id)); errors.Is(err, fs.ErrNotExist) {
 		return nil, errNoLease // and claims that nobody holds: see abandoned
 	}
 	h := journal.Header{Version: journal.Version, Job: id}
 	if len(claims) > 0 {
 		h.Run = claims[0].Run // an earlier run's are unwound before there is a later one
 	}
-	host, err := firstNamespace(id)
+	ns, err := firstNamespace(id)
 	if err != nil {
 		return nil, err
 	}
-	book, err := journal.Open(journalIn(n.dir(id)))
+	book, err := journal.Open(host.JournalIn(n.Dir(id)))
 	if errors.Is(err, fs.ErrNotExist) {
-		book, err = journal.Create(journalIn(n.dir(id)), h)
+		book, err = journal.Create(host.JournalIn(n.Dir(id)), h)
 	}
 	if err != nil {
-		host.Close()
+		ns.Close()
 		return nil, err
 	}
 	book.Header = h
-	l := n.enter(ctx, n.dir(id), book, host)
+	l := n.enter(ctx, n.Dir(id), book, ns)
 	l.lost = why
 	return l, nil
 }
@@ -53,10 +54,10 @@ func (n *Host) recover(ctx context.Context, id uint32, why string) (*open, error
 // it, since a claim is noted in the lease before it is made, and freed before the lease
 // goes. It is done once, and a person has to see what became of the HCAs.
 func (n *Host) abandoned(ctx context.Context, id uint32) error {
-	if err := removeDir(n.dir(id)); err != nil {
+	if err := removeDir(n.Dir(id)); err != nil {
 		return remains(err)
 	}
-	t := n.readable(id)
+	t := n.Readable(id)
 	uplinks := n.dropUplinks(ctx, id, t)
 	claims := claimsOf(t, id)
 	if len(claims) == 0 {
@@ -74,7 +75,7 @@ func (n *Host) distrust(ctx context.Context, id uint32, t *table.Table, claims [
 		away[c.HCA] = n.forgotten(t, c.HCA)
 		what = append(what, fmt.Sprintf("%s is quarantined: %s", cmp.Or(c.Name, c.HCA.String()), away[c.HCA]))
 	}
-	err := n.table().Update(ctx, func(t *table.Table) error {
+	err := n.Table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if reason, is := away[c.HCA]; is && c.Job == id {
 				t.Claims[i].Doubt, t.Claims[i].Quarantined = true, reason
@@ -83,9 +84,9 @@ func (n *Host) distrust(ctx context.Context, id uint32, t *table.Table, claims [
 		return nil
 	})
 	if err != nil {
-		return remains(n.stateFault(err))
+		return remains(n.StateFault(err))
 	}
-	n.quarantines(id, away)
+	n.TellQuarantines(id, away)
 	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, id, strings.Join(what, "; "))
 	return remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
 }
@@ -98,15 +99,6 @@ func (n *Host) forgotten(t *table.Table, id node.ID) string {
 		return reason + "; " + absent
 	}
 	return reason
-}
-
-// readable is the table as far as it can be read.
-func (n *Host) readable(id uint32) table.Table {
-	t, err := n.table().Read()
-	if err != nil {
-		n.notice(id, "%s", err)
-	}
-	return t
 }
 
 // claimsOf are a job's claims in a table.
@@ -143,7 +135,7 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 // foreign keeps the HCAs of a lease that another version of gresnet took from
 // everybody: what it did is not guessed.
 func (n *Host) foreign(ctx context.Context, id uint32, cause error) error {
-	err := n.table().Update(ctx, func(t *table.Table) error {
+	err := n.Table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if c.Job == id && c.Quarantined == "" {
 				t.Claims[i].Quarantined = cause.Error()
@@ -152,7 +144,7 @@ func (n *Host) foreign(ctx context.Context, id uint32, cause error) error {
 		return nil
 	})
 	if err != nil {
-		n.notice(id, "%s", err)
+		n.Notice(id, "%s", err)
 	}
 	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
 	return hint.With(err, fmt.Sprintf("run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/table"
@@ -33,9 +34,9 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
-			var kept []Event
-			n.Log = func(e Event) {
-				if e.Kind == HCAQuarantined {
+			var kept []event.Event
+			n.Log = func(e event.Event) {
+				if e.Kind == event.HCAQuarantined {
 					kept = append(kept, e)
 				}
 				if strings.Contains(e.Notice, "waits") {
@@ -59,7 +60,7 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 				if c.own && !strings.HasSuffix(hint.Of(err), "then run: gresnet-epilog release HCA") {
 					t.Errorf("the hint is %q", hint.Of(err))
 				}
-				before, _ := n.table().Read()
+				before, _ := n.Table().Read()
 				if claim := before.Claims[0]; len(before.Claims) != 1 || !claim.Doubt || !strings.HasPrefix(claim.Quarantined, lost) {
 					t.Errorf("the claims are %+v", before.Claims)
 				}
@@ -67,7 +68,7 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 				if c.finished && err != nil || !c.finished && (err == nil || !strings.Contains(err.Error(), "it is quarantined since job 2: "+lost)) {
 					t.Errorf("what comes after it ends with %v", err)
 				}
-				if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+				if after, _ := n.Table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
 					t.Errorf("the table was %+v and is %+v", before, after)
 				}
 				if len(kept) != quarantined+1 || kept[0].HCA != leasetest.A.String() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
@@ -37,7 +38,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	}
 	err = n.letGo(ctx, c)
 	if err == nil {
-		n.Log(Event{Kind: HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
+		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
 	}
 	return err
 }
@@ -45,15 +46,15 @@ func (n *Host) Release(ctx context.Context, name string) error {
 // letGo frees an HCA that a person has found quarantined. Meanwhile a sweep may have freed
 // it, and the next job claimed it: under the job's lock it is looked at again.
 func (n *Host) letGo(ctx context.Context, c table.Claim) error {
-	held, err := lock.TryJob(n.locks(), c.Job)
+	held, err := lock.TryJob(n.Locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
 	}
 	if err != nil {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
 	return n.under(held, c.Job, func() error {
-		t, err := n.table().Read()
+		t, err := n.Table().Read()
 		if err != nil {
 			return err
 		}
@@ -88,7 +89,7 @@ func sameQuarantine(c table.Claim) func(table.Claim) bool {
 
 // quarantined finds the one quarantined HCA that a person means.
 func (n *Host) quarantined(name string) (table.Claim, error) {
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return table.Claim{}, err
 	}
@@ -118,20 +119,20 @@ func means(name, rdma string, id node.ID) bool {
 
 // usedNow says of an HCA that no job has whose process uses it, which no release can end.
 func (n *Host) usedNow(t table.Table, name string) error {
-	u, err := n.lookForUsers()
+	u, err := n.Users()
 	if err != nil {
 		return err
 	}
-	defer u.close()
+	defer u.Close()
 	for _, h := range t.HCAs {
 		if !means(name, h.Name, h.ID) {
 			continue
 		}
-		if by := u.of(h.ID); by != "" {
+		if by := u.Of(h.ID); by != "" {
 			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "end that process; nothing else is to be released")
 		}
 	}
-	return u.err
+	return u.Err
 }
 
 // release undoes what can be undone; what remains of the HCA is given up if
@@ -153,10 +154,10 @@ func (l *open) release(c table.Claim) error {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
 		return remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
 	}
-	l.node.notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
+	l.node.Notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
 	err := l.unwind()
 	if _, away := l.world.Away[c.HCA]; err != nil && !away {
-		l.node.notice(l.world.Job, "others are not home: %s", err)
+		l.node.Notice(l.world.Job, "others are not home: %s", err)
 		return nil
 	}
 	return err
@@ -180,7 +181,7 @@ func (l *open) giveUp(id node.ID) error {
 // freeHome frees claims that no lease speaks of any more, of HCAs that are on
 // the node. Others are kept from later jobs.
 func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return err
 	}
@@ -202,7 +203,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
 		}
 	}
-	err = n.table().Update(ctx, func(t *table.Table) error {
+	err = n.Table().Update(ctx, func(t *table.Table) error {
 		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
 		for i, c := range t.Claims {
 			if is(c) {
@@ -223,7 +224,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 // absent says why an HCA is not on the node, nothing if it is, with all of the
 // interfaces that it had when it was numbered.
 func (n *Host) absent(t *table.Table, id node.ID) (string, error) {
-	if lock.Held(n.locks(), id) {
+	if lock.Held(n.Locks(), id) {
 		return "a move of it has not ended", nil
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())

@@ -22,7 +22,7 @@ func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
 			n.update(t, func(t *table.Table) { t.Claims = []table.Claim{now} })
-			before, _ := n.table().Read()
+			before, _ := n.Table().Read()
 			err := n.letGo(t.Context(), sick)
 			if err == nil || !strings.HasPrefix(err.Error(), "release mlx5_0: it was freed meanwhile") {
 				t.Errorf("error %v", err)
@@ -31,7 +31,7 @@ func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
 			if err := n.freeHome(t.Context(), sameQuarantine(sick)); err != nil {
 				t.Errorf("free: %v", err)
 			}
-			if after, _ := n.table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
+			if after, _ := n.Table().Read(); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("the table was %+v and is %+v", before, after)
 			}
 		})

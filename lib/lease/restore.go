@@ -8,7 +8,9 @@ import (
 	"os"
 	"time"
 
+	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/node"
 )
 
 // Restore takes back what a run of a job holds, or whatever the job holds if run
@@ -28,7 +30,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	}
 	if err := n.rebuildTable(ctx); err != nil {
 		// What the lease has can be undone without it.
-		n.notice(id, "%s", err)
+		n.Notice(id, "%s", err)
 	}
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
@@ -42,7 +44,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		}
 		defer l.close()
 		if held, err := job.ParseRun(l.world.Run); err == nil && run != nil && held.Restart > run.Restart {
-			n.notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
+			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
 			return nil
 		}
 		n.removeJobNotice(id)
@@ -50,7 +52,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		l.until = begun.Add(max(all, l.undoTime()))
 		return l.unwind()
 	})
-	if _, gone := os.Lstat(n.dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
+	if _, gone := os.Lstat(n.Dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return remains(err)
 	}
 	return err
@@ -62,4 +64,24 @@ func remains(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrRemains, err)
+}
+
+// tellUsers tells which of a lease's HCAs no later job gets yet, when the lease is gone.
+func (n *Host) tellUsers(job uint32, hcas []node.ID) {
+	u, err := n.Users()
+	if err != nil {
+		n.Notice(job, "%s", err)
+		return
+	}
+	defer u.Close()
+	used := map[node.ID]string{}
+	for _, id := range hcas {
+		if by := u.Of(id); by != "" {
+			used[id] = gres.Holder{User: by}.String()
+		}
+	}
+	if u.Err != nil {
+		n.Notice(job, "%s", u.Err)
+	}
+	n.TellQuarantines(job, used)
 }

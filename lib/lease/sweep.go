@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"gresnet/lib/clock"
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/lock"
 	"gresnet/lib/proc"
 )
@@ -55,7 +55,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.rebuildTable(ctx); err != nil {
 		return err
 	}
-	jobs, err := n.leased()
+	jobs, err := n.Leased()
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		err := n.sweep(ctx, id, s)
 		switch {
 		case err == nil:
-			n.tell(LeaseSwept, id, "swept")
+			n.Tell(event.LeaseSwept, id, "swept")
 		case errors.Is(err, errAlive) && len(s.Jobs) == 0:
-			n.tell(LeaseSpared, id, "not swept: %s", err)
+			n.Tell(event.LeaseSpared, id, "not swept: %s", err)
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) && hint.Of(err) == "" {
@@ -88,32 +88,6 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	}
 	n.restoreDeferred(ctx, 0)
 	return hint.Join(failed...)
-}
-
-// leased are the jobs that have a lease, or claims or an uplink without one; those
-// of whose lease a person has to see what it left are none.
-func (n *Host) leased() ([]uint32, error) {
-	entries, err := os.ReadDir(n.jobs())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, n.stateFault(err)
-	}
-	t, err := n.table().Read()
-	if err != nil {
-		return nil, err
-	}
-	var jobs []uint32
-	for _, e := range entries {
-		if id, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
-			jobs = append(jobs, uint32(id))
-		}
-	}
-	for _, id := range t.Jobs() {
-		if !slices.Contains(jobs, id) {
-			jobs = append(jobs, id)
-		}
-	}
-	slices.Sort(jobs)
-	return jobs, nil
 }
 
 func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
@@ -157,12 +131,12 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 
 // leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
 func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*open) error) error {
-	held, err := lock.TryJob(n.locks(), id)
+	held, err := lock.TryJob(n.Locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
 	}
 	if err != nil {
-		return n.stateFault(err)
+		return n.StateFault(err)
 	}
 	return n.under(held, id, func() error {
 		l, err := n.resume(ctx, id)
@@ -259,12 +233,12 @@ func list(processes []proc.Process) string {
 	for _, p := range processes {
 		names = append(names, p.String())
 	}
-	return firstOf(names)
+	return host.FirstOf(names)
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.
 func (n *Host) waitForJob(ctx context.Context, id uint32) error {
-	held, err := lock.Job(ctx, n.locks(), id)
+	held, err := lock.Job(ctx, n.Locks(), id)
 	if err != nil {
 		return err
 	}

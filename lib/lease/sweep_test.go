@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
@@ -30,7 +32,7 @@ import (
 // before that one came must not take the mark for that of one that is gone.
 func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	n.Log = func(Event) {}
+	n.Log = func(event.Event) {}
 	l, err := n.resume(t.Context(), holderJob)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 	if err := l.alive(Sweep{}); !errors.Is(err, errAlive) {
 		t.Errorf("a job that is about to start: %v", err)
 	}
-	if err := os.Remove(envIn(l.world.Dir)); err != nil {
+	if err := os.Remove(host.EnvIn(l.world.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.alive(Sweep{}); err != nil {
@@ -117,13 +119,13 @@ func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing
 // leaseOf writes the journal of a lease of HCAs, of which some are home again.
 func (n *Host) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
 	t.Helper()
-	if err := os.RemoveAll(n.dir(id)); err != nil {
+	if err := os.RemoveAll(n.Dir(id)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(n.dir(id), 0o700); err != nil {
+	if err := os.Mkdir(n.Dir(id), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.Create(journalIn(n.dir(id)), journal.Header{Job: id, Run: "0", Since: since})
+	j, err := journal.Create(host.JournalIn(n.Dir(id)), journal.Header{Job: id, Run: "0", Since: since})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +153,7 @@ func TestOfTwoLeasesThatClaimAnHCATheYoungerHasIt(t *testing.T) {
 	n, _ := heldNode(t, byCount)
 	for _, c := range []struct{ older, younger uint32 }{{1, 2}, {2, 1}, {9, 10}} {
 		for _, id := range []uint32{c.older, c.younger} {
-			defer os.RemoveAll(n.dir(id))
+			defer os.RemoveAll(n.Dir(id))
 		}
 		n.leaseOf(t, c.older, time.Minute, []node.ID{leasetest.A, leasetest.B}, leasetest.A)
 		n.leaseOf(t, c.younger, time.Hour, []node.ID{leasetest.A})
@@ -244,7 +246,7 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 	if err := n.Release(t.Context(), "mlx5_0"); err == nil {
 		t.Error("an HCA that is not there was released")
 	}
-	if _, err := os.Lstat(n.dir(7)); err != nil {
+	if _, err := os.Lstat(n.Dir(7)); err != nil {
 		t.Errorf("the later run's lease: %v", err)
 	}
 	close(log)
@@ -258,7 +260,7 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 // A look at all processes may be held up. The job's own epilog must not wait for it.
 func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	n.Log = func(Event) {}
+	n.Log = func(event.Event) {}
 	fusetest.Hold(t, "/proc/self/exe", 0)
 	swept := make(chan error, 1)
 	go func() { swept <- n.sweep(t.Context(), holderJob, Sweep{}) }()
@@ -269,7 +271,7 @@ func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 		default:
 		}
 	}
-	held, err := lock.TryJob(n.locks(), holderJob)
+	held, err := lock.TryJob(n.Locks(), holderJob)
 	switch {
 	case err == nil:
 		held.Close()

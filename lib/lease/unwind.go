@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -29,11 +31,11 @@ func (l *open) unwind() error {
 	defer cancel()
 	l.world.Context = ctx
 	// Whatever it is that has its name.
-	if err := os.RemoveAll(envIn(l.world.Dir)); err != nil {
+	if err := os.RemoveAll(host.EnvIn(l.world.Dir)); err != nil {
 		return remains(err)
 	}
 	if err := l.world.RestoreDefaultQdisc(); err != nil {
-		l.node.notice(l.world.Job, "%s", err)
+		l.node.Notice(l.world.Job, "%s", err)
 	}
 	defer l.watchUdev()()
 	notes, damage := l.left()
@@ -66,8 +68,8 @@ func (l *open) unwind() error {
 			l.markUndone(s)
 		}
 	}
-	l.restoreDeferred()
-	l.node.quarantines(l.world.Job, l.world.Away)
+	l.node.payDeferred(l.world)
+	l.node.TellQuarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
 		return remains(hint.Join(failed...))
 	}
@@ -80,7 +82,7 @@ func (l *open) unwind() error {
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)
 	}
-	l.node.tell(LeaseReturned, l.world.Job, "the lease is given back")
+	l.node.Tell(event.LeaseReturned, l.world.Job, "the lease is given back")
 	l.node.tellUsers(l.world.Job, hcasOf(notes))
 	return l.lostAny()
 }
@@ -186,11 +188,11 @@ func (l *open) bringHome(notes []recovery.Note, whole bool) (failed []error) {
 		undone(s.Step, err)
 	}
 	finishAll()
-	waited := l.node.stopwatch()
+	waited := l.node.Stopwatch()
 	if err := l.world.WaitUdev(); err != nil {
 		failed = append(failed, err)
 	}
-	waited.stop("wait for udev")
+	waited.Stop("wait for udev")
 	err := l.world.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
 			failed = append(failed, l.verify(notes)...)
@@ -233,7 +235,7 @@ func (l *open) markUndone(s recovery.Note) {
 		return
 	}
 	if err := l.write(func() error { return l.journal.Strike(s.Number) }); err != nil {
-		l.node.notice(l.world.Job, "%s", err)
+		l.node.Notice(l.world.Job, "%s", err)
 		if l.unstruck == nil {
 			l.unstruck = map[node.ID]error{}
 		}
@@ -260,7 +262,7 @@ func (l *open) keepUnstruck() (failed []error) {
 // of a lease is its claim.
 func (l *open) shorten(claim recovery.Note) {
 	if err := l.journal.Shorten(claim.Number); err != nil {
-		l.node.notice(l.world.Job, "%s", err)
+		l.node.Notice(l.world.Job, "%s", err)
 		return
 	}
 	l.unstruck = nil
@@ -280,7 +282,7 @@ func (l *open) failure(s step.Step, err error) []error {
 			what = s.Object() + " with its settings"
 		}
 		l.lostParts = append(l.lostParts, what)
-		l.node.Log(Event{Kind: Remark, Job: l.world.Job, HCA: s.HCA().String(), Warning: warning})
+		l.node.Log(event.Event{Kind: event.Remark, Job: l.world.Job, HCA: s.HCA().String(), Warning: warning})
 		return nil
 	}
 	if _, known := l.world.Away[s.HCA()]; !known && s.HCA() != (node.ID{}) {
@@ -296,7 +298,7 @@ func (l *open) failure(s step.Step, err error) []error {
 func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 	t, err := l.world.Table.Read()
 	if err != nil {
-		l.node.notice(l.world.Job, "%s", err)
+		l.node.Notice(l.world.Job, "%s", err)
 	}
 	others := map[node.ID]bool{}
 	for _, c := range t.Claims {
@@ -309,7 +311,7 @@ func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 	}
 	here, err := step.Inside(l.world, steps(all))
 	if err != nil {
-		l.node.notice(l.world.Job, "look what is in the job's namespace: %s", err)
+		l.node.Notice(l.world.Job, "look what is in the job's namespace: %s", err)
 	}
 	for _, id := range here {
 		delete(others, id)

@@ -229,7 +229,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	// Nothing is left in the lease to say that there was one: the table does.
 	err := node.Do(func() error {
 		law := lawNode(state, never)
-		now, err := law.table().Read()
+		now, err := law.Table().Read()
 		if err != nil || len(now.Uplinks) != 1 {
 			t.Errorf("uplinks %v, %v", now.Uplinks, err)
 		}

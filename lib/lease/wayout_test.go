@@ -279,7 +279,7 @@ func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 	b.node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", b.state, lawJob, b.state, lawJob))
 	err := b.node.Do(func() error {
 		law := lawNode(b.state, never)
-		now, err := law.table().Read()
+		now, err := law.Table().Read()
 		if err != nil {
 			return err
 		}

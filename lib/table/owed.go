@@ -53,3 +53,11 @@ func (t *Table) Claimed(o Owed) (Claim, bool) {
 	}
 	return Claim{}, false
 }
+
+// Sharers are the names of the interfaces that the first one shares with.
+func (o Owed) Sharers() (with []string) {
+	for _, p := range o.Of[1:] {
+		with = append(with, p.Name)
+	}
+	return with
+}

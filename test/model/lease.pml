@@ -237,7 +237,7 @@ create:
 		K
 	};
 	/* func: lib/step Claim.Do
-	 * func: lib/lease Host.pick */
+	 * func: lib/host Host.Pick */
 	atomic {
 		h = 0;
 		do

@@ -1,4 +1,4 @@
-package lease
+package host
 
 import (
 	"errors"
@@ -17,30 +17,30 @@ import (
 	"gresnet/lib/table"
 )
 
-// users looks for processes of users that use HCAs which no job has. A process can be handed
+// Users looks for processes of users that use HCAs which no job has. A process can be handed
 // what another one has opened, and keep it longer than the job lasts: in shared mode it would
 // use the next job's HCA, in exclusive mode it can keep the kernel from moving it.
 //
 // What it finds is nowhere written down. Such an HCA is kept from jobs as long as it is so, and
 // whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
-type users struct {
+type Users struct {
 	view *scan.View
 	used []uint32 // indices of RDMA devices that may be used
 	sys  fs.FS
-	err  error // the first that came of a look
+	Err  error // the first that came of a look
 }
 
-// lookForUsers begins a look. A node without RDMA has nobody who uses it; and where the site
+// Users begins a look. A node without RDMA has nobody who uses it; and where the site
 // lets users have free HCAs, who has one is no reason to keep it from jobs.
-func (n *Host) lookForUsers() (*users, error) {
+func (n *Host) Users() (*Users, error) {
 	if n.Config.Access.Host == config.Open {
-		return &users{}, nil
+		return &Users{}, nil
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return nil, err
 	}
-	u := &users{view: v, sys: n.Sys}
+	u := &Users{view: v, sys: n.Sys}
 	u.used, err = v.Used()
 	if errors.Is(err, rdma.ErrNoRDMA) {
 		err = nil
@@ -52,25 +52,25 @@ func (n *Host) lookForUsers() (*users, error) {
 	return u, nil
 }
 
-func (u *users) close() {
+func (u *Users) Close() {
 	if u.view != nil {
 		u.view.Close()
 	}
 }
 
-// of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
-func (u *users) of(id node.ID) string {
-	if len(u.used) == 0 || u.err != nil {
+// Of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
+func (u *Users) Of(id node.ID) string {
+	if len(u.used) == 0 || u.Err != nil {
 		return ""
 	}
 	text, err := u.look(id)
 	if err != nil && !errors.Is(err, scan.ErrNotFound) {
-		u.err = fmt.Errorf("look who uses HCA %s: %w", id, err)
+		u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)
 	}
 	return text
 }
 
-func (u *users) look(id node.ID) (string, error) {
+func (u *Users) look(id node.ID) (string, error) {
 	d, err := u.view.Glance(id)
 	if err != nil || !slices.Contains(u.used, d.Index) {
 		return "", err
@@ -100,7 +100,7 @@ func (u *users) look(id node.ID) (string, error) {
 
 // heirs says who uses an HCA that was opened by a process that has ended. known are the
 // processes that opened it themselves.
-func (u *users) heirs(d scan.Device, known []int) (string, error) {
+func (u *Users) heirs(d scan.Device, known []int) (string, error) {
 	verbs, err := u.heirsOf(known, func(major, minor uint32) bool {
 		return slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Major == major && c.Minor == minor })
 	})
@@ -119,7 +119,7 @@ func (u *users) heirs(d scan.Device, known []int) (string, error) {
 	case err != nil:
 		return "", err
 	case len(cm.users) > 0:
-		return "a process that was handed a descriptor, one of: " + firstOf(cm.users), nil
+		return "a process that was handed a descriptor, one of: " + FirstOf(cm.users), nil
 	}
 	return "a process that was handed a descriptor, and is not found", nil
 }
@@ -130,7 +130,7 @@ type heirs struct {
 	roots bool // there is one of root's
 }
 
-func (u *users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs, err error) {
+func (u *Users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs, err error) {
 	all, err := proc.WithOpen(is)
 	if err != nil {
 		return heirs{}, err
@@ -153,49 +153,14 @@ func (u *users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs
 	return h, nil
 }
 
-// heldOrUsed says who holds what, as a table has it, and what users use that nobody holds.
-func (u *users) heldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
-	held := holdersIn(t)
+// HeldOrUsed says who holds what, as a table has it, and what users use that nobody holds.
+func (u *Users) HeldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
+	held := HoldersIn(t)
 	return func(id node.ID) (gres.Holder, bool) {
 		if by, is := held(id); is {
 			return by, true
 		}
-		by := u.of(id)
+		by := u.Of(id)
 		return gres.Holder{User: by}, by != ""
 	}
-}
-
-// tellUsers tells which of a lease's HCAs no later job gets yet, when the lease is gone.
-func (n *Host) tellUsers(job uint32, hcas []node.ID) {
-	u, err := n.lookForUsers()
-	if err != nil {
-		n.notice(job, "%s", err)
-		return
-	}
-	defer u.close()
-	used := map[node.ID]string{}
-	for _, id := range hcas {
-		if by := u.of(id); by != "" {
-			used[id] = gres.Holder{User: by}.String()
-		}
-	}
-	if u.err != nil {
-		n.notice(job, "%s", u.err)
-	}
-	n.quarantines(job, used)
-}
-
-// markUsed marks HCAs that no job has and users use.
-func (n *Host) markUsed(hcas []HCAStatus) error {
-	u, err := n.lookForUsers()
-	if err != nil {
-		return err
-	}
-	defer u.close()
-	for i := range hcas {
-		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
-			h.User = u.of(h.HCA.ID)
-		}
-	}
-	return u.err
 }

@@ -1,4 +1,4 @@
-package lease
+package inspect
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/host"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -21,8 +22,8 @@ type Refusal struct {
 
 // Refusals are a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
 // what cannot be told of the addresses that the node itself needs.
-func (n *Host) Refusals(ctx context.Context) (list []Refusal, unknown []error, err error) {
-	t, err := n.known()
+func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
+	t, err := n.Known()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -30,17 +31,17 @@ func (n *Host) Refusals(ctx context.Context) (list []Refusal, unknown []error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	return n.refusals(ctx, &t, m)
+	return refusals(ctx, n, &t, m)
 }
 
-func (n *Host) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
-	l, done, err := n.lookFor(ctx, 0)
+func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
+	l, done, err := n.LookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer done()
-	l.lifelines, unknown = n.findLifelines(ctx)
-	err = l.world.OnHost(func(v *scan.View) error {
+	unknown = l.FindLifelines(ctx)
+	err = l.World.OnHost(func(v *scan.View) error {
 		mode, err := v.Mode()
 		if err != nil {
 			return err
@@ -50,8 +51,8 @@ func (n *Host) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (li
 				if _, held := t.Holder(e.HCA.ID); held || e.Drift != nil {
 					continue
 				}
-				e.Keep = e.Keep || n.movesNothing()
-				if _, err := l.readHCA(v, mode, e); err != nil {
+				e.Keep = e.Keep || movesNothing(n)
+				if _, err := l.ReadHCA(v, mode, e); err != nil {
 					list = append(list, Refusal{e, err})
 				}
 			}
@@ -62,7 +63,7 @@ func (n *Host) refusals(ctx context.Context, t *table.Table, m gres.Mapping) (li
 }
 
 // movesNothing tells whether all jobs stay in the node's network.
-func (n *Host) movesNothing() bool {
+func movesNothing(n *host.Host) bool {
 	moves := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
 	return n.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(n.Config.Policies, moves)
 }
@@ -70,16 +71,16 @@ func (n *Host) movesNothing() bool {
 // Proposal makes an inventory of the node for a person who is about to list its HCAs: those that
 // no job would get are marked, such as those that the node itself needs. Where the site
 // lists none yet, they are not numbered, and serve no GPU.
-func (n *Host) Proposal(ctx context.Context) (s inventory.Inventory, drift error, err error) {
-	t, err := n.known()
+func Proposal(ctx context.Context, n *host.Host) (s inventory.Inventory, drift error, err error) {
+	t, err := n.Known()
 	if err != nil {
 		return inventory.Inventory{}, nil, err
 	}
-	refused, err := n.refused(ctx, &t)
+	refused, err := refused(ctx, n, &t)
 	if err != nil {
 		return inventory.Inventory{}, nil, err
 	}
-	s, drift, err = n.inventoryOf(t, func(h node.HCA) bool {
+	s, drift, err = inventoryOf(n, t, func(h node.HCA) bool {
 		_, is := refused[h.ID]
 		return is && len(n.Config.HCAs) == 0
 	})
@@ -90,7 +91,7 @@ func (n *Host) Proposal(ctx context.Context) (s inventory.Inventory, drift error
 }
 
 // refused says why no job would get some of the node's HCAs, listed or not.
-func (n *Host) refused(ctx context.Context, t *table.Table) (map[node.ID]string, error) {
+func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]string, error) {
 	m, err := gres.Map(n.Config, t.HCAs)
 	if err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (n *Host) refused(ctx context.Context, t *table.Table) (map[node.ID]string,
 			m = append(m, gres.Entry{HCA: h})
 		}
 	}
-	list, _, err := n.refusals(ctx, t, m)
+	list, _, err := refusals(ctx, n, t, m)
 	if err != nil {
 		return nil, err
 	}

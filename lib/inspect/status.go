@@ -1,7 +1,8 @@
-package lease
+// Package inspect shows a person, and whoever counts, what the node has: who holds which HCA,
+// what a lease still has to undo, and what a prolog would do now. It changes nothing.
+package inspect
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"gresnet/lib/clock"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -21,6 +23,9 @@ import (
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 )
+
+// errNoLease means that a job has no lease.
+var errNoLease = errors.New("no lease")
 
 // Status is what jobs hold on the node.
 type Status struct {
@@ -76,40 +81,40 @@ const (
 	Damaged  = "damaged"  // its journal cannot be read
 )
 
-// Status reads what jobs hold, and changes nothing.
-func (n *Host) Status(ctx context.Context) (Status, error) {
+// ReadStatus reads what jobs hold, and changes nothing.
+func ReadStatus(n *host.Host) (Status, error) {
 	var s Status
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return s, err
 	}
 	if len(t.HCAs) == 0 {
-		if err := n.look(&t); err != nil {
+		if err := n.AddHCAs(&t); err != nil {
 			return s, err
 		}
 	}
 	mapping, drift := gres.Map(n.Config, t.HCAs)
 	// What is missing may have come since, which the next prolog will find, too.
-	if mapping.Drift() != nil && n.look(&t) == nil {
+	if mapping.Drift() != nil && n.AddHCAs(&t) == nil {
 		mapping, drift = gres.Map(n.Config, t.HCAs)
 	}
 	s.Drift = drift
 	for _, o := range t.Owed {
-		s.Owed = append(s.Owed, OwedStatus{o.Job, o.Of[0].Name, sharers(o), o.Shared.What()})
+		s.Owed = append(s.Owed, OwedStatus{o.Job, o.Of[0].Name, o.Sharers(), o.Shared.What()})
 	}
 	for _, h := range t.HCAs {
-		s.HCAs = append(s.HCAs, n.hcaStatus(&t, mapping, h))
+		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h))
 	}
-	if err := hint.Join(n.miss(s.HCAs), n.markUsed(s.HCAs)); err != nil {
+	if err := hint.Join(miss(n, s.HCAs), markUsed(n, s.HCAs)); err != nil {
 		return s, err
 	}
 	s.HCAs = append(s.HCAs, missing(mapping)...)
-	jobs, err := n.leased()
+	jobs, err := n.Leased()
 	if err != nil {
 		return s, err
 	}
 	for _, id := range jobs {
-		j, err := n.jobStatus(id)
+		j, err := jobStatus(n, id)
 		if errors.Is(err, errNoLease) {
 			continue
 		}
@@ -124,7 +129,7 @@ func (n *Host) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-func (n *Host) hcaStatus(t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
+func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	s := HCAStatus{HCA: h}
 	for _, e := range m {
 		if e.HCA.ID == h.ID {
@@ -134,7 +139,7 @@ func (n *Host) hcaStatus(t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
 	if c, held := t.Holder(h.ID); held {
 		s.Claim = &c
 	}
-	s.Moving = lock.Held(n.locks(), h.ID)
+	s.Moving = lock.Held(n.Locks(), h.ID)
 	return s
 }
 
@@ -150,7 +155,7 @@ func missing(m gres.Mapping) (list []HCAStatus) {
 
 // miss marks HCAs that should be in the root namespace and are not. The node table
 // keeps them, since the numbers of the others must stay while jobs have them.
-func (n *Host) miss(hcas []HCAStatus) error {
+func miss(n *host.Host, hcas []HCAStatus) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
 		return err
@@ -175,8 +180,8 @@ func (n *Host) miss(hcas []HCAStatus) error {
 	return nil
 }
 
-func (n *Host) jobStatus(id uint32) (JobStatus, error) {
-	s, err := n.leaseStatus(id)
+func jobStatus(n *host.Host, id uint32) (JobStatus, error) {
+	s, err := leaseStatus(n, id)
 	if err != nil || s.State == Damaged {
 		return s, err
 	}
@@ -187,9 +192,9 @@ func (n *Host) jobStatus(id uint32) (JobStatus, error) {
 }
 
 // leaseStatus is what the lease itself says.
-func (n *Host) leaseStatus(id uint32) (JobStatus, error) {
+func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
 	s := JobStatus{Job: id}
-	book, err := journal.Read(journalIn(n.dir(id)))
+	book, err := journal.Read(host.JournalIn(n.Dir(id)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, errNoLease
 	}
@@ -208,7 +213,7 @@ func (n *Host) leaseStatus(id uint32) (JobStatus, error) {
 		}
 		s.Left = append(s.Left, left)
 	}
-	text, err := os.ReadFile(envIn(n.dir(id)))
+	text, err := os.ReadFile(host.EnvIn(n.Dir(id)))
 	switch {
 	case err != nil:
 		s.State = Partial
@@ -218,4 +223,19 @@ func (n *Host) leaseStatus(id uint32) (JobStatus, error) {
 		s.State = Complete
 	}
 	return s, nil
+}
+
+// markUsed marks HCAs that no job has and users use.
+func markUsed(n *host.Host, hcas []HCAStatus) error {
+	u, err := n.Users()
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	for i := range hcas {
+		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
+			h.User = u.Of(h.HCA.ID)
+		}
+	}
+	return u.Err
 }

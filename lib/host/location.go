@@ -1,4 +1,4 @@
-package lease
+package host
 
 import (
 	"cmp"
@@ -14,15 +14,15 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// local is what a source may want to know of the node, whose mapping is asked for.
-func (n *Host) local(mapping func() (gres.Mapping, error)) source.Local {
+// Local is what a source may want to know of the node, whose mapping is asked for.
+func (n *Host) Local(mapping func() (gres.Mapping, error)) source.Local {
 	return source.Local{
 		Mapping: func(gpus []int) (gres.Mapping, error) {
 			m, err := mapping()
 			if err != nil || m.Names(gpus) {
 				return m, err
 			}
-			t, err := n.topology(m.HCAs())
+			t, err := n.Topology(m.HCAs())
 			if err != nil {
 				return nil, err
 			}
@@ -33,8 +33,8 @@ func (n *Host) local(mapping func() (gres.Mapping, error)) source.Local {
 	}
 }
 
-// topology is where the node's GPUs and some HCAs sit.
-func (n *Host) topology(hcas []node.HCA) (t gres.Topology, err error) {
+// Topology is where the node's GPUs and some HCAs sit.
+func (n *Host) Topology(hcas []node.HCA) (t gres.Topology, err error) {
 	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
 		return gres.Topology{}, err
 	}
@@ -64,7 +64,7 @@ func (n *Host) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
 
 // locate says of what a job gets where it sits, and which of the job's GPUs is
 // near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
-func (n *Host) locate(j job.Job, p picked, hcas []plan.HCA) error {
+func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
 	m, t, err := n.surroundings(j, p)
 	if err != nil {
 		return err
@@ -83,9 +83,9 @@ func (n *Host) locate(j job.Job, p picked, hcas []plan.HCA) error {
 
 // surroundings are what a job's HCAs are among. Of a job without GPUs the
 // node's are not looked for.
-func (n *Host) surroundings(j job.Job, p picked) (m gres.Mapping, t gres.Topology, err error) {
+func (n *Host) surroundings(j job.Job, p Picked) (m gres.Mapping, t gres.Topology, err error) {
 	if len(j.GPUs) == 0 {
-		t.HCAs, err = n.seats(gres.Mapping(p.entries).HCAs())
+		t.HCAs, err = n.seats(gres.Mapping(p.Entries).HCAs())
 		return nil, t, err
 	}
 	m, err = p.topology.Serve(p.mapping, nil)
@@ -101,7 +101,7 @@ func (n *Host) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, 
 	}
 	switch {
 	case len(j.GPUs) > 0:
-		if t, err = n.topology(m.HCAs()); err != nil {
+		if t, err = n.Topology(m.HCAs()); err != nil {
 			return nil, gres.Topology{}, err
 		}
 		byGPUs, byCores := t.Near(j.GPUs), n.nearCores(j, t, cores)
@@ -129,7 +129,7 @@ func (n *Host) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.I
 	}
 	cores, err := sysfs.Cores(n.Sys, numas...)
 	if err != nil {
-		n.notice(j.ID, "counts are filled without a look at the job's CPUs: %s", err)
+		n.Notice(j.ID, "counts are filled without a look at the job's CPUs: %s", err)
 	}
 	return t.NearCores(has, cores)
 }

@@ -1,4 +1,4 @@
-package lease
+package host
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// guard refuses an interface that the node itself cannot do without: that of its
+// protectNode refuses an interface that the node itself cannot do without: that of its
 // default route, one with the address by which Slurm knows the node, the way to
 // slurmctld, and the way to a file system that the node has mounted.
-func (l *look) guard(v *scan.View, index int, s link.Settings) error {
+func (l *Look) protectNode(v *scan.View, index int, s link.Settings) error {
 	const named = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
 	uplink, err := v.Link.CarriesDefaultRoute(index, s)
 	if err != nil {
@@ -44,7 +44,7 @@ func (l *look) guard(v *scan.View, index int, s link.Settings) error {
 	if err != nil {
 		return err
 	}
-	targets, err := sysfs.Targets(l.world.Sys)
+	targets, err := sysfs.Targets(l.World.Sys)
 	if err != nil {
 		return err
 	}

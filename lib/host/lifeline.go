@@ -1,4 +1,4 @@
-package lease
+package host
 
 import (
 	"cmp"
@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"gresnet/lib/gres"
 	"gresnet/lib/slurm"
 )
 
@@ -128,18 +130,19 @@ func (n *Host) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// lookForLifelines finds the addresses that the node itself must have or reach, if the job is to have an
-// interface that could lead to them.
-func (l *look) lookForLifelines(p picked) {
-	for _, e := range p.entries {
-		if e.Take {
-			continue
-		}
-		var unknown []error
-		l.lifelines, unknown = l.node.findLifelines(l.world.Context)
-		for _, err := range unknown {
-			l.node.notice(l.world.Job, "an HCA that leads there is not kept from jobs: %s", err)
-		}
+// FindLifelines finds the addresses that the node itself must have or reach. unknown is what
+// cannot be told of them.
+func (l *Look) FindLifelines(ctx context.Context) (unknown []error) {
+	l.lifelines, unknown = l.Host.findLifelines(ctx)
+	return unknown
+}
+
+// lookForLifelines finds them if the job is to have an interface that could lead to them.
+func (l *Look) lookForLifelines(p Picked) {
+	if !slices.ContainsFunc(p.Entries, func(e gres.Entry) bool { return !e.Take }) {
 		return
+	}
+	for _, err := range l.FindLifelines(l.World.Context) {
+		l.Host.Notice(l.World.Job, "an HCA that leads there is not kept from jobs: %s", err)
 	}
 }

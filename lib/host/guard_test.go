@@ -1,4 +1,4 @@
-package lease
+package host
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/scan"
 	"gresnet/test/fusetest"
@@ -79,7 +80,7 @@ ip link add hca3 type veth peer name else; ip link set else up; ip link set hca3
 			}
 			c.want["hca1"] = "the node reaches SlurmctldHost 10.1.0.1 through hca1"
 			c.want["hca2"] = "the node reaches SlurmctldHost ctl2 (10.2.0.1) through hca2"
-			n := &Host{State: t.TempDir(), Log: func(Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
+			n := &Host{State: t.TempDir(), Log: func(event.Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
 				"run/slurm/conf/slurm.conf": {Data: []byte(slurmConf)}, "run/slurm/conf/nodes.conf": {Data: []byte(c.nodes)},
 			}}
 			n.Slurm = Slurm{Name: "n2", Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
@@ -132,13 +133,13 @@ func guardedBy(t *testing.T, bed *netnstest.NS, n *Host) map[string]error {
 	t.Helper()
 	answers := map[string]error{}
 	err := bed.Do(func() error {
-		l, done, err := n.lookFor(t.Context(), 0)
+		l, done, err := n.LookFor(t.Context(), 0)
 		if err != nil {
 			return err
 		}
 		defer done()
-		l.lookForLifelines(picked{entries: []gres.Entry{{}}})
-		return l.world.OnHost(func(v *scan.View) error {
+		l.lookForLifelines(Picked{Entries: []gres.Entry{{}}})
+		return l.World.OnHost(func(v *scan.View) error {
 			list, err := v.Link.List()
 			if err != nil {
 				return err
@@ -151,7 +152,7 @@ func guardedBy(t *testing.T, bed *netnstest.NS, n *Host) map[string]error {
 				if err != nil {
 					return err
 				}
-				answers[i.Name] = l.guard(v, i.Index, s)
+				answers[i.Name] = l.protectNode(v, i.Index, s)
 			}
 			return nil
 		})

@@ -1,10 +1,11 @@
-package lease
+package inspect
 
 import (
 	"errors"
 	"fmt"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/host"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -44,22 +45,22 @@ func (s HCAStatus) State() string {
 }
 
 // Count counts what the node has, and looks for no process.
-func (n *Host) Count() (Counts, error) {
+func Count(n *host.Host) (Counts, error) {
 	c := Counts{Leases: map[string]int{}, HCAs: map[string]int{}}
-	mode, err := n.Mode()
+	mode, err := mode(n)
 	if errors.Is(err, rdma.ErrNoRDMA) {
-		return c, n.countLeases(&c)
+		return c, countLeases(n, &c)
 	}
 	if err != nil {
 		return c, err
 	}
 	c.Mode = mode
-	t, err := n.table().Read()
+	t, err := n.Table().Read()
 	if err != nil {
 		return c, err
 	}
 	if len(t.HCAs) == 0 {
-		if err := n.look(&t); err != nil {
+		if err := n.AddHCAs(&t); err != nil {
 			return c, err
 		}
 	}
@@ -69,25 +70,25 @@ func (n *Host) Count() (Counts, error) {
 	}
 	var hcas []HCAStatus
 	for _, h := range t.HCAs {
-		hcas = append(hcas, n.hcaStatus(&t, mapping, h))
+		hcas = append(hcas, hcaStatus(n, &t, mapping, h))
 	}
-	if err := n.markUsed(hcas); err != nil {
+	if err := markUsed(n, hcas); err != nil {
 		return c, err
 	}
 	for _, h := range hcas {
 		c.HCAs[h.State()]++
 	}
 	c.HCAs[Missing] = len(missing(mapping))
-	return c, n.countLeases(&c)
+	return c, countLeases(n, &c)
 }
 
-func (n *Host) countLeases(c *Counts) error {
-	jobs, err := n.leased()
+func countLeases(n *host.Host, c *Counts) error {
+	jobs, err := n.Leased()
 	if err != nil {
 		return err
 	}
 	for _, id := range jobs {
-		s, err := n.leaseStatus(id)
+		s, err := leaseStatus(n, id)
 		if errors.Is(err, errNoLease) {
 			continue
 		}
@@ -99,8 +100,8 @@ func (n *Host) countLeases(c *Counts) error {
 	return nil
 }
 
-// Mode is the node's RDMA netns mode.
-func (n *Host) Mode() (rdma.Mode, error) {
+// mode is the node's RDMA netns mode.
+func mode(n *host.Host) (rdma.Mode, error) {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return "", err

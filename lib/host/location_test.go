@@ -1,11 +1,15 @@
-package lease
+package host
 
 import (
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
+	"gresnet/lib/config"
+	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
@@ -29,13 +33,17 @@ func sockets() fstest.MapFS {
 }
 
 func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
-	n, log := heldNode(t, "")
-	n.Sys = sockets()
+	cfg, err := config.Parse(nil, "test.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log []string
+	n := &Host{State: t.TempDir(), Sys: sockets(), Proc: fstest.MapFS{}, Config: cfg, Log: func(e event.Event) { log = append(log, e.Notice) }}
 	first, second := node.ID{GUID: "a", PCI: "0000:10:00.0"}, node.ID{GUID: "b", PCI: "0000:90:00.0"}
 	m := gres.Mapping{{Gres: "nic", HCA: node.HCA{ID: first}}, {Gres: "nic", Index: 1, HCA: node.HCA{ID: second}}}
 	nearer := func(gpus, cores []int) int {
 		t.Helper()
-		near, _, err := n.near(job.Job{ID: nextJob, GPUs: gpus}, m, []gres.Want{{Gres: "nic", Count: 1, Cores: cores}})
+		near, _, err := n.near(job.Job{ID: 2, GPUs: gpus}, m, []gres.Want{{Gres: "nic", Count: 1, Cores: cores}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +62,7 @@ func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
 			t.Errorf("GPUs %v, cores %v: %d", c.gpus, c.cores, got)
 		}
 	}
-	if threads, err := n.local(n.mapping).Threads(); err != nil || threads != 2 {
+	if threads, err := n.Local(n.Mapping).Threads(); err != nil || threads != 2 {
 		t.Errorf("%d threads, %v", threads, err)
 	}
 	if got := nearer(nil, nil); got != 0 {
@@ -64,5 +72,9 @@ func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
 	if got := nearer(nil, []int{1}); got != 0 {
 		t.Errorf("where no core can be found: %d", got)
 	}
-	logged(t, log, nil, "job 2: counts are filled without a look at the job's CPUs: list CPUs: ")
+	if !slices.ContainsFunc(log, func(line string) bool {
+		return strings.HasPrefix(line, "counts are filled without a look at the job's CPUs: list CPUs: ")
+	}) {
+		t.Errorf("logged %q", log)
+	}
 }

@@ -1,15 +1,10 @@
-package lease
+// Package event names what a run tells of: each event has a kind, and fields to search for.
+package event
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"gresnet/lib/gres"
-	"gresnet/lib/node"
-	"gresnet/lib/step"
 )
 
 // Kind is what kind of event one is: what a log is searched for, and what is counted.
@@ -59,75 +54,4 @@ type Event struct {
 	Err  error
 
 	Reason gres.Reason // of a refusal
-}
-
-// notice tells of what a person may want to know.
-func (n *Host) notice(job uint32, format string, a ...any) { n.tell(Remark, job, format, a...) }
-
-func (n *Host) tell(kind Kind, job uint32, format string, a ...any) {
-	n.Log(Event{Kind: kind, Job: job, Notice: fmt.Sprintf(format, a...)})
-}
-
-// taken is what a deed took of this run's time, and how it ended.
-type taken struct {
-	took time.Duration
-	err  error
-}
-
-func (l *open) measure(deed func() error) taken {
-	start := l.node.Now()
-	err := deed()
-	return taken{l.node.Now().Sub(start), err}
-}
-
-// and is a deed with its second part.
-func (t taken) and(u taken) taken {
-	return taken{t.took + u.took, u.err}
-}
-
-// timed does a deed of a step, and tells of it.
-func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
-	return l.report(verb, s, l.measure(func() error { return deed(l.world) }))
-}
-
-// report tells of a step's deed, and returns how it ended.
-func (l *open) report(verb string, s step.Step, t taken) error {
-	err := t.err
-	e := Event{
-		Kind: StepDone, Job: l.world.Job,
-		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
-	}
-	var differences step.DifferencesError
-	var port step.PortError
-	switch {
-	case errors.As(err, &differences):
-		e.Kind = Differs
-	case errors.As(err, &port):
-		e.Kind = PortWorse
-	case err != nil:
-		e.Kind = StepFailed
-	}
-	if s.Object() != "" {
-		e.Deed += " " + s.Object()
-	}
-	if s.HCA().GUID != "" {
-		e.HCA = s.HCA().String()
-	}
-	l.node.Log(e)
-	return err
-}
-
-// quarantines tells which HCAs are kept from later jobs.
-func (n *Host) quarantines(job uint32, away map[node.ID]string) {
-	events := make([]Event, 0, len(away))
-	for id, reason := range away {
-		events = append(events, Event{
-			Kind: HCAQuarantined, Job: job, HCA: id.String(),
-			Notice: fmt.Sprintf("HCA %s is kept from later jobs: %s", id, reason),
-		})
-	}
-	slices.SortFunc(events, func(a, b Event) int { return cmp.Compare(a.HCA, b.HCA) })
-	for _, e := range events {
-		n.Log(e)
-	}
 }

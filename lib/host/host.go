@@ -1,0 +1,118 @@
+// Package host reads the node for leases and for people: what the node has, which HCAs a job
+// would get, what a move would lose, and what the node itself cannot do without. It changes
+// nothing on the node and takes no lock.
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"gresnet/lib/bpf"
+	"gresnet/lib/config"
+	"gresnet/lib/event"
+	"gresnet/lib/hint"
+	"gresnet/lib/table"
+)
+
+// Host is the node, with what is handed in from outside.
+type Host struct {
+	State  string // directory of all state, /run/gresnet
+	Sys    fs.FS  // the node's /sys
+	Proc   fs.FS  // the node's /proc
+	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
+	Dev    string // /dev/infiniband
+	CM     string // RDMA-CM's folder in configfs, /sys/kernel/config/rdma_cm
+	Guard  bpf.Guard
+	Files  fs.FS // the node's files from / on, for slurm.conf; nil: it is not read
+	Slurm  Slurm
+	Config config.Config
+	Log    func(event.Event)
+	Spent  func(Timing) // tells of time that no step took; nil: nobody wants to know
+	Now    func() time.Time
+
+	tabled sync.Once
+	tables table.File // by table
+}
+
+// Slurm is what Slurm calls the node, and where its configuration is.
+type Slurm struct {
+	Name string // NodeName
+	Conf string // path of slurm.conf; empty: look in the usual places
+
+	// Resolve finds the addresses of a name; nil: as the node does, by its files and by DNS.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// Jobs is the folder of all leases.
+func (n *Host) Jobs() string { return filepath.Join(n.State, "jobs") }
+
+// Locks is the folder of the jobs' and the HCAs' locks.
+func (n *Host) Locks() string { return filepath.Join(n.State, "locks") }
+
+// Dir is the folder of a job's lease.
+func (n *Host) Dir(job uint32) string {
+	return filepath.Join(n.Jobs(), strconv.FormatUint(uint64(job), 10))
+}
+
+// JournalIn is the journal of a lease.
+func JournalIn(dir string) string { return filepath.Join(dir, "journal") }
+
+// EnvIn is the file that makes a lease count: it is written last and removed first.
+func EnvIn(dir string) string { return filepath.Join(dir, "env") }
+
+// Table is the node table.
+func (n *Host) Table() table.File {
+	n.tabled.Do(func() { n.tables = table.NewFile(n.State) })
+	return n.tables
+}
+
+// StateFault is what cannot be written below the state directory.
+func (n *Host) StateFault(err error) error {
+	if hint.Of(err) != "" {
+		return err
+	}
+	return hint.With(err, n.State+" must be on a file system that is mounted read-write and has space")
+}
+
+// Leased are the jobs that have a lease, or claims or an uplink without one; those
+// of whose lease a person has to see what it left are none.
+func (n *Host) Leased() ([]uint32, error) {
+	entries, err := os.ReadDir(n.Jobs())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, n.StateFault(err)
+	}
+	t, err := n.Table().Read()
+	if err != nil {
+		return nil, err
+	}
+	var jobs []uint32
+	for _, e := range entries {
+		if id, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+			jobs = append(jobs, uint32(id))
+		}
+	}
+	for _, id := range t.Jobs() {
+		if !slices.Contains(jobs, id) {
+			jobs = append(jobs, id)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs, nil
+}
+
+// Readable is the table as far as it can be read.
+func (n *Host) Readable(id uint32) table.Table {
+	t, err := n.Table().Read()
+	if err != nil {
+		n.Notice(id, "%s", err)
+	}
+	return t
+}

@@ -1,0 +1,27 @@
+package host
+
+import (
+	"context"
+
+	"gresnet/lib/netns"
+	"gresnet/lib/step"
+)
+
+// Look reads the node for a job. It changes nothing and needs no lock.
+type Look struct {
+	Host      *Host
+	World     *step.World
+	lifelines []lifeline // where the node itself must be reached, and what it must reach
+}
+
+// LookFor opens a look at the node for a job, which has a lease or has none.
+func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), err error) {
+	host, err := netns.Current()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &step.World{Given: step.Given{
+		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.Dir(job), Job: job, Context: ctx, Table: n.Table(), Locks: n.Locks(),
+	}}
+	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil
+}

@@ -1,0 +1,63 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/overlay"
+	"gresnet/lib/scan"
+	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
+)
+
+// Network is the job's between its nodes; nil if it has none, or is in the node's network. canMove tells which
+// interfaces of the node can be a job's.
+func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*overlay.Network, error) {
+	c := l.Host.Config.Overlay
+	if !c.On() || access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	n, err := overlay.New(ctx, c, j, overlay.World{
+		Hosts: overlay.Hosts(overlay.Confs(j)), Port: overlay.Port(overlay.Confs(j)), Look: overlay.Look,
+		Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) },
+	})
+	if n == nil && err == nil {
+		l.Host.Notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has")
+	}
+	return n, err
+}
+
+func (l *Look) way(to netip.Addr, canMove func() (func(link.Interface) bool, error)) (from netip.Addr, mtu int, err error) {
+	err = l.World.OnHost(func(v *scan.View) (err error) {
+		if from, mtu, err = wayFrom(v, to); err != nil || l.Host.Config.Overlay.Underlay == "" {
+			return err
+		}
+		n, err := uplink.Look(v.Link)
+		if err != nil {
+			return err
+		}
+		if n.Moves, err = canMove(); err != nil {
+			return err
+		}
+		return n.Stays(from)
+	})
+	return from, mtu, err
+}
+
+// wayFrom is the address from which the node reaches another, and what an overlay by that way can
+// have as MTU.
+func wayFrom(v *scan.View, to netip.Addr) (from netip.Addr, mtu int, err error) {
+	from, index, err := virtual.Way(to)
+	if err != nil {
+		return netip.Addr{}, 0, err
+	}
+	i, err := v.Link.Get(index)
+	if err != nil {
+		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
+	}
+	return from, virtual.OverlayMTU(from, i.MTU), nil
+}

@@ -1,0 +1,224 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/job"
+	"gresnet/lib/link"
+	"gresnet/lib/manager"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/source"
+	"gresnet/lib/step"
+)
+
+// Access is what a job gets of its HCAs.
+func (n *Host) Access(j job.Job) config.Access {
+	access := n.Config.Access
+	access.Isolation = source.Isolation(n.Config, j)
+	return access
+}
+
+// Read looks at what was claimed, before anything of it is changed.
+func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, hcas []plan.HCA, err error) {
+	devices := access.Isolation == config.IsolateDevices
+	l.lookForLifelines(p)
+	err = l.World.OnHost(func(v *scan.View) (err error) {
+		if mode, err = v.Mode(); err != nil {
+			return err
+		}
+		if devices && mode == rdma.Exclusive {
+			err := errors.New(`isolation = "devices" is for the shared RDMA netns mode, and the node is in exclusive mode`)
+			return hint.With(err, "leave isolation out of gresnet.toml, or put the node into shared mode: [rdma] mode")
+		}
+		return v.Link.Once(func() error {
+			for _, e := range p.Entries {
+				e.Keep = e.Keep || devices
+				h, err := l.ReadHCA(v, mode, e)
+				if err == nil && devices {
+					h.Ready, err = ready(v, h.Ports)
+				}
+				if err != nil {
+					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.World.Job, err)
+				}
+				hcas = append(hcas, h)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return mode, hcas, l.Host.locate(j, p, hcas)
+}
+
+func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
+	d, err := v.Find(e.HCA.ID)
+	if err != nil {
+		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
+	}
+	if err := v.MAD(&d); err != nil {
+		return plan.HCA{}, err
+	}
+	if len(d.Chars) == 0 {
+		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
+		return plan.HCA{}, hint.With(err, "load ib_uverbs")
+	}
+	foreign, err := v.Foreign(d)
+	if err != nil {
+		return plan.HCA{}, err
+	}
+	moves := mode == rdma.Exclusive || !e.Keep
+	if len(foreign) > 0 && moves {
+		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
+		return plan.HCA{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
+	}
+	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
+	if mode == rdma.Exclusive {
+		if h.CM, err = l.World.ReadCM(d.Name); err != nil {
+			return plan.HCA{}, err
+		}
+	}
+	if h.Access, err = step.ReadAccess(l.World.Dev, d); err != nil {
+		return plan.HCA{}, err
+	}
+	if l.Host.Config.Access.Host == config.Closed {
+		h.Access.KeepClosed()
+	}
+	if health := l.Host.Config.Health.Port; health != config.HealthOff {
+		h.Access.Health = health
+		if h.Access.Ports, err = step.ReadPorts(v, d); err != nil {
+			return plan.HCA{}, err
+		}
+	}
+	if h.Ports, err = v.Ports(d); err != nil {
+		return plan.HCA{}, err
+	}
+	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
+		return plan.HCA{}, err
+	}
+	for _, p := range h.Ports {
+		if p.Interface == nil {
+			continue
+		}
+		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
+			continue
+		}
+		if err := survives(e.Keep, d, p.Interface.Name); err != nil {
+			return plan.HCA{}, err
+		}
+		s, err := v.Link.Settings(p.Interface.Index)
+		if err != nil {
+			return plan.HCA{}, err
+		}
+		if plan.Remakes(mode, p.Interface.ID) {
+			if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
+				return plan.HCA{}, err
+			}
+		}
+		m, err := manager.Of(l.Host.Run, p.Interface.Index)
+		if err != nil {
+			return plan.HCA{}, err
+		}
+		if m.Configured {
+			s.Manager = m.Name
+		}
+		// Of one that stays, what is made anew is away meanwhile.
+		if !e.Take {
+			if err := l.protectNode(v, p.Interface.Index, s); err != nil {
+				return plan.HCA{}, err
+			}
+		}
+		gids, err := gidsOf(v, d, p, s)
+		if err != nil {
+			return plan.HCA{}, err
+		}
+		h.Interfaces = append(h.Interfaces, &step.Settings{
+			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids,
+		})
+	}
+	return h, nil
+}
+
+// survives is an error for an HCA whose RDMA device would end with the move of its interface.
+func survives(keep bool, d scan.Device, moved string) error {
+	if keep || !rdma.EndsWithInterface(d.Driver) {
+		return nil
+	}
+	err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, moved)
+	return hint.With(err, `set interface = "keep" in its [[hca]]`)
+}
+
+// gidsOf are the GIDs of a port that are there for the interface's addresses.
+// They go with the interface and have to be waited for where it arrives.
+func gidsOf(v *scan.View, d scan.Device, p scan.Port, s link.Settings) ([]netip.Addr, error) {
+	if p.LinkLayer != Ethernet {
+		return nil, nil
+	}
+	var own []netip.Addr
+	for _, a := range s.Addresses {
+		own = append(own, netip.AddrFrom16(a.Addr().Addr().As16()))
+	}
+	missing, err := v.MissingGIDs(d, p.Num, own)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(own, func(gid netip.Addr) bool { return slices.Contains(missing, gid) }), nil
+}
+
+// TellsGIDs tells whether anybody wants to know what is in GID tables, which have
+// hundreds of entries.
+func (n *Host) TellsGIDs() bool {
+	return slices.Contains(n.Config.Environment.Export, config.NCCLGIDIndex)
+}
+
+// Ethernet is a port's link layer, as sysfs writes it.
+const Ethernet = "Ethernet"
+
+// ready tells of ports whose interfaces stay on the node whether programs can reach others by them.
+func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
+	all := map[uint32]bool{}
+	for _, p := range ports {
+		if p.Interface == nil {
+			continue
+		}
+		reachable, err := v.Link.IsReachable(p.Interface.Index)
+		if err != nil {
+			return nil, err
+		}
+		all[p.Num] = p.Interface.Up && reachable
+	}
+	return all, nil
+}
+
+// readRoCEv2 reads the GIDs that must be there again when all is moved. Link-local
+// ones may be there in another number: the port has one of its own.
+func (l *Look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[uint32][]netip.Addr, error) {
+	if !l.Host.TellsGIDs() {
+		return nil, nil
+	}
+	all := map[uint32][]netip.Addr{}
+	for _, p := range ports {
+		if p.LinkLayer != Ethernet || p.Interface == nil {
+			continue
+		}
+		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.GID.IsLinkLocalUnicast() {
+				all[p.Num] = append(all[p.Num], e.GID)
+			}
+		}
+	}
+	return all, nil
+}

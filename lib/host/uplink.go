@@ -1,0 +1,89 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+	"gresnet/lib/scan"
+	"gresnet/lib/table"
+	"gresnet/lib/uplink"
+)
+
+// Pool is where jobs get their uplinks from; nil if they have none. moves tells which of the
+// node's interfaces can be a job's.
+func (l *Look) Pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
+	if !l.Host.Config.Uplink.On() {
+		return nil, nil
+	}
+	var pool uplink.Pool
+	err := l.World.OnHost(func(v *scan.View) error {
+		n, err := uplink.Look(v.Link)
+		if err != nil {
+			return err
+		}
+		n.Moves = moves
+		pool, err = uplink.New(l.Host.Config.Uplink, n)
+		return err
+	})
+	return &pool, err
+}
+
+// PoolFor is the pool for a job that has a network of its own; nil for one that is in the node's.
+func (l *Look) PoolFor(access config.Access) (*uplink.Pool, error) {
+	if access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	moves, err := l.Host.Moves()
+	if err != nil {
+		return nil, err
+	}
+	return l.WayOut(moves)
+}
+
+// WayOut is the pool for a job. Where the site does not say what jobs are to reach, and the node does not
+// let them out, they go without.
+func (l *Look) WayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
+	pool, err := l.Pool(moves)
+	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
+		l.Host.Notice(l.World.Job, "no way out: %s", err)
+		return nil, nil
+	}
+	return pool, err
+}
+
+// Moves tells which interfaces of the node are those of HCAs that jobs get.
+func (n *Host) Moves() (func(link.Interface) bool, error) {
+	if n.Config.Uplink.Kind != config.UplinkAuto {
+		return nil, nil // who else would ask
+	}
+	return n.CanMove()
+}
+
+func (n *Host) CanMove() (func(link.Interface) bool, error) {
+	m, err := n.Mapping()
+	return func(i link.Interface) bool {
+		return slices.ContainsFunc(m, func(e gres.Entry) bool { return uplink.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
+	}, err
+}
+
+// PickUplink takes an address for a job in the table, if jobs have uplinks.
+func PickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error {
+	if pool == nil {
+		return nil
+	}
+	a, err := pool.Free(t.Addresses())
+	if err != nil {
+		return err
+	}
+	t.Uplinks = append(t.Uplinks, table.Uplink{Type: pool.Type(), Address: a, Job: job, Run: run, Auto: pool.Auto})
+	return nil
+}
+
+func NameTaken(table, name string) error {
+	err := fmt.Errorf("%s: its name %s is that of an HCA's interface, which jobs have, too", table, name)
+	return hint.With(err, fmt.Sprintf("take another name in [%s]", table))
+}

@@ -1,0 +1,44 @@
+package inspect
+
+import (
+	"slices"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/host"
+	"gresnet/lib/inventory"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/table"
+)
+
+// Inventory makes an inventory of the node as a prolog would meet it now, and changes
+// nothing. drift is why the mapping does not hold: it then lacks GRES.
+func Inventory(n *host.Host) (s inventory.Inventory, drift error, err error) {
+	t, err := n.Known()
+	if err != nil {
+		return inventory.Inventory{}, nil, err
+	}
+	return inventoryOf(n, t, func(node.HCA) bool { return false })
+}
+
+// inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
+func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
+	top, err := n.Topology(t.HCAs)
+	if err != nil {
+		return inventory.Inventory{}, nil, err
+	}
+	m, drift := gres.Map(n.Config, slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
+	if drift == nil {
+		if m, err = top.Serve(m, nil); err != nil {
+			return inventory.Inventory{}, nil, err
+		}
+		drift = m.Drift()
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return inventory.Inventory{}, nil, err
+	}
+	defer v.Close()
+	s, err = inventory.Take(v, n.Sys, inventory.Input{Table: t, Mapping: m, Topology: top})
+	return s, drift, err
+}

@@ -1,0 +1,35 @@
+package lease
+
+import (
+	"context"
+	"slices"
+
+	"gresnet/lib/gres"
+	"gresnet/lib/node"
+	"gresnet/lib/table"
+)
+
+// pin is the mapping, of which the table has all: an index that a source takes from
+// it means the same HCA when it is claimed, though others may have come meanwhile. Nobody
+// is waited for where the table has all already.
+func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
+	t, err := n.Table().Read()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Clone(t.HCAs)
+	if m, err = mapped(&t); err != nil || len(t.HCAs) == len(known) {
+		return m, err
+	}
+	err = n.Table().Update(ctx, func(now *table.Table) error {
+		if slices.EqualFunc(now.HCAs, known, sameHCA) {
+			now.HCAs = t.HCAs // nobody has pinned any meanwhile: what was seen is as good as another look
+			return nil
+		}
+		m, err = mapped(now)
+		return err
+	})
+	return m, err
+}
+
+func sameHCA(a, b node.HCA) bool { return a.ID == b.ID }
