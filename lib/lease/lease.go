@@ -76,6 +76,14 @@ func (n *Host) prepare() error {
 	return nil
 }
 
+// ready makes the state directories, and the node table where that is damaged.
+func (n *Host) ready(ctx context.Context) error {
+	if err := n.prepare(); err != nil {
+		return err
+	}
+	return n.rebuildTable(ctx)
+}
+
 // underLock calls f while nobody else touches the job's lease. The lock's file
 // goes when the lease is gone.
 func (n *Host) underLock(ctx context.Context, job uint32, f func() error) error {

@@ -26,10 +26,7 @@ import (
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
-	if err := n.prepare(); err != nil {
-		return err
-	}
-	if err := n.rebuildTable(ctx); err != nil {
+	if err := n.ready(ctx); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)

@@ -49,10 +49,7 @@ func (l living) Is(target error) bool { return target == errLives }
 // done if it had run. It never touches a live job's lease: a job that was named
 // and lives is an error, others are passed over.
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
-	if err := n.prepare(); err != nil {
-		return err
-	}
-	if err := n.rebuildTable(ctx); err != nil {
+	if err := n.ready(ctx); err != nil {
 		return err
 	}
 	jobs, err := n.Leased()

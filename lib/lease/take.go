@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
@@ -27,10 +28,7 @@ import (
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
 	looked := n.Stopwatch()
-	if err := n.prepare(); err != nil {
-		return err
-	}
-	if err := n.rebuildTable(ctx); err != nil {
+	if err := n.ready(ctx); err != nil {
 		return err
 	}
 	// Whatever this job gets, it is not to open what it does not get.
@@ -44,41 +42,53 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 			return err
 		}
 		n.removeJobNotice(j.ID) // what an earlier run was told
-		asked := n.Stopwatch()
-		var less []string
-		local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
-		local.Less = func(why string) { less = append(less, why) }
-		wants, notes, err := source.Ask(ctx, j, n.Config, local)
-		asked.Stop("ask what the job is entitled to")
-		for _, note := range notes {
-			n.Notice(j.ID, "%s", note)
-		}
-		var refusal *gres.Refusal
-		switch {
-		case errors.As(err, &refusal):
-			return n.refuse(ctx, j, refusal)
-		case err != nil:
-			return err
-		case len(wants) == 0:
-			n.tellJob(j, less)
-			return nil
-		}
-		// A lease that somebody removed left its claims, and a job must not wait for itself.
-		if err := n.abandoned(ctx, j.ID); err != nil {
-			return remains(err)
-		}
-		if err := n.reclaim(ctx, j, wants); err != nil {
-			return err
-		}
-		passed, err := n.takeFree(ctx, j, wants)
-		if err == nil {
-			n.tellJob(j, append(less, passedOver(passed)...))
-		}
-		if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
-			return n.refuse(ctx, j, refusal)
-		}
-		return err
+		return n.takeEntitled(ctx, j)
 	})
+}
+
+// takeEntitled asks what a job is entitled to, and takes it. The job is told what it lacks.
+func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
+	wants, less, err := n.ask(ctx, j)
+	if err == nil && len(wants) > 0 {
+		var passed []gres.Holding
+		passed, err = n.takeWanted(ctx, j, wants)
+		less = append(less, passedOver(passed)...)
+	}
+	var refusal *gres.Refusal
+	if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
+		return n.refuse(ctx, j, refusal)
+	}
+	if err == nil {
+		n.tellJob(j, less)
+	}
+	return err
+}
+
+// ask asks the sources what a job is entitled to. less is why that is less than the job could
+// expect.
+func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []string, err error) {
+	asked := n.Stopwatch()
+	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
+	local.Less = func(why string) { less = append(less, why) }
+	wants, notes, err := source.Ask(ctx, j, n.Config, local)
+	asked.Stop("ask what the job is entitled to")
+	for _, note := range notes {
+		n.Notice(j.ID, "%s", note)
+	}
+	return wants, less, err
+}
+
+// takeWanted takes what a job is entitled to. passed is what it would have besides, had that
+// been free.
+func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+	// A lease that somebody removed left its claims, and a job must not wait for itself.
+	if err := n.abandoned(ctx, j.ID); err != nil {
+		return nil, remains(err)
+	}
+	if err := n.reclaim(ctx, j, wants); err != nil {
+		return nil, err
+	}
+	return n.takeFree(ctx, j, wants)
 }
 
 // existingLease deals with a lease that is there already, and tells whether it is this run's own.
@@ -120,51 +130,62 @@ func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 	if err != nil {
 		return nil, err
 	}
-	var p host.Picked
-	claim := new(step.Claim)
-	err = l.timed(do, claim, func(*step.World) (err error) {
-		p, err = l.claim(ctx, j, wants, pool, claim)
-		return err
-	})
+	p, claim, err := l.claim(ctx, j, wants, pool)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Entries) == 0 {
 		return p.Passed, l.unwind() // what the job would have had, if it were free, is not
 	}
+	return p.Passed, l.fill(ctx, j, access, p, pool, claim)
+}
+
+// fill moves what is claimed into the lease, and makes the lease count.
+func (l *open) fill(ctx context.Context, j job.Job, access config.Access, p host.Picked, pool *uplink.Pool, claim *step.Claim) error {
+	n := l.node
 	looked := n.Stopwatch()
 	mode, hcas, err := l.look().Read(j, access, p)
 	looked.Stop("read what the moves lose")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	n.checkMode(j.ID, mode)
 	found := n.Stopwatch()
 	network, err := l.look().Network(ctx, j, access, n.CanMove)
 	found.Stop("find the job's other nodes")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
 	l.letIn(up, j)
 	if err := l.apart(up, network, interfaces(hcas)); err != nil {
-		return nil, err
+		return err
 	}
 	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, plan.Overlay(network, n.Config.Overlay, up), hcas)); err != nil {
-		return nil, err
+		return err
 	}
 	told := n.Stopwatch()
 	if err := l.commit(j, access, mode, l.had(up, claim.Uplink), network, hcas); err != nil {
-		return nil, err
+		return err
 	}
 	told.Stop("tell the job of it, commit")
 	n.Tell(event.LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
-	return p.Passed, nil
+	return nil
 }
 
-// claim takes HCAs, and an address if the job has an uplink, in the node table. All of it
-// is decided, noted in the journal and written in this order, under the node lock.
-func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (host.Picked, error) {
+// claim takes HCAs, and an address if the job has an uplink, in the node table.
+func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool) (p host.Picked, claim *step.Claim, err error) {
+	claim = new(step.Claim)
+	err = l.timed(do, claim, func(*step.World) (err error) {
+		p, err = l.claimLocked(ctx, j, wants, pool, claim)
+		return err
+	})
+	return p, claim, err
+}
+
+// claimLocked decides what is claimed, notes it in the journal and writes it into the node
+// table, in this order, under the node lock.
+func (l *open) claimLocked(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (host.Picked, error) {
 	change, err := l.world.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
