@@ -108,6 +108,3 @@ func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error)
 }
 
 var native = binary.NativeEndian
-
-// attribute appends one attribute to a message.
-func attribute(m []byte, kind uint16, value []byte) []byte { return netlink.Append(m, kind, value) }

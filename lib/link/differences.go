@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gresnet/lib/dcb"
+	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
 	"gresnet/lib/tc"
 )
@@ -54,15 +55,15 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
 	diff = append(diff, addressDifferences(have, want)...)
-	diff = append(diff, netlink.Differences("neighbour", have.Neighbours, want.Neighbours, Message.key, Message.neighbour)...)
-	for _, m := range netlink.Missing(want.Filters, have.Filters, Message.key) {
-		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m.neighbour()))
+	diff = append(diff, netlink.Differences("neighbour", have.Neighbours, want.Neighbours, netlink.Key, neighbour.Neighbour.String)...)
+	for _, m := range netlink.Missing(want.Filters, have.Filters, netlink.Key) {
+		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m))
 	}
 	diff = append(diff, netlink.Differences("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
 	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
 	diff = append(diff, netlink.Differences("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
-	for _, m := range netlink.Missing(want.Rules, have.Rules, Message.key) {
-		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m.rule()))
+	for _, m := range netlink.Missing(want.Rules, have.Rules, netlink.Key) {
+		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m))
 	}
 	if string(have.Qdisc) != string(want.Qdisc) {
 		diff = append(diff, fmt.Sprintf("queueing discipline %s is not what it was (%s)", have.Qdisc.Kind(), want.Qdisc.Kind()))

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/rule"
 )
 
 // RaiseUnmanaged is Raise at home without what the interface's manager gives it, and
@@ -39,30 +40,32 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
 		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...), nil
 	}
-	agreed.Neighbours = with(have.Neighbours, want.Neighbours, Message.key)
+	agreed.Neighbours = with(have.Neighbours, want.Neighbours, netlink.Key)
 	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, Message.key)
 	agreed.HomeRoutes = with(have.HomeRoutes, want.HomeRoutes, Message.routeKey)
 
-	concede := func(what string, have, want []Message, protocol func(Message) byte, key, name func(Message) string) []Message {
-		others, own := byManagers(want, protocol)
-		_, given := byManagers(have, protocol)
-		diff = append(diff, netlink.Differences(what, given, own, key, name)...)
-		return with(have, others, key)
-	}
-	agreed.Nexthops = concede("next hop object", have.Nexthops, want.Nexthops, Message.nexthopProtocol, Message.key, Message.nexthop)
-	agreed.Routes = concede("route", have.Routes, want.Routes, Message.routeProtocol, Message.routeKey, Message.prefix)
-	agreed.Rules = concede("policy rule", have.Rules, want.Rules, Message.ruleProtocol, Message.key, Message.rule)
+	agreed.Nexthops, diff = concede(diff, "next hop object", have.Nexthops, want.Nexthops, Message.nexthopProtocol, Message.key, Message.nexthop)
+	agreed.Routes, diff = concede(diff, "route", have.Routes, want.Routes, Message.routeProtocol, Message.routeKey, Message.prefix)
+	agreed.Rules, diff = concede(diff, "policy rule", have.Rules, want.Rules, rule.Rule.Protocol, netlink.Key, rule.Rule.String)
 	return agreed, diff, nil
 }
 
+// concede takes what managers make as it is, and what others make as it was. It adds to diff
+// what managers make otherwise than before.
+func concede[M ~[]byte](diff []string, what string, have, want []M, protocol func(M) byte, key, name func(M) string) (agreed []M, all []string) {
+	others, own := byManagers(want, protocol)
+	_, given := byManagers(have, protocol)
+	return with(have, others, key), append(diff, netlink.Differences(what, given, own, key, name)...)
+}
+
 // with is a list with what it lacks of another.
-func with(list, more []Message, key func(Message) string) []Message {
+func with[M ~[]byte](list, more []M, key func(M) string) []M {
 	return append(slices.Clone(list), netlink.Missing(more, list, key)...)
 }
 
 // byManagers parts what managers make, and the kernel for their addresses, from
 // what others make: by the protocol that each says it is of (rtnetlink(7)).
-func byManagers(list []Message, protocol func(Message) byte) (others, own []Message) {
+func byManagers[M ~[]byte](list []M, protocol func(M) byte) (others, own []M) {
 	for _, m := range list {
 		switch protocol(m) {
 		case unix.RTPROT_REDIRECT, unix.RTPROT_KERNEL, unix.RTPROT_STATIC, unix.RTPROT_RA, unix.RTPROT_DHCP:
@@ -76,11 +79,3 @@ func byManagers(list []Message, protocol func(Message) byte) (others, own []Mess
 
 func (m Message) routeProtocol() byte   { return m[5] } // rtm_protocol
 func (m Message) nexthopProtocol() byte { return m[2] } // nh_protocol
-
-func (m Message) ruleProtocol() byte {
-	list, _ := netlink.Parse(m[ruleHead:])
-	if v := list.Value(unix.FRA_PROTOCOL); len(v) == 1 {
-		return v[0]
-	}
-	return unix.RTPROT_UNSPEC
-}

@@ -11,7 +11,9 @@ import (
 	"gresnet/lib/clock"
 	"gresnet/lib/dcb"
 	"gresnet/lib/hint"
+	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
+	"gresnet/lib/rule"
 	"gresnet/lib/sysctl"
 	"gresnet/lib/tc"
 )
@@ -20,28 +22,28 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Index      int           `json:"-"` // the note of its move has it
-	Name       string        `json:"name"`
-	MTU        int           `json:"mtu"`
-	MAC        string        `json:"mac"`
-	Up         bool          `json:"up"`
-	Running    bool          `json:"running"`
-	Flags      uint32        `json:"flags"` // IFF_NOARP and the like
-	AltNames   []string      `json:"altnames,omitempty"`
-	Attributes Message       `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
-	IPoIB      IPoIB         `json:"ipoib"`
-	Driver     *Driver       `json:"driver,omitempty"` // of an interface that is made anew
-	Token      Message       `json:"token,omitempty"`  // of IPv6 autoconfiguration
-	Sysctls    sysctl.Values `json:"sysctls,omitempty"`
-	Addresses  []Message     `json:"addresses,omitempty"`  // in the kernel's order
-	Duplicates []Message     `json:"duplicates,omitempty"` // addresses that another has, too
-	Routes     []Message     `json:"routes,omitempty"`     // of every table, the kernel's own included
-	Nexthops   []Message     `json:"nexthops,omitempty"`   // objects that routes may use
-	Neighbours []Message     `json:"neighbours,omitempty"` // permanent ones and proxies
-	Filters    []Message     `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	Index      int                   `json:"-"` // the note of its move has it
+	Name       string                `json:"name"`
+	MTU        int                   `json:"mtu"`
+	MAC        string                `json:"mac"`
+	Up         bool                  `json:"up"`
+	Running    bool                  `json:"running"`
+	Flags      uint32                `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string              `json:"altnames,omitempty"`
+	Attributes Message               `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB                 `json:"ipoib"`
+	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made anew
+	Token      Message               `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
+	Addresses  []Message             `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []Message             `json:"duplicates,omitempty"` // addresses that another has, too
+	Routes     []Message             `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []Message             `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []neighbour.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 	tc.Qdiscs
 	Priorities []dcb.Priority `json:"priorities,omitempty"` // of applications, by data center bridging
-	Rules      []Message      `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+	Rules      []rule.Rule    `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
 
 	// Taken is the time since boot at which the settings were read.
 	Taken time.Duration `json:"taken"`
@@ -120,13 +122,13 @@ func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err er
 	if s.Addresses, s.Duplicates, temporary, err = c.addresses(index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
-	if s.Neighbours, err = c.neighbours(index); err != nil {
+	if s.Neighbours, err = neighbour.Read(c.route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the neighbours of %s: %w", s.Name, err)
 	}
 	if s.Filters, err = c.ownFilters(index, s.MAC); err != nil {
 		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
 	}
-	if s.Rules, err = c.rules(s); err != nil {
+	if s.Rules, err = rule.Read(c.route, s.forRules()); err != nil {
 		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
 	}
 	if s.Qdiscs, err = tc.ReadQdiscs(c.route, index, i.Up); err != nil {
@@ -158,6 +160,15 @@ func (c *Conn) readRoutes(index int, s *Settings) (err error) {
 		return fmt.Errorf("read what has a part in the routes of %s: %w", s.Name, err)
 	}
 	return nil
+}
+
+// forRules returns what policy rules name the interface by.
+func (s Settings) forRules() rule.Interface {
+	i := rule.Interface{Name: s.Name}
+	for _, m := range s.Addresses {
+		i.Addresses = append(i.Addresses, m.Addr().Addr())
+	}
+	return i
 }
 
 // Apply gives an interface that was moved its settings, and only what differs: on one that
@@ -262,14 +273,14 @@ func (c *Conn) Restore(index int, want Settings) error {
 	if readErr != nil {
 		return hint.Join(err, readErr)
 	}
-	return hint.Join(err, c.despiteRules(want, func() error { return c.applyHomeRoutes(index, want) }))
+	return hint.Join(err, rule.Despite(c.route, want.forRules(), want.Rules, func() error { return c.applyHomeRoutes(index, want) }))
 }
 
 // takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
 // neighbour.c:neigh_ifdown). It must precede what gives it: a neighbour that is another
 // now is not made the old one by a request to replace it (neighbour.c:neigh_add).
 func (c *Conn) takeSince(index int, want Settings) error {
-	return hint.Join(c.removeNeighbours(index, want), tc.RemoveQdisc(c.route, index, want.Name, want.Qdiscs))
+	return hint.Join(neighbour.RemoveOthers(c.route, index, want.Name, want.Neighbours), tc.RemoveQdisc(c.route, index, want.Name, want.Qdiscs))
 }
 
 // applyLink gives the interface what it can have while it is down.
@@ -308,9 +319,9 @@ func (c *Conn) applyNetwork(i described, want Settings) error {
 	err := c.applyUnmanaged(i, want)
 	err = hint.Join(err, c.applyAddresses(index, want))
 	err = hint.Join(err, c.awaitDAD(index, want))
-	err = hint.Join(err, c.applyNeighbours(index, want))
-	err = hint.Join(err, c.applyRules(want))
-	return hint.Join(err, c.despiteRules(want, func() error { return c.applyRoutes(index, want) }))
+	err = hint.Join(err, neighbour.Apply(c.route, index, want.Name, want.Neighbours))
+	err = hint.Join(err, rule.Apply(c.route, want.forRules(), want.Rules))
+	return hint.Join(err, rule.Despite(c.route, want.forRules(), want.Rules, func() error { return c.applyRoutes(index, want) }))
 }
 
 // applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.
