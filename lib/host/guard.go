@@ -12,34 +12,49 @@ import (
 	"gresnet/lib/sysfs"
 )
 
+// takeHint says what lets a job have an interface that the node needs.
+const takeHint = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
+
 // protectNode refuses an interface that the node itself cannot do without: that of its
 // default route, one with the address by which Slurm knows the node, the way to
-// slurmctld, and the way to a file system that the node has mounted.
+// slurmctld, and the way to a file system or a disk that the node has from elsewhere.
 func (l *Look) protectNode(v *scan.View, index int, s link.Settings) error {
-	const named = `if that is meant to be moved, say node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
-	uplink, err := v.Link.CarriesDefaultRoute(index, s)
+	defaultRoute, err := v.Link.CarriesDefaultRoute(index, s)
 	if err != nil {
 		return err
 	}
-	if uplink {
-		return hint.With(fmt.Errorf("the node's default route needs %s", s.Name), named)
+	if defaultRoute {
+		return hint.With(fmt.Errorf("the node's default route needs %s", s.Name), takeHint)
 	}
 	for _, line := range l.lifelines {
-		carries, err := v.Link.Carries(index, line.addr)
-		if err != nil {
+		if err := line.protect(v, index, s.Name); err != nil {
 			return err
-		}
-		if carries {
-			return hint.With(fmt.Errorf("%s has the address of %s", s.Name, line.what), named)
-		}
-		leads, err := v.Link.Leads(index, line.addr)
-		if err != nil {
-			return err
-		}
-		if leads && !line.own {
-			return hint.With(fmt.Errorf("the node reaches %s through %s", line.what, s.Name), named)
 		}
 	}
+	return l.protectStorage(v, index, s.Name)
+}
+
+// protect refuses an interface that has the lifeline's address, or by which the node reaches it.
+func (line lifeline) protect(v *scan.View, index int, name string) error {
+	carries, err := v.Link.Carries(index, line.addr)
+	if err != nil {
+		return err
+	}
+	if carries {
+		return hint.With(fmt.Errorf("%s has the address of %s", name, line.what), takeHint)
+	}
+	leads, err := v.Link.Leads(index, line.addr)
+	if err != nil {
+		return err
+	}
+	if leads && !line.own {
+		return hint.With(fmt.Errorf("the node reaches %s through %s", line.what, name), takeHint)
+	}
+	return nil
+}
+
+// protectStorage refuses an interface by which the node has an iSCSI disk or a mounted file system.
+func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 	servers, err := mount.Servers()
 	if err != nil {
 		return err
@@ -54,7 +69,7 @@ func (l *Look) protectNode(v *scan.View, index int, s link.Settings) error {
 			return err
 		}
 		if leads {
-			return hint.With(fmt.Errorf("the node has %s from %s through %s", what, from, s.Name), named)
+			return hint.With(fmt.Errorf("the node has %s from %s through %s", what, from, name), takeHint)
 		}
 		return nil
 	}

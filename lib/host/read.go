@@ -60,26 +60,12 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 	return mode, hcas, l.Host.locate(j, p, hcas)
 }
 
+// ReadHCA returns what a job's lease of an entry changes, as it is now. An error is why no job can
+// have it.
 func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
-	d, err := v.Find(e.HCA.ID)
-	if err != nil {
-		return plan.HCA{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
-	}
-	if err := v.MAD(&d); err != nil {
-		return plan.HCA{}, err
-	}
-	if len(d.Chars) == 0 {
-		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
-		return plan.HCA{}, hint.With(err, "load ib_uverbs")
-	}
-	foreign, err := v.Foreign(d)
+	d, err := l.findUsable(v, mode, e)
 	if err != nil {
 		return plan.HCA{}, err
-	}
-	moves := mode == rdma.Exclusive || !e.Keep
-	if len(foreign) > 0 && moves {
-		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
-		return plan.HCA{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
 	}
 	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
 	if mode == rdma.Exclusive {
@@ -87,17 +73,8 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 			return plan.HCA{}, err
 		}
 	}
-	if h.Access, err = step.ReadAccess(l.World.Dev, d); err != nil {
+	if h.Access, err = l.readAccess(v, d); err != nil {
 		return plan.HCA{}, err
-	}
-	if l.Host.Config.Access.Host == config.Closed {
-		h.Access.KeepClosed()
-	}
-	if health := l.Host.Config.Health.Port; health != config.HealthOff {
-		h.Access.Health = health
-		if h.Access.Ports, err = step.ReadPorts(v, d); err != nil {
-			return plan.HCA{}, err
-		}
 	}
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
@@ -106,46 +83,91 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		return plan.HCA{}, err
 	}
 	for _, p := range h.Ports {
-		if p.Interface == nil {
+		if p.Interface == nil || !plan.Changes(mode, e.Keep, p.Interface.ID) {
 			continue
 		}
-		if !plan.Changes(mode, e.Keep, p.Interface.ID) {
-			continue
-		}
-		if err := survives(e.Keep, d, p.Interface.Name); err != nil {
-			return plan.HCA{}, err
-		}
-		s, err := v.Link.Settings(p.Interface.Index)
+		s, err := l.readInterface(v, mode, e, d, p)
 		if err != nil {
 			return plan.HCA{}, err
 		}
-		if plan.Remakes(mode, p.Interface.ID) {
-			if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
-				return plan.HCA{}, err
-			}
-		}
-		m, err := manager.Of(l.Host.Run, p.Interface.Index)
-		if err != nil {
-			return plan.HCA{}, err
-		}
-		if m.Configured {
-			s.Manager = m.Name
-		}
-		// Of one that stays, what is made anew is away meanwhile.
-		if !e.Take {
-			if err := l.protectNode(v, p.Interface.Index, s); err != nil {
-				return plan.HCA{}, err
-			}
-		}
-		gids, err := gidsOf(v, d, p, s)
-		if err != nil {
-			return plan.HCA{}, err
-		}
-		h.Interfaces = append(h.Interfaces, &step.Settings{
-			Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids,
-		})
+		h.Interfaces = append(h.Interfaces, s)
 	}
 	return h, nil
+}
+
+// findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
+func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
+	d, err := v.Find(e.HCA.ID)
+	if err != nil {
+		return scan.Device{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
+	}
+	if err := v.MAD(&d); err != nil {
+		return scan.Device{}, err
+	}
+	if len(d.Chars) == 0 {
+		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
+		return scan.Device{}, hint.With(err, "load ib_uverbs")
+	}
+	foreign, err := v.Foreign(d)
+	if err != nil {
+		return scan.Device{}, err
+	}
+	if moves := mode == rdma.Exclusive || !e.Keep; moves && len(foreign) > 0 {
+		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
+		return scan.Device{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
+	}
+	return d, nil
+}
+
+// readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
+// watches that.
+func (l *Look) readAccess(v *scan.View, d scan.Device) (*step.Access, error) {
+	a, err := step.ReadAccess(l.World.Dev, d)
+	if err != nil {
+		return nil, err
+	}
+	if l.Host.Config.Access.Host == config.Closed {
+		a.KeepClosed()
+	}
+	if health := l.Host.Config.Health.Port; health != config.HealthOff {
+		a.Health = health
+		a.Ports, err = step.ReadPorts(v, d)
+	}
+	return a, err
+}
+
+// readInterface reads what the interface of a port has, if the node can do without it.
+func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
+	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
+		return nil, err
+	}
+	s, err := v.Link.Settings(p.Interface.Index)
+	if err != nil {
+		return nil, err
+	}
+	if plan.Remakes(mode, p.Interface.ID) {
+		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
+			return nil, err
+		}
+	}
+	m, err := manager.Of(l.Host.Run, p.Interface.Index)
+	if err != nil {
+		return nil, err
+	}
+	if m.Configured {
+		s.Manager = m.Name
+	}
+	// An interface that stays on the node is away while the kernel makes it anew.
+	if !e.Take {
+		if err := l.protectNode(v, p.Interface.Index, s); err != nil {
+			return nil, err
+		}
+	}
+	gids, err := gidsOf(v, d, p, s)
+	if err != nil {
+		return nil, err
+	}
+	return &step.Settings{Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids}, nil
 }
 
 // survives is an error for an HCA whose RDMA device would end with the move of its interface.
