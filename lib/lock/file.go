@@ -1,4 +1,4 @@
-// Package lock has the locks that keep prologs and epilogs of one node apart.
+// Package lock locks files, so that prologs and epilogs of one node keep apart.
 package lock
 
 import (
@@ -15,13 +15,13 @@ import (
 	"gresnet/lib/node"
 )
 
-// File is a held lock. The kernel lets go of it when its holder dies.
+// File is a held lock. The kernel releases it when its holder dies.
 type File struct {
 	*os.File
 }
 
-// Job takes a job's lock in dir: whoever holds it may touch the job's lease.
-// It waits for another holder until the context ends.
+// Job takes a job's lock in dir. Only its holder may touch the job's lease. Job waits for
+// another holder until the context ends.
 func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 	path := filepath.Join(dir, fmt.Sprintf("job-%d", id))
 	for {
@@ -29,8 +29,8 @@ func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("lock job %d: %w", id, err)
 		}
-		// The last holder may have removed the file between our open and our
-		// lock; then the lock is on a file that nobody else will ever open.
+		// If the last holder removed the file between our open and our lock, nobody else will
+		// ever open the file that we locked.
 		if current(f.File, path) {
 			return f, nil
 		}
@@ -38,10 +38,10 @@ func Job(ctx context.Context, dir string, id uint32) (*File, error) {
 	}
 }
 
-// ErrHeld means that another process holds a lock that is not waited for.
+// ErrHeld means that another process holds the lock, and that the caller does not wait.
 var ErrHeld = errors.New("another process holds the lock")
 
-// TryJob takes a job's lock if nobody has it, and is ErrHeld otherwise.
+// TryJob takes a job's lock if nobody holds it. Otherwise it returns ErrHeld.
 func TryJob(dir string, id uint32) (*File, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -52,11 +52,11 @@ func TryJob(dir string, id uint32) (*File, error) {
 	return f, err
 }
 
-// At takes the lock of a file that is there for that alone, and stays.
+// At locks a file that serves no other purpose and is never removed.
 func At(ctx context.Context, path string) (*File, error) { return take(ctx, path) }
 
-// HCA takes the lock of an HCA's moves in dir. A move that was abandoned, and
-// may land at any time, holds it still.
+// HCA takes the lock of an HCA's moves in dir. An abandoned move, which may still land at any
+// time, keeps holding it.
 func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
 	f, err := take(ctx, hcaFile(dir, id))
 	if err != nil {
@@ -65,11 +65,11 @@ func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
 	return f, nil
 }
 
-// Held tells whether an HCA's lock is held: a move of it has not ended.
+// Held tells whether a move of an HCA has not ended, and so holds its lock.
 func Held(dir string, id node.ID) bool {
 	f, err := os.Open(hcaFile(dir, id))
 	if err != nil {
-		return false // nobody ever moved it, or we may not know
+		return false // nobody ever moved it, or we have no permission
 	}
 	defer f.Close()
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
@@ -79,7 +79,7 @@ func hcaFile(dir string, id node.ID) string {
 	return filepath.Join(dir, "hca-"+strings.ReplaceAll(id.String(), "/", "_"))
 }
 
-// Remove lets go of a job's lock for good: the job has no lease any more.
+// Remove releases a job's lock and removes its file, when the job has no lease any more.
 func (f *File) Remove() error {
 	return hint.Join(os.Remove(f.Name()), f.Close())
 }
@@ -93,9 +93,9 @@ func current(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// take opens and flocks a file. Those who wait, wait in the kernel, which wakes them when
-// the lock is free: dozens that tried again and again would take the processor from the
-// holder, and who tries seldom would never find the lock free.
+// take opens and flocks a file. Waiters sleep in the kernel, which wakes them when the lock is
+// free: dozens of polling waiters would take the processor from the holder, and a waiter that
+// polls seldom would never find the lock free.
 func take(ctx context.Context, path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -112,8 +112,8 @@ func take(ctx context.Context, path string) (*File, error) {
 	return &File{f}, nil
 }
 
-// await waits for a lock that another process holds until the context ends. flock has no
-// time limit of its own: a thread that waits in vain ends with the process.
+// await waits for a lock until the context ends. flock has no time limit: a thread that waits in
+// vain ends with the process.
 func await(ctx context.Context, f *os.File) (*File, error) {
 	if ctx.Err() != nil {
 		f.Close()

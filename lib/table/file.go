@@ -1,5 +1,5 @@
-// Package table has the node table: which HCA is in which job's lease, which addresses jobs
-// have, and what interfaces are still to have.
+// Package table reads and writes the node table, node.json. It says which job claims which HCA,
+// which jobs have which addresses, and which settings interfaces still lack.
 package table
 
 import (
@@ -21,17 +21,17 @@ import (
 	"gresnet/lib/node"
 )
 
-// File is the node lock file and its table, in a directory.
+// File is the node table of a directory, with the node lock beside it.
 type File struct {
 	Dir  string
 	last *last // nil: each read parses
 }
 
-// NewFile is the node lock file of a directory, for one who reads its table more than once.
+// NewFile returns a File that parses a table only if its text changed since the last Read.
 func NewFile(dir string) File { return File{Dir: dir, last: new(last)} }
 
-// last is the table as it was last read: the text of many HCAs takes longer to parse
-// than to read and compare.
+// last is the table that was last read. To parse many HCAs takes longer than to read and compare
+// their text.
 type last struct {
 	mutex sync.Mutex
 	text  []byte
@@ -54,13 +54,14 @@ func (l *last) parse(text []byte) (Table, error) {
 	return l.table.clone(), nil
 }
 
-// Read reads the table without a lock: it is replaced whole. No table yet is an empty one.
+// Read reads the table. It takes no lock, because writers replace the whole file. If there is no
+// table yet, Read returns an empty one.
 func (f File) Read() (Table, error) {
 	_, t, err := f.readOrNone()
 	return t, err
 }
 
-// readOrNone is Read with the text of the table; no table yet has none.
+// readOrNone returns the table and its text. If there is no table yet, the text is nil.
 func (f File) readOrNone() (text []byte, t Table, err error) {
 	text, t, err = f.read()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,7 @@ func (f File) read() (text []byte, t Table, err error) {
 	return text, t, nil
 }
 
-// Update changes the table under the node lock. An error of change leaves it as it was.
+// Update changes the table under the node lock. If change fails, the table stays as it was.
 func (f File) Update(ctx context.Context, change func(*Table) error) error {
 	c, err := f.Begin(ctx)
 	if err != nil {
@@ -92,7 +93,7 @@ func (f File) Update(ctx context.Context, change func(*Table) error) error {
 	return c.Commit()
 }
 
-// Change is the table under the node lock, for one who has more to do before it is written.
+// Change is the table under the node lock, for a caller that does more before it writes the table.
 type Change struct {
 	Table Table
 
@@ -101,8 +102,8 @@ type Change struct {
 	before []byte
 }
 
-// Begin takes the node lock and reads the table. Close lets go of the lock; without a
-// Commit the table stays as it was.
+// Begin takes the node lock and reads the table. Close releases the lock. Without Commit the
+// table stays as it was.
 func (f File) Begin(ctx context.Context) (*Change, error) {
 	held, err := f.lock(ctx)
 	if err != nil {
@@ -119,7 +120,7 @@ func (f File) Begin(ctx context.Context) (*Change, error) {
 	return &Change{Table: t, file: f, lock: held, before: before}, nil
 }
 
-// Commit writes the table, if it was changed.
+// Commit writes the table if the caller changed it.
 func (c *Change) Commit() error {
 	after := format(c.Table)
 	if bytes.Equal(c.before, after) {
@@ -128,13 +129,12 @@ func (c *Change) Commit() error {
 	return c.file.write(after)
 }
 
-// Close lets go of the node lock.
+// Close releases the node lock.
 func (c *Change) Close() { c.lock.Close() }
 
-// Rebuild makes the table anew if it is damaged or is not there: build puts in
-// what is known from elsewhere. A damaged file is kept beside the new one as
-// kept, for the reason why. A table without claims is not written if there was
-// none: nothing was lost.
+// Rebuild makes a damaged or missing table anew: build adds what other files say. It returns the
+// path to which it moved the damaged file, and why it rebuilt the table. If there was no table and
+// build adds no claims, Rebuild writes none, because nothing was lost.
 func (f File) Rebuild(ctx context.Context, now time.Time, build func(*Table) error) (kept string, why, err error) {
 	if _, _, err := f.read(); err == nil {
 		return "", nil, nil // without waiting for anybody
@@ -173,7 +173,7 @@ func (f File) lock(ctx context.Context) (*lock.File, error) {
 	return lock.At(ctx, filepath.Join(f.Dir, "node.lock"))
 }
 
-// write replaces the table by rename, so that a reader or a crash never meets half of one.
+// write replaces the table by rename, so that neither a reader nor a crash sees half of one.
 func (f File) write(text []byte) error {
 	next := f.table() + ".new"
 	if err := os.WriteFile(next, text, 0o644); err != nil {
@@ -187,12 +187,12 @@ func (f File) write(text []byte) error {
 
 func (f File) table() string { return filepath.Join(f.Dir, "node.json") }
 
-// parse reads a table that is what format made of it, to the byte.
+// parse reads a table that format wrote. It accepts no change of any byte.
 func parse(text []byte) (Table, error) {
 	if !sealed(text) {
 		return Table{}, fmt.Errorf("%w: its checksum does not agree", ErrDamaged)
 	}
-	// What is of this version begins so; what does not may be read by another program.
+	// A table of this version begins so. Another version's may be sound.
 	if !bytes.HasPrefix(text, fmt.Appendf(nil, "{\n  \"version\": %d,\n", Version)) {
 		return Table{}, otherVersion(text)
 	}
@@ -207,7 +207,7 @@ func parse(text []byte) (Table, error) {
 	return t, t.check()
 }
 
-// otherVersion is what is wrong with a text that is not of this version.
+// otherVersion returns why parse refuses a text that does not begin with this version.
 func otherVersion(text []byte) error {
 	var v struct{ Version int }
 	if err := json.Unmarshal(text, &v); err != nil {
@@ -220,7 +220,7 @@ func otherVersion(text []byte) error {
 	return hint.With(err, "let the version of gresnet that wrote it end its jobs, or reboot the node")
 }
 
-// check is an error if the table contradicts itself.
+// check returns an error if the table contradicts itself.
 func (t *Table) check() error {
 	known, claimed := map[node.ID]bool{}, map[node.ID]bool{}
 	for _, h := range t.HCAs {
@@ -255,24 +255,25 @@ func format(t Table) []byte {
 	return seal(append(text, '\n'))
 }
 
-// listed has no claims be an empty list, which whoever reads the file can go through.
+// listed returns a list that is not nil, so that readers of the file find an empty list instead of
+// null.
 func listed(claims []Claim) []Claim { return append([]Claim{}, claims...) }
 
-// The file's checksum stands in the file, so that it can be read and looked at
-// as the one JSON object that it is: it is the sum of the text with zeros in its place.
+// The file contains its own checksum, so that it remains one JSON object. The checksum is that of
+// the text with zeros in the checksum's place.
 const (
 	sumKey = `"sum": "`
 	blank  = "00000000"
 )
 
-// seal puts the checksum where its blank is, the first in the text.
+// seal writes the checksum over the first blank of the text.
 func seal(text []byte) []byte {
 	at := bytes.Index(text, []byte(sumKey)) + len(sumKey)
 	copy(text[at:], sum(text))
 	return text
 }
 
-// sealed tells whether a text is as seal left it.
+// sealed tells whether a text has the checksum that seal would write.
 func sealed(text []byte) bool {
 	at := bytes.Index(text, []byte(sumKey)) + len(sumKey)
 	if at < len(sumKey) || at+len(blank) > len(text) {

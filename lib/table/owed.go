@@ -7,36 +7,36 @@ import (
 	"gresnet/lib/node"
 )
 
-// Owed is what an interface shared with others of which another lease had one when its
-// own lease ended. It outlives that lease.
+// Owed has settings that an interface shares with others, one of which was in another lease when
+// the interface's own lease ended. The entry outlives that lease.
 type Owed struct {
 	Job    uint32    `json:"job"` // whose lease it was
 	Run    string    `json:"run"`
-	Of     []Member  `json:"of"` // the interface, and then those that it shares with
+	Of     []Member  `json:"of"` // the interface, then those that it shares the settings with
 	Shared link.Owed `json:"shared"`
 }
 
-// Member is an interface that has a part in what is owed.
+// Member is an interface that shares the settings.
 type Member struct {
 	Interface link.ID `json:"interface"`
 	Name      string  `json:"name"`
-	HCA       node.ID `json:"hca,omitzero"` // whose it is, if it is an HCA's
+	HCA       node.ID `json:"hca,omitzero"` // the interface's HCA, if it has one
 }
 
-// same tells what one lease left of one interface.
+// same tells whether one lease left both entries for one interface.
 func (o Owed) same(p Owed) bool {
 	return o.Job == p.Job && o.Run == p.Run && o.Shared.ID == p.Shared.ID
 }
 
-// Defer adds what is owed. What the same lease left of the same interface before, when
-// its unwinding was killed, is replaced.
+// Defer adds entries. An entry replaces the one that the same lease left for the same interface
+// before its unwinding was killed.
 func (t *Table) Defer(list []Owed) {
 	for _, o := range list {
 		t.Owed = append(slices.DeleteFunc(t.Owed, o.same), o)
 	}
 }
 
-// Drop strikes what was paid, or cannot be any more.
+// Drop removes an entry.
 func (t *Table) Drop(o Owed) {
 	t.Owed = slices.DeleteFunc(t.Owed, o.same)
 	if len(t.Owed) == 0 {
@@ -44,7 +44,8 @@ func (t *Table) Drop(o Owed) {
 	}
 }
 
-// Claimed is a party's claim: what that has now goes with a move.
+// Claimed returns the claim of an HCA that has one of the interfaces, if there is one. A move takes
+// away what such an interface has now.
 func (t *Table) Claimed(o Owed) (Claim, bool) {
 	for _, p := range o.Of {
 		if c, held := t.Holder(p.HCA); held && p.HCA != (node.ID{}) {

@@ -19,45 +19,45 @@ var (
 	ErrDamaged = errors.New("node table damaged")
 )
 
-// Table is what the node lock file guards.
+// Table is the content of node.json.
 type Table struct {
 	Version int    `json:"version"`
 	Sum     string `json:"sum"` // of the file, see seal
-	// HCAs are the node's, in the order in which they are numbered. The order
-	// is kept for the boot: an HCA that is away must not shift the others.
+	// HCAs lists the node's HCAs in the order of their numbers. The order holds until the next
+	// boot: an HCA that goes away must not shift the others.
 	HCAs   []node.HCA `json:"hcas"`
 	Claims []Claim    `json:"claims"`
-	// Uplinks are the addresses that jobs have. A table without any is as one of
-	// a program that does not know them.
+	// Uplinks lists the jobs' addresses. A table without any has no such key, so that programs
+	// which do not know uplinks can read it.
 	Uplinks []Uplink `json:"uplinks,omitempty"`
-	// Forwarding are the interfaces that forward for jobs' ways out, as long as there are any.
+	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
 	Forwarding []Forwarding `json:"forwarding,omitempty"`
-	// Owed is what interfaces are still to have, see package lease.
+	// Owed lists the settings that interfaces still lack (lib/lease, owed.go).
 	Owed []Owed `json:"owed,omitempty"`
 }
 
-// clone is a table that can be changed without changing this one.
+// clone returns a copy. Whoever changes the copy does not change t.
 func (t Table) clone() Table {
 	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
 	t.Owed, t.Forwarding = slices.Clone(t.Owed), slices.Clone(t.Forwarding)
 	return t
 }
 
-// Uplink says that a job's run has an address by which it reaches the management network.
+// Uplink says that a job's run has an address, by which it reaches the management network.
 type Uplink struct {
 	Type    string     `json:"type"` // macvlan, ipvlan or veth
 	Address netip.Addr `json:"address"`
 	Job     uint32     `json:"job"`
 	Run     string     `json:"run"`
-	Auto    bool       `json:"auto,omitempty"` // it needs the node to forward what comes back
+	Auto    bool       `json:"auto,omitempty"` // the node has to forward answers to it
 }
 
-// Forwarding says that an interface of the node forwards for jobs, and how it was before. It is
-// made so again when the last of these jobs is gone.
+// Forwarding says that an interface of the node forwards for jobs, and which settings it had before.
+// The epilog of the last of these jobs restores them.
 type Forwarding struct {
 	Index int    `json:"index"`
 	Name  string `json:"name"`
-	// Router says that the node forwarded by its other interfaces.
+	// Router says that the node forwarded by its other interfaces already.
 	Router bool `json:"router,omitempty"`
 	// LRO lists the interfaces, by index, on which the kernel switched off large receive offload.
 	LRO []int `json:"lro,omitempty"`
@@ -74,12 +74,11 @@ type Claim struct {
 	UID         uint32    `json:"uid"`
 	Since       time.Time `json:"since"`
 	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
-	// Doubt says that no lease remembers any more what it was like: whether it is so is a
-	// person's to see.
+	// Doubt says that no lease remembers the HCA's former state, so that a person must look at it.
 	Doubt bool `json:"doubt,omitempty"`
 }
 
-// Holder is who has an HCA, if anybody has.
+// Holder returns the claim of an HCA, if there is one.
 func (t *Table) Holder(id node.ID) (Claim, bool) {
 	i := slices.IndexFunc(t.Claims, func(c Claim) bool { return c.HCA == id })
 	if i < 0 {
@@ -88,7 +87,7 @@ func (t *Table) Holder(id node.ID) (Claim, bool) {
 	return t.Claims[i], true
 }
 
-// Of is what a run of a job holds: its claims, and the HCAs that they are about.
+// Of returns the claims of a job's run, and the HCAs that it claims.
 func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
 	for _, c := range t.Claims {
 		if c.Job != job || c.Run != run {
@@ -103,8 +102,8 @@ func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
 	return hcas, claims
 }
 
-// Release frees what a run of a job holds, but keeps from every later job
-// what could not be brought home: the reason by HCA.
+// Release removes the claims of a job's run. It quarantines the HCAs in away, which could not be
+// brought home; away has the reasons.
 func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
 	kept := t.Claims[:0]
 	for _, c := range t.Claims {
@@ -118,7 +117,7 @@ func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
 	t.Claims = kept
 }
 
-// Uplink is what a run of a job has, nil if it has none.
+// Uplink returns the uplink of a job's run, or nil.
 func (t *Table) Uplink(job uint32, run string) *Uplink {
 	i := slices.IndexFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
 	if i < 0 {
@@ -128,7 +127,7 @@ func (t *Table) Uplink(job uint32, run string) *Uplink {
 	return &u
 }
 
-// Addresses are those that are taken.
+// Addresses returns the addresses that jobs have.
 func (t *Table) Addresses() []netip.Addr {
 	var all []netip.Addr
 	for _, u := range t.Uplinks {
@@ -137,17 +136,17 @@ func (t *Table) Addresses() []netip.Addr {
 	return all
 }
 
-// FreeUplink frees the address of a run of a job.
+// FreeUplink frees the address of a job's run.
 func (t *Table) FreeUplink(job uint32, run string) {
 	t.Uplinks = slices.DeleteFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
 }
 
-// LeadOut tells whether any job needs the node to forward for it.
+// LeadOut tells whether the node has to forward for any job.
 func (t *Table) LeadOut() bool {
 	return slices.ContainsFunc(t.Uplinks, func(u Uplink) bool { return u.Auto })
 }
 
-// Jobs are those that have an HCA or an address. What was set aside no job has.
+// Jobs returns the jobs that have an HCA or an address. No job has an HCA that is in doubt.
 func (t *Table) Jobs() []uint32 {
 	var all []uint32
 	for _, c := range t.Claims {
