@@ -1,8 +1,8 @@
-// Package overlay says what a job's network between its nodes is of. Each node of
-// the job computes it for itself, from what Slurm says of the job: nothing is exchanged.
+// Package overlay computes a job's network between its nodes. Each node of the job does so for
+// itself, from what Slurm says about the job. The nodes exchange no message.
 //
-// There are two kinds of errors. A *gres.Refusal is about the job's nodes, and the
-// node is well. Every other error is the node's.
+// There are two kinds of errors. A *gres.Refusal is about the job's nodes: this node is not at
+// fault. Every other error is this node's.
 package overlay
 
 import (
@@ -27,17 +27,17 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Node is a node of the job, in the order of its list.
+// Node is a node of the job.
 type Node struct {
 	Name     string     // Slurm's
-	Hostname string     // its own, if slurm.conf says another
+	Hostname string     // its own name, if slurm.conf says that it has another
 	Address  netip.Addr // in the job
 }
 
-// Network is a job's, as one of its nodes has it.
+// Network is a job's network, as one of its nodes sees it.
 type Network struct {
 	Nodes []Node
-	Own   int // the place of this node among them
+	Own   int // this node's place among them
 	Link  virtual.Overlay
 
 	Slurmd int // the port of slurmd
@@ -59,7 +59,7 @@ func (n *Network) Names(own, search string) (all []uplink.Names) {
 	return all
 }
 
-// World is what is asked.
+// World answers what New asks about other nodes.
 type World struct {
 	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
 	Port  func() int                                                   // slurmd's, by slurm.conf
@@ -67,10 +67,10 @@ type World struct {
 	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // and the MTU of an overlay by that way
 }
 
-// lookTime bounds what the resolver takes for all nodes of a job.
+// lookTime bounds the resolver's time for all nodes of a job.
 const lookTime = 10 * time.Second
 
-// New is the network of a job, nil if Slurm does not say which nodes it has.
+// New returns the network of a job, or nil if Slurm does not say which nodes the job has.
 func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
 	if j.Nodes == "" {
 		return nil, nil
@@ -101,7 +101,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	return n, n.fill(ctx, c, hosts, w)
 }
 
-// addressOf is the address of a node in the job, by its place.
+// addressOf returns the address that a node has in the job, by its place.
 func addressOf(c config.Overlay, place int) netip.Addr {
 	first := c.Network.Addr().As4()
 	var a [4]byte
@@ -109,7 +109,7 @@ func addressOf(c config.Overlay, place int) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// fill says where the other nodes are, and which way leads there.
+// fill finds the other nodes' addresses, and the way to them.
 func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) error {
 	if len(n.Nodes) == 1 {
 		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), virtual.AloneMTU
@@ -155,10 +155,11 @@ func (n *Network) join(at []netip.Addr, i int, w World) error {
 	return nil
 }
 
-// looksAtOnce is more than a DNS server is asked by one program, and less than it minds.
+// looksAtOnce bounds the requests to a DNS server at one time, so that it drops none.
 const looksAtOnce = 32
 
-// find finds the addresses of all nodes but the own: those that are names, by the resolver.
+// find returns the addresses of all nodes but this one. It asks the resolver for those that are
+// names.
 func (n *Network) find(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) ([][]netip.Addr, error) {
 	found, failed := make([][]netip.Addr, len(n.Nodes)), make([]error, len(n.Nodes))
 	var all sync.WaitGroup
@@ -188,7 +189,7 @@ func refusal(format string, a ...any) *gres.Refusal {
 	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
 }
 
-// Look asks the node's resolver, for IPv4 first.
+// Look asks the node's resolver. It returns IPv4 addresses first.
 func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	for i := range found {
@@ -198,7 +199,8 @@ func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 	return found, err
 }
 
-// Apart is an error if the overlay's network is one that jobs or the node have already.
+// Apart returns an error if the overlay's network overlaps with that of uplinks or with one of the
+// node's.
 func Apart(c config.Config, n uplink.Host) error {
 	all := config.NetworkRange(c.Overlay.Network)
 	const do = "take another overlay.network, the same on all nodes"
@@ -215,8 +217,9 @@ func Apart(c config.Config, n uplink.Host) error {
 	return nil
 }
 
-// Confs are where slurm.conf may be, in the order in which it is looked for: what slurmd
-// says, and what it keeps where slurmctld hands it out (Slurm src/common/read_config.c).
+// Confs returns where slurm.conf may be, in the order in which Slurm looks for it: the path that
+// slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
+// src/common/read_config.c).
 func Confs(j job.Job) []string {
 	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
 	if j.Conf == "" {
@@ -225,15 +228,15 @@ func Confs(j job.Job) []string {
 	return append([]string{j.Conf}, places...)
 }
 
-// Hosts is what the first slurm.conf that reads says of nodes; without any, nothing.
+// Hosts returns what the first readable slurm.conf says about nodes.
 func Hosts(places []string) func(names []string) map[string]slurm.Host {
 	return func(names []string) map[string]slurm.Host { return first(places).Hosts(names) }
 }
 
-// slurmdPort is slurmd's where slurm.conf says no other one.
+// slurmdPort is slurmd's port if slurm.conf names no other.
 const slurmdPort = 6818
 
-// Port is what the first slurm.conf that reads says of slurmd's port.
+// Port returns slurmd's port, by the first readable slurm.conf.
 func Port(places []string) func() int {
 	return func() int {
 		if port, err := strconv.Atoi(first(places).Last("slurmdport")); err == nil {
@@ -243,7 +246,7 @@ func Port(places []string) func() int {
 	}
 }
 
-// first is the first slurm.conf that reads, or one that says nothing.
+// first returns the first readable slurm.conf, or an empty one.
 func first(places []string) slurm.Conf {
 	for _, place := range places {
 		if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {

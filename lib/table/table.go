@@ -52,8 +52,8 @@ type Uplink struct {
 	Auto    bool       `json:"auto,omitempty"` // the node has to forward answers to it
 }
 
-// Forwarding says that an interface of the node forwards for jobs, and which settings it had before.
-// The epilog of the last of these jobs restores them.
+// Forwarding says that an interface of the node forwards for jobs, and which settings it had
+// before. The epilog of the last of these jobs restores them.
 type Forwarding struct {
 	Index int    `json:"index"`
 	Name  string `json:"name"`

@@ -11,19 +11,19 @@ import (
 	"gresnet/lib/link"
 )
 
-// autoNetwork is where automatic uplinks have their addresses from: a half of what RFC 2544 sets
-// aside for tests of devices, so that no network has it. The other half is the overlay's.
+// autoNetwork has the addresses of automatic uplinks. It is a half of the network that RFC 2544
+// reserves for tests of devices, so no site uses it. The other half is the overlay's.
 var autoNetwork = netip.MustParsePrefix("198.19.0.0/16")
 
-// autoBits is the length of a node's share of it: 4095 jobs.
+// autoBits is the length of a node's share of it, which has room for 4095 jobs.
 const autoBits = 20
 
-// autoMetric is worse than that of any route that a job's HCA brings.
+// autoMetric is higher than that of any route that a job's HCA brings.
 const autoMetric = 1 << 16
 
 var everywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
-// auto is the pool of a node that jobs leave as its own programs do.
+// auto returns the pool of a node whose jobs reach what its own programs reach.
 func (n Host) auto() (Pool, error) {
 	leads := n.leads()
 	if len(leads) == 0 {
@@ -38,14 +38,14 @@ func (n Host) auto() (Pool, error) {
 		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
 		Auto: true, Beyond: true, NAT: true, Leads: leads, own: []netip.Addr{addresses.First},
 	}
-	// Those of the node itself, also where a job's HCA is in the same network.
+	// The node's own addresses have routes, too, in case a job's HCA is in the same network.
 	for _, i := range leads {
 		p.Routes = n.toItself(p.Routes, i)
 	}
 	return p, nil
 }
 
-// leads are the interfaces by which the node reaches others, and that stay on the node.
+// leads returns the interfaces by which the node reaches others, and which no job can get.
 func (n Host) leads() (all []link.Interface) {
 	for _, i := range n.Interfaces {
 		leads := slices.ContainsFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
@@ -56,7 +56,7 @@ func (n Host) leads() (all []link.Interface) {
 	return all
 }
 
-// moves tells whether a job can have an interface, or what it stands on.
+// moves tells whether a job can get an interface, or one below it.
 func (n Host) moves(i link.Interface) bool {
 	for range n.Interfaces {
 		if n.Moves != nil && n.Moves(i) {
@@ -71,7 +71,7 @@ func (n Host) moves(i link.Interface) bool {
 	return false
 }
 
-// Stays is an error if an address of the node's can go with an HCA's interface to a job. One of IPv6 is not looked after.
+// Stays returns an error if an IPv4 address of the node can go to a job with an HCA's interface.
 func (n Host) Stays(a netip.Addr) error {
 	for _, i := range n.Interfaces {
 		if n.moves(i) && slices.ContainsFunc(n.Networks[i.Index], func(p netip.Prefix) bool { return p.Addr() == a }) {
@@ -82,7 +82,7 @@ func (n Host) Stays(a netip.Addr) error {
 	return nil
 }
 
-// vacant is the first part of the network that is nobody's here.
+// vacant returns the first share of autoNetwork in which the node has no address and no route.
 func (n Host) vacant() (config.Range, error) {
 	const step = 1 << (32 - autoBits)
 	first := int64(number(autoNetwork.Addr()))
@@ -96,11 +96,11 @@ func (n Host) vacant() (config.Range, error) {
 	return config.Range{}, hint.With(err, `take kind = "veth" with addresses that nobody else has`)
 }
 
-// defaultBits is the length that a route must have at least to be about a network: what is shorter
-// leads everywhere, or to a half of it, as VPNs have it.
+// defaultBits is the least length of a route to some network. A shorter one leads everywhere, or to
+// a half or less of everywhere, as VPNs have it.
 const defaultBits = 8
 
-// has tells whether an address of the node or a route is about a network.
+// has tells whether the node has an address or a route in a network, besides those of jobs.
 func (n Host) has(p netip.Prefix) bool {
 	jobs := map[int]bool{}
 	for _, i := range n.Interfaces {

@@ -8,11 +8,11 @@ import (
 	"gresnet/lib/link"
 )
 
-// backNetwork is nobody's: reserved since there is IPv4. Each uplink has 65536 addresses of it.
+// backNetwork is nobody's: IPv4 has always reserved it. Each uplink has 65536 addresses of it.
 var backNetwork = netip.MustParsePrefix("240.0.0.0/4")
 
-// backBits is the length of what one uplink has of it: the rest says which of the automatic
-// uplinks' addresses it has, of which there are 4096.
+// backBits is the length of one uplink's part of it. The 12 bits between the two lengths are the
+// last 12 of the uplink's address, and tell the 4096 automatic uplinks of a node apart.
 const backBits = 16
 
 // Back returns the network by which the node reaches the other nodes of the job that has the
@@ -26,8 +26,8 @@ func (n Host) Back(address netip.Addr) (netip.Prefix, error) {
 	return back, nil
 }
 
-// hasPart tells whether an address of the node or a route is about a part of backNetwork; what is
-// shorter than that leads everywhere.
+// hasPart tells whether the node has an address or a route in a part of backNetwork. A shorter
+// route leads everywhere, and does not count.
 func (n Host) hasPart(p netip.Prefix) bool {
 	for _, networks := range n.Networks {
 		if slices.ContainsFunc(networks, func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {

@@ -11,11 +11,11 @@ import (
 type Names struct {
 	address netip.Addr
 	names   []string
-	search  []string // names that it has by the resolver's search
+	search  []string // those in the domain in which the resolver looks for names first
 }
 
-// NamesOf returns the names of an address, each with and without its domain, and in the domain in
-// which names are looked for first, if there is one.
+// NamesOf returns the names of an address: each with and without its domain, and in the resolver's
+// search domain, if there is one.
 func NamesOf(a netip.Addr, search string, names ...string) Names {
 	h := Names{address: a}
 	add := func(list *[]string, name string) {
@@ -34,8 +34,8 @@ func NamesOf(a netip.Addr, search string, names ...string) Names {
 	return h
 }
 
-// HostsFile returns the job's /etc/hosts: the node's, in which some names mean other addresses. A
-// line of the node's that has one of them, whatever its address, gives these names away.
+// HostsFile returns the job's /etc/hosts: that of the node, with other addresses for some names. It
+// removes these names from the node's lines, whatever their address.
 func HostsFile(node string, hosts []Names) string {
 	whose := map[string]int{}
 	for i, h := range hosts {
@@ -83,8 +83,8 @@ func HostsFile(node string, hosts []Names) string {
 	return own.String() + rest.String()
 }
 
-// sorted are the names, the canonical one first: one with a domain, if the node's hosts
-// or Slurm have any (hosts(5)).
+// sorted returns the names. The canonical one comes first: one with a domain, if the node's
+// /etc/hosts or Slurm have any (hosts(5)).
 func (h Names) sorted() []string {
 	slices.SortStableFunc(h.names, func(a, b string) int { return strings.Count(b, ".") - strings.Count(a, ".") })
 	more := slices.DeleteFunc(slices.Clone(h.search), func(name string) bool { return slices.Contains(h.names, name) })

@@ -10,12 +10,13 @@ import (
 	"gresnet/lib/config"
 )
 
-// upstreams are where programs that answer for names on the node's loopback write whom they
-// ask: systemd-resolved, and NetworkManager with dnsmasq.
+// upstreams are the files in which resolvers on the node's loopback name the servers that they ask:
+// systemd-resolved, and NetworkManager with dnsmasq.
 var upstreams = []string{"systemd/resolve/resolv.conf", "NetworkManager/no-stub-resolv.conf"}
 
-// Upstream is a resolv.conf for a job: its loopback is not the node's. It is "" where the node's own
-// will do, or nobody says whom its stub asks.
+// Upstream returns a resolv.conf for a job, if the node's names a server on the node's loopback,
+// which the job does not reach. It returns "" if the node's own file will do, or if no file names
+// the servers behind the loopback's.
 func Upstream(node string, run fs.FS) string {
 	if !slices.ContainsFunc(servers(node), netip.Addr.IsLoopback) || run == nil {
 		return ""
@@ -30,7 +31,7 @@ func Upstream(node string, run fs.FS) string {
 	return ""
 }
 
-// servers are the nameservers of a resolv.conf.
+// servers returns the name servers of a resolv.conf.
 func servers(text string) (all []netip.Addr) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -44,7 +45,7 @@ func servers(text string) (all []netip.Addr) {
 	return all
 }
 
-// ResolvConf is the resolv.conf that the site gives its jobs.
+// ResolvConf returns the resolv.conf that the site gives its jobs.
 func ResolvConf(c config.Uplink) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "# gresnet.toml, [uplink]")
@@ -57,8 +58,8 @@ func ResolvConf(c config.Uplink) string {
 	return b.String()
 }
 
-// SearchIn is the domain in which a resolv.conf has names looked for first, if any: the
-// last line of either kind counts (resolv.conf(5)).
+// SearchIn returns the domain in which a resolver looks for names first, or "". The last search or
+// domain line of resolv.conf counts (resolv.conf(5)).
 func SearchIn(resolv string) (domain string) {
 	for line := range strings.Lines(resolv) {
 		words := strings.Fields(line)

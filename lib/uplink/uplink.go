@@ -1,5 +1,5 @@
-// Package uplink says which addresses a node's jobs reach the management network
-// by. It holds what the site wants against what the node has.
+// Package uplink decides by which addresses and routes a node's jobs reach the management network,
+// and which names they have there. It holds the site's configuration against what the node has.
 package uplink
 
 import (
@@ -17,20 +17,20 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Host is what the node has of its own.
+// Host has the node's interfaces, addresses and routes.
 type Host struct {
 	Interfaces []link.Interface
 	Networks   map[int][]netip.Prefix // by index of interface
 	Ways       []link.Way
-	Moves      func(link.Interface) bool // whether it can be a job's; nil: none can
+	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
 	Forwards   func(name string) (bool, error)
 }
 
 // IsHostEnd tells the node's end of a job's uplink from an interface of the node's own.
 func IsHostEnd(i link.Interface) bool { return i.ID.Kind == "veth" && i.Index&virtual.UplinkBit != 0 }
 
-// HasInterface tells whether an interface is that of an HCA: by the device below it, which
-// HCAs in software lack.
+// HasInterface tells whether an interface is an HCA's, by the device below it. HCAs in software
+// have no such device; the interface's name decides.
 func HasInterface(h node.HCA, i link.Interface) bool {
 	switch {
 	case h.ID.Aux != "":
@@ -41,7 +41,7 @@ func HasInterface(h node.HCA, i link.Interface) bool {
 	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
 }
 
-// Look looks at the namespace of a connection, which is the node's.
+// Look reads the host from a connection to the node's namespace.
 func Look(c *link.Conn) (n Host, err error) {
 	if n.Interfaces, err = c.List(); err != nil {
 		return Host{}, err
@@ -54,26 +54,26 @@ func Look(c *link.Conn) (n Host, err error) {
 	return n, err
 }
 
-// Pool is where the node's jobs get their uplinks from.
+// Pool has the addresses that the node's jobs can have, and what their uplinks have in common.
 type Pool struct {
 	Kind      string
 	Name      string // of the interface in the job
 	Parent    string
 	Addresses config.Range // this node's
-	Bits      int          // of the network that the job takes to be its own
-	Gateway   netip.Addr   // of the routes; none: there are no routes
+	Bits      int          // the length of the network that the job has on its interface
+	Gateway   netip.Addr   // of the routes; invalid: there are no routes
 	Routes    []netip.Prefix
 	Metric    int  // of the routes
-	Beyond    bool // of veth: the routes lead beyond the node, which forwards
+	Beyond    bool // of veth: the routes lead beyond the node, so the node must forward
 	NAT       bool
 
-	Auto  bool             // a veth of which the node sees to all that it takes
-	Leads []link.Interface // what such a one leads out by: what comes back there is to be forwarded
+	Auto  bool             // a veth for which gresnet makes the node forward
+	Leads []link.Interface // by which such a job reaches others: the node forwards what comes back there
 
-	own []netip.Addr // of the addresses, those that jobs cannot have
+	own []netip.Addr // addresses that jobs cannot have
 }
 
-// New is the node's pool, or says why jobs cannot have what the site wants.
+// New returns the node's pool, or why jobs cannot have what the site wants.
 func New(c config.Uplink, n Host) (Pool, error) {
 	if c.Kind == config.UplinkAuto {
 		p, err := n.auto()
@@ -104,7 +104,7 @@ func New(c config.Uplink, n Host) (Pool, error) {
 	return p, p.join(n, parent)
 }
 
-// parent is the interface that leads to the network; veth may go without.
+// parent returns the interface that leads to the network. A veth may have none.
 func (n Host) parent(c config.Uplink) (link.Interface, error) {
 	if c.Parent == "" {
 		return link.Interface{}, nil
@@ -121,7 +121,7 @@ func (n Host) parent(c config.Uplink) (link.Interface, error) {
 	return parent, n.carries(c.Kind, parent)
 }
 
-// carries refuses parents that the kernel refuses, which gives no reason
+// carries refuses the parents that the kernel refuses without a reason
 // (drivers/net/macvlan.c:macvlan_port_create, ipvlan/ipvlan_main.c:ipvlan_port_create).
 func (n Host) carries(kind string, parent link.Interface) error {
 	if kind == config.UplinkVeth {
@@ -140,8 +140,8 @@ func (n Host) carries(kind string, parent link.Interface) error {
 	return nil
 }
 
-// share is this node's part of addresses that are for all nodes: its own number
-// in the parent's network says which.
+// share returns this node's part of the addresses for all nodes. The number of the node's own
+// address in the parent's network says which part.
 func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error) {
 	networks := n.Networks[parent.Index]
 	if len(networks) == 0 {
@@ -175,7 +175,7 @@ func (n Host) apart(c config.Uplink, r config.Range, parent link.Interface) erro
 	return nil
 }
 
-// join makes the jobs neighbours of the node on the parent's network.
+// join makes the jobs neighbors of the node on the parent's network.
 func (p *Pool) join(n Host, parent link.Interface) error {
 	networks := n.Networks[parent.Index]
 	inside := func(a netip.Prefix) bool {
@@ -200,7 +200,7 @@ func (p *Pool) join(n Host, parent link.Interface) error {
 	return nil
 }
 
-// toItself adds routes to the node's own addresses on the parent.
+// toItself returns the routes and those to the node's own addresses on the parent.
 func (n Host) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
 	all := slices.Clone(routes)
 	for _, a := range n.Networks[parent.Index] {
@@ -211,8 +211,8 @@ func (n Host) toItself(routes []netip.Prefix, parent link.Interface) []netip.Pre
 	return all
 }
 
-// forwards is an error if what comes back for jobs would be dropped. What comes
-// from them does not ask: their interfaces are made to forward.
+// forwards returns an error if the node would drop answers to jobs. It forwards what comes from
+// them in any case: gresnet sets that on their interfaces.
 func (n Host) forwards(c config.Uplink) error {
 	if len(c.Routes) == 0 {
 		return nil // jobs reach the node, and nothing beyond
@@ -229,7 +229,7 @@ func (n Host) forwards(c config.Uplink) error {
 	return hint.With(err, fmt.Sprintf("put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
 }
 
-// Type is the kind of interface that jobs get.
+// Type returns the kind of interface that jobs get.
 func (p Pool) Type() string {
 	if p.Auto {
 		return config.UplinkVeth
@@ -237,7 +237,7 @@ func (p Pool) Type() string {
 	return p.Kind
 }
 
-// Free is the first address that is not taken.
+// Free returns the first address that is not taken.
 func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
 	for n := number(p.Addresses.First); ; n++ {
 		a := address(int64(n))
@@ -251,7 +251,7 @@ func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
 	}
 }
 
-// Room is how many jobs can have an uplink at once.
+// Room returns how many jobs can have an uplink at once.
 func (p Pool) Room() int {
 	room := int(number(p.Addresses.Last)-number(p.Addresses.First)) + 1
 	var seen []netip.Addr

@@ -15,9 +15,9 @@ import (
 	"gresnet/lib/hint"
 )
 
-// Overlay is a job's end of the network between its nodes: a VXLAN that is made in the
-// job's namespace, and whose UDP socket stays in the node's. It learns nothing and
-// floods nothing: who is where is known before.
+// Overlay is a job's end of the network between its nodes: a VXLAN in the job's namespace, with its
+// UDP socket in the node's. It learns and floods nothing, because gresnet knows beforehand which
+// address is on which node.
 type Overlay struct {
 	Index int // in the job, where no other interface can have so high a one
 	ID    int // of the network: the VNI
@@ -36,9 +36,10 @@ type Peer struct {
 	Node    netip.Addr
 }
 
-// OverlayOf is what identifies a job's overlay, whatever the job names it. A VNI has 24 bits.
-// Open MPI keeps 16 bits of an index (opal/mca/if/if.h:opal_if_t), and takes interfaces that have these
-// in common for one: bit 15, which the kernel's small ones do not have, is always set.
+// OverlayOf returns the index and the VNI that identify a job's overlay, whatever name the job
+// gives it. A VNI has 24 bits. Open MPI keeps 16 bits of an index (opal/mca/if/if.h:opal_if_t), and
+// takes two interfaces with the same 16 bits for one. So bit 15 is set, unlike in the kernel's
+// small indices.
 func OverlayOf(job uint32) Overlay {
 	id := int(job & (1<<24 - 1))
 	const low = 1<<15 - 1
@@ -54,15 +55,15 @@ const (
 	highOverlayPort = 1000
 )
 
-// overlayMAC is the MAC that an address in an overlay has: locally administered, and none
-// of the ranges that hypervisors and container runtimes use.
+// overlayMAC returns the MAC for an address in an overlay. It is locally administered, and in no
+// range that hypervisors and container runtimes use.
 func overlayMAC(a netip.Addr) net.HardwareAddr {
 	b := a.As4()
 	return append(net.HardwareAddr{0x0e, 0x67}, b[:]...)
 }
 
-// OverlayMTU is what an overlay can have as MTU that leaves from an address by an interface with
-// an MTU: less by what a packet between nodes has around what it carries.
+// OverlayMTU returns the MTU of an overlay between nodes: the MTU of the node's interface, less the
+// headers around a packet of the overlay. The family of from decides how long these are.
 func OverlayMTU(from netip.Addr, mtu int) int {
 	const ethernet, ipv4, ipv6, udp, vxlan = 14, 20, 40, 8, 8
 	if from.Is4() {
@@ -71,7 +72,7 @@ func OverlayMTU(from netip.Addr, mtu int) int {
 	return mtu - ethernet - ipv6 - udp - vxlan
 }
 
-// Way returns the address from which the namespace reaches another, and the interface by which.
+// Way returns the source address and the interface of packets to an address.
 func Way(to netip.Addr) (from netip.Addr, index int, err error) {
 	routes, err := netlink.RouteGet(to.AsSlice())
 	if err != nil || len(routes) == 0 {
@@ -84,8 +85,8 @@ func Way(to netip.Addr) (from netip.Addr, index int, err error) {
 	return from.Unmap(), routes[0].LinkIndex, nil
 }
 
-// AloneMTU is the MTU of an overlay that has no way to go: the most that the kernel
-// takes (drivers/net/vxlan/vxlan_core.c:vxlan_ether_setup).
+// AloneMTU is the MTU of the overlay of a job with one node: the most that the kernel accepts
+// (drivers/net/vxlan/vxlan_core.c:vxlan_ether_setup).
 const AloneMTU = 65535 - 50
 
 // MakeOverlay makes an overlay in the namespace behind a file descriptor.
@@ -110,7 +111,7 @@ func MakeOverlay(o Overlay, nsfd int) error {
 	return nil
 }
 
-// RaiseOverlay gives an overlay its address and brings it up, and says where its peers are.
+// RaiseOverlay gives an overlay its address, brings it up and adds its peers.
 func RaiseOverlay(o Overlay) error {
 	err := Give(o.Index, o.Address, o.Address.Addr())
 	if errors.Is(err, unix.EADDRINUSE) {
@@ -128,7 +129,7 @@ func RaiseOverlay(o Overlay) error {
 	return nil
 }
 
-// addPeer says which MAC an address has, and which node the MAC is at.
+// addPeer tells the kernel the MAC of a peer's address, and the node of the MAC.
 func addPeer(o Overlay, p Peer) error {
 	mac := overlayMAC(p.Address)
 	err := netlink.NeighSet(&netlink.Neigh{
@@ -143,7 +144,7 @@ func addPeer(o Overlay, p Peer) error {
 	})
 }
 
-// DeleteOverlay deletes an overlay, or is ErrNotFound.
+// DeleteOverlay deletes an overlay, or returns ErrNotFound.
 func DeleteOverlay(o Overlay) error {
 	i, err := find(o.Index)
 	if err != nil {
@@ -155,7 +156,7 @@ func DeleteOverlay(o Overlay) error {
 	return remove(i)
 }
 
-// HoldsLowPorts is an error if users of the namespace can bind ports below 1024.
+// HoldsLowPorts returns an error if users of the namespace can bind ports below 1024.
 func HoldsLowPorts() error {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 	if err != nil {

@@ -14,28 +14,27 @@ import (
 	"gresnet/lib/hint"
 )
 
-// Uplink is an interface that is made for a job in the job's namespace, where it
-// never was anybody else's. All of its identity is chosen before it is made, so
-// that it can be noted before, and holds whatever name the job gives it.
+// Uplink is an interface that gresnet makes in a job's namespace. gresnet chooses its identity
+// before it makes the interface, so that the journal can have it, and the job cannot change it.
 type Uplink struct {
 	Kind  string           // macvlan, ipvlan or veth
 	Name  string           // in the job, when it is made
 	Index int              // in the job, where no other interface can have so high a one
 	MAC   net.HardwareAddr // in the job; an ipvlan has its parent's
 
-	former int // the index in a job that a program made which did not keep 16 bits apart
+	former int // the index that older programs gave, which may be another's in 16 bits
 
-	// Of veth: the end that stays on the node. With it goes the other, wherever it is.
+	// Host is the end of a veth on the node. When it is deleted, so is the job's end.
 	Host    string
 	HostMAC net.HardwareAddr
 }
 
-// UplinkBit is the bit of an index that uplinks and overlays have, and no other interface: the
-// kernel counts up from 1, and does not come to it.
+// UplinkBit is set in the index of uplinks and overlays, and of no other interface: the kernel
+// counts up from 1 and never comes so far.
 const UplinkBit = 1 << 30
 
-// UplinkOf is the uplink with an address, of which all that identifies it is made:
-// no two uplinks of a node, nor two on one network, have the same address at once.
+// UplinkOf returns the uplink with an address. The address determines its index and MAC: no two
+// uplinks of a node or of a network have the same address at once.
 func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	a := address.As4()
 	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
@@ -51,17 +50,17 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	return u
 }
 
-// uplinkIndex is the index for an id of 22 bits. Open MPI keeps 16 bits of an index
-// (opal/mca/if/if.h:opal_if_t), and takes interfaces that have these in common for one. Of these, bit 14
-// is always set, which the kernel's small ones do not have, and bit 15 never is, which overlays have.
-// Bit 24 tells it from a former one.
+// uplinkIndex returns the index for an id of 22 bits. Open MPI keeps 16 bits of an index
+// (opal/mca/if/if.h:opal_if_t), and takes two interfaces with the same 16 bits for one. So bit 14
+// is set, unlike in the kernel's small indices, and bit 15 is not, unlike in overlays' indices. Bit
+// 24 tells the index from a former one.
 func uplinkIndex(id int) int {
 	const low = 1<<14 - 1
 	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
 }
 
-// MakeUplink makes an uplink in the namespace behind a file descriptor. One
-// message makes all of it: what is there is whole, and was never here.
+// MakeUplink makes an uplink in the namespace behind a file descriptor. One message makes all of
+// it, so there is never half of one, and it never is in the calling thread's namespace.
 func MakeUplink(u Uplink, parent, nsfd int) error {
 	err := u.add(parent, nsfd)
 	switch {
@@ -80,7 +79,7 @@ func MakeUplink(u Uplink, parent, nsfd int) error {
 	return nil
 }
 
-// add makes the interfaces. Jobs of one node reach each other by them, as those of different
+// add makes the interfaces. Their modes let jobs of one node reach each other, as jobs of different
 // nodes do.
 func (u Uplink) add(parent, nsfd int) error {
 	attrs := netlink.NewLinkAttrs()
@@ -95,7 +94,8 @@ func (u Uplink) add(parent, nsfd int) error {
 	return u.addPair(nsfd)
 }
 
-// addPair makes a veth. netlink.Veth has no place for the index of the job's end.
+// addPair makes a veth. It builds the message itself because netlink.Veth cannot give the job's end
+// an index.
 func (u Uplink) addPair(nsfd int) error {
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(u.Kind))
@@ -116,8 +116,8 @@ func (u Uplink) addPair(nsfd int) error {
 	return err
 }
 
-// FindUplink returns the name of an uplink, or of the node's end of it, or is ErrNotFound. The
-// job may have given it another name and another MAC, though not another index.
+// FindUplink returns the name of an uplink, or of its end on the node, or ErrNotFound. The job may
+// have changed the name and the MAC, but cannot change the index.
 func FindUplink(u Uplink) (name string, err error) {
 	i, err := u.find()
 	if err != nil {
@@ -139,7 +139,7 @@ func (u Uplink) find() (netlink.Link, error) {
 	return nil, fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
 }
 
-// DeleteUplink deletes an uplink, or is ErrNotFound.
+// DeleteUplink deletes an uplink, or returns ErrNotFound.
 func DeleteUplink(u Uplink) error {
 	i, err := u.find()
 	if err != nil {
@@ -148,8 +148,8 @@ func DeleteUplink(u Uplink) error {
 	return remove(i)
 }
 
-// Confine has a filter look at what arrives by the node's end of an uplink. With the
-// interface goes the filter, and the program with the filter.
+// Confine attaches a filter to the node's end of an uplink, for packets from the job. The filter
+// and its program go with the interface.
 func Confine(u Uplink, program *os.File) error {
 	attributes := netlink.QdiscAttrs{LinkIndex: u.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
 	err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attributes})

@@ -1,6 +1,5 @@
-// Package virtual makes the interfaces that a job has beside its HCAs', its uplink and its
-// overlay, and gives them addresses and routes. It acts in the network namespace of the calling
-// thread.
+// Package virtual makes a job's uplink and overlay, the interfaces that it has beside those of its
+// HCAs, and gives them addresses and routes. It acts in the calling thread's network namespace.
 package virtual
 
 import (
@@ -16,10 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotFound means that no interface of the namespace is the one that was asked for.
+// ErrNotFound means that the namespace does not have the interface.
 var ErrNotFound = errors.New("no such network interface")
 
-// Give gives an interface an address with a peer, which may be the address itself, and brings it up.
+// Give gives an interface an address with a peer, which may be the address itself, and brings it
+// up.
 func Give(index int, address netip.Prefix, peer netip.Addr) error {
 	if err := setAddress(index, address, peer); err != nil {
 		return err
@@ -27,7 +27,7 @@ func Give(index int, address netip.Prefix, peer netip.Addr) error {
 	return Open(index)
 }
 
-// GiveLoopback gives the namespace an address that no interface of its has that leads elsewhere.
+// GiveLoopback gives an address to the loopback interface.
 func GiveLoopback(a netip.Addr) error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -49,8 +49,8 @@ func setAddress(index int, address netip.Prefix, peer netip.Addr) error {
 	return nil
 }
 
-// Open brings up an interface. It gets no IPv6: a router on the network would give it addresses
-// and routes that nobody asked for.
+// Open switches IPv6 off on an interface and brings it up. With IPv6, a router on the network would
+// give it addresses and routes that nobody asked for.
 func Open(index int) error {
 	i, err := find(index)
 	if err != nil {
@@ -67,7 +67,7 @@ func Open(index int) error {
 	return nil
 }
 
-// Narrow gives an interface an MTU, unless it has a lower one.
+// Narrow lowers the MTU of an interface, if it is higher.
 func Narrow(index, mtu int) error {
 	i, err := find(index)
 	if err != nil || i.Attrs().MTU <= mtu {
@@ -79,9 +79,9 @@ func Narrow(index, mtu int) error {
 	return nil
 }
 
-// Route sends what goes to a network to a gateway behind an interface, if there is no
-// other way of a lower metric. Packets leave under from, if that is given. Without a gateway,
-// the network is behind the interface itself.
+// Route adds a route to a network by an interface. Without a gateway, the network is on the
+// interface's own link. If from is valid, it is the source address of packets that the namespace
+// itself sends.
 func Route(index int, to netip.Prefix, gateway, from netip.Addr, metric int) error {
 	r := &netlink.Route{
 		LinkIndex: index, Gw: gateway.AsSlice(), Src: from.AsSlice(), Priority: metric,
@@ -93,19 +93,19 @@ func Route(index int, to netip.Prefix, gateway, from netip.Addr, metric int) err
 	if !gateway.IsValid() {
 		r.Scope = netlink.SCOPE_LINK
 	}
-	// RouteAdd would refuse what has another route already.
+	// RouteAdd would fail if another interface had a route to the network.
 	if err := netlink.RouteAddEcmp(r); err != nil {
 		return fmt.Errorf("route %s by interface %d: %w", to, index, err)
 	}
 	return nil
 }
 
-// byIndex is an interface to do something to, of which only the index counts.
+// byIndex returns a link for calls that use only its index.
 func byIndex(index int) netlink.Link {
 	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
 }
 
-// find is the interface with an index, or is ErrNotFound.
+// find returns the interface with an index, or ErrNotFound.
 func find(index int) (netlink.Link, error) {
 	i, err := netlink.LinkByIndex(index)
 	var none netlink.LinkNotFoundError
@@ -118,7 +118,7 @@ func find(index int) (netlink.Link, error) {
 	return i, nil
 }
 
-// remove deletes an interface that find has found. One that is gone since is success.
+// remove deletes an interface. It succeeds if the interface is gone since find found it.
 func remove(i netlink.Link) error {
 	if err := netlink.LinkDel(i); err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete %s: %w", i.Attrs().Name, err)
