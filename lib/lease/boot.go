@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
+	"gresnet/lib/rootonly"
 	"gresnet/lib/scan"
 )
 
@@ -26,6 +27,11 @@ func (n *Host) Boot(ctx context.Context) error {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
 	return hint.Join(failed, n.Close())
+}
+
+// Close closes the node's own device nodes to everybody but root, if the site wants that.
+func (n *Host) Close() error {
+	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev}.Close()
 }
 
 // modeTimeout bounds the wait for namespaces that are dying: the kernel cleans

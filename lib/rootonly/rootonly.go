@@ -1,4 +1,6 @@
-package lease
+// Package rootonly closes the node's own device nodes of HCAs to everybody but root, as the site
+// wants it. No lease does that and none undoes it.
+package rootonly
 
 import (
 	"errors"
@@ -14,17 +16,23 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// Close closes the node's own device nodes to everybody but root, if the site wants them
-// closed: the folder that they are in, so that none can be opened between the moment when
-// the kernel makes it, open to everybody, and the moment when udev hears of it; and each of
-// them, for whoever has the folder or a node open as a path. It is no lease's doing, and an
-// epilog does not undo it: leases find the nodes closed, and leave them so. What is closed
-// already is not touched. If the site wants them open, the folder is opened again, if it was
-// this that closed it.
+// Nodes are the node's own device nodes.
+type Nodes struct {
+	Config config.Config
+	Sys    fs.FS  // the node's /sys
+	Dev    string // /dev/infiniband
+}
+
+// Close closes the node's own device nodes to everybody but root, if the site wants that: the
+// folder that they are in, so that nobody can open one between the moment when the kernel makes
+// it, open to everybody, and the moment when udev hears of it; and each of them, against whoever
+// has the folder or a node open as a path. An epilog does not undo it: leases find the nodes
+// closed, and leave them so. What is closed already is not touched. If the site wants the nodes
+// open, the folder is opened again, if this program closed it.
 //
-// udev runs it for each node that is made anew, also of an HCA that is away in a job by
-// then: so it looks at device nodes, and at no HCA.
-func (n *Host) Close() error {
+// udev runs it for each node that is made anew, also of an HCA that is away in a job by then: so
+// it looks at device nodes, and at no HCA.
+func (n Nodes) Close() error {
 	switch n.Config.Access.Host {
 	case config.Open:
 		return n.folder().Open()
@@ -34,9 +42,9 @@ func (n *Host) Close() error {
 	return nil // nobody knows what the site wants
 }
 
-func (n *Host) folder() char.Folder { return char.Folder(n.Dev) }
+func (n Nodes) folder() char.Folder { return char.Folder(n.Dev) }
 
-func (n *Host) close() error {
+func (n Nodes) close() error {
 	// A list of HCAs leaves others to the node's users.
 	if len(n.Config.HCAs) == 0 {
 		if err := n.folder().Close(); err != nil {
@@ -69,7 +77,7 @@ func (n *Host) close() error {
 const cm = "rdma_cm"
 
 // deviceNodes are the names of the HCAs' device nodes, and of RDMA-CM's.
-func (n *Host) deviceNodes() (nodes []string, err error) {
+func (n Nodes) deviceNodes() (nodes []string, err error) {
 	entries, err := os.ReadDir(n.Dev)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // a node without HCAs, or without ib_uverbs
@@ -84,7 +92,7 @@ func (n *Host) deviceNodes() (nodes []string, err error) {
 
 // covers tells whether a device node is of an HCA that jobs can have, and whether its HCA is
 // away. What the site does not list it uses otherwise.
-func (n *Host) covers(name string) (covered, away bool, err error) {
+func (n Nodes) covers(name string) (covered, away bool, err error) {
 	if len(n.Config.HCAs) == 0 || name == cm {
 		return true, false, nil
 	}

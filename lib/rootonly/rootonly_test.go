@@ -1,4 +1,4 @@
-package lease
+package rootonly
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/char"
+	"gresnet/lib/config"
 	"gresnet/lib/mount"
 	"gresnet/test/netnstest"
 )
@@ -33,6 +34,15 @@ func deviceFolder(t *testing.T) string {
 		}
 	})
 	return dir
+}
+
+func parsed(t *testing.T, toml string) config.Config {
+	t.Helper()
+	cfg, err := config.Parse([]byte(toml), "test.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
 }
 
 func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing.T) {
@@ -67,8 +77,7 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		if c.match != "" {
 			toml = "[[hca]]\nindex = 0\nmatch = \"" + c.match + "\"\n"
 		}
-		n, _ := heldNode(t, toml)
-		n.Sys = sys
+		n := Nodes{Config: parsed(t, toml), Sys: sys}
 		var closed []string
 		for _, name := range append(slices.Clone(first), second...) {
 			covered, _, err := n.covers(name)
@@ -126,8 +135,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
 		{"none is listed, again", "", sys, true, "600 600 600"},
 	} {
-		n, _ := heldNode(t, c.toml)
-		n.Sys, n.Dev = c.sys, dev
+		n := Nodes{Config: parsed(t, c.toml), Sys: c.sys, Dev: dev}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
