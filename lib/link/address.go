@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 )
 
 // Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
@@ -258,7 +259,7 @@ const dadTimeout = 5 * time.Second
 // so for an address, too, that is never tentative since it is not to be tested
 // (addrconf.c:addrconf_dad_work).
 func (c *Conn) awaitDAD(index int, want Settings) error {
-	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m Message) bool { return !m.localIPv6() })
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool { return !m.IsLocalIPv6() })
 	begun := time.Now()
 	if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 		return err
@@ -279,7 +280,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 
 // hasTaken tells whether no address is tested any more, but for duplicates, and their
 // local routes are there.
-func (c *Conn) hasTaken(index int, want Settings, local []Message) (bool, error) {
+func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, error) {
 	answers, err := c.dumpAddresses(index)
 	if err != nil {
 		return false, fmt.Errorf("read the addresses of %s: %w", want.Name, err)
@@ -296,11 +297,11 @@ func (c *Conn) hasTaken(index int, want Settings, local []Message) (bool, error)
 	if len(local) == 0 {
 		return true, nil
 	}
-	have, err := c.localRoutes(index, local)
+	have, err := route.ReadLocal(c.route, index, local)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	return len(netlink.Missing(local, have, Message.routeKey)) == 0, nil
+	return len(netlink.Missing(local, have, route.Route.Key)) == 0, nil
 }
 
 // inOrder turns the kernel's order into the one in which addresses must be

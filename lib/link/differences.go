@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/dcb"
 	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 	"gresnet/lib/tc"
 )
 
@@ -59,9 +60,9 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	for _, m := range netlink.Missing(want.Filters, have.Filters, netlink.Key) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m))
 	}
-	diff = append(diff, netlink.Differences("route", want.settledRoutes(have), want.Routes, Message.routeKey, Message.prefix)...)
-	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), Message.key, Message.nexthop)...)
-	diff = append(diff, netlink.Differences("route", have.HomeRoutes, want.HomeRoutes, Message.routeKey, Message.prefix)...)
+	diff = append(diff, netlink.Differences("route", want.settledRoutes(have), want.Routes, route.Route.Key, route.Route.String)...)
+	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), netlink.Key, route.Nexthop.String)...)
+	diff = append(diff, netlink.Differences("route", have.HomeRoutes, want.HomeRoutes, route.Route.Key, route.Route.String)...)
 	for _, m := range netlink.Missing(want.Rules, have.Rules, netlink.Key) {
 		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/route"
 	"gresnet/lib/sysctl"
 )
 
@@ -124,7 +125,7 @@ type Way struct {
 
 // Ways are the namespace's routes to elsewhere.
 func (c *Conn) Ways() (all []Way, err error) {
-	dumped, err := c.dumpRoutes(unix.AF_INET, nil)
+	dumped, err := route.Dump(c.route, unix.AF_INET, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}
@@ -133,12 +134,12 @@ func (c *Conn) Ways() (all []Way, err error) {
 		case unix.RTN_LOCAL, unix.RTN_BROADCAST, unix.RTN_ANYCAST, unix.RTN_MULTICAST:
 			continue
 		}
-		to := Message(m).destination()
+		to := route.Route(m).Destination()
 		if !to.IsValid() {
 			to = netip.IPv4Unspecified()
 		}
 		w := Way{To: netip.PrefixFrom(to, int(m[1]))}
-		Message(m).eachIndex(func(i []byte) { w.Interfaces = append(w.Interfaces, int(native.Uint32(i))) })
+		route.Route(m).EachIndex(func(i []byte) { w.Interfaces = append(w.Interfaces, int(native.Uint32(i))) })
 		all = append(all, w)
 	}
 	return all, nil

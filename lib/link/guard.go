@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 )
 
 // CarriesDefaultRoute tells whether the node's default route goes through the interface or one
 // that stands on it, or from one of their addresses, with which the kernel removes it:
 // without it the node may be out of everybody's reach.
 func (s Settings) CarriesDefaultRoute() bool {
-	return slices.ContainsFunc(s.Routes, Message.isDefault) ||
-		slices.ContainsFunc(s.HomeRoutes, Message.isDefault) ||
+	return slices.ContainsFunc(s.Routes, route.Route.IsDefault) ||
+		slices.ContainsFunc(s.HomeRoutes, route.Route.IsDefault) ||
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.CarriesDefaultRoute() })
 }
 
@@ -35,7 +36,7 @@ func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("read the routes of interface %d: %w", i, err)
 		}
-		if slices.ContainsFunc(append(own, home...), Message.isDefault) {
+		if slices.ContainsFunc(append(own, home...), route.Route.IsDefault) {
 			return true, nil
 		}
 	}
@@ -104,19 +105,19 @@ func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
 
 // outgoing is the interface through which packets to a host leave, 0 if they do not.
 func (c *Conn) outgoing(to netip.Addr) (int, error) {
-	request := make([]byte, routeHead)
+	request := make([]byte, unix.SizeofRtMsg)
 	request[0], request[1] = unix.AF_INET6, 128
 	if to.Is4() {
 		request[0], request[1] = unix.AF_INET, 32
 	}
 	answers, err := c.send(unix.RTM_GETROUTE, 0, unix.RTM_NEWROUTE, netlink.Append(request, unix.RTA_DST, to.AsSlice()))
-	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && (len(answers) == 0 || len(answers[0]) < routeHead) {
+	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) || err == nil && (len(answers) == 0 || len(answers[0]) < unix.SizeofRtMsg) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
-	list, err := netlink.Parse(answers[0][routeHead:])
+	list, err := netlink.Parse(answers[0][unix.SizeofRtMsg:])
 	if err != nil {
 		return 0, err
 	}
@@ -124,9 +125,4 @@ func (c *Conn) outgoing(to netip.Addr) (int, error) {
 		return int(native.Uint32(v)), nil
 	}
 	return 0, nil
-}
-
-func (m Message) isDefault() bool {
-	// rtmsg: destination length, table, type
-	return m[1] == 0 && m[4] == unix.RT_TABLE_MAIN && m[7] == unix.RTN_UNICAST
 }

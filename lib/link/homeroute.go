@@ -3,17 +3,17 @@ package link
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 )
 
 // borrowers are the routes of other interfaces that use an IPv4 address of
 // this one as their source: the kernel removes them with the address
 // (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
-func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
+func (c *Conn) borrowers(index int, addresses []Message) ([]route.Route, error) {
 	var sources []netip.Addr
 	for _, m := range addresses {
 		if m.family() == unix.AF_INET {
@@ -27,36 +27,15 @@ func (c *Conn) borrowers(index int, addresses []Message) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []Message
-	for _, a := range from {
-		if !slices.Contains(sources, prefSource(a)) {
-			continue
-		}
-		m, err := cleanRoute(a, index)
-		if err != nil {
-			return nil, err
-		}
-		if m.needsOthers(nil) {
-			list = append(list, m)
-		}
-	}
-	return list, nil
+	return route.Borrowers(from, index, sources)
 }
 
-// sourced are the node's IPv4 routes, of which there may be thousands, that prefer a source.
+// sourced are the node's IPv4 routes that prefer a source.
 func (c *Conn) sourced() (list [][]byte, err error) {
 	if c.known != nil && c.known.sourced != nil {
 		return c.known.sourced, nil
 	}
-	again := func() { list = [][]byte{} }
-	again()
-	err = c.route.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
-		if prefSource(m).IsValid() {
-			list = append(list, slices.Clone(m))
-		}
-		return nil
-	})
-	if err == nil && c.known != nil {
+	if list, err = route.Sourced(c.route); err == nil && c.known != nil {
 		c.known.sourced = list
 	}
 	return list, err
@@ -64,21 +43,21 @@ func (c *Conn) sourced() (list [][]byte, err error) {
 
 // applyHomeRoutes adds the routes that only the node can have.
 func (c *Conn) applyHomeRoutes(index int, want Settings) error {
-	if err := c.applyNexthops(index, want.HomeNexthops, want.Name); err != nil {
+	if err := route.ApplyNexthops(c.route, index, want.HomeNexthops, want.Name); err != nil {
 		return err
 	}
 	have, err := c.homeRoutes(index, want)
 	if err != nil {
 		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}
-	for _, m := range netlink.Missing(want.HomeRoutes, have, Message.routeKey) {
+	for _, m := range netlink.Missing(want.HomeRoutes, have, route.Route.Key) {
 		how := unix.NLM_F_APPEND
-		if m.family() != unix.AF_INET {
+		if m.Family() != unix.AF_INET {
 			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
 			// has them all in one route when it is replaced; so does MPLS.
 			how = unix.NLM_F_REPLACE
 		}
-		if err := c.addRoute(index, m, how, want.Name); err != nil {
+		if err := route.Add(c.route, index, m, how, want.Name); err != nil {
 			return err
 		}
 	}
@@ -86,7 +65,7 @@ func (c *Conn) applyHomeRoutes(index int, want Settings) error {
 }
 
 // homeRoutes are those that there are now of the settings' kind.
-func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
+func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
 	if len(want.HomeRoutes) == 0 {
 		return nil, nil
 	}
@@ -99,6 +78,6 @@ func (c *Conn) homeRoutes(index int, want Settings) ([]Message, error) {
 }
 
 // merge appends what is not there yet.
-func merge(list, more []Message) []Message {
-	return append(list, netlink.Missing(more, list, Message.routeKey)...)
+func merge(list, more []route.Route) []route.Route {
+	return append(list, netlink.Missing(more, list, route.Route.Key)...)
 }

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 	"gresnet/lib/rule"
 )
 
@@ -38,14 +39,14 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
 		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops
 		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
-		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, Message.routeKey, Message.prefix)...), nil
+		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, route.Route.Key, route.Route.String)...), nil
 	}
 	agreed.Neighbours = with(have.Neighbours, want.Neighbours, netlink.Key)
-	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, Message.key)
-	agreed.HomeRoutes = with(have.HomeRoutes, want.HomeRoutes, Message.routeKey)
+	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, netlink.Key)
+	agreed.HomeRoutes = with(have.HomeRoutes, want.HomeRoutes, route.Route.Key)
 
-	agreed.Nexthops, diff = concede(diff, "next hop object", have.Nexthops, want.Nexthops, Message.nexthopProtocol, Message.key, Message.nexthop)
-	agreed.Routes, diff = concede(diff, "route", have.Routes, want.Routes, Message.routeProtocol, Message.routeKey, Message.prefix)
+	agreed.Nexthops, diff = concede(diff, "next hop object", have.Nexthops, want.Nexthops, route.Nexthop.Protocol, netlink.Key, route.Nexthop.String)
+	agreed.Routes, diff = concede(diff, "route", have.Routes, want.Routes, route.Route.Protocol, route.Route.Key, route.Route.String)
 	agreed.Rules, diff = concede(diff, "policy rule", have.Rules, want.Rules, rule.Rule.Protocol, netlink.Key, rule.Rule.String)
 	return agreed, diff, nil
 }
@@ -76,6 +77,3 @@ func byManagers[M ~[]byte](list []M, protocol func(M) byte) (others, own []M) {
 	}
 	return others, own
 }
-
-func (m Message) routeProtocol() byte   { return m[5] } // rtm_protocol
-func (m Message) nexthopProtocol() byte { return m[2] } // nh_protocol

@@ -19,10 +19,7 @@ func (m Message) MarshalJSON() ([]byte, error) { return json.Marshal([]byte(m)) 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (m *Message) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, (*[]byte)(m)) }
 
-const (
-	addrHead  = unix.SizeofIfAddrmsg
-	routeHead = unix.SizeofRtMsg
-)
+const addrHead = unix.SizeofIfAddrmsg
 
 func (m Message) family() byte { return m[0] }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+
+	"gresnet/lib/route"
 )
 
 // Other is another interface of the node that has a part in what one has.
@@ -25,7 +27,7 @@ func (s Settings) Shares() bool {
 func (c *Conn) others(index int, s Settings) ([]Other, error) {
 	var p parties
 	for _, m := range s.HomeRoutes {
-		m.eachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
+		m.EachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
 	}
 	if err := c.owners(&p, s); err != nil {
 		return nil, err
@@ -70,11 +72,11 @@ func (p parties) known(c *Conn) (list []Other, err error) {
 // owners adds whose the members of shared groups are.
 func (c *Conn) owners(p *parties, s Settings) error {
 	for _, group := range s.HomeNexthops {
-		for _, id := range group.members() {
-			if slices.ContainsFunc(s.Nexthops, func(m Message) bool { return m.nexthopID() == id }) {
+		for _, id := range group.Members() {
+			if slices.ContainsFunc(s.Nexthops, func(m route.Nexthop) bool { return m.ID() == id }) {
 				continue
 			}
-			index, err := c.nexthopOwner(id)
+			index, err := route.Owner(c.route, id)
 			if err != nil {
 				return err
 			}
@@ -90,7 +92,7 @@ func (c *Conn) owners(p *parties, s Settings) error {
 func (c *Conn) sources(p *parties, index int, s Settings) error {
 	var foreign []netip.Addr
 	for _, m := range s.Routes {
-		from := prefSource(m)
+		from := route.Source(m)
 		own := func(a Message) bool { return a.Addr().Addr() == from }
 		if from.IsValid() && !slices.Contains(foreign, from) && !slices.ContainsFunc(s.Addresses, own) {
 			foreign = append(foreign, from)
@@ -136,9 +138,9 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes = keep(want.HomeRoutes, func(m Message) (Message, bool) {
+	want.HomeRoutes = keep(want.HomeRoutes, func(m route.Route) (route.Route, bool) {
 		out := slices.Clone(m)
-		out.eachIndex(func(b []byte) {
+		out.EachIndex(func(b []byte) {
 			if index, moved := now[int(native.Uint32(b))]; moved {
 				native.PutUint32(b, uint32(index))
 			}

@@ -11,32 +11,33 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 )
 
 // Owed is what an interface that came home shares with others that did not yet. It is
 // given when all of them are there.
 type Owed struct {
-	ID           ID            `json:"id"`
-	Name         string        `json:"name"`
-	Taken        time.Duration `json:"taken"`
-	Addresses    []Message     `json:"addresses,omitempty"` // by which others' routes from them are known
-	Routes       []Message     `json:"routes,omitempty"`    // from others' addresses
-	HomeNexthops []Message     `json:"home_nexthops,omitempty"`
-	HomeRoutes   []Message     `json:"home_routes,omitempty"`
-	Others       []Other       `json:"others"`
+	ID           ID              `json:"id"`
+	Name         string          `json:"name"`
+	Taken        time.Duration   `json:"taken"`
+	Addresses    []Message       `json:"addresses,omitempty"` // by which others' routes from them are known
+	Routes       []route.Route   `json:"routes,omitempty"`    // from others' addresses
+	HomeNexthops []route.Nexthop `json:"home_nexthops,omitempty"`
+	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`
+	Others       []Other         `json:"others"`
 }
 
 // Without parts the settings: what is left needs none of some others, and the rest is owed.
 func (s Settings) Without(others []Other) (left Settings, owed Owed) {
 	left = s
-	group, route := s.needing(others)
+	isGroup, isRoute := s.needing(others)
 	owed = Owed{Name: s.Name, Taken: s.Taken, Addresses: s.Addresses}
-	owed.HomeNexthops, left.HomeNexthops = part(s.HomeNexthops, group)
-	owed.HomeRoutes, left.HomeRoutes = part(s.HomeRoutes, route)
-	owed.Routes, left.Routes = part(s.Routes, route)
+	owed.HomeNexthops, left.HomeNexthops = part(s.HomeNexthops, isGroup)
+	owed.HomeRoutes, left.HomeRoutes = part(s.HomeRoutes, isRoute)
+	owed.Routes, left.Routes = part(s.Routes, isRoute)
 	for _, o := range s.Others {
-		group, route := s.needing([]Other{o})
-		if slices.ContainsFunc(owed.HomeNexthops, group) || slices.ContainsFunc(slices.Concat(owed.Routes, owed.HomeRoutes), route) {
+		isGroup, isRoute := s.needing([]Other{o})
+		if slices.ContainsFunc(owed.HomeNexthops, isGroup) || slices.ContainsFunc(slices.Concat(owed.Routes, owed.HomeRoutes), isRoute) {
 			owed.Others = append(owed.Others, o)
 		}
 	}
@@ -45,31 +46,31 @@ func (s Settings) Without(others []Other) (left Settings, owed Owed) {
 
 // needing tells which groups of next hop objects and which routes cannot be without some of
 // the others.
-func (s Settings) needing(others []Other) (group, route func(Message) bool) {
+func (s Settings) needing(others []Other) (isGroup func(route.Nexthop) bool, isRoute func(route.Route) bool) {
 	var indices []int
 	var objects []uint32
 	var sources []netip.Addr
 	for _, o := range others {
 		indices, objects, sources = append(indices, o.Index), append(objects, o.Objects...), append(sources, o.Sources...)
 	}
-	group = func(m Message) bool {
-		return slices.ContainsFunc(m.members(), func(id uint32) bool { return slices.Contains(objects, id) })
+	isGroup = func(m route.Nexthop) bool {
+		return slices.ContainsFunc(m.Members(), func(id uint32) bool { return slices.Contains(objects, id) })
 	}
 	var groups []uint32
 	for _, m := range s.HomeNexthops {
-		if group(m) {
-			groups = append(groups, m.nexthopID())
+		if isGroup(m) {
+			groups = append(groups, m.ID())
 		}
 	}
-	return group, func(m Message) bool {
-		needs := slices.Contains(groups, m.object()) || slices.Contains(sources, prefSource(m))
-		m.eachIndex(func(b []byte) { needs = needs || slices.Contains(indices, int(native.Uint32(b))) })
+	return isGroup, func(m route.Route) bool {
+		needs := slices.Contains(groups, m.Object()) || slices.Contains(sources, route.Source(m))
+		m.EachIndex(func(b []byte) { needs = needs || slices.Contains(indices, int(native.Uint32(b))) })
 		return needs
 	}
 }
 
 // part parts a list in two.
-func part(list []Message, is func(Message) bool) (those, others []Message) {
+func part[M ~[]byte](list []M, is func(M) bool) (those, others []M) {
 	for _, m := range list {
 		if is(m) {
 			those = append(those, m)
@@ -83,12 +84,12 @@ func part(list []Message, is func(Message) bool) (those, others []Message) {
 // What names what is owed.
 func (o Owed) What() []string { return namesOf(o.HomeNexthops, slices.Concat(o.HomeRoutes, o.Routes)) }
 
-func namesOf(groups, routes []Message) (list []string) {
+func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 	for _, m := range groups {
-		list = append(list, "next hop object "+m.nexthop())
+		list = append(list, "next hop object "+m.String())
 	}
 	for _, m := range routes {
-		list = append(list, "route "+m.prefix())
+		list = append(list, "route "+m.String())
 	}
 	return list
 }
@@ -112,8 +113,8 @@ func (c *Conn) Pay(o Owed) error {
 	}
 	given := c.applyHomeRoutes(i.Index, want)
 	for _, m := range want.Routes {
-		if err := c.giveRoute(i.Index, m, unix.NLM_F_APPEND); err != nil {
-			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m.prefix(), want.Name, err))
+		if err := route.Give(c.route, i.Index, m, unix.NLM_F_APPEND); err != nil {
+			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))
 		}
 	}
 	unpaid, err := c.unpaid(i.Index, want)
@@ -133,10 +134,10 @@ func (c *Conn) unpaid(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the routes from the addresses of %s: %w", want.Name, err)
 	}
-	_, groups, err := c.nexthops(index)
+	_, groups, err := route.ReadNexthops(c.route, index)
 	if err != nil {
 		return nil, fmt.Errorf("read the next hop objects of %s: %w", want.Name, err)
 	}
 	have := slices.Concat(own, home, borrowers)
-	return namesOf(netlink.Missing(want.HomeNexthops, groups, Message.key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, Message.routeKey)), nil
+	return namesOf(netlink.Missing(want.HomeNexthops, groups, netlink.Key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, route.Route.Key)), nil
 }

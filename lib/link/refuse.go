@@ -44,13 +44,13 @@ func (c *Conn) refuse(i described, s Settings) error {
 // program's name (lwt_bpf.c:bpf_fill_encap_info), so nobody can load it again.
 func (s Settings) refusePrograms() error {
 	for _, m := range slices.Concat(s.Routes, s.HomeRoutes) {
-		if m.routeHasProgram() {
-			return fmt.Errorf("a BPF program encapsulates what route %s of %s takes, and gresnet cannot restore it", m.prefix(), s.Name)
+		if m.HasProgram() {
+			return fmt.Errorf("a BPF program encapsulates what route %s of %s takes, and gresnet cannot restore it", m, s.Name)
 		}
 	}
 	for _, m := range s.Nexthops {
-		if list, _ := netlink.Parse(m[nexthopHead:]); hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP) {
-			return fmt.Errorf("a BPF program encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", m.nexthop(), s.Name)
+		if m.HasProgram() {
+			return fmt.Errorf("a BPF program encapsulates what next hop object %s of %s takes, and gresnet cannot restore it", m, s.Name)
 		}
 	}
 	for _, child := range s.Children {
@@ -59,37 +59,6 @@ func (s Settings) refusePrograms() error {
 		}
 	}
 	return nil
-}
-
-func (m Message) routeHasProgram() bool {
-	list, _ := netlink.Parse(m[routeHead:])
-	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	hops := list.Value(unix.RTA_MULTIPATH)
-	eachHop(hops, func(hop []byte) {
-		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
-		has = has || hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	})
-	return has
-}
-
-// Kinds of encapsulation of linux/lwtunnel.h, and an attribute of linux/seg6_local.h.
-const (
-	encapBPF       = 6
-	encapSeg6Local = 7
-	seg6LocalBPF   = 8
-)
-
-// hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
-func hasProgram(list netlink.Attributes, kind, encap uint16) bool {
-	switch list.Number(kind) {
-	case encapBPF:
-		return true
-	case encapSeg6Local:
-		inner, _ := list.Nested(encap)
-		_, has := inner.Find(seg6LocalBPF)
-		return has
-	}
-	return false
 }
 
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving

@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
+	"gresnet/lib/route"
 	"gresnet/lib/rule"
 	"gresnet/lib/sysctl"
 	"gresnet/lib/tc"
@@ -37,8 +38,8 @@ type Settings struct {
 	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
 	Addresses  []Message             `json:"addresses,omitempty"`  // in the kernel's order
 	Duplicates []Message             `json:"duplicates,omitempty"` // addresses that another has, too
-	Routes     []Message             `json:"routes,omitempty"`     // of every table, the kernel's own included
-	Nexthops   []Message             `json:"nexthops,omitempty"`   // objects that routes may use
+	Routes     []route.Route         `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []route.Nexthop       `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
 	Filters    []neighbour.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
 	tc.Qdiscs
@@ -52,11 +53,11 @@ type Settings struct {
 	Manager string `json:"manager,omitempty"`
 
 	// What other interfaces of the node have a part in: only Restore gives it.
-	HomeNexthops []Message   `json:"home_nexthops,omitempty"` // groups with others' members
-	HomeRoutes   []Message   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
-	Others       []Other     `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
-	Children     []Child     `json:"children,omitempty"`      // which stay on the node
-	Mirrors      []tc.Mirror `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
+	HomeNexthops []route.Nexthop `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Others       []Other         `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
+	Children     []Child         `json:"children,omitempty"`      // which stay on the node
+	Mirrors      []tc.Mirror     `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
 
 	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only Restore writes them.
 	Steering map[string]string `json:"steering,omitempty"`
@@ -137,15 +138,15 @@ func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err er
 	if err := c.readRoutes(index, &s); err != nil {
 		return Settings{}, err
 	}
-	s.Routes = slices.DeleteFunc(s.Routes, func(m Message) bool {
-		return slices.ContainsFunc(temporary, m.comesWith) && !slices.ContainsFunc(s.Addresses, m.comesWith) || s.leftOver(m)
+	s.Routes = slices.DeleteFunc(s.Routes, func(m route.Route) bool {
+		return comesWithAny(m, temporary) && !comesWithAny(m, s.Addresses) || s.leftOver(m)
 	})
 	return s, nil
 }
 
 // readRoutes reads the routes and what they use.
 func (c *Conn) readRoutes(index int, s *Settings) (err error) {
-	if s.Nexthops, s.HomeNexthops, err = c.nexthops(index); err != nil {
+	if s.Nexthops, s.HomeNexthops, err = route.ReadNexthops(c.route, index); err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", s.Name, err)
 	}
 	if s.Routes, s.HomeRoutes, err = c.routes(index, s.homeObjects()); err != nil {

@@ -1,4 +1,4 @@
-package link
+package route
 
 import (
 	"errors"
@@ -25,8 +25,20 @@ const (
 	nhaResGroupUnbalancedTime = 4
 )
 
+// Nexthop is a next hop object as the kernel dumped it, made independent of the interface's index.
+type Nexthop []byte
+
+// Protocol says who made it (rtnetlink(7)).
+func (m Nexthop) Protocol() byte { return m[2] } // nh_protocol
+
+// HasProgram tells whether a BPF program encapsulates what it takes.
+func (m Nexthop) HasProgram() bool {
+	list, _ := netlink.Parse(m[nexthopHead:])
+	return hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
+}
+
 // cleanNexthop makes a next hop object as dumped comparable and sendable.
-func cleanNexthop(m []byte) (Message, error) {
+func cleanNexthop(m []byte) (Nexthop, error) {
 	if len(m) < nexthopHead {
 		return nil, fmt.Errorf("next hop message of %d bytes", len(m))
 	}
@@ -36,12 +48,12 @@ func cleanNexthop(m []byte) (Message, error) {
 	}
 	out := slices.Clone(m[:nexthopHead])
 	out[1] = 0 // nh_scope, which follows from the rest
-	native.PutUint32(out[4:], native.Uint32(out[4:])&routeFlags)
+	native.PutUint32(out[4:], native.Uint32(out[4:])&flags)
 	for a := range list.All() {
 		switch a.Type() {
 		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, nhaFDB, nhaHWStatsEnable:
 		case unix.NHA_ENCAP:
-			a.Kind = unix.NHA_ENCAP // without the flag, which nexthopOn sets
+			a.Kind = unix.NHA_ENCAP // without the flag, which on sets
 		case unix.NHA_OIF:
 			a.Value = []byte{0, 0, 0, 0}
 		case nhaResGroup:
@@ -66,8 +78,8 @@ func without(list []byte, kind uint16) []byte {
 	return out
 }
 
-// nexthopOn is a next hop object as a request for the interface with an index.
-func (m Message) nexthopOn(index int) []byte {
+// on is a next hop object as a request for the interface with an index.
+func (m Nexthop) on(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
 	list, _ := netlink.Parse(m[nexthopHead:])
 	for a := range list.All() {
@@ -82,8 +94,8 @@ func (m Message) nexthopOn(index int) []byte {
 	return out
 }
 
-// nexthopID is the number by which routes and groups call a next hop object.
-func (m Message) nexthopID() uint32 {
+// ID returns the number by which routes and groups call a next hop object.
+func (m Nexthop) ID() uint32 {
 	list, _ := netlink.Parse(m[nexthopHead:])
 	v := list.Value(unix.NHA_ID)
 	if len(v) != 4 {
@@ -92,10 +104,11 @@ func (m Message) nexthopID() uint32 {
 	return native.Uint32(v)
 }
 
-func (m Message) nexthop() string { return fmt.Sprint(m.nexthopID()) }
+// String names it for people.
+func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }
 
-// members are the numbers of the objects in a group.
-func (m Message) members() []uint32 {
+// Members returns the numbers of the objects in a group.
+func (m Nexthop) Members() []uint32 {
 	list, _ := netlink.Parse(m[nexthopHead:])
 	group := list.Value(unix.NHA_GROUP)
 	var ids []uint32
@@ -105,22 +118,22 @@ func (m Message) members() []uint32 {
 	return ids
 }
 
-// nexthops are the next hop objects of the interface and the groups of
+// ReadNexthops returns the next hop objects of the interface and the groups of
 // nothing else, and at home the groups that have others' members, too.
-func (c *Conn) nexthops(index int) (own, home []Message, err error) {
-	own, err = c.dumpNexthops(netlink.AppendUint32(nil, unix.NHA_OIF, uint32(index)))
+func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) {
+	own, err = dumpNexthops(r, netlink.AppendUint32(nil, unix.NHA_OIF, uint32(index)))
 	if err != nil || len(own) == 0 {
 		return nil, nil, err
 	}
 	var ids []uint32
 	for _, m := range own {
-		ids = append(ids, m.nexthopID())
+		ids = append(ids, m.ID())
 	}
-	groups, err := c.dumpNexthops(netlink.Append(nil, unix.NHA_GROUPS, nil))
+	groups, err := dumpNexthops(r, netlink.Append(nil, unix.NHA_GROUPS, nil))
 	for _, m := range groups {
 		isOwn := func(id uint32) bool { return slices.Contains(ids, id) }
 		isOther := func(id uint32) bool { return !isOwn(id) }
-		switch members := m.members(); {
+		switch members := m.Members(); {
 		case !slices.ContainsFunc(members, isOwn):
 		case slices.ContainsFunc(members, isOther):
 			home = append(home, m)
@@ -131,10 +144,10 @@ func (c *Conn) nexthops(index int) (own, home []Message, err error) {
 	return own, home, err
 }
 
-// nexthopOwner is the index of the interface of a next hop object, 0 if it has none.
-func (c *Conn) nexthopOwner(id uint32) (int, error) {
+// Owner returns the index of the interface of a next hop object, 0 if it has none.
+func Owner(r *netlink.Route, id uint32) (int, error) {
 	request := netlink.AppendUint32(make([]byte, nexthopHead), unix.NHA_ID, id)
-	answers, err := c.send(unix.RTM_GETNEXTHOP, 0, unix.RTM_NEWNEXTHOP, request)
+	answers, err := r.Send(unix.RTM_GETNEXTHOP, 0, unix.RTM_NEWNEXTHOP, request)
 	if errors.Is(err, unix.ENOENT) {
 		return 0, nil
 	}
@@ -156,25 +169,16 @@ func (c *Conn) nexthopOwner(id uint32) (int, error) {
 	return 0, nil
 }
 
-// homeObjects are the numbers of the next hop objects that only the node can have.
-func (s Settings) homeObjects() []uint32 {
-	var ids []uint32
-	for _, m := range s.HomeNexthops {
-		ids = append(ids, m.nexthopID())
-	}
-	return ids
-}
-
-func (c *Conn) dumpNexthops(filter []byte) ([]Message, error) {
+func dumpNexthops(r *netlink.Route, filter []byte) ([]Nexthop, error) {
 	request := append(make([]byte, nexthopHead), filter...)
-	answers, err := c.send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
+	answers, err := r.Send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil // before kernel 5.3
 	}
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Message, 0, len(answers))
+	list := make([]Nexthop, 0, len(answers))
 	for _, a := range answers {
 		m, err := cleanNexthop(a)
 		if err != nil {
@@ -185,21 +189,21 @@ func (c *Conn) dumpNexthops(filter []byte) ([]Message, error) {
 	return list, nil
 }
 
-// applyNexthops makes the objects that are missing anew under their numbers,
+// ApplyNexthops makes the objects that are missing anew under their numbers,
 // by which routes call them. A group that lost its member when the interface
 // left still has its others, and is replaced.
-func (c *Conn) applyNexthops(index int, want []Message, name string) error {
+func ApplyNexthops(r *netlink.Route, index int, want []Nexthop, name string) error {
 	if len(want) == 0 {
 		return nil
 	}
-	own, home, err := c.nexthops(index)
+	own, home, err := ReadNexthops(r, index)
 	if err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", name, err)
 	}
-	for _, m := range netlink.Missing(want, append(own, home...), Message.key) {
-		_, err := c.send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.nexthopOn(index))
+	for _, m := range netlink.Missing(want, append(own, home...), netlink.Key) {
+		_, err := r.Send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
 		if err != nil {
-			return fmt.Errorf("add next hop object %s to %s: %w", m.nexthop(), name, err)
+			return fmt.Errorf("add next hop object %s to %s: %w", m, name, err)
 		}
 	}
 	return nil
