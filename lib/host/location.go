@@ -33,36 +33,36 @@ func (n *Host) Local(mapping func() (gres.Mapping, error)) source.Local {
 	}
 }
 
-// Topology is where the node's GPUs and some HCAs sit.
+// Topology is where the node's GPUs and some HCAs are.
 func (n *Host) Topology(hcas []node.HCA) (t gres.Topology, err error) {
 	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
 		return gres.Topology{}, err
 	}
 	t.Divided = sysfs.AreDivided(n.Proc)
-	t.HCAs, err = n.seats(hcas)
+	t.HCAs, err = n.locations(hcas)
 	return t, err
 }
 
-// seats are where HCAs sit, of those that sit on PCI.
-func (n *Host) seats(hcas []node.HCA) (map[node.ID]node.Location, error) {
-	seats := map[node.ID]node.Location{}
+// locations are where HCAs are, of those that are on PCI.
+func (n *Host) locations(hcas []node.HCA) (map[node.ID]node.Location, error) {
+	locations := map[node.ID]node.Location{}
 	for _, h := range hcas {
 		if h.ID.PCI == "" {
 			continue
 		}
-		seat, err := sysfs.Locate(n.Sys, h.ID.PCI)
+		at, err := sysfs.Locate(n.Sys, h.ID.PCI)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it was pulled out, or its slot is off: whoever claims it will find out
 		}
 		if err != nil {
 			return nil, err
 		}
-		seats[h.ID] = seat
+		locations[h.ID] = at
 	}
-	return seats, nil
+	return locations, nil
 }
 
-// locate says of what a job gets where it sits, and which of the job's GPUs is
+// locate says of what a job gets where it is, and which of the job's GPUs is
 // near. GPUs are dealt out over all of the node's HCAs, see gres.Topology.Serve.
 func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
 	m, t, err := n.surroundings(j, p)
@@ -71,8 +71,8 @@ func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
 	}
 	for i, h := range hcas {
 		hcas[i].NUMA, hcas[i].GPU = -1, -1
-		if seat, sits := t.HCAs[h.ID]; sits {
-			hcas[i].NUMA = seat.NUMA
+		if at, known := t.HCAs[h.ID]; known {
+			hcas[i].NUMA = at.NUMA
 		}
 		if k := slices.IndexFunc(m, func(e gres.Entry) bool { return e.HCA.ID == h.ID }); k >= 0 {
 			hcas[i].GPU = t.Nearest(m[k], j.GPUs)
@@ -85,7 +85,7 @@ func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
 // node's are not looked for.
 func (n *Host) surroundings(j job.Job, p Picked) (m gres.Mapping, t gres.Topology, err error) {
 	if len(j.GPUs) == 0 {
-		t.HCAs, err = n.seats(gres.Mapping(p.Entries).HCAs())
+		t.HCAs, err = n.locations(gres.Mapping(p.Entries).HCAs())
 		return nil, t, err
 	}
 	m, err = p.topology.Serve(p.mapping, nil)
@@ -107,7 +107,7 @@ func (n *Host) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, 
 		byGPUs, byCores := t.Near(j.GPUs), n.nearCores(j, t, cores)
 		return func(a, b node.ID) int { return cmp.Or(byGPUs(a, b), byCores(a, b)) }, t, nil
 	case len(cores) > 0:
-		if t.HCAs, err = n.seats(m.HCAs()); err != nil {
+		if t.HCAs, err = n.locations(m.HCAs()); err != nil {
 			return nil, gres.Topology{}, err
 		}
 		return n.nearCores(j, t, cores), t, nil
@@ -115,13 +115,13 @@ func (n *Host) near(j job.Job, m gres.Mapping, wants []gres.Want) (near func(a, 
 	return nil, gres.Topology{}, nil
 }
 
-// nearCores looks for the cores of the NUMA nodes that HCAs sit on. A job whose cores
+// nearCores looks for the cores of the NUMA nodes that HCAs are on. A job whose cores
 // cannot be found gets its HCAs all the same.
 func (n *Host) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.ID) int {
 	var numas []int
-	for _, seat := range t.HCAs {
-		if seat.NUMA >= 0 && !slices.Contains(numas, seat.NUMA) {
-			numas = append(numas, seat.NUMA)
+	for _, at := range t.HCAs {
+		if at.NUMA >= 0 && !slices.Contains(numas, at.NUMA) {
+			numas = append(numas, at.NUMA)
 		}
 	}
 	if len(has) == 0 || len(numas) < 2 {

@@ -8,21 +8,21 @@ import (
 	"gresnet/lib/step"
 )
 
-// taken is what a deed took of this run's time, and how it ended.
-type taken struct {
+// measured is what a deed took of this run's time, and how it ended.
+type measured struct {
 	took time.Duration
 	err  error
 }
 
-func (l *open) measure(deed func() error) taken {
+func (l *open) measure(deed func() error) measured {
 	start := l.node.Now()
 	err := deed()
-	return taken{l.node.Now().Sub(start), err}
+	return measured{l.node.Now().Sub(start), err}
 }
 
 // and is a deed with its second part.
-func (t taken) and(u taken) taken {
-	return taken{t.took + u.took, u.err}
+func (t measured) and(u measured) measured {
+	return measured{t.took + u.took, u.err}
 }
 
 // timed does a deed of a step, and tells of it.
@@ -31,7 +31,7 @@ func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) err
 }
 
 // report tells of a step's deed, and returns how it ended.
-func (l *open) report(verb string, s step.Step, t taken) error {
+func (l *open) report(verb string, s step.Step, t measured) error {
 	err := t.err
 	e := event.Event{
 		Kind: event.StepDone, Job: l.world.Job,

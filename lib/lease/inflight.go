@@ -82,7 +82,7 @@ type inFlight struct {
 	step.Step
 	lease *open
 	verb  string
-	begun taken
+	begun measured
 	wait  func() error
 }
 

@@ -35,8 +35,8 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.resume(ctx, id)
 		if errors.Is(err, errNoLease) {
-			n.removeJobNotice(id)
-			n.restoreDeferred(ctx, id)
+			n.removeNotice(id)
+			n.restoreDeferredFor(ctx, id)
 			return n.abandoned(ctx, id)
 		}
 		if err != nil {
@@ -47,7 +47,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
 			return nil
 		}
-		n.removeJobNotice(id)
+		n.removeNotice(id)
 		// What was waited for the lease is a part of the run.
 		l.until = begun.Add(max(all, l.undoTime()))
 		return l.unwind()

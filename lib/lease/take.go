@@ -41,7 +41,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		if done || err != nil {
 			return err
 		}
-		n.removeJobNotice(j.ID) // what an earlier run was told
+		n.removeNotice(j.ID) // what an earlier run was told
 		return n.takeEntitled(ctx, j)
 	})
 }
@@ -59,7 +59,7 @@ func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
 		return n.refuse(ctx, j, refusal)
 	}
 	if err == nil {
-		n.tellJob(j, less)
+		n.writeNotice(j, less)
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func (l *open) unwind() error {
 	// A prolog that fails may have waited for them.
 	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
 	l.world.Rest, l.lostParts, l.unstruck, l.world.UplinkLeft = nil, nil, nil, false
-	l.world.Away, l.world.Gone, l.world.Owed = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]table.Owed{}
+	l.world.Away, l.world.Gone, l.world.Deferred = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]table.Owed{}
 	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
@@ -68,7 +68,7 @@ func (l *open) unwind() error {
 			l.markUndone(s)
 		}
 	}
-	l.node.payDeferred(l.world)
+	l.node.restoreDeferred(l.world)
 	l.node.TellQuarantines(l.world.Job, l.world.Away)
 	if len(failed) > 0 {
 		return remains(hint.Join(failed...))

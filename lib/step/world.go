@@ -30,7 +30,7 @@ type Given struct {
 	Sys   fs.FS       // the node's /sys
 	Dev   string      // where the node has its device nodes: /dev/infiniband
 	CM    string      // RDMA-CM's folder in configfs
-	Udev  *udev.Watch // what Settle goes by; nil: by udev's queue alone
+	Udev  *udev.Watch // what WaitUdev goes by; nil: by udev's queue alone
 	Dir   string      // the lease's directory
 	Table table.File
 	Locks string // directory of locks
@@ -60,9 +60,9 @@ type Outcome struct {
 	UplinkLeft bool
 	// Gone is what of HCAs the node lost meanwhile.
 	Gone map[Part]bool
-	// Owed is what interfaces that are home cannot have yet, since another lease has what
+	// Deferred is what interfaces that are home cannot have yet, since another lease has what
 	// they share it with.
-	Owed map[link.ID]table.Owed
+	Deferred map[link.ID]table.Owed
 	// Rest is what steps left, in the order in which it is to be done. What it does may leave more.
 	Rest []Rest
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
@@ -26,7 +28,7 @@ func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gr
 			return passed, err
 		}
 		shared := taken.Shared()
-		held := n.outlastAny(ctx, j.ID, taken.By, shared != nil)
+		held := n.waitForAnyHolder(ctx, j.ID, taken.By, shared != nil)
 		switch {
 		case held == nil:
 			continue
@@ -46,10 +48,10 @@ func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gr
 // errQuarantined means that it is no job that has what is held.
 var errQuarantined = errors.New("it is quarantined")
 
-// outlastAny is nil if some of what a job could not have is free now: the epilog
+// waitForAnyHolder is nil if some of what a job could not have is free now: the epilog
 // of a job that held it was running still, or never ran and never will. If certain, the
 // Jobs are waited for until it is known whether they run.
-func (n *Host) outlastAny(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
+func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
 	all := errQuarantined
 	for _, by := range held {
 		if ctx.Err() != nil {
@@ -150,4 +152,30 @@ func (n *Host) holder(id node.ID) (table.Claim, bool) {
 		return table.Claim{}, true // in doubt it is held
 	}
 	return t.Holder(id)
+}
+
+// reclaim has what a job is to have if it is free given back by those who are about
+// to: an epilog that runs, or a job that is gone. Who lives keeps it, and the job is
+// passed over.
+func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
+	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
+		return nil
+	}
+	t, err := n.Table().Read()
+	if err != nil {
+		return err
+	}
+	m, err := n.Mapped(&t)
+	if err != nil {
+		return err
+	}
+	for _, by := range gres.PassedOver(wants, m, host.HoldersIn(&t)) {
+		if by.Holder.Quarantined != "" {
+			continue
+		}
+		if err := n.waitForHolder(ctx, j.ID, by, false); err != nil {
+			n.Notice(j.ID, "does without %s of job %d: %s", by.Entry.HCA.Name, by.Holder.Job, err)
+		}
+	}
+	return nil
 }

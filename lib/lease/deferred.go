@@ -47,7 +47,7 @@ func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 // is before their steps are struck and the HCAs are free, so that no kill loses it.
 func (l *open) deferRestore() (failed []error) {
 	var list []table.Owed
-	for _, o := range l.world.Owed {
+	for _, o := range l.world.Deferred {
 		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[step.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
 		}
@@ -71,57 +71,66 @@ func (l *open) deferRestore() (failed []error) {
 	return failed
 }
 
-// sharing names the parties of what is owed, and that itself.
+// sharing names the interfaces that share something, and what they share.
 func sharing(o table.Owed) string {
 	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), host.FirstOf(o.Shared.What()))
 }
 
-// payDeferred gives what is owed as far as all who have a part in it are home, and nobody's lease
-// holds one. Whose HCAs are claimed later has it in the settings that are read then: so
-// what was given is struck unless one is claimed by that time, of which nobody knows.
-//
-// That it fails is no fault of the job's that ends: it stays owed.
-func (n *Host) payDeferred(w *step.World) {
+// restoreDeferred restores what is owed whose members are all home and in no lease. It fails no
+// job's epilog: what cannot be restored stays owed.
+func (n *Host) restoreDeferred(w *step.World) {
 	t := n.Readable(w.Job)
 	for _, o := range t.Owed {
-		if _, claimed := t.Claimed(o); claimed {
-			continue
-		}
-		warn := func(format string, a ...any) {
-			n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
-		}
-		looked := n.Stopwatch()
-		paid, err := w.Pay(o)
-		looked.Stop("give what is owed")
-		gone := errors.Is(err, step.ErrGone)
-		switch {
-		case gone:
-			warn("given up, since %s: what %s", err, sharing(o))
-		case err != nil:
-			warn("still owed, since %s: what %s", err, sharing(o))
-			continue
-		case !paid:
-			continue
-		}
-		struck := false
-		err = w.Table.Update(w.Context, func(t *table.Table) error {
-			if _, claimed := t.Claimed(o); gone || !claimed {
-				t.Drop(o)
-				struck = true
-			}
-			return nil
-		})
-		if err != nil {
-			warn("%s", err)
-		}
-		if err == nil && struck && !gone {
-			n.Notice(w.Job, "given at last: what %s", sharing(o))
+		if _, claimed := t.Claimed(o); !claimed {
+			n.restoreOwed(w, o)
 		}
 	}
 }
 
-// restoreDeferred is the same for whoever has no lease open.
-func (n *Host) restoreDeferred(ctx context.Context, job uint32) {
+// restoreOwed restores one entry, and drops it from the node table; also if the node has lost a
+// member.
+func (n *Host) restoreOwed(w *step.World, o table.Owed) {
+	warn := func(format string, a ...any) {
+		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
+	}
+	looked := n.Stopwatch()
+	done, err := w.RestoreDeferred(o)
+	looked.Stop("give what is owed")
+	gone := errors.Is(err, step.ErrGone)
+	switch {
+	case gone:
+		warn("given up, since %s: what %s", err, sharing(o))
+	case err != nil:
+		warn("still owed, since %s: what %s", err, sharing(o))
+		return
+	case !done:
+		return
+	}
+	dropped, err := dropOwed(w, o, gone)
+	if err != nil {
+		warn("%s", err)
+		return
+	}
+	if dropped && !gone {
+		n.Notice(w.Job, "given at last: what %s", sharing(o))
+	}
+}
+
+// dropOwed drops an entry that is restored, unless a member was claimed meanwhile: that prolog may
+// have read the settings before. One that is gone is dropped in any case.
+func dropOwed(w *step.World, o table.Owed, gone bool) (dropped bool, err error) {
+	err = w.Table.Update(w.Context, func(t *table.Table) error {
+		if _, claimed := t.Claimed(o); gone || !claimed {
+			t.Drop(o)
+			dropped = true
+		}
+		return nil
+	})
+	return dropped, err
+}
+
+// restoreDeferredFor is the same for whoever has no lease open.
+func (n *Host) restoreDeferredFor(ctx context.Context, job uint32) {
 	if len(n.Readable(job).Owed) == 0 {
 		return
 	}
@@ -131,5 +140,5 @@ func (n *Host) restoreDeferred(ctx context.Context, job uint32) {
 		return
 	}
 	defer done()
-	n.payDeferred(l.World)
+	n.restoreDeferred(l.World)
 }

@@ -20,25 +20,25 @@ import (
 // that the prolog leaves for the SPANK plugin. Most such jobs get none, and so have no
 // lease: the line is in a file of its own, which the job's epilog removes.
 
-func (n *Host) tellings() string { return filepath.Join(n.State, "notes") }
-func (n *Host) noteOf(job uint32) string {
-	return filepath.Join(n.tellings(), strconv.FormatUint(uint64(job), 10))
+func (n *Host) noticeFolder() string { return filepath.Join(n.State, "notes") }
+func (n *Host) noticeOf(job uint32) string {
+	return filepath.Join(n.noticeFolder(), strconv.FormatUint(uint64(job), 10))
 }
 
-// maxTold bounds what a job is told; the journal has all of it.
-const maxTold = 1000
+// maxNotice bounds what a job is told; the journal has all of it.
+const maxNotice = 1000
 
-// tellJob leaves the line. A job that cannot be told has what it gets all the same.
-func (n *Host) tellJob(j job.Job, why []string) {
+// writeNotice leaves the line. A job that cannot be told has what it gets all the same.
+func (n *Host) writeNotice(j job.Job, why []string) {
 	if len(why) == 0 {
 		return
 	}
 	text := printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, n.nameOf(j), strings.Join(why, "; ")))
-	text = text[:min(len(text), maxTold)]
+	text = text[:min(len(text), maxNotice)]
 	n.Notice(j.ID, "it is told: %s", text)
-	err := os.MkdirAll(n.tellings(), 0o700)
+	err := os.MkdirAll(n.noticeFolder(), 0o700)
 	if err == nil {
-		err = os.WriteFile(n.noteOf(j.ID), []byte(text+"\n"), 0o600)
+		err = os.WriteFile(n.noticeOf(j.ID), []byte(text+"\n"), 0o600)
 	}
 	if err != nil {
 		n.Notice(j.ID, "tell the job why it has fewer HCAs: %s", err)
@@ -53,17 +53,17 @@ func (n *Host) nameOf(j job.Job) string {
 	return j.Node
 }
 
-// removeJobNotice removes the line, if there is one.
-func (n *Host) removeJobNotice(job uint32) {
-	if err := os.Remove(n.noteOf(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// removeNotice removes the line, if there is one.
+func (n *Host) removeNotice(job uint32) {
+	if err := os.Remove(n.noticeOf(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.Notice(job, "remove what the job was told: %s", err)
 	}
 }
 
-// untellGone removes the lines of jobs that are gone without an epilog and have no lease.
+// removeGoneNotices removes the lines of jobs that are gone without an epilog and have no lease.
 // A job whose prolog has just ended has no step yet.
-func (n *Host) untellGone(boot bool) error {
-	entries, err := os.ReadDir(n.tellings())
+func (n *Host) removeGoneNotices(boot bool) error {
+	entries, err := os.ReadDir(n.noticeFolder())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return n.StateFault(err)
 	}
@@ -73,14 +73,14 @@ func (n *Host) untellGone(boot bool) error {
 		if err != nil || bad != nil || !boot && time.Since(info.ModTime()) < grace {
 			continue
 		}
-		if err := n.untellIfGone(uint32(id)); err != nil {
+		if err := n.removeNoticeIfGone(uint32(id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n *Host) untellIfGone(id uint32) error {
+func (n *Host) removeNoticeIfGone(id uint32) error {
 	held, err := lock.TryJob(n.Locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return nil
@@ -96,7 +96,7 @@ func (n *Host) untellIfGone(id uint32) error {
 		if err != nil || len(steps) > 0 {
 			return err
 		}
-		n.removeJobNotice(id)
+		n.removeNotice(id)
 		return nil
 	})
 }

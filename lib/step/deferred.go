@@ -18,7 +18,7 @@ import (
 // that another lease has is owed: also if that is on the node at the moment, since it is about
 // to leave then, or has not got its own settings back.
 func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
-	delete(w.Owed, s.Interface)
+	delete(w.Deferred, s.Interface)
 	if w.Leased == nil || len(s.Settings.Others) == 0 {
 		return s, nil
 	}
@@ -49,10 +49,10 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 		}
 		owed.Of = append(owed.Of, table.Member{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
 	}
-	if w.Owed == nil {
-		w.Owed = map[link.ID]table.Owed{}
+	if w.Deferred == nil {
+		w.Deferred = map[link.ID]table.Owed{}
 	}
-	w.Owed[s.Interface] = owed
+	w.Deferred[s.Interface] = owed
 	return &due, nil
 }
 
@@ -80,10 +80,10 @@ func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 	return node.ID{}, nil
 }
 
-// Pay gives what is owed, where all that have a part in it are on the node. ErrGone says
-// that one of them, by name, will never be: the node has lost it. paid is false, too, if
+// RestoreDeferred restores what is owed, where all that have a part in it are on the node. ErrGone says
+// that one of them, by name, will never be: the node has lost it. done is false, too, if
 // one is just not there.
-func (w *World) Pay(o table.Owed) (paid bool, err error) {
+func (w *World) RestoreDeferred(o table.Owed) (done bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {
 			_, err := v.Interface(p.Interface)
@@ -94,13 +94,13 @@ func (w *World) Pay(o table.Owed) (paid bool, err error) {
 				return err
 			}
 		}
-		paid = true
+		done = true
 		return v.Link.Pay(o.Shared)
 	})
-	return paid && err == nil, err
+	return done && err == nil, err
 }
 
-// missed is an error if a party will not come back.
+// missed is an error if a member will not come back.
 func (w *World) missed(p table.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
