@@ -40,7 +40,7 @@ const maxLines = 2000
 // makes one smaller lowers its number.
 var tooLarge = map[string]int{
 	"gresnet/lib/lease": 3082,
-	"gresnet/lib/link":  3350,
+	"gresnet/lib/link":  3120,
 	"gresnet/lib/step":  2950,
 }
 

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/address"
 	"gresnet/lib/clock"
 	"gresnet/lib/environment"
 	"gresnet/lib/host"
-	"gresnet/lib/link"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -57,7 +57,7 @@ func portOf(h plan.HCA, p scan.Port) environment.Port {
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
 	if i >= 0 && !h.Keep {
 		s := h.Interfaces[i].Settings
-		out.Interface = environment.Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, link.Message.Reachable)}
+		out.Interface = environment.Interface{Name: s.Name, Ready: s.Up && slices.ContainsFunc(s.Addresses, address.Address.Reachable)}
 	}
 	return out
 }

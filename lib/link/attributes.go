@@ -51,8 +51,8 @@ func attributeNames() []struct {
 const iflaGROIPv4MaxSize = 64
 
 // cleanAttributes keeps of an interface as dumped what attributeNames lists, in that order.
-func cleanAttributes(list netlink.Attributes) Message {
-	var out Message
+func cleanAttributes(list netlink.Attributes) netlink.Attributes {
+	var out netlink.Attributes
 	for _, a := range attributeNames() {
 		if v, ok := list.Find(a.kind); ok {
 			out = netlink.Append(out, a.kind, v)
@@ -62,7 +62,7 @@ func cleanAttributes(list netlink.Attributes) Message {
 }
 
 // differing names the attributes that are not the same in two lists of them.
-func differing(have, want Message) []string {
+func differing(have, want netlink.Attributes) []string {
 	h, _ := netlink.Parse(have)
 	w, _ := netlink.Parse(want)
 	var names []string
@@ -155,7 +155,7 @@ func (c *Conn) altName(kind, flags, index int, name string) error {
 
 // ipv6Token is the host part that the interface gives its autoconfigured
 // addresses (`ip token`), sixteen bytes; nil if it has none.
-func ipv6Token(list netlink.Attributes) (Message, error) {
+func ipv6Token(list netlink.Attributes) ([]byte, error) {
 	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {
 		value, ok := list.Find(kind)
 		if !ok {
@@ -165,7 +165,7 @@ func ipv6Token(list netlink.Attributes) (Message, error) {
 			if bytes.Count(value, []byte{0}) == len(value) {
 				return nil, nil
 			}
-			return Message(slices.Clone(value)), nil
+			return slices.Clone(value), nil
 		}
 		var err error
 		if list, err = netlink.Parse(value); err != nil {
@@ -183,7 +183,7 @@ func (c *Conn) applyToken(i described, want Settings) error {
 	}
 	token := want.Token
 	if token == nil {
-		token = make(Message, 16)
+		token = make([]byte, 16)
 	}
 	err := c.setToken(i.Index, token)
 	if errors.Is(err, unix.EINVAL) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 )
 
@@ -16,12 +17,12 @@ func (c *Conn) applyDuplicates(index int, want Settings) error {
 		return nil
 	}
 	want = want.aged()
-	have, duplicates, _, err := c.addresses(index)
+	have, duplicates, _, err := address.Read(c.route, index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
-	for _, m := range inOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), Message.addrKey)) {
-		if err := c.giveAddress(index, m, want.Name); err != nil {
+	for _, m := range address.InOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), address.Address.Key)) {
+		if err := address.Give(c.route, index, m, want.Name); err != nil {
 			return err
 		}
 	}
@@ -29,20 +30,20 @@ func (c *Conn) applyDuplicates(index int, want Settings) error {
 }
 
 // duplicatesIn are the duplicates that are in a list.
-func (want Settings) duplicatesIn(list []Message) []Message {
-	return slices.DeleteFunc(slices.Clone(list), func(m Message) bool {
-		return len(netlink.Missing([]Message{m}, want.Duplicates, Message.addrKey)) > 0
+func (want Settings) duplicatesIn(list []address.Address) []address.Address {
+	return slices.DeleteFunc(slices.Clone(list), func(m address.Address) bool {
+		return len(netlink.Missing([]address.Address{m}, want.Duplicates, address.Address.Key)) > 0
 	})
 }
 
 // addressDifferences names what of addresses is not as it was. One that another had, too,
 // may be tested still, or be its own now: either is as it would be had it not been away.
 func addressDifferences(have, want Settings) []string {
-	name := func(m Message) string { return m.Addr().String() }
-	all := func(s Settings) []Message { return slices.Concat(s.Addresses, s.Duplicates) }
-	diff := netlink.Differences("address", all(have), all(want), Message.addrKey, name)
-	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, Message.addrKey) {
-		if len(netlink.Missing([]Message{m}, want.Addresses, Message.addrKey)) == 0 {
+	name := func(m address.Address) string { return m.Addr().String() }
+	all := func(s Settings) []address.Address { return slices.Concat(s.Addresses, s.Duplicates) }
+	diff := netlink.Differences("address", all(have), all(want), address.Address.Key, name)
+	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, address.Address.Key) {
+		if len(netlink.Missing([]address.Address{m}, want.Addresses, address.Address.Key)) == 0 {
 			diff = append(diff, fmt.Sprintf("address %s is another's, too (dadfailed), was not", name(m)))
 		}
 	}

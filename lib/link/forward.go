@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/route"
 	"gresnet/lib/sysctl"
 )
@@ -162,7 +163,7 @@ func (c *Conn) Named(name string) (Interface, error) {
 // Networks are the IPv4 addresses of the namespace by interface, with the length
 // of the network that each is in.
 func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
-	request := make([]byte, addrHead)
+	request := make([]byte, unix.SizeofIfAddrmsg)
 	request[0] = unix.AF_INET
 	answers, err := c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
 	if err != nil {
@@ -170,11 +171,11 @@ func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
 	}
 	all := map[int][]netip.Prefix{}
 	for _, m := range answers {
-		if len(m) < addrHead {
+		if len(m) < unix.SizeofIfAddrmsg {
 			return nil, fmt.Errorf("address message of %d bytes", len(m))
 		}
 		index := int(native.Uint32(m[4:]))
-		all[index] = append(all[index], Message(m).Addr())
+		all[index] = append(all[index], address.Address(m).Addr())
 	}
 	return all, nil
 }

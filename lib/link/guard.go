@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
@@ -83,7 +84,7 @@ func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
 // Carries tells whether the interface with an index, or one that stands on it, has an
 // address.
 func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
-	answers, err := c.dumpAddresses(0)
+	answers, err := address.Dump(c.route, 0)
 	if err != nil {
 		return false, fmt.Errorf("list addresses: %w", err)
 	}
@@ -92,11 +93,11 @@ func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
 		return false, err
 	}
 	for _, m := range answers {
-		if len(m) < addrHead {
+		if len(m) < unix.SizeofIfAddrmsg {
 			return false, fmt.Errorf("address message of %d bytes", len(m))
 		}
 		on := int(native.Uint32(m[4:]))
-		if (on == index || slices.Contains(above, on)) && Message(m).Addr().Addr() == addr {
+		if (on == index || slices.Contains(above, on)) && address.Address(m).Addr().Addr() == addr {
 			return true, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
@@ -13,10 +14,10 @@ import (
 // borrowers are the routes of other interfaces that use an IPv4 address of
 // this one as their source: the kernel removes them with the address
 // (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
-func (c *Conn) borrowers(index int, addresses []Message) ([]route.Route, error) {
+func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route, error) {
 	var sources []netip.Addr
 	for _, m := range addresses {
-		if m.family() == unix.AF_INET {
+		if m.Family() == unix.AF_INET {
 			sources = append(sources, m.Addr().Addr())
 		}
 	}

@@ -1,13 +1,10 @@
 package link
 
 import (
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"gresnet/lib/address"
 	"gresnet/lib/clock"
-	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
 
@@ -20,15 +17,15 @@ func (s Settings) aged() Settings {
 		return s
 	}
 	passed := uint32((clock.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
-	var expired []Message
-	s.Addresses = keep(s.Addresses, func(m Message) (Message, bool) {
-		left, ok := m.agedAddress(passed)
+	var expired []address.Address
+	s.Addresses = keep(s.Addresses, func(m address.Address) (address.Address, bool) {
+		left, ok := m.Aged(passed)
 		if !ok {
 			expired = append(expired, m)
 		}
 		return left, ok
 	})
-	s.Duplicates = keep(s.Duplicates, func(m Message) (Message, bool) { return m.agedAddress(passed) })
+	s.Duplicates = keep(s.Duplicates, func(m address.Address) (address.Address, bool) { return m.Aged(passed) })
 	valid := prefixes(s.Addresses)
 	left := func(m route.Route) (route.Route, bool) {
 		for _, a := range expired {
@@ -50,23 +47,4 @@ func keep[M ~[]byte](list []M, f func(M) (M, bool)) []M {
 		}
 	}
 	return out
-}
-
-// agedAddress is an address some seconds later, if it is valid still.
-func (m Message) agedAddress(passed uint32) (Message, bool) {
-	out := slices.Clone(m)
-	list, _ := netlink.Parse(out[addrHead:])
-	info, ok := list.Find(unix.IFA_CACHEINFO)
-	if !ok || len(info) != 16 {
-		return m, true
-	}
-	if preferred := native.Uint32(info); preferred != forever {
-		native.PutUint32(info, preferred-min(preferred, passed))
-	}
-	valid := native.Uint32(info[4:])
-	if valid == forever {
-		return out, true
-	}
-	native.PutUint32(info[4:], valid-min(valid, passed))
-	return out, valid > passed+1
 }

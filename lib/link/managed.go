@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 	"gresnet/lib/rule"
@@ -33,7 +34,7 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 	have.Routes = want.settledRoutes(have)
 	agreed = want
 	agreed.Taken = have.Taken
-	agreed.Addresses, agreed.Duplicates = have.Addresses, with(have.Duplicates, want.duplicatesIn(have.Addresses), Message.addrKey)
+	agreed.Addresses, agreed.Duplicates = have.Addresses, with(have.Duplicates, want.duplicatesIn(have.Addresses), address.Address.Key)
 	diff = addressDifferences(have, want)
 	if len(diff) > 0 {
 		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules

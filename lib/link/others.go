@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"gresnet/lib/address"
 	"gresnet/lib/route"
 )
 
@@ -93,7 +94,7 @@ func (c *Conn) sources(p *parties, index int, s Settings) error {
 	var foreign []netip.Addr
 	for _, m := range s.Routes {
 		from := route.Source(m)
-		own := func(a Message) bool { return a.Addr().Addr() == from }
+		own := func(a address.Address) bool { return a.Addr().Addr() == from }
 		if from.IsValid() && !slices.Contains(foreign, from) && !slices.ContainsFunc(s.Addresses, own) {
 			foreign = append(foreign, from)
 		}
@@ -101,12 +102,12 @@ func (c *Conn) sources(p *parties, index int, s Settings) error {
 	if len(foreign) == 0 {
 		return nil
 	}
-	answers, err := c.dumpAddresses(0)
+	answers, err := address.Dump(c.route, 0)
 	if err != nil {
 		return err
 	}
 	for _, a := range answers {
-		m, err := cleanAddr(a)
+		m, err := address.Clean(a)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
@@ -17,14 +18,14 @@ import (
 // Owed is what an interface that came home shares with others that did not yet. It is
 // given when all of them are there.
 type Owed struct {
-	ID           ID              `json:"id"`
-	Name         string          `json:"name"`
-	Taken        time.Duration   `json:"taken"`
-	Addresses    []Message       `json:"addresses,omitempty"` // by which others' routes from them are known
-	Routes       []route.Route   `json:"routes,omitempty"`    // from others' addresses
-	HomeNexthops []route.Nexthop `json:"home_nexthops,omitempty"`
-	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`
-	Others       []Other         `json:"others"`
+	ID           ID                `json:"id"`
+	Name         string            `json:"name"`
+	Taken        time.Duration     `json:"taken"`
+	Addresses    []address.Address `json:"addresses,omitempty"` // by which others' routes from them are known
+	Routes       []route.Route     `json:"routes,omitempty"`    // from others' addresses
+	HomeNexthops []route.Nexthop   `json:"home_nexthops,omitempty"`
+	HomeRoutes   []route.Route     `json:"home_routes,omitempty"`
+	Others       []Other           `json:"others"`
 }
 
 // Without parts the settings: what is left needs none of some others, and the rest is owed.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 	"gresnet/lib/sysctl"
@@ -20,7 +21,7 @@ func (want Settings) leftOver(m route.Route) bool {
 }
 
 // prefixes returns the addresses that messages are about.
-func prefixes(list []Message) []netip.Prefix {
+func prefixes(list []address.Address) []netip.Prefix {
 	all := make([]netip.Prefix, 0, len(list))
 	for _, m := range list {
 		all = append(all, m.Addr())
@@ -29,8 +30,8 @@ func prefixes(list []Message) []netip.Prefix {
 }
 
 // comesWithAny tells a route that the kernel makes for one of some addresses.
-func comesWithAny(m route.Route, addresses []Message) bool {
-	return slices.ContainsFunc(addresses, func(a Message) bool { return m.ComesWith(a.Addr()) })
+func comesWithAny(m route.Route, addresses []address.Address) bool {
+	return slices.ContainsFunc(addresses, func(a address.Address) bool { return m.ComesWith(a.Addr()) })
 }
 
 // withoutTentative is what the interface has of routes, less those of IPv6 addresses that

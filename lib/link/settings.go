@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/address"
 	"gresnet/lib/clock"
 	"gresnet/lib/dcb"
 	"gresnet/lib/hint"
@@ -31,13 +32,13 @@ type Settings struct {
 	Running    bool                  `json:"running"`
 	Flags      uint32                `json:"flags"` // IFF_NOARP and the like
 	AltNames   []string              `json:"altnames,omitempty"`
-	Attributes Message               `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	Attributes netlink.Attributes    `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
 	IPoIB      IPoIB                 `json:"ipoib"`
 	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made anew
-	Token      Message               `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Token      []byte                `json:"token,omitempty"`  // of IPv6 autoconfiguration
 	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
-	Addresses  []Message             `json:"addresses,omitempty"`  // in the kernel's order
-	Duplicates []Message             `json:"duplicates,omitempty"` // addresses that another has, too
+	Addresses  []address.Address     `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []address.Address     `json:"duplicates,omitempty"` // addresses that another has, too
 	Routes     []route.Route         `json:"routes,omitempty"`     // of every table, the kernel's own included
 	Nexthops   []route.Nexthop       `json:"nexthops,omitempty"`   // objects that routes may use
 	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
@@ -119,8 +120,8 @@ func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err er
 		}
 		return Settings{}, err
 	}
-	var temporary []Message
-	if s.Addresses, s.Duplicates, temporary, err = c.addresses(index); err != nil {
+	var temporary []address.Address
+	if s.Addresses, s.Duplicates, temporary, err = address.Read(c.route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
 	if s.Neighbours, err = neighbour.Read(c.route, index); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/address"
 	"gresnet/lib/clock"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -171,7 +172,7 @@ func (e DifferencesError) Error() string {
 // gidsOf are the GIDs less those of addresses that a manager does not give any more.
 func (s *Settings) gidsOf(want link.Settings) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
-		return !slices.ContainsFunc(want.Addresses, func(m link.Message) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
+		return !slices.ContainsFunc(want.Addresses, func(m address.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
 	})
 }
 
