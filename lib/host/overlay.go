@@ -14,8 +14,8 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Network is the job's between its nodes; nil if it has none, or is in the node's network. canMove tells which
-// interfaces of the node can be a job's.
+// Network returns the network between the job's nodes, or nil if the job has none or stays in the
+// node's network. canMove tells which of the node's interfaces a job can get.
 func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*overlay.Network, error) {
 	c := l.Host.Config.Overlay
 	if !c.On() || access.Isolation == config.IsolateDevices {
@@ -48,8 +48,8 @@ func (l *Look) way(to netip.Addr, canMove func() (func(link.Interface) bool, err
 	return from, mtu, err
 }
 
-// wayFrom is the address from which the node reaches another, and what an overlay by that way can
-// have as MTU.
+// wayFrom returns the source address of packets to another node, and the MTU of an overlay that
+// uses it.
 func wayFrom(v *scan.View, to netip.Addr) (from netip.Addr, mtu int, err error) {
 	from, index, err := virtual.Way(to)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"gresnet/lib/uplink"
 )
 
-// Pool is where jobs get their uplinks from; nil if they have none. moves tells which of the
-// node's interfaces can be a job's.
+// Pool returns the pool of the node's uplinks, or nil if jobs have none. moves tells which of the
+// node's interfaces a job can get.
 func (l *Look) Pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	if !l.Host.Config.Uplink.On() {
 		return nil, nil
@@ -32,7 +32,7 @@ func (l *Look) Pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	return &pool, err
 }
 
-// PoolFor is the pool for a job that has a network of its own; nil for one that is in the node's.
+// PoolFor returns the pool for a job, or nil if the job stays in the node's network.
 func (l *Look) PoolFor(access config.Access) (*uplink.Pool, error) {
 	if access.Isolation == config.IsolateDevices {
 		return nil, nil
@@ -44,8 +44,7 @@ func (l *Look) PoolFor(access config.Access) (*uplink.Pool, error) {
 	return l.WayOut(moves)
 }
 
-// WayOut is the pool for a job. Where the site does not say what jobs are to reach, and the node does not
-// let them out, they go without.
+// WayOut returns the pool for a job, or nil if uplinks are automatic and the node has no way out.
 func (l *Look) WayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	pool, err := l.Pool(moves)
 	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
@@ -55,14 +54,15 @@ func (l *Look) WayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	return pool, err
 }
 
-// Moves tells which interfaces of the node are those of HCAs that jobs get.
+// Moves returns CanMove's function for automatic uplinks. Other uplinks do not ask, and it is nil.
 func (n *Host) Moves() (func(link.Interface) bool, error) {
 	if n.Config.Uplink.Kind != config.UplinkAuto {
-		return nil, nil // who else would ask
+		return nil, nil
 	}
 	return n.CanMove()
 }
 
+// CanMove returns a function that tells whether a job can get an interface with an HCA.
 func (n *Host) CanMove() (func(link.Interface) bool, error) {
 	m, err := n.Mapping()
 	return func(i link.Interface) bool {
@@ -70,7 +70,7 @@ func (n *Host) CanMove() (func(link.Interface) bool, error) {
 	}, err
 }
 
-// PickUplink takes an address for a job in the table, if jobs have uplinks.
+// PickUplink takes an address for a job in the table, if there is a pool.
 func PickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error {
 	if pool == nil {
 		return nil
@@ -83,6 +83,8 @@ func PickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error
 	return nil
 }
 
+// NameTaken returns the error for an interface, of [uplink] or [overlay], whose name an HCA's
+// interface has.
 func NameTaken(table, name string) error {
 	err := fmt.Errorf("%s: its name %s is that of an HCA's interface, which jobs have, too", table, name)
 	return hint.With(err, fmt.Sprintf("take another name in [%s]", table))

@@ -58,7 +58,7 @@ func (l *open) addClaims(d *recovery.Damage) {
 		}
 	}
 	if uplink != nil {
-		d.Uplink = uplinkFrom(*uplink)
+		d.Uplink = step.UplinkFrom(*uplink)
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 	"gresnet/lib/uplink"
 )
 
-// hostsIn and resolvIn are the files that the SPANK plugin puts over /etc/hosts and
+// hostsIn and resolvIn return the files that the SPANK plugin mounts over /etc/hosts and
 // /etc/resolv.conf of the job's tasks.
 func hostsIn(dir string) string  { return filepath.Join(dir, "hosts") }
 func resolvIn(dir string) string { return filepath.Join(dir, "resolv.conf") }
 
-// writeNames writes what the job's tasks resolve names by, where the node's own
-// files do not do.
+// writeNames writes the files by which the job's tasks resolve names, where those of the node will
+// not do.
 func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
 	c := l.node.Config.Uplink
 	if u != nil {
@@ -52,7 +52,8 @@ func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
 	return writeName(hostsIn(l.world.Dir), uplink.HostsFile(string(hosts), network.Names(name, uplink.SearchIn(string(resolv)))))
 }
 
-// writeResolver writes whom the job's tasks ask for names, where they cannot ask whom the node asks.
+// writeResolver writes the job's resolv.conf, if the site gives one, or if the job cannot reach the
+// node's name servers.
 func (l *open) writeResolver(c config.Uplink) error {
 	if len(c.Nameservers) > 0 {
 		return writeName(resolvIn(l.world.Dir), uplink.ResolvConf(c))

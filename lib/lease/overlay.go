@@ -6,7 +6,7 @@ import (
 	"gresnet/lib/step"
 )
 
-// dropOverlay removes what a job whose lease is gone may have of an overlay.
+// dropOverlay removes the overlay of a job without a lease, if there is one.
 func (n *Host) dropOverlay(ctx context.Context, id uint32) error {
 	l, done, err := n.LookFor(ctx, id)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"gresnet/lib/config"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/nft"
@@ -17,8 +16,9 @@ import (
 	"gresnet/lib/uplink"
 )
 
-// claimUplink takes an address for a job in the table, if jobs have uplinks, and notes what it needs of the
-// node. What the site did not ask for in so many words, no job's prolog fails for.
+// claimUplink takes an address for a job in the table, and notes which interfaces have to forward
+// for it. It does not fail for an automatic uplink, which the site did not ask for in so many
+// words: the job then has none.
 func (l *open) claimUplink(t *table.Table, pool *uplink.Pool, j job.Job, claim *step.Claim) error {
 	before := t.Forwarding
 	err := host.PickUplink(t, pool, j.ID, j.Run.String())
@@ -34,7 +34,7 @@ func (l *open) claimUplink(t *table.Table, pool *uplink.Pool, j job.Job, claim *
 	return nil
 }
 
-// holdForwarding notes what a job's way out needs of the node, if it has one.
+// holdForwarding notes which interfaces have to forward for an automatic uplink.
 func (l *open) holdForwarding(t *table.Table, pool *uplink.Pool) (held []table.Forwarding, err error) {
 	if pool == nil || !pool.Auto {
 		return nil, nil
@@ -46,7 +46,8 @@ func (l *open) holdForwarding(t *table.Table, pool *uplink.Pool) (held []table.F
 	return held, err
 }
 
-// apart holds the names of interfaces that are made for a job against those of its HCAs' that come to it.
+// apart returns an error if the overlay has the name of an interface of the job's HCAs. If the
+// uplink has such a name, it is the step that fails.
 func (l *open) apart(s *step.Uplink, network *overlay.Network, come []*step.Settings) error {
 	for _, c := range come {
 		names := append([]string{c.Settings.Name}, c.Settings.AltNames...)
@@ -60,14 +61,14 @@ func (l *open) apart(s *step.Uplink, network *overlay.Network, come []*step.Sett
 	return nil
 }
 
-// letIn has what comes to the node reach a job that has the node to itself, where the site wants it.
+// letIn leads connections to the node on to a job that has the whole node, if the site wants that.
 func (l *open) letIn(s *step.Uplink, j job.Job) {
 	c := l.node.Config
 	if s == nil || !c.Uplink.Inbound {
 		return
 	}
 	cpus, err := sysfs.CPUs(l.node.Sys)
-	if !j.Share.Whole(cpus) { // where the CPUs have to be known and are not, too
+	if !j.Share.Whole(cpus) { // it is false, too, if it needs the CPUs and they are not known
 		if err != nil {
 			l.node.Notice(j.ID, "nobody beyond the node reaches the job: %s", err)
 		}
@@ -79,7 +80,7 @@ func (l *open) letIn(s *step.Uplink, j job.Job) {
 	}
 }
 
-// had is the uplink that a job has in the end.
+// had returns the uplink that a job has after its steps, or nil.
 func (l *open) had(s *step.Uplink, u *table.Uplink) *table.Uplink {
 	if s != nil && s.Lacking == nil && s.Closed != nil {
 		l.node.Notice(l.world.Job, "nobody beyond the node reaches the job: %s", s.Closed)
@@ -91,12 +92,7 @@ func (l *open) had(s *step.Uplink, u *table.Uplink) *table.Uplink {
 	return nil
 }
 
-// uplinkFrom is an uplink of which the table alone speaks.
-func uplinkFrom(u table.Uplink) *step.Uplink {
-	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == config.UplinkVeth}
-}
-
-// dropUplink removes the uplink of a job whose lease is gone, and frees its address.
+// dropUplink removes an uplink of a job without a lease, and frees its address.
 func (n *Host) dropUplink(ctx context.Context, u table.Uplink) error {
 	l, done, err := n.LookFor(ctx, u.Job)
 	if err != nil {
@@ -104,8 +100,7 @@ func (n *Host) dropUplink(ctx context.Context, u table.Uplink) error {
 	}
 	defer done()
 	l.World.Run = u.Run
-	s := uplinkFrom(u)
-	if err := s.Undo(l.World); err != nil {
+	if err := step.UplinkFrom(u).Undo(l.World); err != nil {
 		return remains(err)
 	}
 	var failed error
@@ -116,7 +111,7 @@ func (n *Host) dropUplink(ctx context.Context, u table.Uplink) error {
 	return errors.Join(failed, err)
 }
 
-// dropUplinks does so for all that a job has.
+// dropUplinks removes all uplinks of a job without a lease, and frees their addresses.
 func (n *Host) dropUplinks(ctx context.Context, id uint32, t table.Table) error {
 	var failed []error
 	for _, u := range t.Uplinks {

@@ -12,13 +12,14 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Forwarding is what jobs' ways out need of the node as long as there is one of them, and so no
-// one job's: the node table says which interfaces forward for them, and each claim's note has a
-// copy. It is noted before any is changed (HoldForwarding), by each job's uplink made so if it is not
-// (forward), and ended by who frees the last such uplink, under the lock (FreeUplink).
+// The node forwards for automatic uplinks as long as a job has one. Forwarding belongs to no single
+// job: the node table says which interfaces forward for jobs, and each claim's note has a copy.
+// HoldForwarding notes the interfaces before anything changes them. Each job's uplink sets what is
+// noted (forward). Whoever frees the last such uplink ends forwarding under the node lock
+// (FreeUplink).
 
-// HoldForwarding notes in the table those of the interfaces that do not forward. One that does
-// is left alone. It returns all that is noted, of which the job's claim has a copy.
+// HoldForwarding notes in the table those of the interfaces that do not forward yet. It returns all
+// entries of the table, for the job's claim.
 func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
 	router, err := link.Forwards(link.All)
 	if err != nil {
@@ -44,10 +45,11 @@ func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]tab
 	return slices.Clone(t.Forwarding), nil
 }
 
-// guardTable is the nftables table that keeps an interface from forwarding for others.
+// guardTable returns the name of the nftables table that keeps an interface from forwarding for
+// others than jobs.
 func guardTable(f table.Forwarding) string { return fmt.Sprintf("gresnet_forward_%d", f.Index) }
 
-// forward has an interface forward. The guard is there first.
+// forward makes an interface forward. It makes the guard first.
 func forward(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	if err == nil {
@@ -57,13 +59,13 @@ func forward(v *scan.View, f table.Forwarding) error {
 		err = link.Forward(i.Name, true)
 	}
 	if link.IsGone(err) {
-		return nil // and with it the way
+		return nil // nobody reaches anything by it
 	}
 	return err
 }
 
-// endForward makes an interface as it was, unless the node forwards by all of its interfaces since:
-// that was somebody else's doing.
+// endForward restores an interface's settings, unless the node forwards by all of its interfaces by
+// now, because somebody else set that.
 func endForward(v *scan.View, f table.Forwarding) error {
 	router, err := link.Forwards(link.All)
 	if err == nil && (!router || f.Router) {
@@ -75,7 +77,7 @@ func endForward(v *scan.View, f table.Forwarding) error {
 	return nil
 }
 
-// endForwardBy looks first: what did not come so far may be what nobody can write.
+// endForwardBy looks before it writes: perhaps forward failed because nobody can write the sysctl.
 func endForwardBy(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	on := false
@@ -96,9 +98,9 @@ func endForwardBy(v *scan.View, f table.Forwarding) error {
 	return err
 }
 
-// FreeUplink frees in the table the address of a job's uplink, which is gone, and ends what no job
-// needs any more. What cannot be ended stays noted, so that who comes next tries again: the
-// table is to be written nevertheless.
+// FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
+// other job needs forwarding, it ends that. An entry whose interface it cannot restore stays in the
+// table, so that the next run tries again: write the table even if FreeUplink fails.
 func (w *World) FreeUplink(t *table.Table, job uint32, run string) error {
 	t.FreeUplink(job, run)
 	if len(t.Forwarding) == 0 || t.LeadOut() {

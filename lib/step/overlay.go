@@ -14,22 +14,22 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Overlay makes the job's end of the network between its nodes. Its undo needs the
-// job alone, of whose id all is made that tells the interface from others.
+// Overlay makes the job's end of the network between its nodes. Its undo needs only the job's id,
+// which determines the interface's identity.
 type Overlay struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 
 	Link virtual.Overlay `json:"-"`
 
-	// Services are ports by which the job's nodes mean the nodes themselves, reached by Out;
-	// without that, which may be nil, they mean the job.
+	// Services lists the ports by which the names of the job's nodes mean the nodes themselves. Out
+	// leads there. If Out is nil, these ports mean the job, too.
 	Services []int   `json:"-"`
 	Out      *Uplink `json:"-"`
-	Slurmd   int     `json:"-"` // the port of slurmd, which calls jobs on other nodes back
+	Slurmd   int     `json:"-"` // slurmd's port; it calls jobs on other nodes back
 }
 
-// NewOverlay is the step of an overlay.
+// NewOverlay returns the step that makes an overlay.
 func NewOverlay(o virtual.Overlay) *Overlay {
 	return &Overlay{Name: o.Name, Address: o.Address.String(), Link: o}
 }
@@ -38,11 +38,11 @@ func (*Overlay) Kind() string     { return "overlay" }
 func (s *Overlay) Object() string { return s.Name }
 func (*Overlay) HCA() node.ID     { return node.ID{} }
 
-// overlayTable is the nftables table against what users forge.
+// overlayTable returns the name of the nftables table that drops packets which users forge.
 func overlayTable(job uint32) string { return fmt.Sprintf("gresnet_overlay_%d", job) }
 
-// Do makes the interface in the job, and there says where the other nodes are. What users
-// forge is dropped before there is anything to take it.
+// Do makes the interface in the job and adds the other nodes. Before that, it makes the node drop
+// packets that users forge.
 func (s *Overlay) Do(w *World) error {
 	job, err := w.openJob()
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Overlay) Do(w *World) error {
 	})
 }
 
-// serve leads services of the job's nodes to the nodes. It needs no undo, since it goes with the
-// namespace; and a job without it lacks a convenience.
+// serve leads connections to Services to the nodes. It needs no undo, because its rules go with the
+// namespace. If it fails, the job lacks only a convenience.
 func (s *Overlay) serve(w *World, v *scan.View) {
 	if s.Out == nil || s.Out.Lacking != nil || len(s.Services) == 0 {
 		return
@@ -96,13 +96,13 @@ func (s *Overlay) serve(w *World, v *scan.View) {
 	}
 }
 
-// Calls tells whether the job may call slurmd on other nodes, and be called back.
+// Calls tells whether the job can call slurmd on other nodes, which then calls it back.
 func (s *Overlay) Calls() bool {
 	return len(s.Link.Peers) > 0 && slices.Contains(s.Services, s.Slurmd)
 }
 
-// calls has the job's namespace pass on calls of slurmd and what it calls back; nil if it does not. What
-// passes is nft's to say.
+// calls makes the job's namespace forward calls of slurmd and calls back. It returns what lib/nft
+// needs to let only these pass, or nil if there is no way back.
 func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
 	if !s.Out.Back.IsValid() || s.Out.Back.Bits() > s.Link.Address.Bits() {
 		return nil
@@ -120,8 +120,8 @@ func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
 	return &nft.Calls{Port: s.Slurmd, Inside: s.Link.Index, Own: s.Link.Address.Addr(), Gateway: s.Out.Pool.Gateway, Back: s.Out.Back}
 }
 
-// Undo removes the interface wherever the job has put it, and the table. What is
-// not there, the job or the end of its namespace has removed.
+// Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
+// is not there, the job removed it, or it went with its namespace.
 func (s *Overlay) Undo(w *World) error {
 	if err := s.remove(w); err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove the overlay: %w", err)
@@ -143,8 +143,8 @@ func (s *Overlay) remove(w *World) error {
 	return err
 }
 
-// isShared tells whether another job's overlay has the same marks, which must not be taken
-// for this one's: the kernel refused to make that beside it.
+// isShared tells whether another job's overlay has the same identity. Then the kernel refused to
+// make this job's overlay, and the undo must not remove the other one.
 func (s *Overlay) isShared(w *World, o virtual.Overlay) bool {
 	t, err := w.Table.Read()
 	return err != nil || slices.ContainsFunc(t.Claims, func(c table.Claim) bool {

@@ -17,50 +17,56 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Uplink makes the job's way to the management network. Its undo needs the
-// address alone, of which all is made that tells the interface from others.
+// Uplink makes the job's way to the management network. Its undo needs only the address, which
+// determines the interface's identity.
 type Uplink struct {
 	Type    string     `json:"type"` // macvlan, ipvlan or veth
 	Address netip.Addr `json:"address"`
-	NAT     bool       `json:"nat,omitempty"` // there may be a rule for it
+	NAT     bool       `json:"nat,omitempty"` // there may be an nftables table for it
 
 	Pool       uplink.Pool        `json:"-"`
-	UID        uint32             `json:"-"` // whose processes on the node reach the job
+	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
 	Forwarding []table.Forwarding `json:"-"`
-	// Inbound has what comes to the node, and is for nobody there, reach the job; nil: nobody does.
+	// Inbound leads connections to the node on to the job, if nobody on the node has them; nil: it
+	// leads none.
 	Inbound *nft.Inbound `json:"-"`
 
 	// Clash is why the interface cannot have its name.
 	Clash error `json:"-"`
 
-	// Closed is why nobody reaches the job after all.
+	// Closed is why the job has no Inbound after all.
 	Closed error `json:"-"`
 
-	// MTU is that of the job's overlay, if slurmd on other nodes is to call the job back by it; Back is
-	// under which addresses the node then has the job's other nodes.
+	// MTU is the overlay's MTU, if slurmd on other nodes has to call the job back by the overlay.
+	// Back has the addresses under which the node then reaches the job's other nodes.
 	MTU  int          `json:"-"`
 	Back netip.Prefix `json:"-"`
 
-	// Lacking is why the job has none after all, of one that it can do without.
+	// Lacking is why the job has no uplink, if it can do without one.
 	Lacking error `json:"-"`
+}
+
+// UplinkFrom returns the step of an uplink that only the table still knows.
+func UplinkFrom(u table.Uplink) *Uplink {
+	return &Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == "veth"}
 }
 
 func (*Uplink) Kind() string     { return "uplink" }
 func (s *Uplink) Object() string { return fmt.Sprintf("%s %s", s.Type, s.Address) }
 func (*Uplink) HCA() node.ID     { return node.ID{} }
 
-// hostEnd is the name of a veth's end on the node, for people: 13 letters at most.
+// hostEnd returns the name of a veth's end on the node, for people. It has 13 letters at most.
 func hostEnd(job uint32) string { return fmt.Sprintf("job%d", job) }
 
-// natTable is the nftables table whose one rule is about an address.
+// natTable returns the name of the nftables table for an address.
 func natTable(a netip.Addr) string { return "gresnet_" + a.String() }
 
 func (s *Uplink) link(w *World) virtual.Uplink {
 	return virtual.UplinkOf(s.Type, hostEnd(w.Job), s.Address)
 }
 
-// Do makes the interface in the job, and there gives it address and routes. Where nobody said
-// what jobs need, but that they have a way out if the node lets them, none is no failure.
+// Do makes the interface in the job and gives it address and routes. It does not fail for an
+// automatic uplink, which the site did not ask for in so many words: the job then has none.
 func (s *Uplink) Do(w *World) error {
 	err := s.Clash
 	if err == nil {
@@ -112,7 +118,7 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	if err := virtual.MakeUplink(u, 0, job); err != nil {
 		return err
 	}
-	// Before it is up: nothing passes that the filter does not see.
+	// The filter must be there before the interface is up.
 	if err := s.confine(u); err != nil {
 		return err
 	}
@@ -139,11 +145,11 @@ func (s *Uplink) make(w *World, v *scan.View, job int) error {
 	return nil
 }
 
-// mostConnections is a sixteenth of what the kernel keeps of all connections of a node
-// (nf_conntrack_core.c:nf_conntrack_init_start, from 4 GiB of memory on).
+// mostConnections bounds a job's connections to a sixteenth of those that the kernel tracks for a
+// whole node (nf_conntrack_core.c:nf_conntrack_init_start, from 4 GiB of memory on).
 const mostConnections = 16384
 
-// leadOut has the node forward what comes back for the job, and nothing else.
+// leadOut makes the node forward answers to the job, and nothing else.
 func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
 	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Most: mostConnections}
 	job.Inbound = s.Inbound
@@ -160,9 +166,9 @@ func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
 	return err
 }
 
-// confine holds the job to the addresses that it has routes to: a socket that is bound
-// to the interface takes all addresses for neighbors, and the node's kernel answers for each
-// that it has, whatever interface that is on.
+// confine limits the job to the addresses that it has routes to. A socket that is bound to the
+// interface takes all addresses for neighbors, and the node's kernel answers for each of its own,
+// on whatever interface it is.
 func (s *Uplink) confine(u virtual.Uplink) error {
 	program, err := bpf.NewReach(append([]netip.Prefix{netip.PrefixFrom(s.Pool.Gateway, 32)}, s.Pool.Routes...))
 	if err != nil {
@@ -172,7 +178,7 @@ func (s *Uplink) confine(u virtual.Uplink) error {
 	return virtual.Confine(u, program)
 }
 
-// narrow lets no longer packets through than the overlay does, which some of them go on by.
+// narrow lowers the MTU to that of the overlay, because some packets leave by the overlay.
 func (s *Uplink) narrow(index int) error {
 	if s.MTU == 0 {
 		return nil
@@ -180,8 +186,8 @@ func (s *Uplink) narrow(index int) error {
 	return virtual.Narrow(index, s.MTU)
 }
 
-// leadBack has the node reach the job's other nodes through the job, for calls of slurmd. Without
-// that, srun in a step starts no steps on other nodes, and all else of the job works.
+// leadBack makes the node reach the job's other nodes through the job, for calls of slurmd. If that
+// fails, srun in a step starts no steps on other nodes, and all else of the job works.
 func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 	if s.MTU == 0 {
 		return
@@ -224,9 +230,9 @@ func (s *Uplink) configure(w *World) error {
 	return nil
 }
 
-// lead leads out by an interface that has no address: the job has it on its loopback. Programs that tell
-// each other the addresses of their interfaces, as UCX and NCCL do, must not find one that
-// means another job on each node.
+// lead adds routes by an interface without an address, and gives the address to the job's loopback.
+// Programs that tell each other the addresses of their interfaces, as UCX and NCCL do, must not
+// find this one, which is another job's on each node.
 func (s *Uplink) lead(index int) error {
 	if err := virtual.GiveLoopback(s.Address); err != nil {
 		return err
@@ -245,8 +251,8 @@ func (s *Uplink) lead(index int) error {
 	return nil
 }
 
-// Undo removes the interface wherever the job has put it, and the rule. What is
-// not there, the job or the end of its namespace has removed.
+// Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
+// is not there, the job removed it, or it went with its namespace.
 func (s *Uplink) Undo(w *World) error {
 	if s.isAnothers(w) {
 		return nil
@@ -255,14 +261,14 @@ func (s *Uplink) Undo(w *World) error {
 		return fmt.Errorf("remove the uplink %s: %w", s.Address, err)
 	}
 	if !s.NAT {
-		return nil // and nftables' modules are not loaded for nothing
+		return nil // without loading the modules of nftables for nothing
 	}
 	return w.OnHost(func(*scan.View) error { return nft.Remove(natTable(s.Address)) })
 }
 
-// isAnothers tells whether another job has the address by now, and with it all
-// that identifies an uplink: then this one was removed before it was freed, and
-// only the strike that says so was lost. While in doubt it is this job's.
+// isAnothers tells whether another job has the address by now, and so an uplink of the same
+// identity. Then this job's was removed before its address was freed, and only the strike was lost.
+// In doubt, the uplink is this job's.
 func (s *Uplink) isAnothers(w *World) bool {
 	t, err := w.Table.Read()
 	return err == nil && slices.ContainsFunc(t.Uplinks, func(u table.Uplink) bool {
