@@ -104,7 +104,7 @@ func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 	})
 	switch {
 	case err != nil && c.IsSet("job"):
-		err = hint.With(fmt.Errorf("--job %d: %w", c.Uint("job"), err), "say the id of a job, as squeue does")
+		err = hint.With(fmt.Errorf("--job %d: %w", c.Uint("job"), err), "give a job's id, as squeue prints it")
 	case err != nil && c.IsSet("gpus"):
 		err = hint.With(fmt.Errorf("--gpus %s: %w", c.String("gpus"), err), "write it like 0,3 or 0-3")
 	}

@@ -79,7 +79,7 @@ static int cover_devices(const struct lease *lease, int dir)
 	if (lease_trusts(lease->job, dev, "dev"))
 		goto out;
 	if (!mounted_apart(dev, dir)) {
-		slurm_error("gresnet: job %u: nothing is mounted at dev; hint: was it unmounted?", lease->job);
+		slurm_error("gresnet: job %u: nothing is mounted at dev; hint: see whether somebody unmounted it", lease->job);
 		goto out;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", dev);

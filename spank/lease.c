@@ -229,7 +229,7 @@ static int check_run(const struct lease *lease, uint32_t restarts)
 	snprintf(text, sizeof(text), "%u", restarts);
 	if (restarts != 0 && (strlen(text) != length || strncmp(value, text, length))) {
 		slurm_error("gresnet: job %u: lease of another run: this is run %s, the lease is run %s's; "
-			    "hint: did gresnet-prolog run? (PrologFlags=Contain)", lease->job, text, value);
+			    "hint: see whether gresnet-prolog ran (PrologFlags=Contain)", lease->job, text, value);
 		return -1;
 	}
 	return 0;
@@ -332,7 +332,7 @@ static int open_netns(struct lease *lease)
 	}
 	/* Any file but a namespace's says ENOTTY: ioctl_ns(2). */
 	if (ioctl(lease->netns, NS_GET_NSTYPE) != CLONE_NEWNET) {
-		slurm_error("gresnet: job %u: netns is not a network namespace; hint: was it unmounted?", lease->job);
+		slurm_error("gresnet: job %u: netns is not a network namespace; hint: see whether somebody unmounted it", lease->job);
 		return -1;
 	}
 	if (fstat(lease->netns, &st) == -1 || stat("/proc/self/ns/net", &own) == -1) {

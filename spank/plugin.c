@@ -77,7 +77,7 @@ static int take_option(int val, const char *value, int remote)
 	context.option = value && !strcmp(value, "none") ? OPTION_NONE : OPTION_UNKNOWN;
 	if (context.option == OPTION_NONE || remote)
 		return 0;
-	slurm_error("gresnet: --gresnet=%s: unknown value; hint: there is only none", value ? value : "");
+	slurm_error("gresnet: --gresnet=%s: unknown value; hint: the only value is none", value ? value : "");
 	return -1;
 }
 
@@ -157,7 +157,7 @@ static int check_option(void)
 	if (context.option == OPTION_UNUSED)
 		return 0;
 	if (context.option == OPTION_UNKNOWN) {
-		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: there is only none", context.step.job);
+		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: the only value is none", context.step.job);
 		return -1;
 	}
 	if (!context.arguments.allow_none) {

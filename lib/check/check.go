@@ -104,8 +104,8 @@ func (s Site) refusals() []Finding {
 		all = append(all, fail(r.Name, hint.Of(r.Err), "a job that gets %s fails its prolog: %s", r.Gres, r.Err))
 	}
 	for _, err := range s.Unknown {
-		all = append(all, warn("guard", "say an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
-			"an HCA that leads there is not kept from jobs: %s", err))
+		all = append(all, warn("guard", "write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
+			"jobs can get an HCA that leads there: %s", err))
 	}
 	return all
 }

@@ -238,7 +238,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    mapping: map nic 7: the node has no such HCA; see whether it is plugged in"},
 		"a policy by account, of which users name any": {func(s *check.Site) {
 			s.Config.Policies = []config.Policy{{Account: []string{"physics"}, Gres: "nic"}, {Gres: "nic"}}
-		}, "warning  slurm.conf: without AccountingStorageEnforce users name any account, and a policy goes by it; set AccountingStorageEnforce=associations"},
+		}, "warning  slurm.conf: without AccountingStorageEnforce users can name any account, and policies depend on it; set AccountingStorageEnforce=associations"},
 		"a policy by account, of which users name their own": {func(s *check.Site) {
 			s.Config.Policies = []config.Policy{{Account: []string{"physics"}, Gres: "nic"}}
 			edit("etc/slurm/slurm.conf", "GresTypes", "AccountingStorageEnforce=Limits,qos\nGresTypes")(s)
@@ -320,7 +320,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  slurm.conf: PrologEpilogTimeout is 1m44s: slurmd kills the prolog, which may take 1m40s, and 5s to tell of it; raise it, or lower deadline.prolog in gresnet.toml"},
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=105\nGresTypes"), ""},
 		"a slurmd that may open few files": {slurmdMayOpen("1024                 1024"),
-			"warning  slurmd: its slurmstepds may open 1024 files, and to relay PMIx to a task on each of 256 CPUs takes 1680; raise LimitNOFILE of its unit"},
+			"warning  slurmd: its slurmstepds may open 1024 files, and relaying PMIx to a task on each of 256 CPUs takes 1680; raise LimitNOFILE of its unit"},
 		"a slurmd that may open few files, and relays nothing": {func(s *check.Site) {
 			slurmdMayOpen("1024                 1024")(s)
 			edit("etc/slurm/plugstack.conf.d/20.conf", "gresnet.so", "gresnet.so pmix=off")(s)
@@ -352,9 +352,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			`error    plugstack.conf: the plugin does not know "state=run": no task starts; leave it out, or say one of steps, batch=single, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
 		"all arguments that it knows": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "steps batch=single batch all pmix=off pmix=relay notice=off notice=on allow=none state=/run/gresnet/"), ""},
 		"another state directory": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other"),
-			"error    plugstack.conf: the plugin looks for leases in /run/other, and they are in /run/gresnet: tasks would run in the node's network; have them say the same"},
+			"error    plugstack.conf: the plugin looks for leases in /run/other, and they are in /run/gresnet: tasks would run in the node's network; give both the same directory"},
 		"another state directory of the programs": {func(s *check.Site) { s.State = "/run/other" },
-			"error    plugstack.conf: the plugin looks for leases in /run/gresnet, and they are in /run/other: tasks would run in the node's network; have them say the same"},
+			"error    plugstack.conf: the plugin looks for leases in /run/gresnet, and they are in /run/other: tasks would run in the node's network; give both the same directory"},
 		"PMIx that is kept from its server": {func(s *check.Site) {
 			edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "pmix=off")(s)
 			edit("etc/slurm/slurm.conf", "GresTypes", "MpiDefault=pmix_v4\nGresTypes")(s)
@@ -396,12 +396,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a plugin that users cannot load": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"].Mode = 0o600 },
 			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is not readable by users; chmod o+r it: srun and sbatch load it, too"},
 		"no Slurm that is found": {remove(debian + "auth_munge.so"),
-			"warning  plugin: spank_gresnet.so was not looked for: where Slurm has its plugins was not found; set PluginDir in slurm.conf"},
+			"warning  plugin: spank_gresnet.so was not looked for: Slurm's folder of plugins was not found; set PluginDir in slurm.conf"},
 		"a plugin that can be held against nothing": {func(s *check.Site) {
 			edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank")(s)
 			s.Root.(fstest.MapFS)["opt/spank_gresnet.so"] = plugin("spank", 0x180b00)
 			remove(debian + "auth_munge.so")(s)
-		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; which Slurm is installed was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
+		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; the installed Slurm was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
 			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; add the line: required spank_gresnet.so"},
 		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0"),
@@ -424,12 +424,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"GPUs that jobs share": {func(s *check.Site) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)
-		}, "warning  slurm.conf: GresTypes has shard: of jobs that share a GPU the first has its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
+		}, "warning  slurm.conf: GresTypes has shard: the first of the jobs that share a GPU gets its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
 		"an HCA that a prolog refuses": {func(s *check.Site) {
 			s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
 		}, "error    mlx5_1: a job that gets nic 1 fails its prolog: ib1 has the address of NodeAddr 10.0.0.2; leave it out"},
 		"an address that is not known": {func(s *check.Site) { s.Unknown = []error{errors.New("look up SlurmctldHost ctl: no such host")} },
-			"warning  guard: an HCA that leads there is not kept from jobs: look up SlurmctldHost ctl: no such host; say an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},
+			"warning  guard: jobs can get an HCA that leads there: look up SlurmctldHost ctl: no such host; write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},
 		"no scontrol": {func(s *check.Site) {
 			s.ScontrolErr = hint.With(errors.New("find scontrol: there is none"), "set slurm.scontrol")
 		},
@@ -441,7 +441,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"GPUs in another order": {func(s *check.Site) {
 			gpus(8, nil)(s)
 			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]")(s)
-		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be told from another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
+		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be chosen for another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs that the configuration deals out": {gpus(4, []int{0}), ""},
 		"divided GPUs": {divided(gpus(8, nil)),
 			"error    GPUs: they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},

@@ -51,7 +51,7 @@ func sharedGPUs(conf slurm.Conf) []Finding {
 	for _, name := range strings.Split(conf.Last("grestypes"), ",") {
 		if name = strings.ToLower(name); name == "shard" || name == "mps" {
 			return []Finding{warn("slurm.conf", "have jobs of "+name+" run where no HCA serves their GPUs, or leave gpu out of slurm.source",
-				"GresTypes has %s: of jobs that share a GPU the first has its HCA, and the others are refused", name)}
+				"GresTypes has %s: the first of the jobs that share a GPU gets its HCA, and the others are refused", name)}
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (s Site) gpus(conf slurm.Conf) []Finding {
 	}
 	for i, d := range devices {
 		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
-			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be told from another GPU", i, d.File)}
+			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be chosen for another GPU", i, d.File)}
 		}
 	}
 	return []Finding{ok(about, "%d gpu", len(devices))}

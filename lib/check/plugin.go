@@ -77,7 +77,7 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 		case err != nil:
 			return fail(about, do, "%s: %s", file, err)
 		case !known:
-			return warn(about, "see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; which Slurm is installed was not found", file, p.Version)
+			return warn(about, "see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; the installed Slurm was not found", file, p.Version)
 		case !p.Version.Fits(installed):
 			built = p.Version
 			continue // Slurm looks on, too
@@ -90,7 +90,7 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	case built != 0:
 		return fail(about, do, "%s is for Slurm %s, and Slurm %s is installed: no step starts", name, built, installed)
 	case len(files) == 0:
-		return warn(about, "set PluginDir in slurm.conf", "%s was not looked for: where Slurm has its plugins was not found", name)
+		return warn(about, "set PluginDir in slurm.conf", "%s was not looked for: Slurm's folder of plugins was not found", name)
 	case path.IsAbs(name):
 		return fail(about, do, "%s is not there", name)
 	case !said:

@@ -84,7 +84,7 @@ func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
 	switch {
 	case path.Clean(state) != path.Clean(s.State):
-		return fail(about, "have them say the same", "the plugin looks for leases in %s, and they are in %s: tasks would run in the node's network", state, s.State)
+		return fail(about, "give both the same directory", "the plugin looks for leases in %s, and they are in %s: tasks would run in the node's network", state, s.State)
 	case relay && contained:
 		return fail(about, "add pmix=off to the line, or take contain_spank out of SlurmdParameters", "with contain_spank in SlurmdParameters, PMIx cannot be relayed")
 	case !relay && strings.HasPrefix(conf.Last("mpidefault"), "pmix"):

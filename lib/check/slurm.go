@@ -92,7 +92,7 @@ func (s Site) runs(pattern, program string) bool {
 func prologFlags(conf slurm.Conf) Finding {
 	flags := strings.Split(strings.ToLower(conf.Last("prologflags")), ",")
 	if slices.Contains(flags, "runinjob") {
-		return warn("slurm.conf", "leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so of a job that ended without an epilog a sweep does not know that it ended, unless it is named")
+		return warn("slurm.conf", "leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named")
 	}
 	for _, f := range []string{"contain", "alloc", "x11", "runinjob"} {
 		if slices.Contains(flags, f) {
@@ -145,5 +145,5 @@ func (s Site) accounts(conf slurm.Conf) []Finding {
 			return nil
 		}
 	}
-	return []Finding{warn("slurm.conf", "set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users name any account, and a policy goes by it")}
+	return []Finding{warn("slurm.conf", "set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users can name any account, and policies depend on it")}
 }

@@ -56,7 +56,7 @@ func (s Site) firewall() (all []Finding) {
 	}
 	for _, chain := range s.Drops {
 		all = append(all, warn("uplink", fmt.Sprintf("accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
-			"the chain %s of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach the node alone", chain))
+			"the chain %s of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node", chain))
 	}
 	return all
 }

@@ -46,7 +46,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 			s.Uplinks.Auto, s.Uplinks.Beyond, s.Uplinks.Leads, s.Drops = true, true, []link.Interface{{Name: "eth0"}, {Name: "eth1"}}, []string{"filter FORWARD"}
 			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
 		}, "ok       uplink: auto: addresses for 3 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n" +
-			"warning  uplink: the chain filter FORWARD of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach the node alone; " +
+			"warning  uplink: the chain filter FORWARD of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node; " +
 			"accept there what comes from 198.19.0.0-198.19.0.3, and established connections to it\n"},
 		{"a stub whose servers are known", func(s *check.Site) {
 			s.Uplinks = pool("veth", "10.8.0.0/30")

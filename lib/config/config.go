@@ -148,7 +148,7 @@ func Load(path string, must bool) (Config, error) {
 		err = fmt.Errorf("read configuration: %w", err)
 		return Config{}, hint.With(err, "say with --config where it is; without any, the defaults hold")
 	case errors.Is(err, errUsers):
-		return Config{}, hint.With(fmt.Errorf("read configuration: %w", err), "it, and all that its path leads through, must be root's alone to write: ls -ld, chown root, chmod go-w")
+		return Config{}, hint.With(fmt.Errorf("read configuration: %w", err), "root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
 	case err != nil:
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}

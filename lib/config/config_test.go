@@ -297,7 +297,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 
 const (
 	templateHint = `write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
-	policyHint   = "say count or indices, and not both; count = 0 is nothing"
+	policyHint   = "give count or indices, not both; count = 0 gives nothing"
 )
 
 func TestPolicies(t *testing.T) {

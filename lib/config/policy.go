@@ -31,7 +31,7 @@ func readPolicy(t table, names []string) Policy {
 	_, saysGres := t.values["gres"]
 	_, saysType := t.values["type"]
 	p.Silent = p.Isolation != "" && !saysCount && !saysIndices && !saysGres && !saysType
-	const hint = "say count or indices, and not both; count = 0 is nothing"
+	const hint = "give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:
 	case !saysCount && !saysIndices:

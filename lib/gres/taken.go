@@ -124,7 +124,7 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
 		return &Taken{jobs, w, hint.With(
 			fmt.Errorf("choose %s: %s", w, why),
-			"mend and release what is quarantined, and see whether the jobs still run here: gresnet-prolog status",
+			"run gresnet-prolog status: mend and release what is quarantined, and see whether the jobs still run here",
 		)}
 	}
 	if used {

@@ -24,10 +24,11 @@ type said struct{ problem, do string }
 
 const head = `# Errors, and what to do
 
-Errors that are made together with their hint, as the code has them: … is what the program fills in. Not here: refused
-leases ([configuration.md](configuration.md#whose-fault-it-is)) and wrong ` + "`SLURM_`" + ` variables, which print hints of their own.
-Other errors say what failed, with the kernel's or Slurm's own words, and come with the hint of the run: mend the cause, or
-look at ` + "`gresnet-prolog status`" + `.
+Every error that comes with a hint of its own, and the hint; … is what the program fills in. This
+page does not list refused leases ([configuration.md](configuration.md#whose-fault-it-is)) and wrong
+` + "`SLURM_`" + ` variables, which print hints of their own. All other errors say what failed, in the words of
+the kernel or of Slurm, and end with the hint of the run: mend the cause, or look at
+` + "`gresnet-prolog status`" + `.
 `
 
 // elsewhere are problems that their hint meets as a value, by the hint's beginning.

@@ -143,6 +143,6 @@ func (l *Look) lookForLifelines(p Picked) {
 		return
 	}
 	for _, err := range l.FindLifelines(l.World.Context) {
-		l.Host.Notice(l.World.Job, "an HCA that leads there is not kept from jobs: %s", err)
+		l.Host.Notice(l.World.Job, "jobs can get an HCA that leads there: %s", err)
 	}
 }

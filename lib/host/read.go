@@ -114,7 +114,7 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 	}
 	if moves := mode == rdma.Exclusive || !e.Keep; moves && len(foreign) > 0 {
 		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
-		return scan.Device{}, hint.With(err, "an HCA that the node itself needs cannot be a job's: leave it out of the mapping")
+		return scan.Device{}, hint.With(err, "a job cannot have an HCA that the node itself needs: leave it out of the mapping")
 	}
 	return d, nil
 }

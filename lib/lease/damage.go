@@ -116,5 +116,5 @@ func (l *open) setAside(d *recovery.Damage) error {
 	}
 	slices.Sort(what)
 	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, l.world.Job, strings.Join(what, "; "))
-	return remains(hint.With(err, "see whether the HCA is as it should be, with what reads of "+path+", then run: gresnet-epilog release HCA"))
+	return remains(hint.With(err, "see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet-epilog release HCA"))
 }

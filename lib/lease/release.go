@@ -126,7 +126,7 @@ func (n *Host) usedNow(t table.Table, name string) error {
 			continue
 		}
 		if by := u.Of(h.ID); by != "" {
-			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "end that process; nothing else is to be released")
+			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "end that process; then jobs get the HCA without a release")
 		}
 	}
 	return u.Err

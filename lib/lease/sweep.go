@@ -52,7 +52,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) && hint.Of(err) == "" {
-				err = hint.With(err, "what lives is never swept: end it first")
+				err = hint.With(err, "a sweep leaves alone what still runs: end it first")
 			}
 			failed = append(failed, err)
 		}

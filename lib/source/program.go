@@ -36,7 +36,7 @@ func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if err != nil {
 		return answer{}, hint.With(
 			fmt.Errorf("ask %s about job %d: after %s: %w", s.program, j.ID, took, err),
-			`the program must be root's alone to write, and print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
+			`only root may be able to write the program, and it must print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
 		)
 	}
 	a := answer{mine: text != "", wants: wants}

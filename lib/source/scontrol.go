@@ -164,7 +164,7 @@ func trusted(program string) (string, error) {
 	}
 	path, err := trust.Resolve(program)
 	if err != nil {
-		return "", hint.With(fmt.Errorf("run %s: %w", program, err), "it, and all that its path leads through, must be root's alone to write: ls -ld, chown root, chmod go-w")
+		return "", hint.With(fmt.Errorf("run %s: %w", program, err), "root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
 	}
 	return path, nil
 }

@@ -30,7 +30,7 @@ func (w *World) WaitUdev() error {
 			return err
 		}
 		if waited := time.Since(begun); waited >= most {
-			w.Notice("udev is busy still after %s: what it changes from now on nobody puts right", waited.Round(time.Second))
+			w.Notice("udev is still busy after %s: settings that it changes from now on are not corrected", waited.Round(time.Second))
 			return nil
 		}
 	}

@@ -1003,7 +1003,7 @@ static bool run_option(void)
 		check(slurm_spank_init(NULL, 0, NULL) == 0 && slurm.option.name && !strcmp(slurm.option.name, "gresnet"),
 		      "--gresnet is not there");
 		check(slurm.option.cb(0, "none", 0) == 0 && !*slurm.said, "none is refused");
-		check(slurm.option.cb(0, "nine", 0) == -1 && strstr(slurm.said, "hint: there is only none"), "nine is taken");
+		check(slurm.option.cb(0, "nine", 0) == -1 && strstr(slurm.said, "hint: the only value is none"), "nine is taken");
 	}
 	slurm = (struct slurm){.context = S_CTX_SLURMD};
 	check(slurm_spank_init(NULL, 0, NULL) == 0 && !slurm.option.name, "slurmd has an option");

@@ -164,7 +164,7 @@ func TestAnEpilogWaitsForABusyUdevForHalfOfItsTime(t *testing.T) {
 	})
 	out, code := vm.ByHand(t, "epilog --trace", job)
 	vm.Run(t, "kill $(cat /tmp/busy.pid); udevadm settle; ip link del busy0; rm /run/udev/rules.d/99-busy.rules /tmp/busy.pid; udevadm control --reload")
-	if code != 0 || !strings.Contains(out, "udev is busy still after ") {
+	if code != 0 || !strings.Contains(out, "udev is still busy after ") {
 		t.Errorf("epilog while udev is busy: exit %d: %s", code, out)
 	}
 	vm.Same(t, before)
