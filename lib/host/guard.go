@@ -6,9 +6,9 @@ import (
 	"strconv"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/link"
 	"gresnet/lib/mount"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/sysfs"
 )
 
@@ -18,7 +18,7 @@ const takeHint = `if jobs are to have it all the same, set node = "take" in its 
 // protectNode refuses an interface that the node itself cannot do without: that of its
 // default route, one with the address by which Slurm knows the node, the way to
 // slurmctld, and the way to a file system or a disk that the node has from elsewhere.
-func (l *Look) protectNode(v *scan.View, index int, s link.Settings) error {
+func (l *Look) protectNode(v *scan.View, index int, s snapshot.Settings) error {
 	defaultRoute, err := v.Link.CarriesDefaultRoute(index, s)
 	if err != nil {
 		return err

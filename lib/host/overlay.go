@@ -36,7 +36,7 @@ func (l *Look) way(to netip.Addr, canMove func() (func(link.Interface) bool, err
 		if from, mtu, err = wayFrom(v, to); err != nil || l.Host.Config.Overlay.Underlay == "" {
 			return err
 		}
-		n, err := uplink.Look(v.Link)
+		n, err := uplink.Look(v.Link.Conn)
 		if err != nil {
 			return err
 		}

@@ -11,11 +11,11 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
-	"gresnet/lib/link"
 	"gresnet/lib/manager"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
 )
@@ -181,7 +181,7 @@ func survives(keep bool, d scan.Device, moved string) error {
 
 // gidsOf are the GIDs of a port that are there for the interface's addresses.
 // They go with the interface and have to be waited for where it arrives.
-func gidsOf(v *scan.View, d scan.Device, p scan.Port, s link.Settings) ([]netip.Addr, error) {
+func gidsOf(v *scan.View, d scan.Device, p scan.Port, s snapshot.Settings) ([]netip.Addr, error) {
 	if p.LinkLayer != Ethernet {
 		return nil, nil
 	}

@@ -21,7 +21,7 @@ func (l *Look) Pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
 	}
 	var pool uplink.Pool
 	err := l.World.OnHost(func(v *scan.View) error {
-		n, err := uplink.Look(v.Link)
+		n, err := uplink.Look(v.Link.Conn)
 		if err != nil {
 			return err
 		}

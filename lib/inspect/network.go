@@ -61,7 +61,7 @@ func CheckOverlay(n *host.Host) error {
 		if err := virtual.HoldsLowPorts(); err != nil {
 			return err
 		}
-		node, err := uplink.Look(v.Link)
+		node, err := uplink.Look(v.Link.Conn)
 		if err != nil {
 			return err
 		}

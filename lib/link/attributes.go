@@ -61,8 +61,8 @@ func cleanAttributes(list netlink.Attributes) netlink.Attributes {
 	return out
 }
 
-// differing names the attributes that are not the same in two lists of them.
-func differing(have, want netlink.Attributes) []string {
+// Differing names the attributes that are not the same in two lists of them.
+func Differing(have, want netlink.Attributes) []string {
 	h, _ := netlink.Parse(have)
 	w, _ := netlink.Parse(want)
 	var names []string
@@ -76,10 +76,10 @@ func differing(have, want netlink.Attributes) []string {
 	return names
 }
 
-// applyAttributes sends all attributes if one differs, since the kernel adapts
+// ApplyAttributes sends all attributes if one differs, since the kernel adapts
 // some of the sizes to the others.
-func (c *Conn) applyAttributes(index int, have, want Settings) error {
-	names := differing(have.Attributes, want.Attributes)
+func (c *Conn) ApplyAttributes(index int, have, want Own) error {
+	names := Differing(have.Attributes, want.Attributes)
 	if have.Flags != want.Flags {
 		names = append(names, "flags")
 	}
@@ -112,7 +112,8 @@ func altNames(list netlink.Attributes) ([]string, error) {
 	return names, nil
 }
 
-func (c *Conn) applyAltNames(index int, have, want Settings) error {
+// ApplyAltNames gives an interface its alternative names, and no other ones.
+func (c *Conn) ApplyAltNames(index int, have, want Own) error {
 	for _, name := range have.AltNames {
 		if slices.Contains(want.AltNames, name) {
 			continue
@@ -139,11 +140,11 @@ func (c *Conn) applyAltNames(index int, have, want Settings) error {
 // DropAltNames takes its alternative names from an interface, with which the kernel
 // does not move it to where another has one of them.
 func (c *Conn) DropAltNames(index int) error {
-	i, err := c.look(index)
+	i, err := c.Look(index)
 	if err != nil {
 		return err
 	}
-	return c.applyAltNames(index, i.own, Settings{Name: i.Name})
+	return c.ApplyAltNames(index, i.Own, Own{Name: i.Name})
 }
 
 func (c *Conn) altName(kind, flags, index int, name string) error {
@@ -175,13 +176,12 @@ func ipv6Token(list netlink.Attributes) ([]byte, error) {
 	return nil, nil
 }
 
-// applyToken must follow what brings the interface up and sets accept_ra: the
+// ApplyToken must follow what brings the interface up and sets accept_ra: the
 // kernel takes no token before (addrconf.c:inet6_set_iftoken).
-func (c *Conn) applyToken(i described, want Settings) error {
-	if bytes.Equal(i.own.Token, want.Token) {
+func (c *Conn) ApplyToken(i Described, want Own, token []byte) error {
+	if bytes.Equal(i.Token, token) {
 		return nil
 	}
-	token := want.Token
 	if token == nil {
 		token = make([]byte, 16)
 	}
@@ -207,7 +207,7 @@ func (c *Conn) setToken(index int, token []byte) error {
 // forwards: the kernel takes none then, and keeps one that was set before
 // (addrconf.c:inet6_set_iftoken). It is made to heed them for that moment. If that is cut short,
 // the next run gives it its sysctls and its flags.
-func (c *Conn) setTokenDespite(i described, want Settings, token []byte) (err error) {
+func (c *Conn) setTokenDespite(i Described, want Own, token []byte) (err error) {
 	if want.Flags&unix.IFF_NOARP != 0 {
 		if err := c.setNoARP(i.Index, false); err != nil {
 			return err
@@ -251,8 +251,8 @@ const (
 // (ipoib_main.c:ipoib_set_mode).
 const modeTimeout = 2 * time.Second
 
-// setIPoIB must precede setMTU: the mode decides what MTU may be, and is given one by the kernel.
-func (c *Conn) setIPoIB(have Interface, want Settings) error {
+// SetIPoIB must precede setMTU: the mode decides what MTU may be, and is given one by the kernel.
+func (c *Conn) SetIPoIB(have Interface, want Own) error {
 	if have.ID.Kind != "ipoib" || have.IPoIB == want.IPoIB {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (c *Conn) setIPoIB(have Interface, want Settings) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) || c.Waits.over(begun.Add(modeTimeout)) {
+		if !errors.Is(err, unix.EBUSY) || c.Waits.Over(begun.Add(modeTimeout)) {
 			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package link reads, moves and restores network interfaces over rtnetlink.
+// Package link lists, moves and renames network interfaces over rtnetlink.
 // It acts in the network namespace of the calling thread.
 package link
 
@@ -11,7 +11,6 @@ import (
 
 	"gresnet/lib/ethtool"
 	"gresnet/lib/netlink"
-	"gresnet/lib/nft"
 	"gresnet/lib/sysctl"
 )
 
@@ -38,11 +37,11 @@ func named(err error) error {
 // Conn is a connection to the namespace that the calling thread was in when it dialed.
 type Conn struct {
 	Waits   *Waits // nil: nothing bounds the waits of a run
-	route   *netlink.Route
-	known   *answers // within Once
-	ethtool ethtool.Conn
-	sysctls *sysctl.Conn
-	hooks   nft.Hooks
+	Route   *netlink.Route
+	Sysctls *sysctl.Conn
+	Ethtool ethtool.Conn
+
+	known map[string]any // within Once: answers to what was asked already
 }
 
 // Dial opens a connection in the calling thread's network namespace.
@@ -51,22 +50,29 @@ func Dial() (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{route: r, sysctls: sysctl.New(r)}, nil
+	return &Conn{Route: r, Sysctls: sysctl.New(r)}, nil
 }
 
 // Close closes the connection.
 func (c *Conn) Close() {
-	c.route.Close()
-	c.ethtool.Close()
-	c.hooks.Close()
+	c.Route.Close()
+	c.Ethtool.Close()
 }
 
-// answers are to what was asked already.
-type answers struct {
-	interfaces []Interface
-	sourced    [][]byte
-	hooked     []nft.Hooked
+// Remembered returns what ask does. Within Once it asks once only for what has a name.
+func Remembered[T any](c *Conn, name string, ask func() (T, error)) (T, error) {
+	if known, is := c.known[name]; is {
+		return known.(T), nil
+	}
+	answer, err := ask()
+	if err == nil && c.known != nil {
+		c.known[name] = answer
+	}
+	return answer, err
 }
+
+// Remembers tells whether this is within Once.
+func (c *Conn) Remembers() bool { return c.known != nil }
 
 // Once has f ask once only for what is the whole node's, its rules say, however many
 // interfaces f looks at. What others change of that meanwhile it sees as it was; but
@@ -78,18 +84,18 @@ func (c *Conn) Once(f func() error) error {
 }
 
 func (c *Conn) remember() {
-	c.route.Remember()
-	c.sysctls.Forget()
-	c.known = new(answers)
+	c.Route.Remember()
+	c.Sysctls.Forget()
+	c.known = map[string]any{}
 }
 
 func (c *Conn) forget() {
-	c.route.Forget()
+	c.Route.Forget()
 	c.known = nil
 }
 
-// anew has everything asked until the function returned is called, and what was known forgotten.
-func (c *Conn) anew() (end func()) {
+// Anew has everything asked until the function returned is called, and what was known forgotten.
+func (c *Conn) Anew() (end func()) {
 	within := c.known != nil
 	c.forget()
 	return func() {
@@ -99,12 +105,12 @@ func (c *Conn) anew() (end func()) {
 	}
 }
 
-// changes returns how many requests were for a change.
-func (c *Conn) changes() int { return c.route.Changes() + c.ethtool.Changes() }
+// Changes returns how many requests were for a change.
+func (c *Conn) Changes() int { return c.Route.Changes() + c.Ethtool.Changes() }
 
 // send does one request, and returns the answers of a kind.
 func (c *Conn) send(kind, flags int, want uint16, body []byte) ([][]byte, error) {
-	return c.route.Send(kind, flags, want, body)
+	return c.Route.Send(kind, flags, want, body)
 }
 
 var native = binary.NativeEndian

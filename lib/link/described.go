@@ -4,41 +4,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
-	"gresnet/lib/sysctl"
 )
 
-// described is an interface as one RTM_GETLINK tells it.
-type described struct {
+// Described is an interface as one RTM_GETLINK tells it.
+type Described struct {
 	Interface
-	own  Settings // those of it that are the interface's own
-	list netlink.Attributes
+	Own   Own
+	Token []byte // of IPv6 autoconfiguration
+	List  netlink.Attributes
 }
 
-// look looks at an interface: at all that is its own.
-func (c *Conn) look(index int) (described, error) {
+// Look looks at an interface: at all that is its own.
+func (c *Conn) Look(index int) (Described, error) {
 	m, err := c.ask(index, change(index, false, 0))
 	if err != nil {
-		return described{}, err
+		return Described{}, err
 	}
 	return describe(m)
 }
 
-func describe(m []byte) (i described, err error) {
+func describe(m []byte) (i Described, err error) {
 	if i.Interface, err = decode(m); err != nil {
-		return described{}, err
+		return Described{}, err
 	}
-	i.list = netlink.Attributes(m[unix.SizeofIfInfomsg:])
-	i.own = Settings{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
-	i.own.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
-	i.own.Attributes = cleanAttributes(i.list)
-	if i.own.AltNames, err = altNames(i.list); err != nil {
-		return described{}, err
+	i.List = netlink.Attributes(m[unix.SizeofIfInfomsg:])
+	i.Own = Own{Name: i.Name, MTU: i.MTU, MAC: i.MAC, Up: i.Up, Running: i.Running, IPoIB: i.IPoIB}
+	i.Own.Flags = native.Uint32(m[8:]) & adminFlags // ifi_flags
+	i.Own.Attributes = cleanAttributes(i.List)
+	if i.Own.AltNames, err = altNames(i.List); err != nil {
+		return Described{}, err
 	}
-	i.own.Token, err = ipv6Token(i.list)
+	i.Token, err = ipv6Token(i.List)
 	return i, err
-}
-
-// forSysctls returns the interface as package sysctl has it.
-func (i described) forSysctls() sysctl.Interface {
-	return sysctl.Interface{Index: i.Index, MTU: i.MTU, Name: i.Name, Described: i.list}
 }

@@ -69,7 +69,7 @@ func (c *Conn) LRO(index int) (on []int, err error) {
 		return nil, err
 	}
 	for _, i := range append([]int{index}, all...) {
-		features, err := c.ethtool.Features(i)
+		features, err := c.Ethtool.Features(i)
 		if err != nil {
 			return nil, fmt.Errorf("read the features of interface %d: %w", i, err)
 		}
@@ -82,9 +82,9 @@ func (c *Conn) LRO(index int) (on []int, err error) {
 
 // WantLRO asks for large receive offload of an interface.
 func (c *Conn) WantLRO(index int) error {
-	features, err := c.ethtool.Features(index)
+	features, err := c.Ethtool.Features(index)
 	if err == nil && !slices.Contains(features, lro) {
-		err = c.ethtool.SetFeatures(index, append(features, lro))
+		err = c.Ethtool.SetFeatures(index, append(features, lro))
 	}
 	if err != nil {
 		return fmt.Errorf("switch large receive offload on for interface %d: %w", index, err)
@@ -126,7 +126,7 @@ type Way struct {
 
 // Ways are the namespace's routes to elsewhere.
 func (c *Conn) Ways() (all []Way, err error) {
-	dumped, err := route.Dump(c.route, unix.AF_INET, nil)
+	dumped, err := route.Dump(c.Route, unix.AF_INET, nil)
 	if err != nil {
 		return nil, fmt.Errorf("list routes: %w", err)
 	}

@@ -10,43 +10,11 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/netlink"
-	"gresnet/lib/route"
 )
 
-// CarriesDefaultRoute tells whether the node's default route goes through the interface or one
-// that stands on it, or from one of their addresses, with which the kernel removes it:
-// without it the node may be out of everybody's reach.
-func (s Settings) CarriesDefaultRoute() bool {
-	return slices.ContainsFunc(s.Routes, route.Route.IsDefault) ||
-		slices.ContainsFunc(s.HomeRoutes, route.Route.IsDefault) ||
-		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.CarriesDefaultRoute() })
-}
-
-// CarriesDefaultRoute is Settings.CarriesDefaultRoute of the interface with an index, and knows of bridges
-// and the like, too, to which what stands on it belongs.
-func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
-	if s.CarriesDefaultRoute() {
-		return true, nil
-	}
-	above, err := c.above(index)
-	if err != nil {
-		return false, err
-	}
-	for _, i := range above {
-		own, home, err := c.routes(i, nil)
-		if err != nil {
-			return false, fmt.Errorf("read the routes of interface %d: %w", i, err)
-		}
-		if slices.ContainsFunc(append(own, home...), route.Route.IsDefault) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// above are all interfaces that stand on the one with an index, or have what stands on
+// Above are all interfaces that stand on the one with an index, or have what stands on
 // it for a member.
-func (c *Conn) above(index int) (all []int, err error) {
+func (c *Conn) Above(index int) (all []int, err error) {
 	list, err := c.List()
 	if err != nil {
 		return nil, err
@@ -77,18 +45,18 @@ func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
 	if err != nil || out == 0 || out == index {
 		return out == index && err == nil, err
 	}
-	above, err := c.above(index)
+	above, err := c.Above(index)
 	return slices.Contains(above, out), err
 }
 
 // Carries tells whether the interface with an index, or one that stands on it, has an
 // address.
 func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
-	answers, err := address.Dump(c.route, 0)
+	answers, err := address.Dump(c.Route, 0)
 	if err != nil {
 		return false, fmt.Errorf("list addresses: %w", err)
 	}
-	above, err := c.above(index)
+	above, err := c.Above(index)
 	if err != nil {
 		return false, err
 	}

@@ -50,35 +50,32 @@ func (id ID) String() string {
 
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
 func (id ID) IsPort(guid []byte) bool {
-	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !id.isPKeyChild()
+	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !id.IsPKeyChild()
 }
 
 // pkeyChild marks, with the P_Key, the parent of an IPoIB interface that belongs
 // to another one, of which it has the parent device and the port.
 const pkeyChild = "/pkey"
 
-func (id ID) isPKeyChild() bool { return id.Kind == "ipoib" && strings.Contains(id.Parent, pkeyChild) }
+// IsPKeyChild tells an IPoIB interface that belongs to another one.
+func (id ID) IsPKeyChild() bool { return id.Kind == "ipoib" && strings.Contains(id.Parent, pkeyChild) }
 
 // List lists the namespace's interfaces.
 func (c *Conn) List() ([]Interface, error) {
-	if c.known != nil && c.known.interfaces != nil {
-		return slices.Clone(c.known.interfaces), nil
-	}
-	var list []Interface
-	again := func() { list = nil }
-	err := c.route.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)), again, func(m []byte) error {
-		i, err := decode(m)
-		list = append(list, i)
-		return err
+	list, err := Remembered(c, "interfaces", func() (list []Interface, err error) {
+		again := func() { list = nil }
+		err = c.Route.Each(unix.RTM_GETLINK, unix.NLM_F_DUMP, unix.RTM_NEWLINK, briefly(change(0, false, 0)), again, func(m []byte) error {
+			i, err := decode(m)
+			list = append(list, i)
+			return err
+		})
+		c.Sysctls.Counted(len(list))
+		return list, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list network interfaces: %w", err)
 	}
-	c.sysctls.Counted(len(list))
-	if c.known != nil {
-		c.known.interfaces = slices.Clone(list)
-	}
-	return list, nil
+	return slices.Clone(list), nil
 }
 
 // Get describes the interface with an index, or is ErrNotFound.
@@ -271,7 +268,7 @@ func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 		m = netlink.AppendUint32(m, unix.IFLA_NEW_IFINDEX, uint32(as))
 	}
 	m = netlink.AppendText(m, unix.IFLA_IFNAME, name)
-	c.sysctls.Left(index)
+	c.Sysctls.Left(index)
 	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return named(err)
 }
@@ -325,9 +322,9 @@ func setFlags(index int, flags, change uint32) []byte {
 	return m
 }
 
-// isIPoIB tells a hardware address of InfiniBand's length, of which the kernel
+// IsIPoIB tells a hardware address of InfiniBand's length, of which the kernel
 // makes the varying part and lets nobody set the rest.
-func isIPoIB(mac string) bool {
+func IsIPoIB(mac string) bool {
 	return len(mac) == len("00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00")
 }
 
@@ -337,4 +334,50 @@ func parseMAC(mac string) ([]byte, error) {
 		return nil, fmt.Errorf("parse a hardware address: %w", err)
 	}
 	return hw, nil
+}
+
+// Children are the interfaces of the namespace that stand on the one with an
+// index. A veth's peer is called its parent, too, but is none.
+func (c *Conn) Children(index int) ([]Interface, error) {
+	list, err := c.List()
+	return slices.DeleteFunc(list, func(i Interface) bool { return i.Parent != index || i.ID.Kind == "veth" }), err
+}
+
+// DownChildren takes down what stands on the interface with an index, which is
+// to be moved. A move forgets the hardware addresses that the interface takes
+// packets for on their behalf (dev.c:__dev_change_net_namespace, dev_uc_flush),
+// which they give it when they come up, and believe to be there until they go down.
+func (c *Conn) DownChildren(index int) error {
+	list, err := c.Children(index)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		if err := c.DownChildren(i.Index); err != nil {
+			return err
+		}
+		if err := c.Down(i.Index); err != nil {
+			return fmt.Errorf("bring down %s: %w", i.Name, err)
+		}
+	}
+	return nil
+}
+
+// MakePKeyChild makes an IPoIB interface for a partition, under a name that
+// nobody has until it is given its own. Without numbers of queues the kernel chooses them.
+func (c *Conn) MakePKeyChild(parent int, pkey uint16, txQueues, rxQueues int) error {
+	data := netlink.Append(nil, ipoibPKey, native.AppendUint16(nil, pkey))
+	info := netlink.Append(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
+	info = netlink.Append(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
+	m := netlink.AppendUint32(change(0, false, 0), unix.IFLA_LINK, uint32(parent))
+	m = netlink.AppendText(m, unix.IFLA_IFNAME, FreeName)
+	if txQueues > 0 && rxQueues > 0 {
+		// By itself the kernel makes it one queue, or as many as there are processors
+		// (rtnetlink.c:rtnl_create_link), and mlx5 no child with fewer than its parent has.
+		m = netlink.AppendUint32(m, unix.IFLA_NUM_TX_QUEUES, uint32(txQueues))
+		m = netlink.AppendUint32(m, unix.IFLA_NUM_RX_QUEUES, uint32(rxQueues))
+	}
+	m = netlink.Append(m, unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m)
+	return err
 }

@@ -51,8 +51,11 @@ func (w *Waits) Late(id ID) bool {
 	return late
 }
 
-// lacks takes down that an interface has no carrier: its time begins, unless it has already.
-func (w *Waits) lacks(id ID, now time.Time) {
+// AnyLate tells whether there is any such interface.
+func (w *Waits) AnyLate() bool { return w != nil && len(w.late) > 0 }
+
+// Lacks takes down that an interface has no carrier: its time begins, unless it has already.
+func (w *Waits) Lacks(id ID, now time.Time) {
 	if w == nil {
 		return
 	}
@@ -69,15 +72,15 @@ func (w *Waits) until(id ID, begun time.Time) time.Time {
 	if w == nil {
 		return begun.Add(carrierTimeout)
 	}
-	w.lacks(id, begun)
+	w.Lacks(id, begun)
 	if last := begun.Add(w.left(lostTimeout, w.lost, begun)); last.Before(w.late[id]) {
 		return last
 	}
 	return w.late[id]
 }
 
-// waited takes down how a wait ended.
-func (w *Waits) waited(id ID, came bool, took time.Duration) {
+// Waited takes down how a wait ended.
+func (w *Waits) Waited(id ID, came bool, took time.Duration) {
 	switch {
 	case w == nil:
 	case came:
@@ -119,7 +122,7 @@ func (w *Waits) nameless(took time.Duration) {
 	}
 }
 
-// over tells whether a wait has ended.
-func (w *Waits) over(end time.Time) bool {
+// Over tells whether a wait has ended.
+func (w *Waits) Over(end time.Time) bool {
 	return time.Now().After(end) || w != nil && w.Context != nil && w.Context.Err() != nil
 }

@@ -16,7 +16,7 @@ type run struct {
 // raise brings ports up that do not have their carriers yet.
 func (r *run) raise(ports int) {
 	for port := range ports {
-		r.lacks(ID{Address: fmt.Sprint(port)}, r.now)
+		r.Lacks(ID{Address: fmt.Sprint(port)}, r.now)
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *run) wait(name string, comes time.Time) (came bool) {
 	if end.After(r.now) {
 		r.now = end
 	}
-	r.waited(id, came, r.now.Sub(begun))
+	r.Waited(id, came, r.now.Sub(begun))
 	return came
 }
 

@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/step"
 )
 
@@ -21,7 +22,7 @@ func hca(name, kind, interfaceName string, keep bool) plan.HCA {
 	return plan.HCA{
 		ID: id, Name: name, Keep: keep,
 		Access:     &step.Access{ID: id, Name: name},
-		Interfaces: []*step.Settings{{Of: id, Port: 1, Interface: link.ID{Kind: kind}, Settings: link.Settings{Name: interfaceName}}},
+		Interfaces: []*step.Settings{{Of: id, Port: 1, Interface: link.ID{Kind: kind}, Settings: snapshot.Settings{Own: link.Own{Name: interfaceName}}}},
 	}
 }
 

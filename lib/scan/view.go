@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/sysfs"
 )
 
@@ -25,7 +26,7 @@ var ErrNotFound = errors.New("no such HCA")
 // View looks at the network namespace of the thread that opened it, and is
 // for that thread alone.
 type View struct {
-	Link  *link.Conn
+	Link  *snapshot.Conn
 	sys   fs.FS
 	rdma  *rdma.Conn // dialed when it is first needed: not every look needs it
 	known *Known
@@ -51,7 +52,7 @@ func NewKnown() *Known {
 // only the ports' GIDs and link layers need one that shows this namespace.
 // Views that are used one at a time may share what they know.
 func Open(sys fs.FS, known *Known) (*View, error) {
-	l, err := link.Dial()
+	l, err := snapshot.Dial()
 	if err != nil {
 		return nil, err
 	}

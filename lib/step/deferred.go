@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/table"
 )
 
@@ -23,7 +24,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 		return s, nil
 	}
 	hcas := map[link.ID]node.ID{s.Interface: s.Of}
-	var away []link.Other
+	var away []snapshot.Other
 	for _, o := range s.Settings.Others {
 		if hca, leased := w.Leased(o.ID); leased {
 			hcas[o.ID], away = hca, append(away, o)
@@ -33,7 +34,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 		return s, nil
 	}
 	due := *s
-	var shared link.Owed
+	var shared snapshot.Owed
 	if due.Settings, shared = s.Settings.Without(away); len(shared.Others) == 0 {
 		return s, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 )
 
 // Settings keeps what a network interface was given, because what follows
@@ -21,11 +22,11 @@ import (
 // an interface takes its addresses and routes. It is a note of its own since
 // it must be written before either and put back after both.
 type Settings struct {
-	Of        node.ID       `json:"hca"`
-	Port      uint32        `json:"port"`
-	Interface link.ID       `json:"interface"`
-	Settings  link.Settings `json:"settings"`
-	GIDs      []netip.Addr  `json:"gids,omitempty"` // that the port has for the interface's addresses
+	Of        node.ID           `json:"hca"`
+	Port      uint32            `json:"port"`
+	Interface link.ID           `json:"interface"`
+	Settings  snapshot.Settings `json:"settings"`
+	GIDs      []netip.Addr      `json:"gids,omitempty"` // that the port has for the interface's addresses
 }
 
 func (*Settings) Kind() string     { return "settings" }
@@ -124,7 +125,7 @@ func (s *Settings) Verify(w *World) error {
 	})
 }
 
-func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
+func (s *Settings) verify(v *scan.View, index int, want snapshot.Settings) error {
 	diff, err := v.Link.Differences(index, want)
 	if err != nil {
 		return err
@@ -145,7 +146,7 @@ func (s *Settings) verify(v *scan.View, index int, want link.Settings) error {
 
 // awaitGIDs waits for all that an unwinding brings home no longer than for one:
 // their addresses were given before the first is looked at.
-func (s *Settings) awaitGIDs(w *World, v *scan.View, want link.Settings) error {
+func (s *Settings) awaitGIDs(w *World, v *scan.View, want snapshot.Settings) error {
 	begun := time.Now()
 	err := w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.gidsOf(want), begun.Add(gidTimeout-w.gidsLost))
 	if errors.Is(err, scan.ErrNotFound) {
@@ -170,7 +171,7 @@ func (e DifferencesError) Error() string {
 }
 
 // gidsOf are the GIDs less those of addresses that a manager does not give any more.
-func (s *Settings) gidsOf(want link.Settings) []netip.Addr {
+func (s *Settings) gidsOf(want snapshot.Settings) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
 		return !slices.ContainsFunc(want.Addresses, func(m address.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
 	})
@@ -186,9 +187,9 @@ type Link struct {
 	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
 
 	// The Settings note has what follows; the undo of a link does not need it.
-	Settings link.Settings `json:"-"`
-	GIDs     []netip.Addr  `json:"-"`
-	Mode     rdma.Mode     `json:"-"`
+	Settings snapshot.Settings `json:"-"`
+	GIDs     []netip.Addr      `json:"-"`
+	Mode     rdma.Mode         `json:"-"`
 }
 
 func (*Link) Kind() string     { return "link" }

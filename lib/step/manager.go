@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/link"
 	"gresnet/lib/manager"
 	"gresnet/lib/proc"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 )
 
 const (
@@ -66,10 +66,10 @@ func (s *Settings) isManaged(w *World) (bool, error) {
 // agree waits until the interface's manager has configured it, and is what the
 // interface is to have then. Without a manager, or with one that does not come
 // to it in time, that is what it had.
-func (s *Settings) agree(w *World, v *scan.View, index int) (link.Settings, error) {
+func (s *Settings) agree(w *World, v *scan.View, index int) (snapshot.Settings, error) {
 	managed, err := s.isManaged(w)
 	if err != nil {
-		return link.Settings{}, err
+		return snapshot.Settings{}, err
 	}
 	if !managed {
 		return s.Settings, nil
@@ -77,7 +77,7 @@ func (s *Settings) agree(w *World, v *scan.View, index int) (link.Settings, erro
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		m, err := manager.Of(w.Managers.Run, index)
 		if err != nil {
-			return link.Settings{}, err
+			return snapshot.Settings{}, err
 		}
 		late := time.Now().After(w.Managers.deadline()) || w.Context.Err() != nil
 		if m.Configured {

@@ -193,7 +193,7 @@ func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 		return
 	}
 	var back netip.Prefix
-	host, err := uplink.Look(v.Link)
+	host, err := uplink.Look(v.Link.Conn)
 	if err == nil {
 		back, err = host.Back(s.Address)
 	}

@@ -5,15 +5,16 @@ import (
 
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/snapshot"
 )
 
 // Owed has settings that an interface shares with others, one of which was in another lease when
 // the interface's own lease ended. The entry outlives that lease.
 type Owed struct {
-	Job    uint32    `json:"job"` // whose lease it was
-	Run    string    `json:"run"`
-	Of     []Member  `json:"of"` // the interface, then those that it shares the settings with
-	Shared link.Owed `json:"shared"`
+	Job    uint32        `json:"job"` // whose lease it was
+	Run    string        `json:"run"`
+	Of     []Member      `json:"of"` // the interface, then those that it shares the settings with
+	Shared snapshot.Owed `json:"shared"`
 }
 
 // Member is an interface that shares the settings.

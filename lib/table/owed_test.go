@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/route"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/table"
 )
 
@@ -16,7 +17,7 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 		t.Error("a table in which nothing is owed is another than before")
 	}
 	owe := func(job uint32, run, name string, hcas ...node.ID) table.Owed {
-		o := table.Owed{Job: job, Run: run, Shared: link.Owed{ID: link.ID{Address: name}, Name: name, HomeRoutes: []route.Route{{2, 16}}, Others: []link.Other{{Index: 7, Name: "b"}}}}
+		o := table.Owed{Job: job, Run: run, Shared: snapshot.Owed{ID: link.ID{Address: name}, Name: name, HomeRoutes: []route.Route{{2, 16}}, Others: []snapshot.Other{{Index: 7, Name: "b"}}}}
 		for _, id := range hcas {
 			o.Of = append(o.Of, table.Member{Name: name, HCA: id})
 		}

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/link"
 	"gresnet/lib/mount"
 	"gresnet/lib/netns"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/sysctl"
 )
 
@@ -155,7 +155,7 @@ func partCommand(args []string) error {
 	if len(args) < 3 {
 		return errors.New("usage: bench part in|out DIR INDEX [INDEX...]")
 	}
-	host, err := link.Dial()
+	host, err := snapshot.Dial()
 	if err != nil {
 		return err
 	}
@@ -180,14 +180,14 @@ func partCommand(args []string) error {
 }
 
 type part struct {
-	host *link.Conn
+	host *snapshot.Conn
 	own  *netns.NS
 	path string
 	book string
 }
 
 func (p part) take(indices []int) error {
-	var all []link.Settings
+	var all []snapshot.Settings
 	err := p.host.Once(func() error {
 		for _, index := range indices {
 			s, err := p.host.Settings(index)
@@ -217,9 +217,9 @@ func (p part) take(indices []int) error {
 		return err
 	}
 	defer thread.Close()
-	var there *link.Conn
+	var there *snapshot.Conn
 	if err := thread.Do(func() (err error) {
-		there, err = link.Dial()
+		there, err = snapshot.Dial()
 		return errors.Join(err, sysctl.SkipDAD())
 	}); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (p part) give(indices []int) error {
 	if err != nil {
 		return err
 	}
-	var all []link.Settings
+	var all []snapshot.Settings
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (p part) give(indices []int) error {
 	}
 	for i, index := range indices {
 		err := job.Do(func() error {
-			there, err := link.Dial()
+			there, err := snapshot.Dial()
 			if err != nil {
 				return err
 			}

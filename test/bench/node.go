@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/sysfs"
 )
 
@@ -165,7 +165,7 @@ func trained(netnsPath string, list []hca) error {
 	}
 	defer ns.Close()
 	return ns.Do(func() error {
-		c, err := link.Dial()
+		c, err := snapshot.Dial()
 		if err != nil {
 			return err
 		}

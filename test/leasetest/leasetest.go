@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 )
@@ -37,7 +38,7 @@ func Steps() []step.Step {
 		taken := plan.HCA{ID: h.ID, Name: h.Name, Access: &step.Access{ID: h.ID, Name: h.Name}}
 		if h.Ports != nil {
 			taken.Interfaces = []*step.Settings{{
-				Of: h.ID, Port: 1, Interface: link.ID{Address: h.Name}, Settings: link.Settings{Name: h.Ports[0].Interface},
+				Of: h.ID, Port: 1, Interface: link.ID{Address: h.Name}, Settings: snapshot.Settings{Own: link.Own{Name: h.Ports[0].Interface}},
 			}}
 		}
 		hcas = append(hcas, taken)

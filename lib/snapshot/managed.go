@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func (c *Conn) RaiseUnmanaged(index int, want Settings) (finish func() error, er
 // interface has them now. What others made stays as it was, unless the addresses
 // differ, on which it depends. diff is what the manager gives otherwise than before.
 func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []string, err error) {
-	defer c.anew()()
+	defer c.Anew()()
 	have, err := c.snapshot(index, want.Sysctls)
 	if err != nil {
 		return Settings{}, nil, err

@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -35,7 +35,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 			b := withDuplicate(t)
 			before := picture(b.node)
 			s := throughJSON(t, b.take(t))
-			in(t, b.job, func(c *link.Conn) error {
+			in(t, b.job, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
 				if err := c.Apply(i.Index, s); err != nil {
 					return err
@@ -48,7 +48,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 			if free {
 				b.far.Run("ip -6 addr del fd00::2/64 dev far0")
 			}
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
 				begun := time.Now()
 				for range 2 { // the second while it is tested
@@ -77,7 +77,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 				t.Errorf("before (-) and after (+):\n%s", diff)
 			}
 			b.node.Run("ip -6 addr del fd00::2/64 dev hca0")
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				diff, err := c.Differences(find(t, c, "hca0").Index, s)
 				if !slices.Contains(diff, "address fd00::2/64 is missing") {
 					t.Errorf("when it is gone: %q", diff)
@@ -90,7 +90,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 
 func TestAnAddressThatIsADuplicateByNowIsADifference(t *testing.T) {
 	b := withDuplicate(t)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
 		s, err := c.Settings(i.Index)
 		if err != nil {

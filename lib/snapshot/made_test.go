@@ -1,9 +1,9 @@
-package link_test
+package snapshot_test
 
 import (
 	"testing"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -12,7 +12,7 @@ func TestWhatTheKernelMakesOtherwiseIsMadeAnewBesideWhatItDoesNot(t *testing.T) 
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up; tc qdisc add dev hca0 root handle 7: mq; tc qdisc replace dev hca0 parent 7:2 handle 20: pfifo limit 77`)
 	before := picture(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
 		want, err := c.Settings(index)
 		if err != nil {

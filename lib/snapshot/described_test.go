@@ -1,9 +1,10 @@
-package link
+package snapshot
 
 import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/link"
 	"gresnet/test/netnstest"
 )
 
@@ -31,8 +32,8 @@ func TestAnInterfaceThatIsRenamedWhileItIsLookedAtIsLookedAtAgain(t *testing.T) 
 		if err != nil {
 			return err
 		}
-		index := list[slices.IndexFunc(list, func(i Interface) bool { return i.Name == "eth9" })].Index
-		i, err := c.look(index)
+		index := list[slices.IndexFunc(list, func(i link.Interface) bool { return i.Name == "eth9" })].Index
+		i, err := c.Look(index)
 		if err != nil {
 			return err
 		}

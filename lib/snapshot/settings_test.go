@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/sysctl"
 	"gresnet/test/netnstest"
 )
@@ -35,9 +36,9 @@ func newBed(t *testing.T) *bed {
 }
 
 // take reads what the interface has and moves it into the job, up.
-func (b *bed) take(t *testing.T) (s link.Settings) {
+func (b *bed) take(t *testing.T) (s snapshot.Settings) {
 	t.Helper()
-	in(t, b.node, func(c *link.Conn) (err error) {
+	in(t, b.node, func(c *snapshot.Conn) (err error) {
 		i := find(t, c, "hca0")
 		if s, err = c.Settings(i.Index); err != nil {
 			return err
@@ -53,7 +54,7 @@ ip addr add 10.0.0.2/24 dev hca0; ip addr add 10.1.0.2/24 dev other
 ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev other nodad`
 
 // in calls a function with a connection to a namespace.
-var in = link.Dialled
+var in = snapshot.Dialled
 
 // picture is all that `ip` knows of the interface, less what passes by itself. Neighbors
 // are in the order of a hash of the whole machine's, which other namespaces change.
@@ -204,8 +205,8 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 			before := picture(b.node)
 			beforeHome := home(b.node)
 			var id link.ID
-			var s link.Settings
-			in(t, b.node, func(c *link.Conn) error {
+			var s snapshot.Settings
+			in(t, b.node, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
 				id = i.ID
 				var err error
@@ -231,17 +232,17 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 				return c.Move(i.Index, b.job.FD(), "hca0", s.Up)
 			})
 			s = throughJSON(t, s)
-			in(t, b.job, func(c *link.Conn) error { return c.Apply(find(t, c, "hca0").Index, s) })
+			in(t, b.job, func(c *snapshot.Conn) error { return c.Apply(find(t, c, "hca0").Index, s) })
 			if diff := netnstest.Diff(before, picture(b.job)); diff != "" && !tt.other {
 				t.Errorf("in the job, before (-) and there (+):\n%s", diff)
 			}
 			b.job.Run(tt.away)
 			// What a VLAN suffers, which this kernel may lack.
 			b.node.Run("if [ -e /sys/class/net/mv0 ]; then ip link set mv0 down; fi")
-			in(t, b.job, func(c *link.Conn) error {
+			in(t, b.job, func(c *snapshot.Conn) error {
 				return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false)
 			})
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				i, err := c.Find(id)
 				if err != nil {
 					return err
@@ -259,7 +260,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 }
 
 // restore gives an interface its settings back, and fails the test if it does not have them then.
-func restore(t *testing.T, c *link.Conn, index int, s link.Settings) error {
+func restore(t *testing.T, c *snapshot.Conn, index int, s snapshot.Settings) error {
 	t.Helper()
 	if err := c.Restore(index, s); err != nil {
 		return err
@@ -277,7 +278,7 @@ func TestApplyOnAnEqualInterfaceChangesNothing(t *testing.T) {
 ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
 	settle(b.node)
 	before := picture(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
 		s, err := c.Settings(i.Index)
 		if err != nil {
@@ -294,7 +295,7 @@ func TestAnAddressThatIsStillTestedForDuplicatesKeepsItsLocalRoute(t *testing.T)
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up`)
 	const routes = `ip -6 route show table local type local dev hca0`
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
 		s, err := c.Settings(i.Index)
 		if err != nil {
@@ -304,7 +305,7 @@ func TestAnAddressThatIsStillTestedForDuplicatesKeepsItsLocalRoute(t *testing.T)
 			t.Fatal("the address is not tested any more")
 		}
 		settle(b.node)
-		for _, act := range []func(int, link.Settings) error{c.Apply, c.Restore} {
+		for _, act := range []func(int, snapshot.Settings) error{c.Apply, c.Restore} {
 			if err := act(i.Index, s); err != nil {
 				return err
 			}
@@ -323,7 +324,7 @@ func TestAnAddressThatIsStillTestedForDuplicatesKeepsItsLocalRoute(t *testing.T)
 func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`ip link set hca0 up mtu 1400; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0`)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
 		s, err := c.Settings(i.Index)
 		if err != nil {
@@ -345,7 +346,7 @@ func TestDifferencesNamesWhatIsNotAsItWas(t *testing.T) {
 // settings as if they had been read a hundred seconds ago.
 func awayLong(t *testing.T, b *bed, take string) {
 	t.Helper()
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
 		s, err := c.Settings(index)
 		if err != nil {
@@ -389,7 +390,7 @@ func TestANeighbourThatIsAnotherByNowIsTheOldOneAgain(t *testing.T) {
 	b.node.Run(`ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0
 ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh add proxy 10.0.0.8 dev hca0`)
 	settle(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
 		s, err := c.Settings(index)
 		if err != nil {
@@ -417,9 +418,9 @@ func TestAnAddressThatComesBetweenTwoLooksHasItsRoutes(t *testing.T) {
 	b.node.Run(`ip link add other type veth peer name peer; ip link set other up; ip link set peer up; ip addr add 10.1.0.2/24 dev other
 sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up`)
 	settle(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
-		var s link.Settings
+		var s snapshot.Settings
 		err := c.Once(func() (err error) {
 			if _, err := c.Settings(find(t, c, "other").Index); err != nil {
 				return err
@@ -472,7 +473,7 @@ func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
 	awaitTemporary := `for i in $(seq 100); do [ -z "$(` + temporary + `)" ] || break; sleep 0.02; done; ` + temporary
 	had := b.node.Run(awaitTemporary)
 	settle(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
 		s, err := c.Settings(index)
 		if err != nil {
@@ -503,14 +504,14 @@ for a in $(seq 0 39); do for c in $(seq 0 249); do echo "route add 172.$a.$c.0/2
 	settle(b.node)
 	before := b.node.Run("ip route show table all | sort")
 	s := b.take(t)
-	in(t, b.job, func(c *link.Conn) error {
+	in(t, b.job, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
 		if err := c.Apply(i.Index, s); err != nil {
 			return err
 		}
 		return c.Move(i.Index, b.node.FD(), "hca0", false)
 	})
-	in(t, b.node, func(c *link.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	in(t, b.node, func(c *snapshot.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
 	if diff := netnstest.Diff(before, b.node.Run("ip route show table all | sort")); diff != "" {
 		t.Errorf("the routes are not as they were:\n%.2000s", diff)
 	}
@@ -524,7 +525,7 @@ func TestAnInterfaceWhoseNameIsTakenWhereItGoesStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			b.job.Run(taken)
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
 				if err := c.Move(i.Index, b.job.FD(), "hca0", true); !errors.Is(err, link.ErrNameTaken) {
 					t.Errorf("Move: %v, wanted %v", err, link.ErrNameTaken)
@@ -549,20 +550,20 @@ func TestAnInterfaceHasItsIndexAgainThoughTheJobHadThatForAnother(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
 			var was int
-			in(t, b.node, func(c *link.Conn) error { was = find(t, c, "hca0").Index; return nil })
+			in(t, b.node, func(c *snapshot.Conn) error { was = find(t, c, "hca0").Index; return nil })
 			b.job.Run(fmt.Sprintf("ip link add jobs index %d type veth peer name jobsfar", was))
 			if s := b.take(t); s.Index != was {
 				t.Errorf("its settings say index %d, it had %d", s.Index, was)
 			}
 			b.node.Run(tt.meanwhile(was))
-			in(t, b.job, func(c *link.Conn) error {
+			in(t, b.job, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
 				if i.Index == was {
 					t.Errorf("the job has two of index %d", was)
 				}
 				return c.Return(i.Index, b.node.FD(), "hca0", was)
 			})
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				if is := find(t, c, "hca0").Index; (is == was) != tt.again {
 					t.Errorf("it has index %d at home, it had %d", is, was)
 				}
@@ -582,7 +583,7 @@ func TestAMoveThatTheKernelRefusesChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		if err := c.Move(find(t, c, "hca0").Index, int(file.Fd()), "hca0", true); !errors.Is(err, unix.EINVAL) {
 			t.Errorf("Move into a file that is no namespace: %v, wanted %v", err, unix.EINVAL)
 		}
@@ -634,8 +635,8 @@ func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
 	s := b.take(t)
 	b.job.Run("ip link set hca0 gso_max_size 65536 gro_max_size 65536")
 	set(b.job, 65536, 65536)
-	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *link.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.node, func(c *snapshot.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
 	if after := sizes(); after != before {
 		t.Errorf("the sizes are %v, were %v", after, before)
 	}
@@ -647,7 +648,7 @@ func settle(n *netnstest.NS) {
 	n.Run(`for i in $(seq 100); do ip -6 addr show up | grep -q tentative || break; sleep 0.02; done`)
 }
 
-func find(t *testing.T, c *link.Conn, name string) link.Interface {
+func find(t *testing.T, c *snapshot.Conn, name string) link.Interface {
 	t.Helper()
 	list, err := c.List()
 	if err != nil {
@@ -662,13 +663,13 @@ func find(t *testing.T, c *link.Conn, name string) link.Interface {
 	return link.Interface{}
 }
 
-func throughJSON(t *testing.T, s link.Settings) link.Settings {
+func throughJSON(t *testing.T, s snapshot.Settings) snapshot.Settings {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out link.Settings
+	var out snapshot.Settings
 	if err := json.Unmarshal(text, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -695,8 +696,8 @@ until grep -q 'hca0 .*fe80.* 2$' /proc/net/anycast6; do sleep 0.02; done; ` + en
 		t.Fatalf("the kernel removed it: %s", got)
 	}
 	s := b.take(t)
-	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *link.Conn) error { return restore(t, c, find(t, c, "hca0").Index, s) })
+	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.node, func(c *snapshot.Conn) error { return restore(t, c, find(t, c, "hca0").Index, s) })
 	if got := b.node.Run(anycast); strings.Contains(got, "fe80::") {
 		t.Errorf("the interface has come home with %s", got)
 	}

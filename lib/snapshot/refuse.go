@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/link"
 	"gresnet/lib/netlink"
 	"gresnet/lib/nft"
 	"gresnet/lib/tc"
@@ -14,11 +15,11 @@ import (
 
 // refuse says why an interface that has these settings could not be put back
 // as it is, if it could not.
-func (c *Conn) refuse(i described, s Settings) error {
+func (c *Conn) refuse(i link.Described, s Settings) error {
 	if err := c.refuseMaster(i); err != nil {
 		return err
 	}
-	if attached(i.list) {
+	if attached(i.List) {
 		return fmt.Errorf("%s has an XDP program attached, which gresnet cannot restore", s.Name)
 	}
 	if err := c.refuseChildren(i.Index, s.Name); err != nil {
@@ -34,10 +35,10 @@ func (c *Conn) refuse(i described, s Settings) error {
 		i, err := c.Get(index)
 		return i.Name, err
 	}
-	if err := tc.RefuseMirrors(c.route, s.Name, s.Mirrors, nameOf); err != nil {
+	if err := tc.RefuseMirrors(c.Route, s.Name, s.Mirrors, nameOf); err != nil {
 		return err
 	}
-	return tc.RefuseQdiscs(c.route, i.Index, s.Name, s.Qdiscs, func() (int, bool, error) { return c.sending(i.Interface) })
+	return tc.RefuseQdiscs(c.Route, i.Index, s.Name, s.Qdiscs, func() (int, bool, error) { return c.sending(i.Interface) })
 }
 
 // refusePrograms refuses routes that a BPF program encapsulates. The kernel tells only the
@@ -63,7 +64,7 @@ func (s Settings) refusePrograms() error {
 
 // refuseMaster refuses a bond's slave, a bridge's port and the like: leaving
 // undoes what the master may not survive (bond_main.c:bond_release_and_destroy).
-func (c *Conn) refuseMaster(i described) error {
+func (c *Conn) refuseMaster(i link.Described) error {
 	if i.Master == 0 {
 		return nil
 	}
@@ -82,13 +83,13 @@ func attached(list netlink.Attributes) bool {
 }
 
 func (c *Conn) refuseChildren(index int, name string) error {
-	children, err := c.children(index)
+	children, err := c.Children(index)
 	if err != nil {
 		return err
 	}
 	var lost []string
 	for _, child := range children {
-		if !child.returns() {
+		if !returns(child) {
 			lost = append(lost, child.Name)
 		}
 	}
@@ -115,12 +116,6 @@ func (c *Conn) refuseHooked(s Settings) error {
 }
 
 // hooked are all of the namespace.
-func (c *Conn) hooked() (list []nft.Hooked, err error) {
-	if c.known != nil && c.known.hooked != nil {
-		return c.known.hooked, nil
-	}
-	if list, err = c.hooks.Read(); err == nil && c.known != nil {
-		c.known.hooked = append([]nft.Hooked{}, list...)
-	}
-	return list, err
+func (c *Conn) hooked() ([]nft.Hooked, error) {
+	return link.Remembered(c.Conn, "hooked", c.hooks.Read)
 }

@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -19,9 +20,9 @@ func impatient() *link.Waits {
 
 // unplugged takes the interface's settings and lets it go and come back, while
 // its peer goes down.
-func unplugged(t *testing.T, b *bed) (s link.Settings) {
+func unplugged(t *testing.T, b *bed) (s snapshot.Settings) {
 	t.Helper()
-	in(t, b.node, func(c *link.Conn) (err error) {
+	in(t, b.node, func(c *snapshot.Conn) (err error) {
 		i := find(t, c, "hca0")
 		if s, err = c.Settings(i.Index); err != nil {
 			return err
@@ -32,7 +33,7 @@ func unplugged(t *testing.T, b *bed) (s link.Settings) {
 		return c.Move(i.Index, b.job.FD(), "hca0", true)
 	})
 	b.far.Run("ip link set far0 down")
-	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
 	return s
 }
 
@@ -59,7 +60,7 @@ ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd0
 			b := newBed(t)
 			b.node.Run(setup + "\nfor i in $(seq 200); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
 			s := unplugged(t, b)
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				c.Waits = impatient()
 				return restored(t, c, s)
 			})
@@ -68,7 +69,7 @@ ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd0
 }
 
 // restored restores hca0, and fails the test unless all is as it was.
-func restored(t *testing.T, c *link.Conn, s link.Settings) error {
+func restored(t *testing.T, c *snapshot.Conn, s snapshot.Settings) error {
 	t.Helper()
 	i := find(t, c, "hca0").Index
 	if err := c.Restore(i, s); err != nil {
@@ -77,7 +78,7 @@ func restored(t *testing.T, c *link.Conn, s link.Settings) error {
 	return same(t, c, s)
 }
 
-func same(t *testing.T, c *link.Conn, s link.Settings) error {
+func same(t *testing.T, c *snapshot.Conn, s snapshot.Settings) error {
 	t.Helper()
 	diff, err := c.Differences(find(t, c, "hca0").Index, s)
 	if len(diff) > 0 {
@@ -86,7 +87,7 @@ func same(t *testing.T, c *link.Conn, s link.Settings) error {
 	return err
 }
 
-func restoreUnmanaged(c *link.Conn, index int, s link.Settings) error {
+func restoreUnmanaged(c *snapshot.Conn, index int, s snapshot.Settings) error {
 	finish, err := c.RaiseUnmanaged(index, s)
 	if finish != nil {
 		err = errors.Join(err, finish())
@@ -100,7 +101,7 @@ func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.
 	settle(b.node)
 	b.node.Run("ip -6 addr flush dev hca0 scope link")
 	s := unplugged(t, b)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Waits = impatient()
 		i := find(t, c, "hca0").Index
 		if err := restoreUnmanaged(c, i, s); err != nil {
@@ -128,7 +129,7 @@ func TestARouteThatNoAddressBringsIsMissedWithoutACarrier(t *testing.T) {
 	b.node.Run(tested + "ip -6 route add fd09::/64 via fd00::1 dev hca0")
 	settle(b.node)
 	s := unplugged(t, b)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Waits = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err
@@ -152,7 +153,7 @@ func TestACarrierThatIsLateIsWaitedFor(t *testing.T) {
 	s := unplugged(t, b)
 	trained := make(chan string)
 	go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Waits = new(link.Waits)
 		if err := restored(t, c, s); err != nil {
 			return err
@@ -174,7 +175,7 @@ func TestACarrierThatComesAfterTheSettingsChangesNothing(t *testing.T) {
 	settle(b.node)
 	before := picture(b.node)
 	s := unplugged(t, b)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Waits = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err

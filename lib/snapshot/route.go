@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"fmt"
@@ -63,7 +63,7 @@ func (want Settings) settledRoutes(have Settings) []route.Route {
 // objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		list, err := route.Read(c.route, index, family)
+		list, err := route.Read(c.Route, index, family)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -77,10 +77,10 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err
 // mplsRoutes are the routes of labels through the interface. The job has none: labels are the
 // node's, and another namespace takes none until it is told how many (net.mpls.platform_labels).
 func (c *Conn) mplsRoutes(index int) ([]route.Route, error) {
-	if has, err := c.sysctls.HasMPLS(); err != nil || !has {
+	if has, err := c.Sysctls.HasMPLS(); err != nil || !has {
 		return nil, err
 	}
-	return route.Read(c.route, index, unix.AF_MPLS)
+	return route.Read(c.Route, index, unix.AF_MPLS)
 }
 
 // homeObjects are the numbers of the next hop objects that only the node can have.
@@ -99,5 +99,5 @@ func (c *Conn) applyRoutes(index int, want Settings) error {
 	}
 	remove := netlink.Missing(want.withoutTentative(have), want.Routes, route.Route.Key)
 	add := netlink.Missing(want.Routes, have, route.Route.Key)
-	return route.Apply(c.route, index, want.Name, remove, add, want.Nexthops)
+	return route.Apply(c.Route, index, want.Name, remove, add, want.Nexthops)
 }

@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
@@ -18,7 +19,7 @@ import (
 // Owed is what an interface that came home shares with others that did not yet. It is
 // given when all of them are there.
 type Owed struct {
-	ID           ID                `json:"id"`
+	ID           link.ID           `json:"id"`
 	Name         string            `json:"name"`
 	Taken        time.Duration     `json:"taken"`
 	Addresses    []address.Address `json:"addresses,omitempty"` // by which others' routes from them are known
@@ -97,13 +98,13 @@ func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 
 // Pay gives what is owed. All whose part it is must be there.
 func (c *Conn) Pay(o Owed) error {
-	defer c.anew()()
+	defer c.Anew()()
 	i, err := c.Find(o.ID)
 	if err != nil {
 		return err
 	}
 	want, err := c.located(Settings{
-		Name: i.Name, Taken: o.Taken, Addresses: o.Addresses, Routes: o.Routes,
+		Own: link.Own{Name: i.Name}, Taken: o.Taken, Addresses: o.Addresses, Routes: o.Routes,
 		HomeNexthops: o.HomeNexthops, HomeRoutes: o.HomeRoutes, Others: o.Others,
 	}.aged())
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *Conn) Pay(o Owed) error {
 	}
 	given := c.applyHomeRoutes(i.Index, want)
 	for _, m := range want.Routes {
-		if err := route.Give(c.route, i.Index, m, unix.NLM_F_APPEND); err != nil {
+		if err := route.Give(c.Route, i.Index, m, unix.NLM_F_APPEND); err != nil {
 			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))
 		}
 	}
@@ -135,7 +136,7 @@ func (c *Conn) unpaid(index int, want Settings) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the routes from the addresses of %s: %w", want.Name, err)
 	}
-	_, groups, err := route.ReadNexthops(c.route, index)
+	_, groups, err := route.ReadNexthops(c.Route, index)
 	if err != nil {
 		return nil, fmt.Errorf("read the next hop objects of %s: %w", want.Name, err)
 	}

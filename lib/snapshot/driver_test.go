@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 )
 
 // A veth that is made anew stands for an IPoIB interface, which the RDMA device's move
@@ -21,8 +21,8 @@ func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 		b.node.IP("link add hca0 numrxqueues 4 type veth peer name far0 netns " + b.far.Path)
 	}
 	remake()
-	var want link.Settings
-	in(t, b.node, func(c *link.Conn) (err error) {
+	var want snapshot.Settings
+	in(t, b.node, func(c *snapshot.Conn) (err error) {
 		index := find(t, c, "hca0").Index
 		if want, err = c.Settings(index); err != nil {
 			return err
@@ -40,7 +40,7 @@ func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 		return nil
 	})
 	remake()
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
 		lost := driverDifferences(t, c, index, want)
 		if wanted := []string{"feature " + segmentation + " is on, was off", "channels are not what they were"}; !slices.Equal(lost, wanted) {
@@ -56,7 +56,7 @@ func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 	})
 }
 
-func driverDifferences(t *testing.T, c *link.Conn, index int, want link.Settings) []string {
+func driverDifferences(t *testing.T, c *snapshot.Conn, index int, want snapshot.Settings) []string {
 	t.Helper()
 	diff, err := c.Differences(index, want)
 	if err != nil {

@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -15,7 +16,7 @@ func TestWaysAreTheRoutesToElsewhereAndWhatTheyGoBy(t *testing.T) {
 	node.Run(`ip link add a0 type veth peer name a1; ip link set a0 up; ip link set a1 up; ip addr add 10.0.0.2/24 dev a0; ip addr add 10.1.0.2/24 dev a1
 ip route add default nexthop via 10.0.0.1 dev a0 nexthop via 10.1.0.1 dev a1; ip route add 172.16.0.0/12 via 10.0.0.1 table 100; ip route add blackhole 192.0.2.0/24
 ip nexthop add id 7 via 10.1.0.1 dev a1; ip route add 172.18.0.0/16 nhid 7`)
-	in(t, node, func(c *link.Conn) error {
+	in(t, node, func(c *snapshot.Conn) error {
 		list, err := c.List()
 		if err != nil {
 			return err
@@ -42,7 +43,7 @@ ip nexthop add id 7 via 10.1.0.1 dev a1; ip route add 172.18.0.0/16 nhid 7`)
 func TestForwardingIsSetForOneInterface(t *testing.T) {
 	node := netnstest.New(t)
 	node.Run("sysctl -qw net.ipv4.ip_forward=0; ip link add a0 type veth peer name a1")
-	in(t, node, func(*link.Conn) error {
+	in(t, node, func(*snapshot.Conn) error {
 		for _, on := range []bool{true, true, false, false} {
 			if err := link.Forward("a0", on); err != nil {
 				return err
@@ -69,7 +70,7 @@ func TestForwardingIsSetForOneInterface(t *testing.T) {
 func TestWhoAsksForLargeReceiveOffloadGivesUpNoOtherFeature(t *testing.T) {
 	node := netnstest.New(t)
 	node.Run("ip link add a0 type veth peer name a1")
-	in(t, node, func(c *link.Conn) error {
+	in(t, node, func(c *snapshot.Conn) error {
 		index := find(t, c, "a0").Index
 		before := featuresOf(t, c, index)
 		if !slices.Contains(before, "tx-udp_tnl-segmentation") {
@@ -87,7 +88,7 @@ func TestWhoAsksForLargeReceiveOffloadGivesUpNoOtherFeature(t *testing.T) {
 }
 
 // featuresOf are the features that are asked for.
-func featuresOf(t *testing.T, c *link.Conn, index int) []string {
+func featuresOf(t *testing.T, c *snapshot.Conn, index int) []string {
 	t.Helper()
 	s, err := c.Settings(index)
 	if err == nil {

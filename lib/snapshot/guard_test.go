@@ -1,10 +1,10 @@
-package link_test
+package snapshot_test
 
 import (
 	"net/netip"
 	"testing"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 )
 
 func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTheInterfaceWithTheDefaultRouteIsTheUplink(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBed(t)
 			b.node.Run("ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad\n" + tt.route)
-			in(t, b.node, func(c *link.Conn) error {
+			in(t, b.node, func(c *snapshot.Conn) error {
 				index := find(t, c, "hca0").Index
 				s, err := c.Settings(index)
 				if err != nil {
@@ -69,7 +69,7 @@ ip link add other type veth peer name otherfar; ip link set other up; ip addr ad
 		"10.0.0.2": true, "10.0.0.3": true, "fd00::2": true, "10.5.0.2": true, "10.6.0.2": true,
 		"10.0.0.9": false, "10.1.0.2": false, "127.0.0.1": false,
 	} {
-		in(t, b.node, func(c *link.Conn) error {
+		in(t, b.node, func(c *snapshot.Conn) error {
 			got, err := c.Carries(find(t, c, "hca0").Index, netip.MustParseAddr(addr))
 			if got != want {
 				t.Errorf("Carries %s: %v, wanted %v", addr, got, want)
@@ -90,7 +90,7 @@ ip link add other type veth peer name otherfar; ip link set other up; ip link se
 		"10.0.0.2": false, // an address of the node is reached through the loopback interface
 		"10.1.0.9": false, "192.0.2.1": false, "fd77::1": false,
 	} {
-		in(t, b.node, func(c *link.Conn) error {
+		in(t, b.node, func(c *snapshot.Conn) error {
 			got, err := c.Leads(find(t, c, "hca0").Index, netip.MustParseAddr(addr))
 			if got != want {
 				t.Errorf("Leads to %s: %v, wanted %v", addr, got, want)

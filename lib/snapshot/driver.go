@@ -1,9 +1,10 @@
-package link
+package snapshot
 
 import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/ethtool"
+	"gresnet/lib/link"
 	"gresnet/lib/queues"
 	"gresnet/lib/tc"
 )
@@ -21,16 +22,16 @@ type Driver struct {
 // its driver has kept until then. It says why a P_Key child, which is made anew, too,
 // could not be as it is, if it could not: while its RDMA device stays, so does the child.
 func (c *Conn) Remade(index int, s *Settings) error {
-	i, err := c.look(index)
+	i, err := c.Look(index)
 	if err != nil {
 		return err
 	}
 	return c.remade(i, s)
 }
 
-func (c *Conn) remade(i described, s *Settings) (err error) {
-	s.Driver = &Driver{TxQueues: int(i.list.Number(unix.IFLA_NUM_TX_QUEUES)), RxQueues: int(i.list.Number(unix.IFLA_NUM_RX_QUEUES))}
-	if s.Driver.Settings, err = c.ethtool.Read(i.Index, i.Name); err != nil {
+func (c *Conn) remade(i link.Described, s *Settings) (err error) {
+	s.Driver = &Driver{TxQueues: int(i.List.Number(unix.IFLA_NUM_TX_QUEUES)), RxQueues: int(i.List.Number(unix.IFLA_NUM_RX_QUEUES))}
+	if s.Driver.Settings, err = c.Ethtool.Read(i.Index, i.Name); err != nil {
 		return err
 	}
 	if s.Driver.Files, err = c.queues(i.Interface).Read(); err != nil {
@@ -38,14 +39,14 @@ func (c *Conn) remade(i described, s *Settings) (err error) {
 	}
 	for k := range s.Children {
 		child := &s.Children[k]
-		if !child.ID.isPKeyChild() {
+		if !child.ID.IsPKeyChild() {
 			continue
 		}
-		i, err := c.look(child.Index)
+		i, err := c.Look(child.Index)
 		if err != nil {
 			return err
 		}
-		if child.Settings.Mirrors, err = tc.ReadMirrors(c.route, child.Index); err != nil {
+		if child.Settings.Mirrors, err = tc.ReadMirrors(c.Route, child.Index); err != nil {
 			return err
 		}
 		if err := c.refuse(i, child.Settings); err != nil {
@@ -63,7 +64,7 @@ func (c *Conn) applyDriver(index int, want Settings) error {
 	if want.Driver == nil {
 		return nil
 	}
-	return c.ethtool.Apply(index, want.Name, want.Driver.Settings)
+	return c.Ethtool.Apply(index, want.Name, want.Driver.Settings)
 }
 
 // driverDifferences names what of an interface that was made anew is not as it was.
@@ -71,7 +72,7 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 	if want == nil {
 		return nil, nil
 	}
-	have, err := c.ethtool.Read(index, i.Name)
+	have, err := c.Ethtool.Read(index, i.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []st
 }
 
 // queues returns an interface as the package of that name has it.
-func (c *Conn) queues(i Interface) queues.Interface {
+func (c *Conn) queues(i link.Interface) queues.Interface {
 	return queues.Interface{Index: i.Index, Name: i.Name, Up: i.Up, Now: func() (string, error) {
 		now, err := c.Get(i.Index)
 		return now.Name, err
@@ -87,7 +88,7 @@ func (c *Conn) queues(i Interface) queues.Interface {
 }
 
 // sending returns how many queues an interface sends by, if that can be known.
-func (c *Conn) sending(i Interface) (queues int, known bool, err error) {
+func (c *Conn) sending(i link.Interface) (queues int, known bool, err error) {
 	f, err := c.queues(i).Open()
 	if err != nil || f == nil {
 		return 0, false, err
@@ -125,5 +126,5 @@ func (c *Conn) queueFileDifferences(index int, now, want Settings) (diff []strin
 	if len(files) == 0 {
 		return nil, nil
 	}
-	return c.queues(Interface{Index: index, Name: now.Name, Up: now.Up}).Differences(files)
+	return c.queues(link.Interface{Index: index, Name: now.Name, Up: now.Up}).Differences(files)
 }

@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"errors"
@@ -11,33 +11,34 @@ import (
 	"gresnet/lib/address"
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
 
 // IsReachable tells whether an interface has an address that is not link-local.
 func (c *Conn) IsReachable(index int) (bool, error) {
-	list, _, _, err := address.Read(c.route, index)
+	list, _, _, err := address.Read(c.Route, index)
 	return slices.ContainsFunc(list, address.Address.Reachable), err
 }
 
 func (c *Conn) applyAddresses(index int, want Settings) error {
-	have, duplicates, _, err := address.Read(c.route, index)
+	have, duplicates, _, err := address.Read(c.Route, index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	have = append(have, duplicates...)
 	for _, m := range netlink.Missing(have, slices.Concat(want.Addresses, want.Duplicates), address.Address.Key) {
-		if err := address.Remove(c.route, index, m, want.Name); err != nil {
+		if err := address.Remove(c.Route, index, m, want.Name); err != nil {
 			return err
 		}
 	}
 	for _, m := range address.InOrder(netlink.Missing(want.Addresses, have, address.Address.Key)) {
 		lost, err := c.lostCarrier(index, m, want)
 		if lost {
-			err = address.Give(c.route, index, m.Untested(), want.Name)
+			err = address.Give(c.Route, index, m.Untested(), want.Name)
 		}
-		if err = hint.Join(err, address.Give(c.route, index, m, want.Name)); err != nil {
+		if err = hint.Join(err, address.Give(c.Route, index, m, want.Name)); err != nil {
 			return err
 		}
 	}
@@ -58,13 +59,13 @@ func (c *Conn) LeaveGroups(index int, s Settings) error {
 		if !m.Joins() {
 			continue
 		}
-		if err := address.Remove(c.route, index, m, s.Name); err != nil {
+		if err := address.Remove(c.Route, index, m, s.Name); err != nil {
 			return err
 		}
 	}
 	for _, child := range s.Children {
 		i, err := c.findChild(index, child)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, link.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -104,7 +105,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	if i, err := c.Get(index); err != nil || !i.Running {
 		return err // without a carrier the kernel does not begin
 	}
-	for end := begun.Add(dadTimeout); !c.Waits.over(end); clock.Sleep(begun, 2*time.Millisecond) {
+	for end := begun.Add(dadTimeout); !c.Waits.Over(end); clock.Sleep(begun, 2*time.Millisecond) {
 		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 // hasTaken tells whether no address is tested any more, but for duplicates, and their
 // local routes are there.
 func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, error) {
-	answers, err := address.Dump(c.route, index)
+	answers, err := address.Dump(c.Route, index)
 	if err != nil {
 		return false, fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
@@ -134,7 +135,7 @@ func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, er
 	if len(local) == 0 {
 		return true, nil
 	}
-	have, err := route.ReadLocal(c.route, index, local)
+	have, err := route.ReadLocal(c.Route, index, local)
 	if err != nil {
 		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
 	}

@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/address"
+	"gresnet/lib/link"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
@@ -32,19 +33,13 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 }
 
 // sourced are the node's IPv4 routes that prefer a source.
-func (c *Conn) sourced() (list [][]byte, err error) {
-	if c.known != nil && c.known.sourced != nil {
-		return c.known.sourced, nil
-	}
-	if list, err = route.Sourced(c.route); err == nil && c.known != nil {
-		c.known.sourced = list
-	}
-	return list, err
+func (c *Conn) sourced() ([][]byte, error) {
+	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
 }
 
 // applyHomeRoutes adds the routes that only the node can have.
 func (c *Conn) applyHomeRoutes(index int, want Settings) error {
-	if err := route.ApplyNexthops(c.route, index, want.HomeNexthops, want.Name); err != nil {
+	if err := route.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
 		return err
 	}
 	have, err := c.homeRoutes(index, want)
@@ -58,7 +53,7 @@ func (c *Conn) applyHomeRoutes(index int, want Settings) error {
 			// has them all in one route when it is replaced; so does MPLS.
 			how = unix.NLM_F_REPLACE
 		}
-		if err := route.Add(c.route, index, m, how, want.Name); err != nil {
+		if err := route.Add(c.Route, index, m, how, want.Name); err != nil {
 			return err
 		}
 	}

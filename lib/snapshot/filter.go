@@ -1,18 +1,19 @@
-package link
+package snapshot
 
 import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/link"
 	"gresnet/lib/neighbour"
 )
 
 // filters are the hardware addresses beyond its own that the interface takes packets for.
 func (c *Conn) filters(index int, mac string) ([]neighbour.Neighbour, error) {
-	if isIPoIB(mac) {
+	if link.IsIPoIB(mac) {
 		return nil, nil // rtnetlink.c:ndo_dflt_fdb_dump knows Ethernet only
 	}
-	return neighbour.Filters(c.route, index)
+	return neighbour.Filters(c.Route, index)
 }
 
 // ownFilters are the filters less those that macvlans put there for themselves.
@@ -21,9 +22,9 @@ func (c *Conn) ownFilters(index int, mac string) ([]neighbour.Neighbour, error) 
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	children, err := c.children(index)
+	children, err := c.Children(index)
 	return slices.DeleteFunc(list, func(m neighbour.Neighbour) bool {
-		return slices.ContainsFunc(children, func(i Interface) bool { return i.MAC == m.String() })
+		return slices.ContainsFunc(children, func(i link.Interface) bool { return i.MAC == m.String() })
 	}), err
 }
 
@@ -37,5 +38,5 @@ func (c *Conn) applyFilters(index int, want Settings) error {
 	if err != nil {
 		return fmt.Errorf("read the hardware address filters of %s: %w", want.Name, err)
 	}
-	return neighbour.ApplyFilters(c.route, index, want.Name, want.Filters, have)
+	return neighbour.ApplyFilters(c.Route, index, want.Name, want.Filters, have)
 }

@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"fmt"
@@ -17,12 +17,12 @@ func (c *Conn) applyDuplicates(index int, want Settings) error {
 		return nil
 	}
 	want = want.aged()
-	have, duplicates, _, err := address.Read(c.route, index)
+	have, duplicates, _, err := address.Read(c.Route, index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	for _, m := range address.InOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), address.Address.Key)) {
-		if err := address.Give(c.route, index, m, want.Name); err != nil {
+		if err := address.Give(c.Route, index, m, want.Name); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,9 @@
-package link_test
+package snapshot_test
 
 import (
 	"testing"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 )
 
 // Two interfaces, with a rule, a child and a route that borrows an address, looked at
@@ -15,8 +15,8 @@ ip rule add from 10.0.0.2 table 100 pref 100; ip rule add iif other table 100 pr
 ip link add mv0 link hca0 type macvlan mode bridge
 ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 	settle(b.node)
-	in(t, b.node, func(c *link.Conn) error {
-		look := func() (first, second link.Settings, err error) {
+	in(t, b.node, func(c *snapshot.Conn) error {
+		look := func() (first, second snapshot.Settings, err error) {
 			if first, err = c.Settings(find(t, c, "hca0").Index); err != nil {
 				return
 			}
@@ -36,8 +36,8 @@ ip route add 172.16.0.0/16 via 10.1.0.9 dev other src 10.0.0.2`)
 			if len(first.Rules) != 1 || len(second.Rules) != 1 || len(first.Children) != 1 || len(first.HomeRoutes) != 1 {
 				t.Errorf("hca0 has %d rules, %d children, %d borrowed routes, other %d rules", len(first.Rules), len(first.Children), len(first.HomeRoutes), len(second.Rules))
 			}
-			for i, s := range []link.Settings{one, two} {
-				if got := throughJSON(t, []link.Settings{first, second}[i]); len(got.Addresses) != len(s.Addresses) || len(got.Routes) != len(s.Routes) {
+			for i, s := range []snapshot.Settings{one, two} {
+				if got := throughJSON(t, []snapshot.Settings{first, second}[i]); len(got.Addresses) != len(s.Addresses) || len(got.Routes) != len(s.Routes) {
 					t.Errorf("%s has %d addresses and %d routes, asked apart %d and %d", s.Name, len(got.Addresses), len(got.Routes), len(s.Addresses), len(s.Routes))
 				}
 			}
@@ -54,7 +54,7 @@ func TestWhatIsRestoredIsLookedAtAnew(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(other + "\nip rule add from 10.0.0.2 table 100 pref 100")
 	settle(b.node)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0").Index
 		want, err := c.Settings(i)
 		if err != nil {

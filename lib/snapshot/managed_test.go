@@ -1,11 +1,11 @@
-package link_test
+package snapshot_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -25,9 +25,9 @@ done`
 
 // away takes the settings of managed, and lets the interface go and come back
 // without what a manager gives it; forgets is what goes besides.
-func away(t *testing.T, b *bed, forgets string) (s link.Settings) {
+func away(t *testing.T, b *bed, forgets string) (s snapshot.Settings) {
 	t.Helper()
-	in(t, b.node, func(c *link.Conn) (err error) {
+	in(t, b.node, func(c *snapshot.Conn) (err error) {
 		i := find(t, c, "hca0")
 		if s, err = c.Settings(i.Index); err != nil {
 			return err
@@ -35,8 +35,8 @@ func away(t *testing.T, b *bed, forgets string) (s link.Settings) {
 		return c.Move(i.Index, b.job.FD(), "hca0", true)
 	})
 	b.node.Run(forgets)
-	in(t, b.job, func(c *link.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *link.Conn) error { return restoreUnmanaged(c, find(t, c, "hca0").Index, s) })
+	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
+	in(t, b.node, func(c *snapshot.Conn) error { return restoreUnmanaged(c, find(t, c, "hca0").Index, s) })
 	return s
 }
 
@@ -49,7 +49,7 @@ func TestWhatAManagerGivesIsLeftToItAndTheRestRestored(t *testing.T) {
 		t.Errorf("before the manager came to it, hca0 has:\n%s", has)
 	}
 	b.node.Run("ip addr add 10.0.0.2/24 dev hca0; ip -6 addr add fd00::2/64 dev hca0 nodad" + taken)
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0").Index
 		_, diff, err := c.AcceptManaged(i, s)
 		want := []string{"route 10.9.0.0/16 via 10.0.0.1 is missing", "policy rule 1000 is missing"}
@@ -83,9 +83,9 @@ func TestWhatAManagerGivesOtherwiseThanBeforeStays(t *testing.T) {
 
 // agree restores what a manager leaves, and holds the interface to it. diff are
 // the first differences from what it was.
-func agree(t *testing.T, b *bed, s link.Settings, want []string) {
+func agree(t *testing.T, b *bed, s snapshot.Settings, want []string) {
 	t.Helper()
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0").Index
 		agreed, diff, err := c.AcceptManaged(i, s)
 		if err != nil {

@@ -1,10 +1,10 @@
-package link_test
+package snapshot_test
 
 import (
 	"fmt"
 	"testing"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -20,9 +20,9 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 	settle(b.node)
 	before := home(b.node)
 	names := []string{"hca0", "other"}
-	settings := map[string]link.Settings{}
+	settings := map[string]snapshot.Settings{}
 	var taken []int
-	in(t, b.node, func(c *link.Conn) (err error) {
+	in(t, b.node, func(c *snapshot.Conn) (err error) {
 		for _, name := range names {
 			if settings[name], err = c.Settings(find(t, c, name).Index); err != nil {
 				return err
@@ -40,7 +40,7 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 	for _, index := range taken {
 		b.node.Run(fmt.Sprintf("ip link add index %d name taken%[1]d type veth peer name taker%[1]d", index))
 	}
-	in(t, b.job, func(c *link.Conn) error {
+	in(t, b.job, func(c *snapshot.Conn) error {
 		for _, name := range names {
 			if err := c.Apply(find(t, c, name).Index, settings[name]); err != nil {
 				return err
@@ -53,8 +53,8 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 		}
 		return nil
 	})
-	in(t, b.node, func(c *link.Conn) error {
-		for _, restore := range []func(int, link.Settings) error{c.RestoreAlone, c.Restore} {
+	in(t, b.node, func(c *snapshot.Conn) error {
+		for _, restore := range []func(int, snapshot.Settings) error{c.RestoreAlone, c.Restore} {
 			for _, name := range names {
 				if err := restore(find(t, c, name).Index, throughJSON(t, settings[name])); err != nil {
 					return err

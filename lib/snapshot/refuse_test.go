@@ -1,4 +1,4 @@
-package link_test
+package snapshot_test
 
 import (
 	"net"
@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/link"
+	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
@@ -116,7 +116,7 @@ func load(t *testing.T, kind uint32) int {
 
 func refused(t *testing.T, ns *netnstest.NS, want string) {
 	t.Helper()
-	in(t, ns, func(c *link.Conn) error {
+	in(t, ns, func(c *snapshot.Conn) error {
 		_, err := c.Settings(find(t, c, "hca0").Index)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Settings: %v, want an error with %q", err, want)
@@ -165,7 +165,7 @@ func TestAChainOfNftablesThatNamesAnotherInterfaceIsNone(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(other)
 	chainOf(t, b.node, nftables.TableFamilyNetdev, nftables.ChainHookIngress, "other")
-	in(t, b.node, func(c *link.Conn) error {
+	in(t, b.node, func(c *snapshot.Conn) error {
 		return c.Once(func() error {
 			for range 2 {
 				if _, err := c.Settings(find(t, c, "hca0").Index); err != nil {

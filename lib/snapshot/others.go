@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"errors"
@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"gresnet/lib/address"
+	"gresnet/lib/link"
 	"gresnet/lib/route"
 )
 
 // Other is another interface of the node that has a part in what one has.
 type Other struct {
 	Index   int          `json:"index"` // by which routes name it
-	ID      ID           `json:"id"`
+	ID      link.ID      `json:"id"`
 	Name    string       `json:"name,omitempty"`
 	Objects []uint32     `json:"objects,omitempty"` // its next hop objects that are in groups
 	Sources []netip.Addr `json:"sources,omitempty"` // its addresses that routes are from
@@ -58,7 +59,7 @@ func (p *parties) at(index int) *Other {
 func (p parties) known(c *Conn) (list []Other, err error) {
 	for _, o := range p {
 		i, err := c.Get(o.Index)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, link.ErrNotFound) {
 			continue
 		}
 		if err != nil {
@@ -77,7 +78,7 @@ func (c *Conn) owners(p *parties, s Settings) error {
 			if slices.ContainsFunc(s.Nexthops, func(m route.Nexthop) bool { return m.ID() == id }) {
 				continue
 			}
-			index, err := route.Owner(c.route, id)
+			index, err := route.Owner(c.Route, id)
 			if err != nil {
 				return err
 			}
@@ -102,7 +103,7 @@ func (c *Conn) sources(p *parties, index int, s Settings) error {
 	if len(foreign) == 0 {
 		return nil
 	}
-	answers, err := address.Dump(c.route, 0)
+	answers, err := address.Dump(c.Route, 0)
 	if err != nil {
 		return err
 	}
@@ -132,8 +133,8 @@ func (c *Conn) located(want Settings) (Settings, error) {
 	now := map[int]int{}
 	want.Others = slices.Clone(want.Others)
 	for n, o := range want.Others {
-		alike := slices.DeleteFunc(slices.Clone(list), func(i Interface) bool { return i.ID != o.ID })
-		stayed := slices.ContainsFunc(alike, func(i Interface) bool { return i.Index == o.Index })
+		alike := slices.DeleteFunc(slices.Clone(list), func(i link.Interface) bool { return i.ID != o.ID })
+		stayed := slices.ContainsFunc(alike, func(i link.Interface) bool { return i.Index == o.Index })
 		if !stayed && len(alike) == 1 {
 			now[o.Index] = alike[0].Index
 			want.Others[n].Index = alike[0].Index

@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"encoding/hex"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gresnet/lib/dcb"
+	"gresnet/lib/link"
 	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
@@ -31,7 +32,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	}
 	differ("name", have.Name, want.Name)
 	differ("MTU", have.MTU, want.MTU)
-	if !isIPoIB(want.MAC) {
+	if !link.IsIPoIB(want.MAC) {
 		differ("MAC", have.MAC, want.MAC)
 	}
 	differ("flags", fmt.Sprintf("%#x", have.Flags), fmt.Sprintf("%#x", want.Flags))
@@ -39,7 +40,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	differ("IPoIB umcast", have.IPoIB.Umcast, want.IPoIB.Umcast)
 	differ("alternative names", strings.Join(have.AltNames, " "), strings.Join(want.AltNames, " "))
 	differ("IPv6 token", hex.EncodeToString(have.Token), hex.EncodeToString(want.Token))
-	for _, name := range differing(have.Attributes, want.Attributes) {
+	for _, name := range link.Differing(have.Attributes, want.Attributes) {
 		diff = append(diff, name+" is not what it was")
 	}
 	driver, err := c.driverDifferences(have, index, want.Driver)
@@ -51,7 +52,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		return nil, err
 	}
 	diff = append(diff, append(driver, files...)...)
-	differ("state", upOrDown(have.Up), upOrDown(want.Up))
+	differ("state", link.UpOrDown(have.Up), link.UpOrDown(want.Up))
 	for _, key := range want.Sysctls.Differing(have.Sysctls) {
 		differ("sysctl "+key, have.Sysctls[key], want.Sysctls[key])
 	}
@@ -71,14 +72,14 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 	}
 	diff = append(diff, netlink.Differences("queueing discipline", have.Queues, want.Queues, netlink.Key, tc.Qdisc.Queue)...)
 	if len(want.Priorities) > 0 {
-		if have.Priorities, err = dcb.Read(c.route, have.Name); err != nil {
+		if have.Priorities, err = dcb.Read(c.Route, have.Name); err != nil {
 			return nil, fmt.Errorf("read the DCB priorities of %s: %w", have.Name, err)
 		}
 	}
 	for _, m := range netlink.Missing(want.Priorities, have.Priorities, netlink.Key) {
 		diff = append(diff, fmt.Sprintf("DCB priority %s is missing", m))
 	}
-	mirrors, err := tc.DueMirrors(c.route, want.Name, want.Mirrors)
+	mirrors, err := tc.DueMirrors(c.Route, want.Name, want.Mirrors)
 	if err != nil {
 		return nil, err
 	}

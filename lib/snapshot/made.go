@@ -1,4 +1,4 @@
-package link
+package snapshot
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/link"
 	"gresnet/lib/tc"
 )
 
@@ -22,7 +23,7 @@ type Made struct {
 // none until it is brought up.
 func (c *Conn) MadeOtherwise(index int, want Settings) (list []Made, err error) {
 	if len(want.Made) > 0 {
-		have, err := tc.ReadQdiscs(c.route, index, want.Up)
+		have, err := tc.ReadQdiscs(c.Route, index, want.Up)
 		if err != nil {
 			return nil, fmt.Errorf("read the queueing disciplines of %s: %w", want.Name, err)
 		}
@@ -32,7 +33,7 @@ func (c *Conn) MadeOtherwise(index int, want Settings) (list []Made, err error) 
 	}
 	for _, child := range want.Children {
 		i, err := c.findChild(index, child)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, link.ErrNotFound) {
 			continue // Differences names it
 		}
 		if err != nil {
@@ -53,6 +54,6 @@ func (m Made) String() string {
 
 // Remake has the kernel choose again.
 func (c *Conn) Remake(m Made) error {
-	defer c.anew()()
-	return tc.RemakeQdiscs(c.route, m.index, m.Name, m.settings.Up, m.settings.Qdiscs)
+	defer c.Anew()()
+	return tc.RemakeQdiscs(c.Route, m.index, m.Name, m.settings.Up, m.settings.Qdiscs)
 }

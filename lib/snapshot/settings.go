@@ -1,19 +1,16 @@
-package link
+package snapshot
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gresnet/lib/address"
 	"gresnet/lib/clock"
 	"gresnet/lib/dcb"
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/neighbour"
-	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 	"gresnet/lib/rule"
 	"gresnet/lib/sysctl"
@@ -24,16 +21,8 @@ import (
 // it. Settings are read before the first change and applied by whoever brings
 // the interface somewhere: the prolog into the job, the epilog back.
 type Settings struct {
-	Index      int                   `json:"-"` // the note of its move has it
-	Name       string                `json:"name"`
-	MTU        int                   `json:"mtu"`
-	MAC        string                `json:"mac"`
-	Up         bool                  `json:"up"`
-	Running    bool                  `json:"running"`
-	Flags      uint32                `json:"flags"` // IFF_NOARP and the like
-	AltNames   []string              `json:"altnames,omitempty"`
-	Attributes netlink.Attributes    `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
-	IPoIB      IPoIB                 `json:"ipoib"`
+	Index int `json:"-"` // the note of its move has it
+	link.Own
 	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made anew
 	Token      []byte                `json:"token,omitempty"`  // of IPv6 autoconfiguration
 	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
@@ -67,7 +56,7 @@ type Settings struct {
 // Settings reads an interface's settings. What could not be put back is
 // refused here, before anything was changed.
 func (c *Conn) Settings(index int) (Settings, error) {
-	i, err := c.look(index)
+	i, err := c.Look(index)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -76,13 +65,13 @@ func (c *Conn) Settings(index int) (Settings, error) {
 		return Settings{}, err
 	}
 	s.Index = index
-	if s.Mirrors, err = tc.ReadMirrors(c.route, index); err != nil {
+	if s.Mirrors, err = tc.ReadMirrors(c.Route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the actions that send packets through %s: %w", s.Name, err)
 	}
 	if err := c.refuse(i, s); err != nil {
 		return Settings{}, err
 	}
-	if s.Priorities, err = dcb.Read(c.route, i.Name); err != nil {
+	if s.Priorities, err = dcb.Read(c.Route, i.Name); err != nil {
 		return Settings{}, fmt.Errorf("read the DCB priorities of %s: %w", s.Name, err)
 	}
 	if s.Qdisc.Kind() == "mqprio" {
@@ -94,7 +83,7 @@ func (c *Conn) Settings(index int) (Settings, error) {
 // snapshot reads an interface's settings, whether they could be put back or not. What
 // sysctls are expected to be, which may be nothing, spares files.
 func (c *Conn) snapshot(index int, expected sysctl.Values) (Settings, error) {
-	i, err := c.look(index)
+	i, err := c.Look(index)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -102,38 +91,38 @@ func (c *Conn) snapshot(index int, expected sysctl.Values) (Settings, error) {
 }
 
 // complete reads the rest of the settings of an interface that was just looked at.
-func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err error) {
-	if c.known == nil {
-		c.sysctls.Forget() // others may have changed them
+func (c *Conn) complete(i link.Described, expected sysctl.Values) (s Settings, err error) {
+	if !c.Remembers() {
+		c.Sysctls.Forget() // others may have changed them
 	}
 	index := i.Index
-	s = i.own
+	s.Own, s.Token = i.Own, i.Token
 	s.Taken = clock.SinceBoot()
 	if s.Children, err = c.readChildren(index); err != nil {
 		return Settings{}, fmt.Errorf("read the children of %s: %w", s.Name, err)
 	}
 	// Now it is known how many interfaces there are.
-	if s.Sysctls, err = c.sysctls.Read(i.forSysctls(), expected); err != nil {
+	if s.Sysctls, err = c.Sysctls.Read(forSysctls(i), expected); err != nil {
 		// udev may have renamed it meanwhile: then it has others' files, or none.
-		if now, lookErr := c.look(index); lookErr == nil && now.Name != i.Name {
+		if now, lookErr := c.Look(index); lookErr == nil && now.Name != i.Name {
 			return c.complete(now, expected)
 		}
 		return Settings{}, err
 	}
 	var temporary []address.Address
-	if s.Addresses, s.Duplicates, temporary, err = address.Read(c.route, index); err != nil {
+	if s.Addresses, s.Duplicates, temporary, err = address.Read(c.Route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the addresses of %s: %w", s.Name, err)
 	}
-	if s.Neighbours, err = neighbour.Read(c.route, index); err != nil {
+	if s.Neighbours, err = neighbour.Read(c.Route, index); err != nil {
 		return Settings{}, fmt.Errorf("read the neighbours of %s: %w", s.Name, err)
 	}
 	if s.Filters, err = c.ownFilters(index, s.MAC); err != nil {
 		return Settings{}, fmt.Errorf("read the hardware address filters of %s: %w", s.Name, err)
 	}
-	if s.Rules, err = rule.Read(c.route, s.forRules()); err != nil {
+	if s.Rules, err = rule.Read(c.Route, s.forRules()); err != nil {
 		return Settings{}, fmt.Errorf("read the policy rules of %s: %w", s.Name, err)
 	}
-	if s.Qdiscs, err = tc.ReadQdiscs(c.route, index, i.Up); err != nil {
+	if s.Qdiscs, err = tc.ReadQdiscs(c.Route, index, i.Up); err != nil {
 		return Settings{}, fmt.Errorf("read the queueing disciplines of %s: %w", s.Name, err)
 	}
 	if err := c.readRoutes(index, &s); err != nil {
@@ -147,7 +136,7 @@ func (c *Conn) complete(i described, expected sysctl.Values) (s Settings, err er
 
 // readRoutes reads the routes and what they use.
 func (c *Conn) readRoutes(index int, s *Settings) (err error) {
-	if s.Nexthops, s.HomeNexthops, err = route.ReadNexthops(c.route, index); err != nil {
+	if s.Nexthops, s.HomeNexthops, err = route.ReadNexthops(c.Route, index); err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", s.Name, err)
 	}
 	if s.Routes, s.HomeRoutes, err = c.routes(index, s.homeObjects()); err != nil {
@@ -185,45 +174,45 @@ func (c *Conn) Raise(index int, want Settings) (finish func() error, err error) 
 	return c.raise(index, want, c.applyNetwork)
 }
 
-func (c *Conn) raise(index int, want Settings, network func(described, Settings) error) (finish func() error, err error) {
-	defer c.anew()()
-	i, err := c.look(index)
+func (c *Conn) raise(index int, want Settings, network func(link.Described, Settings) error) (finish func() error, err error) {
+	defer c.Anew()()
+	i, err := c.Look(index)
 	if err != nil {
 		return nil, err
 	}
-	changes := c.changes()
+	changes := c.Changes()
 	// Under another name it is of use to the node still.
-	renamed := c.rename(&i.Interface, want.Name)
+	renamed := c.Rename(&i.Interface, want.Name)
 	want.Name = i.Name
 	err = hint.Join(renamed, c.applyLink(i, want))
-	if c.changes() != changes {
+	if c.Changes() != changes {
 		var lookErr error
-		if i, lookErr = c.look(index); lookErr != nil {
+		if i, lookErr = c.Look(index); lookErr != nil {
 			return nil, hint.Join(err, lookErr)
 		}
 	}
-	have, sysctlErr := c.sysctls.Apply(i.forSysctls(), want.Sysctls.Before())
+	have, sysctlErr := c.Sysctls.Apply(forSysctls(i), want.Sysctls.Before())
 	err = hint.Join(err, sysctlErr)
-	now, stateErr := c.setState(i.Interface, want)
+	now, stateErr := c.SetState(i.Interface, want.Own)
 	err = hint.Join(err, stateErr)
-	rest := func(now Interface) error {
+	rest := func(now link.Interface) error {
 		err := network(i, want.aged())
 		if sysctlErr != nil {
 			return err
 		}
-		return hint.Join(err, c.sysctls.ApplyUp(index, now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
-			i, err := c.look(index)
-			return i.forSysctls(), err
+		return hint.Join(err, c.Sysctls.ApplyUp(index, now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
+			i, err := c.Look(index)
+			return forSysctls(i), err
 		}))
 	}
-	if !c.lacksCarrier(now, want) {
-		c.Waits.waited(now.ID, now.Running, 0)
+	if !c.LacksCarrier(now, want.Own) {
+		c.Waits.Waited(now.ID, now.Running, 0)
 		return nil, hint.Join(err, rest(now))
 	}
-	c.Waits.lacks(now.ID, time.Now())
+	c.Waits.Lacks(now.ID, time.Now())
 	return func() error {
-		defer c.anew()()
-		now, err := c.awaitCarrier(index, want)
+		defer c.Anew()()
+		now, err := c.AwaitCarrier(index, want.Own)
 		if err != nil {
 			return err
 		}
@@ -247,11 +236,11 @@ func (c *Conn) RestoreAlone(index int, want Settings) error {
 
 // RaiseAlone is to RestoreAlone what Raise is to Apply.
 func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err error) {
-	defer c.anew()()
+	defer c.Anew()()
 	rest := func() error {
-		defer c.anew()()
+		defer c.Anew()()
 		err := hint.Join(c.applyDuplicates(index, want), c.applyQueueFiles(index, want))
-		err = hint.Join(err, tc.ApplyMirrors(c.route, index, want.Name, want.Mirrors))
+		err = hint.Join(err, tc.ApplyMirrors(c.Route, index, want.Name, want.Mirrors))
 		return hint.Join(err, c.restoreChildren(index, want.Children, c.RestoreAlone))
 	}
 	raised, err := c.Raise(index, want)
@@ -265,158 +254,59 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 // it, too, what it can have been given since alone. And it gives back what other
 // interfaces of the node have a part in, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
-	defer c.anew()()
+	defer c.Anew()()
 	err := hint.Join(c.takeSince(index, want), c.Apply(index, want))
 	err = hint.Join(err, c.applyDuplicates(index, want))
 	err = hint.Join(err, c.applyQueueFiles(index, want))
-	err = hint.Join(err, tc.ApplyMirrors(c.route, index, want.Name, want.Mirrors))
+	err = hint.Join(err, tc.ApplyMirrors(c.Route, index, want.Name, want.Mirrors))
 	err = hint.Join(err, c.restoreChildren(index, want.Children, c.Restore))
 	want, readErr := c.located(want.aged())
 	if readErr != nil {
 		return hint.Join(err, readErr)
 	}
-	return hint.Join(err, rule.Despite(c.route, want.forRules(), want.Rules, func() error { return c.applyHomeRoutes(index, want) }))
+	return hint.Join(err, rule.Despite(c.Route, want.forRules(), want.Rules, func() error { return c.applyHomeRoutes(index, want) }))
 }
 
 // takeSince takes from the interface what a move leaves nothing of (dev.c:dev_shutdown,
 // neighbour.c:neigh_ifdown). It must precede what gives it: a neighbour that is another
 // now is not made the old one by a request to replace it (neighbour.c:neigh_add).
 func (c *Conn) takeSince(index int, want Settings) error {
-	return hint.Join(neighbour.RemoveOthers(c.route, index, want.Name, want.Neighbours), tc.RemoveQdisc(c.route, index, want.Name, want.Qdiscs))
+	return hint.Join(neighbour.RemoveOthers(c.Route, index, want.Name, want.Neighbours), tc.RemoveQdisc(c.Route, index, want.Name, want.Qdiscs))
 }
 
 // applyLink gives the interface what it can have while it is down.
-func (c *Conn) applyLink(i described, want Settings) error {
-	have, changes := i.own, c.changes()
-	err := c.setIPoIB(i.Interface, want)
-	if c.changes() != changes {
-		now, lookErr := c.look(i.Index)
+func (c *Conn) applyLink(i link.Described, want Settings) error {
+	have, changes := i.Own, c.Changes()
+	err := c.SetIPoIB(i.Interface, want.Own)
+	if c.Changes() != changes {
+		now, lookErr := c.Look(i.Index)
 		if lookErr != nil {
 			return hint.Join(err, lookErr)
 		}
-		have = now.own
+		have = now.Own
 	}
-	err = hint.Join(err, c.setMTU(i.Index, have, want.MTU))
-	err = hint.Join(err, c.setMAC(i.Index, have, want.MAC))
-	err = hint.Join(err, c.applyAltNames(i.Index, have, want))
-	err = hint.Join(err, c.applyAttributes(i.Index, have, want))
+	err = hint.Join(err, c.SetMTU(i.Index, have, want.MTU))
+	err = hint.Join(err, c.SetMAC(i.Index, have, want.MAC))
+	err = hint.Join(err, c.ApplyAltNames(i.Index, have, want.Own))
+	err = hint.Join(err, c.ApplyAttributes(i.Index, have, want.Own))
 	return hint.Join(err, c.applyDriver(i.Index, want))
 }
 
-// setState brings the interface, which was just looked at, up or down, and tells what it is then.
-func (c *Conn) setState(have Interface, want Settings) (Interface, error) {
-	if have.Up == want.Up {
-		return have, nil
-	}
-	if err := c.set(have.Index, want.Up); err != nil {
-		return have, fmt.Errorf("bring %s %s: %w", want.Name, upOrDown(want.Up), err)
-	}
-	c.Waits.raised(have.ID)
-	return c.Get(have.Index)
-}
-
 // applyNetwork gives the interface, up by now if it is to be, its addresses and what needs them.
-func (c *Conn) applyNetwork(i described, want Settings) error {
+func (c *Conn) applyNetwork(i link.Described, want Settings) error {
 	index := i.Index
 	err := c.applyUnmanaged(i, want)
 	err = hint.Join(err, c.applyAddresses(index, want))
 	err = hint.Join(err, c.awaitDAD(index, want))
-	err = hint.Join(err, neighbour.Apply(c.route, index, want.Name, want.Neighbours))
-	err = hint.Join(err, rule.Apply(c.route, want.forRules(), want.Rules))
-	return hint.Join(err, rule.Despite(c.route, want.forRules(), want.Rules, func() error { return c.applyRoutes(index, want) }))
+	err = hint.Join(err, neighbour.Apply(c.Route, index, want.Name, want.Neighbours))
+	err = hint.Join(err, rule.Apply(c.Route, want.forRules(), want.Rules))
+	return hint.Join(err, rule.Despite(c.Route, want.forRules(), want.Rules, func() error { return c.applyRoutes(index, want) }))
 }
 
 // applyUnmanaged gives the interface, up by now if it is to be, what no manager gives it.
-func (c *Conn) applyUnmanaged(i described, want Settings) error {
-	err := c.applyToken(i, want)
+func (c *Conn) applyUnmanaged(i link.Described, want Settings) error {
+	err := c.ApplyToken(i, want.Own, want.Token)
 	err = hint.Join(err, c.applyFilters(i.Index, want))
-	err = hint.Join(err, dcb.Apply(c.route, i.Name, want.Priorities))
-	return hint.Join(err, tc.ApplyQdiscs(c.route, i.Index, want.Name, want.Up, want.Qdiscs))
-}
-
-func (c *Conn) rename(have *Interface, name string) error {
-	if have.Name == name {
-		return nil
-	}
-	if err := c.awaitName(name); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
-	}
-	// Kernels before 6.2 refuse to rename an interface that is up.
-	if have.Up {
-		if err := c.Down(have.Index); err != nil {
-			return fmt.Errorf("bring %s down to rename it: %w", have.Name, err)
-		}
-		have.Up = false
-	}
-	m := netlink.AppendText(change(have.Index, false, 0), unix.IFLA_IFNAME, name)
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
-	}
-	have.Name = name
-	return nil
-}
-
-// awaitName waits until no other interface has a name, or is ErrNameTaken.
-func (c *Conn) awaitName(name string) error {
-	request := netlink.AppendText(change(0, false, 0), unix.IFLA_IFNAME, name)
-	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
-		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
-		if errors.Is(err, unix.ENODEV) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		timeout := renameTimeout
-		if mayBeNew(answers) {
-			timeout = newTimeout
-		}
-		if c.Waits.over(c.Waits.name(begun, timeout)) {
-			c.Waits.nameless(time.Since(begun))
-			return ErrNameTaken
-		}
-	}
-}
-
-// mayBeNew tells an interface that the kernel may have made and named a moment ago, as
-// it does when an HCA with IPoIB comes home.
-func mayBeNew(answers [][]byte) bool {
-	if len(answers) != 1 {
-		return false
-	}
-	i, err := decode(answers[0])
-	return err == nil && i.ID.Kind == "ipoib" && !i.Up
-}
-
-func (c *Conn) setMTU(index int, have Settings, mtu int) error {
-	if have.MTU == mtu {
-		return nil
-	}
-	m := netlink.AppendUint32(change(index, false, 0), unix.IFLA_MTU, uint32(mtu))
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
-	}
-	return nil
-}
-
-func (c *Conn) setMAC(index int, have Settings, mac string) error {
-	if have.MAC == mac || isIPoIB(mac) {
-		return nil
-	}
-	hw, err := parseMAC(mac)
-	if err != nil {
-		return err
-	}
-	m := netlink.Append(change(index, false, 0), unix.IFLA_ADDRESS, hw)
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
-		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
-	}
-	return nil
-}
-
-func upOrDown(up bool) string {
-	if up {
-		return "up"
-	}
-	return "down"
+	err = hint.Join(err, dcb.Apply(c.Route, i.Name, want.Priorities))
+	return hint.Join(err, tc.ApplyQdiscs(c.Route, i.Index, want.Name, want.Up, want.Qdiscs))
 }

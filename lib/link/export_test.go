@@ -1,4 +1,0 @@
-package link
-
-// Asked returns how many route requests the connection has made.
-func (c *Conn) Asked() int { return c.route.Asked() }

@@ -1,0 +1,128 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/clock"
+	"gresnet/lib/netlink"
+)
+
+// Own is what is an interface's own, and not of what it has.
+type Own struct {
+	Name       string             `json:"name"`
+	MTU        int                `json:"mtu"`
+	MAC        string             `json:"mac"`
+	Up         bool               `json:"up"`
+	Running    bool               `json:"running"`
+	Flags      uint32             `json:"flags"` // IFF_NOARP and the like
+	AltNames   []string           `json:"altnames,omitempty"`
+	Attributes netlink.Attributes `json:"attributes,omitempty"` // of RTM_NEWLINK: alias, group and the like
+	IPoIB      IPoIB              `json:"ipoib"`
+}
+
+// SetState brings the interface, which was just looked at, up or down, and tells what it is then.
+func (c *Conn) SetState(have Interface, want Own) (Interface, error) {
+	if have.Up == want.Up {
+		return have, nil
+	}
+	if err := c.set(have.Index, want.Up); err != nil {
+		return have, fmt.Errorf("bring %s %s: %w", want.Name, UpOrDown(want.Up), err)
+	}
+	c.Waits.raised(have.ID)
+	return c.Get(have.Index)
+}
+
+// Rename gives an interface a name, for which it is brought down, and says so in have.
+func (c *Conn) Rename(have *Interface, name string) error {
+	if have.Name == name {
+		return nil
+	}
+	if err := c.awaitName(name); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
+	}
+	// Kernels before 6.2 refuse to rename an interface that is up.
+	if have.Up {
+		if err := c.Down(have.Index); err != nil {
+			return fmt.Errorf("bring %s down to rename it: %w", have.Name, err)
+		}
+		have.Up = false
+	}
+	m := netlink.AppendText(change(have.Index, false, 0), unix.IFLA_IFNAME, name)
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
+	}
+	have.Name = name
+	return nil
+}
+
+// awaitName waits until no other interface has a name, or is ErrNameTaken.
+func (c *Conn) awaitName(name string) error {
+	request := netlink.AppendText(change(0, false, 0), unix.IFLA_IFNAME, name)
+	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
+		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
+		if errors.Is(err, unix.ENODEV) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		timeout := renameTimeout
+		if mayBeNew(answers) {
+			timeout = newTimeout
+		}
+		if c.Waits.Over(c.Waits.name(begun, timeout)) {
+			c.Waits.nameless(time.Since(begun))
+			return ErrNameTaken
+		}
+	}
+}
+
+// mayBeNew tells an interface that the kernel may have made and named a moment ago, as
+// it does when an HCA with IPoIB comes home.
+func mayBeNew(answers [][]byte) bool {
+	if len(answers) != 1 {
+		return false
+	}
+	i, err := decode(answers[0])
+	return err == nil && i.ID.Kind == "ipoib" && !i.Up
+}
+
+// SetMTU gives an interface an MTU.
+func (c *Conn) SetMTU(index int, have Own, mtu int) error {
+	if have.MTU == mtu {
+		return nil
+	}
+	m := netlink.AppendUint32(change(index, false, 0), unix.IFLA_MTU, uint32(mtu))
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
+	}
+	return nil
+}
+
+// SetMAC gives an interface a hardware address, but for one of IPoIB.
+func (c *Conn) SetMAC(index int, have Own, mac string) error {
+	if have.MAC == mac || IsIPoIB(mac) {
+		return nil
+	}
+	hw, err := parseMAC(mac)
+	if err != nil {
+		return err
+	}
+	m := netlink.Append(change(index, false, 0), unix.IFLA_ADDRESS, hw)
+	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
+	}
+	return nil
+}
+
+// UpOrDown says in which state an interface is.
+func UpOrDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}

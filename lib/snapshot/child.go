@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+)
+
+// Child is an interface that stands on another one. It stays when that is
+// moved, but has no carrier then, and is taken down, which costs it IPv6
+// addresses and routes. A P_Key child of IPoIB goes when the RDMA device is
+// moved, and is made anew.
+type Child struct {
+	ID       link.ID  `json:"id"`
+	Index    int      `json:"index,omitempty"` // 0 in a note of an earlier version
+	PKey     uint16   `json:"pkey,omitempty"`
+	Settings Settings `json:"settings"`
+}
+
+// returns tells children that outlive the move of what they stand on, or can be
+// made anew; others, such as VXLAN and MACsec, are destroyed with it.
+func returns(i link.Interface) bool {
+	return slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, i.ID.Kind) || i.ID.IsPKeyChild()
+}
+
+func (c *Conn) readChildren(index int) ([]Child, error) {
+	list, err := c.Children(index)
+	if err != nil {
+		return nil, err
+	}
+	var children []Child
+	for _, i := range list {
+		s, err := c.snapshot(i.Index, nil)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, Child{i.ID, i.Index, i.PKey, s})
+	}
+	return children, nil
+}
+
+// findChild finds a child of the interface with an index, which is home. VLANs and
+// ipvlans have their parent's hardware address, so that all are one by their IDs, and may
+// get another one with it: those stay, and keep their index. One that somebody has made
+// anew has its name. P_Key children are made anew, and each is its ID.
+func (c *Conn) findChild(parent int, child Child) (link.Interface, error) {
+	list, err := c.Children(parent)
+	if err != nil {
+		return link.Interface{}, err
+	}
+	known := child.Index != 0 && !child.ID.IsPKeyChild()
+	alike := slices.DeleteFunc(list, func(i link.Interface) bool {
+		return i.ID.Kind != child.ID.Kind || !known && i.ID != child.ID
+	})
+	for _, same := range []func(link.Interface) bool{
+		func(i link.Interface) bool { return i.Index == child.Index },
+		func(i link.Interface) bool { return i.Name == child.Settings.Name },
+		func(link.Interface) bool { return len(alike) == 1 && !known },
+	} {
+		if i := slices.IndexFunc(alike, same); i >= 0 {
+			return alike[i], nil
+		}
+	}
+	return link.Interface{}, fmt.Errorf("child %s: %w", child.Settings.Name, link.ErrNotFound)
+}
+
+// restoreChildren must follow what brings the parent, which has the index, up:
+// without it a child can neither be up nor have a carrier.
+func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Settings) error) (err error) {
+	for _, child := range children {
+		i, findErr := c.findChild(index, child)
+		if errors.Is(findErr, link.ErrNotFound) && child.ID.IsPKeyChild() {
+			i, findErr = c.makePKeyChild(index, child)
+		}
+		if errors.Is(findErr, link.ErrNotFound) {
+			continue // Differences names it
+		}
+		if findErr != nil {
+			return hint.Join(err, findErr)
+		}
+		err = hint.Join(err, restore(i.Index, child.Settings))
+	}
+	return err
+}
+
+// makePKeyChild makes an IPoIB interface for a partition anew.
+func (c *Conn) makePKeyChild(parent int, child Child) (link.Interface, error) {
+	var tx, rx int
+	if d := child.Settings.Driver; d != nil {
+		tx, rx = d.TxQueues, d.RxQueues
+	}
+	if err := c.MakePKeyChild(parent, child.PKey, tx, rx); err != nil {
+		return link.Interface{}, fmt.Errorf("make %s for P_Key %#04x anew: %w", child.Settings.Name, child.PKey, err)
+	}
+	return c.findChild(parent, child)
+}
+
+func (c *Conn) childDifferences(index int, children []Child) ([]string, error) {
+	var diff []string
+	for _, child := range children {
+		name := child.Settings.Name
+		i, err := c.findChild(index, child)
+		if errors.Is(err, link.ErrNotFound) {
+			diff = append(diff, fmt.Sprintf("child %s is gone", name))
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		more, err := c.Differences(i.Index, child.Settings)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range more {
+			diff = append(diff, fmt.Sprintf("child %s: %s", name, d))
+		}
+	}
+	return diff, nil
+}
