@@ -30,21 +30,21 @@ var faults = map[string]func(t *testing.T) []error{
 	"a count beyond what the node has, by source `policy`, `file` or `program`": func(*testing.T) []error {
 		return wanted(gres.Want{Gres: "nic", Count: 3}, "policy", "file", "program")
 	},
-	"an index, or a count, of `scontrol`'s beyond what the node has": func(*testing.T) []error {
+	"an index or a count from `scontrol` beyond what the node has": func(*testing.T) []error {
 		return append(wanted(gres.Want{Gres: "nic", Indices: []int{9}}, "scontrol"), wanted(gres.Want{Gres: "nic", Count: 3}, "scontrol")...)
 	},
-	"any HCA of `scontrol`'s on a node that has none": func(*testing.T) []error {
+	"any HCA from `scontrol` on a node that has none": func(*testing.T) []error {
 		_, err := gres.Choose([]gres.Want{{Gres: "nic", Count: 1, Source: "scontrol"}}, nil, nil, nil)
 		return []error{err}
 	},
 	"a type that the mapping does not have": func(*testing.T) []error {
 		return wanted(gres.Want{Gres: "nic", Type: "edr", Count: 1}, "policy", "file", "program", "scontrol")
 	},
-	"a GRES of `slurm.gres` that no HCA of this node is, where it has others": func(*testing.T) []error {
+	"a GRES of `slurm.gres` that no HCA of this node has, if the node has others": func(*testing.T) []error {
 		return wanted(gres.Want{Gres: "hca", Count: 1}, "policy", "file", "program", "scontrol")
 	},
-	"other HCAs that another job holds, and Slurm has counted for this one": func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
-	"HCAs that another job holds that runs, by source `gpu` or `node`: jobs that share GPUs (shards, MPS) or the node": func(*testing.T) (errs []error) {
+	"other HCAs that another job holds and Slurm has counted for this one": func(*testing.T) []error { return fromEach("held", "gpu", "node", "scontrol") },
+	"HCAs of another job that runs, by source `gpu` or `node`: jobs that share GPUs (shards, MPS) or the node": func(*testing.T) (errs []error) {
 		for _, err := range fromEach("held", "gpu", "node") {
 			var taken *gres.Taken
 			errors.As(err, &taken)
@@ -52,17 +52,17 @@ var faults = map[string]func(t *testing.T) []error{
 		}
 		return errs
 	},
-	"an answer of `scontrol`'s that is longer than 16 MiB": func(t *testing.T) []error {
+	"an answer of `scontrol` that is longer than 16 MiB": func(t *testing.T) []error {
 		program, _ := scontrolThat(t, "exec yes JobId=4711\n")
 		_, _, err := askScontrol(program, time.Minute)
 		return []error{err}
 	},
 	"HCAs that another job holds, by source `policy`, `file` or `program`": func(*testing.T) []error { return fromEach("held", "policy", "file", "program") },
-	"HCAs without a quarantined one, which would be enough":                func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
+	"too few HCAs, if a quarantined one would be enough":                   func(*testing.T) []error { return fromEach("sick", "scontrol", "policy", "file", "program") },
 	"HCAs that no job has, but a user's process uses, by any source": func(*testing.T) []error {
 		return fromEach("used", "gpu", "node", "scontrol", "policy", "file", "program")
 	},
-	"a type of which Slurm and the mapping say different indices": func(*testing.T) []error {
+	"a type for which Slurm and the mapping have different indices": func(*testing.T) []error {
 		return chosen("held", gres.Want{Gres: "nic", Type: "hdr", Indices: []int{1}})
 	},
 	"no `[[policy]]` fits, and no other source knows the job": func(t *testing.T) []error {
@@ -86,25 +86,25 @@ var faults = map[string]func(t *testing.T) []error{
 		_, named := two.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0), GPUs: []int{0, 5}}}, []int{2})
 		return []error{err, named}
 	},
-	"a job's GPUs, where none can be found, no `[[hca]]` has `gpus`, and no other source knows the job": func(*testing.T) []error {
+	"a job's GPUs, if none can be found, no `[[hca]]` has `gpus`, and no other source knows the job": func(*testing.T) []error {
 		mapping := func(gpus []int) (gres.Mapping, error) {
 			return gres.Topology{}.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0)}}, gpus)
 		}
 		_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(), source.Local{Mapping: mapping})
 		return []error{err}
 	},
-	"an `[[hca]]` that no HCA of the node fits, of a job that needs it": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
-	"an `[[hca]]` that several HCAs fit, of a job that needs it":        func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
-	"two `[[hca]]` that are one HCA": func(t *testing.T) []error {
+	"an `[[hca]]` that fits no HCA of the node, if the job needs it": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
+	"an `[[hca]]` that fits several HCAs, if the job needs it":       func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
+	"two `[[hca]]` that mean one HCA": func(t *testing.T) []error {
 		return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\n[[hca]]\nindex = 1\nmatch = \"pci=11:00.0\"\n")
 	},
 	"a job's name or path that imitates what `scontrol` prints": func(t *testing.T) []error {
 		return answered(t, says(shown(4711, "node1", "nic:1(IDX:0)\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(IDX:1-2)")))
 	},
-	"an answer of `scontrol`'s that is cut off, or in an unknown form": func(t *testing.T) []error {
+	"an answer of `scontrol` that is cut off, or in an unknown form": func(t *testing.T) []error {
 		return append(answered(t, "printf 'JobId=4711 JobName=x'\n"), answered(t, "echo hello\n")...)
 	},
-	"a slurmctld that does not answer in time, as `scontrol` says, or by its silence": func(t *testing.T) []error {
+	"a slurmctld that does not answer in time: `scontrol` says so, or says nothing": func(t *testing.T) []error {
 		said := answered(t, "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
 		return append(said, answered(t, "exec sleep 1000\n")...)
 	},
@@ -112,8 +112,8 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := askScontrol("/no/such/scontrol", time.Second)
 		return append(answered(t, "exit 1\n"), err)
 	},
-	"a file or program that others than root may write": func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
-	"a file or program that says what cannot be read":   func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
+	"a file or program that others than root may write":      func(t *testing.T) []error { return siteSays(t, "nic\n", 0o777) },
+	"a file or program with a text that gresnet cannot read": func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
 }
 
 // chosen chooses on a node of two HCAs, the first of which is held, sick, or used by a user.
