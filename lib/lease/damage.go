@@ -1,12 +1,9 @@
 package lease
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
@@ -32,34 +29,12 @@ func (l *open) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.
 	if len(d.Gaps) == 0 {
 		return nil
 	}
-	l.addClaims(d)
-	return d
-}
-
-// addClaims finds what the lease's claims are, in the table and in the journal's
-// own copy of them.
-func (l *open) addClaims(d *recovery.Damage) {
 	t, err := l.world.Table.Read()
 	if err != nil {
 		l.node.Notice(l.world.Job, "%s", err)
 	}
-	d.HCAs = t.HCAs
-	uplink := t.Uplink(l.world.Job, l.world.Run)
-	for _, c := range t.Claims {
-		if c.Job == l.world.Job && c.Run == l.world.Run {
-			d.Claims = append(d.Claims, c)
-		}
-	}
-	for _, s := range d.Notes {
-		if claim, is := s.Step.(*step.Claim); is {
-			d.Claims = append(d.Claims, claim.Claims...)
-			d.HCAs = append(d.HCAs, claim.HCAs...)
-			uplink = cmp.Or(uplink, claim.Uplink)
-		}
-	}
-	if uplink != nil {
-		d.Uplink = step.UplinkFrom(*uplink)
-	}
+	d.AddClaims(t, l.world.Job, l.world.Run)
+	return d
 }
 
 // doubt keeps from later jobs what may not be as it was, though it is home.
@@ -110,11 +85,6 @@ func (l *open) setAside(d *recovery.Damage) error {
 	if err := removeDir(l.world.Dir); err != nil {
 		return remains(err)
 	}
-	var what []string
-	for id, reason := range l.world.Away {
-		what = append(what, fmt.Sprintf("%s is quarantined: %s", d.Name(id), strings.TrimPrefix(reason, ErrDamaged.Error()+": ")))
-	}
-	slices.Sort(what)
-	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, l.world.Job, strings.Join(what, "; "))
+	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, l.world.Job, d.Quarantines(l.world.Away))
 	return remains(hint.With(err, "see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet-epilog release HCA"))
 }

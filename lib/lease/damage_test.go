@@ -23,24 +23,6 @@ func wholeLease() (all []recovery.Note) {
 	return all
 }
 
-func TestMovesAreUndoneAsTheyWereDoneUnlessANoteIsMissing(t *testing.T) {
-	const last = "settings ibA, settings roceB, access A, access B, access C, devices, namespace, claim"
-	for whole, moves := range map[bool]string{
-		true:  "overlay, rdma A, rdma B, link ibA, rdma C, link roceB, ",
-		false: "overlay, rdma A, rdma B, rdma C, link ibA, link roceB, ",
-	} {
-		notes := wholeLease()
-		sortForUndo(notes, whole)
-		var got []string
-		for _, s := range notes {
-			got = append(got, strings.TrimSpace(s.Kind()+" "+s.Object()))
-		}
-		if got := strings.Join(got, ", "); got != moves+last {
-			t.Errorf("whole %v:\ngot  %s\nwant %s", whole, got, moves+last)
-		}
-	}
-}
-
 func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	book, err := journal.Create(filepath.Join(t.TempDir(), "journal"), journal.Header{Job: 1, Run: "0"})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/recovery"
 	"gresnet/lib/table"
 )
 
@@ -21,7 +22,7 @@ import (
 // was killed between making the journal and writing its first line leaves such
 // a one, too: it has done nothing then, and there is no lease.
 func (n *Host) recover(ctx context.Context, id uint32, why string) (*open, error) {
-	claims := claimsOf(n.Readable(id), id)
+	claims := recovery.ClaimsOf(n.Readable(id), id)
 	if len(claims) == 0 && !n.begun(id) {
 		return nil, errNoLease
 	}
@@ -59,7 +60,7 @@ func (n *Host) abandoned(ctx context.Context, id uint32) error {
 	}
 	t := n.Readable(id)
 	uplinks := n.dropUplinks(ctx, id, t)
-	claims := claimsOf(t, id)
+	claims := recovery.ClaimsOf(t, id)
 	if len(claims) == 0 {
 		return uplinks // as far as is known: most jobs never had a lease
 	}
@@ -99,16 +100,6 @@ func (n *Host) forgotten(t *table.Table, id node.ID) string {
 		return reason + "; " + absent
 	}
 	return reason
-}
-
-// claimsOf are a job's claims in a table.
-func claimsOf(t table.Table, id uint32) (claims []table.Claim) {
-	for _, c := range t.Claims {
-		if c.Job == id && !c.Doubt {
-			claims = append(claims, c)
-		}
-	}
-	return claims
 }
 
 // firstNamespace is home when no journal says which namespace that is: the one

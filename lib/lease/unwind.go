@@ -13,9 +13,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
-	"gresnet/lib/rdma"
 	"gresnet/lib/recovery"
-	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
@@ -39,11 +37,39 @@ func (l *open) unwind() error {
 	}
 	defer l.watchUdev()()
 	notes, damage := l.left()
-	// A prolog that fails may have waited for them.
-	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: ctx}
+	l.startOver()
+	failed := l.undoAll(notes, damage)
+	l.node.restoreDeferred(l.world)
+	l.node.TellQuarantines(l.world.Job, l.world.Away)
+	if len(failed) > 0 {
+		return remains(hint.Join(failed...))
+	}
+	if damage != nil {
+		if err := l.setAside(damage); err != nil {
+			return err
+		}
+		return l.lostAny()
+	}
+	if err := removeDir(l.world.Dir); err != nil {
+		return remains(err)
+	}
+	l.node.Tell(event.LeaseReturned, l.world.Job, "the lease is given back")
+	l.node.tellUsers(l.world.Job, recovery.HCAsOf(notes))
+	return l.lostAny()
+}
+
+// startOver forgets what an earlier unwinding found out, and what a prolog that fails has waited
+// for.
+func (l *open) startOver() {
+	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: l.world.Context}
 	l.world.Rest, l.lostParts, l.unstruck, l.world.UplinkLeft = nil, nil, nil, false
 	l.world.Away, l.world.Gone, l.world.Deferred = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]table.Owed{}
-	made, first := firstOfRank(notes, step.HomeBegins), firstOfRank(notes, step.AllHome)
+}
+
+// undoAll removes what was made for the job, brings home what is the node's, and then removes the
+// lease's own things and its claims.
+func (l *open) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
+	made, first := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome)
 	failed := l.remove(notes[:made])
 	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
 	if damage != nil || l.passed {
@@ -68,23 +94,7 @@ func (l *open) unwind() error {
 			l.markUndone(s)
 		}
 	}
-	l.node.restoreDeferred(l.world)
-	l.node.TellQuarantines(l.world.Job, l.world.Away)
-	if len(failed) > 0 {
-		return remains(hint.Join(failed...))
-	}
-	if damage != nil {
-		if err := l.setAside(damage); err != nil {
-			return err
-		}
-		return l.lostAny()
-	}
-	if err := removeDir(l.world.Dir); err != nil {
-		return remains(err)
-	}
-	l.node.Tell(event.LeaseReturned, l.world.Job, "the lease is given back")
-	l.node.tellUsers(l.world.Job, hcasOf(notes))
-	return l.lostAny()
+	return failed
 }
 
 // ErrLost means that a driver let go of something while a job had it: the lease has ended, and
@@ -100,25 +110,6 @@ func (l *open) lostAny() error {
 	return remains(hint.With(err, "see in the kernel's log why the driver let go of it; nothing is left of the lease"))
 }
 
-// hcasOf are the HCAs that notes are about, each once.
-func hcasOf(notes []recovery.Note) (ids []node.ID) {
-	for _, s := range notes {
-		if id := s.HCA(); id != (node.ID{}) && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// firstOfRank is where in an unwinding's order a rank begins.
-func firstOfRank(notes []recovery.Note, rank int) int {
-	first := slices.IndexFunc(notes, func(s recovery.Note) bool { return step.Rank(s.Step) >= rank })
-	if first < 0 {
-		return len(notes)
-	}
-	return first
-}
-
 // remove undoes what was made for the job and is none of the node's own.
 func (l *open) remove(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
@@ -130,96 +121,6 @@ func (l *open) remove(notes []recovery.Note) (failed []error) {
 			l.world.UplinkLeft = len(errs) > 0
 		}
 		failed = append(failed, errs...)
-	}
-	return failed
-}
-
-// bringHome undoes what was done to what the node has of its own, and then looks
-// at all of it again, when others have had their say. While an HCA is not home,
-// none of its steps is done with: bringing it home may make its interface anew. Where
-// all is noted, the notes are in an order in which one can be under way while others are
-// undone.
-func (l *open) bringHome(notes []recovery.Note, whole bool) (failed []error) {
-	if len(notes) == 0 {
-		return nil
-	}
-	stuck := map[node.ID]bool{}
-	undone := func(s step.Step, err error) {
-		errs := l.failure(s, err)
-		failed = append(failed, errs...)
-		// One whose name another has is home nevertheless, and so is one whose settings do not
-		// come back: its device nodes are closed all the same.
-		_, settings := s.(*step.Settings)
-		if len(errs) > 0 && !settings && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
-			stuck[s.HCA()] = true
-		}
-	}
-	var moving *inFlight
-	await := func() {
-		if ending := moving; ending != nil {
-			moving = nil
-			undone(ending.Step, ending.end())
-		}
-	}
-	finishAll := func() {
-		await()
-		for s, err := range l.finish() {
-			undone(s, err)
-		}
-	}
-	up := firstOfRank(notes, step.AllUp)
-	for i, s := range notes {
-		if i == up {
-			finishAll()
-		}
-		if moving != nil && (!whole || moving.before(s.Step)) {
-			await()
-		}
-		// A move of its RDMA device may be under way still, with which none of its
-		// interface may overlap.
-		if stuck[s.HCA()] || l.world.Gone[step.PartOf(s.Step)] {
-			continue
-		}
-		u, err := l.begin(undo, s.Step)
-		if u != nil {
-			moving = u
-			continue
-		}
-		undone(s.Step, err)
-	}
-	finishAll()
-	waited := l.node.Stopwatch()
-	if err := l.world.WaitUdev(); err != nil {
-		failed = append(failed, err)
-	}
-	waited.Stop("wait for udev")
-	err := l.world.OnHost(func(v *scan.View) error {
-		return v.Link.Once(func() error {
-			failed = append(failed, l.verify(notes)...)
-			return nil
-		})
-	})
-	if err != nil {
-		return append(failed, err) // nobody has looked again: nothing is done with
-	}
-	failed = append(failed, l.deferRestore()...)
-	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; !away {
-			l.markUndone(s)
-		}
-	}
-	return failed
-}
-
-// verify looks again at what is home.
-func (l *open) verify(notes []recovery.Note) (failed []error) {
-	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[step.PartOf(s.Step)] {
-			continue
-		}
-		if v, is := s.Step.(step.Verifier); is {
-			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, v.Verify))...)
-		}
 	}
 	return failed
 }
@@ -309,7 +210,7 @@ func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 	if !slices.ContainsFunc(all, func(s recovery.Note) bool { return others[s.HCA()] }) {
 		return others
 	}
-	here, err := step.Inside(l.world, steps(all))
+	here, err := step.Inside(l.world, recovery.StepsOf(all))
 	if err != nil {
 		l.node.Notice(l.world.Job, "look what is in the job's namespace: %s", err)
 	}
@@ -317,13 +218,6 @@ func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 		delete(others, id)
 	}
 	return others
-}
-
-func steps(all []recovery.Note) (list []step.Step) {
-	for _, s := range all {
-		list = append(list, s.Step)
-	}
-	return list
 }
 
 // left is what is not struck, in the order in which it is to be undone. With a
@@ -337,23 +231,8 @@ func (l *open) left() ([]recovery.Note, *recovery.Damage) {
 	if damage != nil {
 		notes = append(notes, damage.Added()...)
 	}
-	sortForUndo(notes, damage == nil)
+	recovery.SortForUndo(notes, damage == nil)
 	return notes, damage
-}
-
-// sortForUndo sorts notes by kind, and within a kind as they were done, so that what the
-// kernel keeps in the order of arrival (interfaces, routes to one place) is in the old
-// order again. If all that was done is noted, the moves of RDMA devices and of
-// interfaces are mixed as they were when they were done, see plan.Take.
-func sortForUndo(notes []recovery.Note, whole bool) {
-	rank := func(s recovery.Note) int {
-		r := step.Rank(s.Step)
-		if whole && r >= step.HomeBegins && r < step.Moved {
-			return step.HomeBegins
-		}
-		return r
-	}
-	slices.SortStableFunc(notes, func(a, b recovery.Note) int { return rank(a) - rank(b) })
 }
 
 // watchUdev begins to hear udev's events. Without it udev is waited for until it has

@@ -61,6 +61,37 @@ func Decode(book *journal.Journal, lost string) (all []Note, gaps []journal.Gap)
 	return all, gaps
 }
 
+// AddClaims adds what the lease has claimed, by the node table and by the journal's own copy.
+func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
+	d.HCAs = t.HCAs
+	uplink := t.Uplink(job, run)
+	for _, c := range t.Claims {
+		if c.Job == job && c.Run == run {
+			d.Claims = append(d.Claims, c)
+		}
+	}
+	for _, s := range d.Notes {
+		if claim, is := s.Step.(*step.Claim); is {
+			d.Claims = append(d.Claims, claim.Claims...)
+			d.HCAs = append(d.HCAs, claim.HCAs...)
+			uplink = cmp.Or(uplink, claim.Uplink)
+		}
+	}
+	if uplink != nil {
+		d.Uplink = step.UplinkFrom(*uplink)
+	}
+}
+
+// Quarantines says for people which HCAs are kept from jobs, and why.
+func (d *Damage) Quarantines(away map[node.ID]string) string {
+	var what []string
+	for id, reason := range away {
+		what = append(what, fmt.Sprintf("%s is quarantined: %s", d.Name(id), strings.TrimPrefix(reason, ErrDamaged.Error()+": ")))
+	}
+	slices.Sort(what)
+	return strings.Join(what, "; ")
+}
+
 // Why says what the journal lacks.
 func (d *Damage) Why() string {
 	var why []string

@@ -1,0 +1,24 @@
+package recovery
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestMovesAreUndoneAsTheyWereDoneUnlessANoteIsMissing(t *testing.T) {
+	const last = "settings ibA, settings roceB, access A, access B, access C, devices, namespace, claim"
+	for whole, moves := range map[bool]string{
+		true:  "overlay, rdma A, rdma B, link ibA, rdma C, link roceB, ",
+		false: "overlay, rdma A, rdma B, rdma C, link ibA, link roceB, ",
+	} {
+		notes := wholeLease()
+		SortForUndo(notes, whole)
+		var got []string
+		for _, s := range notes {
+			got = append(got, strings.TrimSpace(s.Kind()+" "+s.Object()))
+		}
+		if got := strings.Join(got, ", "); got != moves+last {
+			t.Errorf("whole %v:\ngot  %s\nwant %s", whole, got, moves+last)
+		}
+	}
+}
