@@ -11,18 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Calls are a job's calls of slurmd on its other nodes, which calls back: srun's steps connect to
-// srun, at the address that it called from. So such a call goes by the overlay to the job on the
+// Calls says how a job calls slurmd on its other nodes. slurmd calls back: srun's steps connect to
+// srun, at the address from which srun called. So a call goes by the overlay to the job on the
 // other node, and from there to that node's slurmd, under an address that leads the same way back.
 type Calls struct {
 	Port    int          // slurmd's
 	Inside  int          // index of the overlay in the job
 	Own     netip.Addr   // the job's address on this node
 	Gateway netip.Addr   // the node's address, as the job reaches it
-	Back    netip.Prefix // where this node has the job's other nodes; as long a prefix as the job's own network, or a shorter one
+	Back    netip.Prefix // in which this node has the job's other nodes; not longer than the prefix of the job's network
 }
 
-// back is the address under which this node has another node of the job, by its place in the network.
+// back returns the address under which this node has another node of the job, by that node's place
+// in the network.
 func (k Calls) back(network netip.Prefix, inside netip.Addr) netip.Addr {
 	first, base, a := network.Masked().Addr().As4(), k.Back.Masked().Addr().As4(), inside.As4()
 	place := binary.BigEndian.Uint32(a[:]) - binary.BigEndian.Uint32(first[:])
@@ -30,7 +31,7 @@ func (k Calls) back(network netip.Prefix, inside netip.Addr) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// The source ports of calls back, by which their answers are known: no user can bind these.
+// Calls back have these source ports, which identify their answers. No user can bind them.
 const lowCallPort, highCallPort = 600, 1023
 
 // callMaps are the maps of Calls.
@@ -45,7 +46,7 @@ func (k Calls) addMaps(c *nftables.Conn, t *nftables.Table) (m callMaps, err err
 	return m, nil
 }
 
-// track has the kernel track calls and calls back, by
+// track makes the kernel track calls and calls back, by
 //
 //	chain out { …; tcp dport PORT accept; }
 //	chain in  { …; iif INSIDE tcp sport PORT accept; iif INSIDE tcp dport PORT accept;
@@ -59,8 +60,8 @@ func (k Calls) track(c *nftables.Conn, out, in *nftables.Chain, way int) {
 	add(c, in, accept, inside, between(destinationPort, lowCallPort, highCallPort))
 }
 
-// lead leads calls to the job on the other node, what comes from there to this node, and what that calls
-// back to where the call came from. Nothing else passes:
+// lead leads calls to the job on the other node, what comes from there to this node, and what that
+// calls back to where the call came from. Nothing else passes:
 //
 //	map calls   { elements = { OWN : GATEWAY, REAL : INSIDE, … } }
 //	map callers { elements = { INSIDE : BACK, … } }
@@ -93,7 +94,7 @@ func (k Calls) lead(c *nftables.Conn, lead, hide *nftables.Chain, m callMaps, wa
 	add(c, hide, nil, out, call, []expr.Any{&expr.Masq{}})
 }
 
-// fill says where the job's nodes are. The first of them may be the node itself, which has no way back.
+// fill adds the job's nodes to the maps. The first may be this node, which needs no way back.
 func (k Calls) fill(c *nftables.Conn, m callMaps, network netip.Prefix, nodes []Node) error {
 	calls := []Node{{Inside: k.Own, Real: k.Gateway}}
 	var callers, back []Node
@@ -119,7 +120,7 @@ func (k Calls) fill(c *nftables.Conn, m callMaps, network netip.Prefix, nodes []
 
 var accept = &expr.Verdict{Kind: expr.VerdictAccept}
 
-// add adds a rule of several parts, and what it says in the end, if that is none of them.
+// add adds a rule of several parts and a verdict. The verdict is nil if a part decides.
 func add(c *nftables.Conn, chain *nftables.Chain, verdict *expr.Verdict, parts ...[]expr.Any) {
 	all := slices.Concat(parts...)
 	if verdict != nil {
@@ -128,7 +129,7 @@ func add(c *nftables.Conn, chain *nftables.Chain, verdict *expr.Verdict, parts .
 	c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: all})
 }
 
-// between matches a port from first to last.
+// between matches ports from first to last.
 func between(offset uint32, first, last int) []expr.Any {
 	port := tcp(offset, first)
 	port[len(port)-1] = compare(expr.CmpOpGte, first)
@@ -139,7 +140,7 @@ func compare(op expr.CmpOp, port int) expr.Any {
 	return &expr.Cmp{Register: unix.NFT_REG_1, Op: op, Data: binaryutil.BigEndian.PutUint16(uint16(port))}
 }
 
-// hideBehind changes a source to an address and one of some ports.
+// hideBehind changes the source to an address and a port from first to last.
 func hideBehind(a netip.Addr, first, last int) []expr.Any {
 	return []expr.Any{
 		&expr.Immediate{Register: unix.NFT_REG_1, Data: a.AsSlice()},

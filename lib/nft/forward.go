@@ -11,24 +11,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Job is a job's way out, as the node sees it.
+// Job is a job's uplink, as the node sees it.
 type Job struct {
 	Address netip.Addr
-	Index   uint32 // of its interface's end on the node
-	Bit     uint32 // of an index: those of all jobs' interfaces have it, and no others
+	Index   uint32 // of the uplink's end on the node
+	Bit     uint32 // is set in the index of each job's uplink, and of no other on the node
 	UID     uint32
-	Most    uint32 // connections that it can have at once
+	Most    uint32 // bounds the job's connections at one time
 	Inbound *Inbound
 }
 
-// Inbound is what reaches a job from beyond the node.
+// Inbound says which connections to the node are led on to a job.
 type Inbound struct {
-	Leads []int // indices of interfaces by which it comes
-	Kept  []int // ports that are the node's, whether anybody listens there or not
+	Leads []int // the indices of the interfaces by which they come
+	Kept  []int // the ports that stay the node's, whether anybody listens there or not
 }
 
-// LeadOut makes the table of a job that reaches what the node reaches, under the node's own
-// address, and that nobody reaches:
+// LeadOut makes the table of a job that reaches what the node reaches, under the node's address,
+// and that nobody reaches:
 //
 //	nft 'table ip TABLE {
 //	  chain postrouting { type nat hook postrouting priority srcnat; ip saddr ADDRESS masquerade; }
@@ -41,12 +41,12 @@ type Inbound struct {
 //	  chain output      { type filter hook output priority filter;
 //	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop; } }'
 //
-// For a job that is reached, ct status & dnat == 0 stands in forward's second rule in place of the third, and there is
-// the chain of addInbound.
+// With Inbound, forward's second rule also has the condition ct status & dnat == 0, there is no
+// third rule, and addInbound adds its chain.
 //
-// On the node, root's processes and the user's own reach the job: slurmstepd does, for srun.
-// The kernel has one list of connections for the node and all of its jobs, which no job is to fill.
-// A table that is there already stays as it is.
+// On the node, root's processes and the user's own reach the job: slurmstepd does so for srun. The
+// kernel has one list of connections for the node and all of its jobs, so no job may fill it. If
+// the table exists, LeadOut leaves it as it is.
 func LeadOut(table string, j Job) error {
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		addMasquerade(c, t, j.Address)
@@ -60,7 +60,7 @@ func LeadOut(table string, j Job) error {
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew(), without(status(), statusDNAT))
 		} else {
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew())
-			// Somebody's connection to a job that had the address before.
+			// These are connections to a job that had the address before.
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isOriginal(), masked(status(), statusDNAT, expr.CmpOpNeq))
 		}
 		output := filter(c, t, "output", nftables.ChainHookOutput)
@@ -72,14 +72,14 @@ func LeadOut(table string, j Job) error {
 	return nil
 }
 
-// Guard makes the table that keeps the node from being a router for others than its jobs, where
-// what arrives by an interface is forwarded for these:
+// Guard makes the table that lets the node forward what arrives by an interface to its jobs, and to
+// nobody else:
 //
 //	nft 'table ip TABLE { chain forward { type filter hook forward priority filter;
 //	  iif INDEX oif & BIT == 0 ct state & (established | related) == 0 ct status & dnat == 0 drop; } }'
 //
-// What the node began itself is answered, and what it sends elsewhere itself arrives there: containers' networks
-// are so. A table that is there already stays as it is.
+// Answers to the node itself pass, and so does what the node's own rules lead elsewhere, as those
+// of containers' networks do. If the table exists, Guard leaves it as it is.
 func Guard(table string, index, bit uint32) error {
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
@@ -96,7 +96,7 @@ const statusDNAT = 1 << 5
 
 func status() expr.Any { return &expr.Ct{Key: expr.CtKeySTATUS, Register: 1} }
 
-// isOriginal matches what goes the way that the connection was begun.
+// isOriginal matches packets in the direction of the connection's first packet.
 func isOriginal() []expr.Any {
 	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0}}}
 }
@@ -115,7 +115,7 @@ func filter(c *nftables.Conn, t *nftables.Table, name string, hook *nftables.Cha
 	})
 }
 
-// drop drops what all of the conditions hold of.
+// drop adds a rule that drops packets which meet all conditions.
 func drop(c *nftables.Conn, chain *nftables.Chain, conditions ...[]expr.Any) {
 	var all []expr.Any
 	for _, one := range conditions {
@@ -124,7 +124,7 @@ func drop(c *nftables.Conn, chain *nftables.Chain, conditions ...[]expr.Any) {
 	c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: append(all, &expr.Verdict{Kind: expr.VerdictDrop})})
 }
 
-// isNew matches what belongs to no connection that both sides know of.
+// isNew matches packets of no established or related connection.
 func isNew() []expr.Any {
 	return without(&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
 }
@@ -144,7 +144,7 @@ func hasNoBit(key expr.MetaKey, bit uint32) []expr.Any {
 	return without(&expr.Meta{Key: key, Register: 1}, bit)
 }
 
-// without matches if what is loaded has none of the bits.
+// without matches if the loaded value has none of the bits.
 func without(load expr.Any, bits uint32) []expr.Any { return masked(load, bits, expr.CmpOpEq) }
 
 func masked(load expr.Any, bits uint32, op expr.CmpOp) []expr.Any {
@@ -155,11 +155,11 @@ func masked(load expr.Any, bits uint32, op expr.CmpOp) []expr.Any {
 	}
 }
 
-// native is a number as the kernel loads it into a register.
+// native returns a number as the kernel loads it into a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
 
-// Dropping are the chains through which all that the node forwards goes, and that drop what none of
-// their rules accepts: what the node's jobs send is theirs to accept.
+// Dropping returns the node's chains that see all forwarded packets and drop them by default. The
+// site must make such chains accept packets from jobs.
 func Dropping() (chains []string, err error) {
 	c, err := open()
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// afterOthers is the priority of who leads on what nobody else led elsewhere.
+// afterOthers is a priority after that of all others who translate destinations.
 const afterOthers = -90 // NF_IP_PRI_NAT_DST is -100
 
-// addInbound leads connections to the node on to a job, where the node has no socket for them:
+// addInbound adds the chain that leads connections to the node on to a job, if the node has no
+// socket for them:
 //
 //	chain inbound { type nat hook prerouting priority dstnat + 10;
 //	                fib daddr type != local accept;
@@ -19,9 +20,9 @@ const afterOthers = -90 // NF_IP_PRI_NAT_DST is -100
 //	                socket transparent { 0, 1 } accept;
 //	                iif LEAD dnat to ADDRESS; … }
 //
-// The kernel looks for the socket when a connection begins. So a service that starts while the job runs has
-// what comes from then on, and a connection of the node's own that was there before the kernel tracked any
-// stays the node's. Below 1024 users cannot listen.
+// The kernel looks for the socket when a connection begins. So a service that starts while the job
+// runs gets later connections, and the node keeps those that it had before the kernel tracked any.
+// Ports below 1024 stay the node's, because users cannot listen there.
 func addInbound(c *nftables.Conn, t *nftables.Table, j Job) {
 	priority := nftables.ChainPriority(afterOthers)
 	chain := c.AddChain(&nftables.Chain{Name: "inbound", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
@@ -38,7 +39,7 @@ func addInbound(c *nftables.Conn, t *nftables.Table, j Job) {
 	for _, kept := range j.Inbound.Kept {
 		add(accept, port, cmp(expr.CmpOpEq, binaryutil.BigEndian.PutUint16(uint16(kept))))
 	}
-	// To look for what is not there ends the rule.
+	// A rule ends if it looks for a socket and finds none.
 	add(accept, &expr.Socket{Key: expr.SocketKeyTransparent, Register: 1})
 	for _, lead := range j.Inbound.Leads {
 		to := &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}

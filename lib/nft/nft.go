@@ -18,11 +18,11 @@ import (
 	"gresnet/lib/hint"
 )
 
-// answerTime bounds a transaction. The kernel has all answers ready when the
-// request is sent, so only a missing answer takes that long.
+// answerTime bounds a transaction. The kernel has all answers ready when the request is sent, so
+// only a missing answer takes so long.
 const answerTime = 30 * time.Second
 
-// Masquerade lets what comes from one address leave the node under the node's own, as
+// Masquerade makes the table that gives packets from one address the node's own when they leave:
 //
 //	nft 'table ip TABLE { chain postrouting { type nat hook postrouting priority srcnat; ip saddr ADDR masquerade; } }'
 //
@@ -37,7 +37,7 @@ func Masquerade(table string, from netip.Addr) error {
 	return nil
 }
 
-// source matches the source address, at byte 12 of an IPv4 header.
+// source matches a source address, at byte 12 of an IPv4 header.
 func source(a netip.Addr) []expr.Any {
 	return []expr.Any{
 		&expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4},
@@ -45,12 +45,12 @@ func source(a netip.Addr) []expr.Any {
 	}
 }
 
-// missing means that no table can be made.
+// missing returns the error of a kernel without nftables.
 func missing() error {
 	return hint.With(errors.New("this kernel has no nftables"), "modprobe nf_tables, or install the kernel's package that has it")
 }
 
-// Try is an error if no table could be made.
+// Try returns an error if nobody can make a table.
 func Try() error {
 	c, err := open()
 	if err != nil {
@@ -62,8 +62,8 @@ func Try() error {
 	return nil
 }
 
-// create makes a table with what fill adds to it, all in one transaction.
-// A table that is there was made so, and stays as it is.
+// create makes a table with all that fill adds, in one transaction. An existing table is therefore
+// complete, and create leaves it as it is.
 func create(family nftables.TableFamily, name string, fill func(*nftables.Conn, *nftables.Table)) error {
 	c, err := open()
 	if err != nil {
@@ -79,8 +79,8 @@ func create(family nftables.TableFamily, name string, fill func(*nftables.Conn, 
 	return c.Flush()
 }
 
-// Remove removes tables of IPv4 with all that is in them, in one transaction: the kernel waits for
-// its readers each time. No such table is success.
+// Remove removes IPv4 tables in one transaction, because the kernel waits for its readers each
+// time. It succeeds if there are no such tables.
 func Remove(names ...string) error { return remove(nftables.TableFamilyIPv4, names) }
 
 func remove(family nftables.TableFamily, names []string) error {
@@ -89,11 +89,11 @@ func remove(family nftables.TableFamily, names []string) error {
 		if err == nil || !errors.Is(err, unix.ENOENT) || !there {
 			return err
 		}
-		// Somebody removed one of them meanwhile, and so none was removed here.
+		// Somebody removed one of them meanwhile, so this transaction removed none.
 	}
 }
 
-// tryRemove does so, and tells whether any was there.
+// tryRemove removes tables in one transaction, and tells whether there were any.
 func tryRemove(family nftables.TableFamily, names []string) (any bool, err error) {
 	c, err := open()
 	if err != nil {

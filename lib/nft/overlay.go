@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropForged drops what others than root send to a VXLAN, as
+// DropForged makes the table that drops what others than root send to a VXLAN:
 //
 //	nft 'table inet TABLE { chain input { type filter hook input priority raw; udp dport PORT udp sport >= 1024 @th,96,24 ID drop; } }'
 //
-// Nodes send from ports below 1024, which users cannot bind. Of other VXLANs of the
-// node nothing is dropped. A table that is there already stays as it is.
+// Nodes send from ports below 1024, which users cannot bind. The table drops nothing of the node's
+// other VXLANs. If the table exists, DropForged leaves it as it is.
 func DropForged(table string, port, id int) error {
 	err := create(nftables.TableFamilyINet, table, func(c *nftables.Conn, t *nftables.Table) {
 		chain := c.AddChain(&nftables.Chain{
@@ -49,5 +49,5 @@ func forged(port, id int) []expr.Any {
 	}
 }
 
-// RemoveForged removes the table of DropForged. No such table is success.
+// RemoveForged removes the table of DropForged. It succeeds if there is none.
 func RemoveForged(table string) error { return remove(nftables.TableFamilyINet, []string{table}) }

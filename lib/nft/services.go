@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Services are TCP ports by which the nodes of a job mean the nodes themselves.
+// Services has the TCP ports at which the names of a job's nodes mean the nodes themselves.
 type Services struct {
-	Network netip.Prefix // of the nodes' addresses in the job
+	Network netip.Prefix // has the nodes' addresses in the job
 	Ports   []int
 	Nodes   []Node
-	Out     int    // index of the job's interface by which the nodes are reached
-	Calls   *Calls // nil: those of slurmd are led as others are
+	Out     int    // the index of the job's interface that leads to the nodes
+	Calls   *Calls // nil: connections to slurmd are like others
 }
 
-// Node is where a node is, by its address in the job.
+// Node has a node's address in the job, and its real one.
 type Node struct{ Inside, Real netip.Addr }
 
-// Serve leads connections to services of a job's nodes to the nodes. It makes a table in the
-// job's namespace, which is the calling thread's and with which it goes:
+// Serve makes the table that leads connections to services of a job's nodes to the nodes. The
+// calling thread is in the job's namespace; the table goes with that:
 //
 //	table ip gresnet {
 //		map nodes { type ipv4_addr : ipv4_addr; elements = { INSIDE : REAL, … } }
@@ -34,8 +34,8 @@ type Node struct{ Inside, Real netip.Addr }
 //		chain hide { type nat hook postrouting priority srcnat; oif OUT masquerade; }
 //	}
 //
-// The kernel tracks these connections and no others: what a job sends by its HCAs costs nothing.
-// What Calls has is more.
+// The kernel tracks only these connections, so the table costs nothing for what a job sends by its
+// HCAs. With Calls there are more rules.
 func Serve(s Services) error {
 	c, err := open()
 	if err != nil {
@@ -63,7 +63,7 @@ func Serve(s Services) error {
 	return s.Calls.fill(c, calls, s.Network, s.Nodes)
 }
 
-// addMap makes an empty map of addresses; fill fills it when the transaction is through.
+// addMap makes an empty map of addresses. fill fills it after the transaction.
 func addMap(c *nftables.Conn, t *nftables.Table, name string) (*nftables.Set, error) {
 	m := &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeIPAddr}
 	if err := c.AddSet(m, nil); err != nil {
@@ -72,7 +72,7 @@ func addMap(c *nftables.Conn, t *nftables.Table, name string) (*nftables.Set, er
 	return m, nil
 }
 
-// track has the kernel track connections to services and nothing else.
+// track makes the kernel track connections to services and nothing else.
 func (s Services) track(c *nftables.Conn, t *nftables.Table) {
 	out := c.AddChain(&nftables.Chain{Name: "out", Table: t, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityRaw})
 	in := c.AddChain(&nftables.Chain{Name: "in", Table: t, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityRaw})
@@ -103,7 +103,7 @@ func (s Services) lead(c *nftables.Conn, t *nftables.Table, nodes *nftables.Set,
 	c.AddRule(&nftables.Rule{Table: t, Chain: hide, Exprs: append(is(expr.MetaKeyOIF, uint32(s.Out)), &expr.Masq{})})
 }
 
-// translate changes an address to what a map has for it; one that the map does not have stays.
+// translate replaces an address by the one that a map has for it, if there is one.
 func translate(kind expr.NATType, m *nftables.Set) []expr.Any {
 	offset := uint32(sourceAddress)
 	if kind == expr.NATTypeDestNAT {
@@ -116,12 +116,12 @@ func translate(kind expr.NATType, m *nftables.Set) []expr.Any {
 	}
 }
 
-// service matches what goes to a port of the job's nodes.
+// service matches packets to a port of the job's nodes.
 func (s Services) service(port int) []expr.Any {
 	return append(to(s.Network), tcp(destinationPort, port)...)
 }
 
-// to matches what goes to a network.
+// to matches packets to a network.
 func to(network netip.Prefix) []expr.Any {
 	return []expr.Any{
 		destination(),
@@ -130,7 +130,7 @@ func to(network netip.Prefix) []expr.Any {
 	}
 }
 
-// Where UDP and TCP have their ports.
+// The offsets of the ports in a UDP or TCP header.
 const sourcePort, destinationPort = 0, 2
 
 func tcp(offset uint32, port int) []expr.Any {
@@ -142,7 +142,7 @@ func tcp(offset uint32, port int) []expr.Any {
 	}
 }
 
-// Where an IPv4 header has its addresses.
+// The offsets of the addresses in an IPv4 header.
 const sourceAddress, destinationAddress = 12, 16
 
 // destination loads the destination address.
@@ -150,13 +150,13 @@ func destination() expr.Any {
 	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: destinationAddress, Len: 4}
 }
 
-// net4 is the mask of a network of IPv4.
+// net4 returns the mask of an IPv4 network.
 func net4(bits int) []byte { return binaryutil.BigEndian.PutUint32(^uint32(0) << (32 - bits)) }
 
-// most is how many elements one message has room for: an attribute's length has 16 bits.
+// most bounds the elements of one message, because an attribute's length has 16 bits.
 const most = 512
 
-// fill says what a map has for addresses: for each node, of its address inside, the real one.
+// fill adds each node's real address to a map, by its address inside.
 func fill(c *nftables.Conn, m *nftables.Set, nodes []Node) error {
 	for part := range slices.Chunk(nodes, most) {
 		var elements []nftables.SetElement
