@@ -129,7 +129,7 @@ func (n *Host) nearCores(j job.Job, t gres.Topology, has []int) func(a, b node.I
 	}
 	cores, err := sysfs.Cores(n.Sys, numas...)
 	if err != nil {
-		n.Notice(j.ID, "counts are filled without a look at the job's CPUs: %s", err)
+		n.Notice(j.ID, "HCAs are chosen without regard to the job's CPUs: %s", err)
 	}
 	return t.NearCores(has, cores)
 }

@@ -73,7 +73,7 @@ func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
 		t.Errorf("where no core can be found: %d", got)
 	}
 	if !slices.ContainsFunc(log, func(line string) bool {
-		return strings.HasPrefix(line, "counts are filled without a look at the job's CPUs: list CPUs: ")
+		return strings.HasPrefix(line, "HCAs are chosen without regard to the job's CPUs: list CPUs: ")
 	}) {
 		t.Errorf("logged %q", log)
 	}

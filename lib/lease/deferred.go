@@ -112,7 +112,7 @@ func (n *Host) restoreOwed(w *step.World, o table.Owed) {
 		return
 	}
 	if dropped && !gone {
-		n.Notice(w.Job, "given at last: what %s", sharing(o))
+		n.Notice(w.Job, "restored at last what %s", sharing(o))
 	}
 }
 

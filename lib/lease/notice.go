@@ -35,7 +35,7 @@ func (n *Host) writeNotice(j job.Job, why []string) {
 	}
 	text := printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, n.nameOf(j), strings.Join(why, "; ")))
 	text = text[:min(len(text), maxNotice)]
-	n.Notice(j.ID, "it is told: %s", text)
+	n.Notice(j.ID, "the job is told: %s", text)
 	err := os.MkdirAll(n.noticeFolder(), 0o700)
 	if err == nil {
 		err = os.WriteFile(n.noticeOf(j.ID), []byte(text+"\n"), 0o600)

@@ -154,7 +154,7 @@ func (l *open) release(c table.Claim) error {
 	l.node.Notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
 	err := l.unwind()
 	if _, away := l.world.Away[c.HCA]; err != nil && !away {
-		l.node.Notice(l.world.Job, "others are not home: %s", err)
+		l.node.Notice(l.world.Job, "other HCAs of the lease are not home: %s", err)
 		return nil
 	}
 	return err

@@ -212,7 +212,7 @@ func (l *open) peers(all []recovery.Note) map[node.ID]bool {
 	}
 	here, err := step.Inside(l.world, recovery.StepsOf(all))
 	if err != nil {
-		l.node.Notice(l.world.Job, "look what is in the job's namespace: %s", err)
+		l.node.Notice(l.world.Job, "list what is in the job's namespace: %s", err)
 	}
 	for _, id := range here {
 		delete(others, id)

@@ -174,7 +174,7 @@ func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error 
 			continue
 		}
 		if err := n.waitForHolder(ctx, j.ID, by, false); err != nil {
-			n.Notice(j.ID, "does without %s of job %d: %s", by.Entry.HCA.Name, by.Holder.Job, err)
+			n.Notice(j.ID, "does without %s, which job %d has: %s", by.Entry.HCA.Name, by.Holder.Job, err)
 		}
 	}
 	return nil

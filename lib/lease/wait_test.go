@@ -326,7 +326,7 @@ func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
 	if err := n.Take(t.Context(), next); err != nil {
 		t.Error(err)
 	}
-	logged(t, log, nil, "job 2: does without mlx5_0 of job 1: the job is not gone: ")
+	logged(t, log, nil, "job 2: does without mlx5_0, which job 1 has: the job is not gone: ")
 	if _, err := os.Stat(n.Dir(nextJob)); err == nil {
 		t.Error("the job has a lease")
 	}

@@ -67,7 +67,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	a := answer{mine: len(wants) > 0, nothing: len(wants) == 0, wants: wants}
 	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(has.gres))
 	if err := has.settle(a.wants, s.threads); err != nil {
-		a.note("counts are filled without a look at the job's CPUs: %s", err)
+		a.note("HCAs are chosen without regard to the job's CPUs: %s", err)
 	}
 	return a, nil
 }

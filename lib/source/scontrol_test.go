@@ -93,7 +93,7 @@ func TestCountsAreToBeNearTheCoresThatTheTextHasTheThreadsOf(t *testing.T) {
 	}{
 		"4-7,10-11": {[]int{2, 3, 5}, ""},
 		"":          {nil, ""},
-		"4-":        {nil, `counts are filled without a look at the job's CPUs: parse indices "4-": parse number ""`},
+		"4-":        {nil, `HCAs are chosen without regard to the job's CPUs: parse indices "4-": parse number ""`},
 	} {
 		program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic(CNT:2),hca:1(IDX:0)"), "CPU_IDs=0", "CPU_IDs="+cpus, 1)))
 		wants, notes, err := askScontrol(program, 5*time.Second)

@@ -41,7 +41,7 @@ func (w *World) meansOne(device string) (bool, error) {
 		return false, fmt.Errorf("look what RDMA-CM means by %s: %w", device, err)
 	}
 	if all > 1 && !w.ambiguous[device] {
-		w.Notice("%d RDMA devices of the node are called %s: what RDMA-CM has for them (default_roce_mode, default_roce_tos) is neither read nor restored", all, device)
+		w.Notice("%d RDMA devices of the node are called %s: RDMA-CM's settings for them (default_roce_mode, default_roce_tos) are neither read nor restored", all, device)
 		if w.ambiguous == nil {
 			w.ambiguous = map[string]bool{}
 		}

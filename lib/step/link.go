@@ -322,7 +322,7 @@ func (s *Link) share(w *World, kept *Settings) error {
 	})
 	if err != nil {
 		// What has a part in it is away or about to be; all is given back with the lease.
-		w.Notice("%s lacks while the job runs what it shares with others: %s", s.Name, err)
+		w.Notice("while the job runs, %s lacks what it shares with other interfaces: %s", s.Name, err)
 	}
 	return nil
 }

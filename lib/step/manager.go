@@ -91,7 +91,7 @@ func (s *Settings) agree(w *World, v *scan.View, index int) (snapshot.Settings, 
 			}
 		}
 		if late {
-			w.Notice("%s did not configure %s within %s: it gets back what it had", s.Settings.Manager, s.Settings.Name, managerTimeout)
+			w.Notice("%s did not configure %s within %s: the interface gets back all that it had", s.Settings.Manager, s.Settings.Name, managerTimeout)
 			return s.Settings, nil
 		}
 	}
