@@ -48,8 +48,8 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), drift)
 	}
 	m = slices.Clone(m)
-	for g, seat := range t.GPUs {
-		if i := t.server(m, seat); i >= 0 {
+	for g, at := range t.GPUs {
+		if i := t.server(m, at); i >= 0 {
 			m[i].GPUs = append(m[i].GPUs, g)
 		}
 	}
@@ -81,8 +81,8 @@ func (t Topology) have(m Mapping, gpus []int) error {
 func (t Topology) server(m Mapping, gpu node.Location) int {
 	best := -1
 	for i, e := range m {
-		seat, sits := t.HCAs[e.HCA.ID]
-		if sits && (best < 0 || t.serves(seat, e, m[best], gpu)) {
+		at, known := t.HCAs[e.HCA.ID]
+		if known && (best < 0 || t.serves(at, e, m[best], gpu)) {
 			best = i
 		}
 	}
@@ -90,8 +90,8 @@ func (t Topology) server(m Mapping, gpu node.Location) int {
 }
 
 // serves tells whether an entry serves a GPU better than another one.
-func (t Topology) serves(seat node.Location, e, other Entry, gpu node.Location) bool {
-	if c := seat.To(gpu).Compare(t.HCAs[other.HCA.ID].To(gpu)); c != 0 {
+func (t Topology) serves(at node.Location, e, other Entry, gpu node.Location) bool {
+	if c := at.To(gpu).Compare(t.HCAs[other.HCA.ID].To(gpu)); c != 0 {
 		return c < 0
 	}
 	if len(e.GPUs) != len(other.GPUs) {
@@ -104,16 +104,16 @@ func (t Topology) serves(seat node.Location, e, other Entry, gpu node.Location) 
 // HCA serves which GPU: one that it serves, or else the one that sits nearest.
 // Of several it is the lowest. -1: there is none.
 func (t Topology) Nearest(e Entry, gpus []int) int {
-	seat, sits := t.HCAs[e.HCA.ID]
+	at, known := t.HCAs[e.HCA.ID]
 	best := -1
 	for _, g := range gpus {
 		if slices.Contains(e.GPUs, g) {
 			return g
 		}
-		if !sits || t.Divided || g >= len(t.GPUs) {
+		if !known || t.Divided || g >= len(t.GPUs) {
 			continue
 		}
-		if best < 0 || seat.To(t.GPUs[g]).Compare(seat.To(t.GPUs[best])) < 0 {
+		if best < 0 || at.To(t.GPUs[g]).Compare(at.To(t.GPUs[best])) < 0 {
 			best = g
 		}
 	}
@@ -124,11 +124,11 @@ func (t Topology) Nearest(e Entry, gpus []int) int {
 // most first. cores are a NUMA node's.
 func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) int {
 	shared := func(id node.ID) (n int) {
-		seat, sits := t.HCAs[id]
-		if !sits {
+		at, known := t.HCAs[id]
+		if !known {
 			return 0
 		}
-		for _, c := range cores[seat.NUMA] {
+		for _, c := range cores[at.NUMA] {
 			if slices.Contains(has, c) {
 				n++
 			}
@@ -140,18 +140,18 @@ func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) i
 
 // Near compares HCAs by how near they are to the nearest of a job's GPUs.
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
-	var seats []node.Location
+	var locations []node.Location
 	for _, g := range gpus {
 		if g < len(t.GPUs) && !t.Divided {
-			seats = append(seats, t.GPUs[g])
+			locations = append(locations, t.GPUs[g])
 		}
 	}
 	distance := func(id node.ID) node.Distance {
-		seat, sits := t.HCAs[id]
-		if !sits {
+		at, known := t.HCAs[id]
+		if !known {
 			return node.Distance{Level: node.SameSystem}
 		}
-		return seat.Nearest(seats)
+		return at.Nearest(locations)
 	}
 	return func(a, b node.ID) int { return distance(a).Compare(distance(b)) }
 }

@@ -120,10 +120,10 @@ func (n Input) describe(known node.HCA) HCA {
 	if c, held := n.Table.Holder(known.ID); held {
 		h.Held = &Held{Job: c.Job, Quarantined: c.Quarantined}
 	}
-	if seat, sits := n.Topology.HCAs[known.ID]; sits {
-		h.NUMA = seat.NUMA
+	if at, found := n.Topology.HCAs[known.ID]; found {
+		h.NUMA = at.NUMA
 		for _, gpu := range n.Topology.GPUs {
-			h.Distance = append(h.Distance, Level(seat.To(gpu).Level.String()))
+			h.Distance = append(h.Distance, Level(at.To(gpu).Level.String()))
 		}
 	}
 	return h

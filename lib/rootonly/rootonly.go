@@ -110,6 +110,6 @@ func (n Nodes) covers(name string) (covered, away bool, err error) {
 			return n.covers(name) // udev has renamed it meanwhile
 		}
 	}
-	h := node.HCA{ID: node.ID{GUID: guid, PCI: owner.Place.PCI, Aux: owner.Place.Aux}, Name: owner.Device}
+	h := node.HCA{ID: node.ID{GUID: guid, PCI: owner.Address.PCI, Aux: owner.Address.Aux}, Name: owner.Device}
 	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), away, nil
 }

@@ -293,7 +293,7 @@ func (v *View) left(d rdma.Device) bool {
 // (ib_uverbs not loaded) from the class directory.
 func (v *View) device(d rdma.Device) (Device, error) {
 	out := Device{Index: d.Index, Name: d.Name}
-	var place sysfs.Place
+	var place sysfs.BusAddress
 	verbs, err := v.rdma.Uverbs(d.Index)
 	switch {
 	case errors.Is(err, rdma.ErrNoCharDevice):

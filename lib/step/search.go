@@ -134,8 +134,8 @@ func (w *World) gone(id node.ID) (bool, error) {
 		return false, err
 	}
 	if id.PCI != "" {
-		place := sysfs.Place{PCI: id.PCI, Aux: id.Aux}
-		return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return v.Place == place }), nil
+		address := sysfs.BusAddress{PCI: id.PCI, Aux: id.Aux}
+		return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return v.Address == address }), nil
 	}
 	// Without a place: any device that is in none of the namespaces may be the one.
 	var seen []string

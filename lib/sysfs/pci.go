@@ -51,7 +51,7 @@ func GPUs(sys, proc fs.FS) ([]node.Location, error) {
 			return nil, fmt.Errorf("list the GPUs: %w", err)
 		}
 		if len(addresses) > 0 {
-			return seats(sys, addresses)
+			return locateAll(sys, addresses)
 		}
 	}
 	return nil, nil
@@ -64,7 +64,8 @@ func AreDivided(proc fs.FS) bool {
 	return err == nil && len(instances) > 0
 }
 
-func seats(sys fs.FS, addresses []string) ([]node.Location, error) {
+// locateAll returns where PCI functions are.
+func locateAll(sys fs.FS, addresses []string) ([]node.Location, error) {
 	out := make([]node.Location, len(addresses))
 	for i, pci := range addresses {
 		var err error
@@ -124,7 +125,7 @@ func amd(sys, _ fs.FS) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		pci := placeOf(target).PCI
+		pci := addressOf(target).PCI
 		if pci != "" && attribute(sys, pci, "vendor") == vendor {
 			list = append(list, numbered{minor, pci})
 		}

@@ -25,15 +25,15 @@ func functions(t *testing.T, lines ...string) (links, files map[string]string) {
 	return links, files
 }
 
-func addresses(seats []node.Location) []string {
+func addresses(all []node.Location) []string {
 	var list []string
-	for _, s := range seats {
+	for _, s := range all {
 		list = append(list, s.PCI)
 	}
 	return list
 }
 
-func TestASeatIsThePathFromTheRootComplexDown(t *testing.T) {
+func TestALocationIsThePathFromTheRootComplexDown(t *testing.T) {
 	sys := tree(t, map[string]string{
 		"bus/pci/devices/0000:3b:00.0": "../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0",
 		"bus/pci/devices/0009:01:00.0": "../../../devices/platform/NVDA1:00/pci0009:00/0009:00:00.0/0009:01:00.0",

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is where a device's hardware sits.
-type Place struct {
+// BusAddress says where a device's hardware is.
+type BusAddress struct {
 	PCI string // address of the nearest PCI function, with its domain; empty if there is none
 	Aux string // the device below that function, where several share it (a subfunction)
 }
@@ -38,29 +38,29 @@ func isHex(digits string) bool {
 // Char resolves a character device's number to its kernel name (uverbs3) and
 // its place. The class of uverbs devices is the same in every network
 // namespace, so this finds a device that is away in a job, too.
-func Char(sys fs.FS, major, minor uint32) (name string, place Place, err error) {
+func Char(sys fs.FS, major, minor uint32) (name string, address BusAddress, err error) {
 	target, err := fs.ReadLink(sys, fmt.Sprintf("dev/char/%d:%d", major, minor))
 	if err != nil {
-		return "", Place{}, fmt.Errorf("find character device %d:%d: %w", major, minor, err)
+		return "", BusAddress{}, fmt.Errorf("find character device %d:%d: %w", major, minor, err)
 	}
 	// ../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0/infiniband_verbs/uverbs0
-	return path.Base(target), placeOf(path.Dir(path.Dir(target))), nil
+	return path.Base(target), addressOf(path.Dir(path.Dir(target))), nil
 }
 
 // Parent is the place of an RDMA device that is in the namespace whose /sys this is.
-func Parent(sys fs.FS, rdma string) (Place, error) {
+func Parent(sys fs.FS, rdma string) (BusAddress, error) {
 	target, err := fs.ReadLink(sys, path.Join("class/infiniband", rdma))
 	if err != nil {
-		return Place{}, fmt.Errorf("find RDMA device %s: %w", rdma, err)
+		return BusAddress{}, fmt.Errorf("find RDMA device %s: %w", rdma, err)
 	}
-	return placeOf(path.Dir(path.Dir(target))), nil
+	return addressOf(path.Dir(path.Dir(target))), nil
 }
 
 // Owner is what a character device of an HCA belongs to, as the device's class has it,
 // which is the same in every network namespace.
 type Owner struct {
-	Device string // name of the RDMA device; since kernel 7.3 one of another namespace may have it, too
-	Place  Place
+	Device  string // name of the RDMA device; since kernel 7.3 one of another namespace may have it, too
+	Address BusAddress
 }
 
 // CharClass is the kernel's class of an HCA's character device, empty for the name of
@@ -86,7 +86,7 @@ func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	if err != nil {
 		return Owner{}, fmt.Errorf("read the RDMA device of %s: %w", name, gone(err))
 	}
-	return Owner{device, placeOf(path.Dir(path.Dir(target)))}, nil
+	return Owner{device, addressOf(path.Dir(path.Dir(target)))}, nil
 }
 
 // NodeGUID is the node GUID of an RDMA device that is in the namespace whose /sys this is.
@@ -175,14 +175,14 @@ func HasDriver(sys fs.FS, device string) (bool, error) {
 	return err == nil, err
 }
 
-func placeOf(dir string) Place {
+func addressOf(dir string) BusAddress {
 	parts := strings.Split(dir, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
 		if isPCI(parts[i]) {
-			return Place{PCI: parts[i], Aux: strings.Join(parts[i+1:], "/")}
+			return BusAddress{PCI: parts[i], Aux: strings.Join(parts[i+1:], "/")}
 		}
 	}
-	return Place{}
+	return BusAddress{}
 }
 
 // Dev is the number of a class's device, such as rdma_cm of misc.

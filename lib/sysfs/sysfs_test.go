@@ -53,12 +53,12 @@ func TestACharacterDeviceTellsWhereItsHardwareSits(t *testing.T) {
 	tests := []struct {
 		minor uint32
 		name  string
-		place sysfs.Place
+		place sysfs.BusAddress
 	}{
-		{192, "uverbs0", sysfs.Place{PCI: "0000:3b:00.1"}},
-		{193, "uverbs1", sysfs.Place{PCI: "0000:3b:00.0", Aux: "mlx5_core.sf.4"}},
-		{194, "uverbs2", sysfs.Place{}},
-		{195, "uverbs3", sysfs.Place{PCI: "10000:e0:00.0"}},
+		{192, "uverbs0", sysfs.BusAddress{PCI: "0000:3b:00.1"}},
+		{193, "uverbs1", sysfs.BusAddress{PCI: "0000:3b:00.0", Aux: "mlx5_core.sf.4"}},
+		{194, "uverbs2", sysfs.BusAddress{}},
+		{195, "uverbs3", sysfs.BusAddress{PCI: "10000:e0:00.0"}},
 	}
 	for _, tt := range tests {
 		name, place, err := sysfs.Char(sys, 231, tt.minor)
