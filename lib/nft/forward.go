@@ -78,8 +78,8 @@ func LeadOut(table string, j Job) error {
 //	nft 'table ip TABLE { chain forward { type filter hook forward priority filter;
 //	  iif INDEX oif & BIT == 0 ct state & (established | related) == 0 ct status & dnat == 0 drop; } }'
 //
-// Answers to the node itself pass, and so does what the node's own rules lead elsewhere, as those
-// of containers' networks do. If the table exists, Guard leaves it as it is.
+// Answers pass, and so does what the node's own rules lead elsewhere: containers' networks need
+// both. If the table exists, Guard leaves it as it is.
 func Guard(table string, index, bit uint32) error {
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
