@@ -1,10 +1,14 @@
-// Package lease is the whole story of what a job holds on a node: taken by
-// the prolog, given back by the epilog, and unwound by whoever comes after a
-// run that did not end as it should.
+// Package lease takes for a job what it holds on a node, and gives it back: the prolog takes, the
+// epilog restores, and whoever comes after a run that did not end as it should unwinds.
 //
-// A lease is a directory, jobs/JOBID below the state directory: the journal,
-// the network namespace, the job's device nodes, and env. env is written last
-// and removed first: a lease counts while env is there and not before.
+// A lease is a directory, jobs/JOBID below the state directory: the journal, the network
+// namespace, the job's device nodes, and env. env is written last and removed first: a lease
+// counts while env is there and not before.
+//
+// Read take.go, inflight.go and env.go for how a lease is taken; restore.go, unwind.go and home.go
+// for how it ends; wait.go, sweep.go and alive.go for leases that others have or left. The rare
+// path is in files of its own: recover.go for a lease that is gone, damage.go for a journal that
+// does not read, rebuild.go for the node table.
 package lease
 
 import (
