@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-build lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build lint clean
 
 all: build spank
 
@@ -89,6 +89,10 @@ bench-short:
 
 bench-native: build bench-build
 	test/bench/run-native
+
+# What the network of a job costs: in the VM, and on this machine's own kernel.
+bench-network: build bench-build
+	test/bench/run-network
 
 # gofmt, vet, staticcheck, scan-build, shellcheck.
 lint:

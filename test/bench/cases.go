@@ -16,6 +16,8 @@ type testCase struct {
 	Interfaces int    `json:"interfaces"`      // that are no HCA's
 	Jobs       int    `json:"jobs"`            // that start at once
 	Train      int    `json:"train,omitempty"` // milliseconds from an interface's being brought up to its carrier
+	Nodes      int    `json:"nodes,omitempty"` // of each job, which has an overlay then
+	WayOut     bool   `json:"way_out,omitempty"`
 
 	rounds int // of floor and gresnet, if there is time
 	others int // of these rounds, in how many the script takes part
@@ -77,6 +79,27 @@ func trains(n int) testCase {
 	return c
 }
 
+// networked is a job on so many nodes that has a network of its own between them, and a
+// way out if it is to have one.
+func networked(nodes int, wayOut bool) testCase {
+	c := hcas(1)
+	c.Nodes, c.WayOut, c.others = nodes, wayOut, 0
+	c.Name = fmt.Sprintf("1 HCA, overlay of %d nodes", nodes)
+	if wayOut {
+		c.Name += ", way out"
+	}
+	return c
+}
+
+// network are the cases of what a job's network costs beside its HCA.
+func network() []testCase {
+	cases := []testCase{hcas(1)}
+	for _, nodes := range []int{2, 64, 1024} {
+		cases = append(cases, networked(nodes, false), networked(nodes, true))
+	}
+	return cases
+}
+
 // full are all cases. One job at once is 1 HCA, one unrelated route the base.
 func full() []testCase {
 	return []testCase{
@@ -114,8 +137,10 @@ func casesOf(form string) ([]testCase, error) {
 		return full(), nil
 	case "short":
 		return short(), nil
+	case "network":
+		return network(), nil
 	}
-	return nil, fmt.Errorf("unknown form %q: full or short", form)
+	return nil, fmt.Errorf("unknown form %q: full, short or network", form)
 }
 
 // only is the one case of a name.

@@ -17,7 +17,7 @@ func main() {
 	}
 }
 
-const usage = `bench measure [-form full|short] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
+const usage = `bench measure [-form full|short|network] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
 bench merge   FILE PART PART
 bench native  [-programs DIR] [-rounds N] FILE
 bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
@@ -49,7 +49,7 @@ func arguments(f *flag.FlagSet, args []string, words int) error {
 
 func measureCommand(args []string) error {
 	f := flag.NewFlagSet("measure", flag.ContinueOnError)
-	form := f.String("form", "full", "full or short")
+	form := f.String("form", "full", "full, short or network")
 	programs := f.String("programs", "bin", "folder of the programs")
 	cni := f.String("cni", "", "folder of CNI's plugins; none: they are left out")
 	limit := f.Duration("limit", 13*time.Minute, "begin nothing that would end later, by the clock of the VM's host")

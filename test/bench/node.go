@@ -59,7 +59,7 @@ func setUp(c testCase) ([]hca, error) {
 	if err := shell("find /dev/infiniband -name 'u*[0-9]' -exec chmod 600 {} +; rm -rf /run/gresnet; " + udevSettle); err != nil {
 		return nil, err
 	}
-	return list, writeConfig(list)
+	return list, errors.Join(writeConfig(c, list), cluster(c))
 }
 
 // lookup lists the stub HCAs in their order, each with its interface.
@@ -145,9 +145,16 @@ func unrelated(c testCase) error {
 	return shell("/lib/systemd/systemd-udevd --daemon --event-timeout=$((180 * ${GRESNET_SLOW:-1}))")
 }
 
-// writeConfig maps GPU n to HCA n.
-func writeConfig(list []hca) error {
-	text := "[slurm]\nsource = [\"gpu\"]\n[overlay]\nkind = \"none\"\n"
+// writeConfig maps GPU n to HCA n, and gives jobs the networks of a case.
+func writeConfig(c testCase, list []hca) error {
+	overlay, uplink := "none", "none"
+	if c.Nodes > 0 {
+		overlay = "vxlan"
+	}
+	if c.WayOut {
+		uplink = "auto"
+	}
+	text := fmt.Sprintf("[slurm]\nsource = [\"gpu\"]\n[overlay]\nkind = %q\n[uplink]\nkind = %q\n", overlay, uplink)
 	for n, h := range list {
 		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\ngpus = [%[1]d]\n", n, h.rdma)
 	}
@@ -155,6 +162,27 @@ func writeConfig(list []hca) error {
 		return err
 	}
 	return os.WriteFile(config, []byte(text), 0o644)
+}
+
+// cluster tells by slurm.conf where a job's nodes are, which the node reaches by an
+// interface of its own.
+func cluster(c testCase) error {
+	if c.Nodes == 0 {
+		return nil
+	}
+	text := ""
+	for first := 1; first <= c.Nodes; first += 250 {
+		last := min(first+249, c.Nodes)
+		text += fmt.Sprintf("NodeName=node[%d-%d] NodeAddr=10.66.%d.[1-%d]\n", first, last, first/250, last-first+1)
+	}
+	if err := os.MkdirAll("/etc/slurm", 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/etc/slurm/slurm.conf", []byte(text), 0o644); err != nil {
+		return err
+	}
+	return shell("if [ ! -e /sys/class/net/cluster0 ]; then ip link add cluster0 type dummy; ip link set cluster0 up; " +
+		"ip addr add 10.66.0.1/16 dev cluster0; ip route replace default via 10.66.255.254; fi; " + udevSettle)
 }
 
 // trained waits until the HCAs' links have their carriers in a namespace.

@@ -76,11 +76,15 @@ func floorOf(programs string, dir func(job int) string) tool {
 }
 
 func gresnet(programs string) tool {
+	nodes := 0 // of each job
 	way := func(program string) func(int, []hca) []*exec.Cmd {
 		return func(job int, list []hca) []*exec.Cmd {
 			environment := []string{
 				fmt.Sprintf("SLURM_JOB_ID=%d", job+1), fmt.Sprintf("SLURM_JOB_UID=%d", uid), fmt.Sprintf("SLURM_JOB_GID=%d", uid),
 				"SLURM_JOB_RESTART_COUNT=0", "SLURMD_NODENAME=node1", "SLURM_CONF=/etc/slurm/slurm.conf",
+			}
+			if nodes > 0 {
+				environment = append(environment, fmt.Sprintf("SLURM_NODELIST=node[1-%d]", nodes))
 			}
 			if len(list) > 0 {
 				environment = append(environment, "SLURM_JOB_GPUS="+gpus(job, len(list)))
@@ -90,8 +94,9 @@ func gresnet(programs string) tool {
 	}
 	dir := func(job int) string { return fmt.Sprintf("/run/gresnet/jobs/%d", job+1) }
 	return tool{
-		name: "gresnet", parallel: true, weigh: true, before: nothing,
-		in: way("gresnet-prolog"), out: way("gresnet-epilog"), after: noMore,
+		name: "gresnet", parallel: true, weigh: true,
+		before: func(c testCase, _ []hca) error { nodes = c.Nodes; return nil },
+		in:     way("gresnet-prolog"), out: way("gresnet-epilog"), after: noMore,
 		netns: func(job int) string { return dir(job) + "/netns" },
 		dev:   func(job int) string { return dir(job) + "/dev" },
 	}
