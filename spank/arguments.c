@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define STATE "state="
-#define ALL "steps, batch=single, batch, all, " STATE "DIR, pmix=relay, pmix=off, notice=on, notice=off, allow=none"
+#define ALL "steps, batch=auto, batch=single, batch, all, " STATE "DIR, pmix=relay, pmix=off, notice=on, notice=off, allow=none"
 
 static bool read_one(struct arguments *arguments, const char *argument)
 {
@@ -17,6 +17,8 @@ static bool read_one(struct arguments *arguments, const char *argument)
 		arguments->state = argument + strlen(STATE);
 	else if (!strcmp(argument, "steps"))
 		arguments->who = ENTER_STEPS;
+	else if (!strcmp(argument, "batch=auto"))
+		arguments->who = ENTER_SRUN;
 	else if (!strcmp(argument, "batch=single"))
 		arguments->who = ENTER_SINGLE;
 	else if (!strcmp(argument, "batch"))
@@ -51,10 +53,26 @@ int arguments_read(struct arguments *arguments, int argc, char *argv[])
 	return 0;
 }
 
-bool arguments_enter(const struct arguments *arguments, uint32_t step, bool single)
+static bool script_enters(const struct arguments *arguments, struct about job)
+{
+	switch (arguments->who) {
+	case ENTER_STEPS:
+		return false;
+	case ENTER_SINGLE:
+		return job.single;
+	case ENTER_SRUN:
+		return job.srun;
+	case ENTER_BATCH:
+	case ENTER_ALL:
+		return true;
+	}
+	return false;
+}
+
+bool arguments_enter(const struct arguments *arguments, uint32_t step, struct about job)
 {
 	if (step == SLURM_BATCH_SCRIPT)
-		return arguments->who >= ENTER_BATCH || (arguments->who == ENTER_SINGLE && single);
+		return script_enters(arguments, job);
 	if (step == SLURM_INTERACTIVE_STEP)
 		return arguments->who == ENTER_ALL;
 	return step <= SLURM_MAX_NORMAL_STEP_ID;

@@ -10,6 +10,7 @@ struct arguments {
 	enum {
 		ENTER_STEPS,  /* tasks of srun steps enter their job's namespace */
 		ENTER_SINGLE, /* and so do batch scripts of jobs of one node */
+		ENTER_SRUN,   /* and those of jobs inside of which srun works */
 		ENTER_BATCH,  /* and those of all jobs */
 		ENTER_ALL,    /* and the interactive steps of salloc */
 	} who;
@@ -22,8 +23,13 @@ struct arguments {
  * that it may not have. */
 int arguments_read(struct arguments *arguments, int argc, char *argv[]);
 
-/* arguments_enter tells whether tasks of a step enter, by the step's id and whether
- * its job has one node. */
-bool arguments_enter(const struct arguments *arguments, uint32_t step, bool single);
+/* What of a job decides whether its batch script enters. */
+struct about {
+	bool single; /* it has one node */
+	bool srun;   /* srun works inside */
+};
+
+/* arguments_enter tells whether tasks of a step enter, by the step's id and its job. */
+bool arguments_enter(const struct arguments *arguments, uint32_t step, struct about job);
 
 #endif

@@ -306,6 +306,15 @@ bool lease_has_network(const struct lease *lease)
 	return lease->netns != -1;
 }
 
+bool lease_has_srun(const struct lease *lease)
+{
+	for (size_t i = HEAD_LINES; i < lease->lines; i++) {
+		if (!strcmp(lease->line[i].name, "GRESNET_SRUN"))
+			return !strcmp(lease->line[i].value, "yes");
+	}
+	return false;
+}
+
 /* check_none: env has been tampered with if a job of the node's network has a namespace. */
 static int check_none(const struct lease *lease)
 {

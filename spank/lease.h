@@ -45,6 +45,10 @@ struct lease {
  * One that has not has device nodes of its own alone. */
 bool lease_has_network(const struct lease *lease);
 
+/* lease_has_srun tells whether srun works in the job's network namespace: it reaches the
+ * controller, and the job's nodes call it back. The prolog knows, and says so in env. */
+bool lease_has_srun(const struct lease *lease);
+
 enum holding {
 	LEASE_BROKEN = -1, /* or refused, or another run's; the reason is logged */
 	LEASE_NONE,        /* the job has no HCAs on this node */

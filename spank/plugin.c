@@ -193,7 +193,7 @@ static int go_inside(spank_t spank, const struct lease *lease)
  * job's output, too; it fails all tasks but the scripts that stay outside. */
 static int join(spank_t spank)
 {
-	bool enters = arguments_enter(&context.arguments, context.step.id, is_single(spank));
+	struct about job = {.single = is_single(spank), .srun = true};
 	struct lease lease;
 	int rc = 0;
 
@@ -201,10 +201,12 @@ static int join(spank_t spank)
 	case LEASE_NONE:
 		return 0;
 	case LEASE_BROKEN:
-		return enters ? -1 : 0;
+		/* Nobody can say what a whole lease would have said. */
+		return arguments_enter(&context.arguments, context.step.id, job) ? -1 : 0;
 	case LEASE_HELD:
+		job.srun = lease_has_srun(&lease);
 		/* In the node's network a script reaches the controller wherever it is. */
-		if (enters || !lease_has_network(&lease))
+		if (arguments_enter(&context.arguments, context.step.id, job) || !lease_has_network(&lease))
 			rc = go_inside(spank, &lease);
 		else
 			context.notify = context.arguments.notice;

@@ -43,14 +43,14 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 
 // arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
 func arguments() []string {
-	return []string{"steps", "batch=single", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
+	return []string{"steps", "batch=auto", "batch=single", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
 }
 
 // entering is which tasks the line has enter, by the plugin's word for them.
 func entering(l slurm.StackLine) string {
 	who := "steps"
 	for _, a := range l.Arguments {
-		if slices.Contains([]string{"steps", "batch=single", "batch", "all"}, a) {
+		if slices.Contains([]string{"steps", "batch=auto", "batch=single", "batch", "all"}, a) {
 			who = a
 		}
 	}

@@ -96,7 +96,7 @@ func (s Site) stub() string {
 // neighbours warns of scripts that are inside, and cannot reach what is on their
 // own node: the kernel keeps a macvlan and an ipvlan from their parent's addresses.
 func (s Site) neighbours(who string) []Finding {
-	if s.Uplinks == nil || s.Uplinks.Type() == config.UplinkVeth || who == "steps" {
+	if s.Uplinks == nil || s.Uplinks.Type() == config.UplinkVeth || who == "steps" || who == "batch=auto" {
 		return nil
 	}
 	return []Finding{warn("uplink", "take kind = \"veth\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}

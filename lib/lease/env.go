@@ -44,8 +44,29 @@ func (l *open) namespace(access config.Access) (string, error) {
 	return ns.String(), nil
 }
 
+// connections is what a job has beside its HCAs' networks.
+type connections struct {
+	uplink  *table.Uplink    // nil: none
+	network *overlay.Network // nil: none
+	srun    bool             // srun works in the job
+}
+
+// env returns the lines that tell the job of its connections. The plugin goes by GRESNET_SRUN, too.
+func (c connections) env() (text string) {
+	if c.uplink != nil {
+		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", c.uplink.Address)
+	}
+	if c.network != nil {
+		text += fmt.Sprintf("GRESNET_ADDRESS=%s\n", c.network.Address())
+	}
+	if c.srun {
+		text += "GRESNET_SRUN=yes\n"
+	}
+	return text
+}
+
 // commit makes the lease count.
-func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *table.Uplink, network *overlay.Network, hcas []plan.HCA) error {
+func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, has connections, hcas []plan.HCA) error {
 	ns, err := l.namespace(access)
 	if err != nil {
 		return err
@@ -57,20 +78,14 @@ func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, uplink *t
 	if err := l.writeLimits(hcas); err != nil {
 		return err
 	}
-	if err := l.writeNames(uplink, network); err != nil {
+	if err := l.writeNames(has.uplink, has.network); err != nil {
 		return err
 	}
 	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
 	for _, v := range told {
 		text += v.Name + "=" + v.Value + "\n"
 	}
-	if uplink != nil {
-		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", uplink.Address)
-	}
-	if network != nil {
-		text += fmt.Sprintf("GRESNET_ADDRESS=%s\n", network.Address())
-	}
-	return l.writeEnv(text)
+	return l.writeEnv(text + has.env())
 }
 
 // writeLimits writes what the job's cgroup is to be limited to, a line for each

@@ -200,7 +200,8 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.apart(up, network, all); err != nil {
 		return err
 	}
-	if over := plan.Overlay(network, n.Config.Overlay, up); over != nil {
+	over := plan.Overlay(network, n.Config.Overlay, up)
+	if over != nil {
 		steps = append(steps, over)
 	}
 	for _, s := range all {
@@ -218,10 +219,11 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.carryOut(ctx, steps); err != nil {
 		return err
 	}
-	if err := l.writeNames(l.had(up, claim.Uplink), network); err != nil {
+	has := connections{l.had(up, claim.Uplink), network, over.Srun()}
+	if err := l.writeNames(has.uplink, has.network); err != nil {
 		return err
 	}
-	return l.writeEnv(head(j))
+	return l.writeEnv(head(j) + has.env())
 }
 
 // lawBed is a node in a network namespace, with two interfaces that have much to lose,

@@ -161,11 +161,12 @@ func (l *open) fill(ctx context.Context, j job.Job, access config.Access, p host
 	if err := l.apart(up, network, interfaces(hcas)); err != nil {
 		return err
 	}
-	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, plan.Overlay(network, n.Config.Overlay, up), hcas)); err != nil {
+	over := plan.Overlay(network, n.Config.Overlay, up)
+	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, over, hcas)); err != nil {
 		return err
 	}
 	told := n.Stopwatch()
-	if err := l.commit(j, access, mode, l.had(up, claim.Uplink), network, hcas); err != nil {
+	if err := l.commit(j, access, mode, connections{l.had(up, claim.Uplink), network, over.Srun()}, hcas); err != nil {
 		return err
 	}
 	told.Stop("tell the job of it, commit")

@@ -27,6 +27,8 @@ type Overlay struct {
 	Services []int   `json:"-"`
 	Out      *Uplink `json:"-"`
 	Slurmd   int     `json:"-"` // slurmd's port; it calls jobs on other nodes back
+
+	srun bool
 }
 
 // NewOverlay returns the step that makes an overlay.
@@ -93,8 +95,14 @@ func (s *Overlay) serve(w *World, v *scan.View) {
 	services.Calls = s.calls(w, v)
 	if err := nft.Serve(services); err != nil {
 		w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
+		return
 	}
+	s.srun = s.Out.Pool.Auto && (len(s.Link.Peers) == 0 || services.Calls != nil)
 }
+
+// Srun tells, after Do, whether srun works in the job: it reaches slurmctld by an automatic uplink, and
+// slurmd on the job's other nodes calls it back. A job without an overlay has a nil one.
+func (s *Overlay) Srun() bool { return s != nil && s.srun }
 
 // Calls tells whether the job can call slurmd on other nodes, which then calls it back.
 func (s *Overlay) Calls() bool {

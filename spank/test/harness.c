@@ -652,6 +652,7 @@ static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/
 static char notice_off[] = "notice=off";
 static char batch_enters[] = "batch";
 static char single_enters[] = "batch=single";
+static char auto_enters[] = "batch=auto";
 static char all_enter[] = "all";
 static char allow_none[] = "allow=none";
 static char bad_argument[] = "stat=/run/gresnet";
@@ -718,6 +719,16 @@ static const struct row rows[] = {
 	 .argument = single_enters},
 	{"batch step of who knows how many nodes with batch=single", 0, OUTSIDE, NULL, .task = batch_step, .then = told,
 	 .argument = single_enters},
+	{"batch step with batch=auto where srun works inside", 0, INSIDE, NULL, HEAD NETNS "GRESNET_SRUN=yes\n",
+	 .task = batch_step, .then = not_told, .argument = auto_enters},
+	{"batch step with batch=auto where srun does not", 0, OUTSIDE, NULL, HEAD NETNS "GRESNET_SRUN=no\n",
+	 .task = batch_step, .then = told, .argument = auto_enters},
+	{"batch step with batch=auto and the lease of an older prolog", 0, OUTSIDE, NULL, HEAD NETNS,
+	 .task = batch_step, .then = told, .argument = auto_enters},
+	{"batch step with batch=auto, broken lease", -1, OUTSIDE, "not complete", .spoil = no_env, .task = batch_step,
+	 .argument = auto_enters},
+	{"interactive step with batch=auto", 0, OUTSIDE, NULL, HEAD NETNS "GRESNET_SRUN=yes\n", .task = interactive_step,
+	 .argument = auto_enters},
 	{"batch step with all", 0, INSIDE, NULL, .task = batch_step, .argument = all_enter},
 	{"interactive step with all", 0, INSIDE, NULL, .task = interactive_step, .argument = all_enter},
 	{"extern step with all", 0, OUTSIDE, NULL, .task = extern_step, .argument = all_enter},

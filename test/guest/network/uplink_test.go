@@ -142,6 +142,41 @@ echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
 	vm.Same(t, before)
 }
 
+func TestABatchScriptIsInsideWhereSrunWorksThere(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	vm.PluginArguments(t, "batch=auto")
+	node := strings.TrimSpace(vm.Run(t, vm.WhereAmI))
+	const script = `
+echo "script_at $(readlink /proc/self/ns/net)"
+srun -n 2 bash -c "echo step \$(readlink /proc/self/ns/net)"
+echo "srun exits with $?"
+`
+	for _, c := range []struct {
+		name, config string
+		inside       bool
+	}{
+		{"with a way out", "\n[uplink]\nkind = \"auto\"\n", true},
+		{"without one", "", false},
+		{"without a network between its nodes", "\n[uplink]\nkind = \"auto\"\n[overlay]\nkind = \"none\"\n", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			vm.WithConfig(t, c.config)
+			out := vm.Script(t, "-n 2 --gres=nic:1", script)
+			_, at, _ := strings.Cut(out, "script_at ")
+			at, _, _ = strings.Cut(at, "\n")
+			if got := at != node; got != c.inside {
+				t.Errorf("the script is inside: %v, wanted %v", got, c.inside)
+			}
+			if !strings.Contains(out, "srun exits with 0\n") || c.inside != (strings.Count(out, "step "+at+"\n") == 2) {
+				t.Errorf("the job said:\n%s", out)
+			}
+		})
+	}
+	vm.Same(t, before)
+}
+
 func TestEachKindOfUplinkIsShownAndUndone(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.Slurm(t)
