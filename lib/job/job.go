@@ -30,6 +30,7 @@ type Job struct {
 	Nodes    string // the job's nodes, as Slurm writes a list of them; empty if Slurm did not say
 	GPUs     []int  // Slurm's indices of the job's GPUs on this node, ascending
 	Conf     string // the slurm.conf that slurmd uses, for programs that ask slurmctld
+	Part     bool   // it is a component of a heterogeneous job
 
 	// What a site's policy may go by; empty if the job has none or Slurm did not say.
 	Partition, Account, Reservation string
@@ -46,6 +47,7 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		Conf: getenv("SLURM_CONF"),
 	}
 	j.Nodes = getenv("SLURM_NODELIST")
+	j.Part = getenv("SLURM_HET_JOB_ID") != "" // only such a job has the variable
 	j.Partition = getenv("SLURM_JOB_PARTITION")
 	j.Account = getenv("SLURM_JOB_ACCOUNT")
 	j.Reservation = getenv("SLURM_JOB_RESERVATION")

@@ -57,6 +57,7 @@ func TestFromEnv(t *testing.T) {
 		{name: "constraint of one of several", line: "SLURM_JOB_CONSTRAINTS=[a|b]", want: ada},
 		{name: "a node to itself", line: "SLURM_JOB_EXCLUSIVE=NODE", want: with(func(j *job.Job) { j.Share.Exclusive = "NODE" })},
 		{name: "what a user writes", line: "SLURM_JOB_COMMENT=nic:8", want: ada},
+		{name: "component", line: "SLURM_HET_JOB_ID=4711", want: with(func(j *job.Job) { j.Part = true })},
 		{name: "nodes", line: "SLURM_NODELIST=node[1-3]", want: with(func(j *job.Job) { j.Nodes = "node[1-3]" })},
 		{name: "no node name", line: "SLURMD_NODENAME=", want: with(func(j *job.Job) { j.Node = "" })},
 

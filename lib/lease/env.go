@@ -48,7 +48,7 @@ func (l *open) namespace(access config.Access) (string, error) {
 type connections struct {
 	uplink  *table.Uplink    // nil: none
 	network *overlay.Network // nil: none
-	srun    bool             // srun works in the job
+	srun    bool             // srun works in the job, for all of its nodes
 }
 
 // env returns the lines that tell the job of its connections. The plugin goes by GRESNET_SRUN, too.

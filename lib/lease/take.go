@@ -166,7 +166,7 @@ func (l *open) fill(ctx context.Context, j job.Job, access config.Access, p host
 		return err
 	}
 	told := n.Stopwatch()
-	if err := l.commit(j, access, mode, connections{l.had(up, claim.Uplink), network, over.Srun()}, hcas); err != nil {
+	if err := l.commit(j, access, mode, connections{l.had(up, claim.Uplink), network, over.Srun() && !j.Part}, hcas); err != nil {
 		return err
 	}
 	told.Stop("tell the job of it, commit")
