@@ -121,8 +121,18 @@ func RaiseOverlay(o Overlay) error {
 	if err != nil {
 		return err
 	}
+	return addPeers(o)
+}
+
+// addPeers adds the other nodes by one socket, because opening one takes longer than a request does.
+func addPeers(o Overlay) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open a netlink socket: %w", err)
+	}
+	defer h.Close()
 	for _, p := range o.Peers {
-		if err := addPeer(o, p); err != nil {
+		if err := addPeer(h, o, p); err != nil {
 			return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
 		}
 	}
@@ -130,16 +140,16 @@ func RaiseOverlay(o Overlay) error {
 }
 
 // addPeer tells the kernel the MAC of a peer's address, and the node of the MAC.
-func addPeer(o Overlay, p Peer) error {
+func addPeer(h *netlink.Handle, o Overlay, p Peer) error {
 	mac := overlayMAC(p.Address)
-	err := netlink.NeighSet(&netlink.Neigh{
+	err := h.NeighSet(&netlink.Neigh{
 		LinkIndex: o.Index, Family: unix.AF_BRIDGE, State: netlink.NUD_NOARP | netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF,
 		IP: p.Node.AsSlice(), HardwareAddr: mac,
 	})
 	if err != nil {
 		return err
 	}
-	return netlink.NeighSet(&netlink.Neigh{
+	return h.NeighSet(&netlink.Neigh{
 		LinkIndex: o.Index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: p.Address.AsSlice(), HardwareAddr: mac,
 	})
 }
