@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/metrics"
 	"gresnet/lib/rdma"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // metricsTimeout bounds what a job waits for metrics. Dozens of runs that end at once
@@ -111,7 +112,7 @@ func countEvent(p *metrics.Page, e event.Event) error {
 		errors.As(e.Err, &d)
 		return p.Add(metrics.Differences, float64(len(d.What)))
 	case event.PortWorse:
-		worse := step.PortError{What: step.PortState} // as that of an interface without a carrier is
+		worse := world.PortError{What: world.PortState} // as that of an interface without a carrier is
 		errors.As(e.Err, &worse)
 		return p.Add(metrics.PortFaults, 1, worse.What)
 	case event.LeaseRefused:

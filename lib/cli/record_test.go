@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/metrics"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // counts wants lines on a page.
@@ -37,7 +38,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: event.StepDone, Verb: "verify", Step: "settings"},
 		{Kind: event.StepDone, Verb: "do", Step: "claim"},
 		{Kind: event.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
-		{Kind: event.PortWorse, Err: step.PortError{What: step.PortRate}},
+		{Kind: event.PortWorse, Err: world.PortError{What: world.PortRate}},
 		{Kind: event.LeaseRefused, Reason: gres.NoPolicy},
 		{Kind: event.LeaseRefused},
 		{Kind: event.HCAQuarantined},
@@ -68,7 +69,7 @@ func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 	p := metrics.New()
 	for _, kind := range event.Kinds() {
 		for _, reason := range gres.Reasons() {
-			if err := countEvent(p, event.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma", Err: step.PortError{What: step.PortState}}); err != nil {
+			if err := countEvent(p, event.Event{Kind: kind, Reason: reason, Verb: "do", Step: "rdma", Err: world.PortError{What: world.PortState}}); err != nil {
 				t.Errorf("%s, %s: %v", kind, reason, err)
 			}
 		}

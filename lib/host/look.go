@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"gresnet/lib/netns"
-	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // Look reads the node for a job. It changes nothing and needs no lock.
 type Look struct {
 	Host      *Host
-	World     *step.World
+	World     *world.World
 	lifelines []lifeline // where the node itself must be reached, and what it must reach
 }
 
@@ -20,7 +20,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &step.World{Given: step.Given{
+	w := &world.World{Given: world.Given{
 		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.Dir(job), Job: job, Context: ctx, Table: n.Table(), Locks: n.Locks(),
 	}}
 	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil

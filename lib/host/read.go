@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/snapshot"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // Access is what a job gets of its HCAs.
@@ -131,7 +132,7 @@ func (l *Look) readAccess(v *scan.View, d scan.Device) (*step.Access, error) {
 	}
 	if health := l.Host.Config.Health.Port; health != config.HealthOff {
 		a.Health = health
-		a.Ports, err = step.ReadPorts(v, d)
+		a.Ports, err = world.ReadPorts(v, d)
 	}
 	return a, err
 }

@@ -1,6 +1,8 @@
 package host
 
-import "time"
+import (
+	"time"
+)
 
 // Timing is time that no step took: the looks before the first of them, waits
 // between, the journal.

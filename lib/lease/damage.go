@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
 // ErrDamaged means that a lease's journal does not read in full, see package recovery.
@@ -40,7 +41,7 @@ func (l *open) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.
 // doubt keeps from later jobs what may not be as it was, though it is home.
 func (l *open) doubt(d *recovery.Damage) {
 	for id, reason := range d.Uncertain() {
-		if _, away := l.world.Away[id]; !away && !l.world.Gone[step.Part{HCA: id}] {
+		if _, away := l.world.Away[id]; !away && !l.world.Gone[world.Part{HCA: id}] {
 			l.world.Away[id] = reason
 		}
 	}

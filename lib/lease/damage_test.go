@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
-	"gresnet/lib/step"
+	"gresnet/lib/world"
 	"gresnet/test/leasetest"
 )
 
@@ -28,7 +28,7 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &open{journal: book, node: On(&host.Host{Now: time.Now, Log: func(event.Event) {}}), world: &step.World{Given: step.Given{Job: 1}, Outcome: step.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
+	l := &open{journal: book, node: On(&host.Host{Now: time.Now, Log: func(event.Event) {}}), world: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
 	all := wholeLease()
 	for i := range all {
 		if err := l.note(all[i].Step); err != nil {

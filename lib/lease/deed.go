@@ -6,6 +6,7 @@ import (
 
 	"gresnet/lib/event"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // measured is what a deed took of this run's time, and how it ended.
@@ -26,19 +27,19 @@ func (t measured) and(u measured) measured {
 }
 
 // timed does a deed of a step, and tells of it.
-func (l *open) timed(verb string, s step.Step, deed func(*step.World) error) error {
+func (l *open) timed(verb string, s world.Deed, deed func(*world.World) error) error {
 	return l.report(verb, s, l.measure(func() error { return deed(l.world) }))
 }
 
 // report tells of a step's deed, and returns how it ended.
-func (l *open) report(verb string, s step.Step, t measured) error {
+func (l *open) report(verb string, s world.Deed, t measured) error {
 	err := t.err
 	e := event.Event{
 		Kind: event.StepDone, Job: l.world.Job,
 		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
 	}
 	var differences step.DifferencesError
-	var port step.PortError
+	var port world.PortError
 	switch {
 	case errors.As(err, &differences):
 		e.Kind = event.Differs

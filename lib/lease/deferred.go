@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
 // leasedTo tells whose an interface is that another job than the one has: a claim holds the
@@ -48,7 +49,7 @@ func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 func (l *open) deferRestore() (failed []error) {
 	var list []table.Owed
 	for _, o := range l.world.Deferred {
-		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[step.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
+		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
 		}
 	}
@@ -78,7 +79,7 @@ func sharing(o table.Owed) string {
 
 // restoreDeferred restores what is owed whose members are all home and in no lease. It fails no
 // job's epilog: what cannot be restored stays owed.
-func (n *Host) restoreDeferred(w *step.World) {
+func (n *Host) restoreDeferred(w *world.World) {
 	t := n.Readable(w.Job)
 	for _, o := range t.Owed {
 		if _, claimed := t.Claimed(o); !claimed {
@@ -89,14 +90,14 @@ func (n *Host) restoreDeferred(w *step.World) {
 
 // restoreOwed restores one entry, and drops it from the node table; also if the node has lost a
 // member.
-func (n *Host) restoreOwed(w *step.World, o table.Owed) {
+func (n *Host) restoreOwed(w *world.World, o table.Owed) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
 	looked := n.Stopwatch()
-	done, err := w.RestoreDeferred(o)
+	done, err := step.RestoreDeferred(w, o)
 	looked.Stop("give what is owed")
-	gone := errors.Is(err, step.ErrGone)
+	gone := errors.Is(err, world.ErrGone)
 	switch {
 	case gone:
 		warn("given up, since %s: what %s", err, sharing(o))
@@ -118,7 +119,7 @@ func (n *Host) restoreOwed(w *step.World, o table.Owed) {
 
 // dropOwed drops an entry that is restored, unless a member was claimed meanwhile: that prolog may
 // have read the settings before. One that is gone is dropped in any case.
-func dropOwed(w *step.World, o table.Owed, gone bool) (dropped bool, err error) {
+func dropOwed(w *world.World, o table.Owed, gone bool) (dropped bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
 		if _, claimed := t.Claimed(o); gone || !claimed {
 			t.Drop(o)

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/recovery"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // bringHome undoes what was done to what the node has of its own, and then looks at all of it
@@ -74,7 +75,7 @@ func (h *homecoming) finish() {
 
 // undone notes how an undo ended. An HCA whose name another has is home nevertheless, and so is one
 // whose settings do not come back: its device nodes are closed all the same.
-func (h *homecoming) undone(s step.Step, err error) {
+func (h *homecoming) undone(s world.Deed, err error) {
 	errs := h.lease.failure(s, err)
 	h.failed = append(h.failed, errs...)
 	_, settings := s.(*step.Settings)

@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // carryOut notes and does the steps of a plan, and then what they left.
@@ -63,12 +64,12 @@ func (l *open) inTime(ctx context.Context) error {
 }
 
 // finish does what steps left for when all interfaces are up, and tells how each ended.
-func (l *open) finish() iter.Seq2[step.Step, error] {
-	return func(yield func(step.Step, error) bool) {
+func (l *open) finish() iter.Seq2[world.Deed, error] {
+	return func(yield func(world.Deed, error) bool) {
 		for len(l.world.Rest) > 0 {
 			r := l.world.Rest[0]
 			l.world.Rest = l.world.Rest[1:]
-			if !yield(r.Step, l.timed(finish, r.Step, func(*step.World) error { return r.Do() })) {
+			if !yield(r.Deed, l.timed(finish, r.Deed, func(*world.World) error { return r.Do() })) {
 				return
 			}
 		}

@@ -29,6 +29,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 	"gresnet/test/netnstest"
 )
 
@@ -166,7 +167,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	claim := new(step.Claim)
-	err = l.timed("do", claim, func(w *step.World) (err error) {
+	err = l.timed("do", claim, func(w *world.World) (err error) {
 		if claim.Change, err = w.Table.Begin(ctx); err != nil {
 			return err
 		}

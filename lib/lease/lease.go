@@ -31,7 +31,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
-	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // ErrRemains means that the node is not as it was and that what is left to
@@ -50,7 +50,7 @@ func On(h *host.Host) *Host { return &Host{Host: h} }
 // open is a lease that this process works on, under the job's lock.
 type open struct {
 	node      *Host
-	world     *step.World
+	world     *world.World
 	journal   *journal.Journal
 	notes     notes
 	lost      string            // why the journal's beginning is not known, nothing if it is
@@ -160,7 +160,7 @@ func (n *Host) resume(ctx context.Context, id uint32) (*open, error) {
 }
 
 func (n *Host) enter(ctx context.Context, dir string, book *journal.Journal, host *netns.NS) *open {
-	return &open{node: n, journal: book, world: &step.World{Given: step.Given{
+	return &open{node: n, journal: book, world: &world.World{Given: world.Given{
 		Host:  host,
 		Sys:   n.Sys,
 		Dev:   n.Dev,
@@ -172,7 +172,7 @@ func (n *Host) enter(ctx context.Context, dir string, book *journal.Journal, hos
 		Job:   book.Header.Job,
 		Run:   book.Header.Run,
 
-		Managers: step.Managers{Run: n.Run},
+		Managers: world.Managers{Run: n.Run},
 		Waits:    link.Waits{Context: ctx},
 		Context:  ctx,
 		Leased:   func(id link.ID) (node.ID, bool) { return n.leasedTo(book.Header.Job, id) },

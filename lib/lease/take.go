@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/source"
 	"gresnet/lib/step"
 	"gresnet/lib/uplink"
+	"gresnet/lib/world"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to
@@ -177,7 +178,7 @@ func (l *open) fill(ctx context.Context, j job.Job, access config.Access, p host
 // claim takes HCAs, and an address if the job has an uplink, in the node table.
 func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool) (p host.Picked, claim *step.Claim, err error) {
 	claim = new(step.Claim)
-	err = l.timed(do, claim, func(*step.World) (err error) {
+	err = l.timed(do, claim, func(*world.World) (err error) {
 		p, err = l.claimLocked(ctx, j, wants, pool, claim)
 		return err
 	})

@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
+	"gresnet/lib/world"
 )
 
 // unwind undoes all that the journal has and that is not struck, in the order
@@ -61,9 +62,9 @@ func (l *open) unwind() error {
 // startOver forgets what an earlier unwinding found out, and what a prolog that fails has waited
 // for.
 func (l *open) startOver() {
-	l.world.Managers, l.world.Waits = step.Managers{Run: l.node.Run}, link.Waits{Context: l.world.Context}
+	l.world.Managers, l.world.Waits = world.Managers{Run: l.node.Run}, link.Waits{Context: l.world.Context}
 	l.world.Rest, l.lostParts, l.unstruck, l.world.UplinkLeft = nil, nil, nil, false
-	l.world.Away, l.world.Gone, l.world.Deferred = map[node.ID]string{}, map[step.Part]bool{}, map[link.ID]table.Owed{}
+	l.world.Away, l.world.Gone, l.world.Deferred = map[node.ID]string{}, map[world.Part]bool{}, map[link.ID]table.Owed{}
 }
 
 // undoAll removes what was made for the job, brings home what is the node's, and then removes the
@@ -170,11 +171,11 @@ func (l *open) shorten(claim recovery.Note) {
 }
 
 // failure keeps the HCA of a step that failed from later jobs.
-func (l *open) failure(s step.Step, err error) []error {
+func (l *open) failure(s world.Deed, err error) []error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, step.ErrGone) {
+	if errors.Is(err, world.ErrGone) {
 		part := step.PartOf(s)
 		l.world.Gone[part] = true
 		warning, what := err.Error(), "RDMA device "+s.Object()

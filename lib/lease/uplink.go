@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"gresnet/lib/forwarding"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/nft"
@@ -40,7 +41,7 @@ func (l *open) holdForwarding(t *table.Table, pool *uplink.Pool) (held []table.F
 		return nil, nil
 	}
 	err = l.world.OnHost(func(v *scan.View) error {
-		held, err = step.HoldForwarding(v, t, pool.Leads)
+		held, err = forwarding.Hold(v, t, pool.Leads)
 		return err
 	})
 	return held, err
@@ -105,7 +106,7 @@ func (n *Host) dropUplink(ctx context.Context, u table.Uplink) error {
 	}
 	var failed error
 	err = n.Table().Update(ctx, func(t *table.Table) error {
-		failed = l.World.FreeUplink(t, u.Job, u.Run)
+		failed = step.FreeUplink(l.World, t, u.Job, u.Run)
 		return nil
 	})
 	return errors.Join(failed, err)

@@ -11,7 +11,7 @@ package metrics
 import (
 	"gresnet/lib/gres"
 	"gresnet/lib/rdma"
-	"gresnet/lib/step"
+	"gresnet/lib/world"
 )
 
 // Kind is a metric's type in the words of the text format.
@@ -72,7 +72,7 @@ func Families() []Family {
 			[]Label{{"device", []string{"rdma", "interface"}}, {"direction", []string{"out", "home"}}, {"result", []string{"done", "failed"}}}, nil},
 		{Differences, Counter, "What of interfaces that came home was not as it had been.", nil, nil},
 		{PortFaults, Counter, "HCAs that came home with a port without its link, or with a slower one.",
-			[]Label{{"what", []string{step.PortState, step.PortRate}}}, nil},
+			[]Label{{"what", []string{world.PortState, world.PortRate}}}, nil},
 		{Refusals, Counter, "Jobs that were refused for what they asked, by the reason.",
 			[]Label{{"reason", reasons()}}, nil},
 		{Quarantines, Counter, "HCAs that a run has kept from later jobs.", nil, nil},

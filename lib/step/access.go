@@ -7,28 +7,29 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/char"
+	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/world"
 )
 
-// Access closes the node's own device nodes of an HCA to everybody but root
-// while a job has it, and remembers who could open them. Moving an RDMA device
-// makes its nodes anew with the kernel's modes. It is the one note that each HCA
-// has, so it also has what the ports were.
+// Access closes the node's own device nodes of an HCA to everybody but root while a job has it, and
+// remembers who could open them. Moving an RDMA device makes its nodes anew with the kernel's modes.
+// Each HCA has this note and may have no other, so it also has the state of the ports.
 type Access struct {
 	ID    node.ID   `json:"hca"`
 	Name  string    `json:"name"`
 	Nodes []DevNode `json:"nodes"`
 
-	// Without Ports, which notes of earlier versions do not have, none is looked at.
-	Ports  []Port `json:"ports,omitempty"`
-	Health string `json:"health,omitempty"` // what becomes of an HCA with a worse port
+	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
+	Ports  []world.Port `json:"ports,omitempty"`
+	Health string       `json:"health,omitempty"` // what to do with an HCA if a port is worse
 }
 
 // HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
 const HealthQuarantine = "quarantine"
 
-// DevNode is one device node, told by what it is for: its number changes.
+// DevNode is one device node. Kind and Port tell which: its number changes.
 type DevNode struct {
 	Kind   string      `json:"kind"`
 	Port   uint32      `json:"port,omitempty"`
@@ -39,8 +40,8 @@ func (*Access) Kind() string     { return "access" }
 func (s *Access) Object() string { return s.Name }
 func (s *Access) HCA() node.ID   { return s.ID }
 
-// ReadAccess reads who may open the nodes of a device. Nodes that are not
-// there (no udev, no devtmpfs) are not restored either.
+// ReadAccess reads who may open the nodes of a device. It passes over nodes that are not there (no
+// udev, no devtmpfs), and so nothing restores them.
 func ReadAccess(dev string, d scan.Device) (*Access, error) {
 	s := &Access{ID: d.ID, Name: d.Name}
 	for _, c := range d.Chars {
@@ -56,8 +57,7 @@ func ReadAccess(dev string, d scan.Device) (*Access, error) {
 	return s, nil
 }
 
-// KeepClosed has the nodes stay closed when the job has ended, whoever could open
-// them before.
+// KeepClosed makes the nodes stay closed after the job, whoever could open them before.
 func (s *Access) KeepClosed() {
 	for i := range s.Nodes {
 		s.Nodes[i].Access = char.RootAlone()
@@ -65,33 +65,37 @@ func (s *Access) KeepClosed() {
 }
 
 // Do closes the nodes.
-func (s *Access) Do(w *World) error {
+func (s *Access) Do(w *world.World) error {
 	return s.set(w, func(DevNode) char.Access { return char.RootAlone() })
 }
 
-// Undo gives the nodes, whatever their numbers are now, their owner and mode again.
-func (s *Access) Undo(w *World) error {
+// Undo restores owner and mode of the nodes, whatever their numbers are now.
+func (s *Access) Undo(w *world.World) error {
 	restore := func() error { return s.set(w, func(n DevNode) char.Access { return n.Access }) }
 	err := restore()
 	if errors.Is(err, scan.ErrNotFound) {
-		err = w.await(func() (bool, error) { return w.gone(s.ID) }, scan.ErrNotFound, restore)
+		err = w.Await(func() (bool, error) { return w.HasLost(s.ID) }, scan.ErrNotFound, restore)
 	}
-	if errors.Is(err, ErrGone) {
+	if errors.Is(err, world.ErrGone) {
 		return fmt.Errorf("give the device nodes of %s their access again: %w", s.Name, err)
 	}
 	return err
 }
 
-// Verify does so again: udev, which sets the modes of nodes that come anew, may
-// have had the last word. Then the ports are looked at.
-func (s *Access) Verify(w *World) error {
+// Verify does so again, because udev may have set other modes since. Then it looks at the ports.
+func (s *Access) Verify(w *world.World) error {
 	if err := s.Undo(w); err != nil || len(s.Ports) == 0 {
 		return err
 	}
-	return s.checkPorts(w)
+	worse, err := w.AwaitPorts(s.ID, s.Name, s.Ports)
+	if worse != nil && s.Health != HealthQuarantine {
+		w.Warn(s.ID, worse)
+		return err
+	}
+	return hint.Join(worse, err)
 }
 
-func (s *Access) set(w *World, access func(DevNode) char.Access) error {
+func (s *Access) set(w *world.World, access func(DevNode) char.Access) error {
 	return w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(s.ID)
 		if err != nil {

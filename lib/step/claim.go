@@ -4,6 +4,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
 // Claim takes the job's HCAs, and its uplink's address, in the node lock file. Its note is a copy of what
@@ -23,12 +24,12 @@ func (*Claim) Object() string { return "" }
 func (*Claim) HCA() node.ID   { return node.ID{} }
 
 // Do writes the table.
-func (s *Claim) Do(*World) error { return s.Change.Commit() }
+func (s *Claim) Do(*world.World) error { return s.Change.Commit() }
 
 // Undo frees the HCAs and the address. An HCA that is not home yet stays
 // quarantined, the address of an uplink that is there still stays taken. It is what is
 // undone last, and so what looks after folders of RDMA-CM that were wanted for a moment.
-func (s *Claim) Undo(w *World) error {
+func (s *Claim) Undo(w *world.World) error {
 	if err := w.RDMACM().Clean(); err != nil {
 		return err
 	}
@@ -36,7 +37,7 @@ func (s *Claim) Undo(w *World) error {
 	err := w.Table.Update(w.Context, func(t *table.Table) error {
 		t.Release(w.Job, w.Run, w.Away)
 		if !w.UplinkLeft {
-			failed = w.FreeUplink(t, w.Job, w.Run)
+			failed = FreeUplink(w, t, w.Job, w.Run)
 		}
 		return nil
 	})

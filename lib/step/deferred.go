@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"time"
 
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -13,12 +12,13 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
-// due are the settings that the interface can have by now. What it shares with an interface
-// that another lease has is owed: also if that is on the node at the moment, since it is about
+// due returns the settings that the interface can have by now. It defers those that it shares with
+// an interface that another lease has, even if that one is on the node at the moment: it is about
 // to leave then, or has not got its own settings back.
-func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
+func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 	delete(w.Deferred, s.Interface)
 	if w.Leased == nil || len(s.Settings.Others) == 0 {
 		return s, nil
@@ -57,7 +57,7 @@ func (s *Settings) due(w *World, v *scan.View) (*Settings, error) {
 	return &due, nil
 }
 
-// hcaOf is the HCA that has an interface of the node, the zero ID if none has.
+// hcaOf returns the HCA that has an interface of the node, the zero ID if none has.
 func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 	devices, err := v.Devices()
 	if errors.Is(err, rdma.ErrNoRDMA) {
@@ -81,15 +81,14 @@ func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 	return node.ID{}, nil
 }
 
-// RestoreDeferred restores what is owed, where all that have a part in it are on the node. ErrGone says
-// that one of them, by name, will never be: the node has lost it. done is false, too, if
-// one is just not there.
-func (w *World) RestoreDeferred(o table.Owed) (done bool, err error) {
+// RestoreDeferred restores deferred settings if all members are on the node; otherwise done is false.
+// ErrGone says that the node has lost a member, which the error names.
+func RestoreDeferred(w *world.World, o table.Owed) (done bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {
 			_, err := v.Interface(p.Interface)
 			if errors.Is(err, link.ErrNotFound) {
-				return w.missed(p)
+				return missed(w, p)
 			}
 			if err != nil {
 				return err
@@ -101,25 +100,13 @@ func (w *World) RestoreDeferred(o table.Owed) (done bool, err error) {
 	return done && err == nil, err
 }
 
-// missed is an error if a member will not come back.
-func (w *World) missed(p table.Member) error {
+// missed returns an error if a member will never come back.
+func missed(w *world.World, p table.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
 	}
-	for {
-		if err := w.hear(); err != nil {
-			return err
-		}
-		gone, err := w.gone(p.HCA)
-		if err != nil || !gone {
-			return err
-		}
-		end := w.goneDeadline()
-		if time.Now().After(end) {
-			return fmt.Errorf("%s: %w", p.Name, ErrGone)
-		}
-		if err := w.awaitArrival(end); err != nil {
-			return err
-		}
+	if err := w.AwaitLost(p.HCA); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
 	}
+	return nil
 }

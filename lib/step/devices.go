@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
+	"gresnet/lib/world"
 )
 
 // Devices makes the lease's own /dev/infiniband: the uverbs device of each of
@@ -38,16 +39,16 @@ func (*Devices) Object() string { return "" }
 func (*Devices) HCA() node.ID   { return node.ID{} }
 
 // Do makes the device nodes.
-func (s *Devices) Do(w *World) error {
-	if err := os.Mkdir(w.devices(), 0o700); err != nil {
+func (s *Devices) Do(w *world.World) error {
+	if err := os.Mkdir(w.Devices(), 0o700); err != nil {
 		return err
 	}
-	if err := mount.Devices(w.devices()); err != nil {
+	if err := mount.Devices(w.Devices()); err != nil {
 		return err
 	}
 	look := w.OnHost
 	if s.Mode == rdma.Exclusive {
-		look = w.inJob
+		look = w.InJob
 	}
 	var made []bpf.Device
 	err := look(func(v *scan.View) (err error) {
@@ -66,7 +67,7 @@ func (s *Devices) Do(w *World) error {
 	return makeCM(w)
 }
 
-func (s *Devices) makeNodes(w *World, v *scan.View) (made []bpf.Device, err error) {
+func (s *Devices) makeNodes(w *world.World, v *scan.View) (made []bpf.Device, err error) {
 	for _, id := range s.HCAs {
 		d, err := v.Find(id)
 		if err != nil {
@@ -86,7 +87,7 @@ func (s *Devices) makeNodes(w *World, v *scan.View) (made []bpf.Device, err erro
 				continue
 			}
 			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-			if err := char.Make(filepath.Join(w.devices(), c.Name), c.Major, c.Minor, access); err != nil {
+			if err := char.Make(filepath.Join(w.Devices(), c.Name), c.Major, c.Minor, access); err != nil {
 				return nil, err
 			}
 			made = append(made, bpf.Device{Major: c.Major, Minor: c.Minor})
@@ -96,7 +97,7 @@ func (s *Devices) makeNodes(w *World, v *scan.View) (made []bpf.Device, err erro
 }
 
 // makeCM adds rdma_cm, if the kernel has it (module rdma_ucm).
-func makeCM(w *World) error {
+func makeCM(w *world.World) error {
 	major, minor, err := sysfs.Dev(w.Sys, "misc", "rdma_cm")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -104,13 +105,13 @@ func makeCM(w *World) error {
 	if err != nil {
 		return err
 	}
-	return char.Make(filepath.Join(w.devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
+	return char.Make(filepath.Join(w.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
 }
 
 // Undo takes the device nodes away, and then the guard. Who has one of them open
 // as a path, or their directory, may keep that: they are closed to him before.
-func (s *Devices) Undo(w *World) error {
-	nodes, err := filepath.Glob(filepath.Join(w.devices(), "*"))
+func (s *Devices) Undo(w *world.World) error {
+	nodes, err := filepath.Glob(filepath.Join(w.Devices(), "*"))
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func (s *Devices) Undo(w *World) error {
 			w.Notice("close what is in the lease's dev: %s", err)
 		}
 	}
-	if err := mount.Remove(w.devices()); err != nil {
+	if err := mount.Remove(w.Devices()); err != nil {
 		return err
 	}
 	return unguard(w)

@@ -7,16 +7,17 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
+	"gresnet/lib/world"
 )
 
 // guard keeps everybody from the job's devices until the SPANK plugin knows its
 // cgroup, which is made after the prolog. Entries have the job in them, so that
 // what is undone needs no memory, and no note of its own.
-func (s *Devices) guard(w *World, devices []bpf.Device) error {
+func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	if s.Guard == "" || s.Guard == config.GuardOff {
 		return nil
 	}
-	held, err := lock.At(w.Context, w.guardLock())
+	held, err := lock.At(w.Context, guardLock(w))
 	if err != nil {
 		return err
 	}
@@ -37,12 +38,12 @@ func (s *Devices) guard(w *World, devices []bpf.Device) error {
 }
 
 // unguard ends it, whoever began it and whatever the site wants by now.
-func unguard(w *World) error {
-	held, err := lock.At(w.Context, w.guardLock())
+func unguard(w *world.World) error {
+	held, err := lock.At(w.Context, guardLock(w))
 	if err != nil {
 		return err
 	}
 	return hint.Join(w.Guard.Forget(w.Job), held.Close())
 }
 
-func (w *World) guardLock() string { return filepath.Join(w.Locks, "guard") }
+func guardLock(w *world.World) string { return filepath.Join(w.Locks, "guard") }

@@ -6,15 +6,14 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"gresnet/lib/address"
-	"gresnet/lib/clock"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/snapshot"
+	"gresnet/lib/world"
 )
 
 // Settings keeps what a network interface was given, because what follows
@@ -35,7 +34,7 @@ func (s *Settings) HCA() node.ID   { return s.Of }
 
 // Do has the interface leave the groups of which the node would stay a member when it goes.
 // For all else the note is the deed.
-func (s *Settings) Do(w *World) error {
+func (s *Settings) Do(w *world.World) error {
 	if !s.Settings.Joins() {
 		return nil
 	}
@@ -51,27 +50,27 @@ func (s *Settings) Do(w *World) error {
 // Undo brings the interface, home by now, up and gives it its settings again, those that need
 // its carrier when all are up. Verify gives the rest: that of an interface that has a
 // manager, and what others have a part in that may have been away, too.
-func (s *Settings) Undo(w *World) error {
+func (s *Settings) Undo(w *world.World) error {
 	err := s.raiseNow(w)
 	if errors.Is(err, link.ErrAltNameTaken) {
 		// Another one of the lease may have it, and loses it when it is given its own.
-		w.leave(s, func() error { return s.raiseNow(w) })
+		w.Leave(s, func() error { return s.raiseNow(w) })
 		return nil
 	}
 	return err
 }
 
 // raiseNow leaves the settings that need the carrier for when all are up.
-func (s *Settings) raiseNow(w *World) error {
+func (s *Settings) raiseNow(w *world.World) error {
 	finish, err := s.raise(w)
 	if finish != nil {
-		w.leave(s, finish)
+		w.Leave(s, finish)
 	}
 	return err
 }
 
 // raise returns what gives the settings that need the carrier, nil if that is there.
-func (s *Settings) raise(w *World) (finish func() error, err error) {
+func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
@@ -97,7 +96,7 @@ func (s *Settings) raise(w *World) (finish func() error, err error) {
 
 // Verify reads the settings again. What is not as it was, udev may have made so
 // since: that is put right once, and what then differs still is an error by name.
-func (s *Settings) Verify(w *World) error {
+func (s *Settings) Verify(w *world.World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
@@ -114,7 +113,9 @@ func (s *Settings) Verify(w *World) error {
 		if err := v.Link.AwaitLate(i.Index, want); err != nil {
 			return err
 		}
-		w.dark(s)
+		if w.Waits.Late(s.Interface) {
+			w.NoCarrier(s.Of, s.Port, s.Settings.Name)
+		}
 		if err := s.verify(v, i.Index, want); err != nil {
 			return err
 		}
@@ -144,18 +145,12 @@ func (s *Settings) verify(v *scan.View, index int, want snapshot.Settings) error
 	return nil
 }
 
-// awaitGIDs waits for all that an unwinding brings home no longer than for one:
-// their addresses were given before the first is looked at.
-func (s *Settings) awaitGIDs(w *World, v *scan.View, want snapshot.Settings) error {
-	begun := time.Now()
-	err := w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.gidsOf(want), begun.Add(gidTimeout-w.gidsLost))
+func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
+	err := w.AwaitGIDsAtHome(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.gidsOf(want)})
 	if errors.Is(err, scan.ErrNotFound) {
-		if gone, goneErr := w.gone(s.Of); gone || goneErr != nil {
+		if gone, goneErr := w.HasLost(s.Of); gone || goneErr != nil {
 			return goneErr // the steps of the RDMA device say so
 		}
-	}
-	if err != nil {
-		w.gidsLost += time.Since(begun)
 	}
 	return err
 }
@@ -198,14 +193,14 @@ func (s *Link) HCA() node.ID   { return s.Of }
 
 // Do moves the interface, brings it up and gives it its settings where it is then, those that
 // need its carrier when all are up.
-func (s *Link) Do(w *World) error {
+func (s *Link) Do(w *world.World) error {
 	if s.Keep {
 		if err := s.bringHome(w); err != nil {
 			return err
 		}
 		return s.stay(w)
 	}
-	job, err := w.openJob()
+	job, err := w.JobNS()
 	if err != nil {
 		return err
 	}
@@ -219,7 +214,7 @@ func (s *Link) Do(w *World) error {
 				return err
 			}
 		}
-		if err := v.Link.Move(i.Index, job.ns.FD(), s.Name, s.Settings.Up); err != nil {
+		if err := v.Link.Move(i.Index, job.FD(), s.Name, s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}
 		return nil
@@ -230,7 +225,7 @@ func (s *Link) Do(w *World) error {
 		return err
 	}
 	var finish func() error
-	err = w.inJob(func(v *scan.View) error {
+	err = w.InJob(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
@@ -245,8 +240,8 @@ func (s *Link) Do(w *World) error {
 		s.leaveGIDs(w)
 		return nil
 	}
-	w.leave(s, func() error {
-		err := w.inJob(func(*scan.View) error { return finish() })
+	w.Leave(s, func() error {
+		err := w.InJob(func(*scan.View) error { return finish() })
 		if w.Waits.Late(s.Interface) {
 			return s.lacksCarrier(w, err)
 		}
@@ -256,9 +251,9 @@ func (s *Link) Do(w *World) error {
 	return nil
 }
 
-func (s *Link) leaveGIDs(w *World) {
+func (s *Link) leaveGIDs(w *world.World) {
 	if len(s.GIDs) > 0 {
-		w.leave(s, func() error { return s.awaitGIDs(w) })
+		w.Leave(s, func() error { return s.awaitGIDs(w) })
 	}
 }
 
@@ -275,7 +270,7 @@ func (e CarrierError) Error() string {
 
 // lacksCarrier tells which cable it is when the interface was waited for in vain: a warning,
 // unless that made something fail. Its GIDs are the driver's own affair then.
-func (s *Link) lacksCarrier(w *World, failed error) error {
+func (s *Link) lacksCarrier(w *world.World, failed error) error {
 	hca := s.Of.String()
 	_ = w.WithHCAs(s.Mode, func(v *scan.View) error {
 		d, err := v.Find(s.Of)
@@ -293,23 +288,23 @@ func (s *Link) lacksCarrier(w *World, failed error) error {
 }
 
 // stay gives the interface, which was made anew at home, its settings there.
-func (s *Link) stay(w *World) error {
+func (s *Link) stay(w *world.World) error {
 	kept := &Settings{Of: s.Of, Port: s.Port, Interface: s.Interface, Settings: s.Settings}
 	finish, err := kept.raise(w)
 	if err != nil {
 		return err
 	}
 	if finish != nil {
-		w.leave(s, finish)
+		w.Leave(s, finish)
 	}
 	if s.Settings.Manager != "" || s.Settings.Shares() {
-		w.leave(s, func() error { return s.share(w, kept) })
+		w.Leave(s, func() error { return s.share(w, kept) })
 	}
 	return nil
 }
 
 // share gives the interface what its manager, or others, have a part in.
-func (s *Link) share(w *World, kept *Settings) error {
+func (s *Link) share(w *world.World, kept *Settings) error {
 	if s.Settings.Manager != "" {
 		return kept.Verify(w)
 	}
@@ -328,19 +323,19 @@ func (s *Link) share(w *World, kept *Settings) error {
 }
 
 // Undo brings the interface home, down and under its own name.
-func (s *Link) Undo(w *World) error { return s.bringHome(w) }
+func (s *Link) Undo(w *world.World) error { return s.bringHome(w) }
 
-func (s *Link) bringHome(w *World) error {
+func (s *Link) bringHome(w *world.World) error {
 	// A job has few interfaces, a node may have many: the job is asked first.
 	err := s.look(w)
 	if errors.Is(err, link.ErrNotFound) {
-		lost := func() (bool, error) { return w.goneInterface(s.Of, s.Interface) }
-		err = w.await(lost, link.ErrNotFound, func() error {
+		lost := func() (bool, error) { return w.HasLostInterface(s.Of, s.Interface) }
+		err = w.Await(lost, link.ErrNotFound, func() error {
 			err := s.look(w)
 			if !errors.Is(err, link.ErrNotFound) {
 				return err
 			}
-			return w.elsewhere(link.ErrNotFound, func(v *scan.View) error { return s.fetch(w, v) })
+			return w.Elsewhere(link.ErrNotFound, func(v *scan.View) error { return s.fetch(w, v) })
 		})
 	}
 	if err != nil {
@@ -350,9 +345,9 @@ func (s *Link) bringHome(w *World) error {
 }
 
 // look looks for the interface in the job and at home, and brings it home.
-func (s *Link) look(w *World) error {
-	err := w.inJob(func(v *scan.View) error { return s.fetch(w, v) })
-	if !errors.Is(err, errNoNamespace) && !errors.Is(err, link.ErrNotFound) {
+func (s *Link) look(w *world.World) error {
+	err := w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
+	if !errors.Is(err, world.ErrNoNamespace) && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
 	return w.OnHost(func(v *scan.View) error {
@@ -369,7 +364,7 @@ func (s *Link) look(w *World) error {
 // fetch brings the interface home from where the view looks. Where another has
 // its name meanwhile it comes under a free one, and without alternative names that
 // another has; Settings says so.
-func (s *Link) fetch(w *World, v *scan.View) error {
+func (s *Link) fetch(w *world.World, v *scan.View) error {
 	i, err := v.Interface(s.Interface)
 	if err != nil {
 		return err
@@ -391,38 +386,9 @@ func (s *Link) fetch(w *World, v *scan.View) error {
 	return err
 }
 
-// gidTimeout bounds the wait for GIDs, which the kernel adds in a work queue
-// of its own after an address is given (roce_gid_mgmt.c).
-const gidTimeout = 5 * time.Second
-
 // awaitGIDs waits until the port has the GIDs that it had for the interface's addresses.
-func (s *Link) awaitGIDs(w *World) error {
+func (s *Link) awaitGIDs(w *world.World) error {
 	return w.WithHCAs(s.Mode, func(v *scan.View) error {
-		return w.awaitGIDs(v, s.Of, s.Port, s.Interface, s.GIDs, time.Now().Add(gidTimeout))
+		return w.AwaitGIDs(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDs})
 	})
-}
-
-// awaitGIDs does not wait for those of an interface that lost its carrier: the
-// addresses are there, and what a driver makes of them then is its own affair.
-func (w *World) awaitGIDs(v *scan.View, id node.ID, port uint32, of link.ID, want []netip.Addr, end time.Time) error {
-	if len(want) == 0 {
-		return nil
-	}
-	d, err := v.Find(id)
-	if err != nil {
-		return err
-	}
-	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
-		missing, err := v.MissingGIDs(d, port, want)
-		if err != nil || len(missing) == 0 {
-			return err
-		}
-		if w.Waits.Late(of) {
-			w.Notice("GID %s of %s port %d is not there: the interface has no carrier any more", missing[0], d.Name, port)
-			return nil
-		}
-		if time.Now().After(end) || w.Context.Err() != nil {
-			return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", missing[0], d.Name, port, gidTimeout)
-		}
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/sysctl"
+	"gresnet/lib/world"
 )
 
 // Namespace makes the job's network namespace.
@@ -22,8 +23,8 @@ func (*Namespace) HCA() node.ID   { return node.ID{} }
 const loopback = 1
 
 // Do makes the namespace with its loopback interface up.
-func (*Namespace) Do(w *World) error {
-	ns, err := netns.Create(w.netns())
+func (*Namespace) Do(w *world.World) error {
+	ns, err := netns.Create(w.Netns())
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func (*Namespace) Do(w *World) error {
 
 // Undo lets go of the namespace. Nothing of the node may be in it any more:
 // it dies when its last user does.
-func (*Namespace) Undo(w *World) error {
-	w.leaveJob()
-	return mount.Remove(w.netns())
+func (*Namespace) Undo(w *world.World) error {
+	w.LeaveJob()
+	return mount.Remove(w.Netns())
 }

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
 	"gresnet/lib/virtual"
+	"gresnet/lib/world"
 )
 
 // Overlay makes the job's end of the network between its nodes. Its undo needs only the job's id,
@@ -45,8 +46,8 @@ func overlayTable(job uint32) string { return fmt.Sprintf("gresnet_overlay_%d", 
 
 // Do makes the interface in the job and adds the other nodes. Before that, it makes the node drop
 // packets that users forge.
-func (s *Overlay) Do(w *World) error {
-	job, err := w.openJob()
+func (s *Overlay) Do(w *world.World) error {
+	job, err := w.JobNS()
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *Overlay) Do(w *World) error {
 		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port, s.Link.ID); err != nil {
 			return err
 		}
-		return virtual.MakeOverlay(s.Link, job.ns.FD())
+		return virtual.MakeOverlay(s.Link, job.FD())
 	})
 	if errors.Is(err, virtual.ErrOverlayTaken) {
 		return &gres.Refusal{
@@ -68,7 +69,7 @@ func (s *Overlay) Do(w *World) error {
 	if err != nil {
 		return err
 	}
-	return w.inJob(func(v *scan.View) error {
+	return w.InJob(func(v *scan.View) error {
 		if err := virtual.RaiseOverlay(s.Link); err != nil {
 			return err
 		}
@@ -79,7 +80,7 @@ func (s *Overlay) Do(w *World) error {
 
 // serve leads connections to Services to the nodes. It needs no undo, because its rules go with the
 // namespace. If it fails, the job lacks only a convenience.
-func (s *Overlay) serve(w *World, v *scan.View) {
+func (s *Overlay) serve(w *world.World, v *scan.View) {
 	if s.Out == nil || s.Out.Lacking != nil || len(s.Services) == 0 {
 		return
 	}
@@ -111,7 +112,7 @@ func (s *Overlay) Calls() bool {
 
 // calls makes the job's namespace forward calls of slurmd and calls back. It returns what lib/nft
 // needs to let only these pass, or nil if there is no way back.
-func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
+func (s *Overlay) calls(w *world.World, v *scan.View) *nft.Calls {
 	if !s.Out.Back.IsValid() || s.Out.Back.Bits() > s.Link.Address.Bits() {
 		return nil
 	}
@@ -130,30 +131,30 @@ func (s *Overlay) calls(w *World, v *scan.View) *nft.Calls {
 
 // Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
 // is not there, the job removed it, or it went with its namespace.
-func (s *Overlay) Undo(w *World) error {
+func (s *Overlay) Undo(w *world.World) error {
 	if err := s.remove(w); err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove the overlay: %w", err)
 	}
 	return w.OnHost(func(*scan.View) error { return nft.RemoveForged(overlayTable(w.Job)) })
 }
 
-func (s *Overlay) remove(w *World) error {
+func (s *Overlay) remove(w *world.World) error {
 	o := virtual.OverlayOf(w.Job)
 	look := func(*scan.View) error { return virtual.DeleteOverlay(o) }
-	err := w.inJob(look)
-	missing := errors.Is(err, errNoNamespace) || errors.Is(err, virtual.ErrNotFound)
+	err := w.InJob(look)
+	missing := errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound)
 	switch {
 	case missing && s.isShared(w, o):
 		return nil
 	case missing:
-		return w.elsewhere(virtual.ErrNotFound, look)
+		return w.Elsewhere(virtual.ErrNotFound, look)
 	}
 	return err
 }
 
 // isShared tells whether another job's overlay has the same identity. Then the kernel refused to
 // make this job's overlay, and the undo must not remove the other one.
-func (s *Overlay) isShared(w *World, o virtual.Overlay) bool {
+func (s *Overlay) isShared(w *world.World, o virtual.Overlay) bool {
 	t, err := w.Table.Read()
 	return err != nil || slices.ContainsFunc(t.Claims, func(c table.Claim) bool {
 		return c.Job != w.Job && virtual.OverlayOf(c.Job).ID == o.ID

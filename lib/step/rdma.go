@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/world"
 )
 
 // RDMA moves an RDMA device into the job; exclusive mode only.
@@ -25,11 +26,11 @@ func (s *RDMA) Object() string { return s.Name }
 func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
-func (s *RDMA) Do(w *World) error { return finished(s.Start(w)) }
+func (s *RDMA) Do(w *world.World) error { return finished(s.Start(w)) }
 
 // Start has the kernel move the device.
-func (s *RDMA) Start(w *World) (wait func() error, err error) {
-	job, err := w.openJob()
+func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
+	job, err := w.JobNS()
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (s *RDMA) Start(w *World) (wait func() error, err error) {
 		if err != nil {
 			return err
 		}
-		end, err = v.Move(d, job.ns.FD(), "", held.File)
+		end, err = v.Move(d, job.FD(), "", held.File)
 		return err
 	})
 	if err != nil {
@@ -56,24 +57,24 @@ func (s *RDMA) Start(w *World) (wait func() error, err error) {
 		if err := end(deadline); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 		}
-		return w.applyCM(s.Name, s.CM)
+		return w.ApplyCM(s.Name, s.CM)
 	}, nil
 }
 
 // Undo brings the device home and gives it its name. A device that is home
 // already is not moved: the kernel would carry that out in full, and every
 // user of the device would lose it.
-func (s *RDMA) Undo(w *World) error { return finished(s.StartUndo(w)) }
+func (s *RDMA) Undo(w *world.World) error { return finished(s.StartUndo(w)) }
 
 // StartUndo has the kernel bring the device home, if it is where it was last seen.
-func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
+func (s *RDMA) StartUndo(w *world.World) (wait func() error, err error) {
 	held, err := s.lock(w)
 	if err != nil {
 		return nil, err
 	}
 	// Where it is found at a glance it is; that it is nowhere takes a closer look.
 	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
-	end, err := s.look(w, (*scan.View).Glance, w.inJob, held)
+	end, err := s.look(w, (*scan.View).Glance, w.InJob, held)
 	if errors.Is(err, scan.ErrNotFound) {
 		end, err = done, s.search(w, held)
 	}
@@ -90,25 +91,25 @@ func (s *RDMA) StartUndo(w *World) (wait func() error, err error) {
 // home gives the device, which came home or did not, what RDMA-CM had for it. Where another
 // has its name it is given that when all are home: another one of the lease's may have it,
 // as where a job has swapped the names of two.
-func (s *RDMA) home(w *World, err error) error {
+func (s *RDMA) home(w *world.World, err error) error {
 	if errors.Is(err, rdma.ErrNameTaken) {
-		w.leave(s, func() error { return s.Verify(w) })
+		w.Leave(s, func() error { return s.Verify(w) })
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
 	}
-	return w.applyCM(s.Name, s.CM)
+	return w.ApplyCM(s.Name, s.CM)
 }
 
 // Verify gives the device its name once more: udev names what appears, and so what comes
 // home, too (rdma-core's 60-rdma-persistent-naming.rules).
-func (s *RDMA) Verify(w *World) error {
+func (s *RDMA) Verify(w *world.World) error {
 	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
-	return w.applyCM(s.Name, s.CM)
+	return w.ApplyCM(s.Name, s.CM)
 }
 
 // finished waits for the end of what was started.
@@ -123,25 +124,25 @@ func finished(wait func() error, err error) error {
 func done() error { return nil }
 
 // search looks for the device everywhere, again and again, and brings it home.
-func (s *RDMA) search(w *World, held *lock.File) error {
-	lost := func() (bool, error) { return w.gone(s.ID) }
-	return w.await(lost, scan.ErrNotFound, func() error {
-		err := finished(s.look(w, (*scan.View).Find, w.inJobWithSysfs, held))
+func (s *RDMA) search(w *world.World, held *lock.File) error {
+	lost := func() (bool, error) { return w.HasLost(s.ID) }
+	return w.Await(lost, scan.ErrNotFound, func() error {
+		err := finished(s.look(w, (*scan.View).Find, w.InJobWithSysfs, held))
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
-		elsewhere := func(f func(*scan.View) error) error { return w.elsewhere(scan.ErrNotFound, f) }
+		elsewhere := func(f func(*scan.View) error) error { return w.Elsewhere(scan.ErrNotFound, f) }
 		return finished(s.fetch(w, (*scan.View).Find, elsewhere, held))
 	})
 }
 
 // look looks for the device in the job and at home, and has it brought home.
-func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) (wait func() error, err error) {
+func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) (wait func() error, err error) {
 	atHome := func() error {
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
 	}
 	end, err := s.fetch(w, find, inJob, held)
-	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, errNoNamespace) {
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, world.ErrNoNamespace) {
 		return done, atHome()
 	}
 	if err != nil {
@@ -158,7 +159,7 @@ func (s *RDMA) look(w *World, find finder, inJob around, held *lock.File) (wait 
 
 // fetch has the device brought home from where it is found. Where another has its name
 // meanwhile it comes under a free one, and the error says so.
-func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) (wait func() error, err error) {
+func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File) (wait func() error, err error) {
 	name, end, err := s.move(w, find, there, held, false)
 	if err != nil {
 		return nil, err
@@ -179,7 +180,7 @@ func (s *RDMA) fetch(w *World, find finder, there around, held *lock.File) (wait
 
 // move starts to move the device home, under the name that it has or a free one, which
 // it returns.
-func (s *RDMA) move(w *World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
+func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
 	deadline := moveDeadline(w.Context)
 	var users []int
 	var end func(time.Time) error
@@ -237,7 +238,7 @@ func moveDeadline(ctx context.Context) time.Time {
 
 // lock takes the lock of the HCA's moves. While an abandoned move holds it, the
 // device is not where it seems to be.
-func (s *RDMA) lock(w *World) (*lock.File, error) {
+func (s *RDMA) lock(w *world.World) (*lock.File, error) {
 	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
 	defer cancel()
 	held, err := lock.HCA(ctx, w.Locks, s.ID)

@@ -11,51 +11,35 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"gresnet/lib/link"
-	"gresnet/lib/node"
+	"gresnet/lib/world"
 )
 
-// Step is one deed with what its undo must know.
+// Step is one deed with all that its undo must know.
 type Step interface {
-	// Kind names the step in the journal and, with Object, for people.
-	Kind() string
-	// Object is what the step is about: mlx5_3, ib0; empty if the lease itself.
-	Object() string
-	// HCA is whose step this is; the zero ID if it is the whole lease's.
-	HCA() node.ID
-	Do(*World) error
-	Undo(*World) error
+	world.Deed
+	Do(*world.World) error
+	Undo(*world.World) error
 }
 
-// Verifier is a step whose undo others on the node may interfere with: it is
-// looked at again when they have had their say.
+// Verifier is a step whose undo another program on the node may interfere with. Verify looks at it
+// again when udev is idle.
 type Verifier interface {
 	Step
-	Verify(*World) error
+	Verify(*world.World) error
 }
 
-// Starter is a step that the kernel can be at while others are done.
+// Starter is a step that the kernel can work at while the run does others.
 type Starter interface {
 	Step
-	// Start begins what Do does, and StartUndo what Undo does; what they return waits
-	// for the end, and is to be called.
-	Start(*World) (wait func() error, err error)
-	StartUndo(*World) (wait func() error, err error)
+	// Start begins what Do does, and StartUndo what Undo does. The caller must call wait, which
+	// waits for the end.
+	Start(*world.World) (wait func() error, err error)
+	StartUndo(*world.World) (wait func() error, err error)
 }
 
-// Rest is what a step left for when all interfaces are up: what needs the carrier of its own.
-// All links train at once, and so the slowest alone is waited for.
-type Rest struct {
-	Step Step
-	Do   func() error
-}
-
-// leave leaves something for when all interfaces are up.
-func (w *World) leave(s Step, rest func() error) { w.Rest = append(w.Rest, Rest{s, rest}) }
-
-// order is what is undone first: an RDMA device must be home before its interface,
-// which that move may make anew, and all interfaces before their settings. Kinds and
-// their places stand here and nowhere else.
+// order says which kinds an unwinding undoes first: an RDMA device must be home before its
+// interface, which that move may make anew, and all interfaces before their settings. Only this
+// table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step
@@ -73,37 +57,29 @@ var order = []struct {
 
 // Where the parts of an unwinding begin, in ranks.
 var (
-	// HomeBegins is the first rank that brings home what the node has of its own. What is
-	// below was made for the job, and can be removed whatever else fails.
+	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
+	// the job, and the unwinding removes them whatever else fails.
 	HomeBegins = rankOf("rdma")
-	// Moved is the first rank of which no step moves an HCA or a part of it.
+	// Moved is the first rank after those that move an HCA or a part of it.
 	Moved = rankOf("settings")
-	// AllUp is the first rank of which no step brings an interface up.
+	// AllUp is the first rank after those that bring interfaces up.
 	AllUp = rankOf("access")
-	// AllHome is the first rank that has nothing to do with what the node has of its
-	// own: once it is reached, all of that is home.
+	// AllHome is the first rank after those that bring parts of the node home.
 	AllHome = rankOf("devices")
 )
 
-// Part is what of an HCA a step is about: its RDMA device, with the device nodes, or one of its
-// interfaces. A driver may let go of either and keep the other.
-type Part struct {
-	HCA       node.ID
-	Interface link.ID // the zero ID means the RDMA device
-}
-
-// PartOf is the part that a step is about.
-func PartOf(s Step) Part {
+// PartOf returns the part of an HCA that a step is about.
+func PartOf(s world.Deed) world.Part {
 	switch s := s.(type) {
 	case *Link:
-		return Part{s.Of, s.Interface}
+		return world.Part{HCA: s.Of, Interface: s.Interface}
 	case *Settings:
-		return Part{s.Of, s.Interface}
+		return world.Part{HCA: s.Of, Interface: s.Interface}
 	}
-	return Part{HCA: s.HCA()}
+	return world.Part{HCA: s.HCA()}
 }
 
-// Rank is a step's place in an unwinding: low ranks are undone first.
+// Rank returns a step's place in an unwinding, which undoes low ranks first.
 func Rank(s Step) int { return rankOf(s.Kind()) }
 
 func rankOf(kind string) int {
@@ -115,7 +91,7 @@ func rankOf(kind string) int {
 	return len(order)
 }
 
-// Decode reads a step as the journal has it.
+// Decode reads a step from the journal.
 func Decode(kind string, data json.RawMessage) (Step, error) {
 	for _, o := range order {
 		if o.kind == kind {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gresnet/lib/bpf"
+	"gresnet/lib/forwarding"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
@@ -15,6 +16,7 @@ import (
 	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
+	"gresnet/lib/world"
 )
 
 // Uplink makes the job's way to the management network. Its undo needs only the address, which
@@ -61,13 +63,13 @@ func hostEnd(job uint32) string { return fmt.Sprintf("job%d", job) }
 // natTable returns the name of the nftables table for an address.
 func natTable(a netip.Addr) string { return "gresnet_" + a.String() }
 
-func (s *Uplink) link(w *World) virtual.Uplink {
+func (s *Uplink) link(w *world.World) virtual.Uplink {
 	return virtual.UplinkOf(s.Type, hostEnd(w.Job), s.Address)
 }
 
 // Do makes the interface in the job and gives it address and routes. It does not fail for an
 // automatic uplink, which the site did not ask for in so many words: the job then has none.
-func (s *Uplink) Do(w *World) error {
+func (s *Uplink) Do(w *world.World) error {
 	err := s.Clash
 	if err == nil {
 		err = s.give(w)
@@ -78,34 +80,45 @@ func (s *Uplink) Do(w *World) error {
 	if undo := s.Undo(w); undo != nil {
 		return hint.Join(err, undo)
 	}
-	if free := w.freeUplink(); free != nil {
+	if free := freeUplink(w); free != nil {
 		return hint.Join(err, free)
 	}
 	s.Lacking = err
 	return nil
 }
 
-func (w *World) freeUplink() error {
+// FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
+// other job needs forwarding, it ends that; what it cannot end stays in the table: write the table
+// even if FreeUplink fails.
+func FreeUplink(w *world.World, t *table.Table, job uint32, run string) error {
+	t.FreeUplink(job, run)
+	if !forwarding.Unneeded(t) {
+		return nil
+	}
+	return w.OnHost(func(v *scan.View) error { return forwarding.End(v, t) })
+}
+
+func freeUplink(w *world.World) error {
 	var failed error
 	err := w.Table.Update(w.Context, func(t *table.Table) error {
-		failed = w.FreeUplink(t, w.Job, w.Run)
+		failed = FreeUplink(w, t, w.Job, w.Run)
 		return nil
 	})
 	return hint.Join(failed, err)
 }
 
-func (s *Uplink) give(w *World) error {
-	job, err := w.openJob()
+func (s *Uplink) give(w *world.World) error {
+	job, err := w.JobNS()
 	if err != nil {
 		return err
 	}
-	if err := w.OnHost(func(v *scan.View) error { return s.make(w, v, job.ns.FD()) }); err != nil {
+	if err := w.OnHost(func(v *scan.View) error { return s.make(w, v, job.FD()) }); err != nil {
 		return err
 	}
-	return w.inJob(func(*scan.View) error { return s.configure(w) })
+	return w.InJob(func(*scan.View) error { return s.configure(w) })
 }
 
-func (s *Uplink) make(w *World, v *scan.View, job int) error {
+func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	u := s.link(w)
 	u.Name = s.Pool.Name
 	if s.Type != "veth" {
@@ -160,7 +173,7 @@ func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
 	}
 	for _, f := range s.Forwarding {
 		if err == nil {
-			err = forward(v, f)
+			err = forwarding.Begin(v, f)
 		}
 	}
 	return err
@@ -188,7 +201,7 @@ func (s *Uplink) narrow(index int) error {
 
 // leadBack makes the node reach the job's other nodes through the job, for calls of slurmd. If that
 // fails, srun in a step starts no steps on other nodes, and all else of the job works.
-func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
+func (s *Uplink) leadBack(w *world.World, v *scan.View, index int) {
 	if s.MTU == 0 {
 		return
 	}
@@ -207,7 +220,7 @@ func (s *Uplink) leadBack(w *World, v *scan.View, index int) {
 	s.Back = back
 }
 
-func (s *Uplink) configure(w *World) error {
+func (s *Uplink) configure(w *world.World) error {
 	index := s.link(w).Index
 	if err := s.narrow(index); err != nil {
 		return err
@@ -253,7 +266,7 @@ func (s *Uplink) lead(index int) error {
 
 // Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
 // is not there, the job removed it, or it went with its namespace.
-func (s *Uplink) Undo(w *World) error {
+func (s *Uplink) Undo(w *world.World) error {
 	if s.isAnothers(w) {
 		return nil
 	}
@@ -269,22 +282,22 @@ func (s *Uplink) Undo(w *World) error {
 // isAnothers tells whether another job has the address by now, and so an uplink of the same
 // identity. Then this job's was removed before its address was freed, and only the strike was lost.
 // In doubt, the uplink is this job's.
-func (s *Uplink) isAnothers(w *World) bool {
+func (s *Uplink) isAnothers(w *world.World) bool {
 	t, err := w.Table.Read()
 	return err == nil && slices.ContainsFunc(t.Uplinks, func(u table.Uplink) bool {
 		return u.Address == s.Address && (u.Job != w.Job || u.Run != w.Run)
 	})
 }
 
-func (s *Uplink) remove(w *World) error {
+func (s *Uplink) remove(w *world.World) error {
 	u := s.link(w)
 	look := func(*scan.View) error { return virtual.DeleteUplink(u) }
 	if s.Type == "veth" {
 		return w.OnHost(look)
 	}
-	err := w.inJob(look)
-	if errors.Is(err, errNoNamespace) || errors.Is(err, virtual.ErrNotFound) {
-		err = w.elsewhere(virtual.ErrNotFound, look)
+	err := w.InJob(look)
+	if errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound) {
+		err = w.Elsewhere(virtual.ErrNotFound, look)
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package step
+package world
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// RDMACM is where RDMA-CM shows what it has for devices.
+// RDMACM returns the folder where RDMA-CM shows its settings for devices.
 func (w *World) RDMACM() rdma.CMFolder { return rdma.CMFolder{Path: w.CM, Notes: w.Dir} }
 
-// ReadCM reads what RDMA-CM has for a device that is on the node.
+// ReadCM reads RDMA-CM's settings for a device that is on the node.
 func (w *World) ReadCM(device string) ([]rdma.CM, error) {
 	if one, err := w.meansOne(device); !one {
 		return nil, err
@@ -18,8 +18,8 @@ func (w *World) ReadCM(device string) ([]rdma.CM, error) {
 	return w.RDMACM().Read(device)
 }
 
-// applyCM gives RDMA-CM what it had for a device.
-func (w *World) applyCM(device string, want []rdma.CM) error {
+// ApplyCM restores RDMA-CM's settings for a device.
+func (w *World) ApplyCM(device string, want []rdma.CM) error {
 	if len(want) == 0 {
 		return nil
 	}
@@ -29,9 +29,9 @@ func (w *World) applyCM(device string, want []rdma.CM) error {
 	return w.RDMACM().Apply(device, want)
 }
 
-// meansOne tells whether a name means one device for RDMA-CM, which has one list of those of
-// all namespaces. Since kernel 7.3 two may have one name, and its folder is either's: what is
-// written there may be the other's then, so that both are left alone.
+// meansOne tells whether one device alone has a name. RDMA-CM lists the devices of all namespaces
+// together, and since kernel 7.3 two may have one name: a write to its folder may then reach the
+// other one, so gresnet leaves both alone.
 func (w *World) meansOne(device string) (bool, error) {
 	if w.CM == "" {
 		return true, nil // nobody wants to know

@@ -1,4 +1,4 @@
-package step
+package world
 
 import (
 	"fmt"
@@ -6,19 +6,18 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 )
 
-// Port is what a port of an HCA was when it was claimed.
+// Port is the state of an HCA's port when a job claimed the HCA.
 type Port struct {
 	Num   uint32 `json:"num"`
 	State string `json:"state"`          // ACTIVE, DOWN, …
 	Rate  string `json:"rate,omitempty"` // as the kernel prints it: "100 Gb/sec (4X EDR)"
 }
 
-// PortError says in what a port that came home is worse than it was.
+// PortError says how a port that came home is worse than before.
 type PortError struct {
 	HCA       string
 	Port      uint32
@@ -28,18 +27,18 @@ type PortError struct {
 	Now       string
 }
 
-// What may be worse of a port.
+// PortState and PortRate say in what a port is worse.
 const (
 	PortState = "state"
 	PortRate  = "rate"
 )
 
 func (e PortError) Error() string {
-	port := fmt.Sprintf("port %d of %s", e.Port, e.HCA)
+	text := fmt.Sprintf("port %d of %s", e.Port, e.HCA)
 	if e.Interface != "" {
-		port += fmt.Sprintf(" (%s)", e.Interface)
+		text += fmt.Sprintf(" (%s)", e.Interface)
 	}
-	return fmt.Sprintf("%s came home with %s %s, it had %s", port, e.What, e.Now, e.Before)
+	return fmt.Sprintf("%s came home with %s %s, it had %s", text, e.What, e.Now, e.Before)
 }
 
 // Hint says what to do about it.
@@ -47,12 +46,12 @@ func (e PortError) Hint() string {
 	return "see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
 }
 
-// portTimeout bounds what one run waits for ports, however many there are: the
-// drivers of Ethernet ports take the link down with the interface, which a move
-// closes, and the two ends then take seconds to agree again.
+// portTimeout bounds how long one run waits for all ports together: a move closes the interface,
+// drivers of Ethernet ports take the link down with it, and the two ends then take seconds to agree
+// again.
 const portTimeout = 20 * time.Second
 
-// ReadPorts reads what an HCA's ports are.
+// ReadPorts reads the state of an HCA's ports.
 func ReadPorts(v *scan.View, d scan.Device) ([]Port, error) {
 	list, err := v.Signals(d)
 	if err != nil {
@@ -65,11 +64,11 @@ func ReadPorts(v *scan.View, d scan.Device) ([]Port, error) {
 	return ports, nil
 }
 
-// checkPorts waits until no port is worse than it was when it was claimed.
-func (s *Access) checkPorts(w *World) error {
-	var worse error
-	err := w.OnHost(func(v *scan.View) error {
-		d, err := v.Find(s.ID)
+// AwaitPorts waits until no port of an HCA at home is worse than before, and returns a PortError
+// for one that stays worse.
+func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		d, err := v.Find(id)
 		if err != nil {
 			return err
 		}
@@ -78,27 +77,23 @@ func (s *Access) checkPorts(w *World) error {
 			if err != nil {
 				return err
 			}
-			fault, is := worsePort(s.Name, s.Ports, now)
+			fault, is := worsePort(name, before, now)
 			if !is {
 				worse = nil
 				return nil
 			}
 			var waited bool
-			fault.Interface, waited = w.lost[portOf{s.ID, fault.Port}]
+			fault.Interface, waited = w.dark[port{id, fault.Port}]
 			worse = fault
 			if waited || w.Context.Err() != nil || time.Now().After(w.portsDeadline()) {
 				return nil
 			}
 		}
 	})
-	if worse != nil && s.Health != HealthQuarantine {
-		w.Warn(s.ID, worse)
-		return err
-	}
-	return hint.Join(worse, err)
+	return worse, err
 }
 
-// portsDeadline is until when this run waits for ports.
+// portsDeadline returns when this run stops to wait for ports.
 func (w *World) portsDeadline() time.Time {
 	if w.portsUntil.IsZero() {
 		w.portsUntil = time.Now().Add(portTimeout)
@@ -106,8 +101,8 @@ func (w *World) portsDeadline() time.Time {
 	return w.portsUntil
 }
 
-// worsePort compares an HCA's ports with what they were: the first that had a
-// link and has none, or has a slower one.
+// worsePort returns the first port of an HCA that had a link before and has none now, or a slower
+// one.
 func worsePort(name string, before, now []Port) (fault PortError, is bool) {
 	for _, b := range before {
 		n := Port{Num: b.Num, State: "none"}
@@ -126,28 +121,25 @@ func worsePort(name string, before, now []Port) (fault PortError, is bool) {
 	return PortError{}, false
 }
 
-// portOf is a port of an HCA.
-type portOf struct {
+// port is a port of an HCA.
+type port struct {
 	hca node.ID
 	num uint32
 }
 
-// dark takes down the interface of a port that was waited for in vain: nobody waits for
+// NoCarrier records that the interface of a port did not get a carrier in time: nobody waits for
 // the port again.
-func (w *World) dark(s *Settings) {
-	if !w.Waits.Late(s.Interface) {
-		return
+func (w *World) NoCarrier(id node.ID, num uint32, name string) {
+	if w.dark == nil {
+		w.dark = map[port]string{}
 	}
-	if w.lost == nil {
-		w.lost = map[portOf]string{}
-	}
-	w.lost[portOf{s.Of, s.Port}] = s.Settings.Name
+	w.dark[port{id, num}] = name
 }
 
 // active is the state of a port that has a link.
 const active = "ACTIVE"
 
-// rate is a rate's number, which comes first.
+// rate returns the number with which the text of a rate begins.
 func rate(text string) float64 {
 	number, _, _ := strings.Cut(text, " ")
 	gigabits, err := strconv.ParseFloat(number, 64)

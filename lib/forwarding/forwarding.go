@@ -1,4 +1,9 @@
-package step
+// Package forwarding makes the node forward for automatic uplinks as long as a job has one.
+// Forwarding belongs to no single job: the node table says which interfaces forward for jobs, and
+// each claim's note has a copy. Hold notes the interfaces before anything changes them. Each job's
+// uplink sets all that is noted (Begin). Whoever frees the last such uplink ends forwarding (End).
+// Hold and End run under the node lock.
+package forwarding
 
 import (
 	"errors"
@@ -12,15 +17,9 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// The node forwards for automatic uplinks as long as a job has one. Forwarding belongs to no single
-// job: the node table says which interfaces forward for jobs, and each claim's note has a copy.
-// HoldForwarding notes the interfaces before anything changes them. Each job's uplink sets what is
-// noted (forward). Whoever frees the last such uplink ends forwarding under the node lock
-// (FreeUplink).
-
-// HoldForwarding notes in the table those of the interfaces that do not forward yet. It returns all
+// Hold notes in the table those of the interfaces that do not forward yet. It returns all
 // entries of the table, for the job's claim.
-func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
+func Hold(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
 	router, err := link.Forwards(link.All)
 	if err != nil {
 		return nil, err
@@ -49,8 +48,8 @@ func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]tab
 // others than jobs.
 func guardTable(f table.Forwarding) string { return fmt.Sprintf("gresnet_forward_%d", f.Index) }
 
-// forward makes an interface forward. It makes the guard first.
-func forward(v *scan.View, f table.Forwarding) error {
+// Begin makes an interface forward. It makes the guard first.
+func Begin(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	if err == nil {
 		err = nft.Guard(guardTable(f), uint32(f.Index), virtual.UplinkBit)
@@ -64,12 +63,12 @@ func forward(v *scan.View, f table.Forwarding) error {
 	return err
 }
 
-// endForward restores an interface's settings, unless the node forwards by all of its interfaces by
+// end restores an interface's settings, unless the node forwards by all of its interfaces by
 // now, because somebody else set that.
-func endForward(v *scan.View, f table.Forwarding) error {
+func end(v *scan.View, f table.Forwarding) error {
 	router, err := link.Forwards(link.All)
 	if err == nil && (!router || f.Router) {
-		err = endForwardBy(v, f)
+		err = endBy(v, f)
 	}
 	if err != nil {
 		return fmt.Errorf("end forwarding by %s: %w", f.Name, err)
@@ -77,8 +76,8 @@ func endForward(v *scan.View, f table.Forwarding) error {
 	return nil
 }
 
-// endForwardBy looks before it writes: perhaps forward failed because nobody can write the sysctl.
-func endForwardBy(v *scan.View, f table.Forwarding) error {
+// endBy looks before it writes: perhaps Begin failed because nobody can write the sysctl.
+func endBy(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	on := false
 	if err == nil {
@@ -98,27 +97,24 @@ func endForwardBy(v *scan.View, f table.Forwarding) error {
 	return err
 }
 
-// FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
-// other job needs forwarding, it ends that. An entry whose interface it cannot restore stays in the
-// table, so that the next run tries again: write the table even if FreeUplink fails.
-func (w *World) FreeUplink(t *table.Table, job uint32, run string) error {
-	t.FreeUplink(job, run)
-	if len(t.Forwarding) == 0 || t.LeadOut() {
-		return nil
-	}
+// Unneeded tells whether the node forwards although no job needs it any more.
+func Unneeded(t *table.Table) bool { return len(t.Forwarding) > 0 && !t.LeadOut() }
+
+// End restores the settings of all interfaces. Call it if forwarding is Unneeded. An entry whose
+// interface it cannot restore stays in the table, so that the next run tries again: write the table
+// even if End fails.
+func End(v *scan.View, t *table.Table) error {
 	var failed []error
 	var left []table.Forwarding
-	err := w.OnHost(func(v *scan.View) error {
-		var guards []string
-		for _, f := range t.Forwarding {
-			if err := endForward(v, f); err != nil {
-				left, failed = append(left, f), append(failed, err)
-				continue
-			}
-			guards = append(guards, guardTable(f))
+	var guards []string
+	for _, f := range t.Forwarding {
+		if err := end(v, f); err != nil {
+			left, failed = append(left, f), append(failed, err)
+			continue
 		}
-		return nft.Remove(guards...)
-	})
+		guards = append(guards, guardTable(f))
+	}
+	err := nft.Remove(guards...)
 	if err == nil {
 		t.Forwarding = left
 	}

@@ -1,9 +1,6 @@
-package step
+package world
 
-import (
-	"encoding/json"
-	"testing"
-)
+import "testing"
 
 func TestAPortIsWorseIfItHadALinkThatItHasNoMoreOrASlowerOne(t *testing.T) {
 	const edr, hdr, narrow = "100 Gb/sec (4X EDR)", "200 Gb/sec (4X HDR)", "25 Gb/sec (1X EDR)"
@@ -39,16 +36,5 @@ func TestAPortIsNamedWithItsInterfaceThatHasNoCarrier(t *testing.T) {
 	err := PortError{HCA: "mlx5_0", Port: 2, Interface: "ib1", What: PortState, Before: "ACTIVE", Now: "DOWN"}
 	if want := "port 2 of mlx5_0 (ib1) came home with state DOWN, it had ACTIVE"; err.Error() != want {
 		t.Errorf("got %q, want %q", err, want)
-	}
-}
-
-func TestANoteWithoutPortsReadsAndIsWrittenAsItWasBefore(t *testing.T) {
-	const old = `{"hca":{"guid":"0002:c903:00ab:0000"},"name":"mlx5_0","nodes":null}`
-	s, err := Decode("access", json.RawMessage(old))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, err := json.Marshal(s); err != nil || string(text) != old {
-		t.Errorf("%v: got %s, want %s", err, text, old)
 	}
 }

@@ -1,4 +1,4 @@
-package step
+package world
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func TestWhatRDMACMHasIsLeftAloneWhereTwoDevicesHaveOneName(t *testing.T) {
 			t.Errorf("of %v it reads %v, %v", c.devices, read, err)
 		}
 		for range 2 {
-			if err := w.applyCM("mlx5_0", []rdma.CM{{Port: 1, Mode: "RoCE v2", TOS: "26"}}); err != nil {
+			if err := w.ApplyCM("mlx5_0", []rdma.CM{{Port: 1, Mode: "RoCE v2", TOS: "26"}}); err != nil {
 				t.Fatal(err)
 			}
 		}

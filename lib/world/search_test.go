@@ -1,4 +1,4 @@
-package step
+package world
 
 import (
 	"context"
@@ -53,8 +53,8 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 			w := &World{Given: Given{Context: ctx, Sys: sys}, session: session{arrivals: nothing{}}}
 			begun := time.Now()
 			takes := c.first
-			isGone := func() (bool, error) { return w.gone(node.ID{PCI: c.hca}) }
-			err := w.await(isGone, notFound, func() error {
+			isGone := func() (bool, error) { return w.HasLost(node.ID{PCI: c.hca}) }
+			err := w.Await(isGone, notFound, func() error {
 				time.Sleep(takes)
 				takes = c.next
 				return notFound

@@ -1,4 +1,4 @@
-package step
+package world
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// place is a network namespace that steps look at again and again: one thread
-// and one view for all of them.
+// place is a network namespace that steps look at again and again. All of them use its one thread
+// and its one view.
 type place struct {
 	ns     *netns.NS
 	thread *netns.Thread // nil for the namespace that the process is in
 	view   *scan.View
 
-	// With the namespace's own /sys; made when it is first needed.
+	// sys is the namespace's own /sys, and own the view with it; nil until a step needs them.
 	sys *sysfs.Mounted
 	own *scan.View
 }
@@ -57,7 +57,7 @@ func (p *place) leave() {
 	}
 }
 
-// withSysfs gives the place a /sys that shows its namespace.
+// withSysfs mounts a /sys that shows the place's namespace.
 func (p *place) withSysfs() (err error) {
 	if p.own != nil {
 		return nil
@@ -71,8 +71,8 @@ func (p *place) withSysfs() (err error) {
 	return err
 }
 
-// OnHost looks at the node's root namespace, which is the one that this process
-// was started in: its main goroutine is there always, see package netns.
+// OnHost looks at the node's root namespace. This process was started there, and its main goroutine
+// never leaves it, see package netns.
 func (w *World) OnHost(f func(*scan.View) error) error {
 	if w.host == nil {
 		view, err := scan.Open(w.Sys, w.hints())
@@ -84,17 +84,17 @@ func (w *World) OnHost(f func(*scan.View) error) error {
 	return f(w.host.view)
 }
 
-// errNoNamespace means that the lease has no namespace, or has it no more.
-var errNoNamespace = errors.New("the job has no network namespace")
+// ErrNoNamespace means that the lease has no namespace, or none any more.
+var ErrNoNamespace = errors.New("the job has no network namespace")
 
-// openJob is the job's namespace; a lease without one is errNoNamespace.
+// openJob enters the job's namespace; a lease without one is ErrNoNamespace.
 func (w *World) openJob() (*place, error) {
 	if w.job != nil {
 		return w.job, nil
 	}
-	ns, err := netns.Open(w.netns())
+	ns, err := netns.Open(w.Netns())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
-		return nil, fmt.Errorf("%w: %w", errNoNamespace, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
 	}
 	if err != nil {
 		return nil, err
@@ -105,10 +105,19 @@ func (w *World) openJob() (*place, error) {
 	return w.job, err
 }
 
-// Namespace is the job's namespace by device and inode, nothing if it has none.
+// JobNS returns the job's namespace; a lease without one is ErrNoNamespace.
+func (w *World) JobNS() (*netns.NS, error) {
+	p, err := w.openJob()
+	if err != nil {
+		return nil, err
+	}
+	return p.ns, nil
+}
+
+// Namespace returns the job's namespace by device and inode, empty if the job has none.
 func (w *World) Namespace() (string, error) {
 	job, err := w.openJob()
-	if errors.Is(err, errNoNamespace) {
+	if errors.Is(err, ErrNoNamespace) {
 		return "", nil
 	}
 	if err != nil {
@@ -117,8 +126,8 @@ func (w *World) Namespace() (string, error) {
 	return job.ns.String(), nil
 }
 
-// inJob looks at the job's namespace; a lease without one is errNoNamespace.
-func (w *World) inJob(f func(*scan.View) error) error {
+// InJob looks at the job's namespace; a lease without one is ErrNoNamespace.
+func (w *World) InJob(f func(*scan.View) error) error {
 	p, err := w.openJob()
 	if err != nil {
 		return err
@@ -126,8 +135,8 @@ func (w *World) inJob(f func(*scan.View) error) error {
 	return p.do(func() error { return f(p.view) })
 }
 
-// inJobWithSysfs is inJob with a /sys that shows the job's namespace.
-func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
+// InJobWithSysfs is InJob with a /sys that shows the job's namespace.
+func (w *World) InJobWithSysfs(f func(*scan.View) error) error {
 	p, err := w.openJob()
 	if err != nil {
 		return err
@@ -140,16 +149,16 @@ func (w *World) inJobWithSysfs(f func(*scan.View) error) error {
 	})
 }
 
-// WithHCAs looks at the namespace that has the job's RDMA devices, with a /sys
-// that shows it: the node's where the mode is shared.
+// WithHCAs looks at the namespace that has the job's RDMA devices, with a /sys that shows it. In
+// shared mode that is the node's.
 func (w *World) WithHCAs(mode rdma.Mode, f func(*scan.View) error) error {
 	if mode == rdma.Shared {
 		return w.OnHost(f)
 	}
-	return w.inJobWithSysfs(f)
+	return w.InJobWithSysfs(f)
 }
 
-// hints is what all places of this run know.
+// hints returns what all places of this run know.
 func (w *World) hints() *scan.Known {
 	if w.known == nil {
 		w.known = scan.NewKnown()
@@ -158,8 +167,8 @@ func (w *World) hints() *scan.Known {
 	return w.known
 }
 
-// leaveJob lets go of the job's namespace, which lives as long as anybody is inside.
-func (w *World) leaveJob() {
+// LeaveJob leaves the job's namespace, which lives as long as anybody is inside.
+func (w *World) LeaveJob() {
 	if w.job != nil {
 		w.job.leave()
 		w.job.ns.Close()
@@ -169,7 +178,7 @@ func (w *World) leaveJob() {
 
 // Close leaves all namespaces.
 func (w *World) Close() {
-	w.leaveJob()
+	w.LeaveJob()
 	if w.arrivals != nil {
 		w.arrivals.Close()
 		w.arrivals = nil

@@ -1,0 +1,46 @@
+package world
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+
+	"gresnet/lib/proc"
+)
+
+// ManagerTimeout bounds how long one run waits for managers, for all interfaces together: they
+// configure all at once, and Slurm waits for the epilog.
+const ManagerTimeout = 10 * time.Second
+
+// Managers is what a run knows of the programs that configure interfaces by themselves.
+type Managers struct {
+	Run fs.FS // where they keep their state: the node's /run
+
+	until   time.Time // when the run stops to wait; zero: it has not begun
+	running map[string]bool
+}
+
+// IsRunning tells whether a manager runs. If only a container runs one of that name, the run waits
+// for it in vain, and nothing worse happens.
+func (m *Managers) IsRunning(name string) (bool, error) {
+	if running, known := m.running[name]; known {
+		return running, nil
+	}
+	list, err := proc.Named(name)
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", name, err)
+	}
+	if m.running == nil {
+		m.running = map[string]bool{}
+	}
+	m.running[name] = len(list) > 0
+	return m.running[name], nil
+}
+
+// Deadline returns when this run stops to wait.
+func (m *Managers) Deadline() time.Time {
+	if m.until.IsZero() {
+		m.until = time.Now().Add(ManagerTimeout)
+	}
+	return m.until
+}

@@ -1,0 +1,205 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"gresnet/lib/link"
+	"gresnet/lib/netns"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
+	"gresnet/lib/udev"
+)
+
+// ErrGone means that the node has lost the hardware: its driver let go of it, or somebody removed
+// a virtual function. Nothing is left to bring home.
+var ErrGone = errors.New("the node does not have it any more")
+
+// Elsewhere looks into one namespace after the other, all that can be entered besides the node's
+// and the job's, until a look returns something else than notFound.
+func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
+	all, search := netns.All()
+	if search != nil && !errors.Is(search, netns.ErrHeldUp) {
+		return search
+	}
+	defer func() {
+		for _, ns := range all {
+			ns.Close()
+		}
+	}()
+	for _, ns := range all {
+		if ns.String() == w.Host.String() || w.job != nil && ns.String() == w.job.ns.String() {
+			continue
+		}
+		p, err := enter(ns, w.Sys, w.hints())
+		if err != nil {
+			return err
+		}
+		err = p.do(func() error { return look(p.view) })
+		p.leave()
+		if !errors.Is(err, notFound) {
+			return err
+		}
+	}
+	if search != nil {
+		return fmt.Errorf("%w: %w", notFound, search)
+	}
+	return notFound
+}
+
+// hiddenTimeout bounds the wait for a device in a namespace that nobody can enter: a socket that
+// still sends keeps such a namespace for minutes, the kernel's own clean-up for a moment.
+const hiddenTimeout = 10 * time.Second
+
+// Await looks again whenever a device comes, until the look finds something, the time is over, or
+// the node turns out to have lost the device. A device that seems lost gets its goneTimeout even if
+// the first looks at a busy node's namespaces took longer than that.
+func (w *World) Await(lost func() (bool, error), notFound error, look func() error) error {
+	begun := time.Now()
+	for {
+		// What comes from now on may come after this look.
+		if err := w.hear(); err != nil {
+			return err
+		}
+		missing := look()
+		if !errors.Is(missing, notFound) {
+			return missing
+		}
+		gone, err := lost()
+		if err != nil {
+			return err
+		}
+		if gone && time.Now().After(w.lostDeadline()) {
+			return ErrGone
+		}
+		if w.Context.Err() != nil || !gone && time.Since(begun) >= hiddenTimeout {
+			return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
+		}
+		end := begun.Add(hiddenTimeout)
+		if gone {
+			end = w.lostDeadline()
+		}
+		if err := w.awaitArrival(end); err != nil {
+			return err
+		}
+	}
+}
+
+// hear makes the kernel report devices that come to the root namespace.
+func (w *World) hear() (err error) {
+	if w.arrivals == nil {
+		w.arrivals, err = udev.NewArrivals()
+	}
+	return err
+}
+
+// awaitArrival waits until a device comes, for lookAgain at most, and not past an end or the run's.
+func (w *World) awaitArrival(end time.Time) error {
+	if over, bounded := w.Context.Deadline(); bounded && over.Before(end) {
+		end = over
+	}
+	return w.arrivals.Wait(max(time.Millisecond, min(lookAgain, time.Until(end))))
+}
+
+// lookAgain is the time after which Await looks although nothing came: the kernel reports devices
+// that come to the root namespace, and the device may come to another.
+const lookAgain = time.Second
+
+// goneTimeout is how long an HCA must be lost before Await believes it: a driver that recovers from
+// a fault lets go of it for some seconds, and the settings of a lost HCA are forgotten.
+const goneTimeout = 5 * time.Second
+
+// lostDeadline returns when this run stops to wait for HCAs that the node seems to have lost.
+func (w *World) lostDeadline() time.Time {
+	if w.lostUntil.IsZero() {
+		w.lostUntil = time.Now().Add(goneTimeout)
+	}
+	return w.lostUntil
+}
+
+// AwaitLost waits until it is sure that the node has lost an HCA, and returns ErrGone. It returns
+// nil as soon as the node has the HCA, in whatever namespace.
+func (w *World) AwaitLost(id node.ID) error {
+	for {
+		if err := w.hear(); err != nil {
+			return err
+		}
+		gone, err := w.HasLost(id)
+		if err != nil || !gone {
+			return err
+		}
+		end := w.lostDeadline()
+		if time.Now().After(end) {
+			return ErrGone
+		}
+		if err := w.awaitArrival(end); err != nil {
+			return err
+		}
+	}
+}
+
+// HasLost tells whether the node has lost an HCA that no look finds. In doubt the node has it: a
+// namespace that nobody can enter may hide it.
+func (w *World) HasLost(id node.ID) (bool, error) {
+	verbs, err := sysfs.AllVerbs(w.Sys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if id.PCI != "" {
+		address := sysfs.BusAddress{PCI: id.PCI, Aux: id.Aux}
+		return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return v.Address == address }), nil
+	}
+	// Its PCI address is not known: any device that is in none of the namespaces may be the one.
+	var seen []string
+	see := func(v *scan.View) error {
+		names, err := v.Names()
+		seen = append(seen, names...)
+		if err != nil {
+			return err
+		}
+		return errNext
+	}
+	for _, look := range []func(func(*scan.View) error) error{
+		w.OnHost, w.InJob, func(f func(*scan.View) error) error { return w.Elsewhere(errNext, f) },
+	} {
+		if err := look(see); !errors.Is(err, errNext) && !errors.Is(err, ErrNoNamespace) {
+			return false, err
+		}
+	}
+	return allSeen(verbs, seen), nil
+}
+
+// allSeen tells whether each uverbs device belongs to an RDMA device that a look has seen. Since
+// kernel 7.3 devices of two namespaces may have the same name.
+func allSeen(verbs []sysfs.Owner, seen []string) bool {
+	for _, v := range verbs {
+		i := slices.Index(seen, v.Device)
+		if i < 0 {
+			return false
+		}
+		seen = slices.Delete(seen, i, i+1)
+	}
+	return true
+}
+
+// HasLostInterface tells whether the node has lost an interface that no look finds. An Ethernet
+// interface may outlive its RDMA device: then it is only hidden as long as its own device has a
+// driver.
+func (w *World) HasLostInterface(hca node.ID, id link.ID) (bool, error) {
+	gone, err := w.HasLost(hca)
+	if err != nil || !gone || id.Kind == "ipoib" {
+		return gone, err
+	}
+	bound, err := sysfs.HasDriver(w.Sys, id.Parent)
+	return !bound, err
+}
+
+// errNext makes a search go on with the next namespace.
+var errNext = errors.New("next")

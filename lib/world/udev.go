@@ -1,0 +1,47 @@
+package world
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"time"
+
+	"gresnet/lib/clock"
+)
+
+// udevTimeout bounds the wait for udev, which dozens of epilogs at once keep busy. After that the
+// restore goes on.
+const udevTimeout = 30 * time.Second
+
+// WaitUdev waits until udev has handled the events of devices that came home: udev renames
+// interfaces and sets the modes of device nodes, and may so change again what gresnet has restored.
+// The Watch counts only events of network and RDMA devices, because users can make any number of
+// others. Without a Watch, udev's file /run/udev/queue says that events are waiting (udevadm(8),
+// settle). WaitUdev takes at most half of the time that the run has left.
+func (w *World) WaitUdev() error {
+	most := udevTimeout
+	if end, bounded := w.Context.Deadline(); bounded {
+		most = min(most, time.Until(end)/2)
+	}
+	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
+		done, err := w.udevIdle()
+		if done || err != nil {
+			return err
+		}
+		if waited := time.Since(begun); waited >= most {
+			w.Notice("udev is still busy after %s: settings that it changes from now on are not corrected", waited.Round(time.Second))
+			return nil
+		}
+	}
+}
+
+func (w *World) udevIdle() (bool, error) {
+	if w.Udev != nil {
+		return w.Udev.Settled()
+	}
+	_, err := os.Stat("/run/udev/queue")
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
