@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cgroup.h"
+#include "text.h"
 
 #define EXTERN "/step_extern"
 #define JOB "/job_"
@@ -84,7 +85,7 @@ static int check_owner(uint32_t job, const struct line *line)
 		slurm_error("gresnet: job %u: open %s: %m", job, path);
 		return -1;
 	}
-	if (!lease_trusts(job, fd, path))
+	if (!text_trusts(job, fd, path))
 		rc = 0;
 	close(fd);
 	return rc;

@@ -4,6 +4,7 @@
 #include "enter.h"
 #include "mounts.h"
 #include "names.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +77,7 @@ static int cover_devices(const struct lease *lease, int dir)
 		slurm_error("gresnet: job %u: open dev: %m", lease->job);
 		goto out;
 	}
-	if (lease_trusts(lease->job, dev, "dev"))
+	if (text_trusts(lease->job, dev, "dev"))
 		goto out;
 	if (!mounted_apart(dev, dir)) {
 		slurm_error("gresnet: job %u: nothing is mounted at dev; hint: see whether somebody unmounted it", lease->job);

@@ -21,22 +21,6 @@
 #define FORMAT "GRESNET_LEASE="
 #define VERSION "1"
 
-int lease_trusts(uint32_t job, int fd, const char *name)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) == -1) {
-		slurm_error("gresnet: job %u: stat %s: %m", job, name);
-		return -1;
-	}
-	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
-		slurm_error("gresnet: job %u: %s can be written by others than root (uid %u, mode %04o)",
-			    job, name, st.st_uid, st.st_mode & 07777);
-		return -1;
-	}
-	return 0;
-}
-
 /* open_trusted_dir closes parent, if it is one, whatever comes of it. */
 static int open_trusted_dir(uint32_t job, int parent, const char *name)
 {
@@ -45,7 +29,7 @@ static int open_trusted_dir(uint32_t job, int parent, const char *name)
 
 	if (fd == -1 && errno != ENOENT)
 		slurm_error("gresnet: job %u: open lease directory %s: %m", job, name);
-	if (fd != -1 && lease_trusts(job, fd, name)) {
+	if (fd != -1 && text_trusts(job, fd, name)) {
 		close(fd);
 		fd = -1;
 		reason = EPERM;

@@ -79,8 +79,4 @@ bool lease_marked(const char *state, uint32_t job);
  * or none that can be read; the reason of the second is logged. */
 void lease_note(const char *state, uint32_t job, char *text, size_t size);
 
-/* lease_trusts returns 0 if only root can have written what fd stands for, else
- * -1 with what is wrong logged under the name given. */
-int lease_trusts(uint32_t job, int fd, const char *name);
-
 #endif

@@ -1,7 +1,7 @@
 /* The names of a job: those of its nodes mean the job's addresses inside, and the
  * node's resolver may be out of reach. */
 #include "names.h"
-#include "lease.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static int cover_file(uint32_t job, int dir, const char *name, const char *at)
 		slurm_error("gresnet: job %u: open %s: %m", job, name);
 		return -1;
 	}
-	if (lease_trusts(job, fd, name))
+	if (text_trusts(job, fd, name))
 		goto out;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (mount(path, at, NULL, MS_BIND, NULL) == -1) {

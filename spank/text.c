@@ -8,7 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lease.h"
+int text_trusts(uint32_t job, int fd, const char *name)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1) {
+		slurm_error("gresnet: job %u: stat %s: %m", job, name);
+		return -1;
+	}
+	if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+		slurm_error("gresnet: job %u: %s can be written by others than root (uid %u, mode %04o)",
+			    job, name, st.st_uid, st.st_mode & 07777);
+		return -1;
+	}
+	return 0;
+}
 
 ssize_t text_read_all(int fd, char *buffer, size_t size)
 {
@@ -53,7 +67,7 @@ static int read_text(uint32_t job, int fd, const char *name, char *text, size_t 
 	struct stat st;
 	ssize_t n;
 
-	if (lease_trusts(job, fd, name))
+	if (text_trusts(job, fd, name))
 		return -1;
 	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
 		slurm_error("gresnet: job %u: %s is not a regular file", job, name);

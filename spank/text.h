@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* text_trusts returns 0 if only root can have written what fd stands for, else -1 with the
+ * reason logged under the name given. */
+int text_trusts(uint32_t job, int fd, const char *name);
+
 /* text_read reads a file of a lease into text: lines of printable characters,
  * each with its end, and a NUL after the last; size has room for the NUL. Nobody
  * but root can have written the file. It returns 0, or -1 with the reason logged;
