@@ -28,6 +28,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/lease"
+	"gresnet/lib/state"
 	"gresnet/lib/sysfs"
 )
 
@@ -157,7 +158,7 @@ func (w *World) Lenient(c *urfave.Context) config.Config {
 // Host returns the node that this process runs on.
 func (w *World) Host(c *urfave.Context, cfg config.Config) *host.Host {
 	n := &host.Host{
-		State:  c.String("state"),
+		State:  state.Dir(c.String("state")),
 		Sys:    sysfs.At("/sys"),
 		Proc:   os.DirFS("/proc"),
 		Run:    os.DirFS("/run"),

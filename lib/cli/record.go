@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
@@ -45,7 +44,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 	err := run(n)
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
-	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: filepath.Join(n.State, "metrics.lock")}, r, metricsTimeout)
+	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock()}, r, metricsTimeout)
 	return err
 }
 

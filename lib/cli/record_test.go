@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/lock"
 	"gresnet/lib/metrics"
+	"gresnet/lib/state"
 	"gresnet/lib/step"
 	"gresnet/lib/world"
 )
@@ -80,14 +81,14 @@ func TestEveryReasonAndKindOfEventCanBeCounted(t *testing.T) {
 func nowhere(t *testing.T) (*host.Host, *[]event.Event) {
 	var events []event.Event
 	return &host.Host{
-		State: t.TempDir(), Sys: fstest.MapFS{}, Now: time.Now,
+		State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Now: time.Now,
 		Log: func(e event.Event) { events = append(events, e) },
 	}, &events
 }
 
 func TestMetricsAreWrittenAfterARun(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: filepath.Join(n.State, "metrics.lock")}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
 	for range 2 {
 		new(World).write(n, f, record{program: "prolog"}, time.Minute)
 	}
@@ -105,7 +106,7 @@ func TestMetricsAreWrittenAfterARun(t *testing.T) {
 
 func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 	n, events := nowhere(t)
-	held, err := lock.At(context.Background(), filepath.Join(n.State, "metrics.lock"))
+	held, err := lock.At(context.Background(), n.State.MetricsLock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,10 +120,10 @@ func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 
 func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 	n, events := nowhere(t)
-	if err := os.WriteFile(filepath.Join(n.State, "node.json"), []byte("{}"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(string(n.State), "node.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: filepath.Join(n.State, "metrics.lock")}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
 	new(World).write(n, f, record{program: "prolog", exit: Undone}, time.Minute)
 	if len(*events) != 1 || !strings.Contains((*events)[0].Notice, "metrics lack what the node has: ") {
 		t.Errorf("remarks: %+v", *events)
@@ -134,7 +135,7 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 
 func TestMetricsThatAreDamagedStartAnewWithARemark(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: filepath.Join(n.State, "metrics.lock")}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
 	if err := os.WriteFile(f.Path, []byte("half a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}

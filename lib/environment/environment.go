@@ -1,5 +1,8 @@
-// Package environment says what a job's programs are told of its HCAs: the
-// variables of the lease, which the SPANK plugin sets in tasks. It is pure.
+// Package environment writes what a job's programs and the SPANK plugin read: the lease's env, by
+// which the lease counts, its limits, the files by which tasks resolve names, and the notice to a job
+// that gets fewer HCAs than it could expect.
+//
+// environment.go and gid.go say which variables a job has, and are pure.
 package environment
 
 import (

@@ -1,9 +1,8 @@
-package lease
+package environment
 
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
@@ -13,30 +12,69 @@ import (
 	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
-// Version is the format of env, the one file that the SPANK plugin reads.
+// Version is the version of env's format, which the SPANK plugin reads.
 const Version = 1
 
-// head is how every env begins: what the plugin holds against the step that it runs in.
+// head returns the lines with which every env begins. The plugin compares them with its own step.
 func head(j job.Job) string {
 	return fmt.Sprintf("GRESNET_LEASE=%d\nGRESNET_JOB=%d\nGRESNET_RUN=%s\nGRESNET_UID=%d\n", Version, j.ID, j.Run, j.UID)
 }
 
-func refusedEnv(j job.Job, refusal *gres.Refusal) string {
-	return head(j) + "GRESNET_REFUSED=" + printable(refusal.Error()) + "\n"
+// Refuse writes a lease that says why the job gets nothing.
+func Refuse(dir state.Lease, j job.Job, refusal *gres.Refusal) error {
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+printable(refusal.Error())+"\n")
 }
 
-// inNodes stands in env for the namespace of a job that is in the node's network.
+// Lease is a lease whose steps are all done, with what the job learns of it.
+type Lease struct {
+	Host    *host.Host
+	World   *world.World
+	Job     job.Job
+	Access  config.Access
+	Mode    rdma.Mode
+	HCAs    []plan.HCA
+	Uplink  *table.Uplink    // nil: the job has none
+	Network *overlay.Network // the network between the job's nodes; nil: it has none
+	Srun    bool             // srun works in the job, for all of its nodes
+}
+
+// Write writes all files of the lease, and at last env, which makes the lease count.
+func (l Lease) Write() error {
+	ns, err := l.namespace()
+	if err != nil {
+		return err
+	}
+	told, err := l.exports()
+	if err != nil {
+		return err
+	}
+	if err := l.writeLimits(); err != nil {
+		return err
+	}
+	if err := l.writeNames(); err != nil {
+		return err
+	}
+	text := head(l.Job) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, l.Mode)
+	for _, v := range told {
+		text += v.Name + "=" + v.Value + "\n"
+	}
+	return writeEnv(l.World.Dir, text+l.connections())
+}
+
+// inNodes is written for the namespace of a job that stays in the node's network.
 const inNodes = "node"
 
-// namespace is what env says of the job's network namespace.
-func (l *open) namespace(access config.Access) (string, error) {
-	if access.Isolation == config.IsolateDevices {
+// namespace returns what env says about the job's network namespace.
+func (l Lease) namespace() (string, error) {
+	if l.Access.Isolation == config.IsolateDevices {
 		return inNodes, nil
 	}
-	ns, err := netns.Open(filepath.Join(l.world.Dir, "netns"))
+	ns, err := netns.Open(l.World.Dir.Netns())
 	if err != nil {
 		return "", err
 	}
@@ -44,59 +82,30 @@ func (l *open) namespace(access config.Access) (string, error) {
 	return ns.String(), nil
 }
 
-// connections is what a job has beside its HCAs' networks.
-type connections struct {
-	uplink  *table.Uplink    // nil: none
-	network *overlay.Network // nil: none
-	srun    bool             // srun works in the job, for all of its nodes
-}
-
-// env returns the lines that tell the job of its connections. The plugin goes by GRESNET_SRUN, too.
-func (c connections) env() (text string) {
-	if c.uplink != nil {
-		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", c.uplink.Address)
+// connections returns the lines that tell the job how it reaches others besides its HCAs' networks.
+// The plugin goes by GRESNET_SRUN, too.
+func (l Lease) connections() (text string) {
+	if l.Uplink != nil {
+		text += fmt.Sprintf("GRESNET_UPLINK=%s\n", l.Uplink.Address)
 	}
-	if c.network != nil {
-		text += fmt.Sprintf("GRESNET_ADDRESS=%s\n", c.network.Address())
+	if l.Network != nil {
+		text += fmt.Sprintf("GRESNET_ADDRESS=%s\n", l.Network.Address())
 	}
-	if c.srun {
+	if l.Srun {
 		text += "GRESNET_SRUN=yes\n"
 	}
 	return text
 }
 
-// commit makes the lease count.
-func (l *open) commit(j job.Job, access config.Access, mode rdma.Mode, has connections, hcas []plan.HCA) error {
-	ns, err := l.namespace(access)
-	if err != nil {
-		return err
-	}
-	told, err := l.exports(mode, hcas)
-	if err != nil {
-		return err
-	}
-	if err := l.writeLimits(hcas); err != nil {
-		return err
-	}
-	if err := l.writeNames(has.uplink, has.network); err != nil {
-		return err
-	}
-	text := head(j) + fmt.Sprintf("GRESNET_NETNS=%s\nGRESNET_MODE=%s\n", ns, mode)
-	for _, v := range told {
-		text += v.Name + "=" + v.Value + "\n"
-	}
-	return l.writeEnv(text + has.env())
-}
-
-// writeLimits writes what the job's cgroup is to be limited to, a line for each
-// HCA as the kernel takes it (Documentation/admin-guide/cgroup-v2.rst, rdma.max).
-func (l *open) writeLimits(hcas []plan.HCA) error {
-	limits := l.node.Config.Limits
+// writeLimits writes the limits of the job's cgroup, a line for each HCA as the kernel takes it
+// (Documentation/admin-guide/cgroup-v2.rst, rdma.max).
+func (l Lease) writeLimits() error {
+	limits := l.Host.Config.Limits
 	if limits == (config.Limits{}) {
 		return nil
 	}
 	text := ""
-	for _, h := range hcas {
+	for _, h := range l.HCAs {
 		text += h.Name
 		if limits.Handles > 0 {
 			text += fmt.Sprintf(" hca_handle=%d", limits.Handles)
@@ -106,18 +115,17 @@ func (l *open) writeLimits(hcas []plan.HCA) error {
 		}
 		text += "\n"
 	}
-	if err := os.WriteFile(limitsIn(l.world.Dir), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(l.World.Dir.Limits(), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the lease's limits: %w", err)
 	}
 	return nil
 }
 
-func (l *open) writeEnv(text string) error {
-	path := host.EnvIn(l.world.Dir)
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+func writeEnv(dir state.Lease, text string) error {
+	if err := os.WriteFile(dir.NewEnv(), []byte(text), 0o600); err != nil {
 		return fmt.Errorf("write the lease: %w", err)
 	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := os.Rename(dir.NewEnv(), dir.Env()); err != nil {
 		return fmt.Errorf("write the lease: %w", err)
 	}
 	return nil

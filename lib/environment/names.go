@@ -1,4 +1,4 @@
-package lease
+package environment
 
 import (
 	"errors"
@@ -8,20 +8,14 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/config"
-	"gresnet/lib/overlay"
-	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
-// hostsIn and resolvIn return the files that the SPANK plugin mounts over /etc/hosts and
-// /etc/resolv.conf of the job's tasks.
-func hostsIn(dir string) string  { return filepath.Join(dir, "hosts") }
-func resolvIn(dir string) string { return filepath.Join(dir, "resolv.conf") }
-
-// writeNames writes the files by which the job's tasks resolve names, where those of the node will
+// writeNames writes the files by which the job's tasks resolve names, if those of the node will
 // not do.
-func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
-	c := l.node.Config.Uplink
+func (l Lease) writeNames() error {
+	c := l.Host.Config.Uplink
+	u, network := l.Uplink, l.Network
 	if u != nil {
 		if err := l.writeResolver(c); err != nil {
 			return err
@@ -36,34 +30,34 @@ func (l *open) writeNames(u *table.Uplink, network *overlay.Network) error {
 	}
 	hosts, err := os.ReadFile("/etc/hosts")
 	if errors.Is(err, fs.ErrNotExist) {
-		l.node.Notice(l.world.Job, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
+		l.Host.Notice(l.Job.ID, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the node's hosts: %w", err)
 	}
 	if network == nil {
-		return writeName(hostsIn(l.world.Dir), uplink.HostsFile(string(hosts), []uplink.Names{uplink.NamesOf(u.Address, "", name)}))
+		return writeName(l.World.Dir.Hosts(), uplink.HostsFile(string(hosts), []uplink.Names{uplink.NamesOf(u.Address, "", name)}))
 	}
 	resolv, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the node's resolv.conf: %w", err)
 	}
-	return writeName(hostsIn(l.world.Dir), uplink.HostsFile(string(hosts), network.Names(name, uplink.SearchIn(string(resolv)))))
+	return writeName(l.World.Dir.Hosts(), uplink.HostsFile(string(hosts), network.Names(name, uplink.SearchIn(string(resolv)))))
 }
 
 // writeResolver writes the job's resolv.conf, if the site gives one, or if the job cannot reach the
 // node's name servers.
-func (l *open) writeResolver(c config.Uplink) error {
+func (l Lease) writeResolver(c config.Uplink) error {
 	if len(c.Nameservers) > 0 {
-		return writeName(resolvIn(l.world.Dir), uplink.ResolvConf(c))
+		return writeName(l.World.Dir.ResolvConf(), uplink.ResolvConf(c))
 	}
 	node, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the node's resolv.conf: %w", err)
 	}
-	if text := uplink.Upstream(string(node), l.node.Run); text != "" {
-		return writeName(resolvIn(l.world.Dir), text)
+	if text := uplink.Upstream(string(node), l.Host.Run); text != "" {
+		return writeName(l.World.Dir.ResolvConf(), text)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/scan"
+	"gresnet/lib/state"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 )
@@ -80,7 +81,7 @@ ip link add hca3 type veth peer name else; ip link set else up; ip link set hca3
 			}
 			c.want["hca1"] = "the node reaches SlurmctldHost 10.1.0.1 through hca1"
 			c.want["hca2"] = "the node reaches SlurmctldHost ctl2 (10.2.0.1) through hca2"
-			n := &Host{State: t.TempDir(), Log: func(event.Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
+			n := &Host{State: state.Dir(t.TempDir()), Log: func(event.Event) {}, Sys: fstest.MapFS{}, Files: fstest.MapFS{
 				"run/slurm/conf/slurm.conf": {Data: []byte(slurmConf)}, "run/slurm/conf/nodes.conf": {Data: []byte(c.nodes)},
 			}}
 			n.Slurm = Slurm{Name: "n2", Resolve: func(_ context.Context, name string) ([]netip.Addr, error) {
@@ -126,7 +127,7 @@ func (stuck) Open(string) (fs.File, error) { select {} }
 // guarded says for each HCA's interface why it is no job's.
 func guarded(t *testing.T, bed *netnstest.NS, sys fstest.MapFS) map[string]error {
 	t.Helper()
-	return guardedBy(t, bed, &Host{State: t.TempDir(), Sys: sys})
+	return guardedBy(t, bed, &Host{State: state.Dir(t.TempDir()), Sys: sys})
 }
 
 func guardedBy(t *testing.T, bed *netnstest.NS, n *Host) map[string]error {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,13 +17,13 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/event"
-	"gresnet/lib/hint"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 )
 
 // Host is the node, with what is handed in from outside.
 type Host struct {
-	State  string // directory of all state, /run/gresnet
+	State  state.Dir
 	Sys    fs.FS  // the node's /sys
 	Proc   fs.FS  // the node's /proc
 	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
@@ -37,6 +36,7 @@ type Host struct {
 	Log    func(event.Event)
 	Spent  func(Timing) // tells of time that no step took; nil: nobody wants to know
 	Now    func() time.Time
+	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 
 	tabled sync.Once
 	tables table.File // by table
@@ -51,43 +51,18 @@ type Slurm struct {
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 }
 
-// Jobs is the folder of all leases.
-func (n *Host) Jobs() string { return filepath.Join(n.State, "jobs") }
-
-// Locks is the folder of the jobs' and the HCAs' locks.
-func (n *Host) Locks() string { return filepath.Join(n.State, "locks") }
-
-// Dir is the folder of a job's lease.
-func (n *Host) Dir(job uint32) string {
-	return filepath.Join(n.Jobs(), strconv.FormatUint(uint64(job), 10))
-}
-
-// JournalIn is the journal of a lease.
-func JournalIn(dir string) string { return filepath.Join(dir, "journal") }
-
-// EnvIn is the file that makes a lease count: it is written last and removed first.
-func EnvIn(dir string) string { return filepath.Join(dir, "env") }
-
 // Table is the node table.
 func (n *Host) Table() table.File {
-	n.tabled.Do(func() { n.tables = table.NewFile(n.State) })
+	n.tabled.Do(func() { n.tables = table.NewFile(string(n.State)) })
 	return n.tables
-}
-
-// StateFault is what cannot be written below the state directory.
-func (n *Host) StateFault(err error) error {
-	if hint.Of(err) != "" {
-		return err
-	}
-	return hint.With(err, n.State+" must be on a file system that is mounted read-write and has space")
 }
 
 // Leased are the jobs that have a lease, or claims or an uplink without one; those
 // of whose lease a person has to see what it left are none.
 func (n *Host) Leased() ([]uint32, error) {
-	entries, err := os.ReadDir(n.Jobs())
+	entries, err := os.ReadDir(n.State.Jobs())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, n.StateFault(err)
+		return nil, n.State.Fault(err)
 	}
 	t, err := n.Table().Read()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/state"
 )
 
 // sockets is a /sys of two sockets, each with one core of two threads and one PCI function.
@@ -38,7 +39,7 @@ func TestAJobWithoutGPUsHasItsCountsFilledNearItsCores(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log []string
-	n := &Host{State: t.TempDir(), Sys: sockets(), Proc: fstest.MapFS{}, Config: cfg, Log: func(e event.Event) { log = append(log, e.Notice) }}
+	n := &Host{State: state.Dir(t.TempDir()), Sys: sockets(), Proc: fstest.MapFS{}, Config: cfg, Log: func(e event.Event) { log = append(log, e.Notice) }}
 	first, second := node.ID{GUID: "a", PCI: "0000:10:00.0"}, node.ID{GUID: "b", PCI: "0000:90:00.0"}
 	m := gres.Mapping{{Gres: "nic", HCA: node.HCA{ID: first}}, {Gres: "nic", Index: 1, HCA: node.HCA{ID: second}}}
 	nearer := func(gpus, cores []int) int {

@@ -21,7 +21,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 		return nil, nil, err
 	}
 	w := &world.World{Given: world.Given{
-		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.Dir(job), Job: job, Context: ctx, Table: n.Table(), Locks: n.Locks(),
+		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Context: ctx, Table: n.Table(), Locks: n.State.Locks(),
 	}}
 	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil
 }

@@ -139,7 +139,7 @@ func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) HCAStat
 	if c, held := t.Holder(h.ID); held {
 		s.Claim = &c
 	}
-	s.Moving = lock.Held(n.Locks(), h.ID)
+	s.Moving = lock.Held(n.State.Locks(), h.ID)
 	return s
 }
 
@@ -194,7 +194,7 @@ func jobStatus(n *host.Host, id uint32) (JobStatus, error) {
 // leaseStatus is what the lease itself says.
 func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
 	s := JobStatus{Job: id}
-	book, err := journal.Read(host.JournalIn(n.Dir(id)))
+	book, err := journal.Read(n.State.Lease(id).Journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, errNoLease
 	}
@@ -213,7 +213,7 @@ func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
 		}
 		s.Left = append(s.Left, left)
 	}
-	text, err := os.ReadFile(host.EnvIn(n.Dir(id)))
+	text, err := os.ReadFile(n.State.Lease(id).Env())
 	switch {
 	case err != nil:
 		s.State = Partial

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/host"
 	"gresnet/lib/node"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
@@ -21,8 +22,8 @@ func heldHost(t *testing.T, toml string) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &host.Host{State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now, Log: func(event.Event) {}}
-	if err := os.Mkdir(n.Locks(), 0o700); err != nil {
+	n := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now, Log: func(event.Event) {}}
+	if err := os.Mkdir(n.State.Locks(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	update(t, n, func(now *table.Table) {

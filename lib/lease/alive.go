@@ -3,37 +3,36 @@ package lease
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
+	"gresnet/lib/opened"
 	"gresnet/lib/proc"
 )
 
-// grace is how old a lease must be at least to be swept without a sign that
-// its job ever started: between the prolog's end and the job's first process
-// a job can't be told from one that is gone.
+// grace is how old a lease must be at least before a sweep takes it without a sign that its job ever
+// started: between the prolog's end and the job's first process the job looks like one that is gone.
 const grace = 10 * time.Minute
 
-// errAlive means that a job is not gone, or not for sure.
+// errAlive means that a job is not gone, or may not be.
 var errAlive = errors.New("the job is not gone")
 
-// errLives means that it runs for sure: it has a step. A process that is left in its
-// namespace is none of a job that Slurm knows of.
+// errLives means that a job runs for sure: it has a step. Slurm may not know the job of a process
+// that is left in a namespace.
 var errLives = errors.New("the job runs")
 
-// living is an errAlive that is an errLives, too.
+// living is errAlive and errLives.
 type living struct{ error }
 
 func (l living) Unwrap() error { return l.error }
 
 func (l living) Is(target error) bool { return target == errLives }
 
-// alive is errAlive with the reason unless the lease's job is gone for sure.
-func (l *open) alive(s Sweep) error {
-	d, err := l.signs(s)
+// alive returns errAlive with the reason unless the lease's job is gone for sure.
+func alive(l *opened.Lease, s Sweep) error {
+	d, err := signsOf(l, s)
 	if err != nil {
 		return err
 	}
@@ -44,31 +43,31 @@ func (l *open) alive(s Sweep) error {
 	return d.judge(seen, s)
 }
 
-// signs is what a lease itself tells of whether its job is gone.
+// signs is what a lease itself says about whether its job is gone.
 type signs struct {
 	lease     bool // there is one
 	job       uint32
 	namespace string
 	since     time.Duration // when the lease was made: it tells one run of a job from the next
 	marked    bool          // it had an extern step
-	expected  bool          // its extern step may come yet
+	expected  bool          // its extern step may still come
 	age       time.Duration
 }
 
-// signs is errAlive if the job is to be spared without a look at processes. What it tells is
-// looked at before those: the process that made a mark, or brought another one into the
-// namespace, was there before, and is seen then if it lives.
-func (l *open) signs(s Sweep) (signs, error) {
-	_, mark := os.Lstat(markIn(l.world.Dir))
-	d := signs{lease: true, job: l.world.Job, since: l.journal.Header.Since, marked: mark == nil}
+// signsOf reads the signs of a lease, or returns errAlive if the sweep must spare the job without a
+// look at processes. It reads them before anybody looks at those: the process that made the mark, or
+// brought another one into the namespace, was there before, and the look sees it if it lives.
+func signsOf(l *opened.Lease, s Sweep) (signs, error) {
+	dir := l.World.Dir
+	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
 	d.age = clock.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
-	d.expected = mark != nil && l.complete() && !s.Boot
+	d.expected = !d.marked && dir.Counts() && !s.Boot
 	if d.expected && d.age < grace && s.hasty {
 		return d, d.starting()
 	}
 	var err error
-	d.namespace, err = l.world.Namespace()
+	d.namespace, err = l.World.Namespace()
 	return d, err
 }
 
@@ -77,7 +76,7 @@ func (d signs) starting() error {
 	return hint.With(err, fmt.Sprintf("if squeue knows no job %d: SLURM_JOB_ID=%d gresnet-epilog", d.job, d.job))
 }
 
-// sight is what a look at the node's processes tells of a job.
+// sight is what a look at the node's processes found of a job.
 type sight struct{ inside, steps []proc.Process }
 
 // look looks for the job's processes.
@@ -91,7 +90,7 @@ func (d signs) look() (seen sight, err error) {
 	return seen, err
 }
 
-// judge is errAlive with the reason unless the job is gone for sure.
+// judge returns errAlive with the reason unless the job is gone for sure.
 func (d signs) judge(seen sight, s Sweep) error {
 	switch {
 	case len(seen.steps) > 0:

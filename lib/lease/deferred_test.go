@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gresnet/lib/event"
+	"gresnet/lib/repair"
 	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
@@ -208,10 +209,10 @@ func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
 		n, _ := heldNode(t, byIndex)
 		var said string
 		n.Log = func(e event.Event) { said += e.Warning }
-		if err := os.WriteFile(n.State+"/node.json", []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(string(n.State)+"/node.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := n.rebuildTable(t.Context()); err != nil {
+		if err := repair.Table(t.Context(), n.Host); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(said, "made anew") || strings.Contains(said, "owed") != lost {

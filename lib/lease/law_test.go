@@ -19,17 +19,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/config"
+	"gresnet/lib/environment"
 	"gresnet/lib/event"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/opened"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/state"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
-	"gresnet/lib/world"
 	"gresnet/test/netnstest"
 )
 
@@ -51,14 +53,14 @@ func TestMain(m *testing.M) {
 
 // lawNode is a node whose clock kills the process when it is looked at for the
 // n-th time: that is before and after each deed. Nobody holds the node lock then.
-func lawNode(state string, n int) *Host {
+func lawNode(folder string, n int) *Host {
 	seen := 0
 	sys := fstest.MapFS{}
 	if os.Getenv("GRESNET_LAW_LOST") != "" {
 		sys["class/infiniband_verbs"] = &fstest.MapFile{Mode: fs.ModeDir} // no driver has anything
 	}
 	law := On(&host.Host{
-		State: state, Sys: sys,
+		State: state.Dir(folder), Sys: sys,
 		Log: func(e event.Event) {
 			if e.Warning != "" {
 				fmt.Fprintln(os.Stderr, "warning:", e.Warning)
@@ -72,7 +74,7 @@ func lawNode(state string, n int) *Host {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
-			if os.Getenv("GRESNET_LAW_MANY") == "" && nodeLocked(state) {
+			if os.Getenv("GRESNET_LAW_MANY") == "" && nodeLocked(folder) {
 				fmt.Fprintln(os.Stderr, "the node lock is held for more than a claim")
 				os.Exit(1)
 			}
@@ -121,7 +123,7 @@ func lawChild(program string) error {
 	case "sweep":
 		return law.Sweep(ctx, Sweep{})
 	}
-	if err := law.prepare(); err != nil {
+	if err := law.State.Make(); err != nil {
 		return err
 	}
 	return law.underLock(ctx, l.job, func() error { return lawTake(ctx, law, l) })
@@ -140,13 +142,13 @@ var whole = lawLease{lawJob, "hca"}
 func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: "node1", Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
 	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
-	l, err := n.create(ctx, j)
+	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
 	var all []*step.Settings
-	err = l.world.OnHost(func(v *scan.View) error {
+	err = l.World.OnHost(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
 			if err != nil || !strings.HasPrefix(i.Name, lease.hcas) {
@@ -162,12 +164,13 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
-	pool, err := l.look().WayOut(moves)
+	pool, err := l.Look().WayOut(moves)
 	if err != nil {
 		return err
 	}
 	claim := new(step.Claim)
-	err = l.timed("do", claim, func(w *world.World) (err error) {
+	err = l.Do(claim, func() (err error) {
+		w := l.World
 		if claim.Change, err = w.Table.Begin(ctx); err != nil {
 			return err
 		}
@@ -176,11 +179,11 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		for _, s := range all {
 			now.Claims = append(now.Claims, table.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
 		}
-		if err := l.claimUplink(now, pool, j, claim); err != nil {
+		if err := claimUplink(l, now, pool, j, claim); err != nil {
 			return err
 		}
 		claim.Uplink = now.Uplink(j.ID, j.Run.String())
-		if err := l.journal.Note(claim.Kind(), claim); err != nil {
+		if err := l.Journal.Note(claim.Kind(), claim); err != nil {
 			return err
 		}
 		return claim.Do(w)
@@ -190,15 +193,15 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	steps := []step.Step{&step.Namespace{}}
 	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
-	l.letIn(up, j)
+	leadIn(l, up, j)
 	if up != nil {
 		steps = append(steps, up)
 	}
-	network, err := l.look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
+	network, err := l.Look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
 	if err != nil {
 		return err
 	}
-	if err := l.apart(up, network, all); err != nil {
+	if err := checkNames(up, network, all); err != nil {
 		return err
 	}
 	over := plan.Overlay(network, n.Config.Overlay, up)
@@ -217,14 +220,13 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 			return fmt.Errorf("%s: %w: %s", then, err, out)
 		}
 	}
-	if err := l.carryOut(ctx, steps); err != nil {
+	if err := l.CarryOut(ctx, steps); err != nil {
 		return err
 	}
-	has := connections{l.had(up, claim.Uplink), network, over.Srun()}
-	if err := l.writeNames(has.uplink, has.network); err != nil {
-		return err
-	}
-	return l.writeEnv(head(j) + has.env())
+	return environment.Lease{
+		Host: n.Host, World: l.World, Job: j, Mode: rdma.Shared,
+		Uplink: made(l, up, claim.Uplink), Network: network, Srun: over.Srun(),
+	}.Write()
 }
 
 // lawBed is a node in a network namespace, with two interfaces that have much to lose,

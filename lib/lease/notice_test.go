@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/environment"
 	"gresnet/lib/event"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
@@ -17,7 +18,7 @@ import (
 // toldTo is what a job's steps are told; nothing if they are told nothing.
 func toldTo(t *testing.T, n *Host, job uint32) string {
 	t.Helper()
-	text, err := os.ReadFile(n.noticeOf(job))
+	text, err := os.ReadFile(n.State.Notice(job))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 			if got := toldTo(t, n, nextJob); got != c.want {
 				t.Errorf("the job is told %q, want %q", got, c.want)
 			}
-			if info, err := os.Lstat(n.noticeOf(nextJob)); err == nil && info.Mode() != 0o600 {
+			if info, err := os.Lstat(n.State.Notice(nextJob)); err == nil && info.Mode() != 0o600 {
 				t.Errorf("what the job is told is of mode %s", info.Mode())
 			}
 			if err := n.Restore(t.Context(), nextJob, nil); err != nil {
@@ -69,12 +70,12 @@ func TestAJobThatGetsFewerHCAsIsToldWhyUntilItsEpilog(t *testing.T) {
 func TestWhatAnEarlierRunWasToldIsNotSaidToTheNext(t *testing.T) {
 	n, _ := heldNode(t, byPart)
 	n.Log = func(event.Event) {}
-	n.writeNotice(job.Job{ID: nextJob}, []string{"a reason"})
+	environment.Notify(n.Host, job.Job{ID: nextJob}, []string{"a reason"})
 	if err := n.Take(t.Context(), job.Job{ID: nextJob}); err != nil || toldTo(t, n, nextJob) != "" {
 		t.Errorf("a run that asks for nothing is told %q, %v", toldTo(t, n, nextJob), err)
 	}
-	n.writeNotice(job.Job{ID: nextJob}, []string{strings.Repeat("long ", 1000)})
-	if got := toldTo(t, n, nextJob); len(got) != maxNotice+1 || strings.Count(got, "\n") != 1 {
+	environment.Notify(n.Host, job.Job{ID: nextJob}, []string{strings.Repeat("long ", 1000)})
+	if got := toldTo(t, n, nextJob); len(got) != 1001 || strings.Count(got, "\n") != 1 {
 		t.Errorf("it is told %d bytes", len(got))
 	}
 }
@@ -85,14 +86,14 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 	n.Log = func(event.Event) {}
 	old := time.Now().Add(-2 * grace)
 	for _, id := range []uint32{holderJob, gone, fresh, other} {
-		n.writeNotice(job.Job{ID: id}, []string{"a reason"})
+		environment.Notify(n.Host, job.Job{ID: id}, []string{"a reason"})
 		if id != fresh {
-			if err := os.Chtimes(n.noticeOf(id), old, old); err != nil {
+			if err := os.Chtimes(n.State.Notice(id), old, old); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	held, err := lock.TryJob(n.Locks(), other) // its prolog or epilog runs
+	held, err := lock.TryJob(n.State.Locks(), other) // its prolog or epilog runs
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/node"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
@@ -37,7 +38,7 @@ func numbers(m gres.Mapping) string {
 
 // A source says index 1; the driver of another HCA is ready before that is claimed.
 func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
-	n := On(&host.Host{State: t.TempDir()})
+	n := On(&host.Host{State: state.Dir(t.TempDir())})
 	n.Config.Slurm.Gres = []string{"nic"}
 	if m, err := n.pin(t.Context(), lookAt(n, leasetest.A, leasetest.C)); err != nil || numbers(m) != "a c" {
 		t.Fatalf("a source is told %q, %v", numbers(m), err)
@@ -55,7 +56,7 @@ func TestAnIndexThatASourceHasSeenMeansTheSameHCAWhenItIsClaimed(t *testing.T) {
 }
 
 func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
-	n := On(&host.Host{State: t.TempDir()})
+	n := On(&host.Host{State: state.Dir(t.TempDir())})
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -71,7 +72,7 @@ func TestASourceIsToldWhatAnotherPrologHasPinnedMeanwhile(t *testing.T) {
 
 // A look at all HCAs asks for every index, which is most of what a boot's first prolog asks.
 func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
-	n := On(&host.Host{State: t.TempDir()})
+	n := On(&host.Host{State: state.Dir(t.TempDir())})
 	n.Config.Slurm.Gres = []string{"nic"}
 	looks := 0
 	m, err := n.pin(t.Context(), func(now *table.Table) (gres.Mapping, error) {
@@ -90,9 +91,9 @@ func TestTheFirstPrologOfABootLooksForAllHCAsOnce(t *testing.T) {
 }
 
 func TestWhereNothingIsToBePinnedNobodyIsWaitedFor(t *testing.T) {
-	n := On(&host.Host{State: t.TempDir()})
+	n := On(&host.Host{State: state.Dir(t.TempDir())})
 	n.Config.Slurm.Gres = []string{"nic"}
-	lockFile := filepath.Join(n.State, "node.lock")
+	lockFile := filepath.Join(string(n.State), "node.lock")
 	if _, err := n.pin(t.Context(), lookAt(n)); err != nil {
 		t.Fatal(err)
 	}

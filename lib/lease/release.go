@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,15 +12,13 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
-	"gresnet/lib/recovery"
-	"gresnet/lib/scan"
-	"gresnet/lib/step"
+	"gresnet/lib/opened"
 	"gresnet/lib/table"
 )
 
-// Release lets jobs have a quarantined HCA again, named by its RDMA device, its
-// GUID, its PCI address or all of its identity. What can be undone still is
-// undone first; then the HCA must be on the node, and is taken as it is.
+// Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI address
+// or its whole identity. It first undoes what it still can; then the HCA must be on the node, and
+// stays as it is.
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
@@ -33,22 +29,22 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = n.letGo(ctx, c)
+	err = n.free(ctx, c)
 	if err == nil {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
 	}
 	return err
 }
 
-// letGo frees an HCA that a person has found quarantined. Meanwhile a sweep may have freed
-// it, and the next job claimed it: under the job's lock it is looked at again.
-func (n *Host) letGo(ctx context.Context, c table.Claim) error {
-	held, err := lock.TryJob(n.Locks(), c.Job)
+// free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have freed
+// the HCA, and the next job claimed it.
+func (n *Host) free(ctx context.Context, c table.Claim) error {
+	held, err := lock.TryJob(n.State.Locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
 	}
 	if err != nil {
-		return n.StateFault(err)
+		return n.State.Fault(err)
 	}
 	return n.under(held, c.Job, func() error {
 		t, err := n.Table().Read()
@@ -58,26 +54,26 @@ func (n *Host) letGo(ctx context.Context, c table.Claim) error {
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
 			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "gresnet-prolog status lists the HCAs")
 		}
-		l, err := n.resume(ctx, c.Job)
-		if errors.Is(err, errNoLease) {
+		l, err := n.open(ctx, c.Job)
+		if errors.Is(err, opened.ErrNone) {
 			return n.freeHome(ctx, sameQuarantine(c))
 		}
 		if err != nil {
-			return remains(err)
+			return opened.Remains(err)
 		}
-		defer l.close()
-		if c.Doubt || c.Run != l.world.Run {
+		defer l.Close()
+		if c.Doubt || c.Run != l.World.Run {
 			return n.freeHome(ctx, sameQuarantine(c)) // the lease that had it was set aside: this one is of another run
 		}
-		if err := l.alive(Sweep{Jobs: []uint32{c.Job}}); err != nil {
+		if err := alive(l, Sweep{Jobs: []uint32{c.Job}}); err != nil {
 			return fmt.Errorf("release %s: %w", c.Name, err)
 		}
-		return l.release(c)
+		return n.releaseFrom(l, c)
 	})
 }
 
-// sameQuarantine tells the quarantine of an HCA from what others have claimed since.
-// Its reason may have changed.
+// sameQuarantine returns a function that tells whether a claim is the same quarantine, though its
+// reason may have changed, or one that came since.
 func sameQuarantine(c table.Claim) func(table.Claim) bool {
 	return func(o table.Claim) bool {
 		return o.HCA == c.HCA && o.Job == c.Job && o.Run == c.Run && o.Quarantined != ""
@@ -132,51 +128,35 @@ func (n *Host) usedNow(t table.Table, name string) error {
 	return u.Err
 }
 
-// release undoes what can be undone; what remains of the HCA is given up if
-// the HCA is at home.
-func (l *open) release(c table.Claim) error {
-	unwound := l.unwind()
+// releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at home.
+func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
+	unwound := l.Unwind()
 	if unwound == nil {
 		return nil
 	}
-	if _, left := os.Lstat(l.world.Dir); errors.Is(left, fs.ErrNotExist) {
+	if !l.World.Dir.Exists() {
 		// The lease was damaged and is set aside; the person has seen the HCA.
-		return l.node.freeHome(context.WithoutCancel(l.world.Context), sameQuarantine(c))
+		return n.freeHome(context.WithoutCancel(l.World.Context), sameQuarantine(c))
 	}
-	if _, away := l.world.Away[c.HCA]; !away {
+	if _, away := l.World.Away[c.HCA]; !away {
 		return unwound // it is free; others are not
 	}
-	reason := l.world.Away[c.HCA]
-	if err := l.giveUp(c.HCA); err != nil {
+	reason := l.World.Away[c.HCA]
+	if err := l.GiveUp(c.HCA); err != nil {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
-		return remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
+		return opened.Remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
 	}
-	l.node.Notice(l.world.Job, "%s is released as it is: %s", c.Name, reason)
-	err := l.unwind()
-	if _, away := l.world.Away[c.HCA]; err != nil && !away {
-		l.node.Notice(l.world.Job, "other HCAs of the lease are not home: %s", err)
+	n.Notice(l.World.Job, "%s is released as it is: %s", c.Name, reason)
+	err := l.Unwind()
+	if _, away := l.World.Away[c.HCA]; err != nil && !away {
+		n.Notice(l.World.Job, "other HCAs of the lease are not home: %s", err)
 		return nil
 	}
 	return err
 }
 
-// giveUp strikes what is left of an HCA that is at home.
-func (l *open) giveUp(id node.ID) error {
-	notes, _ := l.left()
-	notes = slices.DeleteFunc(notes, func(s recovery.Note) bool { return s.HCA() != id })
-	for _, s := range notes {
-		if err := step.Home(l.world, s.Step); err != nil {
-			return err
-		}
-	}
-	for _, s := range notes {
-		l.markUndone(s)
-	}
-	return nil
-}
-
-// freeHome frees claims that no lease speaks of any more, of HCAs that are on
-// the node. Others are kept from later jobs.
+// freeHome frees claims that no lease has any more if their HCAs are on the node. It keeps the other
+// HCAs from later jobs.
 func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.Table().Read()
 	if err != nil {
@@ -191,7 +171,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		if !is(c) {
 			continue
 		}
-		reason, err := n.absent(&t, c.HCA)
+		reason, err := n.Absent(&t, c.HCA)
 		if err != nil {
 			return err
 		}
@@ -213,39 +193,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		return err
 	}
 	if len(failed) > 0 {
-		return remains(hint.Join(failed...))
+		return opened.Remains(hint.Join(failed...))
 	}
 	return nil
-}
-
-// absent says why an HCA is not on the node, nothing if it is, with all of the
-// interfaces that it had when it was numbered.
-func (n *Host) absent(t *table.Table, id node.ID) (string, error) {
-	if lock.Held(n.Locks(), id) {
-		return "a move of it has not ended", nil
-	}
-	v, err := scan.Open(n.Sys, scan.NewKnown())
-	if err != nil {
-		return "", err
-	}
-	defer v.Close()
-	d, err := v.Find(id)
-	if errors.Is(err, scan.ErrNotFound) {
-		return "it is not in the root namespace", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	ports, err := v.Ports(d)
-	if err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id })
-	for _, p := range ports {
-		had := i >= 0 && slices.ContainsFunc(t.HCAs[i].Ports, func(o node.Port) bool { return o.Num == p.Num && o.Interface != "" })
-		if had && p.Interface == nil {
-			return fmt.Sprintf("the interface of port %d is not in the root namespace", p.Num), nil
-		}
-	}
-	return "", nil
 }

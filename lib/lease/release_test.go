@@ -23,7 +23,7 @@ func TestAReleaseDoesNotTouchWhatAnotherJobHasClaimedMeanwhile(t *testing.T) {
 			n, _ := heldNode(t, byIndex)
 			n.update(t, func(t *table.Table) { t.Claims = []table.Claim{now} })
 			before, _ := n.Table().Read()
-			err := n.letGo(t.Context(), sick)
+			err := n.free(t.Context(), sick)
 			if err == nil || !strings.HasPrefix(err.Error(), "release mlx5_0: it was freed meanwhile") {
 				t.Errorf("error %v", err)
 			}

@@ -3,21 +3,18 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
-	"gresnet/lib/gres"
+	"gresnet/lib/environment"
 	"gresnet/lib/job"
-	"gresnet/lib/node"
+	"gresnet/lib/opened"
+	"gresnet/lib/repair"
 )
 
-// Restore takes back what a run of a job holds, or whatever the job holds if run
-// is nil. No lease is success, and a lease of a later run is none of this run's
-// business.
+// Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there is
+// no lease, Restore succeeds; it leaves a lease of a later run alone.
 //
-// For the lease it waits half of its time at most: the other half is for undoing.
+// It waits for the lease half of its time at most: the other half is for undoing.
 //
 // After an error with which the lease is still there the error is ErrRemains.
 func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
@@ -25,63 +22,33 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	all := n.Config.Deadline.Epilog
 	ctx, cancel := context.WithTimeout(ctx, all/2)
 	defer cancel()
-	if err := n.prepare(); err != nil {
+	if err := n.State.Make(); err != nil {
 		return err
 	}
-	if err := n.rebuildTable(ctx); err != nil {
-		// What the lease has can be undone without it.
-		n.Notice(id, "%s", err)
+	if err := repair.Table(ctx, n.Host); err != nil {
+		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
 	err := n.underLock(ctx, id, func() error {
-		l, err := n.resume(ctx, id)
-		if errors.Is(err, errNoLease) {
-			n.removeNotice(id)
-			n.restoreDeferredFor(ctx, id)
-			return n.abandoned(ctx, id)
+		l, err := n.open(ctx, id)
+		if errors.Is(err, opened.ErrNone) {
+			opened.RestoreDeferred(ctx, n.Host, id)
+			return n.endWithoutLease(ctx, id)
 		}
 		if err != nil {
 			return err
 		}
-		defer l.close()
-		if held, err := job.ParseRun(l.world.Run); err == nil && run != nil && held.Restart > run.Restart {
-			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.world.Run, run)
+		defer l.Close()
+		if held, err := job.ParseRun(l.World.Run); err == nil && run != nil && held.Restart > run.Restart {
+			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.World.Run, run)
 			return nil
 		}
-		n.removeNotice(id)
-		// What was waited for the lease is a part of the run.
-		l.until = begun.Add(max(all, l.undoTime()))
-		return l.unwind()
+		environment.RemoveNotice(n.Host, id)
+		// The wait for the lock is a part of the run's time.
+		l.Until = begun.Add(max(all, l.UndoTime()))
+		return l.Unwind()
 	})
-	if _, gone := os.Lstat(n.Dir(id)); err != nil && !errors.Is(gone, fs.ErrNotExist) {
-		return remains(err)
+	if err != nil && n.State.Lease(id).Exists() {
+		return opened.Remains(err)
 	}
 	return err
-}
-
-// remains marks an error as one that leaves something to be undone.
-func remains(err error) error {
-	if errors.Is(err, ErrRemains) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrRemains, err)
-}
-
-// tellUsers tells which of a lease's HCAs no later job gets yet, when the lease is gone.
-func (n *Host) tellUsers(job uint32, hcas []node.ID) {
-	u, err := n.Users()
-	if err != nil {
-		n.Notice(job, "%s", err)
-		return
-	}
-	defer u.Close()
-	used := map[node.ID]string{}
-	for _, id := range hcas {
-		if by := u.Of(id); by != "" {
-			used[id] = gres.Holder{User: by}.String()
-		}
-	}
-	if u.Err != nil {
-		n.Notice(job, "%s", u.Err)
-	}
-	n.TellQuarantines(job, used)
 }

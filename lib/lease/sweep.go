@@ -4,27 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
+	"strconv"
+	"time"
 
+	"gresnet/lib/environment"
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
+	"gresnet/lib/opened"
+	"gresnet/lib/proc"
+	"gresnet/lib/repair"
 )
 
-// Sweep says which leases a sweep may give back, of those whose job is gone.
+// Sweep says which leases a sweep may give back if their jobs are gone.
 type Sweep struct {
 	Jobs []uint32 // these alone; all if there are none
 	Boot bool     // slurmd does not run yet, so no job that has a lease can be about to start
 
-	// hasty spares a job that may be about to start without a look whether it runs. That
-	// look is at all processes of the node: many prologs that wait for one HCA would keep
-	// the processors from the epilog that gives it back.
+	// hasty spares a job that may be about to start without a look whether it runs. Such a look
+	// reads all processes of the node: many prologs that wait for one HCA would keep the
+	// processors from the epilog that gives it back.
 	hasty bool
 }
 
-// Sweep gives back the leases of jobs that are gone, which an epilog would have
-// done if it had run. It never touches a live job's lease: a job that was named
-// and lives is an error, others are passed over.
+// Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live job's
+// lease: if somebody named that job, Sweep returns an error; it passes over others.
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.ready(ctx); err != nil {
 		return err
@@ -60,7 +67,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.removeGoneNotices(s.Boot))
 	}
-	n.restoreDeferredFor(ctx, 0)
+	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
 }
 
@@ -68,11 +75,11 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	_, inProlog := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
-	// All processes of the node are looked at without the job's lock, for which its epilog
-	// may wait.
+	// The look at all processes of the node goes without the job's lock: its epilog may wait for
+	// that.
 	var d signs
-	err := n.leaseToSweep(ctx, id, func(l *open) (err error) {
-		d, err = l.signs(s)
+	err := n.leaseToSweep(ctx, id, func(l *opened.Lease) (err error) {
+		d, err = signsOf(l, s)
 		return err
 	})
 	if err != nil || !d.lease {
@@ -82,8 +89,8 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 	if err != nil {
 		return err
 	}
-	return n.leaseToSweep(ctx, id, func(l *open) error {
-		now, err := l.signs(s)
+	return n.leaseToSweep(ctx, id, func(l *opened.Lease) error {
+		now, err := signsOf(l, s)
 		if err != nil {
 			return err
 		}
@@ -93,43 +100,84 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if err := now.judge(seen, s); err != nil {
 			return err
 		}
-		more := l.undoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
-		l.until, _ = ctx.Deadline()
+		more := l.UndoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
+		l.Until, _ = ctx.Deadline()
 		if !inProlog {
-			l.until = l.until.Add(max(0, more))
+			l.Until = l.Until.Add(max(0, more))
 		}
-		n.removeNotice(id)
-		return l.unwind()
+		environment.RemoveNotice(n.Host, id)
+		return l.Unwind()
 	})
 }
 
 // leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
-func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*open) error) error {
-	held, err := lock.TryJob(n.Locks(), id)
+func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease) error) error {
+	held, err := lock.TryJob(n.State.Locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
 	}
 	if err != nil {
-		return n.StateFault(err)
+		return n.State.Fault(err)
 	}
 	return n.under(held, id, func() error {
-		l, err := n.resume(ctx, id)
-		if errors.Is(err, errNoLease) {
-			return n.abandoned(ctx, id)
+		l, err := n.open(ctx, id)
+		if errors.Is(err, opened.ErrNone) {
+			return repair.Removed(ctx, n.Host, id)
 		}
 		if err != nil {
-			return remains(err)
+			return opened.Remains(err)
 		}
-		defer l.close()
+		defer l.Close()
 		return f(l)
 	})
 }
 
 // waitForJob waits until no prolog or epilog of a job runs.
 func (n *Host) waitForJob(ctx context.Context, id uint32) error {
-	held, err := lock.Job(ctx, n.Locks(), id)
+	held, err := lock.Job(ctx, n.State.Locks(), id)
 	if err != nil {
 		return err
 	}
 	return n.under(held, id, func() error { return nil })
+}
+
+// removeGoneNotices removes what jobs were told that are gone without an epilog and have no lease.
+// A job whose prolog has just ended has no step yet.
+func (n *Host) removeGoneNotices(boot bool) error {
+	entries, err := os.ReadDir(n.State.Notices())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return n.State.Fault(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		id, bad := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || bad != nil || !boot && time.Since(info.ModTime()) < grace {
+			continue
+		}
+		if err := n.removeNoticeIfGone(uint32(id)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Host) removeNoticeIfGone(id uint32) error {
+	held, err := lock.TryJob(n.State.Locks(), id)
+	if errors.Is(err, lock.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return n.State.Fault(err)
+	}
+	return n.under(held, id, func() error {
+		if n.State.Lease(id).Exists() {
+			return nil // it goes with the lease
+		}
+		steps, err := proc.Steps(id)
+		if err != nil || len(steps) > 0 {
+			return err
+		}
+		environment.RemoveNotice(n.Host, id)
+		return nil
+	})
 }

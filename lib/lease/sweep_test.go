@@ -9,22 +9,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gresnet/lib/event"
-	"gresnet/lib/host"
 	"gresnet/lib/job"
-	"gresnet/lib/journal"
 	"gresnet/lib/lock"
-	"gresnet/lib/node"
-	"gresnet/lib/recovery"
-	"gresnet/lib/step"
+	"gresnet/lib/opened"
 	"gresnet/lib/table"
 	"gresnet/test/fusetest"
-	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
 )
 
@@ -33,18 +27,18 @@ import (
 func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
 	n.Log = func(event.Event) {}
-	l, err := n.resume(t.Context(), holderJob)
+	l, err := n.open(t.Context(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	for range 40 {
-		os.Remove(markIn(l.world.Dir))
+		os.Remove(l.World.Dir.Mark())
 		swept := make(chan error, 1)
-		go func() { swept <- l.alive(Sweep{}) }()
+		go func() { swept <- alive(l, Sweep{}) }()
 		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond)
 		end := externStep(t)
-		if err := os.WriteFile(markIn(l.world.Dir), nil, 0o600); err != nil {
+		if err := os.WriteFile(l.World.Dir.Mark(), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		err := <-swept
@@ -80,18 +74,18 @@ func externStep(t *testing.T) (end func()) {
 
 func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := n.resume(t.Context(), holderJob)
+	l, err := n.open(t.Context(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
-	if err := l.alive(Sweep{}); !errors.Is(err, errAlive) {
+	defer l.Close()
+	if err := alive(l, Sweep{}); !errors.Is(err, errAlive) {
 		t.Errorf("a job that is about to start: %v", err)
 	}
-	if err := os.Remove(host.EnvIn(l.world.Dir)); err != nil {
+	if err := os.Remove(l.World.Dir.Env()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.alive(Sweep{}); err != nil {
+	if err := alive(l, Sweep{}); err != nil {
 		t.Errorf("a lease whose prolog or epilog was killed: %v", err)
 	}
 }
@@ -99,112 +93,20 @@ func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {
 // What many prologs that wait for one HCA do with its job's lock held must be quick.
 func TestAHastySweepLooksForAJobThatMayBeAboutToStartOnlyIfItIsMarked(t *testing.T) {
 	n, _ := heldNode(t, byIndex)
-	l, err := n.resume(t.Context(), holderJob)
+	l, err := n.open(t.Context(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	defer externStep(t)()
-	if err := l.alive(Sweep{hasty: true}); !errors.Is(err, errAlive) || errors.Is(err, errLives) {
+	if err := alive(l, Sweep{hasty: true}); !errors.Is(err, errAlive) || errors.Is(err, errLives) {
 		t.Errorf("without a mark: %v", err)
 	}
-	if err := os.WriteFile(markIn(l.world.Dir), nil, 0o600); err != nil {
+	if err := os.WriteFile(l.World.Dir.Mark(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.alive(Sweep{hasty: true}); !errors.Is(err, errLives) {
+	if err := alive(l, Sweep{hasty: true}); !errors.Is(err, errLives) {
 		t.Errorf("with a mark: %v", err)
-	}
-}
-
-// leaseOf writes the journal of a lease of HCAs, of which some are home again.
-func (n *Host) leaseOf(t *testing.T, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
-	t.Helper()
-	if err := os.RemoveAll(n.Dir(id)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(n.Dir(id), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	j, err := journal.Create(host.JournalIn(n.Dir(id)), journal.Header{Job: id, Run: "0", Since: since})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer j.Close()
-	claim := &step.Claim{}
-	for _, h := range hcas {
-		claim.Claims = append(claim.Claims, table.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
-		claim.HCAs = append(claim.HCAs, node.HCA{ID: h})
-	}
-	if err := j.Note("claim", claim); err != nil { // its number is 1
-		t.Fatal(err)
-	}
-	for i, h := range hcas {
-		err := j.Note("access", &step.Access{ID: h})
-		if err == nil && slices.Contains(home, h) {
-			err = j.Strike(i + 2)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestOfTwoLeasesThatClaimAnHCATheYoungerHasIt(t *testing.T) {
-	n, _ := heldNode(t, byCount)
-	for _, c := range []struct{ older, younger uint32 }{{1, 2}, {2, 1}, {9, 10}} {
-		for _, id := range []uint32{c.older, c.younger} {
-			defer os.RemoveAll(n.Dir(id))
-		}
-		n.leaseOf(t, c.older, time.Minute, []node.ID{leasetest.A, leasetest.B}, leasetest.A)
-		n.leaseOf(t, c.younger, time.Hour, []node.ID{leasetest.A})
-		books, err := n.books()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var now table.Table
-		for _, b := range books {
-			if b.Job == c.older || b.Job == c.younger {
-				b.Claim(&now)
-			}
-		}
-		a, _ := now.Holder(leasetest.A)
-		b, _ := now.Holder(leasetest.B)
-		if a.Job != c.younger || b.Job != c.older {
-			t.Errorf("A is job %d's and B is job %d's, wanted %d and %d", a.Job, b.Job, c.younger, c.older)
-		}
-	}
-}
-
-func TestWhatAnotherLeaseHasByNowIsNotTakenFromIt(t *testing.T) {
-	n, _ := heldNode(t, byIndex)
-	n.leaseOf(t, 7, time.Hour, []node.ID{leasetest.A, leasetest.B})
-	n.update(t, func(now *table.Table) {
-		now.Claims = []table.Claim{
-			{HCA: leasetest.A, Name: "mlx5_0", Job: holderJob, Run: "0"},
-			{HCA: leasetest.B, Name: "mlx5_1", Job: 7, Run: "0"},
-		}
-	})
-	for _, damaged := range []bool{false, true} {
-		l, err := n.resume(t.Context(), 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.close()
-		if damaged {
-			l.journal.Notes[1].Kind = "of a later version"
-		}
-		notes, damage := l.left()
-		if (damage != nil) != damaged {
-			t.Fatalf("damage %v", damage)
-		}
-		for _, s := range notes {
-			if s.HCA() == leasetest.A {
-				t.Errorf("damaged %v: it would undo %s %s, which is job %d's", damaged, s.Kind(), s.Object(), holderJob)
-			}
-		}
-		if !slices.ContainsFunc(notes, func(s recovery.Note) bool { return s.HCA() == leasetest.B }) {
-			t.Errorf("damaged %v: it would leave its own HCA away", damaged)
-		}
 	}
 }
 
@@ -237,16 +139,16 @@ func TestWhatWasSetAsideIsFreedByAReleaseAndByNoSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A later run of that job has a lease.
-	l, err := n.create(t.Context(), job.Job{ID: 7, Run: job.Run{Restart: 1}})
+	l, err := opened.Create(t.Context(), n.Host, job.Job{ID: 7, Run: job.Run{Restart: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.close()
+	l.Close()
 	// The HCA is not on this node: so it says, and does not say that it is free.
 	if err := n.Release(t.Context(), "mlx5_0"); err == nil {
 		t.Error("an HCA that is not there was released")
 	}
-	if _, err := os.Lstat(n.Dir(7)); err != nil {
+	if _, err := os.Lstat(string(n.State.Lease(7))); err != nil {
 		t.Errorf("the later run's lease: %v", err)
 	}
 	close(log)
@@ -271,7 +173,7 @@ func TestASweepLooksAtProcessesWithoutTheJobsLock(t *testing.T) {
 		default:
 		}
 	}
-	held, err := lock.TryJob(n.Locks(), holderJob)
+	held, err := lock.TryJob(n.State.Locks(), holderJob)
 	switch {
 	case err == nil:
 		held.Close()

@@ -4,27 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/environment"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/opened"
 	"gresnet/lib/plan"
+	"gresnet/lib/repair"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
 	"gresnet/lib/uplink"
-	"gresnet/lib/world"
 )
 
-// Take gives a job the HCAs that it is entitled to. A job that is entitled to
-// none gets no lease. A lease that this run of the job has already is left as
-// it is; one of an earlier run is unwound first. What the job asked wrongly
-// becomes a refused lease, which its steps fail with, and no error.
+// Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
+// lease that this run of the job has already stays as it is; Take first unwinds one of an earlier
+// run. If the job asked for something wrong, it gets a refused lease, with which its steps fail, and
+// Take returns no error.
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
@@ -32,27 +31,54 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 	if err := n.ready(ctx); err != nil {
 		return err
 	}
-	// Whatever this job gets, it is not to open what it does not get.
+	// Whatever this job gets, it must not open other HCAs.
 	if err := n.Close(); err != nil {
 		return err
 	}
 	looked.Stop("look after the node table and who can open device nodes")
 	return n.underLock(ctx, j.ID, func() error {
-		done, err := n.existingLease(ctx, j)
-		if done || err != nil {
+		own, err := n.endEarlier(ctx, j)
+		if own || err != nil {
 			return err
 		}
-		n.removeNotice(j.ID) // what an earlier run was told
 		return n.takeEntitled(ctx, j)
 	})
 }
 
-// takeEntitled asks what a job is entitled to, and takes it. The job is told what it lacks.
+// endEarlier ends what earlier runs of the job left. own says that this run has its lease already.
+func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) {
+	l, err := n.open(ctx, j.ID)
+	if err == nil {
+		defer l.Close()
+		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
+			n.Notice(j.ID, "the lease is there already")
+			return true, nil
+		}
+		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
+		err = l.Unwind()
+	}
+	if err == nil || errors.Is(err, opened.ErrNone) {
+		err = n.endWithoutLease(ctx, j.ID)
+	}
+	if err != nil {
+		return false, opened.Remains(err)
+	}
+	return false, nil
+}
+
+// endWithoutLease ends what a job has that has no lease: the notice of an earlier run, and what is
+// still in the node table if somebody removed a lease.
+func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
+	environment.RemoveNotice(n.Host, id)
+	return repair.Removed(ctx, n.Host, id)
+}
+
+// takeEntitled asks what a job is entitled to, takes it, and tells the job what it lacks.
 func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
 	wants, less, err := n.ask(ctx, j)
 	if err == nil && len(wants) > 0 {
 		var passed []gres.Holding
-		passed, err = n.takeWanted(ctx, j, wants)
+		passed, err = n.takeFree(ctx, j, wants)
 		less = append(less, passedOver(passed)...)
 	}
 	var refusal *gres.Refusal
@@ -60,7 +86,7 @@ func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
 		return n.refuse(ctx, j, refusal)
 	}
 	if err == nil {
-		n.writeNotice(j, less)
+		environment.Notify(n.Host, j, less)
 	}
 	return err
 }
@@ -79,107 +105,40 @@ func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []st
 	return wants, less, err
 }
 
-// takeWanted takes what a job is entitled to. passed is what it would have besides, had that
-// been free.
-func (n *Host) takeWanted(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
-	// A lease that somebody removed left its claims, and a job must not wait for itself.
-	if err := n.abandoned(ctx, j.ID); err != nil {
-		return nil, remains(err)
-	}
-	if err := n.reclaim(ctx, j, wants); err != nil {
-		return nil, err
-	}
-	return n.takeFree(ctx, j, wants)
-}
-
-// existingLease deals with a lease that is there already, and tells whether it is this run's own.
-func (n *Host) existingLease(ctx context.Context, j job.Job) (done bool, err error) {
-	l, err := n.resume(ctx, j.ID)
-	if errors.Is(err, errNoLease) {
-		if err := removeDir(n.Dir(j.ID)); err != nil {
-			return false, remains(err)
-		}
-		return false, nil
-	}
-	if err != nil {
-		return false, remains(err)
-	}
-	defer l.close()
-	if l.complete() && l.world.Run == j.Run.String() {
-		n.Notice(j.ID, "the lease is there already")
-		return true, nil
-	}
-	n.Notice(j.ID, "unwinding what run %s left", l.world.Run)
-	return false, l.unwind()
-}
-
-// take is also what the job does without: it would have had that, had it been free.
+// take takes what a job wants into a new lease. passed is what the job would have besides, if it were
+// free.
 func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
-	l, err := n.create(ctx, j)
+	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
+	defer l.Close()
 	defer func() {
 		if err != nil {
-			err = l.failed(err)
+			err = l.Failed(err)
 		}
 	}()
 
 	access := n.Access(j)
-	pool, err := l.look().PoolFor(access)
+	pool, err := l.Look().PoolFor(access)
 	if err != nil {
 		return nil, err
 	}
-	p, claim, err := l.claim(ctx, j, wants, pool)
+	p, claim, err := claim(ctx, l, j, wants, pool)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Entries) == 0 {
-		return p.Passed, l.unwind() // what the job would have had, if it were free, is not
+		return p.Passed, l.Unwind() // nothing that the job wants is free
 	}
-	return p.Passed, l.fill(ctx, j, access, p, pool, claim)
-}
-
-// fill moves what is claimed into the lease, and makes the lease count.
-func (l *open) fill(ctx context.Context, j job.Job, access config.Access, p host.Picked, pool *uplink.Pool, claim *step.Claim) error {
-	n := l.node
-	looked := n.Stopwatch()
-	mode, hcas, err := l.look().Read(j, access, p)
-	looked.Stop("read what the moves lose")
-	if err != nil {
-		return err
-	}
-	n.checkMode(j.ID, mode)
-	found := n.Stopwatch()
-	network, err := l.look().Network(ctx, j, access, n.CanMove)
-	found.Stop("find the job's other nodes")
-	if err != nil {
-		return err
-	}
-	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
-	l.letIn(up, j)
-	if err := l.apart(up, network, interfaces(hcas)); err != nil {
-		return err
-	}
-	over := plan.Overlay(network, n.Config.Overlay, up)
-	if err := l.carryOut(ctx, plan.Take(j, mode, access, up, over, hcas)); err != nil {
-		return err
-	}
-	told := n.Stopwatch()
-	if err := l.commit(j, access, mode, connections{l.had(up, claim.Uplink), network, over.Srun() && !j.Part}, hcas); err != nil {
-		return err
-	}
-	told.Stop("tell the job of it, commit")
-	n.Tell(event.LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
-	return nil
+	return p.Passed, fill(ctx, l, j, access, p, pool, claim)
 }
 
 // claim takes HCAs, and an address if the job has an uplink, in the node table.
-func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool) (p host.Picked, claim *step.Claim, err error) {
+func claim(ctx context.Context, l *opened.Lease, j job.Job, wants []gres.Want, pool *uplink.Pool) (p host.Picked, claim *step.Claim, err error) {
 	claim = new(step.Claim)
-	err = l.timed(do, claim, func(*world.World) (err error) {
-		p, err = l.claimLocked(ctx, j, wants, pool, claim)
+	err = l.Do(claim, func() (err error) {
+		p, err = claimLocked(ctx, l, j, wants, pool, claim)
 		return err
 	})
 	return p, claim, err
@@ -187,32 +146,68 @@ func (l *open) claim(ctx context.Context, j job.Job, wants []gres.Want, pool *up
 
 // claimLocked decides what is claimed, notes it in the journal and writes it into the node
 // table, in this order, under the node lock.
-func (l *open) claimLocked(ctx context.Context, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (host.Picked, error) {
-	change, err := l.world.Table.Begin(ctx)
+func claimLocked(ctx context.Context, l *opened.Lease, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (host.Picked, error) {
+	change, err := l.World.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
 	}
 	defer change.Close()
 	t := &change.Table
-	p, err := l.node.Pick(t, j, wants)
+	p, err := l.Host.Pick(t, j, wants)
 	if err != nil {
 		return host.Picked{}, err
 	}
 	if len(p.Entries) > 0 {
-		if err := l.claimUplink(t, pool, j, claim); err != nil {
+		if err := claimUplink(l, t, pool, j, claim); err != nil {
 			return host.Picked{}, err
 		}
 	}
 	claim.Change = change
 	claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
 	claim.Uplink = t.Uplink(j.ID, j.Run.String())
-	if err := l.note(claim); err != nil {
+	if err := l.Note(claim); err != nil {
 		return host.Picked{}, err
 	}
-	return p, claim.Do(l.world)
+	return p, claim.Do(l.World)
 }
 
-// interfaces are those that come to the job.
+// fill moves what is claimed into the lease, and makes the lease count.
+func fill(ctx context.Context, l *opened.Lease, j job.Job, access config.Access, p host.Picked, pool *uplink.Pool, claim *step.Claim) error {
+	n := l.Host
+	looked := n.Stopwatch()
+	mode, hcas, err := l.Look().Read(j, access, p)
+	looked.Stop("read what the moves lose")
+	if err != nil {
+		return err
+	}
+	checkMode(n, j.ID, mode)
+	found := n.Stopwatch()
+	network, err := l.Look().Network(ctx, j, access, n.CanMove)
+	found.Stop("find the job's other nodes")
+	if err != nil {
+		return err
+	}
+	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
+	leadIn(l, up, j)
+	if err := checkNames(up, network, interfaces(hcas)); err != nil {
+		return err
+	}
+	over := plan.Overlay(network, n.Config.Overlay, up)
+	if err := l.CarryOut(ctx, plan.Take(j, mode, access, up, over, hcas)); err != nil {
+		return err
+	}
+	written := n.Stopwatch()
+	lease := environment.Lease{Host: n, World: l.World, Job: j, Access: access, Mode: mode, HCAs: hcas}
+	lease.Uplink, lease.Network, lease.Srun = made(l, up, claim.Uplink), network, over.Srun() && !j.Part
+	if err := lease.Write(); err != nil {
+		return err
+	}
+	written.Stop("tell the job of it, commit")
+	n.Tell(event.LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
+	return nil
+}
+
+// interfaces returns those that come to the job.
 func interfaces(hcas []plan.HCA) (all []*step.Settings) {
 	for _, h := range hcas {
 		all = append(all, h.Interfaces...)
@@ -228,51 +223,25 @@ func namesOf(hcas []plan.HCA) string {
 	return strings.Join(names, ", ")
 }
 
-// failed unwinds a lease that could not be completed.
-func (l *open) failed(cause error) error {
-	if err := l.unwind(); err != nil {
-		return fmt.Errorf("%w; then %w", cause, err)
-	}
-	return cause
-}
-
-// refuse writes a lease that says why the job gets nothing, so that its steps
-// fail with the reason while the node stays in service.
+// refuse writes a lease that says why the job gets nothing: its steps fail with the reason, and the
+// node stays in service.
 func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) error {
-	l, err := n.create(ctx, j)
+	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
 		return err
 	}
-	defer l.close()
+	defer l.Close()
 	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error(), Reason: refusal.Reason})
-	if err := l.writeEnv(refusedEnv(j, refusal)); err != nil {
-		return l.failed(err)
+	if err := environment.Refuse(l.World.Dir, j, refusal); err != nil {
+		return l.Failed(err)
 	}
 	return nil
 }
 
-// removeDir removes a lease's directory that has nothing in it any more but
-// what a killed process left of it. The journal goes last, and only if nothing
-// is there that it may be about.
-func removeDir(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// passedOver says why a job does without what it would have had, had it been free.
+func passedOver(list []gres.Holding) (why []string) {
+	for _, h := range list {
+		why = append(why, fmt.Sprintf("%s (%s) is not granted: %s", h.Entry, h.Entry.HCA.Name, h.Holder))
 	}
-	for _, name := range []string{"netns", "dev"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("remove the lease %s: %s is there still", dir, name)
-		}
-	}
-	if err := os.RemoveAll(host.EnvIn(dir)); err != nil {
-		return err
-	}
-	for _, name := range []string{host.EnvIn(dir) + ".new", limitsIn(dir), hostsIn(dir), resolvIn(dir), markIn(dir), host.JournalIn(dir)} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return why
 }

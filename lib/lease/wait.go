@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -18,9 +17,12 @@ import (
 	"gresnet/lib/table"
 )
 
-// takeFree takes what a job is to have, and waits for what others hold of it as
-// long as they are about to give it back.
-func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) ([]gres.Holding, error) {
+// takeFree takes what a job wants, and waits for HCAs that others hold as long as they are about to
+// give them back. passed is what the job would have besides, if it were free.
+func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+	if err := n.reclaim(ctx, j, wants); err != nil {
+		return nil, err
+	}
 	for {
 		passed, err := n.take(ctx, j, wants)
 		var taken *gres.Taken
@@ -122,10 +124,9 @@ func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err
 // jobs. What is seen without such a look, wait after wait, ends it.
 func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
-	marked := func() bool { _, err := os.Lstat(markIn(n.Dir(holder))); return err == nil }
-	had := marked()
+	had := n.State.Lease(holder).Marked()
 	for end := time.Now().Add(max(wait, 8*took)); ctx.Err() == nil && time.Now().Before(end); {
-		if pause(ctx, min(wait, time.Until(end))); !n.holds(holder, by.Entry.HCA.ID) || marked() != had {
+		if pause(ctx, min(wait, time.Until(end))); !n.holds(holder, by.Entry.HCA.ID) || n.State.Lease(holder).Marked() != had {
 			return
 		}
 	}

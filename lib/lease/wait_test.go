@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -23,6 +22,8 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/opened"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
@@ -42,21 +43,21 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	}
 	log := make(chan string, 100)
 	n := On(&host.Host{
-		State: t.TempDir(), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,
+		State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Proc: fstest.MapFS{}, Config: cfg, Now: time.Now,
 		Log: func(e event.Event) {
 			log <- strings.TrimSpace(fmt.Sprintf("job %d: %s%s %v", e.Job, e.Deed, e.Notice, e.Err))
 		},
 	})
 	n.Undo = time.Minute
-	if err := n.prepare(); err != nil {
+	if err := n.State.Make(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := n.create(t.Context(), job.Job{ID: holderJob})
+	l, err := opened.Create(t.Context(), n.Host, job.Job{ID: holderJob})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.close()
-	if err := os.WriteFile(host.EnvIn(n.Dir(holderJob)), nil, 0o600); err != nil {
+	l.Close()
+	if err := os.WriteFile(n.State.Lease(holderJob).Env(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	n.update(t, func(now *table.Table) {
@@ -78,7 +79,7 @@ func (n *Host) update(t *testing.T, change func(*table.Table)) {
 func (n *Host) giveBack(t *testing.T) {
 	t.Helper()
 	n.update(t, func(now *table.Table) { now.Claims = nil })
-	if err := os.RemoveAll(n.Dir(holderJob)); err != nil {
+	if err := os.RemoveAll(string(n.State.Lease(holderJob))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -137,7 +138,7 @@ func TestWhatALivingJobHasByAGPUThatItSharesIsARefusedLease(t *testing.T) {
 func TestAnEpilogWaitsForItsLeaseUntilTheDeadlineOfTheConfiguration(t *testing.T) {
 	n, _ := heldNode(t, byGPU)
 	n.Config.Deadline.Epilog = 20 * time.Millisecond
-	held, err := lock.TryJob(n.Locks(), holderJob)
+	held, err := lock.TryJob(n.State.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestAJobThatIsAboutToStartIsWaitedForWithinTheDeadline(t *testing.T) {
 func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
 	n, log := heldNode(t, byGPU)
 	left := inside(t, n)
-	if err := os.WriteFile(markIn(n.Dir(holderJob)), nil, 0o600); err != nil {
+	if err := os.WriteFile(n.State.Lease(holderJob).Mark(), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, deadline := context.WithCancel(t.Context())
@@ -195,7 +196,7 @@ func TestAProcessThatIsLeftOfAJobIsTheNodesFaultAndNamed(t *testing.T) {
 func inside(t *testing.T, n *Host) string {
 	t.Helper()
 	ns := netnstest.New(t)
-	path := filepath.Join(n.Dir(holderJob), "netns")
+	path := n.State.Lease(holderJob).Netns()
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestWhatIsWrongWithTheMappingNamesTheJob(t *testing.T) {
 // checkEnd wants a refused lease with a reason, or an error and no lease.
 func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 	t.Helper()
-	env, missing := os.ReadFile(host.EnvIn(n.Dir(nextJob)))
+	env, missing := os.ReadFile(n.State.Lease(nextJob).Env())
 	if refused != "" {
 		if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED="+refused+"\n") {
 			t.Errorf("error %v, lease %s, wanted it refused: %s", err, env, refused)
@@ -260,7 +261,7 @@ func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 // it waits for that.
 func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) (epilog *lock.File, end chan error) {
 	t.Helper()
-	epilog, err := lock.Job(t.Context(), n.Locks(), holderJob)
+	epilog, err := lock.Job(t.Context(), n.State.Locks(), holderJob)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestAPrologWaitsForAnEpilogThatRuns(t *testing.T) {
 func TestWhatTheFirstJobHasAndHoldsNoMoreIsTheNextOnes(t *testing.T) {
 	n, log := heldNode(t, byPart)
 	// Nobody is about to complete the holder's lease.
-	if err := os.Remove(host.EnvIn(n.Dir(holderJob))); err != nil {
+	if err := os.Remove(n.State.Lease(holderJob).Env()); err != nil {
 		t.Fatal(err)
 	}
 	var taken *gres.Taken
@@ -327,7 +328,7 @@ func TestAJobDoesWithoutWhatTheFirstOneHasAndLives(t *testing.T) {
 		t.Error(err)
 	}
 	logged(t, log, nil, "job 2: does without mlx5_0, which job 1 has: the job is not gone: ")
-	if _, err := os.Stat(n.Dir(nextJob)); err == nil {
+	if _, err := os.Stat(string(n.State.Lease(nextJob))); err == nil {
 		t.Error("the job has a lease")
 	}
 	if c, held := n.holder(leasetest.A); !held || c.Job != holderJob {

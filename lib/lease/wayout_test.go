@@ -278,12 +278,7 @@ func TestAWayOutOfALeaseThatSomebodyRemovedIsEnded(t *testing.T) {
 	lawRun(t, b.node, b.state, "prolog", never)
 	b.node.Run(fmt.Sprintf("umount -l %s/jobs/%d/netns; rm -r %s/jobs/%d", b.state, lawJob, b.state, lawJob))
 	err := b.node.Do(func() error {
-		law := lawNode(b.state, never)
-		now, err := law.Table().Read()
-		if err != nil {
-			return err
-		}
-		return law.dropUplinks(t.Context(), lawJob, now)
+		return lawRemoved(t, lawNode(b.state, never))
 	})
 	if got := b.forwards(); err != nil || got != "000" || len(firewall(b.node)) > 0 {
 		t.Errorf("err %v; mgmt0, stor0, all: %s; nftables has %v", err, got, firewall(b.node))

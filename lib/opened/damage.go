@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"fmt"
@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
@@ -15,41 +14,38 @@ import (
 	"gresnet/lib/world"
 )
 
-// ErrDamaged means that a lease's journal does not read in full, see package recovery.
-var ErrDamaged = recovery.ErrDamaged
-
-// damaged looks at what the journal lacks; a journal that lacks nothing is nil.
-func (l *open) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.ID]bool) *recovery.Damage {
+// damaged returns what the journal lacks, or nil if it lacks nothing.
+func (l *Lease) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.ID]bool) *recovery.Damage {
 	d := &recovery.Damage{Gaps: gaps, Notes: all, Others: others}
-	// The last steps leave what cannot be overlooked.
-	for _, made := range []struct{ kind, name string }{{"namespace", "netns"}, {"devices", "dev"}} {
-		if _, err := os.Lstat(filepath.Join(l.world.Dir, made.name)); err == nil && !d.Has(node.ID{}, made.kind) {
-			d.Gaps = append(d.Gaps, journal.Gap{After: d.Last(), Why: made.name + " is there without a note"})
+	// Nobody can overlook what these steps make.
+	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
+		if _, err := os.Lstat(made.path); err == nil && !d.Has(node.ID{}, made.kind) {
+			d.Gaps = append(d.Gaps, journal.Gap{After: d.Last(), Why: filepath.Base(made.path) + " is there without a note"})
 		}
 	}
 	if len(d.Gaps) == 0 {
 		return nil
 	}
-	t, err := l.world.Table.Read()
+	t, err := l.World.Table.Read()
 	if err != nil {
-		l.node.Notice(l.world.Job, "%s", err)
+		l.Host.Notice(l.World.Job, "%s", err)
 	}
-	d.AddClaims(t, l.world.Job, l.world.Run)
+	d.AddClaims(t, l.World.Job, l.World.Run)
 	return d
 }
 
-// doubt keeps from later jobs what may not be as it was, though it is home.
-func (l *open) doubt(d *recovery.Damage) {
+// doubt keeps HCAs from later jobs that are home but may not be as they were.
+func (l *Lease) doubt(d *recovery.Damage) {
 	for id, reason := range d.Uncertain() {
-		if _, away := l.world.Away[id]; !away && !l.world.Gone[world.Part{HCA: id}] {
-			l.world.Away[id] = reason
+		if _, away := l.World.Away[id]; !away && !l.World.Gone[world.Part{HCA: id}] {
+			l.World.Away[id] = reason
 		}
 	}
 }
 
-// strays brings home what is in the job's namespace though no note speaks of it.
-func (l *open) strays() (failed []error) {
-	strays, err := step.Strays(l.world)
+// bringStraysHome brings home interfaces in the job's namespace that no note is about.
+func (l *Lease) bringStraysHome() (failed []error) {
+	strays, err := step.Strays(l.World)
 	if err != nil {
 		return []error{err}
 	}
@@ -59,33 +55,33 @@ func (l *open) strays() (failed []error) {
 	return failed
 }
 
-// setAside ends a lease of which all is undone that can be, and keeps its
-// journal for a person. The HCAs in doubt are quarantined by now.
-func (l *open) setAside(d *recovery.Damage) error {
-	if len(l.world.Away) == 0 {
-		l.node.Notice(l.world.Job, "%s: %s: nothing is lost", ErrDamaged, d.Why())
-		return removeDir(l.world.Dir)
+// setAside ends a damaged lease after everything is undone that can be, and keeps its journal for a
+// person. The HCAs in doubt are quarantined by now.
+func (l *Lease) setAside(d *recovery.Damage) error {
+	if len(l.World.Away) == 0 {
+		l.Host.Notice(l.World.Job, "%s: %s: nothing is lost", recovery.ErrDamaged, d.Why())
+		return l.World.Dir.Remove()
 	}
-	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error {
+	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
 		for i, c := range t.Claims {
-			t.Claims[i].Doubt = c.Doubt || c.Job == l.world.Job && c.Run == l.world.Run
+			t.Claims[i].Doubt = c.Doubt || c.Job == l.World.Job && c.Run == l.World.Run
 		}
 		return nil
 	})
 	if err != nil {
-		return remains(l.node.StateFault(err))
+		return Remains(l.Host.State.Fault(err))
 	}
-	folder := l.node.setAsides()
-	path := filepath.Join(folder, fmt.Sprintf("job-%d-%s.journal", l.world.Job, l.node.Now().UTC().Format("20060102T150405.000")))
+	folder := l.Host.State.Damaged()
+	path := filepath.Join(folder, fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return remains(l.node.StateFault(err))
+		return Remains(l.Host.State.Fault(err))
 	}
-	if err := os.Rename(host.JournalIn(l.world.Dir), path); err != nil {
-		return remains(l.node.StateFault(err))
+	if err := os.Rename(l.World.Dir.Journal(), path); err != nil {
+		return Remains(l.Host.State.Fault(err))
 	}
-	if err := removeDir(l.world.Dir); err != nil {
-		return remains(err)
+	if err := l.World.Dir.Remove(); err != nil {
+		return Remains(err)
 	}
-	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, l.world.Job, d.Quarantines(l.world.Away))
-	return remains(hint.With(err, "see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet-epilog release HCA"))
+	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, l.World.Job, d.Quarantines(l.World.Away))
+	return Remains(hint.With(err, "see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet-epilog release HCA"))
 }

@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"path/filepath"
@@ -28,10 +28,10 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &open{journal: book, node: On(&host.Host{Now: time.Now, Log: func(event.Event) {}}), world: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
+	l := &Lease{Journal: book, Host: &host.Host{Now: time.Now, Log: func(event.Event) {}}, World: &world.World{Given: world.Given{Job: 1}, Outcome: world.Outcome{Away: map[node.ID]string{leasetest.C: "it is away"}}}}
 	all := wholeLease()
 	for i := range all {
-		if err := l.note(all[i].Step); err != nil {
+		if err := l.Note(all[i].Step); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,10 +42,10 @@ func TestAnHCAIsNotFreedWhileTheJournalGivesItToTheLease(t *testing.T) {
 		}
 	}
 	l.shorten(all[0])
-	if failed := l.keepUnstruck(); len(failed) != 1 || !strings.Contains(l.world.Away[leasetest.A], "the journal still says that the job has it") {
-		t.Errorf("A is not kept: %v, %q", failed, l.world.Away[leasetest.A])
+	if failed := l.quarantineNotStruck(); len(failed) != 1 || !strings.Contains(l.World.Away[leasetest.A], "the journal still says that the job has it") {
+		t.Errorf("A is not kept: %v, %q", failed, l.World.Away[leasetest.A])
 	}
-	if _, kept := l.world.Away[leasetest.B]; kept || l.world.Away[leasetest.C] != "it is away" {
-		t.Errorf("kept besides: %v", l.world.Away)
+	if _, kept := l.World.Away[leasetest.B]; kept || l.World.Away[leasetest.C] != "it is away" {
+		t.Errorf("kept besides: %v", l.World.Away)
 	}
 }

@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"errors"
@@ -9,33 +9,36 @@ import (
 	"gresnet/lib/world"
 )
 
-// measured is what a deed took of this run's time, and how it ended.
+// measured says how long a deed took, and how it ended.
 type measured struct {
 	took time.Duration
 	err  error
 }
 
-func (l *open) measure(deed func() error) measured {
-	start := l.node.Now()
+func (l *Lease) measure(deed func() error) measured {
+	start := l.Host.Now()
 	err := deed()
-	return measured{l.node.Now().Sub(start), err}
+	return measured{l.Host.Now().Sub(start), err}
 }
 
-// and is a deed with its second part.
+// and adds a deed's second part.
 func (t measured) and(u measured) measured {
 	return measured{t.took + u.took, u.err}
 }
 
-// timed does a deed of a step, and tells of it.
-func (l *open) timed(verb string, s world.Deed, deed func(*world.World) error) error {
-	return l.report(verb, s, l.measure(func() error { return deed(l.world) }))
+// Do does a step by a function, and logs how it ended.
+func (l *Lease) Do(s step.Step, deed func() error) error { return l.timed(do, s, deed) }
+
+// timed does a deed and logs how it ended.
+func (l *Lease) timed(verb string, s world.Deed, deed func() error) error {
+	return l.report(verb, s, l.measure(deed))
 }
 
-// report tells of a step's deed, and returns how it ended.
-func (l *open) report(verb string, s world.Deed, t measured) error {
+// report logs a deed, and returns how it ended.
+func (l *Lease) report(verb string, s world.Deed, t measured) error {
 	err := t.err
 	e := event.Event{
-		Kind: event.StepDone, Job: l.world.Job,
+		Kind: event.StepDone, Job: l.World.Job,
 		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
 	}
 	var differences step.DifferencesError
@@ -54,6 +57,6 @@ func (l *open) report(verb string, s world.Deed, t measured) error {
 	if s.HCA().GUID != "" {
 		e.HCA = s.HCA().String()
 	}
-	l.node.Log(e)
+	l.Host.Log(e)
 	return err
 }

@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"gresnet/lib/world"
 )
 
-// leasedTo tells whose an interface is that another job than the one has: a claim holds the
-// HCA, and the lease's journal says that the interface is the HCA's and is to be moved.
-// Where that does not read it is nobody's, and must be there.
-func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
+// leasedTo returns the HCA of an interface that a lease of another job has: a claim holds the HCA,
+// and the lease's journal has a note of the interface. If the journal does not read, nobody has the
+// interface, and it must be on the node.
+func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
 	t := n.Readable(job)
 	for _, other := range t.Jobs() {
 		if other == job {
 			continue
 		}
-		book, err := journal.Read(host.JournalIn(n.Dir(other)))
+		book, err := journal.Read(n.State.Lease(other).Journal())
 		if err != nil {
 			continue
 		}
@@ -44,12 +44,12 @@ func (n *Host) leasedTo(job uint32, id link.ID) (hca node.ID, leased bool) {
 	return node.ID{}, false
 }
 
-// deferRestore writes into the node table what interfaces cannot have yet that are home else. That
-// is before their steps are struck and the HCAs are free, so that no kill loses it.
-func (l *open) deferRestore() (failed []error) {
+// deferRestore writes into the node table which settings the interfaces at home cannot have yet. It
+// does so before anything strikes their steps and frees the HCAs, so that no kill loses them.
+func (l *Lease) deferRestore() (failed []error) {
 	var list []table.Owed
-	for _, o := range l.world.Deferred {
-		if _, away := l.world.Away[o.Of[0].HCA]; !away && !l.world.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
+	for _, o := range l.World.Deferred {
+		if _, away := l.World.Away[o.Of[0].HCA]; !away && !l.World.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
 		}
 	}
@@ -57,40 +57,40 @@ func (l *open) deferRestore() (failed []error) {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b table.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
-	noted := l.node.Stopwatch()
-	err := l.world.Table.Update(l.world.Context, func(t *table.Table) error { t.Defer(list); return nil })
+	noted := l.Host.Stopwatch()
+	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error { t.Defer(list); return nil })
 	noted.Stop("write into the node table what is owed")
 	for _, o := range list {
 		if err != nil {
 			err := fmt.Errorf("note what %s: %w", sharing(o), err)
-			l.world.Away[o.Of[0].HCA] = err.Error()
+			l.World.Away[o.Of[0].HCA] = err.Error()
 			failed = append(failed, err)
 			continue
 		}
-		l.node.Log(event.Event{Kind: event.Remark, Job: l.world.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
+		l.Host.Log(event.Event{Kind: event.Remark, Job: l.World.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
 	}
 	return failed
 }
 
-// sharing names the interfaces that share something, and what they share.
+// sharing names the interfaces that share settings, and these settings.
 func sharing(o table.Owed) string {
 	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), host.FirstOf(o.Shared.What()))
 }
 
-// restoreDeferred restores what is owed whose members are all home and in no lease. It fails no
-// job's epilog: what cannot be restored stays owed.
-func (n *Host) restoreDeferred(w *world.World) {
+// restoreDeferred restores the deferred settings whose members are all home and in no lease. It
+// fails no job's epilog: settings that it cannot restore stay deferred.
+func restoreDeferred(n *host.Host, w *world.World) {
 	t := n.Readable(w.Job)
 	for _, o := range t.Owed {
 		if _, claimed := t.Claimed(o); !claimed {
-			n.restoreOwed(w, o)
+			restoreOwed(n, w, o)
 		}
 	}
 }
 
-// restoreOwed restores one entry, and drops it from the node table; also if the node has lost a
-// member.
-func (n *Host) restoreOwed(w *world.World, o table.Owed) {
+// restoreOwed restores one entry, or finds that the node has lost a member, and drops the entry from
+// the node table.
+func restoreOwed(n *host.Host, w *world.World, o table.Owed) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
@@ -117,8 +117,8 @@ func (n *Host) restoreOwed(w *world.World, o table.Owed) {
 	}
 }
 
-// dropOwed drops an entry that is restored, unless a member was claimed meanwhile: that prolog may
-// have read the settings before. One that is gone is dropped in any case.
+// dropOwed drops an entry that is restored, unless a job has claimed a member meanwhile: that prolog
+// may have read the settings before. It always drops an entry whose member is gone.
 func dropOwed(w *world.World, o table.Owed, gone bool) (dropped bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
 		if _, claimed := t.Claimed(o); gone || !claimed {
@@ -130,8 +130,8 @@ func dropOwed(w *world.World, o table.Owed, gone bool) (dropped bool, err error)
 	return dropped, err
 }
 
-// restoreDeferredFor is the same for whoever has no lease open.
-func (n *Host) restoreDeferredFor(ctx context.Context, job uint32) {
+// RestoreDeferred restores what is deferred, for a run that has no lease open.
+func RestoreDeferred(ctx context.Context, n *host.Host, job uint32) {
 	if len(n.Readable(job).Owed) == 0 {
 		return
 	}
@@ -141,5 +141,5 @@ func (n *Host) restoreDeferredFor(ctx context.Context, job uint32) {
 		return
 	}
 	defer done()
-	n.restoreDeferred(l.World)
+	restoreDeferred(n, l.World)
 }

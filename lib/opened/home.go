@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"errors"
@@ -12,11 +12,11 @@ import (
 	"gresnet/lib/world"
 )
 
-// bringHome undoes what was done to what the node has of its own, and then looks at all of it
-// again, when others have had their say. While an HCA is not home, none of its steps is done with:
-// bringing it home may make its interface anew. whole says that all that was done is noted: the
-// notes are then in an order in which one can be under way while others are undone.
-func (l *open) bringHome(notes []recovery.Note, whole bool) []error {
+// bringHome brings home all parts of the node's own, and then looks at them again when udev is
+// idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
+// make its interface anew. whole says that the journal has a note of all that was done. The notes
+// are then in an order in which one step can be in flight while others are undone.
+func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 	if len(notes) == 0 {
 		return nil
 	}
@@ -29,9 +29,9 @@ func (l *open) bringHome(notes []recovery.Note, whole bool) []error {
 		if h.moving != nil && (!whole || h.moving.before(s.Step)) {
 			h.await()
 		}
-		// A move of its RDMA device may be under way still, with which none of its
-		// interface may overlap.
-		if !h.stuck[s.HCA()] && !l.world.Gone[step.PartOf(s.Step)] {
+		// A move of an RDMA device that fails may still go on, and no move of its interface may
+		// overlap with it.
+		if !h.stuck[s.HCA()] && !l.World.Gone[step.PartOf(s.Step)] {
 			h.undo(s.Step)
 		}
 	}
@@ -39,15 +39,15 @@ func (l *open) bringHome(notes []recovery.Note, whole bool) []error {
 	return append(h.failed, l.lookAgain(notes)...)
 }
 
-// homecoming is how far an unwinding is with bringing HCAs home.
+// homecoming says how far an unwinding is with bringing HCAs home.
 type homecoming struct {
-	lease  *open
-	moving *inFlight        // nil: nothing is under way
+	lease  *Lease
+	moving *inFlight        // nil: no step is in flight
 	stuck  map[node.ID]bool // HCAs that do not come home
 	failed []error
 }
 
-// undo undoes a step, or has it under way.
+// undo undoes a step, or leaves it in flight.
 func (h *homecoming) undo(s step.Step) {
 	moving, err := h.lease.begin(undo, s)
 	if moving != nil {
@@ -57,7 +57,7 @@ func (h *homecoming) undo(s step.Step) {
 	h.undone(s, err)
 }
 
-// await waits for what is under way.
+// await waits for the step in flight.
 func (h *homecoming) await() {
 	if ending := h.moving; ending != nil {
 		h.moving = nil
@@ -65,7 +65,7 @@ func (h *homecoming) await() {
 	}
 }
 
-// finish does what was left for when all interfaces are up.
+// finish does what the steps left to do when all interfaces are up.
 func (h *homecoming) finish() {
 	h.await()
 	for s, err := range h.lease.finish() {
@@ -73,8 +73,8 @@ func (h *homecoming) finish() {
 	}
 }
 
-// undone notes how an undo ended. An HCA whose name another has is home nevertheless, and so is one
-// whose settings do not come back: its device nodes are closed all the same.
+// undone records how an undo ended. An HCA counts as home although another has its name, or its
+// settings do not come back: then the unwinding still gives its device nodes their access.
 func (h *homecoming) undone(s world.Deed, err error) {
 	errs := h.lease.failure(s, err)
 	h.failed = append(h.failed, errs...)
@@ -84,39 +84,39 @@ func (h *homecoming) undone(s world.Deed, err error) {
 	}
 }
 
-// lookAgain waits for udev, verifies what is home, and strikes it.
-func (l *open) lookAgain(notes []recovery.Note) (failed []error) {
-	waited := l.node.Stopwatch()
-	if err := l.world.WaitUdev(); err != nil {
+// lookAgain waits for udev, verifies all that is home, and strikes it.
+func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
+	waited := l.Host.Stopwatch()
+	if err := l.World.WaitUdev(); err != nil {
 		failed = append(failed, err)
 	}
 	waited.Stop("wait for udev")
-	err := l.world.OnHost(func(v *scan.View) error {
+	err := l.World.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
 			failed = append(failed, l.verify(notes)...)
 			return nil
 		})
 	})
 	if err != nil {
-		return append(failed, err) // nobody has looked again: nothing is done with
+		return append(failed, err) // nothing is verified, so nothing is struck
 	}
 	failed = append(failed, l.deferRestore()...)
 	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; !away {
+		if _, away := l.World.Away[s.HCA()]; !away {
 			l.markUndone(s)
 		}
 	}
 	return failed
 }
 
-// verify looks again at what is home.
-func (l *open) verify(notes []recovery.Note) (failed []error) {
+// verify looks again at all that is home.
+func (l *Lease) verify(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
-		if _, away := l.world.Away[s.HCA()]; away || l.world.Gone[step.PartOf(s.Step)] {
+		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[step.PartOf(s.Step)] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
-			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, v.Verify))...)
+			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, func() error { return v.Verify(l.World) }))...)
 		}
 	}
 	return failed

@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"gresnet/lib/world"
 )
 
-// carryOut notes and does the steps of a plan, and then what they left.
-func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
+// CarryOut notes and does the steps of a plan, and then what they left to do.
+func (l *Lease) CarryOut(ctx context.Context, steps []step.Step) (err error) {
 	var moving *inFlight
 	end := func() error {
 		if ending := moving; ending != nil {
@@ -31,7 +31,7 @@ func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 		if err := l.inTime(ctx); err != nil {
 			return err
 		}
-		if err := l.note(s); err != nil {
+		if err := l.Note(s); err != nil {
 			return err
 		}
 		u, err := l.begin(do, s)
@@ -56,32 +56,32 @@ func (l *open) carryOut(ctx context.Context, steps []step.Step) (err error) {
 	return nil
 }
 
-func (l *open) inTime(ctx context.Context) error {
+func (l *Lease) inTime(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("set up job %d: %w", l.world.Job, err)
+		return fmt.Errorf("set up job %d: %w", l.World.Job, err)
 	}
 	return nil
 }
 
-// finish does what steps left for when all interfaces are up, and tells how each ended.
-func (l *open) finish() iter.Seq2[world.Deed, error] {
+// finish does what steps left to do when all interfaces are up, and yields how each ended.
+func (l *Lease) finish() iter.Seq2[world.Deed, error] {
 	return func(yield func(world.Deed, error) bool) {
-		for len(l.world.Rest) > 0 {
-			r := l.world.Rest[0]
-			l.world.Rest = l.world.Rest[1:]
-			if !yield(r.Deed, l.timed(finish, r.Deed, func(*world.World) error { return r.Do() })) {
+		for len(l.World.Rest) > 0 {
+			r := l.World.Rest[0]
+			l.World.Rest = l.World.Rest[1:]
+			if !yield(r.Deed, l.timed(finish, r.Deed, r.Do)) {
 				return
 			}
 		}
 	}
 }
 
-// inFlight is a step that the kernel is at while others are done. There is one at most:
-// a move of an RDMA device deals the numbers of its character devices anew, and only
-// with one move at a time does each get its own again.
+// inFlight is a step that the kernel works at while the run does others. There is one at most: a
+// move of an RDMA device assigns the numbers of its character devices anew, and only with one move
+// at a time does each get its own again.
 type inFlight struct {
 	step.Step
-	lease *open
+	lease *Lease
 	verb  string
 	begun measured
 	wait  func() error
@@ -90,13 +90,13 @@ type inFlight struct {
 // The verbs that a step has.
 const (
 	do     = "do"
-	finish = "finish" // what it, or its undo, left for when all interfaces are up
+	finish = "finish" // what it, or its undo, left to do when all interfaces are up
 	undo   = "undo"
 	verify = "verify"
 )
 
-// begin does or undoes a step. One that the kernel can be at by itself is under way then.
-func (l *open) begin(verb string, s step.Step) (*inFlight, error) {
+// begin does or undoes a step, or returns it in flight if the kernel can work at it by itself.
+func (l *Lease) begin(verb string, s step.Step) (*inFlight, error) {
 	u := &inFlight{Step: s, lease: l, verb: verb}
 	u.begun = l.measure(func() (err error) {
 		u.wait, err = l.start(verb, s)
@@ -108,27 +108,27 @@ func (l *open) begin(verb string, s step.Step) (*inFlight, error) {
 	return nil, l.report(verb, s, u.begun)
 }
 
-// start returns what waits for the end, nil if the step is done.
-func (l *open) start(verb string, s step.Step) (wait func() error, err error) {
+// start returns a function that waits for the end, or nil if the step is done.
+func (l *Lease) start(verb string, s step.Step) (wait func() error, err error) {
 	starter, is := s.(step.Starter)
 	switch {
 	case is && verb == do:
-		return starter.Start(l.world)
+		return starter.Start(l.World)
 	case is:
-		return starter.StartUndo(l.world)
+		return starter.StartUndo(l.World)
 	case verb == do:
-		return nil, s.Do(l.world)
+		return nil, s.Do(l.World)
 	}
-	return nil, s.Undo(l.world)
+	return nil, s.Undo(l.World)
 }
 
-// before tells whether it must have ended before another step.
+// before tells whether the step in flight must have ended before another one.
 func (u *inFlight) before(s step.Step) bool {
 	_, another := s.(step.Starter)
 	return another || s.HCA() == u.HCA() || s.HCA() == node.ID{}
 }
 
-// end waits for its end.
+// end waits for the step's end.
 func (u *inFlight) end() error {
 	return u.lease.report(u.verb, u.Step, u.begun.and(u.lease.measure(u.wait)))
 }

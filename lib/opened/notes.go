@@ -1,4 +1,4 @@
-package lease
+package opened
 
 import (
 	"fmt"
@@ -8,25 +8,24 @@ import (
 	"gresnet/lib/step"
 )
 
-// notes is how often the journal was written and how long that took, all together:
-// each time is short.
+// notes counts how often the run wrote the journal, and how long that took: each time is short.
 type notes struct {
 	count int
 	took  time.Duration
 }
 
-// write writes into the journal by a function.
-func (l *open) write(f func() error) error {
-	start := l.node.Now()
+// write writes into the journal by a function, and counts that.
+func (l *Lease) write(f func() error) error {
+	start := l.Host.Now()
 	err := f()
 	l.notes.count++
-	l.notes.took += l.node.Now().Sub(start)
+	l.notes.took += l.Host.Now().Sub(start)
 	return err
 }
 
-// note writes a step into the journal.
-func (l *open) note(s step.Step) error {
-	return l.write(func() error { return l.journal.Note(s.Kind(), s) })
+// Note writes a step into the journal.
+func (l *Lease) Note(s step.Step) error {
+	return l.write(func() error { return l.Journal.Note(s.Kind(), s) })
 }
 
 func (t notes) timing() host.Timing {

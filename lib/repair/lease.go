@@ -1,4 +1,7 @@
-package lease
+// Package repair is the rare path beside leases: the node table does not read, a journal does not say
+// whose it is, or somebody has removed a lease. It makes right what it can, by what package
+// recovery finds out, and keeps HCAs in doubt from later jobs.
+package repair
 
 import (
 	"cmp"
@@ -6,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 
 	"gresnet/lib/hint"
@@ -14,96 +16,147 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/opened"
 	"gresnet/lib/recovery"
+	"gresnet/lib/step"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
-// recover opens a lease whose journal does not say whose it is. A prolog that
-// was killed between making the journal and writing its first line leaves such
-// a one, too: it has done nothing then, and there is no lease.
-func (n *Host) recover(ctx context.Context, id uint32, why string) (*open, error) {
-	claims := recovery.ClaimsOf(n.Readable(id), id)
-	if len(claims) == 0 && !n.begun(id) {
-		return nil, errNoLease
+// Open opens a lease that opened.Open cannot open, and cause is why.
+func Open(ctx context.Context, h *host.Host, id uint32, cause error) (*opened.Lease, error) {
+	var headless opened.HeadlessError
+	switch {
+	case errors.Is(cause, journal.ErrVersion):
+		return nil, foreign(ctx, h, id, cause)
+	case errors.As(cause, &headless):
+		return open(ctx, h, id, headless.Why)
 	}
-	if _, err := os.Lstat(n.Dir(id)); errors.Is(err, fs.ErrNotExist) {
-		return nil, errNoLease // and claims that nobody holds: see abandoned
+	return nil, cause
+}
+
+// open opens a lease whose journal does not say whose it is. A prolog that was killed before it
+// wrote the journal's first line leaves such a journal, too: it has done nothing then, and there is
+// no lease.
+func open(ctx context.Context, h *host.Host, id uint32, why string) (*opened.Lease, error) {
+	dir := h.State.Lease(id)
+	claims := recovery.ClaimsOf(h.Readable(id), id)
+	if len(claims) == 0 && !dir.Begun() {
+		return nil, opened.ErrNone
 	}
-	h := journal.Header{Version: journal.Version, Job: id}
+	header := journal.Header{Version: journal.Version, Job: id}
 	if len(claims) > 0 {
-		h.Run = claims[0].Run // an earlier run's are unwound before there is a later one
+		header.Run = claims[0].Run // an earlier run's are unwound before there is a later one
 	}
 	ns, err := firstNamespace(id)
 	if err != nil {
 		return nil, err
 	}
-	book, err := journal.Open(host.JournalIn(n.Dir(id)))
+	book, err := journal.Open(dir.Journal())
 	if errors.Is(err, fs.ErrNotExist) {
-		book, err = journal.Create(host.JournalIn(n.Dir(id)), h)
+		book, err = journal.Create(dir.Journal(), header)
 	}
 	if err != nil {
 		ns.Close()
 		return nil, err
 	}
-	book.Header = h
-	l := n.enter(ctx, n.Dir(id), book, ns)
-	l.lost = why
-	return l, nil
+	book.Header = header
+	return opened.Headless(ctx, h, dir, book, ns, why), nil
 }
 
-// abandoned keeps from later jobs what a job holds that has no lease: somebody removed
-// it, since a claim is noted in the lease before it is made, and freed before the lease
-// goes. It is done once, and a person has to see what became of the HCAs.
-func (n *Host) abandoned(ctx context.Context, id uint32) error {
-	if err := removeDir(n.Dir(id)); err != nil {
-		return remains(err)
+// Removed ends what a job without a lease still has in the node table: somebody removed the lease,
+// since a claim is in the lease's journal before it is in the table, and leaves the table before
+// the lease goes. Removed keeps the HCAs from later jobs until a person has seen them, and says so
+// once.
+func Removed(ctx context.Context, h *host.Host, id uint32) error {
+	if err := h.State.Lease(id).Remove(); err != nil {
+		return opened.Remains(err)
 	}
-	t := n.Readable(id)
-	uplinks := n.dropUplinks(ctx, id, t)
-	claims := recovery.ClaimsOf(t, id)
+	t := h.Readable(id)
+	claims, uplinks := recovery.ClaimsOf(t, id), t.UplinksOf(id)
+	if len(claims) == 0 && len(uplinks) == 0 {
+		return nil // as far as is known: most jobs never had a lease
+	}
+	l, done, err := h.LookFor(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer done()
+	failed := dropUplinks(l.World, uplinks)
 	if len(claims) == 0 {
-		return uplinks // as far as is known: most jobs never had a lease
+		return failed
 	}
-	return hint.Join(uplinks, n.dropOverlay(ctx, id), n.distrust(ctx, id, &t, claims))
+	return hint.Join(failed, dropOverlay(l.World), distrust(l, &t, claims))
 }
 
-// distrust quarantines claims whose lease is gone, and with it all memory of what the
-// interfaces had: that they are home does not say that they are as they were.
-func (n *Host) distrust(ctx context.Context, id uint32, t *table.Table, claims []table.Claim) error {
+// dropUplinks removes uplinks of a job without a lease, and frees their addresses.
+func dropUplinks(w *world.World, uplinks []table.Uplink) error {
+	var failed []error
+	for _, u := range uplinks {
+		failed = append(failed, dropUplink(w, u))
+	}
+	return errors.Join(failed...)
+}
+
+func dropUplink(w *world.World, u table.Uplink) error {
+	w.Run = u.Run
+	if err := step.UplinkFrom(u).Undo(w); err != nil {
+		return opened.Remains(err)
+	}
+	var failed error
+	err := w.Table.Update(w.Context, func(t *table.Table) error {
+		failed = step.FreeUplink(w, t, u.Job, u.Run)
+		return nil
+	})
+	return errors.Join(failed, err)
+}
+
+// dropOverlay removes the overlay of a job without a lease, if there is one.
+func dropOverlay(w *world.World) error {
+	if err := new(step.Overlay).Undo(w); err != nil {
+		return opened.Remains(err)
+	}
+	return nil
+}
+
+// distrust quarantines claims whose lease is gone: the HCAs may be home, but nobody knows any more
+// what their interfaces had.
+func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
+	h, job := l.Host, l.World.Job
 	away := map[node.ID]string{}
 	var what []string
 	for _, c := range claims {
-		away[c.HCA] = n.forgotten(t, c.HCA)
+		away[c.HCA] = forgotten(h, t, c.HCA)
 		what = append(what, fmt.Sprintf("%s is quarantined: %s", cmp.Or(c.Name, c.HCA.String()), away[c.HCA]))
 	}
-	err := n.Table().Update(ctx, func(t *table.Table) error {
+	err := h.Table().Update(l.World.Context, func(t *table.Table) error {
 		for i, c := range t.Claims {
-			if reason, is := away[c.HCA]; is && c.Job == id {
+			if reason, is := away[c.HCA]; is && c.Job == job {
 				t.Claims[i].Doubt, t.Claims[i].Quarantined = true, reason
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return remains(n.StateFault(err))
+		return opened.Remains(h.State.Fault(err))
 	}
-	n.TellQuarantines(id, away)
-	err = fmt.Errorf("%w: job %d: %s", ErrDamaged, id, strings.Join(what, "; "))
-	return remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
+	h.TellQuarantines(job, away)
+	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, job, strings.Join(what, "; "))
+	return opened.Remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
 }
 
-// forgotten says of an HCA whose lease was removed why it is kept from later jobs. Where
-// it is, is to be known, but not what it was: that it cannot be looked for changes nothing.
-func (n *Host) forgotten(t *table.Table, id node.ID) string {
+// forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the HCA
+// is missing, if it can find that out.
+func forgotten(h *host.Host, t *table.Table, id node.ID) string {
 	const reason = "its lease was removed: nobody remembers what its interfaces had"
-	if absent, err := n.absent(t, id); err == nil && absent != "" {
+	if absent, err := h.Absent(t, id); err == nil && absent != "" {
 		return reason + "; " + absent
 	}
 	return reason
 }
 
-// firstNamespace is home when no journal says which namespace that is: the one
-// that process 1 is in, if this process is in it, too.
+// firstNamespace returns the node's root namespace if no journal says which one that is: the
+// namespace of process 1, if this process is in it, too.
 func firstNamespace(id uint32) (*netns.NS, error) {
 	host, err := netns.Current()
 	if err != nil {
@@ -117,16 +170,16 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 	defer first.Close()
 	if first.String() != host.String() {
 		host.Close()
-		err := fmt.Errorf("%w: open the lease of job %d: nothing says in which network namespace it was taken", ErrDamaged, id)
+		err := fmt.Errorf("%w: open the lease of job %d: nothing says in which network namespace it was taken", recovery.ErrDamaged, id)
 		return nil, hint.With(err, "run it in the node's root network namespace: nsenter -t 1 -n")
 	}
 	return host, nil
 }
 
-// foreign keeps the HCAs of a lease that another version of gresnet took from
-// everybody: what it did is not guessed.
-func (n *Host) foreign(ctx context.Context, id uint32, cause error) error {
-	err := n.Table().Update(ctx, func(t *table.Table) error {
+// foreign keeps the HCAs of a lease that another version of gresnet took from all jobs: this version
+// does not guess what that one did.
+func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
+	err := h.Table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			if c.Job == id && c.Quarantined == "" {
 				t.Claims[i].Quarantined = cause.Error()
@@ -135,8 +188,8 @@ func (n *Host) foreign(ctx context.Context, id uint32, cause error) error {
 		return nil
 	})
 	if err != nil {
-		n.Notice(id, "%s", err)
+		h.Notice(id, "%s", err)
 	}
-	err = fmt.Errorf("%w: open the lease of job %d: %w", ErrDamaged, id, cause)
+	err = fmt.Errorf("%w: open the lease of job %d: %w", recovery.ErrDamaged, id, cause)
 	return hint.With(err, fmt.Sprintf("run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
 }

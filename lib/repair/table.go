@@ -1,4 +1,4 @@
-package lease
+package repair
 
 import (
 	"bytes"
@@ -17,14 +17,15 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/recovery"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 )
 
-// rebuildTable makes the node table anew from the journals if it is damaged, or gone
-// while there are leases. It is done under the node lock, under which the
-// claims are noted, too: so each claim is in the table or in a journal.
-func (n *Host) rebuildTable(ctx context.Context) error {
-	kept, why, err := n.Table().Rebuild(ctx, n.Now(), n.rebuild)
+// Table makes the node table anew from the journals if it is damaged, or gone while there are
+// leases. It does so under the node lock, under which claims are noted, too: so each claim is in the
+// table or in a journal.
+func Table(ctx context.Context, h *host.Host) error {
+	kept, why, err := h.Table().Rebuild(ctx, h.Now(), func(t *table.Table) error { return rebuild(h, t) })
 	if why == nil || err != nil {
 		return err
 	}
@@ -35,36 +36,36 @@ func (n *Host) rebuildTable(ctx context.Context) error {
 	if saysOwed(kept) {
 		text += "; what interfaces were still to have (\"owed\") is not in it"
 	}
-	n.Log(event.Event{Kind: event.TableMended, Warning: text})
+	h.Log(event.Event{Kind: event.TableMended, Warning: text})
 	return nil
 }
 
-// saysOwed tells whether a damaged table has what is owed, which nobody else remembers.
+// saysOwed tells whether a damaged table has deferred settings, which nobody else remembers.
 func saysOwed(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && bytes.Contains(text, []byte(`"owed": [`))
 }
 
-// rebuild fills a table with what the open leases hold.
-func (n *Host) rebuild(t *table.Table) error {
-	books, err := n.books()
+// rebuild fills a table with what the leases hold.
+func rebuild(h *host.Host, t *table.Table) error {
+	books, err := books(h)
 	if err != nil || len(books) == 0 {
 		return err
 	}
-	return recovery.Rebuild(t, books, n.AddHCAs, n.Now)
+	return recovery.Rebuild(t, books, h.AddHCAs, h.Now)
 }
 
-// books are the journals of all leases, and then of those that were set aside:
-// what those had may not be as it was. Young ones come first: of two that claim an
-// HCA it is the younger one's. The older one has freed it, or was killed before it had it.
-func (n *Host) books() (books []recovery.Book, err error) {
+// books reads the journals of all leases, and then of those that were set aside, whose HCAs may not
+// be as they were. Young ones come first: if two claim an HCA, the younger one has it. The older one
+// has freed it, or was killed before it had it.
+func books(h *host.Host) (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string
 		aside bool
-	}{{n.Jobs(), false}, {n.setAsides(), true}} {
+	}{{h.State.Jobs(), false}, {h.State.Damaged(), true}} {
 		entries, err := os.ReadDir(where.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, n.StateFault(err)
+			return nil, h.State.Fault(err)
 		}
 		var found []recovery.Book
 		for _, e := range entries {
@@ -76,9 +77,9 @@ func (n *Host) books() (books []recovery.Book, err error) {
 			b := recovery.Book{Job: uint32(id), Aside: where.aside}
 			path := filepath.Join(where.dir, e.Name())
 			if !b.Aside {
-				path = host.JournalIn(path)
+				path = state.Lease(path).Journal()
 			}
-			if b.Journal, err = n.readBook(path, b); err != nil {
+			if b.Journal, err = readBook(h, path, b); err != nil {
 				return nil, err
 			}
 			found = append(found, b)
@@ -89,9 +90,9 @@ func (n *Host) books() (books []recovery.Book, err error) {
 	return books, nil
 }
 
-// readBook reads a journal; what does not read, though it must have been
-// written, is one gap.
-func (n *Host) readBook(path string, b recovery.Book) (*journal.Journal, error) {
+// readBook reads a journal. One that does not read, although somebody must have written it, is one
+// gap.
+func readBook(h *host.Host, path string, b recovery.Book) (*journal.Journal, error) {
 	j, err := journal.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -101,21 +102,8 @@ func (n *Host) readBook(path string, b recovery.Book) (*journal.Journal, error) 
 	case err != nil:
 		return nil, err
 	}
-	if len(j.Notes) == 0 && !b.Aside && n.begun(b.Job) {
+	if len(j.Notes) == 0 && !b.Aside && h.State.Lease(b.Job).Begun() {
 		j.Gaps = append(j.Gaps, journal.Gap{Why: "it is empty"})
 	}
 	return j, nil
-}
-
-// setAsides is where the journals of damaged leases are kept for a person.
-func (n *Host) setAsides() string { return filepath.Join(n.State, "damaged") }
-
-// begun tells whether a lease's directory has what only comes after notes.
-func (n *Host) begun(id uint32) bool {
-	for _, name := range []string{"netns", "dev"} {
-		if _, err := os.Lstat(filepath.Join(n.Dir(id), name)); err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -40,10 +40,10 @@ func (*Devices) HCA() node.ID   { return node.ID{} }
 
 // Do makes the device nodes.
 func (s *Devices) Do(w *world.World) error {
-	if err := os.Mkdir(w.Devices(), 0o700); err != nil {
+	if err := os.Mkdir(w.Dir.Devices(), 0o700); err != nil {
 		return err
 	}
-	if err := mount.Devices(w.Devices()); err != nil {
+	if err := mount.Devices(w.Dir.Devices()); err != nil {
 		return err
 	}
 	look := w.OnHost
@@ -87,7 +87,7 @@ func (s *Devices) makeNodes(w *world.World, v *scan.View) (made []bpf.Device, er
 				continue
 			}
 			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-			if err := char.Make(filepath.Join(w.Devices(), c.Name), c.Major, c.Minor, access); err != nil {
+			if err := char.Make(filepath.Join(w.Dir.Devices(), c.Name), c.Major, c.Minor, access); err != nil {
 				return nil, err
 			}
 			made = append(made, bpf.Device{Major: c.Major, Minor: c.Minor})
@@ -105,13 +105,13 @@ func makeCM(w *world.World) error {
 	if err != nil {
 		return err
 	}
-	return char.Make(filepath.Join(w.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
+	return char.Make(filepath.Join(w.Dir.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
 }
 
 // Undo takes the device nodes away, and then the guard. Who has one of them open
 // as a path, or their directory, may keep that: they are closed to him before.
 func (s *Devices) Undo(w *world.World) error {
-	nodes, err := filepath.Glob(filepath.Join(w.Devices(), "*"))
+	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (s *Devices) Undo(w *world.World) error {
 			w.Notice("close what is in the lease's dev: %s", err)
 		}
 	}
-	if err := mount.Remove(w.Devices()); err != nil {
+	if err := mount.Remove(w.Dir.Devices()); err != nil {
 		return err
 	}
 	return unguard(w)

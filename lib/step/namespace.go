@@ -24,7 +24,7 @@ const loopback = 1
 
 // Do makes the namespace with its loopback interface up.
 func (*Namespace) Do(w *world.World) error {
-	ns, err := netns.Create(w.Netns())
+	ns, err := netns.Create(w.Dir.Netns())
 	if err != nil {
 		return err
 	}
@@ -47,5 +47,5 @@ func (*Namespace) Do(w *world.World) error {
 // it dies when its last user does.
 func (*Namespace) Undo(w *world.World) error {
 	w.LeaveJob()
-	return mount.Remove(w.Netns())
+	return mount.Remove(w.Dir.Netns())
 }

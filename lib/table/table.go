@@ -127,6 +127,11 @@ func (t *Table) Uplink(job uint32, run string) *Uplink {
 	return &u
 }
 
+// UplinksOf returns all uplinks that a job has.
+func (t *Table) UplinksOf(job uint32) []Uplink {
+	return slices.DeleteFunc(slices.Clone(t.Uplinks), func(u Uplink) bool { return u.Job != job })
+}
+
 // Addresses returns the addresses that jobs have.
 func (t *Table) Addresses() []netip.Addr {
 	var all []netip.Addr

@@ -8,7 +8,7 @@ import (
 )
 
 // RDMACM returns the folder where RDMA-CM shows its settings for devices.
-func (w *World) RDMACM() rdma.CMFolder { return rdma.CMFolder{Path: w.CM, Notes: w.Dir} }
+func (w *World) RDMACM() rdma.CMFolder { return rdma.CMFolder{Path: w.CM, Notes: string(w.Dir)} }
 
 // ReadCM reads RDMA-CM's settings for a device that is on the node.
 func (w *World) ReadCM(device string) ([]rdma.CM, error) {

@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/rdma"
+	"gresnet/lib/state"
 )
 
 // As since kernel 7.3 it can be: one is on the node, and one in a job.
@@ -40,7 +41,7 @@ func TestWhatRDMACMHasIsLeftAloneWhereTwoDevicesHaveOneName(t *testing.T) {
 			}
 		}
 		var said []string
-		w := &World{Given: Given{Sys: sys, CM: folder, Dir: t.TempDir(), Notice: func(format string, a ...any) { said = append(said, fmt.Sprintf(format, a...)) }}}
+		w := &World{Given: Given{Sys: sys, CM: folder, Dir: state.Lease(t.TempDir()), Notice: func(format string, a ...any) { said = append(said, fmt.Sprintf(format, a...)) }}}
 		read, err := w.ReadCM("mlx5_0")
 		if err != nil || (len(read) == 0) != c.alone {
 			t.Errorf("of %v it reads %v, %v", c.devices, read, err)

@@ -92,7 +92,7 @@ func (w *World) openJob() (*place, error) {
 	if w.job != nil {
 		return w.job, nil
 	}
-	ns, err := netns.Open(w.Netns())
+	ns, err := netns.Open(w.Dir.Netns())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
 		return nil, fmt.Errorf("%w: %w", ErrNoNamespace, err)
 	}

@@ -1,6 +1,8 @@
 package world
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestAPortIsWorseIfItHadALinkThatItHasNoMoreOrASlowerOne(t *testing.T) {
 	const edr, hdr, narrow = "100 Gb/sec (4X EDR)", "200 Gb/sec (4X HDR)", "25 Gb/sec (1X EDR)"

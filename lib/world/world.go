@@ -6,7 +6,6 @@ package world
 import (
 	"context"
 	"io/fs"
-	"path/filepath"
 	"time"
 
 	"gresnet/lib/bpf"
@@ -14,6 +13,7 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
 )
@@ -34,7 +34,7 @@ type Given struct {
 	Dev   string      // where the node has its device nodes: /dev/infiniband
 	CM    string      // RDMA-CM's folder in configfs
 	Udev  *udev.Watch // nil: WaitUdev asks for udev's queue alone
-	Dir   string      // the lease's directory
+	Dir   state.Lease // the lease's directory
 	Table table.File
 	Locks string // directory of locks
 	Guard bpf.Guard
@@ -115,9 +115,3 @@ type waiter interface {
 	Wait(most time.Duration) error
 	Close()
 }
-
-// Netns returns the path of the job's network namespace.
-func (w *World) Netns() string { return filepath.Join(w.Dir, "netns") }
-
-// Devices returns the path of the job's own /dev/infiniband.
-func (w *World) Devices() string { return filepath.Join(w.Dir, "dev") }

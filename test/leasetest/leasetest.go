@@ -2,15 +2,21 @@
 package leasetest
 
 import (
+	"os"
+	"slices"
 	"strings"
+	"testing"
+	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
+	"gresnet/lib/journal"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/snapshot"
+	"gresnet/lib/state"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 )
@@ -54,4 +60,38 @@ func GUIDs(ids []node.ID) string {
 		list = append(list, id.GUID)
 	}
 	return strings.Join(list, " ")
+}
+
+// Write writes the journal of a lease of HCAs; home lists those that are home again.
+func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []node.ID, home ...node.ID) {
+	t.Helper()
+	lease := dir.Lease(id)
+	if err := os.RemoveAll(string(lease)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(string(lease), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Create(lease.Journal(), journal.Header{Job: id, Run: "0", Since: since})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	claim := &step.Claim{}
+	for _, h := range hcas {
+		claim.Claims = append(claim.Claims, table.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
+		claim.HCAs = append(claim.HCAs, node.HCA{ID: h})
+	}
+	if err := j.Note("claim", claim); err != nil { // its number is 1
+		t.Fatal(err)
+	}
+	for i, h := range hcas {
+		err := j.Note("access", &step.Access{ID: h})
+		if err == nil && slices.Contains(home, h) {
+			err = j.Strike(i + 2)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

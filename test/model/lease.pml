@@ -203,8 +203,8 @@ epilog:
 	:: else -> goto unwind
 	fi;
 
-	/* func: lib/lease Host.abandoned
-	 * func: lib/lease Host.distrust */
+	/* func: lib/repair Removed
+	 * func: lib/repair distrust */
 abandoned:
 	atomic {
 		h = 0;
@@ -220,7 +220,7 @@ abandoned:
 	fi;
 
 	/* func: lib/lease Host.Take
-	 * func: lib/lease Host.existingLease */
+	 * func: lib/lease Host.endEarlier */
 prolog:
 	if
 	:: !lease[j].there -> goto abandoned
@@ -229,7 +229,7 @@ prolog:
 	fi;
 
 	/* func: lib/lease Host.take
-	 * func: lib/lease Host.create */
+	 * func: lib/opened Create */
 create:
 	atomic {
 		lease[j].there = true; lease[j].round = r;
@@ -274,7 +274,7 @@ create:
 		namespace[j] = true;
 		K
 	};
-	/* func: lib/lease open.carryOut
+	/* func: lib/opened Lease.CarryOut
 	 * func: lib/step RDMA.Start */
 	do
 	:: h < HCAS && !(mine & only(h)) -> h++
@@ -303,12 +303,12 @@ create:
 		fi
 	:: h == HCAS -> break
 	od;
-	/* func: lib/lease open.commit */
+	/* func: lib/environment Lease.Write */
 	atomic { K; lease[j].complete = true; failing = false; result[j] = 1; goto unlock };
 
-	/* func: lib/lease open.unwind
-	 * func: lib/lease open.bringHome
-	 * func: lib/lease open.peers */
+	/* func: lib/opened Lease.Unwind
+	 * func: lib/opened Lease.bringHome
+	 * func: lib/opened Lease.peers */
 unwind:
 	atomic {
 		lease[j].complete = false;
@@ -363,9 +363,9 @@ unwind:
 next:		skip
 	:: h == HCAS -> break
 	od;
-	/* func: lib/lease open.markUndone
-	 * func: lib/lease open.shorten
-	 * func: lib/lease open.keepUnstruck */
+	/* func: lib/opened Lease.markUndone
+	 * func: lib/opened Lease.shorten
+	 * func: lib/opened Lease.quarantineNotStruck */
 	atomic {
 		h = 0; unstruck = 0;
 		do
@@ -427,7 +427,7 @@ next:		skip
 		:: away != 0 -> goto unlock /* something remains, and so does the lease */
 		:: else
 		fi;
-		/* func: lib/lease removeDir */
+		/* func: lib/state Lease.Remove */
 		lease[j].there = false; lease[j].marked = false;
 		lease[j].claimed = 0; lease[j].moved = 0; lease[j].struck = 0; lease[j].round = 0;
 		if

@@ -1,0 +1,44 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/table"
+)
+
+// Absent says why an HCA is not on the node, or not with all interfaces that it had when the node
+// table numbered it. It is empty if nothing is missing.
+func (n *Host) Absent(t *table.Table, id node.ID) (string, error) {
+	if lock.Held(n.State.Locks(), id) {
+		return "a move of it has not ended", nil
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	d, err := v.Find(id)
+	if errors.Is(err, scan.ErrNotFound) {
+		return "it is not in the root namespace", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	ports, err := v.Ports(d)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id })
+	for _, p := range ports {
+		had := i >= 0 && slices.ContainsFunc(t.HCAs[i].Ports, func(o node.Port) bool { return o.Num == p.Num && o.Interface != "" })
+		if had && p.Interface == nil {
+			return fmt.Sprintf("the interface of port %d is not in the root namespace", p.Num), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,139 @@
+// Package state says where gresnet keeps what it knows: the state directory, /run/gresnet, and in it
+// a directory for each lease.
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"gresnet/lib/hint"
+)
+
+// Dir is the state directory.
+type Dir string
+
+// Jobs returns the folder of all leases.
+func (d Dir) Jobs() string { return filepath.Join(string(d), "jobs") }
+
+// Locks returns the folder of the jobs' and the HCAs' locks.
+func (d Dir) Locks() string { return filepath.Join(string(d), "locks") }
+
+// Damaged returns the folder that keeps the journals of damaged leases for a person.
+func (d Dir) Damaged() string { return filepath.Join(string(d), "damaged") }
+
+// Notices returns the folder of what jobs are told that get fewer HCAs than they could expect.
+func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
+
+// Notice returns the file with what a job is told.
+func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), number(job)) }
+
+// MetricsLock returns the lock of the file for Prometheus.
+func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.lock") }
+
+// Lease returns the directory of a job's lease.
+func (d Dir) Lease(job uint32) Lease { return Lease(filepath.Join(d.Jobs(), number(job))) }
+
+func number(job uint32) string { return strconv.FormatUint(uint64(job), 10) }
+
+// Make makes the directories. Users reach neither leases nor locks.
+func (d Dir) Make() error {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return d.Fault(err)
+	}
+	for _, dir := range []string{d.Jobs(), d.Locks()} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return d.Fault(err)
+		}
+	}
+	return nil
+}
+
+// Fault adds a hint to an error about the state directory.
+func (d Dir) Fault(err error) error {
+	if hint.Of(err) != "" {
+		return err
+	}
+	return hint.With(err, string(d)+" must be on a file system that is mounted read-write and has space")
+}
+
+// Lease is the directory of a job's lease.
+type Lease string
+
+func (l Lease) file(name string) string { return filepath.Join(string(l), name) }
+
+// Journal returns the lease's journal.
+func (l Lease) Journal() string { return l.file("journal") }
+
+// Netns returns the file on which the job's network namespace is mounted.
+func (l Lease) Netns() string { return l.file("netns") }
+
+// Devices returns the job's own /dev/infiniband.
+func (l Lease) Devices() string { return l.file("dev") }
+
+// Env returns the file that makes the lease count: it is written last and removed first.
+func (l Lease) Env() string { return l.file("env") }
+
+// NewEnv returns the file under whose name Env is written.
+func (l Lease) NewEnv() string { return l.file("env.new") }
+
+// Limits returns the file by which the SPANK plugin limits the job, in its extern step.
+func (l Lease) Limits() string { return l.file("limits") }
+
+// Hosts returns the file that the SPANK plugin mounts over /etc/hosts of the job's tasks.
+func (l Lease) Hosts() string { return l.file("hosts") }
+
+// ResolvConf returns the file that the SPANK plugin mounts over /etc/resolv.conf of the job's tasks.
+func (l Lease) ResolvConf() string { return l.file("resolv.conf") }
+
+// Mark returns the file by which the SPANK plugin says, in the job's extern step, that the job has
+// such a step: it lives from the prolog's end to the epilog.
+func (l Lease) Mark() string { return l.file("extern") }
+
+// Exists tells whether there is a lease. In doubt there is.
+func (l Lease) Exists() bool {
+	_, err := os.Lstat(string(l))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Counts tells whether the lease counts.
+func (l Lease) Counts() bool { return isThere(l.Env()) }
+
+// Marked tells whether the job had an extern step.
+func (l Lease) Marked() bool { return isThere(l.Mark()) }
+
+// Begun tells whether the lease has what only comes after notes.
+func (l Lease) Begun() bool { return isThere(l.Netns()) || isThere(l.Devices()) }
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// End makes a lease count no longer, whatever has the name of its Env.
+func (l Lease) End() error { return os.RemoveAll(l.Env()) }
+
+// Remove removes the directory of a lease in which nothing is left but what a killed process left
+// there. The journal goes last, and only if nothing is there that it may be about.
+func (l Lease) Remove() error {
+	if !l.Exists() {
+		return nil
+	}
+	for _, path := range []string{l.Netns(), l.Devices()} {
+		if isThere(path) {
+			return fmt.Errorf("remove the lease %s: %s is there still", string(l), filepath.Base(path))
+		}
+	}
+	if err := l.End(); err != nil {
+		return err
+	}
+	for _, path := range []string{l.NewEnv(), l.Limits(), l.Hosts(), l.ResolvConf(), l.Mark(), l.Journal(), string(l)} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
