@@ -106,7 +106,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	const never = time.Hour
 	first := vm.Seed(t)
 	kills, round := 0, 0
-	var full time.Duration // of a prolog that nobody kills
+	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	var s uint64
 	var drawn []*given
 	var kind string
@@ -127,19 +127,16 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		kind = leadOut(t, r, config)
 		drawn = configure(t, r)
 		before := vm.Picture(t)
-		if round%4 == 0 {
-			full, _ = killed(t, "prolog", job, never)
-			vm.Must(t, "epilog", job)
-			if vm.Same(t, before); t.Failed() {
-				t.Fatal("without a kill")
-			}
+		for _, program := range []string{"prolog", "epilog"} {
+			full[program], _ = killed(t, program, job, never)
+		}
+		if vm.Same(t, before); t.Failed() {
+			t.Fatal("without a kill")
 		}
 		for range vm.Rounds(1, 6) {
-			if _, done := killed(t, "prolog", job, time.Duration(r.Int64N(int64(full)))); !done {
-				kills++
-			}
-			for range 1 + r.IntN(3) {
-				if _, done := killed(t, "epilog", job, time.Duration(r.Int64N(int64(full)))); !done {
+			programs := append([]string{"prolog"}, slices.Repeat([]string{"epilog"}, 1+r.IntN(3))...)
+			for _, program := range programs {
+				if _, done := killed(t, program, job, time.Duration(r.Int64N(int64(full[program])))); !done {
 					kills++
 				}
 			}
