@@ -1,7 +1,7 @@
 /* The guard: a BPF program that gresnet-prolog attached, which lets nobody but
  * root open the job's devices until its map says whose they are (lib/bpf). The
- * job's cgroup is made after the prolog, so it is said here. An entry that is
- * not there is none of a job's that is there still: none is added. */
+ * job's cgroup is made after the prolog, so the plugin writes it into the map.
+ * It changes entries only and adds none: a device without an entry has no guard. */
 #include "guard.h"
 
 #include <dirent.h>

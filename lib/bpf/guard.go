@@ -162,8 +162,8 @@ func (g Guard) open() (object, error) {
 	return openPin(g.devices())
 }
 
-// attachProgram is killed before the program is pinned and leaves nothing: a
-// link that nobody has open is taken off.
+// attachProgram attaches the program and pins it. If it is killed before it pins, nothing is
+// left: the kernel detaches a link that nobody has open.
 func (g Guard) attachProgram(m object) error {
 	p, err := newProgram(m)
 	if err != nil {

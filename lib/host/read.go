@@ -158,7 +158,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.
 	if m.Configured {
 		s.Manager = m.Name
 	}
-	// An interface that stays on the node is away while the kernel makes it anew.
+	// Also if the interface stays on the node: it is away for a moment while the kernel makes it anew.
 	if !e.Take {
 		if err := l.protectNode(v, p.Interface.Index, s); err != nil {
 			return nil, err

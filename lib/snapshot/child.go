@@ -43,9 +43,9 @@ func (c *Conn) readChildren(index int) ([]Child, error) {
 }
 
 // findChild finds a child of the interface with an index, which is home. VLANs and
-// ipvlans have their parent's hardware address, so that all are one by their IDs, and may
-// get another one with it: those stay, and keep their index. One that somebody has made
-// anew has its name. P_Key children are made anew, and each is its ID.
+// ipvlans share their parent's hardware address, and theirs changes with the parent's, so their
+// IDs do not tell them apart. They stay on the node, so their index does. If somebody made one
+// anew, its name does. P_Key children are made anew, and their IDs tell them apart.
 func (c *Conn) findChild(parent int, child Child) (link.Interface, error) {
 	list, err := c.Children(parent)
 	if err != nil {

@@ -250,9 +250,9 @@ func (c *Conn) RaiseAlone(index int, want Settings) (finish func() error, err er
 	return func() error { return hint.Join(raised(), rest()) }, err
 }
 
-// Restore is RestoreAlone for an interface that may not have come just now: it takes from
-// it, too, what it can have been given since alone. And it gives back what other
-// interfaces of the node have a part in, which must be home, too.
+// Restore is RestoreAlone for an interface that has been home for a while: it also removes what
+// others have given the interface since. And it gives back what the interface shares with other
+// interfaces of the node, which must be home, too.
 func (c *Conn) Restore(index int, want Settings) error {
 	defer c.Anew()()
 	err := hint.Join(c.takeSince(index, want), c.Apply(index, want))

@@ -1,7 +1,7 @@
 # fish completion for gresnet-epilog
 complete -c gresnet-epilog -f
 complete -c gresnet-epilog -n __fish_use_subcommand -l config -r -F -d 'Read the configuration from this file'
-complete -c gresnet-epilog -n __fish_use_subcommand -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node lock file in this folder'
+complete -c gresnet-epilog -n __fish_use_subcommand -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node table in this folder'
 complete -c gresnet-epilog -n __fish_use_subcommand -l trace -d 'Print each step and how long it took'
 complete -c gresnet-epilog -n __fish_use_subcommand -l version -d 'Print the version'
 complete -c gresnet-epilog -l help -d 'Show help'
