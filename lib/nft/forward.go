@@ -1,6 +1,7 @@
 package nft
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -38,21 +39,23 @@ type Inbound struct {
 //	                      iif INDEX oif & BIT != 0 drop;
 //	                      oif INDEX ct state & (established | related) == 0 drop;
 //	                      oif INDEX ct direction original ct status & dnat != 0 drop; }
+//	  set users         { type uid; flags dynamic; }
 //	  chain output      { type filter hook output priority filter;
-//	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop; } }'
+//	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop;
+//	                      skuid != 0 ct state & (established | related) == 0 add @users { skuid ct count over MOST } drop; } }'
 //
 // With Inbound, forward's second rule also has the condition ct status & dnat == 0, there is no
 // third rule, and addInbound adds its chain.
 //
 // On the node, root's processes and the user's own reach the job: slurmstepd does so for srun. The
-// kernel has one list of connections for the node and all of its jobs, so no job may fill it. If
-// the table exists, LeadOut leaves it as it is.
+// kernel has one list of connections for the node and all of its jobs, so neither a job nor a user
+// on the node may fill it. If the table exists, LeadOut leaves it as it is.
 func LeadOut(table string, j Job) error {
+	var failed error
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		addMasquerade(c, t, j.Address)
-		const over = 1 // NFT_CONNLIMIT_F_INV of linux/netfilter/nf_tables.h
 		prerouting := filter(c, t, "prerouting", nftables.ChainHookPrerouting)
-		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{&expr.Connlimit{Count: j.Most, Flags: over}})
+		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{over(j.Most)})
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
 		drop(c, forward, is(expr.MetaKeyIIF, j.Index), hasBit(expr.MetaKeyOIF, j.Bit))
 		if j.Inbound != nil {
@@ -65,7 +68,12 @@ func LeadOut(table string, j Job) error {
 		}
 		output := filter(c, t, "output", nftables.ChainHookOutput)
 		drop(c, output, is(expr.MetaKeyOIF, j.Index), isNew(), isNot(expr.MetaKeySKUID, 0), isNot(expr.MetaKeySKUID, j.UID))
+		users := &nftables.Set{Table: t, Name: "users", KeyType: nftables.TypeUID, Dynamic: true}
+		if failed = c.AddSet(users, nil); failed == nil {
+			drop(c, output, isNew(), isNot(expr.MetaKeySKUID, 0), countedIn(users, j.Most)) // the user is loaded still
+		}
 	})
+	err = cmp.Or(failed, err)
 	if err != nil {
 		return fmt.Errorf("let %s reach what the node reaches: %w", j.Address, err)
 	}
@@ -89,6 +97,18 @@ func Guard(table string, index, bit uint32) error {
 		return fmt.Errorf("keep interface %d from forwarding for others: %w", index, err)
 	}
 	return nil
+}
+
+// over matches a packet that would begin more connections than most, of all that come so far.
+func over(most uint32) expr.Any {
+	return &expr.Connlimit{Count: most, Flags: expr.NFT_CONNLIMIT_F_INV}
+}
+
+// countedIn is over for each value of the register that a rule has loaded last.
+func countedIn(set *nftables.Set, most uint32) []expr.Any {
+	return []expr.Any{&expr.Dynset{
+		SrcRegKey: 1, SetName: set.Name, SetID: set.ID, Operation: unix.NFT_DYNSET_OP_ADD, Exprs: []expr.Any{over(most)},
+	}}
 }
 
 // statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.

@@ -134,3 +134,24 @@ print(connect(20) is not None)'`)
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.Run("ip link set lo up")
+	err := ns.Do(func() error {
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		user string
+		want int
+	}{{"1001", 9}, {"1001", 0}, {"1000", 9}, {"0", 20}} {
+		// A UDP socket is told at once that its packet was dropped.
+		got := ns.Run("setpriv --reuid " + c.user + ` --clear-groups bash -c 'for port in {5001..5020}; do echo >/dev/udp/127.0.0.1/$port && echo begun; done 2>/dev/null; true'`)
+		if n := strings.Count(got, "begun"); n != c.want {
+			t.Errorf("user %s began %d connections, wanted %d", c.user, n, c.want)
+		}
+	}
+}
