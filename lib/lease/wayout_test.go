@@ -126,6 +126,18 @@ except TimeoutError:
 	lawSame(t, b.node, b.state, before)
 }
 
+func TestAWideRouteOfAnHCADoesNotTakeAwayTheManagementNetwork(t *testing.T) {
+	b := wayBed(t)
+	b.node.Run("ip route add 10.0.0.0/8 via 10.0.0.1 dev hca0")
+	b.first.run(t, b.node, b.state, "prolog", never)
+	for to, by := range map[string]string{"10.9.0.1": "uplink0", "10.7.0.1": "uplink0", "10.200.0.1": "hca0"} {
+		if got := b.in(b.first, "ip route get "+to); !strings.Contains(got, " dev "+by+" ") {
+			t.Errorf("to %s: %s", to, got)
+		}
+	}
+	b.first.run(t, b.node, b.state, "epilog", never)
+}
+
 func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
 	b := wayBed(t)
 	before := lawPicture(b.node)

@@ -38,11 +38,22 @@ func (n Host) auto() (Pool, error) {
 		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
 		Auto: true, Beyond: true, NAT: true, Leads: leads, own: []netip.Addr{addresses.First},
 	}
-	// The node's own addresses have routes, too, in case a job's HCA is in the same network.
+	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
+	// case an HCA brings a route to all that is around them: slurmctld may be there.
 	for _, i := range leads {
-		p.Routes = n.toItself(p.Routes, i)
+		p.Routes = n.toNeighbors(n.toItself(p.Routes, i), i)
 	}
 	return p, nil
+}
+
+// toNeighbors returns the routes and those to the networks of an interface.
+func (n Host) toNeighbors(routes []netip.Prefix, i link.Interface) []netip.Prefix {
+	for _, a := range n.Networks[i.Index] {
+		if network := a.Masked(); !slices.Contains(routes, network) {
+			routes = append(routes, network)
+		}
+	}
+	return routes
 }
 
 // leads returns the interfaces by which the node reaches others, and which no job can get.

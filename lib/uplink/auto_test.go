@@ -67,7 +67,7 @@ func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
 	for _, i := range p.Leads {
 		names = append(names, i.Name)
 	}
-	if got := fmt.Sprint(names, p.Routes); got != "[eth0 eth1] [0.0.0.0/0 10.1.0.7/32 10.1.0.8/32 10.2.0.7/32]" {
+	if got := fmt.Sprint(names, p.Routes); got != "[eth0 eth1] [0.0.0.0/0 10.1.0.7/32 10.1.0.8/32 10.1.0.0/16 10.2.0.7/32 10.2.0.0/16]" {
 		t.Errorf("ways and routes: %s", got)
 	}
 	if first, err := p.Free(nil); err != nil || first.String() != "198.19.0.1" || p.Room() != 4095 || p.Type() != config.UplinkVeth {
