@@ -100,7 +100,7 @@ func printStatus(w io.Writer, s inspect.Status) error {
 
 // printOwed says what interfaces are still to have.
 func printOwed(w io.Writer, s inspect.Status) error {
-	for _, o := range s.Owed {
+	for _, o := range s.Deferred {
 		_, err := fmt.Fprintf(w, "\n%s is owed what it shares with %s:\n  %s\n"+
 			"  job %d had it; the epilog or sweep that finds all of them home gives it.\n", o.Interface, strings.Join(o.With, ", "), strings.Join(o.What, "\n  "), o.Job)
 		if err != nil {

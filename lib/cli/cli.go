@@ -52,7 +52,7 @@ type World struct {
 	Send func(text string, p journal.Priority, fields map[string]string) error
 
 	began    time.Time     // when the program's first line ran
-	startCPU time.Duration // what had been spent by then
+	startCPU time.Duration // the CPU time used by then
 	trace    *trace        // nil: nobody wants to see it
 }
 
@@ -172,7 +172,7 @@ func (w *World) Host(c *urfave.Context, cfg config.Config) *host.Host {
 	}
 	if c.Bool("trace") && w.trace == nil {
 		w.trace = w.startTrace()
-		n.Spent = w.trace.spent
+		n.Timed = w.trace.timed
 	}
 	n.Log = func(e event.Event) {
 		if e.Warning != "" {

@@ -35,7 +35,7 @@ func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-func (t *trace) spent(s host.Timing) { t.line(s.Took, s) }
+func (t *trace) timed(s host.Timing) { t.line(s.Took, s) }
 
 func (t *trace) event(e event.Event) {
 	if e.Notice != "" {

@@ -53,8 +53,8 @@ func Of(hcas []HCA, export []string) []Variable {
 	return all
 }
 
-// always are lists of which the n-th entry is the n-th HCA's, but for ports and
-// interfaces, of which an HCA has several or none.
+// always returns the variables that each job has. The n-th entry of a list belongs to the n-th HCA,
+// except for ports and interfaces: an HCA has several or none.
 func always(hcas []HCA) []Variable {
 	var names, numa, gpus []string
 	for _, h := range hcas {

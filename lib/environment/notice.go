@@ -44,7 +44,7 @@ func nameOf(j job.Job) string {
 	return j.Node
 }
 
-// RemoveNotice removes what a job was told, if it was told anything.
+// RemoveNotice removes the line, if there is one.
 func RemoveNotice(n *host.Host, job uint32) {
 	if err := os.Remove(n.State.Notice(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.Notice(job, "remove what the job was told: %s", err)

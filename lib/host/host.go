@@ -34,7 +34,7 @@ type Host struct {
 	Slurm  Slurm
 	Config config.Config
 	Log    func(event.Event)
-	Spent  func(Timing) // tells of time that no step took; nil: nobody wants to know
+	Timed  func(Timing) // takes times that no step took; nil: nobody wants to know
 	Now    func() time.Time
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 

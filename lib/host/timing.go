@@ -13,8 +13,8 @@ type Timing struct {
 
 // ReportTiming tells whoever wants to know.
 func (n *Host) ReportTiming(s Timing) {
-	if n.Spent != nil {
-		n.Spent(s)
+	if n.Timed != nil {
+		n.Timed(s)
 	}
 }
 

@@ -65,6 +65,6 @@ func CheckOverlay(n *host.Host) error {
 		if err != nil {
 			return err
 		}
-		return overlay.Apart(n.Config, node)
+		return overlay.CheckOverlap(n.Config, node)
 	})
 }

@@ -31,9 +31,9 @@ var errNoLease = errors.New("no lease")
 type Status struct {
 	HCAs   []HCAStatus `json:"hcas"`
 	Leases []JobStatus `json:"leases"`
-	// Owed is what is given when interfaces that other jobs have are home.
-	Owed  []OwedStatus `json:"owed,omitempty"`
-	Drift error        `json:"-"` // why there is no mapping: no HCA has a GRES then
+	// Deferred lists the settings that an interface gets when interfaces that other jobs have are home.
+	Deferred []DeferredStatus `json:"owed,omitempty"`
+	Drift    error            `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 
 // HCAStatus is who has an HCA. Claim is nil for one that is free.
@@ -59,8 +59,8 @@ type JobStatus struct {
 	Left   []LeftStatus   `json:"left,omitempty"`   // what its epilog will undo
 }
 
-// OwedStatus is what an interface that is home shares with others that were not.
-type OwedStatus struct {
+// DeferredStatus has the settings that an interface at home shares with others that were not.
+type DeferredStatus struct {
 	Job       uint32   `json:"job"` // which had it
 	Interface string   `json:"interface"`
 	With      []string `json:"with"`
@@ -99,8 +99,8 @@ func ReadStatus(n *host.Host) (Status, error) {
 		mapping, drift = gres.Map(n.Config, t.HCAs)
 	}
 	s.Drift = drift
-	for _, o := range t.Owed {
-		s.Owed = append(s.Owed, OwedStatus{o.Job, o.Of[0].Name, o.Sharers(), o.Shared.What()})
+	for _, o := range t.Deferred {
+		s.Deferred = append(s.Deferred, DeferredStatus{o.Job, o.Of[0].Name, o.Sharers(), o.Shared.What()})
 	}
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h))

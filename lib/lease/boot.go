@@ -17,10 +17,9 @@ import (
 	"gresnet/lib/scan"
 )
 
-// Boot readies the node before slurmd starts: leases that are left are given
-// back, whose namespaces would be in the mode's way; then the RDMA netns mode is
-// what the configuration wants, if it wants one; and the HCAs' device nodes are
-// closed, if it wants that.
+// Boot prepares the node before slurmd starts. It gives back all leases that are left, because their
+// namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
+// configuration wants, if it wants one; and closes the HCAs' device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
 	if mode := n.Config.RDMA.Mode; mode != "" {
@@ -34,8 +33,8 @@ func (n *Host) Close() error {
 	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev}.Close()
 }
 
-// modeTimeout bounds the wait for namespaces that are dying: the kernel cleans
-// them up by and by (net_namespace.c:cleanup_net), and refuses until then.
+// modeTimeout bounds the wait for dying namespaces: the kernel cleans them up in the background
+// (net_namespace.c:cleanup_net), and refuses a change until then.
 const modeTimeout = 10 * time.Second
 
 func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
@@ -65,7 +64,7 @@ func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	}
 }
 
-// busy says who has the namespaces that keep the mode from being changed.
+// busy adds to an error who has the namespaces that keep the mode from changing.
 func busy(mode rdma.Mode, err error) error {
 	err = fmt.Errorf("set the RDMA netns mode to %s: %w", mode, err)
 	if !errors.Is(err, rdma.ErrBusy) {

@@ -27,7 +27,7 @@ func owed(t *testing.T, state string) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range now.Owed {
+	for _, o := range now.Deferred {
 		names = append(names, o.Of[0].Name)
 	}
 	return names

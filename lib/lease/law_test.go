@@ -164,11 +164,11 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
-	pool, err := l.Look().WayOut(moves)
-	if err != nil {
+	claim := new(step.Claim)
+	taken := &taking{Lease: l, job: j, claim: claim}
+	if taken.pool, err = l.Look().WayOut(moves); err != nil {
 		return err
 	}
-	claim := new(step.Claim)
 	err = l.Do(claim, func() (err error) {
 		w := l.World
 		if claim.Change, err = w.Table.Begin(ctx); err != nil {
@@ -179,7 +179,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		for _, s := range all {
 			now.Claims = append(now.Claims, table.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
 		}
-		if err := claimUplink(l, now, pool, j, claim); err != nil {
+		if err := taken.claimUplink(now); err != nil {
 			return err
 		}
 		claim.Uplink = now.Uplink(j.ID, j.Run.String())
@@ -192,8 +192,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	steps := []step.Step{&step.Namespace{}}
-	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
-	leadIn(l, up, j)
+	up := taken.uplink()
 	if up != nil {
 		steps = append(steps, up)
 	}
@@ -225,7 +224,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	return environment.Lease{
 		Host: n.Host, World: l.World, Job: j, Mode: rdma.Shared,
-		Uplink: made(l, up, claim.Uplink), Network: network, Srun: over.Srun(),
+		Uplink: taken.made(up), Network: network, Srun: over.Srun(),
 	}.Write()
 }
 
@@ -325,8 +324,8 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
 	now, err := table.File{Dir: state}.Read()
-	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Owed) > 0 || len(now.Forwarding) > 0 {
-		t.Fatalf("claims are left: %v, %v, %v, %v", now.Claims, now.Uplinks, now.Owed, err)
+	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Deferred) > 0 || len(now.Forwarding) > 0 {
+		t.Fatalf("claims are left: %v, %v, %v, %v", now.Claims, now.Uplinks, now.Deferred, err)
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"gresnet/lib/table"
 )
 
-// pin is the mapping, of which the table has all: an index that a source takes from
-// it means the same HCA when it is claimed, though others may have come meanwhile. Nobody
-// is waited for where the table has all already.
+// pin returns the mapping, and writes all of its HCAs into the table: so an index that a source takes
+// from it means the same HCA when the job claims it, even if others come meanwhile. It takes the node
+// lock only if the table lacks an HCA.
 func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
 	t, err := n.Table().Read()
 	if err != nil {

@@ -105,6 +105,15 @@ func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []st
 	return wants, less, err
 }
 
+// taking is a lease while a prolog takes it.
+type taking struct {
+	*opened.Lease
+	job    job.Job
+	access config.Access
+	pool   *uplink.Pool // where the job's uplink gets its address; nil: it has none
+	claim  *step.Claim
+}
+
 // take takes what a job wants into a new lease. passed is what the job would have besides, if it were
 // free.
 func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
@@ -119,91 +128,88 @@ func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 		}
 	}()
 
-	access := n.Access(j)
-	pool, err := l.Look().PoolFor(access)
-	if err != nil {
+	t := &taking{Lease: l, job: j, access: n.Access(j), claim: new(step.Claim)}
+	if t.pool, err = l.Look().PoolFor(t.access); err != nil {
 		return nil, err
 	}
-	p, claim, err := claim(ctx, l, j, wants, pool)
+	p, err := t.claimHCAs(ctx, wants)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Entries) == 0 {
 		return p.Passed, l.Unwind() // nothing that the job wants is free
 	}
-	return p.Passed, fill(ctx, l, j, access, p, pool, claim)
+	return p.Passed, t.fill(ctx, p)
 }
 
-// claim takes HCAs, and an address if the job has an uplink, in the node table.
-func claim(ctx context.Context, l *opened.Lease, j job.Job, wants []gres.Want, pool *uplink.Pool) (p host.Picked, claim *step.Claim, err error) {
-	claim = new(step.Claim)
-	err = l.Do(claim, func() (err error) {
-		p, err = claimLocked(ctx, l, j, wants, pool, claim)
+// claimHCAs claims HCAs, and an address if the job has an uplink, in the node table.
+func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picked, err error) {
+	err = t.Do(t.claim, func() (err error) {
+		p, err = t.claimLocked(ctx, wants)
 		return err
 	})
-	return p, claim, err
+	return p, err
 }
 
-// claimLocked decides what is claimed, notes it in the journal and writes it into the node
-// table, in this order, under the node lock.
-func claimLocked(ctx context.Context, l *opened.Lease, j job.Job, wants []gres.Want, pool *uplink.Pool, claim *step.Claim) (host.Picked, error) {
-	change, err := l.World.Table.Begin(ctx)
+// claimLocked decides what the job gets, notes it in the journal and writes it into the node table, in
+// this order, under the node lock.
+func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picked, error) {
+	change, err := t.World.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
 	}
 	defer change.Close()
-	t := &change.Table
-	p, err := l.Host.Pick(t, j, wants)
+	now := &change.Table
+	p, err := t.Host.Pick(now, t.job, wants)
 	if err != nil {
 		return host.Picked{}, err
 	}
 	if len(p.Entries) > 0 {
-		if err := claimUplink(l, t, pool, j, claim); err != nil {
+		if err := t.claimUplink(now); err != nil {
 			return host.Picked{}, err
 		}
 	}
-	claim.Change = change
-	claim.HCAs, claim.Claims = t.Of(j.ID, j.Run.String())
-	claim.Uplink = t.Uplink(j.ID, j.Run.String())
-	if err := l.Note(claim); err != nil {
+	t.claim.Change = change
+	t.claim.HCAs, t.claim.Claims = now.Of(t.World.Job, t.World.Run)
+	t.claim.Uplink = now.Uplink(t.World.Job, t.World.Run)
+	if err := t.Note(t.claim); err != nil {
 		return host.Picked{}, err
 	}
-	return p, claim.Do(l.World)
+	return p, t.claim.Do(t.World)
 }
 
 // fill moves what is claimed into the lease, and makes the lease count.
-func fill(ctx context.Context, l *opened.Lease, j job.Job, access config.Access, p host.Picked, pool *uplink.Pool, claim *step.Claim) error {
-	n := l.Host
+func (t *taking) fill(ctx context.Context, p host.Picked) error {
+	n := t.Host
 	looked := n.Stopwatch()
-	mode, hcas, err := l.Look().Read(j, access, p)
+	mode, hcas, err := t.Look().Read(t.job, t.access, p)
 	looked.Stop("read what the moves lose")
 	if err != nil {
 		return err
 	}
-	checkMode(n, j.ID, mode)
+	checkMode(n, t.World.Job, mode)
 	found := n.Stopwatch()
-	network, err := l.Look().Network(ctx, j, access, n.CanMove)
+	network, err := t.Look().Network(ctx, t.job, t.access, n.CanMove)
 	found.Stop("find the job's other nodes")
 	if err != nil {
 		return err
 	}
-	up := plan.Uplink(pool, claim.Uplink, j.UID, claim.Forwarding)
-	leadIn(l, up, j)
+	up := t.uplink()
 	if err := checkNames(up, network, interfaces(hcas)); err != nil {
 		return err
 	}
 	over := plan.Overlay(network, n.Config.Overlay, up)
-	if err := l.CarryOut(ctx, plan.Take(j, mode, access, up, over, hcas)); err != nil {
+	if err := t.CarryOut(ctx, plan.Take(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
 	written := n.Stopwatch()
-	lease := environment.Lease{Host: n, World: l.World, Job: j, Access: access, Mode: mode, HCAs: hcas}
-	lease.Uplink, lease.Network, lease.Srun = made(l, up, claim.Uplink), network, over.Srun() && !j.Part
+	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
+	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, over.Srun() && !t.job.Part
 	if err := lease.Write(); err != nil {
 		return err
 	}
 	written.Stop("tell the job of it, commit")
-	n.Tell(event.LeaseTaken, j.ID, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
+	n.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
 	return nil
 }
 

@@ -5,45 +5,83 @@ import (
 
 	"gresnet/lib/forwarding"
 	"gresnet/lib/host"
-	"gresnet/lib/job"
 	"gresnet/lib/nft"
-	"gresnet/lib/opened"
 	"gresnet/lib/overlay"
+	"gresnet/lib/plan"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 )
 
-// claimUplink takes an address for a job in the table, and notes which interfaces have to forward
-// for it. It does not fail for an automatic uplink, which the site did not ask for in so many
-// words: the job then has none.
-func claimUplink(l *opened.Lease, t *table.Table, pool *uplink.Pool, j job.Job, claim *step.Claim) error {
-	before := t.Forwarding
-	err := host.PickUplink(t, pool, j.ID, j.Run.String())
+// claimUplink takes an address for the job in the table, and notes which interfaces have to forward
+// for it. It does not fail for an automatic uplink, which the site did not ask for in so many words:
+// the job then has none.
+func (t *taking) claimUplink(now *table.Table) error {
+	before := now.Forwarding
+	err := host.PickUplink(now, t.pool, t.World.Job, t.World.Run)
 	if err == nil {
-		claim.Forwarding, err = holdForwarding(l, t, pool)
+		t.claim.Forwarding, err = t.holdForwarding(now)
 	}
-	if err == nil || !pool.Auto {
+	if err == nil || !t.pool.Auto {
 		return err
 	}
-	t.FreeUplink(j.ID, j.Run.String())
-	t.Forwarding = before
-	l.Host.Notice(j.ID, "no way out: %s", err)
+	now.FreeUplink(t.World.Job, t.World.Run)
+	now.Forwarding = before
+	t.Host.Notice(t.World.Job, "no way out: %s", err)
 	return nil
 }
 
 // holdForwarding notes which interfaces have to forward for an automatic uplink.
-func holdForwarding(l *opened.Lease, t *table.Table, pool *uplink.Pool) (held []table.Forwarding, err error) {
-	if pool == nil || !pool.Auto {
+func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err error) {
+	if t.pool == nil || !t.pool.Auto {
 		return nil, nil
 	}
-	err = l.World.OnHost(func(v *scan.View) error {
-		held, err = forwarding.Hold(v, t, pool.Leads)
+	err = t.World.OnHost(func(v *scan.View) error {
+		held, err = forwarding.Hold(v, now, t.pool.Leads)
 		return err
 	})
 	return held, err
+}
+
+// uplink returns the step that makes the job's uplink, or nil.
+func (t *taking) uplink() *step.Uplink {
+	s := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
+	if s != nil {
+		t.leadIn(s)
+	}
+	return s
+}
+
+// leadIn leads connections to the node on to a job that has the whole node, if the site wants that.
+func (t *taking) leadIn(s *step.Uplink) {
+	c := t.Host.Config
+	if !c.Uplink.Inbound {
+		return
+	}
+	cpus, err := sysfs.CPUs(t.Host.Sys)
+	if !t.job.Share.Whole(cpus) { // it is false, too, if it needs the CPUs and they are not known
+		if err != nil {
+			t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", err)
+		}
+		return
+	}
+	s.Inbound = &nft.Inbound{Kept: c.Overlay.Services}
+	for _, i := range s.Pool.Leads {
+		s.Inbound.Leads = append(s.Inbound.Leads, i.Index)
+	}
+}
+
+// made returns the uplink that the job has after its steps, or nil.
+func (t *taking) made(s *step.Uplink) *table.Uplink {
+	if s != nil && s.Lacking == nil && s.Closed != nil {
+		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", s.Closed)
+	}
+	if s == nil || s.Lacking == nil {
+		return t.claim.Uplink
+	}
+	t.Host.Notice(t.World.Job, "no way out: %s", s.Lacking)
+	return nil
 }
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the
@@ -58,36 +96,5 @@ func checkNames(s *step.Uplink, network *overlay.Network, come []*step.Settings)
 			return host.NameTaken("overlay", network.Link.Name)
 		}
 	}
-	return nil
-}
-
-// leadIn leads connections to the node on to a job that has the whole node, if the site wants that.
-func leadIn(l *opened.Lease, s *step.Uplink, j job.Job) {
-	c := l.Host.Config
-	if s == nil || !c.Uplink.Inbound {
-		return
-	}
-	cpus, err := sysfs.CPUs(l.Host.Sys)
-	if !j.Share.Whole(cpus) { // it is false, too, if it needs the CPUs and they are not known
-		if err != nil {
-			l.Host.Notice(j.ID, "nobody beyond the node reaches the job: %s", err)
-		}
-		return
-	}
-	s.Inbound = &nft.Inbound{Kept: c.Overlay.Services}
-	for _, i := range s.Pool.Leads {
-		s.Inbound.Leads = append(s.Inbound.Leads, i.Index)
-	}
-}
-
-// made returns the uplink that a job has after its steps, or nil.
-func made(l *opened.Lease, s *step.Uplink, u *table.Uplink) *table.Uplink {
-	if s != nil && s.Lacking == nil && s.Closed != nil {
-		l.Host.Notice(l.World.Job, "nobody beyond the node reaches the job: %s", s.Closed)
-	}
-	if s == nil || s.Lacking == nil {
-		return u
-	}
-	l.Host.Notice(l.World.Job, "no way out: %s", s.Lacking)
 	return nil
 }

@@ -47,12 +47,11 @@ func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) (pass
 	}
 }
 
-// errQuarantined means that it is no job that has what is held.
+// errQuarantined means that no job holds the HCA: it is quarantined.
 var errQuarantined = errors.New("it is quarantined")
 
-// waitForAnyHolder is nil if some of what a job could not have is free now: the epilog
-// of a job that held it was running still, or never ran and never will. If certain, the
-// Jobs are waited for until it is known whether they run.
+// waitForAnyHolder returns nil if one of the held HCAs is free now: the epilog of its job was still
+// running, or never ran and never will. If certain, it waits until it knows whether the jobs run.
 func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Holding, certain bool) error {
 	all := errQuarantined
 	for _, by := range held {
@@ -71,13 +70,13 @@ func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Hold
 	return all
 }
 
-// waitForHolder is nil if a holder has its HCA no more, or it is quarantined now: it
-// waits for an epilog that runs, and sweeps a job that is gone. If certain it waits, too,
-// while a job neither runs nor is gone for sure: its extern step begins a moment after
-// its prolog has ended, and its epilog a moment after its last step.
+// waitForHolder returns nil if a holder does not have its HCA any more, or the HCA is quarantined now.
+// It waits for an epilog that runs, and sweeps a job that is gone. If certain, it also waits while a
+// job neither runs nor is gone for sure: the extern step begins a moment after the prolog has ended,
+// and the epilog a moment after the last step.
 func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
-	free := time.Now() // since when no prolog or epilog of the holder runs, as far as is known
+	free := time.Now() // since when, as far as is known, no prolog or epilog of the holder runs
 	for wait := time.Duration(0); ; {
 		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
@@ -89,7 +88,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			n.Tell(event.LeaseSwept, holder, "swept: it was gone and held %s", name)
 			return nil
 		case errors.Is(err, lock.ErrHeld):
-			// We hold no HCA, so nobody who waits for us can hold that lock.
+			// This run holds no HCA, so nobody who waits for it can hold that lock.
 			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
 			if err := n.waitForJob(ctx, holder); err != nil {
 				n.Notice(id, "waited in vain: %s", err)
@@ -105,23 +104,23 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 		default:
 			n.Tell(event.LeaseSpared, holder, "not swept: %s", err)
 			if !n.holds(holder, by.Entry.HCA.ID) {
-				return nil // the sweep has ended its lease, and not all was as it should be
+				return nil // the sweep has ended the lease, and found something wrong
 			}
 			return err
 		}
 	}
 }
 
-// hastyTime is how long a job is given to start, or its epilog to begin, before all
-// processes of the node are looked at to be certain of it.
+// hastyTime is how long a job has to start, or its epilog to begin, before a look at all processes of
+// the node makes certain whether it did.
 const hastyTime = time.Second
 
-// inDoubt tells whether a job that a sweep has spared may be gone nevertheless.
+// inDoubt tells whether a job that a sweep has spared may still be gone.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
 
-// rest waits before the next look at all processes of the node, of which the last one has
-// taken so long: eight times that, so that dozens of prologs leave the processors to the
-// jobs. What is seen without such a look, wait after wait, ends it.
+// rest waits before the next look at all processes of the node: eight times as long as the last look
+// took, so that dozens of prologs leave the processors to the jobs. It returns early if the claim or
+// the extern step's mark changes.
 func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
 	had := n.State.Lease(holder).Marked()
@@ -146,7 +145,7 @@ func (n *Host) holds(job uint32, id node.ID) bool {
 	return held && c.Job == job && c.Quarantined == ""
 }
 
-// holder is who has an HCA now.
+// holder returns the claim of an HCA.
 func (n *Host) holder(id node.ID) (table.Claim, bool) {
 	t, err := n.Table().Read()
 	if err != nil {
@@ -155,9 +154,8 @@ func (n *Host) holder(id node.ID) (table.Claim, bool) {
 	return t.Holder(id)
 }
 
-// reclaim has what a job is to have if it is free given back by those who are about
-// to: an epilog that runs, or a job that is gone. Who lives keeps it, and the job is
-// passed over.
+// reclaim gets back the HCAs that a job gets only if they are free: it waits for epilogs that run, and
+// sweeps jobs that are gone. Jobs that live keep theirs, and this job does without.
 func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil

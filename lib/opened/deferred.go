@@ -47,7 +47,7 @@ func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
 // deferRestore writes into the node table which settings the interfaces at home cannot have yet. It
 // does so before anything strikes their steps and frees the HCAs, so that no kill loses them.
 func (l *Lease) deferRestore() (failed []error) {
-	var list []table.Owed
+	var list []table.Deferred
 	for _, o := range l.World.Deferred {
 		if _, away := l.World.Away[o.Of[0].HCA]; !away && !l.World.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
@@ -56,7 +56,7 @@ func (l *Lease) deferRestore() (failed []error) {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(a, b table.Owed) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
+	slices.SortFunc(list, func(a, b table.Deferred) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
 	noted := l.Host.Stopwatch()
 	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error { t.Defer(list); return nil })
 	noted.Stop("write into the node table what is owed")
@@ -73,7 +73,7 @@ func (l *Lease) deferRestore() (failed []error) {
 }
 
 // sharing names the interfaces that share settings, and these settings.
-func sharing(o table.Owed) string {
+func sharing(o table.Deferred) string {
 	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), host.FirstOf(o.Shared.What()))
 }
 
@@ -81,16 +81,16 @@ func sharing(o table.Owed) string {
 // fails no job's epilog: settings that it cannot restore stay deferred.
 func restoreDeferred(n *host.Host, w *world.World) {
 	t := n.Readable(w.Job)
-	for _, o := range t.Owed {
+	for _, o := range t.Deferred {
 		if _, claimed := t.Claimed(o); !claimed {
-			restoreOwed(n, w, o)
+			restoreEntry(n, w, o)
 		}
 	}
 }
 
-// restoreOwed restores one entry, or finds that the node has lost a member, and drops the entry from
+// restoreEntry restores one entry, or finds that the node has lost a member, and drops the entry from
 // the node table.
-func restoreOwed(n *host.Host, w *world.World, o table.Owed) {
+func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
@@ -107,7 +107,7 @@ func restoreOwed(n *host.Host, w *world.World, o table.Owed) {
 	case !done:
 		return
 	}
-	dropped, err := dropOwed(w, o, gone)
+	dropped, err := dropEntry(w, o, gone)
 	if err != nil {
 		warn("%s", err)
 		return
@@ -117,9 +117,9 @@ func restoreOwed(n *host.Host, w *world.World, o table.Owed) {
 	}
 }
 
-// dropOwed drops an entry that is restored, unless a job has claimed a member meanwhile: that prolog
+// dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that prolog
 // may have read the settings before. It always drops an entry whose member is gone.
-func dropOwed(w *world.World, o table.Owed, gone bool) (dropped bool, err error) {
+func dropEntry(w *world.World, o table.Deferred, gone bool) (dropped bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
 		if _, claimed := t.Claimed(o); gone || !claimed {
 			t.Drop(o)
@@ -132,7 +132,7 @@ func dropOwed(w *world.World, o table.Owed, gone bool) (dropped bool, err error)
 
 // RestoreDeferred restores what is deferred, for a run that has no lease open.
 func RestoreDeferred(ctx context.Context, n *host.Host, job uint32) {
-	if len(n.Readable(job).Owed) == 0 {
+	if len(n.Readable(job).Deferred) == 0 {
 		return
 	}
 	l, done, err := n.LookFor(ctx, job)

@@ -61,7 +61,7 @@ func (l *Lease) Unwind() error {
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Waits = world.Managers{Run: l.Host.Run}, link.Waits{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
-	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Part]bool{}, map[link.ID]table.Owed{}
+	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Part]bool{}, map[link.ID]table.Deferred{}
 }
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the

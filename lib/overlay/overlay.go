@@ -199,9 +199,9 @@ func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 	return found, err
 }
 
-// Apart returns an error if the overlay's network overlaps with that of uplinks or with one of the
+// CheckOverlap returns an error if the overlay's network overlaps with that of uplinks or one of the
 // node's.
-func Apart(c config.Config, n uplink.Host) error {
+func CheckOverlap(c config.Config, n uplink.Host) error {
 	all := config.NetworkRange(c.Overlay.Network)
 	const do = "take another overlay.network, the same on all nodes"
 	if c.Uplink.On() && c.Uplink.Addresses.Overlaps(c.Overlay.Network) {

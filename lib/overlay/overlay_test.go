@@ -143,7 +143,7 @@ func TestAnOverlayIsApartFromWhatTheNodeHas(t *testing.T) {
 			Networks:   map[int][]netip.Prefix{1: {netip.MustParsePrefix("127.0.0.1/8")}, 2: {netip.MustParsePrefix(c.node)}},
 		}
 		site := config.Config{Uplink: c.uplink, Overlay: config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/24")}}
-		if err := overlay.Apart(site, node); fmt.Sprint(err) != want {
+		if err := overlay.CheckOverlap(site, node); fmt.Sprint(err) != want {
 			t.Errorf("%s: %v, want %s", c.node, err, want)
 		}
 	}

@@ -153,13 +153,3 @@ func (b Book) addNumbers(t *table.Table) {
 		}
 	}
 }
-
-// ClaimsOf are a job's claims in a table, but those that are in doubt already.
-func ClaimsOf(t table.Table, id uint32) (claims []table.Claim) {
-	for _, c := range t.Claims {
-		if c.Job == id && !c.Doubt {
-			claims = append(claims, c)
-		}
-	}
-	return claims
-}

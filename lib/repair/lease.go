@@ -40,7 +40,8 @@ func Open(ctx context.Context, h *host.Host, id uint32, cause error) (*opened.Le
 // no lease.
 func open(ctx context.Context, h *host.Host, id uint32, why string) (*opened.Lease, error) {
 	dir := h.State.Lease(id)
-	claims := recovery.ClaimsOf(h.Readable(id), id)
+	t := h.Readable(id)
+	claims := t.ClaimsOf(id)
 	if len(claims) == 0 && !dir.Begun() {
 		return nil, opened.ErrNone
 	}
@@ -73,7 +74,7 @@ func Removed(ctx context.Context, h *host.Host, id uint32) error {
 		return opened.Remains(err)
 	}
 	t := h.Readable(id)
-	claims, uplinks := recovery.ClaimsOf(t, id), t.UplinksOf(id)
+	claims, uplinks := t.ClaimsOf(id), t.UplinksOf(id)
 	if len(claims) == 0 && len(uplinks) == 0 {
 		return nil // as far as is known: most jobs never had a lease
 	}

@@ -34,12 +34,12 @@ func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 		return s, nil
 	}
 	due := *s
-	var shared snapshot.Owed
+	var shared snapshot.Shared
 	if due.Settings, shared = s.Settings.Without(away); len(shared.Others) == 0 {
 		return s, nil
 	}
 	shared.ID = s.Interface
-	owed := table.Owed{Job: w.Job, Run: w.Run, Shared: shared, Of: []table.Member{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
+	owed := table.Deferred{Job: w.Job, Run: w.Run, Shared: shared, Of: []table.Member{{Interface: s.Interface, Name: s.Settings.Name, HCA: s.Of}}}
 	for _, o := range shared.Others {
 		if _, known := hcas[o.ID]; !known {
 			hca, err := hcaOf(v, o.ID)
@@ -51,7 +51,7 @@ func (s *Settings) due(w *world.World, v *scan.View) (*Settings, error) {
 		owed.Of = append(owed.Of, table.Member{Interface: o.ID, Name: o.Name, HCA: hcas[o.ID]})
 	}
 	if w.Deferred == nil {
-		w.Deferred = map[link.ID]table.Owed{}
+		w.Deferred = map[link.ID]table.Deferred{}
 	}
 	w.Deferred[s.Interface] = owed
 	return &due, nil
@@ -83,7 +83,7 @@ func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 
 // RestoreDeferred restores deferred settings if all members are on the node; otherwise done is false.
 // ErrGone says that the node has lost a member, which the error names.
-func RestoreDeferred(w *world.World, o table.Owed) (done bool, err error) {
+func RestoreDeferred(w *world.World, o table.Deferred) (done bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {
 			_, err := v.Interface(p.Interface)
@@ -95,7 +95,7 @@ func RestoreDeferred(w *world.World, o table.Owed) (done bool, err error) {
 			}
 		}
 		done = true
-		return v.Link.Pay(o.Shared)
+		return v.Link.RestoreShared(o.Shared)
 	})
 	return done && err == nil, err
 }

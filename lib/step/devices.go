@@ -18,9 +18,9 @@ import (
 	"gresnet/lib/world"
 )
 
-// Devices makes the lease's own /dev/infiniband: the uverbs device of each of
-// its HCAs, and what else the site gives, for the job's user alone, and rdma_cm,
-// whose ids are bound to their user's namespace. It comes after all moves, which deal the numbers anew.
+// Devices makes the lease's own /dev/infiniband: the uverbs devices of its HCAs and what else the site
+// gives, for the job's user alone, and rdma_cm, whose ids are bound to their user's namespace. It
+// comes after all moves, because each assigns the numbers anew.
 type Devices struct {
 	HCAs []node.ID `json:"-"`
 	Mode rdma.Mode `json:"-"`
@@ -29,8 +29,8 @@ type Devices struct {
 	CM    bool     `json:"-"` // rdma_cm, too
 	UID   uint32   `json:"-"`
 	GID   uint32   `json:"-"`
-	// Guard is what the site wants of the guard, as package config has it; empty
-	// where the kernel itself tells jobs apart.
+	// Guard says how the site uses the guard, as package config has it; empty in exclusive mode,
+	// where the kernel keeps jobs apart.
 	Guard string `json:"-"`
 }
 
@@ -108,8 +108,8 @@ func makeCM(w *world.World) error {
 	return char.Make(filepath.Join(w.Dir.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
 }
 
-// Undo takes the device nodes away, and then the guard. Who has one of them open
-// as a path, or their directory, may keep that: they are closed to him before.
+// Undo removes the device nodes, and then the guard. It closes the nodes first, against users who
+// have one of them or their folder open as a path.
 func (s *Devices) Undo(w *world.World) error {
 	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
 	if err != nil {

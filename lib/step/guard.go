@@ -10,9 +10,9 @@ import (
 	"gresnet/lib/world"
 )
 
-// guard keeps everybody from the job's devices until the SPANK plugin knows its
-// cgroup, which is made after the prolog. Entries have the job in them, so that
-// what is undone needs no memory, and no note of its own.
+// guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's
+// cgroup, which Slurm makes after the prolog. Its entries contain the job's id, so its undo needs no
+// note of its own.
 func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	if s.Guard == "" || s.Guard == config.GuardOff {
 		return nil
@@ -37,7 +37,7 @@ func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	return w.Guard.Forget(w.Job)
 }
 
-// unguard ends it, whoever began it and whatever the site wants by now.
+// unguard ends the guard for the job, whoever began it and whatever the site wants by now.
 func unguard(w *world.World) error {
 	held, err := lock.At(w.Context, guardLock(w))
 	if err != nil {

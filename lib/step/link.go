@@ -16,10 +16,9 @@ import (
 	"gresnet/lib/world"
 )
 
-// Settings keeps what a network interface was given, because what follows
-// takes it away: moving its RDMA device makes an IPoIB interface anew, moving
-// an interface takes its addresses and routes. It is a note of its own since
-// it must be written before either and put back after both.
+// Settings keeps the settings of a network interface, because later steps take them away: moving an
+// RDMA device makes its IPoIB interface anew, and moving an interface takes its addresses and routes.
+// It is a note of its own, written before both and restored after both.
 type Settings struct {
 	Of        node.ID           `json:"hca"`
 	Port      uint32            `json:"port"`
@@ -32,8 +31,8 @@ func (*Settings) Kind() string     { return "settings" }
 func (s *Settings) Object() string { return s.Settings.Name }
 func (s *Settings) HCA() node.ID   { return s.Of }
 
-// Do has the interface leave the groups of which the node would stay a member when it goes.
-// For all else the note is the deed.
+// Do makes the interface leave the groups that the node would stay in when the interface goes. All
+// else that it does is its note.
 func (s *Settings) Do(w *world.World) error {
 	if !s.Settings.Joins() {
 		return nil
@@ -47,9 +46,9 @@ func (s *Settings) Do(w *world.World) error {
 	})
 }
 
-// Undo brings the interface, home by now, up and gives it its settings again, those that need
-// its carrier when all are up. Verify gives the rest: that of an interface that has a
-// manager, and what others have a part in that may have been away, too.
+// Undo brings the interface, which is home by now, up and restores its settings; those that need its
+// carrier when all are up. Verify restores the rest: settings of an interface with a manager, and
+// those that it shares with interfaces that may have been away, too.
 func (s *Settings) Undo(w *world.World) error {
 	err := s.raiseNow(w)
 	if errors.Is(err, link.ErrAltNameTaken) {
@@ -60,7 +59,7 @@ func (s *Settings) Undo(w *world.World) error {
 	return err
 }
 
-// raiseNow leaves the settings that need the carrier for when all are up.
+// raiseNow restores the settings that need no carrier, and leaves the others for when all are up.
 func (s *Settings) raiseNow(w *world.World) error {
 	finish, err := s.raise(w)
 	if finish != nil {
@@ -69,7 +68,7 @@ func (s *Settings) raiseNow(w *world.World) error {
 	return err
 }
 
-// raise returns what gives the settings that need the carrier, nil if that is there.
+// raise returns a function that restores the settings that need the carrier, nil if it has one.
 func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
@@ -94,8 +93,8 @@ func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 	return finish, err
 }
 
-// Verify reads the settings again. What is not as it was, udev may have made so
-// since: that is put right once, and what then differs still is an error by name.
+// Verify reads the settings again. udev may have changed some since: Verify restores them once more,
+// and returns an error that names what then still differs.
 func (s *Settings) Verify(w *world.World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
@@ -155,7 +154,7 @@ func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Setting
 	return err
 }
 
-// DifferencesError says what of an interface that came home is not as it was.
+// DifferencesError names the settings of an interface at home that are not as they were.
 type DifferencesError struct {
 	Interface string
 	What      []string
@@ -165,7 +164,7 @@ func (e DifferencesError) Error() string {
 	return fmt.Sprintf("restore %s: %s", e.Interface, strings.Join(e.What, ", "))
 }
 
-// gidsOf are the GIDs less those of addresses that a manager does not give any more.
+// gidsOf returns the GIDs, without those of addresses that a manager does not give any more.
 func (s *Settings) gidsOf(want snapshot.Settings) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
 		return !slices.ContainsFunc(want.Addresses, func(m address.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
@@ -181,7 +180,7 @@ type Link struct {
 	Index     int     `json:"index,omitempty"` // that it had on the node
 	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
 
-	// The Settings note has what follows; the undo of a link does not need it.
+	// The undo of a link needs none of these; the Settings note has them.
 	Settings snapshot.Settings `json:"-"`
 	GIDs     []netip.Addr      `json:"-"`
 	Mode     rdma.Mode         `json:"-"`
@@ -191,8 +190,8 @@ func (*Link) Kind() string     { return "link" }
 func (s *Link) Object() string { return s.Name }
 func (s *Link) HCA() node.ID   { return s.Of }
 
-// Do moves the interface, brings it up and gives it its settings where it is then, those that
-// need its carrier when all are up.
+// Do moves the interface, brings it up and gives it its settings there; those that need its carrier
+// when all are up.
 func (s *Link) Do(w *world.World) error {
 	if s.Keep {
 		if err := s.bringHome(w); err != nil {
@@ -219,8 +218,8 @@ func (s *Link) Do(w *world.World) error {
 		}
 		return nil
 	})
-	// Since kernel 6.17 an IPoIB interface is made anew where its RDMA device
-	// is: not on the node then, but in the job already.
+	// Since kernel 6.17 the kernel makes an IPoIB interface anew where its RDMA device is: it is
+	// in the job already.
 	if err != nil && !errors.Is(err, link.ErrNotFound) {
 		return err
 	}
@@ -257,7 +256,7 @@ func (s *Link) leaveGIDs(w *world.World) {
 	}
 }
 
-// CarrierError says whose link has not come up in the job.
+// CarrierError says which interface has no link in the job.
 type CarrierError struct {
 	Interface string
 	HCA       string
@@ -268,8 +267,8 @@ func (e CarrierError) Error() string {
 	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
 }
 
-// lacksCarrier tells which cable it is when the interface was waited for in vain: a warning,
-// unless that made something fail. Its GIDs are the driver's own affair then.
+// lacksCarrier warns that the interface did not get a carrier in time, or adds that to what failed
+// for want of it. The driver decides then which GIDs it has.
 func (s *Link) lacksCarrier(w *world.World, failed error) error {
 	hca := s.Of.String()
 	_ = w.WithHCAs(s.Mode, func(v *scan.View) error {
@@ -277,7 +276,7 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 		if err == nil {
 			hca = d.Name
 		}
-		return err // it is for the name alone
+		return err // only for the name
 	})
 	lacks := CarrierError{s.Name, hca, s.Port}
 	if failed != nil {
@@ -287,7 +286,7 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 	return nil
 }
 
-// stay gives the interface, which was made anew at home, its settings there.
+// stay gives the interface, which the kernel made anew at home, its settings there.
 func (s *Link) stay(w *world.World) error {
 	kept := &Settings{Of: s.Of, Port: s.Port, Interface: s.Interface, Settings: s.Settings}
 	finish, err := kept.raise(w)
@@ -303,7 +302,7 @@ func (s *Link) stay(w *world.World) error {
 	return nil
 }
 
-// share gives the interface what its manager, or others, have a part in.
+// share restores the settings that the interface's manager gives, or that it shares with others.
 func (s *Link) share(w *world.World, kept *Settings) error {
 	if s.Settings.Manager != "" {
 		return kept.Verify(w)
@@ -316,7 +315,7 @@ func (s *Link) share(w *world.World, kept *Settings) error {
 		return v.Link.Restore(i.Index, s.Settings)
 	})
 	if err != nil {
-		// What has a part in it is away or about to be; all is given back with the lease.
+		// An interface that shares them is away or about to leave; the lease's end restores all.
 		w.Notice("while the job runs, %s lacks what it shares with other interfaces: %s", s.Name, err)
 	}
 	return nil
@@ -326,7 +325,7 @@ func (s *Link) share(w *world.World, kept *Settings) error {
 func (s *Link) Undo(w *world.World) error { return s.bringHome(w) }
 
 func (s *Link) bringHome(w *world.World) error {
-	// A job has few interfaces, a node may have many: the job is asked first.
+	// A job has few interfaces, and a node may have many: look into the job first.
 	err := s.look(w)
 	if errors.Is(err, link.ErrNotFound) {
 		lost := func() (bool, error) { return w.HasLostInterface(s.Of, s.Interface) }
@@ -355,15 +354,15 @@ func (s *Link) look(w *world.World) error {
 		if err != nil || i.Name == s.Name {
 			return err
 		}
-		// An IPoIB interface is made anew under the lowest free name, which may be
-		// another's that is away: it must not have that when the other comes home.
+		// The kernel makes an IPoIB interface anew under the lowest free name. That may be the
+		// name of another one that is away, which must find it free when it comes home.
 		return v.Link.Park(i)
 	})
 }
 
-// fetch brings the interface home from where the view looks. Where another has
-// its name meanwhile it comes under a free one, and without alternative names that
-// another has; Settings says so.
+// fetch brings the interface home from the namespace of the view. If another interface has its name
+// meanwhile, it comes under a free one, and without alternative names that another has. Settings
+// says so.
 func (s *Link) fetch(w *world.World, v *scan.View) error {
 	i, err := v.Interface(s.Interface)
 	if err != nil {
@@ -373,7 +372,7 @@ func (s *Link) fetch(w *world.World, v *scan.View) error {
 	if !errors.Is(err, link.ErrNameTaken) {
 		return err
 	}
-	// It may be an alternative name, with which it goes nowhere under any name.
+	// If it is an alternative name, the interface moves under no name.
 	if err = v.Link.DropAltNames(i.Index); err == nil {
 		err = v.Link.Return(i.Index, w.Host.FD(), s.Name, s.Index)
 	}

@@ -18,7 +18,7 @@ import (
 type RDMA struct {
 	ID   node.ID   `json:"hca"`
 	Name string    `json:"name"`
-	CM   []rdma.CM `json:"cm,omitempty"` // what RDMA-CM has for it, which each move loses
+	CM   []rdma.CM `json:"cm,omitempty"` // RDMA-CM's settings for it, which each move loses
 }
 
 func (*RDMA) Kind() string     { return "rdma" }
@@ -28,7 +28,7 @@ func (s *RDMA) HCA() node.ID   { return s.ID }
 // Do moves the device.
 func (s *RDMA) Do(w *world.World) error { return finished(s.Start(w)) }
 
-// Start has the kernel move the device.
+// Start makes the kernel move the device.
 func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 	job, err := w.JobNS()
 	if err != nil {
@@ -61,19 +61,18 @@ func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 	}, nil
 }
 
-// Undo brings the device home and gives it its name. A device that is home
-// already is not moved: the kernel would carry that out in full, and every
-// user of the device would lose it.
+// Undo brings the device home and gives it its name. It does not move a device that is home already:
+// the kernel would carry the move out in full, and every user would lose the device.
 func (s *RDMA) Undo(w *world.World) error { return finished(s.StartUndo(w)) }
 
-// StartUndo has the kernel bring the device home, if it is where it was last seen.
+// StartUndo makes the kernel bring the device home if a glance finds it.
 func (s *RDMA) StartUndo(w *world.World) (wait func() error, err error) {
 	held, err := s.lock(w)
 	if err != nil {
 		return nil, err
 	}
-	// Where it is found at a glance it is; that it is nowhere takes a closer look.
-	// A device whose ib_uverbs was unloaded is only known in a /sys of its namespace.
+	// A glance can miss it: only a /sys of its namespace shows a device whose ib_uverbs was
+	// unloaded. So it is nowhere only if a closer look finds nothing.
 	end, err := s.look(w, (*scan.View).Glance, w.InJob, held)
 	if errors.Is(err, scan.ErrNotFound) {
 		end, err = done, s.search(w, held)
@@ -88,9 +87,8 @@ func (s *RDMA) StartUndo(w *world.World) (wait func() error, err error) {
 	}, nil
 }
 
-// home gives the device, which came home or did not, what RDMA-CM had for it. Where another
-// has its name it is given that when all are home: another one of the lease's may have it,
-// as where a job has swapped the names of two.
+// home restores RDMA-CM's settings for a device that came home. If another device has its name, the
+// device gets it when all are home: the job may have swapped the names of two.
 func (s *RDMA) home(w *world.World, err error) error {
 	if errors.Is(err, rdma.ErrNameTaken) {
 		w.Leave(s, func() error { return s.Verify(w) })
@@ -102,8 +100,8 @@ func (s *RDMA) home(w *world.World, err error) error {
 	return w.ApplyCM(s.Name, s.CM)
 }
 
-// Verify gives the device its name once more: udev names what appears, and so what comes
-// home, too (rdma-core's 60-rdma-persistent-naming.rules).
+// Verify gives the device its name once more: udev names each device that appears, and so those that
+// come home (rdma-core's 60-rdma-persistent-naming.rules).
 func (s *RDMA) Verify(w *world.World) error {
 	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
@@ -136,7 +134,7 @@ func (s *RDMA) search(w *world.World, held *lock.File) error {
 	})
 }
 
-// look looks for the device in the job and at home, and has it brought home.
+// look looks for the device in the job and at home, and starts to bring it home.
 func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) (wait func() error, err error) {
 	atHome := func() error {
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, find) })
@@ -157,8 +155,8 @@ func (s *RDMA) look(w *world.World, find finder, inJob around, held *lock.File) 
 	}, nil
 }
 
-// fetch has the device brought home from where it is found. Where another has its name
-// meanwhile it comes under a free one, and the error says so.
+// fetch starts to bring the device home from where it finds it. If another device has its name
+// meanwhile, it comes under a free one, and the error says so.
 func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File) (wait func() error, err error) {
 	name, end, err := s.move(w, find, there, held, false)
 	if err != nil {
@@ -178,8 +176,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File)
 	}, nil
 }
 
-// move starts to move the device home, under the name that it has or a free one, which
-// it returns.
+// move starts to move the device home, under its present name or a free one, and returns that name.
 func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, free bool) (name string, wait func() error, err error) {
 	deadline := moveDeadline(w.Context)
 	var users []int
@@ -216,18 +213,18 @@ func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, 
 	}, nil
 }
 
-// finder is one of the two ways to look for an HCA, around one of those to be somewhere.
+// finder is a way to look for an HCA, and around a way to be in a namespace.
 type (
 	finder func(*scan.View, node.ID) (scan.Device, error)
 	around func(func(*scan.View) error) error
 )
 
-// moveTimeout bounds one move of an RDMA device where nothing bounds the run.
+// moveTimeout bounds one move of an RDMA device if nothing bounds the run.
 const moveTimeout = 20 * time.Second
 
-// moveDeadline gives a move half of the time that is left. Moves of busy devices with
-// firmware behind them take a second, and wait for those of other jobs; one that takes
-// this long never ends, and other HCAs need their time, too.
+// moveDeadline gives a move half of the time that the run has left. Moves of busy devices with
+// firmware take a second, and wait for those of other jobs. A move that takes longer than this never
+// ends, and other HCAs need their time, too.
 func moveDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
@@ -236,8 +233,8 @@ func moveDeadline(ctx context.Context) time.Time {
 	return time.Now().Add(time.Until(end) / 2)
 }
 
-// lock takes the lock of the HCA's moves. While an abandoned move holds it, the
-// device is not where it seems to be.
+// lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
+// where it seems to be.
 func (s *RDMA) lock(w *world.World) (*lock.File, error) {
 	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
 	defer cancel()
@@ -249,11 +246,11 @@ func (s *RDMA) lock(w *world.World) (*lock.File, error) {
 	return held, nil
 }
 
-// lockTimeout bounds the wait for an abandoned move that may land yet.
+// lockTimeout bounds the wait for an earlier move that may still end.
 const lockTimeout = 10 * time.Second
 
-// restoreName gives the device, which is on the node, its name. Where another has that it
-// gets a free one, since its own may be another's that is yet to have it.
+// restoreName gives the device, which is on the node, its name. If another device has that, it gets a
+// free one: its present name may belong to a device that comes home later.
 func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	d, err := find(v, s.ID)
 	if err != nil || d.Name == s.Name {
@@ -271,5 +268,5 @@ func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	return nil
 }
 
-// freeName is a name that no other device has: none has its index.
+// freeName returns a name that no other device has, because it contains the device's index.
 func freeName(d scan.Device) string { return fmt.Sprintf("gresnet%d", d.Index) }

@@ -65,7 +65,7 @@ const (
 
 // unit is how many milliseconds, in which the kernel tells times, make one of those that
 // a file has: proc_dointvec_jiffies's seconds and proc_dointvec_userhz_jiffies's
-// hundredths. 0: the file has what is told.
+// hundredths. 0: the file has the value that the kernel reports.
 func unit(file string) uint64 {
 	switch file {
 	case "router_solicitation_interval", "router_solicitation_delay", "router_solicitation_max_interval",
@@ -77,7 +77,7 @@ func unit(file string) uint64 {
 	return 0
 }
 
-// form is a number that the kernel told in the form of its file.
+// form returns a number that the kernel reported in the form of its file.
 func form(file string, value uint32) string {
 	switch file {
 	case "ra_defrtr_metric", "ioam6_id_wide":
@@ -89,18 +89,18 @@ func form(file string, value uint32) string {
 	return strconv.Itoa(int(int32(value)))
 }
 
-// told are sysctls as the kernel told them, in the form of their files. Where a kernel
-// has no such file it is told all the same.
-type told struct {
+// reported has sysctls as the kernel reported them, in the form of their files. The kernel reports
+// some for which it has no file.
+type reported struct {
 	exact Values
-	// rounded is what the kernel keeps in ticks and told in milliseconds, if the file may
+	// rounded is what the kernel keeps in ticks and reported in milliseconds, if the file may
 	// have another number: it counts seconds, and these are no multiple of that; or it
 	// counts hundredths, of which 300 ticks a second make one less
 	// (time.c:jiffies_to_clock_t).
 	rounded Values
 }
 
-func (t told) add(key string, value uint32) {
+func (t reported) add(key string, value uint32) {
 	file := path.Base(key)
 	if unit := unit(file); unit == 10 || unit > 0 && uint64(value)%unit != 0 {
 		t.rounded[key] = form(file, value)
@@ -109,12 +109,12 @@ func (t told) add(key string, value uint32) {
 	t.exact[key] = form(file, value)
 }
 
-// toldOfInterface are the sysctls that come with an interface as the kernel describes it.
-func toldOfInterface(list netlink.Attributes) (told, error) {
-	t := told{make(Values, 160), Values{}} // about as many as there are in all
+// reportedByInterface returns the sysctls that come with an interface as the kernel describes it.
+func reportedByInterface(list netlink.Attributes) (reported, error) {
+	t := reported{make(Values, 160), Values{}} // about as many as there are in all
 	families, err := list.Nested(unix.IFLA_AF_SPEC)
 	if err != nil {
-		return told{}, err
+		return reported{}, err
 	}
 	for _, f := range []struct {
 		family, conf uint16
@@ -125,7 +125,7 @@ func toldOfInterface(list netlink.Attributes) (told, error) {
 	} {
 		inner, err := families.Nested(f.family)
 		if err != nil {
-			return told{}, err
+			return reported{}, err
 		}
 		values := inner.Value(f.conf)
 		for i, key := range f.keys {

@@ -16,7 +16,7 @@ import (
 )
 
 // Each sysctl that the kernel tells with the interface is changed in its file, if one
-// of some values is taken, and told as it then is; so one that had another's number
+// of some values is taken, and reported as it then is; so one that had another's number
 // would be found.
 func TestSysctlsThatTheKernelTellsAreWhatTheirFilesSay(t *testing.T) {
 	ns := netnstest.New(t)
@@ -74,7 +74,7 @@ func eth9(t *testing.T, c *Conn) Interface {
 	return Interface{Index: int(native.Uint32(answers[0][4:])), MTU: int(list.Number(unix.IFLA_MTU)), Name: "eth9", Described: list}
 }
 
-// withFiles are the sysctls of a folder that are told and have a file.
+// withFiles are the sysctls of a folder that are reported and have a file.
 func withFiles(t *testing.T, c *Conn, folder string) (keys []string) {
 	t.Helper()
 	known := tell(t, c)
@@ -90,11 +90,11 @@ func withFiles(t *testing.T, c *Conn, folder string) (keys []string) {
 	return keys
 }
 
-// tell is all that is told, also what a kernel of other ticks would round.
+// tell is all that is reported, also what a kernel of other ticks would round.
 func tell(t *testing.T, c *Conn) Values {
 	t.Helper()
 	c.Forget()
-	known, err := c.told(eth9(t, c))
+	known, err := c.reported(eth9(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func readSysctl(t *testing.T, key string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// same wants all that is told to be what the files say, after one was changed.
+// same wants all that is reported to be what the files say, after one was changed.
 func same(t *testing.T, c *Conn, changed string) {
 	t.Helper()
 	known := tell(t, c)
@@ -122,7 +122,7 @@ func same(t *testing.T, c *Conn, changed string) {
 			continue // this kernel has no such file
 		}
 		if got := strings.TrimSpace(string(text)); got != value {
-			wrong = append(wrong, fmt.Sprintf("%s is %s and told as %s", key, got, value))
+			wrong = append(wrong, fmt.Sprintf("%s is %s and reported as %s", key, got, value))
 		}
 	}
 	slices.Sort(wrong)
@@ -141,8 +141,8 @@ func TestSysctlsAreTheSameAmongManyInterfaces(t *testing.T) {
 				t.Errorf("%d of %d interfaces were counted", n, interfaces)
 			}
 			values, err = c.Read(eth9(t, c), nil)
-			if told := len(c.parameters) > 0; told == (interfaces > crowd) {
-				t.Errorf("%d interfaces, told of neighbour tables: %t", interfaces, told)
+			if reported := len(c.parameters) > 0; reported == (interfaces > crowd) {
+				t.Errorf("%d interfaces, reported of neighbour tables: %t", interfaces, reported)
 			}
 			return err
 		})
@@ -166,9 +166,9 @@ func FuzzDescribed(f *testing.F) {
 		if err != nil {
 			return
 		}
-		told, err := toldOfInterface(list)
-		if err == nil && len(told.exact)+len(told.rounded) > len(m)/4 {
-			t.Errorf("%d sysctls in %d bytes", len(told.exact)+len(told.rounded), len(m))
+		reported, err := reportedByInterface(list)
+		if err == nil && len(reported.exact)+len(reported.rounded) > len(m)/4 {
+			t.Errorf("%d sysctls in %d bytes", len(reported.exact)+len(reported.rounded), len(m))
 		}
 	})
 }

@@ -20,7 +20,7 @@ const (
 	ndtpaIfindex = 1
 )
 
-// neighbourFile are the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are told in
+// neighbourFile are the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
 // milliseconds as 64 bits, all else as 32 (neighbour.c:neightbl_fill_parms).
 func neighbourFile(kind uint16) string {
 	switch kind {
@@ -63,10 +63,10 @@ type parameters map[int][][]byte
 // neighbour tables to be read sooner than the kernel tells those of all.
 const crowd = 50
 
-// toldOfNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
+// addNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
 // tells of all interfaces at once, unless these are many: then they are in their files.
 // It is asked again for an interface that was not there, had its own changed, or left.
-func (c *Conn) toldOfNeighbours(index int, t told) error {
+func (c *Conn) addNeighbours(index int, t reported) error {
 	if c.interfaces == 0 {
 		c.interfaces = count()
 	}
@@ -135,7 +135,7 @@ func parametersOf(m []byte) (netlink.Attributes, error) {
 }
 
 // addTable adds the sysctls that one answer is about.
-func (t told) addTable(m []byte) error {
+func (t reported) addTable(m []byte) error {
 	inner, err := parametersOf(m)
 	if err != nil {
 		return err

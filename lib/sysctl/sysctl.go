@@ -86,7 +86,7 @@ func derived(file string) bool {
 // just looked at. A kernel without IPv6, and an interface too small for it, lack some: of
 // these the kernel tells none.
 func (c *Conn) Read(i Interface, want Values) (Values, error) {
-	t, err := c.told(i)
+	t, err := c.reported(i)
 	if err != nil {
 		return nil, err
 	}
@@ -118,18 +118,18 @@ func aboveItsOwn(ipv6 string, mtu int) bool {
 	return err == nil && n > mtu
 }
 
-// told are the sysctls of an interface that the kernel tells.
-func (c *Conn) told(i Interface) (told, error) {
-	t, err := toldOfInterface(i.Described)
+// reported returns the sysctls of an interface that the kernel reports over netlink.
+func (c *Conn) reported(i Interface) (reported, error) {
+	t, err := reportedByInterface(i.Described)
 	if err != nil {
-		return told{}, err
+		return reported{}, err
 	}
-	return t, c.toldOfNeighbours(i.Index, t)
+	return t, c.addNeighbours(i.Index, t)
 }
 
-// readFolder adds what a folder has: what was told, but that what was rounded counts only
+// readFolder adds what a folder has: what was reported, but that what was rounded counts only
 // if it is what is wanted, and else its file does.
-func (c *Conn) readFolder(list Values, folder, name string, t told, want Values) error {
+func (c *Conn) readFolder(list Values, folder, name string, t reported, want Values) error {
 	keys, err := c.keys(folder, name)
 	if err != nil {
 		return err

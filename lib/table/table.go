@@ -32,14 +32,14 @@ type Table struct {
 	Uplinks []Uplink `json:"uplinks,omitempty"`
 	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
 	Forwarding []Forwarding `json:"forwarding,omitempty"`
-	// Owed lists the settings that interfaces still lack (lib/lease, owed.go).
-	Owed []Owed `json:"owed,omitempty"`
+	// Deferred lists the settings that interfaces still lack (lib/opened, deferred.go).
+	Deferred []Deferred `json:"owed,omitempty"`
 }
 
 // clone returns a copy. Whoever changes the copy does not change t.
 func (t Table) clone() Table {
 	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
-	t.Owed, t.Forwarding = slices.Clone(t.Owed), slices.Clone(t.Forwarding)
+	t.Deferred, t.Forwarding = slices.Clone(t.Deferred), slices.Clone(t.Forwarding)
 	return t
 }
 
@@ -125,6 +125,11 @@ func (t *Table) Uplink(job uint32, run string) *Uplink {
 	}
 	u := t.Uplinks[i]
 	return &u
+}
+
+// ClaimsOf returns a job's claims, without those that are in doubt already.
+func (t *Table) ClaimsOf(job uint32) []Claim {
+	return slices.DeleteFunc(slices.Clone(t.Claims), func(c Claim) bool { return c.Job != job || c.Doubt })
 }
 
 // UplinksOf returns all uplinks that a job has.

@@ -64,9 +64,9 @@ func Open(run string) (*Watch, error) {
 	return w, nil
 }
 
-// Settled tells whether udev is done with all events of network and RDMA devices that have
+// Idle tells whether udev is done with all events of network and RDMA devices that have
 // come since the watch was opened. A watch that missed some goes by the queue file alone.
-func (w *Watch) Settled() (bool, error) {
+func (w *Watch) Idle() (bool, error) {
 	if _, err := os.Stat(w.queue); errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	} else if err != nil {

@@ -50,7 +50,7 @@ func TestAWatchWaitsForEventsOfInterfacesAndForNoOthers(t *testing.T) {
 	defer w.Close()
 	settled := func(want bool, when string) {
 		t.Helper()
-		if got, err := w.Settled(); got != want || err != nil {
+		if got, err := w.Idle(); got != want || err != nil {
 			t.Errorf("%s: settled %v, %v", when, got, err)
 		}
 	}
@@ -102,7 +102,7 @@ func TestWhatAWatchHasNoRoomForItDoesNotTakeForDone(t *testing.T) {
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
 	w.socket = fds[0]
-	if settled, err := w.Settled(); settled || err != nil {
+	if settled, err := w.Idle(); settled || err != nil {
 		t.Errorf("settled %v, %v", settled, err)
 	}
 }

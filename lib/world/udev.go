@@ -37,7 +37,7 @@ func (w *World) WaitUdev() error {
 
 func (w *World) udevIdle() (bool, error) {
 	if w.Udev != nil {
-		return w.Udev.Settled()
+		return w.Udev.Idle()
 	}
 	_, err := os.Stat("/run/udev/queue")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -65,7 +65,7 @@ type Outcome struct {
 	Gone map[Part]bool
 	// Deferred has the settings that interfaces at home cannot have yet, because they share them
 	// with an interface that another lease has.
-	Deferred map[link.ID]table.Owed
+	Deferred map[link.ID]table.Deferred
 	// Rest is what steps left to do, in order. Doing it may leave more.
 	Rest []Rest
 }

@@ -16,8 +16,8 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 	if bytes.Contains(table.Format(full), []byte("owed")) {
 		t.Error("a table in which nothing is owed is another than before")
 	}
-	owe := func(job uint32, run, name string, hcas ...node.ID) table.Owed {
-		o := table.Owed{Job: job, Run: run, Shared: snapshot.Owed{ID: link.ID{Address: name}, Name: name, HomeRoutes: []route.Route{{2, 16}}, Others: []snapshot.Other{{Index: 7, Name: "b"}}}}
+	owe := func(job uint32, run, name string, hcas ...node.ID) table.Deferred {
+		o := table.Deferred{Job: job, Run: run, Shared: snapshot.Shared{ID: link.ID{Address: name}, Name: name, HomeRoutes: []route.Route{{2, 16}}, Others: []snapshot.Other{{Index: 7, Name: "b"}}}}
 		for _, id := range hcas {
 			o.Of = append(o.Of, table.Member{Name: name, HCA: id})
 		}
@@ -26,10 +26,10 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 	first, again := owe(1, "0", "a", node.ID{}, hcaB.ID), owe(1, "0", "a", hcaA.ID, hcaB.ID)
 	other, later := owe(1, "0", "b", hcaB.ID), owe(1, "1", "a", hcaB.ID)
 	now := full
-	now.Defer([]table.Owed{first, other, later})
-	now.Defer([]table.Owed{again})
-	if want := []table.Owed{other, later, again}; !reflect.DeepEqual(now.Owed, want) {
-		t.Errorf("owed is %+v, wanted %+v", now.Owed, want)
+	now.Defer([]table.Deferred{first, other, later})
+	now.Defer([]table.Deferred{again})
+	if want := []table.Deferred{other, later, again}; !reflect.DeepEqual(now.Deferred, want) {
+		t.Errorf("owed is %+v, wanted %+v", now.Deferred, want)
 	}
 	read, err := table.Parse(table.Format(now))
 	if err != nil || !reflect.DeepEqual(read, now) {
@@ -41,7 +41,7 @@ func TestWhatIsOwedStandsInTheTableUntilItIsSettled(t *testing.T) {
 	if c, claimed := now.Claimed(first); claimed {
 		t.Errorf("of what no HCA has, or is free, the claim is %+v", c)
 	}
-	for _, o := range []table.Owed{other, later, first} {
+	for _, o := range []table.Deferred{other, later, first} {
 		now.Drop(o)
 	}
 	if !reflect.DeepEqual(now, full) {

@@ -16,9 +16,9 @@ import (
 	"gresnet/lib/route"
 )
 
-// Owed is what an interface that came home shares with others that did not yet. It is
-// given when all of them are there.
-type Owed struct {
+// Shared has settings that an interface at home shares with others that are not home yet.
+// RestoreShared restores them when all are there.
+type Shared struct {
 	ID           link.ID           `json:"id"`
 	Name         string            `json:"name"`
 	Taken        time.Duration     `json:"taken"`
@@ -29,24 +29,24 @@ type Owed struct {
 	Others       []Other           `json:"others"`
 }
 
-// Without parts the settings: what is left needs none of some others, and the rest is owed.
-func (s Settings) Without(others []Other) (left Settings, owed Owed) {
+// Without parts the settings: left needs none of the others, and shared has the rest.
+func (s Settings) Without(others []Other) (left Settings, shared Shared) {
 	left = s
 	isGroup, isRoute := s.needing(others)
-	owed = Owed{Name: s.Name, Taken: s.Taken, Addresses: s.Addresses}
-	owed.HomeNexthops, left.HomeNexthops = part(s.HomeNexthops, isGroup)
-	owed.HomeRoutes, left.HomeRoutes = part(s.HomeRoutes, isRoute)
-	owed.Routes, left.Routes = part(s.Routes, isRoute)
+	shared = Shared{Name: s.Name, Taken: s.Taken, Addresses: s.Addresses}
+	shared.HomeNexthops, left.HomeNexthops = part(s.HomeNexthops, isGroup)
+	shared.HomeRoutes, left.HomeRoutes = part(s.HomeRoutes, isRoute)
+	shared.Routes, left.Routes = part(s.Routes, isRoute)
 	for _, o := range s.Others {
 		isGroup, isRoute := s.needing([]Other{o})
-		if slices.ContainsFunc(owed.HomeNexthops, isGroup) || slices.ContainsFunc(slices.Concat(owed.Routes, owed.HomeRoutes), isRoute) {
-			owed.Others = append(owed.Others, o)
+		if slices.ContainsFunc(shared.HomeNexthops, isGroup) || slices.ContainsFunc(slices.Concat(shared.Routes, shared.HomeRoutes), isRoute) {
+			shared.Others = append(shared.Others, o)
 		}
 	}
-	return left, owed
+	return left, shared
 }
 
-// needing tells which groups of next hop objects and which routes cannot be without some of
+// needing returns functions that tell which groups of next hop objects and which routes need one of
 // the others.
 func (s Settings) needing(others []Other) (isGroup func(route.Nexthop) bool, isRoute func(route.Route) bool) {
 	var indices []int
@@ -83,8 +83,10 @@ func part[M ~[]byte](list []M, is func(M) bool) (those, others []M) {
 	return those, others
 }
 
-// What names what is owed.
-func (o Owed) What() []string { return namesOf(o.HomeNexthops, slices.Concat(o.HomeRoutes, o.Routes)) }
+// What names the settings.
+func (o Shared) What() []string {
+	return namesOf(o.HomeNexthops, slices.Concat(o.HomeRoutes, o.Routes))
+}
 
 func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 	for _, m := range groups {
@@ -96,8 +98,8 @@ func namesOf(groups []route.Nexthop, routes []route.Route) (list []string) {
 	return list
 }
 
-// Pay gives what is owed. All whose part it is must be there.
-func (c *Conn) Pay(o Owed) error {
+// RestoreShared restores shared settings. All interfaces that share them must be there.
+func (c *Conn) RestoreShared(o Shared) error {
 	defer c.Anew()()
 	i, err := c.Find(o.ID)
 	if err != nil {
@@ -110,7 +112,7 @@ func (c *Conn) Pay(o Owed) error {
 	if err != nil {
 		return err
 	}
-	if unpaid, err := c.unpaid(i.Index, want); err != nil || len(unpaid) == 0 {
+	if lacking, err := c.lacking(i.Index, want); err != nil || len(lacking) == 0 {
 		return err
 	}
 	given := c.applyHomeRoutes(i.Index, want)
@@ -119,15 +121,15 @@ func (c *Conn) Pay(o Owed) error {
 			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))
 		}
 	}
-	unpaid, err := c.unpaid(i.Index, want)
-	if err == nil && given == nil && len(unpaid) > 0 {
-		return fmt.Errorf("%s is missing", strings.Join(unpaid, ", "))
+	lacking, err := c.lacking(i.Index, want)
+	if err == nil && given == nil && len(lacking) > 0 {
+		return fmt.Errorf("%s is missing", strings.Join(lacking, ", "))
 	}
 	return hint.Join(given, err)
 }
 
-// unpaid names what an interface lacks of what was owed to it.
-func (c *Conn) unpaid(index int, want Settings) ([]string, error) {
+// lacking names what an interface lacks of its shared settings.
+func (c *Conn) lacking(index int, want Settings) ([]string, error) {
 	own, home, err := c.routes(index, want.homeObjects())
 	if err != nil {
 		return nil, fmt.Errorf("read the routes of %s: %w", want.Name, err)

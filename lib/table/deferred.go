@@ -8,13 +8,13 @@ import (
 	"gresnet/lib/snapshot"
 )
 
-// Owed has settings that an interface shares with others, one of which was in another lease when
+// Deferred has settings that an interface shares with others, one of which was in another lease when
 // the interface's own lease ended. The entry outlives that lease.
-type Owed struct {
-	Job    uint32        `json:"job"` // whose lease it was
-	Run    string        `json:"run"`
-	Of     []Member      `json:"of"` // the interface, then those that it shares the settings with
-	Shared snapshot.Owed `json:"shared"`
+type Deferred struct {
+	Job    uint32          `json:"job"` // whose lease it was
+	Run    string          `json:"run"`
+	Of     []Member        `json:"of"` // the interface, then those that it shares the settings with
+	Shared snapshot.Shared `json:"shared"`
 }
 
 // Member is an interface that shares the settings.
@@ -25,29 +25,29 @@ type Member struct {
 }
 
 // same tells whether one lease left both entries for one interface.
-func (o Owed) same(p Owed) bool {
+func (o Deferred) same(p Deferred) bool {
 	return o.Job == p.Job && o.Run == p.Run && o.Shared.ID == p.Shared.ID
 }
 
 // Defer adds entries. An entry replaces the one that the same lease left for the same interface
 // before its unwinding was killed.
-func (t *Table) Defer(list []Owed) {
+func (t *Table) Defer(list []Deferred) {
 	for _, o := range list {
-		t.Owed = append(slices.DeleteFunc(t.Owed, o.same), o)
+		t.Deferred = append(slices.DeleteFunc(t.Deferred, o.same), o)
 	}
 }
 
 // Drop removes an entry.
-func (t *Table) Drop(o Owed) {
-	t.Owed = slices.DeleteFunc(t.Owed, o.same)
-	if len(t.Owed) == 0 {
-		t.Owed = nil
+func (t *Table) Drop(o Deferred) {
+	t.Deferred = slices.DeleteFunc(t.Deferred, o.same)
+	if len(t.Deferred) == 0 {
+		t.Deferred = nil
 	}
 }
 
 // Claimed returns the claim of an HCA that has one of the interfaces, if there is one. A move takes
 // away what such an interface has now.
-func (t *Table) Claimed(o Owed) (Claim, bool) {
+func (t *Table) Claimed(o Deferred) (Claim, bool) {
 	for _, p := range o.Of {
 		if c, held := t.Holder(p.HCA); held && p.HCA != (node.ID{}) {
 			return c, true
@@ -57,7 +57,7 @@ func (t *Table) Claimed(o Owed) (Claim, bool) {
 }
 
 // Sharers are the names of the interfaces that the first one shares with.
-func (o Owed) Sharers() (with []string) {
+func (o Deferred) Sharers() (with []string) {
 	for _, p := range o.Of[1:] {
 		with = append(with, p.Name)
 	}
