@@ -1,6 +1,6 @@
 // Package environment writes what a job's programs and the SPANK plugin read: the lease's env, by
-// which the lease counts, its limits, the files by which tasks resolve names, and the notice to a job
-// that gets fewer HCAs than it could expect.
+// which the lease counts, its limits, the files by which tasks resolve names, and the notice to a
+// job that gets fewer HCAs than it could expect.
 //
 // environment.go and gid.go say which variables a job has, and are pure.
 package environment

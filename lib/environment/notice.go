@@ -12,14 +12,14 @@ import (
 )
 
 // A job that gets fewer HCAs than it could expect is told why in its steps, by one line that the
-// prolog leaves for the SPANK plugin. Most such jobs get no HCA, and so have no lease: the line is in
-// a file of its own, which the job's epilog removes.
+// prolog leaves for the SPANK plugin. Most such jobs get no HCA, and so have no lease: the line is
+// in a file of its own, which the job's epilog removes.
 
 // maxNotice bounds the length of the line; the journal has all of it.
 const maxNotice = 1000
 
-// Notify tells a job why it has fewer HCAs than it could expect. If it cannot, the job keeps what it
-// gets all the same.
+// Notify tells a job why it has fewer HCAs than it could expect. If it cannot, the job keeps what
+// it gets all the same.
 func Notify(n *host.Host, j job.Job, why []string) {
 	if len(why) == 0 {
 		return

@@ -93,15 +93,15 @@ func (u *Users) look(id node.ID) (string, error) {
 		}
 	}
 	if abandoned && len(found) == 0 {
-		return u.heirs(d, pids)
+		return u.inheritors(d, pids)
 	}
 	return strings.Join(found, ", "), nil
 }
 
-// heirs says who uses an HCA that was opened by a process that has ended. known are the
+// inheritors says who uses an HCA after the process that opened it has ended. known lists the
 // processes that opened it themselves.
-func (u *Users) heirs(d scan.Device, known []int) (string, error) {
-	verbs, err := u.heirsOf(known, func(major, minor uint32) bool {
+func (u *Users) inheritors(d scan.Device, known []int) (string, error) {
+	verbs, err := u.inheritorsOf(known, func(major, minor uint32) bool {
 		return slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Major == major && c.Minor == minor })
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (u *Users) heirs(d scan.Device, known []int) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	cm, err := u.heirsOf(nil, func(a, b uint32) bool { return major != 0 && a == major && b == minor })
+	cm, err := u.inheritorsOf(nil, func(a, b uint32) bool { return major != 0 && a == major && b == minor })
 	switch {
 	case err != nil:
 		return "", err
@@ -124,16 +124,16 @@ func (u *Users) heirs(d scan.Device, known []int) (string, error) {
 	return "a process that was handed a descriptor, and is not found", nil
 }
 
-// heirs are processes that have a device open that they did not open themselves.
-type heirs struct {
+// inheritors are processes that have a device open which they did not open themselves.
+type inheritors struct {
 	users []string
-	roots bool // there is one of root's
+	roots bool // root has one
 }
 
-func (u *Users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs, err error) {
+func (u *Users) inheritorsOf(known []int, is func(major, minor uint32) bool) (h inheritors, err error) {
 	all, err := proc.WithOpen(is)
 	if err != nil {
-		return heirs{}, err
+		return inheritors{}, err
 	}
 	for _, p := range all {
 		if slices.Contains(known, p.PID) {
@@ -143,7 +143,7 @@ func (u *Users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return heirs{}, err
+			return inheritors{}, err
 		case uid == 0:
 			h.roots = true
 		default:
@@ -153,7 +153,7 @@ func (u *Users) heirsOf(known []int, is func(major, minor uint32) bool) (h heirs
 	return h, nil
 }
 
-// HeldOrUsed says who holds what, as a table has it, and what users use that nobody holds.
+// HeldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.
 func (u *Users) HeldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
 	held := HoldersIn(t)
 	return func(id node.ID) (gres.Holder, bool) {

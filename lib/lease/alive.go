@@ -12,8 +12,9 @@ import (
 	"gresnet/lib/proc"
 )
 
-// grace is how old a lease must be at least before a sweep takes it without a sign that its job ever
-// started: between the prolog's end and the job's first process the job looks like one that is gone.
+// grace is how old a lease must be at least before a sweep takes it without a sign that its job
+// ever started: between the prolog's end and the job's first process the job looks like one that is
+// gone.
 const grace = 10 * time.Minute
 
 // errAlive means that a job is not gone, or may not be.
@@ -55,8 +56,8 @@ type signs struct {
 }
 
 // signsOf reads the signs of a lease, or returns errAlive if the sweep must spare the job without a
-// look at processes. It reads them before anybody looks at those: the process that made the mark, or
-// brought another one into the namespace, was there before, and the look sees it if it lives.
+// look at processes. It reads them before anybody looks at those: the process that made the mark,
+// or brought another one into the namespace, was there before, and the look sees it if it lives.
 func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	dir := l.World.Dir
 	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}

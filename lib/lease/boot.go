@@ -17,8 +17,8 @@ import (
 	"gresnet/lib/scan"
 )
 
-// Boot prepares the node before slurmd starts. It gives back all leases that are left, because their
-// namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
+// Boot prepares the node before slurmd starts. It gives back all leases that are left, because
+// their namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
 // configuration wants, if it wants one; and closes the HCAs' device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})

@@ -9,9 +9,9 @@ import (
 	"gresnet/lib/table"
 )
 
-// pin returns the mapping, and writes all of its HCAs into the table: so an index that a source takes
-// from it means the same HCA when the job claims it, even if others come meanwhile. It takes the node
-// lock only if the table lacks an HCA.
+// pin returns the mapping, and writes all of its HCAs into the table: so an index that a source
+// takes from it means the same HCA when the job claims it, even if others come meanwhile. It takes
+// the node lock only if the table lacks an HCA.
 func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
 	t, err := n.Table().Read()
 	if err != nil {

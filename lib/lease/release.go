@@ -16,9 +16,9 @@ import (
 	"gresnet/lib/table"
 )
 
-// Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI address
-// or its whole identity. It first undoes what it still can; then the HCA must be on the node, and
-// stays as it is.
+// Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI
+// address or its whole identity. It first undoes what it still can; then the HCA must be on the
+// node, and stays as it is.
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
@@ -36,8 +36,8 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	return err
 }
 
-// free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have freed
-// the HCA, and the next job claimed it.
+// free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have
+// freed the HCA, and the next job claimed it.
 func (n *Host) free(ctx context.Context, c table.Claim) error {
 	held, err := lock.TryJob(n.State.Locks(), c.Job)
 	if errors.Is(err, lock.ErrHeld) {
@@ -128,7 +128,8 @@ func (n *Host) usedNow(t table.Table, name string) error {
 	return u.Err
 }
 
-// releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at home.
+// releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at
+// home.
 func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 	unwound := l.Unwind()
 	if unwound == nil {
@@ -155,8 +156,8 @@ func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 	return err
 }
 
-// freeHome frees claims that no lease has any more if their HCAs are on the node. It keeps the other
-// HCAs from later jobs.
+// freeHome frees claims that no lease has any more if their HCAs are on the node. It keeps the
+// other HCAs from later jobs.
 func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.Table().Read()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"gresnet/lib/repair"
 )
 
-// Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there is
-// no lease, Restore succeeds; it leaves a lease of a later run alone.
+// Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there
+// is no lease, Restore succeeds; it leaves a lease of a later run alone.
 //
 // It waits for the lease half of its time at most: the other half is for undoing.
 //

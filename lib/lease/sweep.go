@@ -30,8 +30,8 @@ type Sweep struct {
 	hasty bool
 }
 
-// Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live job's
-// lease: if somebody named that job, Sweep returns an error; it passes over others.
+// Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live
+// job's lease: if somebody named that job, Sweep returns an error; it passes over others.
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if err := n.ready(ctx); err != nil {
 		return err

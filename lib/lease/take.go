@@ -22,8 +22,8 @@ import (
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
 // lease that this run of the job has already stays as it is; Take first unwinds one of an earlier
-// run. If the job asked for something wrong, it gets a refused lease, with which its steps fail, and
-// Take returns no error.
+// run. If the job asked for something wrong, it gets a refused lease, with which its steps fail,
+// and Take returns no error.
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
@@ -114,8 +114,8 @@ type taking struct {
 	claim  *step.Claim
 }
 
-// take takes what a job wants into a new lease. passed is what the job would have besides, if it were
-// free.
+// take takes what a job wants into a new lease. passed is what the job would have besides, if it
+// were free.
 func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
@@ -151,8 +151,8 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 	return p, err
 }
 
-// claimLocked decides what the job gets, notes it in the journal and writes it into the node table, in
-// this order, under the node lock.
+// claimLocked decides what the job gets, notes it in the journal and writes it into the node table,
+// in this order, under the node lock.
 func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
 	if err != nil {

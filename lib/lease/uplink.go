@@ -15,8 +15,8 @@ import (
 )
 
 // claimUplink takes an address for the job in the table, and notes which interfaces have to forward
-// for it. It does not fail for an automatic uplink, which the site did not ask for in so many words:
-// the job then has none.
+// for it. It does not fail for an automatic uplink, which the site did not ask for in so many
+// words: the job then has none.
 func (t *taking) claimUplink(now *table.Table) error {
 	before := now.Forwarding
 	err := host.PickUplink(now, t.pool, t.World.Job, t.World.Run)

@@ -70,10 +70,10 @@ func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Hold
 	return all
 }
 
-// waitForHolder returns nil if a holder does not have its HCA any more, or the HCA is quarantined now.
-// It waits for an epilog that runs, and sweeps a job that is gone. If certain, it also waits while a
-// job neither runs nor is gone for sure: the extern step begins a moment after the prolog has ended,
-// and the epilog a moment after the last step.
+// waitForHolder returns nil if a holder does not have its HCA any more, or the HCA is quarantined
+// now. It waits for an epilog that runs, and sweeps a job that is gone. If certain, it also waits
+// while a job neither runs nor is gone for sure: the extern step begins a moment after the prolog
+// has ended, and the epilog a moment after the last step.
 func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	free := time.Now() // since when, as far as is known, no prolog or epilog of the holder runs
@@ -111,16 +111,16 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 	}
 }
 
-// hastyTime is how long a job has to start, or its epilog to begin, before a look at all processes of
-// the node makes certain whether it did.
+// hastyTime is how long a job has to start, or its epilog to begin, before a look at all processes
+// of the node makes certain whether it did.
 const hastyTime = time.Second
 
 // inDoubt tells whether a job that a sweep has spared may still be gone.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
 
-// rest waits before the next look at all processes of the node: eight times as long as the last look
-// took, so that dozens of prologs leave the processors to the jobs. It returns early if the claim or
-// the extern step's mark changes.
+// rest waits before the next look at all processes of the node: eight times as long as the last
+// look took, so that dozens of prologs leave the processors to the jobs. It returns early if the
+// claim or the extern step's mark changes.
 func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
 	had := n.State.Lease(holder).Marked()
@@ -154,8 +154,8 @@ func (n *Host) holder(id node.ID) (table.Claim, bool) {
 	return t.Holder(id)
 }
 
-// reclaim gets back the HCAs that a job gets only if they are free: it waits for epilogs that run, and
-// sweeps jobs that are gone. Jobs that live keep theirs, and this job does without.
+// reclaim gets back the HCAs that a job gets only if they are free: it waits for epilogs that run,
+// and sweeps jobs that are gone. Jobs that live keep theirs, and this job does without.
 func (n *Host) reclaim(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if !slices.ContainsFunc(wants, func(w gres.Want) bool { return w.IfFree }) {
 		return nil

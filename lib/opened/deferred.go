@@ -88,8 +88,8 @@ func restoreDeferred(n *host.Host, w *world.World) {
 	}
 }
 
-// restoreEntry restores one entry, or finds that the node has lost a member, and drops the entry from
-// the node table.
+// restoreEntry restores one entry, or finds that the node has lost a member, and drops the entry
+// from the node table.
 func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
@@ -117,8 +117,8 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	}
 }
 
-// dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that prolog
-// may have read the settings before. It always drops an entry whose member is gone.
+// dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that
+// prolog may have read the settings before. It always drops an entry whose member is gone.
 func dropEntry(w *world.World, o table.Deferred, gone bool) (dropped bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
 		if _, claimed := t.Claimed(o); gone || !claimed {

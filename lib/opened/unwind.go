@@ -127,8 +127,8 @@ func (l *Lease) undo(s recovery.Note) []error {
 	return l.failure(s.Step, l.timed(undo, s.Step, func() error { return s.Undo(l.World) }))
 }
 
-// markUndone strikes a note in the journal: the step need never be undone again. If /run is full and
-// it cannot, the next unwinding, if there is one, looks again.
+// markUndone strikes a note in the journal: the step need never be undone again. If /run is full
+// and it cannot, the next unwinding, if there is one, looks again.
 func (l *Lease) markUndone(s recovery.Note) {
 	if s.Struck || s.Number == 0 {
 		return

@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/uplink"
 )
 
-// Uplink is the step that makes an uplink; nil if the job has none.
+// Uplink returns the step that makes an uplink; nil if the job has none.
 func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *step.Uplink {
 	if pool == nil || u == nil {
 		return nil
@@ -16,7 +16,7 @@ func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.F
 	return &step.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
 }
 
-// Overlay is the step that makes an overlay; nil if the job has none.
+// Overlay returns the step that makes an overlay; nil if the job has none.
 func Overlay(n *overlay.Network, c config.Overlay, out *step.Uplink) *step.Overlay {
 	if n == nil {
 		return nil

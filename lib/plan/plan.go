@@ -1,6 +1,5 @@
-// Package plan turns what a job gets into the ordered steps of its lease. It
-// is pure: it reads nothing and changes nothing, so that a plan that is shown
-// is the plan that is carried out.
+// Package plan turns what a job gets into the ordered steps of its lease. It is pure: it reads and
+// changes nothing, so a prolog carries out the very plan that gresnet-prolog plan shows.
 package plan
 
 import (
@@ -16,37 +15,36 @@ import (
 	"gresnet/lib/step"
 )
 
-// HCA is what a job gets, with what was read of it before the first change.
+// HCA is an HCA that a job gets, as host.Look read it before the first change.
 type HCA struct {
 	ID         node.ID
 	Name       string
 	Keep       bool      // its interfaces stay on the node
-	CM         []rdma.CM // what RDMA-CM has for it, in exclusive mode
+	CM         []rdma.CM // RDMA-CM's settings for it, in exclusive mode
 	Access     *step.Access
 	Interfaces []*step.Settings
 
-	// What its programs are told of it.
+	// The job's programs learn these.
 	Ports  []scan.Port
 	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
 	NUMA   int                     // -1: not known
 	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
-	// Ready tells of each port's interface whether it is up and has an address that others
-	// can reach. It is for a job in the node's network, where the interface stays; nil: the job is not there.
+	// Ready tells by port whether the interface is up and has an address that others can reach. It
+	// is for a job in the node's network, where the interface stays; nil: the job is not there.
 	Ready map[uint32]bool
 }
 
-// Take is the order in which a job gets its HCAs, once they are claimed.
+// Take returns the steps by which a job gets its claimed HCAs, in order.
 //
-// Everything that a move loses is noted before the first move. The
-// RDMA device goes before its interface, whose arrival makes the GIDs and
-// which, on InfiniBand, the move makes anew. Device nodes come last: their
-// numbers are dealt anew by each move. In exclusive mode the kernel lets no other
-// network namespace open them (rdma_dev_access_netns), and there is nothing to guard.
-// An uplink and an overlay, which may be nil, are made before the first HCA is touched:
-// what the site's configuration has wrong costs no move.
+// The notes of all that moves lose come before the first move. An RDMA device goes before its
+// interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
+// interface anew. Device nodes come last, because each move assigns their numbers anew. In
+// exclusive mode they need no guard: the kernel lets no other network namespace open them
+// (rdma_dev_access_netns). An uplink and an overlay, which may be nil, come before the first HCA:
+// so a mistake in the site's configuration costs no move.
 //
-// A job that has device nodes of its own and no more (config.IsolateDevices) gets
-// them in the node's network: nothing is moved, and all HCAs are to be kept.
+// A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
+// network: no step moves anything, and all HCAs must have Keep.
 func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, overlay *step.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
 	if access.Isolation != config.IsolateDevices {
@@ -69,13 +67,13 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, 
 	return append(append(steps, move(mode, hcas)...), devices)
 }
 
-// Changes tells whether anything befalls an interface of a claimed HCA. One
-// that is kept is left alone, but IPoIB's is made anew by the RDMA device's move.
+// Changes tells whether a lease changes an interface of a claimed HCA. It leaves one alone that
+// stays on the node, but the RDMA device's move makes an IPoIB interface anew.
 func Changes(mode rdma.Mode, keep bool, i link.ID) bool {
 	return !keep || Remakes(mode, i)
 }
 
-// keep notes what the moves of an HCA lose.
+// keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
 	steps := []step.Step{h.Access}
 	for _, s := range changed(mode, h) {
@@ -84,10 +82,10 @@ func keep(mode rdma.Mode, h HCA) []step.Step {
 	return steps
 }
 
-// move moves the HCAs one after the other. While the interfaces of one are moved, the
-// kernel is at the RDMA device of the next already: both take their time, and neither
-// waits for the other. With IPoIB it must: interfaces that are made anew take names
-// that others are about to have.
+// move returns the steps that move the HCAs one after the other. While gresnet moves the interfaces
+// of one, the kernel already moves the RDMA device of the next: both take time, and neither waits
+// for the other. With IPoIB it must: interfaces that the kernel makes anew take names that others
+// are about to get.
 func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 	var links []step.Step // of the HCA before, which are not moved yet
 	for i, h := range hcas {
@@ -108,7 +106,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 	return append(steps, links...)
 }
 
-// changed are an HCA's interfaces that anything befalls.
+// changed returns the interfaces of an HCA that the lease changes.
 func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 	for _, s := range h.Interfaces {
 		if Changes(mode, h.Keep, s.Interface) {

@@ -1,5 +1,5 @@
-// Package recovery says what to do about a journal or a node table that does not read in
-// full. It is pure: it reads what it is given, and changes nothing but that.
+// Package recovery says what to do about a journal or a node table that does not read in full. It
+// is pure: it reads and changes only its arguments.
 package recovery
 
 import (
@@ -15,25 +15,24 @@ import (
 	"gresnet/lib/table"
 )
 
-// ErrDamaged means that a lease's journal does not read in full, or is gone, and that
-// it is not certain that all of the HCAs are as they were. All that reads is
-// undone; the HCAs in doubt are quarantined until a person releases them.
+// ErrDamaged means that a lease's journal does not read in full, or is gone, and that some of its
+// HCAs may not be as they were. gresnet undoes all that reads, and quarantines the HCAs in doubt
+// until a person releases them.
 var ErrDamaged = errors.New("journal damaged")
 
-// Note is a step with its number in the journal, 0 if it is not in there.
+// Note is a step with its number in the journal; 0 if the journal does not have it.
 type Note struct {
 	step.Step
 	Number int
 	Struck bool
 }
 
-// Damage is what is known of a lease whose journal does not read in full.
+// Damage is what is known about a lease whose journal does not read in full.
 //
-// What can be undone without a memory (RDMA devices and interfaces come home, the
-// namespace and the device nodes go) is undone for all of the lease's HCAs as if it had
-// been noted. What needs one (settings of interfaces, who may open device nodes) must
-// have been read: an HCA of which it may be missing is in doubt, and is kept from later
-// jobs if it was not.
+// Some undos need no memory: RDMA devices and interfaces come home, the namespace and the device
+// nodes go. The unwinding runs these for all HCAs of the lease, as if the journal had their notes.
+// Others need their notes: settings of interfaces, who may open device nodes. If such a note of an
+// HCA may be missing, the HCA is in doubt, and later jobs do not get it.
 type Damage struct {
 	Gaps   []journal.Gap
 	Notes  []Note           // every note that reads, struck or not
@@ -43,12 +42,12 @@ type Damage struct {
 	HCAs   []node.HCA   // as the table or the journal's claims describe them
 }
 
-// Decode returns the notes of a journal as steps. One that this program cannot read is a gap,
-// and so is a beginning that is lost: why, if it is.
-func Decode(book *journal.Journal, lost string) (all []Note, gaps []journal.Gap) {
+// Decode returns the notes of a journal as steps. A note that this program cannot read is a gap. So
+// is a lost beginning; headless says why it is lost, and is empty if it is not.
+func Decode(book *journal.Journal, headless string) (all []Note, gaps []journal.Gap) {
 	gaps = slices.Clone(book.Gaps)
-	if lost != "" {
-		gaps = append(gaps, journal.Gap{Why: lost})
+	if headless != "" {
+		gaps = append(gaps, journal.Gap{Why: headless})
 	}
 	for _, n := range book.Notes {
 		s, err := step.Decode(n.Kind, n.Data)
@@ -61,7 +60,7 @@ func Decode(book *journal.Journal, lost string) (all []Note, gaps []journal.Gap)
 	return all, gaps
 }
 
-// AddClaims adds what the lease has claimed, by the node table and by the journal's own copy.
+// AddClaims adds the lease's claims, from the node table and from the journal's own copy.
 func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 	d.HCAs = t.HCAs
 	uplink := t.Uplink(job, run)
@@ -82,7 +81,7 @@ func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 	}
 }
 
-// Quarantines says for people which HCAs are kept from jobs, and why.
+// Quarantines says to a person which HCAs no job gets, and why.
 func (d *Damage) Quarantines(away map[node.ID]string) string {
 	var what []string
 	for id, reason := range away {
@@ -101,7 +100,7 @@ func (d *Damage) Why() string {
 	return strings.Join(why, ", ")
 }
 
-// Last is the number of the last note that reads, 0 if none does.
+// Last returns the number of the last note that reads, 0 if none does.
 func (d *Damage) Last() int {
 	if len(d.Notes) == 0 {
 		return 0
@@ -109,15 +108,15 @@ func (d *Damage) Last() int {
 	return d.Notes[len(d.Notes)-1].Number
 }
 
-// Has tells whether a note of a kind is there; of the whole lease: the zero ID.
+// Has tells whether the journal has a note of a kind about an HCA, or with the zero ID about the
+// lease.
 func (d *Damage) Has(id node.ID, kind string) bool {
 	return slices.ContainsFunc(d.Notes, func(s Note) bool { return s.HCA() == id && s.Kind() == kind })
 }
 
-// doubted are the HCAs of which a note that needs a memory may be missing: an HCA's
-// follow each other and begin with that of its device nodes, so these are the HCAs
-// around a gap, and those of which that is missing. What another lease has by now is
-// in no doubt.
+// doubted returns the HCAs that may lack a note which their undo needs. The notes about one HCA
+// follow each other and begin with that of its device nodes. So these are the HCAs before and after
+// a gap, and those without that first note. An HCA that another lease has by now is in no doubt.
 func (d *Damage) doubted() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
@@ -147,14 +146,14 @@ func (d *Damage) doubted() []node.ID {
 	return ids
 }
 
-// done tells an HCA of which all notes are struck: it was brought home and freed.
+// done tells whether all notes about an HCA are struck: it is home and free.
 func (d *Damage) done(id node.ID) bool {
 	left := func(s Note) bool { return s.HCA() == id && !s.Struck }
 	return d.Has(id, "access") && !slices.ContainsFunc(d.Notes, left)
 }
 
-// own are the lease's HCAs that anything is known of, but those that another lease has by
-// now, and those that it has done with.
+// own returns the lease's HCAs that claims or notes name, without those that another lease has by
+// now and those that are done.
 func (d *Damage) own() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
@@ -171,7 +170,7 @@ func (d *Damage) own() []node.ID {
 	return ids
 }
 
-// Added are the steps that may have been noted and need no memory to be undone.
+// Added returns steps whose notes may be missing and whose undo does not need them.
 func (d *Damage) Added() []Note {
 	var steps []Note
 	for _, s := range []step.Step{&step.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
@@ -195,7 +194,7 @@ func (d *Damage) Added() []Note {
 	return steps
 }
 
-// moved tells whether the note of an interface's move is there.
+// moved tells whether the journal has the note of an interface's move.
 func (d *Damage) moved(s *step.Settings) bool {
 	return slices.ContainsFunc(d.Notes, func(o Note) bool {
 		n, is := o.Step.(*step.Link)
@@ -203,7 +202,7 @@ func (d *Damage) moved(s *step.Settings) bool {
 	})
 }
 
-// Uncertain says of each HCA in doubt what nobody remembers of it.
+// Uncertain says for each HCA in doubt what is lost about it.
 func (d *Damage) Uncertain() map[node.ID]string {
 	uncertain := map[node.ID]string{}
 	for _, id := range d.doubted() {
@@ -234,7 +233,7 @@ func (d *Damage) forgotten(id node.ID) string {
 	return ""
 }
 
-// nameOf is the HCA's name, nothing if nobody remembers it.
+// nameOf returns the HCA's name, empty if nothing has it.
 func (d *Damage) nameOf(id node.ID) string {
 	for _, c := range d.Claims {
 		if c.HCA == id {
@@ -254,5 +253,5 @@ func (d *Damage) nameOf(id node.ID) string {
 	return ""
 }
 
-// Name is what a person calls an HCA: its name, or else its identity.
+// Name returns an HCA's name for a person, or else its identity.
 func (d *Damage) Name(id node.ID) string { return cmp.Or(d.nameOf(id), id.String()) }

@@ -7,10 +7,10 @@ import (
 	"gresnet/lib/step"
 )
 
-// SortForUndo sorts notes by kind, and within a kind as they were done, so that what the
-// kernel keeps in the order of arrival (interfaces, routes to one place) is in the old
-// order again. If all that was done is noted, the moves of RDMA devices and of
-// interfaces are mixed as they were when they were done, see plan.Take.
+// SortForUndo sorts notes by kind, and within a kind as they were done: so the kernel has all that
+// it keeps in the order of arrival (interfaces, routes to one destination) in the old order again.
+// whole says that the journal has a note of all that was done. Then moves of RDMA devices and of
+// interfaces keep the order in which they were done, see plan.Take.
 func SortForUndo(notes []Note, whole bool) {
 	rank := func(s Note) int {
 		r := step.Rank(s.Step)
@@ -22,7 +22,7 @@ func SortForUndo(notes []Note, whole bool) {
 	slices.SortStableFunc(notes, func(a, b Note) int { return rank(a) - rank(b) })
 }
 
-// FirstOfRank is where in an unwinding's order a rank begins.
+// FirstOfRank returns where in an unwinding's order a rank begins.
 func FirstOfRank(notes []Note, rank int) int {
 	first := slices.IndexFunc(notes, func(s Note) bool { return step.Rank(s.Step) >= rank })
 	if first < 0 {
@@ -31,7 +31,7 @@ func FirstOfRank(notes []Note, rank int) int {
 	return first
 }
 
-// HCAsOf are the HCAs that notes are about, each once.
+// HCAsOf returns the HCAs that notes are about, each once.
 func HCAsOf(notes []Note) (ids []node.ID) {
 	for _, s := range notes {
 		if id := s.HCA(); id != (node.ID{}) && !slices.Contains(ids, id) {
@@ -41,7 +41,7 @@ func HCAsOf(notes []Note) (ids []node.ID) {
 	return ids
 }
 
-// StepsOf are the steps of notes.
+// StepsOf returns the steps of notes.
 func StepsOf(all []Note) (list []step.Step) {
 	for _, s := range all {
 		list = append(list, s.Step)

@@ -12,9 +12,8 @@ import (
 	"gresnet/lib/table"
 )
 
-// Rebuild fills a table with what the journals of leases say. look adds the HCAs that the
-// node has. Where a journal does not say what its lease holds, no HCA that is not
-// another's is free.
+// Rebuild fills a table from the journals of leases. look adds the HCAs that the node has. If a
+// journal does not say what its lease holds, Rebuild quarantines all HCAs that no other lease has.
 func Rebuild(t *table.Table, books []Book, look func(*table.Table) error, now func() time.Time) error {
 	var unreadable []Book
 	for _, b := range books {
@@ -39,10 +38,9 @@ func Rebuild(t *table.Table, books []Book, look func(*table.Table) error, now fu
 	return nil
 }
 
-// renumber puts a table's HCAs in the order in which they were: those that are claimed
-// have the index of their claim, which Slurm takes for another free HCA's otherwise. The
-// others fill what is free in the order of their PCI addresses, as at first. Where the
-// site numbers the HCAs the order is of no matter.
+// renumber restores the order of a table's HCAs. A claimed HCA has the index of its claim; with
+// another index, Slurm would take it for a free one. The others fill the rest in the order of their
+// PCI addresses, as at first. If the site numbers the HCAs, the order does not matter.
 func renumber(t *table.Table) {
 	rest := slices.Clone(t.HCAs)
 	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
@@ -50,7 +48,7 @@ func renumber(t *table.Table) {
 	for _, c := range t.Claims {
 		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA })
 		_, taken := placed[c.Index]
-		// A claim that stands in for one that does not read says no index.
+		// A claim that Rebuild made in place of an unreadable one has no index.
 		if c.Gres == "" || i < 0 || taken || c.Index < 0 || c.Index >= len(t.HCAs) {
 			continue
 		}
@@ -66,15 +64,15 @@ func renumber(t *table.Table) {
 	}
 }
 
-// Book is a journal as it is read for what it says of claims.
+// Book is a journal that Rebuild reads for its claims.
 type Book struct {
 	*journal.Journal
 	Job   uint32
 	Aside bool // of a lease that was damaged and set aside
 }
 
-// Claim puts into a table what the journal's lease holds, and tells whether it
-// says all of it.
+// Claim puts the claims of the journal's lease into a table, and tells whether the journal has all
+// of them.
 func (b Book) Claim(t *table.Table) bool {
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)
@@ -116,8 +114,7 @@ func (b Book) restore(t *table.Table, claim *step.Claim) {
 	}
 }
 
-// quarantineNoted claims the HCAs of which the journal, which does not say what its lease
-// has, notes that they are out.
+// quarantineNoted quarantines the HCAs that notes are about, of a journal that has no claim.
 func (b Book) quarantineNoted(t *table.Table, now time.Time) {
 	if b.Aside {
 		return
@@ -130,7 +127,7 @@ func (b Book) quarantineNoted(t *table.Table, now time.Time) {
 	}
 }
 
-// quarantineUnknown keeps an HCA from everybody that the lease may have, unless another has it.
+// quarantineUnknown quarantines an HCA that the lease may have, unless another lease has it.
 func (b Book) quarantineUnknown(t *table.Table, id node.ID, name string, now time.Time) {
 	if _, held := t.Holder(id); held {
 		return
@@ -140,8 +137,8 @@ func (b Book) quarantineUnknown(t *table.Table, id node.ID, name string, now tim
 	t.Claims = append(t.Claims, c)
 }
 
-// addNumbers puts into a table the HCAs that other notes than the claim's name, so
-// that those that are away keep their numbers.
+// addNumbers adds HCAs to a table that other notes than the claim name, so that HCAs that are away
+// keep their numbers.
 func (b Book) addNumbers(t *table.Table) {
 	for _, note := range b.Notes {
 		s, err := step.Decode(note.Kind, note.Data)

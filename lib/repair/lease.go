@@ -1,5 +1,5 @@
-// Package repair is the rare path beside leases: the node table does not read, a journal does not say
-// whose it is, or somebody has removed a lease. It makes right what it can, by what package
+// Package repair is the rare path beside leases: the node table does not read, a journal does not
+// say whose it is, or somebody has removed a lease. It makes right what it can, by what package
 // recovery finds out, and keeps HCAs in doubt from later jobs.
 package repair
 
@@ -146,8 +146,8 @@ func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
 	return opened.Remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
 }
 
-// forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the HCA
-// is missing, if it can find that out.
+// forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the
+// HCA is missing, if it can find that out.
 func forgotten(h *host.Host, t *table.Table, id node.ID) string {
 	const reason = "its lease was removed: nobody remembers what its interfaces had"
 	if absent, err := h.Absent(t, id); err == nil && absent != "" {
@@ -177,8 +177,8 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 	return host, nil
 }
 
-// foreign keeps the HCAs of a lease that another version of gresnet took from all jobs: this version
-// does not guess what that one did.
+// foreign keeps the HCAs of a lease that another version of gresnet took from all jobs: this
+// version does not guess what that one did.
 func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
 	err := h.Table().Update(ctx, func(t *table.Table) error {
 		for i, c := range t.Claims {

@@ -22,8 +22,8 @@ import (
 )
 
 // Table makes the node table anew from the journals if it is damaged, or gone while there are
-// leases. It does so under the node lock, under which claims are noted, too: so each claim is in the
-// table or in a journal.
+// leases. It does so under the node lock, under which claims are noted, too: so each claim is in
+// the table or in a journal.
 func Table(ctx context.Context, h *host.Host) error {
 	kept, why, err := h.Table().Rebuild(ctx, h.Now(), func(t *table.Table) error { return rebuild(h, t) })
 	if why == nil || err != nil {
@@ -56,8 +56,8 @@ func rebuild(h *host.Host, t *table.Table) error {
 }
 
 // books reads the journals of all leases, and then of those that were set aside, whose HCAs may not
-// be as they were. Young ones come first: if two claim an HCA, the younger one has it. The older one
-// has freed it, or was killed before it had it.
+// be as they were. Young ones come first: if two claim an HCA, the younger one has it. The older
+// one has freed it, or was killed before it had it.
 func books(h *host.Host) (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string

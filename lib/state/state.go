@@ -1,5 +1,5 @@
-// Package state says where gresnet keeps what it knows: the state directory, /run/gresnet, and in it
-// a directory for each lease.
+// Package state says where gresnet keeps what it knows: the state directory, /run/gresnet, and in
+// it a directory for each lease.
 package state
 
 import (
@@ -86,7 +86,8 @@ func (l Lease) Limits() string { return l.file("limits") }
 // Hosts returns the file that the SPANK plugin mounts over /etc/hosts of the job's tasks.
 func (l Lease) Hosts() string { return l.file("hosts") }
 
-// ResolvConf returns the file that the SPANK plugin mounts over /etc/resolv.conf of the job's tasks.
+// ResolvConf returns the file that the SPANK plugin mounts over /etc/resolv.conf of the job's
+// tasks.
 func (l Lease) ResolvConf() string { return l.file("resolv.conf") }
 
 // Mark returns the file by which the SPANK plugin says, in the job's extern step, that the job has

@@ -7,8 +7,8 @@ import (
 	"gresnet/lib/world"
 )
 
-// Claim takes the job's HCAs, and its uplink's address, in the node table. Its note is a copy of what
-// the table then has of them: gresnet can make each anew from the other.
+// Claim takes the job's HCAs, and its uplink's address, in the node table. Its note is a copy of
+// what the table then has of them: gresnet can make each anew from the other.
 type Claim struct {
 	HCAs   []node.HCA    `json:"hcas"`
 	Claims []table.Claim `json:"claims"`
@@ -26,9 +26,9 @@ func (*Claim) HCA() node.ID   { return node.ID{} }
 // Do writes the table.
 func (s *Claim) Do(*world.World) error { return s.Change.Commit() }
 
-// Undo frees the HCAs and the address. An HCA that is not home yet stays quarantined, and the address
-// of an uplink that is still there stays taken. Undo comes last in an unwinding, so it also removes
-// the folders of RDMA-CM that other steps made for a moment.
+// Undo frees the HCAs and the address. An HCA that is not home yet stays quarantined, and the
+// address of an uplink that is still there stays taken. Undo comes last in an unwinding, so it also
+// removes the folders of RDMA-CM that other steps made for a moment.
 func (s *Claim) Undo(w *world.World) error {
 	if err := w.RDMACM().Clean(); err != nil {
 		return err

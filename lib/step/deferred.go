@@ -81,8 +81,8 @@ func hcaOf(v *scan.View, id link.ID) (node.ID, error) {
 	return node.ID{}, nil
 }
 
-// RestoreDeferred restores deferred settings if all members are on the node; otherwise done is false.
-// ErrGone says that the node has lost a member, which the error names.
+// RestoreDeferred restores deferred settings if all members are on the node; otherwise done is
+// false. ErrGone says that the node has lost a member, which the error names.
 func RestoreDeferred(w *world.World, o table.Deferred) (done bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {

@@ -11,8 +11,8 @@ import (
 )
 
 // guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's
-// cgroup, which Slurm makes after the prolog. Its entries contain the job's id, so its undo needs no
-// note of its own.
+// cgroup, which Slurm makes after the prolog. Its entries contain the job's id, so its undo needs
+// no note of its own.
 func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	if s.Guard == "" || s.Guard == config.GuardOff {
 		return nil

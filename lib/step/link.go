@@ -17,8 +17,8 @@ import (
 )
 
 // Settings keeps the settings of a network interface, because later steps take them away: moving an
-// RDMA device makes its IPoIB interface anew, and moving an interface takes its addresses and routes.
-// It is a note of its own, written before both and restored after both.
+// RDMA device makes its IPoIB interface anew, and moving an interface takes its addresses and
+// routes. It is a note of its own, written before both and restored after both.
 type Settings struct {
 	Of        node.ID           `json:"hca"`
 	Port      uint32            `json:"port"`
@@ -46,9 +46,9 @@ func (s *Settings) Do(w *world.World) error {
 	})
 }
 
-// Undo brings the interface, which is home by now, up and restores its settings; those that need its
-// carrier when all are up. Verify restores the rest: settings of an interface with a manager, and
-// those that it shares with interfaces that may have been away, too.
+// Undo brings the interface, which is home by now, up and restores its settings; those that need
+// its carrier when all are up. Verify restores the rest: settings of an interface with a manager,
+// and those that it shares with interfaces that may have been away, too.
 func (s *Settings) Undo(w *world.World) error {
 	err := s.raiseNow(w)
 	if errors.Is(err, link.ErrAltNameTaken) {
@@ -93,8 +93,8 @@ func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 	return finish, err
 }
 
-// Verify reads the settings again. udev may have changed some since: Verify restores them once more,
-// and returns an error that names what then still differs.
+// Verify reads the settings again. udev may have changed some since: Verify restores them once
+// more, and returns an error that names what then still differs.
 func (s *Settings) Verify(w *world.World) error {
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)

@@ -43,8 +43,8 @@ func (*Namespace) Do(w *world.World) error {
 	})
 }
 
-// Undo leaves and unmounts the namespace. No part of the node may be in it any more: it dies with its
-// last user.
+// Undo leaves and unmounts the namespace. No part of the node may be in it any more: it dies with
+// its last user.
 func (*Namespace) Undo(w *world.World) error {
 	w.LeaveJob()
 	return mount.Remove(w.Dir.Netns())

@@ -101,8 +101,8 @@ func (s *Overlay) serve(w *world.World, v *scan.View) {
 	s.srun = s.Out.Pool.Auto && (len(s.Link.Peers) == 0 || services.Calls != nil)
 }
 
-// Srun tells, after Do, whether srun works in the job: it reaches slurmctld by an automatic uplink, and
-// slurmd on the job's other nodes calls it back. A job without an overlay has a nil one.
+// Srun tells, after Do, whether srun works in the job: it reaches slurmctld by an automatic uplink,
+// and slurmd on the job's other nodes calls it back. A job without an overlay has a nil one.
 func (s *Overlay) Srun() bool { return s != nil && s.srun }
 
 // Calls tells whether the job can call slurmd on other nodes, which then calls it back.

@@ -15,7 +15,8 @@ func (s *Settings) remake(w *world.World, v *scan.View, index int) error {
 		return err
 	}
 	for _, m := range list {
-		// Kinds are mixed if the interface was given more queues: the kernel will not do that again.
+		// Kinds are mixed if the interface was given more queues: the kernel will not do that
+		// again.
 		if len(m.Want) > 1 {
 			continue
 		}

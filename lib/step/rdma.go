@@ -61,8 +61,8 @@ func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 	}, nil
 }
 
-// Undo brings the device home and gives it its name. It does not move a device that is home already:
-// the kernel would carry the move out in full, and every user would lose the device.
+// Undo brings the device home and gives it its name. It does not move a device that is home
+// already: the kernel would carry the move out in full, and every user would lose the device.
 func (s *RDMA) Undo(w *world.World) error { return finished(s.StartUndo(w)) }
 
 // StartUndo makes the kernel bring the device home if a glance finds it.
@@ -100,8 +100,8 @@ func (s *RDMA) home(w *world.World, err error) error {
 	return w.ApplyCM(s.Name, s.CM)
 }
 
-// Verify gives the device its name once more: udev names each device that appears, and so those that
-// come home (rdma-core's 60-rdma-persistent-naming.rules).
+// Verify gives the device its name once more: udev names each device that appears, and so those
+// that come home (rdma-core's 60-rdma-persistent-naming.rules).
 func (s *RDMA) Verify(w *world.World) error {
 	err := w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
 	if err != nil {
@@ -223,8 +223,8 @@ type (
 const moveTimeout = 20 * time.Second
 
 // moveDeadline gives a move half of the time that the run has left. Moves of busy devices with
-// firmware take a second, and wait for those of other jobs. A move that takes longer than this never
-// ends, and other HCAs need their time, too.
+// firmware take a second, and wait for those of other jobs. A move that takes longer than this
+// never ends, and other HCAs need their time, too.
 func moveDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
@@ -249,8 +249,8 @@ func (s *RDMA) lock(w *world.World) (*lock.File, error) {
 // lockTimeout bounds the wait for an earlier move that may still end.
 const lockTimeout = 10 * time.Second
 
-// restoreName gives the device, which is on the node, its name. If another device has that, it gets a
-// free one: its present name may belong to a device that comes home later.
+// restoreName gives the device, which is on the node, its name. If another device has that, it gets
+// a free one: its present name may belong to a device that comes home later.
 func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	d, err := find(v, s.ID)
 	if err != nil || d.Name == s.Name {

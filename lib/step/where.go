@@ -70,7 +70,8 @@ func rdmaDevices(v *scan.View) (ids []node.ID, err error) {
 	return ids, err
 }
 
-// Home returns an error unless the device that a step moved is on the node, or the node has lost it.
+// Home returns an error unless the device that a step moved is on the node, or the node has lost
+// it.
 func Home(w *world.World, s Step) error {
 	var err error
 	switch s := s.(type) {
