@@ -25,6 +25,8 @@ func wayBed(t *testing.T) (b wayOutBed) {
 	b.node.IP("link set store netns " + b.stor.Path)
 	b.node.Run("ip link set stor0 up; ip addr add 10.7.0.2/24 dev stor0; ip route add default via 10.9.0.1")
 	b.stor.Run("ip link set store up; ip addr add 10.7.0.1/24 dev store; ip route add default via 10.7.0.2")
+	// The kernel sees the carrier up to a second later, and then adds an address.
+	b.node.Run(`until ip -o link show stor0 | grep -q "state UP" && ip -o -6 addr show dev stor0 scope link | grep inet6 | grep -qv tentative; do sleep 0.01; done`)
 	// Whoever wants to go through the node.
 	b.far.Run("ip route add 10.7.0.0/24 via 10.9.0.2; ip route add 198.19.0.0/16 via 10.9.0.2")
 	b.first, b.second = lawLease{lawJob, "hca0"}, lawLease{lawJob + 1, "hca1"}
