@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/lib/world"
@@ -95,7 +96,7 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
 	looked := n.Stopwatch()
-	done, err := step.RestoreDeferred(w, o)
+	done, err := restoreShared(w, o)
 	looked.Stop("give what is owed")
 	gone := errors.Is(err, world.ErrGone)
 	switch {
@@ -115,6 +116,36 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	if dropped && !gone {
 		n.Notice(w.Job, "restored at last what %s", sharing(o))
 	}
+}
+
+// restoreShared restores deferred settings if all members are on the node; otherwise done is
+// false. ErrGone says that the node has lost a member, which the error names.
+func restoreShared(w *world.World, o table.Deferred) (done bool, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		for _, p := range o.Of {
+			_, err := v.Interface(p.Interface)
+			if errors.Is(err, link.ErrNotFound) {
+				return missed(w, p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		done = true
+		return v.Link.RestoreShared(o.Shared)
+	})
+	return done && err == nil, err
+}
+
+// missed returns an error if a member will never come back.
+func missed(w *world.World, p table.Member) error {
+	if p.HCA == (node.ID{}) {
+		return nil // nobody can tell
+	}
+	if err := w.AwaitLost(p.HCA); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return nil
 }
 
 // dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that

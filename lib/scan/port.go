@@ -3,7 +3,9 @@ package scan
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"slices"
 
 	"gresnet/lib/link"
 	"gresnet/lib/node"
@@ -124,4 +126,28 @@ func (d Device) HCA(ports []Port) node.HCA {
 		h.Ports = append(h.Ports, port)
 	}
 	return h
+}
+
+// HCAOf returns the HCA that has an interface of the node, the zero ID if none has.
+func (v *View) HCAOf(id link.ID) (node.ID, error) {
+	devices, err := v.Devices()
+	if errors.Is(err, rdma.ErrNoRDMA) {
+		return node.ID{}, nil
+	}
+	if err != nil {
+		return node.ID{}, err
+	}
+	for _, d := range devices {
+		ports, err := v.Ports(d)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			continue // it is on its way
+		}
+		if err != nil {
+			return node.ID{}, err
+		}
+		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.ID == id }) {
+			return d.ID, nil
+		}
+	}
+	return node.ID{}, nil
 }
