@@ -220,3 +220,22 @@ func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
 		}
 	}
 }
+
+// test/model found it: CLAIMED_IS_LEASED.
+func TestWhatAJobSharesWithAnotherThatHasNotNotedItYetIsNotLost(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	t.Setenv("GRESNET_LAW_MANY", "1") // the epilog looks while the prolog waits for it
+	rail0.run(t, node, state, "prolog", never)
+	prolog := rail1.command(node, state, "prolog", never)
+	// The other one's prolog has read that there is no route over both, and claimed its HCA.
+	prolog.Env = append(prolog.Env, fmt.Sprintf("GRESNET_LAW_THEN=GRESNET_LAW_THEN= GRESNET_LAW=epilog GRESNET_LAW_LEASE='%d %s' %s", rail0.job, rail0.hcas, os.Args[0]))
+	if out, err := prolog.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := owed(t, state); !slices.Contains(got, "hca0") {
+		t.Errorf("owed is what %q share", got)
+	}
+	rail1.run(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,28 +19,48 @@ import (
 	"gresnet/lib/world"
 )
 
-// leasedTo returns the HCA of an interface that a lease of another job has: a claim holds the HCA,
-// and the lease's journal has a note of the interface. If the journal does not read, nobody has the
-// interface, and it must be on the node.
+// leasedTo returns the HCA of an interface that a lease of another job has, or is about to have. If
+// a journal does not read, nobody has its interfaces, and they must be on the node.
 func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
 	t := n.Readable(job)
 	for _, other := range t.Jobs() {
 		if other == job {
 			continue
 		}
-		book, err := journal.Read(n.State.Lease(other).Journal())
-		if err != nil {
+		if hca, leased := leases(n, &t, other, id); leased {
+			return hca, true
+		}
+	}
+	return node.ID{}, false
+}
+
+// leases tells whether a job's lease has an interface: it claims the HCA, and its journal says
+// that the interface is the HCA's and is to be moved. A prolog that has claimed an HCA and noted
+// none of its interfaces yet may have read what they have already, so any may be one of them.
+func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, leased bool) {
+	lease := n.State.Lease(job)
+	book, err := journal.Read(lease.Journal())
+	if err != nil {
+		return node.ID{}, false
+	}
+	noted := map[node.ID]bool{}
+	for _, note := range book.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		had, is := s.(*step.Settings)
+		if err != nil || !is {
 			continue
 		}
-		for _, note := range book.Notes {
-			s, err := step.Decode(note.Kind, note.Data)
-			had, is := s.(*step.Settings)
-			if err != nil || !is || had.Interface != id {
-				continue
-			}
-			if c, held := t.Holder(had.Of); held && c.Job == other {
-				return had.Of, true
-			}
+		noted[had.Of] = true
+		if c, held := t.Holder(had.Of); had.Interface == id && held && c.Job == job {
+			return had.Of, true
+		}
+	}
+	if _, err := os.Lstat(lease.Env()); err == nil {
+		return node.ID{}, false // all that it has is noted
+	}
+	for _, c := range t.Claims {
+		if c.Job == job && c.Quarantined == "" && !noted[c.HCA] {
+			return c.HCA, true
 		}
 	}
 	return node.ID{}, false
