@@ -91,13 +91,17 @@ func (b Book) Claim(t *table.Table) bool {
 
 func (b Book) restore(t *table.Table, claim *step.Claim) {
 	for _, c := range claim.Claims {
-		if _, held := t.Holder(c.HCA); held {
-			continue
-		}
-		if b.Aside {
+		i := slices.IndexFunc(t.Claims, func(o table.Claim) bool { return o.HCA == c.HCA })
+		switch {
+		case b.Aside && i < 0:
 			c.Doubt, c.Quarantined = true, ErrDamaged.Error()+": the lease of job "+strconv.FormatUint(uint64(b.Job), 10)+" was set aside"
+			t.Claims = append(t.Claims, c)
+		case i < 0:
+			t.Claims = append(t.Claims, c)
+		case !b.Aside && t.Claims[i].Since.Before(c.Since):
+			// That lease may be younger nevertheless: its claim was freed before this one was made.
+			t.Claims[i] = c
 		}
-		t.Claims = append(t.Claims, c)
 	}
 	if u := claim.Uplink; u != nil && !b.Aside && !slices.Contains(t.Addresses(), u.Address) {
 		t.Uplinks = append(t.Uplinks, *u)

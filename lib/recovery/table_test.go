@@ -50,6 +50,34 @@ func TestAJournalGivesTheTableItsClaimsAgain(t *testing.T) {
 	}
 }
 
+// A prolog can make its lease first and claim last. test/model found it: LATER_CLAIM_WINS.
+func TestAnHCAIsTheJobsThatClaimedItLastWhoseverLeaseIsTheYounger(t *testing.T) {
+	freed, has := bookOf(t), bookOf(t)
+	freed.Job, has.Job = 1, 2
+	for i, b := range []Book{freed, has} {
+		claim := *wholeLease()[0].Step.(*step.Claim)
+		claim.Claims = slices.Clone(claim.Claims)
+		for k := range claim.Claims {
+			claim.Claims[k].Job, claim.Claims[k].Since = b.Job, time.Unix(int64(i), 0)
+		}
+		b.Notes[0].Data, _ = json.Marshal(&claim)
+	}
+	for _, books := range [][]Book{{freed, has}, {has, freed}} {
+		var now table.Table
+		for _, b := range books {
+			b.Claim(&now)
+		}
+		for _, c := range now.Claims {
+			if c.Job != 2 {
+				t.Errorf("%s is job %d's", c.Name, c.Job)
+			}
+		}
+		if len(now.Claims) != 3 {
+			t.Errorf("table %+v", now)
+		}
+	}
+}
+
 func TestAJournalWhoseClaimIsStruckHoldsNothing(t *testing.T) {
 	var now table.Table
 	b := bookOf(t)
