@@ -77,7 +77,7 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 		l.doubt(damage)
 	}
 	for _, s := range notes[first:] {
-		_, claim := s.Step.(*step.Claim)
+		c, claim := s.Step.(*step.Claim)
 		if len(failed) > 0 && !claim {
 			continue // something that is not home may be in there
 		}
@@ -87,8 +87,11 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 		if claim {
 			failed = append(failed, l.quarantineNotStruck()...)
 		}
+		if claim && len(failed) == 0 && !s.Struck && s.Number > 0 {
+			c.Freed = func() error { return l.Journal.Strike(s.Number) }
+		}
 		failed = append(failed, l.undo(s)...)
-		if len(failed) == 0 {
+		if len(failed) == 0 && !claim {
 			l.markUndone(s)
 		}
 	}

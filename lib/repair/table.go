@@ -56,8 +56,8 @@ func rebuild(h *host.Host, t *table.Table) error {
 }
 
 // books reads the journals of all leases, and then of those that were set aside, whose HCAs may not
-// be as they were. Young ones come first: if two claim an HCA, the younger one has it. The older
-// one has freed it, or was killed before it had it.
+// be as they were. Young ones come first: if two claim an HCA at one time, the younger one has it.
+// Else the later claim has it: the other one was freed before.
 func books(h *host.Host) (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string

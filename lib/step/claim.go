@@ -17,6 +17,9 @@ type Claim struct {
 	Forwarding []table.Forwarding `json:"forwarding,omitempty"`
 	// Change is the table with the job's claims, under the node lock.
 	Change *table.Change `json:"-"`
+	// Freed is called when Undo has freed all, under the node lock still. Who makes the table anew
+	// from the notes of all claims does not find this one then. It may be nil.
+	Freed func() error `json:"-"`
 }
 
 func (*Claim) Kind() string   { return "claim" }
@@ -33,13 +36,24 @@ func (s *Claim) Undo(w *world.World) error {
 	if err := w.RDMACM().Clean(); err != nil {
 		return err
 	}
+	change, err := w.Table.Begin(w.Context)
+	if err != nil {
+		return err
+	}
+	defer change.Close()
+	change.Table.Release(w.Job, w.Run, w.Away)
 	var failed error
-	err := w.Table.Update(w.Context, func(t *table.Table) error {
-		t.Release(w.Job, w.Run, w.Away)
-		if !w.UplinkLeft {
-			failed = FreeUplink(w, t, w.Job, w.Run)
+	if !w.UplinkLeft {
+		failed = FreeUplink(w, &change.Table, w.Job, w.Run)
+	}
+	if err := change.Commit(); err != nil {
+		return hint.Join(failed, err)
+	}
+	if failed == nil && s.Freed != nil {
+		// The lease is about to go: that its claim is not struck would matter only until then.
+		if err := s.Freed(); err != nil {
+			w.Notice("%s", err)
 		}
-		return nil
-	})
-	return hint.Join(failed, err)
+	}
+	return failed
 }
