@@ -117,7 +117,7 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
 	looked := n.Stopwatch()
-	done, err := restoreShared(w, o)
+	done, err := restoreShared(w, o, func(p table.Member) error { return missed(w, p) })
 	looked.Stop("give what is owed")
 	gone := errors.Is(err, world.ErrGone)
 	switch {
@@ -139,14 +139,14 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	}
 }
 
-// restoreShared restores deferred settings if all members are on the node; otherwise done is
-// false. ErrGone says that the node has lost a member, which the error names.
-func restoreShared(w *world.World, o table.Deferred) (done bool, err error) {
+// restoreShared restores deferred settings if all members are on the node; otherwise done is false.
+// It calls lacks for a member that is not there.
+func restoreShared(w *world.World, o table.Deferred, lacks func(table.Member) error) (done bool, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		for _, p := range o.Of {
 			_, err := v.Interface(p.Interface)
 			if errors.Is(err, link.ErrNotFound) {
-				return missed(w, p)
+				return lacks(p)
 			}
 			if err != nil {
 				return err
@@ -158,7 +158,7 @@ func restoreShared(w *world.World, o table.Deferred) (done bool, err error) {
 	return done && err == nil, err
 }
 
-// missed returns an error if a member will never come back.
+// missed waits for a member that is away. If the node has lost it, the error is ErrGone and names it.
 func missed(w *world.World, p table.Member) error {
 	if p.HCA == (node.ID{}) {
 		return nil // nobody can tell
@@ -170,13 +170,21 @@ func missed(w *world.World, p table.Member) error {
 }
 
 // dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that
-// prolog may have read the settings before. It always drops an entry whose member is gone.
+// prolog may have read the settings before. Such a job may also have come and gone, and have taken
+// away what was restored. So dropEntry restores it once more under the node lock, where nobody can
+// claim; it does not wait there. It always drops an entry whose member is gone.
 func dropEntry(w *world.World, o table.Deferred, gone bool) (dropped bool, err error) {
 	err = w.Table.Update(w.Context, func(t *table.Table) error {
-		if _, claimed := t.Claimed(o); gone || !claimed {
-			t.Drop(o)
-			dropped = true
+		if _, claimed := t.Claimed(o); !gone && claimed {
+			return nil
 		}
+		if !gone {
+			if done, err := restoreShared(w, o, func(table.Member) error { return nil }); !done {
+				return err
+			}
+		}
+		t.Drop(o)
+		dropped = true
 		return nil
 	})
 	return dropped, err
