@@ -101,11 +101,7 @@ func (s *Settings) Verify(w *world.World) error {
 		if err != nil {
 			return fmt.Errorf("restore %s: %w", s.Settings.Name, err)
 		}
-		due, err := s.due(w, v)
-		if err != nil {
-			return err
-		}
-		want, err := due.agree(w, v, i.Index)
+		want, err := s.wanted(w, v, i.Index)
 		if err != nil {
 			return err
 		}
@@ -115,7 +111,7 @@ func (s *Settings) Verify(w *world.World) error {
 		if w.Waits.Late(s.Interface) {
 			w.NoCarrier(s.Of, s.Port, s.Settings.Name)
 		}
-		if err := s.verify(v, i.Index, want); err != nil {
+		if want, err = s.verify(w, v, i.Index, want); err != nil {
 			return err
 		}
 		if err := s.remake(w, v, i.Index); err != nil {
@@ -125,24 +121,46 @@ func (s *Settings) Verify(w *world.World) error {
 	})
 }
 
-func (s *Settings) verify(v *scan.View, index int, want snapshot.Settings) error {
-	diff, err := v.Link.Differences(index, want)
+// wanted returns the settings that the interface is to have by now.
+func (s *Settings) wanted(w *world.World, v *scan.View, index int) (snapshot.Settings, error) {
+	due, err := s.due(w, v)
 	if err != nil {
-		return err
+		return snapshot.Settings{}, err
 	}
-	if len(diff) > 0 {
-		if err := v.Link.Restore(index, want); err != nil {
-			return err
-		}
-		if diff, err = v.Link.Differences(index, want); err != nil {
-			return err
-		}
-	}
-	if len(diff) > 0 {
-		return DifferencesError{s.Settings.Name, diff}
-	}
-	return nil
+	return due.agree(w, v, index)
 }
+
+// verify puts right what differs, and returns the settings that the interface then has. A job can
+// claim what the interface shares something with at any time, and knows nothing of what was not
+// there yet when it looked. So where anything is shared, claims are looked at once more after each
+// restoration: what nobody had claimed before all was seen to be there, whoever claims it sees.
+func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot.Settings) (snapshot.Settings, error) {
+	rounds := 1
+	if len(s.Settings.Others) > 0 {
+		rounds = sharedRounds
+	}
+	for ; ; rounds-- {
+		diff, err := v.Link.Differences(index, want)
+		if err != nil || len(diff) == 0 {
+			return want, err
+		}
+		if rounds == 0 {
+			return want, DifferencesError{s.Settings.Name, diff}
+		}
+		if err := v.Link.Restore(index, want); err != nil && rounds == 1 {
+			return want, err
+		}
+		if len(s.Settings.Others) > 0 {
+			if want, err = s.wanted(w, v, index); err != nil {
+				return want, err
+			}
+		}
+	}
+}
+
+// sharedRounds bounds how often claims of others are looked at. Each round takes a job that
+// claimed, moved or gave back an interface during the one before.
+const sharedRounds = 5
 
 func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
 	err := w.AwaitGIDsAtHome(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.gidsOf(want)})
@@ -334,7 +352,15 @@ func (s *Link) bringHome(w *world.World) error {
 			if !errors.Is(err, link.ErrNotFound) {
 				return err
 			}
-			return w.Elsewhere(link.ErrNotFound, func(v *scan.View) error { return s.fetch(w, v) })
+			return w.Elsewhere(link.ErrNotFound, func(v *scan.View) error {
+				if _, err := v.Interface(s.Interface); err != nil {
+					return err
+				}
+				if w.OthersHave(s.Of) {
+					return nil
+				}
+				return s.fetch(w, v)
+			})
 		})
 	}
 	if err != nil {

@@ -121,6 +121,9 @@ func finished(wait func() error, err error) error {
 // done waits for nothing.
 func done() error { return nil }
 
+// errOthers means that what was found is in another lease.
+var errOthers = errors.New("another lease has it")
+
 // search looks for the device everywhere, again and again, and brings it home.
 func (s *RDMA) search(w *world.World, held *lock.File) error {
 	lost := func() (bool, error) { return w.HasLost(s.ID) }
@@ -129,8 +132,18 @@ func (s *RDMA) search(w *world.World, held *lock.File) error {
 		if !errors.Is(err, scan.ErrNotFound) {
 			return err
 		}
-		elsewhere := func(f func(*scan.View) error) error { return w.Elsewhere(scan.ErrNotFound, f) }
-		return finished(s.fetch(w, (*scan.View).Find, elsewhere, held))
+		elsewhere := func(f func(*scan.View) error) error {
+			return w.Elsewhere(scan.ErrNotFound, func(v *scan.View) error {
+				if _, err := v.Find(s.ID); err == nil && w.OthersHave(s.ID) {
+					return errOthers
+				}
+				return f(v)
+			})
+		}
+		if err = finished(s.fetch(w, (*scan.View).Find, elsewhere, held)); errors.Is(err, errOthers) {
+			return nil
+		}
+		return err
 	})
 }
 

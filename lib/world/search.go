@@ -51,6 +51,19 @@ func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
 	return notFound
 }
 
+// OthersHave tells whether another lease has an HCA. It is asked when the HCA, or an interface of
+// it, was found in a namespace that is not this job's: who is about to move an HCA has claimed it
+// before, so what a claim speaks of then is no stray of this lease. The journal may say that this
+// lease has it still, if a strike does not read.
+func (w *World) OthersHave(id node.ID) bool {
+	t, err := w.Table.Read()
+	if err != nil {
+		return false
+	}
+	c, held := t.Holder(id)
+	return held && (c.Job != w.Job || c.Run != w.Run)
+}
+
 // hiddenTimeout bounds the wait for a device in a namespace that nobody can enter: a socket that
 // still sends keeps such a namespace for minutes, the kernel's own clean-up for a moment.
 const hiddenTimeout = 10 * time.Second
