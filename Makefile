@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build lint clean
 
 all: build spank
 
@@ -69,6 +69,11 @@ test-matrix:
 # SCRIPTS="07-openmpi-pmix 19-http": these alone.
 scripts:
 	test/scripts/run $(SCRIPTS)
+
+# The models of the protocol, and each law's mutation: minutes, one processor. See test/model/README.md.
+model:
+	test/need spin gcc libc6-dev
+	cd test/model && go run .
 
 # FUZZTIME=1m: how long each of the fuzz targets runs.
 FUZZTIME ?= 5s

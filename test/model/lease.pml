@@ -1,127 +1,149 @@
-/* A model of how leases are taken and given back, for spin.
+/* How leases are taken and given back: a model for spin. README.md says what it covers, what it
+ * leaves out, and what each law is good for.
  *
- * Two jobs run their prologs and epilogs on a node. A sweep runs beside them, and one job is
- * requeued. Each program can be killed between any two of its steps, and a move of an RDMA device
- * can outlive the program that began it. In the end everybody is left alone and an epilog of each
- * job runs once more; then all HCAs must be home and free.
+ * The runs of two jobs go through their prologs, steps and epilogs on one node, while a person or
+ * a timer sweeps and releases. Each program can be killed at each K. A mover can outlive the
+ * program that started it. In the end nobody is killed any more and the epilog of each job runs
+ * once again: then each HCA must be home and free, or quarantined if its move has not ended.
  *
- * A line with "func:" names a function of the programs that the code after it stands for; a test
- * fails if one of them is gone. Each LAW_... that is defined leaves one law out: spin must find a
- * fault then, or the law would not be needed.
- *
- *     spin -a -DRUNS=1 lease.pml && gcc -O2 -DSAFETY -DCOLLAPSE -DNOREDUCE -DVECTORSZ=2048 -o pan pan.c && ./pan -m400000 -w26
- *
- * Not in the model: what interfaces have, and reboots. All state lives in /run, which ends with
- * the boot that it is about: a node after a reboot is the node of init.
+ * "func:" names a function that the code after it stands for; a test fails if it is gone. Each
+ * WITHOUT_... leaves one law out, and spin must find a fault then.
  */
-#define JOBS 2
 #ifndef HCAS
 #define HCAS 1
 #endif
 #ifndef WANTS
-#define WANTS 1     /* HCAs that job 0 asks for */
+#define WANTS 1       /* HCAs that job 0 asks for; job 1 asks for one */
 #endif
 #ifndef RUNS
-#define RUNS 2      /* of job 0 */
+#define RUNS 1        /* of job 0, which is requeued for the second; the first one's epilog may be late */
 #endif
 #ifndef OTHERS
-#define OTHERS 1    /* runs of job 1, which asks for one HCA */
+#define OTHERS 1      /* runs of job 1 */
 #endif
 #ifndef SWEEPS
-#define SWEEPS 1
+#define SWEEPS 0
+#endif
+#ifndef RELEASES
+#define RELEASES 0
 #endif
 #ifndef KILLS
 #define KILLS 1
 #endif
 #ifndef HANGS
-#define HANGS 1     /* moves that are given up while they are under way */
+#define HANGS 0       /* moves that are given up while the kernel is at them */
 #endif
 #ifndef UNWRITTEN
-#define UNWRITTEN 1 /* strikes that a full /run keeps from the journal */
+#define UNWRITTEN 0   /* strikes that a full /run keeps from the journal */
+#endif
+#ifndef DAMAGES
+#define DAMAGES 0     /* how often the node table is damaged */
+#endif
+#ifndef BLOTS
+#define BLOTS 0       /* strikes that do not read any more */
+#endif
+#ifndef REBOOTS
+#define REBOOTS 0
 #endif
 
 #define PROLOG 1
 #define EPILOG 2
 #define SWEEP 3
+#define RELEASE 4
 
-#define HOME 0      /* where an HCA is; else its job + 1, whose namespace has it */
-#define LOST 9
-#define FREE 0      /* whose claim it is; else its job + 1 */
+#define HOME 0        /* where an HCA is; else its job + 1, whose namespace has it */
+#define LOST 9        /* in a namespace that is gone */
+#define NOWHERE 8     /* where a mover brings what it has: nothing is moved */
+#define FREE 0        /* whose claim it is; else its job + 1 */
+#define NOBODY 0
 #define only(h) (1 << (h))
-#define ALL (only(HCAS) - 1)
+#define has(set, h) (((set) >> (h)) & 1)
 
 /* What the kernel has. */
 byte where[HCAS];
-bool namespace[JOBS];
-bool moving[HCAS];  /* a mover of it is in the kernel, and holds the HCA's lock */
+byte moving[HCAS] = NOWHERE;  /* where a mover brings it; the mover holds the HCA's lock, too */
+byte hcaLock[HCAS];           /* the program that holds it */
+bool namespace[2];            /* of each job */
 
-/* The node table: lib/table. Who holds its lock does all that it does with it at one time. */
+/* The node table, lib/table. */
 byte claim[HCAS];
-byte claimRound[HCAS];
+byte claimRun[HCAS];
 bool quarantined[HCAS];
+bool damaged;
 
-/* Who holds an HCA's lock himself: the process's number + 1. */
-byte hcaLock[HCAS];
-
-/* jobs/JOBID. */
+/* jobs/JOBID, and the job's lock. */
 typedef Lease {
-	byte lock;        /* who holds it */
-	bool there;
-	byte round;       /* which run of the job it is */
+	byte lock;        /* the program that holds it */
+	byte round;       /* which run of the job it is; 0: there is no lease */
 	bool complete;    /* env is there */
 	bool marked;      /* the job had an extern step */
-	byte claimed;     /* HCAs in the note of the claim */
+	byte claimed;     /* HCAs in the note of the claim, which is not struck */
 	byte moved;       /* HCAs whose moves are noted */
-	byte struck;      /* and those of which nothing is left to be undone */
+	byte struck;      /* those of them that are undone */
 }
-Lease lease[JOBS];
+Lease lease[2];
+bit younger;          /* the job that took its lease last: the header's time says so */
+bit claimant;         /* the job that claimed last: the claims' time says so */
 
-/* What Slurm has. */
-bool step[JOBS];    /* the job's tasks run */
-byte result[JOBS];  /* of the job's prolog: 0 it runs, 1 done, 2 failed or killed */
-byte running;
+/* What Slurm has of each job. */
+byte live[2];         /* the run that has been started and has not ended */
+bool steps[2];        /* that run has a slurmstepd */
+byte next[2] = 1;     /* the run that may begin */
 
-byte kills = KILLS, hangs = HANGS, unwritten = UNWRITTEN;
-bool last;          /* nobody is killed any more, and nobody gives up */
+byte kills = KILLS, hangs = HANGS, unwritten = UNWRITTEN, damages = DAMAGES;
+byte running;         /* programs, and jobs that will start one */
+bool last;            /* nobody is killed any more, and nobody gives up what can be done */
 
 /* Here the program may be killed. */
-#define K if :: kills > 0 && !last -> kills--; goto dead :: skip fi
+#define K if :: kills > 0 && !last -> kills--; TELL("is killed\n"); goto dead :: true fi
 
-/* At every step: nobody has what is another's, no HCA is where nobody looks for it, and no claim
- * is free while a mover can act. */
+/* For traces: who does it, and what. */
+#define TELL(what) printf("%d %d %d ", kind, j, r); printf(what)
+#define TELL1(what, n) printf("%d %d %d ", kind, j, r); printf(what, n)
+
+/* At each step: nobody has what is another's, no HCA is where nobody looks for it, no claim is
+ * free while a mover can act, and what a journal says is out is claimed for its lease. */
 inline holds()
 {
-	i = 0;
-	do
-	:: i < HCAS ->
-		assert(where[i] != LOST);
-		assert(where[i] == HOME || (claim[i] == where[i] && namespace[where[i] - 1]));
-		assert(!moving[i] || claim[i] != FREE);
-		i++
-	:: else -> break
-	od;
-	i = 0
-}
-
-/* func: lib/mover Start */
-proctype Mover(byte h; byte to)
-{
-	byte i;
-
 	d_step {
-		if
-		:: to != HOME && !namespace[to - 1] -> where[h] = LOST
-		:: else -> where[h] = to
-		fi;
-		moving[h] = false;
-		holds()
+		i = 0;
+		do
+		:: i < HCAS ->
+			assert(where[i] != LOST);
+			assert(where[i] == HOME || damaged || (claim[i] == where[i] && namespace[where[i] - 1]));
+			assert(moving[i] == NOWHERE || damaged || claim[i] != FREE);
+#if BLOTS == 0
+			assert(damaged || !(has(lease[0].moved, i) && !has(lease[0].struck, i)) || claim[i] == 1);
+			assert(damaged || !(has(lease[1].moved, i) && !has(lease[1].struck, i)) || claim[i] == 2);
+#endif
+			i++
+		:: else -> break
+		od;
+		i = 0
 	}
 }
 
-#ifdef LAW_MOVER_HOLDS_LOCK
-#define isLocked(h) (hcaLock[h] != 0)
+inline land(h)
+{
+	where[h] = moving[h];
+	moving[h] = NOWHERE
+}
+
+/* func: lib/mover Start
+ * A mover brings an HCA where it was sent, at any later time, whoever still waits for it. */
+active [HCAS] proctype Mover()
+{
+	byte i;
+
+end:	do
+	:: atomic { moving[_pid] != NOWHERE -> printf("the move of HCA %d ends\n", _pid); land(_pid); holds() }
+	od
+}
+
+#ifdef WITHOUT_MOVER_HOLDS_LOCK
+#define isLocked(h) (hcaLock[h] != NOBODY)
 #else
-#define isLocked(h) (hcaLock[h] != 0 || moving[h])
+#define isLocked(h) (hcaLock[h] != NOBODY || moving[h] != NOWHERE)
 #endif
 
 /* move has the kernel move an HCA, whose lock the program has, and waits for the end of it or
@@ -129,307 +151,482 @@ proctype Mover(byte h; byte to)
 inline move(h, to)
 {
 	atomic {
-		moving[h] = true;
-		run Mover(h, to);
+		moving[h] == NOWHERE -> /* the kernel does one at a time */
+		moving[h] = to;
+		if :: to == HOME -> TELL1("starts to move HCA %d home\n", h) :: else -> TELL1("starts to move HCA %d into the job\n", h) fi;
 		K
 	};
 	if
-	:: atomic { !moving[h] -> hung = false; hcaLock[h] = 0 }
-	:: atomic { moving[h] && hangs > 0 && !last -> hangs--; hung = true; hcaLock[h] = 0 }
+	:: atomic { moving[h] == NOWHERE -> hcaLock[h] = NOBODY }
+	:: atomic { moving[h] != NOWHERE && hangs > 0 && !last -> hangs--; TELL("gives the move up\n"); hcaLock[h] = NOBODY; away = away | only(h) }
+	:: atomic { moving[h] != NOWHERE && last && stuck -> hcaLock[h] = NOBODY; away = away | only(h) }
 	fi
 }
 
-#define noted(h) ((lease[j].moved & only(h)) && !(lease[j].struck & only(h)) && !(others & only(h)))
+bool boot;            /* there was a reboot */
+bool stuck;           /* moves that were given up have not ended yet */
 
-proctype Program(byte kind; byte j; byte r; byte wants)
+#define noted(h) (has(lease[j].moved, h) && !has(lease[j].struck, h) && !has(others, h))
+
+proctype Program(byte role; byte j; byte r; byte wants)
 {
-	byte h, i, away, others, unstruck, mine, seenRound;
-	bool hung, failing, seenMark, seenStep;
+	byte kind, h, i, mine, away, others, unstruck, seenRun, seenClaim;
+	bool counted, failing, taken, seenMark, seenSteps;
+
+#if REBOOTS > 0
+	bool booted = boot;
+
+	do
+	:: {
+#endif
+	if
+	:: role == SWEEP -> kind = SWEEP; goto start
+	:: role == RELEASE -> kind = RELEASE; goto start
+	:: role == EPILOG -> kind = EPILOG; goto start
+	:: role == PROLOG && kind == 0 -> atomic { next[j] == r && live[j] == 0 -> kind = PROLOG }
+	:: role == PROLOG && kind != 0 -> goto epilogue /* of a run that a reboot ended */
+	fi;
 
 	/* func: lib/lease Host.underLock
-	 * func: lib/lease Host.leaseToSweep */
-#ifndef LAW_JOB_LOCK
+	 * func: lib/lease Host.leaseToSweep
+	 * func: lib/lock Job
+	 * func: lib/lock TryJob */
+start:
+#ifndef WITHOUT_JOB_LOCK
 	if
-	:: atomic { lease[j].lock == 0 -> lease[j].lock = _pid + 1 }
-	:: atomic { kind == SWEEP && lease[j].lock != 0 -> goto ended }
+	:: atomic { lease[j].lock == NOBODY -> lease[j].lock = _pid }
+	:: atomic { lease[j].lock != NOBODY && (kind == SWEEP || kind == RELEASE) -> goto ended }
 	fi;
+#endif
+#if DAMAGES > 0
+	/* func: lib/repair Table
+	 * func: lib/repair rebuild
+	 * func: lib/recovery Rebuild
+	 * Under the node lock, from the notes of all claims. */
+	atomic {
+		if
+		:: damaged ->
+			d_step {
+				h = 0;
+				do
+				:: h < HCAS ->
+					claim[h] = FREE; claimRun[h] = 0; quarantined[h] = false;
+#ifdef WITHOUT_LATER_CLAIM_WINS
+#define winner younger
+#else
+#define winner claimant
+#endif
+					if
+					:: has(lease[winner].claimed, h) -> claim[h] = winner + 1; claimRun[h] = lease[winner].round
+					:: !has(lease[winner].claimed, h) && has(lease[1 - winner].claimed, h) -> claim[h] = 2 - winner; claimRun[h] = lease[1 - winner].round
+					:: else
+					fi;
+					h++
+				:: else -> break
+				od;
+				h = 0;
+				damaged = false;
+				TELL("makes the table anew\n")
+			};
+			holds();
+			K
+		:: else
+		fi
+	};
 #endif
 	if
 	:: kind == PROLOG -> goto prolog
 	:: kind == EPILOG -> goto epilog
-	:: else
-	fi;
-
-	/* func: lib/lease Host.sweep
-	 * func: lib/lease signs.judge
-	 * The processes are looked at without the job's lock. */
-	atomic {
-		if
-		:: !lease[j].there -> goto abandoned
-		:: else
-		fi;
-		seenRound = lease[j].round;
-		seenMark = lease[j].marked;
-		lease[j].lock = 0
-	};
-	seenStep = step[j];
-	atomic {
-#ifndef LAW_JOB_LOCK
-		if
-		:: lease[j].lock == 0 -> lease[j].lock = _pid + 1
-		:: else -> goto ended
-		fi;
-#endif
-		if
-		:: !lease[j].there || lease[j].round != seenRound || lease[j].marked != seenMark -> goto unlock
-#ifndef LAW_SWEEP_SPARES_THE_LIVING
-		:: else -> if
-			:: seenStep || (!seenMark && lease[j].complete) -> goto unlock /* it lives, or may be about to start */
-			:: else
-			fi
-#else
-		:: else
-#endif
-		fi
-	};
-	assert(!step[j]);
-	goto unwind;
-
-	/* func: lib/lease Host.Restore */
-epilog:
-	if
-	:: !lease[j].there -> goto abandoned
-	:: lease[j].there && lease[j].round > r -> goto unlock
-	:: else -> goto unwind
-	fi;
-
-	/* func: lib/repair Removed
-	 * func: lib/repair distrust */
-abandoned:
-	atomic {
-		h = 0;
-		do
-		:: h < HCAS -> if :: claim[h] == j + 1 -> quarantined[h] = true :: else fi; h++
-		:: else -> break
-		od;
-		h = 0
-	};
-	if
-	:: kind == PROLOG -> goto create
-	:: else -> goto unlock
+	:: kind == SWEEP -> goto sweep
+	:: kind == RELEASE -> goto release
 	fi;
 
 	/* func: lib/lease Host.Take
 	 * func: lib/lease Host.endEarlier */
 prolog:
-	if
-	:: !lease[j].there -> goto abandoned
-	:: lease[j].there && lease[j].round == r && lease[j].complete -> result[j] = 1; goto unlock
-	:: else -> goto unwind
-	fi;
+	atomic {
+		if
+		:: lease[j].round == 0 -> goto abandoned
+		:: lease[j].round == r && lease[j].complete -> taken = true; goto unlock
+		:: else -> TELL("finds an earlier lease\n"); goto unwind
+		fi
+	};
+
+	/* func: lib/lease Host.Restore */
+epilog:
+	atomic {
+		if
+		:: lease[j].round == 0 -> goto abandoned
+#ifndef WITHOUT_LATER_RUN_IS_LEFT_ALONE
+		:: lease[j].round > r && r > 0 -> goto unlock
+		:: lease[j].round > 0 && (lease[j].round <= r || r == 0) -> goto unwind
+#else
+		:: else -> goto unwind
+#endif
+		fi
+	};
+
+	/* func: lib/lease Host.sweep
+	 * func: lib/lease signsOf
+	 * func: lib/lease signs.look
+	 * The processes are looked at without the job's lock. */
+sweep:
+	atomic {
+		if
+		:: lease[j].round == 0 -> goto abandoned
+		:: else
+		fi;
+		seenRun = lease[j].round;
+		seenMark = lease[j].marked;
+		lease[j].lock = NOBODY
+	};
+	atomic { TELL("looks at processes\n"); seenSteps = steps[j] };
+	/* func: lib/lease signs.judge */
+	atomic {
+#ifndef WITHOUT_JOB_LOCK
+		if
+		:: lease[j].lock == NOBODY -> lease[j].lock = _pid
+		:: else -> goto ended
+		fi;
+#endif
+		if
+		:: lease[j].round == 0 -> goto unlock
+#ifndef WITHOUT_SWEEP_KNOWS_WHAT_IT_LOOKED_AT
+		:: lease[j].round != seenRun || lease[j].marked != seenMark -> goto unlock
+#endif
+#ifndef WITHOUT_SWEEP_SPARES_WHO_RUNS
+		:: seenSteps -> goto unlock
+#endif
+#ifndef WITHOUT_SWEEP_SPARES_WHO_MAY_START
+		:: !lease[j].marked && lease[j].complete -> goto unlock
+#endif
+		:: else -> goto unwind
+		fi
+	};
+
+	/* func: lib/lease Host.Release
+	 * func: lib/lease Host.free
+	 * func: lib/lease Host.releaseFrom */
+release:
+	atomic {
+		h = 0;
+		do
+		:: h < HCAS && claim[h] == j + 1 && quarantined[h] -> break
+		:: h < HCAS && !(claim[h] == j + 1 && quarantined[h]) -> h++
+		:: h == HCAS -> h = 0; goto unlock
+		od;
+		seenClaim = h + 1;
+		h = 0;
+		if
+		:: lease[j].round == 0 || steps[j] || (!lease[j].marked && lease[j].complete) -> goto unlock
+		:: else -> goto unwind
+		fi
+	};
+	/* func: lib/opened Lease.GiveUp
+	 * func: lib/step Home
+	 * func: lib/lock Held */
+giveUp:
+	atomic {
+		h = seenClaim - 1;
+		seenClaim = 0;
+		if
+		:: has(away, h) && !isLocked(h) && where[h] == HOME && has(lease[j].moved, h) -> lease[j].struck = lease[j].struck | only(h); h = 0; K; goto unwind
+		:: else -> h = 0; goto unlock
+		fi
+	};
+
+	/* func: lib/repair Removed
+	 * func: lib/repair distrust
+	 * Only a person who removes a lease leaves claims without one. */
+abandoned:
+	atomic {
+		d_step {
+			h = 0;
+			do
+			:: h < HCAS ->
+				assert(claim[h] != j + 1 || damaged); h++
+			:: else -> break
+			od;
+			h = 0
+		};
+		if
+		:: kind == PROLOG -> goto create
+		:: else -> goto unlock
+		fi
+	};
 
 	/* func: lib/lease Host.take
 	 * func: lib/opened Create */
 create:
 	atomic {
-		lease[j].there = true; lease[j].round = r;
+		TELL("makes the lease\n");
+		lease[j].round = r;
+		younger = j;
 		failing = true;
 		K
 	};
-	/* func: lib/step Claim.Do
-	 * func: lib/host Host.Pick */
+	/* func: lib/lease claimLocked
+	 * func: lib/host Host.Pick
+	 * func: lib/table File.Begin
+	 * Whoever writes the table has the node lock from Begin to Close: nobody else is between. */
 	atomic {
-		h = 0;
+		if
+		:: damaged -> goto unwind
+		:: else
+		fi;
+		i = 0;
 		do
-		:: h < HCAS && wants > 0 && claim[h] == FREE -> mine = mine | only(h); wants--; h++
-		:: h < HCAS && (wants == 0 || claim[h] != FREE) -> h++
+		:: h < HCAS && i < wants && claim[h] == FREE -> mine = mine | only(h); i++; h++
+		:: h < HCAS && (i == wants || claim[h] != FREE) -> h++
 		:: h == HCAS -> break
 		od;
 		h = 0;
 		if
-		:: wants > 0 -> goto unwind /* too few are free */
-		:: else
+		:: i < wants -> TELL("finds too few HCAs\n"); i = 0; mine = 0; goto unwind
+		:: else -> TELL("picks HCAs\n"); i = 0
 		fi
-#ifdef LAW_NODE_LOCK
+#ifdef WITHOUT_NODE_LOCK
 	};
 	atomic {
 #else
 		;
 #endif
-#ifndef LAW_CLAIM_IS_NOTED_FIRST
+		/* func: lib/opened Lease.Note
+		 * func: lib/journal Journal.Note */
+#ifndef WITHOUT_CLAIM_IS_NOTED_FIRST
 		lease[j].claimed = mine;
 		K;
 #endif
-		do
-		:: h < HCAS -> if :: mine & only(h) -> claim[h] = j + 1; claimRound[h] = r; quarantined[h] = false :: else fi; h++
-		:: else -> break
-		od;
-		h = 0;
+		/* func: lib/step Claim.Do
+		 * func: lib/table Change.Commit */
+		d_step {
+			do
+			:: h < HCAS -> if :: has(mine, h) -> claim[h] = j + 1; claimRun[h] = r; quarantined[h] = false :: else fi; h++
+			:: else -> break
+			od;
+			h = 0;
+			TELL("writes its claim into the table\n");
+			claimant = j
+		};
 		K;
-#ifdef LAW_CLAIM_IS_NOTED_FIRST
+#ifdef WITHOUT_CLAIM_IS_NOTED_FIRST
 		lease[j].claimed = mine;
 #endif
-		holds();
-		/* func: lib/step Namespace.Do */
-		namespace[j] = true;
-		K
+		holds()
 	};
-	/* func: lib/opened Lease.CarryOut
+	/* func: lib/step Namespace.Do */
+	atomic { namespace[j] = true; K };
+	/* func: lib/plan Take
+	 * func: lib/opened Lease.CarryOut
 	 * func: lib/step RDMA.Start */
 	do
-	:: h < HCAS && !(mine & only(h)) -> h++
-	:: h < HCAS && (mine & only(h)) ->
-		atomic {
-#ifndef LAW_NOTE_BEFORE_DEED
-			lease[j].moved = lease[j].moved | only(h);
-			K;
+	:: h < HCAS && !has(mine, h) -> h++
+	:: h < HCAS && has(mine, h) ->
+#ifndef WITHOUT_NOTE_BEFORE_DEED
+		atomic { lease[j].moved = lease[j].moved | only(h); K };
 #endif
+		atomic {
 			if
-			:: !isLocked(h) -> hcaLock[h] = _pid + 1
+			:: !isLocked(h) -> hcaLock[h] = _pid
 			:: else -> goto unwind /* an earlier move of it has not ended */
 			fi;
 			if
-			:: where[h] != HOME -> hcaLock[h] = 0; goto unwind
+			:: where[h] != HOME -> hcaLock[h] = NOBODY; goto unwind
 			:: else
 			fi
 		};
 		move(h, j + 1);
-#ifdef LAW_NOTE_BEFORE_DEED
+#ifdef WITHOUT_NOTE_BEFORE_DEED
 		atomic { K; lease[j].moved = lease[j].moved | only(h) };
 #endif
 		if
-		:: hung -> goto unwind
+		:: away != 0 -> goto unwind
 		:: else -> h++
 		fi
 	:: h == HCAS -> break
 	od;
-	/* func: lib/environment Lease.Write */
-	atomic { K; lease[j].complete = true; failing = false; result[j] = 1; goto unlock };
+	/* func: lib/environment Lease.Write
+	 * func: lib/environment writeEnv */
+	atomic {
+		K;
+		TELL("commits\n");
+		lease[j].complete = true;
+		failing = false;
+		h = 0;
+		do
+		:: h < HCAS -> assert(!has(mine, h) || (where[h] == j + 1 && claim[h] == j + 1 && claimRun[h] == r && !quarantined[h])); h++
+		:: else -> break
+		od;
+		h = 0;
+		taken = true;
+		goto unlock
+	};
 
 	/* func: lib/opened Lease.Unwind
-	 * func: lib/opened Lease.bringHome
+	 * func: lib/opened Lease.left
 	 * func: lib/opened Lease.peers */
 unwind:
 	atomic {
+		h = 0; away = 0; unstruck = 0; others = 0;
+		TELL("begins to unwind\n");
+		K;
+		assert(live[j] == 0 || live[j] != lease[j].round);
+#ifdef WITHOUT_ASK_THE_WORLD
+		counted = lease[j].complete;
+#endif
 		lease[j].complete = false;
 		K;
-		away = 0; others = 0; h = 0;
-#ifndef LAW_OTHERS_ARE_SPARED
-		do
-		:: h < HCAS ->
-			if
-			:: claim[h] != FREE && !(claim[h] == j + 1 && claimRound[h] == lease[j].round) && where[h] != j + 1 -> others = others | only(h)
-			:: else
-			fi;
-			h++
-		:: else -> break
-		od;
-		h = 0
+#ifndef WITHOUT_OTHERS_ARE_SPARED
+		d_step {
+			do
+			:: h < HCAS ->
+				if
+				:: claim[h] != FREE && !(claim[h] == j + 1 && claimRun[h] == lease[j].round) && where[h] != j + 1 -> others = others | only(h)
+				:: else
+				fi;
+				h++
+			:: else -> break
+			od;
+			h = 0
+		}
 #endif
 	};
+	/* func: lib/opened Lease.bringHome
+	 * func: lib/step RDMA.StartUndo
+	 * func: lib/step RDMA.lock
+	 * func: lib/lock HCA */
 	do
 	:: h < HCAS && !noted(h) -> h++
 	:: h < HCAS && noted(h) ->
-		/* func: lib/step RDMA.StartUndo
-		 * func: lib/step RDMA.lock */
+#ifdef WITHOUT_STRIKE_AFTER_UNDO
+		atomic { TELL1("strikes HCA %d\n", h); lease[j].struck = lease[j].struck | only(h); K };
+#endif
+		if
+		:: atomic { !isLocked(h) -> hcaLock[h] = _pid }
+		:: atomic { isLocked(h) && (!last || stuck) -> TELL1("finds HCA %d locked\n", h); away = away | only(h); h++; goto skipped }
+		fi;
 		atomic {
-#ifdef LAW_STRIKE_AFTER_UNDO
-			lease[j].struck = lease[j].struck | only(h);
-			K;
-#endif
 			if
-			:: !isLocked(h) -> hcaLock[h] = _pid + 1
-			:: isLocked(h) && !last -> away = away | only(h); h++; goto next
-			fi;
-#ifdef LAW_ASK_THE_WORLD
-			/* The record says that what did not count was not moved. */
-			if
-			:: failing -> hcaLock[h] = 0; h++; goto next
+#ifdef WITHOUT_ASK_THE_WORLD
+			:: !counted -> TELL1("does not look for HCA %d\n", h); hcaLock[h] = NOBODY; h++; goto skipped /* without env nothing can have been moved */
 			:: else
-			fi
 #else
-			if
-			:: where[h] == HOME -> hcaLock[h] = 0; h++; goto next
+			:: where[h] == HOME -> TELL1("finds HCA %d at home\n", h); hcaLock[h] = NOBODY; h++; goto skipped
+#ifndef WITHOUT_OTHERS_ARE_SPARED
+			/* func: lib/world World.OthersHave */
+			:: where[h] != HOME && where[h] != j + 1 && claim[h] == where[h] -> hcaLock[h] = NOBODY; h++; goto skipped
 			:: else
-			fi
+#else
+			:: else
 #endif
+#endif
+			fi
 		};
 		move(h, HOME);
-		if
-		:: hung -> away = away | only(h)
-		:: else
-		fi;
 		h++;
-next:		skip
+skipped:	skip
 	:: h == HCAS -> break
 	od;
-	/* func: lib/opened Lease.markUndone
-	 * func: lib/opened Lease.shorten
-	 * func: lib/opened Lease.quarantineNotStruck */
+	/* func: lib/opened Lease.lookAgain
+	 * func: lib/opened Lease.markUndone
+	 * func: lib/journal Journal.Strike */
 	atomic {
-		h = 0; unstruck = 0;
+		h = 0;
 		do
-		:: h < HCAS && (away & only(h) || !noted(h)) -> h++
-		:: h < HCAS && !(away & only(h)) && noted(h) ->
+		:: h < HCAS && (has(away, h) || !noted(h)) -> h++
+		:: h < HCAS && !has(away, h) && noted(h) ->
 			if
 			:: lease[j].struck = lease[j].struck | only(h)
-			:: unwritten > 0 && !last -> unwritten--; unstruck = unstruck | only(h)
+			:: unwritten > 0 && !last -> unwritten--; TELL1("cannot strike HCA %d\n", h); unstruck = unstruck | only(h)
 			fi;
+			K;
 			h++
 		:: h == HCAS -> break
 		od;
-		K;
-		/* func: lib/step Namespace.Undo */
-#ifdef LAW_NAMESPACE_AFTER_HCAS
-		namespace[j] = false;
-#else
-		if
-		:: away == 0 -> namespace[j] = false
-		:: else
-		fi;
-#endif
-		holds();
-		K
+		h = 0
 	};
-	/* func: lib/step Claim.Undo
-	 * func: lib/table Table.Release */
+	/* func: lib/opened Lease.undoAll
+	 * func: lib/step Namespace.Undo */
 	atomic {
-		h = 0;
-#ifndef LAW_STRUCK_BEFORE_FREED
+		d_step {
+			if
+#ifndef WITHOUT_NAMESPACE_AFTER_HCAS
+			:: away != 0
+#endif
+			:: else ->
+				if :: namespace[j] -> TELL("removes the namespace\n") :: else fi;
+				namespace[j] = false;
+				do
+				:: h < HCAS ->
+					if :: moving[h] == j + 1 -> moving[h] = LOST :: else fi;
+					if :: where[h] == j + 1 -> where[h] = LOST :: else fi;
+					h++
+				:: else -> break
+				od;
+				h = 0
+			fi
+		};
+		holds();
+		K;
+		/* func: lib/opened Lease.shorten
+		 * func: lib/opened Lease.quarantineNotStruck */
+#ifndef WITHOUT_STRUCK_BEFORE_FREED
 		if
-		:: away == 0 -> lease[j].moved = 0; lease[j].struck = 0
+		:: away == 0 -> lease[j].moved = 0; lease[j].struck = 0; unstruck = 0
 		:: else -> away = away | unstruck
 		fi;
-		K;
+		K
 #endif
-		do
-		:: h < HCAS ->
-			if
-			:: claim[h] == j + 1 && claimRound[h] == lease[j].round && (lease[j].claimed & only(h)) ->
-#ifdef LAW_FREE_WHAT_IS_HOME
-				quarantined[h] = false;
-#else
-				quarantined[h] = (away & only(h)) != 0;
-#endif
-				if
-				:: quarantined[h]
-				:: else -> claim[h] = FREE; claimRound[h] = 0
-				fi
-			:: else
-			fi;
-			h++
-		:: else -> break
-		od;
-		h = 0;
-		holds();
-		K;
+	};
+	/* func: lib/step Claim.Undo
+	 * func: lib/table Table.Release
+	 * func: lib/table File.Update */
+	atomic {
 		if
-		:: away != 0 -> goto unlock /* something remains, and so does the lease */
+		:: damaged -> goto unlock
 		:: else
 		fi;
-		/* func: lib/state Lease.Remove */
-		lease[j].there = false; lease[j].marked = false;
-		lease[j].claimed = 0; lease[j].moved = 0; lease[j].struck = 0; lease[j].round = 0;
+		d_step {
+			do
+			:: h < HCAS ->
+				if
+				:: claim[h] == j + 1 && claimRun[h] == lease[j].round && lease[j].claimed ->
+#ifdef WITHOUT_FREE_WHAT_IS_HOME
+					quarantined[h] = false;
+#else
+					quarantined[h] = has(away, h);
+#endif
+					if
+					:: quarantined[h] -> TELL1("quarantines HCA %d\n", h)
+					:: else -> TELL1("frees HCA %d\n", h); claim[h] = FREE; claimRun[h] = 0
+					fi
+				:: else
+				fi;
+				h++
+			:: else -> break
+			od;
+			h = 0
+		};
+		holds();
+		K;
+#ifndef WITHOUT_CLAIM_IS_STRUCK_UNDER_NODE_LOCK
+		if
+		:: away == 0 -> lease[j].claimed = 0
+		:: else
+		fi;
+		K
+#endif
+	};
+	/* func: lib/state Lease.Remove */
+	atomic {
+		if
+		:: away != 0 && seenClaim -> goto giveUp
+		:: away != 0 && !seenClaim -> goto unlock /* something remains, and so does the lease */
+		:: else
+		fi;
+		lease[j].claimed = 0;
+		K;
+		d_step { TELL("removes the lease\n"); lease[j].round = 0; lease[j].marked = false; lease[j].moved = 0; lease[j].struck = 0 };
 		if
 		:: kind == PROLOG && !failing -> goto abandoned /* it was an earlier run's */
 		:: else
@@ -437,96 +634,174 @@ next:		skip
 	};
 
 unlock:
-	atomic { if :: lease[j].lock == _pid + 1 -> lease[j].lock = 0 :: else fi; goto ended };
+	atomic { if :: lease[j].lock == _pid -> lease[j].lock = NOBODY :: else fi; goto ended };
 
 	/* The kernel closes what a killed program has open, and so lets go of its locks. */
 dead:
 	atomic {
-		if :: lease[j].lock == _pid + 1 -> lease[j].lock = 0 :: else fi;
+		if :: lease[j].lock == _pid -> lease[j].lock = NOBODY :: else fi;
 		h = 0;
 		do
-		:: h < HCAS -> if :: hcaLock[h] == _pid + 1 -> hcaLock[h] = 0 :: else fi; h++
+		:: h < HCAS -> if :: hcaLock[h] == _pid -> hcaLock[h] = NOBODY :: else fi; h++
 		:: else -> break
-		od
+		od;
+		taken = false
 	};
 ended:
 	atomic {
-		if :: kind == PROLOG && result[j] == 0 -> result[j] = 2 :: else fi;
-		running--
+		h = 0; i = 0; mine = 0; away = 0; others = 0; unstruck = 0; failing = false;
+		seenRun = 0; seenClaim = 0; seenMark = false; seenSteps = false;
+		if
+		:: kind == PROLOG && taken -> taken = false; live[j] = r; goto job
+		:: kind == PROLOG && !taken -> next[j] = r + 1; goto epilogue
+		:: else -> running--; goto over
+		fi
+	};
+	/* The plugin lets a step in only if the lease counts. */
+job:
+	atomic { assert(lease[j].complete && lease[j].round == r); TELL("its steps start\n"); steps[j] = true };
+	atomic { lease[j].marked = true };
+	atomic {
+		do
+		:: h < HCAS -> assert(!has(lease[j].claimed, h) || (where[h] == j + 1 && claim[h] == j + 1 && claimRun[h] == r)); h++
+		:: else -> break
+		od;
+		h = 0;
+		TELL("its steps end\n");
+		steps[j] = false; live[j] = 0; next[j] = r + 1
+	};
+epilogue:
+	if
+	:: kind = EPILOG; goto start
+	:: atomic { running--; goto over } /* slurmd died, and the job is requeued without an epilog */
+	fi;
+#if REBOOTS > 0
+	} unless {
+		atomic {
+			boot != booted ->
+			booted = boot;
+			h = 0; i = 0; mine = 0; away = 0; others = 0; unstruck = 0; failing = false; taken = false;
+			seenRun = 0; seenClaim = 0; seenMark = false; seenSteps = false;
+			if
+			:: role == PROLOG && kind != 0 -> next[j] = r + 1
+			:: role == PROLOG && kind == 0
+			:: else -> running--; goto over
+			fi
+		}
 	}
+	od;
+#endif
+over:
+	skip
 }
 
-inline start(kind, j, r, wants)
+#if REBOOTS > 0
+/* All of /run and all namespaces are gone, and the programs; Slurm's jobs are requeued. */
+active proctype Reboot()
 {
-	atomic { running++; run Program(kind, j, r, wants) }
-}
-
-/* Slurm runs a job: its prolog, its tasks if that succeeds, its epilog; and some of it again. */
-proctype Slurm(byte j; byte wants; byte runs)
-{
-	byte r = 1;
 	byte h;
 
-	do
-	:: r > runs -> break
-	:: r <= runs ->
-		atomic { result[j] = 0; start(PROLOG, j, r, wants) };
-		if
-		:: result[j] == 1 ->
-			/* The plugin lets a task in only if the lease counts. A sweep, or a person's
-			 * epilog, may have been there before. */
-			atomic {
-				if
-				:: lease[j].complete && lease[j].round == r -> lease[j].marked = true; step[j] = true
-				:: else
-				fi
-			};
-			atomic {
-				h = 0;
-				do
-				:: h < HCAS -> assert(!step[j] || !(lease[j].claimed & only(h)) || (where[h] == j + 1 && claim[h] == j + 1)); h++
-				:: else -> break
-				od;
-				h = 0;
-				step[j] = false
-			}
-		:: result[j] == 2
-		fi;
-		if
-		:: start(EPILOG, j, r, 0)
-		:: r < runs -> skip /* slurmd died, and the job is requeued without an epilog */
-		fi;
-		r++
-	od;
-	running--
+	if
+	:: atomic {
+		!last ->
+		d_step {
+			do
+			:: h < HCAS -> where[h] = HOME; moving[h] = NOWHERE; hcaLock[h] = NOBODY; claim[h] = FREE; claimRun[h] = 0; quarantined[h] = false; h++
+			:: else -> break
+			od;
+			h = 0;
+			do
+			:: h < 2 ->
+				lease[h].lock = NOBODY; lease[h].round = 0; lease[h].complete = false; lease[h].marked = false;
+				lease[h].claimed = 0; lease[h].moved = 0; lease[h].struck = 0; namespace[h] = false; live[h] = 0; steps[h] = false;
+				h++
+			:: else -> break
+			od;
+			h = 0;
+			younger = 0; claimant = 0;
+			boot = true
+		}
+	}
+	:: last
+	fi
 }
+#endif
+
+#if DAMAGES > 0
+active proctype Damage()
+{
+	if
+	:: atomic { !last -> damages--; printf("the node table is damaged\n"); damaged = true }
+	:: last
+	fi
+}
+#endif
+
+#if BLOTS > 0
+active proctype Blot()
+{
+	bit j;
+	byte h;
+
+	if
+	:: h = 0
+	:: HCAS > 1 -> h = 1
+	fi;
+	if
+	:: atomic { !last && has(lease[j].struck, h) -> printf("the strike of HCA %d does not read any more\n", h); lease[j].struck = lease[j].struck & ~only(h) }
+	:: last
+	fi
+}
+#endif
 
 init
 {
 	byte h;
 
 	atomic {
-		running = 2 + SWEEPS;
-		run Slurm(0, WANTS, RUNS);
-		run Slurm(1, 1, OTHERS);
+		running = RUNS + OTHERS + SWEEPS + RELEASES;
+		run Program(PROLOG, 0, 1, WANTS);
+#if RUNS > 1
+		run Program(PROLOG, 0, 2, WANTS);
+#endif
+#if OTHERS > 0
+		run Program(PROLOG, 1, 1, 1);
+#endif
 #if SWEEPS > 0
-		run Program(SWEEP, 0, 0, 0)
+		run Program(SWEEP, 0, 0, 0);
+#endif
+#if RELEASES > 0
+		run Program(RELEASE, 0, 0, 0);
 #endif
 	};
-	atomic { running == 0; last = true };
-	/* Moves that were given up land, and what is left is undone by the next epilog. */
+	/* A move that was given up may never end. */
+	atomic { running == 0; last = true; stuck = true };
+	atomic { running = 1; run Program(EPILOG, 0, 0, 0) };
+	running == 0;
+	atomic { running = 1; run Program(EPILOG, 1, 0, 0) };
+	atomic {
+		running == 0;
+		do
+		:: h < HCAS -> assert((where[h] == HOME && claim[h] == FREE && moving[h] == NOWHERE) || quarantined[h]); h++
+		:: else -> break
+		od;
+		h = 0
+	};
+	/* When it has ended, what is left is undone by the next epilog. */
 	do
-	:: h < HCAS -> !moving[h]; h++
+	:: h < HCAS -> moving[h] == NOWHERE; h++
 	:: else -> break
 	od;
-	start(EPILOG, 0, 9, 0);
+	atomic { stuck = false; running = 1; run Program(EPILOG, 0, 0, 0) };
 	running == 0;
-	start(EPILOG, 1, 9, 0);
-	running == 0;
-	h = 0;
-	do
-	:: h < HCAS -> assert(where[h] == HOME && claim[h] == FREE && !moving[h]); h++
-	:: else -> break
-	od;
-	assert(!lease[0].there && !lease[1].there && !namespace[0] && !namespace[1])
+	atomic { running = 1; run Program(EPILOG, 1, 0, 0) };
+	atomic {
+		running == 0;
+		h = 0;
+		do
+		:: h < HCAS -> assert(where[h] == HOME && claim[h] == FREE && moving[h] == NOWHERE && hcaLock[h] == NOBODY); h++
+		:: else -> break
+		od;
+		assert(!lease[0].round && !lease[1].round && !namespace[0] && !namespace[1])
+	}
 }

@@ -84,7 +84,7 @@ func (r *run) all() error {
 	case "rest":
 		return r.scripts("static analysis", "test/lint", "fuzz targets", "test/fuzz 3s")
 	case "test-long":
-		return r.scripts("static analysis", "test/lint", "fuzz targets", "test/fuzz 60s",
+		return r.scripts("static analysis", "test/lint", "fuzz targets", "test/fuzz 60s", "models", "make --no-print-directory model",
 			"packages", "make --no-print-directory packages-test packages-test-vm")
 	}
 	return nil

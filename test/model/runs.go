@@ -1,0 +1,53 @@
+package main
+
+// run is one of a model's configurations. The defines say how much there is of everything.
+type run struct {
+	name    string
+	model   string
+	defines []string
+	// mutation says that the name is that of a law which is left out, so spin must find a fault.
+	mutation bool
+}
+
+// runs are all that `make model` runs.
+var runs = []run{
+	{name: "requeue", model: "lease", defines: []string{"RUNS=2", "HANGS=1", "UNWRITTEN=1"}},
+	{name: "sweep", model: "lease", defines: []string{"SWEEPS=1", "HANGS=1", "UNWRITTEN=1", "KILLS=2"}},
+	{name: "sweep-requeue", model: "lease", defines: []string{"RUNS=2", "SWEEPS=1"}},
+	{name: "two-hcas", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "HANGS=2", "UNWRITTEN=1"}},
+	{name: "release", model: "lease", defines: []string{"RELEASES=1", "HANGS=1", "SWEEPS=1", "UNWRITTEN=1"}},
+	{name: "blot", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1"}},
+	{name: "table-requeue", model: "lease", defines: []string{"RUNS=2", "DAMAGES=1"}},
+	{name: "table-sweep", model: "lease", defines: []string{"SWEEPS=1", "DAMAGES=1", "KILLS=2"}},
+	{name: "reboot", model: "lease", defines: []string{"RUNS=2", "REBOOTS=1"}},
+	{name: "routes", model: "routes", defines: []string{"AGAIN=1", "KILLS=2"}},
+
+	without("lease", "NOTE_BEFORE_DEED", "OTHERS=0"),
+	without("lease", "ASK_THE_WORLD", "OTHERS=0"),
+	without("lease", "STRIKE_AFTER_UNDO", "OTHERS=0"),
+	without("lease", "NAMESPACE_AFTER_HCAS", "OTHERS=0", "HANGS=1"),
+	without("lease", "MOVER_HOLDS_LOCK", "OTHERS=0"),
+	without("lease", "FREE_WHAT_IS_HOME", "HANGS=1"),
+	without("lease", "NODE_LOCK", "KILLS=0"),
+	without("lease", "CLAIM_IS_NOTED_FIRST", "OTHERS=0"),
+	without("lease", "CLAIM_IS_STRUCK_UNDER_NODE_LOCK", "DAMAGES=1"),
+	without("lease", "LATER_CLAIM_WINS", "DAMAGES=1"),
+	without("lease", "STRUCK_BEFORE_FREED", "UNWRITTEN=1", "SWEEPS=1"),
+	without("lease", "OTHERS_ARE_SPARED", "HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1", "KILLS=0"),
+	without("lease", "JOB_LOCK", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
+	without("lease", "LATER_RUN_IS_LEFT_ALONE", "OTHERS=0", "RUNS=2", "KILLS=0"),
+	without("lease", "SWEEP_SPARES_WHO_RUNS", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
+	without("lease", "SWEEP_SPARES_WHO_MAY_START", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
+	without("lease", "SWEEP_KNOWS_WHAT_IT_LOOKED_AT", "OTHERS=0", "RUNS=2", "SWEEPS=1"),
+	without("routes", "CLAIMED_IS_LEASED", "KILLS=0"),
+	without("routes", "LOOK_AFTER_RESTORE", "KILLS=0"),
+	without("routes", "DEFER_BEFORE_STRIKE"),
+	without("routes", "WHO_FREES_RESTORES", "KILLS=0"),
+	without("routes", "CLAIMED_STAYS_OWED", "AGAIN=1", "KILLS=0"),
+	without("routes", "RESTORED_UNDER_NODE_LOCK", "AGAIN=1", "KILLS=0"),
+}
+
+// without is a model without a law.
+func without(model, law string, defines ...string) run {
+	return run{name: law, model: model, defines: append(defines, "WITHOUT_"+law), mutation: true}
+}
