@@ -353,11 +353,8 @@ func (s *Link) bringHome(w *world.World) error {
 				return err
 			}
 			return w.Elsewhere(link.ErrNotFound, func(v *scan.View) error {
-				if _, err := v.Interface(s.Interface); err != nil {
+				if _, err := v.Interface(s.Interface); err != nil || w.OthersHave(s.Of) {
 					return err
-				}
-				if w.OthersHave(s.Of) {
-					return nil
 				}
 				return s.fetch(w, v)
 			})
