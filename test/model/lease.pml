@@ -365,7 +365,7 @@ create:
 		failing = true;
 		K
 	};
-	/* func: lib/lease claimLocked
+	/* func: lib/lease taking.claimLocked
 	 * func: lib/host Host.Pick
 	 * func: lib/table File.Begin
 	 * Whoever writes the table has the node lock from Begin to Close: nobody else is between. */

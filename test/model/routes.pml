@@ -50,13 +50,13 @@ proctype Job(byte j)
 	bool had, deferred;
 	byte k, kind = 1;
 
-	/* func: lib/lease claimLocked */
+	/* func: lib/lease taking.claimLocked */
 	if
 	:: atomic { claim[of(j)] == FREE -> TELL("claims its HCA\n"); claim[of(j)] = j + 1; lease[j].there = true; K }
 	:: atomic { claim[of(j)] != FREE && j < 2 -> running--; goto over }
 	:: atomic { j == 2 && running == 1 -> running--; goto over }
 	fi;
-	/* func: lib/lease fill
+	/* func: lib/lease taking.fill
 	 * func: lib/host Look.Read */
 	atomic { if :: route -> TELL("reads the route\n") :: else -> TELL("reads that there is no route\n") fi; had = route };
 	/* func: lib/step Settings.Do */
@@ -124,8 +124,8 @@ free:
 #endif
 	/* func: lib/opened RestoreDeferred
 	 * func: lib/table Table.Claimed
-	 * func: lib/step RestoreDeferred
-	 * func: lib/opened dropOwed */
+	 * func: lib/opened restoreShared
+	 * func: lib/opened dropEntry */
 settle:
 	deferred = false;
 	k = 0;
