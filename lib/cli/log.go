@@ -7,6 +7,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"gresnet/lib/config"
+	"gresnet/lib/counters"
 	"gresnet/lib/event"
 )
 
@@ -28,6 +29,7 @@ const (
 	idTableMended = "dc430f78e5b04ddbb91fb9f6f9c31045"
 	idModeSet     = "987700d09e93450391f32edaa8716219"
 	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
+	idTraffic     = "02a38d21bf4c4359913b2540b872ece6"
 	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
 )
 
@@ -52,6 +54,8 @@ func message(k event.Kind) (id string, p journal.Priority) {
 		return idSwept, journal.PriNotice
 	case event.LeaseSpared:
 		return idSpared, journal.PriNotice
+	case event.Traffic:
+		return idTraffic, journal.PriNotice
 	case event.HCAQuarantined:
 		return idQuarantined, journal.PriWarning
 	case event.HCAReleased:
@@ -101,6 +105,14 @@ func (w *World) log(name, level string, e event.Event) {
 	if e.Reason != "" {
 		fields["REASON"] = string(e.Reason)
 	}
+	if e.Port != nil {
+		fields["DEVICE"] = e.Device
+		fields["PORT"] = fmt.Sprint(e.Port.Port)
+		if v := e.Port.Volume; v != nil {
+			fields["SENT_BYTES"], fields["RECEIVED_BYTES"] = fmt.Sprint(v.SentBytes), fmt.Sprint(v.ReceivedBytes)
+			fields["SENT_PACKETS"], fields["RECEIVED_PACKETS"] = fmt.Sprint(v.SentPackets), fmt.Sprint(v.ReceivedPackets)
+		}
+	}
 	// A journal that cannot be written is no reason to fail.
 	_ = w.Send(textOf(e), priority, fields)
 }
@@ -115,11 +127,21 @@ func textOf(e event.Event) string {
 		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
 	case e.Notice != "":
 		text = e.Notice
+	case e.Port != nil:
+		text = traffic(e.Device, *e.Port)
 	}
 	if e.Job == 0 {
 		return text
 	}
 	return fmt.Sprintf("job %d: %s", e.Job, text)
+}
+
+// traffic is what a port carried, for people.
+func traffic(device string, t counters.Traffic) string {
+	if t.Volume == nil {
+		return fmt.Sprintf("%s port %d: how much it sent is not known", device, t.Port)
+	}
+	return fmt.Sprintf("%s port %d sent %d bytes and received %d", device, t.Port, t.SentBytes, t.ReceivedBytes)
 }
 
 // logProblem puts into the systemd journal what a person is told on stderr.

@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"gresnet/lib/config"
+	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 )
@@ -123,5 +124,26 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 		if len(*lines) != 1 || (*lines)[0].text != c.text || (*lines)[0].priority != c.priority || !maps.Equal((*lines)[0].fields, c.fields) {
 			t.Errorf("got %v, wanted %q with priority %d and %v", *lines, c.text, c.priority, c.fields)
 		}
+	}
+}
+
+func TestTrafficHasFieldsToAddUp(t *testing.T) {
+	w, lines := listening()
+	w.log("gresnet-epilog", config.LogEvents, sentBy(4711, "mlx5_0", 2, 100))
+	w.log("gresnet-epilog", config.LogEvents, event.Event{Kind: event.Traffic, Device: "mlx5_0", Port: &counters.Traffic{Port: 2}})
+	if text := (*lines)[0].text; text != "job 4711: mlx5_0 port 2 sent 100 bytes and received 0" {
+		t.Errorf("the line is %q", text)
+	}
+	want := map[string]string{
+		"DEVICE": "mlx5_0", "PORT": "2", "JOB_ID": "4711", "HCA": "id of mlx5_0",
+		"SENT_BYTES": "100", "RECEIVED_BYTES": "0", "SENT_PACKETS": "0", "RECEIVED_PACKETS": "0",
+	}
+	for name, value := range want {
+		if got := (*lines)[0].fields[name]; got != value {
+			t.Errorf("%s is %q, wanted %q", name, got, value)
+		}
+	}
+	if _, there := (*lines)[1].fields["SENT_BYTES"]; there {
+		t.Error("what is not known has a number")
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
+	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
@@ -31,7 +33,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 	if w.trace != nil {
 		defer w.trace.end()
 	}
-	if cfg.Metrics.File == "" {
+	if cfg.Metrics.File == "" && cfg.Accounting.File == "" {
 		return run(n)
 	}
 	r := record{program: program}
@@ -44,6 +46,10 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 	err := run(n)
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
+	w.account(n, cfg.Accounting.File, r.events, metricsTimeout)
+	if cfg.Metrics.File == "" {
+		return err
+	}
 	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock()}, r, metricsTimeout)
 	return err
 }
@@ -122,6 +128,8 @@ func countEvent(p *metrics.Page, e event.Event) error {
 		return p.Add(metrics.Refusals, 1, string(reason))
 	case event.LeaseSwept:
 		return p.Add(metrics.Swept, 1)
+	case event.Traffic:
+		return countTraffic(p, e)
 	case event.HCAQuarantined:
 		return p.Add(metrics.Quarantines, 1)
 	}
@@ -142,6 +150,19 @@ func countStep(p *metrics.Page, e event.Event) error {
 	return p.Add(metrics.Moves, 1, device, direction, result)
 }
 
+// countTraffic counts what a port carried. A port has the labels that node_exporter gives it.
+func countTraffic(p *metrics.Page, e event.Event) error {
+	if e.Port == nil || e.Port.Volume == nil {
+		return nil
+	}
+	port := strconv.FormatUint(uint64(e.Port.Port), 10)
+	return hint.Join(
+		p.Add(metrics.SentBytes, float64(e.Port.SentBytes), e.Device, port),
+		p.Add(metrics.ReceivedBytes, float64(e.Port.ReceivedBytes), e.Device, port),
+		p.Add(metrics.SentPackets, float64(e.Port.SentPackets), e.Device, port),
+		p.Add(metrics.ReceivedPackets, float64(e.Port.ReceivedPackets), e.Device, port))
+}
+
 // census puts on the page what the node has now.
 func census(n *host.Host, p *metrics.Page) error {
 	c, err := inspect.Count(n)
@@ -154,6 +175,11 @@ func census(n *host.Host, p *metrics.Page) error {
 			is = 1
 		}
 		err = hint.Join(err, p.Set(metrics.Mode, is, string(mode)))
+	}
+	for _, port := range c.Ports {
+		// A series that begins with its first job would have no rate for that.
+		none := counters.Traffic{Port: port.Num, Volume: new(counters.Volume)}
+		err = hint.Join(err, countTraffic(p, event.Event{Device: port.Device, Port: &none}))
 	}
 	for _, state := range []string{inspect.Complete, inspect.Refused, inspect.Partial, inspect.Damaged} {
 		err = hint.Join(err, p.Set(metrics.Leases, float64(c.Leases[state]), state))

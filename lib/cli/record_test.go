@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
@@ -45,6 +46,8 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: event.HCAQuarantined},
 		{Kind: event.LeaseSwept},
 		{Kind: event.Remark},
+		sentBy(1, "mlx5_0", 1, 100), sentBy(2, "mlx5_0", 1, 11),
+		{Kind: event.Traffic, Device: "mlx5_1", Port: &counters.Traffic{Port: 1}},
 	}}
 	if err := r.count(p); err != nil {
 		t.Fatal(err)
@@ -63,6 +66,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		`gresnet_refusals_total{reason="no_policy"} 1`,
 		`gresnet_refusals_total{reason="other"} 1`,
 		`gresnet_quarantines_total 1`,
+		`gresnet_job_sent_bytes_total{device="mlx5_0",port="1"} 111`,
 		`gresnet_swept_leases_total 1`)
 }
 

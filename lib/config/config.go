@@ -28,12 +28,13 @@ type Config struct {
 	HCAs        []HCA    // without any, HCAs are numbered in PCI order
 	Policies    []Policy // the first that fits a job counts
 
-	Log     Log
-	Metrics Metrics
-	Health  Health
-	RDMA    RDMA
-	Uplink  Uplink
-	Overlay Overlay
+	Log        Log
+	Metrics    Metrics
+	Accounting Accounting
+	Health     Health
+	RDMA       RDMA
+	Uplink     Uplink
+	Overlay    Overlay
 }
 
 // Deadline is the table [deadline]: how long a run may take, all in all. slurmd

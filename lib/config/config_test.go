@@ -43,6 +43,8 @@ export = ["UCX_NET_DEVICES", "NCCL_IB_HCA"]
 [log]
 level = "warning"
 
+[accounting]
+file = "/var/lib/gresnet/jobs.jsonl"
 [metrics]
 file = "/var/lib/node_exporter/gresnet.prom"
 
@@ -78,6 +80,7 @@ func TestParse(t *testing.T) {
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		Log:         config.Log{Level: "warning"},
 		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
+		Accounting:  config.Accounting{File: "/var/lib/gresnet/jobs.jsonl"},
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
 		Uplink:      config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
@@ -202,6 +205,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
 		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout"},
 		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
+		{"accounting that is not to be found", "[accounting]\nfile = \"jobs.jsonl\"\n", `f:2: accounting.file: "jobs.jsonl" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
+		{"accounting that is elsewhere", "[accounting]\nfile = \"/var/../jobs\"\n", `f:2: accounting.file: "/var/../jobs" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
 		{"metrics that are not to be found", "[metrics]\nfile = \"gresnet.prom\"\n", `f:2: metrics.file: "gresnet.prom" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"metrics that are not read", "[metrics]\nfile = \"/var/lib/gresnet.txt\"\n", `f:2: metrics.file: "/var/lib/gresnet.txt" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},

@@ -22,6 +22,7 @@ var sections = []struct{ name, heading, text string }{
 	{"environment", "## `[environment]`", "[environment]\n"},
 	{"log", "## `[log]`", "[log]\n"},
 	{"metrics", "## `[metrics]`", "[metrics]\n"},
+	{"accounting", "## `[accounting]`", "[accounting]\n"},
 	{"health", "## `[health]`", "[health]\n"},
 	{"rdma", "## `[rdma]`", "[rdma]\n"},
 	{"uplink", "## `[uplink]`", "[uplink]\n"},

@@ -28,7 +28,7 @@ func Parse(data []byte, name string) (Config, error) {
 	}
 	c := Default()
 	c.Slurm.Timeout = 0
-	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "health", "rdma", "uplink", "overlay")
+	root.allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "accounting", "health", "rdma", "uplink", "overlay")
 	c.Slurm.read(root.table("slurm"))
 	c.Deadline.read(root.table("deadline"))
 	c.Slurm.Timeout = cmp.Or(c.Slurm.Timeout, c.Deadline.Prolog/2)
@@ -37,6 +37,7 @@ func Parse(data []byte, name string) (Config, error) {
 	c.Environment.read(root.table("environment"))
 	c.Log.read(root.table("log"))
 	c.Metrics.read(root.table("metrics"))
+	c.Accounting.read(root.table("accounting"))
 	c.Health.read(root.table("health"))
 	c.RDMA.read(root.table("rdma"))
 	c.Uplink.read(root.table("uplink"))

@@ -4,6 +4,7 @@ package event
 import (
 	"time"
 
+	"gresnet/lib/counters"
 	"gresnet/lib/gres"
 )
 
@@ -21,6 +22,7 @@ const (
 	LeaseReturned  Kind = "lease-returned"  // all of a lease is undone
 	LeaseSwept     Kind = "lease-swept"     // and nobody but the sweep would have done it
 	LeaseSpared    Kind = "lease-spared"    // a sweep left a lease alone, since its job is not gone for sure
+	Traffic        Kind = "traffic"         // what a port of an HCA carried for a job
 	HCAQuarantined Kind = "hca-quarantined" // no job gets it until a person has looked
 	HCAReleased    Kind = "hca-released"    // a person has
 	TableMended    Kind = "table-mended"    // the node table was damaged or gone
@@ -33,7 +35,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
-		LeaseSpared, HCAQuarantined, HCAReleased, TableMended, ModeSet, ModeWrong, Remark,
+		LeaseSpared, Traffic, HCAQuarantined, HCAReleased, TableMended, ModeSet, ModeWrong, Remark,
 	}
 }
 
@@ -54,4 +56,9 @@ type Event struct {
 	Err  error
 
 	Reason gres.Reason // of a refusal
+
+	// Of traffic.
+	Device string // the RDMA device's name on the node
+	Run    string // which run of the job it was
+	Port   *counters.Traffic
 }

@@ -52,6 +52,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 				}
 				hcas = append(hcas, h)
 			}
+			l.readCounters(v, hcas)
 			return nil
 		})
 	})

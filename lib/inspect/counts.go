@@ -14,7 +14,14 @@ import (
 type Counts struct {
 	Leases map[string]int
 	HCAs   map[string]int
+	Ports  []Port
 	Mode   rdma.Mode // empty on a node without RDMA
+}
+
+// Port is a port of an HCA, as node_exporter names it.
+type Port struct {
+	Device string
+	Num    uint32
 }
 
 // The states of an HCA.
@@ -71,6 +78,9 @@ func Count(n *host.Host) (Counts, error) {
 	var hcas []HCAStatus
 	for _, h := range t.HCAs {
 		hcas = append(hcas, hcaStatus(n, &t, mapping, h))
+		for _, p := range h.Ports {
+			c.Ports = append(c.Ports, Port{h.Name, p.Num})
+		}
 	}
 	if err := markUsed(n, hcas); err != nil {
 		return c, err

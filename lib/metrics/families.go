@@ -2,10 +2,10 @@
 // Prometheus' text format, for node_exporter's textfile collector.
 //
 // Nothing of gresnet is resident, so the counters live in the file: each run
-// reads it, adds what it did, and replaces it. The set of series is closed, and
-// all of them are there from the beginning: a file is this program's own, to
-// the byte, or it is damaged and starts anew, which Prometheus takes for the
-// restart of an exporter.
+// reads it, adds what it did, and replaces it. All series are there from the
+// beginning, except those of ports, which begin with the first job that has the
+// HCA. A file is this program's own, to the byte, or it is damaged and starts
+// anew, which Prometheus takes for the restart of an exporter.
 package metrics
 
 import (
@@ -37,6 +37,11 @@ const (
 	Refusals    = "gresnet_refusals_total"
 	Quarantines = "gresnet_quarantines_total"
 	Swept       = "gresnet_swept_leases_total"
+
+	SentBytes       = "gresnet_job_sent_bytes_total"
+	ReceivedBytes   = "gresnet_job_received_bytes_total"
+	SentPackets     = "gresnet_job_sent_packets_total"
+	ReceivedPackets = "gresnet_job_received_packets_total"
 )
 
 // Family is a metric with all the values that its labels may have.
@@ -51,8 +56,11 @@ type Family struct {
 // Label is a label with its values.
 type Label struct {
 	Name   string
-	Values []string
+	Values []string // nil: what the node has
 }
+
+// open tells whether the node decides which series a family has.
+func (f Family) open() bool { return len(f.Labels) > 0 && f.Labels[0].Values == nil }
 
 // Families are all metrics, in the order of the file.
 func Families() []Family {
@@ -77,8 +85,15 @@ func Families() []Family {
 			[]Label{{"reason", reasons()}}, nil},
 		{Quarantines, Counter, "HCAs that a run has kept from later jobs.", nil, nil},
 		{Swept, Counter, "Leases that no epilog gave back, but a sweep or another job's prolog.", nil, nil},
+		{SentBytes, Counter, "What jobs that have ended sent by a port.", ports(), nil},
+		{ReceivedBytes, Counter, "What jobs that have ended received by a port.", ports(), nil},
+		{SentPackets, Counter, "Packets that jobs that have ended sent by a port.", ports(), nil},
+		{ReceivedPackets, Counter, "Packets that jobs that have ended received by a port.", ports(), nil},
 	}
 }
+
+// ports are the labels that node_exporter gives a port of an HCA.
+func ports() []Label { return []Label{{"device", nil}, {"port", nil}} }
 
 func reasons() []string {
 	var words []string

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"strings"
@@ -21,7 +22,11 @@ func counted(t testing.TB, seed uint64) *metrics.Page {
 		f := families[r.IntN(len(families))]
 		var labels []string
 		for _, l := range f.Labels {
-			labels = append(labels, l.Values[r.IntN(len(l.Values))])
+			values := l.Values
+			if values == nil {
+				values = []string{"mlx5_0", "mlx5_10", "mlx5_9", "1", "2"}
+			}
+			labels = append(labels, values[r.IntN(len(values))])
 		}
 		var err error
 		switch f.Kind {
@@ -95,6 +100,12 @@ func TestWhatIsNotOursToTheByteIsDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, device := range []string{"mlx5_2", "mlx5_1"} {
+		if err := p.Add(metrics.SentBytes, 3, device, "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const port = `gresnet_job_sent_bytes_total{device="mlx5_1",port="1"} 3` + "\n"
 	good := string(p.Text())
 	replace := func(old, new string) string {
 		if !strings.Contains(good, old) {
@@ -103,22 +114,28 @@ func TestWhatIsNotOursToTheByteIsDamaged(t *testing.T) {
 		return strings.Replace(good, old, new, 1)
 	}
 	for name, c := range map[string]struct{ text, why string }{
-		"empty":            {"", "it has not"},
-		"cut off":          {good[:len(good)/2], "it has not"},
-		"cut off by one":   {good[:len(good)-1], "it has not"},
-		"a line more":      {good + "node_load1 0.5\n", "it has not"},
-		"another line":     {replace("gresnet_swept_leases_total 0", "gresnet_swabbed_leases_total 0"), "is not of gresnet_swept_leases_total"},
-		"another help":     {replace("Leases of jobs", "Jobs with leases"), "is not of # HELP gresnet_leases"},
-		"a longer comment": {replace("# TYPE gresnet_leases gauge", "# TYPE gresnet_leases gauge!"), "is not of # TYPE gresnet_leases"},
-		"no value":         {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total "), `"" is not a value`},
-		"words":            {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total none"), `"none" is not a value`},
-		"negative":         {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total -1"), `"-1" is not a value`},
-		"not a number":     {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total NaN"), `"NaN" is not a value`},
-		"infinite":         {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total +Inf"), `"+Inf" is not a value`},
-		"too large":        {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 10000000000000000"), "is not a value"},
-		"in another form":  {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 1e2"), `"1e2" is not a value`},
-		"half a run":       {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 0.5"), "not a whole number"},
-		"a time stamp":     {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 0 1700000000"), "is not a value"},
+		"empty":                  {"", "it is cut off"},
+		"cut off":                {good[:len(good)/2], "it is cut off"},
+		"cut off by one":         {good[:len(good)-1], "it is cut off"},
+		"a line more":            {good + "node_load1 0.5\n", "it goes on after line"},
+		"another line":           {replace("gresnet_swept_leases_total 0", "gresnet_swabbed_leases_total 0"), "is not of gresnet_swept_leases_total"},
+		"ports not in order":     {replace(port, strings.Replace(port, "mlx5_1", "mlx5_3", 1)), "is not in its place"},
+		"a port twice":           {replace(port, port+port), "is not in its place"},
+		"a port of no name":      {replace(port, strings.Replace(port, "mlx5_1", "", 1)), "it is not of gresnet_job_sent_bytes_total"},
+		"a port with a quote":    {replace(port, strings.Replace(port, `port="1"`, `port="1`, 1)), "it is not of gresnet_job_sent_bytes_total"},
+		"a port of other labels": {replace(port, strings.Replace(port, "device", "hca", 1)), "it is not of gresnet_job_sent_bytes_total"},
+		"half a byte":            {replace(port, strings.Replace(port, " 3\n", " 3.5\n", 1)), "not a whole number"},
+		"another help":           {replace("Leases of jobs", "Jobs with leases"), "is not of # HELP gresnet_leases"},
+		"a longer comment":       {replace("# TYPE gresnet_leases gauge", "# TYPE gresnet_leases gauge!"), "is not of # TYPE gresnet_leases"},
+		"no value":               {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total "), `"" is not a value`},
+		"words":                  {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total none"), `"none" is not a value`},
+		"negative":               {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total -1"), `"-1" is not a value`},
+		"not a number":           {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total NaN"), `"NaN" is not a value`},
+		"infinite":               {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total +Inf"), `"+Inf" is not a value`},
+		"too large":              {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 10000000000000000"), "is not a value"},
+		"in another form":        {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 1e2"), `"1e2" is not a value`},
+		"half a run":             {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 0.5"), "not a whole number"},
+		"a time stamp":           {replace("gresnet_swept_leases_total 0", "gresnet_swept_leases_total 0 1700000000"), "is not a value"},
 		"fewer in all": {replace(`gresnet_run_seconds_bucket{program="prolog",le="60"} 3`, `gresnet_run_seconds_bucket{program="prolog",le="60"} 2`),
 			"fewer than a smaller bucket"},
 		"another count": {replace(`gresnet_run_seconds_count{program="prolog"} 3`, `gresnet_run_seconds_count{program="prolog"} 4`),
@@ -160,6 +177,8 @@ func TestASeriesThatThereIsNotIsAnError(t *testing.T) {
 	for name, err := range map[string]error{
 		"no such metric":     p.Add("gresnet_jobs_total", 1),
 		"no such value":      p.Add(metrics.Refusals, 1, "bad_luck"),
+		"no such device":     p.Add(metrics.SentBytes, 1, `mlx5_0",port="1`, "1"),
+		"no device":          p.Add(metrics.SentBytes, 1, "", "1"),
 		"a label too many":   p.Add(metrics.Swept, 1, "done"),
 		"a label too few":    p.Add(metrics.Moves, 1, "rdma", "out"),
 		"a counter is set":   p.Set(metrics.Swept, 1),
@@ -172,6 +191,37 @@ func TestASeriesThatThereIsNotIsAnError(t *testing.T) {
 	}
 	if !bytes.Equal(p.Text(), before) {
 		t.Errorf("an error changed the page:\n%s", p.Text())
+	}
+}
+
+func TestBytesAreCountedForYears(t *testing.T) {
+	p := metrics.New()
+	var err error
+	for year := range 5 {
+		// 800 Gb/s.
+		if err = p.Add(metrics.SentBytes, 1e11*365*24*3600, "mlx5_0", "1"); err != nil {
+			t.Fatal(year, err)
+		}
+		if p, err = metrics.Parse(p.Text()); err != nil {
+			t.Fatal(year, err)
+		}
+	}
+}
+
+func TestThereAreNotMoreAndMorePorts(t *testing.T) {
+	p := metrics.New()
+	var err error
+	for i := 0; err == nil; i++ {
+		if i > 10_000 {
+			t.Fatal("there is no end of it")
+		}
+		err = p.Add(metrics.SentBytes, 1, fmt.Sprintf("mlx5_%d", i), "1")
+	}
+	if _, err := metrics.Parse(p.Text()); err != nil {
+		t.Error(err)
+	}
+	if err := p.Add(metrics.SentBytes, 1, "mlx5_0", "1"); err != nil {
+		t.Errorf("one that is there is not counted any more: %v", err)
 	}
 }
 

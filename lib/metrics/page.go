@@ -2,14 +2,15 @@ package metrics
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // Page is what the file says: a value for each series that there is.
 type Page struct {
-	rows   []row
 	values map[string]float64
+	opened map[string][]string // series that the node decides, in their order, by family
 }
 
 // row is a line of the file: a comment, or a series.
@@ -20,17 +21,18 @@ type row struct {
 }
 
 // New is a page on which nothing has been counted.
-func New() *Page {
-	p := &Page{values: map[string]float64{}}
-	for _, f := range Families() {
-		p.rows = append(p.rows,
-			row{text: "# HELP " + f.Name + " " + f.Help},
-			row{text: fmt.Sprintf("# TYPE %s %s", f.Name, f.Kind)})
-		for _, labels := range f.sets() {
-			p.rows = append(p.rows, f.rows(labels)...)
-		}
+func New() *Page { return &Page{map[string]float64{}, map[string][]string{}} }
+
+// fixed are the rows of a family that are always there.
+func (f Family) fixed() []row {
+	rows := []row{
+		{text: "# HELP " + f.Name + " " + f.Help},
+		{text: fmt.Sprintf("# TYPE %s %s", f.Name, f.Kind)},
 	}
-	return p
+	for _, labels := range f.sets() {
+		rows = append(rows, f.rows(labels)...)
+	}
+	return rows
 }
 
 // sets are all combinations of the values of a family's labels.
@@ -102,9 +104,22 @@ func (p *Page) change(kind Kind, name string, labels []string, f func(float64) f
 		return err
 	}
 	key := family.series("", labels, "")
+	if at, there := slices.BinarySearch(p.opened[name], key); family.open() && !there {
+		if len(p.opened[name]) == maxOpened {
+			return fmt.Errorf("count %s: there are %d of it already", name, maxOpened)
+		}
+		p.opened[name] = slices.Insert(p.opened[name], at, key)
+	}
 	p.values[key] = f(p.values[key])
 	return nil
 }
+
+// maxOpened is how many series of a family a node can have. Names of devices can change without
+// end, and the file is read as a whole.
+const maxOpened = 1000
+
+// word is what the value of a label can be that the node decides.
+var word = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
 // Observe puts a value into a histogram.
 func (p *Page) Observe(name string, value float64, labels ...string) error {
@@ -127,7 +142,7 @@ func (p *Page) find(kind Kind, name string, labels []string) (Family, error) {
 	for _, f := range Families() {
 		known := f.Name == name && f.Kind == kind && len(f.Labels) == len(labels)
 		for i := 0; known && i < len(labels); i++ {
-			known = slices.Contains(f.Labels[i].Values, labels[i])
+			known = slices.Contains(f.Labels[i].Values, labels[i]) || f.open() && word.MatchString(labels[i])
 		}
 		if known {
 			return f, nil

@@ -104,6 +104,7 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
 		if _, away := l.World.Away[s.HCA()]; !away {
 			l.markUndone(s)
+			l.tellTraffic(s)
 		}
 	}
 	return failed

@@ -15,6 +15,7 @@ import (
 
 	"gresnet/lib/clock"
 	"gresnet/lib/config"
+	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
@@ -59,6 +60,8 @@ type Lease struct {
 	passed    bool              // the journal has notes about HCAs that another lease has by now
 	lost      []string          // what the unwinding found that the node does not have any more
 	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
+	unused    bool              // no program of the job has run
+	carried   map[node.ID][]counters.Traffic
 }
 
 // Create starts a lease that does not exist.

@@ -68,7 +68,9 @@ func (l *Lease) startOver() {
 // lease's namespace, device nodes and claims.
 func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
 	made, first := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome)
+	traffic := l.beginTraffic(notes)
 	failed := l.remove(notes[:made])
+	l.carried = traffic.End()
 	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
 	if damage != nil || l.passed {
 		failed = append(failed, l.bringStraysHome()...)
@@ -286,6 +288,7 @@ func (l *Lease) GiveUp(id node.ID) error {
 
 // Failed unwinds a lease that could not be completed.
 func (l *Lease) Failed(cause error) error {
+	l.unused = true
 	if err := l.Unwind(); err != nil {
 		return fmt.Errorf("%w; then %w", cause, err)
 	}

@@ -76,6 +76,15 @@ func (v *View) Signals(d Device) ([]Signal, error) {
 	return signals, nil
 }
 
+// Folder is the path of an RDMA device's folder in the view's /sys, which must show this
+// namespace; empty if a test made that up.
+func (v *View) Folder(rdma string) string {
+	if sys, is := v.sys.(interface{ Folder(string) string }); is {
+		return sys.Folder(rdma)
+	}
+	return ""
+}
+
 // RoCEv2 are a port's GIDs for RoCE v2 that are addresses of its network
 // interface, which need not be in the namespace.
 func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {

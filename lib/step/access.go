@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/char"
+	"gresnet/lib/counters"
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -14,8 +15,9 @@ import (
 )
 
 // Access closes the node's own device nodes of an HCA to everybody but root while a job has it, and
-// remembers who could open them. Moving an RDMA device makes its nodes anew with the kernel's
-// modes. Each HCA has this note and may have no other, so it also has the state of the ports.
+// remembers who could open them. Moving an RDMA device makes its nodes anew with the kernel's modes.
+// Each HCA has this note and may have no other, so it also has the state of the ports, and what they
+// had counted.
 type Access struct {
 	ID    node.ID   `json:"hca"`
 	Name  string    `json:"name"`
@@ -24,6 +26,8 @@ type Access struct {
 	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
 	Ports  []world.Port `json:"ports,omitempty"`
 	Health string       `json:"health,omitempty"` // what to do with an HCA if a port is worse
+
+	Counters []counters.Port `json:"counters,omitempty"` // what the ports had counted
 }
 
 // HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.

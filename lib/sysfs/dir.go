@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +20,9 @@ type Dir struct {
 func At(path string) Dir {
 	return Dir{os.DirFS(path).(fs.ReadLinkFS), path}
 }
+
+// Folder is the path of an RDMA device's folder.
+func (d Dir) Folder(rdma string) string { return filepath.Join(d.path, "class/infiniband", rdma) }
 
 // ReadFile reads the first 4096 bytes of a file, which those of sysfs have at most.
 func (d Dir) ReadFile(name string) ([]byte, error) {

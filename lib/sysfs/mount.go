@@ -2,6 +2,7 @@ package sysfs
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,5 +32,6 @@ func Mount() (*Mounted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mount a sysfs: %w", err)
 	}
-	return &Mounted{At(fmt.Sprintf("/proc/self/fd/%d", fd)), fd}, nil
+	// Not by /proc/self: a child of this process may be told the path.
+	return &Mounted{At(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)), fd}, nil
 }

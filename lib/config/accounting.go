@@ -1,0 +1,20 @@
+package config
+
+import "path/filepath"
+
+// Accounting is the table [accounting].
+type Accounting struct {
+	File string // gets a line for each job, of what its HCAs carried; empty: none
+}
+
+func (a *Accounting) read(t table) {
+	t.allow("file")
+	text, there := t.text("file")
+	if !there || text == "" {
+		return
+	}
+	a.File = text
+	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
+		t.fail("file", "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl", "%q is not the whole path of a file", text)
+	}
+}

@@ -1,0 +1,105 @@
+package lease
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+const (
+	countedJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0"
+	countedIn  = "/run/gresnet/jobs/900095/netns"
+	jobsFile   = "/var/lib/gresnet-counters/jobs.jsonl"
+	countFile  = "/var/lib/gresnet-counters/gresnet.prom"
+)
+
+// accounting has gresnet.toml name files for a job's lines and for metrics, in a folder of the test's.
+func accounting(t *testing.T) (hca string) {
+	t.Helper()
+	hca = withOperation(t, "[accounting]\nfile = \""+jobsFile+"\"\n[metrics]\nfile = \""+countFile+"\"\n")[0]
+	vm.Run(t, "install -d -m 700 $(dirname "+jobsFile+")")
+	t.Cleanup(func() { vm.Run(t, "rm -r $(dirname "+jobsFile+")") })
+	return hca
+}
+
+// counted is what a stub has counted: bytes and packets. within is where it is.
+func counted(t *testing.T, within, hca string) (bytes, packets int) {
+	t.Helper()
+	out := vm.Run(t, within+"unshare -m sh -c 'mount -t sysfs none /sys; cd /sys/class/infiniband/"+hca+"/ports/1; cat hw_counters/sent_bytes hw_counters/sent_packets'")
+	both := strings.Fields(out)
+	return vm.Atoi(both[0]), vm.Atoi(both[1])
+}
+
+// jobs asks the file of lines by jq.
+func jobs(t *testing.T, query string) string {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, "jq -r "+vm.Quote(query)+" "+jobsFile))
+}
+
+func TestAJobsLineHasWhatItsHCACountedFromArrivalToDeparture(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	hca := accounting(t)
+	before := vm.Picture(t)
+	lid := strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+hca+"/ports/1/lid"))
+	within := ""
+	if vm.IsExclusive(t) {
+		within = "nsenter --net=" + countedIn + " "
+	}
+	const sent = 40
+	var total [2]int
+	for run := range 2 {
+		b0, p0 := counted(t, "", hca)
+		vm.Must(t, "prolog", countedJob)
+		b1, p1 := counted(t, within, hca)
+		node := strings.TrimSpace(vm.Run(t, "grep -lx "+hca+" /sys/class/infiniband_mad/umad*/ibdev | cut -d / -f 5"))
+		vm.Run(t, within+"python3 -c "+vm.Quote(sendMADs)+" /dev/infiniband/"+node+" "+lid+" "+strconv.Itoa(sent))
+		b2, p2 := counted(t, within, hca)
+		vm.Must(t, "epilog", countedJob)
+		b3, p3 := counted(t, "", hca)
+		t.Logf("bytes %d %d %d %d, packets %d %d %d %d", b0, b1, b2, b3, p0, p1, p2, p3)
+		line := fmt.Sprintf("%d: ", run) + vm.Run(t, "tail -n 1 "+jobsFile)
+		t.Log(line)
+		if n := jobs(t, "select(.job == 900095 and .version == 1 and .hcas[0].device == \""+hca+"\") | .job"); n != strings.TrimSpace(strings.Repeat("900095\n", run+1)) {
+			t.Fatalf("jq finds the lines %q", n)
+		}
+		last := func(key string) int {
+			return vm.Atoi(vm.Run(t, "tail -n 1 "+jobsFile+" | jq '.hcas[0].ports[0]."+key+"'"))
+		}
+		for key, bounds := range map[string][2]int{
+			// The kernel itself sends while the HCA moves, and between two of our looks.
+			"sent_bytes":               {b2 - b1, b3 - b0 + 4},
+			"sent_packets":             {p2 - p1, p3 - p0},
+			"hw_counters.sent_bytes":   {b2 - b1, b3 - b0},
+			"hw_counters.sent_packets": {p2 - p1, p3 - p0},
+		} {
+			if is := last(key); is < bounds[0] || is > bounds[1] || is < sent {
+				t.Errorf("%s is %d, wanted %d to %d", key, is, bounds[0], bounds[1])
+			}
+		}
+		total[0] += last("sent_bytes")
+		total[1] += last("sent_packets")
+		for i, name := range []string{"gresnet_job_sent_bytes_total", "gresnet_job_sent_packets_total"} {
+			series := fmt.Sprintf("%s{device=%q,port=\"1\"} %d", name, hca, total[i])
+			if out := vm.Run(t, "grep "+name+" "+countFile); !strings.Contains(out, series+"\n") {
+				t.Errorf("the metrics lack %s:\n%s", series, out)
+			}
+		}
+	}
+	vm.Same(t, before)
+}
+
+func TestNoEpilogFailsForALineThatCannotBeWritten(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	accounting(t)
+	before := vm.Picture(t)
+	vm.Run(t, "chmod 777 $(dirname "+jobsFile+")")
+	vm.Must(t, "prolog", countedJob)
+	vm.Must(t, "epilog", countedJob)
+	if out, err := vm.Try("cat " + jobsFile); err == nil {
+		t.Errorf("there is a line: %s", out)
+	}
+	vm.Same(t, before)
+}
