@@ -52,11 +52,13 @@ func take(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	return w.Record(c, cfg, "prolog", func(h *host.Host) error {
+	err = w.Record(c, cfg, "prolog", func(h *host.Host) error {
 		n := lease.On(h)
 		n.Undo = cfg.Deadline.Prolog / 2
 		ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()
 		return n.Take(ctx, j)
 	})
+	sayWhy(c.Context, w, cfg, j, err)
+	return err
 }

@@ -66,13 +66,15 @@ const (
 
 // Slurm is the table [slurm]: how Slurm says what a job gets.
 type Slurm struct {
-	Gres     []string      // GRES names that mean an HCA
-	Source   []string      // of Sources: asked in this order
-	Partial  string        // PartialNone or PartialFirst
-	Scontrol string        // path of the program; empty: look in the usual places
-	File     Template      // path of the file of source "file"
-	Program  string        // path of the program of source "program"
-	Timeout  time.Duration // how long scontrol, or the site's program, may take: half of Deadline.Prolog if the site does not say
+	Gres     []string // GRES names that mean an HCA
+	Source   []string // of Sources: asked in this order
+	Partial  string   // PartialNone or PartialFirst
+	Scontrol string   // path of the program; empty: look in the usual places
+	File     Template // path of the file of source "file"
+	Program  string   // path of the program of source "program"
+	// DrainReason has a prolog that fails tell slurmctld why.
+	DrainReason bool
+	Timeout     time.Duration // how long scontrol, or the site's program, may take: half of Deadline.Prolog if the site does not say
 }
 
 // Policy is a table [[policy]]: what a job of a kind gets. A condition that is

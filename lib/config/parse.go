@@ -63,7 +63,7 @@ func Parse(data []byte, name string) (Config, error) {
 }
 
 func (s *Slurm) read(t table) {
-	t.allow("gres", "source", "partial", "scontrol", "file", "program", "timeout")
+	t.allow("gres", "source", "partial", "scontrol", "file", "program", "timeout", "drain_reason")
 	if names, there := t.texts("gres"); there {
 		s.Gres = names
 		t.check("gres", checkNames(names))
@@ -75,6 +75,7 @@ func (s *Slurm) read(t table) {
 	if word, there := t.word("partial", PartialNone, PartialFirst); there {
 		s.Partial = word
 	}
+	s.DrainReason, _ = value[bool](t, "drain_reason", "true or false")
 	s.Scontrol = readPath(t, "scontrol")
 	s.Program = readPath(t, "program")
 	if text, there := t.text("file"); there {

@@ -1,0 +1,66 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+)
+
+// drainTimeout bounds what a prolog that has failed waits for slurmctld.
+const drainTimeout = 5 * time.Second
+
+// Drain has Slurm drain the job's node with a reason. A prolog that fails drains it anyway, for
+// "Prolog error", and slurmctld keeps a reason that is there (node_mgr.c:drain_nodes). The reason of
+// somebody who has drained the node already stays.
+func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	program, err := FindScontrol(site.Scontrol)
+	if err != nil {
+		return err
+	}
+	c := command{path: program, args: []string{"show", "node", "-o", j.Node}, max: maxOutput}
+	if j.Conf != "" {
+		c.env = []string{"SLURM_CONF=" + j.Conf}
+	}
+	said, err := c.run(ctx)
+	if err != nil {
+		return fmt.Errorf("ask %s about node %s: %w", program, j.Node, err)
+	}
+	if drained.MatchString(said) {
+		return nil
+	}
+	c.args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
+	if _, err := c.run(ctx); err != nil {
+		return fmt.Errorf("give %s the reason why node %s is drained: %w", program, j.Node, err)
+	}
+	return nil
+}
+
+// drained is a node that somebody has taken out of service: State=IDLE+DRAIN, State=DOWN*.
+var drained = regexp.MustCompile(`\bState=\S*(DRAIN|DOWN|FAIL)`)
+
+// maxReason bounds a reason, so that sinfo -R shows it on a line.
+const maxReason = 200
+
+// oneLine is a reason that Slurm takes and a terminal can show.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '"':
+			return '\''
+		case r < ' ', r > '~':
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > maxReason {
+		text = text[:maxReason-3] + "..."
+	}
+	return text
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"gresnet/lib/cli"
+	"gresnet/lib/config"
+	"gresnet/lib/job"
+	"gresnet/lib/source"
+)
+
+// sayWhy has sinfo -R say why slurmd drains the node, if the site wants that. All that the prolog
+// did is undone by now, and it fails in any case.
+func sayWhy(ctx context.Context, w *cli.World, cfg config.Config, j job.Job, cause error) {
+	if cause == nil || !cfg.Slurm.DrainReason || w.Getenv("SLURM_SCRIPT_CONTEXT") != "prolog_slurmd" {
+		return
+	}
+	if err := source.Drain(ctx, cfg.Slurm, j, "gresnet: "+cause.Error()); err != nil {
+		fmt.Fprintf(w.Stderr, "gresnet-prolog: warning: %s\n", err)
+	}
+}
