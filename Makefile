@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build lint clean
 
 all: build spank
 
@@ -38,6 +38,11 @@ packages-test-vm: $(NFPM)
 
 demo:
 	test/demo
+
+# The picture in README, from a run of the demo.
+demo-svg:
+	go build -o bin/record ./test/record
+	bin/record -o docs/demo.svg -title 'make demo: a node with four stub HCAs, exclusive mode' -from 'srun --gres=nic:2' -- test/demo exclusive
 
 # Ten minutes: vet, units, network namespaces of this kernel, the plugin's harness, and a
 # smoke set in the VM. LIMIT=50m: when it ends at the latest.
