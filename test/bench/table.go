@@ -39,7 +39,23 @@ func (m measured) cell(tool, way string) string {
 	return fmt.Sprintf("%.1f (%.2f)", took, ratio)
 }
 
-// markdown is README's table.
+// row is README's: what a prolog and an epilog of usual nodes take, in seconds.
+func (r results) row() string {
+	names, took, line := "|", "|", "|"
+	for _, name := range []string{"1 HCA", "4 HCAs", base().Name, base().Name + ", shared", base().Name + ", IPoIB"} {
+		in, _ := r.of(name).median("gresnet", "in")
+		out, there := r.of(name).median("gresnet", "out")
+		if !there {
+			continue
+		}
+		names += " " + name + " |"
+		line += " --- |"
+		took += fmt.Sprintf(" %.2f s in, %.2f s out |", in/1000, out/1000)
+	}
+	return names + "\n" + line + "\n" + took + "\n"
+}
+
+// markdown is a table of all cases.
 func (r results) markdown() string {
 	var b strings.Builder
 	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev | script : gresnet | plain : gresnet | rounds |\n")
