@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"gresnet/lib/aside"
+	"gresnet/lib/sysfs"
 )
 
 // Port is what a port has counted since its driver was loaded.
@@ -194,9 +195,9 @@ func namesOf(entries []os.DirEntry) (names []string) {
 }
 
 func values(dir string, names []string) map[string]uint64 {
-	all := map[string]uint64{}
+	files, all := sysfs.At(dir), map[string]uint64{}
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := files.ReadFile(name)
 		if err != nil {
 			continue
 		}
