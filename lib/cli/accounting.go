@@ -15,6 +15,9 @@ import (
 // accountingVersion is that of a line's shape. A later shape may have more keys under the same version.
 const accountingVersion = 1
 
+// accountingTimeout bounds what a job waits for its line.
+const accountingTimeout = 5 * time.Second
+
 // jobLine is what the file of [accounting] has of a job.
 type jobLine struct {
 	Version int       `json:"version"`

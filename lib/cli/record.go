@@ -46,7 +46,7 @@ func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run
 	err := run(n)
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
-	w.account(n, cfg.Accounting.File, r.events, metricsTimeout)
+	w.account(n, cfg.Accounting.File, r.events, accountingTimeout)
 	if cfg.Metrics.File == "" {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // countersTimeout bounds what a run waits for the counters of all HCAs. Firmware answers within
-// milliseconds.
-const countersTimeout = time.Second
+// milliseconds; a process on a node that has other work may take a second to start.
+const countersTimeout = 5 * time.Second
 
 // tellsTraffic tells whether anybody wants to know what jobs send.
 func (n *Host) tellsTraffic() bool {
