@@ -6,6 +6,10 @@
  * Each HCA is one platform device "ibfake.N" that this driver binds, or one PCI
  * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
  * device with one port and, for RoCE, one Ethernet interface.
+ * QEMU's "nvme" has SR-IOV: as a PF with its VFs each is RoCE, or InfiniBand if
+ * it has Intel's id. The PF keeps what is set of its VFs (ip link set PF vf N),
+ * and nothing acts on it but a MAC and GUIDs, which count from the VF's next
+ * probe on, as with mlx5. It has an eswitch mode to set, which changes nothing.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are dropped, but for
  * those of an interface that nic= names. What is sent is counted: the port's
@@ -27,7 +31,8 @@
  * one. RDMA-CM takes IB and RoCE: /sys/kernel/config/rdma_cm.
  *
  * N counts all kinds together, in the order of the table. The node GUID is
- * 0002:c903:0000:01NN; a PCI function's NN is its bus, device and function.
+ * 0002:c903:0000:01NN; a PCI function's NN is its bus, device and function. A VF's
+ * is 0, and its interface's MAC is random, until the PF was told one.
  */
 
 #include <linux/dcbnl.h>
@@ -43,6 +48,7 @@
 #include <linux/version.h>
 #include <linux/workqueue.h>
 #include <net/dcbnl.h>
+#include <net/devlink.h>
 #include <net/pkt_cls.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_mad.h>
@@ -56,6 +62,7 @@
 #define IBFAKE_PATH_MTU 4096
 #define IBFAKE_QUEUES 4
 #define IBFAKE_MAX_QUEUES 8
+#define IBFAKE_MAX_VFS 16
 #define IBFAKE_GUID_BASE 0x0002c90300000100ULL
 
 static unsigned int nib;
@@ -109,8 +116,22 @@ enum ibfake_kind {
 	IBFAKE_MIN,
 };
 
+/* What a PF keeps of a VF. */
+struct ibfake_vf {
+	u8 mac[ETH_ALEN];
+	u16 vlan;
+	u8 qos;
+	__be16 proto;
+	int min_rate, max_rate, state;
+	bool spoofchk, trusted;
+	u64 node_guid, port_guid;
+};
+
 struct ibfake_hca {
 	struct ib_device ibdev;
+	struct pci_dev *pdev; /* on PCI only */
+	struct ibfake_vf vfs[IBFAKE_MAX_VFS]; /* of a PF */
+	u64 port_guid; /* of an InfiniBand VF; 0: its node GUID */
 	enum ibfake_kind kind;
 	int index;
 	struct net_device *netdev; /* RoCE only */
@@ -158,6 +179,16 @@ static struct ibfake_hca *to_hca(struct ib_device *ibdev)
 	return container_of(ibdev, struct ibfake_hca, ibdev);
 }
 
+static bool ibfake_is_vf(struct ibfake_hca *hca)
+{
+	return hca->pdev && hca->pdev->is_virtfn;
+}
+
+static bool ibfake_is_pf(struct ibfake_hca *hca)
+{
+	return hca->pdev && hca->pdev->is_physfn;
+}
+
 static struct ibfake_cq *to_cq(struct ib_cq *ibcq)
 {
 	return container_of(ibcq, struct ibfake_cq, ibcq);
@@ -197,6 +228,8 @@ static int ibfake_query_device(struct ib_device *ibdev,
 	attr->max_pkeys = ibfake_pkey_tbl_len(to_hca(ibdev));
 	attr->max_mcast_grp = 16;
 	attr->max_mcast_qp_attach = 16;
+	if (ibfake_is_vf(to_hca(ibdev)))
+		attr->kernel_cap_flags |= IBK_VIRTUAL_FUNCTION;
 	return 0;
 }
 
@@ -286,6 +319,8 @@ static int ibfake_query_gid(struct ib_device *ibdev, u32 port, int index,
 		return -EINVAL;
 	gid->global.subnet_prefix = cpu_to_be64(0xfe80000000000000ULL);
 	gid->global.interface_id = ibdev->node_guid;
+	if (to_hca(ibdev)->port_guid)
+		gid->global.interface_id = cpu_to_be64(to_hca(ibdev)->port_guid);
 	return 0;
 }
 
@@ -781,6 +816,7 @@ static const struct ib_device_ops ibfake_roce_ops = {
 
 struct ibfake_nic {
 	struct net_device *netdev;
+	struct ibfake_hca *hca; /* NULL until it is registered */
 	struct delayed_work trained;
 	struct ieee_ets ets;
 	struct ieee_pfc pfc;
@@ -869,7 +905,228 @@ static int ibfake_setup_tc(struct net_device *netdev, enum tc_setup_type type,
 	return err;
 }
 
+/* A PF's VFs: ib_core and the network stack ask for them by their number. */
+
+static struct ibfake_vf *ibfake_vf(struct ibfake_hca *hca, int n)
+{
+	if (!hca || !ibfake_is_pf(hca))
+		return NULL;
+	if (n < 0 || n >= min(pci_num_vf(hca->pdev), IBFAKE_MAX_VFS))
+		return NULL;
+	return &hca->vfs[n];
+}
+
+static struct ibfake_vf *ibfake_netdev_vf(struct net_device *netdev, int n)
+{
+	return ibfake_vf(((struct ibfake_nic *)netdev_priv(netdev))->hca, n);
+}
+
+/*
+ * What the PF keeps of the VF that pdev is; NULL if it is none. A VF's first
+ * probe is before the PF counts it (pci/iov.c:sriov_enable).
+ */
+static struct ibfake_vf *ibfake_own_vf(struct pci_dev *pdev)
+{
+	struct ibfake_hca *pf;
+	int n;
+
+	if (!pdev || !pdev->is_virtfn)
+		return NULL;
+	pf = pci_get_drvdata(pci_physfn(pdev));
+	n = pci_iov_vf_id(pdev);
+	return pf && n >= 0 && n < IBFAKE_MAX_VFS ? &pf->vfs[n] : NULL;
+}
+
+static int ibfake_set_vf_mac(struct net_device *netdev, int n, u8 *mac)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf)
+		return -EINVAL;
+	ether_addr_copy(vf->mac, mac);
+	return 0;
+}
+
+static int ibfake_set_vf_vlan(struct net_device *netdev, int n, u16 vlan,
+			      u8 qos, __be16 proto)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf || vlan >= VLAN_N_VID || qos > 7)
+		return -EINVAL;
+	vf->vlan = vlan;
+	vf->qos = qos;
+	vf->proto = proto;
+	return 0;
+}
+
+static int ibfake_set_vf_rate(struct net_device *netdev, int n, int min, int max)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf || (max && min > max))
+		return -EINVAL;
+	vf->min_rate = min;
+	vf->max_rate = max;
+	return 0;
+}
+
+static int ibfake_set_vf_spoofchk(struct net_device *netdev, int n, bool on)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf)
+		return -EINVAL;
+	vf->spoofchk = on;
+	return 0;
+}
+
+static int ibfake_set_vf_trust(struct net_device *netdev, int n, bool on)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf)
+		return -EINVAL;
+	vf->trusted = on;
+	return 0;
+}
+
+static int ibfake_set_vf_link_state(struct net_device *netdev, int n, int state)
+{
+	struct ibfake_vf *vf = ibfake_netdev_vf(netdev, n);
+
+	if (!vf)
+		return -EINVAL;
+	vf->state = state;
+	return 0;
+}
+
+static int ibfake_fill_vf(struct ibfake_vf *vf, int n, struct ifla_vf_info *info)
+{
+	if (!vf)
+		return -EINVAL;
+	memset(info, 0, sizeof(*info));
+	info->vf = n;
+	ether_addr_copy(info->mac, vf->mac);
+	info->vlan = vf->vlan;
+	info->qos = vf->qos;
+	info->vlan_proto = vf->proto ? vf->proto : htons(ETH_P_8021Q);
+	info->min_tx_rate = vf->min_rate;
+	info->max_tx_rate = vf->max_rate;
+	info->spoofchk = vf->spoofchk;
+	info->trusted = vf->trusted;
+	info->linkstate = vf->state;
+	return 0;
+}
+
+static int ibfake_get_vf_config(struct net_device *netdev, int n,
+				struct ifla_vf_info *info)
+{
+	return ibfake_fill_vf(ibfake_netdev_vf(netdev, n), n, info);
+}
+
+/* An InfiniBand PF is asked by way of its IPoIB interface. */
+
+static int ibfake_ib_get_vf_config(struct ib_device *ibdev, int n, u32 port,
+				   struct ifla_vf_info *info)
+{
+	return ibfake_fill_vf(ibfake_vf(to_hca(ibdev), n), n, info);
+}
+
+static int ibfake_ib_set_vf_link_state(struct ib_device *ibdev, int n, u32 port,
+				       int state)
+{
+	struct ibfake_vf *vf = ibfake_vf(to_hca(ibdev), n);
+
+	if (!vf)
+		return -EINVAL;
+	vf->state = state;
+	return 0;
+}
+
+static int ibfake_ib_set_vf_guid(struct ib_device *ibdev, int n, u32 port,
+				 u64 guid, int type)
+{
+	struct ibfake_vf *vf = ibfake_vf(to_hca(ibdev), n);
+
+	if (!vf)
+		return -EINVAL;
+	if (type == IFLA_VF_IB_NODE_GUID)
+		vf->node_guid = guid;
+	else
+		vf->port_guid = guid;
+	return 0;
+}
+
+static int ibfake_ib_get_vf_guid(struct ib_device *ibdev, int n, u32 port,
+				 struct ifla_vf_guid *node_guid,
+				 struct ifla_vf_guid *port_guid)
+{
+	struct ibfake_vf *vf = ibfake_vf(to_hca(ibdev), n);
+
+	if (!vf)
+		return -EINVAL;
+	node_guid->guid = vf->node_guid;
+	port_guid->guid = vf->port_guid;
+	return 0;
+}
+
+static const struct ib_device_ops ibfake_pf_ops = {
+	.get_vf_config = ibfake_ib_get_vf_config,
+	.get_vf_guid = ibfake_ib_get_vf_guid,
+	.set_vf_guid = ibfake_ib_set_vf_guid,
+	.set_vf_link_state = ibfake_ib_set_vf_link_state,
+};
+
+/* A PF's devlink device has the mode of its eswitch, and no more. */
+struct ibfake_eswitch {
+	u16 mode;
+};
+
+static int ibfake_eswitch_mode_get(struct devlink *devlink, u16 *mode)
+{
+	*mode = ((struct ibfake_eswitch *)devlink_priv(devlink))->mode;
+	return 0;
+}
+
+static int ibfake_eswitch_mode_set(struct devlink *devlink, u16 mode,
+				   struct netlink_ext_ack *extack)
+{
+	((struct ibfake_eswitch *)devlink_priv(devlink))->mode = mode;
+	return 0;
+}
+
+static const struct devlink_ops ibfake_devlink_ops = {
+	.eswitch_mode_get = ibfake_eswitch_mode_get,
+	.eswitch_mode_set = ibfake_eswitch_mode_set,
+};
+
+static void ibfake_remove_devlink(void *data)
+{
+	devlink_unregister(data);
+	devlink_free(data);
+}
+
+static int ibfake_add_devlink(struct device *dev)
+{
+	struct devlink *devlink;
+
+	devlink = devlink_alloc(&ibfake_devlink_ops,
+				sizeof(struct ibfake_eswitch), dev);
+	if (!devlink)
+		return -ENOMEM;
+	devlink_register(devlink);
+	return devm_add_action_or_reset(dev, ibfake_remove_devlink, devlink);
+}
+
 static const struct net_device_ops ibfake_netdev_ops = {
+	.ndo_get_vf_config = ibfake_get_vf_config,
+	.ndo_set_vf_mac = ibfake_set_vf_mac,
+	.ndo_set_vf_vlan = ibfake_set_vf_vlan,
+	.ndo_set_vf_rate = ibfake_set_vf_rate,
+	.ndo_set_vf_spoofchk = ibfake_set_vf_spoofchk,
+	.ndo_set_vf_trust = ibfake_set_vf_trust,
+	.ndo_set_vf_link_state = ibfake_set_vf_link_state,
 	.ndo_setup_tc = ibfake_setup_tc,
 	.ndo_open = ibfake_open,
 	.ndo_stop = ibfake_stop,
@@ -978,6 +1235,8 @@ static const struct dcbnl_rtnl_ops ibfake_dcbnl_ops = {
 static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 {
 	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, index >> 8, index };
+	struct pci_dev *pdev = dev_is_pci(parent) ? to_pci_dev(parent) : NULL;
+	struct ibfake_vf *vf = ibfake_own_vf(pdev);
 	struct net_device *netdev;
 	struct ibfake_nic *nic;
 	int err;
@@ -1000,7 +1259,12 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 	netdev->operstate = IF_OPER_UP;
 	netdev->max_mtu = IBFAKE_MAX_MTU;
 	netdev->priv_flags |= IFF_LIVE_ADDR_CHANGE;
-	eth_hw_addr_set(netdev, mac);
+	if (!vf)
+		eth_hw_addr_set(netdev, mac);
+	else if (is_zero_ether_addr(vf->mac))
+		eth_hw_addr_random(netdev); /* so it has no permanent address */
+	else
+		eth_hw_addr_set(netdev, vf->mac);
 
 	err = netif_set_real_num_queues(netdev, IBFAKE_QUEUES, IBFAKE_QUEUES);
 	if (!err)
@@ -1184,12 +1448,18 @@ static void ibfake_unregister_ibdev(void *data)
 {
 	struct ibfake_hca *hca = data;
 
+	if (hca->netdev && hca->netdev->netdev_ops == &ibfake_netdev_ops) {
+		rtnl_lock();
+		((struct ibfake_nic *)netdev_priv(hca->netdev))->hca = NULL;
+		rtnl_unlock();
+	}
 	ib_unregister_device(&hca->ibdev);
 }
 
 static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 {
 	struct ib_device *ibdev = &hca->ibdev;
+	struct ibfake_vf *vf = ibfake_own_vf(hca->pdev);
 
 	ibdev->dev.parent = parent;
 	ibdev->node_type = RDMA_NODE_IB_CA;
@@ -1199,6 +1469,10 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 	ibdev->num_comp_vectors = 1;
 	ibdev->node_guid = cpu_to_be64(IBFAKE_GUID_BASE + hca->index);
 	strscpy(ibdev->node_desc, "ibfake", sizeof(ibdev->node_desc));
+	if (vf) {
+		ibdev->node_guid = cpu_to_be64(vf->node_guid);
+		hca->port_guid = vf->port_guid;
+	}
 
 	ib_set_device_ops(ibdev, &ibfake_min_ops);
 	if (disassoc)
@@ -1207,6 +1481,8 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 		ib_set_device_ops(ibdev, &ibfake_verbs_ops);
 	if (hca->kind == IBFAKE_ROCE)
 		ib_set_device_ops(ibdev, &ibfake_roce_ops);
+	if (ibfake_is_pf(hca))
+		ib_set_device_ops(ibdev, &ibfake_pf_ops);
 }
 
 static void ibfake_put_netdev(void *data)
@@ -1238,7 +1514,7 @@ static int ibfake_probe_netdev(struct device *dev, int index,
 {
 	unsigned int roce = index - nib;
 
-	if (roce < nic_count)
+	if (!dev_is_pci(dev) && roce < nic_count)
 		return ibfake_take_netdev(dev, nics[roce], netdev);
 	*netdev = ibfake_create_netdev(dev, index);
 	if (IS_ERR(*netdev))
@@ -1268,9 +1544,18 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 	hca->kind = kind;
 	hca->index = index;
 	hca->netdev = netdev;
+	if (dev_is_pci(dev))
+		hca->pdev = to_pci_dev(dev);
+	dev_set_drvdata(dev, hca);
 	ibfake_init_ibdev(hca, dev);
 	if (netdev) {
 		err = ib_device_set_netdev(&hca->ibdev, netdev, IBFAKE_PORT);
+		if (err)
+			return err;
+	}
+
+	if (ibfake_is_pf(hca)) {
+		err = ibfake_add_devlink(dev);
 		if (err)
 			return err;
 	}
@@ -1279,6 +1564,8 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 	err = ib_register_device(&hca->ibdev, name, NULL);
 	if (err)
 		return err;
+	if (netdev && netdev->netdev_ops == &ibfake_netdev_ops)
+		((struct ibfake_nic *)netdev_priv(netdev))->hca = hca;
 	return devm_add_action_or_reset(dev, ibfake_unregister_ibdev, hca);
 }
 
@@ -1292,16 +1579,35 @@ static int ibfake_platform_probe(struct platform_device *pdev)
 static int ibfake_pci_probe(struct pci_dev *pdev,
 			    const struct pci_device_id *id)
 {
-	return ibfake_probe(&pdev->dev, IBFAKE_ROCE, pci_dev_id(pdev));
+	return ibfake_probe(&pdev->dev, id->driver_data, pci_dev_id(pdev));
 }
 
-/* PCI has no other way to know that there is nothing to do */
+/* A PF's VFs go before it does. */
 static void ibfake_pci_remove(struct pci_dev *pdev)
 {
+	if (pdev->is_physfn)
+		pci_disable_sriov(pdev);
+}
+
+/* What the PF keeps of its VFs goes with them. */
+static int ibfake_pci_sriov_configure(struct pci_dev *pdev, int count)
+{
+	struct ibfake_hca *hca = pci_get_drvdata(pdev);
+	int ret = pci_sriov_configure_simple(pdev, count);
+
+	if (!count && !ret) {
+		rtnl_lock();
+		memset(hca->vfs, 0, sizeof(hca->vfs));
+		rtnl_unlock();
+	}
+	return ret;
 }
 
 static const struct pci_device_id ibfake_pci_ids[] = {
-	{ PCI_DEVICE(0x1234, 0x11e8) }, /* QEMU's edu */
+	/* QEMU's edu, and its nvme with its own id and with Intel's */
+	{ PCI_DEVICE(0x1234, 0x11e8), .driver_data = IBFAKE_ROCE },
+	{ PCI_DEVICE(0x1b36, 0x0010), .driver_data = IBFAKE_ROCE },
+	{ PCI_DEVICE(0x8086, 0x5845), .driver_data = IBFAKE_IB },
 	{}
 };
 
@@ -1310,6 +1616,7 @@ static struct pci_driver ibfake_pci_driver = {
 	.id_table = ibfake_pci_ids,
 	.probe = ibfake_pci_probe,
 	.remove = ibfake_pci_remove,
+	.sriov_configure = ibfake_pci_sriov_configure,
 };
 
 static struct platform_driver ibfake_driver = {

@@ -5,6 +5,7 @@ package vm
 
 import (
 	"fmt"
+	"math/bits"
 	"os"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ const (
 	Long  // `make test-long` alone runs it
 
 	PCI        // needs HCAs and GPUs on PCI: runs in the VM of --pci alone
+	VF         // needs HCAs with SR-IOV: runs in the VM of --vf alone
 	TwoNodes   // needs two nodes: runs in the VMs of --nodes 2 alone
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
@@ -42,13 +44,13 @@ const (
 const (
 	levels = Smoke | Short | Long
 	// places are shapes of VMs that run only the tests that ask for them.
-	places = PCI | TwoNodes
+	places = PCI | VF | TwoNodes
 )
 
 var classNames = map[string]Class{
 	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
-	"PCI": PCI, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
+	"PCI": PCI, "VF": VF, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
 }
 
 // check returns why a class is none.
@@ -59,8 +61,8 @@ func (c Class) check() error {
 	if level := c & levels; level != Smoke && level != Short && level != Long {
 		return fmt.Errorf("it names no level, or several. Hint: vm.Smoke, vm.Short or vm.Long")
 	}
-	if c&places == places {
-		return fmt.Errorf("no VM has HCAs on PCI and another node")
+	if bits.OnesCount16(uint16(c&places)) > 1 {
+		return fmt.Errorf("no VM has all of %s", c&places)
 	}
 	return nil
 }
@@ -89,14 +91,14 @@ func Needs(t *testing.T, classes ...Class) {
 }
 
 // shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
-var shapeNames = map[Class]string{0: "node", PCI: "pci", TwoNodes: "nodes"}
+var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", TwoNodes: "nodes"}
 
 var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
 
 // String names the parts of a class.
 func (c Class) String() string {
 	var names []string
-	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "TwoNodes", "Many", "EverySlurm"} {
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "TwoNodes", "Many", "EverySlurm"} {
 		if c&classNames[name] != 0 {
 			names = append(names, name)
 		}

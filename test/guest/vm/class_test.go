@@ -52,9 +52,9 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 
 // lanes are all that a part may have.
 func (p part) lanes() (all []Lane) {
-	shapes, levels := []Class{0, PCI}, Smoke|Short
+	shapes, levels := []Class{0, PCI, VF}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long
-		shapes, levels = []Class{0, PCI, TwoNodes, Many}, levels|Long
+		shapes, levels = []Class{0, PCI, VF, TwoNodes, Many}, levels|Long
 	}
 	return lanes(levels, p.suites, p.kernels, shapes...)
 }
@@ -133,7 +133,8 @@ func TestATestThatDeclaresNoClassIsAnErrorThatNamesIt(t *testing.T) {
 		"vm.Needs(t, vm.Both)":                               "it names no level",
 		"vm.Needs(t, vm.Both, vm.Short, vm.Long)":            "it names no level, or several",
 		"vm.Needs(t, vm.Both, vm.Shrt)":                      "unknown class Shrt",
-		"vm.Needs(t, vm.Both, vm.Long, vm.PCI, vm.TwoNodes)": "no VM has",
+		"vm.Needs(t, vm.Both, vm.Long, vm.PCI, vm.TwoNodes)": "no VM has all of PCI TwoNodes",
+		"vm.Needs(t, vm.Both, vm.Long, vm.PCI, vm.VF)":       "no VM has all of PCI VF",
 	} {
 		dir := t.TempDir()
 		source := "package x\nfunc TestNobody(t *testing.T) { " + statement + " }\n"
