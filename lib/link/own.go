@@ -41,7 +41,7 @@ func (c *Conn) Rename(have *Interface, name string) error {
 	if have.Name == name {
 		return nil
 	}
-	if err := c.awaitName(name); err != nil {
+	if err := c.awaitName(have.Index, name); err != nil {
 		return fmt.Errorf("rename %s to %s: %w", have.Name, name, err)
 	}
 	// Kernels before 6.2 refuse to rename an interface that is up.
@@ -59,8 +59,10 @@ func (c *Conn) Rename(have *Interface, name string) error {
 	return nil
 }
 
-// awaitName waits until no other interface has a name, or is ErrNameTaken.
-func (c *Conn) awaitName(name string) error {
+// awaitName waits until no other interface has a name, or is ErrNameTaken. udev may have given the
+// name to the interface itself as an alternative one: it does so to what was renamed before udev
+// came to it, and the kernel does not let an interface have a name twice.
+func (c *Conn) awaitName(index int, name string) error {
 	request := netlink.AppendText(change(0, false, 0), unix.IFLA_IFNAME, name)
 	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
@@ -69,6 +71,9 @@ func (c *Conn) awaitName(name string) error {
 		}
 		if err != nil {
 			return err
+		}
+		if isOf(answers, index) {
+			return c.altName(unix.RTM_DELLINKPROP, 0, index, name)
 		}
 		timeout := renameTimeout
 		if mayBeNew(answers) {
@@ -79,6 +84,15 @@ func (c *Conn) awaitName(name string) error {
 			return ErrNameTaken
 		}
 	}
+}
+
+// isOf tells whether an answer describes the interface with an index.
+func isOf(answers [][]byte, index int) bool {
+	if len(answers) != 1 {
+		return false
+	}
+	i, err := decode(answers[0])
+	return err == nil && i.Index == index
 }
 
 // mayBeNew tells an interface that the kernel may have made and named a moment ago, as

@@ -1,0 +1,41 @@
+package link
+
+import (
+	"errors"
+	"testing"
+
+	"gresnet/test/netnstest"
+)
+
+// udev names an interface that was renamed before udev came to it by an alternative name.
+func TestAnInterfaceIsGivenItsNameThoughThatIsItsAlternativeNameAlready(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add gresnet0 type veth peer name other")
+	ns.IP("link property add dev gresnet0 altname ibp2s0")
+	ns.IP("link property add dev other altname theirs")
+	err := ns.Do(func() error {
+		c, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		list, err := c.List()
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			if i.Name != "gresnet0" {
+				continue
+			}
+			if err := c.Rename(&i, "theirs"); !errors.Is(err, ErrNameTaken) {
+				t.Errorf("another one has the name: %v", err)
+			}
+			return c.Rename(&i, "ibp2s0")
+		}
+		return errors.New("there is no gresnet0")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	ns.IP("link show dev ibp2s0")
+}
