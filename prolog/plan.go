@@ -162,11 +162,7 @@ func (p *planned) fill(c *urfave.Context, n *host.Host, j job.Job, wants []gres.
 }
 
 func describe(s step.Step) plannedStep {
-	d := plannedStep{Kind: s.Kind(), Object: s.Object()}
-	if s.HCA().GUID != "" {
-		d.HCA = s.HCA().String()
-	}
-	return d
+	return plannedStep{Kind: s.Kind(), Object: s.Object(), HCA: s.HCA().String()}
 }
 
 func (p *planned) print(w io.Writer) error {

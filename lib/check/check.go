@@ -177,9 +177,14 @@ func (s Site) mapping() []Finding {
 	mapped := 0
 	var all []Finding
 	for _, h := range s.Inventory.HCAs {
+		if h.Gres != "" && h.VFs != nil && h.VFs.Now > 0 {
+			all = append(all, warn("mapping", "list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
+				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now))
+		}
 		switch {
 		case h.Gres != "":
 			mapped++
+		case h.ID.VF != "": // a site need not give its VFs to jobs
 		case !h.Away:
 			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID))
 		}

@@ -179,6 +179,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    state: /run/gresnet has 1024 KiB left; make room: a prolog that cannot write fails, and drains the node"},
 		"shared after a reboot": {remove("etc/modprobe.d/rdma.conf"),
 			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
+		"a PF that is whole and has VFs": {func(s *check.Site) {
+			s.Inventory.HCAs[0].ID.PCI = "0000:01:00.0"
+			s.Inventory.HCAs[0].VFs = &inventory.VFs{Now: 2, Total: 8}
+			vf := hca(9, "mlx5_9")
+			vf.Gres, vf.ID = "", node.ID{PCI: s.Inventory.HCAs[0].ID.PCI, VF: "0"}
+			s.Inventory.HCAs = append(s.Inventory.HCAs, vf)
+		}, "warning  mapping: jobs get mlx5_0 as a whole, though it has VFs (2); list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"},
 		"not what the configuration wants": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
 			"warning  mode: it is exclusive, though gresnet.toml wants shared; reboot; if it was not set at boot, journalctl -u gresnet.service says why"},
 		"nor will it be": {func(s *check.Site) {

@@ -20,9 +20,9 @@ func (m Match) String() string { return m.Key + "=" + m.Value }
 func (m Match) Matches(h node.HCA) bool {
 	switch m.Key {
 	case "pci":
-		return h.ID.PCI == m.Value
+		return h.PCI() == m.Value
 	case "guid":
-		return h.ID.GUID == m.Value
+		return h.NodeGUID() == m.Value
 	case "rdma":
 		return h.Name == m.Value
 	}

@@ -104,16 +104,35 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		}
 		m = append(m, e)
 	}
-	return m, nil
+	return m, m.checkPFs()
+}
+
+// checkPFs returns an error for a PF that is one entry's, while another one has a VF of it: what a
+// job does to the PF reaches the VF.
+func (m Mapping) checkPFs() error {
+	for _, pf := range m {
+		for _, vf := range m {
+			if pf.Drift == nil && vf.Drift == nil && vf.HCA.ID.VF != "" && pf.HCA.ID.VF == "" && pf.HCA.ID.PCI == vf.HCA.ID.PCI {
+				return hint.With(
+					fmt.Errorf("map %s: it is VF %s of %s, which %s is as a whole", vf, vf.HCA.ID.VF, describe(pf.HCA), pf),
+					"leave either the PF or its VFs out of [[hca]]: a PF is one job's, or its VFs are several jobs'",
+				)
+			}
+		}
+	}
+	return nil
 }
 
 func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 	if len(cfg.Slurm.Gres) == 0 {
 		return nil, errors.New("number the HCAs: the configuration names no GRES")
 	}
-	m := make(Mapping, len(have))
-	for i, hca := range have {
-		m[i] = Entry{Gres: cfg.Slurm.Gres[0], Index: i, HCA: hca}
+	m := make(Mapping, 0, len(have))
+	for _, hca := range have {
+		// Sites make VFs for virtual machines, too, and their number changes.
+		if hca.ID.VF == "" {
+			m = append(m, Entry{Gres: cfg.Slurm.Gres[0], Index: len(m), HCA: hca})
+		}
 	}
 	return m, nil
 }

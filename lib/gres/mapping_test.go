@@ -3,6 +3,7 @@ package gres_test
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"gresnet/lib/config"
@@ -29,6 +30,42 @@ func TestMapWithoutEntriesNumbersInTheOrderGiven(t *testing.T) {
 	}
 	if m, err := gres.Map(config.Default(), nil); err != nil || len(m) != 0 || m.String() != "none" {
 		t.Errorf("of a node without HCAs: %v, %v", m, err)
+	}
+}
+
+// vf is a VF of sitetest.HCA(pf).
+func vf(pf int, number, function string) node.HCA {
+	return node.HCA{ID: node.ID{PCI: sitetest.HCA(pf).ID.PCI, VF: number}, Name: "vf" + number, GUID: "0000:0000:0000:0000", Function: function}
+}
+
+func TestVFsAreNotNumberedAmongTheHCAs(t *testing.T) {
+	have := []node.HCA{sitetest.HCA(0), vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), sitetest.HCA(1)}
+	m, err := gres.Map(config.Default(), have)
+	want := gres.Mapping{{Gres: "nic", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Index: 1, HCA: sitetest.HCA(1)}}
+	if err != nil || !reflect.DeepEqual(m, want) {
+		t.Errorf("got %+v, %v, want %+v", m, err, want)
+	}
+}
+
+func TestAPFIsWholeOrItsVFsAreListed(t *testing.T) {
+	pf := sitetest.HCA(0)
+	have := []node.HCA{pf, vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), sitetest.HCA(1)}
+	entries := func(match ...string) string {
+		text := ""
+		for i, m := range match {
+			text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = %q\n", i, m)
+		}
+		return text
+	}
+	m, err := gres.Map(sitetest.Parse(t, entries("pci=10:00.1", "rdma=vf1", "pci="+sitetest.HCA(1).ID.PCI)), have)
+	if err != nil || m.Drift() != nil || m[0].HCA.ID != have[1].ID || m[1].HCA.ID != have[2].ID {
+		t.Errorf("VFs alone: %+v, %v", m, err)
+	}
+	if m, err := gres.Map(sitetest.Parse(t, entries("pci="+pf.ID.PCI, "pci="+sitetest.HCA(1).ID.PCI)), have); err != nil || m.Drift() != nil || m[0].HCA.ID != pf.ID {
+		t.Errorf("the PF alone: %+v, %v", m, err)
+	}
+	if _, err := gres.Map(sitetest.Parse(t, entries("pci=10:00.1", "pci="+pf.ID.PCI)), have); err == nil || !strings.Contains(err.Error(), "it is VF 0 of "+pf.Name) {
+		t.Errorf("both: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -34,15 +35,39 @@ func (n *Host) Mapped(t *table.Table) (gres.Mapping, error) {
 }
 
 // hasMore tells whether the node has more HCAs than a table, as where a driver was
-// slower at boot than the first job. It is asked for each job, and so only counts.
+// slower at boot than the first job. It is asked for each job, and so only counts, unless
+// there are VFs.
 func (n *Host) hasMore(t *table.Table) bool {
 	count, err := sysfs.CountVerbs(n.Sys)
-	return err == nil && count > len(t.HCAs)
+	if err != nil || count <= len(t.HCAs) {
+		return false
+	}
+	all, err := sysfs.AllVerbs(n.Sys)
+	if err != nil {
+		return false
+	}
+	count = 0
+	for _, owner := range all {
+		// Who lists HCAs by their GUIDs finds a VF that is new when he looks for it.
+		h, err := sysfs.HCA(n.Sys, owner.Device, "", owner.Address)
+		if err == nil && n.uses(h) {
+			count++
+		}
+	}
+	return count > len(t.HCAs)
 }
 
-// AddHCAs adds the HCAs that the node has and the table does not know. They come
+// uses tells whether jobs may get an HCA of the node, as far as its kind tells: VFs are only for
+// a site that lists them. A table without one can be read by programs that know no VFs.
+func (n *Host) uses(h node.HCA) bool {
+	return h.ID.VF == "" || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) })
+}
+
+// AddHCAs adds the HCAs that jobs may get, and the table does not know. They come
 // after those that it knows, whose numbers must stay; names need not.
-func (n *Host) AddHCAs(t *table.Table) error {
+func (n *Host) AddHCAs(t *table.Table) error { return n.add(t, n.uses) }
+
+func (n *Host) add(t *table.Table, wanted func(node.HCA) bool) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
 		return err
@@ -54,7 +79,11 @@ func (n *Host) AddHCAs(t *table.Table) error {
 	}
 	for _, d := range devices {
 		if i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }); i >= 0 {
-			t.HCAs[i].Name = d.Name // it may have another by now
+			// It may have others by now.
+			t.HCAs[i].Name, t.HCAs[i].GUID, t.HCAs[i].Function = d.Name, d.GUID, d.Function
+			continue
+		}
+		if !wanted(d.HCA(nil)) {
 			continue
 		}
 		ports, err := v.Ports(d)
@@ -66,13 +95,13 @@ func (n *Host) AddHCAs(t *table.Table) error {
 	return nil
 }
 
-// Known is the node table with what the node has besides, as the next claim
-// would write it.
+// Known is the node table with all that the node has besides: what the next claim would add, and
+// VFs that no job gets.
 func (n *Host) Known() (table.Table, error) {
 	t, err := n.Table().Read()
 	if err != nil {
 		return table.Table{}, err
 	}
-	err = n.AddHCAs(&t)
+	err = n.add(&t, func(node.HCA) bool { return true })
 	return t, err
 }

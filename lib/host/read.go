@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/link"
 	"gresnet/lib/manager"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -143,6 +144,13 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.
 	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
 		return nil, err
 	}
+	list, err := v.Link.List()
+	if err == nil {
+		err = isKnowable(*p.Interface, list)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s, err := v.Link.Settings(p.Interface.Index)
 	if err != nil {
 		return nil, err
@@ -170,6 +178,20 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.
 		return nil, err
 	}
 	return &step.Settings{Of: d.ID, Port: p.Num, Interface: p.Interface.ID, Settings: s, GIDs: gids}, nil
+}
+
+// isKnowable returns an error for an interface that nothing tells from another one of the node once
+// a job has changed its MAC: neither has a permanent one.
+func isKnowable(i link.Interface, list []link.Interface) error {
+	for _, o := range list {
+		if o.Index != i.Index && o.ID == i.ID {
+			return hint.With(
+				fmt.Errorf("%s and %s are both interfaces of %s, and have no permanent MAC that tells them apart", i.Name, o.Name, i.ID),
+				"give each VF a MAC by its PF, `ip link set PF vf N mac`, and have its driver bind it again",
+			)
+		}
+	}
+	return nil
 }
 
 // survives is an error for an HCA whose RDMA device would end with the move of its interface.

@@ -96,8 +96,13 @@ func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]str
 	if err != nil {
 		return nil, err
 	}
+	why := map[node.ID]string{}
 	for _, h := range t.HCAs {
-		if !m.Has(h.ID) {
+		switch {
+		case m.Has(h.ID):
+		case h.ID.VF != "":
+			why[h.ID] = "jobs get VFs only where [[hca]] lists them, and its PF " + h.ID.PCI + " does not"
+		default:
 			m = append(m, gres.Entry{HCA: h})
 		}
 	}
@@ -105,9 +110,8 @@ func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]str
 	if err != nil {
 		return nil, err
 	}
-	refused := map[node.ID]string{}
 	for _, r := range list {
-		refused[r.Entry.HCA.ID] = strings.ReplaceAll(r.Err.Error(), "\n", "; ")
+		why[r.Entry.HCA.ID] = strings.ReplaceAll(r.Err.Error(), "\n", "; ")
 	}
-	return refused, nil
+	return why, nil
 }

@@ -4,6 +4,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -32,6 +33,9 @@ type HCA struct {
 	Take  bool   `json:"take,omitempty"`
 
 	ID       node.ID `json:"id"`
+	GUID     string  `json:"guid,omitempty"`     // a VF's node GUID now
+	Function string  `json:"function,omitempty"` // a VF's own PCI address
+	VFs      *VFs    `json:"vfs,omitempty"`      // nil: it is no PF
 	Name     string  `json:"name"`
 	Driver   string  `json:"driver,omitempty"`
 	NUMA     int     `json:"numa"`            // -1: not known
@@ -44,6 +48,18 @@ type HCA struct {
 	Held     *Held   `json:"held,omitempty"`
 	Refused  string  `json:"-"` // why no job gets it, if somebody has looked
 }
+
+// VFs says how many VFs a PF has, and how many it can have.
+type VFs struct {
+	Now   int `json:"now"`
+	Total int `json:"total"`
+}
+
+// pci is the PCI address of the HCA's own function.
+func (h HCA) pci() string { return cmp.Or(h.Function, h.ID.PCI) }
+
+// guid is the HCA's node GUID.
+func (h HCA) guid() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
 // Port is one port of an HCA.
 type Port struct {
@@ -87,6 +103,9 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 	s := Inventory{Mode: mode, GPUs: n.Topology.GPUs}
 	for _, known := range n.Table.HCAs {
 		h := n.describe(known)
+		if err := h.countVFs(sys); err != nil {
+			return Inventory{}, err
+		}
 		i := slices.IndexFunc(devices, func(d scan.Device) bool { return d.ID == known.ID })
 		h.Away = i < 0
 		if !h.Away {
@@ -108,7 +127,7 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 
 // describe is an HCA as the node table, the mapping and PCI have it.
 func (n Input) describe(known node.HCA) HCA {
-	h := HCA{ID: known.ID, Name: known.Name, Driver: known.Driver, NUMA: -1}
+	h := HCA{ID: known.ID, GUID: known.GUID, Function: known.Function, Name: known.Name, Driver: known.Driver, NUMA: -1}
 	for _, p := range known.Ports {
 		h.Ports = append(h.Ports, Port{Port: p})
 	}
@@ -127,6 +146,18 @@ func (n Input) describe(known node.HCA) HCA {
 		}
 	}
 	return h
+}
+
+// countVFs completes an HCA that is a PF.
+func (h *HCA) countVFs(sys fs.FS) error {
+	if h.ID.PCI == "" || h.ID.VF != "" {
+		return nil
+	}
+	now, total, err := sysfs.VFs(sys, h.ID.PCI)
+	if total > 0 {
+		h.VFs = &VFs{now, total}
+	}
+	return err
 }
 
 // look completes an HCA with what can be seen of it here.

@@ -93,10 +93,10 @@ func (s Inventory) match(h HCA) string {
 		return n
 	}
 	switch {
-	case h.ID.PCI != "" && alike(func(o HCA) bool { return o.ID.PCI == h.ID.PCI }) == 1:
-		return "pci=" + h.ID.PCI
-	case alike(func(o HCA) bool { return o.ID.GUID == h.ID.GUID }) == 1:
-		return "guid=" + h.ID.GUID
+	case h.pci() != "" && alike(func(o HCA) bool { return o.pci() == h.pci() }) == 1:
+		return "pci=" + h.pci()
+	case alike(func(o HCA) bool { return o.guid() == h.guid() }) == 1:
+		return "guid=" + h.guid()
 	}
 	return "rdma=" + h.Name
 }

@@ -38,7 +38,7 @@ func (s Inventory) hcas(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.ID.GUID, dash(shortPCI(h.ID.PCI)), h.numa(), dash(h.Driver), h.job())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.guid(), dash(shortPCI(h.pci())), h.numa(), dash(h.Driver), h.job())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -47,8 +47,24 @@ func (s Inventory) hcas(w io.Writer) error {
 		if h.ID.Aux != "" {
 			fmt.Fprintf(w, "%s is %s\n", h.Name, h.ID.Aux)
 		}
+		switch {
+		case h.ID.VF != "":
+			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, s.pf(h))
+		case h.VFs != nil:
+			fmt.Fprintf(w, "%s is a PF with %d of %d VFs\n", h.Name, h.VFs.Now, h.VFs.Total)
+		}
 	}
 	return nil
+}
+
+// pf names the PF of a VF: by its RDMA device, if it has one.
+func (s Inventory) pf(vf HCA) string {
+	for _, h := range s.HCAs {
+		if h.ID.VF == "" && h.ID.PCI == vf.ID.PCI {
+			return h.Name
+		}
+	}
+	return vf.ID.PCI
 }
 
 func (h HCA) gres() string {

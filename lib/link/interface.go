@@ -34,18 +34,41 @@ type Interface struct {
 const operDown, operLowerLayerDown = 2, 3
 
 // ID tells an interface from any other of the node, whatever its name, its
-// index and its namespace are.
+// index, its MAC and its namespace are.
 type ID struct {
 	Kind    string `json:"kind,omitempty"`   // rtnl_link_ops: "ipoib", "veth"; empty for hardware
 	Parent  string `json:"parent,omitempty"` // the device below it, pci/0000:3b:00.0
 	Address string `json:"address"`          // permanent MAC; of an IPoIB interface the port GUID
 }
 
+// A VF whose PF was never told a MAC has a random one, which is not permanent. Its device alone
+// identifies its interface then: a job may have changed the MAC, as a bond in the job does. An
+// interface that stands on no device has nothing but its MAC.
+
 func (id ID) String() string {
-	if id.Parent == "" {
+	switch {
+	case id.Parent == "":
 		return id.Address
+	case id.Address == "":
+		return id.Parent
 	}
 	return id.Address + "@" + id.Parent
+}
+
+// StandsOn tells whether the device below the interface is a PCI function, as far as it is one:
+// an HCA in software has none, and one of several on a function has a device of its own below it.
+func (id ID) StandsOn(pci string) bool {
+	function, is := strings.CutPrefix(id.Parent, "pci/")
+	return !is || pci == "" || function == pci
+}
+
+// Is tells whether an interface has an identity. An older version wrote the MAC into that of
+// an interface that has no permanent one.
+func (i Interface) Is(id ID) bool {
+	if i.ID.Address == "" && id.Address != "" && id.Address == i.MAC {
+		id.Address = ""
+	}
+	return i.ID == id
 }
 
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
@@ -114,7 +137,7 @@ func (c *Conn) Find(id ID) (Interface, error) {
 		return Interface{}, err
 	}
 	for _, i := range list {
-		if i.ID == id {
+		if i.Is(id) {
 			return i, nil
 		}
 	}
@@ -184,9 +207,9 @@ func decode(m []byte) (Interface, error) {
 	if name := unix.ByteSliceToString(device); name != "" {
 		i.ID.Parent = unix.ByteSliceToString(bus) + "/" + name
 	}
-	i.ID.Address = i.MAC
-	if own := hardware(permanent); own != "" {
-		i.ID.Address = own
+	i.ID.Address = hardware(permanent)
+	if i.ID.Address == "" && i.ID.Parent == "" {
+		i.ID.Address = i.MAC
 	}
 	switch kind {
 	case "vxlan":

@@ -1,12 +1,56 @@
 package link
 
 import (
+	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/netlink"
 )
+
+// described is an interface as the kernel describes it.
+func described(t *testing.T, parent, mac, permanent string) Interface {
+	t.Helper()
+	m := make([]byte, unix.SizeofIfInfomsg)
+	for kind, text := range map[uint16]string{unix.IFLA_ADDRESS: mac, unix.IFLA_PERM_ADDRESS: permanent} {
+		if hw, err := net.ParseMAC(text); err == nil {
+			m = netlink.Append(m, kind, hw)
+		}
+	}
+	if parent != "" {
+		m = netlink.AppendText(m, unix.IFLA_PARENT_DEV_BUS_NAME, "pci")
+		m = netlink.AppendText(m, unix.IFLA_PARENT_DEV_NAME, parent)
+	}
+	i, err := decode(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func TestAnInterfaceOfAPCIFunctionIsTheSameWithAnotherMAC(t *testing.T) {
+	const vf, other = "0000:3b:01.2", "0000:3b:01.3"
+	const mac, bonds, permanent = "02:00:00:00:00:01", "02:00:00:00:00:02", "0c:00:00:00:00:03"
+	for _, own := range []string{"", permanent} {
+		before, after := described(t, vf, mac, own), described(t, vf, bonds, own)
+		if before.ID != after.ID || !after.Is(before.ID) {
+			t.Errorf("it was %+v and is %+v", before.ID, after.ID)
+		}
+		if next := described(t, other, mac, own); next.Is(before.ID) {
+			t.Errorf("another function's interface is %+v, too", next.ID)
+		}
+	}
+	// What stands on no device, as a dummy does, has nothing but its MAC.
+	if described(t, "", mac, "").Is(described(t, "", bonds, "").ID) {
+		t.Error("an interface without a device is one with another MAC")
+	}
+	// As it was written before: with the MAC that it had.
+	old := ID{Parent: "pci/" + vf, Address: mac}
+	if !described(t, vf, mac, "").Is(old) || described(t, other, mac, "").Is(old) || described(t, vf, bonds, "").Is(old) {
+		t.Error("an identity with a MAC that is not permanent means another interface")
+	}
+}
 
 func TestACarrierIsWaitedForUntilTheKernelHasDoneWhatFollowsFromIt(t *testing.T) {
 	const up, carrier = unix.IFF_UP, unix.IFF_UP | unix.IFF_LOWER_UP

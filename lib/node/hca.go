@@ -8,17 +8,22 @@ import (
 )
 
 // ID identifies an HCA for as long as the hardware sits in its slot. Names
-// (mlx5_3, ib0, uverbs3) are attributes that change; an ID does not.
+// (mlx5_3, ib0, uverbs3) are attributes that change; an ID does not. A VF's GUID and PCI address
+// are such attributes, too: its PF's PCI address and its number identify it.
 type ID struct {
-	GUID string `json:"guid"`          // node GUID as sysfs writes it: 0002:c903:00ab:cdef
-	PCI  string `json:"pci,omitempty"` // PCI address with its domain; empty without a PCI parent
+	GUID string `json:"guid"`          // node GUID as sysfs writes it: 0002:c903:00ab:cdef; a VF has none here
+	PCI  string `json:"pci,omitempty"` // PCI address with its domain, a VF's is its PF's; empty without a PCI parent
+	VF   string `json:"vf,omitempty"`  // number of a VF among those of its PF
 	Aux  string `json:"aux,omitempty"` // the device below the PCI function, where several share it
 }
 
-// String is for people: the GUID, and where it sits.
+// String is for people: the GUID, and where it sits; of a VF its PF and its number.
 func (id ID) String() string {
 	s := id.GUID
-	if id.PCI != "" {
+	switch {
+	case id.VF != "":
+		s = id.PCI + "/vf" + id.VF
+	case id.PCI != "":
 		s += "@" + id.PCI
 	}
 	if id.Aux != "" {
@@ -33,7 +38,17 @@ type HCA struct {
 	Name   string `json:"name"` // the RDMA device's name, mlx5_3
 	Driver string `json:"driver,omitempty"`
 	Ports  []Port `json:"ports,omitempty"`
+
+	// What a VF has of its own, beside its identity. A GUID of zeros is one that its PF was never told.
+	GUID     string `json:"guid,omitempty"`     // node GUID
+	Function string `json:"function,omitempty"` // PCI address
 }
+
+// PCI is the PCI address of the HCA's own function.
+func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
+
+// NodeGUID is the HCA's node GUID.
+func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
 // Port is one physical port of an HCA.
 type Port struct {
@@ -48,6 +63,8 @@ type Port struct {
 func Compare(a, b ID) int {
 	return cmp.Or(
 		strings.Compare(a.PCI, b.PCI),
+		len(a.VF)-len(b.VF), // of numbers without zeros in front
+		strings.Compare(a.VF, b.VF),
 		strings.Compare(a.Aux, b.Aux),
 		strings.Compare(a.GUID, b.GUID),
 	)

@@ -13,6 +13,9 @@ func TestHCAsAreOrderedByPCIAddressThenByWhatTellsThemApart(t *testing.T) {
 		{GUID: "9"},
 		{GUID: "8", PCI: "0000:03:00.0"},
 		{GUID: "7", PCI: "0000:03:00.0", Aux: "mlx5_core.sf.2"},
+		{PCI: "0000:03:00.0", VF: "0"},
+		{PCI: "0000:03:00.0", VF: "9"},
+		{PCI: "0000:03:00.0", VF: "10"},
 		{GUID: "6", PCI: "0000:3b:00.0"},
 		{GUID: "5", PCI: "0001:00:00.0"},
 	}

@@ -54,9 +54,7 @@ func (l *Lease) report(verb string, s world.Deed, t measured) error {
 	if s.Object() != "" {
 		e.Deed += " " + s.Object()
 	}
-	if s.HCA().GUID != "" {
-		e.HCA = s.HCA().String()
-	}
+	e.HCA = s.HCA().String()
 	l.Host.Log(e)
 	return err
 }

@@ -12,7 +12,6 @@ import (
 
 	"gresnet/lib/char"
 	"gresnet/lib/config"
-	"gresnet/lib/node"
 	"gresnet/lib/sysfs"
 )
 
@@ -110,6 +109,9 @@ func (n Nodes) covers(name string) (covered, away bool, err error) {
 			return n.covers(name) // udev has renamed it meanwhile
 		}
 	}
-	h := node.HCA{ID: node.ID{GUID: guid, PCI: owner.Address.PCI, Aux: owner.Address.Aux}, Name: owner.Device}
+	h, err := sysfs.HCA(n.Sys, owner.Device, guid, owner.Address)
+	if err != nil {
+		return false, false, err
+	}
 	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), away, nil
 }

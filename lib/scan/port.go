@@ -96,7 +96,8 @@ func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Ad
 	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
 }
 
-// ipoib finds the interface whose hardware address ends in the port's GUID.
+// ipoib finds the interface whose hardware address ends in the port's GUID, and that stands on
+// the device's own function: VFs that were never given a GUID all have that of zeros.
 func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
 	guid, err := sysfs.PortGUID(v.sys, d.Name, port)
 	if err != nil {
@@ -107,7 +108,7 @@ func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
 		return nil, err
 	}
 	for _, i := range list {
-		if i.ID.IsPort(guid) {
+		if i.ID.IsPort(guid) && i.ID.StandsOn(d.bare().PCI()) {
 			v.known.interfaces[i.ID] = i.Index
 			return &i, nil
 		}
@@ -124,9 +125,14 @@ func (v *View) ethernet(index int) (*link.Interface, error) {
 	return &i, err
 }
 
+// bare describes a device without its ports.
+func (d Device) bare() node.HCA {
+	return node.HCA{ID: d.ID, Name: d.Name, Driver: d.Driver, GUID: d.GUID, Function: d.Function}
+}
+
 // HCA describes a device in the words of package node.
 func (d Device) HCA(ports []Port) node.HCA {
-	h := node.HCA{ID: d.ID, Name: d.Name, Driver: d.Driver}
+	h := d.bare()
 	for _, p := range ports {
 		port := node.Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State}
 		if p.Interface != nil {
@@ -154,7 +160,7 @@ func (v *View) HCAOf(id link.ID) (node.ID, error) {
 		if err != nil {
 			return node.ID{}, err
 		}
-		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.ID == id }) {
+		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.Is(id) }) {
 			return d.ID, nil
 		}
 	}

@@ -40,12 +40,13 @@ type Known struct {
 	Waits *link.Waits
 
 	devices    map[string][]uint32 // indices by GUID
+	vfs        map[node.ID]uint32  // indices of VFs
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{devices: map[string][]uint32{}, interfaces: map[link.ID]int{}}
+	return &Known{devices: map[string][]uint32{}, vfs: map[node.ID]uint32{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -145,6 +146,8 @@ type Device struct {
 	Name   string // of the RDMA device
 	Driver string
 	Chars  []Char
+
+	GUID, Function string // of a VF, as node.HCA has them
 }
 
 // Char is one of an HCA's character devices.
@@ -215,7 +218,7 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}
-	for _, index := range v.known.devices[id.GUID] {
+	for _, index := range v.known.indices(id) {
 		list, err := v.rdma.At(index)
 		if err != nil {
 			return Device{}, err
@@ -232,6 +235,14 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	return v.pick(list, id)
 }
 
+// indices are where a device was when it was last seen.
+func (k *Known) indices(id node.ID) []uint32 {
+	if index, seen := k.vfs[id]; seen {
+		return []uint32{index}
+	}
+	return k.devices[id.GUID]
+}
+
 // remember keeps where devices are. More than one may have a GUID: ports of one chip.
 func (k *Known) remember(list []rdma.Device) {
 	for _, d := range list {
@@ -241,10 +252,10 @@ func (k *Known) remember(list []rdma.Device) {
 	}
 }
 
-// pick looks more closely at those that have the GUID.
+// pick looks more closely at those that have the GUID; for a VF at all, since its GUID changes.
 func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
-		if d.GUID != id.GUID {
+		if id.VF == "" && d.GUID != id.GUID {
 			continue
 		}
 		device, err := v.retryLookup(d)
@@ -310,7 +321,14 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		out.Driver = rdma.DriverName(verbs.Driver)
 		out.Chars = append(out.Chars, Char{Kind: "uverbs", Name: name, Major: verbs.Major, Minor: verbs.Minor})
 	}
-	out.ID = node.ID{GUID: d.GUID, PCI: place.PCI, Aux: place.Aux}
+	h, err := sysfs.HCA(v.sys, d.Name, d.GUID, place)
+	if err != nil {
+		return Device{}, err
+	}
+	out.ID, out.GUID, out.Function = h.ID, h.GUID, h.Function
+	if h.ID.VF != "" {
+		v.known.vfs[h.ID] = d.Index
+	}
 	return out, nil
 }
 
@@ -318,7 +336,7 @@ func (v *View) device(d rdma.Device) (Device, error) {
 func (v *View) Interface(id link.ID) (link.Interface, error) {
 	if index, ok := v.known.interfaces[id]; ok {
 		i, err := v.Link.Get(index)
-		if err == nil && i.ID == id {
+		if err == nil && i.Is(id) {
 			return i, nil
 		}
 	}
@@ -330,7 +348,7 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 	found, err := link.Interface{}, fmt.Errorf("interface %s: %w", id, link.ErrNotFound)
 	for _, i := range slices.Backward(list) {
 		v.known.interfaces[i.ID] = i.Index
-		if i.ID == id {
+		if i.Is(id) {
 			found, err = i, nil
 		}
 	}

@@ -42,7 +42,7 @@ func Inside(w *world.World, steps []Step) (ids []node.ID, err error) {
 		interfaces, err := v.Link.List()
 		for _, s := range steps {
 			move, is := s.(*Link)
-			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.ID == move.Interface }) {
+			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.Is(move.Interface) }) {
 				ids = append(ids, move.Of)
 			}
 		}

@@ -35,8 +35,8 @@ func HasInterface(h node.HCA, i link.Interface) bool {
 	switch {
 	case h.ID.Aux != "":
 		return strings.HasSuffix(i.ID.Parent, "/"+h.ID.Aux)
-	case h.ID.PCI != "":
-		return i.ID.Parent == "pci/"+h.ID.PCI
+	case h.PCI() != "":
+		return i.ID.Parent == "pci/"+h.PCI()
 	}
 	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
 }

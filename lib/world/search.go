@@ -166,8 +166,7 @@ func (w *World) HasLost(id node.ID) (bool, error) {
 		return false, err
 	}
 	if id.PCI != "" {
-		address := sysfs.BusAddress{PCI: id.PCI, Aux: id.Aux}
-		return !slices.ContainsFunc(verbs, func(v sysfs.Owner) bool { return v.Address == address }), nil
+		return sysfs.Lacks(w.Sys, verbs, id)
 	}
 	// Its PCI address is not known: any device that is in none of the namespaces may be the one.
 	var seen []string
