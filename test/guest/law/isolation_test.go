@@ -11,16 +11,16 @@ func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
 	before := vm.Picture(t)
-	for _, m := range moments(t, "prolog") {
+	for _, m := range vm.Moments(t, "prolog", lawJob) {
 		vm.Must(t, "epilog", vm.LawJob)
 		vm.Same(t, before)
-		killAt(t, "prolog", m)
+		vm.KillAt(t, "prolog", lawJob, m)
 	}
 	vm.Must(t, "epilog", vm.LawJob)
 	vm.Must(t, "prolog", vm.LawJob)
-	for _, m := range moments(t, "epilog") {
+	for _, m := range vm.Moments(t, "epilog", lawJob) {
 		vm.Must(t, "prolog", vm.LawJob)
-		killAt(t, "epilog", m)
+		vm.KillAt(t, "epilog", lawJob, m)
 		vm.Must(t, "epilog", vm.LawJob)
 		vm.Same(t, before)
 	}

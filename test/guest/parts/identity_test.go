@@ -15,7 +15,6 @@ const vfJob = "SLURM_JOB_ID=900200 SLURM_JOB_GPUS=0,1"
 // PF was told none; the InfiniBand VF has GUIDs.
 func listed(t *testing.T) (roce, ib string) {
 	t.Helper()
-	vm.Slurm(t)
 	split(t, rocePF, 3)
 	split(t, ibPF, 3)
 	vm.Run(t, "ip link set "+ibLink+" vf 1 node_guid 02:00:00:00:00:00:00:07; ip link set "+ibLink+" vf 1 port_guid 02:00:00:00:00:00:00:08")
@@ -65,7 +64,6 @@ func TestAVFComesHomeWhateverMACItsJobGaveIt(t *testing.T) {
 
 func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
-	vm.Slurm(t)
 	scan := func(more string) string { return vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan"+more) }
 	numbers := func() string {
 		return strings.Join(regexp.MustCompile(`(?m)^nic \d+ +\S+ `).FindAllString(scan(""), -1), "")
@@ -105,4 +103,33 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	if strings.Contains(table, `"vf"`) || !strings.Contains(table, "rocep1s0") {
 		t.Errorf("the node table is\n%s", table)
 	}
+}
+
+func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	_, ib := listed(t)
+	home := func() string {
+		return vm.Run(t, "ip -br addr show; cat /sys/bus/pci/devices/"+ib+"/infiniband/*/node_guid")
+	}
+	vm.Must(t, "prolog", vfJob)
+	vm.Run(t, "echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs")
+	out, code := vm.ByHand(t, "epilog", vfJob)
+	for _, want := range []string{"enp1s0v2", "any more"} {
+		if code != 2 || !strings.Contains(out, want) {
+			t.Errorf("the epilog exits with %d and says, without %q:\n%s", code, want, out)
+		}
+	}
+	if now := home(); !strings.Contains(now, "10.20.1.2/24") || !strings.Contains(now, "0200:0000:0000:0007") {
+		t.Errorf("the other VF is not home:\n%s", now)
+	}
+	if left := vm.Run(t, "ls /run/gresnet/jobs; jq -c '.claims // [] | .[]' "+vm.NodeTable); left != "" {
+		t.Errorf("left are %s", left)
+	}
+	vm.Must(t, "epilog", vfJob) // it was said once
+	// The PF has VFs again: of the same numbers, and so the same.
+	vm.Run(t, "echo 3 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", vfJob)
+	vm.Must(t, "epilog", vfJob)
+	vm.Same(t, before)
 }
