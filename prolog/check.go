@@ -28,11 +28,12 @@ func checkCommand(w *cli.World) *urfave.Command {
 		Name:  "check",
 		Usage: "find what would go wrong before it does",
 		Description: `Checks the configuration; the mapping against the node; whether a prolog
-would give each HCA of the mapping to a job; the RDMA netns mode, now and
-after a reboot; drivers, device nodes, the cgroup controller for limits,
-uplinks, overlays and space; NetworkManager and systemd-networkd; what
-slurm.conf, plugstack.conf and gres.conf say; whether the plugin was built
-for the installed Slurm; and NHC.
+would give each HCA of the mapping to a job; ports; the RDMA netns mode, now
+and after a reboot; drivers, device nodes, the cgroup controller for limits,
+uplinks, overlays, space, the folders of state and metrics; NetworkManager
+and systemd-networkd; what slurm.conf, plugstack.conf, gres.conf and
+job_container.conf say, and the scripts that they name; whether the plugin
+was built for the installed Slurm; and NHC.
 
 It reads files and looks up names of slurm.conf, and makes no RPC. It prints
 a line for each finding: ok, warning or error, and what to do.
@@ -41,26 +42,79 @@ Exit status: 0 no error; 1 there is an error.
 
 Examples:
   gresnet-prolog check
+  gresnet-prolog check --quiet
+  gresnet-prolog check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
+  clush -a -b gresnet-prolog check --fingerprint
   gresnet-prolog check --json | jq '.[] | select(.level != "ok")'`,
-		Flags:  []urfave.Flag{jsonFlag()},
+		Flags: []urfave.Flag{
+			jsonFlag(),
+			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "role", Usage: "check as `ROLE` node or login (no HCAs)", Value: "node"},
+			&urfave.BoolFlag{Name: "fingerprint", Usage: "print a line that is equal on nodes configured alike", DisableDefaultText: true},
+		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
 	}
 }
 
 func runCheck(w *cli.World, c *urfave.Context) error {
-	if err := cli.Alone(c); err != nil {
+	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "fingerprint"), cli.OneOf(c, "quiet", "fingerprint"), cli.OneOf(c, "role", "fingerprint"))
+	if err != nil {
 		return err
+	}
+	switch c.String("role") {
+	case "login":
+		return report(w, c, site(w, c).RunLogin())
+	case "node":
+	default:
+		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "there are node and login")
 	}
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	s := check.Site{
+	s, err := look(w, c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("fingerprint") {
+		_, err := fmt.Fprintln(w.Stdout, s.Fingerprint(cli.Version()))
+		return err
+	}
+	return report(w, c, s.Run())
+}
+
+// report shows what was found, and fails if there is an error.
+func report(w *cli.World, c *urfave.Context, findings []check.Finding) error {
+	errors := check.Errors(findings)
+	if c.Bool("quiet") {
+		findings = check.Bad(findings)
+	}
+	if err := show(w, c, findings, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
+		return err
+	}
+	switch errors {
+	case 0:
+		return nil
+	case 1:
+		return hint.With(fmt.Errorf("the check found an error"), "the line that begins with error says what to do")
+	default:
+		return hint.With(fmt.Errorf("the check found %d errors", errors), "each line that begins with error says what to do")
+	}
+}
+
+// site is the host, of which nothing has been seen but its files.
+func site(w *cli.World, c *urfave.Context) check.Site {
+	return check.Site{
 		Root:      os.DirFS("/"),
 		SlurmConf: w.Getenv("SLURM_CONF"),
 		State:     c.String("state"),
 		Node:      w.NodeName(),
 	}
+}
+
+// look looks at the node as a prolog would meet it.
+func look(w *cli.World, c *urfave.Context) (check.Site, error) {
+	s := site(w, c)
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()
@@ -72,29 +126,21 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
 		_, s.ScontrolErr = source.FindScontrol(s.Config.Slurm.Scontrol)
 	}
+	if slices.Contains(s.Config.Slurm.Source, config.Program) {
+		s.ProgramErr = source.CheckProgram(s.Config.Slurm.Program)
+	}
 	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil {
 		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
 	s.GuardErr = bpf.Node().Try()
-	free, err := freeAt(s.State)
+	disk, err := diskAt(s.State)
 	if err != nil {
-		return err
+		return s, err
 	}
-	s.Free = free
-	findings := s.Run()
-	if err := show(w, c, findings, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
-		return err
-	}
-	switch n := check.Errors(findings); n {
-	case 0:
-		return nil
-	case 1:
-		return hint.With(fmt.Errorf("the check found an error"), "the line that begins with error says what to do")
-	default:
-		return hint.With(fmt.Errorf("the check found %d errors", n), "each line that begins with error says what to do")
-	}
+	s.Free, s.StateOn = disk.Bavail*uint64(disk.Bsize), lasting(disk)
+	return s, nil
 }
 
 // refusals are those that a prolog would make.
@@ -126,18 +172,37 @@ func forwards(p uplink.Pool) (drops []string, err error) {
 	return nft.Dropping()
 }
 
-// freeAt is how many bytes are free where a folder is, or will be made.
-func freeAt(dir string) (uint64, error) {
+// diskAt is the file system that a folder is on, or will be made on.
+func diskAt(dir string) (syscall.Statfs_t, error) {
 	var stat syscall.Statfs_t
 	for {
 		err := syscall.Statfs(dir, &stat)
 		if err == nil {
-			return stat.Bavail * uint64(stat.Bsize), nil
+			return stat, nil
 		}
 		if parent := filepath.Dir(dir); err == syscall.ENOENT && parent != dir {
 			dir = parent
 			continue
 		}
-		return 0, fmt.Errorf("look for space at %s: %w", dir, err)
+		return stat, fmt.Errorf("look for space at %s: %w", dir, err)
 	}
+}
+
+// lasting is the kind of a file system that outlives a boot, empty for one in memory (statfs(2)).
+func lasting(disk syscall.Statfs_t) string {
+	switch uint32(disk.Type) {
+	case 0x01021994, 0x858458f6: // tmpfs, ramfs
+		return ""
+	case 0xef53:
+		return "ext4"
+	case 0x58465342:
+		return "xfs"
+	case 0x9123683e:
+		return "btrfs"
+	case 0x6969:
+		return "NFS"
+	case 0x794c7630:
+		return "overlayfs"
+	}
+	return fmt.Sprintf("a file system of type %#x", uint32(disk.Type))
 }

@@ -3,11 +3,14 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
@@ -72,6 +75,7 @@ type Site struct {
 	Refusals     []Refusal // what HCAs of the mapping a prolog would refuse to give
 	RefusalsErr  error     // why that is not known
 	ScontrolErr  error     // why there is no scontrol, where it is asked
+	ProgramErr   error     // why the site's program cannot be asked
 	Unknown      []error   // what cannot be told of the addresses that the node itself needs
 
 	GuardErr error // why the kernel takes no guard of device nodes
@@ -85,6 +89,7 @@ type Site struct {
 	Node      string // Slurm's name for the node
 	SlurmConf string // path of slurm.conf; empty: look in the usual places
 	State     string // the state directory
+	StateOn   string // the kind of its file system, if that outlives a boot
 	Free      uint64 // bytes that are free where it is
 }
 
@@ -101,7 +106,8 @@ func (s Site) refusals() []Finding {
 	}
 	var all []Finding
 	for _, r := range s.Refusals {
-		all = append(all, fail(r.Name, hint.Of(r.Err), "a job that gets %s fails its prolog: %s", r.Gres, r.Err))
+		do := cmp.Or(hint.Of(r.Err), "undo that on the node, or leave the HCA out: gresnet-prolog scan --toml lists the others")
+		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err))
 	}
 	for _, err := range s.Unknown {
 		all = append(all, warn("guard", "write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
@@ -118,7 +124,7 @@ func (s Site) Run() []Finding {
 	} else {
 		all = append(all, ok("configuration", "it can be read"))
 	}
-	all = append(all, s.space())
+	all = append(all, s.state())
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
@@ -129,13 +135,21 @@ func (s Site) Run() []Finding {
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)
 	}
-	if s.ScontrolErr != nil {
-		all = append(all, failed("slurm.source", s.ScontrolErr))
+	for _, err := range []error{s.ScontrolErr, s.ProgramErr} {
+		if err != nil {
+			all = append(all, failed("slurm.source", err))
+		}
 	}
 	if s.ConfigErr == nil {
 		all = append(all, s.limits()...)
+		all = append(all, s.metrics()...)
 	}
 	return append(all, s.slurm()...)
+}
+
+// Bad are the findings that are not well.
+func Bad(all []Finding) []Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Level == OK })
 }
 
 // Errors counts the errors.
@@ -162,11 +176,29 @@ func Print(w io.Writer, all []Finding) error {
 // least is what leases of a node full of jobs need, with journals and device nodes.
 const least = 16 << 20
 
-func (s Site) space() Finding {
-	if s.Free < least {
+// state must have room, and must not outlive a boot: what it tells of does not.
+func (s Site) state() Finding {
+	switch {
+	case s.StateOn != "":
+		return fail("state", "let --state and the plugin's state= be a folder in /run, or mount -t tmpfs tmpfs "+s.State, "%s is on %s, which keeps it over a reboot: the namespaces that it tells of are gone then", s.State, s.StateOn)
+	case s.Free < least:
 		return fail("state", "make room: a prolog that cannot write fails, and drains the node", "%s has %d KiB left", s.State, s.Free>>10)
 	}
 	return ok("state", "%s has %d MiB left", s.State, s.Free>>20)
+}
+
+// metrics must have a folder to be in.
+func (s Site) metrics() []Finding {
+	file := s.Config.Metrics.File
+	if file == "" {
+		return nil
+	}
+	dir := path.Dir(file)
+	info, err := fs.Stat(s.Root, strings.TrimPrefix(dir, "/"))
+	if err != nil || !info.IsDir() {
+		return []Finding{fail("metrics", "mkdir -p "+dir+", or correct file in [metrics]", "%s is no folder: nothing is counted", dir)}
+	}
+	return nil
 }
 
 // mapping holds the mapping against the node.

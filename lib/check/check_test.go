@@ -37,6 +37,9 @@ func site() check.Site {
 			"etc/slurm/gres.conf": file("Name=gpu File=/dev/nvidia[0-7]\nNodeName=other[1-4] Name=nic Count=8\n" +
 				"NodeName=node[1-9] Name=nic Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic File=/gres/nic[1]\n"),
 			"gres/nic0": file(""), "gres/nic1": file(""),
+			"dev/nvidia0": file(""), "dev/nvidia1": file(""), "dev/nvidia2": file(""), "dev/nvidia3": file(""),
+			"dev/nvidia4": file(""), "dev/nvidia5": file(""), "dev/nvidia6": file(""), "dev/nvidia7": file(""),
+			"usr/sbin/gresnet-prolog": program("\x7fELF\x00"), "usr/sbin/gresnet-epilog": program("\x7fELF\x00"),
 			"usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so":    plugin("auth/munge", 0x180b05),
 			"usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so": plugin("spank", 0x180b00),
 		},
@@ -104,6 +107,8 @@ func nodes(modes ...fs.FileMode) func(*check.Site) {
 	}
 }
 
+func program(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o755} }
+
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
 func hca(n int, name string) inventory.HCA {
@@ -152,24 +157,12 @@ func TestASiteWhereAllIsWell(t *testing.T) {
 }
 
 func TestWhatIsWrongIsNamed(t *testing.T) {
-	edit := func(name, old, with string) func(*check.Site) {
-		return func(s *check.Site) {
-			text, err := fs.ReadFile(s.Root, name)
-			if err != nil {
-				panic(err)
-			}
-			s.Root.(fstest.MapFS)[name] = file(strings.Replace(string(text), old, with, 1))
-		}
-	}
 	set := func(pairs ...string) func(*check.Site) {
 		return func(s *check.Site) {
 			for i := 0; i < len(pairs); i += 2 {
 				s.Root.(fstest.MapFS)[pairs[i]] = file(pairs[i+1])
 			}
 		}
-	}
-	remove := func(name string) func(*check.Site) {
-		return func(s *check.Site) { delete(s.Root.(fstest.MapFS), name) }
 	}
 	for name, c := range map[string]struct {
 		change func(*check.Site)
@@ -286,7 +279,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &inventory.Held{Job: 7}, nil
 		}, ""},
 		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Held = &inventory.Held{Job: 7, Quarantined: "it hangs"} },
-			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then release it"},
+			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet-epilog release mlx5_1"},
 		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
 		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },
@@ -316,11 +309,23 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    slurm.conf: it has no Epilog; set Epilog=/usr/sbin/gresnet-epilog"},
 		"a script that runs the prolog": {func(s *check.Site) {
 			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")(s)
-			set("etc/slurm/prolog.d/10-gresnet", "#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n", "etc/slurm/prolog.d/20", "#!/bin/sh\n")(s)
+			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/10-gresnet"] = program("#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n")
+			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/20"] = program("#!/bin/sh\n")
+			set("etc/slurm/prolog.d/.hidden", "")(s)
 		}, ""},
-		"several prologs": {edit("etc/slurm/slurm.conf", "GresTypes", "Prolog=/etc/slurm/prolog.d/other\nGresTypes"), ""},
-		"another prolog": {edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*"),
-			"warning  slurm.conf: Prolog is /etc/slurm/prolog.d/*; see that it runs gresnet-prolog"},
+		"several prologs": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "Prolog=", "Prolog=prolog.sh\nProlog=")(s)
+			s.Root.(fstest.MapFS)["etc/slurm/prolog.sh"] = program("#!/bin/sh\n")
+		}, ""},
+		"a script that runs a folder of scripts": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.sh")(s)
+			s.Root.(fstest.MapFS)["etc/slurm/prolog.sh"] = program("#!/bin/bash\nrun-parts --exit-on-error /etc/slurm/prolog.d/ || exit 1\n")
+			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/00-gresnet"] = &fstest.MapFile{Data: []byte("../../../usr/sbin/gresnet-prolog"), Mode: fs.ModeSymlink | 0o777}
+		}, ""},
+		"a program that is no script": {func(s *check.Site) {
+			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/usr/sbin/site")(s)
+			s.Root.(fstest.MapFS)["usr/sbin/site"] = program("\x7fELF\x00")
+		}, "warning  slurm.conf: Prolog is /usr/sbin/site, which is no script; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; set PrologFlags=Contain"},
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),
@@ -381,25 +386,24 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			set("etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWPID] # CLONE_NEWUSER\n")(s)
 		}, ""},
 		"user namespaces that Slurm does not make": {set("etc/slurm/namespace.yaml", "clone_ns_flags: [CLONE_NEWUSER]\n"), ""},
-		"pyxis before it": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"),
-			"warning  plugstack.conf: /opt/spank_pyxis.so comes before spank_gresnet.so: containers are made in the node's network; put gresnet's line before it"},
+		"pyxis before it":                          {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"), ""},
 		"a line that Slurm does not heed": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "Required"),
 			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; add the line: required spank_gresnet.so"},
 		"a plugin that is not there": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank"),
-			"error    plugin: /opt/spank_gresnet.so is not there; install the one for this version of Slurm"},
+			"error    plugin: /opt/spank_gresnet.so is not there; install the gresnet-spank for this version of Slurm"},
 		"a plugin that is nowhere": {remove(debian + "spank_gresnet.so"),
-			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm; install the one for this version of Slurm, or set PluginDir in slurm.conf"},
+			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf"},
 		"a plugin that is not in PluginDir": {edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/opt/plugins:/opt/more\nGresTypes"),
-			"error    plugin: spank_gresnet.so is not in PluginDir /opt/plugins, /opt/more; install the one for this version of Slurm"},
+			"error    plugin: spank_gresnet.so is not in PluginDir /opt/plugins, /opt/more; install the gresnet-spank for this version of Slurm"},
 		"a plugin for another Slurm": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) },
-			"error    plugin: spank_gresnet.so is for Slurm 22.05, and Slurm 24.11 is installed: no step starts; install the one for this version of Slurm"},
+			"error    plugin: spank_gresnet.so is for Slurm 22.05, and Slurm 24.11 is installed: no step starts; install the gresnet-spank for this version of Slurm"},
 		"one for this Slurm further on": {func(s *check.Site) {
 			edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/"+debian[:len(debian)-1]+":/opt/plugins\nGresTypes")(s)
 			s.Root.(fstest.MapFS)["opt/plugins/spank_gresnet.so"] = s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"]
 			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508)
 		}, ""},
 		"a plugin that is none": {set(debian+"spank_gresnet.so", "#!/bin/sh\n"),
-			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so: it is no Slurm plugin; install the one for this version of Slurm"},
+			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so: it is no Slurm plugin; install the gresnet-spank for this version of Slurm"},
 		"a plugin that users cannot load": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"].Mode = 0o600 },
 			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is not readable by users; chmod o+r it: srun and sbatch load it, too"},
 		"no Slurm that is found": {remove(debian + "auth_munge.so"),
@@ -565,6 +569,67 @@ func TestTheRelayTakesTheFilesThatCheckCounts(t *testing.T) {
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the plugin does not say %q", want)
+		}
+	}
+}
+
+func TestALoginHostNeedsThePluginOnlyWherePlugstackConfHasIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*check.Site)
+		want   string
+	}{
+		"well": {func(*check.Site) {}, "ok       plugstack.conf: required spank_gresnet.so\n" +
+			"ok       plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so is for Slurm 24.11, which is installed\n"},
+		"no line": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "#"), "ok       plugstack.conf: it does not have gresnet's plugin, which a host without HCAs does not need\n"},
+		"no plugin": {remove(debian + "spank_gresnet.so"), "ok       plugstack.conf: required spank_gresnet.so\n" +
+			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm: srun and sbatch do not run here; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf\n"},
+	} {
+		s := site()
+		s.Inventory, s.InventoryErr = inventory.Inventory{}, errors.New("no RDMA subsystem in the kernel")
+		c.change(&s)
+		if got := printed(t, s.RunLogin()); got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// What differs must show, in the word that it is about; what jobs and hardware bring must not.
+func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
+	words := func(change func(*check.Site)) []string {
+		s := site()
+		change(&s)
+		return strings.Fields(s.Fingerprint("1.2.3"))
+	}
+	well := words(func(*check.Site) {})
+	for name, c := range map[string]struct {
+		change func(*check.Site)
+		about  []string // the words that differ
+	}{
+		"another node": {func(s *check.Site) { s.Node = "node7" }, nil},
+		"HCAs of other GUIDs": {func(s *check.Site) {
+			s.Inventory.HCAs[0].ID.GUID, s.Inventory.HCAs[0].Name = "0002:c903:00ab:ffff", "ib7"
+		}, nil},
+		"an HCA that a job has": {func(s *check.Site) {
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &inventory.Held{Job: 7}, nil
+		}, nil},
+		"another key in gresnet.toml": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} }, []string{"config="}},
+		"another prolog":              {edit(conf, "Prolog=/usr/sbin/", "Prolog=/opt/"), []string{"slurm="}},
+		"another argument":            {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch"), []string{"slurm="}},
+		"another plugin":              {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x180b01) }, []string{"plugin="}},
+		"another mode":                {func(s *check.Site) { s.Inventory.Mode = rdma.Shared }, []string{"mode="}},
+		"an HCA less":                 {func(s *check.Site) { s.Inventory.HCAs = s.Inventory.HCAs[:1] }, []string{"hcas="}},
+		"no configuration":            {func(s *check.Site) { s.ConfigErr = errors.New("torn") }, []string{"config="}},
+	} {
+		got := words(c.change)
+		var differ []string
+		for i := range well {
+			if got[i] != well[i] {
+				key, _, _ := strings.Cut(got[i], "=")
+				differ = append(differ, key+"=")
+			}
+		}
+		if !slices.Equal(differ, c.about) {
+			t.Errorf("%s: %v differ, want %v: %v", name, differ, c.about, got)
 		}
 	}
 }

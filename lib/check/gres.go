@@ -24,16 +24,19 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all, byGPU = append(all, fail("GPUs", "say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
 			"they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog")), false
 	}
+	file := path.Join(dir, "gres.conf")
+	lines, err := slurm.Read(s.Root, file)
+	if lacking := s.lackingGPUs(lines); len(lacking) > 0 {
+		all, byGPU = append(all, lacking...), false
+	}
 	if !byCount && !byGPU {
 		return all
 	}
 	if byCount {
 		all = append(all, s.gresTypes(conf))
 	}
-	file := path.Join(dir, "gres.conf")
-	lines, err := slurm.Read(s.Root, file)
 	if err != nil {
-		return append(all, failed("gres.conf", err))
+		return append(all, fail("gres.conf", "make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
 	}
 	if byCount {
 		all = append(all, s.gresConf(lines, conf)...)
@@ -43,6 +46,20 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, sharedGPUs(conf)...)
 	}
 	return all
+}
+
+// lackingGPUs finds GPUs of gres.conf whose device nodes the node does not have.
+func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
+	devices, err := conf.Devices(s.Node, "gpu")
+	if err != nil {
+		return nil // what holds them against the kernel says so
+	}
+	for i, d := range devices {
+		if d.File != "" && !s.exists(d.File) {
+			return []Finding{fail("gres.conf", "load the GPUs' driver (nvidia-smi), or correct the line", "gpu %d is %s, which the kernel does not have: slurmd does not start", i, d.File)}
+		}
+	}
+	return nil
 }
 
 // sharedGPUs are those of which several jobs at once have a part, each of which Slurm

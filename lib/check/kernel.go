@@ -219,7 +219,7 @@ func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 	moves, stays := drivers(h.Driver)
 	switch {
 	case h.Held != nil && h.Held.Quarantined != "":
-		return fail(about, "mend the cause, then release it", "it is quarantined: %s", h.Held.Quarantined), true
+		return fail(about, "mend the cause, then gresnet-epilog release "+h.Name, "it is quarantined: %s", h.Held.Quarantined), true
 	case h.Away && h.Held == nil:
 		return fail(about, "see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
 	case !h.Away && !hasVerbs(h):
@@ -228,8 +228,34 @@ func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 		return fail(about, "use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
 	case r != release{} && s.Inventory.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
 		return fail(about, `set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
+	case !h.Away && h.Held == nil && isDown(h):
+		return fail(about, "see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
 	}
 	return Finding{}, false
+}
+
+// isDown tells whether no port of an HCA carries anything.
+func isDown(h inventory.HCA) bool {
+	return len(h.Ports) > 0 && !slices.ContainsFunc(h.Ports, func(p inventory.Port) bool { return p.State == "" || p.State == "ACTIVE" })
+}
+
+// states says in which state each port is.
+func states(h inventory.HCA) string {
+	var all []string
+	for _, p := range h.Ports {
+		all = append(all, fmt.Sprintf("port %d is %s", p.Num, p.State))
+	}
+	return strings.Join(all, ", ")
+}
+
+// look is the command that shows why a port is down.
+func look(h inventory.HCA) string {
+	for _, p := range h.Ports {
+		if p.Interface != "" && p.LinkLayer == "Ethernet" {
+			return "ip link set " + p.Interface + " up; ip link show " + p.Interface
+		}
+	}
+	return "ibstat " + h.Name
 }
 
 func hasVerbs(h inventory.HCA) bool {

@@ -56,7 +56,7 @@ func (s Site) slurmVersion(dirs []string) (slurm.Version, bool) {
 // was built for another version. name is as the line in plugstack.conf has it.
 func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
-	const do = "install the one for this version of Slurm"
+	const do = "install the gresnet-spank for this version of Slurm"
 	installed, known := s.slurmVersion(dirs)
 	files := []string{name}
 	if !path.IsAbs(name) {

@@ -14,11 +14,8 @@ import (
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	const about = "plugstack.conf"
 	const do = "add the line: required spank_gresnet.so"
-	file := conf.Last("plugstackconfig")
-	if file == "" {
-		file = path.Join(dir, about)
-	}
-	lines, err := slurm.ReadPlugstack(s.Root, file)
+	file := plugstackFile(conf, dir)
+	lines, err := s.stack(conf, dir)
 	if err != nil {
 		return []Finding{{Level: Error, About: about, Text: err.Error(), Do: do}}
 	}
@@ -31,9 +28,6 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
 	all := append([]Finding{s.line(line, conf)}, s.neighbours(entering(line))...)
-	if j := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("pyxis") }); j >= 0 && j < i {
-		all = append(all, warn(about, "put gresnet's line before it", "%s comes before %s: containers are made in the node's network", lines[j].Plugin, line.Plugin))
-	}
 	if relays(line) {
 		all = append(all, s.files()...)
 	}
@@ -68,17 +62,27 @@ func relays(l slurm.StackLine) bool {
 	return relay
 }
 
+// arguments of the line must be those that the plugin knows.
+func (s Site) arguments(l slurm.StackLine) Finding {
+	const about = "plugstack.conf"
+	for _, a := range l.Arguments {
+		if dir, is := strings.CutPrefix(a, "state="); !(is && path.IsAbs(dir)) && !slices.Contains(arguments(), a) {
+			return fail(about, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
+		}
+	}
+	return ok(about, "%s", l)
+}
+
 // line checks what the line says to the plugin.
 func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	const about = "plugstack.conf"
 	state, relay := "/run/gresnet", relays(l)
+	if f := s.arguments(l); f.Level != OK {
+		return f
+	}
 	for _, a := range l.Arguments {
-		dir, is := strings.CutPrefix(a, "state=")
-		switch {
-		case is && path.IsAbs(dir):
+		if dir, is := strings.CutPrefix(a, "state="); is {
 			state = dir
-		case !slices.Contains(arguments(), a):
-			return fail(about, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
 		}
 	}
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")

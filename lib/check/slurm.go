@@ -15,6 +15,23 @@ import (
 
 // slurm checks what Slurm's own files say.
 func (s Site) slurm() []Finding {
+	conf, dir, missing := s.readSlurm()
+	if conf == nil {
+		return missing
+	}
+	all := append(s.prologAndEpilog(conf, dir), prologFlags(conf))
+	all = append(all, s.deadlines(conf)...)
+	all = append(all, s.plugstack(conf, dir)...)
+	all = append(all, s.namespaces(conf, dir)...)
+	all = append(all, s.hides(conf, dir)...)
+	all = append(all, s.health(conf)...)
+	all = append(all, s.proctrack(conf)...)
+	all = append(all, s.accounts(conf)...)
+	return append(all, s.gres(conf, dir)...)
+}
+
+// readSlurm reads slurm.conf, and says which folder it is in.
+func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 	file := s.SlurmConf
 	for _, place := range slurm.Places() {
 		if file == "" && s.exists(place) {
@@ -22,68 +39,18 @@ func (s Site) slurm() []Finding {
 		}
 	}
 	if file == "" {
-		return []Finding{warn("slurm.conf", "set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
+		return nil, "", []Finding{warn("slurm.conf", "set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
 	}
 	conf, err := slurm.Read(s.Root, file)
 	if err != nil {
-		return []Finding{failed("slurm.conf", err)}
+		return nil, "", []Finding{fail("slurm.conf", "see whether it is there and all that it includes is: ls -l "+path.Dir(file), "%s", err)}
 	}
-	dir := path.Dir(file)
-	all := []Finding{s.prologAndEpilog(conf), prologFlags(conf)}
-	all = append(all, s.deadlines(conf)...)
-	all = append(all, s.plugstack(conf, dir)...)
-	all = append(all, s.namespaces(conf, dir)...)
-	all = append(all, s.health(conf)...)
-	all = append(all, s.proctrack(conf)...)
-	all = append(all, s.accounts(conf)...)
-	return append(all, s.gres(conf, dir)...)
+	return append(slurm.Conf{}, conf...), path.Dir(file), nil
 }
 
 func (s Site) exists(file string) bool {
 	_, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
 	return err == nil
-}
-
-// prologAndEpilog must be the programs, or scripts that run them. Slurm takes a
-// pattern of paths, and newer versions several lines (Slurm
-// src/common/read_config.c:_load_script).
-func (s Site) prologAndEpilog(conf slurm.Conf) Finding {
-	for _, key := range []string{"Prolog", "Epilog"} {
-		program := "gresnet-" + strings.ToLower(key)
-		var values []string
-		for _, l := range conf.All(strings.ToLower(key)) {
-			values = append(values, l.Keys[0].Value)
-		}
-		runs := func(value string) bool { return s.runs(value, program) }
-		switch {
-		case conf.Last(strings.ToLower(key)) == "":
-			return fail("slurm.conf", "set "+key+"=/usr/sbin/"+program, "it has no %s", key)
-		case !slices.ContainsFunc(values, runs):
-			return warn("slurm.conf", "see that it runs "+program, "%s is %s", key, strings.Join(values, ", "))
-		}
-	}
-	return ok("slurm.conf", "Prolog and Epilog are gresnet's")
-}
-
-// runs tells whether what slurmd runs is a program, or scripts that name it.
-func (s Site) runs(pattern, program string) bool {
-	if path.Base(pattern) == program {
-		return true
-	}
-	names, err := fs.Glob(s.Root, strings.TrimPrefix(pattern, "/"))
-	if err != nil {
-		return false
-	}
-	for _, name := range names {
-		if strings.Contains(path.Base(name), program) {
-			return true
-		}
-		text, err := fs.ReadFile(s.Root, name)
-		if err == nil && strings.HasPrefix(string(text), "#!") && strings.Contains(string(text), program) {
-			return true
-		}
-	}
-	return false
 }
 
 // prologFlags must make slurmd run the prolog when a job starts, on each of its

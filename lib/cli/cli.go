@@ -207,6 +207,23 @@ func Alone(c *urfave.Context) error {
 	return nil
 }
 
+// OneOf refuses flags of which only one can be meant.
+func OneOf(c *urfave.Context, names ...string) error {
+	var given []string
+	for _, name := range names {
+		if c.IsSet(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	if len(given) < 2 {
+		return nil
+	}
+	return hint.With(fmt.Errorf("%s exclude each other", strings.Join(given, " and ")), "give one of them")
+}
+
+// Version is that of the program.
+func Version() string { return version }
+
 // Root refuses anybody but root, who could do nothing anyway.
 func Root() error {
 	if os.Geteuid() != 0 {

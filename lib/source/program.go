@@ -49,20 +49,37 @@ func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 }
 
 func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
-	f, err := trust.Open(s.program)
-	switch {
-	case errors.Is(err, trust.ErrNoFile):
-		return "", errors.New("there is no such program")
-	case err != nil:
-		return "", err
-	}
-	if err := f.Close(); err != nil {
+	if err := isProgram(s.program); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	id := strconv.FormatUint(uint64(j.ID), 10)
 	return command{path: s.program, args: []string{id}, env: environment(j), max: maxEntitlement}.run(ctx)
+}
+
+// CheckProgram tells whether the site's program can be asked.
+func CheckProgram(program string) error {
+	if err := isProgram(program); err != nil {
+		return hint.With(fmt.Errorf("ask %s: %w", program, err), "correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
+	}
+	return nil
+}
+
+// isProgram wants a program that root alone can have written.
+func isProgram(program string) error {
+	f, err := trust.Open(program)
+	switch {
+	case errors.Is(err, trust.ErrNoFile):
+		return errors.New("there is no such program")
+	case err != nil:
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode()&0o111 == 0 {
+		err = errors.New("it is not executable")
+	}
+	return hint.Join(err, f.Close())
 }
 
 // environment is what a site's program learns of a job, in slurmd's own words.

@@ -19,3 +19,6 @@ complete -c gresnet-prolog -n '__fish_seen_subcommand_from scan' -l gres-dir -x 
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from plan' -l job -x -d 'For this job'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from plan' -l gres -x -d 'For a job that has this GRES'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from plan' -l gpus -x -d 'For a job that has these GPUs'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from check' -l quiet -d 'Print warnings and errors alone'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from check' -l role -x -a 'node login' -d 'Of the host'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from check' -l fingerprint -d 'Print a line that is equal on nodes configured alike'

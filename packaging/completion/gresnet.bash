@@ -9,6 +9,7 @@ _gresnet() {
 	case $previous in
 	--config) COMPREPLY=($(compgen -f -- "$current")); return ;;
 	--state | --gres-dir) COMPREPLY=($(compgen -d -- "$current")); return ;;
+	--role) COMPREPLY=($(compgen -W "node login" -- "$current")); return ;;
 	--job | --gres | --gpus) return ;;
 	esac
 	case "${COMP_WORDS[0]##*/} $command" in
@@ -16,7 +17,7 @@ _gresnet() {
 	"gresnet-prolog status") words="--json --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
 	"gresnet-prolog scan") words="--json --toml --gres-conf --gres-files --gres-dir --help" ;;
 	"gresnet-prolog plan") words="--job --gres --gpus --json --help" ;;
-	"gresnet-prolog check") words="--json --help" ;;
+	"gresnet-prolog check") words="--json --quiet --role --fingerprint --help" ;;
 	"gresnet-prolog close") words="--help" ;;
 	"gresnet-epilog ") words="sweep boot release --config --state --trace --help --version" ;;
 	"gresnet-epilog sweep") words="--boot --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;

@@ -1,0 +1,162 @@
+package check
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"gresnet/lib/slurm"
+)
+
+// script is a file that slurmd runs, and the line of slurm.conf that names it.
+type script struct {
+	file string
+	line int
+}
+
+// prologAndEpilog holds what slurmd runs against what it must run.
+func (s Site) prologAndEpilog(conf slurm.Conf, dir string) []Finding {
+	var all []Finding
+	for _, key := range []string{"Prolog", "Epilog"} {
+		all = append(all, s.scripts(conf, dir, key)...)
+	}
+	if len(all) == 0 {
+		return []Finding{ok("slurm.conf", "Prolog and Epilog are gresnet's")}
+	}
+	return all
+}
+
+// scripts finds what keeps the scripts of a key from running gresnet's program, in its place.
+func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
+	program := "gresnet-" + strings.ToLower(key)
+	lines := conf.All(strings.ToLower(key))
+	if conf.Last(strings.ToLower(key)) == "" {
+		return []Finding{fail("slurm.conf", "set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
+	}
+	if version, old := s.takesOne(conf, dir); old && len(lines) > 1 {
+		do := fmt.Sprintf("leave one line: %s=/etc/slurm/%s.d/*, and put all scripts into that folder", key, strings.ToLower(key))
+		return []Finding{fail("slurm.conf", do, "it has %d lines with %s, and Slurm %s heeds the last one alone", len(lines), key, version)}
+	}
+	var files []script
+	for i, l := range lines {
+		names := slurm.Glob(s.Root, l.Keys[0].Value, dir)
+		if len(names) == 0 {
+			do := fmt.Sprintf("correct it; gresnet's is %s=/usr/sbin/%s", key, program)
+			if slurm.IsPattern(l.Keys[0].Value) {
+				do = copyOurs(key, l.Keys[0].Value, dir)
+			}
+			if l.Keys[0].Value == "/usr/sbin/"+program {
+				do = "install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet"
+			}
+			return []Finding{fail("slurm.conf", do, "%s=%s is not there: each job's %s fails, and drains the node", key, l.Keys[0].Value, strings.ToLower(key))}
+		}
+		for _, name := range names {
+			files = append(files, script{name, i})
+		}
+	}
+	add := "add the line: exec /usr/sbin/" + program
+	if last := lines[len(lines)-1].Keys[0].Value; slurm.IsPattern(last) {
+		add = copyOurs(key, last, dir)
+	}
+	if all := s.runnable(files, key); len(all) > 0 {
+		return all
+	}
+	return s.calls(files, key, program, add)
+}
+
+// severalLines is the version from which Slurm takes several lines of Prolog and of Epilog
+// (Slurm src/common/read_config.c:_load_script). Before it, the last one counts.
+const severalLines = slurm.Version(24<<16 | 5<<8)
+
+// takesOne tells whether the installed Slurm is known to take one line.
+func (s Site) takesOne(conf slurm.Conf, dir string) (slurm.Version, bool) {
+	dirs, _ := s.pluginDirs(conf, dir)
+	version, known := s.slurmVersion(dirs)
+	return version, known && version < severalLines
+}
+
+// runnable finds files that slurmd cannot run, or that others than root can change.
+func (s Site) runnable(files []script, key string) (all []Finding) {
+	const anybody = 0o111
+	const others = 0o022
+	for _, f := range files {
+		info, err := fs.Stat(s.Root, strings.TrimPrefix(f.file, "/"))
+		switch {
+		case err != nil:
+			all = append(all, fail("slurm.conf", "remove it, or mend what it links to: ls -l "+f.file, "%s cannot be run as %s: %s", f.file, key, err))
+		case info.IsDir():
+			all = append(all, fail("slurm.conf", "say "+key+"="+f.file+"/* if its files are meant", "%s is a folder: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
+		case info.Mode()&anybody == 0:
+			all = append(all, fail("slurm.conf", "chmod +x "+f.file+", or move it out of the folder that "+key+" names", "%s is not executable: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
+		case info.Mode()&others != 0:
+			all = append(all, fail("slurm.conf", "chmod go-w "+f.file, "others than root may write %s, which root runs as %s", f.file, key))
+		}
+	}
+	return all
+}
+
+// copyOurs is the command that puts gresnet's own script into the folder of a pattern.
+func copyOurs(key, pattern, dir string) string {
+	if !path.IsAbs(pattern) {
+		pattern = path.Join(dir, pattern)
+	}
+	return fmt.Sprintf("cp /usr/share/gresnet/%s.d/*-gresnet %s/", strings.ToLower(key), path.Dir(pattern))
+}
+
+// calls looks for the file that calls the program, and at what runs after a prolog and before an
+// epilog. add is how a call can be had.
+func (s Site) calls(files []script, key, program, add string) []Finding {
+	var without slurm.Call
+	for i, f := range files {
+		c := slurm.FindCall(s.Root, f.file, program)
+		switch {
+		case c.Text == "" && without.Text == "":
+			without = c
+			continue
+		case c.Text == "":
+			continue
+		case c.Fault != "":
+			return []Finding{fail("slurm.conf", c.Do, "%s=%s: %s", key, f.file, c.Fault)}
+		}
+		return s.order(files, i, key)
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.file
+	}
+	switch {
+	case without.Commented != "":
+		return []Finding{fail("slurm.conf", "take the # away, or "+add, "%s=%s does not call %s: it is a comment in %s", key, strings.Join(names, ", "), program, without.Commented)}
+	case without.Opaque != "":
+		return []Finding{warn("slurm.conf", "see that it runs "+program, "%s is %s, which is no script", key, without.Opaque)}
+	}
+	return []Finding{fail("slurm.conf", add, "%s=%s does not call %s: jobs get no HCAs", key, strings.Join(names, ", "), program)}
+}
+
+// order wants the prolog last, when nothing else can fail any more, and the epilog first, before
+// others look at the node.
+func (s Site) order(files []script, ours int, key string) []Finding {
+	mine, wrong, where, name := files[ours], files[:ours], "first", "zz-gresnet"
+	if key == "Prolog" {
+		wrong, where, name = files[ours+1:], "last", "00-gresnet"
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	other := wrong[0]
+	if key == "Epilog" {
+		other = wrong[len(wrong)-1]
+	}
+	if other.line != mine.line {
+		return []Finding{fail("slurm.conf", fmt.Sprintf("make its line the %s of those with %s", where, key), "%s must run %s, and %s is on a line of its own on the wrong side of it", mine.file, where, other.file)}
+	}
+	do := fmt.Sprintf("give it a name that comes %s: mv %s %s (Slurm runs names from Z to A, then from 9 to 0)", where, mine.file, path.Join(path.Dir(mine.file), name))
+	if path.Base(mine.file) == name {
+		do = fmt.Sprintf("give %s another name (Slurm runs names from Z to A, then from 9 to 0)", other.file)
+	}
+	if key == "Prolog" {
+		return []Finding{fail("slurm.conf", do, "%s runs after %s: it does not find the job's HCAs on the node, and where it fails they were moved for nothing", other.file, mine.file)}
+	}
+	return []Finding{fail("slurm.conf", do, "%s runs before %s: where it fails, nobody brings the job's HCAs home", other.file, mine.file)}
+}

@@ -1,0 +1,285 @@
+package check_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/check"
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/inventory"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/source"
+	"gresnet/test/golden"
+	"gresnet/test/netnstest"
+)
+
+// edit replaces a text in a file of the node's.
+func edit(name, old, with string) func(*check.Site) {
+	return func(s *check.Site) {
+		text, err := fs.ReadFile(s.Root, name)
+		if err != nil || !strings.Contains(string(text), old) {
+			panic(fmt.Sprintf("%s lacks %q: %v", name, old, err))
+		}
+		mode := s.Root.(fstest.MapFS)[name].Mode
+		s.Root.(fstest.MapFS)[name] = &fstest.MapFile{Data: []byte(strings.Replace(string(text), old, with, 1)), Mode: mode}
+	}
+}
+
+// put makes files, executable or not.
+func put(mode fs.FileMode, pairs ...string) func(*check.Site) {
+	return func(s *check.Site) {
+		for i := 0; i < len(pairs); i += 2 {
+			s.Root.(fstest.MapFS)[pairs[i]] = &fstest.MapFile{Data: []byte(pairs[i+1]), Mode: mode}
+		}
+	}
+}
+
+func remove(name string) func(*check.Site) {
+	return func(s *check.Site) { delete(s.Root.(fstest.MapFS), name) }
+}
+
+func all(changes ...func(*check.Site)) func(*check.Site) {
+	return func(s *check.Site) {
+		for _, change := range changes {
+			change(s)
+		}
+	}
+}
+
+const (
+	conf     = "etc/slurm/slurm.conf"
+	ours     = "#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n"
+	oursLast = "#!/bin/sh\nexec /usr/sbin/gresnet-epilog\n"
+	theirs   = "#!/bin/sh\n"
+)
+
+// wrapped has Slurm run a script of the site's as its prolog.
+func wrapped(script string) func(*check.Site) {
+	return all(edit(conf, "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.sh"), put(0o755, "etc/slurm/prolog.sh", script))
+}
+
+// folders has Slurm run folders of scripts.
+func folders(change func(*check.Site)) func(*check.Site) {
+	return all(
+		edit(conf, "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*"), edit(conf, "/usr/sbin/gresnet-epilog", "/etc/slurm/epilog.d/*"),
+		put(0o755, "etc/slurm/prolog.d/00-gresnet", ours, "etc/slurm/prolog.d/50-site", theirs, "etc/slurm/epilog.d/zz-gresnet", oursLast, "etc/slurm/epilog.d/50-site", theirs),
+		change)
+}
+
+func refused(text string) func(*check.Site) {
+	return func(s *check.Site) {
+		s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: errors.New(text)}}
+	}
+}
+
+// written is a file of root's that a test makes on this machine: who may write it is the
+// kernel's to say.
+func written(t *testing.T, name, text string, mode fs.FileMode, uid int) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/run", "Test") // users can write nowhere above it, as they can in /tmp
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, name)
+	if err := errors.Join(os.WriteFile(file, []byte(text), 0o600), os.Chmod(dir, 0o755), os.Chmod(file, mode), os.Chown(file, uid, -1)); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// row is one misconfiguration: what an administrator did, and how it is made on a node where
+// all is well.
+type row struct {
+	what   string
+	change func(*check.Site)
+}
+
+// misconfigurations are what docs/checks.md lists.
+func misconfigurations(t *testing.T) []row {
+	t.Helper()
+	program := func(mode fs.FileMode, uid int) func(*check.Site) {
+		return func(s *check.Site) { s.ProgramErr = source.CheckProgram(written(t, "hcas", theirs, mode, uid)) }
+	}
+	scontrol := func(mode fs.FileMode, uid int) func(*check.Site) {
+		return func(s *check.Site) { _, s.ScontrolErr = source.FindScontrol(written(t, "scontrol", theirs, mode, uid)) }
+	}
+	toml := func(text string, mode fs.FileMode, uid int) func(*check.Site) {
+		return func(s *check.Site) {
+			_, s.ConfigErr = config.Load(written(t, "gresnet.toml", text, mode, uid), true)
+		}
+	}
+	return []row{
+		{"`Prolog` is not there", edit(conf, "/usr/sbin/gresnet-prolog", "/usr/local/sbin/gresnet-prolog")},
+		{"`Epilog` is misspelt", edit(conf, "/usr/sbin/gresnet-epilog", "/usr/sbin/gresnet-eplog")},
+		{"the package is gone, its lines in slurm.conf are not", remove("usr/sbin/gresnet-prolog")},
+		{"`Prolog` is not executable", put(0o644, "usr/sbin/gresnet-prolog", "\x7fELF\x00")},
+		{"`Epilog` is a folder", edit(conf, "/usr/sbin/gresnet-epilog", "/usr/sbin")},
+		{"`Prolog` can be written by users", put(0o757, "usr/sbin/gresnet-prolog", "\x7fELF\x00")},
+		{"slurm.conf has no `Prolog`", edit(conf, "Prolog=/usr/sbin/gresnet-prolog\n", "")},
+		{"slurm.conf has no `Epilog`", edit(conf, "Epilog=/usr/sbin/gresnet-epilog\n", "")},
+		{"a wrapper does not call gresnet", wrapped("#!/bin/bash\n/usr/sbin/clocks --reset\n")},
+		{"a wrapper's call is commented out", wrapped("#!/bin/bash\n/usr/sbin/clocks --reset\n# exec /usr/sbin/gresnet-prolog\n")},
+		{"a wrapper's call is misspelt", wrapped("#!/bin/bash\nexec /usr/sbin/gresnet-prlog\n")},
+		{"a wrapper calls a program that is not there", wrapped("#!/bin/bash\nexec /opt/gresnet/gresnet-prolog\n")},
+		{"a wrapper loses the exit code", wrapped("#!/bin/bash\n/usr/sbin/gresnet-prolog || true\n")},
+		{"a wrapper does not wait", wrapped("#!/bin/bash\n/usr/sbin/gresnet-prolog &\n")},
+		{"several `Prolog` lines before Slurm 24.05", all(edit(conf, "Prolog=", "Prolog=/etc/slurm/prolog.sh\nProlog="), put(0o755, "etc/slurm/prolog.sh", theirs), put(0o644, debian+"auth_munge.so", string(plugin("auth/munge", 0x160508).Data)), put(0o644, debian+"spank_gresnet.so", string(plugin("spank", 0x160508).Data)))},
+		{"a `Prolog` line after gresnet's", all(edit(conf, "\nEpilog=", "\nProlog=/etc/slurm/prolog.sh\nEpilog="), put(0o755, "etc/slurm/prolog.sh", theirs))},
+		{"prolog.d has no file", edit(conf, "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")},
+		{"prolog.d lacks gresnet's file", folders(remove("etc/slurm/prolog.d/00-gresnet"))},
+		{"prolog.d has a file that is not executable", folders(put(0o644, "etc/slurm/prolog.d/README", "see the wiki\n"))},
+		{"gresnet's file in prolog.d is not executable", folders(put(0o644, "etc/slurm/prolog.d/00-gresnet", ours))},
+		{"gresnet is not the last of prolog.d", folders(all(remove("etc/slurm/prolog.d/00-gresnet"), put(0o755, "etc/slurm/prolog.d/90-gresnet", ours)))},
+		{"gresnet is not the first of epilog.d", folders(all(remove("etc/slurm/epilog.d/zz-gresnet"), put(0o755, "etc/slurm/epilog.d/10-gresnet", oursLast)))},
+		{"`PrologFlags` lacks `Contain`", edit(conf, "Contain,X11", "Serial")},
+		{"`GresTypes` lacks nic", edit(conf, "gpu,nic", "gpu")},
+		{"the node's line has no `Gres=nic`", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8")},
+		{"the node's line has more NICs than gres.conf", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8,nic:8")},
+		{"slurm.conf includes a file that is not there", edit(conf, "GresTypes", "Include nodes.conf\nGresTypes")},
+		{"gres.conf is not there", remove("etc/slurm/gres.conf")},
+		{"gres.conf has fewer NICs than the node", edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0")},
+		{"gres.conf has another type than the mapping", edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr")},
+		{"gres.conf names device nodes", edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0")},
+		{"a placeholder file is not there", remove("gres/nic1")},
+		{"gres.conf has GPUs that the kernel does not have", remove("dev/nvidia7")},
+		{"gres.conf has more GPUs than the kernel", gpus(4, nil)},
+		{"gres.conf has the GPUs in another order", all(gpus(8, nil), edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]"))},
+		{"the GPUs are divided (MIG)", divided(gpus(8, nil))},
+		{"plugstack.conf is not there", remove("etc/slurm/plugstack.conf")},
+		{"plugstack.conf lacks the plugin", edit("etc/slurm/plugstack.conf.d/20.conf", "required spank_gresnet.so", "#")},
+		{"the plugin is optional", edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional")},
+		{"the plugin does not know an argument", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "pmix=on")},
+		{"plugin and programs have different state directories", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other")},
+		{"the plugin is not installed", remove(debian + "spank_gresnet.so")},
+		{"the plugin is for another Slurm", func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) }},
+		{"users cannot read the plugin", func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"].Mode = 0o600 }},
+		{"`contain_spank` with the relay for PMIx", edit(conf, "GresTypes", "SlurmdParameters=contain_spank\nGresTypes")},
+		{"job_container.conf has `Dirs=/run`", all(edit(conf, "GresTypes", "JobContainerType=job_container/tmpfs\nGresTypes"), put(0o644, "etc/slurm/job_container.conf", "AutoBasePath=true\nBasePath=/scratch Dirs=/tmp,/run\n"))},
+		{"namespace.yaml has /run", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  dir_confs:\n    - path: \"/tmp\"\n    - path: \"/run\"\n"))},
+		{"jobs get user namespaces", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWUSER]\n"))},
+		{"NHC looks for HCAs that jobs have", all(edit(conf, "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nGresTypes"), put(0o644, "etc/nhc/nhc.conf", "* || check_hw_ib 100\n"))},
+		{"gresnet.toml has an unknown key", toml("[slurm]\nsources = [\"gpu\"]\n", 0o644, 0)},
+		{"users can write gresnet.toml", toml("", 0o666, 0)},
+		{"gresnet.toml is a user's", toml("", 0o644, 1000)},
+		{"scontrol is not there", func(s *check.Site) { _, s.ScontrolErr = source.FindScontrol("/opt/slurm-99/bin/scontrol") }},
+		{"scontrol is not root's", scontrol(0o755, 1000)},
+		{"the program of source `program` is not there", func(s *check.Site) { s.ProgramErr = source.CheckProgram("/usr/sbin/no-such-program") }},
+		{"the program is not root's", program(0o755, 1000)},
+		{"users can write the program", program(0o777, 0)},
+		{"the program is not executable", program(0o644, 0)},
+		{"the folder of the metrics is not there", func(s *check.Site) { s.Config.Metrics.File = "/var/lib/node_exporter/gresnet.prom" }},
+		{"the state directory outlives a boot", func(s *check.Site) { s.StateOn = "xfs" }},
+		{"the state directory is full", func(s *check.Site) { s.Free = 1 << 20 }},
+		{"a policy gives what the node does not have", func(s *check.Site) { s.Config.Policies = []config.Policy{{Gres: "nic", Count: 3}} }},
+		{"an [[hca]] is not on the node", func(s *check.Site) {
+			m, err := gres.Map(config.Config{HCAs: []config.HCA{{Gres: "nic", Index: 1, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}}}}, nil)
+			s.Drift = errors.Join(m.Drift(), err)
+		}},
+		{"an HCA's driver is not loaded", func(s *check.Site) { s.Inventory.HCAs[1].Away = true }},
+		{"an HCA has no uverbs", func(s *check.Site) { s.Inventory.HCAs[1].Chars = nil }},
+		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &inventory.Held{Job: 7, Quarantined: "it hangs"} }},
+		{"the kernel cannot move an HCA's driver", func(s *check.Site) { s.Inventory.HCAs[1].Driver = "efa" }},
+		{"an HCA ends with its interface (siw, rxe in shared mode)", func(s *check.Site) {
+			s.Inventory.Mode, s.Inventory.HCAs[1].Driver = rdma.Shared, "siw"
+		}},
+		{"an HCA's port is down", func(s *check.Site) {
+			s.Inventory.HCAs[1].Ports = []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "DOWN"}}}
+		}},
+		{"an HCA's interface belongs to a bond [1]", refused("ib1 belongs to bond bond0, to which gresnet cannot give it back")},
+		{"it has a qdisc with classes [1]", refused("ib1 has the qdisc htb 8001:, which gresnet cannot restore")},
+		{"the node's default route needs it [1]", refused("the node's default route needs ib1")},
+		{"it has the address of NodeAddr [1]", refused("ib1 has the address of NodeAddr 10.0.0.2")},
+		{"isolation \"devices\" in exclusive mode", func(s *check.Site) { s.Config.Access.Isolation = config.IsolateDevices }},
+		{"the guard is required, and the kernel has none", func(s *check.Site) { unguarded(s, config.GuardRequired) }},
+		{"the guard is required, and jobs have no cgroup", func(s *check.Site) {
+			unguarded(s, config.GuardRequired)
+			s.GuardErr = nil
+			edit(conf, "GresTypes", "ProctrackType=proctrack/pgid\nGresTypes")(s)
+		}},
+		{"the kernel has no RDMA", func(s *check.Site) {
+			s.InventoryErr = hint.With(errors.New("list RDMA devices: no RDMA subsystem in the kernel"), "is this node meant to have HCAs? then load ib_core and the HCAs' driver")
+		}},
+	}
+}
+
+const checksHead = `# What ` + "`gresnet-prolog check`" + ` finds
+
+For administrators who wonder whether a check that passes means anything. Each of these is made on a
+node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do (lib/check,
+table_test.go). [errors.md](errors.md) has warnings, too.
+
+| misconfiguration | error | what to do |
+| --- | --- | --- |
+`
+
+const checksFoot = `
+[1] The text is here an example. A test makes these on the kernel's own interfaces (test/guest/lease,
+check_test.go).
+
+## What it cannot find
+
+| | why |
+| --- | --- |
+| whether UDP port 489 is open between nodes | it sends nothing: run ` + "`srun -N2 ping -c 1 NODE`" + ` in a job |
+| whether slurmctld has the same slurm.conf, and has read it | it makes no RPC: ` + "`scontrol show node`" + `, ` + "`scontrol reconfigure`" + ` |
+| whether another node is configured like this one | compare ` + "`gresnet-prolog check --fingerprint`" + ` |
+| what a compiled wrapper calls | it reads scripts only, and warns |
+| whether a link is slow, or its subnet manager gone | it looks at states of ports: NHC's ` + "`check_gresnet_ports`" + ` holds them against a rate |
+`
+
+// TestEachMisconfigurationIsFoundAndSaysWhatToDo also makes docs/checks.md (go test -update).
+func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root: it makes files of other users")
+	}
+	well := site()
+	if n := check.Errors(well.Run()); n != 0 {
+		t.Fatalf("the node where all is well has %d errors", n)
+	}
+	var text strings.Builder
+	text.WriteString(checksHead)
+	rows := misconfigurations(t)
+	const least = 40
+	if len(rows) < least {
+		t.Errorf("%d misconfigurations", len(rows))
+	}
+	for _, r := range rows {
+		s := site()
+		r.change(&s)
+		found := s.Run()
+		if n := check.Errors(found); n != 1 {
+			t.Errorf("%s: %d errors:\n%s", r.what, n, printed(t, check.Bad(found)))
+		}
+		for _, f := range found {
+			if f.Level != check.Error {
+				continue
+			}
+			if f.Do == "" {
+				t.Errorf("%s: nothing to do about: %s", r.what, f)
+			}
+			fmt.Fprintf(&text, "| %s | %s: %s | %s |\n", r.what, f.About, cell(f.Text), cell(f.Do))
+		}
+	}
+	text.WriteString(checksFoot)
+	golden.Check(t, "../../../docs/checks.md", text.String())
+}
+
+// cell is a text in a table, without what differs between two runs.
+func cell(text string) string {
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:;", r) }) {
+		if strings.HasPrefix(word, "/run/Test") {
+			text = strings.ReplaceAll(text, word, "/etc/gresnet/"+filepath.Base(word))
+		}
+	}
+	return strings.ReplaceAll(text, "|", `\|`)
+}
