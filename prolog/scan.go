@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,7 +42,11 @@ Examples:
 }
 
 func scan(w *cli.World, c *urfave.Context) error {
-	if err := cli.Alone(c); err != nil {
+	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "toml", "gres-conf", "gres-files"))
+	if err == nil && c.IsSet("gres-dir") && !c.Bool("gres-conf") && !c.Bool("gres-files") {
+		err = hint.With(errors.New("--gres-dir says nothing without --gres-conf or --gres-files"), "give one of these, too")
+	}
+	if err != nil {
 		return err
 	}
 	cfg, err := cli.Site(c)

@@ -16,6 +16,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,27 +79,24 @@ func (w *World) Run(app *urfave.App) int {
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
 	app.ExitErrHandler = func(*urfave.Context, error) {}
-	app.OnUsageError = usageError(app.Name)
+	w.addWords(app)
+	app.OnUsageError = usageError(app.Name, func() []urfave.Flag { return app.Flags })
 	for _, command := range app.Commands {
-		command.OnUsageError = usageError(app.Name + " " + command.Name)
+		command.OnUsageError = usageError(app.Name+" "+command.Name, func() []urfave.Flag { return slices.Concat(command.Flags, app.Flags) })
 		command.HideHelpCommand = true
 	}
 	app.Flags = append(app.Flags,
 		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
 		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
 		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
+		urfave.HelpFlag, // which the library leaves out where there is a command help
 	)
-	err := app.Run(w.Args)
+	err := app.Run(arrange(app, w.Args))
 	if err == nil {
 		return Done
 	}
 	w.problem(app.Name, err)
 	return exitCode(err)
-}
-
-// usageError says of a command that was called wrongly where it says how.
-func usageError(command string) urfave.OnUsageErrorFunc {
-	return func(_ *urfave.Context, err error, _ bool) error { return hint.With(err, "see "+command+" --help") }
 }
 
 // exitCode is how a run ended.
@@ -202,7 +200,7 @@ func (w *World) NodeName() string {
 // Alone refuses arguments that a command does not know.
 func Alone(c *urfave.Context) error {
 	if c.Args().Present() {
-		return hint.With(fmt.Errorf("unknown command %q", c.Args().First()), "see "+c.App.Name+" --help")
+		return unknown(c, c.Args().First())
 	}
 	return nil
 }

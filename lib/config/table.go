@@ -61,11 +61,11 @@ func (t table) allow(known ...string) {
 		if slices.Contains(known, key) {
 			continue
 		}
-		hint := fmt.Sprintf("known keys are %s", strings.Join(known, ", "))
-		if near := nearest(key, known); near != "" {
-			hint = fmt.Sprintf("is %q meant?", join(t.name, near))
+		do := fmt.Sprintf("known keys are %s", strings.Join(known, ", "))
+		if near := hint.Nearest(key, known); near != "" {
+			do = fmt.Sprintf("is %q meant?", join(t.name, near))
 		}
-		t.note(key, hint, fmt.Sprintf("unknown key %q", join(t.name, key)))
+		t.note(key, do, fmt.Sprintf("unknown key %q", join(t.name, key)))
 	}
 }
 
@@ -209,36 +209,4 @@ func value[T any](t table, key, want string) (T, bool) {
 		t.fail(key, "", "is not %s", want)
 	}
 	return typed, ok
-}
-
-// nearest is the known key that a mistyped one is closest to, if it is close.
-func nearest(key string, known []string) string {
-	best, least := "", 3
-	for _, k := range known {
-		if d := distance(strings.ToLower(key), k); d < least && d < len(k) {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's: how many letters to put in, take out or change.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

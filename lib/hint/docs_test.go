@@ -39,7 +39,7 @@ var elsewhere = map[string]string{
 	"slurmd sets the SLURM_ variables":  "variable SLURM_…: …",
 	"gresnet-prolog check says whether": "guard …: …",
 	"is this node meant to have HCAs?":  "list RDMA devices: no RDMA subsystem in the kernel",
-	"see … --help":                      "flag provided but not defined: …",
+	"see … --help":                      "invalid value … for flag …: …",
 	"write it like nic:2, nic:mlx5":     "--gres …: …",
 	"… must be on a file system":        "…: read-only file system, or no space left on device",
 	"let units with PrivateNetwork=":    "set the RDMA netns mode to …: …: …",

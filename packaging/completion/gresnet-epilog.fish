@@ -11,3 +11,5 @@ complete -c gresnet-epilog -n __fish_use_subcommand -a release -d 'Let jobs have
 complete -c gresnet-epilog -n '__fish_seen_subcommand_from sweep' -l boot -d 'slurmd does not run yet'
 complete -c gresnet-epilog -n '__fish_seen_subcommand_from sweep' -a '(ls /run/gresnet/jobs 2>/dev/null)'
 complete -c gresnet-epilog -n '__fish_seen_subcommand_from release' -a '(ls /sys/class/infiniband 2>/dev/null)'
+complete -c gresnet-epilog -n __fish_use_subcommand -a help -d 'Show help'
+complete -c gresnet-epilog -n __fish_use_subcommand -a version -d 'Print the version'

@@ -3,7 +3,7 @@ _gresnet() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} word command='' words
 	for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
 		case $word in
-		status | scan | plan | check | close | sweep | boot | release) command=$word ;;
+		status | scan | plan | check | close | sweep | boot | release | help | version) command=$word ;;
 		esac
 	done
 	case $previous in
@@ -13,13 +13,16 @@ _gresnet() {
 	--job | --gres | --gpus) return ;;
 	esac
 	case "${COMP_WORDS[0]##*/} $command" in
-	"gresnet-prolog ") words="status scan plan check close --config --state --trace --help --version" ;;
+	"gresnet-prolog ") words="status scan plan check close help version --config --state --trace --help --version" ;;
 	"gresnet-prolog status") words="--json --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
 	"gresnet-prolog scan") words="--json --toml --gres-conf --gres-files --gres-dir --help" ;;
 	"gresnet-prolog plan") words="--job --gres --gpus --json --help" ;;
 	"gresnet-prolog check") words="--json --quiet --role --fingerprint --help" ;;
 	"gresnet-prolog close") words="--help" ;;
-	"gresnet-epilog ") words="sweep boot release --config --state --trace --help --version" ;;
+	"gresnet-prolog help") words="status scan plan check close --help" ;;
+	"gresnet-epilog help") words="sweep boot release --help" ;;
+	"gresnet-prolog version" | "gresnet-epilog version") words="--help" ;;
+	"gresnet-epilog ") words="sweep boot release help version --config --state --trace --help --version" ;;
 	"gresnet-epilog sweep") words="--boot --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
 	"gresnet-epilog boot") words="--help" ;;
 	"gresnet-epilog release") words="--help $(ls /sys/class/infiniband 2>/dev/null)" ;;

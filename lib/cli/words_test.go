@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	urfave "github.com/urfave/cli/v2"
+)
+
+// said runs an application with commands status and sweep, and returns what it says, exit code first.
+func said(args ...string) string {
+	var out, problems strings.Builder
+	w := &World{Args: append([]string{"gresnet-x"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems}
+	tell := func(c *urfave.Context) error {
+		_, err := fmt.Fprintf(w.Stdout, "%s config=%s state=%s trace=%t json=%t dir=%s args=%s\n", c.Command.Name, c.String("config"), c.String("state"), c.Bool("trace"), c.Bool("json"), c.String("dir"), c.Args().Slice())
+		return err
+	}
+	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}}
+	code := w.Run(&urfave.App{
+		Name:     "gresnet-x",
+		Action:   func(c *urfave.Context) error { return Alone(c) },
+		Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}},
+	})
+	return fmt.Sprint(code, " ", out.String(), problems.String())
+}
+
+func TestFlagsCanBeGivenInAnyOrder(t *testing.T) {
+	want := said("--config", "/c", "--state=/s", "--trace", "status", "--json", "--dir", "/d", "4711", "4712")
+	if !strings.Contains(want, "status config=/c state=/s trace=true json=true dir=/d args=[4711 4712]") {
+		t.Fatal(want)
+	}
+	for range 500 {
+		global := [][]string{{"--config", "/c"}, {"--state=/s"}, {"--trace"}}
+		own := [][]string{{"--json"}, {"--dir", "/d"}, {"4711"}, {"4712"}}
+		rand.Shuffle(len(global), func(i, j int) { global[i], global[j] = global[j], global[i] })
+		before := rand.IntN(len(global) + 1)
+		after := append(slices.Clone(global[before:]), own...)
+		rand.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
+		args := slices.Concat(slices.Concat(global[:before]...), []string{"status"}, slices.Concat(after...))
+		got := strings.Replace(said(args...), "[4712 4711]", "[4711 4712]", 1)
+		if got != want {
+			t.Fatalf("%v: %s", args, got)
+		}
+	}
+}
+
+func TestWhatIsMistypedIsNamedWithWhatIsMeant(t *testing.T) {
+	for args, want := range map[string]string{
+		"statis":              "did you mean gresnet-x status?",
+		"swep 7":              "did you mean gresnet-x sweep?",
+		"versoin":             "did you mean gresnet-x version?",
+		"frobnicate":          "see gresnet-x --help",
+		"status --jsn":        "did you mean --json?",
+		"status --frobnicate": "see gresnet-x status --help",
+		"--stat /s":           "did you mean --state?",
+		"help statis":         "did you mean gresnet-x status?",
+		"help status sweep":   "see gresnet-x --help",
+		"version 7":           "see gresnet-x --help",
+	} {
+		if got := said(strings.Fields(args)...); !strings.HasPrefix(got, "1 ") || !strings.HasSuffix(got, "gresnet-x: hint: "+want+"\n") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
+func TestHelpAndVersionAreCommands(t *testing.T) {
+	for command, flag := range map[string]string{"help": "--help", "help status": "status --help", "version": "--version"} {
+		got, want := said(strings.Fields(command)...), said(strings.Fields(flag)...)
+		if got != want || !strings.HasPrefix(got, "0 ") {
+			t.Errorf("%s prints\n%s\nand %s\n%s", command, got, flag, want)
+		}
+	}
+}
