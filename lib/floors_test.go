@@ -28,6 +28,7 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/metrics": "opens a file without following a link",
 	"gresnet/lib/mount":   "mounts",
 	"gresnet/lib/netlink": "asks over netlink",
+	"gresnet/lib/setup":   "makes files with the owner and the attributes of those that they replace",
 	"gresnet/lib/source":  "starts programs and kills their process groups",
 	"gresnet/lib/trust":   "opens a file without following a link, and reads who owns it",
 	"gresnet/prolog":      "reads on which file system a folder is",

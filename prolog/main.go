@@ -33,7 +33,7 @@ Example, in slurm.conf:
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
 		Action:   func(c *urfave.Context) error { return take(w, c) },
-		Commands: []*urfave.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w)},
+		Commands: []*urfave.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w), setupCommand(w)},
 	})
 }
 

@@ -24,3 +24,8 @@ complete -c gresnet-prolog -n '__fish_seen_subcommand_from check' -l role -x -a 
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from check' -l fingerprint -d 'Print a line that is equal on nodes configured alike'
 complete -c gresnet-prolog -n __fish_use_subcommand -a help -d 'Show help'
 complete -c gresnet-prolog -n __fish_use_subcommand -a version -d 'Print the version'
+complete -c gresnet-prolog -n __fish_use_subcommand -a setup -d 'Make an installed package work'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l dry-run -d 'Show the changes, and make none'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l mode -x -a 'shared exclusive' -d 'After a reboot'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l restart -d 'Restart Slurm where it runs'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l undo -d 'Give the files back as they were'

@@ -1,0 +1,475 @@
+// Package setup makes a node with an installed package one whose jobs get HCAs: it changes Slurm's
+// files and the node's, and gives them back byte for byte. The plan is pure; the deeds are in do.go.
+package setup
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"gresnet/lib/slurm"
+)
+
+// Site is the node that is to be set up.
+type Site struct {
+	Root      fs.FS  // the node's files, from / on
+	Node      string // Slurm's name for the node
+	SlurmConf string // path of slurm.conf; empty: look in the usual places
+	Toml      string // path of gresnet.toml
+
+	Gres      []string // GRES names that mean an HCA
+	Counts    string   // what the node has of them: "nic:hdr:2,nic:6"
+	GresLines []string // for gres.conf, of this node
+	Files     []string // the placeholder files that these name
+	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none
+	Mode      string   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
+	Systemd   bool     // the node has systemd
+}
+
+// Edit is one file that is to have another content.
+type Edit struct {
+	Path   string      `json:"path"`
+	Before []byte      `json:"-"`
+	There  bool        `json:"there"` // there is such a file before
+	After  []byte      `json:"-"`
+	Mode   fs.FileMode `json:"mode"`           // of one that is made
+	Link   string      `json:"link,omitempty"` // the file is a symbolic link to this
+}
+
+// Refusal is what setup does not do, because it would have to guess.
+type Refusal struct{ Text, Do string }
+
+// Plan is what setup does, in this order: slurmd, if it starts meanwhile, finds all that its files
+// name.
+type Plan struct {
+	Edits      []Edit
+	Refusals   []Refusal
+	Controller []string // what slurm.conf of the controller, and of all nodes, must have, too
+	Notes      []string
+}
+
+// Changes tells whether there is anything to do.
+func (p Plan) Changes() bool { return len(p.Edits) > 0 }
+
+// the programs, as the packages install them
+const (
+	prolog = "/usr/sbin/gresnet-prolog"
+	epilog = "/usr/sbin/gresnet-epilog"
+)
+
+// Make plans.
+func Make(s Site) Plan {
+	var p planner
+	p.Site = s
+	file := s.SlurmConf
+	for _, place := range slurm.Places() {
+		if _, err := p.read(place); file == "" && err == nil {
+			file = place
+		}
+	}
+	p.node()
+	switch {
+	case file == "":
+		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "install Slurm first, or set SLURM_CONF to its path")
+	case strings.HasPrefix(file, "/run/"):
+		p.configless(file)
+	default:
+		p.plugstack(file)
+		p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
+		p.gresConf(path.Join(path.Dir(file), "gres.conf"))
+		p.slurmConf(file)
+	}
+	if len(p.Plan.Refusals) > 0 {
+		p.Plan.Edits = nil
+	}
+	return p.Plan
+}
+
+type planner struct {
+	Site
+	Plan
+}
+
+func (p *planner) refuse(text, do string) {
+	p.Plan.Refusals = append(p.Plan.Refusals, Refusal{text, do})
+}
+
+func (p *planner) read(file string) (string, error) {
+	data, err := fs.ReadFile(p.Root, strings.TrimPrefix(path.Clean(file), "/"))
+	return string(data), err
+}
+
+// open reads a file that is to be changed, if there is one and it is all understood.
+func (p *planner) open(file string) (t text, there, understood bool) {
+	name := strings.TrimPrefix(path.Clean(file), "/")
+	info, err := fs.Lstat(p.Root, name)
+	if err == nil && !info.Mode().IsRegular() {
+		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
+		return text{}, true, false
+	}
+	content, err := p.read(file)
+	if err != nil {
+		return text{file: file}, false, true
+	}
+	return parse(file, content), true, true
+}
+
+func kind(mode fs.FileMode) string {
+	if mode&fs.ModeSymlink != 0 {
+		return "a symbolic link"
+	}
+	return "a " + mode.Type().String()
+}
+
+// change plans a file's new content, if it is another one.
+func (p *planner) change(t text, there bool, before string) {
+	if after := t.String(); after != before || !there {
+		p.Plan.Edits = append(p.Plan.Edits, Edit{Path: t.file, Before: []byte(before), There: there, After: []byte(after), Mode: 0o644})
+	}
+}
+
+// slurmConf is the file that all hosts have alike.
+func (p *planner) slurmConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if bad := t.refuse(); len(bad) > 0 {
+		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
+		return
+	}
+	p.script(&t, path.Dir(file), "Prolog", prolog)
+	p.script(&t, path.Dir(file), "Epilog", epilog)
+	p.flags(&t)
+	for _, name := range p.Gres {
+		t.list("GresTypes", name)
+	}
+	p.nodeLine(&t)
+	p.change(t, there, before)
+	for i, line := range t.lines {
+		if old := parse(file, before).lines; i >= len(old) || old[i] != line {
+			p.Plan.Controller = append(p.Plan.Controller, strings.TrimSpace(line))
+		}
+	}
+}
+
+// script sees to a Prolog or an Epilog.
+func (p *planner) script(t *text, dir, key, program string) {
+	all := t.keys(key)
+	if len(all) == 0 || all[len(all)-1].value == "" {
+		t.add(key + "=" + program)
+		return
+	}
+	folder := ""
+	for _, one := range all {
+		if path.Base(one.value) == path.Base(program) {
+			return
+		}
+		for _, file := range slurm.Glob(p.Root, one.value, dir) {
+			if slurm.FindCall(p.Root, file, path.Base(program)).Text != "" {
+				return
+			}
+		}
+		if path.Base(one.value) == "*" {
+			folder = path.Dir(one.value)
+		}
+	}
+	if folder == "" || len(all) > 1 {
+		value := all[len(all)-1].value
+		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].line+1, key, value), callBy(key, value, program))
+		return
+	}
+	if !path.IsAbs(folder) {
+		folder = path.Join(dir, folder)
+	}
+	name, content := PrologD, prologScript
+	if key == "Epilog" {
+		name, content = EpilogD, epilogScript
+	}
+	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
+}
+
+func callBy(key, script, program string) string {
+	if key == "Prolog" {
+		return fmt.Sprintf("let its last line be: exec %s", program)
+	}
+	return fmt.Sprintf("let %s call it first: %s || exit $?", script, program)
+}
+
+// flags sees to PrologFlags: Slurm must run the prolog on all of a job's nodes before it begins.
+func (p *planner) flags(t *text) {
+	all := t.keys("PrologFlags")
+	if len(all) > 0 {
+		for _, flag := range strings.Split(strings.ToLower(all[len(all)-1].value), ",") {
+			switch strings.TrimSpace(flag) {
+			case "contain", "x11":
+				return
+			case "nohold":
+				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].line+1), "take NoHold out, if you can do without it")
+				return
+			}
+		}
+	}
+	t.list("PrologFlags", "Contain")
+}
+
+// nodeLine sees to what slurm.conf says that the node has.
+func (p *planner) nodeLine(t *text) {
+	defaults, found := "", false
+	for _, line := range t.keys("NodeName") {
+		gres := pair{line: -1}
+		for _, other := range t.pairs(line.line) {
+			if other.key == "gres" {
+				gres = other
+			}
+		}
+		if strings.EqualFold(line.value, "default") {
+			if gres.line >= 0 {
+				defaults = gres.value
+			}
+			continue
+		}
+		hosts, err := slurm.ParseHostlist(line.value)
+		if err != nil || !hosts.Contains(p.Node) {
+			continue
+		}
+		found = true
+		have := defaults
+		if gres.line >= 0 {
+			have = gres.value
+		}
+		want := gresOf(have, p.Gres, p.Counts)
+		switch {
+		case sameGres(have, want):
+		case line.value != p.Node:
+			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.line+1, line.value),
+				fmt.Sprintf("if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
+		case gres.line >= 0:
+			t.replace(gres, want)
+		default:
+			t.insert(line, "Gres", want)
+		}
+	}
+	if !found {
+		p.refuse(fmt.Sprintf("%s has no line with NodeName=%s", t.file, p.Node), "set SLURMD_NODENAME to Slurm's name of this node, or add the line")
+	}
+}
+
+// sameGres tells whether two lists have the same elements.
+func sameGres(a, b string) bool {
+	split := func(list string) (all []string) {
+		for rest, more := list, list != ""; more; {
+			var part string
+			part, rest, more = slurm.CutOutside(rest, '(', ')')
+			part, _, _ = strings.Cut(part, "(")
+			all = append(all, part)
+		}
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(split(a), split(b))
+}
+
+// The lines that setup keeps in gres.conf, and their marks.
+const (
+	begin = "# gresnet-prolog setup made these lines"
+	end   = "# gresnet-prolog setup made the lines above"
+)
+
+// gresConf has a line for each HCA.
+func (p *planner) gresConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if bad := t.refuse(); len(bad) > 0 {
+		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
+		return
+	}
+	t.cut(begin, end)
+	if p.hasNICs(file, t) {
+		return
+	}
+	t.add(begin)
+	for _, line := range p.GresLines {
+		t.add("NodeName=" + p.Node + " " + line)
+	}
+	t.add(end)
+	p.change(t, there, before)
+}
+
+// hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
+// they mean, unless they are the right ones.
+func (p *planner) hasNICs(file string, t text) bool {
+	has := false
+	for i := range t.lines {
+		name, hosts, from := "", "", ""
+		for _, pair := range t.pairs(i) {
+			switch pair.key {
+			case "name":
+				name = pair.value
+			case "nodename":
+				hosts = pair.value
+			case "file":
+				from = pair.value
+			}
+		}
+		if !slices.Contains(p.Gres, name) {
+			continue
+		}
+		if list, err := slurm.ParseHostlist(hosts); hosts != "" && (err != nil || !list.Contains(p.Node)) {
+			continue
+		}
+		has = true
+		if wanted, is := p.site(file); is && wanted {
+			continue
+		}
+		p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", file, i+1, name, from), "take the line out, if gresnet is to number the HCAs, then run setup again")
+	}
+	return has
+}
+
+// site tells whether the lines of the site's gres.conf name the files that setup would.
+func (p *planner) site(file string) (same, is bool) {
+	conf, err := slurm.Read(p.Root, file)
+	if err != nil {
+		return false, false
+	}
+	var files []string
+	for _, name := range p.Gres {
+		devices, err := conf.Devices(p.Node, name)
+		if err != nil {
+			return false, false
+		}
+		for _, d := range devices {
+			files = append(files, d.File)
+		}
+	}
+	return slices.Equal(files, p.Files), true
+}
+
+// cut takes the lines from one mark to the other out.
+func (t *text) cut(from, to string) {
+	first := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == from })
+	last := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == to })
+	if first >= 0 && last > first {
+		t.lines = slices.Delete(t.lines, first, last+1)
+	}
+}
+
+// cgroupConf has jobs open the GPUs that they were given, and no others.
+func (p *planner) cgroupConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	all := t.keys("ConstrainDevices")
+	switch {
+	case len(all) == 0:
+		t.add("ConstrainDevices=yes")
+		p.change(t, there, before)
+	case !strings.EqualFold(all[len(all)-1].value, "yes"):
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].line+1, all[len(all)-1].value))
+	}
+}
+
+const stackLine = "required spank_gresnet.so batch=auto"
+
+// plugstack has Slurm load the plugin.
+func (p *planner) plugstack(slurmConf string) {
+	file := path.Join(path.Dir(slurmConf), "plugstack.conf")
+	if conf, err := slurm.Read(p.Root, slurmConf); err == nil && conf.Last("plugstackconfig") != "" {
+		file = conf.Last("plugstackconfig")
+	}
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if there {
+		lines, err := slurm.ReadPlugstack(p.Root, file)
+		if err != nil {
+			p.refuse(err.Error(), "mend the file, then run setup again")
+			return
+		}
+		if i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") }); i >= 0 {
+			if lines[i].Need != "required" {
+				p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "say required: where the plugin fails, tasks would run in the node's network")
+			}
+			return
+		}
+	}
+	t.add(stackLine)
+	p.change(t, there, before)
+	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet-prolog check --role login")
+}
+
+// configless is a node that has its files of Slurm from the controller.
+func (p *planner) configless(file string) {
+	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+path.Dir(file)+"): they are not changed here")
+	p.Plan.Controller = append(p.Plan.Controller, "slurm.conf: Prolog="+prolog, "slurm.conf: Epilog="+epilog, "slurm.conf: PrologFlags=Contain",
+		"slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
+	for _, line := range p.GresLines {
+		p.Plan.Controller = append(p.Plan.Controller, "gres.conf: NodeName="+p.Node+" "+line)
+	}
+}
+
+// enabled is the link by which systemd starts the unit that readies the node at boot.
+const enabled = "/etc/systemd/system/multi-user.target.wants/gresnet.service"
+
+// units is where that unit may be.
+func units() []string {
+	return []string{"/etc/systemd/system/gresnet.service", "/usr/lib/systemd/system/gresnet.service", "/lib/systemd/system/gresnet.service"}
+}
+
+// node plans what is the node's own.
+func (p *planner) node() {
+	for _, file := range p.Files {
+		if _, err := fs.Lstat(p.Root, strings.TrimPrefix(file, "/")); err != nil {
+			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, After: []byte{}, Mode: 0o644})
+		}
+	}
+	p.toml()
+	if !p.Systemd {
+		return
+	}
+	if _, err := fs.Lstat(p.Root, strings.TrimPrefix(enabled, "/")); err == nil {
+		return
+	}
+	for _, unit := range units() {
+		if _, err := p.read(unit); err == nil {
+			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: enabled, Link: unit})
+			return
+		}
+	}
+	p.Plan.Notes = append(p.Plan.Notes, "gresnet.service is not installed: nothing readies the node at boot")
+}
+
+// toml plans what gresnet.toml is to say.
+func (p *planner) toml() {
+	if p.HCATables == "" && p.Mode == "" {
+		return
+	}
+	t, there, understood := p.open(p.Toml)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if p.Mode != "" {
+		if slices.ContainsFunc(t.lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
+			p.refuse(p.Toml+" has a table [rdma] already", "set mode = \""+p.Mode+"\" in it")
+			return
+		}
+		t.add("\n[rdma]\nmode = \"" + p.Mode + "\"")
+		p.Plan.Notes = append(p.Plan.Notes, "the RDMA netns mode is "+p.Mode+" after a reboot")
+	}
+	if p.HCATables != "" {
+		t.add("\n" + strings.TrimRight(p.HCATables, "\n"))
+	}
+	p.change(t, there, before)
+}

@@ -1,0 +1,474 @@
+package setup
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/slurm"
+)
+
+// whatever is one of several.
+func whatever[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+// tree are the files of a node: "" is a folder, "-> X" a link.
+type tree map[string]string
+
+const bare = "SlurmctldHost=ctl\nGresTypes=gpu\nNodeName=node1 CPUs=4 Gres=gpu:8\nPartitionName=all Nodes=ALL\n"
+
+func base() tree {
+	return tree{
+		"etc/slurm/slurm.conf": bare, "etc/slurm/gres.conf": "Name=gpu File=/dev/nvidia[0-7]\n",
+		"etc/slurm/plugstack.conf": "include /etc/slurm/plugstack.conf.d/*.conf\n", "etc/slurm/cgroup.conf": "ConstrainCores=yes\n",
+		"etc/gresnet/gresnet.toml": "[slurm]\nsource = [\"scontrol\"]\n",
+		"usr/sbin/gresnet-prolog":  "\x7fELF\x00", "usr/sbin/gresnet-epilog": "\x7fELF\x00",
+		"usr/lib/systemd/system/gresnet.service": "[Unit]\n",
+		"var/lib/gresnet":                        "", "etc/systemd/system": "",
+	}
+}
+
+// someSite is a node that a site may have, and that setup understands.
+func someSite(r *rand.Rand) tree {
+	t := base()
+	lines := []string{
+		"SlurmctldHost=ctl",
+		whatever(r, "GresTypes=gpu", "grestypes = gpu # theirs", "GresTypes=gpu,nic", "", "GresTypes=\"gpu\"", "GresTypes=gpu\nGresTypes=gpu,tmp"),
+		whatever(r, "PrologFlags=X11", "PrologFlags=Alloc,Serial", "", "PrologFlags=Contain", "prologflags=serial"),
+		whatever(r, "", "Prolog=/usr/sbin/gresnet-prolog", "Prolog=/etc/slurm/prolog.d/*", "Prolog=prolog.d/*"),
+		whatever(r, "", "Epilog=/usr/sbin/gresnet-epilog", "Epilog=/etc/slurm/epilog.d/*"),
+		whatever(r, "", "NodeName=DEFAULT Gres=gpu:4,nic:hdr:1", "NodeName=DEFAULT CPUs=4"),
+		whatever(r, "NodeName=node1", "NodeName=node1 Gres=gpu:8(S:0-1),nic:7 CPUs=4", "NodeName=node1 CPUs=4 # ours", "nodename=node1 gres=nic:hdr:1,nic:1", "NodeName=node2 CPUs=4\nNodeName=node1 NodeAddr=10.0.0.1", `NodeName=node1 Reason="a = b" CPUs=4`),
+		whatever(r, "# the end", "PartitionName=all Nodes=ALL", "\n\n", "PluginDir=/opt/a:/opt/b"),
+	}
+	r.Shuffle(len(lines)-2, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] }) // DEFAULT comes before or after, too
+	t["etc/slurm/slurm.conf"] = strings.Join(lines, whatever(r, "\n", "\n\n")) + whatever(r, "", "\n")
+	for _, name := range []string{"etc/slurm/prolog.d/50-site", "etc/slurm/epilog.d/50-site"} {
+		t[name] = "#!/bin/sh\n"
+	}
+	if whatever(r, true, false) {
+		t["etc/slurm/prolog.d/00-gresnet"] = prologScript
+	}
+	switch r.IntN(3) {
+	case 0:
+		delete(t, "etc/slurm/gres.conf")
+	case 1:
+		t["etc/slurm/gres.conf"] = "Name=gpu File=/dev/nvidia[0-7]" // without an end
+	}
+	switch r.IntN(4) {
+	case 0:
+		delete(t, "etc/slurm/plugstack.conf")
+	case 1:
+		t["etc/slurm/plugstack.conf"] = "required spank_pyxis.so"
+	case 2:
+		t["etc/slurm/plugstack.conf.d/gresnet.conf"] = "required spank_gresnet.so\n"
+	}
+	switch r.IntN(4) {
+	case 0:
+		delete(t, "etc/slurm/cgroup.conf")
+	case 1:
+		t["etc/slurm/cgroup.conf"] = "ConstrainDevices=no\n"
+	case 2:
+		t["etc/slurm/cgroup.conf"] = "constraindevices=yes"
+	}
+	if whatever(r, true, false) {
+		t["etc/systemd/system/multi-user.target.wants/gresnet.service"] = "-> /usr/lib/systemd/system/gresnet.service"
+	}
+	if whatever(r, true, false) {
+		t["var/lib/gresnet/gres/nic0"] = "\n"
+	}
+	return t
+}
+
+// lay makes the files in a folder, with owners and modes of all kinds.
+func (t tree) lay(tb testing.TB, r *rand.Rand) string {
+	tb.Helper()
+	root, err := os.MkdirTemp("/dev/shm", "setup") // where a sync takes no time
+	if err != nil {
+		root = tb.TempDir()
+	}
+	tb.Cleanup(func() { os.RemoveAll(root) })
+	for _, name := range slices.Sorted(maps.Keys(t)) {
+		file, content := filepath.Join(root, name), t[name]
+		to, link := strings.CutPrefix(content, "-> ")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		var err error
+		switch {
+		case link:
+			err = os.Symlink(to, file)
+		case content == "":
+			err = os.MkdirAll(file, 0o755)
+		default:
+			content = strings.TrimPrefix(content, "\x00")
+			err = os.WriteFile(file, []byte(content), 0o600)
+			when := time.Unix(1_700_000_000+r.Int64N(1000), 7)
+			if err == nil {
+				err = os.Chown(file, r.IntN(2)*os.Geteuid(), 0)
+			}
+			if err == nil && os.Geteuid() == 0 {
+				err = os.Chown(file, whatever(r, 0, 1000), whatever(r, 0, 1000))
+			}
+			if err == nil {
+				err = os.Chmod(file, whatever[fs.FileMode](r, 0o644, 0o600, 0o755, 0o640))
+			}
+			if err == nil {
+				err = os.Chtimes(file, when, when)
+			}
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return root
+}
+
+// picture is all that a folder has: contents, owners, modes, times of files.
+func picture(tb testing.TB, root string) map[string]string {
+	tb.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		stat := info.Sys().(*syscall.Stat_t)
+		text := fmt.Sprint(info.Mode(), stat.Uid, stat.Gid)
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text += info.ModTime().String() + string(data)
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			text += to
+		}
+		all[strings.TrimPrefix(name, root)] = text
+		return nil
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return all
+}
+
+func differ(before, after map[string]string) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if after[name] != before[name] {
+			all = append(all, fmt.Sprintf("%s was\n%q\nand is\n%q", name, before[name], after[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, was := before[name]; !was {
+			all = append(all, name+" was not there")
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func siteAt(root string) Site {
+	return Site{
+		Root: os.DirFS(root), Node: "node1", Toml: "/etc/gresnet/gresnet.toml", Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:1",
+		GresLines: []string{"Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0", "Name=nic File=/var/lib/gresnet/gres/nic1 # mlx5_1"},
+		Files:     []string{"/var/lib/gresnet/gres/nic0", "/var/lib/gresnet/gres/nic1"}, Systemd: true,
+	}
+}
+
+// isSetUp says what Slurm would still miss.
+func isSetUp(root string) error {
+	files := os.DirFS(root)
+	conf, err := slurm.Read(files, "/etc/slurm/slurm.conf")
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{"prolog", "epilog"} {
+		scripts := slurm.Glob(files, conf.Last(key), "/etc/slurm")
+		if !slices.ContainsFunc(scripts, func(f string) bool { return slurm.FindCall(files, f, "gresnet-"+key).Text != "" }) {
+			return fmt.Errorf("%s=%s does not call gresnet: %v", key, conf.Last(key), scripts)
+		}
+	}
+	if count, is := conf.Promised("node1", "nic"); count != 2 || !is {
+		return fmt.Errorf("slurm.conf promises %d", count)
+	}
+	if flags := strings.ToLower(conf.Last("prologflags")); !strings.Contains(flags, "contain") && !strings.Contains(flags, "x11") {
+		return fmt.Errorf("PrologFlags=%s", flags)
+	}
+	if types := strings.Split(conf.Last("grestypes"), ","); !slices.Contains(types, "nic") {
+		return fmt.Errorf("GresTypes=%s", types)
+	}
+	gres, err := slurm.Read(files, "/etc/slurm/gres.conf")
+	if err != nil {
+		return err
+	}
+	devices, err := gres.Devices("node1", "nic")
+	if err != nil || len(devices) != 2 {
+		return fmt.Errorf("gres.conf has %v: %v", devices, err)
+	}
+	for _, d := range devices {
+		if _, err := os.Stat(filepath.Join(root, d.File)); err != nil {
+			return err
+		}
+	}
+	stack, err := slurm.ReadPlugstack(files, "/etc/slurm/plugstack.conf")
+	if err != nil || !slices.ContainsFunc(stack, func(l slurm.StackLine) bool { return l.Is("gresnet") && l.Need == "required" }) {
+		return fmt.Errorf("plugstack.conf has %v: %v", stack, err)
+	}
+	_, err = os.Lstat(filepath.Join(root, enabled))
+	return err
+}
+
+func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		root := someSite(r).lay(t, r)
+		before := picture(t, root)
+		n, s := Node{Root: root}, siteAt(root)
+		s.Mode = whatever(r, "", "exclusive")
+		p := Make(s)
+		if len(p.Refusals) > 0 || len(n.Check(p)) > 0 {
+			t.Fatalf("seed %d: refused: %v", seed, p.Refusals)
+		}
+		if d := differ(before, picture(t, root)); d != "" {
+			t.Fatalf("seed %d: planning changes: %s", seed, d)
+		}
+		if err := n.Do(p); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if err := isSetUp(root); err != nil {
+			text, _ := os.ReadFile(root + "/etc/slurm/slurm.conf")
+			t.Fatalf("seed %d: %v\n%s", seed, err, text)
+		}
+		s.Mode = "" // gresnet.toml says it now
+		if again := Make(s); again.Changes() || len(again.Refusals) > 0 {
+			t.Fatalf("seed %d: a second run changes %+v, refuses %v", seed, again.Edits, again.Refusals)
+		}
+		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+			t.Fatalf("seed %d: undo leaves %v: %v", seed, left, err)
+		}
+		if d := differ(before, picture(t, root)); d != "" {
+			t.Fatalf("seed %d: after undo: %s", seed, d)
+		}
+	}
+}
+
+// killed runs something until its n-th change of the node, and tells whether it came so far.
+func killed(n *Node, at int, run func()) (is bool) {
+	count := 0
+	n.deed = func() {
+		if count == at {
+			panic("killed")
+		}
+		count++
+	}
+	defer func() { is = recover() != nil; n.deed = nil }()
+	run()
+	return false
+}
+
+// files are those of a picture that Slurm or a person could read, with their content.
+func contents(tb testing.TB, root string) map[string]string {
+	tb.Helper()
+	all := map[string]string{}
+	for name := range picture(tb, root) {
+		if data, err := os.ReadFile(filepath.Join(root, name)); err == nil && filepath.Base(name)[0] != '.' && !strings.HasPrefix(name, Store) {
+			all[name] = string(data)
+		}
+	}
+	return all
+}
+
+func TestKilledAnywhereFilesAreWholeAndUndoGivesAllBack(t *testing.T) {
+	for at, alive := 0, false; !alive; at++ {
+		r := rand.New(rand.NewPCG(uint64(at), 9))
+		site := someSite(r)
+		root := site.lay(t, r)
+		before, old := picture(t, root), contents(t, root)
+		n := Node{Root: root}
+		p := Make(siteAt(root))
+		whole := map[string]bool{}
+		for _, e := range p.Edits {
+			whole[e.Path+string(e.After)] = true
+		}
+		alive = !killed(&n, at, func() {
+			if err := n.Do(p); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for name, text := range contents(t, root) {
+			if was, there := old[name]; !(there && was == text) && !whole[name+text] {
+				t.Fatalf("killed at %d: %s is torn: %q", at, name, text)
+			}
+		}
+		// the next run goes on, or the undo comes at once, and is killed, too
+		if r.IntN(2) == 0 {
+			again := Make(siteAt(root))
+			if err := n.Do(again); err != nil || isSetUp(root) != nil {
+				t.Fatalf("killed at %d, then run again: %v, %v", at, err, isSetUp(root))
+			}
+		}
+		for killed(&n, r.IntN(12), func() {
+			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
+			}
+		}) {
+		}
+		if d := differ(before, picture(t, root)); d != "" {
+			t.Fatalf("killed at %d: after undo: %s", at, d)
+		}
+	}
+}
+
+func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	root := base().lay(t, r)
+	n := Node{Root: root}
+	if err := n.Do(Make(siteAt(root))); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "etc/slurm/slurm.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := string(text) + "PartitionName=new Nodes=ALL\n"
+	if err := os.WriteFile(file, []byte(mine), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, left, err := n.Undo()
+		if err != nil || !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
+			t.Fatalf("left %v: %v", left, err)
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != mine {
+		t.Errorf("undo changed the file: %s", text)
+	}
+	if copied, err := os.ReadFile(filepath.Join(root, Store, "etc+slurm+slurm.conf")); err != nil || string(copied) != bare {
+		t.Errorf("the copy: %q, %v", copied, err)
+	}
+	// given back by hand, it is nobody's any more
+	if err := os.WriteFile(file, []byte(bare), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+		t.Errorf("left %v: %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(root, Store)); err == nil {
+		t.Error("the copies are still there")
+	}
+}
+
+func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(tree)
+		want   string
+	}{
+		"include":             {func(t tree) { t["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare }, "/etc/slurm/slurm.conf:1 includes nodes.conf"},
+		"include in gres":     {func(t tree) { t["etc/slurm/gres.conf"] = "Include more.conf\n" }, "/etc/slurm/gres.conf:1 includes more.conf"},
+		"a line that goes on": {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node1 \\\n CPUs=4\n" }, "/etc/slurm/slurm.conf:1 goes on in the next line"},
+		"a range":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
+		"no node":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
+		"a link": {func(t tree) {
+			t["etc/slurm/slurm.conf"], t["shared/slurm.conf"] = "-> ../../shared/slurm.conf", bare
+		}, "/etc/slurm/slurm.conf is not a file of its own, but a symbolic link"},
+		"a prolog of the site's": {func(t tree) {
+			t["etc/slurm/slurm.conf"], t["etc/slurm/prolog.sh"] = "Prolog=/etc/slurm/prolog.sh\n"+bare, "#!/bin/sh\nexit 0\n"
+		}, "/etc/slurm/slurm.conf:1 has a Prolog of the site's, /etc/slurm/prolog.sh"},
+		"NICs of the site's":   {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic File=/dev/infiniband/uverbs[0-1]\n" }, "/etc/slurm/gres.conf:1 has nic of this node already"},
+		"an optional plugin":   {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
+		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
+		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
+		"a mode of the site's": {func(t tree) { t["etc/gresnet/gresnet.toml"] = "[rdma]\nmode = \"shared\"\n" }, "/etc/gresnet/gresnet.toml has a table [rdma] already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(2, 2))
+			tree := base()
+			c.change(tree)
+			s := siteAt(tree.lay(t, r))
+			s.Mode = "exclusive"
+			p := Make(s)
+			if len(p.Refusals) != 1 || !strings.HasPrefix(p.Refusals[0].Text, c.want) || p.Refusals[0].Do == "" || p.Changes() {
+				t.Errorf("%+v, %d edits", p.Refusals, len(p.Edits))
+			}
+		})
+	}
+}
+
+func TestFilesThatOtherHostsHaveAreRefused(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	root := base().lay(t, r)
+	if err := os.Link(filepath.Join(root, "etc/slurm/gres.conf"), filepath.Join(root, "etc/other.conf")); err != nil {
+		t.Fatal(err)
+	}
+	n := Node{Root: root, Network: func(file string) string {
+		if strings.HasSuffix(file, "/slurm.conf") {
+			return "NFS"
+		}
+		return ""
+	}}
+	var all []string
+	for _, refusal := range n.Check(Make(siteAt(root))) {
+		all = append(all, refusal.Text)
+	}
+	want := []string{"/etc/slurm/gres.conf has another name, too (a hard link)", "/etc/slurm/slurm.conf is on NFS, so other hosts have it, too"}
+	if !slices.Equal(all, want) {
+		t.Errorf("%q", all)
+	}
+}
+
+func TestTheScriptsAreThoseOfConf(t *testing.T) {
+	for name, want := range map[string]string{"prolog.d/" + PrologD: prologScript, "epilog.d/" + EpilogD: epilogScript, "plugstack.conf": stackLine} {
+		text, err := os.ReadFile("../../conf/" + name)
+		if err != nil || !strings.HasSuffix(string(text), strings.TrimSuffix(want, "\n")+"\n") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	root := base().lay(t, r)
+	var out strings.Builder
+	Make(siteAt(root)).Print(&out)
+	const want = `/var/lib/gresnet/gres/nic0 (an empty file)
+/var/lib/gresnet/gres/nic1 (an empty file)
+/etc/systemd/system/multi-user.target.wants/gresnet.service -> /usr/lib/systemd/system/gresnet.service
+/etc/slurm/plugstack.conf
+  + required spank_gresnet.so batch=auto
+/etc/slurm/cgroup.conf
+  + ConstrainDevices=yes
+/etc/slurm/gres.conf
+  + # gresnet-prolog setup made these lines
+  + NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
+  + NodeName=node1 Name=nic File=/var/lib/gresnet/gres/nic1 # mlx5_1
+  + # gresnet-prolog setup made the lines above
+/etc/slurm/slurm.conf
+  - GresTypes=gpu
+  - NodeName=node1 CPUs=4 Gres=gpu:8
+  + GresTypes=gpu,nic
+  + NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:1
+  + Prolog=/usr/sbin/gresnet-prolog
+  + Epilog=/usr/sbin/gresnet-epilog
+  + PrologFlags=Contain
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"gresnet/lib/cli"
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/inspect"
+	"gresnet/lib/inventory"
+	"gresnet/lib/lock"
+	"gresnet/lib/rdma"
+	"gresnet/lib/setup"
+)
+
+func setupCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
+		Name:  "setup",
+		Usage: "change Slurm's files so that jobs get HCAs",
+		Description: `Shows what it changes, and changes it: gres.conf and the files that it names,
+slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags),
+plugstack.conf and cgroup.conf, and gresnet.service, which it enables. If the
+node itself needs an HCA, it lists the others in gresnet.toml. It prints what
+the controller's slurm.conf must have, too. A second run changes nothing.
+
+It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
+files back byte for byte, except those that somebody has changed since.
+
+It does not guess. Where files include others, are links or other hosts' too,
+where a line is about several nodes, or Prolog is the site's own, it changes
+nothing, and says what to do.
+
+Exit status: 0 done; 1 something is for a person to do.
+
+Examples:
+  gresnet-prolog setup --dry-run
+  gresnet-prolog setup --restart
+  gresnet-prolog setup --mode exclusive     # then reboot
+  gresnet-prolog setup --undo`,
+		Flags: []urfave.Flag{
+			&urfave.BoolFlag{Name: "dry-run", Usage: "show the changes, and make none", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "mode", Usage: "be in RDMA netns `MODE` shared or exclusive after a reboot"},
+			&urfave.BoolFlag{Name: "restart", Usage: "restart slurmctld and slurmd where they run", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "undo", Usage: "give the files back as they were", DisableDefaultText: true},
+		},
+		Action: func(c *urfave.Context) error { return runSetup(w, c) },
+	}
+}
+
+func runSetup(w *cli.World, c *urfave.Context) error {
+	err := hint.Join(cli.Alone(c), cli.OneOf(c, "dry-run", "undo"), cli.OneOf(c, "dry-run", "restart"), cli.OneOf(c, "mode", "undo"))
+	if mode := c.String("mode"); err == nil && c.IsSet("mode") && mode != string(rdma.Shared) && mode != string(rdma.Exclusive) {
+		err = hint.With(fmt.Errorf("unknown mode %q", mode), "there are shared and exclusive")
+	}
+	if err != nil {
+		return err
+	}
+	if err := cli.Root(); err != nil {
+		return err
+	}
+	held, err := lock.At(c.Context, "/run/gresnet-setup.lock")
+	if err != nil {
+		return fmt.Errorf("lock setup: %w", err)
+	}
+	node := setup.Node{Root: "/", Network: networkOf}
+	if c.Bool("undo") {
+		err = undoSetup(w, node)
+	} else {
+		err = doSetup(w, c, node)
+	}
+	if err == nil && c.Bool("restart") {
+		err = restartSlurm(c.Context, w.Stdout)
+	}
+	return hint.Join(err, held.Remove())
+}
+
+// doSetup plans, shows the plan, and carries it out.
+func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		return err
+	}
+	site, err := siteOf(w, c, cfg)
+	if err != nil {
+		return err
+	}
+	plan := setup.Make(site)
+	refusals := append(plan.Refusals, node.Check(plan)...)
+	for _, r := range refusals {
+		fmt.Fprintf(w.Stdout, "not done: %s; %s\n", r.Text, r.Do)
+	}
+	if len(refusals) > 0 {
+		return hint.With(fmt.Errorf("setup changed nothing, and leaves to a person what it would have to guess: %d", len(refusals)), "each line that begins with \"not done\" says what to do; then run it again")
+	}
+	if !slices.Contains(cfg.Slurm.Source, config.Scontrol) {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("slurm.source in %s lacks \"scontrol\": jobs that ask for NICs get none by that", site.Toml))
+	}
+	plan.Print(w.Stdout)
+	if c.Bool("dry-run") {
+		if plan.Changes() {
+			fmt.Fprintln(w.Stdout, "\nnothing was changed: this is a dry run")
+		} else {
+			fmt.Fprintln(w.Stdout, "nothing to change")
+		}
+		tell(w.Stdout, plan, c)
+		return nil
+	}
+	if !plan.Changes() {
+		fmt.Fprintln(w.Stdout, "nothing to change")
+		return nil
+	}
+	if err := node.Do(plan); err != nil {
+		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Of(err), "mend the cause, then run setup again, or setup --undo"))
+	}
+	fmt.Fprintf(w.Stdout, "\nthis is done; setup --undo takes it back\n")
+	tell(w.Stdout, plan, c)
+	return nil
+}
+
+// tell says what setup cannot do itself.
+func tell(out io.Writer, plan setup.Plan, c *urfave.Context) {
+	for _, note := range plan.Notes {
+		fmt.Fprintf(out, "note: %s\n", note)
+	}
+	if len(plan.Controller) > 0 {
+		fmt.Fprintln(out, "\nthe controller, and all other hosts, need the same in slurm.conf:")
+		for _, line := range plan.Controller {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+	}
+	if !plan.Changes() || c.Bool("restart") {
+		return
+	}
+	fmt.Fprint(out, `
+next:
+  systemctl restart slurmctld     # on the controller
+  systemctl restart slurmd        # here
+  gresnet-prolog check            # says what is still wrong
+  srun --gres=nic:1 ip link       # a job with an HCA
+`)
+}
+
+// siteOf looks at the node: what it has, and what gresnet.toml says of it.
+func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), Gres: cfg.Slurm.Gres}
+	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
+	if err := hint.Join(err, drift); err != nil {
+		return s, err
+	}
+	if s.Counts = counts(inv, cfg.Slurm.Gres); s.Counts == "" {
+		return s, hint.With(errors.New("the node has no HCA for jobs"), "gresnet-prolog scan shows what there is, and scan --toml why jobs cannot have it")
+	}
+	files, err := inv.Placeholders(cfg.Slurm.Gres)
+	if err != nil {
+		return s, err
+	}
+	for _, name := range files {
+		s.Files = append(s.Files, path.Join(inventory.PlaceholderDir, name))
+	}
+	var lines, tables bytes.Buffer
+	if err := inv.GresConf(&lines, cfg.Slurm.Gres, inventory.PlaceholderDir); err != nil {
+		return s, err
+	}
+	s.GresLines = strings.Split(strings.TrimSpace(lines.String()), "\n")
+	refused := func(h inventory.HCA) bool { return h.Refused != "" }
+	if len(cfg.HCAs) == 0 && slices.ContainsFunc(inv.HCAs, refused) {
+		if err := inv.TOML(&tables, cfg.Slurm.Gres); err != nil {
+			return s, err
+		}
+		s.HCATables = tables.String()
+	}
+	if mode := c.String("mode"); mode != cfg.RDMA.Mode {
+		s.Mode = mode
+	}
+	_, err = os.Stat("/run/systemd/system")
+	s.Systemd = err == nil
+	return s, nil
+}
+
+// counts is what the node has of each GRES and type, as NodeName's Gres= has it.
+func counts(inv inventory.Inventory, names []string) string {
+	var kinds []string
+	count := map[string]int{}
+	for _, name := range names {
+		for _, h := range inv.HCAs {
+			if h.Gres != name {
+				continue
+			}
+			kind := strings.TrimSuffix(h.Gres+":"+h.Type, ":")
+			if count[kind] == 0 {
+				kinds = append(kinds, kind)
+			}
+			count[kind]++
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%s:%d", kind, count[kind])
+	}
+	return strings.Join(kinds, ",")
+}
+
+// undoSetup gives the files back.
+func undoSetup(w *cli.World, node setup.Node) error {
+	undone, left, err := node.Undo()
+	for _, file := range undone {
+		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
+	}
+	if err != nil {
+		return hint.With(fmt.Errorf("undo setup: %w", err), "mend the cause, then run it again; copies of the files are in "+setup.Store)
+	}
+	if len(left) > 0 {
+		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),
+			"take gresnet's lines out by hand; how each file was is in "+setup.Store)
+	}
+	if len(undone) == 0 {
+		fmt.Fprintln(w.Stdout, "nothing to undo")
+	}
+	return nil
+}
+
+// restartSlurm restarts Slurm's daemons of this host.
+func restartSlurm(ctx context.Context, out io.Writer) error {
+	const most = 5 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, unit := range []string{"slurmctld", "slurmd"} {
+		if exec.CommandContext(ctx, "systemctl", "is-active", "-q", unit).Run() != nil {
+			continue
+		}
+		if said, err := exec.CommandContext(ctx, "systemctl", "restart", unit).CombinedOutput(); err != nil {
+			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "journalctl -u "+unit+" says why; gresnet-prolog setup --undo gives the files back")
+		}
+		fmt.Fprintf(out, "restarted: %s\n", unit)
+	}
+	return nil
+}
+
+// networkOf is the kind of a file system that other hosts have, too (statfs(2)).
+func networkOf(file string) string {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(file, &stat); err != nil {
+		return ""
+	}
+	switch uint32(stat.Type) {
+	case 0x6969:
+		return "NFS"
+	case 0x517b, 0xff534d42, 0xfe534d42:
+		return "SMB"
+	case 0x0bd00bd0:
+		return "Lustre"
+	case 0x47504653:
+		return "GPFS"
+	case 0x00c36400:
+		return "CephFS"
+	case 0x19830326:
+		return "BeeGFS"
+	case 0x01021997:
+		return "9p"
+	case 0x65735546:
+		return "FUSE"
+	}
+	return ""
+}
