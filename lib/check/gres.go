@@ -36,7 +36,7 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, s.gresTypes(conf))
 	}
 	if err != nil {
-		return append(all, fail("gres.conf", "make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
+		return append(all, fail("gres.conf", "gresnet-prolog setup, or make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
 	}
 	if byCount {
 		all = append(all, s.gresConf(lines, conf)...)

@@ -290,15 +290,18 @@ func (p *planner) gresConf(file string) {
 		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
 		return
 	}
-	t.cut(begin, end)
+	at := t.cut(begin, end)
 	if p.hasNICs(file, t) {
 		return
 	}
+	rest := slices.Clone(t.lines[at:])
+	t.lines = t.lines[:at]
 	t.add(begin)
 	for _, line := range p.GresLines {
 		t.add("NodeName=" + p.Node + " " + line)
 	}
 	t.add(end)
+	t.lines = append(t.lines, rest...)
 	p.change(t, there, before)
 }
 
@@ -352,13 +355,15 @@ func (p *planner) site(file string) (same, is bool) {
 	return slices.Equal(files, p.Files), true
 }
 
-// cut takes the lines from one mark to the other out.
-func (t *text) cut(from, to string) {
+// cut takes the lines from one mark to the other out, and says where they were, or are to be.
+func (t *text) cut(from, to string) (at int) {
 	first := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == from })
 	last := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == to })
 	if first >= 0 && last > first {
 		t.lines = slices.Delete(t.lines, first, last+1)
+		return first
 	}
+	return len(t.lines)
 }
 
 // cgroupConf has jobs open the GPUs that they were given, and no others.

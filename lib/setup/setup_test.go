@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -258,6 +259,24 @@ func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testi
 		s.Mode = "" // gresnet.toml says it now
 		if again := Make(s); again.Changes() || len(again.Refusals) > 0 {
 			t.Fatalf("seed %d: a second run changes %+v, refuses %v", seed, again.Edits, again.Refusals)
+		}
+		for _, name := range []string{"gres.conf", "slurm.conf"} { // the site goes on from there
+			file := filepath.Join(root, "etc/slurm", name)
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Stat(file)
+			if err == nil {
+				err = os.WriteFile(file, append(slices.Clone(text), "# more\n"...), 0o644)
+			}
+			again := Make(s)
+			if err != nil || again.Changes() || len(again.Refusals) > 0 {
+				t.Fatalf("seed %d: a run after the site's own changes changes %+v, refuses %v: %v", seed, again.Edits, again.Refusals, err)
+			}
+			if err := errors.Join(os.WriteFile(file, text, 0o644), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
 			t.Fatalf("seed %d: undo leaves %v: %v", seed, left, err)
