@@ -61,3 +61,14 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return printJSON(b, found) }))
 	}
 }
+
+// problem is what the program says of a call that it refuses.
+func problem(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, problems bytes.Buffer
+	code := run(&cli.World{Args: append([]string{"gresnet-prolog"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})
+	if code != cli.Undone {
+		t.Errorf("%v: exit code %d", args, code)
+	}
+	return problems.String()
+}
