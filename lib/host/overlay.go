@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/overlay"
 	"gresnet/lib/scan"
+	"gresnet/lib/slurm"
 	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
@@ -21,8 +23,9 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
+	conf := sync.OnceValue(func() slurm.Conf { return overlay.ReadSlurm(j) })
 	n, err := overlay.New(ctx, c, j, overlay.World{
-		Hosts: overlay.Hosts(overlay.Confs(j)), Port: overlay.Port(overlay.Confs(j)), Look: overlay.Look,
+		Hosts: func(names []string) map[string]slurm.Host { return conf().Hosts(names) }, Slurm: conf, Look: overlay.Look,
 		Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) },
 	})
 	if n == nil && err == nil {

@@ -271,23 +271,23 @@ func TestAnOverlayOfWhichNobodyRemembersAnythingIsRemoved(t *testing.T) {
 
 func TestALeaseSaysThatSrunWorksInsideWhereItDoes(t *testing.T) {
 	for name, c := range map[string]struct {
-		uplink, nodes, then string
-		want                bool
+		uplink, nodes, then, slurm string
+		want                       bool
 	}{
-		"on one node":                    {config.UplinkAuto, "node1", "", true},
-		"on two nodes":                   {config.UplinkAuto, "node[1-2]", "", true},
-		"without a way out":              {"none", "node[1-2]", "", false},
-		"without a network between them": {config.UplinkAuto, "", "", false},
-		"with an uplink of the site's":   {config.UplinkVeth, "node1", "sysctl -qw net.ipv4.ip_forward=1", false},
-		"where the node has no way out":  {config.UplinkAuto, "node1", "ip link set mgmt0 down", false},
+		"on one node":                      {config.UplinkAuto, "node1", "", "TreeWidth=1", true},
+		"on two nodes":                     {config.UplinkAuto, "node[1-2]", "", "", true},
+		"where slurmd is called by slurmd": {config.UplinkAuto, "node[1-2]", "", "TreeWidth=1", false},
+		"without a way out":                {"none", "node[1-2]", "", "", false},
+		"without a network between them":   {config.UplinkAuto, "", "", "", false},
+		"with an uplink of the site's":     {config.UplinkVeth, "node1", "sysctl -qw net.ipv4.ip_forward=1", "", false},
+		"where the node has no way out":    {config.UplinkAuto, "node1", "ip link set mgmt0 down", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, _, _, state := overlayBed(t)
 			t.Setenv("GRESNET_LAW_UPLINK", c.uplink)
 			t.Setenv("GRESNET_LAW_NODES", c.nodes)
-			if c.then != "" {
-				node.Run(c.then)
-			}
+			node.Run(c.then)
+			node.Run("echo '" + c.slurm + "' >>" + os.Getenv("GRESNET_LAW_CONF"))
 			lawRun(t, node, state, "prolog", never)
 			env, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/env", state, lawJob))
 			if got := strings.Contains(string(env), "\nGRESNET_SRUN=yes\n"); err != nil || got != c.want {

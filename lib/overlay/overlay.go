@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +41,7 @@ type Network struct {
 	Own   int // this node's place among them
 	Link  virtual.Overlay
 
-	Slurmd int // the port of slurmd
+	Slurmd int // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 }
 
 // Address is the job's own address.
@@ -62,7 +63,7 @@ func (n *Network) Names(own, search string) (all []uplink.Names) {
 // World answers what New asks about other nodes.
 type World struct {
 	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
-	Port  func() int                                                   // slurmd's, by slurm.conf
+	Slurm func() slurm.Conf                                            // slurm.conf, for how srun calls slurmd
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
 	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // and the MTU of an overlay by that way
 }
@@ -95,8 +96,8 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	}
 	n.Link.Name, n.Link.Port = c.Interface, c.Port
 	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
-	if len(names) > 1 && w.Port != nil {
-		n.Slurmd = w.Port()
+	if len(names) > 1 && w.Slurm != nil {
+		n.Slurmd = called(w.Slurm(), len(names))
 	}
 	return n, n.fill(ctx, c, hosts, w)
 }
@@ -217,41 +218,43 @@ func CheckOverlap(c config.Config, n uplink.Host) error {
 	return nil
 }
 
-// Confs returns where slurm.conf may be, in the order in which Slurm looks for it: the path that
-// slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
+// ReadSlurm returns the first readable slurm.conf, or an empty one, in the order in which Slurm looks
+// for it: the path that slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
 // src/common/read_config.c).
-func Confs(j job.Job) []string {
+func ReadSlurm(j job.Job) slurm.Conf {
 	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
-	if j.Conf == "" {
-		return places
+	if j.Conf != "" {
+		places = append([]string{j.Conf}, places...)
 	}
-	return append([]string{j.Conf}, places...)
-}
-
-// Hosts returns what the first readable slurm.conf says about nodes.
-func Hosts(places []string) func(names []string) map[string]slurm.Host {
-	return func(names []string) map[string]slurm.Host { return first(places).Hosts(names) }
-}
-
-// slurmdPort is slurmd's port if slurm.conf names no other.
-const slurmdPort = 6818
-
-// Port returns slurmd's port, by the first readable slurm.conf.
-func Port(places []string) func() int {
-	return func() int {
-		if port, err := strconv.Atoi(first(places).Last("slurmdport")); err == nil {
-			return port
-		}
-		return slurmdPort
-	}
-}
-
-// first returns the first readable slurm.conf, or an empty one.
-func first(places []string) slurm.Conf {
 	for _, place := range places {
 		if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {
 			return conf
 		}
 	}
 	return nil
+}
+
+// What holds if slurm.conf does not say it. The width was 50 before Slurm 23.11.
+const (
+	slurmdPort = 6818
+	treeWidth  = 16
+)
+
+// called returns slurmd's port if srun calls slurmd on each of so many nodes itself, and else 0. With
+// more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
+// at an address that only the first one knows (Slurm src/common/slurm_route.c).
+func called(c slurm.Conf, nodes int) int {
+	bySwitches := strings.EqualFold(c.Last("routeplugin"), "route/topology") || strings.Contains(strings.ToLower(c.Last("topologyparam")), "routetree")
+	if bySwitches || nodes > number(c, "treewidth", treeWidth) {
+		return 0
+	}
+	return number(c, "slurmdport", slurmdPort)
+}
+
+// number returns the value of a key, or what holds without it.
+func number(c slurm.Conf, key string, without int) int {
+	if n, err := strconv.Atoi(c.Last(key)); err == nil && n > 0 {
+		return n
+	}
+	return without
 }

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
@@ -145,6 +146,38 @@ func TestAnOverlayIsApartFromWhatTheNodeHas(t *testing.T) {
 		site := config.Config{Uplink: c.uplink, Overlay: config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/24")}}
 		if err := overlay.CheckOverlap(site, node); fmt.Sprint(err) != want {
 			t.Errorf("%s: %v, want %s", c.node, err, want)
+		}
+	}
+}
+
+// With a wider tree, and where messages go by switches, slurmd hands on what srun has for others.
+func TestAJobsNodesAreCalledOnlyBySrunThatCallsThemAll(t *testing.T) {
+	for conf, want := range map[string]int{
+		"": 6818, "SlurmdPort=7003": 7003, "TreeWidth=3\nSlurmdPort=7003": 7003, "TreeWidth=2": 0, "TreeWidth=0": 6818, "TreeWidth=65533": 6818,
+		"TopologyParam=Dragonfly,routeTree": 0, "RoutePlugin=route/topology": 0, "RoutePlugin=route/default\nTopologyParam=Dragonfly": 6818,
+	} {
+		read, err := slurm.Read(fstest.MapFS{"slurm.conf": {Data: []byte(conf + "\n")}}, "/slurm.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := world(nil, map[string]string{"node1": "10.0.0.11", "node3": "10.0.0.13"})
+		w.Slurm = func() slurm.Conf { return read }
+		n, err := overlay.New(t.Context(), small, jobOf("node[1-3]"), w)
+		if err != nil || n.Slurmd != want {
+			t.Errorf("%q: %+v, %v; want %d", conf, n, err, want)
+		}
+	}
+	many := small
+	many.Network = netip.MustParsePrefix("198.18.0.0/24")
+	w := world(map[string]slurm.Host{}, nil)
+	w.Slurm = func() slurm.Conf { return nil }
+	w.Look = func(_ context.Context, name string) ([]netip.Addr, error) {
+		return []netip.Addr{addr("10.0.0.99")}, nil
+	}
+	for nodes, want := range map[int]int{16: 6818, 17: 0} {
+		n, err := overlay.New(t.Context(), many, jobOf(fmt.Sprintf("node[1-%d]", nodes)), w)
+		if err != nil || n.Slurmd != want {
+			t.Errorf("%d nodes: %+v, %v; want %d", nodes, n, err, want)
 		}
 	}
 }
