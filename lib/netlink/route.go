@@ -63,6 +63,12 @@ func (r *Route) Send(kind, flags int, want uint16, body []byte) ([][]byte, error
 	return slices.Clone(r.dumps[key]), nil
 }
 
+// SendAll is Socket.DoAll.
+func (r *Route) SendAll(kind, flags int, bodies [][]byte) (refused int, err error) {
+	r.changes += len(bodies)
+	return r.socket.DoAll(kind, flags, bodies)
+}
+
 // Each is Socket.Each, and remembers nothing.
 func (r *Route) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
 	return r.socket.Each(kind, flags, want, body, again, each)

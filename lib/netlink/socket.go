@@ -113,6 +113,60 @@ func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), e
 	}
 }
 
+// atOnce bounds how many requests DoAll sends by one call. The kernel refuses a call that does not fit
+// into the socket's send buffer, and a refusal of each must fit into the receive buffer.
+const atOnce = 256
+
+// DoAll sends requests for changes, many by one call. It returns the first refusal, and which request
+// that is about. The kernel carries out the others of that call nevertheless.
+func (s *Socket) DoAll(kind, flags int, bodies [][]byte) (refused int, err error) {
+	for first := 0; first < len(bodies); first += atOnce {
+		last := min(first+atOnce, len(bodies)) - 1
+		var call []byte
+		for i := first; i < last; i++ {
+			call = append(call, s.Request(kind, flags, bodies[i])...)
+			for len(call)%4 != 0 {
+				call = append(call, 0)
+			}
+		}
+		call = append(call, s.Request(kind, flags|unix.NLM_F_ACK, bodies[last])...)
+		if refused, err := s.refusal(call, uint32(last-first)); err != nil {
+			return first + refused, err
+		}
+	}
+	return 0, nil
+}
+
+// refusal sends some requests, of which the last one has so many before it, and returns what the kernel
+// says of the first that it refuses. It answers no other but the last.
+func (s *Socket) refusal(call []byte, before uint32) (refused int, failed error) {
+	if err := s.send(call); err != nil {
+		return 0, err
+	}
+	for {
+		messages, err := s.receive()
+		if err != nil {
+			return 0, err
+		}
+		for len(messages) > 0 {
+			var m message
+			if m, messages, err = next(messages); err != nil {
+				return 0, err
+			}
+			back := s.seq - m.seq
+			if m.port != s.port || m.kind != unix.NLMSG_ERROR || back > before {
+				continue
+			}
+			if err := m.result(false); err != nil && failed == nil {
+				refused, failed = int(before-back), err
+			}
+			if back == 0 {
+				return refused, failed
+			}
+		}
+	}
+}
+
 // once reads all that the kernel has to say, also if each fails: the next request's
 // answers come after it.
 func (s *Socket) once(request []byte, want uint16, each func([]byte) error) (failed error) {

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/neighbour"
+	request "gresnet/lib/netlink"
 )
 
 // Overlay is a job's end of the network between its nodes: a VXLAN in the job's namespace, with its
@@ -124,34 +126,24 @@ func RaiseOverlay(o Overlay) error {
 	return addPeers(o)
 }
 
-// addPeers adds the other nodes by one socket, because opening one takes longer than a request does.
+// addPeers adds the other nodes. It sends all requests together, because a job may have thousands.
 func addPeers(o Overlay) error {
-	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
-	if err != nil {
-		return fmt.Errorf("open a netlink socket: %w", err)
-	}
-	defer h.Close()
-	for _, p := range o.Peers {
-		if err := addPeer(h, o, p); err != nil {
-			return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
-		}
-	}
-	return nil
-}
-
-// addPeer tells the kernel the MAC of a peer's address, and the node of the MAC.
-func addPeer(h *netlink.Handle, o Overlay, p Peer) error {
-	mac := overlayMAC(p.Address)
-	err := h.NeighSet(&netlink.Neigh{
-		LinkIndex: o.Index, Family: unix.AF_BRIDGE, State: netlink.NUD_NOARP | netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF,
-		IP: p.Node.AsSlice(), HardwareAddr: mac,
-	})
+	r, err := request.OpenRoute()
 	if err != nil {
 		return err
 	}
-	return h.NeighSet(&netlink.Neigh{
-		LinkIndex: o.Index, Family: unix.AF_INET, State: netlink.NUD_PERMANENT, IP: p.Address.AsSlice(), HardwareAddr: mac,
-	})
+	defer r.Close()
+	var all [][]byte
+	for _, p := range o.Peers {
+		mac := overlayMAC(p.Address)
+		all = append(all, neighbour.Device(o.Index, mac, p.Node), neighbour.Permanent(o.Index, p.Address, mac))
+	}
+	refused, err := r.SendAll(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, all)
+	if err != nil {
+		p := o.Peers[refused/2]
+		return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
+	}
+	return nil
 }
 
 // DeleteOverlay deletes an overlay, or returns ErrNotFound.
