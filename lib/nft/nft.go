@@ -95,10 +95,13 @@ func remove(family nftables.TableFamily, names []string) error {
 
 // tryRemove removes tables in one transaction, and tells whether there were any.
 func tryRemove(family nftables.TableFamily, names []string) (any bool, err error) {
-	c, err := open()
+	c, err := open(nftables.AsLasting())
 	if err != nil {
 		return false, err
 	}
+	// The kernel lets no socket be closed before the last reader of a removed table has gone. The table
+	// itself is gone as soon as Flush returns.
+	defer func() { go c.CloseLasting() }()
 	for _, name := range names {
 		t, err := c.ListTableOfFamily(name, family)
 		switch {
@@ -124,8 +127,8 @@ func isMissing(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPROTONOSUPPORT)
 }
 
-func open() (*nftables.Conn, error) {
-	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+func open(options ...nftables.ConnOption) (*nftables.Conn, error) {
+	return nftables.New(append(options, nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return c.SetDeadline(time.Now().Add(answerTime))
-	}))
+	}))...)
 }
