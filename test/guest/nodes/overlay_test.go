@@ -128,3 +128,39 @@ func TestSrunInAStepStartsStepsOnAllOfTheJobsNodes(t *testing.T) {
 	}
 	sameOnBoth(t, before)
 }
+
+// With a tree that is narrower than the job, srun calls node1's slurmd and that one node2's, which
+// does not know where in the job srun is.
+func TestABatchScriptIsOnTheNodeWhereSrunDoesNotCallAllOfTheJobsNodes(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	before := pictures(t)
+	withAWayOut(t)
+	node := strings.TrimSpace(vm.Run(t, vm.WhereAmI))
+	script := "echo script_at $(" + vm.WhereAmI + "); srun --label bash -c 'echo on $SLURMD_NODENAME'; echo srun exits with $?"
+	for _, c := range []struct {
+		name, conf string
+		inside     bool
+	}{
+		{"it calls all", "TreeWidth=2", true},
+		{"it calls one", "TreeWidth=1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			vm.SlurmAnew(t, "--conf "+c.conf)
+			t.Cleanup(func() { vm.SlurmAnew(t) })
+			vm.PluginArguments(t, "batch=auto")
+			job := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", script)
+			endedOnBoth(t, job)
+			out := vm.Run(t, "cat /tmp/"+job+".out")
+			for _, want := range []string{"0: on node1\n", "1: on node2\n", "srun exits with 0\n"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("wanted %q:\n%s", want, out)
+				}
+			}
+			if at := strings.Contains(out, "script_at "+node+"\n"); at == c.inside {
+				t.Errorf("the script is inside: %v, wanted %v:\n%s", !at, c.inside, out)
+			}
+		})
+	}
+	sameOnBoth(t, before)
+}
