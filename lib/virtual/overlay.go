@@ -13,8 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/neighbour"
-	request "gresnet/lib/netlink"
 )
 
 // Overlay is a job's end of the network between its nodes: a VXLAN in the job's namespace, with its
@@ -124,26 +122,6 @@ func RaiseOverlay(o Overlay) error {
 		return err
 	}
 	return addPeers(o)
-}
-
-// addPeers adds the other nodes. It sends all requests together, because a job may have thousands.
-func addPeers(o Overlay) error {
-	r, err := request.OpenRoute()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	var all [][]byte
-	for _, p := range o.Peers {
-		mac := overlayMAC(p.Address)
-		all = append(all, neighbour.Device(o.Index, mac, p.Node), neighbour.Permanent(o.Index, p.Address, mac))
-	}
-	refused, err := r.SendAll(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, all)
-	if err != nil {
-		p := o.Peers[refused/2]
-		return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
-	}
-	return nil
 }
 
 // DeleteOverlay deletes an overlay, or returns ErrNotFound.

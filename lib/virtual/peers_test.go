@@ -1,4 +1,4 @@
-package neighbour_test
+package virtual
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/neighbour"
 	"gresnet/lib/netlink"
 	"gresnet/test/netnstest"
 )
@@ -28,7 +27,7 @@ func TestManyNeighboursAreMadeAtOnceAndTheFirstRefusalIsTold(t *testing.T) {
 				inside = netip.AddrFrom4([4]byte{198, 18, byte(first + 1), byte(i % 250)})
 			}
 			mac := net.HardwareAddr{2, 0, 0, byte(first), byte(i >> 8), byte(i)}
-			all = append(all, neighbour.Device(index, mac, netip.MustParseAddr("10.0.0.1")), neighbour.Permanent(index, inside, mac))
+			all = append(all, device(index, mac, netip.MustParseAddr("10.0.0.1")), permanent(index, inside, mac))
 		}
 		return all
 	}
@@ -61,7 +60,7 @@ func TestManyNeighboursAreMadeAtOnceAndTheFirstRefusalIsTold(t *testing.T) {
 		t.Errorf("wanted %q:\n%s", want, neighbours)
 	}
 	all := requests(10)
-	all[wrong] = neighbour.Permanent(index+1, netip.MustParseAddr("198.18.0.1"), net.HardwareAddr{2, 0, 0, 0, 0, 1})
+	all[wrong] = permanent(index+1, netip.MustParseAddr("198.18.0.1"), net.HardwareAddr{2, 0, 0, 0, 0, 1})
 	all[wrong+10] = all[wrong]
 	if refused, err := send(all); refused != wrong || !errors.Is(err, unix.ENODEV) {
 		t.Errorf("refused is %d, %v; wanted %d, %v", refused, err, wrong, unix.ENODEV)

@@ -1,0 +1,59 @@
+package virtual
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/netlink"
+)
+
+// addPeers adds the other nodes. It sends all requests together, because a job may have thousands.
+func addPeers(o Overlay) error {
+	r, err := netlink.OpenRoute()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	var all [][]byte
+	for _, p := range o.Peers {
+		mac := overlayMAC(p.Address)
+		all = append(all, device(o.Index, mac, p.Node), permanent(o.Index, p.Address, mac))
+	}
+	refused, err := r.SendAll(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, all)
+	if err != nil {
+		p := o.Peers[refused/2]
+		return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
+	}
+	return nil
+}
+
+// permanent returns the request for a neighbour that the kernel need not ask for: it has an address, and
+// a hardware address.
+func permanent(index int, address netip.Addr, mac net.HardwareAddr) []byte {
+	family := byte(unix.AF_INET6)
+	if address.Is4() {
+		family = unix.AF_INET
+	}
+	m := head(index, family, unix.NUD_PERMANENT, 0)
+	return netlink.Append(netlink.Append(m, unix.NDA_DST, address.AsSlice()), unix.NDA_LLADDR, mac)
+}
+
+// device returns the request by which a VXLAN sends what is for a hardware address to a node
+// (`bridge fdb replace MAC dst NODE self`).
+func device(index int, mac net.HardwareAddr, node netip.Addr) []byte {
+	m := head(index, unix.AF_BRIDGE, unix.NUD_NOARP|unix.NUD_PERMANENT, unix.NTF_SELF)
+	return netlink.Append(netlink.Append(m, unix.NDA_DST, node.AsSlice()), unix.NDA_LLADDR, mac)
+}
+
+// head is a message's fixed part (struct ndmsg).
+func head(index int, family byte, state uint16, flags byte) []byte {
+	m := make([]byte, unix.SizeofNdMsg)
+	m[0], m[10] = family, flags
+	binary.NativeEndian.PutUint32(m[4:], uint32(index))
+	binary.NativeEndian.PutUint16(m[8:], state)
+	return m
+}
