@@ -39,20 +39,22 @@ ip link add cluster0 type veth peer name switch0; ip link set switch0 up; ip lin
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, c := range cases {
-		in, out := slices.Min(c.prologs), slices.Min(c.epilogs)
-		if c != &none {
-			in, out = in-slices.Min(none.prologs), out-slices.Min(none.epilogs)
+		for i, what := range []string{"prolog-ms", "epilog-ms", "prolog-cpu-ms", "epilog-cpu-ms"} {
+			cost := slices.Min(c.took[i])
+			if c != &none {
+				cost -= slices.Min(none.took[i])
+			}
+			b.ReportMetric(cost, c.name()+"-"+what)
 		}
-		b.ReportMetric(in, c.name()+"-prolog-ms")
-		b.ReportMetric(out, c.name()+"-epilog-ms")
 	}
 }
 
-// networkCost is how long runs with a network of a kind took, in milliseconds.
+// networkCost is how long runs with a network of a kind took, in milliseconds: prologs, epilogs, and
+// what of each was time of a processor, which other work of the machine adds least to.
 type networkCost struct {
-	nodes            int
-	wayOut           bool
-	prologs, epilogs []float64
+	nodes  int
+	wayOut bool
+	took   [4][]float64
 }
 
 func (c *networkCost) name() string {
@@ -67,7 +69,7 @@ func (c *networkCost) name() string {
 
 func (c *networkCost) measure(b *testing.B, node *netnstest.NS, state, conf string) {
 	b.Helper()
-	run := func(program string) float64 {
+	for i, program := range []string{"prolog", "epilog"} {
 		cmd := whole.command(node, state, program, never)
 		if c.nodes > 0 {
 			cmd.Env = append(cmd.Env, "GRESNET_LAW_CONF="+conf, fmt.Sprintf("GRESNET_LAW_NODES=node[1-%d]", c.nodes))
@@ -79,7 +81,8 @@ func (c *networkCost) measure(b *testing.B, node *netnstest.NS, state, conf stri
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			b.Fatalf("%s of %s: %v: %s", program, c.name(), err, out)
 		}
-		return float64(time.Since(begun).Microseconds()) / 1000
+		took, cpu := time.Since(begun), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+		c.took[i] = append(c.took[i], float64(took.Microseconds())/1000)
+		c.took[i+2] = append(c.took[i+2], float64(cpu.Microseconds())/1000)
 	}
-	c.prologs, c.epilogs = append(c.prologs, run("prolog")), append(c.epilogs, run("epilog"))
 }
