@@ -96,7 +96,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	}
 	n.Link.Name, n.Link.Port = c.Interface, c.Port
 	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
-	if len(names) > 1 && w.Slurm != nil {
+	if w.Slurm != nil {
 		n.Slurmd = called(w.Slurm(), len(names))
 	}
 	return n, n.fill(ctx, c, hosts, w)
@@ -245,7 +245,7 @@ const (
 // at an address that only the first one knows (Slurm src/common/slurm_route.c).
 func called(c slurm.Conf, nodes int) int {
 	bySwitches := strings.EqualFold(c.Last("routeplugin"), "route/topology") || strings.Contains(strings.ToLower(c.Last("topologyparam")), "routetree")
-	if bySwitches || nodes > number(c, "treewidth", treeWidth) {
+	if nodes > 1 && (bySwitches || nodes > number(c, "treewidth", treeWidth)) {
 		return 0
 	}
 	return number(c, "slurmdport", slurmdPort)

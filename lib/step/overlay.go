@@ -98,7 +98,9 @@ func (s *Overlay) serve(w *world.World, v *scan.View) {
 		w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
 		return
 	}
-	s.srun = s.Out.Pool.Auto && (len(s.Link.Peers) == 0 || services.Calls != nil)
+	// The uplink has no IPv6. Where a node's name means the job, slurmd is reached as a service only.
+	reaches := s.Out.Pool.Auto && s.Link.Node.Is4() && slices.Contains(s.Services, s.Slurmd)
+	s.srun = reaches && (len(s.Link.Peers) == 0 || services.Calls != nil)
 }
 
 // Srun tells, after Do, whether srun works in the job: it reaches slurmctld by an automatic uplink,
