@@ -92,11 +92,26 @@ func (r *run) guests(plan []job) {
 // booted is what a guest says first.
 const booted = "@@ booted"
 
-// guest runs one job in a VM of its own.
+// guest runs one job in a VM of its own, and in a second one what the first had no time for when
+// its processor stood still.
 func (r *run) guest(j job) {
+	if s := r.boot(j, true); s.again() {
+		left := job{j.lane, j.folders, map[string][]string{}}
+		for folder, names := range j.tests {
+			left.tests[folder] = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !s.missing[n] })
+		}
+		r.boot(left, false)
+	}
+}
+
+// boot runs one job in a VM. spare says that another VM can do the rest.
+func (r *run) boot(j job, spare bool) *stream {
 	r.say("%s: %d tests", j.name(), j.count())
 	script := "echo '" + booted + "'; status=0\n"
 	for _, folder := range j.folders {
+		if len(j.tests[folder]) == 0 {
+			continue
+		}
 		script += fmt.Sprintf("%s/%s/%s.test -test.v -test.run '^(%s)$' || status=1\n",
 			r.top(), binaries, folder, strings.Join(j.tests[folder], "|"))
 	}
@@ -114,7 +129,10 @@ func (r *run) guest(j job) {
 	for _, names := range j.tests {
 		wanted = append(wanted, names...)
 	}
-	newStream(r, j.name(), wanted).read(r.program("test/vm/vm", arguments...))
+	s := newStream(r, j.name(), wanted)
+	s.spare = spare
+	s.read(r.program("test/vm/vm", arguments...))
+	return s
 }
 
 // top is the top folder of the work tree.

@@ -85,3 +85,25 @@ func TestARunThatIsEndedIsAFailure(t *testing.T) {
 		t.Errorf("failed are %q", names(r))
 	}
 }
+
+func TestWhatAStoppedProcessorKeptFromRunningRunsOnceMoreAndOnlyOnce(t *testing.T) {
+	const died = "=== RUN   TestA\n--- PASS: TestA (1.00s)\n=== RUN   TestB\n" + stoodStill + " for two minutes\n"
+	for _, spare := range []bool{true, false} {
+		r := &run{ctx: context.Background(), out: io.Discard, skipped: map[string]int{}}
+		s := newStream(r, "a lane", []string{"TestA", "TestB", "TestC"})
+		s.spare = spare
+		s.lines(strings.NewReader(died))
+		s.end(errors.New("exit status 125"))
+		if s.again() != spare || len(s.missing) != 2 || s.missing["TestA"] {
+			t.Errorf("spare %v: again is %v, missing are %v", spare, s.again(), s.missing)
+		}
+		if failed := len(r.failed) > 0; failed == spare {
+			t.Errorf("spare %v: failed are %s", spare, names(r))
+		}
+	}
+	// A VM that died of anything else has no second one.
+	r := streamed(t, strings.ReplaceAll(died, stoodStill, "vm: the guest died"), []string{"TestA", "TestB"}, errors.New("exit status 125"))
+	if len(r.failed) == 0 {
+		t.Error("a guest that died is no failure")
+	}
+}
