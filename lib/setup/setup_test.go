@@ -405,7 +405,7 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"a range":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
 		"no node":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
 		"a link": {func(t tree) {
-			t["etc/slurm/slurm.conf"], t["shared/slurm.conf"] = "-> ../../shared/slurm.conf", bare
+			t["etc/slurm/slurm.conf"], t["common/slurm.conf"] = "-> ../../common/slurm.conf", bare
 		}, "/etc/slurm/slurm.conf is not a file of its own, but a symbolic link"},
 		"a prolog of the site's": {func(t tree) {
 			t["etc/slurm/slurm.conf"], t["etc/slurm/prolog.sh"] = "Prolog=/etc/slurm/prolog.sh\n"+bare, "#!/bin/sh\nexit 0\n"
