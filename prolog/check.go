@@ -102,7 +102,7 @@ func report(w *cli.World, c *urfave.Context, findings []check.Finding) error {
 	}
 }
 
-// site is the host, of which nothing has been seen but its files.
+// site returns the host with its files; check reads the rest later.
 func site(w *cli.World, c *urfave.Context) check.Site {
 	return check.Site{
 		Root:      os.DirFS("/"),

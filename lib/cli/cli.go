@@ -205,7 +205,7 @@ func Alone(c *urfave.Context) error {
 	return nil
 }
 
-// OneOf refuses flags of which only one can be meant.
+// OneOf refuses flags that exclude each other.
 func OneOf(c *urfave.Context, names ...string) error {
 	var given []string
 	for _, name := range names {

@@ -137,8 +137,8 @@ func (s *Socket) DoAll(kind, flags int, bodies [][]byte) (refused int, err error
 	return 0, nil
 }
 
-// refusal sends some requests, of which the last one has so many before it, and returns what the kernel
-// says of the first that it refuses. It answers no other but the last.
+// refusal sends a batch of requests; before is how many stand before the last one. It returns the number
+// of the first request that the kernel refuses, and why. The kernel acknowledges only the last one.
 func (s *Socket) refusal(call []byte, before uint32) (refused int, failed error) {
 	if err := s.send(call); err != nil {
 		return 0, err

@@ -35,8 +35,8 @@ func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
 }
 
 // leases tells whether a job's lease has an interface: it claims the HCA, and its journal says
-// that the interface is the HCA's and is to be moved. A prolog that has claimed an HCA and noted
-// none of its interfaces yet may have read what they have already, so any may be one of them.
+// that the interface is the HCA's and moves. A prolog that has claimed an HCA and noted none of its
+// interfaces yet may have read their settings already, so any interface may be one of them.
 func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, leased bool) {
 	lease := n.State.Lease(job)
 	book, err := journal.Read(lease.Journal())

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// Site is the node that is to be set up.
+// Site is the node that setup changes.
 type Site struct {
 	Root      fs.FS  // the node's files, from / on
 	Node      string // Slurm's name for the node
@@ -101,7 +101,8 @@ func (p *planner) read(file string) (string, error) {
 	return string(data), err
 }
 
-// open reads a file that is to be changed, if there is one and it is all understood.
+// open reads a file that setup will change. there says that the file exists, understood that setup
+// understands all of it.
 func (p *planner) open(file string) (t text, there, understood bool) {
 	name := strings.TrimPrefix(path.Clean(file), "/")
 	info, err := fs.Lstat(p.Root, name)
@@ -355,7 +356,7 @@ func (p *planner) site(file string) (same, is bool) {
 	return slices.Equal(files, p.Files), true
 }
 
-// cut takes the lines from one mark to the other out, and says where they were, or are to be.
+// cut removes the lines from one mark to the other. It returns their place, or the place for new ones.
 func (t *text) cut(from, to string) (at int) {
 	first := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == from })
 	last := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == to })

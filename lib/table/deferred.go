@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/snapshot"
 )
 
-// Deferred has settings that an interface shares with others, one of which was in another lease
+// Deferred has settings that an interface shares with others. One of the others was in another lease
 // when the interface's own lease ended. The entry outlives that lease.
 type Deferred struct {
 	Job    uint32          `json:"job"` // whose lease it was
