@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/config"
 	"gresnet/lib/environment"
 	"gresnet/lib/event"
@@ -169,7 +170,7 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picke
 			return host.Picked{}, err
 		}
 	}
-	t.claim.Change = change
+	t.claim.Change, t.claim.Made = change, clock.SinceBoot()
 	t.claim.HCAs, t.claim.Claims = now.Of(t.World.Job, t.World.Run)
 	t.claim.Uplink = now.Uplink(t.World.Job, t.World.Run)
 	if err := t.Note(t.claim); err != nil {

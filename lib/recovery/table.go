@@ -91,6 +91,7 @@ func (b Book) Claim(t *table.Table) bool {
 
 func (b Book) restore(t *table.Table, claim *step.Claim) {
 	for _, c := range claim.Claims {
+		c.Made = claim.Made
 		i := slices.IndexFunc(t.Claims, func(o table.Claim) bool { return o.HCA == c.HCA })
 		switch {
 		case b.Aside && i < 0:
@@ -98,7 +99,7 @@ func (b Book) restore(t *table.Table, claim *step.Claim) {
 			t.Claims = append(t.Claims, c)
 		case i < 0:
 			t.Claims = append(t.Claims, c)
-		case !b.Aside && t.Claims[i].Since.Before(c.Since):
+		case !b.Aside && t.Claims[i].Before(c):
 			// That lease may be younger nevertheless: its claim was freed before this one was made.
 			t.Claims[i] = c
 		}

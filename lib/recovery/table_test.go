@@ -52,30 +52,53 @@ func TestAJournalGivesTheTableItsClaimsAgain(t *testing.T) {
 
 // A prolog can make its lease first and claim last. test/model found it: LATER_CLAIM_WINS.
 func TestAnHCAIsTheJobsThatClaimedItLastWhoseverLeaseIsTheYounger(t *testing.T) {
-	freed, has := bookOf(t), bookOf(t)
-	freed.Job, has.Job = 1, 2
-	for i, b := range []Book{freed, has} {
-		claim := *wholeLease()[0].Step.(*step.Claim)
-		claim.Claims = slices.Clone(claim.Claims)
-		for k := range claim.Claims {
-			claim.Claims[k].Job, claim.Claims[k].Since = b.Job, time.Unix(int64(i), 0)
-		}
-		b.Notes[0].Data, _ = json.Marshal(&claim)
+	wall := func(at int64) table.Claim { return table.Claim{Since: time.Unix(at, 0)} }
+	both := func(at int64, boot time.Duration) table.Claim {
+		return table.Claim{Since: time.Unix(at, 0), Made: boot}
 	}
-	for _, books := range [][]Book{{freed, has}, {has, freed}} {
-		var now table.Table
-		for _, b := range books {
-			b.Claim(&now)
-		}
-		for _, c := range now.Claims {
-			if c.Job != 2 {
-				t.Errorf("%s is job %d's", c.Name, c.Job)
+	tests := map[string]struct{ freed, has table.Claim }{
+		"the wall clock tells":            {wall(1), wall(2)},
+		"somebody has set it back":        {both(2, time.Second), both(1, 2*time.Second)},
+		"an older program made the first": {wall(1), both(2, time.Second)},
+		"an older program made the last":  {both(1, time.Second), wall(2)},
+	}
+	for name, tt := range tests {
+		freed, has := claimedBy(t, 1, tt.freed), claimedBy(t, 2, tt.has)
+		for _, books := range [][]Book{{freed, has}, {has, freed}} {
+			var now table.Table
+			for _, b := range books {
+				b.Claim(&now)
+			}
+			for _, c := range now.Claims {
+				if c.Job != 2 {
+					t.Errorf("%s: %s is job %d's", name, c.Name, c.Job)
+				}
+			}
+			if len(now.Claims) != 3 {
+				t.Errorf("%s: table %+v", name, now)
 			}
 		}
-		if len(now.Claims) != 3 {
-			t.Errorf("table %+v", now)
-		}
 	}
+}
+
+// claimedBy returns the journal of a job that made its claims when at was made.
+func claimedBy(t *testing.T, job uint32, at table.Claim) Book {
+	t.Helper()
+	b := bookOf(t)
+	b.Job = job
+	claim := *wholeLease()[0].Step.(*step.Claim)
+	claim.Claims = slices.Clone(claim.Claims)
+	for i := range claim.Claims {
+		c := &claim.Claims[i]
+		c.Job, c.Since = job, at.Since
+	}
+	claim.Made = at.Made
+	data, err := json.Marshal(&claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Notes[0].Data = data
+	return b
 }
 
 func TestAJournalWhoseClaimIsStruckHoldsNothing(t *testing.T) {

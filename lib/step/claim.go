@@ -1,6 +1,8 @@
 package step
 
 import (
+	"time"
+
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/table"
@@ -12,6 +14,8 @@ import (
 type Claim struct {
 	HCAs   []node.HCA    `json:"hcas"`
 	Claims []table.Claim `json:"claims"`
+	// Made is when the HCAs were claimed, by the time since the node's boot.
+	Made   time.Duration `json:"made,omitempty"`
 	Uplink *table.Uplink `json:"uplink,omitempty"`
 	// Forwarding lists the interfaces that forward for this job's uplink and those of others.
 	Forwarding []table.Forwarding `json:"forwarding,omitempty"`

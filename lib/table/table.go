@@ -65,17 +65,29 @@ type Forwarding struct {
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.
 type Claim struct {
-	HCA         node.ID   `json:"hca"`
-	Name        string    `json:"name"` // of the RDMA device when it was claimed
-	Gres        string    `json:"gres"`
-	Index       int       `json:"index"`
-	Job         uint32    `json:"job"`
-	Run         string    `json:"run"`
-	UID         uint32    `json:"uid"`
-	Since       time.Time `json:"since"`
-	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
+	HCA   node.ID   `json:"hca"`
+	Name  string    `json:"name"` // of the RDMA device when it was claimed
+	Gres  string    `json:"gres"`
+	Index int       `json:"index"`
+	Job   uint32    `json:"job"`
+	Run   string    `json:"run"`
+	UID   uint32    `json:"uid"`
+	Since time.Time `json:"since"`
+	// Made is when the HCA was claimed, by the time since the node's boot. Only the journal has it:
+	// older programs refuse a table with a key that they do not know.
+	Made        time.Duration `json:"-"`
+	Quarantined string        `json:"quarantined,omitempty"` // why no job may have it
 	// Doubt says that no lease remembers the HCA's former state, so that a person must look at it.
 	Doubt bool `json:"doubt,omitempty"`
+}
+
+// Before tells whether c was made before o. It compares wall clocks, which somebody may set, only if
+// one of the two claims has nothing else.
+func (c Claim) Before(o Claim) bool {
+	if c.Made == 0 || o.Made == 0 {
+		return c.Since.Before(o.Since)
+	}
+	return c.Made < o.Made
 }
 
 // Holder returns the claim of an HCA, if there is one.
