@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 
 	urfave "github.com/urfave/cli/v2"
@@ -16,8 +17,12 @@ import (
 func main() { os.Exit(run(cli.Outside())) }
 
 func run(w *cli.World) int {
-	return w.Run(&urfave.App{
-		Name:  "gresnet-epilog",
+	return w.Run("gresnet-epilog", func(f cli.Flags) error { return restore(w, f) }, func() *urfave.App { return application(w) })
+}
+
+// application is the command line for people.
+func application(w *cli.World) *urfave.App {
+	return &urfave.App{
 		Usage: "give a Slurm job's RDMA devices back to the node",
 		Description: `Without arguments it is slurmd's Epilog. It reads the job from the
 environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. If the
@@ -31,15 +36,12 @@ done (bad usage, not root).
 
 Example, by hand for job 4711:
   SLURM_JOB_ID=4711 gresnet-epilog`,
-		Action:   func(c *urfave.Context) error { return restore(w, c) },
 		Commands: []*urfave.Command{sweepCommand(w), bootCommand(w), releaseCommand(w)},
-	})
+	}
 }
 
-func restore(w *cli.World, c *urfave.Context) error {
-	if err := cli.Alone(c); err != nil {
-		return err
-	}
+// restore is slurmd's call.
+func restore(w *cli.World, f cli.Flags) error {
 	j, err := job.Ended(w.Getenv)
 	if err != nil {
 		return err
@@ -51,12 +53,12 @@ func restore(w *cli.World, c *urfave.Context) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	return record(w, c, "epilog", func(n *host.Host) error { return lease.On(n).Restore(c.Context, j.ID, run) })
+	return record(w, f, "epilog", func(n *host.Host) error { return lease.On(n).Restore(context.Background(), j.ID, run) })
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and
 // how long that may take; the configuration can only give it more time, and says what to
 // tell of it.
-func record(w *cli.World, c *urfave.Context, program string, run func(*host.Host) error) error {
-	return w.Record(c, w.Lenient(c), program, run)
+func record(w *cli.World, f cli.Flags, program string, run func(*host.Host) error) error {
+	return w.Record(f, w.Lenient(f), program, run)
 }

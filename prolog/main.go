@@ -18,8 +18,12 @@ import (
 func main() { os.Exit(run(cli.Outside())) }
 
 func run(w *cli.World) int {
-	return w.Run(&urfave.App{
-		Name:  "gresnet-prolog",
+	return w.Run("gresnet-prolog", func(f cli.Flags) error { return take(w, f) }, func() *urfave.App { return application(w) })
+}
+
+// application is the command line for people.
+func application(w *cli.World) *urfave.App {
+	return &urfave.App{
 		Usage: "give a Slurm job its own RDMA devices",
 		Description: `Without arguments it is slurmd's Prolog. It reads the job from the
 environment (SLURM_JOB_ID, SLURM_JOB_UID, …), claims the HCAs that the job is
@@ -32,16 +36,13 @@ Example, in slurm.conf:
   Prolog=/usr/sbin/gresnet-prolog
   Epilog=/usr/sbin/gresnet-epilog
   PrologFlags=Contain`,
-		Action:   func(c *urfave.Context) error { return take(w, c) },
 		Commands: []*urfave.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w), setupCommand(w)},
-	})
+	}
 }
 
-func take(w *cli.World, c *urfave.Context) error {
-	if err := cli.Alone(c); err != nil {
-		return err
-	}
-	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+// take is slurmd's call.
+func take(w *cli.World, f cli.Flags) error {
+	cfg, err := config.Load(f.String("config"), f.IsSet("config"))
 	if err != nil {
 		return err
 	}
@@ -52,13 +53,14 @@ func take(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	err = w.Record(c, cfg, "prolog", func(h *host.Host) error {
+	ctx := context.Background()
+	err = w.Record(f, cfg, "prolog", func(h *host.Host) error {
 		n := lease.On(h)
 		n.Undo = cfg.Deadline.Prolog / 2
-		ctx, cancel := context.WithTimeout(c.Context, cfg.Deadline.Prolog-n.Undo)
+		ctx, cancel := context.WithTimeout(ctx, cfg.Deadline.Prolog-n.Undo)
 		defer cancel()
 		return n.Take(ctx, j)
 	})
-	sayWhy(c.Context, w, cfg, j, err)
+	sayWhy(ctx, w, cfg, j, err)
 	return err
 }

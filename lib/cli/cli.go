@@ -52,6 +52,7 @@ type World struct {
 	// Send puts a line into the systemd journal; nil if the node has none.
 	Send func(text string, p journal.Priority, fields map[string]string) error
 
+	name     string        // of the program
 	began    time.Time     // when the program's first line ran
 	startCPU time.Duration // the CPU time used by then
 	trace    *trace        // nil: nobody wants to see it
@@ -60,7 +61,8 @@ type World struct {
 // Outside is the world of this process.
 func Outside() *World {
 	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
-	if journal.Enabled() {
+	// Not journal.Enabled, which has package net make two sockets and an epoll.
+	if _, err := os.Stat(journaldSocket); err == nil {
 		if d, err := openDatagram(journaldSocket); err == nil {
 			w.Send = (&sender{send: journald{d}.send}).Send
 		}
@@ -68,14 +70,59 @@ func Outside() *World {
 	return w
 }
 
-// Run runs an application and returns its exit code.
-func (w *World) Run(app *urfave.App) int {
+// Flags are the program's own flags as somebody gave them: *urfave.Context, or none.
+type Flags interface {
+	String(name string) string
+	Bool(name string) bool
+	IsSet(name string) bool
+}
+
+// Where things are, unless a flag says otherwise.
+const (
+	configFile = "/etc/gresnet/gresnet.toml"
+	stateDir   = "/run/gresnet"
+)
+
+// none are the flags of a call without arguments.
+type none struct{}
+
+func (none) String(name string) string {
+	return map[string]string{"config": configFile, "state": stateDir}[name]
+}
+func (none) Bool(string) bool  { return false }
+func (none) IsSet(string) bool { return false }
+
+// Run runs a program and returns its exit code. Without a command it does call. slurmd gives no
+// arguments at all: then nobody describes the application, which takes as long as a third of a call
+// for a job without HCAs.
+func (w *World) Run(name string, call func(Flags) error, describe func() *urfave.App) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
 	// It does one thing at a time: threads that look for more to do are in its own way.
 	runtime.GOMAXPROCS(1)
-	app.Version = version
+	w.name = name
+	err := w.do(call, describe)
+	if err == nil {
+		return Done
+	}
+	w.problem(err)
+	return exitCode(err)
+}
+
+// do does what the arguments say.
+func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
+	if len(w.Args) < 2 {
+		return call(none{})
+	}
+	app := describe()
+	app.Name, app.Version = w.name, version
+	app.Action = func(c *urfave.Context) error {
+		if err := Alone(c); err != nil {
+			return err
+		}
+		return call(c)
+	}
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
 	app.HideHelpCommand = true
 	app.ExitErrHandler = func(*urfave.Context, error) {}
@@ -86,17 +133,12 @@ func (w *World) Run(app *urfave.App) int {
 		command.HideHelpCommand = true
 	}
 	app.Flags = append(app.Flags,
-		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: "/etc/gresnet/gresnet.toml"},
-		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: "/run/gresnet"},
+		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: configFile},
+		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: stateDir},
 		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
 		urfave.HelpFlag, // which the library leaves out where there is a command help
 	)
-	err := app.Run(arrange(app, w.Args))
-	if err == nil {
-		return Done
-	}
-	w.problem(app.Name, err)
-	return exitCode(err)
+	return app.Run(arrange(app, w.Args))
 }
 
 // exitCode is how a run ended.
@@ -111,11 +153,11 @@ func exitCode(err error) int {
 }
 
 // problem tells a person what went wrong, and what to do.
-func (w *World) problem(name string, err error) {
+func (w *World) problem(err error) {
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
-	fmt.Fprintf(w.Stderr, "%s: %s\n", name, line)
-	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", name, w.hint(err))
-	w.logProblem(name, line, exitCode(err))
+	fmt.Fprintf(w.Stderr, "%s: %s\n", w.name, line)
+	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", w.name, w.hint(err))
+	w.logProblem(line, exitCode(err))
 }
 
 // hint is an error's own hint, or what always can be done.
@@ -134,7 +176,7 @@ func (w *World) hint(err error) string {
 }
 
 // Site is the site's configuration for root, who alone sees what it is about.
-func Site(c *urfave.Context) (config.Config, error) {
+func Site(c Flags) (config.Config, error) {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
 		return cfg, err
@@ -144,17 +186,17 @@ func Site(c *urfave.Context) (config.Config, error) {
 
 // Lenient is the configuration for one who works without it, too: of a file with
 // an error in it a person is told, and the defaults hold.
-func (w *World) Lenient(c *urfave.Context) config.Config {
+func (w *World) Lenient(c Flags) config.Config {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
-		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold\n", c.App.Name, err)
+		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold\n", w.name, err)
 		return config.Default()
 	}
 	return cfg
 }
 
 // Host returns the node that this process runs on.
-func (w *World) Host(c *urfave.Context, cfg config.Config) *host.Host {
+func (w *World) Host(c Flags, cfg config.Config) *host.Host {
 	n := &host.Host{
 		State:  state.Dir(c.String("state")),
 		Sys:    sysfs.At("/sys"),
@@ -174,11 +216,11 @@ func (w *World) Host(c *urfave.Context, cfg config.Config) *host.Host {
 	}
 	n.Log = func(e event.Event) {
 		if e.Warning != "" {
-			fmt.Fprintf(w.Stderr, "%s: warning: %s\n", c.App.Name, e.Warning)
+			fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, e.Warning)
 		} else if w.trace != nil {
 			w.trace.event(e)
 		}
-		w.log(c.App.Name, cfg.Log.Level, e)
+		w.log(cfg.Log.Level, e)
 	}
 	return n
 }

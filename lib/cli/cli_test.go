@@ -20,10 +20,10 @@ func TestABrokenConfigurationIsAWarningToWhoCanDoWithoutIt(t *testing.T) {
 	var said strings.Builder
 	w := &World{Args: []string{"gresnet-epilog", "--config", file}, Getenv: func(string) string { return "" }, Stderr: &said}
 	var got config.Config
-	exit := w.Run(&urfave.App{Name: "gresnet-epilog", Action: func(c *urfave.Context) error {
-		got = w.Lenient(c)
+	exit := w.Run("gresnet-epilog", func(f Flags) error {
+		got = w.Lenient(f)
 		return nil
-	}})
+	}, func() *urfave.App { return new(urfave.App) })
 	if exit != Done || !reflect.DeepEqual(got, config.Default()) {
 		t.Errorf("exit %d with %+v", exit, got)
 	}

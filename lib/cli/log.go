@@ -82,13 +82,13 @@ func lowest(level string) journal.Priority {
 }
 
 // log puts an event into the systemd journal, if the level lets it through.
-func (w *World) log(name, level string, e event.Event) {
+func (w *World) log(level string, e event.Event) {
 	id, priority := message(e.Kind)
 	if w.Send == nil || priority > lowest(level) {
 		return
 	}
 	fields := map[string]string{
-		"SYSLOG_IDENTIFIER": name,
+		"SYSLOG_IDENTIFIER": w.name,
 		"MESSAGE_ID":        id,
 		"EVENT":             string(e.Kind),
 	}
@@ -145,12 +145,12 @@ func traffic(device string, t counters.Traffic) string {
 }
 
 // logProblem puts into the systemd journal what a person is told on stderr.
-func (w *World) logProblem(name, line string, exit int) {
+func (w *World) logProblem(line string, exit int) {
 	if w.Send == nil {
 		return
 	}
 	fields := map[string]string{
-		"SYSLOG_IDENTIFIER": name,
+		"SYSLOG_IDENTIFIER": w.name,
 		"MESSAGE_ID":        idProblem,
 		"EVENT":             "problem",
 		"EXIT_CODE":         strconv.Itoa(exit),

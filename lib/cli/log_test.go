@@ -30,6 +30,7 @@ func listening() (*World, *[]sent) {
 	var lines []sent
 	return &World{
 		Getenv: func(string) string { return "" },
+		name:   "gresnet-prolog",
 		Send: func(text string, p journal.Priority, fields map[string]string) error {
 			lines = append(lines, sent{text, p, fields})
 			return errors.New("the journal is full") // which stops nobody
@@ -83,7 +84,7 @@ func TestTheLevelSaysHowMuchIsLogged(t *testing.T) {
 	} {
 		w, lines := listening()
 		for _, e := range events {
-			w.log("gresnet-prolog", level, e)
+			w.log(level, e)
 		}
 		var got []string
 		for _, l := range *lines {
@@ -119,7 +120,7 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 		},
 	} {
 		w, lines := listening()
-		w.log("gresnet-prolog", config.LogSteps, c.event)
+		w.log(config.LogSteps, c.event)
 		c.fields["SYSLOG_IDENTIFIER"] = "gresnet-prolog"
 		if len(*lines) != 1 || (*lines)[0].text != c.text || (*lines)[0].priority != c.priority || !maps.Equal((*lines)[0].fields, c.fields) {
 			t.Errorf("got %v, wanted %q with priority %d and %v", *lines, c.text, c.priority, c.fields)
@@ -129,8 +130,8 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 
 func TestTrafficHasFieldsToAddUp(t *testing.T) {
 	w, lines := listening()
-	w.log("gresnet-epilog", config.LogEvents, sentBy(4711, "mlx5_0", 2, 100))
-	w.log("gresnet-epilog", config.LogEvents, event.Event{Kind: event.Traffic, Device: "mlx5_0", Port: &counters.Traffic{Port: 2}})
+	w.log(config.LogEvents, sentBy(4711, "mlx5_0", 2, 100))
+	w.log(config.LogEvents, event.Event{Kind: event.Traffic, Device: "mlx5_0", Port: &counters.Traffic{Port: 2}})
 	if text := (*lines)[0].text; text != "job 4711: mlx5_0 port 2 sent 100 bytes and received 0" {
 		t.Errorf("the line is %q", text)
 	}

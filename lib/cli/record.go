@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	urfave "github.com/urfave/cli/v2"
-
 	"gresnet/lib/config"
 	"gresnet/lib/counters"
 	"gresnet/lib/event"
@@ -28,7 +26,7 @@ const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
-func (w *World) Record(c *urfave.Context, cfg config.Config, program string, run func(*host.Host) error) error {
+func (w *World) Record(c Flags, cfg config.Config, program string, run func(*host.Host) error) error {
 	n := w.Host(c, cfg)
 	if w.trace != nil {
 		defer w.trace.end()

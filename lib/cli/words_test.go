@@ -19,10 +19,8 @@ func said(args ...string) string {
 		return err
 	}
 	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}}
-	code := w.Run(&urfave.App{
-		Name:     "gresnet-x",
-		Action:   func(c *urfave.Context) error { return Alone(c) },
-		Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}},
+	code := w.Run("gresnet-x", func(Flags) error { return nil }, func() *urfave.App {
+		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}}}
 	})
 	return fmt.Sprint(code, " ", out.String(), problems.String())
 }
