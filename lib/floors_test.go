@@ -25,6 +25,7 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/aside":   "starts a process that can be left behind",
 	"gresnet/lib/clock":   "reads a clock",
 	"gresnet/lib/cli":     "reads its own CPU time, and sends to journald's socket",
+	"gresnet/lib/fork":    "forks, and makes raw system calls there",
 	"gresnet/lib/metrics": "opens a file without following a link",
 	"gresnet/lib/mount":   "mounts",
 	"gresnet/lib/netlink": "asks over netlink",

@@ -2,11 +2,11 @@
 //
 // The hardware or the driver counts, and a move of the device changes nothing of that. sysfs
 // shows the counters only where the device is. To read one, the kernel asks the firmware, which
-// may not answer: a process that can be left behind reads them all (lib/aside).
+// may not answer: a process that can be left behind reads them all (lib/fork).
 package counters
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/aside"
-	"gresnet/lib/sysfs"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/fork"
 )
 
 // Port is what a port has counted since its driver was loaded.
@@ -99,45 +100,46 @@ func growth(was uint64, after map[string]uint64, name string) (by uint64, ok boo
 
 // Reading is a reading of counters that has begun.
 type Reading struct {
-	process *aside.Process // nil: nothing to read
-	devices int
+	process  *fork.Process // nil: nothing to read
+	counters []counter
+	devices  int
 }
 
-// said is what the process says: a port of the device whose folder has that place.
-type said struct {
-	Device int  `json:"device"`
-	Port   Port `json:"port"`
+// counter is a counter that is read: a file.
+type counter struct {
+	device   int
+	port     uint32
+	hardware bool
+	name     string
 }
-
-var reader = aside.New("gresnet-count", func(args []string, say aside.Say) error {
-	for i, folder := range args {
-		for _, p := range read(folder) {
-			text, err := json.Marshal(said{i, p})
-			if err != nil {
-				return err
-			}
-			if err := say(string(text), -1); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-})
 
 // Begin begins to read the counters of RDMA devices, each by its folder in a sysfs that shows
 // where it is: /sys/class/infiniband/mlx5_0.
 func Begin(folders []string) (Reading, error) {
-	if len(folders) == 0 {
-		return Reading{}, nil
+	r := Reading{devices: len(folders)}
+	work := reader{answer: new([answerSize]byte)}
+	for i, folder := range folders {
+		for _, c := range list(folder) {
+			path, err := unix.BytePtrFromString(filepath.Join(folder, c.path()))
+			if err != nil {
+				continue
+			}
+			c.device = i
+			r.counters, work.paths = append(r.counters, c), append(work.paths, path)
+		}
 	}
-	p, err := reader.Start(folders...)
+	if len(work.paths) == 0 {
+		return r, nil
+	}
+	p, err := fork.Start("gresnet-count", &work)
 	if err != nil {
-		return Reading{}, fmt.Errorf("read counters of HCAs: %w", err)
+		return r, fmt.Errorf("read counters of HCAs: %w", err)
 	}
-	return Reading{p, len(folders)}, nil
+	r.process = p
+	return r, nil
 }
 
-// End returns what was read until then, in the order of the folders. After an error some is
+// End returns what was read until then, in the order of the folders. After an error some ports are
 // missing.
 func (r Reading) End(until time.Time) ([][]Port, error) {
 	all := make([][]Port, r.devices)
@@ -145,24 +147,59 @@ func (r Reading) End(until time.Time) ([][]Port, error) {
 		return all, nil
 	}
 	defer r.process.Leave()
-	for {
-		text, _, err := r.process.Hear(until)
-		if errors.Is(err, io.EOF) {
-			return all, nil
+	err := r.process.Output.SetReadDeadline(until)
+	answers, answered := bufio.NewReaderSize(r.process.Output, 64*answerSize), 0
+	for err == nil {
+		var a [answerSize]byte
+		if _, err = io.ReadFull(answers, a[:]); err == nil {
+			r.add(all, &a)
+			answered++
 		}
-		if err != nil {
-			return all, fmt.Errorf("read counters of HCAs: %w", err)
-		}
-		var s said
-		if err := json.Unmarshal([]byte(text), &s); err != nil || s.Device < 0 || s.Device >= len(all) {
-			continue // cut off: a driver that has hundreds of counters
-		}
-		all[s.Device] = append(all[s.Device], s.Port)
 	}
+	if answered == len(r.counters) {
+		return all, nil
+	}
+	r.dropPart(all, answered)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = fork.ErrHeldUp
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errors.New("the process that reads them was ended")
+	}
+	return all, fmt.Errorf("read counters of HCAs: %w", err)
 }
 
-// read reads a device's ports. What cannot be read is left out.
-func read(folder string) (ports []Port) {
+// add adds what a file has. What is no number is left out, as is what cannot be read.
+func (r Reading) add(all [][]Port, a *[answerSize]byte) {
+	place, text := decode(a)
+	value, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+	if err != nil || place >= len(r.counters) {
+		return
+	}
+	c := r.counters[place]
+	ports := &all[c.device]
+	if n := len(*ports); n == 0 || (*ports)[n-1].Num != c.port {
+		*ports = append(*ports, Port{Num: c.port})
+	}
+	p := &(*ports)[len(*ports)-1]
+	values := &p.Data
+	if c.hardware {
+		values = &p.Hardware
+	}
+	if *values == nil {
+		*values = map[string]uint64{}
+	}
+	(*values)[c.name] = value
+}
+
+// dropPart drops the port of which some counters were read and others were not.
+func (r Reading) dropPart(all [][]Port, answered int) {
+	missing := r.counters[answered]
+	all[missing.device] = slices.DeleteFunc(all[missing.device], func(p Port) bool { return p.Num == missing.port })
+}
+
+// list lists a device's counters. The names come from the kernel's memory: no driver is asked.
+func list(folder string) (all []counter) {
 	entries, err := os.ReadDir(filepath.Join(folder, "ports"))
 	if err != nil {
 		return nil
@@ -172,38 +209,27 @@ func read(folder string) (ports []Port) {
 		if err != nil {
 			continue
 		}
-		dir := filepath.Join(folder, "ports", e.Name())
-		p := Port{uint32(num), values(filepath.Join(dir, "counters"), volume), nil}
-		if names, err := os.ReadDir(filepath.Join(dir, "hw_counters")); err == nil {
-			p.Hardware = values(filepath.Join(dir, "hw_counters"), namesOf(names))
+		for _, name := range volume {
+			all = append(all, counter{port: uint32(num), name: name})
 		}
-		if len(p.Data)+len(p.Hardware) > 0 {
-			ports = append(ports, p)
-		}
-	}
-	return ports
-}
-
-// namesOf are the counters of a folder; lifespan says how old they may be.
-func namesOf(entries []os.DirEntry) (names []string) {
-	for _, e := range entries {
-		if e.Name() != "lifespan" {
-			names = append(names, e.Name())
-		}
-	}
-	return names
-}
-
-func values(dir string, names []string) map[string]uint64 {
-	files, all := sysfs.At(dir), map[string]uint64{}
-	for _, name := range names {
-		text, err := files.ReadFile(name)
+		names, err := os.ReadDir(filepath.Join(folder, "ports", e.Name(), "hw_counters"))
 		if err != nil {
 			continue
 		}
-		if v, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
-			all[name] = v
+		for _, n := range names {
+			if n.Name() != "lifespan" { // how old the others may be
+				all = append(all, counter{port: uint32(num), name: n.Name(), hardware: true})
+			}
 		}
 	}
 	return all
+}
+
+// path is where a counter is in its device's folder.
+func (c counter) path() string {
+	kind := "counters"
+	if c.hardware {
+		kind = "hw_counters"
+	}
+	return filepath.Join("ports", strconv.FormatUint(uint64(c.port), 10), kind, c.name)
 }

@@ -1,0 +1,150 @@
+// Package fork does a piece of work in a process that can be left behind, because the kernel may
+// not come back from it and is deaf to signals meanwhile.
+//
+// The process is a fork that never becomes another program: a start of the Go runtime (lib/aside)
+// takes longer than such work. It lives by the rules of syscall.forkAndExecInChild: one thread, no
+// signals, raw system calls, no memory that was not there before. It has a session of its own, so
+// that slurmd does not end it, none of our standard streams, for whose end slurmd waits, and of all
+// other descriptors only those that the work needs.
+package fork
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrHeldUp means that the work was not done in time and is still under way.
+var ErrHeldUp = errors.New("no answer")
+
+// Work is what a process does.
+type Work interface {
+	// Keep returns the descriptors that Do uses or holds.
+	Keep() []uintptr
+	// Do runs in the process and returns its exit code. Output is what Process.Output reads. Do must
+	// be marked go:nosplit, go:norace and go:nocheckptr, and so must all that it calls but raw system
+	// calls: there is no runtime that could grow a stack or give memory.
+	Do(output uintptr) uintptr
+}
+
+// Process is a process that works.
+type Process struct {
+	Output *os.File // ends when the process ends
+	pid    int
+}
+
+// Start starts a process, which ps(1) shows by its name: 15 bytes at most. The kernel sees the calling
+// thread's namespaces in it.
+func Start(name string, w Work) (*Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	output, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	c := child{name: append([]byte(name), 0), null: null.Fd(), output: theirs.Fd(), work: w}
+	c.keep = append(w.Keep(), c.output)
+	slices.Sort(c.keep)
+	pid, errno := c.start()
+	if errno != 0 {
+		output.Close()
+		return nil, fmt.Errorf("start %s: %w", name, errno)
+	}
+	return &Process{output, pid}, nil
+}
+
+// child is what the process knows.
+type child struct {
+	name   []byte // ends with a zero byte
+	keep   []uintptr
+	null   uintptr
+	output uintptr
+	work   Work
+}
+
+//go:noinline
+//go:norace
+//go:nocheckptr
+func (c *child) start() (pid int, errno syscall.Errno) {
+	var all, old [1]uint64
+	all[0] = ^uint64(0)
+	name := uintptr(unsafe.Pointer(&c.name[0]))
+	// A signal would run Go's handler, which has no runtime in the child.
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&old)), 8, 0, 0)
+	r, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 || r != 0 {
+		syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&old)), 0, 8, 0, 0)
+		return int(r), errno
+	}
+
+	syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_NAME, name, 0)
+	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+	for fd := uintptr(0); fd < 3; fd++ {
+		syscall.RawSyscall(unix.SYS_DUP3, c.null, fd, 0)
+	}
+	// Nothing closes on exec, as there is none: the job's lock must not stay with the process.
+	first := uintptr(3)
+	for _, fd := range c.keep {
+		if fd > first {
+			syscall.RawSyscall(unix.SYS_CLOSE_RANGE, first, fd-1, 0)
+		}
+		first = fd + 1
+	}
+	syscall.RawSyscall(unix.SYS_CLOSE_RANGE, first, math.MaxUint32, 0)
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, c.work.Do(c.output), 0, 0)
+	}
+}
+
+// Wait waits until the work is done, but not past the deadline, and returns the exit code. Nobody
+// else may read Output.
+func (p *Process) Wait(deadline time.Time) (code int, err error) {
+	defer p.Output.Close()
+	if err := p.Output.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	// The work writes nothing: its end closes the pipe.
+	_, err = p.Output.Read(make([]byte, 1))
+	how := 0
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		how = unix.WNOHANG // it may have ended long before anybody waited
+	}
+	ended, status, err := p.reap(how)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("wait for process %d: %w", p.pid, err)
+	case !ended:
+		return 0, ErrHeldUp
+	case !status.Exited():
+		return 0, fmt.Errorf("it was ended by %v", status.Signal())
+	}
+	return status.ExitStatus(), nil
+}
+
+// Leave ends the process, or leaves it behind if it is deaf to signals.
+func (p *Process) Leave() {
+	p.Output.Close()
+	_ = unix.Kill(p.pid, unix.SIGKILL)
+	_, _, _ = p.reap(unix.WNOHANG)
+}
+
+// reap takes the exit code, if the process has ended.
+func (p *Process) reap(how int) (ended bool, status syscall.WaitStatus, err error) {
+	for {
+		pid, err := syscall.Wait4(p.pid, &status, how, nil)
+		if err != unix.EINTR {
+			return pid == p.pid, status, err
+		}
+	}
+}
