@@ -2,9 +2,9 @@ package metrics
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Page is what the file says: a value for each series that there is.
@@ -118,8 +118,12 @@ func (p *Page) change(kind Kind, name string, labels []string, f func(float64) f
 // end, and the file is read as a whole.
 const maxOpened = 1000
 
-// word is what the value of a label can be that the node decides.
-var word = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
+// isWord tells what the value of a label can be that the node decides.
+func isWord(value string) bool {
+	return value != "" && len(value) <= 64 && !strings.ContainsFunc(value, func(c rune) bool {
+		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.:-", c)
+	})
+}
 
 // Observe puts a value into a histogram.
 func (p *Page) Observe(name string, value float64, labels ...string) error {
@@ -142,7 +146,7 @@ func (p *Page) find(kind Kind, name string, labels []string) (Family, error) {
 	for _, f := range Families() {
 		known := f.Name == name && f.Kind == kind && len(f.Labels) == len(labels)
 		for i := 0; known && i < len(labels); i++ {
-			known = slices.Contains(f.Labels[i].Values, labels[i]) || f.open() && word.MatchString(labels[i])
+			known = slices.Contains(f.Labels[i].Values, labels[i]) || f.open() && isWord(labels[i])
 		}
 		if known {
 			return f, nil

@@ -116,7 +116,7 @@ func (f Family) labels(series string) (values []string, is bool) {
 	for _, pair := range pairs {
 		_, quoted, _ := strings.Cut(pair, "=")
 		value := strings.Trim(quoted, `"`)
-		if !word.MatchString(value) {
+		if !isWord(value) {
 			return nil, false
 		}
 		values = append(values, value)

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,9 +37,14 @@ func UserOf(pid int) (Process, uint32, error) {
 	return Process{pid, string(field("Name"))}, uint32(uid), nil
 }
 
-// charLink is what /proc/PID/fd says of a descriptor of a device node of an HCA or of
+// isCharLink tells what /proc/PID/fd says of a descriptor of a device node of an HCA or of
 // RDMA-CM, wherever that is and whether it is still there.
-var charLink = regexp.MustCompile(`(^|/)(uverbs\d+|umad\d+|rdma_cm)( \(deleted\))?$`)
+func isCharLink(link string) bool {
+	name := strings.TrimSuffix(link, " (deleted)")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	kind := strings.TrimRight(name, "0123456789")
+	return name == "rdma_cm" || (kind == "uverbs" || kind == "umad") && kind != name
+}
 
 // WithOpen are the processes that have a device node of an HCA open of a device number that
 // is wanted. A user can give any file such a name: so no file is asked what it is but by
@@ -50,7 +55,7 @@ func WithOpen(is func(major, minor uint32) bool) ([]Process, error) {
 		for _, e := range entries {
 			path := filepath.Join(dir, "fd", e.Name())
 			link, err := os.Readlink(path)
-			if err != nil || !charLink.MatchString(link) {
+			if err != nil || !isCharLink(link) {
 				continue
 			}
 			var st unix.Statx_t

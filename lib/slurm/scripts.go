@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Glob is the files of a pattern in the order in which slurmd runs them, from Z to A and from 9 to
@@ -48,7 +49,7 @@ const (
 )
 
 // word is a path that a script may have: of a script or a folder of scripts.
-var word = regexp.MustCompile(`/[A-Za-z0-9_.@+/*-]+`)
+var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/[A-Za-z0-9_.@+/*-]+`) })
 
 // FindCall looks for a call of a program in a script, and in the scripts that it names.
 func FindCall(root fs.FS, file, program string) Call { return callIn(root, file, program, 0) }
@@ -78,7 +79,7 @@ func callIn(root fs.FS, file, program string, depth int) Call {
 		if depth >= maxCalls {
 			continue
 		}
-		for _, name := range word.FindAllString(code, -1) {
+		for _, name := range word().FindAllString(code, -1) {
 			if inner := callBelow(root, name, program, depth+1); inner.Text != "" {
 				return inner
 			}

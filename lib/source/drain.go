@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"gresnet/lib/config"
@@ -32,7 +33,7 @@ func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) err
 	if err != nil {
 		return fmt.Errorf("ask %s about node %s: %w", program, j.Node, err)
 	}
-	if drained.MatchString(said) {
+	if drained().MatchString(said) {
 		return nil
 	}
 	c.args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
@@ -43,7 +44,7 @@ func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) err
 }
 
 // drained is a node that somebody has taken out of service: State=IDLE+DRAIN, State=DOWN*.
-var drained = regexp.MustCompile(`\bState=\S*(DRAIN|DOWN|FAIL)`)
+var drained = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bState=\S*(DRAIN|DOWN|FAIL)`) })
 
 // maxReason bounds a reason, so that sinfo -R shows it on a line.
 const maxReason = 200

@@ -1,0 +1,29 @@
+package proc
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"testing"
+)
+
+func TestALinkOfADeviceNodeIsKnownWhereverItIsAndWhetherItIsStillThere(t *testing.T) {
+	want := regexp.MustCompile(`(^|/)(uverbs\d+|umad\d+|rdma_cm)( \(deleted\))?$`)
+	parts := []string{"/dev/infiniband/", "/", "uverbs", "umad", "issm", "rdma_cm", "0", "17", " (deleted)", "x"}
+	known := 0
+	for range 20000 {
+		link := ""
+		for range 1 + rand.IntN(5) {
+			link += parts[rand.IntN(len(parts))]
+		}
+		got := isCharLink(link)
+		if got != want.MatchString(link) {
+			t.Fatalf("%q: %t", link, got)
+		}
+		if got {
+			known++
+		}
+	}
+	if known < 100 {
+		t.Errorf("%d links of device nodes are among those tried", known)
+	}
+}
