@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -29,6 +28,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/lease"
+	_ "gresnet/lib/processor"
 	"gresnet/lib/state"
 	"gresnet/lib/sysfs"
 )
@@ -99,8 +99,6 @@ func (w *World) Run(name string, call func(Flags) error, describe func() *urfave
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
-	// It does one thing at a time: threads that look for more to do are in its own way.
-	runtime.GOMAXPROCS(1)
 	w.name = name
 	err := w.do(call, describe)
 	if err == nil {
