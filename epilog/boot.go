@@ -1,12 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
+	"os"
+
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
+	"gresnet/lib/inspect"
+	"gresnet/lib/inventory"
 	"gresnet/lib/lease"
 )
 
@@ -15,8 +21,9 @@ func bootCommand(w *cli.World) *urfave.Command {
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
 		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
-of the configuration, if it has one, and closes the HCAs' device nodes, if
-the configuration wants that (gresnet-prolog close).
+of the configuration, if it has one, closes the HCAs' device nodes, if the
+configuration wants that (gresnet-prolog close), and makes the empty files in
+/var/lib/gresnet/gres that gres.conf names: a node without a disk lacks them.
 
 The kernel refuses another mode while there is a network namespace besides
 the first. boot tries for ten seconds, in case that namespace is just ending;
@@ -42,7 +49,29 @@ Example:
 				cfg = config.Default() // leases are given back all the same,
 				cfg.Access.Host = ""   // and nothing else is done that it may forbid
 			}
-			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *host.Host) error { return lease.On(n).Boot(c.Context) }))
+			return hint.Join(broken, w.Record(c, cfg, "boot", func(n *host.Host) error {
+				return hint.Join(lease.On(n).Boot(c.Context), makePlaceholders(n, os.DirFS("/")))
+			}))
 		},
 	}
+}
+
+// makePlaceholders makes the files that gres.conf names in gresnet's own folder. Where there is no
+// gres.conf, slurmd fetches it later: then they are those that scan --gres-conf would name, as far as
+// the HCAs are there by now.
+func makePlaceholders(n *host.Host, root fs.FS) error {
+	files, known := inventory.NamedPlaceholders(root)
+	if !known {
+		inv, drift, err := inspect.Inventory(n)
+		if hint.Join(drift, err) != nil {
+			return nil // check says so, and a prolog
+		}
+		if files, err = inv.Placeholders(n.Config.Slurm.Gres); err != nil {
+			return nil
+		}
+	}
+	if err := inventory.MakePlaceholders(inventory.PlaceholderDir, files); err != nil {
+		return hint.With(fmt.Errorf("make placeholder files: %w", err), "slurmd does not start without the files that gres.conf names: mount a file system there that can be written")
+	}
+	return nil
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	urfave "github.com/urfave/cli/v2"
 
@@ -77,25 +75,14 @@ func scan(w *cli.World, c *urfave.Context) error {
 	return hint.Join(err, drift)
 }
 
-// makePlaceholders makes the files that are not there. slurmd does not start
-// without them, and reads nothing of them.
+// makePlaceholders makes the files that lines for gres.conf name.
 func makePlaceholders(s inventory.Inventory, names []string, dir string) error {
 	files, err := s.Placeholders(names)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make placeholder files: %w", err)
-	}
-	for _, name := range files {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDONLY, 0o644)
-		if err != nil {
-			err = fmt.Errorf("make placeholder files: %w", err)
-			return hint.With(err, "--gres-dir names another folder")
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
+	if err := inventory.MakePlaceholders(dir, files); err != nil {
+		return hint.With(fmt.Errorf("make placeholder files: %w", err), "--gres-dir names another folder")
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 )
 
@@ -99,25 +98,6 @@ func (s Inventory) match(h HCA) string {
 		return "guid=" + h.guid()
 	}
 	return "rdma=" + h.Name
-}
-
-// PlaceholderDir is where gres.conf's placeholder files are, unless a site says otherwise.
-const PlaceholderDir = "/var/lib/gresnet/gres"
-
-// Placeholders are the names of the files that give each HCA an index that
-// Slurm keeps, in Slurm's order: gres.conf numbers a GRES name's files as they come.
-func (s Inventory) Placeholders(names []string) ([]string, error) {
-	var files []string
-	counts := map[string]int{}
-	for _, h := range s.mapped(names) {
-		if h.Index != counts[h.Gres] {
-			err := fmt.Errorf("number %s for gres.conf: the mapping has %s %d and no %s %d", h.Gres, h.Gres, h.Index, h.Gres, counts[h.Gres])
-			return nil, hint.With(err, "Slurm numbers a GRES from 0 on without gaps: let the [[hca]] entries do so, too")
-		}
-		counts[h.Gres]++
-		files = append(files, fmt.Sprintf("%s%d", h.Gres, h.Index))
-	}
-	return files, nil
 }
 
 // GresConf prints the lines of gres.conf for the mapping, with placeholder

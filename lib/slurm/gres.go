@@ -3,6 +3,8 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +55,24 @@ func (c Conf) Devices(node, name string) ([]Device, error) {
 		}
 	}
 	return devices, nil
+}
+
+// FilesIn are the files in a folder that a gres.conf names, of whichever node and GRES. It leaves
+// out lines that it does not understand: Slurm says what is wrong with them.
+func (c Conf) FilesIn(dir string) []string {
+	var names []string
+	for _, l := range c {
+		files, err := expand(l.Get("file"))
+		if err != nil {
+			continue
+		}
+		for _, file := range files {
+			if path.Dir(path.Clean(file)) == dir && !slices.Contains(names, path.Base(file)) {
+				names = append(names, path.Base(file))
+			}
+		}
+	}
+	return names
 }
 
 // expand spells out "/dir/hca[0-3]" in the order in which it is written, as

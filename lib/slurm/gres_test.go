@@ -45,6 +45,21 @@ Name=nic
 	}
 }
 
+func TestTheFilesInAFolderAreThoseOfAllNodesAndGRES(t *testing.T) {
+	c := conf(t, `Name=gpu File=/dev/nvidia[0-1]
+NodeName=n[1-2] Name=nic Type=hdr File=/gres/nic[0-1]
+NodeName=n3 Name=nic File=/gres/nic[1-2],/gres/x
+Name=nic File=/gres/nic[4
+Name=nic File=/gres/../etc/passwd,/gres/more/nic9,gres/nic8
+Name=nic Count=9
+Name=opa File=/gres/more/../opa0,/dev/x
+`)
+	want := []string{"nic0", "nic1", "opa0"}
+	if got := c.FilesIn("/gres"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestWhatSlurmConfPromisesOfAGRESIsAddedUp(t *testing.T) {
 	for text, want := range map[string]int{
 		"NodeName=n1 Gres=nic:4\n":                                   4,
