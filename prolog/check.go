@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/inspect"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
+	"gresnet/lib/report"
 	"gresnet/lib/source"
 	"gresnet/lib/uplink"
 )
@@ -46,7 +47,7 @@ Examples:
   gresnet-prolog check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
   clush -a -b gresnet-prolog check --fingerprint
-  gresnet-prolog check --json | jq '.[] | select(.level != "ok")'`,
+  gresnet-prolog check --json | jq '.findings[] | select(.level != "ok")'`,
 		Flags: []urfave.Flag{
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
@@ -64,7 +65,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	}
 	switch c.String("role") {
 	case "login":
-		return report(w, c, site(w, c).RunLogin())
+		return showFindings(w, c, site(w, c).RunLogin())
 	case "node":
 	default:
 		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "there are node and login")
@@ -80,16 +81,16 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 		_, err := fmt.Fprintln(w.Stdout, s.Fingerprint(cli.Version()))
 		return err
 	}
-	return report(w, c, s.Run())
+	return showFindings(w, c, s.Run())
 }
 
-// report shows what was found, and fails if there is an error.
-func report(w *cli.World, c *urfave.Context, findings []check.Finding) error {
+// showFindings shows what was found, and fails if there is an error.
+func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) error {
 	errors := check.Errors(findings)
 	if c.Bool("quiet") {
 		findings = check.Bad(findings)
 	}
-	if err := show(w, c, findings, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
+	if err := show(w, c, reportOf(findings), func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
 		return err
 	}
 	switch errors {
@@ -100,6 +101,20 @@ func report(w *cli.World, c *urfave.Context, findings []check.Finding) error {
 	default:
 		return hint.With(fmt.Errorf("the check found %d errors", errors), "each line that begins with error says what to do")
 	}
+}
+
+// reportOf has findings for other programs.
+func reportOf(findings []check.Finding) *report.Check {
+	d := &report.Check{Findings: []report.Finding{}}
+	for _, f := range findings {
+		r := report.Finding{Level: string(f.Level), About: f.About, Text: f.Text, Do: f.Do}
+		if f.HCA.Name != "" {
+			h := report.Bare(f.HCA.Name, f.HCA.ID)
+			r.HCA = &h
+		}
+		d.Findings = append(d.Findings, r)
+	}
+	return d
 }
 
 // site returns the host with its files; check reads the rest later.
@@ -147,7 +162,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
 	all, unknown, err := inspect.Refusals(c.Context, n)
 	for _, r := range all {
-		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, Gres: r.Entry.String(), Err: r.Err})
+		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, ID: r.Entry.HCA.ID, Gres: r.Entry.String(), Err: r.Err})
 	}
 	return list, unknown, err
 }

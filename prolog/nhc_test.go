@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/inspect"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/report"
 	"gresnet/lib/table"
 )
 
@@ -52,7 +53,7 @@ func (n *nhc) port(t *testing.T, hca, state, rate string) {
 func (n *nhc) check(t *testing.T, line string) string {
 	t.Helper()
 	var status bytes.Buffer
-	if err := printJSON(&status, n.status); err != nil {
+	if err := report.Print(&status, report.StatusOf(n.status)); err != nil {
 		t.Fatal(err)
 	}
 	stub := "#!/bin/sh\n[ \"$*\" = 'status --json' ] || exit 9\ncat <<'E'\n" + status.String() + "E\n"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 
 	urfave "github.com/urfave/cli/v2"
@@ -12,27 +13,27 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
-	"gresnet/lib/host"
 	"gresnet/lib/inspect"
 	"gresnet/lib/job"
-	"gresnet/lib/node"
-	"gresnet/lib/step"
+	"gresnet/lib/report"
 )
 
 func planCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "plan",
 		Usage: "show what would be done for a job, and do nothing",
-		Description: `Shows the HCAs that a job would get now, and every step that its prolog would
-do, in order. With --job it asks the site's sources, as a prolog does. It
-reads from the environment what slurmd would say about the job
-(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, …).
+		Description: `Shows the HCAs that a job would get now; the addresses, the names in
+/etc/hosts, the uplink and the overlay that it would have; and every step
+that its prolog would do, in order. With --job it asks the site's sources, as
+a prolog does. It reads from the environment what slurmd would say about it
+(SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …).
 
 Examples:
   gresnet-prolog plan --gres nic:2
   gresnet-prolog plan --gpus 0,3
   gresnet-prolog plan --job 4711
-  SLURM_JOB_PARTITION=train gresnet-prolog plan --job 1`,
+  SLURM_JOB_PARTITION=train gresnet-prolog plan --job 1
+  SLURM_NODELIST=n[1-4] gresnet-prolog plan --gres nic:1`,
 		Flags: []urfave.Flag{
 			&urfave.UintFlag{Name: "job", Usage: "for the job `ID`, as the site's sources say"},
 			&urfave.StringFlag{Name: "gres", Usage: "for a job that has `GRES`, like nic:2 or nic:1(IDX:3)"},
@@ -58,7 +59,8 @@ func plan(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
-	var p planned
+	var p inspect.Preview
+	var notes []string
 	var wants []gres.Want
 	if text := c.String("gres"); text != "" {
 		wants, err = gres.ParseRequest(text, cfg.Slurm.Gres, "--gres")
@@ -67,17 +69,21 @@ func plan(w *cli.World, c *urfave.Context) error {
 		if c.IsSet("gpus") {
 			cfg.Slurm.Source = []string{config.GPU}
 		}
-		wants, p.Notes, err = inspect.Ask(c.Context, w.Host(c, cfg), j)
+		wants, notes, err = inspect.Ask(c.Context, w.Host(c, cfg), j)
 	}
 	if err != nil {
 		return err
 	}
 	if len(wants) > 0 {
-		if err := p.fill(c, w.Host(c, cfg), j, wants); err != nil {
+		if p, err = inspect.Plan(c.Context, w.Host(c, cfg), j, wants); err != nil {
 			return err
 		}
 	}
-	return show(w, c, p, p.print)
+	if p.Overlay != nil && w.Getenv("SLURM_NODELIST") == "" {
+		notes = append(notes, "SLURM_NODELIST is not set: overlay and names are those of a job of this node alone")
+	}
+	d := report.PlanOf(notes, p)
+	return show(w, c, d, func(out io.Writer) error { return printPlan(out, d) })
 }
 
 // plannedJob is the job that the flags name.
@@ -127,45 +133,8 @@ func standIn(w *cli.World, name string) string {
 	return ""
 }
 
-// planned is a plan, for people and machines.
-type planned struct {
-	Notes []string      `json:"notes,omitempty"`
-	HCAs  []plannedHCA  `json:"hcas"`
-	Steps []plannedStep `json:"steps"`
-}
-
-type plannedHCA struct {
-	Gres  string  `json:"gres"`
-	Index int     `json:"index"`
-	Name  string  `json:"name"`
-	ID    node.ID `json:"id"`
-}
-
-type plannedStep struct {
-	Kind   string `json:"kind"`
-	Object string `json:"object,omitempty"`
-	HCA    string `json:"hca,omitempty"`
-}
-
-func (p *planned) fill(c *urfave.Context, n *host.Host, j job.Job, wants []gres.Want) error {
-	entries, steps, err := inspect.Plan(c.Context, n, j, wants)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		p.HCAs = append(p.HCAs, plannedHCA{Gres: e.Gres, Index: e.Index, Name: e.HCA.Name, ID: e.HCA.ID})
-	}
-	for _, s := range steps {
-		p.Steps = append(p.Steps, describe(s))
-	}
-	return nil
-}
-
-func describe(s step.Step) plannedStep {
-	return plannedStep{Kind: s.Kind(), Object: s.Object(), HCA: s.HCA().String()}
-}
-
-func (p *planned) print(w io.Writer) error {
+// printPlan prints a plan for people.
+func printPlan(w io.Writer, p *report.Plan) error {
 	for _, note := range p.Notes {
 		fmt.Fprintf(w, "# %s\n", note)
 	}
@@ -174,12 +143,54 @@ func (p *planned) print(w io.Writer) error {
 		return err
 	}
 	for _, h := range p.HCAs {
-		fmt.Fprintf(w, "%s %d is %s (%s)\n", h.Gres, h.Index, h.Name, h.ID)
+		fmt.Fprintf(w, "%s %d is %s (%s)\n", h.Gres, *h.Index, h.Name, h.ID)
+		for _, port := range h.Ports {
+			if len(port.Addresses) > 0 {
+				fmt.Fprintf(w, "  %s has %s\n", port.Interface, list(port.Addresses))
+			}
+		}
 	}
+	printNetwork(w, p)
 	for i, s := range p.Steps {
 		if _, err := fmt.Fprintf(w, "%3d  %s\n", i+1, strings.TrimSpace(s.Kind+" "+s.Object)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// printNetwork prints what else of a network a job has.
+func printNetwork(w io.Writer, p *report.Plan) {
+	if p.Isolation == config.IsolateDevices {
+		fmt.Fprintln(w, "the job stays in the node's network")
+	}
+	if u := p.Uplink; u != nil {
+		fmt.Fprintf(w, "uplink %s (%s) has %s", u.Interface, u.Type, u.Address)
+		if len(u.Routes) > 0 {
+			fmt.Fprintf(w, ", routes to %s", list(u.Routes))
+		}
+		fmt.Fprintln(w)
+	}
+	if o := p.Overlay; o != nil {
+		fmt.Fprintf(w, "overlay %s has %s, MTU %d\n", o.Interface, o.Address, o.MTU)
+		for _, n := range o.Nodes {
+			if n.At != "" {
+				fmt.Fprintf(w, "  %s is %s, by %s\n", n.Name, n.Address, n.At)
+			}
+		}
+	}
+	if len(p.Names) > 0 {
+		fmt.Fprintln(w, "/etc/hosts has")
+	}
+	for _, n := range p.Names {
+		fmt.Fprintf(w, "  %s %s\n", n.Address, strings.Join(n.Names, " "))
+	}
+}
+
+func list(networks []netip.Prefix) string {
+	var all []string
+	for _, n := range networks {
+		all = append(all, n.String())
+	}
+	return strings.Join(all, ", ")
 }

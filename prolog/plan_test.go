@@ -2,36 +2,55 @@ package main
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 
 	"gresnet/lib/node"
-	"gresnet/lib/step"
+	"gresnet/lib/report"
+	"gresnet/test/golden"
 )
 
-func TestAPlanIsPrintedStepByStep(t *testing.T) {
-	id := node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:3b:00.0"}
-	p := planned{
-		Notes: []string{"policy 1 fits"},
-		HCAs:  []plannedHCA{{Gres: "nic", Index: 3, Name: "mlx5_0", ID: id}},
+// aPlan is that of a job of two nodes that gets an HCA, an uplink and an overlay.
+func aPlan() *report.Plan {
+	hca := report.Bare("mlx5_0", node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:3b:00.0"})
+	index := 3
+	bare := hca
+	hca.Gres, hca.Index = "nic", &index
+	hca.Ports = []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0", Addresses: []netip.Prefix{
+		netip.MustParsePrefix("10.9.0.7/16"), netip.MustParsePrefix("fe80::1/64"),
+	}}}
+	return &report.Plan{
+		Notes:     []string{"policy 1 fits"},
+		Isolation: "network",
+		HCAs:      []report.HCA{hca},
+		Uplink: &report.Uplink{
+			Interface: "uplink0", Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Gateway: "100.127.0.1",
+			Routes: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")},
+		},
+		Overlay: &report.Overlay{
+			Interface: "job0", Address: netip.MustParsePrefix("172.31.0.1/16"), MTU: 1430, Nodes: []report.Node{
+				{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2"), At: "192.0.2.2"},
+			},
+		},
+		Names: []report.Names{
+			{Address: netip.MustParseAddr("172.31.0.1"), Names: []string{"n1.cluster", "n1"}},
+			{Address: netip.MustParseAddr("172.31.0.2"), Names: []string{"n2"}},
+		},
+		Steps: []report.Step{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0", HCA: &bare}},
 	}
-	for _, s := range []step.Step{&step.Claim{}, &step.Namespace{}, &step.RDMA{ID: id, Name: "mlx5_0"}} {
-		p.Steps = append(p.Steps, describe(s))
+}
+
+func TestAPlanShowsWhatTheJobHasAndEachStep(t *testing.T) {
+	text := printed(t, func(b *bytes.Buffer) error { return printPlan(b, aPlan()) })
+	golden.Check(t, "plan.txt", text)
+	golden.Fits(t, text)
+	none := printed(t, func(b *bytes.Buffer) error { return printPlan(b, &report.Plan{Notes: []string{"the job has none"}}) })
+	if want := "# the job has none\nno HCA, and nothing to do\n"; none != want {
+		t.Errorf("got\n%swant\n%s", none, want)
 	}
-	for want, p := range map[string]planned{
-		`# policy 1 fits
-nic 3 is mlx5_0 (0002:c903:00ab:0000@0000:3b:00.0)
-  1  claim
-  2  namespace
-  3  rdma mlx5_0
-`: p,
-		"# the job has none\nno HCA, and nothing to do\n": {Notes: []string{"the job has none"}},
-	} {
-		var out bytes.Buffer
-		if err := p.print(&out); err != nil || out.String() != want {
-			t.Errorf("%v, got\n%swant\n%s", err, out.String(), want)
-		}
-	}
-	if got, want := p.Steps[2], (plannedStep{Kind: "rdma", Object: "mlx5_0", HCA: id.String()}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
+	stays := aPlan()
+	stays.Isolation = "devices"
+	if text := printed(t, func(b *bytes.Buffer) error { return printPlan(b, stays) }); !bytes.Contains([]byte(text), []byte("\nthe job stays in the node's network\n")) {
+		t.Errorf("got\n%s", text)
 	}
 }

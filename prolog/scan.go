@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/inspect"
 	"gresnet/lib/inventory"
+	"gresnet/lib/report"
 )
 
 func scanCommand(w *cli.World) *urfave.Command {
@@ -70,7 +71,7 @@ func scan(w *cli.World, c *urfave.Context) error {
 	case c.Bool("gres-files") && drift == nil:
 		err = makePlaceholders(s, names, dir)
 	default:
-		err = show(w, c, s, s.Table)
+		err = show(w, c, report.ScanOf(s), s.Table)
 	}
 	return hint.Join(err, drift)
 }

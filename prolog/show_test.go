@@ -6,8 +6,11 @@ import (
 
 	"gresnet/lib/check"
 	"gresnet/lib/cli"
+	"gresnet/lib/inspect"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/report"
+	"gresnet/lib/table"
 	"gresnet/test/golden"
 )
 
@@ -33,8 +36,8 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 
 func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 	id := node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}
-	for name, found := range map[string]any{
-		"scan.json": inventory.Inventory{
+	for name, found := range map[string]report.Document{
+		"scan.json": report.ScanOf(inventory.Inventory{
 			Mode: "exclusive",
 			GPUs: []node.Location{{PCI: "0000:07:00.0", Path: []string{"pci0000:00"}, NUMA: 0}},
 			HCAs: []inventory.HCA{
@@ -44,21 +47,18 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 					Chars:  []inventory.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
 					Serves: []int{0}, Distance: []inventory.Level{"switch"},
 				},
-				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &inventory.Held{Job: 4711, Quarantined: "it hangs"}},
+				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &table.Claim{Job: 4711, Quarantined: "it hangs"}},
 			},
-		},
-		"plan.json": planned{
-			Notes: []string{"policy 1 fits"},
-			HCAs:  []plannedHCA{{Gres: "nic", Index: 0, Name: "mlx5_0", ID: id}},
-			Steps: []plannedStep{{Kind: "claim"}, {Kind: "rdma", Object: "mlx5_0", HCA: id.String()}},
-		},
-		"plan-none.json": planned{},
-		"check.json": []check.Finding{
+		}),
+		"plan.json":      aPlan(),
+		"plan-none.json": report.PlanOf(nil, inspect.Preview{}),
+		"check.json": reportOf([]check.Finding{
 			{Level: check.OK, About: "mapping", Text: "1 HCAs"},
 			{Level: check.Error, About: "slurm.conf", Text: "it has no Epilog", Do: "set Epilog=/usr/sbin/gresnet-epilog"},
-		},
+			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "mend the cause, then gresnet-epilog release mlx5_1", HCA: node.HCA{Name: "mlx5_1", ID: id}},
+		}),
 	} {
-		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return printJSON(b, found) }))
+		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return report.Print(b, found) }))
 	}
 }
 

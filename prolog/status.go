@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/inspect"
+	"gresnet/lib/report"
 	"gresnet/lib/table"
 )
 
@@ -64,7 +65,12 @@ Examples:
 			if err != nil {
 				return err
 			}
-			err = show(w, c, s, func(out io.Writer) error {
+			if id != 0 {
+				if s, err = ofJob(s, id); err != nil {
+					return err
+				}
+			}
+			err = show(w, c, report.StatusOf(s), func(out io.Writer) error {
 				if id != 0 {
 					return printJob(out, s, id)
 				}
@@ -245,12 +251,20 @@ func grouped(names []string) []string {
 	return groups
 }
 
-func printJob(w io.Writer, s inspect.Status, id uint32) error {
-	i := slices.IndexFunc(s.Leases, func(l inspect.JobStatus) bool { return l.Job == id })
-	if i < 0 {
-		return hint.With(fmt.Errorf("job %d has no lease here", id), "gresnet-prolog status lists the leases")
+// ofJob is what a status has of a job.
+func ofJob(s inspect.Status, id uint32) (inspect.Status, error) {
+	s.HCAs = slices.DeleteFunc(s.HCAs, func(h inspect.HCAStatus) bool { return h.Claim == nil || h.Claim.Job != id })
+	s.Leases = slices.DeleteFunc(s.Leases, func(l inspect.JobStatus) bool { return l.Job != id })
+	s.Deferred = slices.DeleteFunc(s.Deferred, func(d inspect.DeferredStatus) bool { return d.Job != id })
+	if len(s.Leases) == 0 {
+		return s, hint.With(fmt.Errorf("job %d has no lease here", id), "gresnet-prolog status lists the leases")
 	}
-	l := s.Leases[i]
+	return s, nil
+}
+
+// printJob prints a status of one job.
+func printJob(w io.Writer, s inspect.Status, id uint32) error {
+	l := s.Leases[0]
 	fmt.Fprintf(w, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, age(l.Age))
 	fmt.Fprintf(w, "HCAs: %s\n", strings.Join(grouped(hcasOf(s, id)), " "))
 	if l.Uplink != "" {

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/inspect"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/report"
 	"gresnet/lib/table"
 	"gresnet/test/golden"
 )
@@ -71,12 +72,18 @@ func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
 func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
 	var all strings.Builder
 	for _, id := range []uint32{4294967293, 4711, 4712} {
-		text := printed(t, func(b *bytes.Buffer) error { return printJob(b, sick(), id) })
+		text := printed(t, func(b *bytes.Buffer) error {
+			s, err := ofJob(sick(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return printJob(b, s, id)
+		})
 		golden.Fits(t, text)
 		all.WriteString(text + "\n")
 	}
 	golden.Check(t, "status-job.txt", all.String())
-	err := printJob(new(bytes.Buffer), sick(), 7)
+	_, err := ofJob(sick(), 7)
 	if err == nil || err.Error() != "job 7 has no lease here" {
 		t.Errorf("a job without a lease: %v", err)
 	}
@@ -88,7 +95,7 @@ func TestStatusIsReadByMachines(t *testing.T) {
 	for i := range s.HCAs {
 		s.HCAs[i].Claim.Since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	}
-	golden.Check(t, "status.json", printed(t, func(b *bytes.Buffer) error { return printJSON(b, s) }))
+	golden.Check(t, "status.json", printed(t, func(b *bytes.Buffer) error { return report.Print(b, report.StatusOf(s)) }))
 }
 
 func TestNamesAreGroupedAsSlurmDoes(t *testing.T) {

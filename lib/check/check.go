@@ -32,10 +32,11 @@ const (
 
 // Finding is what was found of one thing. Do is what to do about it.
 type Finding struct {
-	Level Level  `json:"level"`
-	About string `json:"about"`
-	Text  string `json:"text"`
-	Do    string `json:"do,omitempty"`
+	Level Level
+	About string
+	Text  string
+	Do    string
+	HCA   node.HCA // its name and identity, if it is about one
 }
 
 // String is the finding as one line.
@@ -61,6 +62,12 @@ func fail(about, do, format string, a ...any) Finding {
 
 func failed(about string, err error) Finding {
 	return Finding{Level: Error, About: about, Text: err.Error(), Do: hint.Of(err)}
+}
+
+// of says which HCA a finding is about.
+func (f Finding) of(name string, id node.ID) Finding {
+	f.HCA = node.HCA{Name: name, ID: id}
+	return f
 }
 
 // Site is what is checked.
@@ -96,6 +103,7 @@ type Site struct {
 // Refusal is why a prolog fails that is to give an HCA to a job.
 type Refusal struct {
 	Name, Gres string
+	ID         node.ID
 	Err        error
 }
 
@@ -107,7 +115,7 @@ func (s Site) refusals() []Finding {
 	var all []Finding
 	for _, r := range s.Refusals {
 		do := cmp.Or(hint.Of(r.Err), "undo that on the node, or leave the HCA out: gresnet-prolog scan --toml lists the others")
-		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err))
+		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err).of(r.Name, r.ID))
 	}
 	for _, err := range s.Unknown {
 		all = append(all, warn("guard", "write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
@@ -211,14 +219,14 @@ func (s Site) mapping() []Finding {
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" && h.VFs != nil && h.VFs.Now > 0 {
 			all = append(all, warn("mapping", "list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
-				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now))
+				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).of(h.Name, h.ID))
 		}
 		switch {
 		case h.Gres != "":
 			mapped++
 		case h.ID.VF != "": // a site need not give its VFs to jobs
 		case !h.Away:
-			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID))
+			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}
 	}
 	if mapped == 0 {

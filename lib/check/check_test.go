@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/table"
 )
 
 // site is a node of two HCAs where all is well.
@@ -276,9 +277,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an HCA that is gone": {func(s *check.Site) { s.Inventory.HCAs[1].Away = true },
 			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
 		"an HCA that is leased": {func(s *check.Site) {
-			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &inventory.Held{Job: 7}, nil
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &table.Claim{Job: 7}, nil
 		}, ""},
-		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Held = &inventory.Held{Job: 7, Quarantined: "it hangs"} },
+		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} },
 			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet-epilog release mlx5_1"},
 		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
@@ -610,7 +611,7 @@ func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
 			s.Inventory.HCAs[0].ID.GUID, s.Inventory.HCAs[0].Name = "0002:c903:00ab:ffff", "ib7"
 		}, nil},
 		"an HCA that a job has": {func(s *check.Site) {
-			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &inventory.Held{Job: 7}, nil
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &table.Claim{Job: 7}, nil
 		}, nil},
 		"another key in gresnet.toml": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} }, []string{"config="}},
 		"another prolog":              {edit(conf, "Prolog=/usr/sbin/", "Prolog=/opt/"), []string{"slurm="}},

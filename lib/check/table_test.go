@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/source"
+	"gresnet/lib/table"
 	"gresnet/test/golden"
 	"gresnet/test/netnstest"
 )
@@ -187,7 +188,7 @@ func misconfigurations(t *testing.T) []row {
 		}},
 		{"an HCA's driver is not loaded", func(s *check.Site) { s.Inventory.HCAs[1].Away = true }},
 		{"an HCA has no uverbs", func(s *check.Site) { s.Inventory.HCAs[1].Chars = nil }},
-		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &inventory.Held{Job: 7, Quarantined: "it hangs"} }},
+		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} }},
 		{"the kernel cannot move an HCA's driver", func(s *check.Site) { s.Inventory.HCAs[1].Driver = "efa" }},
 		{"an HCA ends with its interface (siw, rxe in shared mode)", func(s *check.Site) {
 			s.Inventory.Mode, s.Inventory.HCAs[1].Driver = rdma.Shared, "siw"

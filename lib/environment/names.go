@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/config"
+	"gresnet/lib/overlay"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -21,29 +23,41 @@ func (l Lease) writeNames() error {
 			return err
 		}
 	}
-	if network == nil && (u == nil || !c.OwnName) {
-		return nil
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("read the node's name: %w", err)
-	}
-	hosts, err := os.ReadFile("/etc/hosts")
+	text, own, err := Hosts(c, u, network)
 	if errors.Is(err, fs.ErrNotExist) {
 		l.Host.Notice(l.Job.ID, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
 		return nil
 	}
+	if err != nil || len(own) == 0 {
+		return err
+	}
+	return writeName(l.World.Dir.Hosts(), text)
+}
+
+// Hosts returns the text of the job's /etc/hosts, and the names in it that are the job's own. Without
+// any the node's file will do.
+func Hosts(c config.Uplink, u *table.Uplink, network *overlay.Network) (text string, own []uplink.Names, err error) {
+	if network == nil && (u == nil || !c.OwnName) {
+		return "", nil, nil
+	}
+	name, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("read the node's hosts: %w", err)
+		return "", nil, fmt.Errorf("read the node's name: %w", err)
+	}
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		return "", nil, fmt.Errorf("read the node's hosts: %w", err)
 	}
 	if network == nil {
-		return writeName(l.World.Dir.Hosts(), uplink.HostsFile(string(hosts), []uplink.Names{uplink.NamesOf(u.Address, "", name)}))
+		own = []uplink.Names{uplink.NamesOf(u.Address, "", name)}
+		return uplink.HostsFile(string(hosts), own), own, nil
 	}
 	resolv, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("read the node's resolv.conf: %w", err)
+		return "", nil, fmt.Errorf("read the node's resolv.conf: %w", err)
 	}
-	return writeName(l.World.Dir.Hosts(), uplink.HostsFile(string(hosts), network.Names(name, uplink.SearchIn(string(resolv)))))
+	own = network.Names(name, uplink.SearchIn(string(resolv)))
+	return uplink.HostsFile(string(hosts), own), own, nil
 }
 
 // writeResolver writes the job's resolv.conf, if the site gives one, or if the job cannot reach the

@@ -6,6 +6,7 @@ import (
 
 	"gresnet/lib/counters"
 	"gresnet/lib/gres"
+	"gresnet/lib/node"
 )
 
 // Kind is what kind of event one is: what a log is searched for, and what is counted.
@@ -58,6 +59,7 @@ type Event struct {
 	Reason gres.Reason // of a refusal
 
 	// Of traffic.
+	ID     node.ID
 	Device string // the RDMA device's name on the node
 	Run    string // which run of the job it was
 	Port   *counters.Traffic

@@ -2,13 +2,18 @@ package inspect
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 
+	"gresnet/lib/environment"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/uplink"
 )
 
 // Ask asks the site's sources what a job is entitled to, for one who only wants to know.
@@ -16,39 +21,55 @@ func Ask(ctx context.Context, n *host.Host, j job.Job) (wants []gres.Want, notes
 	return source.Ask(ctx, j, n.Config, n.Local(n.Mapping))
 }
 
-// Plan is what a prolog would do for a job that is entitled to something: the
-// entries that it would claim, and its steps in their order. Nothing is done,
+// Preview is what a prolog would do for a job now, and what the job would have then.
+type Preview struct {
+	Isolation string       // as config.Access has it; empty: the job gets nothing
+	Entries   []gres.Entry // that it would claim
+	HCAs      []plan.HCA   // the same
+	Uplink    *step.Uplink // nil: none
+	Overlay   *overlay.Network
+	Hosts     []uplink.Names // that its /etc/hosts would have besides the node's
+	Steps     []step.Step    // in order
+}
+
+// Plan returns what a prolog would do for a job that is entitled to something. Nothing is done,
 // no lock is taken: meanwhile another job may claim what is free now.
-func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) ([]gres.Entry, []step.Step, error) {
+func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (Preview, error) {
+	var v Preview
 	t, err := n.Known()
 	if err != nil {
-		return nil, nil, err
+		return v, err
 	}
 	p, err := n.Pick(&t, j, wants)
 	if err != nil || len(p.Entries) == 0 {
-		return nil, nil, err
+		return v, err
 	}
 	l, done, err := n.LookFor(ctx, j.ID)
 	if err != nil {
-		return nil, nil, err
+		return v, err
 	}
 	defer done()
 	access := n.Access(j)
 	pool, err := l.PoolFor(access)
 	if err != nil {
-		return nil, nil, err
+		return v, err
 	}
 	if err := host.PickUplink(&t, pool, j.ID, j.Run.String()); err != nil {
-		return nil, nil, err
+		return v, err
 	}
-	up := plan.Uplink(pool, t.Uplink(j.ID, j.Run.String()), j.UID, nil)
+	v.Uplink = plan.Uplink(pool, t.Uplink(j.ID, j.Run.String()), j.UID, nil)
 	mode, hcas, err := l.Read(j, access, p)
 	if err != nil {
-		return nil, nil, err
+		return v, err
 	}
-	network, err := l.Network(ctx, j, access, n.CanMove)
+	v.Overlay, err = l.Network(ctx, j, access, n.CanMove)
 	if err != nil {
-		return nil, nil, err
+		return v, err
 	}
-	return p.Entries, append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, up, plan.Overlay(network, n.Config.Overlay, up), hcas)...), nil
+	if _, v.Hosts, err = environment.Hosts(n.Config.Uplink, t.Uplink(j.ID, j.Run.String()), v.Overlay); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return v, err
+	}
+	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
+	v.Steps = append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, v.Uplink, plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink), hcas)...)
+	return v, nil
 }

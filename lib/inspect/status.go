@@ -29,48 +29,48 @@ var errNoLease = errors.New("no lease")
 
 // Status is what jobs hold on the node.
 type Status struct {
-	HCAs   []HCAStatus `json:"hcas"`
-	Leases []JobStatus `json:"leases"`
+	HCAs   []HCAStatus
+	Leases []JobStatus
 	// Deferred lists the settings that an interface gets when interfaces that other jobs have are home.
-	Deferred []DeferredStatus `json:"owed,omitempty"`
-	Drift    error            `json:"-"` // why there is no mapping: no HCA has a GRES then
+	Deferred []DeferredStatus
+	Drift    error // why there is no mapping: no HCA has a GRES then
 }
 
 // HCAStatus is who has an HCA. Claim is nil for one that is free.
 type HCAStatus struct {
-	HCA     node.HCA     `json:"hca"`            // empty for one that is missing
-	Gres    string       `json:"gres,omitempty"` // empty if the mapping lacks it
-	Index   int          `json:"index"`
-	Claim   *table.Claim `json:"claim,omitempty"`
-	Moving  bool         `json:"moving,omitempty"`  // a move of its RDMA device has not ended
-	Gone    bool         `json:"gone,omitempty"`    // no job has it, and neither has the node
-	Missing string       `json:"missing,omitempty"` // why no HCA is known to be the mapping's entry
-	User    string       `json:"user,omitempty"`    // no job has it: processes of users, which use it all the same
+	HCA     node.HCA // empty for one that is missing
+	Gres    string   // empty if the mapping lacks it
+	Index   int
+	Claim   *table.Claim
+	Moving  bool   // a move of its RDMA device has not ended
+	Gone    bool   // no job has it, and neither has the node
+	Missing string // why no HCA is known to be the mapping's entry
+	User    string // no job has it: processes of users, which use it all the same
 }
 
 // JobStatus is a job's lease.
 type JobStatus struct {
-	Job    uint32         `json:"job"`
-	Run    string         `json:"run"`
-	State  string         `json:"state"`
-	Age    time.Duration  `json:"age_ns"`
-	Uplink string         `json:"uplink,omitempty"` // its address on the management network
-	Steps  []proc.Process `json:"steps,omitempty"`  // slurmstepd processes
-	Left   []LeftStatus   `json:"left,omitempty"`   // what its epilog will undo
+	Job    uint32
+	Run    string
+	State  string
+	Age    time.Duration
+	Uplink string         // its address on the management network
+	Steps  []proc.Process // slurmstepd processes
+	Left   []LeftStatus   // what its epilog will undo
 }
 
 // DeferredStatus has the settings that an interface at home shares with others that were not.
 type DeferredStatus struct {
-	Job       uint32   `json:"job"` // which had it
-	Interface string   `json:"interface"`
-	With      []string `json:"with"`
-	What      []string `json:"what"`
+	Job       uint32 // which had it
+	Interface string
+	With      []string
+	What      []string
 }
 
 // LeftStatus is one step that is to be undone.
 type LeftStatus struct {
-	Kind   string `json:"kind"`
-	Object string `json:"object,omitempty"`
+	Kind   string
+	Object string
 }
 
 // The states of a lease.

@@ -19,40 +19,40 @@ import (
 
 // Inventory is what a node has.
 type Inventory struct {
-	Mode rdma.Mode       `json:"mode"`
-	HCAs []HCA           `json:"hcas"`
-	GPUs []node.Location `json:"gpus,omitempty"`
+	Mode rdma.Mode
+	HCAs []HCA
+	GPUs []node.Location
 }
 
 // HCA is one HCA. Gres is empty if the mapping lacks it.
 type HCA struct {
-	Gres  string `json:"gres,omitempty"`
-	Type  string `json:"type,omitempty"`
-	Index int    `json:"index"`
-	Keep  bool   `json:"keep,omitempty"`
-	Take  bool   `json:"take,omitempty"`
+	Gres  string
+	Type  string
+	Index int
+	Keep  bool
+	Take  bool
 
-	ID       node.ID `json:"id"`
-	GUID     string  `json:"guid,omitempty"`     // a VF's node GUID now
-	Function string  `json:"function,omitempty"` // a VF's own PCI address
-	VFs      *VFs    `json:"vfs,omitempty"`      // nil: it is no PF
-	Name     string  `json:"name"`
-	Driver   string  `json:"driver,omitempty"`
-	NUMA     int     `json:"numa"`            // -1: not known
-	Cores    []int   `json:"cores,omitempty"` // that are on its NUMA node, as Slurm numbers them
-	Ports    []Port  `json:"ports"`
-	Chars    []Char  `json:"chars"`
-	Serves   []int   `json:"serves,omitempty"` // GPUs
-	Distance []Level `json:"distance,omitempty"`
-	Away     bool    `json:"away,omitempty"` // it is not in this network namespace
-	Held     *Held   `json:"held,omitempty"`
-	Refused  string  `json:"-"` // why no job gets it, if somebody has looked
+	ID       node.ID
+	GUID     string // a VF's node GUID now
+	Function string // a VF's own PCI address
+	VFs      *VFs   // nil: it is no PF
+	Name     string
+	Driver   string
+	NUMA     int   // -1: not known
+	Cores    []int // that are on its NUMA node, as Slurm numbers them
+	Ports    []Port
+	Chars    []Char
+	Serves   []int // GPUs
+	Distance []Level
+	Away     bool         // it is not in this network namespace
+	Held     *table.Claim // nil: nobody has it
+	Refused  string       // why no job gets it, if somebody has looked
 }
 
 // VFs says how many VFs a PF has, and how many it can have.
 type VFs struct {
-	Now   int `json:"now"`
-	Total int `json:"total"`
+	Now   int
+	Total int
 }
 
 // pci is the PCI address of the HCA's own function.
@@ -64,24 +64,18 @@ func (h HCA) guid() string { return cmp.Or(h.GUID, h.ID.GUID) }
 // Port is one port of an HCA.
 type Port struct {
 	node.Port
-	Rate string `json:"rate,omitempty"`
+	Rate string
 }
 
 // Char is one character device of an HCA.
 type Char struct {
-	Kind string `json:"kind"`
-	Port uint32 `json:"port,omitempty"`
-	Name string `json:"name"`
+	Kind string
+	Port uint32
+	Name string
 }
 
 // Level is what an HCA and a GPU have in common, as package node says it.
 type Level string
-
-// Held is who holds an HCA.
-type Held struct {
-	Job         uint32 `json:"job"`
-	Quarantined string `json:"quarantined,omitempty"`
-}
 
 // Input is what is known of a node besides what can be seen on it.
 type Input struct {
@@ -137,7 +131,7 @@ func (n Input) describe(known node.HCA) HCA {
 		}
 	}
 	if c, held := n.Table.Holder(known.ID); held {
-		h.Held = &Held{Job: c.Job, Quarantined: c.Quarantined}
+		h.Held = &c
 	}
 	if at, found := n.Topology.HCAs[known.ID]; found {
 		h.NUMA = at.NUMA

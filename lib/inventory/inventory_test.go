@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/table"
 	"gresnet/test/golden"
 )
 
@@ -32,14 +33,14 @@ func whole() inventory.Inventory {
 				Gres: "nic", Type: "hdr", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001", PCI: "0000:8d:00.0"}, Name: "mlx5_1", Driver: "mlx5",
 				NUMA: 1, Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []inventory.Level{"system", "system", "root", "numa"}, Away: true, Keep: true,
 				Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}}},
-				Held:  &inventory.Held{Job: 4294967293},
+				Held:  &table.Claim{Job: 4294967293},
 			},
 			{
 				Gres: "nic", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
 				Distance: []inventory.Level{"system", "system", "system", "system"},
 				Ports:    []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
 				Chars:    []inventory.Char{{Kind: "uverbs", Name: "uverbs2"}},
-				Held:     &inventory.Held{Job: 4700, Quarantined: "it hangs"},
+				Held:     &table.Claim{Job: 4700, Quarantined: "it hangs"},
 			},
 			{
 				ID: node.ID{GUID: "0002:c903:00ab:0003", PCI: "0000:e1:00.0"}, Name: "mlx5_3", Driver: "mlx5", NUMA: 1,
@@ -65,7 +66,7 @@ func longest() inventory.Inventory {
 			Gres: "nic", Index: n, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:e1:00.1"}, Name: "roce" + name, Driver: "bnxt_re", NUMA: 1,
 			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1"}, Rate: "400 Gb/sec (4X NDR)"}},
 			Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
-			Held:  &inventory.Held{Job: 4294967293, Quarantined: "it hangs"},
+			Held:  &table.Claim{Job: 4294967293, Quarantined: "it hangs"},
 		}
 		if n == 15 {
 			h.Ports[0].LinkLayer = "InfiniBand"

@@ -9,7 +9,7 @@ import (
 
 // Names are the names that mean an address in a job.
 type Names struct {
-	address netip.Addr
+	Address netip.Addr
 	names   []string
 	search  []string // those in the domain in which the resolver looks for names first
 }
@@ -17,7 +17,7 @@ type Names struct {
 // NamesOf returns the names of an address: each with and without its domain, and in the resolver's
 // search domain, if there is one.
 func NamesOf(a netip.Addr, search string, names ...string) Names {
-	h := Names{address: a}
+	h := Names{Address: a}
 	add := func(list *[]string, name string) {
 		if name != "" && !slices.Contains(h.names, name) && !slices.Contains(h.search, name) {
 			*list = append(*list, name)
@@ -35,7 +35,8 @@ func NamesOf(a netip.Addr, search string, names ...string) Names {
 }
 
 // HostsFile returns the job's /etc/hosts: that of the node, with other addresses for some names. It
-// removes these names from the node's lines, whatever their address.
+// removes these names from the node's lines, whatever their address, and adds to hosts under which
+// other names the node knows them.
 func HostsFile(node string, hosts []Names) string {
 	whose := map[string]int{}
 	for i, h := range hosts {
@@ -78,14 +79,14 @@ func HostsFile(node string, hosts []Names) string {
 	}
 	var own strings.Builder
 	for _, h := range hosts {
-		fmt.Fprintln(&own, h.address, strings.Join(h.sorted(), " "))
+		fmt.Fprintln(&own, h.Address, strings.Join(h.All(), " "))
 	}
 	return own.String() + rest.String()
 }
 
-// sorted returns the names. The canonical one comes first: one with a domain, if the node's
+// All returns the names. The canonical one comes first: one with a domain, if the node's
 // /etc/hosts or Slurm have any (hosts(5)).
-func (h Names) sorted() []string {
+func (h Names) All() []string {
 	slices.SortStableFunc(h.names, func(a, b string) int { return strings.Count(b, ".") - strings.Count(a, ".") })
 	more := slices.DeleteFunc(slices.Clone(h.search), func(name string) bool { return slices.Contains(h.names, name) })
 	return append(h.names, more...)

@@ -62,7 +62,7 @@ func TestAJobsLineHasWhatItsHCACountedFromArrivalToDeparture(t *testing.T) {
 		t.Logf("bytes %d %d %d %d, packets %d %d %d %d", b0, b1, b2, b3, p0, p1, p2, p3)
 		line := fmt.Sprintf("%d: ", run) + vm.Run(t, "tail -n 1 "+jobsFile)
 		t.Log(line)
-		if n := jobs(t, "select(.job == 900095 and .version == 1 and .hcas[0].device == \""+hca+"\") | .job"); n != strings.TrimSpace(strings.Repeat("900095\n", run+1)) {
+		if n := jobs(t, "select(.job == 900095 and .version == 1 and .hcas[0].name == \""+hca+"\") | .job"); n != strings.TrimSpace(strings.Repeat("900095\n", run+1)) {
 			t.Fatalf("jq finds the lines %q", n)
 		}
 		last := func(key string) int {

@@ -1,0 +1,84 @@
+package report_test
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/lib/address"
+	"gresnet/lib/counters"
+	"gresnet/lib/event"
+	"gresnet/lib/gres"
+	"gresnet/lib/inspect"
+	"gresnet/lib/link"
+	"gresnet/lib/node"
+	"gresnet/lib/overlay"
+	"gresnet/lib/plan"
+	"gresnet/lib/report"
+	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
+	"gresnet/lib/step"
+	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
+	"gresnet/test/golden"
+)
+
+// sentBy is the event of a port that sent so many bytes for a job.
+func sentBy(job uint32, device string, port uint32, bytes uint64) event.Event {
+	return event.Event{
+		Kind: event.Traffic, Job: job, Run: "0", ID: node.ID{GUID: "guid of " + device}, Device: device,
+		Port: &counters.Traffic{Port: port, Volume: &counters.Volume{SentBytes: bytes}},
+	}
+}
+
+func TestAJobHasOneLineWithAllPortsOfAllItsHCAs(t *testing.T) {
+	unknown := sentBy(2, "mlx5_2", 1, 0)
+	unknown.Port = &counters.Traffic{Port: 1, Hardware: map[string]uint64{"out_of_sequence": 12}}
+	var got bytes.Buffer
+	for _, line := range report.JobLines(time.Unix(1e9, 5), "", "n7", []event.Event{
+		{Kind: event.Remark, Job: 1},
+		sentBy(1, "mlx5_0", 1, 10), sentBy(1, "mlx5_0", 2, 20), sentBy(1, "mlx5_1", 1, 30),
+		{Kind: event.LeaseReturned, Job: 1},
+		sentBy(2, "mlx5_1", 1, 40), unknown,
+	}) {
+		if err := report.PrintLine(&got, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden.Check(t, "jobs.jsonl", got.String())
+	if n := strings.Count(got.String(), "\n"); n != 2 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
+	hca := func(n int, keep bool) (gres.Entry, plan.HCA) {
+		id := node.ID{GUID: "0002:c903:00ab:000" + string(rune('0'+n)), PCI: "0000:3b:00.0"}
+		name := "mlx5_" + string(rune('0'+n))
+		at := link.Interface{Name: "ib" + string(rune('0'+n))}
+		// An address message as the kernel has it: 10.9.0.7/16.
+		at7 := address.Address{2, 16, 128, 0, 0, 0, 0, 0, 8, 0, 2, 0, 10, 9, 0, 7}
+		return gres.Entry{Gres: "nic", Index: n, HCA: node.HCA{ID: id, Name: name}, Keep: keep}, plan.HCA{
+			ID: id, Name: name, Keep: keep,
+			Ports:      []scan.Port{{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: &at}, {Num: 2, State: "DOWN"}},
+			Interfaces: []*step.Settings{{Of: id, Port: 1, Settings: snapshot.Settings{Addresses: []address.Address{at7}}}},
+		}
+	}
+	e0, h0 := hca(0, false)
+	e1, h1 := hca(1, true)
+	network := &overlay.Network{Nodes: []overlay.Node{{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2")}}}
+	network.Link = virtual.Overlay{Name: "job0", Address: netip.MustParsePrefix("172.31.0.1/16"), MTU: 1430, Peers: []virtual.Peer{{Address: network.Nodes[1].Address, Node: netip.MustParseAddr("192.0.2.2")}}}
+	d := report.PlanOf([]string{"policy 1 fits"}, inspect.Preview{
+		Isolation: "network", Entries: []gres.Entry{e0, e1}, HCAs: []plan.HCA{h0, h1}, Overlay: network,
+		Uplink: &step.Uplink{Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Pool: uplink.Pool{Name: "uplink0"}},
+		Hosts:  network.Names("n1", "cluster"),
+		Steps:  []step.Step{&step.Claim{}, &step.RDMA{ID: e0.HCA.ID, Name: "mlx5_0"}},
+	})
+	var text bytes.Buffer
+	if err := report.Print(&text, d); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "plan.json", text.String())
+}
