@@ -203,7 +203,7 @@ func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
 			if err == nil {
 				t.Error("no error")
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > time.Minute {
 				t.Errorf("took %s", took)
 			}
 			text, err := os.ReadFile(pidFile)
