@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"gresnet/lib/hint"
@@ -27,32 +26,8 @@ type File struct {
 	last *last // nil: each read parses
 }
 
-// NewFile returns a File that parses a table only if its text changed since the last Read.
+// NewFile returns a File that parses of a table only what changed since the last Read.
 func NewFile(dir string) File { return File{Dir: dir, last: new(last)} }
-
-// last is the table that was last read. To parse many HCAs takes longer than to read and compare
-// their text.
-type last struct {
-	mutex sync.Mutex
-	text  []byte
-	table Table
-}
-
-func (l *last) parse(text []byte) (Table, error) {
-	if l == nil {
-		return parse(text)
-	}
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	if l.text == nil || !bytes.Equal(text, l.text) {
-		t, err := parse(text)
-		if err != nil {
-			return Table{}, err
-		}
-		l.text, l.table = text, t
-	}
-	return l.table.clone(), nil
-}
 
 // Read reads the table. It takes no lock, because writers replace the whole file. If there is no
 // table yet, Read returns an empty one.
@@ -189,14 +164,29 @@ func (f File) table() string { return filepath.Join(f.Dir, "node.json") }
 
 // parse reads a table that format wrote. It accepts no change of any byte.
 func parse(text []byte) (Table, error) {
+	if err := whole(text); err != nil {
+		return Table{}, err
+	}
+	t, err := decode(text)
+	if err != nil {
+		return Table{}, err
+	}
+	return t, t.check()
+}
+
+// whole returns an error if a text is not as format wrote it, or of another version.
+func whole(text []byte) error {
 	if !sealed(text) {
-		return Table{}, fmt.Errorf("%w: its checksum does not agree", ErrDamaged)
+		return fmt.Errorf("%w: its checksum does not agree", ErrDamaged)
 	}
 	// A table of this version begins so. Another version's may be sound.
 	if !bytes.HasPrefix(text, fmt.Appendf(nil, "{\n  \"version\": %d,\n", Version)) {
-		return Table{}, otherVersion(text)
+		return otherVersion(text)
 	}
-	var t Table
+	return nil
+}
+
+func decode(text []byte) (t Table, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&t); err != nil {
@@ -204,7 +194,7 @@ func parse(text []byte) (Table, error) {
 	}
 	t.Sum = ""
 	t.Claims = listed(t.Claims)
-	return t, t.check()
+	return t, nil
 }
 
 // otherVersion returns why parse refuses a text that does not begin with this version.

@@ -3,8 +3,11 @@ package table_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,5 +119,47 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestATableOfWhichPartsAreKnownReadsAsOneOfWhichNothingIs(t *testing.T) {
+	dir := t.TempDir()
+	n, plain := table.NewFile(dir), table.File{Dir: dir}
+	// What could be taken for the end of an element, or of the list.
+	odd := []string{"", "},", "{", "],", "\n    },\n    {", "\n  ],\n  \"claims\": [\n    {"}
+	for range 300 {
+		must(t, plain.Update(t.Context(), func(t *table.Table) error {
+			for len(t.HCAs) > 0 && rand.IntN(3) > 0 {
+				i := rand.IntN(len(t.HCAs))
+				t.HCAs = slices.Delete(t.HCAs, i, i+1)
+			}
+			for rand.IntN(3) > 0 {
+				h := node.HCA{ID: node.ID{GUID: fmt.Sprint(rand.Int())}, Name: odd[rand.IntN(len(odd))]}
+				for range rand.IntN(3) {
+					h.Ports = append(h.Ports, node.Port{Num: rand.Uint32N(9), LinkLayer: odd[rand.IntN(len(odd))]})
+				}
+				t.HCAs = slices.Insert(t.HCAs, rand.IntN(len(t.HCAs)+1), h)
+			}
+			for len(t.Claims) > 0 && rand.IntN(3) > 0 {
+				i := rand.IntN(len(t.Claims))
+				t.Claims = slices.Delete(t.Claims, i, i+1)
+			}
+			for rand.IntN(3) > 0 {
+				c := table.Claim{HCA: node.ID{GUID: fmt.Sprint(rand.Int())}, Job: rand.Uint32(), Quarantined: odd[rand.IntN(len(odd))]}
+				t.Claims = slices.Insert(t.Claims, rand.IntN(len(t.Claims)+1), c)
+			}
+			t.Uplinks = nil
+			if rand.IntN(2) == 0 {
+				t.Uplinks = []table.Uplink{{Job: 1, Run: odd[rand.IntN(len(odd))]}}
+			}
+			return nil
+		}))
+		got, err := n.Read()
+		must(t, err)
+		want, err := plain.Read()
+		must(t, err)
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
 	}
 }
