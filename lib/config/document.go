@@ -16,14 +16,15 @@ import (
 // document is a TOML text that is being decoded, and what was found wrong with it.
 type document struct {
 	name     string
-	lines    map[string]int // line of each key, see linesOf
+	text     string
+	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
 	problems []lineError
-	seen     map[string]int // line of what may be said once, see table.once
+	seen     map[string]string // place of what may be said once, see table.once
 }
 
 // parseDocument reads the syntax.
 func parseDocument(data []byte, name string) (*document, table, error) {
-	d := &document{name: name, seen: map[string]int{}}
+	d := &document{name: name, text: string(data), seen: map[string]string{}}
 	values := map[string]any{}
 	if err := toml.Unmarshal(data, &values); err != nil {
 		var bad toml.ParseError
@@ -34,7 +35,6 @@ func parseDocument(data []byte, name string) (*document, table, error) {
 		}
 		return nil, table{}, fmt.Errorf("%s: %w", name, err)
 	}
-	d.lines = linesOf(string(data))
 	return d, table{doc: d, values: values}, nil
 }
 
@@ -52,6 +52,9 @@ func (d *document) first() error {
 
 // line is where a key stands, or what it stands in if that is as near as can be told.
 func (d *document) line(place string) int {
+	if d.lines == nil {
+		d.lines = linesOf(d.text)
+	}
 	for place != "" {
 		if n, known := d.lines[place]; known {
 			return n

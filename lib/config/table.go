@@ -47,12 +47,11 @@ func (t table) check(key string, err error) {
 // once notes a thing that an earlier table of the document has said.
 func (t table) once(key, thing string) {
 	id := join(t.name, key) + " " + thing
-	line := t.doc.line(join(t.place, key))
 	if first, said := t.doc.seen[id]; said {
-		t.fail(key, "leave one of the two", "%s is there twice, first on line %d", thing, first)
+		t.fail(key, "leave one of the two", "%s is there twice, first on line %d", thing, t.doc.line(first))
 		return
 	}
-	t.doc.seen[id] = line
+	t.doc.seen[id] = join(t.place, key)
 }
 
 // allow notes keys that are not among those known.
