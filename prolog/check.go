@@ -21,6 +21,7 @@ import (
 	"gresnet/lib/nft"
 	"gresnet/lib/report"
 	"gresnet/lib/source"
+	"gresnet/lib/trust"
 	"gresnet/lib/uplink"
 )
 
@@ -31,10 +32,10 @@ func checkCommand(w *cli.World) *urfave.Command {
 		Description: `Checks the configuration; the mapping against the node; whether a prolog
 would give each HCA of the mapping to a job; ports; the RDMA netns mode, now
 and after a reboot; drivers, device nodes, the cgroup controller for limits,
-uplinks, overlays, space, the folders of state and metrics; NetworkManager
-and systemd-networkd; what slurm.conf, plugstack.conf, gres.conf and
-job_container.conf say, and the scripts that they name; whether the plugin
-was built for the installed Slurm; and NHC.
+uplinks, overlays, space, the folders of state, metrics and accounting;
+NetworkManager and systemd-networkd; what slurm.conf, plugstack.conf,
+gres.conf and job_container.conf say, and the scripts that they name; whether
+the plugin was built for the installed Slurm; and NHC.
 
 It reads files and looks up names of slurm.conf, and makes no RPC. It prints
 a line for each finding: ok, warning or error, and what to do.
@@ -143,6 +144,9 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	if slices.Contains(s.Config.Slurm.Source, config.Program) {
 		s.ProgramErr = source.CheckProgram(s.Config.Slurm.Program)
+	}
+	if file := s.Config.Accounting.File; file != "" {
+		s.AccountErr = trust.CheckAppend(file)
 	}
 	s.Uplinks, s.UplinksErr = inspect.Uplinks(w.Host(c, s.Config))
 	if s.UplinksErr == nil && s.Uplinks != nil {

@@ -83,6 +83,7 @@ type Site struct {
 	RefusalsErr  error     // why that is not known
 	ScontrolErr  error     // why there is no scontrol, where it is asked
 	ProgramErr   error     // why the site's program cannot be asked
+	AccountErr   error     // why no job gets a line in the file of [accounting]
 	Unknown      []error   // what cannot be told of the addresses that the node itself needs
 
 	GuardErr error // why the kernel takes no guard of device nodes
@@ -151,6 +152,9 @@ func (s Site) Run() []Finding {
 	if s.ConfigErr == nil {
 		all = append(all, s.limits()...)
 		all = append(all, s.metrics()...)
+	}
+	if s.AccountErr != nil {
+		all = append(all, failed("accounting", fmt.Errorf("no job has a line: %w", s.AccountErr)))
 	}
 	return append(all, s.slurm()...)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -19,6 +20,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/source"
 	"gresnet/lib/table"
+	"gresnet/lib/trust"
 	"gresnet/test/golden"
 	"gresnet/test/netnstest"
 )
@@ -119,6 +121,23 @@ func misconfigurations(t *testing.T) []row {
 			_, s.ConfigErr = config.Load(written(t, "gresnet.toml", text, mode, uid), true)
 		}
 	}
+	account := func(name string, make func(path string) error) func(*check.Site) {
+		return func(s *check.Site) {
+			path := filepath.Join(filepath.Dir(written(t, "gresnet.toml", "", 0o644, 0)), name)
+			if err := make(path); err != nil {
+				t.Fatal(err)
+			}
+			s.AccountErr = trust.CheckAppend(path)
+		}
+	}
+	// mounted makes a file system for the file's folder.
+	mounted := func(flags uintptr, options string) func(string) error {
+		return func(path string) error {
+			dir := filepath.Dir(path)
+			t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+			return errors.Join(os.Mkdir(dir, 0o700), syscall.Mount("none", dir, "tmpfs", flags, "mode=700,"+options))
+		}
+	}
 	return []row{
 		{"`Prolog` is not there", edit(conf, "/usr/sbin/gresnet-prolog", "/usr/local/sbin/gresnet-prolog")},
 		{"`Epilog` is misspelt", edit(conf, "/usr/sbin/gresnet-epilog", "/usr/sbin/gresnet-eplog")},
@@ -179,6 +198,23 @@ func misconfigurations(t *testing.T) []row {
 		{"users can write the program", program(0o777, 0)},
 		{"the program is not executable", program(0o644, 0)},
 		{"the folder of the metrics is not there", func(s *check.Site) { s.Config.Metrics.File = "/var/lib/node_exporter/gresnet.prom" }},
+		{"the folder for `[accounting]` is not there", account("lines/jobs.jsonl", func(string) error { return nil })},
+		{"that folder is a user's", account("lines/jobs.jsonl", func(path string) error {
+			return errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.Chown(filepath.Dir(path), 1000, -1))
+		})},
+		{"users can write that folder", account("lines/jobs.jsonl", func(path string) error {
+			return errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.Chmod(filepath.Dir(path), 0o777))
+		})},
+		{"that folder is mounted read-only", account("lines/jobs.jsonl", mounted(syscall.MS_RDONLY, "size=4m"))},
+		{"that folder's file system is full", account("lines/jobs.jsonl", mounted(0, "size=64k,nr_inodes=99"))},
+		{"the file of `[accounting]` is a user's", account("jobs.jsonl", func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, 1000, -1))
+		})},
+		{"users can write that file", account("jobs.jsonl", func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666))
+		})},
+		{"that file is a link", account("jobs.jsonl", func(path string) error { return os.Symlink("/var/log/jobs", path) })},
+		{"that file is a FIFO", account("jobs.jsonl", func(path string) error { return syscall.Mkfifo(path, 0o600) })},
 		{"the state directory outlives a boot", func(s *check.Site) { s.StateOn = "xfs" }},
 		{"the state directory is full", func(s *check.Site) { s.Free = 1 << 20 }},
 		{"a policy gives what the node does not have", func(s *check.Site) { s.Config.Policies = []config.Policy{{Gres: "nic", Count: 3}} }},

@@ -31,47 +31,18 @@ func Open(path string) (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, ErrNoFile
 	case errors.Is(err, syscall.ELOOP):
-		return nil, errors.New("it is a symbolic link")
+		return nil, errLink
 	case err != nil:
 		return nil, err
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = checkOwner(info, false)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = checkFile(info)
 	}
 	if err != nil {
 		return nil, hint.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// Append adds text to the end of a file that nobody but root can write, and makes the file if it
-// is not there. The text goes in one piece, so lines of several writers do not mix.
-func Append(path, text string) error {
-	if err := checkFolders(filepath.Dir(path)); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
-	if errors.Is(err, syscall.ELOOP) {
-		return errors.New("it is a symbolic link")
-	}
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err == nil {
-		err = checkOwner(info, false)
-	}
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
-	}
-	if err == nil {
-		_, err = f.WriteString(text)
-	}
-	return hint.Join(err, f.Close())
 }
 
 func checkFolders(dir string) error {
