@@ -11,44 +11,79 @@
 #define STATE "state="
 #define ALL "steps, batch=auto, batch=single, batch, all, " STATE "DIR, pmix=relay, pmix=off, notice=on, notice=off, allow=none"
 
-static bool read_one(struct arguments *arguments, const char *argument)
+/* What an argument is about. Two about the same thing exclude each other. */
+enum kind { WHO, WHERE, RELAY, NOTICE, ALLOW, KINDS };
+
+static const struct argument {
+	const char *text;
+	enum kind kind;
+	int value;
+} known[] = {
+	{"steps", WHO, ENTER_STEPS},
+	{"batch=auto", WHO, ENTER_SRUN},
+	{"batch=single", WHO, ENTER_SINGLE},
+	{"batch", WHO, ENTER_BATCH},
+	{"all", WHO, ENTER_ALL},
+	{"pmix=relay", RELAY, true},
+	{"pmix=off", RELAY, false},
+	{"notice=on", NOTICE, true},
+	{"notice=off", NOTICE, false},
+	{"allow=none", ALLOW, true},
+};
+
+/* read_one returns what an argument is about; KINDS: nobody knows it. */
+static enum kind read_one(struct arguments *arguments, const char *text)
 {
-	if (!strncmp(argument, STATE "/", strlen(STATE "/")))
-		arguments->state = argument + strlen(STATE);
-	else if (!strcmp(argument, "steps"))
-		arguments->who = ENTER_STEPS;
-	else if (!strcmp(argument, "batch=auto"))
-		arguments->who = ENTER_SRUN;
-	else if (!strcmp(argument, "batch=single"))
-		arguments->who = ENTER_SINGLE;
-	else if (!strcmp(argument, "batch"))
-		arguments->who = ENTER_BATCH;
-	else if (!strcmp(argument, "all"))
-		arguments->who = ENTER_ALL;
-	else if (!strcmp(argument, "pmix=relay"))
-		arguments->relay = true;
-	else if (!strcmp(argument, "pmix=off"))
-		arguments->relay = false;
-	else if (!strcmp(argument, "notice=on"))
-		arguments->notice = true;
-	else if (!strcmp(argument, "notice=off"))
-		arguments->notice = false;
-	else if (!strcmp(argument, "allow=none"))
-		arguments->allow_none = true;
-	else
-		return false;
-	return true;
+	const struct argument *is = NULL;
+
+	if (!strncmp(text, STATE "/", strlen(STATE "/"))) {
+		arguments->state = text + strlen(STATE);
+		return WHERE;
+	}
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(text, known[i].text))
+			is = &known[i];
+	if (!is)
+		return KINDS;
+	switch (is->kind) {
+	case WHO:
+		arguments->who = (enum enters)is->value;
+		break;
+	case RELAY:
+		arguments->relay = is->value;
+		break;
+	case NOTICE:
+		arguments->notice = is->value;
+		break;
+	case ALLOW:
+		arguments->allow_none = is->value;
+		break;
+	case WHERE:
+	case KINDS:
+		break;
+	}
+	return is->kind;
 }
 
 int arguments_read(struct arguments *arguments, int argc, char *argv[])
 {
+	const char *said[KINDS] = {NULL};
+
 	*arguments = (struct arguments){.state = "/run/gresnet", .who = ENTER_STEPS, .relay = true, .notice = true};
 	for (int i = 0; i < argc; i++) {
-		if (!read_one(arguments, argv[i])) {
+		enum kind kind = read_one(arguments, argv[i]);
+
+		if (kind == KINDS) {
 			slurm_error("gresnet: plugstack.conf: unknown argument %s; "
 				    "hint: there are " ALL "; DIR is an absolute path", argv[i]);
 			return -1;
 		}
+		if (said[kind] && strcmp(said[kind], argv[i])) {
+			slurm_error("gresnet: plugstack.conf: %s and %s exclude each other; "
+				    "hint: leave one of them", said[kind], argv[i]);
+			return -1;
+		}
+		said[kind] = argv[i];
 	}
 	return 0;
 }

@@ -7,7 +7,7 @@
 /* What the line in plugstack.conf says. */
 struct arguments {
 	const char *state; /* where the leases are */
-	enum {
+	enum enters {
 		ENTER_STEPS,  /* tasks of srun steps enter their job's namespace */
 		ENTER_SINGLE, /* and so do batch scripts of jobs of one node */
 		ENTER_SRUN,   /* and those of jobs inside of which srun works */

@@ -27,12 +27,12 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if line.Need != "required" {
 		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
-	all := append([]Finding{s.line(line, conf)}, s.neighbours(entering(line))...)
+	all := append([]Finding{s.line(line, conf)}, s.neighbours(said(line, "who", "steps"))...)
 	if relays(line) {
 		all = append(all, s.files()...)
 	}
-	dirs, said := s.pluginDirs(conf, dir)
-	return append(all, s.plugin(line.Plugin, dirs, said))
+	dirs, named := s.pluginDirs(conf, dir)
+	return append(all, s.plugin(line.Plugin, dirs, named))
 }
 
 // arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
@@ -40,51 +40,46 @@ func arguments() []string {
 	return []string{"steps", "batch=auto", "batch=single", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
 }
 
-// entering is which tasks the line has enter, by the plugin's word for them.
-func entering(l slurm.StackLine) string {
-	who := "steps"
-	for _, a := range l.Arguments {
-		if slices.Contains([]string{"steps", "batch=auto", "batch=single", "batch", "all"}, a) {
-			who = a
-		}
+// about is what an argument is about. Two about the same thing exclude each other.
+func about(argument string) string {
+	if key, _, _ := strings.Cut(argument, "="); !strings.HasPrefix(argument, "batch") && key != argument {
+		return key
 	}
-	return who
+	return "who"
+}
+
+// said is what the line has about a thing.
+func said(l slurm.StackLine, thing, without string) string {
+	if i := slices.IndexFunc(l.Arguments, func(a string) bool { return about(a) == thing }); i >= 0 {
+		return l.Arguments[i]
+	}
+	return without
 }
 
 // relays tells whether the line has PMIx relayed.
-func relays(l slurm.StackLine) bool {
-	relay := true
-	for _, a := range l.Arguments {
-		if strings.HasPrefix(a, "pmix=") {
-			relay = a == "pmix=relay"
-		}
-	}
-	return relay
-}
+func relays(l slurm.StackLine) bool { return said(l, "pmix", "") != "pmix=off" }
 
 // arguments of the line must be those that the plugin knows.
 func (s Site) arguments(l slurm.StackLine) Finding {
-	const about = "plugstack.conf"
+	const file = "plugstack.conf"
 	for _, a := range l.Arguments {
 		if dir, is := strings.CutPrefix(a, "state="); !(is && path.IsAbs(dir)) && !slices.Contains(arguments(), a) {
-			return fail(about, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
+			return fail(file, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
+		}
+		if first := said(l, about(a), a); first != a {
+			return fail(file, "leave one of them", "%s and %s exclude each other: no task starts", first, a)
 		}
 	}
-	return ok(about, "%s", l)
+	return ok(file, "%s", l)
 }
 
 // line checks what the line says to the plugin.
 func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	const about = "plugstack.conf"
-	state, relay := "/run/gresnet", relays(l)
 	if f := s.arguments(l); f.Level != OK {
 		return f
 	}
-	for _, a := range l.Arguments {
-		if dir, is := strings.CutPrefix(a, "state="); is {
-			state = dir
-		}
-	}
+	state, relay := strings.TrimPrefix(said(l, "state", "state=/run/gresnet"), "state="), relays(l)
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
 	switch {
 	case path.Clean(state) != path.Clean(s.State):

@@ -179,6 +179,7 @@ func misconfigurations(t *testing.T) []row {
 		{"plugstack.conf lacks the plugin", edit("etc/slurm/plugstack.conf.d/20.conf", "required spank_gresnet.so", "#")},
 		{"the plugin is optional", edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional")},
 		{"the plugin does not know an argument", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "pmix=on")},
+		{"two arguments of the plugin exclude each other", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch all")},
 		{"plugin and programs have different state directories", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other")},
 		{"the plugin is not installed", remove(debian + "spank_gresnet.so")},
 		{"the plugin is for another Slurm", func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) }},

@@ -135,8 +135,13 @@ func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
 		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: stateDir},
 		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
 		urfave.HelpFlag, // which the library leaves out where there is a command help
+		urfave.VersionFlag,
 	)
-	return app.Run(arrange(app, w.Args))
+	args, err := arrange(app, w.Args)
+	if err != nil {
+		return err
+	}
+	return app.Run(args)
 }
 
 // exitCode is how a run ended.
@@ -239,10 +244,14 @@ func (w *World) NodeName() string {
 
 // Alone refuses arguments that a command does not know.
 func Alone(c *urfave.Context) error {
-	if c.Args().Present() {
+	switch {
+	case !c.Args().Present():
+		return nil
+	case c.App.Command(c.Command.Name) == nil: // it is the program's own
 		return unknown(c, c.Args().First())
 	}
-	return nil
+	name := c.App.Name + " " + c.Command.Name
+	return hint.With(fmt.Errorf("%s takes no arguments: %q", name, c.Args().First()), "see "+name+" --help")
 }
 
 // OneOf refuses flags that exclude each other.

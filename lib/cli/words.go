@@ -78,10 +78,11 @@ func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorF
 
 // arrange puts the application's own flags before the command, and the command's before its
 // arguments, wherever they were given: the library looks for them there alone.
-func arrange(app *urfave.App, args []string) []string {
+func arrange(app *urfave.App, args []string) ([]string, error) {
 	if len(args) < 2 {
-		return args
+		return args, nil
 	}
+	given := map[urfave.Flag]bool{}
 	var own, flags, rest []string
 	command := &urfave.Command{}
 	for i := 1; i < len(args); i++ {
@@ -103,6 +104,10 @@ func arrange(app *urfave.App, args []string) []string {
 		if len(rest) > 0 && (of == nil || of == urfave.HelpFlag) {
 			of, to = find(command.Flags, name), &flags
 		}
+		if of != nil && given[of] {
+			return nil, hint.With(fmt.Errorf("flag --%s is there twice", name), "give it once")
+		}
+		given[of] = true
 		*to = append(*to, arg)
 		if takes, is := of.(urfave.DocGenerationFlag); is && takes.TakesValue() && !joined && i+1 < len(args) {
 			i++
@@ -114,7 +119,7 @@ func arrange(app *urfave.App, args []string) []string {
 		arranged = append(append(arranged, rest[0]), flags...)
 		rest = rest[1:]
 	}
-	return append(arranged, rest...)
+	return append(arranged, rest...), nil
 }
 
 func find(flags []urfave.Flag, name string) urfave.Flag {

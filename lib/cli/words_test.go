@@ -20,7 +20,7 @@ func said(args ...string) string {
 	}
 	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}}
 	code := w.Run("gresnet-x", func(Flags) error { return nil }, func() *urfave.App {
-		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}}}
+		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}, {Name: "close", Action: func(c *urfave.Context) error { return Alone(c) }}}}
 	})
 	return fmt.Sprint(code, " ", out.String(), problems.String())
 }
@@ -56,7 +56,13 @@ func TestWhatIsMistypedIsNamedWithWhatIsMeant(t *testing.T) {
 		"--stat /s":           "did you mean --state?",
 		"help statis":         "did you mean gresnet-x status?",
 		"help status sweep":   "see gresnet-x --help",
-		"version 7":           "see gresnet-x --help",
+		"close it":            "see gresnet-x close --help",
+		"--dir x status":      "see gresnet-x --help",
+
+		"status --dir x --dir y":       "give it once",
+		"--trace status --trace":       "give it once",
+		"status --config=x --config x": "give it once",
+		"version 7":                    "see gresnet-x version --help",
 	} {
 		if got := said(strings.Fields(args)...); !strings.HasPrefix(got, "1 ") || !strings.HasSuffix(got, "gresnet-x: hint: "+want+"\n") {
 			t.Errorf("%s: %s", args, got)
@@ -65,7 +71,7 @@ func TestWhatIsMistypedIsNamedWithWhatIsMeant(t *testing.T) {
 }
 
 func TestHelpAndVersionAreCommands(t *testing.T) {
-	for command, flag := range map[string]string{"help": "--help", "help status": "status --help", "version": "--version"} {
+	for command, flag := range map[string]string{"help": "--help", "help status": "status --help", "version": "--version", "status --version": "--version"} {
 		got, want := said(strings.Fields(command)...), said(strings.Fields(flag)...)
 		if got != want || !strings.HasPrefix(got, "0 ") {
 			t.Errorf("%s prints\n%s\nand %s\n%s", command, got, flag, want)

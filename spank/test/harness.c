@@ -239,6 +239,7 @@ struct row {
 	void (*task)(void);    /* done in the task's process before */
 	void (*then)(void);    /* checked in the task's process after */
 	char *argument;        /* of the line in plugstack.conf */
+	char *another;         /* of the same */
 	const char *option;    /* of --gresnet, NULL: not used; NO_VALUE: sent without one */
 };
 
@@ -657,6 +658,7 @@ static char all_enter[] = "all";
 static char allow_none[] = "allow=none";
 static char bad_argument[] = "stat=/run/gresnet";
 static char relative_argument[] = "state=run/gresnet";
+static char home_argument[] = "state=/run/gresnet";
 static char moved_argument[] = "state=/run/elsewhere";
 
 static const struct row rows[] = {
@@ -845,6 +847,10 @@ static const struct row rows[] = {
 	{"unknown argument, job without a lease", -1, OUTSIDE, "not set up", .spoil = no_lease,
 	 .argument = bad_argument},
 	{"relative state directory", -1, OUTSIDE, "not set up", .argument = relative_argument},
+	{"arguments that exclude each other", -1, OUTSIDE, "not set up", .argument = batch_enters, .another = all_enter},
+	{"two state directories", -1, OUTSIDE, "not set up", .argument = moved_argument, .another = home_argument},
+	{"an argument twice", 0, INSIDE, NULL, .task = batch_step, .argument = all_enter, .another = all_enter},
+	{"arguments about different things", 0, INSIDE, NULL, .task = batch_step, .argument = notice_off, .another = all_enter},
 };
 
 void check_said(const char *text)
@@ -859,20 +865,21 @@ void check_said(const char *text)
 static void run_task(const void *argument)
 {
 	const struct row *row = argument;
-	char *argv[] = {row->argument, NULL};
+	char *argv[] = {row->argument, row->another, NULL};
+	int argc = row->another ? 2 : row->argument ? 1 : 0;
 	struct view before;
 	int rc;
 
 	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000};
 	if (row->task)
 		row->task();
-	rc = slurm_spank_init(NULL, row->argument ? 1 : 0, argv);
+	rc = slurm_spank_init(NULL, argc, argv);
 	if (row->option)
 		slurm.option.cb(0, strcmp(row->option, NO_VALUE) ? row->option : NULL, 1);
 	look(&before);
 	*slurm.said = '\0'; /* slurmd's log has it: see run_init */
 	if (!rc)
-		rc = slurm_spank_task_init_privileged(NULL, row->argument ? 1 : 0, argv);
+		rc = slurm_spank_task_init_privileged(NULL, argc, argv);
 	if (rc != row->want)
 		fail("returned %d, not %d", rc, row->want);
 	check_said(row->says);
