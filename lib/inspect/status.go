@@ -113,8 +113,15 @@ func ReadStatus(n *host.Host) (Status, error) {
 	if err != nil {
 		return s, err
 	}
+	// One look for all jobs: it reads all processes of the node.
+	var steps proc.AllSteps
+	if len(jobs) > 0 {
+		if steps, err = proc.LookForSteps(); err != nil {
+			return s, err
+		}
+	}
 	for _, id := range jobs {
-		j, err := jobStatus(n, id)
+		j, err := jobStatus(n, id, steps)
 		if errors.Is(err, errNoLease) {
 			continue
 		}
@@ -180,12 +187,12 @@ func miss(n *host.Host, hcas []HCAStatus) error {
 	return nil
 }
 
-func jobStatus(n *host.Host, id uint32) (JobStatus, error) {
+func jobStatus(n *host.Host, id uint32, steps proc.AllSteps) (JobStatus, error) {
 	s, err := leaseStatus(n, id)
 	if err != nil || s.State == Damaged {
 		return s, err
 	}
-	if s.Steps, err = proc.Steps(id); err != nil {
+	if s.Steps, err = steps.Of(id); err != nil {
 		return s, fmt.Errorf("look for the steps of job %d: %w", id, err)
 	}
 	return s, nil

@@ -95,7 +95,7 @@ func (d signs) look() (seen sight, err error) {
 func (d signs) judge(seen sight, s Sweep) error {
 	switch {
 	case len(seen.steps) > 0:
-		return living{fmt.Errorf("%w: %s is its step", errAlive, seen.steps[0])}
+		return isStep(seen.steps[0])
 	case len(seen.inside) > 0:
 		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(seen.inside))
 	case !d.expected:
@@ -107,6 +107,9 @@ func (d signs) judge(seen sight, s Sweep) error {
 	}
 	return nil
 }
+
+// isStep is the error of a job that has a step.
+func isStep(p proc.Process) error { return living{fmt.Errorf("%w: %s is its step", errAlive, p)} }
 
 func list(processes []proc.Process) string {
 	var names []string

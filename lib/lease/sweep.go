@@ -45,12 +45,16 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "gresnet-prolog status lists the leases")
 		}
 	}
+	if len(s.Jobs) > 0 {
+		jobs = slices.DeleteFunc(jobs, func(id uint32) bool { return !slices.Contains(s.Jobs, id) })
+	}
+	running := stepsOfAll(jobs)
 	var failed []error
 	for _, id := range jobs {
-		if len(s.Jobs) > 0 && !slices.Contains(s.Jobs, id) {
-			continue
+		err := running(id)
+		if err == nil {
+			err = n.sweep(ctx, id, s)
 		}
-		err := n.sweep(ctx, id, s)
 		switch {
 		case err == nil:
 			n.Tell(event.LeaseSwept, id, "swept")
@@ -69,6 +73,22 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	}
 	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
+}
+
+// stepsOfAll looks for the steps of all jobs at once. It returns a function that returns errAlive for
+// a job that had one. The others get a look of their own, later and with the lease's signs (sweep):
+// such a look reads all processes of the node, which is too much to do for each of many that run.
+func stepsOfAll(jobs []uint32) func(uint32) error {
+	if len(jobs) < 2 {
+		return func(uint32) error { return nil }
+	}
+	all, err := proc.LookForSteps()
+	return func(id uint32) error {
+		if steps, held := all.Of(id); err == nil && held == nil && len(steps) > 0 {
+			return isStep(steps[0])
+		}
+		return nil
+	}
 }
 
 func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {

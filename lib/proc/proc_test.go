@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"gresnet/lib/proc"
@@ -54,5 +55,30 @@ func TestAStepIsFoundByItsTitleIfItIsRoots(t *testing.T) {
 	}
 	if steps, err := proc.Steps(job / 10); err != nil || len(steps) != 0 {
 		t.Errorf("steps of another job: %v, %v", steps, err)
+	}
+}
+
+func TestOneLookFindsTheStepsOfAllJobs(t *testing.T) {
+	netnstest.New(t) // needs root
+	want := map[uint32][]int{}
+	for _, title := range []string{"4294000011.extern", "4294000011.batch", "4294000012.0", "4294000013", "job.extern"} {
+		pid := start(t, "bash", "-c", `exec -a "slurmstepd: [`+title+`]" cat <(echo) -`)
+		var job uint32
+		if n, _ := fmt.Sscanf(title, "%d.", &job); n == 1 && strings.Contains(title, ".") {
+			want[job] = append(want[job], pid)
+		}
+	}
+	all, err := proc.LookForSteps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range []uint32{4294000011, 4294000012, 4294000013, 4294000014, 0} {
+		steps, err := all.Of(job)
+		got := pids(steps)
+		slices.Sort(got)
+		slices.Sort(want[job])
+		if err != nil || !slices.Equal(got, want[job]) {
+			t.Errorf("steps of job %d are %v, %v, wanted the pids %v", job, steps, err, want[job])
+		}
 	}
 }

@@ -20,7 +20,7 @@ var stepper = aside.New("gresnet-steps", stepChild)
 
 // A stepper's messages, of a word and what belongs to it.
 const (
-	stepFound = "step" // PID NAME
+	stepFound = "step" // PID JOB NAME
 	stepHeld  = "held" // PID NAME: a slurmstepd whose title it could not read in time
 	stepsDone = "done"
 )
@@ -31,36 +31,65 @@ const (
 	titleTimeout = time.Second
 )
 
+// title is what the titles of all steps begin with (slurmstepd.c:_init_from_slurmd): job and step
+// follow, as in "slurmstepd: [4711.extern]".
+const title = "slurmstepd: ["
+
 // Steps are the slurmstepd processes of a job. With PrologFlags=Contain a job
 // has one, its extern step's, from its prolog's end until its epilog.
 func Steps(job uint32) ([]Process, error) {
-	// slurmstepd.c:_init_from_slurmd sets the title "slurmstepd: [JOBID.STEP]".
-	process, err := stepper.Start(fmt.Sprintf("slurmstepd: [%d.", job))
+	all, err := look(fmt.Sprintf("%s%d.", title, job))
 	if err != nil {
-		return nil, fmt.Errorf("look for slurmstepd: %w", err)
+		return nil, err
+	}
+	return all.Of(job)
+}
+
+// AllSteps are the slurmstepd processes of all jobs, by one look at the node's processes.
+type AllSteps struct {
+	of   map[uint32][]Process
+	held error // a slurmstepd whose title could not be read
+}
+
+// Of returns the slurmstepd processes of a job.
+func (a AllSteps) Of(job uint32) ([]Process, error) {
+	if len(a.of[job]) == 0 {
+		return nil, a.held
+	}
+	return a.of[job], nil
+}
+
+// LookForSteps looks for the steps of all jobs.
+func LookForSteps() (AllSteps, error) { return look(title) }
+
+// look looks for steps whose titles begin with a text.
+func look(begin string) (AllSteps, error) {
+	all := AllSteps{of: map[uint32][]Process{}}
+	process, err := stepper.Start(begin)
+	if err != nil {
+		return all, fmt.Errorf("look for slurmstepd: %w", err)
 	}
 	defer process.Leave()
-	var list []Process
-	var held error
 	for until := time.Now().Add(stepsTimeout); ; {
 		message, _, err := process.Hear(until)
 		if err != nil {
-			return nil, fmt.Errorf("look for slurmstepd: %w", err)
+			return all, fmt.Errorf("look for slurmstepd: %w", err)
 		}
 		word, rest, _ := strings.Cut(message, " ")
 		number, name, _ := strings.Cut(rest, " ")
 		pid, _ := strconv.Atoi(number)
-		p := Process{pid, name}
 		switch word {
 		case stepFound:
-			list = append(list, p)
-		case stepHeld:
-			held = fmt.Errorf("read the title of %s: %w", p, aside.ErrHeldUp)
-		case stepsDone:
-			if len(list) == 0 {
-				return nil, held
+			number, name, _ := strings.Cut(name, " ")
+			job, err := strconv.ParseUint(number, 10, 32)
+			if err != nil {
+				return all, fmt.Errorf("look for slurmstepd: read its job: %w", err)
 			}
-			return list, nil
+			all.of[uint32(job)] = append(all.of[uint32(job)], Process{pid, name})
+		case stepHeld:
+			all.held = fmt.Errorf("read the title of %s: %w", Process{pid, name}, aside.ErrHeldUp)
+		case stepsDone:
+			return all, nil
 		}
 	}
 }
@@ -77,40 +106,47 @@ func stepChild(args []string, say aside.Say) error {
 	for _, dir := range dirs {
 		answer := make(chan string, 1)
 		go func() { answer <- lookStep(dir, []byte(args[0])) }()
-		word := ""
+		message := ""
 		select {
-		case word = <-answer:
+		case job := <-answer:
+			if job != "" {
+				message = fmt.Sprintf("%s %s %s", stepFound, filepath.Base(dir), job)
+			}
 		case <-time.After(titleTimeout):
 			// Others may well be held up: a program that root runs on a user's files.
 			if exe, err := os.Readlink(dir + "/exe"); err == nil && strings.HasPrefix(filepath.Base(exe), "slurmstepd") {
-				word = stepHeld
+				message = fmt.Sprintf("%s %s", stepHeld, filepath.Base(dir))
 			}
 		}
-		if word == "" {
+		if message == "" {
 			continue
 		}
 		comm, err := os.ReadFile(dir + "/comm")
 		if err != nil {
 			continue // it has ended
 		}
-		if err := say(fmt.Sprintf("%s %s %s", word, filepath.Base(dir), bytes.TrimSpace(comm)), -1); err != nil {
+		if err := say(fmt.Sprintf("%s %s", message, bytes.TrimSpace(comm)), -1); err != nil {
 			return err
 		}
 	}
 	return say(stepsDone, -1)
 }
 
-// lookStep tells a step. Whose the process is it asks first: that takes no lock which the
-// process holds while it maps files (fs/proc/array.c:proc_pid_status).
-func lookStep(dir string, title []byte) string {
+// lookStep returns the job of a step, or nothing. Whose the process is it asks first: that takes no
+// lock which the process holds while it maps files (fs/proc/array.c:proc_pid_status).
+func lookStep(dir string, begin []byte) (job string) {
 	if !startedByRoot(dir) {
 		return ""
 	}
 	line, err := os.ReadFile(dir + "/cmdline")
-	if err != nil || !bytes.HasPrefix(line, title) {
+	if err != nil || !bytes.HasPrefix(line, begin) {
 		return ""
 	}
-	return stepFound
+	number, _, _ := bytes.Cut(line[len(title):], []byte("."))
+	if _, err := strconv.ParseUint(string(number), 10, 32); err != nil {
+		return ""
+	}
+	return string(number)
 }
 
 // startedByRoot tells a process whose real user is root. Anybody can give a process
