@@ -229,6 +229,7 @@ func (s Site) mapping() []Finding {
 		case h.Gres != "":
 			mapped++
 		case h.ID.VF != "": // a site need not give its VFs to jobs
+		case slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) }):
 		case !h.Away:
 			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}

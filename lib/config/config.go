@@ -93,13 +93,15 @@ type Policy struct {
 	Isolation string // as Access has it; empty: this policy does not decide it
 }
 
-// HCA is a table [[hca]]: one line of the GRES mapping.
+// HCA is a table [[hca]]: one line of the GRES mapping, or one for each part of an HCA.
 type HCA struct {
 	Gres      string // one of Slurm.Gres
 	Type      string // the GRES type; empty: any
-	Index     int    // Slurm's index of it, over all types of the name
+	Index     int    // Slurm's index of it, or of its first part, over all types of the name
 	Match     Match
-	GPUs      []int // Slurm's indices of the GPUs that it serves, ascending
+	Part      string // of the Part* words: what a job gets of it
+	Count     int    // parts of it; 0: it is whole
+	GPUs      []int  // Slurm's indices of the GPUs that it serves, ascending; in parts, part n serves the n-th
 	Interface Interface
 	Take      bool // it goes even if the node itself needs its interface
 }

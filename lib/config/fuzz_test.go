@@ -20,6 +20,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("[slurm]\ngress = 1\n")
 	f.Add("hca = [{index = 0, match = \"rdma=mlx5_0\"}]\nslurm.timeout = '''1s'''")
 	f.Add("[[hca]]\nindex = 0\nmatch = \"pci=100000:01:00.0\"\n[hca.x]\n\"a.b\".c = \"\"\"\"\"\"\n")
+	f.Add("[[hca]]\nindex = 4\npart = \"vf\"\ncount = 3\nmatch = \"pci=3b:00.0\"\ngpus = [2, 0]\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := config.Parse([]byte(text), "f")
 		if err != nil {
@@ -50,15 +51,17 @@ func checkBounds(t *testing.T, c config.Config) {
 	}
 	numbers := map[string]bool{}
 	for _, h := range c.HCAs {
-		number := h.Gres + " " + strconv.Itoa(h.Index)
-		if numbers[number] || h.Index < 0 || h.Index > 4095 || !slices.Contains(c.Slurm.Gres, h.Gres) {
-			t.Errorf("entry %+v of %+v", h, c)
+		for part := range h.Parts() {
+			number := h.Gres + " " + strconv.Itoa(h.Index+part)
+			if numbers[number] || h.Index < 0 || h.Index+part > 4095 || !slices.Contains(c.Slurm.Gres, h.Gres) {
+				t.Errorf("entry %+v of %+v", h, c)
+			}
+			numbers[number] = true
 		}
-		numbers[number] = true
 		if m, err := config.ParseMatch(h.Match.String()); err != nil || m != h.Match {
 			t.Errorf("match %q parses as %q, %v", h.Match, m, err)
 		}
-		if !slices.IsSorted(h.GPUs) {
+		if h.Part == config.PartNone && !slices.IsSorted(h.GPUs) || h.Part != config.PartNone && len(h.GPUs) > h.Parts() {
 			t.Errorf("gpus %v", h.GPUs)
 		}
 	}

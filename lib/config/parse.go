@@ -116,13 +116,14 @@ func readTime(t table, key, text string, shortest, longest time.Duration) time.D
 }
 
 func readHCA(t table, names []string) HCA {
-	t.allow("gres", "type", "index", "match", "gpus", "interface", "node")
+	t.allow("gres", "type", "index", "match", "part", "count", "gpus", "interface", "node")
 	t.require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)
+	h.readPart(t)
 	if index, there := t.number("index"); there {
 		h.Index = index
-		t.once("index", fmt.Sprintf("%s %d", h.Gres, index))
+		h.checkIndices(t)
 	}
 	if text, there := t.text("match"); there {
 		m, err := ParseMatch(text)
@@ -130,11 +131,12 @@ func readHCA(t table, names []string) HCA {
 		t.check("match", err)
 		if err == nil {
 			t.once("match", m.String())
+			h.checkParent(t)
 		}
 	}
 	if gpus, there := t.numbers("gpus"); there {
 		h.GPUs = gpus
-		slices.Sort(h.GPUs)
+		h.checkGPUs(t)
 	}
 	if word, there := t.word("interface", Move.String(), Keep.String()); there && word == Keep.String() {
 		h.Interface = Keep

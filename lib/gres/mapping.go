@@ -88,23 +88,46 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 	}
 	m := make(Mapping, 0, len(cfg.HCAs))
 	for _, want := range cfg.HCAs {
-		e := Entry{Gres: want.Gres, Type: want.Type, Index: want.Index, GPUs: want.GPUs, Keep: want.Interface == config.Keep, Take: want.Take}
-		hca, err := find(want, have)
-		if err != nil {
-			e.Drift = err
+		for part := range want.Parts() {
+			e := Entry{
+				Gres: want.Gres, Type: want.Type, Index: want.Index + part, GPUs: want.GPUsOf(part),
+				Keep: want.Interface == config.Keep, Take: want.Take,
+			}
+			hca, err := find(want, part, have)
+			if err != nil {
+				e.Drift = err
+				m = append(m, e)
+				continue
+			}
+			e.HCA = hca
+			if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
+				return nil, hint.With(
+					fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
+					"leave one of the two [[hca]] entries, or correct its match",
+				)
+			}
 			m = append(m, e)
-			continue
 		}
-		e.HCA = hca
-		if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
-			return nil, hint.With(
-				fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
-				"leave one of the two [[hca]] entries, or correct its match",
-			)
-		}
-		m = append(m, e)
+	}
+	if err := m.checkParts(cfg); err != nil {
+		return m, err
 	}
 	return m, m.checkPFs()
+}
+
+// checkParts returns an error for an HCA that is one entry's, while another one has parts of it,
+// which need not be there yet.
+func (m Mapping) checkParts(cfg config.Config) error {
+	for _, parts := range cfg.HCAs {
+		i := slices.IndexFunc(m, func(e Entry) bool { return e.Drift == nil && parts.Splits(e.HCA.ID) })
+		if i >= 0 {
+			return hint.With(
+				fmt.Errorf("map %s: it is %s, which another [[hca]] gives in parts (%s %d is the first)", m[i], describe(m[i].HCA), parts.Gres, parts.Index),
+				"leave one of the two [[hca]] entries: jobs get an HCA as a whole or in parts",
+			)
+		}
+	}
+	return nil
 }
 
 // checkPFs returns an error for a PF that is one entry's, while another one has a VF of it: what a
@@ -137,7 +160,11 @@ func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 	return m, nil
 }
 
-func find(want config.HCA, have []node.HCA) (node.HCA, error) {
+// find is the HCA of the node that an entry means, or the part of that number.
+func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
+	if want.Part == config.PartVF {
+		return findVF(want, part, have)
+	}
 	var found []node.HCA
 	for _, hca := range have {
 		if want.Match.Matches(hca) {
@@ -156,6 +183,18 @@ func find(want config.HCA, have []node.HCA) (node.HCA, error) {
 	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d (%s): several HCAs match: %s", want.Gres, want.Index, want.Match, list(found)),
 		"match by guid= or rdma=, which tell HCAs of one PCI function apart",
+	)
+}
+
+func findVF(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
+	for _, hca := range have {
+		if n, is := want.PartOf(hca.ID); is && n == number {
+			return hca, nil
+		}
+	}
+	return node.HCA{}, hint.With(
+		fmt.Errorf("map %s %d: %s has no VF %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, number),
+		"make the VFs before the first job: echo COUNT >/sys/bus/pci/devices/"+want.Match.Value+"/sriov_numvfs; and see whether their driver is loaded",
 	)
 }
 

@@ -69,6 +69,36 @@ func TestAPFIsWholeOrItsVFsAreListed(t *testing.T) {
 	}
 }
 
+func TestAPFInPartsMakesAnEntryForEachOfItsVFs(t *testing.T) {
+	pf := sitetest.HCA(0)
+	have := []node.HCA{pf, vf(0, "0", "0000:10:00.1"), vf(0, "1", "0000:10:00.2"), vf(0, "3", "0000:10:00.4"), sitetest.HCA(1)}
+	parts := "[[hca]]\nindex = 4\ntype = \"vf\"\npart = \"vf\"\ncount = 3\nmatch = \"pci=" + pf.ID.PCI + "\"\ngpus = [7, 6]\n"
+	m, err := gres.Map(sitetest.Parse(t, parts), have)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sitetest.Fault(t, m[2].Drift, "map nic 6: "+pf.ID.PCI+" has no VF 2 with an RDMA device")
+	m[2].Drift = nil
+	want := gres.Mapping{
+		{Gres: "nic", Type: "vf", Index: 4, HCA: have[1], GPUs: []int{7}},
+		{Gres: "nic", Type: "vf", Index: 5, HCA: have[2], GPUs: []int{6}},
+		{Gres: "nic", Type: "vf", Index: 6},
+	}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("got %+v, want %+v", m, want)
+	}
+	for _, c := range []struct{ match, err string }{
+		{"rdma=mlx5_0", "map nic 0: it is mlx5_0 (" + pf.ID.String() + "), which another [[hca]] gives in parts (nic 4 is the first)"},
+		{"pci=10:00.2", "map nic 0 (pci=0000:10:00.2): it is vf1 (" + pf.ID.PCI + "/vf1), which nic 5 is already"},
+	} {
+		_, err := gres.Map(sitetest.Parse(t, parts+"[[hca]]\nindex = 0\nmatch = \""+c.match+"\"\n"), []node.HCA{pf, have[1], have[2]})
+		sitetest.Fault(t, err, c.err)
+	}
+	if _, err := gres.Map(sitetest.Parse(t, parts+"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), []node.HCA{pf}); err == nil {
+		t.Error("a PF is whole in one entry and in parts in another before it has VFs")
+	}
+}
+
 func TestMap(t *testing.T) {
 	cfg := sitetest.Parse(t, `
 [slurm]

@@ -60,7 +60,7 @@ func (n *Host) hasMore(t *table.Table) bool {
 // uses tells whether jobs may get an HCA of the node, as far as its kind tells: VFs are only for
 // a site that lists them. A table without one can be read by programs that know no VFs.
 func (n *Host) uses(h node.HCA) bool {
-	return h.ID.VF == "" || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) })
+	return h.ID.VF == "" || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Gives(h) })
 }
 
 // AddHCAs adds the HCAs that jobs may get, and the table does not know. They come

@@ -89,8 +89,8 @@ func (n Nodes) deviceNodes() (nodes []string, err error) {
 	return nodes, err
 }
 
-// covers tells whether a device node is of an HCA that jobs can have, and whether its HCA is
-// away. What the site does not list it uses otherwise.
+// covers tells whether a device node is of an HCA that jobs can have, or of the PF of such a VF,
+// and whether its HCA is away. What the site does not list it uses otherwise.
 func (n Nodes) covers(name string) (covered, away bool, err error) {
 	if len(n.Config.HCAs) == 0 || name == cm {
 		return true, false, nil
@@ -113,5 +113,5 @@ func (n Nodes) covers(name string) (covered, away bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Match.Matches(h) }), away, nil
+	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Covers(h) }), away, nil
 }

@@ -97,6 +97,31 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 	}
 }
 
+func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+	sys := fstest.MapFS{}
+	for digit, pci := range map[string]string{"0": "0000:10:00.0", "1": "0000:10:00.1", "2": "0000:10:00.2", "3": "0000:90:00.0"} {
+		dir := "devices/" + pci + "/infiniband_verbs/uverbs" + digit
+		sys[dir+"/ibdev"] = file("mlx5_" + digit)
+		sys["class/infiniband_verbs/uverbs"+digit] = link("../../" + dir)
+		sys["class/infiniband/mlx5_"+digit+"/node_guid"] = file("0002:c903:0000:010" + digit)
+		sys["bus/pci/devices/"+pci] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+	}
+	for number, vf := range map[string]string{"0": "0000:10:00.1", "1": "0000:10:00.2"} {
+		sys["bus/pci/devices/"+vf+"/physfn"] = link("../0000:10:00.0")
+		sys["bus/pci/devices/0000:10:00.0/virtfn"+number] = link("../" + vf)
+	}
+	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
+	for name, want := range map[string]bool{"uverbs0": true, "uverbs1": true, "uverbs2": true, "uverbs3": false} {
+		if covered, _, err := n.covers(name); err != nil || covered != want {
+			t.Errorf("%s is closed: %t, %v", name, covered, err)
+		}
+	}
+}
+
 func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) {
 	link := func(target string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}

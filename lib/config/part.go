@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gresnet/lib/node"
+)
+
+// What a job gets of an HCA.
+const (
+	PartNone = ""   // all of it
+	PartVF   = "vf" // one of its VFs
+)
+
+// readPart reads in which parts jobs get an HCA, and how many there are.
+func (h *HCA) readPart(t table) {
+	h.Part, _ = t.word("part", PartVF)
+	count, counted := t.number("count")
+	h.Count = count
+	switch _, says := t.values["count"]; {
+	case says && t.values["part"] == nil:
+		t.fail("count", `add part = "vf" if jobs are to get its VFs`, "there is no part to count")
+	case h.Part != PartNone && !says:
+		t.fail("count", "say how many parts the HCA is to have", "is missing")
+	case counted && count == 0:
+		t.fail("count", "leave the table out if no job is to have a part", "0 is no number of parts")
+	}
+}
+
+// Parts is how many entries of the mapping it makes.
+func (h HCA) Parts() int { return max(h.Count, 1) }
+
+// checkIndices notes indices that there are not, or that another table has.
+func (h HCA) checkIndices(t table) {
+	if last := h.Index + h.Parts() - 1; last > maxIndex {
+		t.fail("index", "", "the last part would be %d, which is not from 0 to %d", last, maxIndex)
+		return
+	}
+	for part := range h.Parts() {
+		t.once("index", fmt.Sprintf("%s %d", h.Gres, h.Index+part))
+	}
+}
+
+// checkParent notes a match that does not tell which HCA has the parts, before they are there.
+func (h HCA) checkParent(t table) {
+	if h.Part == PartVF && h.Match.Key != "pci" {
+		t.fail("match", `write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
+	}
+}
+
+// checkGPUs orders the GPUs of a whole HCA, and holds those of parts against their number.
+func (h HCA) checkGPUs(t table) {
+	if h.Part == PartNone {
+		slices.Sort(h.GPUs)
+	} else if len(h.GPUs) > h.Parts() {
+		t.fail("gpus", "part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
+	}
+}
+
+// GPUsOf are the GPUs that a part serves, or that the HCA serves if it is whole.
+func (h HCA) GPUsOf(part int) []int {
+	switch {
+	case h.Part == PartNone:
+		return h.GPUs
+	case part < len(h.GPUs):
+		return h.GPUs[part : part+1]
+	}
+	return nil
+}
+
+// Gives tells whether the table gives jobs an HCA of the node: by its match, or as a part.
+func (h HCA) Gives(have node.HCA) bool {
+	_, is := h.PartOf(have.ID)
+	return is || h.Part == PartNone && h.Match.Matches(have)
+}
+
+// PartOf is the number of the part that an HCA of the node is; is is false if it is none.
+func (h HCA) PartOf(id node.ID) (number int, is bool) {
+	number, err := strconv.Atoi(id.VF)
+	return number, err == nil && h.Part == PartVF && h.Match.Value == id.PCI && number < h.Count
+}
+
+// Splits tells whether an HCA of the node is the one that the table gives in parts.
+func (h HCA) Splits(id node.ID) bool {
+	return h.Part == PartVF && id.PCI == h.Match.Value && id.VF == "" && id.Aux == ""
+}
+
+// Covers tells whether an HCA of the node is for jobs alone: one that the table gives them, or the
+// parent of what it gives, and all that is made of the parent.
+func (h HCA) Covers(have node.HCA) bool {
+	return h.Match.Matches(have) || h.Part == PartVF && h.Match.Value == have.ID.PCI
+}

@@ -1,0 +1,40 @@
+package config_test
+
+import (
+	"reflect"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/node"
+)
+
+func TestATableInPartsMeansThePFsFirstVFsAndCoversAllOfIt(t *testing.T) {
+	c, err := config.Parse([]byte("[[hca]]\nindex = 4\npart = \"vf\"\ncount = 2\nmatch = \"pci=3b:00.0\"\ngpus = [5, 3]\n"), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pf = "0000:3b:00.0"
+	h := c.HCAs[0]
+	want := config.HCA{Gres: "nic", Index: 4, Match: config.Match{Key: "pci", Value: pf}, Part: config.PartVF, Count: 2, GPUs: []int{5, 3}}
+	if !reflect.DeepEqual(h, want) || !reflect.DeepEqual(h.GPUsOf(1), []int{3}) || h.GPUsOf(2) != nil {
+		t.Errorf("got %+v, want %+v", h, want)
+	}
+	for _, c := range []struct {
+		id                    node.ID
+		part                  int
+		gives, covers, splits bool
+	}{
+		{node.ID{GUID: "0002:c903:00ab:0001", PCI: pf}, 0, false, true, true},
+		{node.ID{PCI: pf, VF: "0"}, 0, true, true, false},
+		{node.ID{PCI: pf, VF: "1"}, 1, true, true, false},
+		{node.ID{PCI: pf, VF: "2"}, 2, false, true, false},
+		{node.ID{PCI: "0000:3b:00.1", VF: "1"}, 1, false, false, false},
+		{node.ID{PCI: "0000:3b:00.1"}, 0, false, false, false},
+	} {
+		part, is := h.PartOf(c.id)
+		have := node.HCA{ID: c.id}
+		if part != c.part || is != c.gives || h.Gives(have) != c.gives || h.Covers(have) != c.covers || h.Splits(c.id) != c.splits {
+			t.Errorf("%s: part %d, %t; gives %t, covers %t, splits %t", c.id, part, is, h.Gives(have), h.Covers(have), h.Splits(c.id))
+		}
+	}
+}
