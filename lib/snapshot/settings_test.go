@@ -689,7 +689,7 @@ func anycastStays(t *testing.T, end string) {
 	b := newBed(t)
 	const anycast = "ip -6 route show table local type anycast dev hca0"
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad
-until ip -6 addr show dev hca0 scope link | grep -q inet6; do sleep 0.02; done
+until ip -6 addr show dev hca0 scope link -tentative | grep -q inet6; do sleep 0.02; done
 sysctl -qw net.ipv6.conf.hca0.forwarding=1; ip link set hca0 arp off
 until grep -q 'hca0 .*fe80.* 2$' /proc/net/anycast6; do sleep 0.02; done; ` + end)
 	if got := b.node.Run(anycast); !strings.Contains(got, "fe80::") {
