@@ -92,12 +92,14 @@ func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, e
 // demand of all its interfaces (net.ipv6.conf.all.accept_dad).
 const dadTimeout = 5 * time.Second
 
-// awaitDAD waits until the kernel has taken the IPv6 addresses for good. It
-// gives an address its local route only then, in a work queue of its own, and
-// so for an address, too, that is never tentative since it is not to be tested
-// (addrconf.c:addrconf_dad_work).
+// awaitDAD waits until the kernel has taken the IPv6 addresses for good. Only then it gives an
+// address its local route and, where the interface forwards, that of all routers of its network. It
+// does so in a work queue of its own, also for an address that is not to be tested and so is never
+// tentative (addrconf.c:addrconf_dad_work).
 func (c *Conn) awaitDAD(index int, want Settings) error {
-	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool { return !m.IsLocalIPv6() })
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool {
+		return !m.IsLocalIPv6() && (!comesWithAny(m, want.Addresses) || want.leftOver(m))
+	})
 	begun := time.Now()
 	if taken, err := c.hasTaken(index, want, local); taken || err != nil {
 		return err
@@ -116,8 +118,8 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
 }
 
-// hasTaken tells whether no address is tested any more, but for duplicates, and their
-// local routes are there.
+// hasTaken tells whether no address is tested any more, but for duplicates, and the
+// routes that come with them are there.
 func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, error) {
 	answers, err := address.Dump(c.Route, index)
 	if err != nil {
