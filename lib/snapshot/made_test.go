@@ -10,7 +10,8 @@ import (
 // The unit tests' kernel makes one kind only, so another is said to have been there.
 func TestWhatTheKernelMakesOtherwiseIsMadeAnewBesideWhatItDoesNot(t *testing.T) {
 	b := newBed(t)
-	b.node.Run(`ip link set hca0 up; tc qdisc add dev hca0 root handle 7: mq; tc qdisc replace dev hca0 parent 7:2 handle 20: pfifo limit 77`)
+	b.node.Run(`ip link set hca0 up; tc qdisc add dev hca0 root handle 7: mq; tc qdisc replace dev hca0 parent 7:2 handle 20: pfifo limit 77
+until ip -6 addr show dev hca0 scope link -tentative | grep -q inet6; do sleep 0.02; done`)
 	before := picture(b.node)
 	in(t, b.node, func(c *snapshot.Conn) error {
 		index := find(t, c, "hca0").Index
