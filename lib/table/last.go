@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -43,12 +44,18 @@ func (l *last) read(text []byte) error {
 	if err != nil {
 		return err
 	}
-	t.HCAs, l.hcas = merge(hcas, l.hcas, t.HCAs)
-	t.Claims, l.claims = merge(claims, l.claims, t.Claims)
+	known, err := merge(hcas, l.hcas, &t.HCAs)
+	if err != nil {
+		return err
+	}
+	claimed, err := merge(claims, l.claims, &t.Claims)
+	if err != nil {
+		return err
+	}
 	if err := t.check(); err != nil {
 		return err
 	}
-	l.text, l.table = text, t
+	l.text, l.table, l.hcas, l.claims = text, t, known, claimed
 	return nil
 }
 
@@ -74,19 +81,23 @@ func without[T any](text, list string, known map[string]T) (rest string, element
 	return before + "\n  \"" + list + "\": [" + rest + "]" + end, elements
 }
 
-// merge returns the values of a list's elements, which are known or were parsed, and what is known
-// now.
-func merge[T any](elements []string, known map[string]T, parsed []T) (all []T, now map[string]T) {
+// merge puts the elements of a list that are known between those that were parsed, and returns what
+// is known now.
+func merge[T any](elements []string, known map[string]T, values *[]T) (map[string]T, error) {
 	if len(elements) == 0 {
-		return parsed, nil
+		return nil, nil
 	}
-	now = map[string]T{}
+	now, parsed := map[string]T{}, *values
+	*values = nil
 	for _, e := range elements {
 		v, is := known[e]
+		if !is && len(parsed) == 0 {
+			return nil, fmt.Errorf("%w: it is not laid out as it should be", ErrDamaged)
+		}
 		if !is {
 			v, parsed = parsed[0], parsed[1:]
 		}
-		all, now[e] = append(all, v), v
+		*values, now[e] = append(*values, v), v
 	}
-	return all, now
+	return now, nil
 }
