@@ -54,17 +54,17 @@ func (n Nodes) close() error {
 	if err != nil {
 		return err
 	}
-	shared := false
+	shared, known := false, verdicts{}
 	for _, name := range nodes {
-		covered, away, err := n.covers(name)
-		if err == nil && covered {
+		v, err := n.covers(name, known)
+		if err == nil && v.covered {
 			err = char.Set(filepath.Join(n.Dev, name), char.RootAlone())
 		}
 		// A move makes it anew, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("close the device node %s: %w", name, err)
 		}
-		shared = shared || err == nil && !covered && !away
+		shared = shared || err == nil && !v.covered && !v.away
 	}
 	if shared {
 		return n.folder().Open()
@@ -89,29 +89,41 @@ func (n Nodes) deviceNodes() (nodes []string, err error) {
 	return nodes, err
 }
 
+// verdict says of an HCA whether jobs can have it, and whether it is away.
+type verdict struct{ covered, away bool }
+
+// verdicts are those of HCAs that were looked at: an HCA with one port has three device nodes.
+type verdicts map[sysfs.Owner]verdict
+
 // covers tells whether a device node is of an HCA that jobs can have, or of the PF of such a VF,
 // and whether its HCA is away. What the site does not list it uses otherwise.
-func (n Nodes) covers(name string) (covered, away bool, err error) {
+func (n Nodes) covers(name string, known verdicts) (verdict, error) {
 	if len(n.Config.HCAs) == 0 || name == cm {
-		return true, false, nil
+		return verdict{covered: true}, nil
 	}
 	owner, err := sysfs.OwnerOf(n.Sys, name)
 	if err != nil {
-		return false, false, err
+		return verdict{}, err
+	}
+	if v, is := known[owner]; is {
+		return v, nil
 	}
 	// Of an HCA that is away nobody tells the GUID.
 	guid, err := sysfs.NodeGUID(n.Sys, owner.Device)
-	if away = errors.Is(err, fs.ErrNotExist); err != nil && !away {
-		return false, false, err
+	away := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !away {
+		return verdict{}, err
 	}
 	if away {
 		if now, err := sysfs.OwnerOf(n.Sys, name); err != nil || now != owner {
-			return n.covers(name) // udev has renamed it meanwhile
+			return n.covers(name, known) // udev has renamed it meanwhile
 		}
 	}
 	h, err := sysfs.HCA(n.Sys, owner.Device, guid, owner.Address)
 	if err != nil {
-		return false, false, err
+		return verdict{}, err
 	}
-	return slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Covers(h) }), away, nil
+	covered := slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Covers(h) })
+	known[owner] = verdict{covered, away}
+	return known[owner], nil
 }

@@ -79,19 +79,20 @@ func TestDeviceNodesAreClosedOfTheHCAsThatTheSiteListsWhereverTheyAre(t *testing
 		}
 		n := Nodes{Config: parsed(t, toml), Sys: sys}
 		var closed []string
+		known := verdicts{}
 		for _, name := range append(slices.Clone(first), second...) {
-			covered, _, err := n.covers(name)
+			v, err := n.covers(name, known)
 			if err != nil {
 				t.Errorf("%q: %s: %v", c.match, name, err)
 			}
-			if covered {
+			if v.covered {
 				closed = append(closed, name)
 			}
 		}
 		if !slices.Equal(closed, c.closed) {
 			t.Errorf("%q: %q are closed, wanted %q", c.match, closed, c.closed)
 		}
-		if _, _, err := n.covers("uverbs7"); toml != "" && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := n.covers("uverbs7", known); toml != "" && !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: a node that went meanwhile: %v", c.match, err)
 		}
 	}
@@ -116,8 +117,8 @@ func TestDeviceNodesAreClosedOfAPFInPartsAndOfAllItsVFs(t *testing.T) {
 	}
 	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=10:00.0\"\n"), Sys: sys}
 	for name, want := range map[string]bool{"uverbs0": true, "uverbs1": true, "uverbs2": true, "uverbs3": false} {
-		if covered, _, err := n.covers(name); err != nil || covered != want {
-			t.Errorf("%s is closed: %t, %v", name, covered, err)
+		if v, err := n.covers(name, verdicts{}); err != nil || v.covered != want {
+			t.Errorf("%s is closed: %t, %v", name, v.covered, err)
 		}
 	}
 }
