@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -40,11 +41,17 @@ the plugin was built for the installed Slurm; and NHC.
 It reads files and looks up names of slurm.conf, and makes no RPC. It prints
 a line for each finding: ok, warning or error, and what to do.
 
-Exit status: 0 no error; 1 there is an error.
+--fix first mends what is safe: it makes the changes that setup would make,
+and closes device nodes. Where setup would have to guess, it makes only the
+files in /var/lib/gresnet/gres and enables gresnet.service. It keeps copies,
+and setup --undo gives the files back.
+
+Exit status: 0 no error; 1 there is an error, after --fix still.
 
 Examples:
   gresnet-prolog check
   gresnet-prolog check --quiet
+  gresnet-prolog check --fix --dry-run
   gresnet-prolog check --role login     # where users call srun and sbatch
   SLURM_CONF=/opt/slurm/etc/slurm.conf gresnet-prolog check
   clush -a -b gresnet-prolog check --fingerprint
@@ -53,6 +60,8 @@ Examples:
 			jsonFlag(),
 			&urfave.BoolFlag{Name: "quiet", Usage: "print warnings and errors alone", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "role", Usage: "check as `ROLE` node or login (no HCAs)", Value: "node"},
+			&urfave.BoolFlag{Name: "fix", Usage: "mend what is safe, then check", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "dry-run", Usage: "show what --fix would mend, and change nothing", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "fingerprint", Usage: "print a line that is equal on nodes configured alike", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runCheck(w, c) },
@@ -60,7 +69,11 @@ Examples:
 }
 
 func runCheck(w *cli.World, c *urfave.Context) error {
-	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "fingerprint"), cli.OneOf(c, "quiet", "fingerprint"), cli.OneOf(c, "role", "fingerprint"))
+	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "fingerprint"), cli.OneOf(c, "quiet", "fingerprint"), cli.OneOf(c, "role", "fingerprint"),
+		cli.OneOf(c, "fix", "json"), cli.OneOf(c, "fix", "fingerprint"), cli.OneOf(c, "fix", "role"))
+	if err == nil && c.IsSet("dry-run") && !c.IsSet("fix") {
+		err = hint.With(errors.New("--dry-run says nothing without --fix"), "give --fix, too: check alone changes nothing")
+	}
 	if err != nil {
 		return err
 	}
@@ -82,25 +95,34 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 		_, err := fmt.Fprintln(w.Stdout, s.Fingerprint(cli.Version()))
 		return err
 	}
+	if c.Bool("fix") {
+		dry := c.Bool("dry-run")
+		if err := alone(c, func() error { return fix(w, c, s, dry) }); err != nil || dry {
+			return hint.Join(err, showFindings(w, c, s.Run()))
+		}
+		if s, err = look(w, c); err != nil {
+			return err
+		}
+	}
 	return showFindings(w, c, s.Run())
 }
 
 // showFindings shows what was found, and fails if there is an error.
 func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) error {
-	errors := check.Errors(findings)
+	count := check.Errors(findings)
 	if c.Bool("quiet") {
 		findings = check.Bad(findings)
 	}
 	if err := show(w, c, reportOf(findings), func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
 		return err
 	}
-	switch errors {
+	switch count {
 	case 0:
 		return nil
 	case 1:
 		return hint.With(fmt.Errorf("the check found an error"), "the line that begins with error says what to do")
 	default:
-		return hint.With(fmt.Errorf("the check found %d errors", errors), "each line that begins with error says what to do")
+		return hint.With(fmt.Errorf("the check found %d errors", count), "each line that begins with error says what to do")
 	}
 }
 

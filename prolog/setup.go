@@ -72,21 +72,30 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
+	return alone(c, func() error {
+		var err error
+		if c.Bool("undo") {
+			err = undoSetup(w, setupNode())
+		} else {
+			err = doSetup(w, c, setupNode())
+		}
+		if err == nil && c.Bool("restart") {
+			err = restartSlurm(c.Context, w.Stdout)
+		}
+		return err
+	})
+}
+
+// alone has one setup at a time change the node.
+func alone(c *urfave.Context, f func() error) error {
 	held, err := lock.At(c.Context, "/run/gresnet-setup.lock")
 	if err != nil {
 		return fmt.Errorf("lock setup: %w", err)
 	}
-	node := setup.Node{Root: "/", Network: networkOf}
-	if c.Bool("undo") {
-		err = undoSetup(w, node)
-	} else {
-		err = doSetup(w, c, node)
-	}
-	if err == nil && c.Bool("restart") {
-		err = restartSlurm(c.Context, w.Stdout)
-	}
-	return hint.Join(err, held.Remove())
+	return hint.Join(f(), held.Remove())
 }
+
+func setupNode() setup.Node { return setup.Node{Root: "/", Network: networkOf} }
 
 // doSetup plans, shows the plan, and carries it out.
 func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {

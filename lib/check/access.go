@@ -9,6 +9,11 @@ import (
 	"gresnet/lib/config"
 )
 
+// Open tells whether users can open device nodes, which gresnet-prolog close mends.
+func Open(all []Finding) bool {
+	return slices.ContainsFunc(Bad(all), func(f Finding) bool { return f.About == "device nodes" })
+}
+
 // closed tells whether users can open the node's own device nodes of HCAs that
 // jobs can have, where the site wants them closed.
 func (s Site) closed() []Finding {

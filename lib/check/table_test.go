@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/setup"
 	"gresnet/lib/source"
 	"gresnet/lib/table"
 	"gresnet/lib/trust"
@@ -256,8 +258,15 @@ For administrators who wonder whether a check that passes means anything. Each o
 node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do (lib/check,
 table_test.go). [errors.md](errors.md) has warnings, too.
 
-| misconfiguration | error | what to do |
-| --- | --- | --- |
+` + "`check --fix`" + ` mends what the last column says, as ` + "`setup`" + ` does it: with copies, and ` + "`setup --undo`" + ` gives
+the files back. It also closes device nodes that users can open. ` + "`--dry-run`" + ` shows what it would do. Where
+setup would have to guess (an include, a line about several nodes, a link, a ` + "`Prolog`" + ` of the site's), it
+changes no file of Slurm's: then it makes the placeholder files and enables ` + "`gresnet.service`" + `, and says
+what it did not do. What users may have written, what a person has chosen, and what is broken in
+hardware it leaves to a person.
+
+| misconfiguration | error | what to do | mended by ` + "`--fix`" + ` |
+| --- | --- | --- | --- |
 `
 
 const checksFoot = `
@@ -305,11 +314,31 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 			if f.Do == "" {
 				t.Errorf("%s: nothing to do about: %s", r.what, f)
 			}
-			fmt.Fprintf(&text, "| %s | %s: %s | %s |\n", r.what, f.About, cell(f.Text), cell(f.Do))
+			fmt.Fprintf(&text, "| %s | %s: %s | %s | %s |\n", r.what, f.About, cell(f.Text), cell(f.Do), mended(s))
 		}
 	}
 	text.WriteString(checksFoot)
 	golden.Check(t, "../../../docs/checks.md", text.String())
+}
+
+// mended says whether nothing is wrong any more where setup.Mend has been.
+func mended(s check.Site) string {
+	if s.ConfigErr != nil || s.InventoryErr != nil {
+		return ""
+	}
+	root := maps.Clone(s.Root.(fstest.MapFS))
+	s.Root = root
+	plan := setup.Mend(setup.Site{
+		Root: root, Node: s.Node, Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:1", Files: []string{"/gres/nic0", "/gres/nic1"},
+		GresLines: []string{"Name=nic Type=hdr File=/gres/nic0", "Name=nic File=/gres/nic1"},
+	}, func(setup.Plan) []setup.Refusal { return nil })
+	for _, e := range plan.Edits {
+		root[strings.TrimPrefix(e.Path, "/")] = &fstest.MapFile{Data: e.After, Mode: e.Mode}
+	}
+	if check.Errors(s.Run()) > 0 {
+		return ""
+	}
+	return "yes"
 }
 
 // cell is a text in a table, without what differs between two runs.

@@ -44,6 +44,26 @@ type entry struct {
 	Time   time.Time   `json:"time"`
 }
 
+// last returns the latest entry of a file, nil if there is none.
+func (r *record) last(file string) *entry {
+	for i := range slices.Backward(r.Entries) {
+		if r.Entries[i].Path == file {
+			return &r.Entries[i]
+		}
+	}
+	return nil
+}
+
+// count is how many entries a file has.
+func (r *record) count(file string) (n int) {
+	for _, o := range r.Entries {
+		if o.Path == file {
+			n++
+		}
+	}
+	return n
+}
+
 func (n Node) at(file string) string { return filepath.Join(n.Root, file) }
 
 func (n Node) before() {
@@ -114,11 +134,9 @@ func (n Node) note(r *record, e Edit) error {
 	if now != planned {
 		return hint.With(fmt.Errorf("change %s: it is another one than a moment ago", e.Path), "run setup again")
 	}
-	if i := slices.IndexFunc(r.Entries, func(o entry) bool { return o.Path == e.Path }); i >= 0 {
-		o := &r.Entries[i]
-		if now != o.Before && !slices.Contains(o.After, now) {
-			return hint.With(fmt.Errorf("change %s: somebody else has changed it since setup ran", e.Path), "run gresnet-prolog setup --dry-run, and make these changes by hand")
-		}
+	// Of a file that somebody else has changed since there is one entry more: Undo gives their
+	// version back, and leaves it.
+	if o := r.last(e.Path); o != nil && (now == o.Before || slices.Contains(o.After, now)) {
 		o.After = append(o.After, e.becomes())
 		return nil
 	}
@@ -133,6 +151,9 @@ func (n Node) note(r *record, e Edit) error {
 			o.UID, o.GID = int(stat.Uid), int(stat.Gid)
 		}
 		o.Copy = strings.ReplaceAll(strings.TrimPrefix(e.Path, "/"), "/", "+")
+		if n := r.count(e.Path); n > 0 {
+			o.Copy += fmt.Sprintf(".%d", n)
+		}
 		if err := n.put(filepath.Join(Store, o.Copy), e.Before, entry{Mode: 0o600}); err != nil {
 			return fmt.Errorf("copy %s: %w", e.Path, err)
 		}
@@ -157,8 +178,8 @@ func (n Node) apply(e Edit, r record) error {
 		return n.link(e.Path, e.Link)
 	}
 	as := entry{Mode: e.Mode}
-	if i := slices.IndexFunc(r.Entries, func(o entry) bool { return o.Path == e.Path }); i >= 0 && r.Entries[i].Before != absent {
-		as = r.Entries[i]
+	if o := r.last(e.Path); o != nil && o.Before != absent {
+		as = *o
 		as.Time = time.Time{}
 	}
 	return n.put(e.Path, e.After, as)
@@ -185,7 +206,10 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 			}
 			undone = append(undone, o.Path)
 		default:
-			kept, left = append(kept, o), append(left, o.Path)
+			kept = append(kept, o)
+			if !slices.Contains(left, o.Path) {
+				left = append(left, o.Path)
+			}
 		}
 		if err := remove(n.at(temporary(o.Path))); err != nil {
 			return undone, left, err

@@ -87,6 +87,21 @@ func Make(s Site) Plan {
 	return p.Plan
 }
 
+// Mend plans as much of it as it need not guess about: all, or what is the node's own alone. refused
+// finds files that must not be replaced.
+func Mend(s Site, refused func(Plan) []Refusal) Plan {
+	p := Make(s)
+	if p.Refusals = append(p.Refusals, refused(p)...); len(p.Refusals) == 0 {
+		return p
+	}
+	var own planner
+	own.Site = s
+	own.HCATables, own.Mode = "", ""
+	own.node()
+	own.Plan.Refusals = p.Refusals
+	return own.Plan
+}
+
 type planner struct {
 	Site
 	Plan
@@ -266,6 +281,9 @@ func sameGres(a, b string) bool {
 			var part string
 			part, rest, more = slurm.CutOutside(rest, '(', ')')
 			part, _, _ = strings.Cut(part, "(")
+			if last := part[strings.LastIndex(part, ":")+1:]; strings.TrimLeft(last, "0123456789") == last {
+				part += ":1" // "nic" and "nic:hdr" are one each
+			}
 			all = append(all, part)
 		}
 		slices.Sort(all)

@@ -394,6 +394,70 @@ func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	}
 }
 
+func TestWhatIsMendedAfterSomebodyElseIsGivenBackAsTheyLeftIt(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		root := base().lay(t, r)
+		n := Node{Root: root}
+		if err := n.Do(Make(siteAt(root))); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(root, "etc/slurm/slurm.conf")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfter(string(text), "\n")
+		for i := range lines {
+			if lost := whatever(r, "Prolog=", "Epilog=", "PrologFlags=", "GresTypes="); strings.HasPrefix(lines[i], lost) {
+				lines[i] = ""
+			}
+		}
+		theirs := strings.Join(lines, "") + "PartitionName=new Nodes=ALL\n"
+		if err := errors.Join(os.WriteFile(file, []byte(theirs), 0o644), os.Remove(filepath.Join(root, "var/lib/gresnet/gres/nic1"))); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := n.Do(Mend(siteAt(root), n.Check)); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if err := isSetUp(root); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if p := Mend(siteAt(root), n.Check); p.Changes() {
+			t.Fatalf("seed %d: mending again changes %+v", seed, p.Edits)
+		}
+		_, left, err := n.Undo()
+		if err != nil || theirs != string(text)+"PartitionName=new Nodes=ALL\n" && !slices.Equal(left, []string{"/etc/slurm/slurm.conf"}) {
+			t.Fatalf("seed %d: left %v: %v", seed, left, err)
+		}
+		if now, err := os.ReadFile(file); err != nil || string(now) != theirs {
+			t.Fatalf("seed %d: %v, the file is\n%s\nand was\n%s", seed, err, now, theirs)
+		}
+		if copied, err := os.ReadFile(filepath.Join(root, Store, "etc+slurm+slurm.conf")); err != nil || string(copied) != bare {
+			t.Errorf("seed %d: the copy from before setup: %q, %v", seed, copied, err)
+		}
+	}
+}
+
+func TestWhereSetupWouldGuessOnlyWhatIsTheNodesOwnIsMended(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 6))
+	tree := base()
+	tree["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare
+	s := siteAt(tree.lay(t, r))
+	s.HCATables, s.Mode = "[[hca]]\n", "exclusive"
+	p := Mend(s, func(Plan) []Refusal { return nil })
+	var files []string
+	for _, e := range p.Edits {
+		files = append(files, e.Path)
+	}
+	want := append(slices.Clone(s.Files), enabled)
+	if len(p.Refusals) != 1 || !slices.Equal(files, want) {
+		t.Errorf("refused %+v, mended %q, want %q", p.Refusals, files, want)
+	}
+}
+
 func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(tree)

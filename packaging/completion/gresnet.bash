@@ -18,7 +18,7 @@ _gresnet() {
 	"gresnet-prolog status") words="--json --help $(ls /run/gresnet/jobs 2>/dev/null)" ;;
 	"gresnet-prolog scan") words="--json --toml --gres-conf --gres-files --gres-dir --help" ;;
 	"gresnet-prolog plan") words="--job --gres --gpus --json --help" ;;
-	"gresnet-prolog check") words="--json --quiet --role --fingerprint --help" ;;
+	"gresnet-prolog check") words="--json --quiet --role --fix --dry-run --fingerprint --help" ;;
 	"gresnet-prolog setup") words="--dry-run --mode --restart --undo --help" ;;
 	"gresnet-prolog close") words="--help" ;;
 	"gresnet-prolog help") words="status scan plan check setup close --help" ;;
