@@ -2,6 +2,7 @@
  * namespace that ends with the task, so there is nothing to undo. Plain
  * mount(2) does it all and works on every kernel that can move an HCA. */
 #include "enter.h"
+#include "classes.h"
 #include "mounts.h"
 #include "names.h"
 #include "text.h"
@@ -224,14 +225,14 @@ static int renew_sysfs(const struct lease *lease, const char *stage)
 int enter(const struct lease *lease, const char *state)
 {
 	if (!lease_has_network(lease))
-		return unshare_mounts(lease->job) || cover(lease, state) ? -1 : 0;
+		return unshare_mounts(lease->job) || cover(lease, state) || classes_cover(lease->job) ? -1 : 0;
 	if (setns(lease->netns, CLONE_NEWNET) == -1) {
 		/* Slurm 26.05's user namespace maps all users onto themselves, and so looks like the first one. */
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m%s", lease->job,
 			    errno == EPERM ? "; hint: take CLONE_NEWUSER out of namespace.yaml" : "");
 		return -1;
 	}
-	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state))
+	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state) || classes_cover(lease->job))
 		return -1;
 	return 0;
 }

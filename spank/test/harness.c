@@ -153,6 +153,43 @@ static void check_interfaces(void)
 	check(access("/sys/class/net/host0", F_OK) == -1, "host0 is there");
 }
 
+static void check_text(const char *path, const char *want)
+{
+	char have[64] = "";
+	FILE *file = fopen(path, "re");
+
+	must(file != NULL, path);
+	check(fread(have, 1, sizeof(have) - 1, file) == strlen(want) && !strcmp(have, want), path);
+	fclose(file);
+}
+
+/* What of RDMA the task is to find in /sys/class. */
+static enum { LISTED_JOBS, LISTED_NONE, NO_CLASSES } listed;
+
+/* check_classes: the job has mlx5_1, by its uverbs1. */
+static void check_classes(void)
+{
+	char to[64] = "";
+
+	if (listed == NO_CLASSES) {
+		check(access("/sys/class/infiniband", F_OK) == -1, "/sys/class/infiniband was made");
+		return;
+	}
+	if (listed == LISTED_NONE) {
+		check_names("/sys/class/infiniband", "");
+		return;
+	}
+	check_names("/sys/class/infiniband", "mlx5_1 ");
+	check_names("/sys/class/infiniband_verbs", "abi_version uverbs1 ");
+	check_names("/sys/class/infiniband_mad", "abi_version issm1 umad1 ");
+	check_names("/sys/class/infiniband_cm", "mlx5_1 ");
+	check_text("/sys/class/infiniband_verbs/abi_version", "6\n");
+	check_text("/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
+	check(readlink("/sys/class/infiniband/mlx5_1", to, sizeof(to) - 1) != -1 && !strcmp(to, "../devices/mlx5_1"),
+	      "the link to mlx5_1 is not the kernel's");
+	check(mkdir("/sys/class/infiniband/new", 0700) == -1 && errno == EROFS, "/sys/class/infiniband can be written");
+}
+
 static void check_inside(const struct view *before)
 {
 	struct view now;
@@ -169,6 +206,7 @@ static void check_inside(const struct view *before)
 	check(!strcmp(now.cwd, before->cwd), "another working directory");
 	check(now.fds == before->fds, "a descriptor leaks");
 	check_devices();
+	check_classes();
 }
 
 /* How many of the variables that the task had before it is to keep. */
@@ -222,6 +260,7 @@ static void check_in_nodes(const struct view *before)
 	check(!access("/sys/class/net/host0", F_OK), "host0 is not there");
 	check(now.fds == before->fds, "a descriptor leaks");
 	check_devices();
+	check_classes();
 }
 
 /* What a case wants to find afterwards. */
@@ -481,15 +520,6 @@ static void mounted_once(void)
 	check(count_mounts("/sys/devices/virtual/net/host0") == 0, "the node's host0 is still there");
 	check(!access(LEASE "/env", F_OK), STATE " is covered");
 }
-static void check_text(const char *path, const char *want)
-{
-	char have[64] = "";
-	FILE *file = fopen(path, "re");
-
-	must(file != NULL, path);
-	check(fread(have, 1, sizeof(have) - 1, file) == strlen(want) && !strcmp(have, want), path);
-	fclose(file);
-}
 static void names_covered(void)
 {
 	check_text("/etc/hosts", "10.8.0.1 node1\n");
@@ -644,6 +674,25 @@ static void root_of_a_subvolume(void)
 	must(!mkdir("/tmp/@/sys", 0755) && !mount("/sys", "/tmp/@/sys", NULL, MS_BIND | MS_REC, NULL), "/sys");
 	must(!chroot("/tmp/@") && !chdir("/"), "chroot");
 }
+static void no_rdma(void)
+{
+	private_container();
+	must(!umount2("/sys/class", MNT_DETACH), "/sys/class");
+	listed = NO_CLASSES;
+}
+/* owner_is has the task's kernel say another HCA of uverbs1. */
+static void owner_is(const char *text)
+{
+	private_container();
+	write_bytes("/tmp/ibdev", text, strlen(text));
+	must(!mount("/tmp/ibdev", "/sys/class/devices/uverbs1/ibdev", NULL, MS_BIND, NULL), "ibdev");
+}
+static void hca_is_gone(void)
+{
+	owner_is("");
+	listed = LISTED_NONE;
+}
+static void long_owner(void) { owner_is("1234567890123456789012345678901234567890123456789012345678901234"); }
 static void no_directory(void) { check(access("/dev/infiniband", F_OK) == -1, "/dev/infiniband was made"); }
 
 #define EXPORTS                                                                                                  \
@@ -663,6 +712,9 @@ static char moved_argument[] = "state=/run/elsewhere";
 
 static const struct row rows[] = {
 	{"a lease", 0, INSIDE, NULL, HEAD NETNS EXPORTS, .then = exported},
+	{"a kernel without RDMA", 0, INSIDE, NULL, .task = no_rdma},
+	{"an HCA that is just going", 0, INSIDE, NULL, .task = hca_is_gone},
+	{"an HCA with too long a name", -1, HALF_INSIDE, "read uverbs1/ibdev of /sys/class: too long", .task = long_owner},
 	{"what is mounted afterwards", 0, INSIDE, NULL, .then = mounted_once},
 	{"/sys read-only", 0, INSIDE, NULL, .spoil = read_only_sys, .then = superblock_writable},
 	{"/sys no longer read-only", 0, INSIDE, NULL, .spoil = usual_sys},

@@ -58,6 +58,11 @@ WRAP(int, stat, (const char *a, struct stat *b), (a, b), -1)
 WRAP(int, statvfs, (const char *a, struct statvfs *b), (a, b), -1)
 WRAP(int, access, (const char *a, int b), (a, b), -1)
 WRAP(ssize_t, read, (int a, void *b, size_t c), (a, b, c), -1)
+WRAP(ssize_t, write, (int a, const void *b, size_t c), (a, b, c), -1)
+WRAP(int, fchmod, (int a, mode_t b), (a, b), -1)
+WRAP(ssize_t, readlinkat, (int a, const char *b, char *c, size_t d), (a, b, c, d), -1)
+WRAP(int, symlinkat, (const char *a, int b, const char *c), (a, b, c), -1)
+WRAP(struct dirent *, readdir, (DIR * a), (a), NULL)
 WRAP(FILE *, fopen, (const char *a, const char *b), (a, b), NULL)
 WRAP(DIR *, opendir, (const char *a), (a), NULL)
 WRAP(char *, strdup, (const char *a), (a), NULL)
@@ -127,14 +132,14 @@ spank_err_t __wrap_spank_get_item(spank_t spank, spank_item_t item, ...)
 }
 
 static const char *const calls[] = {
-	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "fopen", "opendir",
+	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir",
 	"strdup", "strndup", "calloc", "mmap", "socket", "bind", "listen", "eventfd", "getrlimit", "pthread_create", "spank_setenv",
 	"spank_unsetenv", "spank_option_register", "open", "openat", "ioctl", "spank_get_item",
 };
 
 /* What a session of ssh calls. */
 static const char *const session_calls[] = {
-	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "fopen", "open", "openat", "ioctl",
+	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir", "open", "openat", "ioctl",
 	"asprintf", "pam_get_item", "pam_modutil_getpwnam", "pam_putenv",
 };
 
@@ -199,6 +204,7 @@ static void run(const void *argument)
 		check(job_netns(), "the task runs in the node's network");
 		check(access("/dev/infiniband/uverbs0", F_OK) == -1, "the task has the node's devices");
 		check(access("/sys/class/net/host0", F_OK) == -1, "the task has the node's /sys");
+		check(access("/sys/class/infiniband/mlx5_0", F_OK) == -1, "the task sees the node's HCAs");
 		check(strcmp(task_env("PMIX_SERVER_URI2"), "s.0;tcp4://127.0.0.1:9"), "the task has another server");
 	} else {
 		check(rc == -1, "it returns neither 0 nor -1");
@@ -224,6 +230,7 @@ static void run_session(const void *argument)
 		check(job_netns(), "the session is in the node's network");
 		check(access("/dev/infiniband/uverbs0", F_OK) == -1, "the session has the node's devices");
 		check(access("/sys/class/net/host0", F_OK) == -1, "the session has the node's /sys");
+		check(access("/sys/class/infiniband/mlx5_0", F_OK) == -1, "the session sees the node's HCAs");
 	} else {
 		check(rc == PAM_SESSION_ERR, "it returns neither PAM_SUCCESS nor PAM_SESSION_ERR");
 		check(*slurm.said, "no reason is given");

@@ -51,6 +51,54 @@ static void make_dev(void)
 	make_node("/dev/infiniband/rdma_cm", 0666);
 }
 
+static void make_link(const char *to, const char *path)
+{
+	must(!symlink(to, path), path);
+}
+
+/* make_hca gives the classes an HCA with its device nodes, as the kernel does it. */
+static void make_hca(int n)
+{
+	static const char *const nodes[] = {"infiniband_verbs/uverbs", "infiniband_mad/umad", "infiniband_mad/issm"};
+	char hca[64], path[128], to[128];
+
+	snprintf(hca, sizeof(hca), "mlx5_%d", n);
+	snprintf(path, sizeof(path), "/sys/class/devices/%s", hca);
+	make_dir(path, 0755);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s", hca);
+	snprintf(to, sizeof(to), "../devices/%s", hca);
+	make_link(to, path);
+	snprintf(path, sizeof(path), "/sys/class/infiniband_cm/%s", hca);
+	make_link(to, path);
+	strcat(hca, "\n");
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		snprintf(path, sizeof(path), "/sys/class/devices%s%d", strchr(nodes[i], '/'), n);
+		make_dir(path, 0755);
+		strcat(path, "/ibdev");
+		write_bytes(path, hca, strlen(hca));
+		snprintf(path, sizeof(path), "/sys/class/%s%d", nodes[i], n);
+		snprintf(to, sizeof(to), "../devices%s%d", strchr(nodes[i], '/'), n);
+		make_link(to, path);
+	}
+}
+
+/* make_classes has /sys/class list three HCAs, which this machine's kernel may not have. */
+static void make_classes(void)
+{
+	mount_tmpfs("/sys/class", MS_NOSUID | MS_NODEV | MS_NOEXEC);
+	make_link("../devices/virtual/net", "/sys/class/net");
+	make_dir("/sys/class/devices", 0755);
+	make_dir("/sys/class/infiniband", 0755);
+	make_dir("/sys/class/infiniband_verbs", 0755);
+	make_dir("/sys/class/infiniband_mad", 0755);
+	make_dir("/sys/class/infiniband_cm", 0755);
+	write_bytes("/sys/class/infiniband_verbs/abi_version", "6\n", 2);
+	write_bytes("/sys/class/infiniband_mad/abi_version", "5\n", 2);
+	make_hca(0);
+	make_hca(1);
+	make_hca(10);
+}
+
 /* On /sys: the node's cgroup tree, a tree of two mounts with flags of their
  * own, and one over a directory that only this network namespace has. */
 static void make_sys(void)
@@ -67,6 +115,7 @@ static void make_sys(void)
 	make_dir("/sys/firmware/efi", 0755);
 	mount_tmpfs("/sys/firmware/efi", MS_NOEXEC | MS_RDONLY);
 	mount_tmpfs("/sys/devices/virtual/net/host0", 0);
+	make_classes();
 }
 
 static void make_interfaces(pid_t inside)
