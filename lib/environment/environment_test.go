@@ -3,6 +3,8 @@ package environment_test
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +149,30 @@ func TestOneGIDIndexIsExportedIfItServesAllRoCEPorts(t *testing.T) {
 				t.Errorf("the index is %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestTheMellanoxHookIsSwitchedOffWhereItIsOn(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"on": 0o755, "off": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site := []string{config.NCCLHCA, config.UCXDevices}
+	for _, c := range []struct {
+		hook   string
+		export []string
+		want   []string
+	}{
+		{"none", site, site},
+		{"off", site, site},
+		{"on", site, []string{config.NCCLHCA, config.UCXDevices, config.MellanoxNone}},
+		{"on", nil, []string{config.MellanoxNone}},
+		{"on", []string{config.MellanoxNone, config.NCCLHCA}, []string{config.MellanoxNone, config.NCCLHCA}},
+	} {
+		if got := environment.WithoutHook(c.export, filepath.Join(dir, c.hook)); !slices.Equal(got, c.want) {
+			t.Errorf("hook %s, export %q: got %q, want %q", c.hook, c.export, got, c.want)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // exports returns the variables that the job's programs see. The GIDs that an interface brings with
 // it are in their tables by now (step.Link waited for them), at the places that they keep.
 func (l Lease) exports() ([]Variable, error) {
-	export := l.Host.Config.Environment.Export
+	export := WithoutHook(l.Host.Config.Environment.Export, mellanoxHook)
 	var all []HCA
 	for _, h := range l.HCAs {
 		out := HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU}

@@ -89,6 +89,17 @@ func TestWhatAUserHasSetStaysAndWhatIsOursDoesNot(t *testing.T) {
 	}
 }
 
+func TestEnrootsMellanoxHookIsSwitchedOffForAJob(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	vm.Slurm(t)
+	vm.Run(t, "install -D -m 755 /dev/null /etc/enroot/hooks.d/99-mellanox.sh")
+	defer vm.Run(t, "rm -r /etc/enroot")
+	out := vm.As(t, "alice", "MELLANOX_VISIBLE_DEVICES=all srun --gres=nic:1 env")
+	if got := variables(out); got["MELLANOX_VISIBLE_DEVICES"] != "none" || got["GRESNET_VARIABLES"] != "MELLANOX_VISIBLE_DEVICES" {
+		t.Errorf("a container's hook would be on:\n%s", out)
+	}
+}
+
 func TestNothingIsExportedThatTheSiteDoesNotName(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
