@@ -139,3 +139,25 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	vm.Eventually(t, "the epilog has run", vm.NoLease)
 	vm.Same(t, before)
 }
+
+// The second HCA of the node, and what lists HCAs by itself: libibverbs, by netlink, and a script.
+func TestAProgramThatTakesTheFirstHCAOfItsListGetsTheJobs(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	vm.Slurm(t)
+	vm.Run(t, rxeUp)
+	defer vm.Run(t, rxeDown)
+	vm.WriteConfig(t, strings.NewReplacer("[0]", "[1]", "[1]", "[0]").Replace(rxeConfig))
+	defer vm.WriteConfig(t, vm.Config)
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
+	before := vm.Picture(t)
+	if all := vm.Run(t, "ibv_devices"); !strings.Contains(all, "rxe0") || !strings.Contains(all, "rxe1") {
+		t.Fatalf("the node has not both HCAs: %s", all)
+	}
+	const first = `ls /sys/class/infiniband | head -n 1; ibv_devices | tail -n +3 | awk '{print $1}'; ibv_devinfo | grep hca_id`
+	out := vm.As(t, "alice", "srun --gres=gpu:1 bash -c "+vm.Quote(first))
+	if want := "rxe1\nrxe1\nhca_id:\trxe1\n"; out != want {
+		t.Errorf("the job has rxe1, and finds\n%swanted\n%s", out, want)
+	}
+	vm.Eventually(t, "the epilog has run", vm.NoLease)
+	vm.Same(t, before)
+}
