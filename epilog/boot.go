@@ -21,19 +21,23 @@ func bootCommand(w *cli.World) *urfave.Command {
 		Name:  "boot",
 		Usage: "ready the node before slurmd starts",
 		Description: `Gives back the leases that are left (sweep --boot), sets the RDMA netns mode
-of the configuration, if it has one, closes the HCAs' device nodes, if the
-configuration wants that (gresnet-prolog close), and makes the empty files in
-/var/lib/gresnet/gres that gres.conf names: a node without a disk lacks them.
+of the configuration, if it has one, splits PFs into VFs, if it has any with
+part = "vf", closes the HCAs' device nodes, if it wants that (gresnet-prolog
+close), and makes the empty files in /var/lib/gresnet/gres that gres.conf
+names: a node without a disk lacks them.
 
 The kernel refuses another mode while there is a network namespace besides
 the first. boot tries for ten seconds, in case that namespace is just ending;
 then it fails and says who has which.
 
+It makes VFs only where a PF has none, and gives each an address that is the
+same after each boot, unless it has one.
+
 gresnet.service runs it. Do not run it while slurmd runs: it may take the
 HCAs from jobs that are about to start.
 
-Exit status: 0 done; 1 the mode is not what it should be, or the
-configuration has an error; 2 something of a lease remains to be undone.
+Exit status: 0 done; 1 the mode or a PF is not what it should be, or
+the configuration has an error; 2 something of a lease remains to be undone.
 
 Example:
   gresnet-epilog boot`,

@@ -4,6 +4,7 @@ package check
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/parts"
 	"gresnet/lib/uplink"
 )
 
@@ -137,6 +139,12 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
+		for _, err := range parts.Problems(s.Config, s.Inventory) {
+			all = append(all, failed("parts", err))
+			if errors.Is(err, parts.ErrDown) {
+				all[len(all)-1].Level = Warning
+			}
+		}
 		all = append(all, s.refusals()...)
 		all = append(all, s.closed()...)
 		all = append(all, s.guard()...)
@@ -228,8 +236,7 @@ func (s Site) mapping() []Finding {
 		switch {
 		case h.Gres != "":
 			mapped++
-		case h.ID.VF != "": // a site need not give its VFs to jobs
-		case slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) }):
+		case h.ID.VF != "", slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) }): // a site need not give its VFs to jobs
 		case !h.Away:
 			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}

@@ -180,6 +180,12 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			vf.Gres, vf.ID = "", node.ID{PCI: s.Inventory.HCAs[0].ID.PCI, VF: "0"}
 			s.Inventory.HCAs = append(s.Inventory.HCAs, vf)
 		}, "warning  mapping: jobs get mlx5_0 as a whole, though it has VFs (2); list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"},
+		"a PF in parts": {inParts(func(*inventory.HCA, *config.HCA) {}), ""},
+		"a PF in parts that is down": {inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.Ports[0].State = "DOWN" }),
+			"warning  parts: no port of mlx5_2 is active: its VFs have no link; bring its interface up, and see whether its cable is in"},
+		"a PF in parts, with all that Ethernet has": {inParts(func(pf *inventory.HCA, c *config.HCA) {
+			pf.Ports[0].LinkLayer, c.VF.VLAN = "Ethernet", &config.VLAN{ID: 100, Proto: config.Proto8021AD}
+		}), ""},
 		"not what the configuration wants": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
 			"warning  mode: it is exclusive, though gresnet.toml wants shared; reboot; if it was not set at boot, journalctl -u gresnet.service says why"},
 		"nor will it be": {func(s *check.Site) {

@@ -48,6 +48,17 @@ func put(mode fs.FileMode, pairs ...string) func(*check.Site) {
 	}
 }
 
+// inParts gives the node a PF with two VFs, which an entry gives to jobs, and changes one of them.
+func inParts(change func(*inventory.HCA, *config.HCA)) func(*check.Site) {
+	return func(s *check.Site) {
+		pf := hca(2, "eth2")
+		pf.Gres, pf.ID.PCI, pf.VFs, pf.Ports[0].State = "", "0000:3b:00.0", &inventory.VFs{Now: 2, Total: 8}, "ACTIVE"
+		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "pci", Value: pf.ID.PCI}, Part: config.PartVF, Count: 2}
+		change(&pf, &c)
+		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, pf), append(s.Config.HCAs, c)
+	}
+}
+
 func remove(name string) func(*check.Site) {
 	return func(s *check.Site) { delete(s.Root.(fstest.MapFS), name) }
 }
@@ -225,6 +236,17 @@ func misconfigurations(t *testing.T) []row {
 			m, err := gres.Map(config.Config{HCAs: []config.HCA{{Gres: "nic", Index: 1, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}}}}, nil)
 			s.Drift = errors.Join(m.Drift(), err)
 		}},
+		{"a PF has fewer VFs than [[hca]] says", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs.Now = 1 })},
+		{"a PF cannot have as many VFs", inParts(func(_ *inventory.HCA, c *config.HCA) { c.Count = 9 })},
+		{"a PF cannot have VFs", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs = nil })},
+		{"a PF is not on the node", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.ID.PCI = "0000:01:00.0" })},
+		{"a PF is in switchdev mode", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs.Switchdev = true })},
+		{"a PF of InfiniBand has VFs in VLANs", inParts(func(pf *inventory.HCA, c *config.HCA) {
+			pf.Ports[0].LinkLayer, c.VF.VLAN = "InfiniBand", &config.VLAN{ID: 100}
+		})},
+		{"a PF's driver takes no 802.1ad", inParts(func(pf *inventory.HCA, c *config.HCA) {
+			pf.Driver, c.VF.VLAN = "bnxt_re", &config.VLAN{ID: 100, Proto: config.Proto8021AD}
+		})},
 		{"an HCA's driver is not loaded", func(s *check.Site) { s.Inventory.HCAs[1].Away = true }},
 		{"an HCA has no uverbs", func(s *check.Site) { s.Inventory.HCAs[1].Chars = nil }},
 		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} }},

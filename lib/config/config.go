@@ -84,13 +84,14 @@ type Policy struct {
 	Constraint                           []string // features of which the job requires one
 
 	// Silent is whether the policy says nothing of what the job gets: it is there
-	// for its Isolation, and source policy goes on to the next.
+	// for its Isolation or its VF, and source policy goes on to the next.
 	Silent     bool
 	Gres, Type string
 	Count      int   // used when Indices is empty; 0: nothing
 	Indices    []int // Slurm's indices of the GRES, ascending
 
 	Isolation string // as Access has it; empty: this policy does not decide it
+	VF        VF     // what the PFs do for the VFs of such a job
 }
 
 // HCA is a table [[hca]]: one line of the GRES mapping, or one for each part of an HCA.
@@ -104,6 +105,7 @@ type HCA struct {
 	GPUs      []int  // Slurm's indices of the GPUs that it serves, ascending; in parts, part n serves the n-th
 	Interface Interface
 	Take      bool // it goes even if the node itself needs its interface
+	VF        VF   // what the PF does for its VFs, unless a policy says otherwise
 }
 
 // Interface says what becomes of an HCA's network interface.

@@ -28,6 +28,7 @@ var sections = []struct{ name, heading, text string }{
 	{"uplink", "## `[uplink]`", "[uplink]\n"},
 	{"overlay", "## `[overlay]`", "[overlay]\n"},
 	{"policy", "## `[[policy]]`", "[[policy]]\ncount = 0\n"},
+	{"hca.vf", "### What the PF does for a VF", "[[hca]]\nindex = 0\npart = \"vf\"\ncount = 1\nmatch = \"pci=3b:00.0\"\n[hca.vf]\n"},
 	{"hca", "## `[[hca]]`", "[[hca]]\nindex = 0\nmatch = \"rdma=a\"\n"},
 }
 

@@ -116,7 +116,7 @@ func readTime(t table, key, text string, shortest, longest time.Duration) time.D
 }
 
 func readHCA(t table, names []string) HCA {
-	t.allow("gres", "type", "index", "match", "part", "count", "gpus", "interface", "node")
+	t.allow("gres", "type", "index", "match", "part", "count", "gpus", "interface", "node", "vf")
 	t.require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)
@@ -143,6 +143,10 @@ func readHCA(t table, names []string) HCA {
 	}
 	word, _ := t.word("node", NodeKeep, NodeTake)
 	h.Take = word == NodeTake
+	h.VF.read(t.table("vf"))
+	if h.Part != PartVF && h.VF != (VF{}) {
+		t.fail("vf", `add part = "vf" and count, or leave it out`, "the HCA is no PF in parts")
+	}
 	return h
 }
 

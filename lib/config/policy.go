@@ -3,7 +3,7 @@ package config
 import "slices"
 
 func readPolicy(t table, names []string) Policy {
-	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation")
+	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf")
 	var p Policy
 	for _, c := range []struct {
 		key    string
@@ -30,7 +30,9 @@ func readPolicy(t table, names []string) Policy {
 	p.Isolation, _ = t.word("isolation", IsolateNetwork, IsolateDevices)
 	_, saysGres := t.values["gres"]
 	_, saysType := t.values["type"]
-	p.Silent = p.Isolation != "" && !saysCount && !saysIndices && !saysGres && !saysType
+	p.VF.read(t.table("vf"))
+	_, saysVF := t.values["vf"]
+	p.Silent = (p.Isolation != "" || saysVF) && !saysCount && !saysIndices && !saysGres && !saysType
 	const hint = "give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:

@@ -28,6 +28,8 @@ type Entry struct {
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
 	Take  bool     `json:"take,omitempty"` // jobs get it even if the node itself needs its interface
 
+	VF config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
+
 	// Drift is why it is not known which of the node's HCAs it means: HCA is none
 	// then. A job that needs no such entry gets what it needs.
 	Drift error `json:"-"`
@@ -91,7 +93,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		for part := range want.Parts() {
 			e := Entry{
 				Gres: want.Gres, Type: want.Type, Index: want.Index + part, GPUs: want.GPUsOf(part),
-				Keep: want.Interface == config.Keep, Take: want.Take,
+				Keep: want.Interface == config.Keep, Take: want.Take, VF: want.VF,
 			}
 			hca, err := find(want, part, have)
 			if err != nil {
@@ -194,7 +196,7 @@ func findVF(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
 	}
 	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d: %s has no VF %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, number),
-		"make the VFs before the first job: echo COUNT >/sys/bus/pci/devices/"+want.Match.Value+"/sriov_numvfs; and see whether their driver is loaded",
+		"gresnet-epilog boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
 	)
 }
 

@@ -44,6 +44,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 		return v.Link.Once(func() error {
 			for _, e := range p.Entries {
 				e.Keep = e.Keep || devices
+				e.VF = source.VF(l.Host.Config, j, e.VF)
 				h, err := l.ReadHCA(v, mode, e)
 				if err == nil && devices {
 					h.Ready, err = ready(v, h.Ports)
@@ -83,6 +84,9 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		return plan.HCA{}, err
 	}
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
+		return plan.HCA{}, err
+	}
+	if h.VF, err = l.readVF(d, e.VF); err != nil {
 		return plan.HCA{}, err
 	}
 	for _, p := range h.Ports {

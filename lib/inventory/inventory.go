@@ -9,10 +9,12 @@ import (
 	"io/fs"
 	"slices"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/sriov"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
 )
@@ -22,6 +24,8 @@ type Inventory struct {
 	Mode rdma.Mode
 	HCAs []HCA
 	GPUs []node.Location
+
+	Parts []config.HCA // the tables of gresnet.toml that give a PF in parts
 }
 
 // HCA is one HCA. Gres is empty if the mapping lacks it.
@@ -53,6 +57,8 @@ type HCA struct {
 type VFs struct {
 	Now   int
 	Total int
+
+	Switchdev bool // they are Open vSwitch's to set
 }
 
 // pci is the PCI address of the HCA's own function.
@@ -149,7 +155,7 @@ func (h *HCA) countVFs(sys fs.FS) error {
 	}
 	now, total, err := sysfs.VFs(sys, h.ID.PCI)
 	if total > 0 {
-		h.VFs = &VFs{now, total}
+		h.VFs = &VFs{now, total, sriov.InSwitchdev(h.ID.PCI)}
 	}
 	return err
 }

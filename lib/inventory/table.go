@@ -52,6 +52,9 @@ func (s Inventory) hcas(w io.Writer) error {
 			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, s.pf(h))
 		case h.VFs != nil:
 			fmt.Fprintf(w, "%s is a PF with %d of %d VFs\n", h.Name, h.VFs.Now, h.VFs.Total)
+			if h.VFs.Switchdev {
+				fmt.Fprintf(w, "%s is in switchdev mode\n", h.Name)
+			}
 		}
 	}
 	return nil

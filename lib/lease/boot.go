@@ -19,13 +19,14 @@ import (
 
 // Boot prepares the node before slurmd starts. It gives back all leases that are left, because
 // their namespaces keep the kernel from changing the mode; then sets the RDMA netns mode that the
-// configuration wants, if it wants one; and closes the HCAs' device nodes, if it wants that.
+// configuration wants, if it wants one; splits the PFs that it gives in parts; and closes the HCAs'
+// device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
 	if mode := n.Config.RDMA.Mode; mode != "" {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
-	return hint.Join(failed, n.Close())
+	return hint.Join(failed, n.split(ctx), n.Close())
 }
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that.

@@ -22,6 +22,7 @@ type HCA struct {
 	Keep       bool      // its interfaces stay on the node
 	CM         []rdma.CM // RDMA-CM's settings for it, in exclusive mode
 	Access     *step.Access
+	VF         *step.VF // nil: it is none
 	Interfaces []*step.Settings
 
 	// The job's programs learn these.
@@ -43,10 +44,17 @@ type HCA struct {
 // (rdma_dev_access_netns). An uplink and an overlay, which may be nil, come before the first HCA:
 // so a mistake in the site's configuration costs no move.
 //
+// What a PF does for a VF comes first of all: its driver may refuse it.
+//
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
 func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, overlay *step.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
+	for _, h := range hcas {
+		if h.VF != nil {
+			steps = append(steps, h.VF)
+		}
+	}
 	if access.Isolation != config.IsolateDevices {
 		steps = append(steps, &step.Namespace{})
 	}

@@ -82,6 +82,20 @@ func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 	}
 }
 
+func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
+	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
+	vf.VF = &step.VF{Name: "mlx5_4"}
+	steps := plan.Take(job.Job{}, rdma.Shared, verbs, nil, nil, []plan.HCA{whole, vf})
+	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, link eth1, link eth4, devices"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	// It may bring the link of a trusted VF back, and needs the VF's own MAC to be restored.
+	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
+	if got, want := names(steps), "link eth1, link eth4, settings eth1, settings eth4, vf mlx5_4, access mlx5_0, access mlx5_4, devices, namespace"; got != want {
+		t.Errorf("it is undone as %s\nwant %s", got, want)
+	}
+}
+
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &step.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })

@@ -115,8 +115,9 @@ func (d *Damage) Has(id node.ID, kind string) bool {
 }
 
 // doubted returns the HCAs that may lack a note which their undo needs. The notes about one HCA
-// follow each other and begin with that of its device nodes. So these are the HCAs before and after
-// a gap, and those without that first note. An HCA that another lease has by now is in no doubt.
+// follow each other and begin with that of its device nodes; what a PF does for a VF comes before
+// all. So these are the HCAs before and after a gap, and those without such a first note. An HCA
+// that another lease has by now is in no doubt.
 func (d *Damage) doubted() []node.ID {
 	var ids []node.ID
 	add := func(id node.ID) {
@@ -139,12 +140,16 @@ func (d *Damage) doubted() []node.ID {
 		add(after)
 	}
 	for _, id := range d.own() {
-		if !d.Has(id, "access") {
+		if !d.Has(id, "access") || d.lacksVF(id) {
 			add(id)
 		}
 	}
 	return ids
 }
+
+// lacksVF tells whether an HCA is a VF without the note of what its PF did for it. These notes come
+// before all others.
+func (d *Damage) lacksVF(id node.ID) bool { return id.VF != "" && !d.Has(id, "vf") }
 
 // done tells whether all notes about an HCA are struck: it is home and free.
 func (d *Damage) done(id node.ID) bool {
@@ -220,6 +225,9 @@ func (d *Damage) forgotten(id node.ID) string {
 	}
 	if !d.Has(id, "access") {
 		return "who may open its device nodes is not known"
+	}
+	if d.lacksVF(id) {
+		return "what its PF did for it is not known"
 	}
 	for _, p := range d.HCAs[i].Ports {
 		known := slices.ContainsFunc(d.Notes, func(s Note) bool {

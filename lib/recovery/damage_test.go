@@ -103,6 +103,21 @@ func TestWhatALeaseHasDoneWithIsNotBroughtHomeOnceMore(t *testing.T) {
 	}
 }
 
+func TestAVFWithoutTheNoteOfWhatItsPFDidIsInDoubt(t *testing.T) {
+	id := node.ID{PCI: "0000:3b:00.0", VF: "3"}
+	for _, has := range []bool{true, false} {
+		notes := []Note{{Step: &step.Namespace{}, Number: 2}, {Step: &step.Access{ID: id, Name: "mlx5_9"}, Number: 3}}
+		if has {
+			notes = append([]Note{{Step: &step.VF{ID: id, Name: "mlx5_9"}, Number: 1}}, notes...)
+		}
+		d := Damage{Gaps: []journal.Gap{{Why: "its beginning is lost"}}, Notes: notes, HCAs: []node.HCA{{ID: id, Name: "mlx5_9"}}}
+		why := d.Uncertain()[id]
+		if want := "what its PF did for it is not known"; strings.HasSuffix(why, want) == has || has && why != "" {
+			t.Errorf("with the note, %t: %q", has, why)
+		}
+	}
+}
+
 func TestAnHCAOfWhichNothingIsKnownIsNotCertain(t *testing.T) {
 	d := without([]int{5})
 	if why := d.Uncertain()[leasetest.A]; !strings.Contains(why, "which interfaces it had is not known") {

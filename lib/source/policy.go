@@ -48,6 +48,17 @@ func Isolation(c config.Config, j job.Job) string {
 	return c.Access.Isolation
 }
 
+// VF is what the PF does for a VF of a job: each thing as the first policy says that fits the job
+// and says it, or else as the VF's own table does.
+func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
+	for _, p := range c.Policies {
+		if fits(p, j) {
+			vf = vf.Or(p.VF)
+		}
+	}
+	return vf.Or(own)
+}
+
 func fits(p config.Policy, j job.Job) bool {
 	for _, c := range []struct{ wanted, has []string }{
 		{p.Partition, []string{j.Partition}},

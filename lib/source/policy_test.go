@@ -34,6 +34,38 @@ constraint = ["hdr", "ndr"]
 count = 2
 `
 
+func TestEachThingOfAVFIsAsTheFirstPolicySaysThatFitsAndHasIt(t *testing.T) {
+	c := sitetest.Parse(t, `
+[[hca]]
+index = 0
+part = "vf"
+count = 2
+match = "pci=3b:00.0"
+vf = {vlan = 7, max_rate = 100, trust = false}
+[[policy]]
+account = "physics"
+vf = {vlan = 100}
+[[policy]]
+partition = "train"
+vf = {vlan = 200, trust = true}
+`)
+	for _, tt := range []struct {
+		job   job.Job
+		vlan  int
+		trust bool
+	}{
+		{job.Job{}, 7, false},
+		{job.Job{Account: "physics"}, 100, false},
+		{job.Job{Partition: "train"}, 200, true},
+		{job.Job{Account: "physics", Partition: "train"}, 100, true},
+	} {
+		vf := source.VF(c, tt.job, c.HCAs[0].VF)
+		if vf.VLAN.ID != tt.vlan || *vf.Trust != tt.trust || *vf.MaxRate != 100 || vf.MinRate != nil {
+			t.Errorf("%+v: VLAN %d, trust %t, at most %d", tt.job, vf.VLAN.ID, *vf.Trust, *vf.MaxRate)
+		}
+	}
+}
+
 func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 	want := func(w gres.Want) []gres.Want {
 		w.Gres, w.Source = "nic", "policy"

@@ -49,6 +49,7 @@ var order = []struct {
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},
+	{"vf", func() Step { return new(VF) }},
 	{"access", func() Step { return new(Access) }},
 	{"devices", func() Step { return new(Devices) }},
 	{"namespace", func() Step { return new(Namespace) }},

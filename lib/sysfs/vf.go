@@ -56,6 +56,19 @@ func VF(sys fs.FS, pf, number string) (string, error) {
 	return path.Base(target), err
 }
 
+// RDMAOf is the RDMA device of a PCI function that is in the namespace whose /sys this is. Without
+// one it is fs.ErrNotExist.
+func RDMAOf(sys fs.FS, pci string) (string, error) {
+	entries, err := fs.ReadDir(sys, path.Join("bus/pci/devices", pci, "infiniband"))
+	if err == nil && len(entries) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the RDMA device of %s: %w", pci, err)
+	}
+	return entries[0].Name(), nil
+}
+
 // AddressOf is where the hardware of an HCA sits now. Without a VF of its number it is fs.ErrNotExist.
 func AddressOf(sys fs.FS, id node.ID) (BusAddress, error) {
 	at := BusAddress{PCI: id.PCI, Aux: id.Aux}

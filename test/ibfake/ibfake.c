@@ -1119,6 +1119,18 @@ static int ibfake_add_devlink(struct device *dev)
 	return devm_add_action_or_reset(dev, ibfake_remove_devlink, devlink);
 }
 
+/* As igb has it, a VF that its PF trusts changes what the PF has on record. */
+static int ibfake_set_mac(struct net_device *netdev, void *address)
+{
+	struct ibfake_hca *hca = ((struct ibfake_nic *)netdev_priv(netdev))->hca;
+	struct ibfake_vf *vf = ibfake_own_vf(hca ? hca->pdev : NULL);
+	int err = eth_mac_addr(netdev, address);
+
+	if (!err && vf && vf->trusted)
+		ether_addr_copy(vf->mac, netdev->dev_addr);
+	return err;
+}
+
 static const struct net_device_ops ibfake_netdev_ops = {
 	.ndo_get_vf_config = ibfake_get_vf_config,
 	.ndo_set_vf_mac = ibfake_set_vf_mac,
@@ -1132,7 +1144,7 @@ static const struct net_device_ops ibfake_netdev_ops = {
 	.ndo_stop = ibfake_stop,
 	.ndo_start_xmit = ibfake_xmit,
 	.ndo_get_stats64 = ibfake_get_stats64,
-	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_set_mac_address = ibfake_set_mac,
 	.ndo_validate_addr = eth_validate_addr,
 };
 

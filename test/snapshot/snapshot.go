@@ -27,7 +27,7 @@ func Take() (string, error) {
 		return "", err
 	}
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, rules, qdiscs, mirrors, labels, nftables, sysctls, queues, nodes, gids, leases} {
+	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, virtualFunctions, rules, qdiscs, mirrors, labels, nftables, sysctls, queues, nodes, gids, leases} {
 		facts, err := look()
 		if err != nil {
 			return "", fmt.Errorf("take a picture of the node: %w", err)
@@ -249,6 +249,23 @@ func rdma() ([]string, error) {
 	// Nothing but a folder that an administrator has made tells what RDMA-CM has.
 	for _, path := range glob("/sys/kernel/config/rdma_cm/*/ports/*/default_*") {
 		facts = append(facts, path+" "+read(path))
+	}
+	return facts, nil
+}
+
+// virtualFunctions are which driver has which VF, and what its node GUID is. What a PF has on
+// record of them is among the facts of its interface.
+func virtualFunctions() (facts []string, err error) {
+	for _, path := range glob("/sys/bus/pci/devices/*/virtfn*") {
+		driver, err := filepath.EvalSymlinks(path + "/driver")
+		if err != nil {
+			driver = "none"
+		}
+		fact := path + " has the driver " + filepath.Base(driver)
+		for _, guid := range glob(path + "/infiniband/*/node_guid") {
+			fact += " and the node GUID " + read(guid)
+		}
+		facts = append(facts, fact)
 	}
 	return facts, nil
 }

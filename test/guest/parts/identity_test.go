@@ -75,7 +75,7 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 		t.Errorf("the HCAs were numbered\n%s\nand are numbered\n%s", before, now)
 	}
 	text := scan("")
-	for _, want := range []string{"rocep1s0 is a PF with 3 of 4 VFs", "ibp2s0 is a PF with 2 of 4 VFs", " is VF 2 of rocep1s0", " is VF 1 of ibp2s0"} {
+	for _, want := range []string{"rocep1s0 is a PF with 3 of 8 VFs", "ibp2s0 is a PF with 2 of 8 VFs", " is VF 2 of rocep1s0", " is VF 1 of ibp2s0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("scan does not say %q:\n%s", want, text)
 		}

@@ -6,26 +6,29 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-func TestAKillAnywhereLosesNothingOfVFsAndTheirPF(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Long, vm.VF)
-	listed(t)
-	vm.Run(t, "ip link set "+roceLink+" vf 2 vlan 100 qos 3 spoofchk on trust on")
+// The PFs do more for the VFs while the job has them, and the node has settings of its own.
+func TestAKillAnywhereLosesNothingOfVFsAndTheirPFs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	boot(t, inParts(2, "gpus = [0, 1]\nvf = {vlan = 7, qos = 1, max_rate = 5000, trust = false}\n", "gpus = [2, 3]\nvf = {state = \"enable\"}\n"))
+	vm.Run(t, "ip link set "+roceLink+" vf 1 vlan 100 qos 3 spoofchk on trust on")
+	vm.Run(t, "for i in "+roceLink+"v1 $(ls /sys/bus/pci/devices/"+ibPF+"/virtfn1/net); do ip link set $i up; ip addr add 10.20.$((n = n + 1)).2/24 dev $i; done")
+	const job = "SLURM_JOB_ID=900202 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)
-	vm.Must(t, "prolog", vfJob)
-	epilog := vm.Moments(t, "epilog", vfJob)
-	prolog := vm.Moments(t, "prolog", vfJob)
-	vm.Must(t, "epilog", vfJob)
+	vm.Must(t, "prolog", job)
+	epilog := vm.Moments(t, "epilog", job)
+	prolog := vm.Moments(t, "prolog", job)
+	vm.Must(t, "epilog", job)
 	for _, m := range prolog {
-		vm.KillAt(t, "prolog", vfJob, m)
-		vm.Must(t, "epilog", vfJob)
+		vm.KillAt(t, "prolog", job, m)
+		vm.Must(t, "epilog", job)
 		if vm.Same(t, before); t.Failed() {
 			t.Fatalf("after kill -9 of the prolog %s", m)
 		}
 	}
 	for _, m := range epilog {
-		vm.Must(t, "prolog", vfJob)
-		vm.KillAt(t, "epilog", vfJob, m)
-		vm.Must(t, "epilog", vfJob)
+		vm.Must(t, "prolog", job)
+		vm.KillAt(t, "epilog", job, m)
+		vm.Must(t, "epilog", job)
 		if vm.Same(t, before); t.Failed() {
 			t.Fatalf("after kill -9 of the epilog %s", m)
 		}

@@ -1,0 +1,118 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// VF is what a PF does for a VF while a job has it. What is nil is left as it is.
+type VF struct {
+	VLAN       *VLAN
+	MinRate    *int // in Mbit/s; 0: none is guaranteed
+	MaxRate    *int // in Mbit/s; 0: nothing bounds it
+	SpoofCheck *bool
+	Trust      *bool
+	State      string // LinkAuto or LinkEnable; empty: as it is
+}
+
+// VLAN is in which VLAN a VF is; ID 0: none.
+type VLAN struct {
+	ID, QoS int
+	Proto   string
+}
+
+// The protocols of VLANs.
+const (
+	Proto8021Q  = "802.1q"
+	Proto8021AD = "802.1ad"
+)
+
+// What a PF makes of the link of a VF.
+const (
+	LinkAuto   = "auto"   // it is up while the PF's is
+	LinkEnable = "enable" // it is up
+)
+
+// Bounds of what a VF can have.
+const (
+	maxVLAN = 4094
+	maxQoS  = 7
+	maxRate = 10_000_000 // Mbit/s
+)
+
+func (v *VF) read(t table) {
+	t.allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state")
+	v.readVLAN(t)
+	v.MinRate, v.MaxRate = readWithin(t, "min_rate", maxRate), readWithin(t, "max_rate", maxRate)
+	if v.MinRate != nil && v.MaxRate != nil && *v.MaxRate != 0 && *v.MinRate > *v.MaxRate {
+		t.fail("min_rate", "", "%d is more than max_rate, %d", *v.MinRate, *v.MaxRate)
+	}
+	v.SpoofCheck, v.Trust = readSwitch(t, "spoof_check"), readSwitch(t, "trust")
+	v.State, _ = t.word("state", LinkAuto, LinkEnable)
+}
+
+func (v *VF) readVLAN(t table) {
+	id, qos := readWithin(t, "vlan", maxVLAN), readWithin(t, "qos", maxQoS)
+	proto, _ := t.word("proto", Proto8021Q, Proto8021AD)
+	if id != nil {
+		v.VLAN = &VLAN{ID: *id, Proto: cmp.Or(proto, Proto8021Q)}
+		if qos != nil {
+			v.VLAN.QoS = *qos
+		}
+		return
+	}
+	for _, key := range []string{"qos", "proto"} {
+		if t.values[key] != nil {
+			t.fail(key, "say which vlan, too: a driver takes them together", "there is no vlan")
+		}
+	}
+}
+
+// readWithin reads a number from 0 to the most; nil if it is not there.
+func readWithin(t table, key string, most int64) *int {
+	n, there := value[int64](t, key, "a number")
+	if !there {
+		return nil
+	}
+	if n < 0 || n > most {
+		t.fail(key, "", "%d is not from 0 to %d", n, most)
+	}
+	number := int(n)
+	return &number
+}
+
+func readSwitch(t table, key string) *bool {
+	on, there := value[bool](t, key, "true or false")
+	if !there {
+		return nil
+	}
+	return &on
+}
+
+// Or fills in what is not said by what another says.
+func (v VF) Or(other VF) VF {
+	return VF{
+		VLAN: cmp.Or(v.VLAN, other.VLAN), MinRate: cmp.Or(v.MinRate, other.MinRate), MaxRate: cmp.Or(v.MaxRate, other.MaxRate),
+		SpoofCheck: cmp.Or(v.SpoofCheck, other.SpoofCheck), Trust: cmp.Or(v.Trust, other.Trust), State: cmp.Or(v.State, other.State),
+	}
+}
+
+// String is the inline table that says it.
+func (v VF) String() string {
+	var said []string
+	say := func(key string, there bool, value func() any) {
+		if there {
+			said = append(said, fmt.Sprintf("%s = %v", key, value()))
+		}
+	}
+	say("vlan", v.VLAN != nil, func() any { return v.VLAN.ID })
+	say("qos", v.VLAN != nil && v.VLAN.QoS != 0, func() any { return v.VLAN.QoS })
+	say("proto", v.VLAN != nil && v.VLAN.Proto != Proto8021Q, func() any { return quoted([]string{v.VLAN.Proto}) })
+	say("min_rate", v.MinRate != nil, func() any { return *v.MinRate })
+	say("max_rate", v.MaxRate != nil, func() any { return *v.MaxRate })
+	say("spoof_check", v.SpoofCheck != nil, func() any { return *v.SpoofCheck })
+	say("trust", v.Trust != nil, func() any { return *v.Trust })
+	say("state", v.State != "", func() any { return quoted([]string{v.State}) })
+	return "{" + strings.Join(said, ", ") + "}"
+}

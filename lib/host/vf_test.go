@@ -1,0 +1,27 @@
+package host
+
+import (
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/sriov"
+)
+
+func TestOnlyWhatTheSiteSaysOfAVFIsSet(t *testing.T) {
+	now := sriov.Attributes{VLAN: &sriov.VLAN{ID: 3, QoS: 5, Proto: sriov.Dot1Q}, Rate: &sriov.Rate{Min: 5, Max: 100}}
+	most, no := 5000, false
+	for _, c := range []struct {
+		wanted config.VF
+		want   string
+	}{
+		{config.VF{}, ""},
+		{config.VF{VLAN: &config.VLAN{ID: 100, QoS: 1, Proto: config.Proto8021AD}}, "vlan 100 qos 1 proto 802.1ad"},
+		{config.VF{MaxRate: &most, Trust: &no}, "rate from 5 to 5000 Mbit/s, trust false"},
+		{config.VF{State: config.LinkEnable}, "state enable"},
+		{config.VF{State: config.LinkAuto}, "state auto"},
+	} {
+		if got := attributes(c.wanted, now).String(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/sriov"
+	"gresnet/lib/sysfs"
+	"gresnet/lib/table"
+	"gresnet/lib/udev"
+)
+
+const (
+	// splitTimeout bounds how long all PFs together may take. Firmware takes a second for some VFs.
+	splitTimeout = 3 * time.Minute
+	// driverTimeout bounds the wait for a PF's driver, which is loaded at boot, too.
+	driverTimeout = 30 * time.Second
+)
+
+// split makes the VFs that the configuration gives to jobs, and gives them addresses that are the
+// same after each boot. What is there already stays, so a second run completes the work of one that
+// was killed.
+func (n *Host) split(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, splitTimeout)
+	defer cancel()
+	var failed []error
+	for _, h := range n.Config.HCAs {
+		if h.Part == config.PartVF {
+			failed = append(failed, n.splitPF(ctx, h.Match.Value, h.Count))
+		}
+	}
+	return hint.Join(failed...)
+}
+
+func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
+	now, total, err := sysfs.VFs(n.Sys, pf)
+	if err == nil {
+		err = sriov.Fits(pf, count, now, total)
+	}
+	if err != nil {
+		return err
+	}
+	s := splitting{sys: n.Sys, pf: pf, made: now == 0}
+	err = wait(ctx, time.Now().Add(driverTimeout), s.findPF)
+	if err == nil {
+		err = sriov.RefuseSwitchdev(pf)
+	}
+	if err != nil {
+		return err
+	}
+	t, err := n.Table().Read()
+	if err != nil {
+		return err
+	}
+	watch, err := udev.Open("/run")
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	until, _ := ctx.Deadline()
+	s.taken = takenOf(&t, pf)
+	if s.made && len(s.taken) > 0 {
+		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "gresnet-prolog status says what keeps the lease; boot splits the PF when that is gone")
+	}
+	if s.made {
+		if err := sriov.PCI.Create(pf, count, until); err != nil {
+			return err
+		}
+	}
+	for vf := range count {
+		if s.taken[vf] {
+			continue
+		}
+		if err := s.give(ctx, vf); err != nil {
+			return err
+		}
+	}
+	if len(s.renewed) > 0 {
+		n.Notice(0, "%s is split into %d VFs, %d of them with a new address", pf, count, len(s.renewed))
+	}
+	return s.await(ctx, count, watch)
+}
+
+// takenOf are the VFs of a PF that leases have, by number.
+func takenOf(t *table.Table, pf string) map[int]bool {
+	taken := map[int]bool{}
+	for _, c := range t.Claims {
+		if number, err := strconv.Atoi(c.HCA.VF); err == nil && c.HCA.PCI == pf {
+			taken[number] = true
+		}
+	}
+	return taken
+}
+
+// splitting gives a PF's VFs their addresses.
+type splitting struct {
+	sys     fs.FS
+	pf      string
+	link    sriov.Link
+	guid    string       // the PF's node GUID
+	made    bool         // by this run: nobody else has given them an address yet
+	taken   map[int]bool // VFs that leases have: they stay as they are
+	renewed []int        // VFs with a new address
+}
+
+// findPF finds by what the PF's VFs are set, and of what their addresses are made.
+func (s *splitting) findPF() (err error) {
+	if s.link, err = sriov.FindLink(s.sys, s.pf); err != nil {
+		return err
+	}
+	device, err := sysfs.RDMAOf(s.sys, s.pf)
+	if err != nil {
+		return err
+	}
+	s.guid, err = sysfs.NodeGUID(s.sys, device)
+	return err
+}
+
+// give gives a VF its address, unless it has one that somebody else gave it.
+func (s *splitting) give(ctx context.Context, vf int) error {
+	function, err := sysfs.VF(s.sys, s.pf, strconv.Itoa(vf))
+	if err != nil {
+		return fmt.Errorf("find VF %d of %s: %w", vf, s.pf, err)
+	}
+	until, _ := ctx.Deadline()
+	lacks, err := s.lacks(vf, function)
+	if err != nil {
+		return err
+	}
+	bound, err := sysfs.HasDriver(s.sys, "pci/"+function)
+	if err != nil || !lacks && bound {
+		return err
+	}
+	if lacks {
+		if err := s.set(vf); err != nil {
+			return err
+		}
+	}
+	s.renewed = append(s.renewed, vf)
+	return sriov.PCI.Rebind(function, until)
+}
+
+// lacks tells whether a VF has no address that stays. A driver may have given a new VF a random one.
+func (s *splitting) lacks(vf int, function string) (bool, error) {
+	if s.link.InfiniBand {
+		device, err := sysfs.RDMAOf(s.sys, function)
+		if errors.Is(err, fs.ErrNotExist) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		guid, err := sysfs.NodeGUID(s.sys, device)
+		return s.made || sriov.IsZero(guid), err
+	}
+	a, err := sriov.Read(s.link, vf)
+	if err != nil {
+		return false, err
+	}
+	return a.MAC == nil || s.made && *a.MAC != sriov.MACOf(s.guid, vf), nil
+}
+
+func (s *splitting) set(vf int) error {
+	if s.link.InfiniBand {
+		return sriov.SetGUID(s.link, vf, sriov.GUIDOf(s.guid, vf))
+	}
+	mac := sriov.MACOf(s.guid, vf)
+	return sriov.Apply(s.link, vf, sriov.Attributes{MAC: &mac})
+}
+
+// wait tries until it gets what it needs, or the time is over.
+func wait(ctx context.Context, until time.Time, try func() error) error {
+	for {
+		err := try()
+		if err == nil || time.Now().After(until) || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// await waits until all VFs have their RDMA devices and interfaces, and udev has named them.
+func (s *splitting) await(ctx context.Context, count int, watch *udev.Watch) error {
+	until, _ := ctx.Deadline()
+	return wait(ctx, until, func() error {
+		missing, err := s.missing(count)
+		if err == nil && missing == "" {
+			idle, err := watch.Idle()
+			if idle || err != nil {
+				return err
+			}
+			missing = "udev, which is still busy"
+		}
+		if err != nil {
+			return err
+		}
+		return hint.With(fmt.Errorf("split %s: waited in vain for %s", s.pf, missing), "see whether the driver of the VFs is loaded, and journalctl -k")
+	})
+}
+
+// missing names what the VFs do not have yet; it is empty if they have all.
+func (s *splitting) missing(count int) (string, error) {
+	for vf := range count {
+		if s.taken[vf] {
+			continue
+		}
+		function, err := sysfs.VF(s.sys, s.pf, strconv.Itoa(vf))
+		if err != nil {
+			return "", err
+		}
+		for _, class := range []string{"infiniband", "net"} {
+			entries, err := fs.ReadDir(s.sys, path.Join("bus/pci/devices", function, class))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", err
+			}
+			if len(entries) == 0 {
+				return fmt.Sprintf("%s of VF %d (%s)", map[string]string{"infiniband": "the RDMA device", "net": "the interface"}[class], vf, function), nil
+			}
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,107 @@
+package sriov
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gresnet/lib/aside"
+	"gresnet/lib/hint"
+)
+
+// changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its
+// firmware, deaf to signals.
+var changer = aside.New("gresnet-vf", func(args []string, say aside.Say) error {
+	err := change(args)
+	if err != nil {
+		return say(err.Error(), -1)
+	}
+	return say(changed, -1)
+})
+
+// changed is what the changer says in the end.
+const changed = "changed"
+
+// The changer's deeds.
+const (
+	create = "create" // PF COUNT
+	rebind = "rebind" // VF
+)
+
+// Bus is the folder of sysfs that has the PCI devices.
+type Bus string
+
+// PCI is the node's.
+const PCI Bus = "/sys/bus/pci"
+
+// Create makes a PF that has no VFs have some.
+func (b Bus) Create(pf string, count int, until time.Time) error {
+	if err := b.aside(until, create, pf, strconv.Itoa(count)); err != nil {
+		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "journalctl -k says what its driver did not like")
+	}
+	return nil
+}
+
+// Rebind has the driver of a VF let go of it and take it again. One without a driver gets one.
+func (b Bus) Rebind(vf string, until time.Time) error {
+	if err := b.aside(until, rebind, vf); err != nil {
+		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "journalctl -k says what its driver did not like")
+	}
+	return nil
+}
+
+func (b Bus) aside(until time.Time, args ...string) error {
+	process, err := changer.Start(append([]string{string(b)}, args...)...)
+	if err != nil {
+		return err
+	}
+	defer process.Leave()
+	message, _, err := process.Hear(until)
+	switch {
+	case errors.Is(err, aside.ErrHeldUp):
+		return fmt.Errorf("its driver does not end it: %w", err)
+	case err != nil:
+		return err
+	case message != changed:
+		return errors.New(message)
+	}
+	return nil
+}
+
+func change(args []string) error {
+	if len(args) < 3 {
+		return fmt.Errorf("%q is no change", args)
+	}
+	bus, device := args[0], filepath.Join(args[0], "devices", args[2])
+	switch args[1] {
+	case create:
+		return write(filepath.Join(device, "sriov_numvfs"), args[3])
+	case rebind:
+		driver := filepath.Join(device, "driver")
+		if err := write(filepath.Join(driver, "unbind"), args[2]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := write(filepath.Join(bus, "drivers_probe"), args[2]); err != nil {
+			return err
+		}
+		if _, err := os.Stat(driver); err != nil {
+			return fmt.Errorf("no driver takes it: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%q is no change", args)
+}
+
+// write writes to a file that is there.
+func write(file, text string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return hint.Join(err, f.Close())
+}

@@ -1,0 +1,56 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"gresnet/lib/node"
+	"gresnet/lib/sriov"
+	"gresnet/lib/sysfs"
+	"gresnet/lib/world"
+)
+
+// VF has the PF do for a VF what the site wants for the job. Each VF has this note, also if the
+// site wants nothing: a job that changes the MAC of a trusted VF changes the PF's record.
+type VF struct {
+	ID   node.ID          `json:"hca"`
+	Name string           `json:"name"` // of the RDMA device, for people
+	Had  sriov.Attributes `json:"had"`  // what the VF gets back
+	Want sriov.Attributes `json:"want"`
+}
+
+func (*VF) Kind() string     { return "vf" }
+func (s *VF) Object() string { return s.Name }
+func (s *VF) HCA() node.ID   { return s.ID }
+
+// Do sets what the site wants.
+func (s *VF) Do(w *world.World) error { return s.set(w, s.Want) }
+
+// Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
+func (s *VF) Undo(w *world.World) error {
+	_, err := sysfs.AddressOf(w.Sys, s.ID)
+	if err == nil {
+		err = s.set(w, s.Had)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoVF) {
+		return nil
+	}
+	return err
+}
+
+func (s *VF) set(w *world.World, want sriov.Attributes) error {
+	if want == (sriov.Attributes{}) {
+		return nil
+	}
+	pf, err := sriov.FindLink(w.Sys, s.ID.PCI)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(s.ID.VF)
+	if err != nil {
+		return fmt.Errorf("read the number of VF %s: %w", s.ID, err)
+	}
+	return sriov.Apply(pf, number, want)
+}
