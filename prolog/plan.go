@@ -152,6 +152,9 @@ func printPlan(w io.Writer, p *report.Plan) error {
 	}
 	printNetwork(w, p)
 	for i, s := range p.Steps {
+		if s.Sets != "" {
+			s.Object += ": " + s.Sets
+		}
 		if _, err := fmt.Fprintf(w, "%3d  %s\n", i+1, strings.TrimSpace(s.Kind+" "+s.Object)); err != nil {
 			return err
 		}

@@ -36,7 +36,7 @@ func aPlan() *report.Plan {
 			{Address: netip.MustParseAddr("172.31.0.1"), Names: []string{"n1.cluster", "n1"}},
 			{Address: netip.MustParseAddr("172.31.0.2"), Names: []string{"n2"}},
 		},
-		Steps: []report.Step{{Kind: "claim"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0", HCA: &bare}},
+		Steps: []report.Step{{Kind: "claim"}, {Kind: "vf", Object: "mlx5_9", Sets: "vlan 100 qos 0 proto 802.1q"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0", HCA: &bare}},
 	}
 }
 

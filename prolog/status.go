@@ -128,9 +128,24 @@ func printHCAs(w io.Writer, s inspect.Status) error {
 		return err
 	}
 	for _, h := range s.HCAs {
+		if h.HCA.ID.VF != "" {
+			fmt.Fprintf(w, "%s is VF %s of %s\n", h.HCA.Name, h.HCA.ID.VF, pfOf(s, h))
+		}
+	}
+	for _, h := range s.HCAs {
 		printTrouble(w, h)
 	}
 	return nil
+}
+
+// pfOf names the PF of a VF: by its RDMA device, if it has one.
+func pfOf(s inspect.Status, vf inspect.HCAStatus) string {
+	for _, h := range s.HCAs {
+		if h.HCA.ID.VF == "" && h.HCA.ID.PCI == vf.HCA.ID.PCI {
+			return h.HCA.Name
+		}
+	}
+	return vf.HCA.ID.PCI
 }
 
 func gresOf(h inspect.HCAStatus) string {

@@ -28,6 +28,8 @@ func sick() inspect.Status {
 	moving.Moving = true
 	gone := hca("mlx5_9", "nic", 9, nil)
 	gone.Gone = true
+	vf := hca("mlx5_14", "nic", 14, nil)
+	vf.HCA.ID = node.ID{PCI: "0000:e1:00.1", VF: "3"}
 	missing := inspect.HCAStatus{Gres: "nic", Index: 10, Missing: "map nic 10 (rdma=mlx5_10): the node has no such HCA; it has none"}
 	return inspect.Status{
 		HCAs: []inspect.HCAStatus{
@@ -38,6 +40,7 @@ func sick() inspect.Status {
 			hca("mlx5_7", "nic", 7, nil),
 			hca("mlx5_8", "", 0, nil),
 			gone,
+			vf,
 			missing,
 		},
 		Deferred: []inspect.DeferredStatus{{Job: 4699, Interface: "ibp225s0f1", With: []string{"ibp225s0f0", "rocep225s0f1"}, What: []string{"next hop object 9", "route 172.17.0.0/16 table 100"}}},

@@ -3,6 +3,7 @@ package inspect
 import (
 	"slices"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/inventory"
@@ -40,5 +41,6 @@ func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s inve
 	}
 	defer v.Close()
 	s, err = inventory.Take(v, n.Sys, inventory.Input{Table: t, Mapping: m, Topology: top})
+	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return h.Part == config.PartNone })
 	return s, drift, err
 }

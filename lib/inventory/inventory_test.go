@@ -134,6 +134,27 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	}
 }
 
+func TestTOMLHasOneTableForAPFInParts(t *testing.T) {
+	s := whole()
+	const parts = "[[hca]]\nmatch = \"pci=0000:0c:00.0\"\npart  = \"vf\"\ncount = 4\ngres  = \"nic\"\ntype  = \"vf\"\nindex = 3\ngpus  = [1, 0]\nvf = {vlan = 100}\n"
+	cfg, err := config.Parse([]byte(parts), "site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Parts = cfg.HCAs
+	for i := range 4 {
+		s.HCAs = append(s.HCAs, inventory.HCA{ID: node.ID{PCI: "0000:0c:00.0", VF: fmt.Sprint(i)}, Gres: "nic", Type: "vf", Index: 3 + i})
+	}
+	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	again, err := config.Parse([]byte(text), "scan")
+	if !strings.HasPrefix(text, parts) || err != nil || len(again.HCAs) != len(whole().HCAs) || !reflect.DeepEqual(again.HCAs[0], cfg.HCAs[0]) {
+		t.Errorf("%v, of\n%s", err, text)
+	}
+	if strings.Contains(text, "mlx5_0") || !strings.Contains(text, "index = 7\n") {
+		t.Errorf("the PF is whole, or the next HCA has a VF's number:\n%s", text)
+	}
+}
+
 func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
 	s := whole()
 	for i := range s.HCAs {

@@ -7,13 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/config"
 	"gresnet/lib/indices"
+	"gresnet/lib/node"
 )
 
 // TOML prints the tables [[hca]] that are for the HCAs as they are mapped now;
 // those that are not come after them, as the next indices of the first name. Those that
-// no job would get, since the node itself needs them, say, are comments, with the reason.
+// no job would get, since the node itself needs them, say, are comments, with the reason. A PF in
+// parts has one table for all of them, before the others.
 func (s Inventory) TOML(w io.Writer, names []string) error {
+	for _, c := range s.Parts {
+		if _, err := fmt.Fprintln(w, partTable(c)); err != nil {
+			return err
+		}
+	}
 	for _, h := range s.numbered(names) {
 		text := s.table(h)
 		if h.Refused != "" {
@@ -35,7 +43,7 @@ func (s Inventory) table(h HCA) string {
 	}
 	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Index, s.match(h))
 	if len(h.Serves) > 0 {
-		text += fmt.Sprintf("gpus  = [%s]\n", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(h.Serves)), ", "), "[]"))
+		text += fmt.Sprintf("gpus  = [%s]\n", list(h.Serves))
 	}
 	if h.Keep {
 		text += "interface = \"keep\"\n"
@@ -46,10 +54,43 @@ func (s Inventory) table(h HCA) string {
 	return text
 }
 
-// numbered are all HCAs with a GRES and an index, in Slurm's order.
+// partTable is the table [[hca]] for a PF in parts.
+func partTable(c config.HCA) string {
+	text := fmt.Sprintf("[[hca]]\nmatch = %q\npart  = %q\ncount = %d\ngres  = %q\n", c.Match, c.Part, c.Count, c.Gres)
+	if c.Type != "" {
+		text += fmt.Sprintf("type  = %q\n", c.Type)
+	}
+	text += fmt.Sprintf("index = %d\n", c.Index)
+	if len(c.GPUs) > 0 {
+		text += fmt.Sprintf("gpus  = [%s]\n", list(c.GPUs))
+	}
+	if c.Interface == config.Keep {
+		text += "interface = \"keep\"\n"
+	}
+	if c.Take {
+		text += "node = \"take\"\n"
+	}
+	if c.VF != (config.VF{}) {
+		text += fmt.Sprintf("vf = %s\n", c.VF)
+	}
+	return text
+}
+
+func list(numbers []int) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
+}
+
+// numbered are all HCAs with a GRES and an index, in Slurm's order, less those of a PF in parts.
 func (s Inventory) numbered(names []string) []HCA {
-	list := slices.Clone(s.HCAs)
 	next := 0
+	for _, c := range s.Parts {
+		if c.Gres == names[0] {
+			next = max(next, c.Index+c.Parts())
+		}
+	}
+	list := slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool {
+		return slices.ContainsFunc(s.Parts, func(c config.HCA) bool { return c.Covers(node.HCA{ID: h.ID}) })
+	})
 	for _, h := range list {
 		if h.Gres == names[0] {
 			next = max(next, h.Index+1)

@@ -74,7 +74,7 @@ func scanned(i inventory.HCA) HCA {
 	h.number(i.Gres, i.Type, i.Index)
 	h.Keep, h.Take, h.NUMA, h.Cores, h.Serves, h.Away, h.Claim = i.Keep, i.Take, &i.NUMA, i.Cores, i.Serves, i.Away, claimOf(i.Held)
 	if i.VFs != nil {
-		h.VFs = &VFs{i.VFs.Now, i.VFs.Total}
+		h.VFs = &VFs{i.VFs.Now, i.VFs.Total, i.VFs.Switchdev}
 	}
 	for _, p := range i.Ports {
 		port := portOf(p.Port)
@@ -167,6 +167,9 @@ func stepOf(s step.Step, bare map[node.ID]HCA) Step {
 	d := Step{Kind: s.Kind(), Object: s.Object()}
 	if h, is := bare[s.HCA()]; is {
 		d.HCA = &h
+	}
+	if vf, is := s.(*step.VF); is {
+		d.Sets = vf.Want.String()
 	}
 	return d
 }

@@ -96,6 +96,8 @@ type ID struct {
 type VFs struct {
 	Now   int `json:"now"`   // that it has
 	Total int `json:"total"` // that it can have
+
+	Switchdev bool `json:"switchdev,omitempty"` // they are Open vSwitch's to set,
 }
 
 // Port is a port of an HCA.
@@ -160,6 +162,7 @@ type Step struct {
 	Kind   string `json:"kind"`             // claim, namespace, rdma, link, …
 	Object string `json:"object,omitempty"` // what it is about
 	HCA    *HCA   `json:"hca,omitempty"`    // which HCA's it is: its name and id
+	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, for people
 }
 
 // Owed are settings that an interface shares with others that are away.
