@@ -89,8 +89,9 @@ func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, e
 }
 
 // dadTimeout bounds the wait for duplicate address detection, which a node may
-// demand of all its interfaces (net.ipv6.conf.all.accept_dad).
-const dadTimeout = 5 * time.Second
+// demand of all its interfaces (net.ipv6.conf.all.accept_dad), and for the kernel's
+// work queue, which on a busy node takes seconds to come to it.
+const dadTimeout = 20 * time.Second
 
 // awaitDAD waits until the kernel has taken the IPv6 addresses for good. Only then it gives an
 // address its local route and, where the interface forwards, that of all routers of its network. It
