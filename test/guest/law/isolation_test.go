@@ -9,6 +9,7 @@ import (
 func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	vm.AnHCAOfEachKind(t)
+	vm.NoDeadline(t)
 	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
 	before := vm.Picture(t)
 	for _, m := range vm.Moments(t, "prolog", lawJob) {

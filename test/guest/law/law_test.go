@@ -72,6 +72,7 @@ func atNotes(t *testing.T, all []vm.Deed) (part []vm.Deed) {
 func TestAPrologOfWhichAnyOneDeedFailsUndoesItself(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
+	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	// The first prolog after the boot asks more than later ones.
 	vm.Must(t, "prolog", lawJob)
@@ -124,6 +125,7 @@ func runtimesOwn(log []byte) bool {
 func TestTheProgramsAreSmall(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
+	vm.NoDeadline(t)
 	before := vm.Picture(t)
 	for _, program := range []string{"prolog", "epilog"} {
 		kilobytes := vm.MaxRSS(t, program, lawJob)

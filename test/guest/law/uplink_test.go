@@ -9,6 +9,7 @@ import (
 func TestALeaseWithAWayOutIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
+	vm.NoDeadline(t)
 	vm.Run(t, `printf '\n[uplink]\nkind = "auto"\n' >>/etc/gresnet/gresnet.toml`)
 	before := vm.Picture(t)
 	for _, m := range vm.Moments(t, "prolog", lawJob) {

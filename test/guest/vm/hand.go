@@ -118,6 +118,13 @@ func AnHCAOfEachKind(t *testing.T) {
 	t.Cleanup(func() { WriteConfig(t, Config) })
 }
 
+// NoDeadline gives the programs all the time of the world, for tests that trace them: however slow the
+// machine is, or fast its clock.
+func NoDeadline(t *testing.T) {
+	t.Helper()
+	Run(t, `printf '\n[deadline]\nprolog = "1h"\nepilog = "1h"\n' >>/etc/gresnet/gresnet.toml`)
+}
+
 const LawJob = "SLURM_JOB_ID=900030 SLURM_JOB_GPUS=0,1"
 
 // Must runs a program that has to succeed without a word.

@@ -53,8 +53,8 @@ func written() int {
 func Moments(t *testing.T, program, job string) (all []Moment) {
 	t.Helper()
 	os.Remove(TraceFile)
-	if err := atJournal(program, job, "").Run(); err != nil {
-		t.Fatalf("%s: %v", program, err)
+	if out, err := atJournal(program, job, "").CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", program, err, out)
 	}
 	lines := written()
 	if lines < 4 {
