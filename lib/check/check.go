@@ -226,21 +226,18 @@ func (s Site) mapping() []Finding {
 	if s.Drift != nil {
 		return []Finding{failed("mapping", s.Drift)}
 	}
-	mapped := 0
 	var all []Finding
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" && h.VFs != nil && h.VFs.Now > 0 {
 			all = append(all, warn("mapping", "list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
 				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).of(h.Name, h.ID))
 		}
-		switch {
-		case h.Gres != "":
-			mapped++
-		case h.ID.VF != "", slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) }): // a site need not give its VFs to jobs
-		case !h.Away:
+		split := slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) })
+		if h.Gres == "" && h.ID.VF == "" && !split && !h.Away { // a site need not give its VFs to jobs
 			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}
 	}
+	mapped := s.mapped()
 	if mapped == 0 {
 		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
 	}
