@@ -75,7 +75,7 @@ func makePlaceholders(n *host.Host, root fs.FS) error {
 		}
 	}
 	if err := inventory.MakePlaceholders(inventory.PlaceholderDir, files); err != nil {
-		return hint.With(fmt.Errorf("make placeholder files: %w", err), "slurmd does not start without the files that gres.conf names: mount a file system there that can be written")
+		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN051 slurmd does not start without the files that gres.conf names: mount a file system there that can be written")
 	}
 	return nil
 }

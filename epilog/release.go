@@ -26,7 +26,7 @@ Example:
   gresnet-epilog release mlx5_3`,
 		Action: func(c *urfave.Context) error {
 			if c.NArg() != 1 {
-				return hint.With(errors.New("release takes one HCA"), "gresnet-prolog status lists them")
+				return hint.With(errors.New("release takes one HCA"), "GN052 gresnet-prolog status lists them")
 			}
 			if err := cli.Root(); err != nil {
 				return err

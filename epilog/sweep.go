@@ -40,7 +40,7 @@ Examples:
 			for _, arg := range c.Args().Slice() {
 				id, err := strconv.ParseUint(arg, 10, 32)
 				if err != nil || id == 0 {
-					return hint.With(fmt.Errorf("%q is not a job id", arg), "see "+c.App.Name+" sweep --help")
+					return hint.With(fmt.Errorf("%q is not a job id", arg), "GN053 see "+c.App.Name+" sweep --help")
 				}
 				s.Jobs = append(s.Jobs, uint32(id))
 			}

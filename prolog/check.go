@@ -72,7 +72,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "fingerprint"), cli.OneOf(c, "quiet", "fingerprint"), cli.OneOf(c, "role", "fingerprint"),
 		cli.OneOf(c, "fix", "json"), cli.OneOf(c, "fix", "fingerprint"), cli.OneOf(c, "fix", "role"))
 	if err == nil && c.IsSet("dry-run") && !c.IsSet("fix") {
-		err = hint.With(errors.New("--dry-run says nothing without --fix"), "give --fix, too: check alone changes nothing")
+		err = hint.With(errors.New("--dry-run says nothing without --fix"), "GN320 give --fix, too: check alone changes nothing")
 	}
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func runCheck(w *cli.World, c *urfave.Context) error {
 		return showFindings(w, c, site(w, c).RunLogin())
 	case "node":
 	default:
-		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "there are node and login")
+		return hint.With(fmt.Errorf("unknown role %q", c.String("role")), "GN281 there are node and login")
 	}
 	if err := cli.Root(); err != nil {
 		return err
@@ -120,9 +120,9 @@ func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) err
 	case 0:
 		return nil
 	case 1:
-		return hint.With(fmt.Errorf("the check found an error"), "the line that begins with error says what to do")
+		return hint.With(fmt.Errorf("the check found an error"), "GN282 the line that begins with error says what to do")
 	default:
-		return hint.With(fmt.Errorf("the check found %d errors", count), "each line that begins with error says what to do")
+		return hint.With(fmt.Errorf("the check found %d errors", count), "GN283 each line that begins with error says what to do")
 	}
 }
 
@@ -130,7 +130,7 @@ func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) err
 func reportOf(findings []check.Finding) *report.Check {
 	d := &report.Check{Findings: []report.Finding{}}
 	for _, f := range findings {
-		r := report.Finding{Level: string(f.Level), About: f.About, Text: f.Text, Do: f.Do}
+		r := report.Finding{Level: string(f.Level), About: f.About, Text: f.Text, Do: f.Do, ID: f.ID}
 		if f.HCA.Name != "" {
 			h := report.Bare(f.HCA.Name, f.HCA.ID)
 			r.HCA = &h

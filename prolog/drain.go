@@ -6,9 +6,18 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
 )
+
+// reason is why a node is drained. The id of the message comes first: sinfo -R cuts off the end.
+func reason(cause error) string {
+	if id := hint.ID(cause); id != "" {
+		return "gresnet: " + id + ": " + cause.Error()
+	}
+	return "gresnet: " + cause.Error()
+}
 
 // sayWhy has sinfo -R say why slurmd drains the node, if the site wants that. All that the prolog
 // did is undone by now, and it fails in any case.
@@ -16,7 +25,7 @@ func sayWhy(ctx context.Context, w *cli.World, cfg config.Config, j job.Job, cau
 	if cause == nil || !cfg.Slurm.DrainReason || w.Getenv("SLURM_SCRIPT_CONTEXT") != "prolog_slurmd" {
 		return
 	}
-	if err := source.Drain(ctx, cfg.Slurm, j, "gresnet: "+cause.Error()); err != nil {
-		fmt.Fprintf(w.Stderr, "gresnet-prolog: warning: %s\n", err)
+	if err := source.Drain(ctx, cfg.Slurm, j, reason(cause)); err != nil {
+		fmt.Fprintf(w.Stderr, "gresnet-prolog: warning: %s%s\n", err, hint.Tag(hint.ID(err)))
 	}
 }

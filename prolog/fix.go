@@ -24,7 +24,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	var plan setup.Plan
 	site, err := siteOf(w, c, s.Config)
 	if err != nil {
-		plan.Refusals = append(plan.Refusals, setup.Refusal{Text: err.Error(), Do: cmp.Or(hint.Of(err), "correct that, then run it again")})
+		plan.Refusals = append(plan.Refusals, setup.Refusal{Text: err.Error(), Do: cmp.Or(hint.Of(err), "GN321 correct that, then run it again")})
 	} else {
 		plan = setup.Mend(site, node.Check)
 	}
@@ -46,7 +46,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 	}
 	if plan.Changes() {
 		if err := node.Do(plan); err != nil {
-			return hint.With(fmt.Errorf("fix: %w", err), cmp.Or(hint.Of(err), "mend the cause, then run it again, or setup --undo"))
+			return hint.With(fmt.Errorf("fix: %w", err), cmp.Or(hint.Of(err), "GN322 mend the cause, then run it again, or setup --undo"))
 		}
 		fmt.Fprint(w.Stdout, "\nsetup --undo takes this back; restart slurmctld and slurmd if their files have changed\n")
 	}

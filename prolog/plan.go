@@ -64,7 +64,7 @@ func plan(w *cli.World, c *urfave.Context) error {
 	var wants []gres.Want
 	if text := c.String("gres"); text != "" {
 		wants, err = gres.ParseRequest(text, cfg.Slurm.Gres, "--gres")
-		err = hint.With(err, "write it like nic:2, nic:mlx5:1 or nic:1(IDX:3)")
+		err = hint.With(err, "GN284 write it like nic:2, nic:mlx5:1 or nic:1(IDX:3)")
 	} else {
 		if c.IsSet("gpus") {
 			cfg.Slurm.Source = []string{config.GPU}
@@ -95,7 +95,7 @@ func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 		}
 	}
 	if given != 1 {
-		return job.Job{}, hint.With(errors.New("say one of --job, --gres and --gpus"), "see gresnet-prolog plan --help")
+		return job.Job{}, hint.With(errors.New("say one of --job, --gres and --gpus"), "GN285 see gresnet-prolog plan --help")
 	}
 	j, err := job.FromEnv(func(name string) string {
 		switch value := w.Getenv(name); {
@@ -110,9 +110,9 @@ func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 	})
 	switch {
 	case err != nil && c.IsSet("job"):
-		err = hint.With(fmt.Errorf("--job %d: %w", c.Uint("job"), err), "give a job's id, as squeue prints it")
+		err = hint.With(fmt.Errorf("--job %d: %w", c.Uint("job"), err), "GN286 give a job's id, as squeue prints it")
 	case err != nil && c.IsSet("gpus"):
-		err = hint.With(fmt.Errorf("--gpus %s: %w", c.String("gpus"), err), "write it like 0,3 or 0-3")
+		err = hint.With(fmt.Errorf("--gpus %s: %w", c.String("gpus"), err), "GN287 write it like 0,3 or 0-3")
 	}
 	if j.Nodes == "" {
 		j.Nodes = j.Node

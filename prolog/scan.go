@@ -43,7 +43,7 @@ Examples:
 func scan(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(cli.Alone(c), cli.OneOf(c, "json", "toml", "gres-conf", "gres-files"))
 	if err == nil && c.IsSet("gres-dir") && !c.Bool("gres-conf") && !c.Bool("gres-files") {
-		err = hint.With(errors.New("--gres-dir says nothing without --gres-conf or --gres-files"), "give one of these, too")
+		err = hint.With(errors.New("--gres-dir says nothing without --gres-conf or --gres-files"), "GN288 give one of these, too")
 	}
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func makePlaceholders(s inventory.Inventory, names []string, dir string) error {
 		return err
 	}
 	if err := inventory.MakePlaceholders(dir, files); err != nil {
-		return hint.With(fmt.Errorf("make placeholder files: %w", err), "--gres-dir names another folder")
+		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN289 --gres-dir names another folder")
 	}
 	return nil
 }

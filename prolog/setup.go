@@ -64,7 +64,7 @@ Examples:
 func runSetup(w *cli.World, c *urfave.Context) error {
 	err := hint.Join(cli.Alone(c), cli.OneOf(c, "dry-run", "undo"), cli.OneOf(c, "dry-run", "restart"), cli.OneOf(c, "mode", "undo"))
 	if mode := c.String("mode"); err == nil && c.IsSet("mode") && mode != string(rdma.Shared) && mode != string(rdma.Exclusive) {
-		err = hint.With(fmt.Errorf("unknown mode %q", mode), "there are shared and exclusive")
+		err = hint.With(fmt.Errorf("unknown mode %q", mode), "GN290 there are shared and exclusive")
 	}
 	if err != nil {
 		return err
@@ -110,10 +110,11 @@ func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {
 	plan := setup.Make(site)
 	refusals := append(plan.Refusals, node.Check(plan)...)
 	for _, r := range refusals {
-		fmt.Fprintf(w.Stdout, "not done: %s; %s\n", r.Text, r.Do)
+		id, do := hint.Cut(r.Do)
+		fmt.Fprintf(w.Stdout, "not done: %s; %s%s\n", r.Text, do, hint.Tag(id))
 	}
 	if len(refusals) > 0 {
-		return hint.With(fmt.Errorf("setup changed nothing, and leaves to a person what it would have to guess: %d", len(refusals)), "each line that begins with \"not done\" says what to do; then run it again")
+		return hint.With(fmt.Errorf("setup changed nothing, and leaves to a person what it would have to guess: %d", len(refusals)), "GN291 each line that begins with \"not done\" says what to do; then run it again")
 	}
 	if !slices.Contains(cfg.Slurm.Source, config.Scontrol) {
 		plan.Notes = append(plan.Notes, fmt.Sprintf("slurm.source in %s lacks \"scontrol\": jobs that ask for NICs get none by that", site.Toml))
@@ -133,7 +134,7 @@ func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {
 		return nil
 	}
 	if err := node.Do(plan); err != nil {
-		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Of(err), "mend the cause, then run setup again, or setup --undo"))
+		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 mend the cause, then run setup again, or setup --undo"))
 	}
 	fmt.Fprintf(w.Stdout, "\nthis is done; setup --undo takes it back\n")
 	tell(w.Stdout, plan, c)
@@ -171,7 +172,7 @@ func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, err
 		return s, err
 	}
 	if s.Counts = counts(inv, cfg.Slurm.Gres); s.Counts == "" {
-		return s, hint.With(errors.New("the node has no HCA for jobs"), "gresnet-prolog scan shows what there is, and scan --toml why jobs cannot have it")
+		return s, hint.With(errors.New("the node has no HCA for jobs"), "GN293 gresnet-prolog scan shows what there is, and scan --toml why jobs cannot have it")
 	}
 	files, err := inv.Placeholders(cfg.Slurm.Gres)
 	if err != nil {
@@ -229,11 +230,11 @@ func undoSetup(w *cli.World, node setup.Node) error {
 		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("undo setup: %w", err), "mend the cause, then run it again; copies of the files are in "+setup.Store)
+		return hint.With(fmt.Errorf("undo setup: %w", err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store)
 	}
 	if len(left) > 0 {
 		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),
-			"take gresnet's lines out by hand; how each file was is in "+setup.Store)
+			"GN295 take gresnet's lines out by hand; how each file was is in "+setup.Store)
 	}
 	if len(undone) == 0 {
 		fmt.Fprintln(w.Stdout, "nothing to undo")
@@ -251,7 +252,7 @@ func restartSlurm(ctx context.Context, out io.Writer) error {
 			continue
 		}
 		if said, err := exec.CommandContext(ctx, "systemctl", "restart", unit).CombinedOutput(); err != nil {
-			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "journalctl -u "+unit+" says why; gresnet-prolog setup --undo gives the files back")
+			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "GN296 journalctl -u "+unit+" says why; gresnet-prolog setup --undo gives the files back")
 		}
 		fmt.Fprintf(out, "restarted: %s\n", unit)
 	}

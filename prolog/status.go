@@ -89,7 +89,7 @@ func oneJob(c *urfave.Context) (uint32, error) {
 	}
 	id, err := strconv.ParseUint(c.Args().First(), 10, 32)
 	if err != nil || id == 0 || c.NArg() > 1 {
-		return 0, hint.With(fmt.Errorf("%q is not a job id", strings.Join(c.Args().Slice(), " ")), "see "+c.App.Name+" status --help")
+		return 0, hint.With(fmt.Errorf("%q is not a job id", strings.Join(c.Args().Slice(), " ")), "GN297 see "+c.App.Name+" status --help")
 	}
 	return uint32(id), nil
 }
@@ -272,7 +272,7 @@ func ofJob(s inspect.Status, id uint32) (inspect.Status, error) {
 	s.Leases = slices.DeleteFunc(s.Leases, func(l inspect.JobStatus) bool { return l.Job != id })
 	s.Deferred = slices.DeleteFunc(s.Deferred, func(d inspect.DeferredStatus) bool { return d.Job != id })
 	if len(s.Leases) == 0 {
-		return s, hint.With(fmt.Errorf("job %d has no lease here", id), "gresnet-prolog status lists the leases")
+		return s, hint.With(fmt.Errorf("job %d has no lease here", id), "GN298 gresnet-prolog status lists the leases")
 	}
 	return s, nil
 }

@@ -68,7 +68,7 @@ static int read_number(const char *path, uint32_t *job)
 	if (*job && !strcmp(name, again))
 		return 0;
 	slurm_error("gresnet: cgroup %s" EXTERN " does not name its job by a number; "
-		    "hint: set CgroupJobIdPaths=yes in cgroup.conf (Slurm 26.05)", path);
+		    "hint: set CgroupJobIdPaths=yes in cgroup.conf (Slurm 26.05) [GN021]", path);
 	return -1;
 }
 

@@ -75,12 +75,12 @@ int arguments_read(struct arguments *arguments, int argc, char *argv[])
 
 		if (kind == KINDS) {
 			slurm_error("gresnet: plugstack.conf: unknown argument %s; "
-				    "hint: there are " ALL "; DIR is an absolute path", argv[i]);
+				    "hint: there are " ALL "; DIR is an absolute path [GN022]", argv[i]);
 			return -1;
 		}
 		if (said[kind] && strcmp(said[kind], argv[i])) {
 			slurm_error("gresnet: plugstack.conf: %s and %s exclude each other; "
-				    "hint: leave one of them", said[kind], argv[i]);
+				    "hint: leave one of them [GN023]", said[kind], argv[i]);
 			return -1;
 		}
 		said[kind] = argv[i];

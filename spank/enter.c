@@ -81,13 +81,13 @@ static int cover_devices(const struct lease *lease, int dir)
 	if (text_trusts(lease->job, dev, "dev"))
 		goto out;
 	if (!mounted_apart(dev, dir)) {
-		slurm_error("gresnet: job %u: nothing is mounted at dev; hint: see whether somebody unmounted it", lease->job);
+		slurm_error("gresnet: job %u: nothing is mounted at dev; hint: see whether somebody unmounted it [GN024]", lease->job);
 		goto out;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", dev);
 	if (mount(path, DEVICES, NULL, MS_BIND | MS_REC, NULL) == -1) {
 		slurm_error("gresnet: job %u: mount the job's devices at " DEVICES ": %m%s", lease->job,
-			    errno == ENOENT ? "; hint: load ib_uverbs on the node" : "");
+			    errno == ENOENT ? "; hint: load ib_uverbs on the node [GN025]" : "");
 		goto out;
 	}
 	if (mount(NULL, DEVICES, NULL, MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC, NULL) == -1) {
@@ -229,7 +229,7 @@ int enter(const struct lease *lease, const char *state)
 	if (setns(lease->netns, CLONE_NEWNET) == -1) {
 		/* Slurm 26.05's user namespace maps all users onto themselves, and so looks like the first one. */
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m%s", lease->job,
-			    errno == EPERM ? "; hint: take CLONE_NEWUSER out of namespace.yaml" : "");
+			    errno == EPERM ? "; hint: take CLONE_NEWUSER out of namespace.yaml [GN026]" : "");
 		return -1;
 	}
 	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state) || classes_cover(lease->job))

@@ -119,12 +119,12 @@ static int allow_device(int map, uint32_t job, const struct device *device, uint
 	}
 	if (cgroup == ANYBODY && entry.required) {
 		slurm_error("gresnet: job %u: device %u:%u cannot be this job's alone: its tasks are not in a cgroup v2 of its own; "
-			    "hint: set ProctrackType=proctrack/cgroup", job, device->major, device->minor);
+			    "hint: set ProctrackType=proctrack/cgroup [GN027]", job, device->major, device->minor);
 		return -1;
 	}
 	if (cgroup == ANYBODY)
 		slurm_info("gresnet: job %u: warning: other jobs of the same user may open device %u:%u: its tasks are not in a "
-			   "cgroup v2 of its own; hint: set ProctrackType=proctrack/cgroup", job, device->major, device->minor);
+			   "cgroup v2 of its own; hint: set ProctrackType=proctrack/cgroup [GN028]", job, device->major, device->minor);
 	entry.cgroup = cgroup;
 	if (write_entry(map, device, &entry) == -1) {
 		slurm_error("gresnet: job %u: allow device %u:%u: %m", job, device->major, device->minor);

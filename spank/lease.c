@@ -113,7 +113,7 @@ static int read_env(struct lease *lease)
 		return 0;
 	if (errno == ENOENT)
 		slurm_error("gresnet: job %u: the lease is not complete: it has no env; "
-			    "hint: see what gresnet-prolog said in slurmd's log", lease->job);
+			    "hint: see what gresnet-prolog said in slurmd's log [GN031]", lease->job);
 	return -1;
 }
 
@@ -130,7 +130,7 @@ static int check_version(const struct lease *lease)
 	}
 	if (strncmp(text, FORMAT VERSION "\n", all)) {
 		slurm_error("gresnet: job %u: foreign version: the lease has format %.*s, this plugin reads " VERSION
-			    "; hint: install plugin and prolog of one release",
+			    "; hint: install plugin and prolog of one release [GN032]",
 			    lease->job, (int)strcspn(text + format, "\n"), text + format);
 		return -1;
 	}
@@ -213,7 +213,7 @@ static int check_run(const struct lease *lease, uint32_t restarts)
 	snprintf(text, sizeof(text), "%u", restarts);
 	if (restarts != 0 && (strlen(text) != length || strncmp(value, text, length))) {
 		slurm_error("gresnet: job %u: lease of another run: this is run %s, the lease is run %s's; "
-			    "hint: see whether gresnet-prolog ran (PrologFlags=Contain)", lease->job, text, value);
+			    "hint: see whether gresnet-prolog ran (PrologFlags=Contain) [GN033]", lease->job, text, value);
 		return -1;
 	}
 	return 0;
@@ -325,7 +325,7 @@ static int open_netns(struct lease *lease)
 	}
 	/* Any file but a namespace's says ENOTTY: ioctl_ns(2). */
 	if (ioctl(lease->netns, NS_GET_NSTYPE) != CLONE_NEWNET) {
-		slurm_error("gresnet: job %u: netns is not a network namespace; hint: see whether somebody unmounted it", lease->job);
+		slurm_error("gresnet: job %u: netns is not a network namespace; hint: see whether somebody unmounted it [GN034]", lease->job);
 		return -1;
 	}
 	if (fstat(lease->netns, &st) == -1 || stat("/proc/self/ns/net", &own) == -1) {
@@ -362,7 +362,7 @@ static int check_user_namespace(uint32_t job)
 	if (sscanf(map, "%u %u %u", &inside, &outside, &length) == 3 && inside == 0 && outside == 0 && length == UINT32_MAX)
 		return 0;
 	slurm_error("gresnet: job %u: the task is in a user namespace, from which no other can be entered; "
-		    "hint: take CLONE_NEWUSER out of namespace.yaml", job);
+		    "hint: take CLONE_NEWUSER out of namespace.yaml [GN035]", job);
 	return -1;
 }
 

@@ -39,7 +39,7 @@ static const char *read_arguments(int argc, const char *argv[])
 	for (int i = 0; i < argc; i++) {
 		if (strncmp(argv[i], STATE "/", strlen(STATE "/"))) {
 			slurm_error("gresnet: PAM's configuration: unknown argument %s; "
-				    "hint: there is " STATE "DIR; DIR is an absolute path", argv[i]);
+				    "hint: there is " STATE "DIR; DIR is an absolute path [GN038]", argv[i]);
 			return NULL;
 		}
 		state = argv[i] + strlen(STATE);
@@ -63,7 +63,7 @@ static int check_variable(pam_handle_t *pamh, uint32_t job)
 	else
 		slurm_error("gresnet: SLURM_JOB_ID says job %s, and this session is in no cgroup of a job; "
 			    "hint: pam_systemd takes a session out of its job; "
-			    "ProctrackType=proctrack/cgroup puts it into one", said);
+			    "ProctrackType=proctrack/cgroup puts it into one [GN039]", said);
 	return -1;
 }
 
@@ -78,7 +78,7 @@ static int check_alone(uint32_t job)
 	}
 	if (st.st_nlink != 3) { /* a thread, and two for the directory itself */
 		slurm_error("gresnet: job %u: the process that opens the session has several threads; "
-			    "hint: this module is for sshd", job);
+			    "hint: this module is for sshd [GN040]", job);
 		return -1;
 	}
 	return 0;

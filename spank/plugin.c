@@ -77,7 +77,7 @@ static int take_option(int val, const char *value, int remote)
 	context.option = value && !strcmp(value, "none") ? OPTION_NONE : OPTION_UNKNOWN;
 	if (context.option == OPTION_NONE || remote)
 		return 0;
-	slurm_error("gresnet: --gresnet=%s: unknown value; hint: the only value is none", value ? value : "");
+	slurm_error("gresnet: --gresnet=%s: unknown value; hint: the only value is none [GN041]", value ? value : "");
 	return -1;
 }
 
@@ -157,12 +157,12 @@ static int check_option(void)
 	if (context.option == OPTION_UNUSED)
 		return 0;
 	if (context.option == OPTION_UNKNOWN) {
-		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: the only value is none", context.step.job);
+		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: the only value is none [GN042]", context.step.job);
 		return -1;
 	}
 	if (!context.arguments.allow_none) {
 		slurm_error("gresnet: job %u: --gresnet=none is not allowed on this node; "
-			    "hint: allow=none in plugstack.conf allows it", context.step.job);
+			    "hint: allow=none in plugstack.conf allows it [GN043]", context.step.job);
 		return -1;
 	}
 	return 0;
@@ -221,7 +221,7 @@ int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
 	if (context.broken) {
 		/* What was logged before there are tasks does not come to srun. */
 		slurm_error("gresnet: job %u: the plugin is not set up on this node; "
-			    "hint: slurmd's log has the reason", context.step.job);
+			    "hint: slurmd's log has the reason [GN044]", context.step.job);
 		return -1;
 	}
 	if (check_option() || forget_exports(spank, context.step.job))

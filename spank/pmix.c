@@ -103,7 +103,7 @@ static int find_server(uint32_t job, in_port_t *port, size_t *open)
 
 		if (found && *port) {
 			slurm_error("gresnet: job %u: find the PMIx server: ports %u and %u of 127.0.0.1 are both open; "
-				    "hint: pmix=off in plugstack.conf turns the relay off", job, *port, found);
+				    "hint: pmix=off in plugstack.conf turns the relay off [GN045]", job, *port, found);
 			goto out;
 		}
 		if (found)
@@ -130,7 +130,7 @@ static int allow_files(uint32_t job, rlim_t files)
 		return 0;
 	if (files > limit.rlim_max) {
 		slurm_error("gresnet: job %u: relay PMIx: slurmstepd may open %ju files and needs %ju; "
-			    "hint: LimitNOFILE of slurmd", job, (uintmax_t)limit.rlim_max, (uintmax_t)files);
+			    "hint: LimitNOFILE of slurmd [GN046]", job, (uintmax_t)limit.rlim_max, (uintmax_t)files);
 		return -1;
 	}
 	limit.rlim_cur = files;
@@ -182,7 +182,7 @@ struct relay *pmix_serve(const struct step *step, const char *state, pid_t slurm
 	holding = lease_open(&lease, state, step);
 	if (holding == LEASE_HELD && lease_has_network(&lease) && getpid() != slurmstepd)
 		slurm_error("gresnet: job %u: relay PMIx: this callback has a short-lived process of its own; "
-			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf",
+			    "hint: take contain_spank out of SlurmdParameters, or set pmix=off in plugstack.conf [GN047]",
 			    step->job);
 	else if (holding == LEASE_HELD && lease_has_network(&lease))
 		relay = start_relay(&lease, tasks, server, open, &inside);
@@ -280,7 +280,7 @@ int pmix_redirect(spank_t spank, const struct step *step, const struct pmix_port
 		if (!has_server(spank))
 			return 0;
 		slurm_error("gresnet: job %u: the PMIx server does not listen on 127.0.0.1, and so is not relayed; "
-			    "hint: see PMIxEnv in mpi.conf, or set pmix=off in plugstack.conf", step->job);
+			    "hint: see PMIxEnv in mpi.conf, or set pmix=off in plugstack.conf [GN048]", step->job);
 		return -1;
 	}
 	if (spank_get_item(spank, S_JOB_ENV, &env)) {

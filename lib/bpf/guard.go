@@ -279,8 +279,8 @@ func (g Guard) Possible() error {
 		err   string
 		hint  string
 	}{
-		{g.Cgroup, unix.CGROUP2_SUPER_MAGIC, "is not cgroup v2's root", "boot with systemd.unified_cgroup_hierarchy=1"},
-		{filepath.Dir(g.Pins), unix.BPF_FS_MAGIC, "is no BPF file system", "mount -t bpf -o mode=700 bpf " + filepath.Dir(g.Pins)},
+		{g.Cgroup, unix.CGROUP2_SUPER_MAGIC, "is not cgroup v2's root", "GN016 boot with systemd.unified_cgroup_hierarchy=1"},
+		{filepath.Dir(g.Pins), unix.BPF_FS_MAGIC, "is no BPF file system", "GN017 mount -t bpf -o mode=700 bpf " + filepath.Dir(g.Pins)},
 	} {
 		var st unix.Statfs_t
 		if err := unix.Statfs(mounted.path, &st); err != nil {
@@ -301,7 +301,7 @@ func (g Guard) unshared() error {
 		return &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if st.Uid != 0 || st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0 {
-		return hint.With(fmt.Errorf("others than root may rename what is in %s", dir), "mount -o remount,mode=700 "+dir)
+		return hint.With(fmt.Errorf("others than root may rename what is in %s", dir), "GN054 mount -o remount,mode=700 "+dir)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func newProgram(devices object) (object, error) {
 	}
 	p, err := load(unix.BPF_PROG_TYPE_CGROUP_DEVICE, code)
 	if err != nil {
-		return 0, hint.With(fmt.Errorf("load a program: %w", err), "the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
+		return 0, hint.With(fmt.Errorf("load a program: %w", err), "GN055 the kernel must be 6.1 or later, with CONFIG_CGROUP_BPF")
 	}
 	return p, nil
 }

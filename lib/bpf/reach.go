@@ -39,7 +39,7 @@ func NewReach(networks []netip.Prefix) (*os.File, error) {
 	}
 	p, err := load(unix.BPF_PROG_TYPE_SCHED_CLS, code)
 	if err != nil {
-		return nil, hint.With(fmt.Errorf("load a filter for the uplink: %w", err), "the kernel must be 5.2 or later, with CONFIG_BPF_SYSCALL")
+		return nil, hint.With(fmt.Errorf("load a filter for the uplink: %w", err), "GN056 the kernel must be 5.2 or later, with CONFIG_BPF_SYSCALL")
 	}
 	return os.NewFile(uintptr(p), "BPF program"), nil
 }

@@ -45,7 +45,7 @@ func (s Site) closed() []Finding {
 	}
 	switch {
 	case len(open) > 0:
-		return []Finding{warn(about, "gresnet-prolog close closes them now, as gresnet.service does at boot",
+		return []Finding{warn(about, "GN057 gresnet-prolog close closes them now, as gresnet.service does at boot",
 			"users can open %s without a job that was given it, though host is %q", strings.Join(open, ", "), config.Closed)}
 	case seen:
 		return []Finding{ok(about, "they are root's alone")}
@@ -65,7 +65,7 @@ func (s Site) limits() []Finding {
 		return nil
 	}
 	if !s.hasController(cgroups + "/cgroup.controllers") {
-		return []Finding{warn(about, "boot with cgroup v2, and without cgroup_disable=rdma", "the kernel has no cgroup controller rdma: jobs run without limits")}
+		return []Finding{warn(about, "GN058 boot with cgroup v2, and without cgroup_disable=rdma", "the kernel has no cgroup controller rdma: jobs run without limits")}
 	}
 	scopes, err := fs.Glob(s.Root, cgroups+"/*.slice/*slurmstepd.scope/cgroup.subtree_control")
 	if err != nil || len(scopes) == 0 {
@@ -73,7 +73,7 @@ func (s Site) limits() []Finding {
 	}
 	for _, file := range scopes {
 		if !s.hasController(file) {
-			return []Finding{warn(about, "set EnableControllers=yes and EnableExtraControllers=rdma in cgroup.conf (Slurm 25.05), or turn it on by hand: gresnet.toml(5), [limits]",
+			return []Finding{warn(about, "GN059 set EnableControllers=yes and EnableExtraControllers=rdma in cgroup.conf (Slurm 25.05), or turn it on by hand: gresnet.toml(5), [limits]",
 				"the cgroup controller rdma is off in /%s: jobs run without limits", path.Dir(file))}
 		}
 	}

@@ -38,6 +38,7 @@ type Finding struct {
 	About string
 	Text  string
 	Do    string
+	ID    string   // of the message
 	HCA   node.HCA // its name and identity, if it is about one
 }
 
@@ -47,7 +48,7 @@ func (f Finding) String() string {
 	if f.Do != "" {
 		line += "; " + f.Do
 	}
-	return line
+	return line + hint.Tag(f.ID)
 }
 
 func ok(about, format string, a ...any) Finding {
@@ -55,15 +56,18 @@ func ok(about, format string, a ...any) Finding {
 }
 
 func warn(about, do, format string, a ...any) Finding {
-	return Finding{Level: Warning, About: about, Text: fmt.Sprintf(format, a...), Do: do}
+	return bad(Warning, about, do, fmt.Sprintf(format, a...))
 }
 
 func fail(about, do, format string, a ...any) Finding {
-	return Finding{Level: Error, About: about, Text: fmt.Sprintf(format, a...), Do: do}
+	return bad(Error, about, do, fmt.Sprintf(format, a...))
 }
 
-func failed(about string, err error) Finding {
-	return Finding{Level: Error, About: about, Text: err.Error(), Do: hint.Of(err)}
+func failed(about string, err error) Finding { return bad(Error, about, hint.Whole(err), err.Error()) }
+
+func bad(level Level, about, do, text string) Finding {
+	id, do := hint.Cut(do)
+	return Finding{Level: level, About: about, Text: text, Do: do, ID: id}
 }
 
 // of says which HCA a finding is about.
@@ -117,11 +121,11 @@ func (s Site) refusals() []Finding {
 	}
 	var all []Finding
 	for _, r := range s.Refusals {
-		do := cmp.Or(hint.Of(r.Err), "undo that on the node, or leave the HCA out: gresnet-prolog scan --toml lists the others")
+		do := cmp.Or(hint.Whole(r.Err), "GN060 undo that on the node, or leave the HCA out: gresnet-prolog scan --toml lists the others")
 		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err).of(r.Name, r.ID))
 	}
 	for _, err := range s.Unknown {
-		all = append(all, warn("guard", "write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
+		all = append(all, warn("guard", "GN061 write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
 			"jobs can get an HCA that leads there: %s", err))
 	}
 	return all
@@ -174,13 +178,7 @@ func Bad(all []Finding) []Finding {
 
 // Errors counts the errors.
 func Errors(all []Finding) int {
-	n := 0
-	for _, f := range all {
-		if f.Level == Error {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Level != Error }))
 }
 
 // Print prints a line for each finding.
@@ -200,9 +198,9 @@ const least = 16 << 20
 func (s Site) state() Finding {
 	switch {
 	case s.StateOn != "":
-		return fail("state", "let --state and the plugin's state= be a folder in /run, or mount -t tmpfs tmpfs "+s.State, "%s is on %s, which keeps it over a reboot: the namespaces that it tells of are gone then", s.State, s.StateOn)
+		return fail("state", "GN062 let --state and the plugin's state= be a folder in /run, or mount -t tmpfs tmpfs "+s.State, "%s is on %s, which keeps it over a reboot: the namespaces that it tells of are gone then", s.State, s.StateOn)
 	case s.Free < least:
-		return fail("state", "make room: a prolog that cannot write fails, and drains the node", "%s has %d KiB left", s.State, s.Free>>10)
+		return fail("state", "GN063 make room: a prolog that cannot write fails, and drains the node", "%s has %d KiB left", s.State, s.Free>>10)
 	}
 	return ok("state", "%s has %d MiB left", s.State, s.Free>>20)
 }
@@ -216,7 +214,7 @@ func (s Site) metrics() []Finding {
 	dir := path.Dir(file)
 	info, err := fs.Stat(s.Root, strings.TrimPrefix(dir, "/"))
 	if err != nil || !info.IsDir() {
-		return []Finding{fail("metrics", "mkdir -p "+dir+", or correct file in [metrics]", "%s is no folder: nothing is counted", dir)}
+		return []Finding{fail("metrics", "GN064 mkdir -p "+dir+", or correct file in [metrics]", "%s is no folder: nothing is counted", dir)}
 	}
 	return nil
 }
@@ -229,21 +227,21 @@ func (s Site) mapping() []Finding {
 	var all []Finding
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" && h.VFs != nil && h.VFs.Now > 0 {
-			all = append(all, warn("mapping", "list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
+			all = append(all, warn("mapping", "GN065 list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
 				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).of(h.Name, h.ID))
 		}
 		split := slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) })
 		if h.Gres == "" && h.ID.VF == "" && !split && !h.Away { // a site need not give its VFs to jobs
-			all = append(all, warn("mapping", "add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
+			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}
 	}
 	mapped := s.mapped()
 	if mapped == 0 {
-		return append(all, warn("mapping", "see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
+		return append(all, warn("mapping", "GN067 see whether the HCAs' driver is loaded", "the node has no HCA for jobs"))
 	}
 	all = append(all, ok("mapping", "%d HCAs", mapped))
 	if slices.Equal(s.Config.Slurm.Source, []string{config.GPU}) && len(s.Inventory.GPUs) == 0 {
-		all = append(all, warn("slurm.source", `add "scontrol", or another source that knows such jobs`, "the node has no GPU, and jobs without GPUs get no HCA"))
+		all = append(all, warn("slurm.source", `GN068 add "scontrol", or another source that knows such jobs`, "the node has no GPU, and jobs without GPUs get no HCA"))
 	}
 	return append(all, s.policies()...)
 }
@@ -265,7 +263,7 @@ func (s Site) policies() []Finding {
 		}
 		w := gres.Want{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}
 		if _, err := gres.Choose([]gres.Want{w}, m, free, nil); err != nil {
-			all = append(all, fail("policy "+strconv.Itoa(i+1), "correct it: jobs that it fits are refused here", "%s", err))
+			all = append(all, fail("policy "+strconv.Itoa(i+1), "GN069 correct it: jobs that it fits are refused here", "%s", err))
 		}
 	}
 	return all

@@ -141,6 +141,10 @@ ok       gres.conf: 2 nic
 func printed(t *testing.T, findings []check.Finding) string {
 	t.Helper()
 	var out strings.Builder
+	findings = slices.Clone(findings)
+	for i := range findings {
+		findings[i].ID = "" // lib/hint holds the ids
+	}
 	if err := check.Print(&out, findings); err != nil {
 		t.Fatal(err)
 	}
@@ -474,6 +478,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			var bad []string
 			for _, f := range found {
 				if f.Level != check.OK {
+					f.ID = "" // lib/hint holds the ids
 					bad = append(bad, f.String())
 				}
 			}

@@ -39,7 +39,7 @@ func (s Site) files() []Finding {
 	needs := uint64(3*(tasks+connectionsSpare) + descriptorsSpare + openedPerTask*tasks + openedAtLeast)
 	for _, dir := range s.slurmds() {
 		if may, known := s.mayOpen(dir); known && may < needs {
-			return []Finding{warn(about, "raise LimitNOFILE of its unit", "its slurmstepds may open %d files, and relaying PMIx to a task on each of %d CPUs takes %d", may, tasks, needs)}
+			return []Finding{warn(about, "GN070 raise LimitNOFILE of its unit", "its slurmstepds may open %d files, and relaying PMIx to a task on each of %d CPUs takes %d", may, tasks, needs)}
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil && s.numbersGPUs()
 	var all []Finding
 	if byGPU && s.divided() {
-		all, byGPU = append(all, fail("GPUs", "say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
+		all, byGPU = append(all, fail("GPUs", "GN071 say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
 			"they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog")), false
 	}
 	file := path.Join(dir, "gres.conf")
@@ -36,7 +36,7 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, s.gresTypes(conf))
 	}
 	if err != nil {
-		return append(all, fail("gres.conf", "gresnet-prolog setup, or make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
+		return append(all, fail("gres.conf", "GN072 gresnet-prolog setup, or make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
 	}
 	if byCount {
 		all = append(all, s.gresConf(lines, conf)...)
@@ -56,7 +56,7 @@ func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
 	}
 	for i, d := range devices {
 		if d.File != "" && !s.exists(d.File) {
-			return []Finding{fail("gres.conf", "load the GPUs' driver (nvidia-smi), or correct the line", "gpu %d is %s, which the kernel does not have: slurmd does not start", i, d.File)}
+			return []Finding{fail("gres.conf", "GN073 load the GPUs' driver (nvidia-smi), or correct the line", "gpu %d is %s, which the kernel does not have: slurmd does not start", i, d.File)}
 		}
 	}
 	return nil
@@ -67,7 +67,7 @@ func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
 func sharedGPUs(conf slurm.Conf) []Finding {
 	for _, name := range strings.Split(conf.Last("grestypes"), ",") {
 		if name = strings.ToLower(name); name == "shard" || name == "mps" {
-			return []Finding{warn("slurm.conf", "have jobs of "+name+" run where no HCA serves their GPUs, or leave gpu out of slurm.source",
+			return []Finding{warn("slurm.conf", "GN074 have jobs of "+name+" run where no HCA serves their GPUs, or leave gpu out of slurm.source",
 				"GresTypes has %s: the first of the jobs that share a GPU gets its HCA, and the others are refused", name)}
 		}
 	}
@@ -96,11 +96,11 @@ func (s Site) gpus(conf slurm.Conf) []Finding {
 	case len(devices) == 0:
 		return nil
 	case len(devices) > len(s.Inventory.GPUs):
-		return []Finding{fail(about, "correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Inventory.GPUs), len(s.Inventory.GPUs))}
+		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Inventory.GPUs), len(s.Inventory.GPUs))}
 	}
 	for i, d := range devices {
 		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
-			return []Finding{fail(about, "say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be chosen for another GPU", i, d.File)}
+			return []Finding{fail(about, "GN076 say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be chosen for another GPU", i, d.File)}
 		}
 	}
 	return []Finding{ok(about, "%d gpu", len(devices))}
@@ -111,7 +111,7 @@ func (s Site) gresTypes(conf slurm.Conf) Finding {
 	types := strings.Split(conf.Last("grestypes"), ",")
 	for _, name := range s.Config.Slurm.Gres {
 		if !slices.Contains(types, name) {
-			return fail("slurm.conf", "add it, or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
+			return fail("slurm.conf", "GN077 add it, or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
 		}
 	}
 	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
@@ -142,7 +142,7 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 // gres.conf. A node of which there is no such line says it itself.
 func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad bool) {
 	const about = "slurm.conf"
-	do := fmt.Sprintf("put Gres=%s:%d into the node's line", name, have)
+	do := fmt.Sprintf("GN078 put Gres=%s:%d into the node's line", name, have)
 	switch count, is := conf.Promised(s.Node, name); {
 	case !is || count == have:
 		return Finding{}, false
@@ -157,7 +157,7 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 
 func (s Site) compare(name string, devices []slurm.Device) Finding {
 	const about = "gres.conf"
-	const do = "take the lines from gresnet-prolog scan --gres-conf"
+	const do = "GN079 take the lines from gresnet-prolog scan --gres-conf"
 	mapped := map[int]inventory.HCA{}
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres == name {
@@ -179,7 +179,7 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 		case strings.HasPrefix(d.File, "/dev/infiniband/"):
 			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
 		case !s.exists(d.File):
-			return fail(about, "make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
+			return fail(about, "GN080 make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
 		}
 	}
 	return ok(about, "%d %s", len(devices), name)

@@ -14,13 +14,13 @@ func (s Site) guard() []Finding {
 	case s.Inventory.Mode == rdma.Exclusive:
 		return nil // the kernel itself does
 	case want == config.GuardOff:
-		return []Finding{warn("guard", `say guard = "auto" in [access], or use exclusive mode`, "off: jobs of one user can open each other's HCAs")}
+		return []Finding{warn("guard", `GN081 say guard = "auto" in [access], or use exclusive mode`, "off: jobs of one user can open each other's HCAs")}
 	case s.GuardErr == nil:
 		return []Finding{ok("guard", "a job's HCAs are opened by its own cgroup alone")}
 	case want == config.GuardRequired:
-		return []Finding{fail("guard", hint.Of(s.GuardErr), "no job gets an HCA: %s", s.GuardErr)}
+		return []Finding{fail("guard", hint.Whole(s.GuardErr), "no job gets an HCA: %s", s.GuardErr)}
 	}
-	return []Finding{warn("guard", hint.Of(s.GuardErr), "jobs of one user can open each other's HCAs: %s", s.GuardErr)}
+	return []Finding{warn("guard", hint.Whole(s.GuardErr), "jobs of one user can open each other's HCAs: %s", s.GuardErr)}
 }
 
 // proctrack must give each job a cgroup, by which the guard knows it. Slurm does
@@ -30,7 +30,7 @@ func (s Site) proctrack(conf slurm.Conf) []Finding {
 	if s.InventoryErr != nil || s.Inventory.Mode == rdma.Exclusive || want == config.GuardOff || kind == "" || kind == "proctrack/cgroup" {
 		return nil
 	}
-	const do = "set ProctrackType=proctrack/cgroup"
+	const do = "GN082 set ProctrackType=proctrack/cgroup"
 	if want == config.GuardRequired {
 		return []Finding{fail("guard", do, "ProctrackType is %s: steps with HCAs fail, since their jobs have no cgroup", kind)}
 	}

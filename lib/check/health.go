@@ -28,7 +28,7 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	if s.Inventory.Mode != rdma.Exclusive {
 		return nil
 	}
-	return []Finding{warn("health check", "set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
+	return []Finding{warn("health check", "GN083 set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
 }
 
 // checksBusyNodes tells whether HealthCheckNodeState has a health check run
@@ -58,7 +58,7 @@ func (s Site) nhc(file, text string) []Finding {
 			continue
 		}
 		if why := s.misses(fields); why != "" {
-			const do = "have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE"
+			const do = "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE"
 			all = append(all, fail("health check", do, "%s:%d: %s fails while %s", file, number, strings.Join(fields, " "), why))
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // gives them their addresses when they come home, and an epilog waits for it.
 func (s Site) managers() (all []Finding) {
 	for _, m := range []struct{ name, do string }{
-		{manager.NetworkManager, "put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},
-		{manager.Networkd, "put Unmanaged=yes under [Link] into the .network file of %s"},
+		{manager.NetworkManager, "GN014 put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},
+		{manager.Networkd, "GN015 put Unmanaged=yes under [Link] into the .network file of %s"},
 	} {
 		managed, ran := s.managedBy(m.name)
 		switch {

@@ -37,17 +37,17 @@ func (s Site) isolation() []Finding {
 	if s.ConfigErr != nil || !says || s.Inventory.Mode != rdma.Exclusive {
 		return nil
 	}
-	return []Finding{fail("isolation", `leave it out, or put the node into shared mode: [rdma] mode`, `"devices" is for shared mode, and the node is in exclusive mode: prologs of its jobs fail`)}
+	return []Finding{fail("isolation", `GN085 leave it out, or put the node into shared mode: [rdma] mode`, `"devices" is for shared mode, and the node is in exclusive mode: prologs of its jobs fail`)}
 }
 
 // mode holds the RDMA netns mode against what it is to be, and will be after a reboot.
 func (s Site) mode() Finding {
 	now, wanted := s.Inventory.Mode, rdma.Mode(s.Config.RDMA.Mode)
 	later, where := s.modeAtBoot()
-	const enable = "systemctl enable gresnet.service, which sets it at boot"
+	const enable = "GN086 systemctl enable gresnet.service, which sets it at boot"
 	switch {
 	case wanted != "" && now != wanted && s.bootService():
-		return warn("mode", "reboot; if it was not set at boot, journalctl -u gresnet.service says why", "it is %s, though gresnet.toml wants %s", now, wanted)
+		return warn("mode", "GN087 reboot; if it was not set at boot, journalctl -u gresnet.service says why", "it is %s, though gresnet.toml wants %s", now, wanted)
 	case wanted != "" && now != wanted:
 		return warn("mode", enable+", and reboot", "it is %s, though gresnet.toml wants %s", now, wanted)
 	case now == later:
@@ -55,11 +55,11 @@ func (s Site) mode() Finding {
 	case wanted != "":
 		return warn("mode", enable, "%s now, %s after a reboot (%s), though gresnet.toml wants %s", now, later, where, wanted)
 	case now == rdma.Exclusive:
-		return warn("mode", `put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
+		return warn("mode", `GN088 put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`, "%s now, %s after a reboot (%s)", now, later, where)
 	case s.bootedWith(where):
-		return warn("mode", "if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
+		return warn("mode", "GN089 if the initramfs loads ib_core, make it anew (update-initramfs -u, dracut -f), and reboot", "%s now, though %s was there at boot and says %s", now, where, later)
 	}
-	return warn("mode", "reboot, if exclusive is meant", "%s now, %s after a reboot (%s)", now, later, where)
+	return warn("mode", "GN090 reboot, if exclusive is meant", "%s now, %s after a reboot (%s)", now, later, where)
 }
 
 // bootService tells whether gresnet.service runs at boot. Where systemd does not,
@@ -219,17 +219,17 @@ func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 	moves, stays := drivers(h.Driver)
 	switch {
 	case h.Held != nil && h.Held.Quarantined != "":
-		return fail(about, "mend the cause, then gresnet-epilog release "+h.Name, "it is quarantined: %s", h.Held.Quarantined), true
+		return fail(about, "GN091 mend the cause, then gresnet-epilog release "+h.Name, "it is quarantined: %s", h.Held.Quarantined), true
 	case h.Away && h.Held == nil:
-		return fail(about, "see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
+		return fail(about, "GN092 see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
 	case !h.Away && !hasVerbs(h):
-		return fail(about, "load ib_uverbs", "it has no uverbs device, without which no program can use it"), true
+		return fail(about, "GN093 load ib_uverbs", "it has no uverbs device, without which no program can use it"), true
 	case r != release{} && s.Inventory.Mode == rdma.Exclusive && r.before(moves):
-		return fail(about, "use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
+		return fail(about, "GN094 use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
 	case r != release{} && s.Inventory.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
-		return fail(about, `set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
+		return fail(about, `GN095 set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
 	case !h.Away && h.Held == nil && isDown(h):
-		return fail(about, "see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
+		return fail(about, "GN096 see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
 	}
 	return Finding{}, false
 }

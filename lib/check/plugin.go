@@ -56,7 +56,7 @@ func (s Site) slurmVersion(dirs []string) (slurm.Version, bool) {
 // was built for another version. name is as the line in plugstack.conf has it.
 func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
-	const do = "install the gresnet-spank for this version of Slurm"
+	const do = "GN099 install the gresnet-spank for this version of Slurm"
 	installed, known := s.slurmVersion(dirs)
 	files := []string{name}
 	if !path.IsAbs(name) {
@@ -77,12 +77,12 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 		case err != nil:
 			return fail(about, do, "%s: %s", file, err)
 		case !known:
-			return warn(about, "see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; the installed Slurm was not found", file, p.Version)
+			return warn(about, "GN100 see that the two are of one version, or set PluginDir in slurm.conf", "%s is for Slurm %s; the installed Slurm was not found", file, p.Version)
 		case !p.Version.Fits(installed):
 			built = p.Version
 			continue // Slurm looks on, too
 		case info.Mode()&others == 0:
-			return fail(about, "chmod o+r it: srun and sbatch load it, too", "%s is not readable by users", file)
+			return fail(about, "GN101 chmod o+r it: srun and sbatch load it, too", "%s is not readable by users", file)
 		}
 		return ok(about, "%s is for Slurm %s, which is installed", file, p.Version)
 	}
@@ -90,7 +90,7 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	case built != 0:
 		return fail(about, do, "%s is for Slurm %s, and Slurm %s is installed: no step starts", name, built, installed)
 	case len(files) == 0:
-		return warn(about, "set PluginDir in slurm.conf", "%s was not looked for: Slurm's folder of plugins was not found", name)
+		return warn(about, "GN102 set PluginDir in slurm.conf", "%s was not looked for: Slurm's folder of plugins was not found", name)
 	case path.IsAbs(name):
 		return fail(about, do, "%s is not there", name)
 	case !said:

@@ -13,11 +13,11 @@ import (
 // arguments that it knows, and built for the Slurm that loads it.
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	const about = "plugstack.conf"
-	const do = "gresnet-prolog setup, or add the line: required spank_gresnet.so"
+	const do = "GN103 gresnet-prolog setup, or add the line: required spank_gresnet.so"
 	file := plugstackFile(conf, dir)
 	lines, err := s.stack(conf, dir)
 	if err != nil {
-		return []Finding{{Level: Error, About: about, Text: err.Error(), Do: do}}
+		return []Finding{bad(Error, about, do, err.Error())}
 	}
 	i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") })
 	if i < 0 {
@@ -64,10 +64,10 @@ func (s Site) arguments(l slurm.StackLine) Finding {
 	const file = "plugstack.conf"
 	for _, a := range l.Arguments {
 		if dir, is := strings.CutPrefix(a, "state="); !(is && path.IsAbs(dir)) && !slices.Contains(arguments(), a) {
-			return fail(file, "leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
+			return fail(file, "GN104 leave it out, or say one of "+strings.Join(arguments(), ", ")+", state=DIR", "the plugin does not know %q: no task starts", a)
 		}
 		if first := said(l, about(a), a); first != a {
-			return fail(file, "leave one of them", "%s and %s exclude each other: no task starts", first, a)
+			return fail(file, "GN105 leave one of them", "%s and %s exclude each other: no task starts", first, a)
 		}
 	}
 	return ok(file, "%s", l)
@@ -83,11 +83,11 @@ func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
 	switch {
 	case path.Clean(state) != path.Clean(s.State):
-		return fail(about, "give both the same directory", "the plugin looks for leases in %s, and they are in %s: tasks would run in the node's network", state, s.State)
+		return fail(about, "GN106 give both the same directory", "the plugin looks for leases in %s, and they are in %s: tasks would run in the node's network", state, s.State)
 	case relay && contained:
-		return fail(about, "add pmix=off to the line, or take contain_spank out of SlurmdParameters", "with contain_spank in SlurmdParameters, PMIx cannot be relayed")
+		return fail(about, "GN107 add pmix=off to the line, or take contain_spank out of SlurmdParameters", "with contain_spank in SlurmdParameters, PMIx cannot be relayed")
 	case !relay && strings.HasPrefix(conf.Last("mpidefault"), "pmix"):
-		return warn(about, "leave pmix=off out", "MpiDefault=%s, and %s keeps PMIx from reaching its server", conf.Last("mpidefault"), l)
+		return warn(about, "GN108 leave pmix=off out", "MpiDefault=%s, and %s keeps PMIx from reaching its server", conf.Last("mpidefault"), l)
 	}
 	return ok(about, "%s", l)
 }
@@ -96,7 +96,7 @@ func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 // one, a task cannot enter its job's network namespace.
 func (s Site) namespaces(conf slurm.Conf, dir string) []Finding {
 	const about = "namespace.yaml"
-	const do = "take CLONE_NEWUSER out of clone_ns_flags"
+	const do = "GN109 take CLONE_NEWUSER out of clone_ns_flags"
 	if conf.Last("namespacetype") != "namespace/linux" {
 		return nil
 	}

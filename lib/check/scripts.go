@@ -32,22 +32,22 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 	program := "gresnet-" + strings.ToLower(key)
 	lines := conf.All(strings.ToLower(key))
 	if conf.Last(strings.ToLower(key)) == "" {
-		return []Finding{fail("slurm.conf", "gresnet-prolog setup, or set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
+		return []Finding{fail("slurm.conf", "GN111 gresnet-prolog setup, or set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
 	}
 	if version, old := s.takesOne(conf, dir); old && len(lines) > 1 {
-		do := fmt.Sprintf("leave one line: %s=/etc/slurm/%s.d/*, and put all scripts into that folder", key, strings.ToLower(key))
+		do := fmt.Sprintf("GN112 leave one line: %s=/etc/slurm/%s.d/*, and put all scripts into that folder", key, strings.ToLower(key))
 		return []Finding{fail("slurm.conf", do, "it has %d lines with %s, and Slurm %s heeds the last one alone", len(lines), key, version)}
 	}
 	var files []script
 	for i, l := range lines {
 		names := slurm.Glob(s.Root, l.Keys[0].Value, dir)
 		if len(names) == 0 {
-			do := fmt.Sprintf("correct it; gresnet's is %s=/usr/sbin/%s", key, program)
+			do := fmt.Sprintf("GN113 correct it; gresnet's is %s=/usr/sbin/%s", key, program)
 			if slurm.IsPattern(l.Keys[0].Value) {
 				do = copyOurs(key, l.Keys[0].Value, dir)
 			}
 			if l.Keys[0].Value == "/usr/sbin/"+program {
-				do = "install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet"
+				do = "GN114 install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet"
 			}
 			return []Finding{fail("slurm.conf", do, "%s=%s is not there: each job's %s fails, and drains the node", key, l.Keys[0].Value, strings.ToLower(key))}
 		}
@@ -84,13 +84,13 @@ func (s Site) runnable(files []script, key string) (all []Finding) {
 		info, err := fs.Stat(s.Root, strings.TrimPrefix(f.file, "/"))
 		switch {
 		case err != nil:
-			all = append(all, fail("slurm.conf", "remove it, or mend what it links to: ls -l "+f.file, "%s cannot be run as %s: %s", f.file, key, err))
+			all = append(all, fail("slurm.conf", "GN115 remove it, or mend what it links to: ls -l "+f.file, "%s cannot be run as %s: %s", f.file, key, err))
 		case info.IsDir():
-			all = append(all, fail("slurm.conf", "say "+key+"="+f.file+"/* if its files are meant", "%s is a folder: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
+			all = append(all, fail("slurm.conf", "GN116 say "+key+"="+f.file+"/* if its files are meant", "%s is a folder: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
 		case info.Mode()&anybody == 0:
-			all = append(all, fail("slurm.conf", "chmod +x "+f.file+", or move it out of the folder that "+key+" names", "%s is not executable: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
+			all = append(all, fail("slurm.conf", "GN117 chmod +x "+f.file+", or move it out of the folder that "+key+" names", "%s is not executable: each job's %s fails, and drains the node", f.file, strings.ToLower(key)))
 		case info.Mode()&others != 0:
-			all = append(all, fail("slurm.conf", "chmod go-w "+f.file, "others than root may write %s, which root runs as %s", f.file, key))
+			all = append(all, fail("slurm.conf", "GN118 chmod go-w "+f.file, "others than root may write %s, which root runs as %s", f.file, key))
 		}
 	}
 	return all
@@ -127,11 +127,11 @@ func (s Site) calls(files []script, key, program, add string) []Finding {
 	}
 	switch {
 	case without.Commented != "":
-		return []Finding{fail("slurm.conf", "take the # away, or "+add, "%s=%s does not call %s: it is a comment in %s", key, strings.Join(names, ", "), program, without.Commented)}
+		return []Finding{fail("slurm.conf", "GN119 take the # away, or "+add, "%s=%s does not call %s: it is a comment in %s", key, strings.Join(names, ", "), program, without.Commented)}
 	case without.Opaque != "":
-		return []Finding{warn("slurm.conf", "see that it runs "+program, "%s is %s, which is no script", key, without.Opaque)}
+		return []Finding{warn("slurm.conf", "GN120 see that it runs "+program, "%s is %s, which is no script", key, without.Opaque)}
 	}
-	return []Finding{fail("slurm.conf", add, "%s=%s does not call %s: jobs get no HCAs", key, strings.Join(names, ", "), program)}
+	return []Finding{fail("slurm.conf", "GN307 "+add, "%s=%s does not call %s: jobs get no HCAs", key, strings.Join(names, ", "), program)}
 }
 
 // order wants the prolog last, when nothing else can fail any more, and the epilog first, before
@@ -149,11 +149,11 @@ func (s Site) order(files []script, ours int, key string) []Finding {
 		other = wrong[len(wrong)-1]
 	}
 	if other.line != mine.line {
-		return []Finding{fail("slurm.conf", fmt.Sprintf("make its line the %s of those with %s", where, key), "%s must run %s, and %s is on a line of its own on the wrong side of it", mine.file, where, other.file)}
+		return []Finding{fail("slurm.conf", fmt.Sprintf("GN121 make its line the %s of those with %s", where, key), "%s must run %s, and %s is on a line of its own on the wrong side of it", mine.file, where, other.file)}
 	}
-	do := fmt.Sprintf("give it a name that comes %s: mv %s %s (Slurm runs names from Z to A, then from 9 to 0)", where, mine.file, path.Join(path.Dir(mine.file), name))
+	do := fmt.Sprintf("GN122 give it a name that comes %s: mv %s %s (Slurm runs names from Z to A, then from 9 to 0)", where, mine.file, path.Join(path.Dir(mine.file), name))
 	if path.Base(mine.file) == name {
-		do = fmt.Sprintf("give %s another name (Slurm runs names from Z to A, then from 9 to 0)", other.file)
+		do = fmt.Sprintf("GN123 give %s another name (Slurm runs names from Z to A, then from 9 to 0)", other.file)
 	}
 	if key == "Prolog" {
 		return []Finding{fail("slurm.conf", do, "%s runs after %s: it does not find the job's HCAs on the node, and where it fails they were moved for nothing", other.file, mine.file)}

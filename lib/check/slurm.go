@@ -39,11 +39,11 @@ func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 		}
 	}
 	if file == "" {
-		return nil, "", []Finding{warn("slurm.conf", "set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
+		return nil, "", []Finding{warn("slurm.conf", "GN124 set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
 	}
 	conf, err := slurm.Read(s.Root, file)
 	if err != nil {
-		return nil, "", []Finding{fail("slurm.conf", "see whether it is there and all that it includes is: ls -l "+path.Dir(file), "%s", err)}
+		return nil, "", []Finding{fail("slurm.conf", "GN125 see whether it is there and all that it includes is: ls -l "+path.Dir(file), "%s", err)}
 	}
 	return append(slurm.Conf{}, conf...), path.Dir(file), nil
 }
@@ -59,14 +59,14 @@ func (s Site) exists(file string) bool {
 func prologFlags(conf slurm.Conf) Finding {
 	flags := strings.Split(strings.ToLower(conf.Last("prologflags")), ",")
 	if slices.Contains(flags, "runinjob") {
-		return warn("slurm.conf", "leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named")
+		return warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named")
 	}
 	for _, f := range []string{"contain", "alloc", "x11", "runinjob"} {
 		if slices.Contains(flags, f) {
 			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))
 		}
 	}
-	return fail("slurm.conf", "set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+	return fail("slurm.conf", "GN127 set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
 }
 
 // telling is what a run may take past its deadline where the systemd journal, or the
@@ -90,7 +90,7 @@ func (s Site) deadlines(conf slurm.Conf) []Finding {
 				continue // it is not set, or without limit
 			}
 			if slurms := time.Duration(seconds) * time.Second; slurms < d.own+telling {
-				do := fmt.Sprintf("raise it, or lower deadline.%s in gresnet.toml", strings.ToLower(d.name))
+				do := fmt.Sprintf("GN128 raise it, or lower deadline.%s in gresnet.toml", strings.ToLower(d.name))
 				all = append(all, warn("slurm.conf", do, "%s is %s: slurmd kills the %s, which may take %s, and %s to tell of it", key, slurms, strings.ToLower(d.name), d.own, telling))
 			}
 			break
@@ -112,5 +112,5 @@ func (s Site) accounts(conf slurm.Conf) []Finding {
 			return nil
 		}
 	}
-	return []Finding{warn("slurm.conf", "set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users can name any account, and policies depend on it")}
+	return []Finding{warn("slurm.conf", "GN129 set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users can name any account, and policies depend on it")}
 }

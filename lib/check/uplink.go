@@ -26,13 +26,13 @@ func (s Site) uplinks() []Finding {
 	}
 	var all []Finding
 	if jobs, room := s.mapped(), s.Uplinks.Room(); room < jobs {
-		all = append(all, warn(about, "make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: the prolog of a job without one fails, and drains the node", room, jobs))
+		all = append(all, warn(about, "GN130 make uplink.addresses or uplink.share larger", "there are addresses for %d jobs, and HCAs for %d: the prolog of a job without one fails, and drains the node", room, jobs))
 	} else {
 		all = append(all, ok(about, "%s: addresses for %d jobs, of %s%s", s.Uplinks.Kind, room, s.Uplinks.Addresses, leads(s.Uplinks)))
 	}
 	all = append(all, s.firewall()...)
 	if stub := s.stub(); stub != "" && len(s.Config.Uplink.Nameservers) == 0 {
-		all = append(all, warn(about, "name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))
+		all = append(all, warn(about, "GN131 name the network's in uplink.nameservers", "/etc/resolv.conf has nameserver %s, which is the job's own loopback inside: names are not resolved there", stub))
 	}
 	return all
 }
@@ -55,7 +55,7 @@ func (s Site) firewall() (all []Finding) {
 		return nil
 	}
 	for _, chain := range s.Drops {
-		all = append(all, warn("uplink", fmt.Sprintf("accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
+		all = append(all, warn("uplink", fmt.Sprintf("GN132 accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
 			"the chain %s of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node", chain))
 	}
 	return all
@@ -99,5 +99,5 @@ func (s Site) neighbours(who string) []Finding {
 	if s.Uplinks == nil || s.Uplinks.Type() == config.UplinkVeth || who == "steps" || who == "batch=auto" {
 		return nil
 	}
-	return []Finding{warn("uplink", "take kind = \"veth\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}
+	return []Finding{warn("uplink", "GN133 take kind = \"veth\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}
 }

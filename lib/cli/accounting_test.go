@@ -17,7 +17,7 @@ import (
 // sentBy is the event of a port that sent so many bytes for a job.
 func sentBy(job uint32, device string, port uint32, bytes uint64) event.Event {
 	return event.Event{
-		Kind: event.Traffic, Job: job, Run: "0", HCA: "id of " + device, ID: node.ID{GUID: device}, Device: device,
+		Kind: event.Traffic, Job: job, Run: "0", HCA: "id of " + device, Identity: node.ID{GUID: device}, Device: device,
 		Port: &counters.Traffic{Port: port, Volume: &counters.Volume{SentBytes: bytes}},
 	}
 }

@@ -158,24 +158,26 @@ func exitCode(err error) int {
 // problem tells a person what went wrong, and what to do.
 func (w *World) problem(err error) {
 	line := strings.ReplaceAll(err.Error(), "\n", "; ")
+	id, do := hint.Cut(w.hint(err))
+	line += hint.Tag(id)
 	fmt.Fprintf(w.Stderr, "%s: %s\n", w.name, line)
-	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", w.name, w.hint(err))
-	w.logProblem(line, exitCode(err))
+	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", w.name, do)
+	w.logProblem(line, id, exitCode(err))
 }
 
-// hint is an error's own hint, or what always can be done.
+// hint is an error's own hint, or what always can be done. It begins with the id of the message.
 func (w *World) hint(err error) string {
-	switch text := hint.Of(err); {
+	switch text := hint.Whole(err); {
 	case (errors.Is(err, lease.ErrDamaged) || errors.Is(err, lease.ErrLost)) && text != "":
 		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
-		return "HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"
+		return "GN002 HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
-		return "HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
+		return "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
 	case text != "":
 		return text
 	}
-	return "the node is as it was; mend the cause, then return the node to service"
+	return "GN001 the node is as it was; mend the cause, then return the node to service"
 }
 
 // Site is the site's configuration for root, who alone sees what it is about.
@@ -192,7 +194,7 @@ func Site(c Flags) (config.Config, error) {
 func (w *World) Lenient(c Flags) config.Config {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
-		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold\n", w.name, err)
+		fmt.Fprintf(w.Stderr, "%s: warning: %s: the defaults hold%s\n", w.name, err, hint.Tag(hint.ID(err)))
 		return config.Default()
 	}
 	return cfg
@@ -219,7 +221,7 @@ func (w *World) Host(c Flags, cfg config.Config) *host.Host {
 	}
 	n.Log = func(e event.Event) {
 		if e.Warning != "" {
-			fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, e.Warning)
+			fmt.Fprintf(w.Stderr, "%s: warning: %s%s\n", w.name, e.Warning, hint.Tag(warningID(e.Kind)))
 		} else if w.trace != nil {
 			w.trace.event(e)
 		}
@@ -251,7 +253,7 @@ func Alone(c *urfave.Context) error {
 		return unknown(c, c.Args().First())
 	}
 	name := c.App.Name + " " + c.Command.Name
-	return hint.With(fmt.Errorf("%s takes no arguments: %q", name, c.Args().First()), "see "+name+" --help")
+	return hint.With(fmt.Errorf("%s takes no arguments: %q", name, c.Args().First()), "GN134 see "+name+" --help")
 }
 
 // OneOf refuses flags that exclude each other.
@@ -265,7 +267,7 @@ func OneOf(c *urfave.Context, names ...string) error {
 	if len(given) < 2 {
 		return nil
 	}
-	return hint.With(fmt.Errorf("%s exclude each other", strings.Join(given, " and ")), "give one of them")
+	return hint.With(fmt.Errorf("%s exclude each other", strings.Join(given, " and ")), "GN135 give one of them")
 }
 
 // Version is that of the program.
@@ -274,7 +276,7 @@ func Version() string { return version }
 // Root refuses anybody but root, who could do nothing anyway.
 func Root() error {
 	if os.Geteuid() != 0 {
-		return hint.With(errors.New("not root"), "slurmd runs this as root; by hand, use sudo")
+		return hint.With(errors.New("not root"), "GN136 slurmd runs this as root; by hand, use sudo")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func TestABrokenConfigurationIsAWarningToWhoCanDoWithoutIt(t *testing.T) {
 	if exit != Done || !reflect.DeepEqual(got, config.Default()) {
 		t.Errorf("exit %d with %+v", exit, got)
 	}
-	if want := "gresnet-epilog: warning: " + file + `:2: log.level: "debug" is not one of "warning", "notice", "info": the defaults hold` + "\n"; said.String() != want {
+	if want := "gresnet-epilog: warning: " + file + `:2: log.level: "debug" is not one of "warning", "notice", "info": the defaults hold [GN008]` + "\n"; said.String() != want {
 		t.Errorf("it said %q, wanted %q", said.String(), want)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/counters"
 	"gresnet/lib/event"
+	"gresnet/lib/hint"
+	"gresnet/lib/world"
 )
 
 // MESSAGE_ID of each kind of event in the systemd journal, as its catalogs have
@@ -32,6 +34,20 @@ const (
 	idTraffic     = "02a38d21bf4c4359913b2540b872ece6"
 	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
 )
+
+// fieldID has the id of a message, as docs/errors.md lists it.
+const fieldID = "GRESNET_ID"
+
+// warningID is the id of the warnings of a kind of event.
+func warningID(k event.Kind) string {
+	id, _ := hint.Cut(map[event.Kind]string{
+		event.PortWorse:   world.PortHint,
+		event.ModeWrong:   "GN005 gresnet-prolog check says which mode the node has after a reboot",
+		event.TableMended: "GN006 gresnet-prolog status shows what is quarantined",
+		event.Remark:      "GN007 compare what the line names with what the interface should have",
+	}[k])
+	return id
+}
 
 // message is how the journal has a kind of event.
 func message(k event.Kind) (id string, p journal.Priority) {
@@ -102,6 +118,12 @@ func (w *World) log(level string, e event.Event) {
 		fields["STEP"] = e.Deed
 		fields["DURATION_US"] = strconv.FormatInt(e.Took.Microseconds(), 10)
 	}
+	if e.Warning != "" {
+		fields[fieldID] = warningID(e.Kind)
+	}
+	if e.ID != "" {
+		fields[fieldID] = e.ID
+	}
 	if e.Reason != "" {
 		fields["REASON"] = string(e.Reason)
 	}
@@ -145,7 +167,7 @@ func traffic(device string, t counters.Traffic) string {
 }
 
 // logProblem puts into the systemd journal what a person is told on stderr.
-func (w *World) logProblem(line string, exit int) {
+func (w *World) logProblem(line, id string, exit int) {
 	if w.Send == nil {
 		return
 	}
@@ -154,6 +176,7 @@ func (w *World) logProblem(line string, exit int) {
 		"MESSAGE_ID":        idProblem,
 		"EVENT":             "problem",
 		"EXIT_CODE":         strconv.Itoa(exit),
+		fieldID:             id,
 	}
 	if job := w.Getenv("SLURM_JOB_ID"); job != "" {
 		fields["JOB_ID"] = job

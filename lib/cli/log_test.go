@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -16,6 +17,8 @@ import (
 	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/lease"
 )
 
 // sent is a line as the journal would get it.
@@ -109,14 +112,14 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 			map[string]string{"MESSAGE_ID": idStepDone, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
 		},
 		{
-			event.Event{Kind: event.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany},
+			event.Event{Kind: event.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany, ID: "GN009"},
 			"job 4711: refused: no", journal.PriNotice,
-			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many"},
+			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many", "GRESNET_ID": "GN009"},
 		},
 		{
 			event.Event{Kind: event.TableMended, Warning: "the node table was made anew"},
 			"the node table was made anew", journal.PriWarning,
-			map[string]string{"MESSAGE_ID": idTableMended, "EVENT": "table-mended"},
+			map[string]string{"MESSAGE_ID": idTableMended, "EVENT": "table-mended", "GRESNET_ID": "GN006"},
 		},
 	} {
 		w, lines := listening()
@@ -146,5 +149,33 @@ func TestTrafficHasFieldsToAddUp(t *testing.T) {
 	}
 	if _, there := (*lines)[1].fields["SENT_BYTES"]; there {
 		t.Error("what is not known has a number")
+	}
+}
+
+func TestAProblemCarriesTheIDOfItsMessage(t *testing.T) {
+	for want, err := range map[string]error{
+		"GN777": fmt.Errorf("take: %w", hint.With(errors.New("it is gone"), "GN777 look for it")),
+		"GN001": errors.New("it is gone"),
+		"GN002": fmt.Errorf("%w: %w", lease.ErrRemains, hint.With(errors.New("it is gone"), "GN777 look for it")),
+	} {
+		w, lines := listening()
+		var said strings.Builder
+		w.Stderr, w.Getenv = &said, func(string) string { return "" }
+		w.problem(err)
+		first, _, _ := strings.Cut(said.String(), "\n")
+		if !strings.HasSuffix(first, " ["+want+"]") || strings.Count(said.String(), "GN") != 1 {
+			t.Errorf("it said %q, wanted %s at the end of the first line", said.String(), want)
+		}
+		if len(*lines) != 1 || (*lines)[0].fields["GRESNET_ID"] != want || !strings.HasSuffix((*lines)[0].text, " ["+want+"]") {
+			t.Errorf("the journal has %v, wanted %s", *lines, want)
+		}
+	}
+}
+
+func TestAWarningCarriesTheIDOfItsKind(t *testing.T) {
+	for _, kind := range []event.Kind{event.PortWorse, event.ModeWrong, event.TableMended, event.Remark} {
+		if warningID(kind) == "" {
+			t.Errorf("warnings of kind %s have no id", kind)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (w *World) addWords(app *urfave.App) {
 func showHelp(app *urfave.App, c *urfave.Context) error {
 	switch name := c.Args().First(); {
 	case c.Args().Len() > 1:
-		return hint.With(fmt.Errorf("help is of one command: %s", strings.Join(c.Args().Slice(), " ")), "see "+app.Name+" --help")
+		return hint.With(fmt.Errorf("help is of one command: %s", strings.Join(c.Args().Slice(), " ")), "GN137 see "+app.Name+" --help")
 	case name == "":
 		return app.Run([]string{app.Name, "--help"})
 	case app.Command(name) == nil:
@@ -52,9 +52,9 @@ func unknown(c *urfave.Context, name string) error {
 	}
 	err := fmt.Errorf("unknown command %q", name)
 	if near := hint.Nearest(name, known); near != "" {
-		return hint.With(err, fmt.Sprintf("did you mean %s %s?", c.App.Name, near))
+		return hint.With(err, fmt.Sprintf("GN138 did you mean %s %s?", c.App.Name, near))
 	}
-	return hint.With(err, "see "+c.App.Name+" --help")
+	return hint.With(err, "GN139 see "+c.App.Name+" --help")
 }
 
 // usageError says of a command that was called wrongly what may be meant, or where it says how.
@@ -62,7 +62,7 @@ func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorF
 	return func(_ *urfave.Context, err error, _ bool) error {
 		_, given, is := strings.Cut(err.Error(), "flag provided but not defined: -")
 		if !is {
-			return hint.With(err, "see "+command+" --help")
+			return hint.With(err, "GN140 see "+command+" --help")
 		}
 		given = strings.TrimLeft(given, "-")
 		var known []string
@@ -70,9 +70,9 @@ func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorF
 			known = append(known, f.Names()...)
 		}
 		if near := hint.Nearest(given, known); near != "" {
-			return hint.With(errors.New("unknown flag --"+given), fmt.Sprintf("did you mean --%s?", near))
+			return hint.With(errors.New("unknown flag --"+given), fmt.Sprintf("GN141 did you mean --%s?", near))
 		}
-		return hint.With(errors.New("unknown flag --"+given), "see "+command+" --help")
+		return hint.With(errors.New("unknown flag --"+given), "GN142 see "+command+" --help")
 	}
 }
 
@@ -105,7 +105,7 @@ func arrange(app *urfave.App, args []string) ([]string, error) {
 			of, to = find(command.Flags, name), &flags
 		}
 		if of != nil && given[of] {
-			return nil, hint.With(fmt.Errorf("flag --%s is there twice", name), "give it once")
+			return nil, hint.With(fmt.Errorf("flag --%s is there twice", name), "GN143 give it once")
 		}
 		given[of] = true
 		*to = append(*to, arg)

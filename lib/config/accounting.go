@@ -15,6 +15,6 @@ func (a *Accounting) read(t table) {
 	}
 	a.File = text
 	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
-		t.fail("file", "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl", "%q is not the whole path of a file", text)
+		t.fail("file", "GN144 name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl", "%q is not the whole path of a file", text)
 	}
 }

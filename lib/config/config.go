@@ -153,9 +153,9 @@ func Load(path string, must bool) (Config, error) {
 		return Default(), nil
 	case missing:
 		err = fmt.Errorf("read configuration: %w", err)
-		return Config{}, hint.With(err, "say with --config where it is; without any, the defaults hold")
+		return Config{}, hint.With(err, "GN145 say with --config where it is; without any, the defaults hold")
 	case errors.Is(err, errUsers):
-		return Config{}, hint.With(fmt.Errorf("read configuration: %w", err), "root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
+		return Config{}, hint.With(fmt.Errorf("read configuration: %w", err), "GN146 root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
 	case err != nil:
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}

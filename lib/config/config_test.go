@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gresnet/lib/config"
+	"gresnet/lib/hint"
 	"gresnet/lib/node"
 )
 
@@ -298,12 +299,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 			if err.Error() != c.err {
 				t.Errorf("error %q, want %q", err, c.err)
 			}
-			var hinted interface{ Hint() string }
-			if !errors.As(err, &hinted) {
-				t.Fatalf("%v has no hint", err)
-			}
-			if hinted.Hint() != c.hint {
-				t.Errorf("hint %q, want %q", hinted.Hint(), c.hint)
+			if got := hint.Of(err); got != c.hint || hint.ID(err) == "" {
+				t.Errorf("hint %q of %q, want %q", got, hint.ID(err), c.hint)
 			}
 		})
 	}

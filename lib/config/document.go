@@ -75,7 +75,7 @@ func (e lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.li
 
 // Hint says what to do about it.
 func (e lineError) Hint() string {
-	return cmp.Or(e.hint, "correct line "+fmt.Sprint(e.line)+" of "+e.file)
+	return cmp.Or(e.hint, "GN008 correct line "+fmt.Sprint(e.line)+" of "+e.file)
 }
 
 // fault is what is wrong with a value, before anybody says where it stands.

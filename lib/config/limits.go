@@ -20,7 +20,7 @@ func (l *Limits) read(t table) {
 func (t table) limit(key string) int {
 	n, there := value[int64](t, key, "a number")
 	if there && (n < 1 || n > math.MaxInt32) {
-		t.fail(key, "leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
+		t.fail(key, "GN147 leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
 		return 0
 	}
 	return int(n)

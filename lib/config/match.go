@@ -54,7 +54,7 @@ func ParseMatch(text string) (Match, error) {
 func badMatch(text string) error {
 	return fault(
 		fmt.Sprintf("%q names no HCA", text),
-		`write it like "pci=0000:3b:00.0", "guid=0002:c903:00ab:cdef" or "rdma=mlx5_0"`,
+		`GN148 write it like "pci=0000:3b:00.0", "guid=0002:c903:00ab:cdef" or "rdma=mlx5_0"`,
 	)
 }
 

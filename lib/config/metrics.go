@@ -15,7 +15,7 @@ func (m *Metrics) read(t table) {
 	}
 	m.File = text
 	if !filepath.IsAbs(text) || filepath.Ext(text) != ".prom" || filepath.Base(text) == ".prom" {
-		t.fail("file", `name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom`,
+		t.fail("file", `GN149 name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom`,
 			"%q is not the whole path of a .prom file", text)
 	}
 }

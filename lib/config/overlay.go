@@ -63,7 +63,7 @@ func (o *Overlay) read(t table) {
 	if n, there := value[int64](t, "port", "a number"); there {
 		o.Port = int(n)
 		if n < 1 || n > 1023 {
-			t.fail("port", "take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
+			t.fail("port", "GN150 take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
 		}
 	}
 	if ports, there := readPorts(t, "services"); there {
@@ -72,13 +72,13 @@ func (o *Overlay) read(t table) {
 	if text, there := t.text("underlay"); there {
 		o.Underlay = text
 		if rest := strings.Replace(text, NodeSign, "", 1); rest == text || strings.Trim(rest, hostLetters) != "" {
-			t.fail("underlay", `write it like "`+NodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, NodeSign)
+			t.fail("underlay", `GN151 write it like "`+NodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, NodeSign)
 		}
 	}
 	readName(t, "interface", &o.Interface) // as it was called first
 	readName(t, "name", &o.Interface)
 	if _, both := t.values["interface"]; both && t.values["name"] != nil {
-		t.fail("name", "leave interface out", "is there beside interface, which means the same")
+		t.fail("name", "GN152 leave interface out", "is there beside interface, which means the same")
 	}
 }
 
@@ -110,13 +110,13 @@ func parseOverlayNetwork(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not a network", text), `write it like "198.18.0.0/16"`)
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not a network", text), `GN153 write it like "198.18.0.0/16"`)
 	case !p.Addr().Is4():
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not IPv4", text), "an overlay has IPv4 alone, whatever the nodes have")
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not IPv4", text), "GN154 an overlay has IPv4 alone, whatever the nodes have")
 	case p.Masked() != p:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "is "+p.Masked().String()+" meant?")
+		return netip.Prefix{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "GN155 is "+p.Masked().String()+" meant?")
 	case p.Bits() < minOverlayBits || p.Bits() > maxOverlayBits:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "each node of a job has one of its addresses")
+		return netip.Prefix{}, fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "GN156 each node of a job has one of its addresses")
 	}
 	return p, nil
 }

@@ -47,7 +47,7 @@ func Parse(data []byte, name string) (Config, error) {
 		if _, there := t.values[key]; !there {
 			t, key = root.table("uplink"), "name"
 		}
-		t.fail(key, "give each a name of its own", "%q is the name of both the uplink and the overlay", c.Uplink.Name)
+		t.fail(key, "GN157 give each a name of its own", "%q is the name of both the uplink and the overlay", c.Uplink.Name)
 	}
 	for _, t := range root.tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))
@@ -102,7 +102,7 @@ func (d *Deadline) read(t table) {
 func readPath(t table, key string) string {
 	path, _ := t.text(key)
 	if path != "" && !filepath.IsAbs(path) {
-		t.fail(key, "give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
+		t.fail(key, "GN158 give the whole path: slurmd gives its prolog no PATH", "%q is not an absolute path", path)
 	}
 	return path
 }
@@ -110,7 +110,7 @@ func readPath(t table, key string) string {
 func readTime(t table, key, text string, shortest, longest time.Duration) time.Duration {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < shortest || d > longest {
-		t.fail(key, `write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
+		t.fail(key, `GN159 write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
 	}
 	return d
 }
@@ -145,7 +145,7 @@ func readHCA(t table, names []string) HCA {
 	h.Take = word == NodeTake
 	h.VF.read(t.table("vf"))
 	if h.Part != PartVF && h.VF != (VF{}) {
-		t.fail("vf", `add part = "vf" and count, or leave it out`, "the HCA is no PF in parts")
+		t.fail("vf", `GN323 add part = "vf" and count, or leave it out`, "the HCA is no PF in parts")
 	}
 	return h
 }
@@ -159,7 +159,7 @@ func readGres(t table, names []string) (name, kind string) {
 	if text, there := t.text("gres"); there {
 		name = text
 		if !slices.Contains(names, name) {
-			t.fail("gres", "add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
+			t.fail("gres", "GN160 add it to slurm.gres, or correct it", "%q is not one of slurm.gres, %s", name, quoted(names))
 		}
 	}
 	if text, there := t.text("type"); there {
@@ -171,7 +171,7 @@ func readGres(t table, names []string) (name, kind string) {
 
 func checkNames(names []string) error {
 	if len(names) == 0 {
-		return fault("the list is empty", "name the GRES that means an HCA; it is \"nic\" unless said otherwise")
+		return fault("the list is empty", "GN161 name the GRES that means an HCA; it is \"nic\" unless said otherwise")
 	}
 	for _, n := range names {
 		if err := checkName(n); err != nil {
@@ -190,14 +190,14 @@ func checkName(name string) error {
 	for _, c := range []byte(name) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 		if !letter && !strings.ContainsRune("_-.", rune(c)) {
-			return fault(fmt.Sprintf("%q is no name of a GRES", name), "use letters, digits, and _ - .")
+			return fault(fmt.Sprintf("%q is no name of a GRES", name), "GN162 use letters, digits, and _ - .")
 		}
 	}
 	return nil
 }
 
 func checkSources(sources []string) error {
-	hint := "sources are " + quoted(Sources())
+	hint := "GN163 sources are " + quoted(Sources())
 	for _, s := range sources {
 		if !slices.Contains(Sources(), s) {
 			return fault(fmt.Sprintf("unknown source %q", s), hint)
@@ -217,9 +217,9 @@ func (c *Config) checkSources(root table) {
 		has  bool
 		hint string
 	}{
-		{Fixed, slices.ContainsFunc(c.Policies, func(p Policy) bool { return !p.Silent }), "add a [[policy]], or leave it out of slurm.source"},
-		{File, c.Slurm.File != "", `set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
-		{Program, c.Slurm.Program != "", "set slurm.program to the program's path"},
+		{Fixed, slices.ContainsFunc(c.Policies, func(p Policy) bool { return !p.Silent }), "GN011 add a [[policy]], or leave it out of slurm.source"},
+		{File, c.Slurm.File != "", `GN012 set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
+		{Program, c.Slurm.Program != "", "GN013 set slurm.program to the program's path"},
 	} {
 		if slices.Contains(c.Slurm.Source, s.name) && !s.has {
 			slurm.fail("source", s.hint, "source %q has nothing to read", s.name)

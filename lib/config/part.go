@@ -21,11 +21,11 @@ func (h *HCA) readPart(t table) {
 	h.Count = count
 	switch _, says := t.values["count"]; {
 	case says && t.values["part"] == nil:
-		t.fail("count", `add part = "vf" if jobs are to get its VFs`, "there is no part to count")
+		t.fail("count", `GN313 add part = "vf" if jobs are to get its VFs`, "there is no part to count")
 	case h.Part != PartNone && !says:
-		t.fail("count", "say how many parts the HCA is to have", "is missing")
+		t.fail("count", "GN314 say how many parts the HCA is to have", "is missing")
 	case counted && count == 0:
-		t.fail("count", "leave the table out if no job is to have a part", "0 is no number of parts")
+		t.fail("count", "GN315 leave the table out if no job is to have a part", "0 is no number of parts")
 	}
 }
 
@@ -46,7 +46,7 @@ func (h HCA) checkIndices(t table) {
 // checkParent notes a match that does not tell which HCA has the parts, before they are there.
 func (h HCA) checkParent(t table) {
 	if h.Part == PartVF && h.Match.Key != "pci" {
-		t.fail("match", `write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
+		t.fail("match", `GN316 write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
 	}
 }
 
@@ -55,7 +55,7 @@ func (h HCA) checkGPUs(t table) {
 	if h.Part == PartNone {
 		slices.Sort(h.GPUs)
 	} else if len(h.GPUs) > h.Parts() {
-		t.fail("gpus", "part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
+		t.fail("gpus", "GN317 part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
 	}
 }
 

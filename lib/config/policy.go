@@ -14,7 +14,7 @@ func readPolicy(t table, names []string) Policy {
 	} {
 		*c.values = t.words(c.key)
 		if slices.Contains(*c.values, "") {
-			t.fail(c.key, "leave the key out if the policy is for every job", "the text is empty")
+			t.fail(c.key, "GN164 leave the key out if the policy is for every job", "the text is empty")
 		}
 	}
 	p.Gres, p.Type = readGres(t, names)
@@ -33,7 +33,7 @@ func readPolicy(t table, names []string) Policy {
 	p.VF.read(t.table("vf"))
 	_, saysVF := t.values["vf"]
 	p.Silent = (p.Isolation != "" || saysVF) && !saysCount && !saysIndices && !saysGres && !saysType
-	const hint = "give count or indices, not both; count = 0 gives nothing"
+	const hint = "GN165 give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:
 	case !saysCount && !saysIndices:

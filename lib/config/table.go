@@ -41,14 +41,14 @@ func (t table) check(key string, err error) {
 	if err == nil {
 		return
 	}
-	t.fail(key, hint.Of(err), "%s", err)
+	t.fail(key, hint.Whole(err), "%s", err)
 }
 
 // once notes a thing that an earlier table of the document has said.
 func (t table) once(key, thing string) {
 	id := join(t.name, key) + " " + thing
 	if first, said := t.doc.seen[id]; said {
-		t.fail(key, "leave one of the two", "%s is there twice, first on line %d", thing, t.doc.line(first))
+		t.fail(key, "GN166 leave one of the two", "%s is there twice, first on line %d", thing, t.doc.line(first))
 		return
 	}
 	t.doc.seen[id] = join(t.place, key)
@@ -60,9 +60,9 @@ func (t table) allow(known ...string) {
 		if slices.Contains(known, key) {
 			continue
 		}
-		do := fmt.Sprintf("known keys are %s", strings.Join(known, ", "))
+		do := fmt.Sprintf("GN167 known keys are %s", strings.Join(known, ", "))
 		if near := hint.Nearest(key, known); near != "" {
-			do = fmt.Sprintf("is %q meant?", join(t.name, near))
+			do = fmt.Sprintf("GN168 is %q meant?", join(t.name, near))
 		}
 		t.note(key, do, fmt.Sprintf("unknown key %q", join(t.name, key)))
 	}
@@ -72,7 +72,7 @@ func (t table) allow(known ...string) {
 func (t table) require(keys ...string) {
 	for _, key := range keys {
 		if _, there := t.values[key]; !there {
-			t.fail(key, fmt.Sprintf("every [[%s]] has %s", t.name, strings.Join(keys, " and ")), "is missing")
+			t.fail(key, fmt.Sprintf("GN169 every [[%s]] has %s", t.name, strings.Join(keys, " and ")), "is missing")
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (t table) among(key string, words []string) ([]string, bool) {
 	list, there := t.texts(key)
 	for _, text := range list {
 		if !slices.Contains(words, text) {
-			t.fail(key, "there are "+quoted(words), "%q is not one of them", text)
+			t.fail(key, "GN170 there are "+quoted(words), "%q is not one of them", text)
 			return nil, false
 		}
 	}

@@ -16,7 +16,7 @@ const verbs = "jrun%"
 
 // ParseTemplate parses a template, which must tell jobs apart.
 func ParseTemplate(text string) (Template, error) {
-	const hint = `write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
+	const hint = `GN171 write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
 	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
 		return "", fault(fmt.Sprintf("%q is not an absolute path without dots", text), hint)
 	}

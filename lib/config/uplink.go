@@ -59,7 +59,7 @@ func NetworkRange(p netip.Prefix) Range {
 	return Range{first, netip.AddrFrom4(last)}
 }
 
-const ipv4Only = "an uplink has IPv4 alone: give it IPv4 addresses"
+const ipv4Only = "GN172 an uplink has IPv4 alone: give it IPv4 addresses"
 
 // maxShare bounds the jobs of a node that have an uplink at once.
 const maxShare = 1 << 16
@@ -91,7 +91,7 @@ func (u *Uplink) read(t table) {
 func (u *Uplink) readParent(t table) {
 	name, there := t.text("parent")
 	if there && !isInterface(name) {
-		t.fail("parent", "`ip link` lists them", "%q cannot be the name of an interface", name)
+		t.fail("parent", "GN173 `ip link` lists them", "%q cannot be the name of an interface", name)
 		return
 	}
 	u.Parent = name
@@ -111,9 +111,9 @@ func readName(t table, key string, into *string) {
 	case !isInterface(name) || strings.Contains(name, "%") || name == "all" || name == "default":
 		// The first is a pattern of the kernel's, the others are folders beside those of interfaces
 		// (net/core/dev.c:__dev_alloc_name, net/ipv4/devinet.c:devinet_sysctl_register).
-		t.fail(key, `take a name like "eth0"`, "%q cannot be the name of an interface", name)
+		t.fail(key, `GN174 take a name like "eth0"`, "%q cannot be the name of an interface", name)
 	case name == "lo":
-		t.fail(key, `take a name like "eth0"`, "%q is another interface of the job's", name)
+		t.fail(key, `GN175 take a name like "eth0"`, "%q is another interface of the job's", name)
 	default:
 		*into = name
 	}
@@ -127,7 +127,7 @@ func (u *Uplink) readAddresses(t table) {
 	}
 	n, there := value[int64](t, "share", "a number")
 	if there && (n < 1 || n > maxShare) {
-		t.fail("share", "leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
+		t.fail("share", "GN176 leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
 		return
 	}
 	u.Share = int(n)
@@ -140,7 +140,7 @@ func (u *Uplink) readNames(t table) {
 		}
 		// resolv.conf(5), MAXNS
 		if len(list) > 3 {
-			t.fail("nameservers", "the first three count", "the resolver takes three, there are %d", len(list))
+			t.fail("nameservers", "GN177 the first three count", "the resolver takes three, there are %d", len(list))
 		}
 	}
 	if list, there := t.texts("search"); there && len(list) > 0 {
@@ -173,26 +173,26 @@ func (u *Uplink) check(t table) {
 	}
 	if u.Kind == UplinkAuto {
 		for _, key := range []string{"parent", "addresses", "share", "gateway", "routes", "masquerade"} {
-			refuse(key, "the node's own routes say where jobs reach; to say it yourself, take another kind")
+			refuse(key, "GN312 the node's own routes say where jobs reach; to say it yourself, take another kind")
 		}
 		u.checkSearch(need)
 		return
 	}
 	if u.Inbound {
-		t.fail("inbound", `take kind = "auto"`, "is not for kind = %q", u.Kind)
+		t.fail("inbound", `GN178 take kind = "auto"`, "is not for kind = %q", u.Kind)
 	}
-	need("addresses", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
+	need("addresses", `GN300 say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	if u.Kind == UplinkVeth {
-		refuse("gateway", "the node is the gateway, with the first of the addresses")
+		refuse("gateway", "GN301 the node is the gateway, with the first of the addresses")
 		if u.Share > 0 {
-			need("parent", "share goes by the node's own address on that interface")
+			need("parent", "GN302 share goes by the node's own address on that interface")
 		}
 	} else {
-		need("parent", "name the node's interface that leads to the management network")
-		refuse("masquerade", "the job's address is one of the management network's")
+		need("parent", "GN303 name the node's interface that leads to the management network")
+		refuse("masquerade", "GN304 the job's address is one of the management network's")
 		_, routes := t.values["routes"]
 		if routes && len(u.Routes) > 0 {
-			need("gateway", "routes lead through a gateway")
+			need("gateway", "GN305 routes lead through a gateway")
 		}
 	}
 	u.checkSearch(need)
@@ -200,19 +200,19 @@ func (u *Uplink) check(t table) {
 
 func (u *Uplink) checkSearch(need func(key, why string)) {
 	if len(u.Search) > 0 && len(u.Nameservers) == 0 {
-		need("nameservers", "search is for the resolv.conf that these are in")
+		need("nameservers", "GN306 search is for the resolv.conf that these are in")
 	}
 }
 
 // ParseRange reads a range like 10.0.0.16-10.0.0.31, or a network.
 func ParseRange(text string) (Range, error) {
-	const form = `write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`
+	const form = `GN179 write it like "10.0.0.16-10.0.0.31" or "10.0.0.16/28"`
 	if p, err := netip.ParsePrefix(text); err == nil {
 		switch {
 		case !p.Addr().Is4():
 			return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 		case p.Masked() != p:
-			return Range{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "is "+p.Masked().String()+" meant?")
+			return Range{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "GN180 is "+p.Masked().String()+" meant?")
 		}
 		return NetworkRange(p), nil
 	}
@@ -247,11 +247,11 @@ func (t table) networks(key string, list []string) []netip.Prefix {
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			t.fail(key, `write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`, "%q is not a network", text)
+			t.fail(key, `GN181 write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`, "%q is not a network", text)
 		case !p.Addr().Is4():
 			t.fail(key, ipv4Only, "%q is not IPv4", text)
 		case p.Masked() != p:
-			t.fail(key, "is "+p.Masked().String()+" meant?", "%q has bits beyond its length", text)
+			t.fail(key, "GN182 is "+p.Masked().String()+" meant?", "%q has bits beyond its length", text)
 		}
 		all = append(all, p)
 	}

@@ -64,7 +64,7 @@ func (v *VF) readVLAN(t table) {
 	}
 	for _, key := range []string{"qos", "proto"} {
 		if t.values[key] != nil {
-			t.fail(key, "say which vlan, too: a driver takes them together", "there is no vlan")
+			t.fail(key, "GN324 say which vlan, too: a driver takes them together", "there is no vlan")
 		}
 	}
 }

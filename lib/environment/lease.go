@@ -6,6 +6,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/netns"
@@ -27,7 +28,7 @@ func head(j job.Job) string {
 
 // Refuse writes a lease that says why the job gets nothing.
 func Refuse(dir state.Lease, j job.Job, refusal *gres.Refusal) error {
-	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+printable(refusal.Error())+"\n")
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
 }
 
 // Lease is a lease whose steps are all done, with what the job learns of it.

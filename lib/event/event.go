@@ -57,10 +57,11 @@ type Event struct {
 	Err  error
 
 	Reason gres.Reason // of a refusal
+	ID     string      // of the message
 
 	// Of traffic.
-	ID     node.ID
-	Device string // the RDMA device's name on the node
-	Run    string // which run of the job it was
-	Port   *counters.Traffic
+	Identity node.ID
+	Device   string // the RDMA device's name on the node
+	Run      string // which run of the job it was
+	Port     *counters.Traffic
 }

@@ -105,7 +105,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 			if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
 				return nil, hint.With(
 					fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
-					"leave one of the two [[hca]] entries, or correct its match",
+					"GN183 leave one of the two [[hca]] entries, or correct its match",
 				)
 			}
 			m = append(m, e)
@@ -125,7 +125,7 @@ func (m Mapping) checkParts(cfg config.Config) error {
 		if i >= 0 {
 			return hint.With(
 				fmt.Errorf("map %s: it is %s, which another [[hca]] gives in parts (%s %d is the first)", m[i], describe(m[i].HCA), parts.Gres, parts.Index),
-				"leave one of the two [[hca]] entries: jobs get an HCA as a whole or in parts",
+				"GN319 leave one of the two [[hca]] entries: jobs get an HCA as a whole or in parts",
 			)
 		}
 	}
@@ -140,7 +140,7 @@ func (m Mapping) checkPFs() error {
 			if pf.Drift == nil && vf.Drift == nil && vf.HCA.ID.VF != "" && pf.HCA.ID.VF == "" && pf.HCA.ID.PCI == vf.HCA.ID.PCI {
 				return hint.With(
 					fmt.Errorf("map %s: it is VF %s of %s, which %s is as a whole", vf, vf.HCA.ID.VF, describe(pf.HCA), pf),
-					"leave either the PF or its VFs out of [[hca]]: a PF is one job's, or its VFs are several jobs'",
+					"GN184 leave either the PF or its VFs out of [[hca]]: a PF is one job's, or its VFs are several jobs'",
 				)
 			}
 		}
@@ -179,12 +179,12 @@ func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
 	case 0:
 		return node.HCA{}, hint.With(
 			fmt.Errorf("map %s %d (%s): the node has no such HCA; it has %s", want.Gres, want.Index, want.Match, list(have)),
-			"correct match in the configuration, or see whether the HCA is plugged in and its driver loaded",
+			"GN185 correct match in the configuration, or see whether the HCA is plugged in and its driver loaded",
 		)
 	}
 	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d (%s): several HCAs match: %s", want.Gres, want.Index, want.Match, list(found)),
-		"match by guid= or rdma=, which tell HCAs of one PCI function apart",
+		"GN186 match by guid= or rdma=, which tell HCAs of one PCI function apart",
 	)
 }
 
@@ -196,7 +196,7 @@ func findVF(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
 	}
 	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d: %s has no VF %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, number),
-		"gresnet-epilog boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
+		"GN318 gresnet-epilog boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
 	)
 }
 

@@ -31,7 +31,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if t.Divided && len(gpus) > 0 {
 		return nil, hint.With(
 			fmt.Errorf("find the HCAs for GPUs %s: the node's GPUs are divided (MIG), and these are the numbers of their parts", indices.Format(gpus)),
-			"[[hca]] entries with gpus = say which HCA serves which",
+			"GN187 [[hca]] entries with gpus = say which HCA serves which",
 		)
 	}
 	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
@@ -60,7 +60,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 // of a kind that looks like none. A site whose other sources know the job need not care.
 var ErrNoGPU = errors.New("the node has no GPU that can be found")
 
-const compareGPUs = "compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which"
+const compareGPUs = "GN188 compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which"
 
 // have wants GPUs to be there, as far as can be told: one that an entry names is, and
 // of all others those that can be found tell how many there are.

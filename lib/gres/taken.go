@@ -57,7 +57,7 @@ func (t *Taken) Shared() *Refusal {
 		return nil
 	}
 	r := refuse(HeldByJobs, t.want, "%s", t)
-	r.Do = "jobs that share GPUs (shards, MPS) or the node cannot share its HCAs: have one at a time ask for these"
+	r.Do = "GN308 jobs that share GPUs (shards, MPS) or the node cannot share its HCAs: have one at a time ask for these"
 	return r
 }
 
@@ -84,12 +84,12 @@ func heldIndex(w Want, by Holding) *Taken {
 	case holder.Quarantined != "":
 		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			"mend what is wrong with the HCA, then run: gresnet-epilog release "+e.HCA.Name,
+			"GN189 mend what is wrong with the HCA, then run: gresnet-epilog release "+e.HCA.Name,
 		)
 	case w.counted():
 		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			fmt.Sprintf("see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", holder.Job, holder.Job),
+			fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", holder.Job, holder.Job),
 		)
 	default:
 		t.cause = uncounted(w, "%s (%s): %s", e.HCA.Name, e, holder)
@@ -118,13 +118,13 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	}
 	why := fmt.Sprintf("%d of %d are free here; %s", free, all, strings.Join(texts, "; "))
 	if len(by) == 0 {
-		return hint.With(fmt.Errorf("choose %s: %s", w, why), hint.Of(drifted[0].Drift))
+		return hint.With(fmt.Errorf("choose %s: %s", w, why), hint.Whole(drifted[0].Drift))
 	}
 	used := len(jobs) < len(by)
 	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
 		return &Taken{jobs, w, hint.With(
 			fmt.Errorf("choose %s: %s", w, why),
-			"run gresnet-prolog status: mend and release what is quarantined, and see whether the jobs still run here",
+			"GN191 run gresnet-prolog status: mend and release what is quarantined, and see whether the jobs still run here",
 		)}
 	}
 	if used {
@@ -136,13 +136,13 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 // usedBy refuses a job what users' processes use.
 func usedBy(w Want, format string, a ...any) *Refusal {
 	r := refuse(UsedByUsers, w, format, a...)
-	r.Do = "end the process that is named, or ask for fewer HCAs"
+	r.Do = "GN309 end the process that is named, or ask for fewer HCAs"
 	return r
 }
 
 // uncounted refuses a job what Slurm has not counted for it.
 func uncounted(w Want, format string, a ...any) *Refusal {
 	r := refuse(HeldByJobs, w, format, a...)
-	r.Do = "Slurm does not count what source " + w.Source + " gives: let fewer of these jobs run on a node at once"
+	r.Do = "GN310 Slurm does not count what source " + w.Source + " gives: let fewer of these jobs run on a node at once"
 	return r
 }

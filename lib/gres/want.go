@@ -72,7 +72,7 @@ func (r *Refusal) Hint() string {
 	if r.Do != "" {
 		return r.Do
 	}
-	return "ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
+	return "GN009 ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 }
 
 // lacking is what is wrong if the node does not have what is wanted. Slurm gives a job
@@ -82,7 +82,7 @@ func lacking(reason Reason, w Want, format string, a ...any) error {
 	if w.Source == config.Scontrol {
 		return hint.With(
 			fmt.Errorf("choose %s, which Slurm gave the job: %s", w, fmt.Sprintf(format, a...)),
-			"see whether all HCAs are plugged in and their driver is loaded (gresnet-prolog scan), and whether gres.conf says what the node has",
+			"GN192 see whether all HCAs are plugged in and their driver is loaded (gresnet-prolog scan), and whether gres.conf says what the node has",
 		)
 	}
 	return refuse(reason, w, format, a...)
@@ -150,7 +150,7 @@ func (c *chooser) indices(w Want) error {
 		if w.Type != "" && e.Type != "" && w.Type != e.Type {
 			return hint.With(
 				fmt.Errorf("choose %s: Slurm says that %s is of type %s, the configuration says %s", w, e, w.Type, e.Type),
-				"have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
+				"GN193 have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
 			)
 		}
 		if e.Drift != nil {

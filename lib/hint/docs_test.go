@@ -3,32 +3,33 @@ package hint_test
 import (
 	"cmp"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
+	"gresnet/lib/event"
+	"gresnet/lib/hint"
 	"gresnet/test/golden"
 )
 
 // said is an error, or a finding of check's, and what to do about it, as the code has
-// them: … is what is filled in.
+// them: … is what is filled in. The id of the message is at the begin of what to do.
 type said struct{ problem, do string }
 
 const head = `# Errors, and what to do
 
-Every error that comes with a hint of its own, and the hint; … is what the program fills in. This
-page does not list refused leases ([configuration.md](configuration.md#whose-fault-it-is)) and wrong
-` + "`SLURM_`" + ` variables, which print hints of their own. All other errors say what failed, in the words of
-the kernel or of Slurm, and end with the hint of the run: mend the cause, or look at
-` + "`gresnet-prolog status`" + `.
+For administrators who have a line of gresnet's and want to know what to do. Search this page for the
+id at its end, like GN012; journald has it in the field GRESNET_ID, and a drained node at the begin of
+its reason. … is what the program fills in.
+
+A message has an id if a person can act on it: all that come with a hint, refusals of jobs, warnings,
+and what ` + "`check`" + ` finds. Two messages have one id only where the same is to be done. The rest of a
+line says what failed, in the words of the kernel or of Slurm, and there is no end of that: where
+nothing more is known, a line has the id of how the run ended, GN001 to GN003. An id is never used
+again for something else.
 `
 
 // elsewhere are problems that their hint meets as a value, by the hint's beginning.
@@ -41,38 +42,55 @@ var elsewhere = map[string]string{
 	"is this node meant to have HCAs?":  "list RDMA devices: no RDMA subsystem in the kernel",
 	"see … --help":                      "invalid value … for flag …: …",
 	"write it like nic:2, nic:mlx5":     "--gres …: …",
-	"… must be on a file system":        "…: read-only file system, or no space left on device",
+	"have … on a file system":           "…: read-only file system, or no space left on device",
 	"let units with PrivateNetwork=":    "set the RDMA netns mode to …: …: …",
 }
 
-// TestEveryErrorIsDocumentedWithItsHint makes docs/errors.md out of the code (go test -update).
+// TestEveryErrorIsDocumentedWithItsHint makes docs/errors.md out of the code, and gives new
+// messages an id (go test -update).
 func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
+	src := read(t, "../../lib", "../../prolog", "../../epilog")
+	src.number(t)
 	var text strings.Builder
 	text.WriteString(head)
 	for _, part := range []struct {
-		title, column string
-		dirs          []string
-		find          func(*ast.FuncDecl) []said
+		title, column, dir string
+		find               func(*source, function) []said
 	}{
-		{"Prolog, epilog and their commands", "error", []string{"../../lib", "../../prolog", "../../epilog"}, hints},
-		{"The configuration", "error", []string{"../../lib/config"}, methods("fail")},
-		{"What `gresnet-prolog check` finds", "finding", []string{"../../lib/check"}, functions("fail", "warn")},
+		{"Prolog, epilog and their commands", "error", "../..", hints},
+		{"Refusals: a job asked for what it cannot have, and its tasks fail", "why", "../../lib", refusals},
+		{"The configuration", "error", "../../lib/config", faults},
+		{"What `gresnet-prolog check` finds", "finding", "../../lib/check", findings},
+		{"What `gresnet-prolog setup` leaves to a person", "not done", "../../lib/setup", leavings},
 	} {
-		rows := rowsOf(t, part.dirs, part.find)
-		if len(rows) < 10 {
+		rows := src.rows(t, part.dir, part.find)
+		if len(rows) < 5 {
 			t.Errorf("%s: %d rows", part.title, len(rows))
 		}
-		fmt.Fprintf(&text, "\n## %s\n\n| %s | do |\n| --- | --- |\n", part.title, part.column)
-		for _, r := range rows {
-			fmt.Fprintf(&text, "| %s | %s |\n", cell(r.problem, "…"), cell(r.do, "correct line … of …"))
-		}
+		table(t, &text, part.title, part.column, rows)
 	}
-	text.WriteString("\n## What the plugin says, in the job's output and in slurmd's log\n\n| error | do |\n| --- | --- |\n")
-	for _, r := range plugin(t) {
-		fmt.Fprintf(&text, "| %s | %s |\n", cell(r.problem, "…"), cell(r.do, ""))
-	}
+	table(t, &text, "How a run ended", "error", endings)
+	table(t, &text, "Warnings: nothing failed, and a person should know", "warning", warnings)
+	table(t, &text, "What the plugin says, in the job's output and in slurmd's log", "error", plugin(t))
+	retired(t, &text, src)
 	golden.Check(t, "../../../docs/errors.md", text.String())
 }
+
+// table writes rows, and wants each to have an id if it has something to do of its own.
+func table(t *testing.T, text *strings.Builder, title, column string, rows []said) {
+	t.Helper()
+	fmt.Fprintf(text, "\n## %s\n\n| id | %s | do |\n| --- | --- | --- |\n", title, column)
+	for _, r := range rows {
+		id, do := hint.Cut(r.do)
+		if id == "" && letter.MatchString(do) {
+			t.Errorf("%q has no id: go test ./lib/hint -update gives it one", do)
+		}
+		fmt.Fprintf(text, "| %s | %s | %s |\n", cell(id, "…"), cell(r.problem, "…"), cell(do, "…"))
+	}
+}
+
+// numbered is what to do as the plugin's messages have it, with the id at the end.
+var numbered = regexp.MustCompile(`^(.*) \[(GN\d{3})\]$`)
 
 // plugin is what the plugin's C code says with a hint.
 func plugin(t *testing.T) (all []said) {
@@ -101,7 +119,7 @@ func plugin(t *testing.T) (all []said) {
 			words = regexp.MustCompile(`%[-+#0-9.*]*[zjlh]*[a-zA-Z]`).ReplaceAllString(words, "…")
 			words = strings.NewReplacer(`\"`, `"`, `\n`, "").Replace(words)
 			if problem, do, hinted := strings.Cut(strings.TrimPrefix(words, "gresnet: "), "; hint: "); hinted {
-				all = append(all, said{problem, do})
+				all = append(all, said{problem, numbered.ReplaceAllString(do, "$2 $1")})
 			}
 		}
 	}
@@ -112,160 +130,51 @@ func plugin(t *testing.T) (all []said) {
 	return slices.Compact(all)
 }
 
-// cell is a text in a table; or what there is in its place: an error that comes from
-// elsewhere, and the hint of a line of the configuration that has none of its own.
+// endings are the ids of how a run ended, which errors have that come without a hint.
+var endings = []said{
+	{"any other error: nothing was changed, or all of it was undone", "GN001 the node is as it was; mend the cause, then return the node to service"},
+	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"},
+	{"the same, for one job", "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
+}
+
+// warnings are those that a run prints. lib/cli knows their ids by the kind of event.
+var warnings = []said{
+	{"port … of … came home with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
+	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet-prolog check says which mode the node has after a reboot"},
+	{"the node table was …, and is made anew (EVENT=table-mended)", "GN006 see gresnet-prolog status: what could not be told of is quarantined"},
+	{"what came home is not as it was, a manager or udev is still at it, what was owed cannot be given (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
+}
+
+// kinds are the kinds of events that lib/cli has an id for.
+func TestEachKindOfWarningIsDocumented(t *testing.T) {
+	src := read(t, "../../lib", "../../prolog", "../../epilog")
+	for name, kind := range map[string]event.Kind{"PortWorse": event.PortWorse, "ModeWrong": event.ModeWrong, "TableMended": event.TableMended, "Remark": event.Remark} {
+		if !slices.ContainsFunc(warnings, func(w said) bool { return strings.Contains(w.problem, "EVENT="+string(kind)+")") }) {
+			t.Errorf("warnings of kind %s are not documented", kind)
+		}
+		delete(src.warned, name)
+	}
+	for kind := range src.warned {
+		t.Errorf("somebody warns by an event of kind %s: give it an id in lib/cli, and a row here", kind)
+	}
+}
+
+// retired writes which ids there were.
+func retired(t *testing.T, text *strings.Builder, src *source) {
+	t.Helper()
+	used := src.used(t)
+	var gone []string
+	for id := range known(t) {
+		if !used[id] {
+			gone = append(gone, id)
+		}
+	}
+	if slices.Sort(gone); len(gone) > 0 {
+		fmt.Fprintf(text, "\nNo message has these any more: %s.\n", strings.Join(gone, ", "))
+	}
+}
+
+// cell is a text in a table, or what there is in its place: an error that comes from elsewhere.
 func cell(text, without string) string {
 	return strings.ReplaceAll(cmp.Or(text, without), "|", `\|`)
-}
-
-// rowsOf is what a search finds in the functions of folders, each once.
-func rowsOf(t *testing.T, dirs []string, find func(*ast.FuncDecl) []said) []said {
-	t.Helper()
-	var all []said
-	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				return err
-			}
-			for _, d := range file.Decls {
-				if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
-					all = append(all, find(f)...)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i, r := range all {
-		for begins, problem := range elsewhere {
-			if !letter.MatchString(r.problem) && strings.HasPrefix(r.do, begins) {
-				all[i].problem = problem
-			}
-		}
-	}
-	// A line that passes on both says nothing here.
-	all = slices.DeleteFunc(all, func(r said) bool { return !letter.MatchString(r.problem) && !letter.MatchString(r.do) })
-	for _, r := range all {
-		if !letter.MatchString(r.problem) {
-			t.Errorf("no words for the error of the hint %q", r.do)
-		}
-	}
-	slices.SortFunc(all, func(a, b said) int { return cmp.Or(strings.Compare(a.problem, b.problem), strings.Compare(a.do, b.do)) })
-	return slices.Compact(all)
-}
-
-// hints are the calls of hint.With in a function. What it is called with may have
-// been made before: the last error above it is meant.
-func hints(f *ast.FuncDecl) (all []said) {
-	last := ""
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		call, is := n.(*ast.CallExpr)
-		if !is {
-			return true
-		}
-		switch name(call.Fun) {
-		case "Errorf", "New":
-			if len(call.Args) > 0 {
-				last = words(f, call.Args[0])
-			}
-		case "With":
-			if len(call.Args) != 2 {
-				return true
-			}
-			problem := last
-			if inner, is := call.Args[0].(*ast.CallExpr); is && len(inner.Args) > 0 {
-				problem = words(f, inner.Args[0])
-			}
-			all = append(all, said{problem, words(f, call.Args[1])})
-		}
-		return true
-	})
-	return all
-}
-
-// methods are the calls of methods that take a key, what to do, and a format.
-func methods(names ...string) func(*ast.FuncDecl) []said {
-	return func(f *ast.FuncDecl) []said { return calls(f, names, true) }
-}
-
-// functions are those of functions that do.
-func functions(names ...string) func(*ast.FuncDecl) []said {
-	return func(f *ast.FuncDecl) []said { return calls(f, names, false) }
-}
-
-func calls(f *ast.FuncDecl, names []string, method bool) (all []said) {
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		call, is := n.(*ast.CallExpr)
-		if !is || len(call.Args) < 3 || !slices.Contains(names, name(call.Fun)) {
-			return true
-		}
-		if _, is := call.Fun.(*ast.SelectorExpr); is != method {
-			return true
-		}
-		about := words(f, call.Args[0]) + ": "
-		all = append(all, said{about + words(f, call.Args[2]), words(f, call.Args[1])})
-		return true
-	})
-	return all
-}
-
-func name(fun ast.Expr) string {
-	switch fun := fun.(type) {
-	case *ast.Ident:
-		return fun.Name
-	case *ast.SelectorExpr:
-		return fun.Sel.Name
-	}
-	return ""
-}
-
-var letter = regexp.MustCompile(`[a-z]`)
-
-var verb = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
-
-// words is the text of an expression in a function, with … for what is not known here.
-func words(f *ast.FuncDecl, e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.BasicLit:
-		text, err := strconv.Unquote(e.Value)
-		if err != nil {
-			return "…"
-		}
-		return verb.ReplaceAllString(text, "…")
-	case *ast.BinaryExpr:
-		return words(f, e.X) + words(f, e.Y)
-	case *ast.CallExpr:
-		if len(e.Args) > 0 && name(e.Fun) == "Sprintf" {
-			return words(f, e.Args[0])
-		}
-	case *ast.Ident:
-		if value := valueOf(f, e.Name); value != nil {
-			return words(f, value)
-		}
-	}
-	return "…"
-}
-
-// valueOf is a name's value, where a function gives it one.
-func valueOf(f *ast.FuncDecl, name string) (value ast.Expr) {
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.ValueSpec:
-			if len(n.Values) == 1 && n.Names[0].Name == name {
-				value = n.Values[0]
-			}
-		case *ast.AssignStmt:
-			if id, is := n.Lhs[0].(*ast.Ident); is && len(n.Lhs) == 1 && id.Name == name && n.Tok == token.DEFINE {
-				value = n.Rhs[0]
-			}
-		}
-		return true
-	})
-	return value
 }

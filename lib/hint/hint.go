@@ -1,5 +1,8 @@
 // Package hint puts beside an error, which says what went wrong, what a person
 // can do about it.
+//
+// A hint begins with the id of its message, as in "GN012 see ip route". People search for the id:
+// docs/errors.md has all. go test ./lib/hint -update gives a new one its id.
 package hint
 
 import (
@@ -16,13 +19,42 @@ func With(err error, text string) error {
 	return hinted{err, text}
 }
 
-// Of is the hint of an error or of what it wraps; empty if there is none.
-func Of(err error) string {
+// Whole is the hint of an error or of what it wraps, with its id; empty if there is none.
+func Whole(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
 		return h.Hint()
 	}
 	return ""
+}
+
+// Of is the hint of an error or of what it wraps; empty if there is none.
+func Of(err error) string {
+	_, text := Cut(Whole(err))
+	return text
+}
+
+// ID is the id of an error's message; empty if it has none.
+func ID(err error) string {
+	id, _ := Cut(Whole(err))
+	return id
+}
+
+// Cut splits a hint into the id of its message and what to do.
+func Cut(hint string) (id, text string) {
+	const size = len("GN012")
+	if len(hint) <= size || hint[:2] != "GN" || hint[size] != ' ' || strings.Trim(hint[2:size], "0123456789") != "" {
+		return "", hint
+	}
+	return hint[:size], hint[size+1:]
+}
+
+// Tag is how a message has its id at the end; empty without one.
+func Tag(id string) string {
+	if id == "" {
+		return ""
+	}
+	return " [" + id + "]"
 }
 
 type hinted struct {

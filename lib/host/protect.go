@@ -13,7 +13,7 @@ import (
 )
 
 // takeHint says what lets a job have an interface that the node needs.
-const takeHint = `if jobs are to have it all the same, set node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
+const takeHint = `GN194 if jobs are to have it all the same, set node = "take" in its [[hca]]; interface = "keep" leaves the interface where it is`
 
 // protectNode refuses an interface that the node itself cannot do without: that of its
 // default route, one with the address by which Slurm knows the node, the way to

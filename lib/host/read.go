@@ -39,7 +39,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 		}
 		if devices && mode == rdma.Exclusive {
 			err := errors.New(`isolation = "devices" is for the shared RDMA netns mode, and the node is in exclusive mode`)
-			return hint.With(err, "leave isolation out of gresnet.toml, or put the node into shared mode: [rdma] mode")
+			return hint.With(err, "GN195 leave isolation out of gresnet.toml, or put the node into shared mode: [rdma] mode")
 		}
 		return v.Link.Once(func() error {
 			for _, e := range p.Entries {
@@ -106,14 +106,14 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
 	d, err := v.Find(e.HCA.ID)
 	if err != nil {
-		return scan.Device{}, hint.With(err, "compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
+		return scan.Device{}, hint.With(err, "GN196 compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
 	}
 	if err := v.MAD(&d); err != nil {
 		return scan.Device{}, err
 	}
 	if len(d.Chars) == 0 {
 		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
-		return scan.Device{}, hint.With(err, "load ib_uverbs")
+		return scan.Device{}, hint.With(err, "GN197 load ib_uverbs")
 	}
 	foreign, err := v.Foreign(d)
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 	}
 	if moves := mode == rdma.Exclusive || !e.Keep; moves && len(foreign) > 0 {
 		err := fmt.Errorf("the kernel uses %s for %s", d.Name, strings.Join(foreign, ", "))
-		return scan.Device{}, hint.With(err, "a job cannot have an HCA that the node itself needs: leave it out of the mapping")
+		return scan.Device{}, hint.With(err, "GN198 a job cannot have an HCA that the node itself needs: leave it out of the mapping")
 	}
 	return d, nil
 }
@@ -191,7 +191,7 @@ func isKnowable(i link.Interface, list []link.Interface) error {
 		if o.Index != i.Index && o.ID == i.ID {
 			return hint.With(
 				fmt.Errorf("%s and %s are both interfaces of %s, and have no permanent MAC that tells them apart", i.Name, o.Name, i.ID),
-				"give each VF a MAC by its PF, `ip link set PF vf N mac`, and have its driver bind it again",
+				"GN199 give each VF a MAC by its PF, `ip link set PF vf N mac`, and have its driver bind it again",
 			)
 		}
 	}
@@ -204,7 +204,7 @@ func survives(keep bool, d scan.Device, moved string) error {
 		return nil
 	}
 	err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, moved)
-	return hint.With(err, `set interface = "keep" in its [[hca]]`)
+	return hint.With(err, `GN200 set interface = "keep" in its [[hca]]`)
 }
 
 // gidsOf are the GIDs of a port that are there for the interface's addresses.

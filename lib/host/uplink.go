@@ -87,5 +87,5 @@ func PickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error
 // interface has.
 func NameTaken(table, name string) error {
 	err := fmt.Errorf("%s: its name %s is that of an HCA's interface, which jobs have, too", table, name)
-	return hint.With(err, fmt.Sprintf("take another name in [%s]", table))
+	return hint.With(err, fmt.Sprintf("GN201 take another name in [%s]", table))
 }

@@ -22,7 +22,7 @@ func (s Inventory) Placeholders(names []string) ([]string, error) {
 	for _, h := range s.mapped(names) {
 		if h.Index != counts[h.Gres] {
 			err := fmt.Errorf("number %s for gres.conf: the mapping has %s %d and no %s %d", h.Gres, h.Gres, h.Index, h.Gres, counts[h.Gres])
-			return nil, hint.With(err, "Slurm numbers a GRES from 0 on without gaps: let the [[hca]] entries do so, too")
+			return nil, hint.With(err, "GN202 Slurm numbers a GRES from 0 on without gaps: let the [[hca]] entries do so, too")
 		}
 		counts[h.Gres]++
 		files = append(files, fmt.Sprintf("%s%d", h.Gres, h.Index))

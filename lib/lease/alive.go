@@ -74,7 +74,7 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 
 func (d signs) starting() error {
 	err := fmt.Errorf("%w: the lease of job %d is %s old, it may be about to start", errAlive, d.job, d.age.Round(time.Second))
-	return hint.With(err, fmt.Sprintf("if squeue knows no job %d: SLURM_JOB_ID=%d gresnet-epilog", d.job, d.job))
+	return hint.With(err, fmt.Sprintf("GN204 if squeue knows no job %d: SLURM_JOB_ID=%d gresnet-epilog", d.job, d.job))
 }
 
 // sight is what a look at the node's processes found of a job.

@@ -84,7 +84,7 @@ func busy(mode rdma.Mode, err error) error {
 		all = []string{"of nobody: dying, or kept alive by a socket"}
 	}
 	err = fmt.Errorf("%w: %s", err, strings.Join(all, "; "))
-	return hint.With(err, "let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
+	return hint.With(err, "GN205 let units with PrivateNetwork= and containers start after gresnet.service, and reboot; or load ib_core in that mode: modprobe.conf of gresnet says how")
 }
 
 // checkMode logs that the node is not in the mode that the configuration wants. Jobs get their HCAs

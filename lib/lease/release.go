@@ -52,7 +52,7 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 			return err
 		}
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
-			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "gresnet-prolog status lists the HCAs")
+			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet-prolog status lists the HCAs")
 		}
 		l, err := n.open(ctx, c.Job)
 		if errors.Is(err, opened.ErrNone) {
@@ -91,16 +91,16 @@ func (n *Host) quarantined(name string) (table.Claim, error) {
 	case len(named) == 0 && n.usedNow(t, name) != nil:
 		return table.Claim{}, n.usedNow(t, name)
 	case len(named) == 0:
-		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "gresnet-prolog status lists the HCAs")
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "GN207 gresnet-prolog status lists the HCAs")
 	case len(named) > 1:
 		var ids []string
 		for _, c := range named {
 			ids = append(ids, c.HCA.String())
 		}
-		return table.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "say which: "+strings.Join(ids, ", "))
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "GN208 say which: "+strings.Join(ids, ", "))
 	case named[0].Quarantined == "":
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
-			fmt.Sprintf("if that job is gone: gresnet-epilog sweep %d", named[0].Job))
+			fmt.Sprintf("GN209 if that job is gone: gresnet-epilog sweep %d", named[0].Job))
 	}
 	return named[0], nil
 }
@@ -122,7 +122,7 @@ func (n *Host) usedNow(t table.Table, name string) error {
 			continue
 		}
 		if by := u.Of(h.ID); by != "" {
-			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "end that process; then jobs get the HCA without a release")
+			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "GN210 end that process; then jobs get the HCA without a release")
 		}
 	}
 	return u.Err
@@ -145,7 +145,7 @@ func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 	reason := l.World.Away[c.HCA]
 	if err := l.GiveUp(c.HCA); err != nil {
 		err := fmt.Errorf("release %s: %w", c.Name, err)
-		return opened.Remains(hint.With(err, "bring it to the root namespace, or reboot the node, which frees everything"))
+		return opened.Remains(hint.With(err, "GN211 bring it to the root namespace, or reboot the node, which frees everything"))
 	}
 	n.Notice(l.World.Job, "%s is released as it is: %s", c.Name, reason)
 	err := l.Unwind()

@@ -69,7 +69,7 @@ func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
 	until, _ := ctx.Deadline()
 	s.taken = takenOf(&t, pf)
 	if s.made && len(s.taken) > 0 {
-		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "gresnet-prolog status says what keeps the lease; boot splits the PF when that is gone")
+		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "GN325 gresnet-prolog status says what keeps the lease; boot splits the PF when that is gone")
 	}
 	if s.made {
 		if err := sriov.PCI.Create(pf, count, until); err != nil {
@@ -203,7 +203,7 @@ func (s *splitting) await(ctx context.Context, count int, watch *udev.Watch) err
 		if err != nil {
 			return err
 		}
-		return hint.With(fmt.Errorf("split %s: waited in vain for %s", s.pf, missing), "see whether the driver of the VFs is loaded, and journalctl -k")
+		return hint.With(fmt.Errorf("split %s: waited in vain for %s", s.pf, missing), "GN326 see whether the driver of the VFs is loaded, and journalctl -k")
 	})
 }
 

@@ -42,7 +42,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	}
 	for _, id := range s.Jobs {
 		if !slices.Contains(jobs, id) {
-			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "gresnet-prolog status lists the leases")
+			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet-prolog status lists the leases")
 		}
 	}
 	if len(s.Jobs) > 0 {
@@ -63,7 +63,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		default:
 			err = fmt.Errorf("sweep job %d: %w", id, err)
 			if errors.Is(err, errAlive) && hint.Of(err) == "" {
-				err = hint.With(err, "a sweep leaves alone what still runs: end it first")
+				err = hint.With(err, "GN213 a sweep leaves alone what still runs: end it first")
 			}
 			failed = append(failed, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/environment"
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/opened"
@@ -238,7 +239,7 @@ func (n *Host) refuse(ctx context.Context, j job.Job, refusal *gres.Refusal) err
 		return err
 	}
 	defer l.Close()
-	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error(), Reason: refusal.Reason})
+	n.Log(event.Event{Kind: event.LeaseRefused, Job: j.ID, Notice: "refused: " + refusal.Error() + hint.Tag(hint.ID(refusal)), Reason: refusal.Reason, ID: hint.ID(refusal)})
 	if err := environment.Refuse(l.World.Dir, j, refusal); err != nil {
 		return l.Failed(err)
 	}

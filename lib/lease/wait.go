@@ -38,7 +38,7 @@ func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) (pass
 			return nil, shared
 		case errors.Is(held, errAlive):
 			both := fmt.Errorf("%w: %w", err, held)
-			if what := hint.Of(held); what != "" {
+			if what := hint.Whole(held); what != "" {
 				return nil, hint.With(both, what) // a sweep by name would spare that job, too
 			}
 			return nil, both

@@ -139,7 +139,7 @@ func await(ctx context.Context, f *os.File) (*File, error) {
 
 func held(ctx context.Context, f *os.File) error {
 	err := fmt.Errorf("lock %s: another process holds it: %w", f.Name(), ctx.Err())
-	return hint.With(err, "see which one, and what it waits for: fuser -v "+f.Name())
+	return hint.With(err, "GN214 see which one, and what it waits for: fuser -v "+f.Name())
 }
 
 func flock(f *os.File, how int) error {

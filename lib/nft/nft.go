@@ -47,7 +47,7 @@ func source(a netip.Addr) []expr.Any {
 
 // missing returns the error of a kernel without nftables.
 func missing() error {
-	return hint.With(errors.New("this kernel has no nftables"), "modprobe nf_tables, or install the kernel's package that has it")
+	return hint.With(errors.New("this kernel has no nftables"), "GN215 modprobe nf_tables, or install the kernel's package that has it")
 }
 
 // Try returns an error if nobody can make a table.

@@ -108,7 +108,7 @@ func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 		book.Close()
 		ns.Close()
 		err := fmt.Errorf("open the lease of job %d: it was taken in another network namespace than this", id)
-		return nil, hint.With(err, "run it in the node's root network namespace")
+		return nil, hint.With(err, "GN217 run it in the node's root network namespace")
 	}
 	return enter(ctx, h, dir, book, ns), nil
 }

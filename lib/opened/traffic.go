@@ -28,7 +28,7 @@ func (l *Lease) tellTraffic(s recovery.Note) {
 	}
 	for _, t := range l.carried[a.ID] {
 		l.Host.Log(event.Event{
-			Kind: event.Traffic, Job: l.World.Job, Run: l.World.Run, HCA: a.ID.String(), ID: a.ID, Device: a.Name, Port: &t,
+			Kind: event.Traffic, Job: l.World.Job, Run: l.World.Run, HCA: a.ID.String(), Identity: a.ID, Device: a.Name, Port: &t,
 		})
 	}
 }

@@ -110,7 +110,7 @@ func (l *Lease) lostAny() error {
 		return nil
 	}
 	err := fmt.Errorf("%w: the node does not have %s any more", ErrLost, strings.Join(l.lost, ", "))
-	return Remains(hint.With(err, "see in the kernel's log why the driver let go of it; nothing is left of the lease"))
+	return Remains(hint.With(err, "GN218 see in the kernel's log why the driver let go of it; nothing is left of the lease"))
 }
 
 // remove removes what was made for the job and is not the node's own.
@@ -157,7 +157,7 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 		}
 		err = fmt.Errorf("free HCA %s: the journal still says that the job has it: %w", id, err)
 		l.World.Away[id] = err.Error()
-		failed = append(failed, hint.With(err, "make room in /run, and run gresnet-epilog sweep"))
+		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet-epilog sweep"))
 	}
 	return failed
 }

@@ -83,7 +83,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	names, err := list.Names(c.Nodes())
 	if err != nil {
 		r := refusal("the job has more nodes than the %d that overlay.network %s has addresses for", c.Nodes(), c.Network)
-		r.Do = "ask for fewer nodes, or have the site make overlay.network larger"
+		r.Do = "GN311 ask for fewer nodes, or have the site make overlay.network larger"
 		return nil, r
 	}
 	n := &Network{Own: slices.Index(names, j.Node), Link: virtual.OverlayOf(j.ID)}
@@ -141,7 +141,7 @@ func (n *Network) join(at []netip.Addr, i int, w World) error {
 			return fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
 		}
 		if err != nil {
-			return hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
+			return hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `GN220 see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
 		}
 		n.Link.Node, n.Link.MTU = from, mtu
 	}
@@ -187,7 +187,7 @@ func (n *Network) find(ctx context.Context, c config.Overlay, hosts map[string]s
 }
 
 func refusal(format string, a ...any) *gres.Refusal {
-	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
+	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "GN221 see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
 }
 
 // Look asks the node's resolver. It returns IPv4 addresses first.
@@ -204,7 +204,7 @@ func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 // node's.
 func CheckOverlap(c config.Config, n uplink.Host) error {
 	all := config.NetworkRange(c.Overlay.Network)
-	const do = "take another overlay.network, the same on all nodes"
+	const do = "GN222 take another overlay.network, the same on all nodes"
 	if c.Uplink.On() && c.Uplink.Addresses.Overlaps(c.Overlay.Network) {
 		return hint.With(fmt.Errorf("overlay: its network %s overlaps with uplink.addresses %s", c.Overlay.Network, c.Uplink.Addresses), do)
 	}

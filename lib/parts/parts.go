@@ -25,7 +25,7 @@ func Problems(c config.Config, node inventory.Inventory) (all []error) {
 		i := slices.IndexFunc(node.HCAs, func(o inventory.HCA) bool { return h.Splits(o.ID) })
 		if i < 0 {
 			err := fmt.Errorf("%s, which has VFs by [[hca]], is no HCA of the node", h.Match.Value)
-			all = append(all, hint.With(err, "correct match in [[hca]], or see whether the PF is plugged in and its driver loaded"))
+			all = append(all, hint.With(err, "GN327 correct match in [[hca]], or see whether the PF is plugged in and its driver loaded"))
 			continue
 		}
 		all = append(all, ofPF(c, h, node.HCAs[i])...)
@@ -45,7 +45,7 @@ func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
 		all = append(all, sriov.Switchdev(h.Match.Value))
 	}
 	if !slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.State == "ACTIVE" }) {
-		all = append(all, hint.With(fmt.Errorf("no port of %s is active: %w", pf.Name, ErrDown), "bring its interface up, and see whether its cable is in"))
+		all = append(all, hint.With(fmt.Errorf("no port of %s is active: %w", pf.Name, ErrDown), "GN328 bring its interface up, and see whether its cable is in"))
 	}
 	infiniband := slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.LinkLayer == "InfiniBand" })
 	wanted := []config.VF{h.VF}
@@ -70,10 +70,10 @@ func Takes(pf string, infiniband bool, driver string, v config.VF) error {
 	case infiniband && v != config.VF{State: v.State}:
 		return hint.With(
 			fmt.Errorf("%s is InfiniBand: VLANs, rates, trust and spoof checks are Ethernet's", pf),
-			"leave all but state out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
+			"GN329 leave all but state out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
 		)
 	case v.VLAN != nil && v.VLAN.Proto == config.Proto8021AD && slices.Contains(only802Dot1Q, driver):
-		return hint.With(fmt.Errorf("driver %s takes no VLANs of 802.1ad for the VFs of %s", driver, pf), "leave proto out of vf in [[hca]] and [[policy]]")
+		return hint.With(fmt.Errorf("driver %s takes no VLANs of 802.1ad for the VFs of %s", driver, pf), "GN330 leave proto out of vf in [[hca]] and [[policy]]")
 	}
 	return nil
 }

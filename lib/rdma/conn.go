@@ -68,7 +68,7 @@ type Conn struct {
 func Dial() (*Conn, error) {
 	s, err := netlink.Open(unix.NETLINK_RDMA)
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return nil, hint.With(ErrNoRDMA, "is this node meant to have HCAs? then load ib_core and the HCAs' driver")
+		return nil, hint.With(ErrNoRDMA, "GN223 is this node meant to have HCAs? then load ib_core and the HCAs' driver")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open RDMA netlink: %w", err)
@@ -121,7 +121,7 @@ func (c *Conn) SetMode(m Mode) error {
 	case errors.Is(err, unix.EBUSY):
 		return ErrBusy
 	case errors.Is(err, unix.EINVAL):
-		return hint.With(errors.New("the kernel has no RDMA netns modes"), "they came with kernel 5.2")
+		return hint.With(errors.New("the kernel has no RDMA netns modes"), "GN224 they came with kernel 5.2")
 	}
 	return err
 }

@@ -143,7 +143,7 @@ func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
 	}
 	h.TellQuarantines(job, away)
 	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, job, strings.Join(what, "; "))
-	return opened.Remains(hint.With(err, "see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
+	return opened.Remains(hint.With(err, "GN225 see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
 }
 
 // forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the
@@ -172,7 +172,7 @@ func firstNamespace(id uint32) (*netns.NS, error) {
 	if first.String() != host.String() {
 		host.Close()
 		err := fmt.Errorf("%w: open the lease of job %d: nothing says in which network namespace it was taken", recovery.ErrDamaged, id)
-		return nil, hint.With(err, "run it in the node's root network namespace: nsenter -t 1 -n")
+		return nil, hint.With(err, "GN226 run it in the node's root network namespace: nsenter -t 1 -n")
 	}
 	return host, nil
 }
@@ -192,5 +192,5 @@ func foreign(ctx context.Context, h *host.Host, id uint32, cause error) error {
 		h.Notice(id, "%s", err)
 	}
 	err = fmt.Errorf("%w: open the lease of job %d: %w", recovery.ErrDamaged, id, cause)
-	return hint.With(err, fmt.Sprintf("run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
+	return hint.With(err, fmt.Sprintf("GN227 run gresnet-epilog of the version that wrote it, with SLURM_JOB_ID=%d", id))
 }

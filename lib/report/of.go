@@ -204,7 +204,7 @@ func JobLines(now time.Time, cluster, node string, events []event.Event) (lines 
 			line = &JobLine{Time: now.UTC().Truncate(time.Second), Cluster: cluster, Node: node, Job: e.Job, Run: e.Run}
 			lines = append(lines, line)
 		}
-		h := Bare(e.Device, e.ID)
+		h := Bare(e.Device, e.Identity)
 		if last := len(line.HCAs) - 1; last < 0 || *line.HCAs[last].ID != *h.ID {
 			line.HCAs = append(line.HCAs, h)
 		}

@@ -28,7 +28,7 @@ import (
 // sentBy is the event of a port that sent so many bytes for a job.
 func sentBy(job uint32, device string, port uint32, bytes uint64) event.Event {
 	return event.Event{
-		Kind: event.Traffic, Job: job, Run: "0", ID: node.ID{GUID: "guid of " + device}, Device: device,
+		Kind: event.Traffic, Job: job, Run: "0", Identity: node.ID{GUID: "guid of " + device}, Device: device,
 		Port: &counters.Traffic{Port: port, Volume: &counters.Volume{SentBytes: bytes}},
 	}
 }

@@ -74,14 +74,14 @@ func (n Node) before() {
 
 // Check finds files that setup must not replace.
 func (n Node) Check(p Plan) (all []Refusal) {
-	const byHand = "make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"
+	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"
 	for _, e := range p.Edits {
 		if !e.There || e.Link != "" {
 			continue
 		}
 		info, err := os.Lstat(n.at(e.Path))
 		if err != nil {
-			all = append(all, Refusal{err.Error(), "run setup again"})
+			all = append(all, Refusal{err.Error(), "GN229 run setup again"})
 			continue
 		}
 		if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 {
@@ -132,7 +132,7 @@ func (n Node) note(r *record, e Edit) error {
 		planned = digest(e.Before)
 	}
 	if now != planned {
-		return hint.With(fmt.Errorf("change %s: it is another one than a moment ago", e.Path), "run setup again")
+		return hint.With(fmt.Errorf("change %s: it is another one than a moment ago", e.Path), "GN230 run setup again")
 	}
 	// Of a file that somebody else has changed since there is one entry more: Undo gives their
 	// version back, and leaves it.
@@ -263,7 +263,7 @@ func (n Node) read() (r record, err error) {
 		err = json.Unmarshal(data, &r)
 	}
 	if err != nil {
-		return r, hint.With(fmt.Errorf("read what setup did: %w", err), "copies of the files as they were are in "+Store)
+		return r, hint.With(fmt.Errorf("read what setup did: %w", err), "GN232 copies of the files as they were are in "+Store)
 	}
 	return r, nil
 }

@@ -72,7 +72,7 @@ func Make(s Site) Plan {
 	p.node()
 	switch {
 	case file == "":
-		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "install Slurm first, or set SLURM_CONF to its path")
+		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "GN233 install Slurm first, or set SLURM_CONF to its path")
 	case strings.HasPrefix(file, "/run/"):
 		p.configless(file)
 	default:
@@ -122,7 +122,7 @@ func (p *planner) open(file string) (t text, there, understood bool) {
 	name := strings.TrimPrefix(path.Clean(file), "/")
 	info, err := fs.Lstat(p.Root, name)
 	if err == nil && !info.Mode().IsRegular() {
-		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
+		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "GN234 set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
 		return text{}, true, false
 	}
 	content, err := p.read(file)
@@ -210,9 +210,9 @@ func (p *planner) script(t *text, dir, key, program string) {
 
 func callBy(key, script, program string) string {
 	if key == "Prolog" {
-		return fmt.Sprintf("let its last line be: exec %s", program)
+		return fmt.Sprintf("GN049 let its last line be: exec %s", program)
 	}
-	return fmt.Sprintf("let %s call it first: %s || exit $?", script, program)
+	return fmt.Sprintf("GN050 let %s call it first: %s || exit $?", script, program)
 }
 
 // flags sees to PrologFlags: Slurm must run the prolog on all of a job's nodes before it begins.
@@ -224,7 +224,7 @@ func (p *planner) flags(t *text) {
 			case "contain", "x11":
 				return
 			case "nohold":
-				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].line+1), "take NoHold out, if you can do without it")
+				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].line+1), "GN235 take NoHold out, if you can do without it")
 				return
 			}
 		}
@@ -262,7 +262,7 @@ func (p *planner) nodeLine(t *text) {
 		case sameGres(have, want):
 		case line.value != p.Node:
 			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.line+1, line.value),
-				fmt.Sprintf("if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
+				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
 		case gres.line >= 0:
 			t.replace(gres, want)
 		default:
@@ -270,7 +270,7 @@ func (p *planner) nodeLine(t *text) {
 		}
 	}
 	if !found {
-		p.refuse(fmt.Sprintf("%s has no line with NodeName=%s", t.file, p.Node), "set SLURMD_NODENAME to Slurm's name of this node, or add the line")
+		p.refuse(fmt.Sprintf("%s has no line with NodeName=%s", t.file, p.Node), "GN237 set SLURMD_NODENAME to Slurm's name of this node, or add the line")
 	}
 }
 
@@ -350,7 +350,7 @@ func (p *planner) hasNICs(file string, t text) bool {
 		if wanted, is := p.site(file); is && wanted {
 			continue
 		}
-		p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", file, i+1, name, from), "take the line out, if gresnet is to number the HCAs, then run setup again")
+		p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", file, i+1, name, from), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
 	}
 	return has
 }
@@ -418,12 +418,12 @@ func (p *planner) plugstack(slurmConf string) {
 	if there {
 		lines, err := slurm.ReadPlugstack(p.Root, file)
 		if err != nil {
-			p.refuse(err.Error(), "mend the file, then run setup again")
+			p.refuse(err.Error(), "GN239 mend the file, then run setup again")
 			return
 		}
 		if i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") }); i >= 0 {
 			if lines[i].Need != "required" {
-				p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "say required: where the plugin fails, tasks would run in the node's network")
+				p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "GN240 say required: where the plugin fails, tasks would run in the node's network")
 			}
 			return
 		}
@@ -486,7 +486,7 @@ func (p *planner) toml() {
 	before := t.String()
 	if p.Mode != "" {
 		if slices.ContainsFunc(t.lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
-			p.refuse(p.Toml+" has a table [rdma] already", "set mode = \""+p.Mode+"\" in it")
+			p.refuse(p.Toml+" has a table [rdma] already", "GN241 set mode = \""+p.Mode+"\" in it")
 			return
 		}
 		t.add("\n[rdma]\nmode = \"" + p.Mode + "\"")

@@ -78,10 +78,10 @@ func (t text) refuse() (all []Refusal) {
 		fields := strings.Fields(code)
 		switch {
 		case strings.HasSuffix(code, `\`):
-			all = append(all, Refusal{fmt.Sprintf("%s:%d goes on in the next line", t.file, i+1), "write it as one line, then run setup again"})
+			all = append(all, Refusal{fmt.Sprintf("%s:%d goes on in the next line", t.file, i+1), "GN242 write it as one line, then run setup again"})
 		case len(fields) == 2 && strings.EqualFold(fields[0], "include"):
 			all = append(all, Refusal{fmt.Sprintf("%s:%d includes %s, which may have other nodes' lines", t.file, i+1, fields[1]),
-				"make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"})
+				"GN243 make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"})
 		}
 	}
 	return all

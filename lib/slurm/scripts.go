@@ -116,11 +116,11 @@ func judge(root fs.FS, c Call, where, called string) Call {
 	code := strings.TrimSpace(c.Text)
 	switch {
 	case path.IsAbs(called) && !exists(root, called):
-		c.Fault, c.Do = fmt.Sprintf("%s calls %s, which is not there", where, called), "correct the path: command -v "+path.Base(called)
+		c.Fault, c.Do = fmt.Sprintf("%s calls %s, which is not there", where, called), "GN018 correct the path: command -v "+path.Base(called)
 	case regexp.MustCompile(`\|\|\s*(true|:|exit 0)\b`).MatchString(code+" ") || strings.HasSuffix(code, "|| :"):
-		c.Fault, c.Do = where+" throws the exit code of "+called+" away: a job whose HCAs cannot be had runs all the same", "leave out what is after ||"
+		c.Fault, c.Do = where+" throws the exit code of "+called+" away: a job whose HCAs cannot be had runs all the same", "GN019 leave out what is after ||"
 	case strings.HasSuffix(code, "&") && !strings.HasSuffix(code, "&&"):
-		c.Fault, c.Do = where+" does not wait for "+called+": the job starts before its HCAs are there", "leave out the &"
+		c.Fault, c.Do = where+" does not wait for "+called+": the job starts before its HCAs are there", "GN020 leave out the &"
 	}
 	return c
 }

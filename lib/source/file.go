@@ -33,7 +33,7 @@ func (s fileSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	case err != nil:
 		return answer{}, hint.With(
 			fmt.Errorf("read %s for job %d: %w", path, j.ID, err),
-			`only root may be able to write the file, and it must have a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none"`,
+			`GN244 only root may be able to write the file, and it must have a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none"`,
 		)
 	}
 	a := answer{mine: true, wants: wants}

@@ -93,6 +93,6 @@ func unfit(j job.Job) *gres.Refusal {
 
 		Ask: fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
 		Why: "no [[policy]] fits it",
-		Do:  "submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
+		Do:  "GN245 submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
 	}
 }

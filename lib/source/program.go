@@ -36,7 +36,7 @@ func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if err != nil {
 		return answer{}, hint.With(
 			fmt.Errorf("ask %s about job %d: after %s: %w", s.program, j.ID, took, err),
-			`only root may be able to write the program, and it must print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
+			`GN246 only root may be able to write the program, and it must print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
 		)
 	}
 	a := answer{mine: text != "", wants: wants}
@@ -61,7 +61,7 @@ func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
 // CheckProgram tells whether the site's program can be asked.
 func CheckProgram(program string) error {
 	if err := isProgram(program); err != nil {
-		return hint.With(fmt.Errorf("ask %s: %w", program, err), "correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
+		return hint.With(fmt.Errorf("ask %s: %w", program, err), "GN247 correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	if j.Node == "" {
 		return answer{}, hint.With(
 			fmt.Errorf("ask scontrol about job %d: the node's name is not known", j.ID),
-			"slurmd says it in SLURMD_NODENAME; by hand, set it",
+			"GN248 slurmd says it in SLURMD_NODENAME; by hand, set it",
 		)
 	}
 	program, err := FindScontrol(s.site.Scontrol)
@@ -130,11 +130,11 @@ func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 		return &gres.Refusal{
 			Reason: gres.NoAnswer, Ask: fmt.Sprintf("what source scontrol says of job %d", j.ID),
 			Why: fmt.Sprintf("slurmctld does not answer: after %s%s%s: %s", took, s.again(), s.whom(), err),
-			Do:  "start the job again when slurmctld answers (scontrol ping); slurm.timeout is how long it is asked",
+			Do:  "GN249 start the job again when slurmctld answers (scontrol ping); slurm.timeout is how long it is asked",
 		}
 	}
 	said := fmt.Errorf("ask %s about job %d: after %s%s%s: %w", s.program, j.ID, took, s.again(), s.whom(), err)
-	return hint.With(said, fmt.Sprintf("run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
+	return hint.With(said, fmt.Sprintf("GN250 run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
 }
 
 // FindScontrol is the program that is asked: the one that the site names, or else one in
@@ -153,7 +153,7 @@ func findScontrol(configured string, places []string) (string, error) {
 	}
 	return "", hint.With(
 		fmt.Errorf("find scontrol: %w as a program: %s", fs.ErrNotExist, strings.Join(places, ", ")),
-		"set slurm.scontrol in the configuration to its path, or leave scontrol out of slurm.source",
+		"GN251 set slurm.scontrol in the configuration to its path, or leave scontrol out of slurm.source",
 	)
 }
 
@@ -164,7 +164,7 @@ func trusted(program string) (string, error) {
 	}
 	path, err := trust.Resolve(program)
 	if err != nil {
-		return "", hint.With(fmt.Errorf("run %s: %w", program, err), "root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
+		return "", hint.With(fmt.Errorf("run %s: %w", program, err), "GN252 root must own it and all folders and links on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w")
 	}
 	return path, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/source"
 	"gresnet/test/sitetest"
@@ -171,10 +172,8 @@ func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 			}
 			err = plain{took.ReplaceAllString(err.Error(), ""), err}
 			sitetest.Fault(t, err, "ask "+program+" about job 4711: "+c.err)
-			var hinted interface{ Hint() string }
-			errors.As(err, &hinted)
-			if want := strings.ReplaceAll(c.hint, "PROGRAM", program); hinted.Hint() != want {
-				t.Errorf("hint %q, want %q", hinted.Hint(), want)
+			if want, got := strings.ReplaceAll(c.hint, "PROGRAM", program), hint.Of(err); got != want {
+				t.Errorf("hint %q, want %q", got, want)
 			}
 		})
 	}

@@ -201,7 +201,7 @@ func Apply(pf Link, vf int, want Attributes) error {
 		changed = true
 		if err := at.set(l, vf, want); err != nil {
 			err = fmt.Errorf("set %s %s of VF %d of %s: %w", at.name, value, vf, pf.Name, err)
-			failed = append(failed, hint.With(err, "the PF's driver does not take that: leave it out of vf in [[hca]] and [[policy]]"))
+			failed = append(failed, hint.With(err, "GN331 the PF's driver does not take that: leave it out of vf in [[hca]] and [[policy]]"))
 		}
 	}
 	if len(failed) > 0 || !changed {

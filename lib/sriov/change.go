@@ -41,7 +41,7 @@ const PCI Bus = "/sys/bus/pci"
 // Create makes a PF that has no VFs have some.
 func (b Bus) Create(pf string, count int, until time.Time) error {
 	if err := b.aside(until, create, pf, strconv.Itoa(count)); err != nil {
-		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "journalctl -k says what its driver did not like")
+		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "GN332 journalctl -k says what its driver did not like")
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (b Bus) Create(pf string, count int, until time.Time) error {
 // Rebind has the driver of a VF let go of it and take it again. One without a driver gets one.
 func (b Bus) Rebind(vf string, until time.Time) error {
 	if err := b.aside(until, rebind, vf); err != nil {
-		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "journalctl -k says what its driver did not like")
+		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 journalctl -k says what its driver did not like")
 	}
 	return nil
 }

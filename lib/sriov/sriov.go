@@ -47,7 +47,7 @@ func FindLink(sys fs.FS, pf string) (Link, error) {
 		all = append(all, Link{e.Name(), index, kind == infiniband})
 	}
 	if len(all) == 0 {
-		return Link{}, hint.With(fmt.Errorf("find the interface of %s: %w", pf, ErrNoLink), "VFs are set by their PF's interface: see whether its driver is loaded and the interface is on the node")
+		return Link{}, hint.With(fmt.Errorf("find the interface of %s: %w", pf, ErrNoLink), "GN334 VFs are set by their PF's interface: see whether its driver is loaded and the interface is on the node")
 	}
 	return slices.MinFunc(all, func(a, b Link) int { return a.Index - b.Index }), nil
 }
@@ -65,11 +65,11 @@ func number(sys fs.FS, file string) (int, error) {
 func Fits(pf string, count, now, total int) error {
 	switch {
 	case total == 0:
-		return hint.With(fmt.Errorf("split %s: it cannot have VFs", pf), "switch SR-IOV on in the firmware of card and machine, and see whether its driver is loaded")
+		return hint.With(fmt.Errorf("split %s: it cannot have VFs", pf), "GN335 switch SR-IOV on in the firmware of card and machine, and see whether its driver is loaded")
 	case count > total:
-		return hint.With(fmt.Errorf("split %s into %d VFs: it can have %d", pf, count, total), "lower count in [[hca]], or raise the number in the card's firmware")
+		return hint.With(fmt.Errorf("split %s into %d VFs: it can have %d", pf, count, total), "GN336 lower count in [[hca]], or raise the number in the card's firmware")
 	case 0 < now && now < count:
-		return hint.With(fmt.Errorf("split %s into %d VFs: it has %d", pf, count, now), "the kernel changes their number from 0 only: without jobs, echo 0 >/sys/bus/pci/devices/"+pf+"/sriov_numvfs, and reboot")
+		return hint.With(fmt.Errorf("split %s into %d VFs: it has %d", pf, count, now), "GN337 the kernel changes their number from 0 only: without jobs, echo 0 >/sys/bus/pci/devices/"+pf+"/sriov_numvfs, and reboot")
 	}
 	return nil
 }
@@ -92,5 +92,5 @@ func RefuseSwitchdev(pf string) error {
 // Switchdev says of a PF that it is in switchdev mode, in which VLANs and rates are those of its
 // VFs' representors.
 func Switchdev(pf string) error {
-	return hint.With(fmt.Errorf("%s is in switchdev mode: its VFs are Open vSwitch's to set", pf), "devlink dev eswitch set pci/"+pf+" mode legacy, or leave the PF out of [[hca]]")
+	return hint.With(fmt.Errorf("%s is in switchdev mode: its VFs are Open vSwitch's to set", pf), "GN338 devlink dev eswitch set pci/"+pf+" mode legacy, or leave the PF out of [[hca]]")
 }

@@ -57,7 +57,7 @@ func (d Dir) Fault(err error) error {
 	if hint.Of(err) != "" {
 		return err
 	}
-	return hint.With(err, string(d)+" must be on a file system that is mounted read-write and has space")
+	return hint.With(err, "GN299 have "+string(d)+" on a file system that is mounted read-write and has space")
 }
 
 // Lease is the directory of a job's lease.

@@ -29,7 +29,7 @@ func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	}
 	if required {
 		if hint.Of(err) == "" {
-			err = hint.With(err, "gresnet-prolog check says whether the node can; [access] guard says whether it must")
+			err = hint.With(err, "GN253 gresnet-prolog check says whether the node can; [access] guard says whether it must")
 		}
 		return err
 	}

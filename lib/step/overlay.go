@@ -63,7 +63,7 @@ func (s *Overlay) Do(w *world.World) error {
 	if errors.Is(err, virtual.ErrOverlayTaken) {
 		return &gres.Refusal{
 			Ask: "overlay", Why: fmt.Sprintf("%s; another job of the node may have an id that differs by a multiple of %d", err, 1<<24),
-			Do: "run the job again when that one has ended",
+			Do: "GN254 run the job again when that one has ended",
 		}
 	}
 	if err != nil {

@@ -254,7 +254,7 @@ func (s *RDMA) lock(w *world.World) (*lock.File, error) {
 	held, err := lock.HCA(ctx, w.Locks, s.ID)
 	if err != nil {
 		err = fmt.Errorf("move RDMA device %s: an earlier move of it has not ended: %w", s.Name, err)
-		return nil, hint.With(err, "if it never ends, something in the kernel does not let go of the device: the node needs a reboot")
+		return nil, hint.With(err, "GN255 if it never ends, something in the kernel does not let go of the device: the node needs a reboot")
 	}
 	return held, nil
 }

@@ -207,7 +207,7 @@ func otherVersion(text []byte) error {
 		return fmt.Errorf("%w: it does not begin with its version", ErrDamaged)
 	}
 	err := fmt.Errorf("%w: %d, this program reads %d", ErrVersion, v.Version, Version)
-	return hint.With(err, "run the epilogs of its jobs with the version of gresnet that wrote it, or reboot the node")
+	return hint.With(err, "GN256 run the epilogs of its jobs with the version of gresnet that wrote it, or reboot the node")
 }
 
 // check returns an error if the table contradicts itself.

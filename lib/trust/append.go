@@ -55,13 +55,13 @@ func CheckAppend(path string) error {
 	dir := filepath.Dir(path)
 	err := checkFolders(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return hint.With(fmt.Errorf("folder %s is not there", dir), "install -d -m 700 "+dir)
+		return hint.With(fmt.Errorf("folder %s is not there", dir), "GN257 install -d -m 700 "+dir)
 	}
 	if err == nil {
 		err = checkThere(path)
 	}
 	if err != nil {
-		return hint.With(err, "root must own it and all folders on its path, none may be a link, and nobody else may write to them: ls -ld, chown root, chmod go-w")
+		return hint.With(err, "GN258 root must own it and all folders on its path, none may be a link, and nobody else may write to them: ls -ld, chown root, chmod go-w")
 	}
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(dir, &disk); err != nil {
@@ -69,9 +69,9 @@ func CheckAppend(path string) error {
 	}
 	switch left := disk.Bavail * uint64(disk.Bsize); {
 	case disk.Flags&syscall.MS_RDONLY != 0:
-		return hint.With(fmt.Errorf("folder %s is mounted read-only", dir), "mount it read-write, or name a file elsewhere")
+		return hint.With(fmt.Errorf("folder %s is mounted read-only", dir), "GN259 mount it read-write, or name a file elsewhere")
 	case left < leastRoom || disk.Files > 0 && disk.Ffree == 0:
-		return hint.With(fmt.Errorf("the file system of %s has %d KiB and %d files left", dir, left>>10, disk.Ffree), "make room, or name a file elsewhere: df, df -i")
+		return hint.With(fmt.Errorf("the file system of %s has %d KiB and %d files left", dir, left>>10, disk.Ffree), "GN260 make room, or name a file elsewhere: df, df -i")
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (n Host) auto() (Pool, error) {
 	leads := n.leads()
 	if len(leads) == 0 {
 		err := errors.New("uplink: the node has no way out that its jobs could take")
-		return Pool{}, hint.With(err, `bring up the interface that leads to the management network, or set kind = "none" in [uplink]`)
+		return Pool{}, hint.With(err, `GN261 bring up the interface that leads to the management network, or set kind = "none" in [uplink]`)
 	}
 	addresses, err := n.vacant()
 	if err != nil {
@@ -87,7 +87,7 @@ func (n Host) Stays(a netip.Addr) error {
 	for _, i := range n.Interfaces {
 		if n.moves(i) && slices.ContainsFunc(n.Networks[i.Index], func(p netip.Prefix) bool { return p.Addr() == a }) {
 			err := fmt.Errorf("%s is on %s, which jobs can have", a, i.Name)
-			return hint.With(err, "have overlay.underlay mean addresses on interfaces that stay on the node: leave their HCA out of the mapping")
+			return hint.With(err, "GN262 have overlay.underlay mean addresses on interfaces that stay on the node: leave their HCA out of the mapping")
 		}
 	}
 	return nil
@@ -104,7 +104,7 @@ func (n Host) vacant() (config.Range, error) {
 		}
 	}
 	err := errors.New("uplink: the node has networks of its own all over " + autoNetwork.String())
-	return config.Range{}, hint.With(err, `take kind = "veth" with addresses that nobody else has`)
+	return config.Range{}, hint.With(err, `GN263 take kind = "veth" with addresses that nobody else has`)
 }
 
 // defaultBits is the least length of a route to some network. A shorter one leads everywhere, or to

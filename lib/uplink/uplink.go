@@ -112,11 +112,11 @@ func (n Host) parent(c config.Uplink) (link.Interface, error) {
 	i := slices.IndexFunc(n.Interfaces, func(i link.Interface) bool { return i.Name == c.Parent })
 	if i < 0 {
 		err := fmt.Errorf("uplink: the node has no interface %s", c.Parent)
-		return link.Interface{}, hint.With(err, "correct uplink.parent: `ip link` lists the interfaces; an alternative name is not enough")
+		return link.Interface{}, hint.With(err, "GN264 correct uplink.parent: `ip link` lists the interfaces; an alternative name is not enough")
 	}
 	parent := n.Interfaces[i]
 	if !parent.Up {
-		return link.Interface{}, hint.With(fmt.Errorf("uplink: %s is down", c.Parent), "ip link set "+c.Parent+" up")
+		return link.Interface{}, hint.With(fmt.Errorf("uplink: %s is down", c.Parent), "GN265 ip link set "+c.Parent+" up")
 	}
 	return parent, n.carries(c.Kind, parent)
 }
@@ -131,11 +131,11 @@ func (n Host) carries(kind string, parent link.Interface) error {
 	stands := slices.ContainsFunc(n.Interfaces, func(i link.Interface) bool { return i.ID.Kind == other && i.Parent == parent.Index })
 	switch {
 	case parent.ID.Kind == other && kind == config.UplinkIPvlan:
-		return hint.With(fmt.Errorf("uplink: %s is a macvlan, on which no ipvlan can stand", parent.Name), "name the interface below it, or take kind = \"macvlan\"")
+		return hint.With(fmt.Errorf("uplink: %s is a macvlan, on which no ipvlan can stand", parent.Name), "GN266 name the interface below it, or take kind = \"macvlan\"")
 	case stands:
-		return hint.With(fmt.Errorf("uplink: %s has %s interfaces on it, and cannot have %s besides", parent.Name, other, kind), fmt.Sprintf("take kind = %q", other))
+		return hint.With(fmt.Errorf("uplink: %s has %s interfaces on it, and cannot have %s besides", parent.Name, other, kind), fmt.Sprintf("GN267 take kind = %q", other))
 	case parent.ID.Kind == "ipoib" || parent.Name == "lo":
-		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a %s stands", parent.Name, kind), "take kind = \"veth\", or another parent")
+		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a %s stands", parent.Name, kind), "GN268 take kind = \"veth\", or another parent")
 	}
 	return nil
 }
@@ -146,14 +146,14 @@ func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error
 	networks := n.Networks[parent.Index]
 	if len(networks) == 0 {
 		err := fmt.Errorf("uplink: %s has no IPv4 address, by which the node's share is found", parent.Name)
-		return config.Range{}, hint.With(err, "give it one, or leave uplink.share out")
+		return config.Range{}, hint.With(err, "GN269 give it one, or leave uplink.share out")
 	}
 	own := networks[0]
 	at := int64(number(own.Addr())-number(own.Masked().Addr())) * int64(c.Share)
 	first, last := int64(number(c.Addresses.First)), int64(number(c.Addresses.Last))
 	if first+at+int64(c.Share)-1 > last {
 		err := fmt.Errorf("uplink: the share of %s in %s is beyond its end", own, c.Addresses)
-		return config.Range{}, hint.With(err, "make uplink.addresses larger or uplink.share smaller: each host number of the network has a share")
+		return config.Range{}, hint.With(err, "GN270 make uplink.addresses larger or uplink.share smaller: each host number of the network has a share")
 	}
 	return config.Range{First: address(first + at), Last: address(first + at + int64(c.Share) - 1)}, nil
 }
@@ -168,7 +168,7 @@ func (n Host) apart(c config.Uplink, r config.Range, parent link.Interface) erro
 		for _, network := range n.Networks[i.Index] {
 			if r.Overlaps(network.Masked()) {
 				err := fmt.Errorf("uplink: the addresses %s overlap with %s, the network of %s", r, network.Masked(), i.Name)
-				return hint.With(err, "take addresses for uplink.addresses that nobody else has")
+				return hint.With(err, "GN271 take addresses for uplink.addresses that nobody else has")
 			}
 		}
 	}
@@ -184,12 +184,12 @@ func (p *Pool) join(n Host, parent link.Interface) error {
 	i := slices.IndexFunc(networks, inside)
 	if i < 0 {
 		err := fmt.Errorf("uplink: the addresses %s are not in a network of %s", p.Addresses, parent.Name)
-		return hint.With(err, "take addresses of the network that "+parent.Name+" is in, outside of what DHCP deals")
+		return hint.With(err, "GN272 take addresses of the network that "+parent.Name+" is in, outside of what DHCP deals")
 	}
 	network := networks[i].Masked()
 	if p.Gateway.IsValid() && !network.Contains(p.Gateway) {
 		err := fmt.Errorf("uplink: the gateway %s is not in the network %s of %s", p.Gateway, network, parent.Name)
-		return hint.With(err, "correct uplink.gateway")
+		return hint.With(err, "GN273 correct uplink.gateway")
 	}
 	p.Bits = network.Bits()
 	all := config.NetworkRange(network)
@@ -226,7 +226,7 @@ func (n Host) forwards(c config.Uplink) error {
 		return err
 	}
 	err = errors.New("uplink: the node does not forward what comes back for jobs")
-	return hint.With(err, fmt.Sprintf("put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
+	return hint.With(err, fmt.Sprintf("GN274 put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
 }
 
 // Type returns the kind of interface that jobs get.
@@ -246,7 +246,7 @@ func (p Pool) Free(taken []netip.Addr) (netip.Addr, error) {
 		}
 		if a == p.Addresses.Last {
 			err := fmt.Errorf("uplink: none of the addresses %s is free", p.Addresses)
-			return netip.Addr{}, hint.With(err, "make uplink.addresses larger: the node needs one for each job that it may have at once")
+			return netip.Addr{}, hint.With(err, "GN275 make uplink.addresses larger: the node needs one for each job that it may have at once")
 		}
 	}
 }

@@ -103,7 +103,7 @@ func MakeOverlay(o Overlay, nsfd int) error {
 	case errors.Is(err, unix.EEXIST):
 		err = ErrOverlayTaken
 	case errors.Is(err, unix.EOPNOTSUPP):
-		err = hint.With(errors.New("the kernel has no vxlan"), `modprobe vxlan, or set kind = "none" in [overlay]`)
+		err = hint.With(errors.New("the kernel has no vxlan"), `GN276 modprobe vxlan, or set kind = "none" in [overlay]`)
 	}
 	if err != nil {
 		return fmt.Errorf("make the overlay %s: %w", o.Name, err)
@@ -116,7 +116,7 @@ func RaiseOverlay(o Overlay) error {
 	err := Give(o.Index, o.Address, o.Address.Addr())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = fmt.Errorf("bring up the overlay %s: another socket has UDP port %d: %w", o.Name, o.Port, err)
-		return hint.With(err, "ss -ulpn says which; end it, or take another overlay.port, the same on all nodes")
+		return hint.With(err, "GN277 ss -ulpn says which; end it, or take another overlay.port, the same on all nodes")
 	}
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func HoldsLowPorts() error {
 	port := strings.TrimSpace(string(text))
 	if first, err := strconv.Atoi(port); err != nil || first < 1024 {
 		err := fmt.Errorf("users of the node can bind ports from %s on, and so forge packets of jobs' networks", port)
-		return hint.With(err, `set net.ipv4.ip_unprivileged_port_start=1024, or kind = "none" in [overlay]`)
+		return hint.With(err, `GN278 set net.ipv4.ip_unprivileged_port_start=1024, or kind = "none" in [overlay]`)
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func MakeUplink(u Uplink, parent, nsfd int) error {
 	case errors.Is(err, unix.ENODEV):
 		err = ErrNotFound
 	case errors.Is(err, unix.EBUSY):
-		return hint.With(fmt.Errorf("make the uplink: %w", err), "its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
+		return hint.With(fmt.Errorf("make the uplink: %w", err), "GN279 its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
 	}
 	if err != nil {
 		return fmt.Errorf("make the uplink: %w", err)
@@ -162,7 +162,7 @@ func Confine(u Uplink, program *os.File) error {
 		})
 	}
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-		return hint.With(fmt.Errorf("filter what comes by %s: %w", u.Host, err), "the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
+		return hint.With(fmt.Errorf("filter what comes by %s: %w", u.Host, err), "GN280 the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
 	}
 	if err != nil {
 		return fmt.Errorf("filter what comes by %s: %w", u.Host, err)

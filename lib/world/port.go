@@ -42,9 +42,10 @@ func (e PortError) Error() string {
 }
 
 // Hint says what to do about it.
-func (e PortError) Hint() string {
-	return "see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
-}
+func (e PortError) Hint() string { return PortHint }
+
+// PortHint is what to do about a PortError.
+const PortHint = "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
 
 // portTimeout bounds how long one run waits for all ports together: a move closes the interface,
 // drivers of Ethernet ports take the link down with it, and the two ends then take seconds to agree
