@@ -28,7 +28,7 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 		return []Finding{fail(about, do, "%s is %s: where it fails, tasks run in the node's network", line.Plugin, line.Need)}
 	}
 	all := append([]Finding{s.line(line, conf)}, s.neighbours(said(line, "who", "steps"))...)
-	if relays(line) {
+	if said(line, "pmix", "") != "pmix=off" {
 		all = append(all, s.files()...)
 	}
 	dirs, named := s.pluginDirs(conf, dir)
@@ -56,9 +56,6 @@ func said(l slurm.StackLine, thing, without string) string {
 	return without
 }
 
-// relays tells whether the line has PMIx relayed.
-func relays(l slurm.StackLine) bool { return said(l, "pmix", "") != "pmix=off" }
-
 // arguments of the line must be those that the plugin knows.
 func (s Site) arguments(l slurm.StackLine) Finding {
 	const file = "plugstack.conf"
@@ -79,7 +76,7 @@ func (s Site) line(l slurm.StackLine, conf slurm.Conf) Finding {
 	if f := s.arguments(l); f.Level != OK {
 		return f
 	}
-	state, relay := strings.TrimPrefix(said(l, "state", "state=/run/gresnet"), "state="), relays(l)
+	state, relay := strings.TrimPrefix(said(l, "state", "state=/run/gresnet"), "state="), said(l, "pmix", "") != "pmix=off"
 	contained := strings.Contains(strings.ToLower(conf.Last("slurmdparameters")), "contain_spank")
 	switch {
 	case path.Clean(state) != path.Clean(s.State):
