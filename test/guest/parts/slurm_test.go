@@ -17,7 +17,7 @@ func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
 	config := strings.ReplaceAll(inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n"), "[\"gpu\"]", "[\"scontrol\"]")
 	vm.Slurm(t)
 	vm.WriteConfig(t, config)
-	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=120 --conf 'NodeName=node1 NodeAddr=192.0.2.1 CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:8,nic:vf:16'")
+	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=120")
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
 		vm.Eventually(t, "the epilogs have run", vm.NoLease)
