@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build scale lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build scale lint clean
 
 all: build spank
 
@@ -74,6 +74,13 @@ test-matrix:
 # SCRIPTS="07-openmpi-pmix 19-http": these alone.
 scripts:
 	test/scripts/run $(SCRIPTS)
+
+# The picture of the installation in README, from a run with the packages.
+setup-svg: $(NFPM)
+	packaging/build $(NFPM) dist/test
+	go build -o bin/record ./test/record
+	bin/record -o docs/setup.svg -title 'from the packages to the first job' -from '^== a node with' -- \
+		test/vm/vm run --systemd --mode shared -- $(CURDIR)/packaging/test-node $(CURDIR)/dist/test show
 
 # The models of the protocol, and each law's mutation: minutes, one processor. See test/model/README.md.
 model:
