@@ -1,7 +1,9 @@
 /* The guard: a BPF program that gresnet-prolog attached, which lets nobody but
  * root open the job's devices until its map says whose they are (lib/bpf). The
  * job's cgroup is made after the prolog, so the plugin writes it into the map.
- * It changes entries only and adds none: a device without an entry has no guard. */
+ * It changes entries only and adds none: a device without an entry has no guard.
+ * A device that several jobs have is the exception: a second map has the cgroups
+ * of all of them, and the plugin adds the job's there. */
 #include "guard.h"
 
 #include <dirent.h>
@@ -18,8 +20,11 @@
 #include "cgroup.h"
 
 #define DEVICES "/sys/fs/bpf/gresnet/devices"
+#define SHARERS "/sys/fs/bpf/gresnet/sharers"
 
 #define ANYBODY UINT64_MAX
+#define SEVERAL (UINT64_MAX - 1)
+#define EXPECTED (UINT64_C(1) << 63)
 
 /* A device, and what the map has of it: bpf.Device and bpf.entry. */
 struct device {
@@ -31,51 +36,51 @@ struct entry {
 	uint32_t required;
 };
 
+/* A cgroup that may open a shared device, and what the map has of it: bpf.sharer
+ * and bpf.holder. */
+struct sharer {
+	struct device device;
+	uint64_t cgroup;
+};
+struct holder {
+	uint32_t job;
+	uint32_t required;
+};
+
 static int bpf(enum bpf_cmd command, union bpf_attr *attr)
 {
 	return (int)syscall(SYS_bpf, command, attr, sizeof(*attr));
 }
 
 /* open_map returns -1 with errno ENOENT and nothing logged where there is none. */
-static int open_map(uint32_t job)
+static int open_map(uint32_t job, const char *path)
 {
 	union bpf_attr attr;
 	int reason;
 	int fd = -1;
 
 	memset(&attr, 0, sizeof(attr));
-	attr.pathname = (uintptr_t)DEVICES;
+	attr.pathname = (uintptr_t)path;
 	/* bpf(2) says EPERM in a container that may not use it, map or no map. */
-	if (access(DEVICES, F_OK) == 0)
+	if (access(path, F_OK) == 0)
 		fd = bpf(BPF_OBJ_GET, &attr); /* close-on-exec, always */
 	reason = errno;
 	if (fd == -1 && reason != ENOENT)
-		slurm_error("gresnet: job %u: open " DEVICES ": %m", job);
+		slurm_error("gresnet: job %u: open %s: %m", job, path);
 	errno = reason;
 	return fd;
 }
 
-static int read_entry(int map, const struct device *device, struct entry *entry)
+static int on_element(enum bpf_cmd command, int map, const void *key, const void *value, uint64_t flags)
 {
 	union bpf_attr attr;
 
 	memset(&attr, 0, sizeof(attr));
 	attr.map_fd = (uint32_t)map;
-	attr.key = (uintptr_t)device;
-	attr.value = (uintptr_t)entry;
-	return bpf(BPF_MAP_LOOKUP_ELEM, &attr);
-}
-
-static int write_entry(int map, const struct device *device, const struct entry *entry)
-{
-	union bpf_attr attr;
-
-	memset(&attr, 0, sizeof(attr));
-	attr.map_fd = (uint32_t)map;
-	attr.key = (uintptr_t)device;
-	attr.value = (uintptr_t)entry;
-	attr.flags = BPF_EXIST;
-	return bpf(BPF_MAP_UPDATE_ELEM, &attr);
+	attr.key = (uintptr_t)key;
+	attr.value = (uintptr_t)value;
+	attr.flags = flags;
+	return bpf(command, &attr);
 }
 
 /* find_cgroup is the id of the job's cgroup: the number of its directory's inode
@@ -103,21 +108,10 @@ static int find_cgroup(const struct step *step, uint64_t *id)
 	return 0;
 }
 
-static int allow_device(int map, uint32_t job, const struct device *device, uint64_t cgroup)
+/* judge_anybody fails a task that has no cgroup of the job's own, if it must have one. */
+static int judge_anybody(uint32_t job, const struct device *device, uint64_t cgroup, uint32_t required)
 {
-	struct entry entry;
-
-	if (read_entry(map, device, &entry) == -1) {
-		if (errno == ENOENT)
-			return 0; /* rdma_cm, or nothing of this job's is guarded */
-		slurm_error("gresnet: job %u: look for device %u:%u in " DEVICES ": %m", job, device->major, device->minor);
-		return -1;
-	}
-	if (entry.job != job) {
-		slurm_error("gresnet: job %u: device %u:%u is guarded for job %u", job, device->major, device->minor, entry.job);
-		return -1;
-	}
-	if (cgroup == ANYBODY && entry.required) {
+	if (cgroup == ANYBODY && required) {
 		slurm_error("gresnet: job %u: device %u:%u cannot be this job's alone: its tasks are not in a cgroup v2 of its own; "
 			    "hint: set ProctrackType=proctrack/cgroup [GN027]", job, device->major, device->minor);
 		return -1;
@@ -125,8 +119,70 @@ static int allow_device(int map, uint32_t job, const struct device *device, uint
 	if (cgroup == ANYBODY)
 		slurm_info("gresnet: job %u: warning: other jobs of the same user may open device %u:%u: its tasks are not in a "
 			   "cgroup v2 of its own; hint: set ProctrackType=proctrack/cgroup [GN028]", job, device->major, device->minor);
+	return 0;
+}
+
+/* add_sharer looks for the prolog's entry again when it has added the job's: an
+ * epilog that runs meanwhile removes that one first. */
+static int add_sharer(int map, uint32_t job, const struct device *device, uint64_t cgroup)
+{
+	struct sharer expected = {*device, EXPECTED | job};
+	struct sharer own = {*device, cgroup};
+	struct holder holder;
+
+	if (on_element(BPF_MAP_LOOKUP_ELEM, map, &expected, &holder, 0) == -1) {
+		slurm_error("gresnet: job %u: device %u:%u is shared by other jobs: %m", job, device->major, device->minor);
+		return -1;
+	}
+	if (judge_anybody(job, device, cgroup, holder.required) == -1)
+		return -1;
+	if (on_element(BPF_MAP_UPDATE_ELEM, map, &own, &holder, BPF_ANY) == -1) {
+		slurm_error("gresnet: job %u: allow device %u:%u: %m", job, device->major, device->minor);
+		return -1;
+	}
+	if (on_element(BPF_MAP_LOOKUP_ELEM, map, &expected, &holder, 0) == -1) {
+		slurm_error("gresnet: job %u: device %u:%u was taken back meanwhile", job, device->major, device->minor);
+		on_element(BPF_MAP_DELETE_ELEM, map, &own, NULL, 0);
+		return -1;
+	}
+	return 0;
+}
+
+static int share_device(uint32_t job, const struct device *device, uint64_t cgroup)
+{
+	int map = open_map(job, SHARERS);
+	int rc;
+
+	if (map == -1) {
+		if (errno == ENOENT)
+			slurm_error("gresnet: job %u: device %u:%u is shared, and " SHARERS " is not there", job, device->major, device->minor);
+		return -1;
+	}
+	rc = add_sharer(map, job, device, cgroup);
+	close(map);
+	return rc;
+}
+
+static int allow_device(int map, uint32_t job, const struct device *device, uint64_t cgroup)
+{
+	struct entry entry;
+
+	if (on_element(BPF_MAP_LOOKUP_ELEM, map, device, &entry, 0) == -1) {
+		if (errno == ENOENT)
+			return 0; /* rdma_cm, or nothing of this job's is guarded */
+		slurm_error("gresnet: job %u: look for device %u:%u in " DEVICES ": %m", job, device->major, device->minor);
+		return -1;
+	}
+	if (entry.cgroup == SEVERAL)
+		return share_device(job, device, cgroup);
+	if (entry.job != job) {
+		slurm_error("gresnet: job %u: device %u:%u is guarded for job %u", job, device->major, device->minor, entry.job);
+		return -1;
+	}
+	if (judge_anybody(job, device, cgroup, entry.required) == -1)
+		return -1;
 	entry.cgroup = cgroup;
-	if (write_entry(map, device, &entry) == -1) {
+	if (on_element(BPF_MAP_UPDATE_ELEM, map, device, &entry, BPF_EXIST) == -1) {
 		slurm_error("gresnet: job %u: allow device %u:%u: %m", job, device->major, device->minor);
 		return -1;
 	}
@@ -161,7 +217,7 @@ int guard_allow(const struct lease *lease, const struct step *step)
 {
 	uint64_t cgroup;
 	int rc = -1;
-	int map = open_map(lease->job);
+	int map = open_map(lease->job, DEVICES);
 
 	if (map == -1)
 		return errno == ENOENT ? 0 : -1;

@@ -86,14 +86,16 @@ func (o object) detach() error {
 	return err
 }
 
-// newMap makes the map of guarded devices.
-func newMap() (object, error) {
+// newMap makes a map, of which K are the keys and V is what it has of each.
+func newMap[K, V any]() (object, error) {
+	var key K
+	var value V
 	m, err := call(unix.BPF_MAP_CREATE, &struct {
 		kind, key, value, entries, flags, inner, node uint32
 		name                                          name
 	}{
 		kind: unix.BPF_MAP_TYPE_HASH, name: gresnet(), entries: most,
-		key: uint32(unsafe.Sizeof(Device{})), value: uint32(unsafe.Sizeof(entry{})),
+		key: uint32(unsafe.Sizeof(key)), value: uint32(unsafe.Sizeof(value)),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("make a map: %w", err)
@@ -103,33 +105,33 @@ func newMap() (object, error) {
 
 // element is the attribute of what is done to one of a map.
 type element struct {
-	devices uint32
-	_       uint32
-	key     *Device
-	value   unsafe.Pointer // an entry, or the next key
+	in    uint32
+	_     uint32
+	key   unsafe.Pointer
+	value unsafe.Pointer // or the next key
 }
 
-func (o object) put(d Device, e entry) error {
-	_, err := call(unix.BPF_MAP_UPDATE_ELEM, &element{devices: uint32(o), key: &d, value: unsafe.Pointer(&e)})
+func put[K, V any](m object, k K, v V) error {
+	_, err := call(unix.BPF_MAP_UPDATE_ELEM, &element{in: uint32(m), key: unsafe.Pointer(&k), value: unsafe.Pointer(&v)})
 	return err
 }
 
-func (o object) get(d Device) (e entry, err error) {
-	_, err = call(unix.BPF_MAP_LOOKUP_ELEM, &element{devices: uint32(o), key: &d, value: unsafe.Pointer(&e)})
-	return e, err
+func get[K, V any](m object, k K) (v V, err error) {
+	_, err = call(unix.BPF_MAP_LOOKUP_ELEM, &element{in: uint32(m), key: unsafe.Pointer(&k), value: unsafe.Pointer(&v)})
+	return v, err
 }
 
-func (o object) delete(d Device) error {
-	_, err := call(unix.BPF_MAP_DELETE_ELEM, &element{devices: uint32(o), key: &d})
+func remove[K any](m object, k K) error {
+	_, err := call(unix.BPF_MAP_DELETE_ELEM, &element{in: uint32(m), key: unsafe.Pointer(&k)})
 	return err
 }
 
-// keys are the devices of a map. One that the plugin writes meanwhile may be there twice,
+// keys are those of a map. One that the plugin writes meanwhile may be there twice,
 // and hide another (kernel/bpf/hashtab.c:htab_map_get_next_key).
-func (o object) keys() (list []Device, err error) {
-	var last *Device
+func keys[K any](m object) (list []K, err error) {
+	var last *K
 	for len(list) < 2*most {
-		next, err := o.next(last)
+		next, err := next(m, last)
 		if errors.Is(err, unix.ENOENT) {
 			break
 		}
@@ -141,8 +143,8 @@ func (o object) keys() (list []Device, err error) {
 	return list, nil
 }
 
-// next is the device after another, or the first; behind the last it is ENOENT.
-func (o object) next(after *Device) (d Device, err error) {
-	_, err = call(unix.BPF_MAP_GET_NEXT_KEY, &element{devices: uint32(o), key: after, value: unsafe.Pointer(&d)})
-	return d, err
+// next is the key after another, or the first; behind the last it is ENOENT.
+func next[K any](m object, after *K) (k K, err error) {
+	_, err = call(unix.BPF_MAP_GET_NEXT_KEY, &element{in: uint32(m), key: unsafe.Pointer(after), value: unsafe.Pointer(&k)})
+	return k, err
 }

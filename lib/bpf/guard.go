@@ -53,6 +53,8 @@ const (
 	nobody = 0
 	// anybody is what the plugin writes for a job that has no cgroup of its own.
 	anybody = ^uint64(0)
+	// several says that the processes of several jobs may open it: see sharer.
+	several = ^uint64(1)
 )
 
 // most devices that can be guarded at one time.
@@ -74,7 +76,7 @@ func (g Guard) Protect(job uint32, devices []Device, required bool) error {
 		e.Required = 1
 	}
 	for _, d := range devices {
-		if err := m.put(d, e); err != nil {
+		if err := put(m, d, e); err != nil {
 			return fmt.Errorf("guard device %d:%d: %w", d.Major, d.Minor, err)
 		}
 	}
@@ -143,7 +145,7 @@ func (g Guard) makeMap() (object, error) {
 	if err := g.detachProgram(); err != nil {
 		return 0, err
 	}
-	m, err := newMap()
+	m, err := newMap[Device, entry]()
 	if err != nil {
 		return 0, err
 	}
@@ -162,10 +164,23 @@ func (g Guard) open() (object, error) {
 	return openPin(g.devices())
 }
 
-// attachProgram attaches the program and pins it. If it is killed before it pins, nothing is
-// left: the kernel detaches a link that nobody has open.
+// attachProgram attaches the program and pins it, with the map of sharers if there is one.
 func (g Guard) attachProgram(m object) error {
-	p, err := newProgram(m)
+	s, err := openPin(g.sharers())
+	if errors.Is(err, fs.ErrNotExist) {
+		return g.replaceProgram(m, none)
+	}
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return g.replaceProgram(m, s)
+}
+
+// replaceProgram attaches a program and pins it, in place of one that is there. If it is killed
+// before it pins, nothing is left: the kernel detaches a link that nobody has open.
+func (g Guard) replaceProgram(m, sharers object) error {
+	p, err := newProgram(m, sharers)
 	if err != nil {
 		return err
 	}
@@ -180,6 +195,9 @@ func (g Guard) attachProgram(m object) error {
 		return fmt.Errorf("attach a program to %s: %w", g.Cgroup, err)
 	}
 	defer l.Close()
+	if err := g.detachProgram(); err != nil {
+		return err
+	}
 	return l.pin(g.program())
 }
 
@@ -198,7 +216,10 @@ func (g Guard) Forget(job uint32) error {
 	switch {
 	case err == nil:
 		defer m.Close()
-		if last, err = forget(m, job); err != nil {
+		if err = g.unshare(m, job); err == nil {
+			last, err = forget(m, job)
+		}
+		if err != nil {
 			return fmt.Errorf("end the guard of device nodes: %w", err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
@@ -208,7 +229,7 @@ func (g Guard) Forget(job uint32) error {
 		return nil
 	}
 	// The directory goes last: what is in it is not found without.
-	return hint.Join(g.detachProgram(), remove(g.devices()), remove(g.Pins))
+	return hint.Join(g.detachProgram(), unlink(g.sharers()), unlink(g.devices()), unlink(g.Pins))
 }
 
 // detachProgram ends the program at once. Without its pin it ends by itself, but
@@ -224,7 +245,7 @@ func (g Guard) detachProgram() error {
 	}
 	defer l.Close()
 	// In this order: a pin of what is detached would be taken for the guard.
-	if err := remove(g.program()); err != nil {
+	if err := unlink(g.program()); err != nil {
 		return err
 	}
 	return l.detach()
@@ -238,7 +259,7 @@ func forget(m object, job uint32) (empty bool, err error) {
 			return false, err
 		}
 	}
-	_, err = m.next(nil)
+	_, err = next[Device](m, nil)
 	if errors.Is(err, unix.ENOENT) {
 		return true, nil
 	}
@@ -246,15 +267,15 @@ func forget(m object, job uint32) (empty bool, err error) {
 }
 
 func forgetSome(m object, job uint32) (found bool, err error) {
-	list, err := m.keys()
+	list, err := keys[Device](m)
 	if err != nil {
 		return false, err
 	}
 	for _, d := range list {
-		e, err := m.get(d)
+		e, err := get[Device, entry](m, d)
 		if err == nil && e.Job == job {
 			found = true
-			err = m.delete(d)
+			err = remove(m, d)
 		}
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return false, err
@@ -263,7 +284,7 @@ func forgetSome(m object, job uint32) (found bool, err error) {
 	return found, nil
 }
 
-func remove(path string) error {
+func unlink(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -311,12 +332,12 @@ func (g Guard) Try() error {
 	if err := g.Possible(); err != nil {
 		return err
 	}
-	m, err := newMap()
+	m, err := newMap[Device, entry]()
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	p, err := newProgram(m)
+	p, err := newProgram(m, none)
 	if err != nil {
 		return err
 	}

@@ -276,12 +276,12 @@ func TestOthersProgramsStayWhatTheyAre(t *testing.T) {
 	job := filepath.Join(g.Cgroup, "job_1")
 	makeCgroup(t, job)
 	// As Slurm attaches its own: exclusively, without a link.
-	m, err := newMap()
+	m, err := newMap[Device, entry]()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	own, err := newProgram(m)
+	own, err := newProgram(m, none)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func TestAUsersFolderOfPinsIsNoGuard(t *testing.T) {
 			if err := os.Mkdir(g.Pins, 0o700); err != nil {
 				return err
 			}
-			m, err := newMap()
+			m, err := newMap[Device, entry]()
 			if err != nil {
 				return err
 			}

@@ -32,9 +32,9 @@ const (
 	getCurrentAncestorCgroupID = 123
 )
 
-// newProgram loads the guard of the devices that a map has.
-func newProgram(devices object) (object, error) {
-	code, err := assemble(lines(devices))
+// newProgram loads the guard of the devices that a map has, of which some may have sharers.
+func newProgram(devices, sharers object) (object, error) {
+	code, err := assemble(lines(devices, sharers))
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ func load(kind uint32, code []instruction) (object, error) {
 // do not judge. Of what is in the map they deny the opening alone: to make a node takes
 // more than any job's user has. A user namespace's root is not root to
 // bpf_get_current_uid_gid.
-func lines(devices object) []line {
+func lines(devices, sharers object) []line {
 	list := []line{
 		copied(r6, r1),
 		loaded(unix.BPF_W, r1, r6, contextAccess),
@@ -97,9 +97,17 @@ func lines(devices object) []line {
 		jump(unix.BPF_JEQ, r7, nobody, "deny"),
 		jump(unix.BPF_JEQ, r7, -1, "allow"), // anybody
 	}
+	if sharers != none {
+		list = append(list, jump(unix.BPF_JNE, r7, -2, "one")) // several
+		list = append(list, sharing(sharers)...)
+	}
 	for level := int32(1); level <= deepest; level++ {
+		first := set(r1, level)
+		if level == 1 {
+			first = first.named("one")
+		}
 		list = append(list,
-			set(r1, level),
+			first,
 			called(getCurrentAncestorCgroupID), // 0 where there is none so deep
 			jumpIfSame(r0, r7, "allow"))
 	}
@@ -108,4 +116,31 @@ func lines(devices object) []line {
 		exit(),
 		set(r0, 1).named("allow"),
 		exit())
+}
+
+// sharing allows a device to the processes of all cgroups that a map of sharers has for it, and to no
+// others.
+func sharing(sharers object) []line {
+	look := []line{
+		mapOf(r1, sharers), {},
+		copied(r2, frame),
+		computed(unix.BPF_ADD, r2, -24),
+		called(mapLookupElem),
+		jump(unix.BPF_JNE, r0, 0, "allow"),
+	}
+	list := append([]line{
+		loaded(unix.BPF_DW, r1, frame, -8), // the device
+		stored(unix.BPF_DW, frame, -24, r1),
+		set(r1, -1),
+		stored(unix.BPF_DW, frame, -16, r1),
+	}, look...)
+	for level := int32(1); level <= deepest; level++ {
+		list = append(list,
+			set(r1, level),
+			called(getCurrentAncestorCgroupID),
+			jump(unix.BPF_JEQ, r0, 0, "deny"),
+			stored(unix.BPF_DW, frame, -16, r0))
+		list = append(list, look...)
+	}
+	return append(list, jump(unix.BPF_JEQ, r7, -2, "deny"))
 }

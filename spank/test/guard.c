@@ -20,6 +20,7 @@
 #define BPF "/sys/fs/bpf"
 #define PINS BPF "/gresnet"
 #define DEVICES PINS "/devices"
+#define SHARERS PINS "/sharers"
 #define TREE "/sys/fs/cgroup"
 #define JOB "/slurm/job_4711"
 #define OWN "0::" JOB "/step_0/user/task_0\n"
@@ -33,8 +34,19 @@ struct value {
 	uint32_t job, required;
 };
 
+/* A cgroup that may open a shared device, and what the map of these has of it. */
+struct sharer {
+	struct key device;
+	uint64_t cgroup;
+};
+struct holder {
+	uint32_t job, required;
+};
+
 /* What is in the map afterwards. */
 enum { NOBODY, THE_JOB, ANYBODY };
+
+#define SEVERAL (UINT64_MAX - 1)
 
 struct row {
 	const char *name;
@@ -43,11 +55,13 @@ struct row {
 	const char *says; /* the task fails of it, unless it is a warning; NULL: nothing */
 	const char *cgroup;
 	void (*spoil)(void);
+	uint32_t sharer; /* the job that has the device, where others may, too; 0: there is no map of these */
+	uint32_t required;
 };
 
 static const struct key null = {1, 3}; /* all nodes of the sandbox's leases */
 static const struct key other = {231, 192};
-static int map;
+static int map, sharers = -1;
 
 static int bpf(enum bpf_cmd command, union bpf_attr attr)
 {
@@ -73,6 +87,8 @@ static void no_directory(void)
 	must(!rmdir(PINS) && !symlink("/proc/self/cgroup", PINS), PINS);
 }
 static void frozen_map(void) { must(!bpf(BPF_MAP_FREEZE, (union bpf_attr){.map_fd = (uint32_t)map}), "freeze"); }
+
+static void frozen_sharers(void) { must(!bpf(BPF_MAP_FREEZE, (union bpf_attr){.map_fd = (uint32_t)sharers}), "freeze"); }
 
 static void no_read(void) { must(!mount("/proc/self/mem", "/proc/self/cgroup", NULL, MS_BIND, NULL), "mem"); }
 
@@ -102,7 +118,35 @@ static const struct row rows[] = {
 	{"a cgroup that is gone", {0, 4711, 1}, NOBODY, "stat " TREE JOB ": No such file", OWN, .spoil = no_job},
 	{"a lease without dev", {0, 4711, 1}, NOBODY, "open dev: No such file", OWN, .spoil = no_dev},
 	{"a map that cannot be written", {0, 4711, 1}, NOBODY, "allow device 1:3: ", OWN, .spoil = frozen_map},
+	{"shared: the job's cgroup may open it, too", {SEVERAL, 0, 0}, THE_JOB, NULL, OWN, .sharer = 4711, .required = 1},
+	{"shared by others", {SEVERAL, 0, 0}, NOBODY, "device 1:3 is shared by other jobs", OWN, .sharer = 4712},
+	{"shared, and no map of sharers", {SEVERAL, 0, 0}, NOBODY, "device 1:3 is shared, and " SHARERS " is not there", OWN},
+	{"shared, no cgroup of the job's", {SEVERAL, 0, 0}, NOBODY, "cannot be this job's alone", "0::/system.slice\n", .sharer = 4711, .required = 1},
+	{"shared, the same where it need not be", {SEVERAL, 0, 0}, ANYBODY, "warning: other jobs of the same user", "0::/system.slice\n", .sharer = 4711},
+	{"shared, a map that cannot be written", {SEVERAL, 0, 0}, NOBODY, "allow device 1:3: ", OWN, .sharer = 4711, .spoil = frozen_sharers},
 };
+
+static int find_sharer(uint64_t cgroup, uint32_t job)
+{
+	struct sharer key = {null, cgroup};
+	struct holder holder = {0};
+	union bpf_attr attr = {.map_fd = (uint32_t)sharers, .key = (uintptr_t)&key, .value = (uintptr_t)&holder};
+
+	return !bpf(BPF_MAP_LOOKUP_ELEM, attr) && holder.job == job;
+}
+
+static void make_sharers(const struct row *row)
+{
+	struct sharer key = {null, UINT64_C(1) << 63 | row->sharer};
+	struct holder holder = {row->sharer, row->required};
+	union bpf_attr attr;
+
+	sharers = bpf(BPF_MAP_CREATE, (union bpf_attr){.map_type = BPF_MAP_TYPE_HASH, .key_size = 16, .value_size = 8, .max_entries = 8});
+	must(sharers != -1, "create a map of sharers");
+	must(!bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = (uintptr_t)SHARERS, .bpf_fd = (uint32_t)sharers}), SHARERS);
+	attr = (union bpf_attr){.map_fd = (uint32_t)sharers, .key = (uintptr_t)&key, .value = (uintptr_t)&holder};
+	must(!bpf(BPF_MAP_UPDATE_ELEM, attr), "fill the map of sharers");
+}
 
 /* make_guard is what the prolog does. */
 static void make_guard(const struct row *row)
@@ -116,6 +160,8 @@ static void make_guard(const struct row *row)
 	must(map != -1, "create a map");
 	must(!bpf(BPF_OBJ_PIN, (union bpf_attr){.pathname = (uintptr_t)DEVICES, .bpf_fd = (uint32_t)map}), DEVICES);
 	must(!bpf(BPF_MAP_UPDATE_ELEM, element(&null, &value)) && !bpf(BPF_MAP_UPDATE_ELEM, element(&other, &others)), "fill the map");
+	if (row->sharer)
+		make_sharers(row);
 	must(!mount("sandbox", TREE, "tmpfs", 0, "mode=0755"), TREE);
 	must(!mkdir(TREE "/slurm", 0755) && !mkdir(TREE JOB, 0755), TREE JOB);
 	write_bytes("/run/cgroup", row->cgroup, strlen(row->cgroup));
@@ -146,6 +192,10 @@ static void run_guard(const void *argument)
 	check(slurm_spank_task_init_privileged(NULL, 0, argv) == want, "the task goes on, or fails, and should not");
 	check_said(row->says);
 	found = bpf(BPF_MAP_LOOKUP_ELEM, element(&null, &have)) ? -1 : holder(have.cgroup, st.st_ino);
+	if (row->before.cgroup == SEVERAL) {
+		check(have.cgroup == SEVERAL, "the device is shared no more");
+		found = find_sharer(st.st_ino, 4711) ? THE_JOB : find_sharer(UINT64_MAX, 4711) ? ANYBODY : NOBODY;
+	}
 	if (found != row->after)
 		fail("the device is %d's, not %d's", found, row->after);
 	check(found == -1 || (have.job == row->before.job && have.required == row->before.required), "the rest of the entry has changed");
