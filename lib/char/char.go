@@ -16,6 +16,13 @@ type Access struct {
 	GID  uint32 `json:"gid"`
 }
 
+// Node is one device node of an HCA. Kind and Port tell which: its number changes.
+type Node struct {
+	Kind   string `json:"kind"`
+	Port   uint32 `json:"port,omitempty"`
+	Access Access `json:"access"`
+}
+
 // RootAlone is the access of a node that is closed.
 func RootAlone() Access { return Access{Mode: 0o600} }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -96,13 +97,16 @@ type Policy struct {
 
 // HCA is a table [[hca]]: one line of the GRES mapping, or one for each part of an HCA.
 type HCA struct {
-	Gres      string // one of Slurm.Gres
-	Type      string // the GRES type; empty: any
-	Index     int    // Slurm's index of it, or of its first part, over all types of the name
-	Match     Match
-	Part      string // of the Part* words: what a job gets of it
-	Count     int    // parts of it; 0: it is whole
-	GPUs      []int  // Slurm's indices of the GPUs that it serves, ascending; in parts, part n serves the n-th
+	Gres  string // one of Slurm.Gres
+	Type  string // the GRES type; empty: any
+	Index int    // Slurm's index of it, or of its first part, over all types of the name
+	Match Match
+	Part  string // of the Part* words: what a job gets of it
+	Count int    // parts of it; 0: it is whole, or has slots without number
+
+	// Network is where the interfaces of slots get their addresses; invalid: they get none.
+	Network   netip.Prefix
+	GPUs      []int // Slurm's indices of the GPUs that it serves, ascending; in parts, part n serves the n-th
 	Interface Interface
 	Take      bool // it goes even if the node itself needs its interface
 	VF        VF   // what the PF does for its VFs, unless a policy says otherwise

@@ -10,6 +10,7 @@ const (
 	NCCLHCA       = "NCCL_IB_HCA"
 	NCCLGIDIndex  = "NCCL_IB_GID_INDEX"
 	NCCLInterface = "NCCL_SOCKET_IFNAME"
+	UCXGIDIndex   = "UCX_IB_GID_INDEX"
 	UCXDevices    = "UCX_NET_DEVICES"
 	GlooInterface = "GLOO_SOCKET_IFNAME"
 	TPInterface   = "TP_SOCKET_IFNAME"
@@ -18,7 +19,7 @@ const (
 
 // Variables are all of them. The SPANK plugin lets no others through (lease.c).
 func Variables() []string {
-	return []string{NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, GlooInterface, TPInterface, MellanoxNone}
+	return []string{NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, UCXGIDIndex, GlooInterface, TPInterface, MellanoxNone}
 }
 
 func (e *Environment) read(t table) {

@@ -116,7 +116,7 @@ func readTime(t table, key, text string, shortest, longest time.Duration) time.D
 }
 
 func readHCA(t table, names []string) HCA {
-	t.allow("gres", "type", "index", "match", "part", "count", "gpus", "interface", "node", "vf")
+	t.allow("gres", "type", "index", "match", "part", "count", "network", "gpus", "interface", "node", "vf")
 	t.require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 
@@ -12,21 +13,54 @@ import (
 const (
 	PartNone = ""   // all of it
 	PartVF   = "vf" // one of its VFs
+
+	// A slot of it, in shared mode: jobs have its device nodes together.
+	PartMacvlan = "macvlan" // with a macvlan of its interface
+	PartIPvlan  = "ipvlan"  // with an ipvlan of its interface
+	PartShared  = "shared"  // without an interface
 )
+
+// mostSlots bounds the slots of an HCA.
+const mostSlots = 256
 
 // readPart reads in which parts jobs get an HCA, and how many there are.
 func (h *HCA) readPart(t table) {
-	h.Part, _ = t.word("part", PartVF)
+	h.Part, _ = t.word("part", PartVF, PartMacvlan, PartIPvlan, PartShared)
 	count, counted := t.number("count")
 	h.Count = count
 	switch _, says := t.values["count"]; {
 	case says && t.values["part"] == nil:
 		t.fail("count", `GN313 add part = "vf" if jobs are to get its VFs`, "there is no part to count")
-	case h.Part != PartNone && !says:
+	case h.Part != PartNone && h.Part != PartShared && !says:
 		t.fail("count", "GN314 say how many parts the HCA is to have", "is missing")
 	case counted && count == 0:
 		t.fail("count", "GN315 leave the table out if no job is to have a part", "0 is no number of parts")
+	case h.InSlots() && count > mostSlots:
+		t.fail("count", "", "an HCA has %d slots at most", mostSlots)
 	}
+	h.readNetwork(t)
+}
+
+// readNetwork reads where the interfaces of slots get their addresses.
+func (h *HCA) readNetwork(t table) {
+	text, there := t.text("network")
+	if !there {
+		return
+	}
+	network, err := netip.ParsePrefix(text)
+	switch {
+	case h.Part != PartMacvlan && h.Part != PartIPvlan:
+		t.fail("network", `GN339 it is for part = "macvlan" and part = "ipvlan"`, "jobs get no interface that gresnet makes")
+	case err != nil || !network.Addr().Is4() || network != network.Masked():
+		t.fail("network", `GN340 write it like "10.64.0.0/16"`, "%q is not an IPv4 network", text)
+	default:
+		h.Network = network
+	}
+}
+
+// InSlots tells whether several jobs have the HCA at once.
+func (h HCA) InSlots() bool {
+	return h.Part == PartMacvlan || h.Part == PartIPvlan || h.Part == PartShared
 }
 
 // Parts is how many entries of the mapping it makes.
@@ -73,7 +107,7 @@ func (h HCA) GPUsOf(part int) []int {
 // Gives tells whether the table gives jobs an HCA of the node: by its match, or as a part.
 func (h HCA) Gives(have node.HCA) bool {
 	_, is := h.PartOf(have.ID)
-	return is || h.Part == PartNone && h.Match.Matches(have)
+	return is || h.Part != PartVF && h.Match.Matches(have)
 }
 
 // PartOf is the number of the part that an HCA of the node is; is is false if it is none.

@@ -38,3 +38,24 @@ func TestATableInPartsMeansThePFsFirstVFsAndCoversAllOfIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAnHCAInSlotsIsGivenByItsMatchAndCountedOrNot(t *testing.T) {
+	for text, want := range map[string]struct {
+		count, parts int
+		slots        bool
+	}{
+		"part = \"macvlan\"\ncount = 8\nnetwork = \"10.64.0.0/16\"\n": {8, 8, true},
+		"part = \"shared\"\ncount = 3\n":                              {3, 3, true},
+		"part = \"shared\"\n":                                         {0, 1, true},
+		"":                                                            {0, 1, false},
+	} {
+		c, err := config.Parse([]byte("[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_bond_0\"\n"+text), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, have := c.HCAs[0], node.HCA{Name: "mlx5_bond_0", ID: node.ID{GUID: "0002:c903:00ab:0001"}}
+		if h.Count != want.count || h.Parts() != want.parts || h.InSlots() != want.slots || !h.Gives(have) || !h.Covers(have) || h.Splits(have.ID) {
+			t.Errorf("%q: got %+v", text, h)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type HCA struct {
 	NUMA  int    // -1: not known
 	GPU   int    // the nearest of the job's, by Slurm's index; -1: none is
 	Ports []Port
+	Slot  bool // other jobs have it, too
 }
 
 // Port is a port of an HCA.
@@ -57,7 +58,7 @@ func Of(hcas []HCA, export []string) []Variable {
 // except for ports and interfaces: an HCA has several or none.
 func always(hcas []HCA) []Variable {
 	var names, numa, gpus []string
-	for _, h := range hcas {
+	for _, h := range distinct(hcas) {
 		names = append(names, h.Name)
 		numa = append(numa, strconv.Itoa(h.NUMA))
 		gpus = append(gpus, strconv.Itoa(h.GPU))
@@ -83,7 +84,7 @@ func exported(name string, hcas []HCA) string {
 		return exactly(ports(hcas))
 	case config.NCCLInterface:
 		return exactly(ready)
-	case config.NCCLGIDIndex:
+	case config.NCCLGIDIndex, config.UCXGIDIndex:
 		return gidIndex(hcas)
 	case config.UCXDevices:
 		return strings.Join(ports(hcas), ",")
@@ -109,12 +110,22 @@ func exactly(names []string) string {
 // only if all of its HCA are: UCX warns of it.
 func ports(hcas []HCA) []string {
 	var all []string
-	for _, h := range hcas {
+	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
 			all = append(all, fmt.Sprintf("%s:%d", h.Name, p.Num))
 		}
 	}
 	return all
+}
+
+// distinct leaves each HCA once, of which a job may have several slots.
+func distinct(hcas []HCA) (list []HCA) {
+	for _, h := range hcas {
+		if !slices.ContainsFunc(list, func(o HCA) bool { return o.Name == h.Name }) {
+			list = append(list, h)
+		}
+	}
+	return list
 }
 
 // used are the ports of an HCA that a program is to use.

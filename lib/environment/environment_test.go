@@ -176,3 +176,21 @@ func TestTheMellanoxHookIsSwitchedOffWhereItIsOn(t *testing.T) {
 		}
 	}
 }
+
+func TestAJobWithTwoSlotsOfOneHCAHasItOnceAndBothInterfaces(t *testing.T) {
+	first, second := roce("mlx5_0", "5 ::ffff:10.64.0.16"), roce("mlx5_0", "9 ::ffff:10.64.0.17")
+	first.Slot, second.Slot = true, true
+	first.Ports[0].Interface.Name, second.Ports[0].Interface.Name = "eth2", "eth2_1"
+	values := map[string]string{}
+	for _, v := range environment.Of([]environment.HCA{first, second}, []string{"UCX_NET_DEVICES", "NCCL_IB_HCA", "UCX_IB_GID_INDEX"}) {
+		values[v.Name] = v.Value
+	}
+	for name, want := range map[string]string{
+		"GRESNET_HCAS": "mlx5_0", "GRESNET_PORTS": "mlx5_0:1", "UCX_NET_DEVICES": "mlx5_0:1", "NCCL_IB_HCA": "=mlx5_0:1",
+		"GRESNET_INTERFACES": "eth2,eth2_1", "UCX_IB_GID_INDEX": "5",
+	} {
+		if values[name] != want {
+			t.Errorf("%s is %q, want %q", name, values[name], want)
+		}
+	}
+}

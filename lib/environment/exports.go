@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/clock"
+	"gresnet/lib/config"
 	"gresnet/lib/host"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
@@ -20,13 +21,10 @@ func (l Lease) exports() ([]Variable, error) {
 	export := WithoutHook(l.Host.Config.Environment.Export, mellanoxHook)
 	var all []HCA
 	for _, h := range l.HCAs {
-		out := HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU}
-		for _, p := range h.Ports {
-			out.Ports = append(out.Ports, portOf(h, p))
-		}
-		all = append(all, out)
+		all = append(all, HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.Slot != "", Ports: portsOf(h)})
 	}
-	if !l.Host.TellsGIDs() {
+	slots := slices.ContainsFunc(all, func(h HCA) bool { return h.Slot })
+	if !l.Host.TellsGIDs() && !slots {
 		return Of(all, export), nil
 	}
 	err := l.World.WithHCAs(l.Mode, func(v *scan.View) error {
@@ -40,7 +38,38 @@ func (l Lease) exports() ([]Variable, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slots {
+		export = withGIDIndices(export)
+	}
 	return Of(all, export), nil
+}
+
+// withGIDIndices adds the variables without which a program would use a GID of the node's own, or of
+// another job's slot.
+func withGIDIndices(export []string) []string {
+	export = slices.Clone(export)
+	for _, name := range []string{config.NCCLGIDIndex, config.UCXGIDIndex} {
+		if !slices.Contains(export, name) {
+			export = append(export, name)
+		}
+	}
+	return export
+}
+
+func portsOf(h plan.HCA) (ports []Port) {
+	for _, p := range h.Ports {
+		ports = append(ports, portOf(h, p))
+	}
+	return ports
+}
+
+// childOf returns the interface that a slot has for a port, or nil.
+func childOf(h plan.HCA, port uint32) *step.Child {
+	i := slices.IndexFunc(h.Children, func(c *step.Child) bool { return c.Port == port })
+	if i < 0 {
+		return nil
+	}
+	return h.Children[i]
 }
 
 // portOf returns a port as it was before the first change: an interface that has just arrived is
@@ -49,6 +78,11 @@ func portOf(h plan.HCA, p scan.Port) Port {
 	out := Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == host.Ethernet}
 	if h.Ready != nil && p.Interface != nil {
 		out.Interface = Interface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
+		return out
+	}
+	if c := childOf(h, p.Num); c != nil {
+		reaches := func(a netip.Addr) bool { return !a.IsLinkLocalUnicast() }
+		out.Interface = Interface{Name: c.Name, Ready: slices.ContainsFunc(c.Addresses, reaches)}
 		return out
 	}
 	i := slices.IndexFunc(h.Interfaces, func(s *step.Settings) bool { return s.Port == p.Num })
@@ -69,9 +103,18 @@ func fillGIDs(v *scan.View, h plan.HCA, ports []Port) error {
 		if err != nil {
 			return err
 		}
-		entries, err := awaitRoCEv2(v, d, p, h.RoCEv2[p.Num])
+		name, want := p.Interface.Name, h.RoCEv2[p.Num]
+		c := childOf(h, p.Num)
+		if c != nil {
+			name, want = c.Name, gidsOf(c.Addresses)
+		}
+		entries, err := awaitRoCEv2(v, d, p.Num, name, want)
 		if err != nil {
 			return err
+		}
+		if c != nil {
+			// Interfaces of other namespaces may have the name, too.
+			entries = slices.DeleteFunc(entries, func(e sysfs.Entry) bool { return !slices.Contains(want, e.GID) })
 		}
 		for _, e := range entries {
 			ports[i].GIDs = append(ports[i].GIDs, GID{Index: e.Index, Addr: e.GID})
@@ -80,12 +123,20 @@ func fillGIDs(v *scan.View, h plan.HCA, ports []Port) error {
 	return nil
 }
 
+// gidsOf returns the GIDs that addresses have.
+func gidsOf(addresses []netip.Addr) (gids []netip.Addr) {
+	for _, a := range addresses {
+		gids = append(gids, netip.AddrFrom16(a.As16()))
+	}
+	return gids
+}
+
 // awaitRoCEv2 returns a port's GIDs for RoCE v2 when all former ones are there again, or after a
 // second. The kernel adds an address for v1 first, and step.Link has waited only for that
 // (roce_gid_mgmt.c:update_gid).
-func awaitRoCEv2(v *scan.View, d scan.Device, p scan.Port, want []netip.Addr) ([]sysfs.Entry, error) {
+func awaitRoCEv2(v *scan.View, d scan.Device, port uint32, name string, want []netip.Addr) ([]sysfs.Entry, error) {
 	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
-		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)
+		entries, err := v.RoCEv2(d, port, name)
 		if err != nil || time.Since(begun) > time.Second {
 			return entries, err
 		}

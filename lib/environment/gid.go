@@ -37,7 +37,7 @@ func (g GID) reach() reach {
 // one kind, empty if there is none: one number for all is all that NCCL takes.
 func gidIndex(hcas []HCA) string {
 	var tables [][]GID
-	for _, h := range hcas {
+	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {
 			if p.RoCE {
 				tables = append(tables, p.GIDs)

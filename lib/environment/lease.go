@@ -106,7 +106,12 @@ func (l Lease) writeLimits() error {
 		return nil
 	}
 	text := ""
+	named := map[string]bool{} // a job may have several slots of an HCA
 	for _, h := range l.HCAs {
+		if named[h.Name] {
+			continue
+		}
+		named[h.Name] = true
 		text += h.Name
 		if limits.Handles > 0 {
 			text += fmt.Sprintf(" hca_handle=%d", limits.Handles)

@@ -9,7 +9,9 @@ package gres
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gresnet/lib/config"
@@ -30,9 +32,22 @@ type Entry struct {
 
 	VF config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
 
+	Part string `json:"part,omitempty"` // of config's Part words
+	// Slot is what a slot's entry has besides its number, which is in the HCA's identity. It is nil
+	// for an HCA that one job has at a time.
+	Slot *Slot `json:"slot,omitempty"`
+
 	// Drift is why it is not known which of the node's HCAs it means: HCA is none
 	// then. A job that needs no such entry gets what it needs.
 	Drift error `json:"-"`
+}
+
+// Slot is one of an HCA's.
+type Slot struct {
+	Number  int          `json:"number"`
+	Of      int          `json:"of"`    // how many slots the HCA has; 0: any number
+	Place   int          `json:"place"` // of the HCA in the node table
+	Network netip.Prefix `json:"network"`
 }
 
 // String is "nic 0".
@@ -101,8 +116,16 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 				m = append(m, e)
 				continue
 			}
+			if want.InSlots() {
+				e.Part, e.Keep = want.Part, true
+				e.Slot = &Slot{Number: part, Of: want.Count, Place: place(have, hca.ID), Network: want.Network}
+				hca.ID.Slot = strconv.Itoa(part)
+				if want.Count == 0 {
+					hca.ID.Slot = anySlot
+				}
+			}
 			e.HCA = hca
-			if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID == hca.ID }); i >= 0 {
+			if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID.Overlaps(hca.ID) }); i >= 0 {
 				return nil, hint.With(
 					fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
 					"GN183 leave one of the two [[hca]] entries, or correct its match",
@@ -115,6 +138,30 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		return m, err
 	}
 	return m, m.checkPFs()
+}
+
+// anySlot stands in an identity for a slot whose number is chosen when it is claimed. Nobody holds
+// it, unless somebody holds the HCA as a whole.
+const anySlot = "any"
+
+// Number gives an entry for any slot a number that no other job has.
+func (e Entry) Number(held func(node.ID) (Holder, bool)) Entry {
+	if e.HCA.ID.Slot != anySlot {
+		return e
+	}
+	slot := *e.Slot
+	for slot.Number = 0; ; slot.Number++ {
+		e.HCA.ID.Slot = strconv.Itoa(slot.Number)
+		if _, is := held(e.HCA.ID); !is {
+			e.Slot = &slot
+			return e
+		}
+	}
+}
+
+// place is where the node table has an HCA.
+func place(have []node.HCA, id node.ID) int {
+	return slices.IndexFunc(have, func(h node.HCA) bool { return h.ID == id })
 }
 
 // checkParts returns an error for an HCA that is one entry's, while another one has parts of it,

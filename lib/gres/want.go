@@ -197,7 +197,7 @@ func (c *chooser) count(w Want) error {
 	}
 	slices.SortStableFunc(part, func(a, b Entry) int {
 		// An entry that says its type is of use to fewer: it goes first.
-		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), c.near(a.HCA.ID, b.HCA.ID), a.Index-b.Index)
+		return cmp.Or(cmp.Compare(untyped(a, w), untyped(b, w)), c.near(a.HCA.ID, b.HCA.ID), c.jobs(a)-c.jobs(b), a.Index-b.Index)
 	})
 	var free, drifted []Entry
 	var taken []Holding
@@ -215,10 +215,40 @@ func (c *chooser) count(w Want) error {
 	if len(free) < w.Count {
 		return short(w, len(free), len(all), taken, drifted)
 	}
-	for _, e := range free[:w.Count] {
-		c.chosen[e.HCA.ID] = true
-	}
+	c.spread(free, w.Count)
 	return nil
+}
+
+// spread chooses the first of a list, and a second slot of an HCA only when the list has no other.
+func (c *chooser) spread(free []Entry, count int) {
+	for range count {
+		next := slices.MinFunc(free, func(a, b Entry) int { return c.slots(a) - c.slots(b) })
+		c.chosen[next.HCA.ID] = true
+		free = slices.DeleteFunc(free, func(e Entry) bool { return e.HCA.ID == next.HCA.ID })
+	}
+}
+
+// slots counts the slots of an entry's HCA that are chosen already.
+func (c *chooser) slots(e Entry) (n int) {
+	for id := range c.chosen {
+		if id.Whole() == e.HCA.ID.Whole() {
+			n++
+		}
+	}
+	return n
+}
+
+// jobs counts the slots of an entry's HCA that others have.
+func (c *chooser) jobs(e Entry) (n int) {
+	if e.Slot == nil {
+		return 0
+	}
+	for _, o := range c.mapping {
+		if _, held := c.held(o.HCA.ID); held && o.HCA.ID.Whole() == e.HCA.ID.Whole() {
+			n++
+		}
+	}
+	return n
 }
 
 func untyped(e Entry, w Want) int {

@@ -33,7 +33,7 @@ func (n *Host) Absent(t *table.Table, id node.ID) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id })
+	i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == id.Whole() })
 	for _, p := range ports {
 		had := i >= 0 && slices.ContainsFunc(t.HCAs[i].Ports, func(o node.Port) bool { return o.Num == p.Num && o.Interface != "" })
 		if had && p.Interface == nil {

@@ -28,6 +28,11 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 	if !l.Host.tellsTraffic() {
 		return
 	}
+	// Nothing tells what one job's share is of what a port counts.
+	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.Slot != "" })
+	if len(hcas) == 0 {
+		return
+	}
 	var folders []string
 	for _, h := range hcas {
 		folder := v.Folder(h.Name)

@@ -139,7 +139,7 @@ func (l *Look) FindLifelines(ctx context.Context) (unknown []error) {
 
 // lookForLifelines finds them if the job is to have an interface that could lead to them.
 func (l *Look) lookForLifelines(p Picked) {
-	if !slices.ContainsFunc(p.Entries, func(e gres.Entry) bool { return !e.Take }) {
+	if !slices.ContainsFunc(p.Entries, func(e gres.Entry) bool { return !e.Take && e.Slot == nil }) {
 		return
 	}
 	for _, err := range l.FindLifelines(l.World.Context) {

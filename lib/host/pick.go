@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
+	"gresnet/lib/scan"
 	"gresnet/lib/table"
 )
 
@@ -41,13 +42,51 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want) (p Picked, err
 	if u.Err != nil {
 		return Picked{}, claimFault(j.ID, u.Err)
 	}
-	for _, e := range p.Entries {
+	for i, e := range p.Entries {
+		e = e.Number(HoldersIn(t))
+		p.Entries[i] = e
 		t.Claims = append(t.Claims, table.Claim{
 			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
 			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),
 		})
 	}
-	return p, nil
+	return p, claimFault(j.ID, n.share(t, p.Entries))
+}
+
+// share notes in the table who can open the device nodes of HCAs of which jobs get slots, before the
+// first of these jobs closes them.
+func (n *Host) share(t *table.Table, entries []gres.Entry) error {
+	for _, e := range entries {
+		if e.Slot == nil || t.SharedOf(e.HCA.ID) != nil {
+			continue
+		}
+		shared, err := n.readShared(e.HCA)
+		if err != nil {
+			return err
+		}
+		t.Shared = append(t.Shared, shared)
+	}
+	return nil
+}
+
+func (n *Host) readShared(h node.HCA) (table.Shared, error) {
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return table.Shared{}, err
+	}
+	defer v.Close()
+	d, err := v.Find(h.ID)
+	if err != nil {
+		return table.Shared{}, err
+	}
+	if err := v.MAD(&d); err != nil {
+		return table.Shared{}, err
+	}
+	a, err := n.readAccess(d)
+	if err != nil {
+		return table.Shared{}, err
+	}
+	return table.Shared{HCA: d.ID, Name: d.Name, Nodes: a.Nodes}, nil
 }
 
 // claimFault names the job whose claim failed. A refusal is the job's own to read.

@@ -45,6 +45,9 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 			for _, e := range p.Entries {
 				e.Keep = e.Keep || devices
 				e.VF = source.VF(l.Host.Config, j, e.VF)
+				if devices && e.Slot != nil {
+					e.Part = config.PartShared
+				}
 				h, err := l.ReadHCA(v, mode, e)
 				if err == nil && devices {
 					h.Ready, err = ready(v, h.Ports)
@@ -54,6 +57,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 				}
 				hcas = append(hcas, h)
 			}
+			nameChildren(hcas)
 			l.readCounters(v, hcas)
 			return nil
 		})
@@ -71,17 +75,21 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if err != nil {
 		return plan.HCA{}, err
 	}
-	h := plan.HCA{ID: d.ID, Name: d.Name, Keep: e.Keep}
+	h := plan.HCA{ID: e.HCA.ID, Name: d.Name, Keep: e.Keep}
 	if mode == rdma.Exclusive {
 		if h.CM, err = l.World.ReadCM(d.Name); err != nil {
 			return plan.HCA{}, err
 		}
 	}
-	if h.Access, err = l.readAccess(v, d); err != nil {
+	if h.Access, err = l.readAccess(v, d, e); err != nil {
 		return plan.HCA{}, err
 	}
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
+	}
+	if e.Slot != nil {
+		h.Children, err = l.readSlot(v, mode, e, h.Ports)
+		return h, err
 	}
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
 		return plan.HCA{}, err
@@ -127,18 +135,24 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 }
 
 // readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
-// watches that.
-func (l *Look) readAccess(v *scan.View, d scan.Device) (*step.Access, error) {
-	a, err := step.ReadAccess(l.World.Dev, d)
-	if err != nil {
-		return nil, err
-	}
-	if l.Host.Config.Access.Host == config.Closed {
-		a.KeepClosed()
+// watches that. Of a slot it reads nothing: the node table has it.
+func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry) (*step.Access, error) {
+	a, err := l.Host.readAccess(d)
+	if err != nil || e.Slot != nil {
+		return &step.Access{ID: e.HCA.ID, Name: d.Name, Nodes: a.Nodes}, err
 	}
 	if health := l.Host.Config.Health.Port; health != config.HealthOff {
 		a.Health = health
 		a.Ports, err = world.ReadPorts(v, d)
+	}
+	return a, err
+}
+
+// readAccess reads who may open an HCA's device nodes when no job has it.
+func (n *Host) readAccess(d scan.Device) (*step.Access, error) {
+	a, err := step.ReadAccess(n.Dev, d)
+	if err == nil && n.Config.Access.Host == config.Closed {
+		a.KeepClosed()
 	}
 	return a, err
 }
@@ -227,7 +241,8 @@ func gidsOf(v *scan.View, d scan.Device, p scan.Port, s snapshot.Settings) ([]ne
 // TellsGIDs tells whether anybody wants to know what is in GID tables, which have
 // hundreds of entries.
 func (n *Host) TellsGIDs() bool {
-	return slices.Contains(n.Config.Environment.Export, config.NCCLGIDIndex)
+	export := n.Config.Environment.Export
+	return slices.Contains(export, config.NCCLGIDIndex) || slices.Contains(export, config.UCXGIDIndex)
 }
 
 // Ethernet is a port's link layer, as sysfs writes it.

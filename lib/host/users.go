@@ -160,6 +160,9 @@ func (u *Users) HeldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
 		if by, is := held(id); is {
 			return by, true
 		}
+		if t.SharedOf(id) != nil && id.Slot != "" {
+			return gres.Holder{}, false // processes of the jobs that have its other slots use it
+		}
 		by := u.Of(id)
 		return gres.Holder{User: by}, by != ""
 	}

@@ -77,7 +77,7 @@ func Count(n *host.Host) (Counts, error) {
 	}
 	var hcas []HCAStatus
 	for _, h := range t.HCAs {
-		hcas = append(hcas, hcaStatus(n, &t, mapping, h))
+		hcas = append(hcas, hcaStatus(n, &t, mapping, h)...)
 		for _, p := range h.Ports {
 			c.Ports = append(c.Ports, Port{h.Name, p.Num})
 		}

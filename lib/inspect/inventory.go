@@ -41,6 +41,6 @@ func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s inve
 	}
 	defer v.Close()
 	s, err = inventory.Take(v, n.Sys, inventory.Input{Table: t, Mapping: m, Topology: top})
-	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return h.Part == config.PartNone })
+	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return h.Part != config.PartVF })
 	return s, drift, err
 }

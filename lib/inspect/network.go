@@ -37,7 +37,7 @@ func nameTaken(n *host.Host, table, name string) error {
 		return nil // which others say
 	}
 	for _, e := range m {
-		if !e.Keep && slices.ContainsFunc(e.HCA.Ports, func(p node.Port) bool { return p.Interface == name }) {
+		if (!e.Keep || e.Slot != nil) && slices.ContainsFunc(e.HCA.Ports, func(p node.Port) bool { return p.Interface == name }) {
 			return host.NameTaken(table, name)
 		}
 	}

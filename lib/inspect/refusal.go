@@ -51,6 +51,9 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 				if _, held := t.Holder(e.HCA.ID); held || e.Drift != nil {
 					continue
 				}
+				if e.Slot != nil && e.Slot.Number > 0 && e.Slot.Number < e.Slot.Of-1 {
+					continue // what holds for the first and the last slot holds for those between
+				}
 				e.Keep = e.Keep || movesNothing(n)
 				if _, err := l.ReadHCA(v, mode, e); err != nil {
 					list = append(list, Refusal{e, err})

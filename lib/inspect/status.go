@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,7 +104,7 @@ func ReadStatus(n *host.Host) (Status, error) {
 		s.Deferred = append(s.Deferred, DeferredStatus{o.Job, o.Of[0].Name, o.Sharers(), o.Shared.What()})
 	}
 	for _, h := range t.HCAs {
-		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h))
+		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h)...)
 	}
 	if err := hint.Join(miss(n, s.HCAs), markUsed(n, s.HCAs)); err != nil {
 		return s, err
@@ -136,18 +137,23 @@ func ReadStatus(n *host.Host) (Status, error) {
 	return s, nil
 }
 
-func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) HCAStatus {
-	s := HCAStatus{HCA: h}
+// hcaStatus says who has an HCA, or each of its slots.
+func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list []HCAStatus) {
+	moving := lock.Held(n.State.Locks(), h.ID)
 	for _, e := range m {
-		if e.HCA.ID == h.ID {
-			s.Gres, s.Index = e.Gres, e.Index
+		if e.Drift == nil && e.HCA.ID.Whole() == h.ID {
+			list = append(list, HCAStatus{HCA: e.HCA, Gres: e.Gres, Index: e.Index, Moving: moving})
 		}
 	}
-	if c, held := t.Holder(h.ID); held {
-		s.Claim = &c
+	if len(list) == 0 {
+		list = []HCAStatus{{HCA: h, Moving: moving}}
 	}
-	s.Moving = lock.Held(n.State.Locks(), h.ID)
-	return s
+	for i := range list {
+		if c, held := t.Holder(list[i].HCA.ID); held {
+			list[i].Claim = &c
+		}
+	}
+	return list
 }
 
 // missing are the entries of a mapping of which it is not known which HCAs they are.
@@ -240,9 +246,14 @@ func markUsed(n *host.Host, hcas []HCAStatus) error {
 	}
 	defer u.Close()
 	for i := range hcas {
-		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
+		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) && !othersHave(hcas, h.HCA.ID) {
 			h.User = u.Of(h.HCA.ID)
 		}
 	}
 	return u.Err
+}
+
+// othersHave tells whether jobs have other slots of an HCA: their processes use it.
+func othersHave(hcas []HCAStatus, id node.ID) bool {
+	return id.Slot != "" && slices.ContainsFunc(hcas, func(o HCAStatus) bool { return o.Claim != nil && o.HCA.ID.Whole() == id.Whole() })
 }

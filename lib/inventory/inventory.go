@@ -35,6 +35,10 @@ type HCA struct {
 	Index int
 	Keep  bool
 	Take  bool
+	Part  string
+	Slots int // how many its HCA has, if it is a slot
+
+	Network string // where the interfaces of slots get their addresses
 
 	ID       node.ID
 	GUID     string // a VF's node GUID now
@@ -120,9 +124,46 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 			}
 			h.Cores = cores[h.NUMA]
 		}
-		s.HCAs = append(s.HCAs, h)
+		s.HCAs = append(s.HCAs, n.inSlots(h)...)
 	}
 	return s, nil
+}
+
+// inSlots returns an HCA, or its slots if the mapping has these.
+func (n Input) inSlots(h HCA) (list []HCA) {
+	for _, e := range n.Mapping {
+		if e.Slot == nil || e.Drift != nil || e.HCA.ID.Whole() != h.ID {
+			continue
+		}
+		slot := h
+		slot.entry(n, e)
+		list = append(list, slot)
+	}
+	if len(list) == 0 {
+		list = []HCA{h}
+	}
+	return list
+}
+
+// entry completes an HCA, or a slot of it, with what the mapping has of it, and who holds it.
+func (h *HCA) entry(n Input, e gres.Entry) {
+	h.ID, h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Serves, h.Part = e.HCA.ID, e.Gres, e.Type, e.Index, e.Keep, e.Take, e.GPUs, e.Part
+	if e.Slot != nil {
+		h.Keep, h.Slots = false, e.Slot.Of
+		if e.Slot.Network.IsValid() {
+			h.Network = e.Slot.Network.String()
+		}
+	}
+	h.Held = n.held(h.ID)
+}
+
+// held returns the claim of an HCA, or nil.
+func (n Input) held(id node.ID) *table.Claim {
+	c, held := n.Table.Holder(id)
+	if !held {
+		return nil
+	}
+	return &c
 }
 
 // describe is an HCA as the node table, the mapping and PCI have it.
@@ -133,12 +174,10 @@ func (n Input) describe(known node.HCA) HCA {
 	}
 	for _, e := range n.Mapping {
 		if e.HCA.ID == known.ID {
-			h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Serves = e.Gres, e.Type, e.Index, e.Keep, e.Take, e.GPUs
+			h.entry(n, e)
 		}
 	}
-	if c, held := n.Table.Holder(known.ID); held {
-		h.Held = &c
-	}
+	h.Held = n.held(known.ID)
 	if at, found := n.Topology.HCAs[known.ID]; found {
 		h.NUMA = at.NUMA
 		for _, gpu := range n.Topology.GPUs {

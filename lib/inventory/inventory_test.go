@@ -155,6 +155,41 @@ func TestTOMLHasOneTableForAPFInParts(t *testing.T) {
 	}
 }
 
+func TestTOMLOfSlotsIsOneTableAndGresConfHasALineForEach(t *testing.T) {
+	const text = "[[hca]]\nindex = 0\npart = \"macvlan\"\ncount = 3\nmatch = \"rdma=mlx5_0\"\nnetwork = \"10.64.0.0/16\"\ngpus = [2, 0, 1]\n"
+	whole := node.HCA{ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}, Name: "mlx5_0"}
+	mapped := func(text string) gres.Mapping {
+		cfg, err := config.Parse([]byte(text), "f")
+		if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		m, err := gres.Map(cfg, []node.HCA{whole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	before := mapped(text)
+	var s inventory.Inventory
+	for _, e := range before {
+		s.HCAs = append(s.HCAs, inventory.HCA{
+			Gres: e.Gres, Index: e.Index, ID: e.HCA.ID, Name: e.HCA.Name, Part: e.Part, Slots: e.Slot.Of, Network: e.Slot.Network.String(), Serves: e.GPUs,
+			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", Interface: "eth2"}}},
+		})
+	}
+	again := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
+	if after := mapped(again); !reflect.DeepEqual(after, before) {
+		t.Errorf("got %v, want %v, by\n%s", after, before, again)
+	}
+	lines := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic"}, "/d") })
+	if strings.Count(lines, "Name=nic File=/d/nic") != 3 {
+		t.Errorf("gres.conf has\n%s", lines)
+	}
+	if table := printed(t, func(b *bytes.Buffer) error { return s.Table(b) }); strings.Count(table, "eth2") != 1 || strings.Count(table, "nic ") != 3 {
+		t.Errorf("scan says\n%s", table)
+	}
+}
+
 func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
 	s := whole()
 	for i := range s.HCAs {

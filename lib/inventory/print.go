@@ -23,6 +23,9 @@ func (s Inventory) TOML(w io.Writer, names []string) error {
 		}
 	}
 	for _, h := range s.numbered(names) {
+		if h.ID.Slot != "" && h.ID.Slot != "0" && h.Slots > 0 {
+			continue // the table of the first slot is for all
+		}
 		text := s.table(h)
 		if h.Refused != "" {
 			text = strings.ReplaceAll("no job's: "+h.Refused+"\n"+text, "\n", "\n# ")
@@ -37,11 +40,21 @@ func (s Inventory) TOML(w io.Writer, names []string) error {
 
 // table is the table [[hca]] for an HCA.
 func (s Inventory) table(h HCA) string {
-	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID, h.Gres)
+	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID.Whole(), h.Gres)
 	if h.Type != "" {
 		text += fmt.Sprintf("type  = %q\n", h.Type)
 	}
 	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Index, s.match(h))
+	if h.ID.Slot != "" {
+		text += fmt.Sprintf("part  = %q\n", h.Part)
+	}
+	if h.Slots > 0 {
+		text += fmt.Sprintf("count = %d\n", h.Slots)
+		h.Serves = s.served(h)
+	}
+	if h.Network != "" {
+		text += fmt.Sprintf("network = %q\n", h.Network)
+	}
 	if len(h.Serves) > 0 {
 		text += fmt.Sprintf("gpus  = [%s]\n", list(h.Serves))
 	}
@@ -52,6 +65,16 @@ func (s Inventory) table(h HCA) string {
 		text += "node = \"take\"\n"
 	}
 	return text
+}
+
+// served lists the GPUs that the slots of a slot's HCA serve: slot n serves the n-th.
+func (s Inventory) served(h HCA) (gpus []int) {
+	for _, o := range s.HCAs {
+		if o.ID.Whole() == h.ID.Whole() {
+			gpus = append(gpus, o.Serves[:min(1, len(o.Serves))]...)
+		}
+	}
+	return gpus
 }
 
 // partTable is the table [[hca]] for a PF in parts.
@@ -126,7 +149,7 @@ func (s Inventory) match(h HCA) string {
 	alike := func(same func(HCA) bool) int {
 		n := 0
 		for _, o := range s.HCAs {
-			if same(o) {
+			if same(o) && (o.ID == h.ID || o.ID.Whole() != h.ID.Whole()) {
 				n++
 			}
 		}

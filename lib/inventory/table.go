@@ -103,7 +103,10 @@ func (h HCA) job() string {
 func (s Inventory) ports(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tPORT\tLINK\tSTATE\tRATE\tNET\tDEVICES")
-	for _, h := range s.HCAs {
+	for n, h := range s.HCAs {
+		if h.ID.Slot != "" && n > 0 && s.HCAs[n-1].ID.Whole() == h.ID.Whole() {
+			continue // another slot of the same HCA
+		}
 		for i, p := range h.Ports {
 			name := ""
 			if i == 0 {

@@ -163,6 +163,10 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err != nil {
 		return err
 	}
+	slot, err := lawSlot(l, j.ID)
+	if err != nil {
+		return err
+	}
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
 	claim := new(step.Claim)
 	taken := &taking{Lease: l, job: j, claim: claim}
@@ -178,6 +182,9 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		now := &claim.Change.Table
 		for _, s := range all {
 			now.Claims = append(now.Claims, table.Claim{HCA: s.Of, Job: j.ID, Run: j.Run.String()})
+		}
+		if slot != nil {
+			now.Claims = append(now.Claims, table.Claim{HCA: slot.Of, Job: j.ID, Run: j.Run.String()})
 		}
 		if err := taken.claimUplink(now); err != nil {
 			return err
@@ -200,7 +207,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNames(up, network, all); err != nil {
+	if err := checkNames(up, network, interfaceNames([]plan.HCA{{Interfaces: all}})); err != nil {
 		return err
 	}
 	over := plan.Overlay(network, n.Config.Overlay, up)
@@ -212,6 +219,9 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	for _, s := range all {
 		steps = append(steps, &step.Link{Of: s.Of, Port: 1, Interface: s.Interface, Name: s.Settings.Name, Settings: s.Settings, Mode: rdma.Shared})
+	}
+	if slot != nil {
+		steps = append(steps, slot)
 	}
 	// What befalls the node when its settings were read.
 	if then := os.Getenv("GRESNET_LAW_THEN"); then != "" {
@@ -245,7 +255,7 @@ ip link add hca1 type veth peer name farther; ip link set farther up; ip link se
 ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev hca1; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
 ip route add 172.19.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 172.20.0.0/16 via 10.1.0.1 dev hca1 src 10.0.0.2
-while ip -6 addr | grep -q tentative; do sleep 0.02; done`)
+while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd01::2; do sleep 0.02; done`)
 	return node, t.TempDir()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gresnet/lib/clock"
@@ -19,6 +20,7 @@ import (
 	"gresnet/lib/repair"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
@@ -173,6 +175,11 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picke
 	}
 	t.claim.Change, t.claim.Made = change, clock.SinceBoot()
 	t.claim.HCAs, t.claim.Claims = now.Of(t.World.Job, t.World.Run)
+	for _, s := range now.Shared {
+		if slices.ContainsFunc(t.claim.Claims, func(c table.Claim) bool { return c.HCA.Slot != "" && c.HCA.Whole() == s.HCA }) {
+			t.claim.Shared = append(t.claim.Shared, s)
+		}
+	}
 	t.claim.Uplink = now.Uplink(t.World.Job, t.World.Run)
 	if err := t.Note(t.claim); err != nil {
 		return host.Picked{}, err
@@ -197,7 +204,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 		return err
 	}
 	up := t.uplink()
-	if err := checkNames(up, network, interfaces(hcas)); err != nil {
+	if err := checkNames(up, network, interfaceNames(hcas)); err != nil {
 		return err
 	}
 	over := plan.Overlay(network, n.Config.Overlay, up)
@@ -215,10 +222,15 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	return nil
 }
 
-// interfaces returns those that come to the job.
-func interfaces(hcas []plan.HCA) (all []*step.Settings) {
+// interfaceNames returns all names of the interfaces that a job has of its HCAs.
+func interfaceNames(hcas []plan.HCA) (all []string) {
 	for _, h := range hcas {
-		all = append(all, h.Interfaces...)
+		for _, s := range h.Interfaces {
+			all = append(append(all, s.Settings.Name), s.Settings.AltNames...)
+		}
+		for _, c := range h.Children {
+			all = append(all, c.Name)
+		}
 	}
 	return all
 }

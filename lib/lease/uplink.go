@@ -86,15 +86,12 @@ func (t *taking) made(s *step.Uplink) *table.Uplink {
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the
 // uplink has such a name, it is the step that fails.
-func checkNames(s *step.Uplink, network *overlay.Network, come []*step.Settings) error {
-	for _, c := range come {
-		names := append([]string{c.Settings.Name}, c.Settings.AltNames...)
-		if s != nil && slices.Contains(names, s.Pool.Name) {
-			s.Clash = host.NameTaken("uplink", s.Pool.Name)
-		}
-		if network != nil && slices.Contains(names, network.Link.Name) {
-			return host.NameTaken("overlay", network.Link.Name)
-		}
+func checkNames(s *step.Uplink, network *overlay.Network, come []string) error {
+	if s != nil && slices.Contains(come, s.Pool.Name) {
+		s.Clash = host.NameTaken("uplink", s.Pool.Name)
+	}
+	if network != nil && slices.Contains(come, network.Link.Name) {
+		return host.NameTaken("overlay", network.Link.Name)
 	}
 	return nil
 }

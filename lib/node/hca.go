@@ -15,9 +15,24 @@ type ID struct {
 	PCI  string `json:"pci,omitempty"` // PCI address with its domain, a VF's is its PF's; empty without a PCI parent
 	VF   string `json:"vf,omitempty"`  // number of a VF among those of its PF
 	Aux  string `json:"aux,omitempty"` // the device below the PCI function, where several share it
+
+	// Slot is the number of a slot of the HCA. A slot is what one of several jobs has of an HCA that
+	// they share. It is empty for an HCA as a whole.
+	Slot string `json:"slot,omitempty"`
 }
 
-// String is for people: the GUID, and where it sits; of a VF its PF and its number.
+// Whole returns the identity of the HCA that a slot is of.
+func (id ID) Whole() ID {
+	id.Slot = ""
+	return id
+}
+
+// Overlaps tells whether two jobs cannot have both: they are the same, or one is a slot of the other.
+func (id ID) Overlaps(o ID) bool {
+	return id == o || id.Whole() == o.Whole() && (id.Slot == "" || o.Slot == "")
+}
+
+// String is for people: the GUID, and where it sits; of a VF its PF and its number; the slot.
 func (id ID) String() string {
 	s := id.GUID
 	switch {
@@ -28,6 +43,9 @@ func (id ID) String() string {
 	}
 	if id.Aux != "" {
 		s += "/" + id.Aux
+	}
+	if id.Slot != "" {
+		s += "/slot" + id.Slot
 	}
 	return s
 }
@@ -67,5 +85,7 @@ func Compare(a, b ID) int {
 		strings.Compare(a.VF, b.VF),
 		strings.Compare(a.Aux, b.Aux),
 		strings.Compare(a.GUID, b.GUID),
+		len(a.Slot)-len(b.Slot),
+		strings.Compare(a.Slot, b.Slot),
 	)
 }

@@ -9,7 +9,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
-	"gresnet/lib/step"
+	"gresnet/lib/stray"
 	"gresnet/lib/table"
 	"gresnet/lib/world"
 )
@@ -45,7 +45,7 @@ func (l *Lease) doubt(d *recovery.Damage) {
 
 // bringStraysHome brings home interfaces in the job's namespace that no note is about.
 func (l *Lease) bringStraysHome() (failed []error) {
-	strays, err := step.Strays(l.World)
+	strays, err := stray.Links(l.World)
 	if err != nil {
 		return []error{err}
 	}

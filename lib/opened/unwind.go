@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
+	"gresnet/lib/stray"
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
 	"gresnet/lib/world"
@@ -211,7 +212,7 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 	if !slices.ContainsFunc(all, func(s recovery.Note) bool { return others[s.HCA()] }) {
 		return others
 	}
-	here, err := step.Inside(l.World, recovery.StepsOf(all))
+	here, err := stray.Inside(l.World, recovery.StepsOf(all))
 	if err != nil {
 		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
 	}
@@ -260,7 +261,11 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 	}
 	defer u.Close()
 	used := map[node.ID]string{}
+	t := n.Readable(job)
 	for _, id := range hcas {
+		if t.SharedOf(id) != nil {
+			continue // processes of the jobs that have its other slots use it
+		}
 		if by := u.Of(id); by != "" {
 			used[id] = gres.Holder{User: by}.String()
 		}
@@ -276,7 +281,7 @@ func (l *Lease) GiveUp(id node.ID) error {
 	notes, _ := l.left()
 	notes = slices.DeleteFunc(notes, func(s recovery.Note) bool { return s.HCA() != id })
 	for _, s := range notes {
-		if err := step.Home(l.World, s.Step); err != nil {
+		if err := stray.Home(l.World, s.Step); err != nil {
 			return err
 		}
 	}

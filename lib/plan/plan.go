@@ -24,6 +24,7 @@ type HCA struct {
 	Access     *step.Access
 	VF         *step.VF // nil: it is none
 	Interfaces []*step.Settings
+	Children   []*step.Child // the interfaces that gresnet makes for a slot
 
 	// The job's programs learn these.
 	Ports  []scan.Port
@@ -68,11 +69,16 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, 
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}
+	var children []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
+		for _, c := range h.Children {
+			children = append(children, c)
+		}
 		devices.HCAs = append(devices.HCAs, h.ID)
 	}
-	return append(append(steps, move(mode, hcas)...), devices)
+	steps = append(append(steps, move(mode, hcas)...), children...)
+	return append(steps, devices)
 }
 
 // Changes tells whether a lease changes an interface of a claimed HCA. It leaves one alone that

@@ -187,6 +187,12 @@ func (d *Damage) Added() []Note {
 		steps = append(steps, Note{Step: d.Uplink})
 	}
 	for _, id := range d.own() {
+		if id.Slot != "" && !d.Has(id, "child") {
+			steps = append(steps, Note{Step: &step.Child{Of: id, Name: "the interfaces of slots"}})
+		}
+		if id.Slot != "" {
+			continue // nothing of it has moved
+		}
 		if name := d.nameOf(id); name != "" && !d.Has(id, "rdma") {
 			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: name}})
 		}
@@ -219,6 +225,9 @@ func (d *Damage) Uncertain() map[node.ID]string {
 }
 
 func (d *Damage) forgotten(id node.ID) string {
+	if id.Slot != "" {
+		return "" // the node table and the claims have what its HCA had, and its interface stayed
+	}
 	i := slices.IndexFunc(d.HCAs, func(h node.HCA) bool { return h.ID == id })
 	if i < 0 {
 		return "which interfaces it had is not known"

@@ -46,7 +46,7 @@ func renumber(t *table.Table) {
 	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
 	placed := map[int]node.HCA{}
 	for _, c := range t.Claims {
-		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA })
+		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA && c.HCA.Slot == "" })
 		_, taken := placed[c.Index]
 		// A claim that Rebuild made in place of an unreadable one has no index.
 		if c.Gres == "" || i < 0 || taken || c.Index < 0 || c.Index >= len(t.HCAs) {
@@ -112,6 +112,11 @@ func (b Book) restore(t *table.Table, claim *step.Claim) {
 			}
 		}
 	}
+	for _, s := range claim.Shared {
+		if !b.Aside && t.SharedOf(s.HCA) == nil {
+			t.Shared = append(t.Shared, s)
+		}
+	}
 	for _, h := range claim.HCAs {
 		if !slices.ContainsFunc(t.HCAs, func(o node.HCA) bool { return o.ID == h.ID }) {
 			t.HCAs = append(t.HCAs, h)
@@ -134,7 +139,8 @@ func (b Book) quarantineNoted(t *table.Table, now time.Time) {
 
 // quarantineUnknown quarantines an HCA that the lease may have, unless another lease has it.
 func (b Book) quarantineUnknown(t *table.Table, id node.ID, name string, now time.Time) {
-	if _, held := t.Holder(id); held {
+	// Of an HCA of which others have slots it may have another one.
+	if slices.ContainsFunc(t.Claims, func(c table.Claim) bool { return c.HCA == id || c.HCA == id.Whole() }) {
 		return
 	}
 	c := table.Claim{HCA: id, Name: name, Job: b.Job, Run: b.Header.Run, Since: now, Doubt: b.Aside}
@@ -150,8 +156,8 @@ func (b Book) addNumbers(t *table.Table) {
 		if err != nil || s.Kind() != "access" {
 			continue
 		}
-		if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == s.HCA() }) {
-			t.HCAs = append(t.HCAs, node.HCA{ID: s.HCA(), Name: s.Object()})
+		if !slices.ContainsFunc(t.HCAs, func(h node.HCA) bool { return h.ID == s.HCA().Whole() }) {
+			t.HCAs = append(t.HCAs, node.HCA{ID: s.HCA().Whole(), Name: s.Object()})
 		}
 	}
 }

@@ -72,6 +72,7 @@ func scanned(i inventory.HCA) HCA {
 	h := Bare(i.Name, i.ID)
 	h.GUID, h.Function, h.Driver = i.GUID, i.Function, i.Driver
 	h.number(i.Gres, i.Type, i.Index)
+	h.Part = i.Part
 	h.Keep, h.Take, h.NUMA, h.Cores, h.Serves, h.Away, h.Claim = i.Keep, i.Take, &i.NUMA, i.Cores, i.Serves, i.Away, claimOf(i.Held)
 	if i.VFs != nil {
 		h.VFs = &VFs{i.VFs.Now, i.VFs.Total, i.VFs.Switchdev}
@@ -123,7 +124,7 @@ func PlanOf(notes []string, p inspect.Preview) *Plan {
 		bare[e.HCA.ID] = Bare(e.HCA.Name, e.HCA.ID)
 		h := planned(p.HCAs[i])
 		h.number(e.Gres, e.Type, e.Index)
-		h.Keep = e.Keep
+		h.Keep, h.Part = e.Keep && e.Slot == nil, e.Part
 		d.HCAs = append(d.HCAs, h)
 	}
 	for _, s := range p.Steps {
@@ -156,6 +157,14 @@ func planned(p plan.HCA) HCA {
 			}
 			for _, a := range s.Settings.Addresses {
 				port.Addresses = append(port.Addresses, a.Addr())
+			}
+		}
+		for _, c := range p.Children {
+			if c.Port == at.Num {
+				port.Interface = c.Name
+			}
+			if c.Port == at.Num && c.Link.Address.IsValid() {
+				port.Addresses = append(port.Addresses, c.Link.Address)
 			}
 		}
 		h.Ports = append(h.Ports, port)

@@ -66,6 +66,7 @@ type HCA struct {
 	Gres     string   `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
 	Type     string   `json:"type,omitempty"`     // type of its GRES
 	Index    *int     `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
+	Part     string   `json:"part,omitempty"`     // what a job with one of its slots has: macvlan, ipvlan or shared
 	Keep     bool     `json:"keep,omitempty"`     // its interfaces stay on the node
 	Take     bool     `json:"take,omitempty"`     // jobs get it though the node needs it
 	NUMA     *int     `json:"numa,omitempty"`     // NUMA node; -1: not known
@@ -90,6 +91,7 @@ type ID struct {
 	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, a VF's is its PF's
 	VF   string `json:"vf,omitempty"`   // number of a VF among those of its PF
 	Aux  string `json:"aux,omitempty"`  // the device below the PCI function, where several share it
+	Slot string `json:"slot,omitempty"` // number of a slot; none: the HCA as a whole
 }
 
 // VFs is how many VFs a PF has.

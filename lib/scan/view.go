@@ -199,8 +199,9 @@ func (v *View) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// Find finds an HCA by its identity, or is ErrNotFound: then it is not there.
+// Find finds an HCA by its identity, or by that of a slot of it, or is ErrNotFound: then it is not there.
 func (v *View) Find(id node.ID) (Device, error) {
+	id = id.Whole()
 	d, err := v.Glance(id)
 	if !errors.Is(err, ErrNotFound) {
 		return d, err
@@ -215,6 +216,7 @@ func (v *View) Find(id node.ID) (Device, error) {
 // Glance is Find for one who has elsewhere to look: what it finds is there, but
 // what it does not find may be there nevertheless, see rdma.Conn.Dump.
 func (v *View) Glance(id node.ID) (Device, error) {
+	id = id.Whole()
 	if err := v.dial(); err != nil {
 		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
 	}

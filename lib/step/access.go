@@ -3,14 +3,14 @@ package step
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 
 	"gresnet/lib/char"
 	"gresnet/lib/counters"
+	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/table"
 	"gresnet/lib/world"
 )
 
@@ -19,9 +19,9 @@ import (
 // Each HCA has this note and may have no other, so it also has the state of the ports, and what they
 // had counted.
 type Access struct {
-	ID    node.ID   `json:"hca"`
-	Name  string    `json:"name"`
-	Nodes []DevNode `json:"nodes"`
+	ID    node.ID     `json:"hca"`
+	Name  string      `json:"name"`
+	Nodes []char.Node `json:"nodes"`
 
 	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
 	Ports  []world.Port `json:"ports,omitempty"`
@@ -33,32 +33,14 @@ type Access struct {
 // HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
 const HealthQuarantine = "quarantine"
 
-// DevNode is one device node. Kind and Port tell which: its number changes.
-type DevNode struct {
-	Kind   string      `json:"kind"`
-	Port   uint32      `json:"port,omitempty"`
-	Access char.Access `json:"access"`
-}
-
 func (*Access) Kind() string     { return "access" }
 func (s *Access) Object() string { return s.Name }
 func (s *Access) HCA() node.ID   { return s.ID }
 
-// ReadAccess reads who may open the nodes of a device. It passes over nodes that are not there (no
-// udev, no devtmpfs), and so nothing restores them.
+// ReadAccess reads who may open the nodes of a device.
 func ReadAccess(dev string, d scan.Device) (*Access, error) {
-	s := &Access{ID: d.ID, Name: d.Name}
-	for _, c := range d.Chars {
-		access, err := char.Stat(filepath.Join(dev, c.Name))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		s.Nodes = append(s.Nodes, DevNode{Kind: c.Kind, Port: c.Port, Access: access})
-	}
-	return s, nil
+	nodes, err := devnode.Read(dev, d)
+	return &Access{ID: d.ID, Name: d.Name, Nodes: nodes}, err
 }
 
 // KeepClosed makes the nodes stay closed after the job, whoever could open them before.
@@ -70,12 +52,18 @@ func (s *Access) KeepClosed() {
 
 // Do closes the nodes.
 func (s *Access) Do(w *world.World) error {
-	return s.set(w, func(DevNode) char.Access { return char.RootAlone() })
+	return w.OnHost(func(v *scan.View) error { return devnode.Close(v, w.Dev, s.ID, s.Nodes) })
 }
 
-// Undo restores owner and mode of the nodes, whatever their numbers are now.
+// Undo restores owner and mode of the nodes. Those of an HCA that jobs have slots of are restored
+// when the last of these jobs frees its claim, see reopen.
 func (s *Access) Undo(w *world.World) error {
-	restore := func() error { return s.set(w, func(n DevNode) char.Access { return n.Access }) }
+	if s.ID.Slot != "" {
+		return nil
+	}
+	restore := func() error {
+		return w.OnHost(func(v *scan.View) error { return devnode.Restore(v, w.Dev, s.ID, s.Nodes) })
+	}
 	err := restore()
 	if errors.Is(err, scan.ErrNotFound) {
 		err = w.Await(func() (bool, error) { return w.HasLost(s.ID) }, scan.ErrNotFound, restore)
@@ -99,33 +87,22 @@ func (s *Access) Verify(w *world.World) error {
 	return hint.Join(worse, err)
 }
 
-func (s *Access) set(w *world.World, access func(DevNode) char.Access) error {
-	return w.OnHost(func(v *scan.View) error {
-		d, err := v.Find(s.ID)
+// reopen restores who could open the nodes of HCAs that no job has a slot of any more. What it
+// cannot restore stays in the table: write the table even if reopen fails.
+func reopen(w *world.World, t *table.Table) error {
+	var failed []error
+	for _, shared := range t.Unshared() {
+		err := w.OnHost(func(v *scan.View) error { return devnode.Restore(v, w.Dev, shared.HCA, shared.Nodes) })
+		if errors.Is(err, scan.ErrNotFound) {
+			if gone, lost := w.HasLost(shared.HCA); lost == nil && gone {
+				err = nil
+			}
+		}
 		if err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("give the device nodes of %s their access again: %w", shared.Name, err))
+			continue
 		}
-		if err := v.MAD(&d); err != nil {
-			return err
-		}
-		for _, n := range s.Nodes {
-			name := nameOf(d, n)
-			if name == "" {
-				continue // its module was unloaded (ib_umad): there is no node to restore
-			}
-			if err := char.Set(filepath.Join(w.Dev, name), access(n)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func nameOf(d scan.Device, n DevNode) string {
-	for _, c := range d.Chars {
-		if c.Kind == n.Kind && c.Port == n.Port {
-			return c.Name
-		}
+		t.Unshare(shared.HCA)
 	}
-	return ""
+	return hint.Join(failed...)
 }

@@ -19,6 +19,8 @@ type Claim struct {
 	Uplink *table.Uplink `json:"uplink,omitempty"`
 	// Forwarding lists the interfaces that forward for this job's uplink and those of others.
 	Forwarding []table.Forwarding `json:"forwarding,omitempty"`
+	// Shared lists the HCAs that this job and others have slots of.
+	Shared []table.Shared `json:"shared,omitempty"`
 	// Change is the table with the job's claims, under the node lock.
 	Change *table.Change `json:"-"`
 	// Freed is called when Undo has freed all, under the node lock still. Who makes the table anew
@@ -46,9 +48,9 @@ func (s *Claim) Undo(w *world.World) error {
 	}
 	defer change.Close()
 	change.Table.Release(w.Job, w.Run, w.Away)
-	var failed error
+	failed := reopen(w, &change.Table)
 	if !w.UplinkLeft {
-		failed = FreeUplink(w, &change.Table, w.Job, w.Run)
+		failed = hint.Join(failed, FreeUplink(w, &change.Table, w.Job, w.Run))
 	}
 	if err := change.Commit(); err != nil {
 		return hint.Join(failed, err)

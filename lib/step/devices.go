@@ -50,7 +50,7 @@ func (s *Devices) Do(w *world.World) error {
 	if s.Mode == rdma.Exclusive {
 		look = w.InJob
 	}
-	var made []bpf.Device
+	var made guarded
 	err := look(func(v *scan.View) (err error) {
 		made, err = s.makeNodes(w, v)
 		return err
@@ -67,19 +67,24 @@ func (s *Devices) Do(w *world.World) error {
 	return makeCM(w)
 }
 
-func (s *Devices) makeNodes(w *world.World, v *scan.View) (made []bpf.Device, err error) {
+func (s *Devices) makeNodes(w *world.World, v *scan.View) (made guarded, err error) {
+	seen := map[node.ID]bool{} // a job may have several slots of an HCA
 	for _, id := range s.HCAs {
+		if seen[id.Whole()] {
+			continue
+		}
+		seen[id.Whole()] = true
 		d, err := v.Find(id)
 		if err != nil {
-			return nil, err
+			return guarded{}, err
 		}
 		if len(d.Chars) == 0 {
-			return nil, fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
+			return guarded{}, fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
 		}
 		// A kernel without ib_umad has none to give.
 		if slices.Contains(s.Kinds, "umad") || slices.Contains(s.Kinds, "issm") {
 			if err := v.MAD(&d); err != nil {
-				return nil, err
+				return guarded{}, err
 			}
 		}
 		for _, c := range d.Chars {
@@ -88,9 +93,13 @@ func (s *Devices) makeNodes(w *world.World, v *scan.View) (made []bpf.Device, er
 			}
 			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
 			if err := char.Make(filepath.Join(w.Dir.Devices(), c.Name), c.Major, c.Minor, access); err != nil {
-				return nil, err
+				return guarded{}, err
 			}
-			made = append(made, bpf.Device{Major: c.Major, Minor: c.Minor})
+			which := &made.own
+			if id.Slot != "" {
+				which = &made.shared
+			}
+			*which = append(*which, bpf.Device{Major: c.Major, Minor: c.Minor})
 		}
 	}
 	return made, nil

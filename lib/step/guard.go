@@ -10,10 +10,13 @@ import (
 	"gresnet/lib/world"
 )
 
+// guarded are the devices of a job's HCAs: its own, and those that others have, too.
+type guarded struct{ own, shared []bpf.Device }
+
 // guard keeps everybody from the job's devices until the SPANK plugin has told the guard the job's
 // cgroup, which Slurm makes after the prolog. Its entries contain the job's id, so its undo needs
 // no note of its own.
-func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
+func (s *Devices) guard(w *world.World, devices guarded) error {
 	if s.Guard == "" || s.Guard == config.GuardOff {
 		return nil
 	}
@@ -23,7 +26,12 @@ func (s *Devices) guard(w *world.World, devices []bpf.Device) error {
 	}
 	defer held.Close()
 	required := s.Guard == config.GuardRequired
-	err = w.Guard.Protect(w.Job, devices, required)
+	if len(devices.own) > 0 {
+		err = w.Guard.Protect(w.Job, devices.own, required)
+	}
+	if err == nil && len(devices.shared) > 0 {
+		err = w.Guard.Share(w.Job, devices.shared, required)
+	}
 	if err == nil {
 		return nil
 	}

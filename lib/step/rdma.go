@@ -34,7 +34,7 @@ func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.lock(w)
+	held, err := s.Lock(w)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (s *RDMA) Undo(w *world.World) error { return finished(s.StartUndo(w)) }
 
 // StartUndo makes the kernel bring the device home if a glance finds it.
 func (s *RDMA) StartUndo(w *world.World) (wait func() error, err error) {
-	held, err := s.lock(w)
+	held, err := s.Lock(w)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +248,7 @@ func moveDeadline(ctx context.Context) time.Time {
 
 // lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
 // where it seems to be.
-func (s *RDMA) lock(w *world.World) (*lock.File, error) {
+func (s *RDMA) Lock(w *world.World) (*lock.File, error) {
 	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
 	defer cancel()
 	held, err := lock.HCA(ctx, w.Locks, s.ID)

@@ -46,6 +46,7 @@ var order = []struct {
 }{
 	{"uplink", func() Step { return new(Uplink) }},
 	{"overlay", func() Step { return new(Overlay) }},
+	{"child", func() Step { return new(Child) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},

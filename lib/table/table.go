@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/char"
 	"gresnet/lib/node"
 )
 
@@ -32,6 +33,9 @@ type Table struct {
 	Uplinks []Uplink `json:"uplinks,omitempty"`
 	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
 	Forwarding []Forwarding `json:"forwarding,omitempty"`
+	// Shared lists the HCAs of which jobs have slots, with who could open their device nodes before
+	// the first of these jobs. A table without any has no such key.
+	Shared []Shared `json:"shared,omitempty"`
 	// Deferred lists the settings that interfaces still lack (lib/opened, deferred.go).
 	Deferred []Deferred `json:"owed,omitempty"`
 }
@@ -40,6 +44,7 @@ type Table struct {
 func (t Table) clone() Table {
 	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
 	t.Deferred, t.Forwarding = slices.Clone(t.Deferred), slices.Clone(t.Forwarding)
+	t.Shared = slices.Clone(t.Shared)
 	return t
 }
 
@@ -61,6 +66,14 @@ type Forwarding struct {
 	Router bool `json:"router,omitempty"`
 	// LRO lists the interfaces, by index, on which the kernel switched off large receive offload.
 	LRO []int `json:"lro,omitempty"`
+}
+
+// Shared says that jobs have slots of an HCA, and who could open its device nodes on the node before.
+// The epilog of the last of these jobs restores that.
+type Shared struct {
+	HCA   node.ID     `json:"hca"`
+	Name  string      `json:"name"`
+	Nodes []char.Node `json:"nodes"`
 }
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.
@@ -90,9 +103,9 @@ func (c Claim) Before(o Claim) bool {
 	return c.Made < o.Made
 }
 
-// Holder returns the claim of an HCA, if there is one.
+// Holder returns a claim that keeps others from an HCA or a slot, if there is one.
 func (t *Table) Holder(id node.ID) (Claim, bool) {
-	i := slices.IndexFunc(t.Claims, func(c Claim) bool { return c.HCA == id })
+	i := slices.IndexFunc(t.Claims, func(c Claim) bool { return c.HCA.Overlaps(id) })
 	if i < 0 {
 		return Claim{}, false
 	}
@@ -106,8 +119,8 @@ func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
 			continue
 		}
 		claims = append(claims, c)
-		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == c.HCA })
-		if i >= 0 {
+		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == c.HCA.Whole() })
+		if i >= 0 && !slices.ContainsFunc(hcas, func(h node.HCA) bool { return h.ID == t.HCAs[i].ID }) {
 			hcas = append(hcas, t.HCAs[i])
 		}
 	}
@@ -181,4 +194,28 @@ func (t *Table) Jobs() []uint32 {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// SharedOf returns what the table has of an HCA that jobs have slots of, or nil.
+func (t *Table) SharedOf(id node.ID) *Shared {
+	i := slices.IndexFunc(t.Shared, func(s Shared) bool { return s.HCA == id.Whole() })
+	if i < 0 {
+		return nil
+	}
+	return &t.Shared[i]
+}
+
+// Unshared returns the HCAs that the table has in Shared and no job has a slot of any more.
+func (t *Table) Unshared() (list []Shared) {
+	for _, s := range t.Shared {
+		if !slices.ContainsFunc(t.Claims, func(c Claim) bool { return c.HCA.Slot != "" && c.HCA.Whole() == s.HCA }) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Unshare removes an HCA from Shared.
+func (t *Table) Unshare(id node.ID) {
+	t.Shared = slices.DeleteFunc(t.Shared, func(s Shared) bool { return s.HCA == id })
 }

@@ -158,6 +158,7 @@ func (w *World) AwaitLost(id node.ID) error {
 // HasLost tells whether the node has lost an HCA that no look finds. In doubt the node has it: a
 // namespace that nobody can enter may hide it.
 func (w *World) HasLost(id node.ID) (bool, error) {
+	id = id.Whole()
 	verbs, err := sysfs.AllVerbs(w.Sys)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

@@ -1,4 +1,5 @@
-package step
+// Package stray finds what of the node's hardware is in a job's namespace, whatever the journal says.
+package stray
 
 import (
 	"errors"
@@ -9,19 +10,20 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/step"
 	"gresnet/lib/world"
 )
 
-// Strays returns the interfaces of hardware in the job's namespace, each as the step whose undo
+// Links returns the interfaces of hardware in the job's namespace, each as the step whose undo
 // brings it home under its present name. An unwinding asks for them after it has brought home all
 // that it knows of.
-func Strays(w *world.World) (strays []*Link, err error) {
+func Links(w *world.World) (strays []*step.Link, err error) {
 	err = w.InJob(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
 			hardware := i.ID.Kind == "" || i.ID.Kind == "ipoib"
-			if hardware && i.Index != loopback {
-				strays = append(strays, &Link{Interface: i.ID, Name: i.Name})
+			if hardware && !i.Loopback {
+				strays = append(strays, &step.Link{Interface: i.ID, Name: i.Name})
 			}
 		}
 		return err
@@ -34,14 +36,14 @@ func Strays(w *world.World) (strays []*Link, err error) {
 
 // Inside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
 // that one of the steps is about.
-func Inside(w *world.World, steps []Step) (ids []node.ID, err error) {
+func Inside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 	err = w.InJob(func(v *scan.View) error {
 		if ids, err = rdmaDevices(v); err != nil {
 			return err
 		}
 		interfaces, err := v.Link.List()
 		for _, s := range steps {
-			move, is := s.(*Link)
+			move, is := s.(*step.Link)
 			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.Is(move.Interface) }) {
 				ids = append(ids, move.Of)
 			}
@@ -72,22 +74,22 @@ func rdmaDevices(v *scan.View) (ids []node.ID, err error) {
 
 // Home returns an error unless the device that a step moved is on the node, or the node has lost
 // it.
-func Home(w *world.World, s Step) error {
+func Home(w *world.World, s step.Step) error {
 	var err error
 	switch s := s.(type) {
-	case *RDMA:
-		held, lockErr := s.lock(w)
+	case *step.RDMA:
+		held, lockErr := s.Lock(w)
 		if lockErr != nil {
 			return lockErr
 		}
 		defer held.Close()
 		err = w.OnHost(func(v *scan.View) error { _, err := v.Find(s.ID); return err })
-	case *Link:
+	case *step.Link:
 		err = w.OnHost(func(v *scan.View) error { _, err := v.Interface(s.Interface); return err })
 	}
 	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, link.ErrNotFound) {
 		lost := func() (bool, error) { return w.HasLost(s.HCA()) }
-		if link, is := s.(*Link); is {
+		if link, is := s.(*step.Link); is {
 			lost = func() (bool, error) { return w.HasLostInterface(link.Of, link.Interface) }
 		}
 		if gone, goneErr := lost(); goneErr == nil && gone {

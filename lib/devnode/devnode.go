@@ -1,0 +1,68 @@
+// Package devnode reads and sets who may open an HCA's device nodes on the node. Moving an RDMA
+// device makes its nodes anew, so nodes are found by the HCA and never by their numbers.
+package devnode
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"gresnet/lib/char"
+	"gresnet/lib/node"
+	"gresnet/lib/scan"
+)
+
+// Read reads who may open the nodes of a device, which are in the folder dev. It passes over nodes
+// that are not there (no udev, no devtmpfs), and so nothing restores them.
+func Read(dev string, d scan.Device) (nodes []char.Node, err error) {
+	for _, c := range d.Chars {
+		access, err := char.Stat(filepath.Join(dev, c.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, char.Node{Kind: c.Kind, Port: c.Port, Access: access})
+	}
+	return nodes, nil
+}
+
+// Close gives the nodes to root alone.
+func Close(v *scan.View, dev string, id node.ID, nodes []char.Node) error {
+	return set(v, dev, id, nodes, func(char.Node) char.Access { return char.RootAlone() })
+}
+
+// Restore gives the nodes the access that was read, whatever their numbers are now.
+func Restore(v *scan.View, dev string, id node.ID, nodes []char.Node) error {
+	return set(v, dev, id, nodes, func(n char.Node) char.Access { return n.Access })
+}
+
+func set(v *scan.View, dev string, id node.ID, nodes []char.Node, access func(char.Node) char.Access) error {
+	d, err := v.Find(id)
+	if err != nil {
+		return err
+	}
+	if err := v.MAD(&d); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		name := nameOf(d, n)
+		if name == "" {
+			continue // its module was unloaded (ib_umad): there is no node to restore
+		}
+		if err := char.Set(filepath.Join(dev, name), access(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nameOf(d scan.Device, n char.Node) string {
+	for _, c := range d.Chars {
+		if c.Kind == n.Kind && c.Port == n.Port {
+			return c.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+package host
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"gresnet/lib/address"
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+	"gresnet/lib/plan"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+	"gresnet/lib/virtual"
+)
+
+// readSlot returns the interfaces that a slot has in a job. An error is why no job can have it.
+func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, ports []scan.Port) (children []*step.Child, err error) {
+	if mode == rdma.Exclusive {
+		err := fmt.Errorf("part = %q is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part)
+		return nil, hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
+	}
+	if e.Part == config.PartShared {
+		return nil, nil
+	}
+	for _, p := range ports {
+		if p.Interface == nil {
+			continue
+		}
+		c, err := l.readChild(v, e, p)
+		if err != nil {
+			return nil, err
+		}
+		children = append(children, c)
+	}
+	if len(children) == 0 {
+		return nil, hint.With(fmt.Errorf("%s has no network interface on the node", e.HCA.Name), `GN342 take part = "shared", which gives jobs no interface`)
+	}
+	return children, nil
+}
+
+// readChild returns the interface that a slot has on that of a port.
+func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, error) {
+	parent := *p.Interface
+	if err := canCarry(v, e.Part, parent, p.LinkLayer); err != nil {
+		return nil, err
+	}
+	c := virtual.Child{Kind: e.Part, Name: parent.Name, Index: virtual.ChildIndex(e.Slot.Place, p.Num, e.Slot.Number)}
+	if e.Part == config.PartMacvlan {
+		c.MAC = virtual.ChildMAC(parent.MAC, e.Slot.Number)
+	}
+	if e.Slot.Network.IsValid() {
+		list, _, _, err := address.Read(v.Link.Route, parent.Index)
+		if err != nil {
+			return nil, fmt.Errorf("read the addresses of %s: %w", parent.Name, err)
+		}
+		if c.Address, err = slotAddress(parent.Name, list, e.Slot); err != nil {
+			return nil, err
+		}
+	}
+	return &step.Child{Of: e.HCA.ID, Name: c.Name, Type: c.Kind, Index: c.Index, Link: c, Parent: parent.Index, Port: p.Num}, nil
+}
+
+// canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
+// which a child reaches nothing.
+func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
+	if layer != Ethernet {
+		return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", parent.Name, kind), `GN343 take part = "shared" or part = "vf"`)
+	}
+	if !parent.Up {
+		return hint.With(fmt.Errorf("%s is down, and so would a %s of it be", parent.Name, kind), "GN344 ip link set "+parent.Name+" up, before the first job")
+	}
+	list, err := v.Link.List()
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		switch {
+		case o.Index == parent.Master:
+			err := fmt.Errorf("%s belongs to %s, and the kernel makes no %s of it", parent.Name, o.Name, kind)
+			return hint.With(err, "GN345 the bond as a whole can have slots, if it is an RDMA device (RoCE LAG): match that")
+		case o.Parent == parent.Index && o.ID.Kind != kind && (o.ID.Kind == config.PartMacvlan || o.ID.Kind == config.PartIPvlan):
+			err := fmt.Errorf("%s carries %s, which is a %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
+			return hint.With(err, fmt.Sprintf("GN346 take part = %q, or remove %s", o.ID.Kind, o.Name))
+		}
+	}
+	return nil
+}
+
+// slotAddress returns a slot's address: the host's part of the parent's address, times the number of
+// slots, plus the slot's number. So no two slots of a network have the same, and no node needs to
+// ask another.
+func slotAddress(parent string, list []address.Address, s *gres.Slot) (netip.Prefix, error) {
+	for _, a := range list {
+		own := a.Addr()
+		if !own.Addr().Is4() || !a.Reachable() {
+			continue
+		}
+		host := uint64(number(own.Addr()) - number(own.Masked().Addr()))
+		offset := host*uint64(s.Of) + uint64(s.Number)
+		if most := uint64(1) << (32 - s.Network.Bits()); offset+1 >= most || offset == 0 {
+			err := fmt.Errorf("network %s has no address for slot %d of %d on %s, whose address is %s", s.Network, s.Number, s.Of, parent, own)
+			return netip.Prefix{}, hint.With(err, "GN347 take a network with as many addresses as that of "+parent+" has, times count")
+		}
+		var b [4]byte
+		binary.BigEndian.PutUint32(b[:], number(s.Network.Addr())+uint32(offset))
+		return netip.PrefixFrom(netip.AddrFrom4(b), s.Network.Bits()), nil
+	}
+	err := errors.New(parent + " has no IPv4 address, from which the addresses of slots follow")
+	return netip.Prefix{}, hint.With(err, "GN348 give it one, or leave network out of [[hca]]")
+}
+
+// number is an IPv4 address as a number.
+func number(a netip.Addr) uint32 {
+	b := a.As4()
+	return binary.BigEndian.Uint32(b[:])
+}
+
+// longestName is how many letters the name of an interface has at most (IFNAMSIZ).
+const longestName = 15
+
+// nameChildren gives the interfaces that gresnet makes for a job names of their own. The first has
+// the name of the interface below it, as one that moves to the job has.
+func nameChildren(hcas []plan.HCA) {
+	taken := map[string]bool{}
+	for _, h := range hcas {
+		for _, s := range h.Interfaces {
+			taken[s.Settings.Name] = true
+		}
+	}
+	for _, h := range hcas {
+		for _, c := range h.Children {
+			name := c.Name
+			for n := 1; taken[name]; n++ {
+				suffix := fmt.Sprintf("_%d", n)
+				name = c.Name[:min(len(c.Name), longestName-len(suffix))] + suffix
+			}
+			c.Name, c.Link.Name, taken[name] = name, name, true
+		}
+	}
+}

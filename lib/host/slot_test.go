@@ -1,0 +1,82 @@
+package host
+
+import (
+	"net/netip"
+	"testing"
+
+	"gresnet/lib/address"
+	"gresnet/lib/gres"
+	"gresnet/lib/link"
+	"gresnet/lib/plan"
+	"gresnet/lib/snapshot"
+	"gresnet/lib/step"
+
+	"golang.org/x/sys/unix"
+)
+
+// given is an address as the kernel's message has it.
+func given(prefix string) address.Address {
+	p := netip.MustParsePrefix(prefix)
+	family := byte(unix.AF_INET6)
+	if p.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	m := make([]byte, unix.SizeofIfAddrmsg)
+	m[0], m[1] = family, byte(p.Bits())
+	b := p.Addr().AsSlice()
+	m = append(m, byte(4+len(b)), 0, unix.IFA_ADDRESS, 0)
+	return append(m, b...)
+}
+
+func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
+	for _, c := range []struct {
+		own     []string
+		network string
+		of, n   int
+		want    string
+	}{
+		{[]string{"10.1.0.17/24"}, "10.64.0.0/16", 8, 3, "10.64.0.139/16"},
+		{[]string{"fd00::1/64", "169.254.7.7/16", "10.1.0.17/24", "10.1.0.18/24"}, "10.64.0.0/16", 8, 3, "10.64.0.139/16"},
+		{[]string{"10.1.2.3/16"}, "10.64.0.0/16", 64, 63, "10.64.128.255/16"}, // 515 * 64 + 63
+		{[]string{"10.1.255.254/16"}, "10.64.0.0/12", 16, 15, "10.79.255.239/12"},
+		{[]string{"10.1.0.1/24"}, "10.64.0.0/28", 7, 7 - 1, "10.64.0.13/28"},
+		{[]string{"10.1.0.2/24"}, "10.64.0.0/28", 8, 0, ""}, // the broadcast address comes too near
+		{[]string{"10.1.0.40/24"}, "10.64.0.0/24", 8, 0, ""},
+		{[]string{"fd00::1/64"}, "10.64.0.0/16", 8, 0, ""},
+		{nil, "10.64.0.0/16", 8, 0, ""},
+	} {
+		var list []address.Address
+		for _, a := range c.own {
+			list = append(list, given(a))
+		}
+		got, err := slotAddress("eth2", list, &gres.Slot{Number: c.n, Of: c.of, Network: netip.MustParsePrefix(c.network)})
+		if (err == nil) != (c.want != "") || err == nil && got.String() != c.want {
+			t.Errorf("slot %d of %d of %s by %v: got %s, %v, want %q", c.n, c.of, c.network, c.own, got, err, c.want)
+		}
+	}
+}
+
+func TestNoTwoSlotsOfANetworkHaveOneAddress(t *testing.T) {
+	seen := map[netip.Addr]string{}
+	for _, own := range []string{"10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/24", "10.1.0.200/24"} {
+		for n := range 8 {
+			a, err := slotAddress("eth2", []address.Address{given(own)}, &gres.Slot{Number: n, Of: 8, Network: netip.MustParsePrefix("10.64.0.0/16")})
+			if other, twice := seen[a.Addr()]; err != nil || twice {
+				t.Fatalf("slot %d of %s: %s is %s's, %v", n, own, a, other, err)
+			}
+			seen[a.Addr()] = own
+		}
+	}
+}
+
+func TestInterfacesThatAreMadeHaveNamesOfTheirOwn(t *testing.T) {
+	child := func(name string) []*step.Child { return []*step.Child{{Name: name}} }
+	moved := []*step.Settings{{Settings: snapshot.Settings{Own: link.Own{Name: "eth2_1"}}}}
+	hcas := []plan.HCA{{Children: child("eth2")}, {Children: child("eth2")}, {Interfaces: moved}, {Children: child("enp226s0f1np1ab")}, {Children: child("enp226s0f1np1ab")}}
+	nameChildren(hcas)
+	for i, want := range map[int]string{0: "eth2", 1: "eth2_2", 3: "enp226s0f1np1ab", 4: "enp226s0f1np1_1"} {
+		if c := hcas[i].Children[0]; c.Name != want || c.Link.Name != want {
+			t.Errorf("child %d is %q and %q, want %q", i, c.Name, c.Link.Name, want)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package lease
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/lib/node"
+	"gresnet/lib/opened"
+	"gresnet/lib/scan"
+	"gresnet/lib/step"
+	"gresnet/lib/virtual"
+	"gresnet/test/netnstest"
+)
+
+// lawSlot returns the interface of a job's slot on the interface that the test names, nil if it
+// names none.
+func lawSlot(l *opened.Lease, job uint32) (s *step.Child, err error) {
+	parent := os.Getenv("GRESNET_LAW_SLOT")
+	if parent == "" {
+		return nil, nil
+	}
+	number := int(job % 100)
+	c := virtual.Child{Kind: "macvlan", Name: parent, Index: virtual.ChildIndex(0, 0, number), MAC: virtual.ChildMAC(parent, number)}
+	c.Address = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 64, 0, byte(number)}), 16)
+	err = l.World.OnHost(func(v *scan.View) error {
+		i, err := v.Link.Named(parent)
+		id := node.ID{GUID: "0002:c903:00ab:0000", PCI: parent, Slot: fmt.Sprint(number)}
+		s = &step.Child{Of: id, Name: c.Name, Type: c.Kind, Index: c.Index, Link: c, Parent: i.Index}
+		return err
+	})
+	return s, err
+}
+
+// A job whose HCAs' interfaces begin with this word has none that moves.
+const nothing = "nothing"
+
+func TestAKillBeforeOrAfterAnyDeedLosesNothingOfASlotAndOfThatOfAnotherJob(t *testing.T) {
+	t.Setenv("GRESNET_LAW_SLOT", "hca0")
+	bed, state := lawBed(t)
+	first := lawPicture(bed)
+	other, job := lawLease{lawJob + 1, nothing}, lawLease{lawJob, nothing}
+	other.run(t, bed, state, "prolog", never)
+	inside := func(l lawLease) string {
+		return bed.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip -o -4 addr show | awk '{print $2, $4}'", state, l.job))
+	}
+	before, had := lawPicture(bed), inside(other)
+	if !strings.Contains(had, "10.64.0.12/16") {
+		t.Fatalf("the other job has\n%s", had)
+	}
+	same := func(when string) {
+		t.Helper()
+		// The kernel tells of a parent's new state in a work queue (link_watch.c).
+		diff := netnstest.Diff(before, lawPicture(bed))
+		for end := time.Now().Add(10 * time.Second); diff != "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			diff = netnstest.Diff(before, lawPicture(bed))
+		}
+		if diff != "" {
+			t.Fatalf("%s the node is not as it was, before (-) and after (+):\n%s", when, diff)
+		}
+		if now := inside(other); now != had {
+			t.Fatalf("%s the other job had\n%s\nand has\n%s", when, had, now)
+		}
+	}
+	kill := 1
+	for ; job.run(t, bed, state, "prolog", kill); kill++ {
+		job.run(t, bed, state, "epilog", never)
+		same(fmt.Sprintf("after kill %d of the prolog", kill))
+	}
+	job.run(t, bed, state, "epilog", never)
+	kills := kill - 1
+	for kill = 1; ; kill++ {
+		job.run(t, bed, state, "prolog", never)
+		if now := inside(job); !strings.Contains(now, "10.64.0.11/16") {
+			t.Fatalf("the job has\n%s", now)
+		}
+		bed.Run(fmt.Sprintf("nsenter --net=%s/jobs/%d/netns ip link set hca0 name mine0 address 02:00:00:00:00:99", state, job.job))
+		killed := job.run(t, bed, state, "epilog", kill)
+		job.run(t, bed, state, "epilog", never)
+		same(fmt.Sprintf("after kill %d of the epilog", kill))
+		if !killed {
+			break
+		}
+	}
+	if kills < 4 || kill < 4 {
+		t.Errorf("only %d and %d kills", kills, kill-1)
+	}
+	t.Logf("%d kills of the prolog, %d of the epilog", kills, kill-1)
+	other.run(t, bed, state, "epilog", never)
+	lawSame(t, bed, state, first)
+}
+
+// Somebody keeps the job's namespace, so the interface does not go with it.
+func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsNoteIsLost(t *testing.T) {
+	t.Setenv("GRESNET_LAW_SLOT", "hca0")
+	for _, lost := range []bool{false, true} {
+		bed, state := lawBed(t)
+		before := lawPicture(bed)
+		job := lawLease{lawJob, nothing}
+		job.run(t, bed, state, "prolog", never)
+		lease := fmt.Sprintf("%s/jobs/%d", state, job.job)
+		if lost {
+			bed.Run("sed -i '/\"child\"/s/./x/' " + lease + "/journal")
+		}
+		keeper := strings.TrimSpace(bed.Run("nsenter --net=" + lease + "/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
+		out, err := job.command(bed, state, "epilog", never).CombinedOutput()
+		if err != nil && !(lost && strings.Contains(string(out), "journal damaged")) {
+			t.Errorf("note lost: %t: %v: %s", lost, err, out)
+		}
+		if links := bed.Run("nsenter --net=/proc/" + keeper + "/ns/net ip -br link"); strings.Contains(links, "@") {
+			t.Errorf("note lost: %t: the namespace still has\n%s", lost, links)
+		}
+		bed.Run("kill " + keeper)
+		lawSame(t, bed, state, before)
+	}
+}

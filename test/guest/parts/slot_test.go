@@ -1,0 +1,241 @@
+package parts
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+const slotLink = "roce0"
+
+// inSlots has a site give the RoCE HCA of slotLink in slots, of which slot n serves GPU n.
+func inSlots(t *testing.T, part, more string) (hca string) {
+	t.Helper()
+	vm.Slurm(t)
+	hca = strings.TrimSpace(vm.Run(t, "rdma -j link | jq -r '.[] | select(.netdev == \""+slotLink+"\").ifname'"))
+	vm.WriteConfig(t, fmt.Sprintf("[access]\nhost = \"open\"\n[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=%s\"\npart = %q\ncount = 8\ngpus = [0, 1, 2, 3, 4, 5, 6, 7]\n%s", hca, part, more))
+	t.Cleanup(func() {
+		for n := range 8 {
+			vm.ByHand(t, "epilog", slotJob(n))
+		}
+		vm.WriteConfig(t, vm.Config)
+		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+	})
+	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
+	return hca
+}
+
+// slotJob is the job that has slot n.
+func slotJob(n int) string { return fmt.Sprintf("SLURM_JOB_ID=90030%d SLURM_JOB_GPUS=%[1]d", n) }
+
+func slotLease(n int) string { return fmt.Sprintf("/run/gresnet/jobs/90030%d", n) }
+
+// exported is a variable of a job's.
+func exported(t *testing.T, n int, name string) string {
+	t.Helper()
+	text := vm.Run(t, "cat "+slotLease(n)+"/env")
+	found := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(text)
+	if found == nil {
+		t.Errorf("job %d has no %s:\n%s", n, name, text)
+		return ""
+	}
+	return found[1]
+}
+
+// closed tells whether the node's own device node of the HCA is root's alone.
+func closed(t *testing.T, hca string) bool {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, "stat -c %a /dev/infiniband/"+vm.UverbsOf(t, hca))) == "600"
+}
+
+func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	for _, part := range []string{"macvlan", "ipvlan", "shared"} {
+		network := "network = \"10.128.0.0/16\"\n"
+		if part == "shared" {
+			network = ""
+		}
+		hca := inSlots(t, part, network)
+		before := vm.Picture(t)
+		order := []int{3, 0, 7, 5}
+		indices := map[string]int{}
+		for _, n := range order {
+			vm.Must(t, "prolog", slotJob(n))
+			links := vm.Run(t, fmt.Sprintf("nsenter --net=%s/netns ip -d -br addr", slotLease(n)))
+			has := regexp.MustCompile(`(?m)^roce0@`).MatchString(links)
+			if has != (part != "shared") {
+				t.Errorf("%s: job %d has\n%s", part, n, links)
+			}
+			if got := exported(t, n, "GRESNET_HCAS"); got != hca {
+				t.Errorf("%s: job %d has the HCAs %q", part, n, got)
+			}
+			if part == "shared" {
+				continue
+			}
+			index := exported(t, n, "NCCL_IB_GID_INDEX")
+			if other, twice := indices[index]; twice || exported(t, n, "UCX_IB_GID_INDEX") != index {
+				t.Errorf("%s: the GID index of job %d is %q, and that of job %d, too", part, n, index, other)
+			}
+			indices[index] = n
+			// The host's part of roce0's address is 2.
+			want := fmt.Sprintf("10.128.0.%d/16", 2*8+n)
+			if !strings.Contains(links, want) {
+				t.Errorf("%s: job %d has no %s:\n%s", part, n, want, links)
+			}
+			gid := strings.TrimSpace(vm.Run(t, fmt.Sprintf("cat /sys/class/infiniband/%s/ports/1/gids/%s", hca, index)))
+			if want := fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a80:%04x", 2*8+n); gid != want {
+				t.Errorf("%s: the GID of job %d is %s, want %s", part, n, gid, want)
+			}
+		}
+		table := vm.Run(t, "cat "+vm.NodeTable)
+		if strings.Count(table, `"slot": `) != len(order) || strings.Count(table, `"shared": [`) != 1 {
+			t.Errorf("%s: the node table is\n%s", part, table)
+		}
+		if _, err := os.Stat("/sys/fs/bpf/gresnet/sharers"); err != nil {
+			t.Errorf("%s: the HCA is not guarded: %v", part, err)
+		}
+		for i, n := range order {
+			if !closed(t, hca) {
+				t.Errorf("%s: the node's device node is open, and %d jobs have the HCA", part, len(order)-i)
+			}
+			vm.Must(t, "epilog", slotJob(n))
+		}
+		if closed(t, hca) {
+			t.Errorf("%s: the node's device node stays closed", part)
+		}
+		if _, err := os.Stat("/sys/fs/bpf/gresnet"); err == nil {
+			t.Errorf("%s: the guard is there and no job has an HCA", part)
+		}
+		vm.Same(t, before)
+		if table := vm.Run(t, "cat "+vm.NodeTable); strings.Contains(table, `"shared"`) {
+			t.Errorf("%s: the node table still has\n%s", part, table)
+		}
+	}
+}
+
+func TestAKillAnywhereLosesNothingOfASlot(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
+	first := vm.Picture(t)
+	for _, others := range []bool{false, true} {
+		if others {
+			vm.Must(t, "prolog", slotJob(1))
+		}
+		before := vm.Picture(t)
+		vm.Must(t, "prolog", slotJob(0))
+		epilog := vm.Moments(t, "epilog", slotJob(0))
+		prolog := vm.Moments(t, "prolog", slotJob(0))
+		vm.Must(t, "epilog", slotJob(0))
+		for _, m := range prolog {
+			vm.KillAt(t, "prolog", slotJob(0), m)
+			vm.Must(t, "epilog", slotJob(0))
+			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
+				t.Fatalf("after kill -9 of the prolog %s", m)
+			}
+		}
+		for _, m := range epilog {
+			vm.Must(t, "prolog", slotJob(0))
+			vm.KillAt(t, "epilog", slotJob(0), m)
+			vm.Must(t, "epilog", slotJob(0))
+			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
+				t.Fatalf("after kill -9 of the epilog %s", m)
+			}
+		}
+		t.Logf("others: %t, %d kills", others, len(prolog)+len(epilog))
+	}
+	vm.Must(t, "epilog", slotJob(1))
+	vm.Same(t, first)
+}
+
+func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	inSlots(t, "macvlan", "network = \"10.128.0.0/24\"\n")
+	for _, c := range []struct{ prepare, undo, want string }{
+		{"ip link add odd0 link roce0 type ipvlan", "ip link del odd0", "roce0 carries odd0, which is a ipvlan, and the kernel makes no macvlan beside it"},
+		{"ip link set roce0 down", vm.GiveAddresses, "roce0 is down, and so would a macvlan of it be"},
+		{"ip link add odd0 type bond; ip link set odd0 down; ip link set roce0 down; ip link set roce0 master odd0; ip link set roce0 up", "ip link set roce0 nomaster; ip link del odd0;" + vm.GiveAddresses, "roce0 belongs to odd0, and the kernel makes no macvlan of it"},
+		{"ip -4 addr flush dev roce0", vm.GiveAddresses, "roce0 has no IPv4 address, from which the addresses of slots follow"},
+		{"ip -4 addr flush dev roce0; ip addr add 10.200.0.40/24 dev roce0", "ip addr del 10.200.0.40/24 dev roce0;" + vm.GiveAddresses, "network 10.128.0.0/24 has no address for slot 0 of 8 on roce0, whose address is 10.200.0.40/24"},
+	} {
+		vm.Run(t, c.prepare)
+		before := vm.Picture(t)
+		check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1")
+		if !strings.Contains(check, c.want) {
+			t.Errorf("check does not say %q:\n%s", c.want, check)
+		}
+		out, code := vm.ByHand(t, "prolog", slotJob(0))
+		if code != 1 || !strings.Contains(out, c.want) {
+			t.Errorf("want %q, got exit %d: %s", c.want, code, out)
+		}
+		vm.Same(t, before)
+		vm.Run(t, c.undo)
+	}
+	if out, err := os.ReadFile(vm.NodeTable); err == nil && strings.Contains(string(out), `"job"`) {
+		t.Errorf("the node table has a claim:\n%s", out)
+	}
+}
+
+func TestSlotsAreForSharedModeAlone(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	inSlots(t, "macvlan", "")
+	before := vm.Picture(t)
+	const want = `part = "macvlan" is for the shared RDMA netns mode, and the node is in exclusive mode`
+	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, want) {
+		t.Errorf("check does not say %q:\n%s", want, check)
+	}
+	if out, code := vm.ByHand(t, "prolog", slotJob(0)); code != 1 || !strings.Contains(out, want) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	vm.Same(t, before)
+}
+
+func TestEightJobsHaveOneHCAAtOnce(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
+	config := fmt.Sprintf("[slurm]\nsource = [\"scontrol\"]\ntimeout = \"50s\"\n[[hca]]\nindex = 0\ntype = \"slot\"\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = 8\nnetwork = \"10.128.0.0/16\"\n", hca)
+	vm.WriteConfig(t, config)
+	program := vm.Repo() + "/bin/gresnet-prolog"
+	vm.Run(t, program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/slots.conf")
+	if lines := vm.Run(t, "cat /tmp/slots.conf"); strings.Count(lines, "Name=nic Type=slot File=") != 8 {
+		t.Fatalf("gres.conf has\n%s", lines)
+	}
+	vm.SlurmAnew(t, "--nics /tmp/slots.conf --conf 'NodeName=node1 NodeAddr=192.0.2.1 CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:8,nic:slot:8'")
+	t.Cleanup(func() {
+		vm.Run(t, "scancel -u alice")
+		vm.Eventually(t, "the epilogs have run", vm.NoLease)
+		vm.WriteConfig(t, vm.Config)
+		vm.SlurmAnew(t)
+	})
+	before := vm.Picture(t)
+	var jobs []string
+	for range 8 {
+		jobs = append(jobs, vm.Submit(t, "alice", "--gres=nic:slot:1", `srun bash -c 'exec 3<>/dev/infiniband/uverbs* && opened=yes; echo "has $GRESNET_HCAS $NCCL_IB_GID_INDEX opened=$opened" $(ip -br -4 addr show roce0); sleep 1000'`))
+	}
+	var addresses []string
+	for _, job := range jobs {
+		var out []byte
+		vm.Eventually(t, "the step of job "+job+" runs", func() (runs bool) {
+			out, _ = os.ReadFile("/tmp/" + job + ".out")
+			return strings.Contains(string(out), "has ")
+		})
+		words := strings.Fields(string(out[strings.Index(string(out), "has "):]))
+		if len(words) < 7 || words[1] != hca || words[3] != "opened=yes" || slices.Contains(addresses, words[6]) {
+			t.Errorf("job %s says %q", job, out)
+		}
+		addresses = append(addresses, words[len(words)-1])
+	}
+	outside, _ := vm.Try("setpriv --reuid bob --regid bob --init-groups sh -c 'exec 3<>/dev/infiniband/" + vm.UverbsOf(t, hca) + "' 2>&1")
+	if !strings.Contains(outside, "ermission denied") {
+		t.Errorf("somebody else opens the HCA: %s", outside)
+	}
+	vm.Run(t, "scancel "+strings.Join(jobs, " "))
+	for _, job := range jobs {
+		vm.Ended(t, job)
+	}
+	vm.Same(t, before)
+}
