@@ -118,7 +118,7 @@ func (c *Conn) ApplyAltNames(index int, have, want Own) error {
 		if slices.Contains(want.AltNames, name) {
 			continue
 		}
-		if err := c.altName(unix.RTM_DELLINKPROP, 0, index, name); err != nil {
+		if err := c.dropAltName(index, name); err != nil {
 			return fmt.Errorf("remove alternative name %s from %s: %w", name, want.Name, err)
 		}
 	}
@@ -145,6 +145,17 @@ func (c *Conn) DropAltNames(index int) error {
 		return err
 	}
 	return c.ApplyAltNames(index, i.Own, Own{Name: i.Name})
+}
+
+// dropAltName takes an alternative name from an interface. udev may have made it the name itself in
+// the meantime, or taken it away: it is no alternative one any more, and the kernel says EINVAL or ENOENT
+// (rtnetlink.c:rtnl_alt_ifname).
+func (c *Conn) dropAltName(index int, name string) error {
+	err := c.altName(unix.RTM_DELLINKPROP, 0, index, name)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
 }
 
 func (c *Conn) altName(kind, flags, index int, name string) error {

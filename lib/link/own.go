@@ -73,7 +73,7 @@ func (c *Conn) awaitName(index int, name string) error {
 			return err
 		}
 		if isOf(answers, index) {
-			return c.altName(unix.RTM_DELLINKPROP, 0, index, name)
+			return c.dropAltName(index, name)
 		}
 		timeout := renameTimeout
 		if mayBeNew(answers) {

@@ -39,3 +39,40 @@ func TestAnInterfaceIsGivenItsNameThoughThatIsItsAlternativeNameAlready(t *testi
 	}
 	ns.IP("link show dev ibp2s0")
 }
+
+func TestAnInterfaceThatUdevHasRenamedMeanwhileHasItsName(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.IP("link add gresnet0 type veth peer name other")
+	ns.IP("link property add dev gresnet0 altname ibp2s0")
+	err := ns.Do(func() error {
+		c, err := Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		list, err := c.List()
+		if err != nil {
+			return err
+		}
+		for _, i := range list {
+			if i.Name != "gresnet0" {
+				continue
+			}
+			before, err := c.Look(i.Index)
+			if err != nil {
+				return err
+			}
+			ns.IP("link property del dev gresnet0 altname ibp2s0")
+			ns.IP("link set gresnet0 name ibp2s0")
+			if err := c.Rename(&i, "ibp2s0"); err != nil {
+				t.Error(err)
+			}
+			return c.ApplyAltNames(i.Index, before.Own, Own{Name: "ibp2s0"})
+		}
+		return errors.New("there is no gresnet0")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	ns.IP("link show dev ibp2s0")
+}
