@@ -17,6 +17,7 @@ func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
 	config := strings.ReplaceAll(inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n"), "[\"gpu\"]", "[\"scontrol\"]")
 	vm.Slurm(t)
 	vm.WriteConfig(t, config)
+	vm.NoDeadline(t) // the kernel moves one RDMA device at a time
 	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=120")
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
