@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -247,7 +248,8 @@ func checkEnd(t *testing.T, n *Host, err error, refused, fault string) {
 	t.Helper()
 	env, missing := os.ReadFile(n.State.Lease(nextJob).Env())
 	if refused != "" {
-		if err != nil || missing != nil || !strings.Contains(string(env), "\nGRESNET_REFUSED="+refused+"\n") {
+		said := regexp.MustCompile(`(?m)^GRESNET_REFUSED=` + regexp.QuoteMeta(refused) + ` \[GN\d{3}\]$`)
+		if err != nil || missing != nil || !said.Match(env) {
 			t.Errorf("error %v, lease %s, wanted it refused: %s", err, env, refused)
 		}
 		return
