@@ -82,6 +82,13 @@ ip addr show type macvlan | sed 's/^[0-9]*: //'; ip neigh show nud permanent | s
 tc actions ls action mirred; for d in $(ip -br link | sed 's/[@ ].*//'); do tc filter show dev $d ingress; done`)
 }
 
+// awaitTested waits until the kernel has tested the interface's addresses for duplicates, which it
+// does not begin without a carrier.
+func awaitTested(ns *netnstest.NS) {
+	ns.Run(`if [ "$(cat /sys/class/net/hca0/carrier 2>&1)" = 1 ]; then
+while ip -6 addr show dev hca0 | grep tentative | grep -qv dadfailed; do sleep 0.02; done; fi`)
+}
+
 func TestAMoveThereAndBackRestoresTheInterface(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -202,6 +209,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 			b := newBed(t)
 			b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0\n" + tt.setup)
 			settle(b.node)
+			awaitTested(b.node)
 			before := picture(b.node)
 			beforeHome := home(b.node)
 			var id link.ID

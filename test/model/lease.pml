@@ -323,7 +323,7 @@ release:
 		fi
 	};
 	/* func: lib/opened Lease.GiveUp
-	 * func: lib/step Home
+	 * func: lib/stray Home
 	 * func: lib/lock Held */
 giveUp:
 	atomic {
@@ -493,7 +493,7 @@ unwind:
 	};
 	/* func: lib/opened Lease.bringHome
 	 * func: lib/step RDMA.StartUndo
-	 * func: lib/step RDMA.lock
+	 * func: lib/step RDMA.Lock
 	 * func: lib/lock HCA */
 	do
 	:: h < HCAS && !noted(h) -> h++
