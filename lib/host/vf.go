@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/parts"
 	"gresnet/lib/scan"
 	"gresnet/lib/sriov"
@@ -25,7 +27,7 @@ func (l *Look) readVF(d scan.Device, wanted config.VF) (*step.VF, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := parts.Takes(pf.Name, pf.InfiniBand, d.Driver, wanted); err != nil {
+	if err := refuse(parts.Takes(pf.Name, pf.InfiniBand, d.Driver, wanted)); err != nil {
 		return nil, err
 	}
 	if wanted != (config.VF{}) {
@@ -48,6 +50,15 @@ func (l *Look) readVF(d scan.Device, wanted config.VF) (*step.VF, error) {
 	s.Had = now.Only(s.Want)
 	s.Had.MAC = now.MAC
 	return s, nil
+}
+
+// refuse makes what a PF cannot do a refusal of the job. Users choose by which account and with which
+// type of NIC they ask, so this must not drain the node.
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &gres.Refusal{Ask: "vf of the site's configuration", Why: err.Error(), Do: hint.Whole(err)}
 }
 
 // attributes returns the attributes that a site wants. A driver takes both rates together.
