@@ -236,14 +236,19 @@ func (s *Link) Do(w *world.World) error {
 		}
 		return nil
 	})
-	// Since kernel 6.17 the kernel makes an IPoIB interface anew where its RDMA device is: it is
-	// in the job already.
-	if err != nil && !errors.Is(err, link.ErrNotFound) {
+	// Since kernel 6.17 the kernel makes an IPoIB interface anew where its RDMA device is: it is in the
+	// job already. So it is if udev has made its name an alternative one since: the kernel moves it
+	// first, and refuses the name then. Raise names it.
+	moved := err
+	if err != nil && !errors.Is(err, link.ErrNotFound) && !errors.Is(err, link.ErrNameTaken) {
 		return err
 	}
 	var finish func() error
 	err = w.InJob(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
+		if err != nil && errors.Is(moved, link.ErrNameTaken) {
+			return moved
+		}
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
 		}
