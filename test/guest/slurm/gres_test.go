@@ -106,13 +106,13 @@ func TestAStepSeesAllHCAsOfItsJobWhateverItsOwnGRES(t *testing.T) {
 func opened(t *testing.T, program, job string) (connections []string, said string) {
 	t.Helper()
 	const log = "/tmp/connections"
-	said, _ = vm.Try(vm.SlurmdEnv + job + " strace -f -qq -e signal=none -e trace=connect,sendto,sendmsg -o " + log + " " + vm.Repo() + "/bin/gresnet-" + program + " 2>&1")
+	said, _ = vm.Try(vm.SlurmdEnv + job + " strace -f -qq -e signal=none -e trace=execve,connect,sendto,sendmsg -o " + log + " " + vm.Repo() + "/bin/gresnet-" + program + " 2>&1")
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "AF_UNIX") && !strings.Contains(string(text), "sendto(") {
-		t.Fatalf("the log has not even what is sent to the kernel:\n%s", text)
+	if !strings.Contains(string(text), "execve(") {
+		t.Fatalf("the log has not even the start of the program:\n%s", text)
 	}
 	return regexp.MustCompile(`sa_family=AF_INET.*`).FindAllString(string(text), -1), said
 }
