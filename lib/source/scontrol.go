@@ -244,11 +244,16 @@ func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 	if s.conf != "" {
 		c.env = []string{"SLURM_CONF=" + s.conf}
 	}
+	var said error
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
 		text, err := c.run(ctx)
+		if said != nil && errors.Is(err, errLate) {
+			return "", said // it was cut off: what it said before says more
+		}
 		if err == nil || !passing(err) {
 			return text, err
 		}
+		said = err
 		select {
 		case <-ctx.Done():
 			return "", err

@@ -188,6 +188,14 @@ type plain struct {
 func (p plain) Error() string { return p.text }
 func (p plain) Unwrap() error { return p.error }
 
+func TestWhatScontrolSaidIsToldThoughItHungWhenItWasAskedAgain(t *testing.T) {
+	asked := filepath.Join(t.TempDir(), "asked")
+	program, _ := scontrolThat(t, "if [ -e "+asked+" ]; then exec sleep 1000; fi\ntouch "+asked+"\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n")
+	if _, _, err := askScontrol(program, 5*time.Second); err == nil || !strings.Contains(err.Error(), "Unable to contact slurm controller") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
 	for name, script := range map[string]string{
 		"itself":               "echo waiting >&2; echo $$ >PID; exec sleep 1000\n",
