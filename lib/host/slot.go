@@ -84,7 +84,7 @@ func canCarry(v *scan.View, kind string, parent link.Interface, layer string) er
 			err := fmt.Errorf("%s belongs to %s, and the kernel makes no %s of it", parent.Name, o.Name, kind)
 			return hint.With(err, "GN345 the bond as a whole can have slots, if it is an RDMA device (RoCE LAG): match that")
 		case o.Parent == parent.Index && o.ID.Kind != kind && (o.ID.Kind == config.PartMacvlan || o.ID.Kind == config.PartIPvlan):
-			err := fmt.Errorf("%s carries %s, which is a %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
+			err := fmt.Errorf("%s carries %s of kind %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
 			return hint.With(err, fmt.Sprintf("GN346 take part = %q, or remove %s", o.ID.Kind, o.Name))
 		}
 	}

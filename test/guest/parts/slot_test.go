@@ -156,7 +156,7 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 	vm.Needs(t, vm.Shared, vm.Short)
 	inSlots(t, "macvlan", "network = \"10.128.0.0/24\"\n")
 	for _, c := range []struct{ prepare, undo, want string }{
-		{"ip link add odd0 link roce0 type ipvlan", "ip link del odd0", "roce0 carries odd0, which is a ipvlan, and the kernel makes no macvlan beside it"},
+		{"ip link add odd0 link roce0 type ipvlan", "ip link del odd0", "roce0 carries odd0 of kind ipvlan, and the kernel makes no macvlan beside it"},
 		{"ip link set roce0 down", vm.GiveAddresses, "roce0 is down, and so would a macvlan of it be"},
 		{"ip link add odd0 type bond; ip link set odd0 down; ip link set roce0 down; ip link set roce0 master odd0; ip link set roce0 up", "ip link set roce0 nomaster; ip link del odd0;" + vm.GiveAddresses, "roce0 belongs to odd0, and the kernel makes no macvlan of it"},
 		{"ip -4 addr flush dev roce0", vm.GiveAddresses, "roce0 has no IPv4 address, from which the addresses of slots follow"},
