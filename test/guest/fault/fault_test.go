@@ -221,7 +221,7 @@ func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(asks.FindString(string(log)), "(INJECTED)") {
-			if code != 1 || !regexp.MustCompile(`^gresnet-prolog: .*netns mode.*operation not permitted\ngresnet-prolog: hint: .*\n$`).MatchString(out) {
+			if code != 1 || !regexp.MustCompile(`^gresnet-prolog: .*netns mode.*operation not permitted \[GN001\]\ngresnet-prolog: hint: .*\n$`).MatchString(out) {
 				t.Errorf("exit %d: %s", code, out)
 			}
 			vm.Same(t, before)
