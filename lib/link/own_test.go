@@ -13,30 +13,12 @@ func TestAnInterfaceIsGivenItsNameThoughThatIsItsAlternativeNameAlready(t *testi
 	ns.IP("link add gresnet0 type veth peer name other")
 	ns.IP("link property add dev gresnet0 altname ibp2s0")
 	ns.IP("link property add dev other altname theirs")
-	err := ns.Do(func() error {
-		c, err := Dial()
-		if err != nil {
-			return err
+	onGresnet0(t, ns, func(c *Conn, i Interface) error {
+		if err := c.Rename(&i, "theirs"); !errors.Is(err, ErrNameTaken) {
+			t.Errorf("another one has the name: %v", err)
 		}
-		defer c.Close()
-		list, err := c.List()
-		if err != nil {
-			return err
-		}
-		for _, i := range list {
-			if i.Name != "gresnet0" {
-				continue
-			}
-			if err := c.Rename(&i, "theirs"); !errors.Is(err, ErrNameTaken) {
-				t.Errorf("another one has the name: %v", err)
-			}
-			return c.Rename(&i, "ibp2s0")
-		}
-		return errors.New("there is no gresnet0")
+		return c.Rename(&i, "ibp2s0")
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	ns.IP("link show dev ibp2s0")
 }
 
@@ -44,6 +26,24 @@ func TestAnInterfaceThatUdevHasRenamedMeanwhileHasItsName(t *testing.T) {
 	ns := netnstest.New(t)
 	ns.IP("link add gresnet0 type veth peer name other")
 	ns.IP("link property add dev gresnet0 altname ibp2s0")
+	onGresnet0(t, ns, func(c *Conn, i Interface) error {
+		before, err := c.Look(i.Index)
+		if err != nil {
+			return err
+		}
+		ns.IP("link property del dev gresnet0 altname ibp2s0")
+		ns.IP("link set gresnet0 name ibp2s0")
+		if err := c.Rename(&i, "ibp2s0"); err != nil {
+			t.Error(err)
+		}
+		return c.ApplyAltNames(i.Index, before.Own, Own{Name: "ibp2s0"})
+	})
+	ns.IP("link show dev ibp2s0")
+}
+
+// onGresnet0 calls a function with the interface gresnet0 of a namespace.
+func onGresnet0(t *testing.T, ns *netnstest.NS, do func(*Conn, Interface) error) {
+	t.Helper()
 	err := ns.Do(func() error {
 		c, err := Dial()
 		if err != nil {
@@ -55,24 +55,13 @@ func TestAnInterfaceThatUdevHasRenamedMeanwhileHasItsName(t *testing.T) {
 			return err
 		}
 		for _, i := range list {
-			if i.Name != "gresnet0" {
-				continue
+			if i.Name == "gresnet0" {
+				return do(c, i)
 			}
-			before, err := c.Look(i.Index)
-			if err != nil {
-				return err
-			}
-			ns.IP("link property del dev gresnet0 altname ibp2s0")
-			ns.IP("link set gresnet0 name ibp2s0")
-			if err := c.Rename(&i, "ibp2s0"); err != nil {
-				t.Error(err)
-			}
-			return c.ApplyAltNames(i.Index, before.Own, Own{Name: "ibp2s0"})
 		}
 		return errors.New("there is no gresnet0")
 	})
 	if err != nil {
 		t.Error(err)
 	}
-	ns.IP("link show dev ibp2s0")
 }
