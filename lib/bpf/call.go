@@ -86,7 +86,7 @@ func (o object) detach() error {
 	return err
 }
 
-// newMap makes a map, of which K are the keys and V is what it has of each.
+// newMap makes a map with keys of type K and values of type V.
 func newMap[K, V any]() (object, error) {
 	var key K
 	var value V

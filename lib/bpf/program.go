@@ -32,7 +32,7 @@ const (
 	getCurrentAncestorCgroupID = 123
 )
 
-// newProgram loads the guard of the devices that a map has, of which some may have sharers.
+// newProgram loads the guard of the devices in a map. Some of them may have sharers.
 func newProgram(devices, sharers object) (object, error) {
 	code, err := assemble(lines(devices, sharers))
 	if err != nil {

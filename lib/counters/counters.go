@@ -192,7 +192,7 @@ func (r Reading) add(all [][]Port, a *[answerSize]byte) {
 	(*values)[c.name] = value
 }
 
-// dropPart drops the port of which some counters were read and others were not.
+// dropPart drops a port if some of its counters were read and others were not.
 func (r Reading) dropPart(all [][]Port, answered int) {
 	missing := r.counters[answered]
 	all[missing.device] = slices.DeleteFunc(all[missing.device], func(p Port) bool { return p.Num == missing.port })

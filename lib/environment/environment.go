@@ -118,7 +118,7 @@ func ports(hcas []HCA) []string {
 	return all
 }
 
-// distinct leaves each HCA once, of which a job may have several slots.
+// distinct leaves each HCA once: a job may have several slots of one.
 func distinct(hcas []HCA) (list []HCA) {
 	for _, h := range hcas {
 		if !slices.ContainsFunc(list, func(o HCA) bool { return o.Name == h.Name }) {

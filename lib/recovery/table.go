@@ -139,7 +139,7 @@ func (b Book) quarantineNoted(t *table.Table, now time.Time) {
 
 // quarantineUnknown quarantines an HCA that the lease may have, unless another lease has it.
 func (b Book) quarantineUnknown(t *table.Table, id node.ID, name string, now time.Time) {
-	// Of an HCA of which others have slots it may have another one.
+	// If others have slots of an HCA, it may have another slot.
 	if slices.ContainsFunc(t.Claims, func(c table.Claim) bool { return c.HCA == id || c.HCA == id.Whole() }) {
 		return
 	}

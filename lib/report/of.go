@@ -18,7 +18,7 @@ import (
 // String is for people, as that of node.ID is.
 func (id ID) String() string { return node.ID(id).String() }
 
-// Bare is an HCA of which only name and identity matter.
+// Bare is an HCA with a name and an identity, and nothing else.
 func Bare(name string, id node.ID) HCA {
 	h := HCA{Name: name}
 	if id != (node.ID{}) {
