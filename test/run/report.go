@@ -90,7 +90,7 @@ func (r *run) booted(after time.Duration) {
 // report prints what came of the run, and returns the line by which CI counts tests.
 func (r *run) report() string {
 	for _, f := range r.failed {
-		r.say("failed: %s", f.name)
+		r.say("log of %s", f.name)
 		for _, line := range f.log[max(0, len(f.log)-60):] {
 			fmt.Fprintln(r.out, "   ", line)
 		}
@@ -105,6 +105,14 @@ func (r *run) report() string {
 		fmt.Fprintf(&times, "%s %s, ", s.on, s.time.Round(time.Second))
 	}
 	r.say("time: %sof the VMs' time %s to boot; %s in all", &times, r.boots.Round(time.Second), time.Since(r.start).Round(time.Second))
+	// Who sees the last lines of a run alone sees what failed.
+	for _, f := range r.failed {
+		why := ""
+		if len(f.log) > 0 {
+			why = ": " + strings.TrimSpace(f.log[0])
+		}
+		r.say("failed: %s%s", f.name, why)
+	}
 	r.say("%s: %d passed, %d failed, %d skipped, %d not in this class", r.what, r.passed, len(r.failed), skipped, r.elsewhere)
 	return fmt.Sprintf("tests: %d passed, %d failed, %d skipped", r.passed, len(r.failed), skipped)
 }
