@@ -197,14 +197,15 @@ func TestSlotsAreForSharedModeAlone(t *testing.T) {
 func TestEightJobsHaveOneHCAAtOnce(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
-	config := fmt.Sprintf("[slurm]\nsource = [\"scontrol\"]\ntimeout = \"50s\"\n[[hca]]\nindex = 0\ntype = \"slot\"\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = 8\nnetwork = \"10.128.0.0/16\"\n", hca)
+	config := fmt.Sprintf("[slurm]\nsource = [\"scontrol\"]\ntimeout = \"10m\"\n[[hca]]\nindex = 0\ntype = \"slot\"\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = 8\nnetwork = \"10.128.0.0/16\"\n", hca)
 	vm.WriteConfig(t, config)
+	vm.NoDeadline(t) // an emulated machine asks for eight jobs at once
 	program := vm.Repo() + "/bin/gresnet-prolog"
 	vm.Run(t, program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/slots.conf")
 	if lines := vm.Run(t, "cat /tmp/slots.conf"); strings.Count(lines, "Name=nic Type=slot File=") != 8 {
 		t.Fatalf("gres.conf has\n%s", lines)
 	}
-	vm.SlurmAnew(t, "--nics /tmp/slots.conf --conf 'NodeName=node1 NodeAddr=192.0.2.1 CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:8,nic:slot:8'")
+	vm.SlurmAnew(t, "--nics /tmp/slots.conf --conf 'NodeName=node1 NodeAddr=192.0.2.1 CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:8,nic:slot:8' --conf AuthInfo=cred_expire=600")
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
 		vm.Eventually(t, "the epilogs have run", vm.NoLease)

@@ -18,7 +18,7 @@ func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
 	vm.Slurm(t)
 	vm.WriteConfig(t, config)
 	vm.NoDeadline(t) // the kernel moves one RDMA device at a time
-	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=120")
+	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
 		vm.Eventually(t, "the epilogs have run", vm.NoLease)

@@ -30,7 +30,7 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 	program := vm.Repo() + "/bin/gresnet-prolog"
 	vm.Run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	// Many first steps at once take longer than a credential of this test bed lives.
-	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=60")
+	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")
 	vm.WriteConfig(t, vm.AskScontrol)
 	t.Cleanup(func() {
 		vm.Run(t, "scancel -u alice")
