@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gresnet/test/guest/vm"
@@ -178,6 +179,42 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 	if out, err := os.ReadFile(vm.NodeTable); err == nil && strings.Contains(string(out), `"job"`) {
 		t.Errorf("the node table has a claim:\n%s", out)
 	}
+}
+
+// Each round, four jobs take their slots while four others give theirs back.
+func TestSlotsOfOneHCAAreTakenAndGivenBackAtOnce(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
+	before := vm.Picture(t)
+	const atOnce = 4
+	run := func(program string, first int, all *sync.WaitGroup) {
+		for n := first; n < first+atOnce; n++ {
+			all.Go(func() {
+				if out, code := vm.ByHand(t, program, slotJob(n)); code != 0 || out != "" {
+					t.Errorf("%s of job %d: exit %d: %s", program, n, code, out)
+				}
+			})
+		}
+	}
+	rounds := vm.Rounds(6, 100)
+	var all sync.WaitGroup
+	run("prolog", 0, &all)
+	all.Wait()
+	for round := range rounds {
+		leave := round % 2 * atOnce
+		run("epilog", leave, &all)
+		run("prolog", atOnce-leave, &all)
+		all.Wait()
+		if t.Failed() {
+			t.Fatalf("in round %d:\n%s", round, vm.Run(t, "cat "+vm.NodeTable))
+		}
+		if !closed(t, hca) {
+			t.Errorf("round %d: the node's device node is open, and four jobs have the HCA", round)
+		}
+	}
+	run("epilog", rounds%2*atOnce, &all)
+	all.Wait()
+	vm.Same(t, before)
 }
 
 func TestSlotsAreForSharedModeAlone(t *testing.T) {
