@@ -21,7 +21,7 @@ type GIDs struct {
 
 // gidTimeout bounds the wait for GIDs, which the kernel adds in a work queue of its own after an
 // interface gets an address (roce_gid_mgmt.c).
-const gidTimeout = 5 * time.Second
+const gidTimeout = 20 * time.Second
 
 // AwaitGIDs waits until a port has its GIDs.
 func (w *World) AwaitGIDs(v *scan.View, g GIDs) error {
