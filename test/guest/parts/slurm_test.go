@@ -14,7 +14,7 @@ func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
 	boot(t, inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n"))
 	program := vm.Repo() + "/bin/gresnet-prolog"
 	vm.Run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
-	config := strings.ReplaceAll(inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n"), "[\"gpu\"]", "[\"scontrol\"]")
+	config := strings.ReplaceAll(inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n"), "[\"gpu\"]", "[\"scontrol\"]\ntimeout = \"10m\"")
 	vm.Slurm(t)
 	vm.WriteConfig(t, config)
 	vm.NoDeadline(t) // the kernel moves one RDMA device at a time
