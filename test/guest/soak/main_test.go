@@ -1,0 +1,15 @@
+// Package soak runs thousands of jobs of all kinds in one boot, and looks for what they leave.
+//
+// By emulation a job takes two to three seconds of a processor. One processor for the guest is best,
+// and more HCAs than usual let more jobs run at once:
+//
+//	go test -v -exec "$PWD/test/vm/vm run --mode exclusive --hca roce=6,ib=1 --cpus 1 --timeout 20000 --" ./test/guest/soak -timeout 330m
+package soak
+
+import (
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+func TestMain(m *testing.M) { vm.Main(m) }
