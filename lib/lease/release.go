@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
 	"gresnet/lib/opened"
+	"gresnet/lib/step"
 	"gresnet/lib/table"
 )
 
@@ -181,12 +182,20 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
 		}
 	}
+	l, done, err := n.LookFor(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer done()
 	err = n.Table().Update(ctx, func(t *table.Table) error {
 		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
 		for i, c := range t.Claims {
 			if is(c) {
 				t.Claims[i].Quarantined = away[c.HCA]
 			}
+		}
+		if err := step.Reopen(l.World, t); err != nil {
+			failed = append(failed, err)
 		}
 		return nil
 	})

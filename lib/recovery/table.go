@@ -23,6 +23,10 @@ func Rebuild(t *table.Table, books []Book, look func(*table.Table) error, now fu
 			b.quarantineNoted(t, now())
 		}
 	}
+	// Who freed the last slot of an HCA has opened its device nodes, even if no strike says so.
+	for _, s := range t.Unshared() {
+		t.Unshare(s.HCA)
+	}
 	if len(t.Claims) == 0 && len(unreadable) == 0 {
 		return nil // who claims the first HCA numbers them
 	}
@@ -92,16 +96,15 @@ func (b Book) Claim(t *table.Table) bool {
 func (b Book) restore(t *table.Table, claim *step.Claim) {
 	for _, c := range claim.Claims {
 		c.Made = claim.Made
-		i := slices.IndexFunc(t.Claims, func(o table.Claim) bool { return o.HCA == c.HCA })
+		rival := func(o table.Claim) bool { return o.HCA.Overlaps(c.HCA) }
+		later := func(o table.Claim) bool { return rival(o) && !o.Before(c) }
 		switch {
-		case b.Aside && i < 0:
+		case b.Aside && !slices.ContainsFunc(t.Claims, rival):
 			c.Doubt, c.Quarantined = true, ErrDamaged.Error()+": the lease of job "+strconv.FormatUint(uint64(b.Job), 10)+" was set aside"
 			t.Claims = append(t.Claims, c)
-		case i < 0:
-			t.Claims = append(t.Claims, c)
-		case !b.Aside && t.Claims[i].Before(c):
-			// That lease may be younger nevertheless: its claim was freed before this one was made.
-			t.Claims[i] = c
+		case !b.Aside && !slices.ContainsFunc(t.Claims, later):
+			// A rival lease may be younger nevertheless: its claim was freed before this one was made.
+			t.Claims = append(slices.DeleteFunc(t.Claims, rival), c)
 		}
 	}
 	if u := claim.Uplink; u != nil && !b.Aside && !slices.Contains(t.Addresses(), u.Address) {
@@ -113,7 +116,7 @@ func (b Book) restore(t *table.Table, claim *step.Claim) {
 		}
 	}
 	for _, s := range claim.Shared {
-		if !b.Aside && t.SharedOf(s.HCA) == nil {
+		if t.SharedOf(s.HCA) == nil {
 			t.Shared = append(t.Shared, s)
 		}
 	}

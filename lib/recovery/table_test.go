@@ -81,6 +81,54 @@ func TestAnHCAIsTheJobsThatClaimedItLastWhoseverLeaseIsTheYounger(t *testing.T) 
 	}
 }
 
+// test/model found it: WHOLE_AND_SLOTS_OVERLAP and SET_ASIDE_KEEPS_ACCESS. One job's prolog was killed
+// after its note of a claim; another job has the HCA by now.
+func TestOfAnHCAAndASlotOfItTheOneThatWasClaimedLastIsInATableMadeAnew(t *testing.T) {
+	hca := node.ID{GUID: "a", PCI: "0000:3b:00.0"}
+	slot := hca
+	slot.Slot = "0"
+	shared := []table.Shared{{HCA: hca, Name: "mlx5_0"}}
+	book := func(job uint32, id node.ID, made time.Duration, aside bool) Book {
+		claim := step.Claim{HCAs: []node.HCA{{ID: hca}}, Claims: []table.Claim{{HCA: id, Job: job, Run: "0"}}, Made: made}
+		if id.Slot != "" {
+			claim.Shared = shared
+		}
+		data, err := json.Marshal(&claim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Book{Job: job, Aside: aside, Journal: &journal.Journal{Notes: []journal.Note{{Number: 1, Kind: claim.Kind(), Data: data}}}}
+	}
+	for name, tt := range map[string]struct {
+		books  []Book
+		job    uint32 // that has it
+		opened int    // who could open its device nodes is known
+	}{
+		"the whole was claimed last":   {[]Book{book(1, slot, 1, false), book(2, hca, 2, false)}, 2, 0},
+		"the slot was claimed last":    {[]Book{book(1, slot, 2, false), book(2, hca, 1, false)}, 1, 1},
+		"the slot's lease is aside":    {[]Book{book(1, slot, 1, true)}, 1, 1},
+		"and the whole is another's":   {[]Book{book(2, hca, 2, false), book(1, slot, 1, true)}, 2, 0},
+		"and another has another slot": {[]Book{book(2, node.ID{GUID: "a", PCI: hca.PCI, Slot: "1"}, 2, false), book(1, slot, 1, true)}, 0, 1},
+	} {
+		for range 2 {
+			slices.Reverse(tt.books)
+			if tt.books[0].Aside && len(tt.books) > 1 {
+				continue // those that are aside come last
+			}
+			var now table.Table
+			if err := Rebuild(&now, tt.books, func(*table.Table) error { return nil }, time.Now); err != nil {
+				t.Fatal(err)
+			}
+			if tt.job != 0 && (len(now.Claims) != 1 || now.Claims[0].Job != tt.job) {
+				t.Errorf("%s: claims %+v", name, now.Claims)
+			}
+			if len(now.Shared) != tt.opened {
+				t.Errorf("%s: shared %+v", name, now.Shared)
+			}
+		}
+	}
+}
+
 // claimedBy returns the journal of a job that made its claims when at was made.
 func claimedBy(t *testing.T, job uint32, at table.Claim) Book {
 	t.Helper()

@@ -56,7 +56,7 @@ func (s *Access) Do(w *world.World) error {
 }
 
 // Undo restores owner and mode of the nodes. Those of an HCA that jobs have slots of are restored
-// when the last of these jobs frees its claim, see reopen.
+// when the last of these jobs frees its claim, see Reopen.
 func (s *Access) Undo(w *world.World) error {
 	if s.ID.Slot != "" {
 		return nil
@@ -87,9 +87,9 @@ func (s *Access) Verify(w *world.World) error {
 	return hint.Join(worse, err)
 }
 
-// reopen restores who could open the nodes of HCAs that no job has a slot of any more. What it
-// cannot restore stays in the table: write the table even if reopen fails.
-func reopen(w *world.World, t *table.Table) error {
+// Reopen restores who could open the nodes of HCAs that no job has a slot of any more. What it
+// cannot restore stays in the table: write the table even if Reopen fails.
+func Reopen(w *world.World, t *table.Table) error {
 	var failed []error
 	for _, shared := range t.Unshared() {
 		err := w.OnHost(func(v *scan.View) error { return devnode.Restore(v, w.Dev, shared.HCA, shared.Nodes) })

@@ -48,7 +48,7 @@ func (s *Claim) Undo(w *world.World) error {
 	}
 	defer change.Close()
 	change.Table.Release(w.Job, w.Run, w.Away)
-	failed := reopen(w, &change.Table)
+	failed := Reopen(w, &change.Table)
 	if !w.UplinkLeft {
 		failed = hint.Join(failed, FreeUplink(w, &change.Table, w.Job, w.Run))
 	}

@@ -1,5 +1,5 @@
-// Command model checks the models of the protocol, lease.pml and routes.pml, with spin. README.md
-// says what they cover.
+// Command model checks the models of the protocol, lease.pml, routes.pml and slots.pml, with spin.
+// README.md says what they cover.
 //
 // It explores each configuration in full, in which no property may fail. Then it leaves out one law
 // after the other, and spin must find a fault each time, or the law would not be needed.

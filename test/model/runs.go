@@ -21,6 +21,10 @@ var runs = []run{
 	{name: "table-sweep", model: "lease", defines: []string{"SWEEPS=1", "DAMAGES=1", "KILLS=2"}},
 	{name: "reboot", model: "lease", defines: []string{"RUNS=2", "REBOOTS=1"}},
 	{name: "routes", model: "routes", defines: []string{"AGAIN=1", "KILLS=2"}},
+	{name: "slots", model: "slots", defines: []string{"KILLS=2", "FAILS=1"}},
+	{name: "slots-table", model: "slots", defines: []string{"KILLS=2", "DAMAGES=1"}},
+	{name: "slots-release", model: "slots", defines: []string{"KILLS=2", "REMOVALS=1"}},
+	{name: "slots-aside", model: "slots", defines: []string{"KILLS=0", "REMOVALS=1", "DAMAGES=1"}},
 
 	without("lease", "NOTE_BEFORE_DEED", "OTHERS=0"),
 	without("lease", "ASK_THE_WORLD", "OTHERS=0"),
@@ -45,6 +49,13 @@ var runs = []run{
 	without("routes", "WHO_FREES_RESTORES", "KILLS=0"),
 	without("routes", "CLAIMED_STAYS_OWED", "AGAIN=1", "KILLS=0"),
 	without("routes", "RESTORED_UNDER_NODE_LOCK", "AGAIN=1", "KILLS=0"),
+	without("slots", "FIRST_IN_LAST_OUT", "KILLS=0"),
+	without("slots", "OPENED_UNDER_NODE_LOCK", "KILLS=0"),
+	without("slots", "OPENED_BEFORE_WRITTEN"),
+	without("slots", "CLAIMS_NOTE_HAS_ACCESS", "KILLS=0", "DAMAGES=1"),
+	without("slots", "WHOLE_AND_SLOTS_OVERLAP", "DAMAGES=1"),
+	without("slots", "RELEASE_OPENS", "KILLS=0", "REMOVALS=1"),
+	without("slots", "SET_ASIDE_KEEPS_ACCESS", "KILLS=0", "REMOVALS=1", "DAMAGES=1"),
 }
 
 // without is a model without a law.

@@ -119,6 +119,33 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 	}
 }
 
+// Somebody has removed the lease, so no epilog opens them. test/model found it: RELEASE_OPENS.
+func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hca := inSlots(t, "shared", "")
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", slotJob(0))
+	vm.Run(t, "cp -a "+vm.NodeTable+" /tmp/node.json")
+	vm.Must(t, "epilog", slotJob(0))
+	vm.Run(t, "cp -a /tmp/node.json "+vm.NodeTable+"; chmod 600 /dev/infiniband/"+vm.UverbsOf(t, hca))
+	if out, code := vm.ByHand(t, "epilog", slotJob(0)); code != 2 || !strings.Contains(out, "its lease was removed") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	if !closed(t, hca) {
+		t.Error("the device node of a quarantined slot is open")
+	}
+	if out, code := vm.Command(t, "gresnet-epilog release "+hca); code != 0 || out != "" {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	if closed(t, hca) {
+		t.Error("the device node stays closed")
+	}
+	if table := vm.Run(t, "cat "+vm.NodeTable); strings.Contains(table, `"shared"`) {
+		t.Errorf("the node table still has\n%s", table)
+	}
+	vm.Same(t, before)
+}
+
 func TestAKillAnywhereLosesNothingOfASlot(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")

@@ -1,0 +1,345 @@
+/* Slots of one HCA, which several jobs have at once: a model for spin. README.md says what it covers.
+ *
+ * Who could open the HCA's device nodes is noted before the first job with a slot closes them, and
+ * they are opened when the last of these jobs has freed its claim: first in, last out. Job 2 has the
+ * HCA as a whole, if no slot is taken: the site may change that while jobs run. In the end no job
+ * has anything, and who could open the nodes can.
+ */
+#ifndef KILLS
+#define KILLS 1
+#endif
+#ifndef FAILS
+#define FAILS 0       /* undos of a slot's interface that fail */
+#endif
+#ifndef DAMAGES
+#define DAMAGES 0     /* of the node table */
+#endif
+#ifndef REMOVALS
+#define REMOVALS 0    /* leases whose journal is damaged, which a person then releases */
+#endif
+#ifndef JOBS
+#define JOBS 3
+#endif
+#define SLOTS 2
+#define FREE 0        /* whose claim it is; else its job + 1 */
+#define UNKNOWN 0     /* of nodes, what a note has of them */
+#define OPEN 1
+#define CLOSED 2
+#define wantsAll (j == 2)
+
+byte nodes = OPEN;    /* who may open the HCA's device nodes on the node */
+byte claim[SLOTS];    /* the node table: slots */
+byte all;             /* the node table: the HCA as a whole */
+bool quarantined[SLOTS];
+byte shared;          /* the node table: who could open the nodes before the first slot */
+byte order;           /* of the next claim */
+typedef Lease {
+	bool there;
+	byte slot;        /* what the note of the claim has: the slot + 1, or SLOTS + 1 for the whole */
+	byte made;        /* and when it was made */
+	byte shared;
+	byte had;         /* the note about access, of a job with the whole */
+	bool child;       /* the slot's interface is in the job's namespace */
+	bool aside;       /* the lease was damaged, and its claim is quarantined */
+	bool closed;      /* the job has closed the nodes and not yet freed its claim */
+}
+Lease lease[JOBS];
+byte kills = KILLS, fails = FAILS, removals = REMOVALS, running = JOBS;
+bool damaged, last;
+
+#define K if :: kills > 0 && !last -> kills--; TELL("is killed\n"); goto dead :: true fi
+#define TELL(what) printf("%d %d %d ", kind, j, 1); printf(what)
+#define noSlot(but) ((claim[0] == FREE || but == 1) && (claim[1] == FREE || but == 2))
+/* What holds in each state: an HCA is whole or slots, and who has it is alone with it. */
+#define holds() assert(damaged || all == FREE || noSlot(0)); \
+	assert(nodes == CLOSED || !(lease[0].closed || lease[1].closed || (JOBS > 2 && lease[JOBS - 1].closed)))
+
+/* func: lib/step Reopen
+ * func: lib/table Table.Unshared
+ * Under the node lock. What it changes of the table is in memory until that is written. */
+#define reopen(but) if :: shared != UNKNOWN && noSlot(but) -> TELL("opens the nodes\n"); nodes = shared :: else fi
+#define dropShared if :: shared != UNKNOWN && noSlot(0) -> shared = UNKNOWN :: else fi
+
+/* func: lib/repair rebuild
+ * func: lib/recovery Rebuild
+ * func: lib/recovery Book.restore */
+inline rebuild()
+{
+	d_step {
+		claim[0] = FREE; claim[1] = FREE; all = FREE; quarantined[0] = false; quarantined[1] = false; shared = UNKNOWN;
+		k = 0;
+		do
+		:: k < JOBS && (lease[k].slot == 0 || lease[k].aside) -> k++
+		:: k < JOBS && !lease[k].aside && lease[k].slot > SLOTS ->
+#ifdef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
+			all = k + 1;
+#else
+			if
+			:: (claim[0] == FREE || lease[claim[0] - 1].made < lease[k].made) && (claim[1] == FREE || lease[claim[1] - 1].made < lease[k].made) ->
+				claim[0] = FREE; claim[1] = FREE; all = k + 1
+			:: else
+			fi;
+#endif
+			k++
+		:: k < JOBS && !lease[k].aside && lease[k].slot > 0 && lease[k].slot <= SLOTS ->
+			if
+#ifndef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
+			:: all != FREE && lease[all - 1].made > lease[k].made
+#endif
+			:: claim[lease[k].slot - 1] != FREE && lease[claim[lease[k].slot - 1] - 1].made > lease[k].made
+			:: else -> claim[lease[k].slot - 1] = k + 1
+			fi;
+			k++
+		:: k == JOBS -> break
+		od;
+		k = 0;
+		do
+		:: k < JOBS ->
+			if
+			:: lease[k].aside && claim[lease[k].slot - 1] == FREE && all == FREE -> claim[lease[k].slot - 1] = k + 1; quarantined[lease[k].slot - 1] = true
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		k = 0;
+		do
+		:: k < JOBS ->
+			if
+#ifdef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
+			:: lease[k].shared != UNKNOWN && shared == UNKNOWN -> shared = lease[k].shared
+#elif defined(WITHOUT_SET_ASIDE_KEEPS_ACCESS)
+			:: lease[k].shared != UNKNOWN && shared == UNKNOWN && !noSlot(0) && !lease[k].aside -> shared = lease[k].shared
+#else
+			:: lease[k].shared != UNKNOWN && shared == UNKNOWN && !noSlot(0) -> shared = lease[k].shared
+#endif
+			:: else
+			fi;
+			k++
+		:: else -> break
+		od;
+		k = 0;
+		damaged = false;
+		TELL("makes the table anew\n")
+	}
+}
+
+proctype Job(byte j)
+{
+	byte k, mine, had, seen, kind = 1;
+	bool away;
+
+	/* func: lib/lease Host.ready */
+	atomic { if :: damaged -> rebuild() :: else fi };
+	/* func: lib/lease taking.claimLocked
+	 * func: lib/host Host.Pick
+	 * func: lib/host Host.share
+	 * func: lib/node ID.Overlaps */
+	atomic {
+		if
+		:: damaged || all != FREE || (wantsAll && !noSlot(0)) || (claim[0] != FREE && claim[1] != FREE) -> running--; goto over
+		:: else
+		fi;
+		if
+		:: wantsAll -> mine = SLOTS + 1; TELL("picks the HCA\n")
+		:: !wantsAll && claim[0] == FREE -> mine = 1; TELL("picks slot 0\n")
+		:: !wantsAll && claim[0] != FREE -> mine = 2; TELL("picks slot 1\n")
+		fi;
+		lease[j].there = true;
+		had = shared;
+#ifndef WITHOUT_FIRST_IN_LAST_OUT
+		if :: !wantsAll && shared == UNKNOWN -> had = nodes :: else fi;
+#endif
+#ifndef WITHOUT_CLAIMS_NOTE_HAS_ACCESS
+		if :: !wantsAll -> lease[j].shared = had :: else fi;
+#endif
+		lease[j].slot = mine; order++; lease[j].made = order;
+		K;
+		d_step {
+			TELL("writes its claim into the table\n");
+			if
+			:: wantsAll -> all = j + 1
+			:: else -> claim[mine - 1] = j + 1; shared = had
+			fi
+		};
+		had = UNKNOWN;
+		K;
+		holds()
+	};
+	/* func: lib/host Look.readAccess
+	 * func: lib/step Access.Do */
+	atomic {
+#ifndef WITHOUT_FIRST_IN_LAST_OUT
+		if :: wantsAll -> lease[j].had = nodes :: else fi;
+#else
+		lease[j].had = nodes;
+#endif
+		K
+	};
+	atomic { TELL("closes the nodes\n"); nodes = CLOSED; lease[j].closed = true; K };
+	/* func: lib/step Child.Do */
+	atomic { lease[j].child = !wantsAll; K };
+	skip; /* its tasks run */
+
+	/* func: lib/opened Lease.Unwind */
+epilog:
+	atomic {
+		kind = 2;
+		if :: damaged -> rebuild() :: else fi;
+		if
+		:: !lease[j].there -> goto done
+		:: lease[j].there -> TELL("begins to unwind\n"); away = false
+		:: lease[j].there && removals > 0 && !last && lease[j].slot > 0 && lease[j].slot <= SLOTS -> removals--; goto damage
+		fi
+	};
+	/* func: lib/step Child.Undo */
+	atomic {
+		if
+		:: lease[j].child && fails > 0 && !last -> fails--; TELL("cannot remove the interface\n"); away = true
+		:: lease[j].child -> lease[j].child = false
+		:: !lease[j].child
+		fi;
+		K
+	};
+	/* func: lib/step Access.Undo
+	 * Of a slot it restores nothing. */
+	atomic {
+		if
+		:: lease[j].had != UNKNOWN -> TELL("opens the nodes that it has closed\n"); lease[j].closed = false; nodes = lease[j].had; lease[j].had = UNKNOWN
+		:: else
+		fi;
+		K
+	};
+	/* func: lib/step Claim.Undo
+	 * func: lib/table Table.Release */
+	atomic {
+		if
+		:: damaged -> goto epilog
+		:: else
+		fi;
+		mine = lease[j].slot;
+		if
+		:: away -> d_step { if :: claim[mine - 1] == j + 1 -> TELL("quarantines its slot\n"); quarantined[mine - 1] = true :: else fi }; goto again
+		:: else
+		fi;
+		if
+		:: mine == 0 -> goto remove
+		:: mine == SLOTS + 1 -> reopen(0)
+		:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> lease[j].closed = false;
+#ifdef WITHOUT_OPENED_BEFORE_WRITTEN
+			TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false;
+			seen = shared;
+			dropShared;
+			K;
+			if :: seen != UNKNOWN && noSlot(0) -> TELL("opens the nodes\n"); nodes = seen :: else fi
+#elif !defined(WITHOUT_OPENED_UNDER_NODE_LOCK)
+			reopen(mine)
+#endif
+		:: mine > 0 && mine <= SLOTS && claim[mine - 1] != j + 1 -> reopen(0)
+		fi;
+		K;
+		d_step {
+#ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
+			seen = shared;
+#endif
+			if
+			:: mine == SLOTS + 1 && all == j + 1 -> TELL("frees the HCA\n"); all = FREE
+			:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false
+			:: else
+			fi;
+#ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
+			if :: seen != UNKNOWN && noSlot(0) :: else -> seen = UNKNOWN fi;
+#endif
+			dropShared
+		};
+		holds();
+		K;
+		lease[j].slot = 0; lease[j].shared = UNKNOWN;
+		K
+	};
+#ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
+	atomic { if :: seen != UNKNOWN -> TELL("opens the nodes\n"); nodes = seen; seen = UNKNOWN; holds() :: else fi };
+#endif
+	/* func: lib/state Lease.Remove */
+remove:
+	atomic { lease[j].there = false; goto done };
+
+	/* func: lib/opened Lease.setAside
+	 * func: lib/repair distrust */
+damage:
+	atomic {
+		TELL("sets its damaged lease aside\n");
+		d_step {
+			mine = lease[j].slot;
+			if :: claim[mine - 1] == j + 1 -> quarantined[mine - 1] = true; lease[j].aside = true :: else fi;
+			lease[j].closed = false; lease[j].child = false; lease[j].there = false;
+			if :: lease[j].aside :: else -> lease[j].slot = 0; lease[j].shared = UNKNOWN fi
+		}
+	};
+	if
+	:: !lease[j].aside -> goto done
+	:: lease[j].aside
+	fi;
+	/* func: lib/lease Host.freeHome
+	 * The person comes at any time, and removes the journal that was kept. */
+	atomic {
+		kind = 4;
+		if
+		:: damaged -> rebuild()
+		:: else
+		fi;
+		if
+		:: claim[mine - 1] == j + 1 ->
+#ifndef WITHOUT_RELEASE_OPENS
+			reopen(mine);
+#endif
+			d_step {
+				TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false;
+#ifndef WITHOUT_RELEASE_OPENS
+				dropShared
+#endif
+			}
+		:: else
+		fi;
+		lease[j].aside = false; lease[j].slot = 0; lease[j].shared = UNKNOWN;
+		holds();
+		goto done
+	};
+
+	/* The epilog runs again. */
+dead:
+	atomic { mine = 0; had = UNKNOWN; seen = UNKNOWN; away = false; goto epilog };
+again:
+	atomic { mine = 0; away = false; goto epilog };
+done:	atomic { mine = 0; running--; goto over };
+over:
+	skip
+}
+
+#if DAMAGES > 0
+active proctype Damage()
+{
+	if
+	:: atomic { !last -> printf("the node table is damaged\n"); damaged = true }
+	:: last
+	fi
+}
+#endif
+
+init
+{
+	byte k, j, kind = 2;
+
+	atomic {
+		do
+		:: k < JOBS -> run Job(k); k++
+		:: else -> break
+		od
+	};
+	atomic {
+		running == 0;
+		last = true;
+		if :: damaged -> rebuild() :: else fi;
+		assert(claim[0] == FREE && claim[1] == FREE && all == FREE && shared == UNKNOWN && nodes == OPEN)
+	}
+}
