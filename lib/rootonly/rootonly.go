@@ -56,9 +56,13 @@ func (n Nodes) close() error {
 	}
 	shared, known := false, verdicts{}
 	for _, name := range nodes {
+		path := filepath.Join(n.Dev, name)
+		if access, err := char.Stat(path); err == nil && access == char.RootAlone() {
+			continue // whoever's HCA it is, nobody but root needs the folder for it
+		}
 		v, err := n.covers(name, known)
 		if err == nil && v.covered {
-			err = char.Set(filepath.Join(n.Dev, name), char.RootAlone())
+			err = char.Set(path, char.RootAlone())
 		}
 		// A move makes it anew, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -181,3 +181,36 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		}
 	}
 }
+
+// Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
+func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
+	dev := deviceFolder(t)
+	for _, name := range []string{"uverbs0", "umad0", "rdma_cm"} {
+		if err := char.Make(filepath.Join(dev, name), 1, 3, char.RootAlone()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if closed, err := char.Folder(dev).IsClosed(); err != nil || !closed {
+		t.Errorf("the folder is closed: %v, %v", closed, err)
+	}
+}
+
+// unread is a file system of which nothing may be read.
+type unread struct {
+	fstest.MapFS
+	t *testing.T
+}
+
+func (u unread) Open(name string) (fs.File, error) {
+	u.t.Errorf("%s is read", name)
+	return u.MapFS.Open(name)
+}
+
+func (u unread) ReadLink(name string) (string, error) {
+	u.t.Errorf("the link %s is read", name)
+	return u.MapFS.ReadLink(name)
+}
