@@ -276,7 +276,7 @@ func Version() string { return version }
 // Root refuses anybody but root, who could do nothing anyway.
 func Root() error {
 	if os.Geteuid() != 0 {
-		return hint.With(errors.New("not root"), "GN136 slurmd runs this as root; by hand, use sudo")
+		return hint.With(errors.New("not root"), "GN136 run it with sudo; slurmd runs prologs and epilogs as root")
 	}
 	return nil
 }

@@ -57,9 +57,17 @@ func unknown(c *urfave.Context, name string) error {
 	return hint.With(err, "GN139 see "+c.App.Name+" --help")
 }
 
+// valueless says of a flag that it lacks its value.
+func valueless(command, name string) error {
+	return hint.With(errors.New("flag --"+name+" needs a value"), "GN351 see "+command+" --help")
+}
+
 // usageError says of a command that was called wrongly what may be meant, or where it says how.
 func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorFunc {
 	return func(_ *urfave.Context, err error, _ bool) error {
+		if _, name, lacks := strings.Cut(err.Error(), "flag needs an argument: -"); lacks {
+			return valueless(command, strings.TrimLeft(name, "-"))
+		}
 		_, given, is := strings.Cut(err.Error(), "flag provided but not defined: -")
 		if !is {
 			return hint.With(err, "GN140 see "+command+" --help")

@@ -45,6 +45,14 @@ func TestFlagsCanBeGivenInAnyOrder(t *testing.T) {
 	}
 }
 
+func TestAFlagWithoutItsValueIsNamedAsItIsTyped(t *testing.T) {
+	for _, args := range []string{"status --dir", "--config"} {
+		if got := said(strings.Fields(args)...); !strings.Contains(got, "gresnet-x: flag --"+args[strings.LastIndex(args, "--")+2:]+" needs a value") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
 func TestWhatIsMistypedIsNamedWithWhatIsMeant(t *testing.T) {
 	for args, want := range map[string]string{
 		"statis":              "did you mean gresnet-x status?",
