@@ -248,3 +248,12 @@ int enter_without(uint32_t job)
 	}
 	return 0;
 }
+
+int shut_in(uint32_t job)
+{
+	if (unshare(CLONE_NEWNET) == -1) {
+		slurm_error("gresnet: job %u: create network namespace: %m", job);
+		return -1;
+	}
+	return enter_without(job);
+}

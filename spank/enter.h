@@ -14,4 +14,8 @@ int enter(const struct lease *lease, const char *state);
  * in /dev/infiniband. */
 int enter_without(uint32_t job);
 
+/* shut_in leaves the calling process in a network namespace of nobody's, with nothing
+ * in /dev/infiniband, wherever it is: half inside, say. */
+int shut_in(uint32_t job);
+
 #endif

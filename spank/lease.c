@@ -271,7 +271,8 @@ static int check_env(struct lease *lease, const struct step *step)
 	    check_number(lease, LINE_UID, "GRESNET_UID", step->uid))
 		return -1;
 	if (lease->lines > LINE_NETNS && !strcmp(lease->line[LINE_NETNS].name, "GRESNET_REFUSED")) {
-		slurm_error("gresnet: job %u: refused: %s", lease->job, lease->line[LINE_NETNS].value);
+		if (step->speaks)
+			slurm_error("gresnet: job %u: refused: %s", lease->job, lease->line[LINE_NETNS].value);
 		return -1;
 	}
 	if (!head(lease, LINE_NETNS, "GRESNET_NETNS"))

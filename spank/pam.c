@@ -149,7 +149,7 @@ static int go_inside(pam_handle_t *pamh, const char *state, const struct step *s
 
 int pam_sm_open_session(pam_handle_t *pamh, int flags, int argc, const char *argv[])
 {
-	struct step step = {.id = SLURM_EXTERN_CONT};
+	struct step step = {.id = SLURM_EXTERN_CONT, .speaks = true};
 	const char *state;
 	enum adopted adopted;
 	int rc = PAM_SESSION_ERR;

@@ -7,14 +7,17 @@
  * network; so do, unless plugstack.conf says otherwise, the batch script and the
  * interactive step, from which srun must reach the controller.
  *
- * A failure is -1 and nothing else: Slurm 22.05 lets a task run on after a
- * positive one (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). And
- * it is the task that fails, whatever went wrong before: of a step that does not
- * begin, 22.05's srun says nothing and exits with 0. */
+ * It is the task that fails, whatever went wrong before: of a step that does not
+ * begin, 22.05's srun says nothing and exits with 0. A task that may not run is
+ * shut in, and ends in the next callback. Slurm has nothing to add to that; of a
+ * callback that fails it tells the user in three lines more. Where a callback does
+ * fail, it returns -1: Slurm 22.05 lets a task run on after a positive number
+ * (slurmstepd/mgr.c:_pre_task_child_privileged tests for < 0). */
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,6 +52,7 @@ static struct {
 
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
+	bool refused; /* this task may not run; the reason is logged */
 	bool entered; /* this task is in a network of its job's own */
 	bool notify;  /* this task is to be told that it stays outside of that */
 } context;
@@ -151,18 +155,36 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
 	}
 }
 
-/* check_option fails a task whose user asks what is not to be had. */
-static int check_option(void)
+/* is_first tells whether the task is the step's first one on the node, which says
+ * what holds for all of them. */
+static bool is_first(spank_t spank)
 {
-	if (context.option == OPTION_UNUSED)
-		return 0;
-	if (context.option == OPTION_UNKNOWN) {
-		slurm_error("gresnet: job %u: --gresnet: unknown value; hint: the only value is none [GN042]", context.step.job);
+	int task;
+
+	return spank_get_item(spank, S_TASK_ID, &task) || task == 0;
+}
+
+/* check_step refuses the step's tasks if the plugin is not set up, or if their user asks
+ * for what is not to be had. */
+static int check_step(void)
+{
+	if (context.broken) {
+		/* What was logged before there are tasks does not come to srun. */
+		if (context.step.speaks)
+			slurm_error("gresnet: job %u: the plugin is not set up on this node; "
+				    "hint: slurmd's log has the reason [GN044]", context.step.job);
 		return -1;
 	}
-	if (!context.arguments.allow_none) {
-		slurm_error("gresnet: job %u: --gresnet=none is not allowed on this node; "
-			    "hint: allow=none in plugstack.conf allows it [GN043]", context.step.job);
+	if (context.option == OPTION_UNKNOWN) {
+		if (context.step.speaks)
+			slurm_error("gresnet: job %u: --gresnet: unknown value; hint: the only value is none [GN042]",
+				    context.step.job);
+		return -1;
+	}
+	if (context.option == OPTION_NONE && !context.arguments.allow_none) {
+		if (context.step.speaks)
+			slurm_error("gresnet: job %u: --gresnet=none is not allowed on this node; "
+				    "hint: allow=none in plugstack.conf allows it [GN043]", context.step.job);
 		return -1;
 	}
 	return 0;
@@ -215,22 +237,26 @@ static int join(spank_t spank)
 	return rc;
 }
 
-int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
+/* admit puts the task where it is to run, or refuses it, with the reason logged. */
+static int admit(spank_t spank)
 {
-	(void)argc, (void)argv;
-	if (context.broken) {
-		/* What was logged before there are tasks does not come to srun. */
-		slurm_error("gresnet: job %u: the plugin is not set up on this node; "
-			    "hint: slurmd's log has the reason [GN044]", context.step.job);
-		return -1;
-	}
-	if (check_option() || forget_exports(spank, context.step.job))
+	context.step.speaks = is_first(spank);
+	if (check_step() || forget_exports(spank, context.step.job))
 		return -1;
 	if (context.option == OPTION_NONE)
 		return enter_without(context.step.job);
 	if (context.step.id == SLURM_EXTERN_CONT)
 		return 0;
 	return join(spank);
+}
+
+/* slurm_spank_task_init_privileged shuts a task in that may not run, so that whatever comes
+ * before slurm_spank_task_init ends it, other plugins' callbacks say, has no network and no HCA. */
+int slurm_spank_task_init_privileged(spank_t spank, int argc, char *argv[])
+{
+	(void)argc, (void)argv;
+	context.refused = admit(spank) != 0;
+	return context.refused ? shut_in(context.step.job) : 0;
 }
 
 /* slurm_spank_task_post_fork is called in slurmstepd, for each task, while all
@@ -254,12 +280,18 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 
 /* tell_note has the step's first task on the node say why its job has fewer HCAs than
  * it could expect. What cannot be written is not missed. */
-static void tell_note(spank_t spank)
+static void tell_note(void)
 {
-	int task;
-
-	if (*context.note && context.option == OPTION_UNUSED && !spank_get_item(spank, S_TASK_ID, &task) && task == 0)
+	if (*context.note && context.option == OPTION_UNUSED && context.step.speaks)
 		dprintf(STDERR_FILENO, "gresnet: %s", context.note);
+}
+
+/* reach_servers lets a task that is in its job's network reach the step's MPI servers. */
+static int reach_servers(spank_t spank)
+{
+	if (context.ports && pmix_redirect(spank, &context.step, context.ports))
+		return -1;
+	return pmix_close_listeners(context.step.job);
 }
 
 /* slurm_spank_task_init is called in the task, as the user, when Slurm has set
@@ -267,15 +299,15 @@ static void tell_note(spank_t spank)
 int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 {
 	(void)argc, (void)argv;
+	if (context.refused)
+		_exit(EXIT_FAILURE);
 	if (context.notify)
 		/* What cannot be written is not missed. */
 		dprintf(STDERR_FILENO, "%s", NOTICE);
-	tell_note(spank);
-	if (!context.entered)
-		return 0;
-	if (context.ports && pmix_redirect(spank, &context.step, context.ports))
-		return -1;
-	return pmix_close_listeners(context.step.job);
+	tell_note();
+	if (context.entered && reach_servers(spank))
+		_exit(EXIT_FAILURE);
+	return 0;
 }
 
 /* slurm_spank_exit: the thread must not outlive the code that it runs, and Slurm

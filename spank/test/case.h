@@ -20,6 +20,10 @@ void in_child(void (*f)(const void *), const void *argument);
 /* report prints the case's verdict and forgets it. */
 bool report(const char *name);
 
+/* start_program calls the last callback before a task's program. It returns 0, or -1 if
+ * the task would end there. */
+int start_program(char *argv[]);
+
 /* count_entries counts the files of a directory, but for dot files. */
 int count_entries(const char *path);
 

@@ -180,7 +180,7 @@ static void run_guard(const void *argument)
 	char *argv[] = {NULL};
 	struct value have = {0}, others = {0};
 	struct stat st;
-	int want = row->says && !strstr(row->says, "warning") ? -1 : 0;
+	int want = row->says && !strstr(row->says, "warning") ? -1 : 0; /* of the task */
 	int found;
 
 	make_guard(row);
@@ -189,7 +189,8 @@ static void run_guard(const void *argument)
 		row->spoil();
 	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000};
 	must(!slurm_spank_init(NULL, 0, argv), "init");
-	check(slurm_spank_task_init_privileged(NULL, 0, argv) == want, "the task goes on, or fails, and should not");
+	check(!slurm_spank_task_init_privileged(NULL, 0, argv), "the callback fails");
+	check(start_program(argv) == want, "the task goes on, or ends, and should not");
 	check_said(row->says);
 	found = bpf(BPF_MAP_LOOKUP_ELEM, element(&null, &have)) ? -1 : holder(have.cgroup, st.st_ino);
 	if (row->before.cgroup == SEVERAL) {

@@ -32,11 +32,12 @@
 static const char *name;
 static int before;
 static bool armed;
+static bool for_good; /* it goes on failing */
 static bool *failed; /* shared with the harness */
 
 static bool fails(const char *called)
 {
-	if (!armed || *failed || strcmp(called, name) || before-- > 0)
+	if (!armed || (*failed && !for_good) || strcmp(called, name) || before-- > 0)
 		return false;
 	*failed = true;
 	errno = EIO;
@@ -184,7 +185,7 @@ static int run_callbacks(in_port_t port)
 	set_environment(port);
 	armed = true;
 	if (!rc)
-		rc = slurm_spank_task_init(NULL, 0, argv);
+		rc = start_program(argv);
 	armed = false;
 	return rc;
 }
@@ -273,6 +274,37 @@ static int inject(void (*of)(const void *), const char *what, const char *const 
 	return passed;
 }
 
+/* run_callback: a task that cannot even be shut in is one that Slurm must end. */
+static void run_callback(const void *argument)
+{
+	char *argv[] = {NULL};
+	int rc;
+
+	(void)argument;
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = 1};
+	must(!slurm_spank_init(NULL, 0, argv), "init");
+	armed = true;
+	rc = slurm_spank_task_init_privileged(NULL, 0, argv);
+	armed = false;
+	check(rc == -1, "it does not return -1");
+}
+
+static int inject_for_good(int *all)
+{
+	static const char *const call[] = {"unshare", "mount"};
+	char title[64];
+	int passed = 0;
+
+	for_good = true;
+	for (size_t i = 0; i < sizeof(call) / sizeof(call[0]); i++, (*all)++) {
+		run_failure(run_callback, call[i], 0);
+		snprintf(title, sizeof(title), "every call of %s fails", call[i]);
+		passed += report(title);
+	}
+	for_good = false;
+	return passed;
+}
+
 int inject_tests(int *all)
 {
 	int passed;
@@ -280,5 +312,6 @@ int inject_tests(int *all)
 	failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(failed != MAP_FAILED, "mmap");
 	passed = inject(run, "", calls, sizeof(calls) / sizeof(calls[0]), all);
+	passed += inject_for_good(all);
 	return passed + inject(run_session, "session: ", session_calls, sizeof(session_calls) / sizeof(session_calls[0]), all);
 }

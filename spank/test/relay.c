@@ -317,7 +317,7 @@ static const struct row {
 	const char *name;
 	void (*stepd)(void); /* before the fork */
 	const char *says;    /* in slurmstepd */
-	int want_task;       /* of task_init */
+	int want_task;       /* of start_program */
 	const char *task_says;
 	void (*task)(void); /* after task_init */
 	char *argument;
@@ -362,7 +362,7 @@ static void run_task(const struct row *row, int barrier)
 		server_port = 1; /* what the environment names is something else */
 	if (!row->alone)
 		set_uris();
-	check(slurm_spank_task_init(NULL, 0, argv) == row->want_task, "task_init returns something else");
+	check(start_program(argv) == row->want_task, "the task goes on, or ends, and should not");
 	check_said(row->task_says);
 	if (row->task)
 		row->task();

@@ -123,6 +123,24 @@ func TestAJobThatIsRefusedSaysWhyInItsOutputAndTheNodeStays(t *testing.T) {
 	if strings.Contains(out, "has run") || !strings.Contains(out, "exit 1") || strings.Count(out, "refused: ") < 2 {
 		t.Errorf("wanted the reason from the script and from the step:\n%s", out)
 	}
+	out, err := vm.TryAs("alice", "srun -n4 --gres=nic:1 echo has run")
+	t.Logf("a step of four tasks that is refused:\n%s", out)
+	lines := 0
+	for line := range strings.Lines(out) {
+		switch {
+		case strings.Contains(line, ": error: gresnet: job ") && strings.Contains(line, ": refused: "):
+			lines++
+		case strings.HasPrefix(line, "srun: error: node1: task") && strings.HasSuffix(line, "Exited with exit code 1\n"):
+			// as of each program that fails
+		case strings.Contains(line, "We should had got gres_devices"):
+			// as in each step with such a GRES: see conf/gres.conf
+		default:
+			t.Errorf("another line: %s", line)
+		}
+	}
+	if err == nil || lines != 1 {
+		t.Errorf("wanted one line of the reason: %v, %d lines", err, lines)
+	}
 	inService(t)
 	vm.Same(t, before)
 }
