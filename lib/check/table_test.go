@@ -278,7 +278,8 @@ const checksHead = `# What ` + "`gresnet-prolog check`" + ` finds
 
 For administrators who wonder whether a check that passes means anything. Each of these is made on a
 node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do (lib/check,
-table_test.go). [errors.md](errors.md) has warnings, too.
+table_test.go). A test in the VM makes a quarter of them on a node with a Slurm that runs (test/guest/lease,
+check_test.go). [errors.md](errors.md) has warnings, too.
 
 ` + "`check --fix`" + ` mends what the last column says, as ` + "`setup`" + ` does it: with copies, and ` + "`setup --undo`" + ` gives
 the files back. It also closes device nodes that users can open. ` + "`--dry-run`" + ` shows what it would do. Where

@@ -128,7 +128,7 @@ func TestAJobThatIsRefusedSaysWhyInItsOutputAndTheNodeStays(t *testing.T) {
 	lines := 0
 	for line := range strings.Lines(out) {
 		switch {
-		case strings.Contains(line, ": error: gresnet: job ") && strings.Contains(line, ": refused: "):
+		case strings.Contains(line, "error: gresnet: job ") && strings.Contains(line, ": refused: "):
 			lines++
 		case strings.HasPrefix(line, "srun: error: node1: task") && strings.HasSuffix(line, "Exited with exit code 1\n"):
 			// as of each program that fails
