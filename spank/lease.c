@@ -236,6 +236,7 @@ static bool may_export(const char *name)
 	static const char *const others[] = {
 		"NCCL_IB_HCA", "NCCL_IB_GID_INDEX", "NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES",
 		"UCX_IB_GID_INDEX", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "MELLANOX_VISIBLE_DEVICES",
+		"NCCL_IB_PKEY", "UCX_IB_PKEY", "OMPI_MCA_btl_openib_pkey",
 	};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)

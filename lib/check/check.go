@@ -4,7 +4,6 @@ package check
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -145,7 +144,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.mapping()...)
 		for _, err := range parts.Problems(s.Config, s.Inventory) {
 			all = append(all, failed("parts", err))
-			if errors.Is(err, parts.ErrDown) {
+			if parts.MayBeMeant(err) {
 				all[len(all)-1].Level = Warning
 			}
 		}

@@ -18,9 +18,11 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
 	"gresnet/lib/setup"
 	"gresnet/lib/source"
+	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
 	"gresnet/lib/trust"
 	"gresnet/test/golden"
@@ -45,6 +47,19 @@ func put(mode fs.FileMode, pairs ...string) func(*check.Site) {
 		for i := 0; i < len(pairs); i += 2 {
 			s.Root.(fstest.MapFS)[pairs[i]] = &fstest.MapFile{Data: []byte(pairs[i+1]), Mode: mode}
 		}
+	}
+}
+
+// forPartitions gives an HCA in slots for partitions, and a policy a P_Key.
+func forPartitions(policy pkey.PKey) func(*check.Site) {
+	return func(s *check.Site) {
+		h := hca(2, "ib2")
+		h.Gres, h.ID.Slot, h.Part = "", "0", config.PartPKey
+		h.Ports[0].LinkLayer, h.Ports[0].State, h.Ports[0].PKeys = "InfiniBand", "ACTIVE", []pkey.PKey{0xffff, 0x8001}
+		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "rdma", Value: h.Name}, Part: config.PartPKey, Count: 1}
+		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, h), append(s.Config.HCAs, c)
+		s.Config.Policies = append(s.Config.Policies, config.Policy{Silent: true, PKey: policy})
+		s.Inventory.SELinux = sysfs.SELinux{Enforcing: true, PKeys: true}
 	}
 }
 
@@ -247,6 +262,7 @@ func misconfigurations(t *testing.T) []row {
 		{"a PF's driver takes no 802.1ad", inParts(func(pf *inventory.HCA, c *config.HCA) {
 			pf.Driver, c.VF.VLAN = "bnxt_re", &config.VLAN{ID: 100, Proto: config.Proto8021AD}
 		})},
+		{"a policy gives a P_Key that a port does not have", forPartitions(0x8002)},
 		{"an HCA's driver is not loaded", func(s *check.Site) { s.Inventory.HCAs[1].Away = true }},
 		{"an HCA has no uverbs", func(s *check.Site) { s.Inventory.HCAs[1].Chars = nil }},
 		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} }},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/pkey"
 	"gresnet/lib/trust"
 )
 
@@ -85,7 +86,7 @@ type Policy struct {
 	Constraint                           []string // features of which the job requires one
 
 	// Silent is whether the policy says nothing of what the job gets: it is there
-	// for its Isolation or its VF, and source policy goes on to the next.
+	// for its Isolation, its VF or its PKey, and source policy goes on to the next.
 	Silent     bool
 	Gres, Type string
 	Count      int   // used when Indices is empty; 0: nothing
@@ -93,6 +94,8 @@ type Policy struct {
 
 	Isolation string // as Access has it; empty: this policy does not decide it
 	VF        VF     // what the PFs do for the VFs of such a job
+
+	PKey pkey.PKey // of its slots of Part PartPKey; 0: this policy does not decide it
 }
 
 // HCA is a table [[hca]]: one line of the GRES mapping, or one for each part of an HCA.
@@ -110,6 +113,8 @@ type HCA struct {
 	Interface Interface
 	Take      bool // it goes even if the node itself needs its interface
 	VF        VF   // what the PF does for its VFs, unless a policy says otherwise
+
+	PKey pkey.PKey // of its slots, unless a policy says otherwise; 0: only policies say it
 }
 
 // Interface says what becomes of an HCA's network interface.

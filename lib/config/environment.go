@@ -11,6 +11,9 @@ const (
 	NCCLGIDIndex  = "NCCL_IB_GID_INDEX"
 	NCCLInterface = "NCCL_SOCKET_IFNAME"
 	UCXGIDIndex   = "UCX_IB_GID_INDEX"
+	NCCLPKey      = "NCCL_IB_PKEY"
+	UCXPKey       = "UCX_IB_PKEY"
+	OpenIBPKey    = "OMPI_MCA_btl_openib_pkey"
 	UCXDevices    = "UCX_NET_DEVICES"
 	GlooInterface = "GLOO_SOCKET_IFNAME"
 	TPInterface   = "TP_SOCKET_IFNAME"
@@ -19,7 +22,9 @@ const (
 
 // Variables are all of them. The SPANK plugin lets no others through (lease.c).
 func Variables() []string {
-	return []string{NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, UCXGIDIndex, GlooInterface, TPInterface, MellanoxNone}
+	return []string{
+		NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, UCXGIDIndex, GlooInterface, TPInterface, MellanoxNone, NCCLPKey, UCXPKey, OpenIBPKey,
+	}
 }
 
 func (e *Environment) read(t table) {

@@ -19,7 +19,7 @@ func TestThePluginLetsThroughWhatTheSiteCanExport(t *testing.T) {
 		t.Fatal("spank/lease.c has no list of variables")
 	}
 	var names []string
-	for _, m := range regexp.MustCompile(`"([A-Z_]+)"`).FindAllSubmatch(list[1], -1) {
+	for _, m := range regexp.MustCompile(`"([A-Za-z_]+)"`).FindAllSubmatch(list[1], -1) {
 		names = append(names, string(m[1]))
 	}
 	if !slices.Equal(names, config.Variables()) {

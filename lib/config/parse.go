@@ -56,6 +56,7 @@ func Parse(data []byte, name string) (Config, error) {
 		c.Policies = append(c.Policies, readPolicy(t, c.Slurm.Gres))
 	}
 	c.checkSources(root)
+	c.checkPKeys(root)
 	if err := d.first(); err != nil {
 		return Config{}, err
 	}
@@ -116,7 +117,7 @@ func readTime(t table, key, text string, shortest, longest time.Duration) time.D
 }
 
 func readHCA(t table, names []string) HCA {
-	t.allow("gres", "type", "index", "match", "part", "count", "network", "gpus", "interface", "node", "vf")
+	t.allow("gres", "type", "index", "match", "part", "count", "network", "gpus", "interface", "node", "vf", "pkey")
 	t.require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)

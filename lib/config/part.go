@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 )
 
 // What a job gets of an HCA.
@@ -17,6 +18,7 @@ const (
 	// A slot of it, in shared mode: jobs have its device nodes together.
 	PartMacvlan = "macvlan" // with a macvlan of its interface
 	PartIPvlan  = "ipvlan"  // with an ipvlan of its interface
+	PartPKey    = "pkey"    // with an IPoIB interface for a partition
 	PartShared  = "shared"  // without an interface
 )
 
@@ -25,7 +27,7 @@ const mostSlots = 256
 
 // readPart reads in which parts jobs get an HCA, and how many there are.
 func (h *HCA) readPart(t table) {
-	h.Part, _ = t.word("part", PartVF, PartMacvlan, PartIPvlan, PartShared)
+	h.Part, _ = t.word("part", PartVF, PartMacvlan, PartIPvlan, PartPKey, PartShared)
 	count, counted := t.number("count")
 	h.Count = count
 	switch _, says := t.values["count"]; {
@@ -39,6 +41,36 @@ func (h *HCA) readPart(t table) {
 		t.fail("count", "", "an HCA has %d slots at most", mostSlots)
 	}
 	h.readNetwork(t)
+	h.PKey = readPKey(t)
+	if h.PKey != 0 && h.Part != PartPKey {
+		t.fail("pkey", `GN360 add part = "pkey" and count, or leave it out`, "jobs get no interface for a partition")
+	}
+}
+
+// readPKey reads a P_Key; 0 if there is none. Which member of the partition a port is, the subnet
+// manager says.
+func readPKey(t table) pkey.PKey {
+	n, there := value[int64](t, "pkey", "a number")
+	if !there {
+		return 0
+	}
+	k := pkey.PKey(n)
+	if n < 0 || n > pkey.Last || !k.IsOne() {
+		t.fail("pkey", "GN352 write it like 0x8001", "%#x is no P_Key", n)
+	}
+	return k.Full()
+}
+
+// checkPKeys notes HCAs for partitions, if nothing says which partitions.
+func (c *Config) checkPKeys(root table) {
+	if slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.PKey != 0 }) {
+		return
+	}
+	for i, t := range root.tables("hca") {
+		if h := c.HCAs[i]; h.Part == PartPKey && h.PKey == 0 {
+			t.fail("pkey", "GN353 write it here like 0x8001, or into a [[policy]]", "is missing")
+		}
+	}
 }
 
 // readNetwork reads where the interfaces of slots get their addresses.
@@ -49,8 +81,8 @@ func (h *HCA) readNetwork(t table) {
 	}
 	network, err := netip.ParsePrefix(text)
 	switch {
-	case h.Part != PartMacvlan && h.Part != PartIPvlan:
-		t.fail("network", `GN339 it is for part = "macvlan" and part = "ipvlan"`, "jobs get no interface that gresnet makes")
+	case h.Part != PartMacvlan && h.Part != PartIPvlan && h.Part != PartPKey:
+		t.fail("network", `GN339 it is for part = "macvlan", part = "ipvlan" and part = "pkey"`, "jobs get no interface that gresnet makes")
 	case err != nil || !network.Addr().Is4() || network != network.Masked():
 		t.fail("network", `GN340 write it like "10.64.0.0/16"`, "%q is not an IPv4 network", text)
 	default:
@@ -60,7 +92,7 @@ func (h *HCA) readNetwork(t table) {
 
 // InSlots tells whether several jobs have the HCA at once.
 func (h HCA) InSlots() bool {
-	return h.Part == PartMacvlan || h.Part == PartIPvlan || h.Part == PartShared
+	return h.Part == PartMacvlan || h.Part == PartIPvlan || h.Part == PartPKey || h.Part == PartShared
 }
 
 // Parts is how many entries of the mapping it makes.

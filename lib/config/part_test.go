@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
 	"gresnet/lib/config"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 )
 
 func TestATableInPartsMeansThePFsFirstVFsAndCoversAllOfIt(t *testing.T) {
@@ -47,7 +49,8 @@ func TestAnHCAInSlotsIsGivenByItsMatchAndCountedOrNot(t *testing.T) {
 		"part = \"macvlan\"\ncount = 8\nnetwork = \"10.64.0.0/16\"\n": {8, 8, true},
 		"part = \"shared\"\ncount = 3\n":                              {3, 3, true},
 		"part = \"shared\"\n":                                         {0, 1, true},
-		"":                                                            {0, 1, false},
+		"part = \"pkey\"\ncount = 4\npkey = 0x8001\n":                 {4, 4, true},
+		"": {0, 1, false},
 	} {
 		c, err := config.Parse([]byte("[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_bond_0\"\n"+text), "f")
 		if err != nil {
@@ -56,6 +59,19 @@ func TestAnHCAInSlotsIsGivenByItsMatchAndCountedOrNot(t *testing.T) {
 		h, have := c.HCAs[0], node.HCA{Name: "mlx5_bond_0", ID: node.ID{GUID: "0002:c903:00ab:0001"}}
 		if h.Count != want.count || h.Parts() != want.parts || h.InSlots() != want.slots || !h.Gives(have) || !h.Covers(have) || h.Splits(have.ID) {
 			t.Errorf("%q: got %+v", text, h)
+		}
+	}
+}
+
+func TestAPKeyIsThatOfFullMembersWhoeverSaysIt(t *testing.T) {
+	text := "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\npart = \"pkey\"\ncount = 2\n%s[[policy]]\naccount = \"physics\"\npkey = 0x0002\n"
+	for own, want := range map[string]pkey.PKey{"": 0, "pkey = 1\n": 0x8001, "pkey = 0xffff\n": 0xffff} {
+		c, err := config.Parse([]byte(fmt.Sprintf(text, own)), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.HCAs[0].PKey != want || c.Policies[0].PKey != 0x8002 || !c.Policies[0].Silent {
+			t.Errorf("%q: got %s and %+v", own, c.HCAs[0].PKey, c.Policies[0])
 		}
 	}
 }

@@ -3,7 +3,7 @@ package config
 import "slices"
 
 func readPolicy(t table, names []string) Policy {
-	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf")
+	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf", "pkey")
 	var p Policy
 	for _, c := range []struct {
 		key    string
@@ -32,7 +32,8 @@ func readPolicy(t table, names []string) Policy {
 	_, saysType := t.values["type"]
 	p.VF.read(t.table("vf"))
 	_, saysVF := t.values["vf"]
-	p.Silent = (p.Isolation != "" || saysVF) && !saysCount && !saysIndices && !saysGres && !saysType
+	p.PKey = readPKey(t)
+	p.Silent = (p.Isolation != "" || saysVF || p.PKey != 0) && !saysCount && !saysIndices && !saysGres && !saysType
 	const hint = "GN165 give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:

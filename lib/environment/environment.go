@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/pkey"
 )
 
 // HCA is one of the job's HCAs, as its programs find it.
@@ -31,6 +32,8 @@ type Port struct {
 	// RoCE is what only a port on Ethernet has.
 	RoCE bool
 	GIDs []GID // for RoCE v2
+
+	PKey *pkey.Entry // the job's; nil: it may use all
 }
 
 // Interface is a port's network interface, if that is in the job.
@@ -72,6 +75,9 @@ func always(hcas []HCA) []Variable {
 	if slices.ContainsFunc(hcas, func(h HCA) bool { return h.GPU >= 0 }) {
 		all = append(all, Variable{"GRESNET_GPUS", strings.Join(gpus, ",")})
 	}
+	if keys := pkeys(hcas); keys != "" {
+		all = append(all, Variable{"GRESNET_PKEY", keys})
+	}
 	return all
 }
 
@@ -86,6 +92,10 @@ func exported(name string, hcas []HCA) string {
 		return exactly(ready)
 	case config.NCCLGIDIndex, config.UCXGIDIndex:
 		return gidIndex(hcas)
+	case config.NCCLPKey:
+		return pkeyIndex(hcas)
+	case config.UCXPKey, config.OpenIBPKey:
+		return partition(hcas)
 	case config.UCXDevices:
 		return strings.Join(ports(hcas), ",")
 	case config.GlooInterface, config.TPInterface:

@@ -23,6 +23,9 @@ func (l Lease) exports() ([]Variable, error) {
 	for _, h := range l.HCAs {
 		all = append(all, HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.Slot != "", Ports: portsOf(h)})
 	}
+	if slices.ContainsFunc(l.HCAs, func(h plan.HCA) bool { return len(h.PKeys) > 0 }) {
+		export = with(export, config.NCCLPKey, config.UCXPKey, config.OpenIBPKey)
+	}
 	slots := slices.ContainsFunc(all, func(h HCA) bool { return h.Slot })
 	if !l.Host.TellsGIDs() && !slots {
 		return Of(all, export), nil
@@ -39,16 +42,16 @@ func (l Lease) exports() ([]Variable, error) {
 		return nil, err
 	}
 	if slots {
-		export = withGIDIndices(export)
+		export = with(export, config.NCCLGIDIndex, config.UCXGIDIndex)
 	}
 	return Of(all, export), nil
 }
 
-// withGIDIndices adds the variables without which a program would use a GID of the node's own, or of
-// another job's slot.
-func withGIDIndices(export []string) []string {
+// with adds the variables without which a program would use a GID of the node's own, or of another
+// job's slot, or a partition that is not the job's.
+func with(export []string, names ...string) []string {
 	export = slices.Clone(export)
-	for _, name := range []string{config.NCCLGIDIndex, config.UCXGIDIndex} {
+	for _, name := range names {
 		if !slices.Contains(export, name) {
 			export = append(export, name)
 		}
@@ -76,6 +79,9 @@ func childOf(h plan.HCA, port uint32) *step.Child {
 // still coming up, and its port with it.
 func portOf(h plan.HCA, p scan.Port) Port {
 	out := Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == host.Ethernet}
+	if k, is := h.PKeys[p.Num]; is {
+		out.PKey = &k
+	}
 	if h.Ready != nil && p.Interface != nil {
 		out.Interface = Interface{Name: p.Interface.Name, Ready: h.Ready[p.Num]}
 		return out

@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 )
 
 // Entry is one line of the mapping: a GRES and the HCA that it means.
@@ -30,7 +31,8 @@ type Entry struct {
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
 	Take  bool     `json:"take,omitempty"` // jobs get it even if the node itself needs its interface
 
-	VF config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
+	VF   config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
+	PKey pkey.PKey `json:"-"` // what a slot's interface is for, unless a policy says otherwise; 0: none
 
 	Part string `json:"part,omitempty"` // of config's Part words
 	// Slot is what a slot's entry has besides its number, which is in the HCA's identity. It is nil
@@ -108,7 +110,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		for part := range want.Parts() {
 			e := Entry{
 				Gres: want.Gres, Type: want.Type, Index: want.Index + part, GPUs: want.GPUsOf(part),
-				Keep: want.Interface == config.Keep, Take: want.Take, VF: want.VF,
+				Keep: want.Interface == config.Keep, Take: want.Take, VF: want.VF, PKey: want.PKey,
 			}
 			hca, err := find(want, part, have)
 			if err != nil {

@@ -45,12 +45,19 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 			for _, e := range p.Entries {
 				e.Keep = e.Keep || devices
 				e.VF = source.VF(l.Host.Config, j, e.VF)
+				own := e.PKey
+				if e.PKey, err = l.Host.choosePKey(j, e); err != nil {
+					return err
+				}
 				if devices && e.Slot != nil {
 					e.Part = config.PartShared
 				}
 				h, err := l.ReadHCA(v, mode, e)
 				if err == nil && devices {
 					h.Ready, err = ready(v, h.Ports)
+				}
+				if errors.As(err, new(noPKey)) && e.PKey != own {
+					err = refuse("pkey", err) // a policy said it
 				}
 				if err != nil {
 					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.World.Job, err)
@@ -88,7 +95,7 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		return plan.HCA{}, err
 	}
 	if e.Slot != nil {
-		h.Children, err = l.readSlot(v, mode, e, h.Ports)
+		err = l.readSlot(v, mode, e, d, &h)
 		return h, err
 	}
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {

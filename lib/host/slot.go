@@ -18,29 +18,29 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// readSlot returns the interfaces that a slot has in a job. An error is why no job can have it.
-func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, ports []scan.Port) (children []*step.Child, err error) {
+// readSlot reads which interfaces a slot has in a job. An error is why no job can have it.
+func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, h *plan.HCA) (err error) {
 	if mode == rdma.Exclusive {
 		err := fmt.Errorf("part = %q is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part)
-		return nil, hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
+		return hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
 	}
-	if e.Part == config.PartShared {
-		return nil, nil
+	if h.PKeys, err = readPKeys(v, d, e, h.Ports); err != nil || e.Part == config.PartShared {
+		return err
 	}
-	for _, p := range ports {
-		if p.Interface == nil {
+	for _, p := range h.Ports {
+		if _, in := h.PKeys[p.Num]; p.Interface == nil || len(h.PKeys) > 0 && !in {
 			continue
 		}
 		c, err := l.readChild(v, e, p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		children = append(children, c)
+		h.Children = append(h.Children, c)
 	}
-	if len(children) == 0 {
-		return nil, hint.With(fmt.Errorf("%s has no network interface on the node", e.HCA.Name), `GN342 take part = "shared", which gives jobs no interface`)
+	if len(h.Children) == 0 {
+		return hint.With(fmt.Errorf("%s has no network interface on the node", e.HCA.Name), `GN342 take part = "shared", which gives jobs no interface`)
 	}
-	return children, nil
+	return nil
 }
 
 // readChild returns the interface that a slot has on that of a port.
@@ -50,8 +50,11 @@ func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, 
 		return nil, err
 	}
 	c := virtual.Child{Kind: e.Part, Name: parent.Name, Index: virtual.ChildIndex(e.Slot.Place, p.Num, e.Slot.Number)}
-	if e.Part == config.PartMacvlan {
+	switch e.Part {
+	case config.PartMacvlan:
 		c.MAC = virtual.ChildMAC(parent.MAC, e.Slot.Number)
+	case config.PartPKey:
+		c.Kind, c.PKey = virtual.IPoIB, e.PKey
 	}
 	if e.Slot.Network.IsValid() {
 		list, _, _, err := address.Read(v.Link.Route, parent.Index)
@@ -62,14 +65,20 @@ func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, 
 			return nil, err
 		}
 	}
-	return &step.Child{Of: e.HCA.ID, Name: c.Name, Type: c.Kind, Index: c.Index, Link: c, Parent: parent.Index, Port: p.Num}, nil
+	return &step.Child{
+		Of: e.HCA.ID, Name: c.Name, Type: c.Kind, Index: c.Index, PKey: c.PKey,
+		Link: c, Parent: parent.Index, IPoIB: parent.IPoIB, Running: c.Kind == virtual.IPoIB && parent.Running, Port: p.Num,
+	}, nil
 }
 
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
 // which a child reaches nothing.
 func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
+	if kind == config.PartPKey {
+		return canJoin(parent, layer)
+	}
 	if layer != Ethernet {
-		return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", parent.Name, kind), `GN343 take part = "shared" or part = "vf"`)
+		return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", parent.Name, kind), `GN343 take part = "pkey", part = "shared" or part = "vf"`)
 	}
 	if !parent.Up {
 		return hint.With(fmt.Errorf("%s is down, and so would a %s of it be", parent.Name, kind), "GN344 ip link set "+parent.Name+" up, before the first job")
@@ -87,6 +96,19 @@ func canCarry(v *scan.View, kind string, parent link.Interface, layer string) er
 			err := fmt.Errorf("%s carries %s of kind %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
 			return hint.With(err, fmt.Sprintf("GN346 take part = %q, or remove %s", o.ID.Kind, o.Name))
 		}
+	}
+	return nil
+}
+
+// canJoin returns an error for an interface on which the kernel makes none for a partition, or on
+// which such a one reaches nothing.
+func canJoin(parent link.Interface, layer string) error {
+	switch {
+	case layer != InfiniBand:
+		return hint.With(fmt.Errorf("%s is on Ethernet, which has no P_Keys", parent.Name), `GN356 take part = "macvlan", or part = "vf" with a vlan`)
+	case !parent.Up:
+		err := fmt.Errorf("%s is down, and so would its interface for a P_Key be", parent.Name)
+		return hint.With(err, "GN359 ip link set "+parent.Name+" up, before the first job")
 	}
 	return nil
 }

@@ -27,8 +27,8 @@ func (l *Look) readVF(d scan.Device, wanted config.VF) (*step.VF, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := refuse(parts.Takes(pf.Name, pf.InfiniBand, d.Driver, wanted)); err != nil {
-		return nil, err
+	if err := parts.Takes(pf.Name, pf.InfiniBand, d.Driver, wanted); err != nil {
+		return nil, refuse("vf", err)
 	}
 	if wanted != (config.VF{}) {
 		if err := sriov.RefuseSwitchdev(d.ID.PCI); err != nil {
@@ -52,13 +52,10 @@ func (l *Look) readVF(d scan.Device, wanted config.VF) (*step.VF, error) {
 	return s, nil
 }
 
-// refuse makes what a PF cannot do a refusal of the job. Users choose by which account and with which
-// type of NIC they ask, so this must not drain the node.
-func refuse(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &gres.Refusal{Ask: "vf of the site's configuration", Why: err.Error(), Do: hint.Whole(err)}
+// refuse makes what the node cannot do of a key of the configuration a refusal of the job. Users choose
+// by which account and with which type of NIC they ask, so this must not drain the node.
+func refuse(key string, err error) error {
+	return &gres.Refusal{Ask: key + " of the site's configuration", Why: err.Error(), Do: hint.Whole(err)}
 }
 
 // attributes returns the attributes that a site wants. A driver takes both rates together.

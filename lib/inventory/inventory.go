@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sriov"
@@ -26,6 +27,8 @@ type Inventory struct {
 	GPUs []node.Location
 
 	Parts []config.HCA // the tables of gresnet.toml that give a PF in parts
+
+	SELinux sysfs.SELinux
 }
 
 // HCA is one HCA. Gres is empty if the mapping lacks it.
@@ -39,6 +42,8 @@ type HCA struct {
 	Slots int // how many its HCA has, if it is a slot
 
 	Network string // where the interfaces of slots get their addresses
+
+	PKey pkey.PKey // of its slots, unless a policy says otherwise; 0: it has none
 
 	ID       node.ID
 	GUID     string // a VF's node GUID now
@@ -74,7 +79,8 @@ func (h HCA) guid() string { return cmp.Or(h.GUID, h.ID.GUID) }
 // Port is one port of an HCA.
 type Port struct {
 	node.Port
-	Rate string
+	Rate  string
+	PKeys []pkey.PKey // of an HCA that has slots for partitions
 }
 
 // Char is one character device of an HCA.
@@ -104,7 +110,7 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 	if err != nil {
 		return Inventory{}, err
 	}
-	s := Inventory{Mode: mode, GPUs: n.Topology.GPUs}
+	s := Inventory{Mode: mode, GPUs: n.Topology.GPUs, SELinux: sysfs.ReadSELinux(sys)}
 	for _, known := range n.Table.HCAs {
 		h := n.describe(known)
 		if err := h.countVFs(sys); err != nil {
@@ -113,7 +119,7 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 		i := slices.IndexFunc(devices, func(d scan.Device) bool { return d.ID == known.ID })
 		h.Away = i < 0
 		if !h.Away {
-			if err := h.look(v, sys, devices[i]); err != nil {
+			if err := h.look(v, sys, devices[i], n.forPartitions(h.ID)); err != nil {
 				return Inventory{}, fmt.Errorf("look at %s: %w", devices[i].Name, err)
 			}
 		}
@@ -127,6 +133,11 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 		s.HCAs = append(s.HCAs, n.inSlots(h)...)
 	}
 	return s, nil
+}
+
+// forPartitions tells whether the mapping has slots of an HCA that are for partitions.
+func (n Input) forPartitions(id node.ID) bool {
+	return slices.ContainsFunc(n.Mapping, func(e gres.Entry) bool { return e.Part == config.PartPKey && e.HCA.ID.Whole() == id })
 }
 
 // inSlots returns an HCA, or its slots if the mapping has these.
@@ -149,7 +160,7 @@ func (n Input) inSlots(h HCA) (list []HCA) {
 func (h *HCA) entry(n Input, e gres.Entry) {
 	h.ID, h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Serves, h.Part = e.HCA.ID, e.Gres, e.Type, e.Index, e.Keep, e.Take, e.GPUs, e.Part
 	if e.Slot != nil {
-		h.Keep, h.Slots = false, e.Slot.Of
+		h.Keep, h.Slots, h.PKey = false, e.Slot.Of, e.PKey
 		if e.Slot.Network.IsValid() {
 			h.Network = e.Slot.Network.String()
 		}
@@ -200,7 +211,7 @@ func (h *HCA) countVFs(sys fs.FS) error {
 }
 
 // look completes an HCA with what can be seen of it here.
-func (h *HCA) look(v *scan.View, sys fs.FS, d scan.Device) error {
+func (h *HCA) look(v *scan.View, sys fs.FS, d scan.Device, partitions bool) error {
 	if err := v.MAD(&d); err != nil {
 		return err
 	}
@@ -214,7 +225,14 @@ func (h *HCA) look(v *scan.View, sys fs.FS, d scan.Device) error {
 		if err != nil {
 			return err
 		}
-		h.Ports = append(h.Ports, Port{Port: p, Rate: rate})
+		port := Port{Port: p, Rate: rate}
+		if partitions && p.LinkLayer == "InfiniBand" {
+			if port.PKeys, err = v.PKeys(d, p.Num); err != nil {
+				return err
+			}
+			port.PKeys = slices.DeleteFunc(port.PKeys, func(k pkey.PKey) bool { return k == 0 })
+		}
+		h.Ports = append(h.Ports, port)
 	}
 	for _, c := range d.Chars {
 		h.Chars = append(h.Chars, Char{Kind: c.Kind, Port: c.Port, Name: c.Name})

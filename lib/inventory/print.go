@@ -55,6 +55,9 @@ func (s Inventory) table(h HCA) string {
 	if h.Network != "" {
 		text += fmt.Sprintf("network = %q\n", h.Network)
 	}
+	if h.PKey != 0 {
+		text += fmt.Sprintf("pkey  = %s\n", h.PKey)
+	}
 	if len(h.Serves) > 0 {
 		text += fmt.Sprintf("gpus  = [%s]\n", list(h.Serves))
 	}

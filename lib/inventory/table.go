@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gresnet/lib/config"
 	"gresnet/lib/indices"
 )
 
@@ -47,6 +48,9 @@ func (s Inventory) hcas(w io.Writer) error {
 		if h.ID.Aux != "" {
 			fmt.Fprintf(w, "%s is %s\n", h.Name, h.ID.Aux)
 		}
+		if h.Part == config.PartPKey && h.ID.Slot == "0" {
+			fmt.Fprintf(w, "%s is in slots for %s\n", h.Name, h.partition())
+		}
 		switch {
 		case h.ID.VF != "":
 			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, s.pf(h))
@@ -58,6 +62,14 @@ func (s Inventory) hcas(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// partition says for which partition a slot is.
+func (h HCA) partition() string {
+	if h.PKey == 0 {
+		return "the P_Keys of [[policy]]"
+	}
+	return "P_Key " + h.PKey.String()
 }
 
 // pf names the PF of a VF: by its RDMA device, if it has one.

@@ -262,6 +262,15 @@ const (
 // (ipoib_main.c:ipoib_set_mode).
 const modeTimeout = 2 * time.Second
 
+// SetIPoIBOf gives the IPoIB interface with an index what only such an interface has.
+func (c *Conn) SetIPoIBOf(index int, want IPoIB) error {
+	i, err := c.Get(index)
+	if err != nil {
+		return err
+	}
+	return c.SetIPoIB(i, Own{IPoIB: want})
+}
+
 // SetIPoIB must precede setMTU: the mode decides what MTU may be, and is given one by the kernel.
 func (c *Conn) SetIPoIB(have Interface, want Own) error {
 	if have.ID.Kind != "ipoib" || have.IPoIB == want.IPoIB {

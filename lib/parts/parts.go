@@ -1,9 +1,8 @@
 // Package parts says what keeps a PF from having, and doing for, the VFs that the site gives to
-// jobs. It is pure.
+// jobs, and an HCA from having slots for the partitions that it gives. It is pure.
 package parts
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,10 +12,7 @@ import (
 	"gresnet/lib/sriov"
 )
 
-// ErrDown means that a PF has no link, and so its VFs have none. It may be meant so.
-var ErrDown = errors.New("its VFs have no link")
-
-// Problems are what is wrong with the PFs that the site gives in parts.
+// Problems are what is wrong with the HCAs that the site gives in parts.
 func Problems(c config.Config, node inventory.Inventory) (all []error) {
 	for _, h := range c.HCAs {
 		if h.Part != config.PartVF {
@@ -30,7 +26,7 @@ func Problems(c config.Config, node inventory.Inventory) (all []error) {
 		}
 		all = append(all, ofPF(c, h, node.HCAs[i])...)
 	}
-	return all
+	return append(all, partitions(c, node)...)
 }
 
 func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
@@ -45,7 +41,7 @@ func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
 		all = append(all, sriov.Switchdev(h.Match.Value))
 	}
 	if !slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.State == "ACTIVE" }) {
-		all = append(all, hint.With(fmt.Errorf("no port of %s is active: %w", pf.Name, ErrDown), "GN328 bring its interface up, and see whether its cable is in"))
+		all = append(all, meant{hint.With(fmt.Errorf("no port of %s is active: its VFs have no link", pf.Name), "GN328 bring its interface up, and see whether its cable is in")})
 	}
 	infiniband := slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.LinkLayer == "InfiniBand" })
 	wanted := []config.VF{h.VF}

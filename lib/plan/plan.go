@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
@@ -25,6 +26,8 @@ type HCA struct {
 	VF         *step.VF // nil: it is none
 	Interfaces []*step.Settings
 	Children   []*step.Child // the interfaces that gresnet makes for a slot
+
+	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
 
 	// The job's programs learn these.
 	Ports  []scan.Port

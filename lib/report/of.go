@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/overlay"
+	"gresnet/lib/pkey"
 	"gresnet/lib/plan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
@@ -36,6 +37,14 @@ func known(n node.HCA) HCA {
 		h.Ports = append(h.Ports, portOf(p))
 	}
 	return h
+}
+
+// pkeyOf is a P_Key, empty if there is none.
+func pkeyOf(k pkey.PKey) string {
+	if k == 0 {
+		return ""
+	}
+	return k.String()
 }
 
 func portOf(p node.Port) Port {
@@ -72,7 +81,7 @@ func scanned(i inventory.HCA) HCA {
 	h := Bare(i.Name, i.ID)
 	h.GUID, h.Function, h.Driver = i.GUID, i.Function, i.Driver
 	h.number(i.Gres, i.Type, i.Index)
-	h.Part = i.Part
+	h.Part, h.PKey = i.Part, pkeyOf(i.PKey)
 	h.Keep, h.Take, h.NUMA, h.Cores, h.Serves, h.Away, h.Claim = i.Keep, i.Take, &i.NUMA, i.Cores, i.Serves, i.Away, claimOf(i.Held)
 	if i.VFs != nil {
 		h.VFs = &VFs{i.VFs.Now, i.VFs.Total, i.VFs.Switchdev}
@@ -80,6 +89,9 @@ func scanned(i inventory.HCA) HCA {
 	for _, p := range i.Ports {
 		port := portOf(p.Port)
 		port.Rate = p.Rate
+		for _, k := range p.PKeys {
+			port.PKeys = append(port.PKeys, k.String())
+		}
 		h.Ports = append(h.Ports, port)
 	}
 	for _, c := range i.Chars {
@@ -147,6 +159,9 @@ func PlanOf(notes []string, p inspect.Preview) *Plan {
 func planned(p plan.HCA) HCA {
 	h := Bare(p.Name, p.ID)
 	for _, at := range p.Ports {
+		if k, is := p.PKeys[at.Num]; is {
+			h.PKey = pkeyOf(k.PKey)
+		}
 		port := Port{Num: at.Num, LinkLayer: at.LinkLayer, State: at.State}
 		if at.Interface != nil {
 			port.Interface = at.Interface.Name

@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
 	"gresnet/lib/sysfs"
 )
@@ -89,6 +90,11 @@ func (v *View) Folder(rdma string) string {
 // interface, which need not be in the namespace.
 func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {
 	return sysfs.RoCEv2(v.sys, d.Name, port, netdev)
+}
+
+// PKeys is a port's table of P_Keys.
+func (v *View) PKeys(d Device, port uint32) ([]pkey.PKey, error) {
+	return sysfs.PKeys(v.sys, d.Name, port)
 }
 
 // MissingGIDs are those of the wanted GIDs that a port does not have now.

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/pkey"
 )
 
 // policySource answers with what the first policy that fits a job gives.
@@ -57,6 +58,17 @@ func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 		}
 	}
 	return vf.Or(own)
+}
+
+// PKey is the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
+// any, or else what the HCA's own table does; 0 if nobody says one.
+func PKey(c config.Config, j job.Job, own pkey.PKey) pkey.PKey {
+	for _, p := range c.Policies {
+		if p.PKey != 0 && fits(p, j) {
+			return p.PKey
+		}
+	}
+	return own
 }
 
 func fits(p config.Policy, j job.Job) bool {

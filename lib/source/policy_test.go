@@ -6,8 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/pkey"
 	"gresnet/lib/source"
 	"gresnet/test/sitetest"
 )
@@ -62,6 +64,29 @@ vf = {vlan = 200, trust = true}
 		vf := source.VF(c, tt.job, c.HCAs[0].VF)
 		if vf.VLAN.ID != tt.vlan || *vf.Trust != tt.trust || *vf.MaxRate != 100 || vf.MinRate != nil {
 			t.Errorf("%+v: VLAN %d, trust %t, at most %d", tt.job, vf.VLAN.ID, *vf.Trust, *vf.MaxRate)
+		}
+	}
+}
+
+func TestTheFirstPolicyThatFitsAndHasAPKeySaysWhichAJobHas(t *testing.T) {
+	c := config.Config{Policies: []config.Policy{
+		{Account: []string{"physics"}, Isolation: config.IsolateNetwork},
+		{Account: []string{"physics"}, PKey: 0x8002},
+		{Partition: []string{"train"}, PKey: 0x8003},
+	}}
+	for _, tt := range []struct {
+		job  job.Job
+		own  pkey.PKey
+		want pkey.PKey
+	}{
+		{job.Job{Account: "biology"}, 0x8001, 0x8001},
+		{job.Job{Account: "biology"}, 0, 0},
+		{job.Job{Account: "physics"}, 0x8001, 0x8002},
+		{job.Job{Account: "physics", Partition: "train"}, 0, 0x8002},
+		{job.Job{Account: "biology", Partition: "train"}, 0, 0x8003},
+	} {
+		if got := source.PKey(c, tt.job, tt.own); got != tt.want {
+			t.Errorf("%+v: got %s, want %s", tt, got, tt.want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 
+	"gresnet/lib/link"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/scan"
 	"gresnet/lib/virtual"
 	"gresnet/lib/world"
@@ -16,19 +18,29 @@ import (
 type Child struct {
 	Of    node.ID `json:"hca"`
 	Name  string  `json:"name"`
-	Type  string  `json:"type"` // macvlan or ipvlan
+	Type  string  `json:"type"` // macvlan, ipvlan or ipoib
 	Index int     `json:"index"`
+
+	PKey pkey.PKey `json:"pkey,omitempty"` // of an ipoib
 
 	Link   virtual.Child `json:"-"`
 	Parent int           `json:"-"` // index of the interface of the node
-	Port   uint32        `json:"-"` // of the HCA, which has GIDs for the interface; 0: it has none
+	Port   uint32        `json:"-"` // of the HCA; 0: the HCA has no GIDs for the interface
+	// What an ipoib has as that of the node has it.
+	IPoIB   link.IPoIB `json:"-"`
+	Running bool       `json:"-"` // it has a carrier, and the other will when a subnet manager lets it join
 	// Addresses are those that it has after Do.
 	Addresses []netip.Addr `json:"-"`
 }
 
-func (*Child) Kind() string     { return "child" }
-func (s *Child) Object() string { return s.Name }
-func (s *Child) HCA() node.ID   { return s.Of }
+func (*Child) Kind() string { return "child" }
+func (s *Child) Object() string {
+	if s.PKey != 0 {
+		return fmt.Sprintf("%s (P_Key %s)", s.Name, s.PKey)
+	}
+	return s.Name
+}
+func (s *Child) HCA() node.ID { return s.Of }
 
 // Do makes the interface and waits until the HCA has a GID for its address.
 func (s *Child) Do(w *world.World) error {
@@ -39,14 +51,22 @@ func (s *Child) Do(w *world.World) error {
 	if err := w.OnHost(func(*scan.View) error { return virtual.MakeChild(s.Link, s.Parent, job.FD()) }); err != nil {
 		return err
 	}
-	err = w.InJob(func(*scan.View) (err error) {
+	err = w.InJob(func(v *scan.View) (err error) {
+		if s.Type == virtual.IPoIB {
+			if err := v.Link.SetIPoIBOf(s.Index, s.IPoIB); err != nil {
+				return err
+			}
+		}
 		s.Addresses, err = virtual.RaiseChild(s.Link)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if s.Port == 0 {
+	if s.Running {
+		w.LeaveCarrier(s, s.Index)
+	}
+	if s.Port == 0 || s.Type == virtual.IPoIB {
 		return nil
 	}
 	gids := world.GIDs{HCA: s.Of, Port: s.Port}
@@ -61,16 +81,11 @@ func (s *Child) Do(w *world.World) error {
 // Undo deletes the interface, wherever the job has put it. If it is not there, it was never made, or
 // it went with its namespace.
 func (s *Child) Undo(w *world.World) error {
-	look := func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) }
-	if s.Index == 0 {
-		look = func(*scan.View) error { return virtual.DeleteChildren() }
-	}
-	err := w.InJob(look)
-	if s.Index == 0 && errors.Is(err, world.ErrNoNamespace) {
-		return nil
-	}
-	if errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound) {
-		err = w.Elsewhere(virtual.ErrNotFound, look)
+	var err error
+	if s.Index != 0 {
+		err = w.Everywhere(virtual.ErrNotFound, func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) })
+	} else if err = w.InJob(func(*scan.View) error { return virtual.DeleteChildren() }); err == nil || errors.Is(err, world.ErrNoNamespace) {
+		err = w.OnHost(func(*scan.View) error { return virtual.DeleteChildren() })
 	}
 	if err != nil && !errors.Is(err, virtual.ErrNotFound) {
 		return fmt.Errorf("remove %s: %w", s.Name, err)

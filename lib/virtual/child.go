@@ -13,17 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/pkey"
 )
 
 // Child is an interface in a job's namespace that stands on an interface of the node, which other
 // jobs have children of, too.
 type Child struct {
-	Kind    string           // macvlan or ipvlan
+	Kind    string           // macvlan, ipvlan or IPoIB
 	Name    string           // in the job, when it is made
 	Index   int              // in the job, where no other interface can have so high a one
-	MAC     net.HardwareAddr // an ipvlan has its parent's
+	MAC     net.HardwareAddr // an ipvlan has its parent's, and the kernel makes that of IPoIB
 	Address netip.Prefix     // invalid: none
+	PKey    pkey.PKey        // of IPoIB
 }
+
+// IPoIB is the kernel's word for the kind of interfaces of InfiniBand.
+const IPoIB = "ipoib"
 
 // childBit is set in the index of children, beside UplinkBit, and of no other interface.
 const childBit = UplinkBit >> 5
@@ -60,8 +65,18 @@ func MakeChild(c Child, parent, nsfd int) error {
 	attrs.ParentIndex, attrs.Namespace = parent, netlink.NsFd(nsfd)
 	// These modes let jobs of one node reach each other, as jobs of different nodes do.
 	var link netlink.Link = &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
-	if c.Kind == "ipvlan" {
+	switch c.Kind {
+	case "ipvlan":
 		link = &netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2}
+	case IPoIB:
+		// The kernel sets connected mode safely only when the interface is made.
+		link = &netlink.IPoIB{LinkAttrs: attrs, Pkey: uint16(c.PKey), Mode: netlink.IPOIB_MODE_DATAGRAM}
+	}
+	if c.Kind == IPoIB {
+		// The end of an earlier job's namespace may have brought one home that nobody found.
+		if err := DeleteChild(IPoIB, c.Index); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
 	}
 	err := netlink.LinkAdd(link)
 	switch {
@@ -87,6 +102,12 @@ func RaiseChild(c Child) ([]netip.Addr, error) {
 	if err := os.WriteFile(learns, []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("have %s ignore routers: %w", c.Name, err)
 	}
+	if c.Kind == IPoIB {
+		// By itself the kernel makes an address of the port's GUID, which all children of a port have.
+		if err := randomLinkLocal(c.Name); err != nil {
+			return nil, err
+		}
+	}
 	if c.Address.IsValid() {
 		if err := setAddress(c.Index, c.Address, c.Address.Addr()); err != nil {
 			return nil, err
@@ -109,6 +130,16 @@ func RaiseChild(c Child) ([]netip.Addr, error) {
 	return all, nil
 }
 
+// randomLinkLocal has the kernel give an interface a random link-local address.
+func randomLinkLocal(name string) error {
+	const random = "3" // IN6_ADDR_GEN_MODE_RANDOM
+	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "addr_gen_mode"), []byte(random), 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("have %s take a random link-local address: %w", name, err)
+	}
+	return nil
+}
+
 // DeleteChild deletes a child, whatever its name is by now, or returns ErrNotFound.
 func DeleteChild(kind string, index int) error {
 	i, err := find(index)
@@ -129,7 +160,7 @@ func DeleteChildren() error {
 	}
 	for _, i := range list {
 		kind, index := i.Type(), i.Attrs().Index
-		if (kind == "macvlan" || kind == "ipvlan") && index&(UplinkBit|UplinkBit>>1|childBit) == UplinkBit|childBit {
+		if (kind == "macvlan" || kind == "ipvlan" || kind == IPoIB) && index&(UplinkBit|UplinkBit>>1|childBit) == UplinkBit|childBit {
 			if err := remove(i); err != nil {
 				return err
 			}

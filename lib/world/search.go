@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/clock"
 	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
@@ -49,6 +50,26 @@ func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
 		return fmt.Errorf("%w: %w", notFound, search)
 	}
 	return notFound
+}
+
+// dyingTimeout bounds the wait for what the end of a namespace brings home.
+const dyingTimeout = time.Second
+
+// Everywhere looks into the job's namespace, into the node's, and Elsewhere. The end of the job's
+// namespace brings some interfaces home, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
+func (w *World) Everywhere(notFound error, look func(*scan.View) error) error {
+	err := w.InJob(look)
+	ended := errors.Is(err, ErrNoNamespace)
+	if !ended && !errors.Is(err, notFound) {
+		return err
+	}
+	if err = w.OnHost(look); errors.Is(err, notFound) {
+		err = w.Elsewhere(notFound, look)
+	}
+	for begun := time.Now(); ended && errors.Is(err, notFound) && time.Since(begun) < dyingTimeout; clock.Sleep(begun, 5*time.Millisecond) {
+		err = w.OnHost(look)
+	}
+	return err
 }
 
 // OthersHave tells whether another lease has an HCA. It is asked when the HCA, or an interface of

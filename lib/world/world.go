@@ -97,6 +97,16 @@ type Rest struct {
 // Leave leaves something to do when all interfaces are up.
 func (w *World) Leave(of Deed, rest func() error) { w.Rest = append(w.Rest, Rest{of, rest}) }
 
+// LeaveCarrier leaves the wait for the carrier of one of the job's interfaces.
+func (w *World) LeaveCarrier(of Deed, index int) {
+	w.Leave(of, func() error {
+		return w.InJob(func(v *scan.View) error {
+			_, err := v.Link.AwaitCarrier(index, link.Own{Up: true, Running: true})
+			return err
+		})
+	})
+}
+
 // session is what the steps of one run have open, and what they have waited for already.
 type session struct {
 	host, job *place // entered when they are first looked at

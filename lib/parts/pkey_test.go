@@ -1,0 +1,45 @@
+package parts
+
+import (
+	"strings"
+	"testing"
+
+	"gresnet/lib/config"
+	"gresnet/lib/inventory"
+	"gresnet/lib/node"
+	"gresnet/lib/pkey"
+	"gresnet/lib/sysfs"
+)
+
+func TestAPKeyOfAPolicyThatAnActivePortLacksIsFoundAndSoIsWhoMayUseTheOthers(t *testing.T) {
+	enforced := sysfs.SELinux{Enforcing: true, PKeys: true}
+	port := func(state string, keys ...pkey.PKey) inventory.Port {
+		return inventory.Port{Port: node.Port{Num: 1, State: state}, PKeys: keys}
+	}
+	for _, c := range []struct {
+		part   string
+		port   inventory.Port
+		policy pkey.PKey
+		linux  sysfs.SELinux
+		want   string
+		meant  bool
+	}{
+		{config.PartPKey, port("ACTIVE", 0xffff, 0x8001), 0x8001, enforced, "", false},
+		{config.PartPKey, port("ACTIVE", 0xffff, 0x0001), 0x8001, enforced, "", false},
+		{config.PartPKey, port("ACTIVE", 0xffff), 0, enforced, "", false},
+		{config.PartPKey, port("DOWN", 0xffff), 0x8001, enforced, "", false},
+		{config.PartPKey, port("ACTIVE", 0xffff), 0x8001, enforced, "policy 1 gives jobs P_Key 0x8001, which mlx5_0 port 1 does not have", false},
+		{config.PartPKey, port("ACTIVE", 0xffff), 0, sysfs.SELinux{PKeys: true}, "SELinux is not enforcing", true},
+		{config.PartPKey, port("ACTIVE", 0xffff), 0, sysfs.SELinux{Enforcing: true}, "the SELinux policy does not have the class infiniband_pkey", true},
+		{config.PartMacvlan, port("ACTIVE", 0xffff), 0x8001, sysfs.SELinux{}, "", false},
+	} {
+		cfg := config.Config{HCAs: []config.HCA{{Part: c.part}}, Policies: []config.Policy{{PKey: c.policy}}}
+		slot := func(n string) inventory.HCA {
+			return inventory.HCA{ID: node.ID{PCI: "0000:3b:00.0", Slot: n}, Name: "mlx5_0", Part: c.part, Ports: []inventory.Port{c.port}}
+		}
+		all := Problems(cfg, inventory.Inventory{HCAs: []inventory.HCA{slot("0"), slot("1")}, SELinux: c.linux})
+		if len(all) > 1 || (len(all) == 1) != (c.want != "") || c.want != "" && (!strings.Contains(all[0].Error(), c.want) || MayBeMeant(all[0]) != c.meant) {
+			t.Errorf("%+v: %v", c, all)
+		}
+	}
+}
