@@ -137,6 +137,24 @@ func TestAPKeyChildThatTheEndOfItsNamespaceBroughtHomeIsRemoved(t *testing.T) {
 	vm.Same(t, before)
 }
 
+func TestAnInterfaceForAPartitionHasTheModeOfItsParent(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	_, link := forPartitions(t, "")
+	set := func(mode string) {
+		vm.Run(t, fmt.Sprintf("ip link set %s down; ip link set %[1]s type ipoib mode %s; ip link set %[1]s up; %[3]s", link, mode, vm.GiveAddresses))
+	}
+	set("connected")
+	t.Cleanup(func() { set("datagram") })
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", slotJob(4))
+	has := vm.Run(t, fmt.Sprintf("nsenter --net=%s/netns ip -d link show %s", slotLease(4), link))
+	if !strings.Contains(has, "mode connected") {
+		t.Errorf("the job has\n%s", has)
+	}
+	vm.Must(t, "epilog", slotJob(4))
+	vm.Same(t, before)
+}
+
 func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	hca, _ := forPartitions(t, physics)
