@@ -15,7 +15,7 @@ import (
 // becomes one, at its very last system call; later runs are left alone.
 const wrapper = `#!/bin/bash
 [ "$SLURM_JOB_RESTART_COUNT" = 0 ] || exec REPO/bin/gresnet-prolog
-exec /usr/bin/strace -f -qq -o /tmp/strace.out -e trace=rename,renameat,renameat2 \
+exec /usr/bin/strace -E ` + vm.NoPreemption + ` -f -qq -e signal=none -o /tmp/strace.out -e trace=rename,renameat,renameat2 \
 	-P /run/gresnet/jobs/$SLURM_JOB_ID/env.new -e inject=rename,renameat,renameat2:error=EIO REPO/bin/gresnet-prolog
 `
 

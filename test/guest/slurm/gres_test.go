@@ -106,7 +106,7 @@ func TestAStepSeesAllHCAsOfItsJobWhateverItsOwnGRES(t *testing.T) {
 func opened(t *testing.T, program, job string) (connections []string, said string) {
 	t.Helper()
 	const log = "/tmp/connections"
-	said, _ = vm.Try(vm.SlurmdEnv + job + " strace -f -qq -e signal=none -e trace=execve,connect,sendto,sendmsg -o " + log + " " + vm.Repo() + "/bin/gresnet-" + program + " 2>&1")
+	said, _ = vm.Try(vm.SlurmdEnv + job + " strace -E " + vm.NoPreemption + " -f -qq -e signal=none -e trace=execve,connect,sendto,sendmsg -o " + log + " " + vm.Repo() + "/bin/gresnet-" + program + " 2>&1")
 	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)

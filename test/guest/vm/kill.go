@@ -33,7 +33,7 @@ func (m Moment) String() string {
 // atJournal runs a program under a strace that sees what it writes to its journal and
 // nothing else. The program is the test's own child.
 func atJournal(program, job, inject string) *exec.Cmd {
-	arguments := []string{"-D", "-f", "-qq", "-o", TraceFile, "-e", "signal=none", "-P", journalOf(job), "-e", "trace=write"}
+	arguments := []string{"-E", NoPreemption, "-D", "-f", "-qq", "-o", TraceFile, "-e", "signal=none", "-P", journalOf(job), "-e", "trace=write"}
 	if inject != "" {
 		arguments = append(arguments, "-e", "inject=write:"+inject)
 	}

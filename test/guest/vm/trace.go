@@ -24,10 +24,15 @@ func (d Deed) String() string { return fmt.Sprintf("%s %d", d.Call, d.N) }
 
 const TraceFile = "/tmp/strace.out"
 
+// NoPreemption has Go's runtime send its threads no signals, for strace -E. strace stops a program
+// at each. On a machine that is slow enough the next one is there before the program has gone on
+// from the last, and it never gets on.
+const NoPreemption = "GODEBUG=asyncpreemptoff=1"
+
 // Traced runs the prolog or the epilog under strace with more of its options.
 func Traced(t *testing.T, program, job, options string) (out string, code int) {
 	t.Helper()
-	trace := "strace -f -qq -e signal=none -o " + TraceFile + " -e trace=" + deeds + " " + options
+	trace := "strace -E " + NoPreemption + " -f -qq -e signal=none -o " + TraceFile + " -e trace=" + deeds + " " + options
 	text, _ := Try("rc=0; " + SlurmdEnv + job + " " + trace + " " + Repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
 	out, rest, ok := strings.Cut(text, "exit ")
 	if !ok {
