@@ -199,7 +199,7 @@ func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	}
 }
 
-// unread is a file system of which nothing may be read.
+// unread is a file system that fails the test if a file is read.
 type unread struct {
 	fstest.MapFS
 	t *testing.T

@@ -29,7 +29,7 @@ type kind struct {
 	disarms bool // HCAs may be missing to others of its round, until somebody sweeps
 }
 
-// An HCA each of which Slurm has counted, and as many by policy.
+// Slurm counts the HCAs of such a job, or a policy gives it as many.
 func whole(r *rand.Rand) string { return hcas([]int{1, 1, 1, 1, 1, 1, 2, 4}[r.IntN(8)]) }
 func one(*rand.Rand) string     { return hcas(1) }
 func few(r *rand.Rand) string   { return hcas(1 + r.IntN(2)) }
@@ -38,7 +38,7 @@ func slot(*rand.Rand) string    { return "-p slots1" }
 func hcas(n int) string { return fmt.Sprintf("-p hcas%d --gres=nic:%d", n, n) }
 
 const (
-	// A step that stays, of which others are told.
+	// This step stays until somebody ends it. Its file tells the test that it runs.
 	stays = "srun bash -c ': >started-$SLURM_JOB_ID; exec sleep 1000'"
 	look  = `'cd /dev/infiniband; set -- uverbs*; echo "has $#"'`
 	looks = "srun bash -c " + look
