@@ -9,8 +9,8 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// forPartitions has a site give an InfiniBand HCA, whose interface is link, in slots for partitions, of which slot n
-// serves GPU n. Without a policy jobs have P_Key 0x8001.
+// forPartitions has a site give an InfiniBand HCA in slots for partitions. Slot n serves GPU n. link is
+// the HCA's interface. Without a policy jobs have P_Key 0x8001.
 func forPartitions(t *testing.T, more string) (hca, link string) {
 	t.Helper()
 	hca = "ibfake0"
@@ -165,26 +165,8 @@ func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 			vm.Must(t, "prolog", inAccount("physics", 1))
 		}
 		before := vm.Picture(t)
-		vm.Must(t, "prolog", job)
-		epilog := vm.Moments(t, "epilog", job)
-		prolog := vm.Moments(t, "prolog", job)
-		vm.Must(t, "epilog", job)
-		for _, m := range prolog {
-			vm.KillAt(t, "prolog", job, m)
-			vm.Must(t, "epilog", job)
-			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
-				t.Fatalf("after kill -9 of the prolog %s", m)
-			}
-		}
-		for _, m := range epilog {
-			vm.Must(t, "prolog", job)
-			vm.KillAt(t, "epilog", job, m)
-			vm.Must(t, "epilog", job)
-			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
-				t.Fatalf("after kill -9 of the epilog %s", m)
-			}
-		}
-		t.Logf("others: %t, %d kills", others, len(prolog)+len(epilog))
+		kills := killAnywhere(t, job, func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
+		t.Logf("others: %t, %d kills", others, kills)
 	}
 	vm.Must(t, "epilog", slotJob(1))
 	vm.Same(t, first)

@@ -155,26 +155,8 @@ func TestAKillAnywhereLosesNothingOfASlot(t *testing.T) {
 			vm.Must(t, "prolog", slotJob(1))
 		}
 		before := vm.Picture(t)
-		vm.Must(t, "prolog", slotJob(0))
-		epilog := vm.Moments(t, "epilog", slotJob(0))
-		prolog := vm.Moments(t, "prolog", slotJob(0))
-		vm.Must(t, "epilog", slotJob(0))
-		for _, m := range prolog {
-			vm.KillAt(t, "prolog", slotJob(0), m)
-			vm.Must(t, "epilog", slotJob(0))
-			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
-				t.Fatalf("after kill -9 of the prolog %s", m)
-			}
-		}
-		for _, m := range epilog {
-			vm.Must(t, "prolog", slotJob(0))
-			vm.KillAt(t, "epilog", slotJob(0), m)
-			vm.Must(t, "epilog", slotJob(0))
-			if vm.Same(t, before); t.Failed() || closed(t, hca) != others {
-				t.Fatalf("after kill -9 of the epilog %s", m)
-			}
-		}
-		t.Logf("others: %t, %d kills", others, len(prolog)+len(epilog))
+		kills := killAnywhere(t, slotJob(0), func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
+		t.Logf("others: %t, %d kills", others, kills)
 	}
 	vm.Must(t, "epilog", slotJob(1))
 	vm.Same(t, first)
