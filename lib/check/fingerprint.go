@@ -99,7 +99,7 @@ func (s Site) pluginDigest() string {
 		return "none"
 	}
 	files := []string{stack[i].Plugin}
-	if dirs, _ := s.pluginDirs(conf, dir); !path.IsAbs(files[0]) {
+	if dirs, _ := conf.PluginDirs(s.Root, dir); !path.IsAbs(files[0]) {
 		files = nil
 		for _, d := range dirs {
 			files = append(files, path.Join(d, stack[i].Plugin))

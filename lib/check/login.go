@@ -22,7 +22,7 @@ func (s Site) RunLogin() []Finding {
 	if i < 0 {
 		return []Finding{ok("plugstack.conf", "it does not have gresnet's plugin, which a host without HCAs does not need")}
 	}
-	dirs, said := s.pluginDirs(conf, dir)
+	dirs, said := conf.PluginDirs(s.Root, dir)
 	f := s.plugin(lines[i].Plugin, dirs, said)
 	if f.Level == Error {
 		f.Text += ": srun and sbatch do not run here"

@@ -3,61 +3,17 @@ package check
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 
 	"gresnet/lib/slurm"
 )
-
-// pluginDirs are the folders that Slurm looks for plugins in: those of
-// slurm.conf, else the one that Slurm was built with, which is a package's or
-// that of the prefix that slurm.conf is below.
-func (s Site) pluginDirs(conf slurm.Conf, dir string) (dirs []string, said bool) {
-	if text := conf.Last("plugindir"); text != "" {
-		return strings.Split(text, ":"), true
-	}
-	prefix := strings.TrimPrefix(path.Dir(dir), "/")
-	for _, pattern := range []string{
-		"usr/lib/*/slurm-wlm", "usr/lib/*/slurm", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm",
-		prefix + "/lib/slurm", prefix + "/lib64/slurm",
-	} {
-		found, err := fs.Glob(s.Root, pattern)
-		if err != nil {
-			continue
-		}
-		for _, name := range found {
-			if _, is := s.slurmVersion([]string{name}); is && !slices.Contains(dirs, "/"+name) {
-				dirs = append(dirs, "/"+name)
-			}
-		}
-	}
-	return dirs, false
-}
-
-// slurmVersion is the version of the Slurm that is installed, which all of its
-// own plugins have. No program of Slurm's is asked: some need slurmctld even
-// to say their version.
-func (s Site) slurmVersion(dirs []string) (slurm.Version, bool) {
-	for _, dir := range dirs {
-		names, err := fs.Glob(s.Root, strings.TrimPrefix(dir, "/")+"/*.so")
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			if p, err := slurm.ReadStamp(s.Root, name); err == nil && p.Type != "spank" {
-				return p.Version, true
-			}
-		}
-	}
-	return 0, false
-}
 
 // plugin holds the plugin's file against Slurm, which does not load one that
 // was built for another version. name is as the line in plugstack.conf has it.
 func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
 	const do = "GN099 install the gresnet-spank for this version of Slurm"
-	installed, known := s.slurmVersion(dirs)
+	installed, known := slurm.InstalledVersion(s.Root, dirs)
 	files := []string{name}
 	if !path.IsAbs(name) {
 		files = nil

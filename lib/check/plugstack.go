@@ -31,7 +31,7 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if said(line, "pmix", "") != "pmix=off" {
 		all = append(all, s.files()...)
 	}
-	dirs, named := s.pluginDirs(conf, dir)
+	dirs, named := conf.PluginDirs(s.Root, dir)
 	return append(all, s.plugin(line.Plugin, dirs, named))
 }
 

@@ -71,8 +71,8 @@ const severalLines = slurm.Version(24<<16 | 5<<8)
 
 // takesOne tells whether the installed Slurm is known to take one line.
 func (s Site) takesOne(conf slurm.Conf, dir string) (slurm.Version, bool) {
-	dirs, _ := s.pluginDirs(conf, dir)
-	version, known := s.slurmVersion(dirs)
+	dirs, _ := conf.PluginDirs(s.Root, dir)
+	version, known := slurm.InstalledVersion(s.Root, dirs)
 	return version, known && version < severalLines
 }
 

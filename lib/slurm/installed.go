@@ -1,0 +1,101 @@
+package slurm
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// PluginDirs returns the folders where Slurm looks for plugins. said tells that slurm.conf names them.
+// Else it is the folder that Slurm was built with: a package's, or one below the prefix of dir, which
+// is the folder of slurm.conf.
+func (c Conf) PluginDirs(root fs.FS, dir string) (dirs []string, said bool) {
+	if text := c.Last("plugindir"); text != "" {
+		return strings.Split(text, ":"), true
+	}
+	prefix := strings.TrimPrefix(path.Dir(dir), "/")
+	for _, pattern := range []string{
+		"usr/lib/*/slurm-wlm", "usr/lib/*/slurm", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm",
+		prefix + "/lib/slurm", prefix + "/lib64/slurm",
+	} {
+		found, err := fs.Glob(root, pattern)
+		if err != nil {
+			continue
+		}
+		for _, name := range found {
+			if _, is := InstalledVersion(root, []string{name}); is && !slices.Contains(dirs, "/"+name) {
+				dirs = append(dirs, "/"+name)
+			}
+		}
+	}
+	return dirs, false
+}
+
+// InstalledVersion returns the version of the installed Slurm. It reads it from a plugin of Slurm's own
+// in dirs and runs no program, because some need slurmctld even to say their version.
+func InstalledVersion(root fs.FS, dirs []string) (Version, bool) {
+	for _, dir := range dirs {
+		names, err := fs.Glob(root, strings.TrimPrefix(dir, "/")+"/*.so")
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if p, err := ReadStamp(root, name); err == nil && p.Type != "spank" {
+				return p.Version, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// Daemons returns the folders in /proc of the slurmds that run. Anybody can call a process slurmd:
+// Slurm's is root's, and its program has that name, too.
+func Daemons(root fs.FS) (dirs []string) {
+	names, err := fs.Glob(root, "proc/[0-9]*/comm")
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		comm, err := fs.ReadFile(root, name)
+		if dir := path.Dir(name); err == nil && string(bytes.TrimSpace(comm)) == "slurmd" && isSlurmd(root, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+func isSlurmd(root fs.FS, dir string) bool {
+	status, err := fs.ReadFile(root, path.Join(dir, "status"))
+	if err != nil || !bytes.Contains(status, []byte("\nUid:\t0\t0\t")) {
+		return false
+	}
+	exe, err := fs.ReadLink(root, path.Join(dir, "exe"))
+	if errors.Is(err, fs.ErrPermission) {
+		return true // who is not root is not told; that it is root's is known
+	}
+	return err == nil && strings.TrimSuffix(path.Base(exe), " (deleted)") == "slurmd"
+}
+
+// MayOpen returns the hard limit of open files of a process, by its folder in /proc. known is false if
+// it has none.
+func MayOpen(root fs.FS, dir string) (most uint64, known bool) {
+	text, err := fs.ReadFile(root, path.Join(dir, "limits"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if values, is := strings.CutPrefix(line, "Max open files"); is {
+			fields := strings.Fields(values) // soft, hard, unit
+			if len(fields) < 2 {
+				return 0, false
+			}
+			most, err := strconv.ParseUint(fields[1], 10, 64)
+			return most, err == nil // or it is unlimited
+		}
+	}
+	return 0, false
+}
