@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -87,13 +88,16 @@ func (w *Watch) Close() {
 	w.closed = true
 }
 
+// drainEvery is how often listen makes room. It does not wake for each event, because dozens of runs
+// at once would each wake for the events of all. In that time a kernel does not send what fills 16 MiB.
+const drainEvery = 50 * time.Millisecond
+
 // listen makes room for what comes until somebody asks.
 func (w *Watch) listen() {
 	defer unix.Close(w.socket)
 	buffer := make([]byte, maxEvent)
 	for w.goesOn(buffer) {
-		const wait = 20 // ms
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(w.socket), Events: unix.POLLIN}}, wait)
+		time.Sleep(drainEvery)
 	}
 }
 
@@ -113,7 +117,7 @@ const maxEvent = 16 << 10
 // hear takes what has come.
 func (w *Watch) hear(buffer []byte) error {
 	for {
-		n, _, err := unix.Recvfrom(w.socket, buffer, 0)
+		n, err := unix.Read(w.socket, buffer)
 		switch {
 		case err == nil:
 			w.take(buffer[:n])
@@ -128,40 +132,48 @@ func (w *Watch) hear(buffer []byte) error {
 }
 
 func (w *Watch) take(message []byte) {
-	properties, done := parse(message)
-	number, err := strconv.ParseUint(properties["SEQNUM"], 10, 64)
-	if err != nil || !slices.Contains(ours, properties["SUBSYSTEM"]) {
-		return
-	}
-	if done {
+	number, done, err := parse(message)
+	switch {
+	case err != nil:
+	case done:
 		delete(w.pending, number)
-	} else {
+	default:
 		w.pending[number] = true
 	}
 }
 
-// parse takes an event apart. The kernel's begins with "ACTION@PATH"; udev's has a header of
-// its own (systemd src/libsystemd/sd-device/device-monitor.c:monitor_netlink_header).
-func parse(message []byte) (properties map[string]string, done bool) {
+var errNotOurs = errors.New("not an event of a network or RDMA device")
+
+// parse returns an event's number, and whether udev is done with it. The kernel's begins with
+// "ACTION@PATH"; udev's has a header of its own (systemd
+// src/libsystemd/sd-device/device-monitor.c:monitor_netlink_header).
+func parse(message []byte) (number uint64, done bool, err error) {
 	const prefix = "libudev\x00"
 	text := message
 	if bytes.HasPrefix(message, []byte(prefix)) {
 		const header = 24 // up to the properties' place and length
 		if len(message) < header {
-			return nil, true
+			return 0, true, errNotOurs
 		}
 		done = true
 		from, length := binary.NativeEndian.Uint32(message[16:]), binary.NativeEndian.Uint32(message[20:])
 		if uint64(from)+uint64(length) > uint64(len(message)) {
-			return nil, true
+			return 0, true, errNotOurs
 		}
 		text = message[from:][:length]
 	}
-	properties = map[string]string{}
+	var subsystem, digits []byte
 	for field := range bytes.SplitSeq(text, []byte{0}) {
-		if key, value, is := bytes.Cut(field, []byte("=")); is {
-			properties[string(key)] = string(value)
+		switch key, value, _ := bytes.Cut(field, []byte("=")); string(key) {
+		case "SUBSYSTEM":
+			subsystem = value
+		case "SEQNUM":
+			digits = value
 		}
 	}
-	return properties, done
+	if !slices.Contains(ours, string(subsystem)) {
+		return 0, done, errNotOurs
+	}
+	number, err = strconv.ParseUint(string(digits), 10, 64)
+	return number, done, err
 }
