@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 	"gresnet/lib/virtual"
 )
 
@@ -32,6 +33,9 @@ func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Devic
 			continue
 		}
 		c, err := l.readChild(v, e, p)
+		if err == nil && e.Part != config.PartPKey {
+			err = roomForGIDs(v, d, p, e.Slot)
+		}
 		if err != nil {
 			return err
 		}
@@ -111,6 +115,28 @@ func canJoin(parent link.Interface, layer string) error {
 		return hint.With(err, "GN359 ip link set "+parent.Name+" up, before the first job")
 	}
 	return nil
+}
+
+// roomForGIDs returns an error for a port whose table cannot have the GIDs of all slots.
+func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, s *gres.Slot) error {
+	table, err := v.GIDTable(d, p.Num, p.Interface.Name)
+	if err != nil {
+		return fmt.Errorf("read the GIDs of %s port %d: %w", d.Name, p.Num, err)
+	}
+	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, s)
+}
+
+func fits(port string, table sysfs.GIDTable, s *gres.Slot) error {
+	addresses := 1 // link-local
+	if s.Network.IsValid() {
+		addresses++
+	}
+	each := addresses * table.Kinds
+	if table.Own+s.Of*each <= table.Length {
+		return nil
+	}
+	err := fmt.Errorf("%s has room for %d GIDs: its own interface has %d of them, and each of %d slots needs %d", port, table.Length, table.Own, s.Of, each)
+	return hint.With(err, fmt.Sprintf("GN361 lower count in [[hca]] to %d", max(table.Length-table.Own, 0)/each))
 }
 
 // slotAddress returns a slot's address: the host's part of the parent's address, times the number of

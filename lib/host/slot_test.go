@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/plan"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +53,26 @@ func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
 		got, err := slotAddress("eth2", list, &gres.Slot{Number: c.n, Of: c.of, Network: netip.MustParsePrefix(c.network)})
 		if (err == nil) != (c.want != "") || err == nil && got.String() != c.want {
 			t.Errorf("slot %d of %d of %s by %v: got %s, %v, want %q", c.n, c.of, c.network, c.own, got, err, c.want)
+		}
+	}
+}
+
+func TestSlotsWhoseGIDsDoNotFitIntoAPortsTableAreRefused(t *testing.T) {
+	network := netip.MustParsePrefix("10.64.0.0/16")
+	for _, c := range []struct {
+		table sysfs.GIDTable
+		slot  gres.Slot
+		fit   bool
+	}{
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 15, Network: network}, true},
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 16, Network: network}, false},
+		{sysfs.GIDTable{Length: 64, Own: 6, Kinds: 2}, gres.Slot{Of: 15, Network: network}, false},
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 30}, true},
+		{sysfs.GIDTable{Length: 64, Own: 2, Kinds: 1}, gres.Slot{Of: 31, Network: network}, true},
+		{sysfs.GIDTable{Length: 2, Own: 4, Kinds: 2}, gres.Slot{Of: 1}, false},
+	} {
+		if err := fits("mlx5_0 port 1", c.table, &c.slot); (err == nil) != c.fit {
+			t.Errorf("%+v, %+v: %v", c.table, c.slot, err)
 		}
 	}
 }

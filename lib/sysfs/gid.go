@@ -58,6 +58,35 @@ func RoCEv2(sys fs.FS, rdma string, port uint32, netdev string) (entries []Entry
 	return entries, err
 }
 
+// GIDTable is how full the table of GIDs of a RoCE port is. The kernel adds no GID to a full one, and
+// tells nobody (drivers/infiniband/core/cache.c:__ib_cache_gid_add).
+type GIDTable struct {
+	Length int
+	Own    int // GIDs of the port's own interface
+	Kinds  int // of RoCE that the port speaks, v1 and v2: an address has a GID for each
+}
+
+// ReadGIDTable reads the table of a port, whose own interface is netdev.
+func ReadGIDTable(sys fs.FS, rdma string, port uint32, netdev string) (t GIDTable, err error) {
+	names, err := fs.ReadDir(sys, path.Join(portDir(rdma, port), "gids"))
+	if err != nil {
+		return t, err
+	}
+	t.Length = len(names)
+	attributes, kinds := path.Join(portDir(rdma, port), "gid_attrs"), map[string]bool{}
+	err = eachGID(sys, rdma, port, func(n int, _ netip.Addr) bool {
+		// One that cannot be read was just taken away.
+		if of, _ := read(sys, path.Join(attributes, "ndevs", strconv.Itoa(n))); of == netdev {
+			t.Own++
+			kind, _ := read(sys, path.Join(attributes, "types", strconv.Itoa(n)))
+			kinds[kind] = true
+		}
+		return true
+	})
+	t.Kinds = len(kinds)
+	return t, err
+}
+
 // eachGID shows f the GIDs that are in use, until it has seen enough.
 func eachGID(sys fs.FS, rdma string, port uint32, f func(n int, gid netip.Addr) bool) error {
 	dir := path.Join(portDir(rdma, port), "gids")
