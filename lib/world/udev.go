@@ -23,7 +23,9 @@ func (w *World) WaitUdev() error {
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
-	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
+	begun := time.Now()
+	for looked := begun; ; clock.SleepAfter(looked, begun, 2*time.Millisecond) {
+		looked = time.Now()
 		done, err := w.udevIdle()
 		if done || err != nil {
 			return err
