@@ -249,7 +249,7 @@ func run(t *testing.T, r *rand.Rand, all []*batch) (hits map[string]int) {
 // cancels jobs that Slurm holds and takes the node into service again after a killed program.
 func jobsEnd(t *testing.T, over chan struct{}) {
 	t.Helper()
-	end := time.Now().Add(vm.Slow(10 * time.Minute))
+	end := time.Now().Add(vm.Slow(time.Hour))
 	for ; ; time.Sleep(4 * time.Second) {
 		jobs, wrong := vm.Try("squeue -h -r -o '%A %T %r'")
 		state, _ := vm.Try("sinfo -h -o %T")
@@ -309,10 +309,10 @@ func check(t *testing.T, all []*batch) (short int) {
 	return short
 }
 
-// within waits for something that a job is about to be, unless its script ends before: it may have
+// within waits for something that a job is about to be, which may wait for HCAs of others first, unless its script ends before: it may have
 // been refused.
 func within(job string, holds func() bool) bool {
-	for end := time.Now().Add(vm.Slow(5 * time.Minute)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(vm.Slow(time.Hour)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return true
 		}
