@@ -309,8 +309,8 @@ func check(t *testing.T, all []*batch) (short int) {
 	return short
 }
 
-// within waits for something that a job is about to be, which may wait for HCAs of others first, unless its script ends before: it may have
-// been refused.
+// within waits for something that a job is about to be, unless its script ends before: it may have
+// been refused. It waits long, because a job may wait for the HCAs of others first.
 func within(job string, holds func() bool) bool {
 	for end := time.Now().Add(vm.Slow(time.Hour)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if holds() {
