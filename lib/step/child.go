@@ -79,11 +79,11 @@ func (s *Child) Do(w *world.World) error {
 }
 
 // Undo deletes the interface, wherever the job has put it. If it is not there, it was never made, or
-// it went with its namespace.
+// it went with its namespace, as a macvlan and an ipvlan do.
 func (s *Child) Undo(w *world.World) error {
 	var err error
 	if s.Index != 0 {
-		err = w.Everywhere(virtual.ErrNotFound, func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) })
+		err = w.Everywhere(s.Type == virtual.IPoIB, virtual.ErrNotFound, func(*scan.View) error { return virtual.DeleteChild(s.Type, s.Index) })
 	} else if err = w.InJob(func(*scan.View) error { return virtual.DeleteChildren() }); err == nil || errors.Is(err, world.ErrNoNamespace) {
 		err = w.OnHost(func(*scan.View) error { return virtual.DeleteChildren() })
 	}

@@ -56,8 +56,8 @@ func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
 const dyingTimeout = time.Second
 
 // Everywhere looks into the job's namespace, into the node's, and Elsewhere. The end of the job's
-// namespace brings some interfaces home, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
-func (w *World) Everywhere(notFound error, look func(*scan.View) error) error {
+// namespace brings what comesHome to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
+func (w *World) Everywhere(comesHome bool, notFound error, look func(*scan.View) error) error {
 	err := w.InJob(look)
 	ended := errors.Is(err, ErrNoNamespace)
 	if !ended && !errors.Is(err, notFound) {
@@ -66,7 +66,8 @@ func (w *World) Everywhere(notFound error, look func(*scan.View) error) error {
 	if err = w.OnHost(look); errors.Is(err, notFound) {
 		err = w.Elsewhere(notFound, look)
 	}
-	for begun := time.Now(); ended && errors.Is(err, notFound) && time.Since(begun) < dyingTimeout; clock.Sleep(begun, 5*time.Millisecond) {
+	await := ended && comesHome
+	for begun := time.Now(); await && errors.Is(err, notFound) && time.Since(begun) < dyingTimeout; clock.Sleep(begun, 5*time.Millisecond) {
 		err = w.OnHost(look)
 	}
 	return err

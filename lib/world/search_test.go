@@ -10,8 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/scan"
+	"gresnet/lib/state"
 	"gresnet/lib/sysfs"
+	"gresnet/test/netnstest"
 )
 
 // nothing comes.
@@ -66,6 +70,38 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 				t.Errorf("%s: it took %s, wanted %s to %s", name, took, c.least, c.most)
 			}
 		})
+	}
+}
+
+func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
+	other := netnstest.New(t)
+	host, err := netns.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	notFound := errors.New("not found")
+	for _, comesHome := range []bool{true, false} {
+		w := &World{Given: Given{Host: host, Sys: fstest.MapFS{}, Dir: state.Lease(t.TempDir())}}
+		looks := map[string]int{}
+		err := w.Everywhere(comesHome, notFound, func(*scan.View) error {
+			ns, err := netns.Open("/proc/thread-self/ns/net")
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			if looks[ns.String()]++; ns.String() == host.String() && looks[ns.String()] == 2 {
+				return nil // it has come
+			}
+			return notFound
+		})
+		w.Close()
+		if found := err == nil; found != comesHome || !found && !errors.Is(err, notFound) {
+			t.Errorf("it comes home: %t, and the search says %v", comesHome, err)
+		}
+		if looks[other.String()] != 1 {
+			t.Errorf("it looked %d times into another namespace", looks[other.String()])
+		}
 	}
 }
 
