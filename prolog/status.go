@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/inspect"
+	"gresnet/lib/pkey"
 	"gresnet/lib/report"
 	"gresnet/lib/table"
 )
@@ -132,10 +133,35 @@ func printHCAs(w io.Writer, s inspect.Status) error {
 			fmt.Fprintf(w, "%s is VF %s of %s\n", h.HCA.Name, h.HCA.ID.VF, pfOf(s, h))
 		}
 	}
+	printPKeys(w, s)
 	for _, h := range s.HCAs {
 		printTrouble(w, h)
 	}
 	return nil
+}
+
+// printPKeys says which slots are for which partitions.
+func printPKeys(w io.Writer, s inspect.Status) {
+	type group struct {
+		key  pkey.PKey
+		gres string
+	}
+	var groups []group
+	numbers := map[group][]int{}
+	for _, h := range s.HCAs {
+		g := group{h.PKey, h.Gres}
+		if h.PKey == 0 {
+			continue
+		}
+		if len(numbers[g]) == 0 {
+			groups = append(groups, g)
+		}
+		numbers[g] = append(numbers[g], h.Index)
+	}
+	for _, g := range groups {
+		slices.Sort(numbers[g])
+		fmt.Fprintf(w, "P_Key %s: %s %s\n", g.key, g.gres, indices.Format(numbers[g]))
+	}
 }
 
 // pfOf names the PF of a VF: by its RDMA device, if it has one.
@@ -282,6 +308,7 @@ func printJob(w io.Writer, s inspect.Status, id uint32) error {
 	l := s.Leases[0]
 	fmt.Fprintf(w, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, age(l.Age))
 	fmt.Fprintf(w, "HCAs: %s\n", strings.Join(grouped(hcasOf(s, id)), " "))
+	printPKeys(w, s)
 	if l.Uplink != "" {
 		fmt.Fprintf(w, "uplink: %s\n", l.Uplink)
 	}

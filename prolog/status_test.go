@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/inspect"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/proc"
 	"gresnet/lib/report"
 	"gresnet/lib/table"
@@ -30,6 +31,11 @@ func sick() inspect.Status {
 	gone.Gone = true
 	vf := hca("mlx5_14", "nic", 14, nil)
 	vf.HCA.ID = node.ID{PCI: "0000:e1:00.1", VF: "3"}
+	slot := func(number string, index int, k pkey.PKey, c *table.Claim) inspect.HCAStatus {
+		h := hca("ibp227s0", "nic", index, c)
+		h.HCA.ID.Slot, h.PKey = number, k
+		return h
+	}
 	missing := inspect.HCAStatus{Gres: "nic", Index: 10, Missing: "map nic 10 (rdma=mlx5_10): the node has no such HCA; it has none"}
 	return inspect.Status{
 		HCAs: []inspect.HCAStatus{
@@ -37,6 +43,8 @@ func sick() inspect.Status {
 			hca("rocep225s0f1", "nic", 4, &table.Claim{Job: 4294967293, UID: 4294967294, Since: at}),
 			hca("ibp225s0f07", "nic", 15, &table.Claim{Job: 4711, UID: 1000, Since: at, Quarantined: "another interface has the name of ib0"}),
 			moving,
+			slot("0", 16, 0x8001, nil), slot("1", 17, 0x8002, &table.Claim{Job: 4711, UID: 1000, Since: at}),
+			slot("2", 18, 0x8001, nil), slot("3", 19, 0x8001, nil), slot("4", 20, 0, nil),
 			hca("mlx5_7", "nic", 7, nil),
 			hca("mlx5_8", "", 0, nil),
 			gone,
@@ -69,7 +77,7 @@ func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
 	text := printed(t, func(b *bytes.Buffer) error { return printStatus(b, sick()) })
 	golden.Check(t, "status.txt", text)
 	golden.Fits(t, text)
-	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, inspect.Status{HCAs: sick().HCAs[6:]}) }))
+	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, inspect.Status{HCAs: sick().HCAs[11:]}) }))
 }
 
 func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
@@ -94,7 +102,7 @@ func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
 
 func TestStatusIsReadByMachines(t *testing.T) {
 	s := sick()
-	s.HCAs, s.Leases = s.HCAs[4:6], s.Leases[:1]
+	s.HCAs, s.Leases = append(s.HCAs[4:6:6], s.HCAs[7]), s.Leases[:1]
 	for i := range s.HCAs {
 		s.HCAs[i].Claim.Since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	}

@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/journal"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -47,6 +48,10 @@ type HCAStatus struct {
 	Gone    bool   // no job has it, and neither has the node
 	Missing string // why no HCA is known to be the mapping's entry
 	User    string // no job has it: processes of users, which use it all the same
+
+	// PKey is that of the interface that the job with the slot has. If the slot is free, it is what
+	// the next job gets unless a policy says otherwise. 0: none, or only policies say it.
+	PKey pkey.PKey
 }
 
 // JobStatus is a job's lease.
@@ -58,6 +63,8 @@ type JobStatus struct {
 	Uplink string         // its address on the management network
 	Steps  []proc.Process // slurmstepd processes
 	Left   []LeftStatus   // what its epilog will undo
+
+	pkeys map[node.ID]pkey.PKey // of its interfaces, by slot
 }
 
 // DeferredStatus has the settings that an interface at home shares with others that were not.
@@ -132,6 +139,11 @@ func ReadStatus(n *host.Host) (Status, error) {
 		if u := t.Uplink(id, j.Run); u != nil {
 			j.Uplink = u.Address.String()
 		}
+		for i := range s.HCAs {
+			if h := &s.HCAs[i]; h.Claim != nil && h.Claim.Job == id && h.Claim.Run == j.Run {
+				h.PKey = j.pkeys[h.HCA.ID]
+			}
+		}
 		s.Leases = append(s.Leases, j)
 	}
 	return s, nil
@@ -142,7 +154,7 @@ func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list [
 	moving := lock.Held(n.State.Locks(), h.ID)
 	for _, e := range m {
 		if e.Drift == nil && e.HCA.ID.Whole() == h.ID {
-			list = append(list, HCAStatus{HCA: e.HCA, Gres: e.Gres, Index: e.Index, Moving: moving})
+			list = append(list, HCAStatus{HCA: e.HCA, Gres: e.Gres, Index: e.Index, Moving: moving, PKey: e.PKey})
 		}
 	}
 	if len(list) == 0 {
@@ -150,7 +162,7 @@ func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list [
 	}
 	for i := range list {
 		if c, held := t.Holder(list[i].HCA.ID); held {
-			list[i].Claim = &c
+			list[i].Claim, list[i].PKey = &c, 0
 		}
 	}
 	return list
@@ -206,7 +218,7 @@ func jobStatus(n *host.Host, id uint32, steps proc.AllSteps) (JobStatus, error) 
 
 // leaseStatus is what the lease itself says.
 func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
-	s := JobStatus{Job: id}
+	s := JobStatus{Job: id, pkeys: map[node.ID]pkey.PKey{}}
 	book, err := journal.Read(n.State.Lease(id).Journal())
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, errNoLease
@@ -223,6 +235,9 @@ func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
 		left := LeftStatus{Kind: note.Kind}
 		if decoded, err := step.Decode(note.Kind, note.Data); err == nil {
 			left.Object = decoded.Object()
+			if child, is := decoded.(*step.Child); is && child.PKey != 0 {
+				s.pkeys[child.Of] = child.PKey
+			}
 		}
 		s.Left = append(s.Left, left)
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"os"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -9,8 +10,11 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/event"
 	"gresnet/lib/host"
+	"gresnet/lib/journal"
 	"gresnet/lib/node"
+	"gresnet/lib/pkey"
 	"gresnet/lib/state"
+	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
@@ -60,5 +64,40 @@ func TestTheStatusOfANodeThatMissesAnHCA(t *testing.T) {
 	s, err = ReadStatus(n)
 	if err != nil || s.Drift == nil || len(s.HCAs) != 2 || s.HCAs[0].Claim == nil {
 		t.Errorf("of two entries for one: %+v, %v", s, err)
+	}
+}
+
+func TestStatusSaysWhichPKeyAJobsInterfaceHasAndWhichTheNextJobGets(t *testing.T) {
+	const slots = "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_1\"\npart = \"pkey\"\ncount = 4\n"
+	n := heldHost(t, slots+"pkey = 0x8001\n[[policy]]\naccount = \"physics\"\npkey = 0x8002\n")
+	slot := func(number string) node.ID { id := leasetest.B; id.Slot = number; return id }
+	update(t, n, func(now *table.Table) {
+		now.Claims = []table.Claim{{HCA: slot("1"), Job: 7, Run: "0"}, {HCA: slot("2"), Job: 8, Run: "0"}, {HCA: slot("3"), Job: 7, Run: "old"}}
+	})
+	for _, job := range []uint32{7, 8} {
+		l := n.State.Lease(job)
+		if err := os.MkdirAll(string(l), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		j, err := journal.Create(l.Journal(), journal.Header{Job: job, Run: "0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+		if err := j.Note("child", &step.Child{Of: slot("1"), Name: "ib1", Type: "ipoib", PKey: 0x8002}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := ReadStatus(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []pkey.PKey
+	for _, h := range s.HCAs {
+		got = append(got, h.PKey)
+	}
+	// mlx5_0 is whole, slot 0 is free, and job 8 has the note of no interface of its slot's.
+	if want := []pkey.PKey{0, 0x8001, 0x8002, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("P_Keys are %v, want %v", got, want)
 	}
 }

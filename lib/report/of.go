@@ -109,6 +109,7 @@ func StatusOf(s inspect.Status) *Status {
 	for _, i := range s.HCAs {
 		h := known(i.HCA)
 		h.number(i.Gres, "", i.Index)
+		h.PKey = pkeyOf(i.PKey)
 		h.State, h.Claim, h.Moving, h.Gone, h.Missing, h.User = i.State(), claimOf(i.Claim), i.Moving, i.Gone, i.Missing, i.User
 		d.HCAs = append(d.HCAs, h)
 	}

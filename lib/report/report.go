@@ -67,7 +67,7 @@ type HCA struct {
 	Type     string   `json:"type,omitempty"`     // type of its GRES
 	Index    *int     `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
 	Part     string   `json:"part,omitempty"`     // what a job with one of its slots has: macvlan, ipvlan, pkey or shared
-	PKey     string   `json:"pkey,omitempty"`     // the P_Key of its slots, like 0x8001; in a plan, that of the job
+	PKey     string   `json:"pkey,omitempty"`     // of its slots, like 0x8001; in a plan or of a leased slot, the job's
 	Keep     bool     `json:"keep,omitempty"`     // its interfaces stay on the node
 	Take     bool     `json:"take,omitempty"`     // jobs get it though the node needs it
 	NUMA     *int     `json:"numa,omitempty"`     // NUMA node; -1: not known
