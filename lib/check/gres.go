@@ -131,7 +131,13 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 		}
 		held := s.compare(name, devices)
 		all = append(all, held)
-		if f, bad := s.promised(conf, name, len(devices)); bad && held.Level != Error {
+		if held.Level == Error {
+			continue
+		}
+		if f, bad := s.promised(conf, name, len(devices)); bad {
+			all = append(all, f)
+		}
+		if f, bad := s.ordered(conf, name, devices); bad {
 			all = append(all, f)
 		}
 	}
@@ -153,6 +159,30 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 	default:
 		return warn(about, do, "NodeName of %s has %d %s, gres.conf %d: the rest is never used", s.Node, count, name, have), true
 	}
+}
+
+// ordered holds the order of a GRES's types in the node's line in slurm.conf, in which Slurm numbers
+// its devices, against that in gres.conf.
+func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
+	var want []string
+	for _, d := range devices {
+		if !slices.Contains(want, d.Type) {
+			want = append(want, d.Type)
+		}
+	}
+	types := conf.Types(s.Node, name)
+	lacks := func(list []string) func(string) bool {
+		return func(kind string) bool { return !slices.Contains(list, kind) }
+	}
+	both := slices.DeleteFunc(slices.Clone(want), lacks(types))
+	if slices.Equal(both, slices.DeleteFunc(types, lacks(want))) {
+		return Finding{}, false
+	}
+	for i := range want {
+		want[i] = strings.TrimSuffix(name+":"+want[i], ":")
+	}
+	return fail("slurm.conf", "GN370 put them into this order: "+strings.Join(want, ", "),
+		"NodeName of %s has the types of %s in another order than gres.conf: Slurm numbers them by it, and jobs fail their prologs", s.Node, name), true
 }
 
 func (s Site) compare(name string, devices []slurm.Device) Finding {

@@ -193,6 +193,7 @@ func misconfigurations(t *testing.T) []row {
 		{"`GresTypes` lacks nic", edit(conf, "gpu,nic", "gpu")},
 		{"the node's line has no `Gres=nic`", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8")},
 		{"the node's line has more NICs than gres.conf", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8,nic:8")},
+		{"the node's line has the types of NICs in another order than gres.conf", edit(conf, "nic:hdr:1(S:0),nic", "nic,nic:hdr:1(S:0)")},
 		{"slurm.conf includes a file that is not there", edit(conf, "GresTypes", "Include nodes.conf\nGresTypes")},
 		{"gres.conf is not there", remove("etc/slurm/gres.conf")},
 		{"gres.conf has fewer NICs than the node", edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0")},

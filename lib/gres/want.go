@@ -150,7 +150,7 @@ func (c *chooser) indices(w Want) error {
 		if w.Type != "" && e.Type != "" && w.Type != e.Type {
 			return hint.With(
 				fmt.Errorf("choose %s: Slurm says that %s is of type %s, the configuration says %s", w, e, w.Type, e.Type),
-				"GN193 have the [[hca]] entries of gresnet.toml and the lines of gres.conf in one order",
+				"GN193 have the [[hca]] entries of gresnet.toml, the lines of gres.conf and the types in Gres= of slurm.conf in one order",
 			)
 		}
 		if e.Drift != nil {

@@ -106,7 +106,33 @@ func expand(text string) ([]string, error) {
 // Promised is what a node's line in slurm.conf has of a GRES, and whether there
 // is such a line with a count that is plain.
 func (c Conf) Promised(node, name string) (count int, is bool) {
-	list, defaults := "", ""
+	list, is := c.promised(node)
+	if !is {
+		return 0, false
+	}
+	return countOf(list, name)
+}
+
+// Types are those that a node's line in slurm.conf has of a GRES, in their order. Slurm numbers
+// devices in the order of their types here, and only those of one type in the order of gres.conf
+// (src/common/gres.c:_merge_gres). A type is empty for those without one.
+func (c Conf) Types(node, name string) (types []string) {
+	list, _ := c.promised(node)
+	for _, fields := range fieldsOf(list, name) {
+		kind := ""
+		if len(fields) > 1 && strings.TrimLeft(fields[1], "0123456789") == fields[1] && fields[1] != "no_consume" {
+			kind = fields[1]
+		}
+		if !slices.Contains(types, kind) {
+			types = append(types, kind)
+		}
+	}
+	return types
+}
+
+// promised is Gres= of a node's line in slurm.conf, and whether there is such a line.
+func (c Conf) promised(node string) (list string, is bool) {
+	defaults := ""
 	for _, l := range c.All("nodename") {
 		hosts, text := l.Keys[0].Value, l.Get("gres")
 		if strings.EqualFold(hosts, "default") {
@@ -117,22 +143,25 @@ func (c Conf) Promised(node, name string) (count int, is bool) {
 			list, is = cmp.Or(text, defaults), true
 		}
 	}
-	if !is {
-		return 0, false
-	}
-	return countOf(list, name)
+	return list, is
 }
 
-// countOf adds up what a list like "gpu:8,nic:hdr:2(S:0),nic" has of a GRES.
-func countOf(list, name string) (count int, understood bool) {
+// fieldsOf returns what a list like "gpu:8,nic:hdr:2(S:0),nic" has of a GRES, each part in its fields.
+func fieldsOf(list, name string) (all [][]string) {
 	for rest, more := list, true; more; {
 		var part string
 		part, rest, more = CutOutside(rest, '(', ')')
 		part, _, _ = strings.Cut(part, "(")
-		fields := strings.Split(part, ":")
-		if fields[0] != name {
-			continue
+		if fields := strings.Split(part, ":"); fields[0] == name {
+			all = append(all, fields)
 		}
+	}
+	return all
+}
+
+// countOf adds up what such a list has of a GRES.
+func countOf(list, name string) (count int, understood bool) {
+	for _, fields := range fieldsOf(list, name) {
 		last := fields[len(fields)-1]
 		n, err := strconv.Atoi(last)
 		switch {

@@ -2,6 +2,7 @@ package slurm_test
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -78,6 +79,18 @@ func TestWhatSlurmConfPromisesOfAGRESIsAddedUp(t *testing.T) {
 		}
 		if count != want {
 			t.Errorf("%q promises %d, want %d", text, count, want)
+		}
+	}
+}
+
+func TestTypesOfAGRESAreInTheOrderOfSlurmConf(t *testing.T) {
+	for text, want := range map[string][]string{
+		"NodeName=n1 Gres=gpu:a100:8(S:0-1),nic:vf:2(S:0),nic:whole,nic:vf:1,gpu:h100:1,nic:4\n": {"vf", "whole", ""},
+		"NodeName=n1 Gres=nic:no_consume:4\n":                                                    {""},
+		"NodeName=n2 Gres=nic:vf:2\n":                                                            nil,
+	} {
+		if types := conf(t, text).Types("n1", "nic"); !slices.Equal(types, want) {
+			t.Errorf("%q has the types %q, want %q", text, types, want)
 		}
 	}
 }
