@@ -15,7 +15,7 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 	t.Helper()
 	hca = "ibfake0"
 	vm.Slurm(t)
-	link = strings.TrimSpace(vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas[] | select(.name == \""+hca+"\").ports[0].interface'"))
+	link = linkOf(t, hca)
 	vm.WriteConfig(t, partitions(hca, more))
 	t.Cleanup(func() {
 		for n := range 8 {
@@ -26,6 +26,12 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 	})
 	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca, link
+}
+
+// linkOf is the interface of an InfiniBand HCA.
+func linkOf(t *testing.T, hca string) string {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas[] | select(.name == \""+hca+"\").ports[0].interface'"))
 }
 
 // partitions is such a site's gresnet.toml.
@@ -176,7 +182,7 @@ func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 func TestAPartitionThatTheNodeIsNotInIsFoundByCheckAndRefusedBeforeAnythingChanges(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	_, link := forPartitions(t, "")
-	roce := strings.TrimSpace(vm.Run(t, "rdma -j link | jq -r '.[] | select(.netdev == \""+slotLink+"\").ifname'"))
+	roce := hcaOf(t, slotLink)
 	for _, c := range []struct {
 		config, prepare, undo string
 		check, want           string

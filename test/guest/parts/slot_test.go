@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ const slotLink = "roce0"
 func inSlots(t *testing.T, part, more string) (hca string) {
 	t.Helper()
 	vm.Slurm(t)
-	hca = strings.TrimSpace(vm.Run(t, "rdma -j link | jq -r '.[] | select(.netdev == \""+slotLink+"\").ifname'"))
+	hca = hcaOf(t, slotLink)
 	vm.WriteConfig(t, fmt.Sprintf("[access]\nhost = \"open\"\n[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=%s\"\npart = %q\ncount = 8\ngpus = [0, 1, 2, 3, 4, 5, 6, 7]\n%s", hca, part, more))
 	t.Cleanup(func() {
 		for n := range 8 {
@@ -29,6 +28,12 @@ func inSlots(t *testing.T, part, more string) (hca string) {
 	})
 	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca
+}
+
+// hcaOf is the RoCE HCA of an interface.
+func hcaOf(t *testing.T, link string) string {
+	t.Helper()
+	return strings.TrimSpace(vm.Run(t, "rdma -j link | jq -r '.[] | select(.netdev == \""+link+"\").ifname'"))
 }
 
 // slotJob is the job that has slot n.
@@ -237,53 +242,6 @@ func TestSlotsAreForSharedModeAlone(t *testing.T) {
 	}
 	if out, code := vm.ByHand(t, "prolog", slotJob(0)); code != 1 || !strings.Contains(out, want) {
 		t.Errorf("exit %d: %s", code, out)
-	}
-	vm.Same(t, before)
-}
-
-func TestEightJobsHaveOneHCAAtOnce(t *testing.T) {
-	vm.Needs(t, vm.Shared, vm.Short)
-	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
-	config := fmt.Sprintf("[slurm]\nsource = [\"scontrol\"]\ntimeout = \"10m\"\n[[hca]]\nindex = 0\ntype = \"slot\"\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = 8\nnetwork = \"10.128.0.0/16\"\n", hca)
-	vm.WriteConfig(t, config)
-	vm.NoDeadline(t) // an emulated machine asks for eight jobs at once
-	program := vm.Repo() + "/bin/gresnet-prolog"
-	vm.Run(t, program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/slots.conf")
-	if lines := vm.Run(t, "cat /tmp/slots.conf"); strings.Count(lines, "Name=nic Type=slot File=") != 8 {
-		t.Fatalf("gres.conf has\n%s", lines)
-	}
-	vm.SlurmAnew(t, "--nics /tmp/slots.conf --conf 'NodeName=node1 NodeAddr=192.0.2.1 CPUs=16 Boards=1 SocketsPerBoard=1 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=1000 Gres=gpu:8,nic:slot:8' --conf AuthInfo=cred_expire=600")
-	t.Cleanup(func() {
-		vm.Run(t, "scancel -u alice")
-		vm.Eventually(t, "the epilogs have run", vm.NoLease)
-		vm.WriteConfig(t, vm.Config)
-		vm.SlurmAnew(t)
-	})
-	before := vm.Picture(t)
-	var jobs []string
-	for range 8 {
-		jobs = append(jobs, vm.Submit(t, "alice", "--gres=nic:slot:1", `srun bash -c 'exec 3<>/dev/infiniband/uverbs* && opened=yes; echo "has $GRESNET_HCAS $NCCL_IB_GID_INDEX opened=$opened" $(ip -br -4 addr show roce0); sleep 1000'`))
-	}
-	var addresses []string
-	for _, job := range jobs {
-		var out []byte
-		vm.Eventually(t, "the step of job "+job+" runs", func() (runs bool) {
-			out, _ = os.ReadFile("/tmp/" + job + ".out")
-			return strings.Contains(string(out), "has ")
-		})
-		words := strings.Fields(string(out[strings.Index(string(out), "has "):]))
-		if len(words) < 7 || words[1] != hca || words[3] != "opened=yes" || slices.Contains(addresses, words[6]) {
-			t.Errorf("job %s says %q", job, out)
-		}
-		addresses = append(addresses, words[len(words)-1])
-	}
-	outside, _ := vm.Try("setpriv --reuid bob --regid bob --init-groups sh -c 'exec 3<>/dev/infiniband/" + vm.UverbsOf(t, hca) + "' 2>&1")
-	if !strings.Contains(outside, "ermission denied") {
-		t.Errorf("somebody else opens the HCA: %s", outside)
-	}
-	vm.Run(t, "scancel "+strings.Join(jobs, " "))
-	for _, job := range jobs {
-		vm.Ended(t, job)
 	}
 	vm.Same(t, before)
 }
