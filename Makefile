@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-build scale lint clean
+.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
 
 all: build spank
 
@@ -110,6 +110,10 @@ bench-native: build bench-build
 # What the network of a job costs: in the VM, and on this machine's own kernel.
 bench-network: build bench-build
 	test/bench/run-network
+
+# What a part of an HCA costs against the whole: in the VM, and on this machine's own kernel.
+bench-parts: build bench-build
+	test/bench/run-parts
 
 # What gresnet takes on large clusters and on large nodes, into dist/scale: see docs/scale.md.
 scale: build

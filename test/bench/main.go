@@ -20,6 +20,7 @@ func main() {
 const usage = `bench measure [-form full|short|network] [-vm 1|2 | -only CASE] [-limit DURATION] [-programs DIR] [-cni DIR] FILE
 bench merge   FILE PART PART
 bench native  [-programs DIR] [-rounds N] FILE
+bench parts   [-programs DIR] [-rounds N] FILE
 bench dump    [-mode exclusive|shared] [-kind roce|ib] DIR FILE HCA INTERFACE
 bench table   FILE
 bench plot    FILE SVG
@@ -27,7 +28,7 @@ bench publish FOLDER`
 
 func run(args []string) error {
 	verbs := map[string]func([]string) error{
-		"measure": measureCommand, "native": nativeCommand, "part": partCommand, "peak": peakCommand, "merge": mergeCommand, "dump": dumpCommand,
+		"measure": measureCommand, "native": nativeCommand, "parts": partsCommand, "part": partCommand, "peak": peakCommand, "merge": mergeCommand, "dump": dumpCommand,
 		"table": tableCommand, "plot": plotCommand, "publish": publishCommand,
 	}
 	if len(args) == 0 || verbs[args[0]] == nil {
@@ -100,6 +101,10 @@ func tableCommand(args []string) error {
 	r, err := show("table", args, 1)
 	if err != nil {
 		return err
+	}
+	if r.Form == "parts" {
+		fmt.Print(r.parts())
+		return nil
 	}
 	fmt.Print(r.table())
 	return nil

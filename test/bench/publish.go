@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -19,19 +21,23 @@ func documents() []published {
 		{"docs/speed.md", "make bench", "speed.json", results.markdown},
 		{"docs/speed.md", "goals", "speed.json", results.scorecard},
 		{"docs/speed.md", "make bench-native", "native.json", results.markdown},
+		{"docs/speed.md", "make bench-parts", "parts.json", results.parts},
 	}
 }
 
-// publishCommand copies the results of a full and a native run from a folder to docs, and
-// makes the plot and the tables of the documents anew. It is run in the repository's root.
+// publishCommand copies the results that a folder has to docs, and makes the plot and the tables of
+// the documents anew. It is run in the repository's root.
 func publishCommand(args []string) error {
 	f := flag.NewFlagSet("publish", flag.ContinueOnError)
 	if err := arguments(f, args, 1); err != nil {
 		return err
 	}
 	runs := map[string]results{}
-	for _, name := range []string{"speed.json", "native.json"} {
+	for _, name := range []string{"speed.json", "native.json", "parts.json"} {
 		r, err := readResults(filepath.Join(f.Arg(0), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			r, err = readResults(filepath.Join("docs", name))
+		}
 		if err != nil {
 			return err
 		}
