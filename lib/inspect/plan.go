@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/network"
 	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/source"
@@ -23,10 +24,10 @@ func Ask(ctx context.Context, n *host.Host, j job.Job) (wants []gres.Want, notes
 
 // Preview is what a prolog would do for a job now, and what the job would have then.
 type Preview struct {
-	Isolation string       // as config.Access has it; empty: the job gets nothing
-	Entries   []gres.Entry // that it would claim
-	HCAs      []plan.HCA   // the same
-	Uplink    *step.Uplink // nil: none
+	Isolation string          // as config.Access has it; empty: the job gets nothing
+	Entries   []gres.Entry    // that it would claim
+	HCAs      []plan.HCA      // the same
+	Uplink    *network.Uplink // nil: none
 	Overlay   *overlay.Network
 	Hosts     []uplink.Names // that its /etc/hosts would have besides the node's
 	Steps     []step.Step    // in order

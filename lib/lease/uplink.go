@@ -5,11 +5,11 @@ import (
 
 	"gresnet/lib/forwarding"
 	"gresnet/lib/host"
+	"gresnet/lib/network"
 	"gresnet/lib/nft"
 	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
-	"gresnet/lib/step"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
 )
@@ -45,7 +45,7 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 }
 
 // uplink returns the step that makes the job's uplink, or nil.
-func (t *taking) uplink() *step.Uplink {
+func (t *taking) uplink() *network.Uplink {
 	s := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
 	if s != nil {
 		t.leadIn(s)
@@ -54,7 +54,7 @@ func (t *taking) uplink() *step.Uplink {
 }
 
 // leadIn leads connections to the node on to a job that has the whole node, if the site wants that.
-func (t *taking) leadIn(s *step.Uplink) {
+func (t *taking) leadIn(s *network.Uplink) {
 	c := t.Host.Config
 	if !c.Uplink.Inbound {
 		return
@@ -73,7 +73,7 @@ func (t *taking) leadIn(s *step.Uplink) {
 }
 
 // made returns the uplink that the job has after its steps, or nil.
-func (t *taking) made(s *step.Uplink) *table.Uplink {
+func (t *taking) made(s *network.Uplink) *table.Uplink {
 	if s != nil && s.Lacking == nil && s.Closed != nil {
 		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", s.Closed)
 	}
@@ -86,12 +86,12 @@ func (t *taking) made(s *step.Uplink) *table.Uplink {
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the
 // uplink has such a name, it is the step that fails.
-func checkNames(s *step.Uplink, network *overlay.Network, come []string) error {
+func checkNames(s *network.Uplink, nodes *overlay.Network, come []string) error {
 	if s != nil && slices.Contains(come, s.Pool.Name) {
 		s.Clash = host.NameTaken("uplink", s.Pool.Name)
 	}
-	if network != nil && slices.Contains(come, network.Link.Name) {
-		return host.NameTaken("overlay", network.Link.Name)
+	if nodes != nil && slices.Contains(come, nodes.Link.Name) {
+		return host.NameTaken("overlay", nodes.Link.Name)
 	}
 	return nil
 }

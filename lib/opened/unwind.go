@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/link"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
@@ -121,7 +122,7 @@ func (l *Lease) remove(notes []recovery.Note) (failed []error) {
 		if len(errs) == 0 {
 			l.markUndone(s)
 		}
-		if _, is := s.Step.(*step.Uplink); is {
+		if _, is := s.Step.(*network.Uplink); is {
 			l.World.UplinkLeft = len(errs) > 0
 		}
 		failed = append(failed, errs...)

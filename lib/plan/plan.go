@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
@@ -52,7 +53,7 @@ type HCA struct {
 //
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
-func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *step.Uplink, overlay *step.Overlay, hcas []HCA) []step.Step {
+func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
 	for _, h := range hcas {
 		if h.VF != nil {

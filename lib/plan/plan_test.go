@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -74,8 +75,8 @@ func TestTheOrderOfTaking(t *testing.T) {
 }
 
 func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
-	over := &step.Overlay{Name: "job0", Address: "198.18.0.1/16"}
-	up := &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
+	over := &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}
+	up := &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
 	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
 	if want := "namespace, uplink veth 10.0.0.2, overlay job0, access mlx5_0, settings eth1, link eth1, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -97,7 +98,7 @@ func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 }
 
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &step.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
 	want := "uplink veth 10.0.0.2, overlay job0, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {

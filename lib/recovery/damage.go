@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gresnet/lib/journal"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
@@ -38,8 +39,8 @@ type Damage struct {
 	Notes  []Note           // every note that reads, struck or not
 	Others map[node.ID]bool // HCAs that another lease has by now
 	Claims []table.Claim
-	Uplink *step.Uplink // nil if it has none
-	HCAs   []node.HCA   // as the table or the journal's claims describe them
+	Uplink *network.Uplink // nil if it has none
+	HCAs   []node.HCA      // as the table or the journal's claims describe them
 }
 
 // Decode returns the notes of a journal as steps. A note that this program cannot read is a gap. So
@@ -77,7 +78,7 @@ func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 		}
 	}
 	if uplink != nil {
-		d.Uplink = step.UplinkFrom(*uplink)
+		d.Uplink = network.UplinkFrom(*uplink)
 	}
 }
 
@@ -178,7 +179,7 @@ func (d *Damage) own() []node.ID {
 // Added returns steps whose notes may be missing and whose undo does not need them.
 func (d *Damage) Added() []Note {
 	var steps []Note
-	for _, s := range []step.Step{&step.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
+	for _, s := range []step.Step{&network.Overlay{}, &step.Devices{}, &step.Namespace{}, &step.Claim{}} {
 		if !d.Has(node.ID{}, s.Kind()) {
 			steps = append(steps, Note{Step: s})
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gresnet/lib/journal"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
 	"gresnet/test/leasetest"
@@ -142,13 +143,13 @@ func without(lost []int) *Damage {
 }
 
 func TestAnUplinkWhoseNoteIsMissingIsRemovedAllTheSame(t *testing.T) {
-	up := &step.Uplink{Type: "veth", Address: netip.MustParseAddr("10.8.0.1")}
+	up := &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.8.0.1")}
 	is := func(s Note) bool { return s.Kind() == "uplink" && s.Object() == "veth 10.8.0.1" }
 	d := &Damage{Notes: wholeLease(), Uplink: up}
 	if !slices.ContainsFunc(d.Added(), is) {
 		t.Errorf("added are %v", d.Added())
 	}
-	d.Notes = append(d.Notes, Note{Step: &step.Uplink{Type: "veth", Address: up.Address}, Number: 99})
+	d.Notes = append(d.Notes, Note{Step: &network.Uplink{Type: "veth", Address: up.Address}, Number: 99})
 	if slices.ContainsFunc(d.Added(), is) {
 		t.Errorf("it is noted, and added are %v", d.Added())
 	}

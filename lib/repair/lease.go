@@ -15,10 +15,10 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/journal"
 	"gresnet/lib/netns"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/opened"
 	"gresnet/lib/recovery"
-	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/lib/world"
 )
@@ -101,12 +101,12 @@ func dropUplinks(w *world.World, uplinks []table.Uplink) error {
 
 func dropUplink(w *world.World, u table.Uplink) error {
 	w.Run = u.Run
-	if err := step.UplinkFrom(u).Undo(w); err != nil {
+	if err := network.UplinkFrom(u).Undo(w); err != nil {
 		return opened.Remains(err)
 	}
 	var failed error
 	err := w.Table.Update(w.Context, func(t *table.Table) error {
-		failed = step.FreeUplink(w, t, u.Job, u.Run)
+		failed = network.FreeUplink(w, t, u.Job, u.Run)
 		return nil
 	})
 	return errors.Join(failed, err)
@@ -114,7 +114,7 @@ func dropUplink(w *world.World, u table.Uplink) error {
 
 // dropOverlay removes the overlay of a job without a lease, if there is one.
 func dropOverlay(w *world.World) error {
-	if err := new(step.Overlay).Undo(w); err != nil {
+	if err := new(network.Overlay).Undo(w); err != nil {
 		return opened.Remains(err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/table"
 	"gresnet/lib/world"
@@ -50,7 +51,7 @@ func (s *Claim) Undo(w *world.World) error {
 	change.Table.Release(w.Job, w.Run, w.Away)
 	failed := Reopen(w, &change.Table)
 	if !w.UplinkLeft {
-		failed = hint.Join(failed, FreeUplink(w, &change.Table, w.Job, w.Run))
+		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))
 	}
 	if err := change.Commit(); err != nil {
 		return hint.Join(failed, err)

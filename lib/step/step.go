@@ -1,5 +1,6 @@
 // Package step is the closed set of deeds that a lease is made of. Each kind
-// is a file: what it must know, its Do, and its Undo beside it.
+// is a file: what it must know, its Do, and its Undo beside it. Those of the
+// job's own network are in package network.
 //
 // A step is noted in the journal before it is done, so its Undo may find it
 // not begun, half done or done, and may run again after it was killed half
@@ -11,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"gresnet/lib/network"
 	"gresnet/lib/world"
 )
 
@@ -44,8 +46,8 @@ var order = []struct {
 	kind  string
 	blank func() Step
 }{
-	{"uplink", func() Step { return new(Uplink) }},
-	{"overlay", func() Step { return new(Overlay) }},
+	{"uplink", func() Step { return new(network.Uplink) }},
+	{"overlay", func() Step { return new(network.Overlay) }},
 	{"child", func() Step { return new(Child) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/journal"
 	"gresnet/lib/link"
+	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -50,7 +51,7 @@ func Steps() []step.Step {
 		hcas = append(hcas, taken)
 	}
 	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
-	return append(steps, &step.Overlay{})
+	return append(steps, &network.Overlay{})
 }
 
 // GUIDs prints identities.

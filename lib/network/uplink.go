@@ -1,4 +1,7 @@
-package step
+// Package network has the deeds that make the job's own network, each with its undo beside it: its
+// uplink to the management network, and its overlay between its nodes. They are steps of a lease
+// like those in package step, which ranks them all.
+package network
 
 import (
 	"errors"
