@@ -1,5 +1,7 @@
 package config
 
+import "gresnet/lib/document"
+
 // Access is the table [access]: who may open which device nodes.
 type Access struct {
 	Host string // Closed or Open: the node's own, of HCAs that jobs can have
@@ -38,20 +40,20 @@ const (
 	Open   = "open"   // whoever udev and the kernel let
 )
 
-func (a *Access) read(t table) {
-	t.allow("host", "rdma_cm", "umad", "issm", "guard", "isolation")
-	if word, there := t.word("host", Closed, Open); there {
+func (a *Access) read(t document.Table) {
+	t.Allow("host", "rdma_cm", "umad", "issm", "guard", "isolation")
+	if word, there := t.Word("host", Closed, Open); there {
 		a.Host = word
 	}
-	if cm, there := value[bool](t, "rdma_cm", "true or false"); there {
+	if cm, there := document.Value[bool](t, "rdma_cm", "true or false"); there {
 		a.CM = cm
 	}
-	a.UMAD, _ = value[bool](t, "umad", "true or false")
-	a.ISSM, _ = value[bool](t, "issm", "true or false")
-	if word, there := t.word("guard", GuardAuto, GuardRequired, GuardOff); there {
+	a.UMAD, _ = document.Value[bool](t, "umad", "true or false")
+	a.ISSM, _ = document.Value[bool](t, "issm", "true or false")
+	if word, there := t.Word("guard", GuardAuto, GuardRequired, GuardOff); there {
 		a.Guard = word
 	}
-	if word, there := t.word("isolation", IsolateNetwork, IsolateDevices); there {
+	if word, there := t.Word("isolation", IsolateNetwork, IsolateDevices); there {
 		a.Isolation = word
 	}
 }

@@ -1,20 +1,24 @@
 package config
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"gresnet/lib/document"
+)
 
 // Accounting is the table [accounting].
 type Accounting struct {
 	File string // gets a line for each job, of what its HCAs carried; empty: none
 }
 
-func (a *Accounting) read(t table) {
-	t.allow("file")
-	text, there := t.text("file")
+func (a *Accounting) read(t document.Table) {
+	t.Allow("file")
+	text, there := t.Text("file")
 	if !there || text == "" {
 		return
 	}
 	a.File = text
 	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
-		t.fail("file", "GN144 name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl", "%q is not the whole path of a file", text)
+		t.Fail("file", "GN144 name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl", "%q is not the whole path of a file", text)
 	}
 }

@@ -1,9 +1,8 @@
 // Package config has the words for what the site wants: gresnet.toml.
 //
 // It is strict. A key that is not known, a value that cannot be meant, a thing
-// said twice: each is an error that names the file, the line and the key. The
-// library reads TOML; what it makes of it is decoded here, because it takes
-// keys in any case, and knows no line for a key that it does not take.
+// said twice: each is an error that names the file, the line and the key
+// (package document).
 package config
 
 import (

@@ -1,5 +1,7 @@
 package config
 
+import "gresnet/lib/document"
+
 // Environment is the table [environment]: what a job's programs are told.
 type Environment struct {
 	Export []string // of Variables
@@ -27,9 +29,9 @@ func Variables() []string {
 	}
 }
 
-func (e *Environment) read(t table) {
-	t.allow("export")
-	if names, there := t.among("export", Variables()); there && len(names) > 0 {
+func (e *Environment) read(t document.Table) {
+	t.Allow("export")
+	if names, there := t.Among("export", Variables()); there && len(names) > 0 {
 		e.Export = names
 	}
 }

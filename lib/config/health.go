@@ -1,5 +1,7 @@
 package config
 
+import "gresnet/lib/document"
+
 // What becomes of an HCA whose port comes home without its link, or with a slower one.
 const (
 	HealthWarn       = "warn"       // a person is told
@@ -12,9 +14,9 @@ type Health struct {
 	Port string // HealthWarn, HealthQuarantine or HealthOff
 }
 
-func (h *Health) read(t table) {
-	t.allow("port")
-	if word, there := t.word("port", HealthWarn, HealthQuarantine, HealthOff); there {
+func (h *Health) read(t document.Table) {
+	t.Allow("port")
+	if word, there := t.Word("port", HealthWarn, HealthQuarantine, HealthOff); there {
 		h.Port = word
 	}
 }

@@ -1,6 +1,10 @@
 package config
 
-import "math"
+import (
+	"math"
+
+	"gresnet/lib/document"
+)
 
 // Limits is the table [limits]: how much of each of its HCAs a job may use, as
 // the kernel's rdma controller counts it. 0 is without limit.
@@ -9,18 +13,18 @@ type Limits struct {
 	Objects int // protection domains, memory regions, queues and the like
 }
 
-func (l *Limits) read(t table) {
-	t.allow("hca_handle", "hca_object")
-	l.Handles = t.limit("hca_handle")
-	l.Objects = t.limit("hca_object")
+func (l *Limits) read(t document.Table) {
+	t.Allow("hca_handle", "hca_object")
+	l.Handles = readLimit(t, "hca_handle")
+	l.Objects = readLimit(t, "hca_object")
 }
 
-// limit is a number that the kernel takes (kernel/cgroup/rdma.c:parse_resource),
+// readLimit reads a number that the kernel takes (kernel/cgroup/rdma.c:parse_resource),
 // 0 if the key is not there.
-func (t table) limit(key string) int {
-	n, there := value[int64](t, key, "a number")
+func readLimit(t document.Table, key string) int {
+	n, there := document.Value[int64](t, key, "a number")
 	if there && (n < 1 || n > math.MaxInt32) {
-		t.fail(key, "GN147 leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
+		t.Fail(key, "GN147 leave the key out for no limit", "%d is not from 1 to %d", n, math.MaxInt32)
 		return 0
 	}
 	return int(n)

@@ -1,5 +1,7 @@
 package config
 
+import "gresnet/lib/document"
+
 // How much goes into the systemd journal.
 const (
 	LogWarnings = "warning" // what went wrong
@@ -12,9 +14,9 @@ type Log struct {
 	Level string // LogWarnings, LogEvents or LogSteps
 }
 
-func (l *Log) read(t table) {
-	t.allow("level")
-	if word, there := t.word("level", LogWarnings, LogEvents, LogSteps); there {
+func (l *Log) read(t document.Table) {
+	t.Allow("level")
+	if word, there := t.Word("level", LogWarnings, LogEvents, LogSteps); there {
 		l.Level = word
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gresnet/lib/document"
 	"gresnet/lib/node"
 )
 
@@ -52,7 +53,7 @@ func ParseMatch(text string) (Match, error) {
 }
 
 func badMatch(text string) error {
-	return fault(
+	return document.Fault(
 		fmt.Sprintf("%q names no HCA", text),
 		`GN148 write it like "pci=0000:3b:00.0", "guid=0002:c903:00ab:cdef" or "rdma=mlx5_0"`,
 	)

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"gresnet/lib/document"
 )
 
 // Overlay is the table [overlay]: the network of a job's own between its nodes.
@@ -50,50 +52,50 @@ var defaultOverlay = Overlay{
 	Services: []int{22, 6817, 6818},
 }
 
-func (o *Overlay) read(t table) {
-	t.allow("kind", "network", "port", "name", "interface", "underlay", "services")
-	if word, there := t.word("kind", OverlayNone, OverlayVXLAN); there {
+func (o *Overlay) read(t document.Table) {
+	t.Allow("kind", "network", "port", "name", "interface", "underlay", "services")
+	if word, there := t.Word("kind", OverlayNone, OverlayVXLAN); there {
 		o.Kind = word
 	}
-	if text, there := t.text("network"); there {
+	if text, there := t.Text("network"); there {
 		network, err := parseOverlayNetwork(text)
 		o.Network = network
-		t.check("network", err)
+		t.Check("network", err)
 	}
-	if n, there := value[int64](t, "port", "a number"); there {
+	if n, there := document.Value[int64](t, "port", "a number"); there {
 		o.Port = int(n)
 		if n < 1 || n > 1023 {
-			t.fail("port", "GN150 take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
+			t.Fail("port", "GN150 take one that root alone can bind: a user who has it would keep jobs from their networks", "%d is not from 1 to 1023", n)
 		}
 	}
 	if ports, there := readPorts(t, "services"); there {
 		o.Services = ports
 	}
-	if text, there := t.text("underlay"); there {
+	if text, there := t.Text("underlay"); there {
 		o.Underlay = text
 		if rest := strings.Replace(text, NodeSign, "", 1); rest == text || strings.Trim(rest, hostLetters) != "" {
-			t.fail("underlay", `GN151 write it like "`+NodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, NodeSign)
+			t.Fail("underlay", `GN151 write it like "`+NodeSign+`-ib0"`, "%q is not the name of a host with %s once in it", text, NodeSign)
 		}
 	}
 	readName(t, "interface", &o.Interface) // as it was called first
 	readName(t, "name", &o.Interface)
-	if _, both := t.values["interface"]; both && t.values["name"] != nil {
-		t.fail("name", "GN152 leave interface out", "is there beside interface, which means the same")
+	if t.Has("interface") && t.Has("name") {
+		t.Fail("name", "GN152 leave interface out", "is there beside interface, which means the same")
 	}
 }
 
 // readPorts is a list of TCP ports, which may be empty.
-func readPorts(t table, key string) (ports []int, there bool) {
-	list, there := value[[]any](t, key, "a list of numbers")
+func readPorts(t document.Table, key string) (ports []int, there bool) {
+	list, there := document.Value[[]any](t, key, "a list of numbers")
 	for _, v := range list {
 		n, ok := v.(int64)
 		switch {
 		case !ok:
-			t.fail(key, "", "is not a list of numbers")
+			t.Fail(key, "", "is not a list of numbers")
 		case n < 1 || n > 65535:
-			t.fail(key, "", "%d is not a port from 1 to 65535", n)
+			t.Fail(key, "", "%d is not a port from 1 to 65535", n)
 		case slices.Contains(ports, int(n)):
-			t.fail(key, "", "%d is there twice", n)
+			t.Fail(key, "", "%d is there twice", n)
 		}
 		ports = append(ports, int(n))
 	}
@@ -110,13 +112,13 @@ func parseOverlayNetwork(text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not a network", text), `GN153 write it like "198.18.0.0/16"`)
+		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not a network", text), `GN153 write it like "198.18.0.0/16"`)
 	case !p.Addr().Is4():
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not IPv4", text), "GN154 an overlay has IPv4 alone, whatever the nodes have")
+		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), "GN154 an overlay has IPv4 alone, whatever the nodes have")
 	case p.Masked() != p:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "GN155 is "+p.Masked().String()+" meant?")
+		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q has bits beyond its length", text), "GN155 is "+p.Masked().String()+" meant?")
 	case p.Bits() < minOverlayBits || p.Bits() > maxOverlayBits:
-		return netip.Prefix{}, fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "GN156 each node of a job has one of its addresses")
+		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "GN156 each node of a job has one of its addresses")
 	}
 	return p, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"gresnet/lib/document"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
 )
@@ -26,65 +27,65 @@ const (
 const mostSlots = 256
 
 // readPart reads in which parts jobs get an HCA, and how many there are.
-func (h *HCA) readPart(t table) {
-	h.Part, _ = t.word("part", PartVF, PartMacvlan, PartIPvlan, PartPKey, PartShared)
-	count, counted := t.number("count")
+func (h *HCA) readPart(t document.Table) {
+	h.Part, _ = t.Word("part", PartVF, PartMacvlan, PartIPvlan, PartPKey, PartShared)
+	count, counted := t.Number("count")
 	h.Count = count
-	switch _, says := t.values["count"]; {
-	case says && t.values["part"] == nil:
-		t.fail("count", `GN313 add part = "vf" if jobs are to get its VFs`, "there is no part to count")
+	switch says := t.Has("count"); {
+	case says && !t.Has("part"):
+		t.Fail("count", `GN313 add part = "vf" if jobs are to get its VFs`, "there is no part to count")
 	case h.Part != PartNone && h.Part != PartShared && !says:
-		t.fail("count", "GN314 say how many parts the HCA is to have", "is missing")
+		t.Fail("count", "GN314 say how many parts the HCA is to have", "is missing")
 	case counted && count == 0:
-		t.fail("count", "GN315 leave the table out if no job is to have a part", "0 is no number of parts")
+		t.Fail("count", "GN315 leave the table out if no job is to have a part", "0 is no number of parts")
 	case h.InSlots() && count > mostSlots:
-		t.fail("count", "", "an HCA has %d slots at most", mostSlots)
+		t.Fail("count", "", "an HCA has %d slots at most", mostSlots)
 	}
 	h.readNetwork(t)
 	h.PKey = readPKey(t)
 	if h.PKey != 0 && h.Part != PartPKey {
-		t.fail("pkey", `GN360 add part = "pkey" and count, or leave it out`, "jobs get no interface for a partition")
+		t.Fail("pkey", `GN360 add part = "pkey" and count, or leave it out`, "jobs get no interface for a partition")
 	}
 }
 
 // readPKey reads a P_Key; 0 if there is none. Which member of the partition a port is, the subnet
 // manager says.
-func readPKey(t table) pkey.PKey {
-	n, there := value[int64](t, "pkey", "a number")
+func readPKey(t document.Table) pkey.PKey {
+	n, there := document.Value[int64](t, "pkey", "a number")
 	if !there {
 		return 0
 	}
 	k := pkey.PKey(n)
 	if n < 0 || n > pkey.Last || !k.IsOne() {
-		t.fail("pkey", "GN352 write it like 0x8001", "%#x is no P_Key", n)
+		t.Fail("pkey", "GN352 write it like 0x8001", "%#x is no P_Key", n)
 	}
 	return k.Full()
 }
 
 // checkPKeys notes HCAs for partitions, if nothing says which partitions.
-func (c *Config) checkPKeys(root table) {
+func (c *Config) checkPKeys(root document.Table) {
 	if slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.PKey != 0 }) {
 		return
 	}
-	for i, t := range root.tables("hca") {
+	for i, t := range root.Tables("hca") {
 		if h := c.HCAs[i]; h.Part == PartPKey && h.PKey == 0 {
-			t.fail("pkey", "GN353 write it here like 0x8001, or into a [[policy]]", "is missing")
+			t.Fail("pkey", "GN353 write it here like 0x8001, or into a [[policy]]", "is missing")
 		}
 	}
 }
 
 // readNetwork reads where the interfaces of slots get their addresses.
-func (h *HCA) readNetwork(t table) {
-	text, there := t.text("network")
+func (h *HCA) readNetwork(t document.Table) {
+	text, there := t.Text("network")
 	if !there {
 		return
 	}
 	network, err := netip.ParsePrefix(text)
 	switch {
 	case h.Part != PartMacvlan && h.Part != PartIPvlan && h.Part != PartPKey:
-		t.fail("network", `GN339 it is for part = "macvlan", part = "ipvlan" and part = "pkey"`, "jobs get no interface that gresnet makes")
+		t.Fail("network", `GN339 it is for part = "macvlan", part = "ipvlan" and part = "pkey"`, "jobs get no interface that gresnet makes")
 	case err != nil || !network.Addr().Is4() || network != network.Masked():
-		t.fail("network", `GN340 write it like "10.64.0.0/16"`, "%q is not an IPv4 network", text)
+		t.Fail("network", `GN340 write it like "10.64.0.0/16"`, "%q is not an IPv4 network", text)
 	default:
 		h.Network = network
 	}
@@ -99,29 +100,29 @@ func (h HCA) InSlots() bool {
 func (h HCA) Parts() int { return max(h.Count, 1) }
 
 // checkIndices notes indices that there are not, or that another table has.
-func (h HCA) checkIndices(t table) {
-	if last := h.Index + h.Parts() - 1; last > maxIndex {
-		t.fail("index", "", "the last part would be %d, which is not from 0 to %d", last, maxIndex)
+func (h HCA) checkIndices(t document.Table) {
+	if last := h.Index + h.Parts() - 1; last > document.MaxIndex {
+		t.Fail("index", "", "the last part would be %d, which is not from 0 to %d", last, document.MaxIndex)
 		return
 	}
 	for part := range h.Parts() {
-		t.once("index", fmt.Sprintf("%s %d", h.Gres, h.Index+part))
+		t.Once("index", fmt.Sprintf("%s %d", h.Gres, h.Index+part))
 	}
 }
 
 // checkParent notes a match that does not tell which HCA has the parts, before they are there.
-func (h HCA) checkParent(t table) {
+func (h HCA) checkParent(t document.Table) {
 	if h.Part == PartVF && h.Match.Key != "pci" {
-		t.fail("match", `GN316 write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
+		t.Fail("match", `GN316 write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
 	}
 }
 
 // checkGPUs orders the GPUs of a whole HCA, and holds those of parts against their number.
-func (h HCA) checkGPUs(t table) {
+func (h HCA) checkGPUs(t document.Table) {
 	if h.Part == PartNone {
 		slices.Sort(h.GPUs)
 	} else if len(h.GPUs) > h.Parts() {
-		t.fail("gpus", "GN317 part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
+		t.Fail("gpus", "GN317 part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
 	}
 }
 

@@ -1,9 +1,13 @@
 package config
 
-import "slices"
+import (
+	"slices"
 
-func readPolicy(t table, names []string) Policy {
-	t.allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf", "pkey")
+	"gresnet/lib/document"
+)
+
+func readPolicy(t document.Table, names []string) Policy {
+	t.Allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf", "pkey")
 	var p Policy
 	for _, c := range []struct {
 		key    string
@@ -12,37 +16,37 @@ func readPolicy(t table, names []string) Policy {
 		{"partition", &p.Partition}, {"account", &p.Account}, {"qos", &p.QOS},
 		{"reservation", &p.Reservation}, {"constraint", &p.Constraint},
 	} {
-		*c.values = t.words(c.key)
+		*c.values = t.Words(c.key)
 		if slices.Contains(*c.values, "") {
-			t.fail(c.key, "GN164 leave the key out if the policy is for every job", "the text is empty")
+			t.Fail(c.key, "GN164 leave the key out if the policy is for every job", "the text is empty")
 		}
 	}
 	p.Gres, p.Type = readGres(t, names)
-	count, counted := t.number("count")
+	count, counted := t.Number("count")
 	p.Count = count
-	indices, listed := t.numbers("indices")
+	indices, listed := t.Numbers("indices")
 	if listed {
 		p.Indices = indices
 		slices.Sort(p.Indices)
 	}
-	_, saysCount := t.values["count"]
-	_, saysIndices := t.values["indices"]
-	p.Isolation, _ = t.word("isolation", IsolateNetwork, IsolateDevices)
-	_, saysGres := t.values["gres"]
-	_, saysType := t.values["type"]
-	p.VF.read(t.table("vf"))
-	_, saysVF := t.values["vf"]
+	saysCount := t.Has("count")
+	saysIndices := t.Has("indices")
+	p.Isolation, _ = t.Word("isolation", IsolateNetwork, IsolateDevices)
+	saysGres := t.Has("gres")
+	saysType := t.Has("type")
+	p.VF.read(t.Table("vf"))
+	saysVF := t.Has("vf")
 	p.PKey = readPKey(t)
 	p.Silent = (p.Isolation != "" || saysVF || p.PKey != 0) && !saysCount && !saysIndices && !saysGres && !saysType
 	const hint = "GN165 give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:
 	case !saysCount && !saysIndices:
-		t.fail("count", hint, "is missing, and so is indices")
+		t.Fail("count", hint, "is missing, and so is indices")
 	case counted && saysIndices:
-		t.fail("indices", hint, "count is there, too")
+		t.Fail("indices", hint, "count is there, too")
 	case listed && len(indices) == 0:
-		t.fail("indices", hint, "the list is empty")
+		t.Fail("indices", hint, "the list is empty")
 	}
 	return p
 }

@@ -1,13 +1,15 @@
 package config
 
+import "gresnet/lib/document"
+
 // RDMA is the table [rdma].
 type RDMA struct {
 	Mode string // the RDMA netns mode, "shared" or "exclusive"; empty: whatever it is
 }
 
-func (r *RDMA) read(t table) {
-	t.allow("mode")
-	if word, there := t.word("mode", "", "shared", "exclusive"); there {
+func (r *RDMA) read(t document.Table) {
+	t.Allow("mode")
+	if word, there := t.Word("mode", "", "shared", "exclusive"); there {
 		r.Mode = word
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"gresnet/lib/document"
 )
 
 // Template is the path of a file per job: %j stands for the job's id, %r for
@@ -18,7 +20,7 @@ const verbs = "jrun%"
 func ParseTemplate(text string) (Template, error) {
 	const hint = `GN171 write it like "/var/lib/gresnet/jobs/%j": %j job id, %r restarts, %u user id, %n node`
 	if !filepath.IsAbs(text) || filepath.Clean(text) != text {
-		return "", fault(fmt.Sprintf("%q is not an absolute path without dots", text), hint)
+		return "", document.Fault(fmt.Sprintf("%q is not an absolute path without dots", text), hint)
 	}
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "%")
@@ -26,12 +28,12 @@ func ParseTemplate(text string) (Template, error) {
 			break
 		}
 		if after == "" || !strings.Contains(verbs, after[:1]) {
-			return "", fault(fmt.Sprintf("%q has a %% that stands for nothing", text), hint)
+			return "", document.Fault(fmt.Sprintf("%q has a %% that stands for nothing", text), hint)
 		}
 		rest = after[1:]
 	}
 	if !strings.Contains(strings.ReplaceAll(text, "%%", ""), "%j") {
-		return "", fault(fmt.Sprintf("%q is one file for all jobs", text), hint)
+		return "", document.Fault(fmt.Sprintf("%q is one file for all jobs", text), hint)
 	}
 	return Template(text), nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"gresnet/lib/document"
 )
 
 // Uplink is the table [uplink]: the way from a job to the management network,
@@ -64,34 +66,34 @@ const ipv4Only = "GN172 an uplink has IPv4 alone: give it IPv4 addresses"
 // maxShare bounds the jobs of a node that have an uplink at once.
 const maxShare = 1 << 16
 
-func (u *Uplink) read(t table) {
-	t.allow("kind", "name", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
-	if word, there := t.word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
+func (u *Uplink) read(t document.Table) {
+	t.Allow("kind", "name", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
+	if word, there := t.Word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
 		u.Kind = word
 	}
 	readName(t, "name", &u.Name)
 	u.readParent(t)
 	u.readAddresses(t)
-	if text, there := t.text("gateway"); there {
-		u.Gateway = t.address("gateway", text)
+	if text, there := t.Text("gateway"); there {
+		u.Gateway = readAddress(t, "gateway", text)
 	}
-	if list, there := t.texts("routes"); there {
-		u.Routes = t.networks("routes", list)
+	if list, there := t.Texts("routes"); there {
+		u.Routes = readNetworks(t, "routes", list)
 	}
-	if masquerade, there := value[bool](t, "masquerade", "true or false"); there {
+	if masquerade, there := document.Value[bool](t, "masquerade", "true or false"); there {
 		u.Masquerade = masquerade
 	}
-	if word, there := t.word("inbound", "none", "whole-node"); there {
+	if word, there := t.Word("inbound", "none", "whole-node"); there {
 		u.Inbound = word == "whole-node"
 	}
 	u.readNames(t)
 	u.check(t)
 }
 
-func (u *Uplink) readParent(t table) {
-	name, there := t.text("parent")
+func (u *Uplink) readParent(t document.Table) {
+	name, there := t.Text("parent")
 	if there && !isInterface(name) {
-		t.fail("parent", "GN173 `ip link` lists them", "%q cannot be the name of an interface", name)
+		t.Fail("parent", "GN173 `ip link` lists them", "%q cannot be the name of an interface", name)
 		return
 	}
 	u.Parent = name
@@ -104,71 +106,71 @@ func isInterface(name string) bool {
 }
 
 // readName reads the name of an interface that is made in jobs.
-func readName(t table, key string, into *string) {
-	name, there := t.text(key)
+func readName(t document.Table, key string, into *string) {
+	name, there := t.Text(key)
 	switch {
 	case !there:
 	case !isInterface(name) || strings.Contains(name, "%") || name == "all" || name == "default":
 		// The first is a pattern of the kernel's, the others are folders beside those of interfaces
 		// (net/core/dev.c:__dev_alloc_name, net/ipv4/devinet.c:devinet_sysctl_register).
-		t.fail(key, `GN174 take a name like "eth0"`, "%q cannot be the name of an interface", name)
+		t.Fail(key, `GN174 take a name like "eth0"`, "%q cannot be the name of an interface", name)
 	case name == "lo":
-		t.fail(key, `GN175 take a name like "eth0"`, "%q is another interface of the job's", name)
+		t.Fail(key, `GN175 take a name like "eth0"`, "%q is another interface of the job's", name)
 	default:
 		*into = name
 	}
 }
 
-func (u *Uplink) readAddresses(t table) {
-	if text, there := t.text("addresses"); there {
+func (u *Uplink) readAddresses(t document.Table) {
+	if text, there := t.Text("addresses"); there {
 		r, err := ParseRange(text)
 		u.Addresses = r
-		t.check("addresses", err)
+		t.Check("addresses", err)
 	}
-	n, there := value[int64](t, "share", "a number")
+	n, there := document.Value[int64](t, "share", "a number")
 	if there && (n < 1 || n > maxShare) {
-		t.fail("share", "GN176 leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
+		t.Fail("share", "GN176 leave the key out if all addresses are this node's", "%d is not from 1 to %d", n, maxShare)
 		return
 	}
 	u.Share = int(n)
 }
 
-func (u *Uplink) readNames(t table) {
-	if list, there := t.texts("nameservers"); there {
+func (u *Uplink) readNames(t document.Table) {
+	if list, there := t.Texts("nameservers"); there {
 		for _, text := range list {
-			u.Nameservers = append(u.Nameservers, t.address("nameservers", text))
+			u.Nameservers = append(u.Nameservers, readAddress(t, "nameservers", text))
 		}
 		// resolv.conf(5), MAXNS
 		if len(list) > 3 {
-			t.fail("nameservers", "GN177 the first three count", "the resolver takes three, there are %d", len(list))
+			t.Fail("nameservers", "GN177 the first three count", "the resolver takes three, there are %d", len(list))
 		}
 	}
-	if list, there := t.texts("search"); there && len(list) > 0 {
+	if list, there := t.Texts("search"); there && len(list) > 0 {
 		u.Search = list
 		for _, text := range list {
 			if text == "" || strings.ContainsAny(text, " \t\n#;") {
-				t.fail("search", "", "%q is not a domain", text)
+				t.Fail("search", "", "%q is not a domain", text)
 			}
 		}
 	}
-	if word, there := t.word("hostname", "node", "job"); there {
+	if word, there := t.Word("hostname", "node", "job"); there {
 		u.OwnName = word == "job"
 	}
 }
 
 // check holds the keys against each other.
-func (u *Uplink) check(t table) {
+func (u *Uplink) check(t document.Table) {
 	if !u.On() {
 		return
 	}
 	need := func(key, why string) {
-		if _, there := t.values[key]; !there {
-			t.fail(key, why, "is missing")
+		if !t.Has(key) {
+			t.Fail(key, why, "is missing")
 		}
 	}
 	refuse := func(key, why string) {
-		if _, there := t.values[key]; there {
-			t.fail(key, why, "is not for kind = %q", u.Kind)
+		if t.Has(key) {
+			t.Fail(key, why, "is not for kind = %q", u.Kind)
 		}
 	}
 	if u.Kind == UplinkAuto {
@@ -179,7 +181,7 @@ func (u *Uplink) check(t table) {
 		return
 	}
 	if u.Inbound {
-		t.fail("inbound", `GN178 take kind = "auto"`, "is not for kind = %q", u.Kind)
+		t.Fail("inbound", `GN178 take kind = "auto"`, "is not for kind = %q", u.Kind)
 	}
 	need("addresses", `GN300 say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
 	if u.Kind == UplinkVeth {
@@ -190,7 +192,7 @@ func (u *Uplink) check(t table) {
 	} else {
 		need("parent", "GN303 name the node's interface that leads to the management network")
 		refuse("masquerade", "GN304 the job's address is one of the management network's")
-		_, routes := t.values["routes"]
+		routes := t.Has("routes")
 		if routes && len(u.Routes) > 0 {
 			need("gateway", "GN305 routes lead through a gateway")
 		}
@@ -210,9 +212,9 @@ func ParseRange(text string) (Range, error) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		switch {
 		case !p.Addr().Is4():
-			return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
+			return Range{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 		case p.Masked() != p:
-			return Range{}, fault(fmt.Sprintf("%q has bits beyond its length", text), "GN180 is "+p.Masked().String()+" meant?")
+			return Range{}, document.Fault(fmt.Sprintf("%q has bits beyond its length", text), "GN180 is "+p.Masked().String()+" meant?")
 		}
 		return NetworkRange(p), nil
 	}
@@ -221,37 +223,37 @@ func ParseRange(text string) (Range, error) {
 	b, errLast := netip.ParseAddr(last)
 	switch {
 	case errFirst != nil || errLast != nil:
-		return Range{}, fault(fmt.Sprintf("%q is not a range of addresses", text), form)
+		return Range{}, document.Fault(fmt.Sprintf("%q is not a range of addresses", text), form)
 	case !a.Is4() || !b.Is4():
-		return Range{}, fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
+		return Range{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), ipv4Only)
 	case b.Less(a):
-		return Range{}, fault(fmt.Sprintf("%q ends before it begins", text), form)
+		return Range{}, document.Fault(fmt.Sprintf("%q ends before it begins", text), form)
 	}
 	return Range{a, b}, nil
 }
 
-func (t table) address(key, text string) netip.Addr {
+func readAddress(t document.Table, key, text string) netip.Addr {
 	a, err := netip.ParseAddr(text)
 	switch {
 	case err != nil:
-		t.fail(key, "", "%q is not an address", text)
+		t.Fail(key, "", "%q is not an address", text)
 	case !a.Is4():
-		t.fail(key, ipv4Only, "%q is not IPv4", text)
+		t.Fail(key, ipv4Only, "%q is not IPv4", text)
 	}
 	return a
 }
 
-func (t table) networks(key string, list []string) []netip.Prefix {
+func readNetworks(t document.Table, key string, list []string) []netip.Prefix {
 	var all []netip.Prefix
 	for _, text := range list {
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			t.fail(key, `GN181 write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`, "%q is not a network", text)
+			t.Fail(key, `GN181 write it like "10.0.0.0/8"; all the world is "0.0.0.0/0"`, "%q is not a network", text)
 		case !p.Addr().Is4():
-			t.fail(key, ipv4Only, "%q is not IPv4", text)
+			t.Fail(key, ipv4Only, "%q is not IPv4", text)
 		case p.Masked() != p:
-			t.fail(key, "GN182 is "+p.Masked().String()+" meant?", "%q has bits beyond its length", text)
+			t.Fail(key, "GN182 is "+p.Masked().String()+" meant?", "%q has bits beyond its length", text)
 		}
 		all = append(all, p)
 	}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"gresnet/lib/document"
 )
 
 // VF is what a PF does for a VF while a job has it. What is nil is left as it is.
@@ -41,20 +43,20 @@ const (
 	maxRate = 10_000_000 // Mbit/s
 )
 
-func (v *VF) read(t table) {
-	t.allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state")
+func (v *VF) read(t document.Table) {
+	t.Allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state")
 	v.readVLAN(t)
 	v.MinRate, v.MaxRate = readWithin(t, "min_rate", maxRate), readWithin(t, "max_rate", maxRate)
 	if v.MinRate != nil && v.MaxRate != nil && *v.MaxRate != 0 && *v.MinRate > *v.MaxRate {
-		t.fail("min_rate", "", "%d is more than max_rate, %d", *v.MinRate, *v.MaxRate)
+		t.Fail("min_rate", "", "%d is more than max_rate, %d", *v.MinRate, *v.MaxRate)
 	}
 	v.SpoofCheck, v.Trust = readSwitch(t, "spoof_check"), readSwitch(t, "trust")
-	v.State, _ = t.word("state", LinkAuto, LinkEnable)
+	v.State, _ = t.Word("state", LinkAuto, LinkEnable)
 }
 
-func (v *VF) readVLAN(t table) {
+func (v *VF) readVLAN(t document.Table) {
 	id, qos := readWithin(t, "vlan", maxVLAN), readWithin(t, "qos", maxQoS)
-	proto, _ := t.word("proto", Proto8021Q, Proto8021AD)
+	proto, _ := t.Word("proto", Proto8021Q, Proto8021AD)
 	if id != nil {
 		v.VLAN = &VLAN{ID: *id, Proto: cmp.Or(proto, Proto8021Q)}
 		if qos != nil {
@@ -63,27 +65,27 @@ func (v *VF) readVLAN(t table) {
 		return
 	}
 	for _, key := range []string{"qos", "proto"} {
-		if t.values[key] != nil {
-			t.fail(key, "GN324 say which vlan, too: a driver takes them together", "there is no vlan")
+		if t.Has(key) {
+			t.Fail(key, "GN324 say which vlan, too: a driver takes them together", "there is no vlan")
 		}
 	}
 }
 
 // readWithin reads a number from 0 to the most; nil if it is not there.
-func readWithin(t table, key string, most int64) *int {
-	n, there := value[int64](t, key, "a number")
+func readWithin(t document.Table, key string, most int64) *int {
+	n, there := document.Value[int64](t, key, "a number")
 	if !there {
 		return nil
 	}
 	if n < 0 || n > most {
-		t.fail(key, "", "%d is not from 0 to %d", n, most)
+		t.Fail(key, "", "%d is not from 0 to %d", n, most)
 	}
 	number := int(n)
 	return &number
 }
 
-func readSwitch(t table, key string) *bool {
-	on, there := value[bool](t, key, "true or false")
+func readSwitch(t document.Table, key string) *bool {
+	on, there := document.Value[bool](t, key, "true or false")
 	if !there {
 		return nil
 	}
@@ -108,11 +110,11 @@ func (v VF) String() string {
 	}
 	say("vlan", v.VLAN != nil, func() any { return v.VLAN.ID })
 	say("qos", v.VLAN != nil && v.VLAN.QoS != 0, func() any { return v.VLAN.QoS })
-	say("proto", v.VLAN != nil && v.VLAN.Proto != Proto8021Q, func() any { return quoted([]string{v.VLAN.Proto}) })
+	say("proto", v.VLAN != nil && v.VLAN.Proto != Proto8021Q, func() any { return document.Quoted([]string{v.VLAN.Proto}) })
 	say("min_rate", v.MinRate != nil, func() any { return *v.MinRate })
 	say("max_rate", v.MaxRate != nil, func() any { return *v.MaxRate })
 	say("spoof_check", v.SpoofCheck != nil, func() any { return *v.SpoofCheck })
 	say("trust", v.Trust != nil, func() any { return *v.Trust })
-	say("state", v.State != "", func() any { return quoted([]string{v.State}) })
+	say("state", v.State != "", func() any { return document.Quoted([]string{v.State}) })
 	return "{" + strings.Join(said, ", ") + "}"
 }

@@ -59,7 +59,7 @@ func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
 	}{
 		{"Prolog, epilog and their commands", "error", "../..", hints},
 		{"Refusals: a job asked for what it cannot have, and its tasks fail", "why", "../../lib", refusals},
-		{"The configuration", "error", "../../lib/config", faults},
+		{"The configuration", "error", "../../lib", faults},
 		{"What `gresnet-prolog check` finds", "finding", "../../lib/check", findings},
 		{"What `gresnet-prolog setup` leaves to a person", "not done", "../../lib/setup", leavings},
 	} {

@@ -147,7 +147,7 @@ func hints(s *source, f function) (all []said) {
 			if len(call.Args) > 0 {
 				last = s.words(f, call.Args[0])
 			}
-		case "With", "fault":
+		case "With":
 			if len(call.Args) != 2 {
 				return
 			}
@@ -155,23 +155,21 @@ func hints(s *source, f function) (all []said) {
 			if inner, is := call.Args[0].(*ast.CallExpr); is && len(inner.Args) > 0 {
 				problem = s.words(f, inner.Args[0])
 			}
-			if name(call.Fun) == "With" {
-				all = append(all, said{problem, s.words(f, call.Args[1])})
-			}
+			all = append(all, said{problem, s.words(f, call.Args[1])})
 		}
 	})
 	return all
 }
 
-// faults are what package config finds wrong with a key.
+// faults are what package config finds wrong with a key of a table.
 func faults(s *source, f function) (all []said) {
 	f.calls(func(call *ast.CallExpr) {
 		_, method := call.Fun.(*ast.SelectorExpr)
 		switch {
-		case name(call.Fun) == "fail" && method && len(call.Args) >= 3:
+		case name(call.Fun) == "Fail" && method && len(call.Args) >= 3:
 			about := s.words(f, call.Args[0]) + ": "
 			all = append(all, said{about + s.words(f, call.Args[2]), cmp.Or(s.words(f, call.Args[1]), noHint)})
-		case name(call.Fun) == "fault" && len(call.Args) == 2:
+		case name(call.Fun) == "Fault" && len(call.Args) == 2:
 			all = append(all, said{s.words(f, call.Args[0]), cmp.Or(s.words(f, call.Args[1]), noHint)})
 		}
 	})
@@ -397,13 +395,13 @@ func (s *source) does(with func(function, ast.Expr)) {
 		f.calls(func(call *ast.CallExpr) {
 			_, method := call.Fun.(*ast.SelectorExpr)
 			switch n := name(call.Fun); {
-			case n == "With" && method && len(call.Args) == 2, n == "fault" && len(call.Args) == 2:
+			case n == "With" && method && len(call.Args) == 2, n == "Fault" && len(call.Args) == 2:
 				with(f, call.Args[1])
 			case n == "refuse" && method && len(call.Args) == 2:
 				with(f, call.Args[1])
 			case n == "bad" && len(call.Args) == 4:
 				with(f, call.Args[2])
-			case (n == "fail" || n == "warn") && len(call.Args) >= 3, n == "note" && len(call.Args) == 3:
+			case (n == "Fail" || n == "fail" || n == "warn") && len(call.Args) >= 3, n == "note" && len(call.Args) == 3:
 				with(f, call.Args[1])
 			}
 		})

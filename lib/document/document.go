@@ -1,4 +1,7 @@
-package config
+// Package document reads TOML strictly: it tells its readers what each table has, and keeps what is
+// wrong, with the line. The library parses the text. This package decodes what the library makes of
+// it, because the library takes keys in any case, and knows no line for a key that it does not take.
+package document
 
 import (
 	"bytes"
@@ -13,34 +16,34 @@ import (
 	"gresnet/lib/hint"
 )
 
-// document is a TOML text that is being decoded, and what was found wrong with it.
-type document struct {
+// Document is a TOML text that is being decoded, and what was found wrong with it.
+type Document struct {
 	name     string
 	text     string
 	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
 	problems []lineError
-	seen     map[string]string // place of what may be said once, see table.once
+	seen     map[string]string // place of what may be said once, see Table.Once
 }
 
-// parseDocument reads the syntax.
-func parseDocument(data []byte, name string) (*document, table, error) {
-	d := &document{name: name, text: string(data), seen: map[string]string{}}
+// Parse reads the syntax. name is the file's, for errors.
+func Parse(data []byte, name string) (*Document, Table, error) {
+	d := &Document{name: name, text: string(data), seen: map[string]string{}}
 	values := map[string]any{}
 	if err := toml.Unmarshal(data, &values); err != nil {
 		var bad toml.ParseError
 		if errors.As(err, &bad) {
 			// Its own count of lines goes wrong where a CRLF is; its offset does not.
 			before := data[:min(max(bad.Position.Start, 0), len(data))]
-			return nil, table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
+			return nil, Table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
 		}
-		return nil, table{}, fmt.Errorf("%s: %w", name, err)
+		return nil, Table{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return d, table{doc: d, values: values}, nil
+	return d, Table{doc: d, values: values}, nil
 }
 
-// first is the problem that stands first in the file: one line for a person,
+// First is the problem that stands first in the file: one line for a person,
 // and the same one each time.
-func (d *document) first() error {
+func (d *Document) First() error {
 	if len(d.problems) == 0 {
 		return nil
 	}
@@ -51,7 +54,7 @@ func (d *document) first() error {
 }
 
 // line is where a key stands, or what it stands in if that is as near as can be told.
-func (d *document) line(place string) int {
+func (d *Document) line(place string) int {
 	if d.lines == nil {
 		d.lines = linesOf(d.text)
 	}
@@ -78,5 +81,5 @@ func (e lineError) Hint() string {
 	return cmp.Or(e.hint, "GN008 correct line "+fmt.Sprint(e.line)+" of "+e.file)
 }
 
-// fault is what is wrong with a value, before anybody says where it stands.
-func fault(text, do string) error { return hint.With(errors.New(text), do) }
+// Fault is what is wrong with a value, before anybody says where it stands.
+func Fault(text, do string) error { return hint.With(errors.New(text), do) }
