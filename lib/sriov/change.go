@@ -29,7 +29,7 @@ const changed = "changed"
 // The changer's deeds.
 const (
 	create = "create" // PF COUNT
-	rebind = "rebind" // VF
+	rebind = "rebind" // VF DURATION, that its driver may take to come
 )
 
 // Bus is the folder of sysfs that has the PCI devices.
@@ -46,9 +46,13 @@ func (b Bus) Create(pf string, count int, until time.Time) error {
 	return nil
 }
 
+// driverTimeout bounds the wait for the driver of VFs, which udev loads when there is the first.
+const driverTimeout = 30 * time.Second
+
 // Rebind has the driver of a VF let go of it and take it again. One without a driver gets one.
 func (b Bus) Rebind(vf string, until time.Time) error {
-	if err := b.aside(until, rebind, vf); err != nil {
+	patience := min(driverTimeout, time.Until(until)/2)
+	if err := b.aside(until, rebind, vf, patience.String()); err != nil {
 		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 journalctl -k says what its driver did not like")
 	}
 	return nil
@@ -73,7 +77,7 @@ func (b Bus) aside(until time.Time, args ...string) error {
 }
 
 func change(args []string) error {
-	if len(args) < 3 {
+	if len(args) < 4 {
 		return fmt.Errorf("%q is no change", args)
 	}
 	bus, device := args[0], filepath.Join(args[0], "devices", args[2])
@@ -81,19 +85,47 @@ func change(args []string) error {
 	case create:
 		return write(filepath.Join(device, "sriov_numvfs"), args[3])
 	case rebind:
-		driver := filepath.Join(device, "driver")
-		if err := write(filepath.Join(driver, "unbind"), args[2]); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		patience, err := time.ParseDuration(args[3])
+		if err != nil {
 			return err
 		}
-		if err := write(filepath.Join(bus, "drivers_probe"), args[2]); err != nil {
+		return bindAgain(bus, args[2], filepath.Join(device, "driver"), time.Now().Add(patience))
+	}
+	return fmt.Errorf("%q is no change", args)
+}
+
+func bindAgain(bus, vf, driver string, until time.Time) error {
+	// A driver that is being loaded binds what is there before it can let go of it (bus.c:bus_add_driver).
+	err := poll(until, func() error {
+		err := write(filepath.Join(driver, "unbind"), vf)
+		if _, none := os.Stat(driver); errors.Is(none, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("its driver does not let go of it: %w", err)
+	}
+	return poll(until, func() error {
+		if err := write(filepath.Join(bus, "drivers_probe"), vf); err != nil {
 			return err
 		}
 		if _, err := os.Stat(driver); err != nil {
 			return fmt.Errorf("no driver takes it: %w", err)
 		}
 		return nil
+	})
+}
+
+// poll tries again while a file is missing, and the time is not over.
+func poll(until time.Time, try func() error) error {
+	for {
+		err := try()
+		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(until) {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Errorf("%q is no change", args)
 }
 
 // write writes to a file that is there.

@@ -109,10 +109,17 @@ func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
 			t.Errorf("%s has %q, %v", files[i], text, err)
 		}
 	}
+	// A driver that is being loaded has no such file yet.
+	if err := errors.Join(os.Remove(files[0]), os.WriteFile(files[1], nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); err == nil || !strings.Contains(err.Error(), "its driver does not let go of it") {
+		t.Errorf("the driver let go of it: %v", err)
+	}
 	if err := os.Remove(filepath.Join(vf, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", until); err == nil || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second)); err == nil || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
 		t.Errorf("no driver took it: %v", err)
 	}
 	if err := Bus(bus).Create("0000:09:00.0", 4, until); err == nil || errors.Is(err, fs.ErrExist) {
