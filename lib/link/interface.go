@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -28,6 +30,8 @@ type Interface struct {
 	PKey     uint16 // of an IPoIB interface
 	Parent   int    // index of the interface of this namespace that it stands on, or 0
 	Master   int    // index of the bridge, bond or the like that it belongs to, or 0
+
+	permanent string // MAC, of a VF no part of its identity
 }
 
 // Operational states of linux/if.h.
@@ -41,9 +45,10 @@ type ID struct {
 	Address string `json:"address"`          // permanent MAC; of an IPoIB interface the port GUID
 }
 
-// A VF whose PF was never told a MAC has a random one, which is not permanent. Its device alone
-// identifies its interface then: a job may have changed the MAC, as a bond in the job does. An
-// interface that stands on no device has nothing but its MAC.
+// A VF whose PF was never told a MAC has a random one, which is not permanent. What counts as a VF's
+// permanent MAC may change, too: drivers write there whatever the VF has when it is reset
+// (igbvf_reset, ixgbevf_reset). So its device alone identifies a VF's interface: a job may have changed
+// the MAC, as a bond in the job does. An interface that stands on no device has nothing but its MAC.
 
 func (id ID) String() string {
 	switch {
@@ -62,10 +67,10 @@ func (id ID) StandsOn(pci string) bool {
 	return !is || pci == "" || function == pci
 }
 
-// Is tells whether an interface has an identity. An older version wrote the MAC into that of
-// an interface that has no permanent one.
+// Is tells whether an interface has an identity. Older versions wrote the MAC into that of
+// an interface that has no permanent one, and into that of each VF's.
 func (i Interface) Is(id ID) bool {
-	if i.ID.Address == "" && id.Address != "" && id.Address == i.MAC {
+	if i.ID.Address == "" && id.Address != "" && (id.Address == i.MAC || id.Address == i.permanent) {
 		id.Address = ""
 	}
 	return i.ID == id
@@ -207,9 +212,12 @@ func decode(m []byte) (Interface, error) {
 	if name := unix.ByteSliceToString(device); name != "" {
 		i.ID.Parent = unix.ByteSliceToString(bus) + "/" + name
 	}
-	i.ID.Address = hardware(permanent)
-	if i.ID.Address == "" && i.ID.Parent == "" {
+	i.permanent = hardware(permanent)
+	switch {
+	case i.ID.Parent == "" && i.permanent == "":
 		i.ID.Address = i.MAC
+	case !isVF(i.ID.Parent):
+		i.ID.Address = i.permanent
 	}
 	switch kind {
 	case "vxlan":
@@ -218,6 +226,19 @@ func decode(m []byte) (Interface, error) {
 		i.decodeIPoIB(data, mac, link)
 	}
 	return i, nil
+}
+
+// pciDevices is the folder of sysfs that has them, whichever network namespace it shows.
+var pciDevices = "/sys/bus/pci/devices"
+
+// isVF tells whether the device below an interface is a VF.
+func isVF(parent string) bool {
+	function, is := strings.CutPrefix(parent, "pci/")
+	if !is {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(pciDevices, function, "physfn"))
+	return err == nil
 }
 
 // decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.

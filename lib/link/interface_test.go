@@ -2,6 +2,8 @@ package link
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +41,18 @@ func TestAnInterfaceOfAPCIFunctionIsTheSameWithAnotherMAC(t *testing.T) {
 		}
 		if next := described(t, other, mac, own); next.Is(before.ID) {
 			t.Errorf("another function's interface is %+v, too", next.ID)
+		}
+	}
+	// A VF's driver says of any MAC that it is permanent.
+	pciDevices = t.TempDir()
+	t.Cleanup(func() { pciDevices = "/sys/bus/pci/devices" })
+	if err := os.MkdirAll(filepath.Join(pciDevices, vf, "physfn"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	now := described(t, vf, bonds, bonds)
+	for _, before := range []ID{described(t, vf, mac, mac).ID, described(t, vf, mac, "").ID, {Parent: "pci/" + vf, Address: bonds}} {
+		if !now.Is(before) {
+			t.Errorf("the VF's interface was %+v and is %+v", before, now.ID)
 		}
 	}
 	// What stands on no device, as a dummy does, has nothing but its MAC.
