@@ -231,14 +231,16 @@ func decode(m []byte) (Interface, error) {
 // pciDevices is the folder of sysfs that has them, whichever network namespace it shows.
 var pciDevices = "/sys/bus/pci/devices"
 
-// isVF tells whether the device below an interface is a VF.
+// isVF tells whether the device below an interface is a VF that has no other interface. Those of mlx4
+// have one for each port (mlx4_en, main.c:mlx4_en_activate), which only their MACs tell apart.
 func isVF(parent string) bool {
 	function, is := strings.CutPrefix(parent, "pci/")
 	if !is {
 		return false
 	}
 	_, err := os.Lstat(filepath.Join(pciDevices, function, "physfn"))
-	return err == nil
+	driver, _ := os.Readlink(filepath.Join(pciDevices, function, "driver"))
+	return err == nil && filepath.Base(driver) != "mlx4_core"
 }
 
 // decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.

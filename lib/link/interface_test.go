@@ -55,6 +55,12 @@ func TestAnInterfaceOfAPCIFunctionIsTheSameWithAnotherMAC(t *testing.T) {
 			t.Errorf("the VF's interface was %+v and is %+v", before, now.ID)
 		}
 	}
+	if err := os.Symlink("../../../../bus/pci/drivers/mlx4_core", filepath.Join(pciDevices, vf, "driver")); err != nil {
+		t.Fatal(err)
+	}
+	if one, other := described(t, vf, mac, mac), described(t, vf, bonds, bonds); one.Is(other.ID) {
+		t.Error("the interfaces of two ports of a VF are one")
+	}
 	// What stands on no device, as a dummy does, has nothing but its MAC.
 	if described(t, "", mac, "").Is(described(t, "", bonds, "").ID) {
 		t.Error("an interface without a device is one with another MAC")
