@@ -162,18 +162,21 @@ func parse(message []byte) (number uint64, done bool, err error) {
 		}
 		text = message[from:][:length]
 	}
-	var subsystem, digits []byte
-	for field := range bytes.SplitSeq(text, []byte{0}) {
-		switch key, value, _ := bytes.Cut(field, []byte("=")); string(key) {
-		case "SUBSYSTEM":
-			subsystem = value
-		case "SEQNUM":
-			digits = value
-		}
-	}
+	subsystem, digits := property(text, "SUBSYSTEM"), property(text, "SEQNUM")
 	if !slices.Contains(ours, string(subsystem)) {
 		return 0, done, errNotOurs
 	}
 	number, err = strconv.ParseUint(string(digits), 10, 64)
 	return number, done, err
+}
+
+// property returns the value of a property. It does not look at each, because a run among many reads
+// the events of all.
+func property(text []byte, name string) []byte {
+	value, first := bytes.CutPrefix(text, []byte(name+"="))
+	if !first {
+		_, value, _ = bytes.Cut(text, []byte("\x00"+name+"="))
+	}
+	value, _, _ = bytes.Cut(value, []byte{0})
+	return value
 }

@@ -107,6 +107,22 @@ func TestWhatAWatchHasNoRoomForItDoesNotTakeForDone(t *testing.T) {
 	}
 }
 
+func TestAnEventsNumberIsReadWhereverItStands(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"add@/devices/x\x00ACTION=add\x00SUBSYSTEM=net\x00SEQNUM=7\x00": 7,
+		"SEQNUM=8\x00SUBSYSTEM=infiniband\x00":                          8,
+		"SUBSYSTEM=infiniband_verbs\x00DEVNUM=1\x00SEQNUM=9":            9,
+		"SUBSYSTEM=queues\x00SEQNUM=10\x00":                             0,
+		"XSUBSYSTEM=net\x00SEQNUM=11\x00":                               0,
+		"SUBSYSTEM=net\x00XSEQNUM=12\x00":                               0,
+	} {
+		number, _, err := parse([]byte(text))
+		if number != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: number %d, %v", text, number, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("add@/devices/x\x00SEQNUM=1\x00SUBSYSTEM=net\x00"))
 	f.Add([]byte("libudev\x00\xfe\xed\xca\xfe\x28\x00\x00\x00\x28\x00\x00\x00\x05\x00\x00\x00"))
