@@ -117,9 +117,13 @@ func (h HCA) checkParent(t document.Table) {
 	}
 }
 
-// checkGPUs orders the GPUs of a whole HCA, and holds those of parts against their number.
+// alone tells whether nobody but one part serves the HCA's GPUs.
+func (h HCA) alone() bool { return h.Part == PartNone || h.Count == 1 }
+
+// checkGPUs orders the GPUs of a whole HCA, or of its only part, and holds those of parts against
+// their number.
 func (h HCA) checkGPUs(t document.Table) {
-	if h.Part == PartNone {
+	if h.alone() {
 		slices.Sort(h.GPUs)
 	} else if len(h.GPUs) > h.Parts() {
 		t.Fail("gpus", "GN317 part n serves the n-th of them", "%d are more than the parts, %d", len(h.GPUs), h.Parts())
@@ -129,7 +133,7 @@ func (h HCA) checkGPUs(t document.Table) {
 // GPUsOf are the GPUs that a part serves, or that the HCA serves if it is whole.
 func (h HCA) GPUsOf(part int) []int {
 	switch {
-	case h.Part == PartNone:
+	case h.alone():
 		return h.GPUs
 	case part < len(h.GPUs):
 		return h.GPUs[part : part+1]

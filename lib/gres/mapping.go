@@ -31,10 +31,16 @@ type Entry struct {
 	Keep  bool     `json:"keep,omitempty"` // its network interface stays in the root namespace
 	Take  bool     `json:"take,omitempty"` // jobs get it even if the node itself needs its interface
 
-	VF   config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
-	PKey pkey.PKey `json:"-"` // what a slot's interface is for, unless a policy says otherwise; 0: none
+	VF config.VF `json:"-"` // what its PF does for it, unless a policy says otherwise
 
 	Part string `json:"part,omitempty"` // of config's Part words
+	// Place is that of the HCA in the node table, PKey what the interface is for that gresnet makes,
+	// unless a policy says otherwise (0: none), and Network where that interface gets its address.
+	Place   int          `json:"-"`
+	PKey    pkey.PKey    `json:"-"`
+	Network netip.Prefix `json:"-"`
+
+	keep bool // Keep of the HCA as a whole
 	// Slot is what a slot's entry has besides its number, which is in the HCA's identity. It is nil
 	// for an HCA that one job has at a time.
 	Slot *Slot `json:"slot,omitempty"`
@@ -46,10 +52,8 @@ type Entry struct {
 
 // Slot is one of an HCA's.
 type Slot struct {
-	Number  int          `json:"number"`
-	Of      int          `json:"of"`    // how many slots the HCA has; 0: any number
-	Place   int          `json:"place"` // of the HCA in the node table
-	Network netip.Prefix `json:"network"`
+	Number int `json:"number"`
+	Of     int `json:"of"` // how many slots the HCA has; 0: any number
 }
 
 // String is "nic 0".
@@ -110,7 +114,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		for part := range want.Parts() {
 			e := Entry{
 				Gres: want.Gres, Type: want.Type, Index: want.Index + part, GPUs: want.GPUsOf(part),
-				Keep: want.Interface == config.Keep, Take: want.Take, VF: want.VF, PKey: want.PKey,
+				Keep: want.Interface == config.Keep, Take: want.Take, VF: want.VF, PKey: want.PKey, Network: want.Network,
 			}
 			hca, err := find(want, part, have)
 			if err != nil {
@@ -119,8 +123,8 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 				continue
 			}
 			if want.InSlots() {
-				e.Part, e.Keep = want.Part, true
-				e.Slot = &Slot{Number: part, Of: want.Count, Place: place(have, hca.ID), Network: want.Network}
+				e.Part, e.Place, e.keep, e.Keep = want.Part, place(have, hca.ID), e.Keep, true
+				e.Slot = &Slot{Number: part, Of: want.Count}
 				hca.ID.Slot = strconv.Itoa(part)
 				if want.Count == 0 {
 					hca.ID.Slot = anySlot
@@ -140,6 +144,19 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 		return m, err
 	}
 	return m, m.checkPFs()
+}
+
+// InExclusiveMode is the mapping of a node in exclusive mode, where the kernel lets one network
+// namespace open an HCA. If an HCA has one slot, and this is for a partition, a job has the whole HCA
+// there, and the interface for the partition besides.
+func (m Mapping) InExclusiveMode() Mapping {
+	m = slices.Clone(m)
+	for i, e := range m {
+		if e.Part == config.PartPKey && e.Slot != nil && e.Slot.Of == 1 {
+			m[i].HCA.ID, m[i].Slot, m[i].Keep = e.HCA.ID.Whole(), nil, e.keep
+		}
+	}
+	return m
 }
 
 // anySlot stands in an identity for a slot whose number is chosen when it is claimed. Nobody holds

@@ -1,6 +1,8 @@
 package gres_test
 
 import (
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -29,13 +31,39 @@ func TestAnHCAInSlotsMakesAnEntryForEachAndIsNoOtherEntrys(t *testing.T) {
 	}
 	for i, e := range m {
 		whole := sitetest.HCA(i / 4)
-		if e.Index != i || e.Slot == nil || e.Slot.Number != i%4 || e.Slot.Of != 4 || e.Slot.Place != i/4 || !e.Keep || e.HCA.ID.Whole() != whole.ID || e.HCA.ID == whole.ID {
+		if e.Index != i || e.Slot == nil || e.Slot.Number != i%4 || e.Slot.Of != 4 || e.Place != i/4 || !e.Keep || e.HCA.ID.Whole() != whole.ID || e.HCA.ID == whole.ID {
 			t.Errorf("entry %d is %+v, %+v", i, e, e.Slot)
 		}
 	}
 	twice := "[[hca]]\nindex = 0\npart = \"macvlan\"\ncount = 4\nmatch = \"rdma=mlx5_0\"\n[[hca]]\nindex = 4\nmatch = \"guid=" + sitetest.HCA(0).ID.GUID + "\"\n"
 	_, err := gres.Map(sitetest.Parse(t, twice), sitetest.HCAs(1))
 	sitetest.Fault(t, err, "map nic 4 (guid=0002:c903:00ab:0000): it is mlx5_0 (0002:c903:00ab:0000@0000:10:00.0), which nic 0 is already")
+}
+
+func TestTheOnlySlotForAPartitionIsTheWholeHCAInExclusiveMode(t *testing.T) {
+	table := func(hca int, part string, count int, more string) string {
+		return fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=mlx5_%d\"\npart = %q\ncount = %d\n%s", hca*10, hca, part, count, more)
+	}
+	const key = "pkey = 0x8001\nnetwork = \"10.64.0.0/16\"\n"
+	text := table(0, "pkey", 1, key+"gpus = [2, 0]\n") + table(1, "pkey", 1, key+"interface = \"keep\"\n") + table(2, "pkey", 2, key) + table(3, "macvlan", 1, "")
+	shared, err := gres.Map(sitetest.Parse(t, text), sitetest.HCAs(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(shared)
+	exclusive := shared.InExclusiveMode()
+	if !reflect.DeepEqual(shared, before) {
+		t.Error("it changes the mapping that it is asked about")
+	}
+	for i, e := range exclusive {
+		whole := i < 2
+		if (e.Slot == nil) != whole || (e.HCA.ID.Slot == "") != whole || e.Keep != (i > 0) || whole && (e.PKey != 0x8001 || !e.Network.IsValid() || e.Place != i || e.Part != "pkey") {
+			t.Errorf("entry %d is %+v", i, e)
+		}
+	}
+	if gpus := exclusive[0].GPUs; !slices.Equal(gpus, []int{0, 2}) {
+		t.Errorf("it serves GPUs %v", gpus)
+	}
 }
 
 func TestACountTakesSlotsOfDifferentHCAsFirstAndThenOfThoseWithFewestJobs(t *testing.T) {

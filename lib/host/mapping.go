@@ -7,6 +7,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
+	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
@@ -24,14 +25,32 @@ func (n *Host) Mapping() (gres.Mapping, error) {
 
 // Mapped is the mapping by a table, to which what it does not know is added.
 func (n *Host) Mapped(t *table.Table) (gres.Mapping, error) {
-	m, err := gres.Map(n.Config, t.HCAs)
+	m, err := n.Map(t.HCAs)
 	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) {
 		return m, nil
 	}
 	if err := n.AddHCAs(t); err != nil {
 		return nil, err
 	}
-	return gres.Map(n.Config, t.HCAs)
+	return n.Map(t.HCAs)
+}
+
+// Map maps what the node has as the configuration says, and as its RDMA netns mode lets.
+func (n *Host) Map(have []node.HCA) (gres.Mapping, error) {
+	m, err := gres.Map(n.Config, have)
+	if err != nil || !slices.ContainsFunc(m, func(e gres.Entry) bool { return e.Part == config.PartPKey }) {
+		return m, err
+	}
+	v, err := scan.Open(n.Sys, scan.NewKnown())
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	mode, err := v.Mode()
+	if err == nil && mode == rdma.Exclusive {
+		m = m.InExclusiveMode()
+	}
+	return m, err
 }
 
 // hasMore tells whether the node has more HCAs than a table, as where a driver was

@@ -114,7 +114,10 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		}
 		h.Interfaces = append(h.Interfaces, s)
 	}
-	return h, nil
+	if e.Part == config.PartPKey {
+		err = l.readChildren(v, e, d, &h)
+	}
+	return h, err
 }
 
 // findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.

@@ -20,11 +20,21 @@ import (
 )
 
 // readSlot reads which interfaces a slot has in a job. An error is why no job can have it.
-func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, h *plan.HCA) (err error) {
+func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, h *plan.HCA) error {
+	if mode == rdma.Exclusive && e.Part == config.PartPKey {
+		err := fmt.Errorf("part = %q with count = %d is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part, e.Slot.Of)
+		return hint.With(err, `GN362 take count = 1: a job then gets the whole HCA, and an interface for its partition; or put the node into shared mode ([rdma] mode)`)
+	}
 	if mode == rdma.Exclusive {
 		err := fmt.Errorf("part = %q is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part)
 		return hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
 	}
+	return l.readChildren(v, e, d, h)
+}
+
+// readChildren reads which interfaces gresnet makes for a job that has a slot of an HCA, or the whole
+// HCA for a partition. An error is why no job can have it.
+func (l *Look) readChildren(v *scan.View, e gres.Entry, d scan.Device, h *plan.HCA) (err error) {
 	if h.PKeys, err = readPKeys(v, d, e, h.Ports); err != nil || e.Part == config.PartShared {
 		return err
 	}
@@ -34,7 +44,7 @@ func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Devic
 		}
 		c, err := l.readChild(v, e, p)
 		if err == nil && e.Part != config.PartPKey {
-			err = roomForGIDs(v, d, p, e.Slot)
+			err = roomForGIDs(v, d, p, e)
 		}
 		if err != nil {
 			return err
@@ -53,26 +63,38 @@ func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, 
 	if err := canCarry(v, e.Part, parent, p.LinkLayer); err != nil {
 		return nil, err
 	}
-	c := virtual.Child{Kind: e.Part, Name: parent.Name, Index: virtual.ChildIndex(e.Slot.Place, p.Num, e.Slot.Number)}
+	slot, whole := gres.Slot{Of: 1}, e.Slot == nil
+	if !whole {
+		slot = *e.Slot
+	}
+	c := virtual.Child{Kind: e.Part, Name: parent.Name, Index: virtual.ChildIndex(e.Place, p.Num, slot.Number)}
 	switch e.Part {
 	case config.PartMacvlan:
-		c.MAC = virtual.ChildMAC(parent.MAC, e.Slot.Number)
+		c.MAC = virtual.ChildMAC(parent.MAC, slot.Number)
 	case config.PartPKey:
 		c.Kind, c.PKey = virtual.IPoIB, e.PKey
 	}
-	if e.Slot.Network.IsValid() {
+	if whole && !e.Keep {
+		suffix := fmt.Sprintf(".%04x", uint16(e.PKey)) // as people name it
+		c.Name = parent.Name[:min(len(parent.Name), longestName-len(suffix))] + suffix
+	}
+	if e.Network.IsValid() {
 		list, _, _, err := address.Read(v.Link.Route, parent.Index)
 		if err != nil {
 			return nil, fmt.Errorf("read the addresses of %s: %w", parent.Name, err)
 		}
-		if c.Address, err = slotAddress(parent.Name, list, e.Slot); err != nil {
+		if c.Address, err = slotAddress(parent.Name, list, e.Network, slot); err != nil {
 			return nil, err
 		}
 	}
-	return &step.Child{
+	child := &step.Child{
 		Of: e.HCA.ID, Name: c.Name, Type: c.Kind, Index: c.Index, PKey: c.PKey,
-		Link: c, Parent: parent.Index, IPoIB: parent.IPoIB, Running: c.Kind == virtual.IPoIB && parent.Running, Port: p.Num,
-	}, nil
+		Link: c, Parent: parent.Index, Inside: whole && !e.Keep, IPoIB: parent.IPoIB, Running: c.Kind == virtual.IPoIB && parent.Running, Port: p.Num,
+	}
+	if whole {
+		child.Moved = parent.ID
+	}
+	return child, nil
 }
 
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
@@ -118,17 +140,17 @@ func canJoin(parent link.Interface, layer string) error {
 }
 
 // roomForGIDs returns an error for a port whose table cannot have the GIDs of all slots.
-func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, s *gres.Slot) error {
+func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, e gres.Entry) error {
 	table, err := v.GIDTable(d, p.Num, p.Interface.Name)
 	if err != nil {
 		return fmt.Errorf("read the GIDs of %s port %d: %w", d.Name, p.Num, err)
 	}
-	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, s)
+	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, e.Network, *e.Slot)
 }
 
-func fits(port string, table sysfs.GIDTable, s *gres.Slot) error {
+func fits(port string, table sysfs.GIDTable, network netip.Prefix, s gres.Slot) error {
 	addresses := 1 // link-local
-	if s.Network.IsValid() {
+	if network.IsValid() {
 		addresses++
 	}
 	each := addresses * table.Kinds
@@ -142,7 +164,7 @@ func fits(port string, table sysfs.GIDTable, s *gres.Slot) error {
 // slotAddress returns a slot's address: the host's part of the parent's address, times the number of
 // slots, plus the slot's number. So no two slots of a network have the same, and no node needs to
 // ask another.
-func slotAddress(parent string, list []address.Address, s *gres.Slot) (netip.Prefix, error) {
+func slotAddress(parent string, list []address.Address, network netip.Prefix, s gres.Slot) (netip.Prefix, error) {
 	for _, a := range list {
 		own := a.Addr()
 		if !own.Addr().Is4() || !a.Reachable() {
@@ -150,13 +172,13 @@ func slotAddress(parent string, list []address.Address, s *gres.Slot) (netip.Pre
 		}
 		host := uint64(number(own.Addr()) - number(own.Masked().Addr()))
 		offset := host*uint64(s.Of) + uint64(s.Number)
-		if most := uint64(1) << (32 - s.Network.Bits()); offset+1 >= most || offset == 0 {
-			err := fmt.Errorf("network %s has no address for slot %d of %d on %s, whose address is %s", s.Network, s.Number, s.Of, parent, own)
+		if most := uint64(1) << (32 - network.Bits()); offset+1 >= most || offset == 0 {
+			err := fmt.Errorf("network %s has no address for slot %d of %d on %s, whose address is %s", network, s.Number, s.Of, parent, own)
 			return netip.Prefix{}, hint.With(err, "GN347 take a network with as many addresses as that of "+parent+" has, times count")
 		}
 		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], number(s.Network.Addr())+uint32(offset))
-		return netip.PrefixFrom(netip.AddrFrom4(b), s.Network.Bits()), nil
+		binary.BigEndian.PutUint32(b[:], number(network.Addr())+uint32(offset))
+		return netip.PrefixFrom(netip.AddrFrom4(b), network.Bits()), nil
 	}
 	err := errors.New(parent + " has no IPv4 address, from which the addresses of slots follow")
 	return netip.Prefix{}, hint.With(err, "GN348 give it one, or leave network out of [[hca]]")
@@ -177,7 +199,7 @@ func nameChildren(hcas []plan.HCA) {
 	taken := map[string]bool{}
 	for _, h := range hcas {
 		for _, s := range h.Interfaces {
-			taken[s.Settings.Name] = true
+			taken[s.Settings.Name] = taken[s.Settings.Name] || !h.Keep
 		}
 	}
 	for _, h := range hcas {

@@ -50,7 +50,7 @@ func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
 		for _, a := range c.own {
 			list = append(list, given(a))
 		}
-		got, err := slotAddress("eth2", list, &gres.Slot{Number: c.n, Of: c.of, Network: netip.MustParsePrefix(c.network)})
+		got, err := slotAddress("eth2", list, netip.MustParsePrefix(c.network), gres.Slot{Number: c.n, Of: c.of})
 		if (err == nil) != (c.want != "") || err == nil && got.String() != c.want {
 			t.Errorf("slot %d of %d of %s by %v: got %s, %v, want %q", c.n, c.of, c.network, c.own, got, err, c.want)
 		}
@@ -60,19 +60,20 @@ func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
 func TestSlotsWhoseGIDsDoNotFitIntoAPortsTableAreRefused(t *testing.T) {
 	network := netip.MustParsePrefix("10.64.0.0/16")
 	for _, c := range []struct {
-		table sysfs.GIDTable
-		slot  gres.Slot
-		fit   bool
+		table   sysfs.GIDTable
+		network netip.Prefix
+		slots   int
+		fit     bool
 	}{
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 15, Network: network}, true},
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 16, Network: network}, false},
-		{sysfs.GIDTable{Length: 64, Own: 6, Kinds: 2}, gres.Slot{Of: 15, Network: network}, false},
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, gres.Slot{Of: 30}, true},
-		{sysfs.GIDTable{Length: 64, Own: 2, Kinds: 1}, gres.Slot{Of: 31, Network: network}, true},
-		{sysfs.GIDTable{Length: 2, Own: 4, Kinds: 2}, gres.Slot{Of: 1}, false},
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, network, 15, true},
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, network, 16, false},
+		{sysfs.GIDTable{Length: 64, Own: 6, Kinds: 2}, network, 15, false},
+		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, netip.Prefix{}, 30, true},
+		{sysfs.GIDTable{Length: 64, Own: 2, Kinds: 1}, network, 31, true},
+		{sysfs.GIDTable{Length: 2, Own: 4, Kinds: 2}, netip.Prefix{}, 1, false},
 	} {
-		if err := fits("mlx5_0 port 1", c.table, &c.slot); (err == nil) != c.fit {
-			t.Errorf("%+v, %+v: %v", c.table, c.slot, err)
+		if err := fits("mlx5_0 port 1", c.table, c.network, gres.Slot{Of: c.slots}); (err == nil) != c.fit {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
@@ -81,7 +82,7 @@ func TestNoTwoSlotsOfANetworkHaveOneAddress(t *testing.T) {
 	seen := map[netip.Addr]string{}
 	for _, own := range []string{"10.1.0.1/24", "10.1.0.2/24", "10.1.0.3/24", "10.1.0.200/24"} {
 		for n := range 8 {
-			a, err := slotAddress("eth2", []address.Address{given(own)}, &gres.Slot{Number: n, Of: 8, Network: netip.MustParsePrefix("10.64.0.0/16")})
+			a, err := slotAddress("eth2", []address.Address{given(own)}, netip.MustParsePrefix("10.64.0.0/16"), gres.Slot{Number: n, Of: 8})
 			if other, twice := seen[a.Addr()]; err != nil || twice {
 				t.Fatalf("slot %d of %s: %s is %s's, %v", n, own, a, other, err)
 			}

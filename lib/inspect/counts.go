@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -71,7 +70,7 @@ func Count(n *host.Host) (Counts, error) {
 			return c, err
 		}
 	}
-	mapping, err := gres.Map(n.Config, t.HCAs)
+	mapping, err := n.Map(t.HCAs)
 	if err != nil {
 		return c, err
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"gresnet/lib/config"
-	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
@@ -28,7 +27,7 @@ func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s inve
 	if err != nil {
 		return inventory.Inventory{}, nil, err
 	}
-	m, drift := gres.Map(n.Config, slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
+	m, drift := n.Map(slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
 	if drift == nil {
 		if m, err = top.Serve(m, nil); err != nil {
 			return inventory.Inventory{}, nil, err

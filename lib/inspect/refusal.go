@@ -27,7 +27,7 @@ func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []erro
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := gres.Map(n.Config, t.HCAs)
+	m, err := n.Map(t.HCAs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +95,7 @@ func Proposal(ctx context.Context, n *host.Host) (s inventory.Inventory, drift e
 
 // refused says why no job would get some of the node's HCAs, listed or not.
 func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]string, error) {
-	m, err := gres.Map(n.Config, t.HCAs)
+	m, err := n.Map(t.HCAs)
 	if err != nil {
 		return nil, err
 	}

@@ -101,10 +101,10 @@ func ReadStatus(n *host.Host) (Status, error) {
 			return s, err
 		}
 	}
-	mapping, drift := gres.Map(n.Config, t.HCAs)
+	mapping, drift := n.Map(t.HCAs)
 	// What is missing may have come since, which the next prolog will find, too.
 	if mapping.Drift() != nil && n.AddHCAs(&t) == nil {
-		mapping, drift = gres.Map(n.Config, t.HCAs)
+		mapping, drift = n.Map(t.HCAs)
 	}
 	s.Drift = drift
 	for _, o := range t.Deferred {

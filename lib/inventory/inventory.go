@@ -39,11 +39,11 @@ type HCA struct {
 	Keep  bool
 	Take  bool
 	Part  string
-	Slots int // how many its HCA has, if it is a slot
+	Slots int // how many its HCA has, if it is a slot, or would have if it were not whole
 
-	Network string // where the interfaces of slots get their addresses
+	Network string // where the interfaces that gresnet makes get their addresses
 
-	PKey pkey.PKey // of its slots, unless a policy says otherwise; 0: it has none
+	PKey pkey.PKey // of its slots, or of who has it, unless a policy says otherwise; 0: it has none
 
 	ID       node.ID
 	GUID     string // a VF's node GUID now
@@ -80,7 +80,7 @@ func (h HCA) guid() string { return cmp.Or(h.GUID, h.ID.GUID) }
 type Port struct {
 	node.Port
 	Rate  string
-	PKeys []pkey.PKey // of an HCA that has slots for partitions
+	PKeys []pkey.PKey // of an HCA that is for partitions
 }
 
 // Char is one character device of an HCA.
@@ -135,7 +135,7 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 	return s, nil
 }
 
-// forPartitions tells whether the mapping has slots of an HCA that are for partitions.
+// forPartitions tells whether the mapping has an HCA, or slots of it, for partitions.
 func (n Input) forPartitions(id node.ID) bool {
 	return slices.ContainsFunc(n.Mapping, func(e gres.Entry) bool { return e.Part == config.PartPKey && e.HCA.ID.Whole() == id })
 }
@@ -159,11 +159,15 @@ func (n Input) inSlots(h HCA) (list []HCA) {
 // entry completes an HCA, or a slot of it, with what the mapping has of it, and who holds it.
 func (h *HCA) entry(n Input, e gres.Entry) {
 	h.ID, h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Serves, h.Part = e.HCA.ID, e.Gres, e.Type, e.Index, e.Keep, e.Take, e.GPUs, e.Part
-	if e.Slot != nil {
-		h.Keep, h.Slots, h.PKey = false, e.Slot.Of, e.PKey
-		if e.Slot.Network.IsValid() {
-			h.Network = e.Slot.Network.String()
-		}
+	switch {
+	case e.Slot != nil:
+		h.Keep, h.Slots = false, e.Slot.Of
+	case e.Part == config.PartPKey:
+		h.Slots = 1
+	}
+	h.PKey, h.Network = e.PKey, ""
+	if e.Network.IsValid() {
+		h.Network = e.Network.String()
 	}
 	h.Held = n.held(h.ID)
 }

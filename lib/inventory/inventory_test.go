@@ -173,7 +173,7 @@ func TestTOMLOfSlotsIsOneTableAndGresConfHasALineForEach(t *testing.T) {
 	var s inventory.Inventory
 	for _, e := range before {
 		s.HCAs = append(s.HCAs, inventory.HCA{
-			Gres: e.Gres, Index: e.Index, ID: e.HCA.ID, Name: e.HCA.Name, Part: e.Part, Slots: e.Slot.Of, Network: e.Slot.Network.String(), Serves: e.GPUs,
+			Gres: e.Gres, Index: e.Index, ID: e.HCA.ID, Name: e.HCA.Name, Part: e.Part, Slots: e.Slot.Of, Network: e.Network.String(), Serves: e.GPUs,
 			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", Interface: "eth2"}}},
 		})
 	}

@@ -45,11 +45,13 @@ func (s Inventory) table(h HCA) string {
 		text += fmt.Sprintf("type  = %q\n", h.Type)
 	}
 	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Index, s.match(h))
-	if h.ID.Slot != "" {
+	if h.Part != "" {
 		text += fmt.Sprintf("part  = %q\n", h.Part)
 	}
 	if h.Slots > 0 {
 		text += fmt.Sprintf("count = %d\n", h.Slots)
+	}
+	if h.ID.Slot != "" && h.Slots > 0 {
 		h.Serves = s.served(h)
 	}
 	if h.Network != "" {

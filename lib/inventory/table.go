@@ -51,6 +51,9 @@ func (s Inventory) hcas(w io.Writer) error {
 		if h.Part == config.PartPKey && h.ID.Slot == "0" {
 			fmt.Fprintf(w, "%s is in slots for %s\n", h.Name, h.partition())
 		}
+		if h.Part == config.PartPKey && h.ID.Slot == "" {
+			fmt.Fprintf(w, "%s is for %s, as a whole\n", h.Name, h.partition())
+		}
 		switch {
 		case h.ID.VF != "":
 			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, s.pf(h))

@@ -18,7 +18,7 @@ func partitions(c config.Config, node inventory.Inventory) (all []error) {
 		return nil
 	}
 	for _, h := range node.HCAs {
-		if h.Part != config.PartPKey || h.ID.Slot != "0" {
+		if h.Part != config.PartPKey || h.ID.Slot != "" && h.ID.Slot != "0" {
 			continue // what holds for the first slot holds for the others
 		}
 		for _, port := range h.Ports {

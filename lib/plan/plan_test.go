@@ -106,6 +106,19 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 	}
 }
 
+func TestAnInterfaceForAPartitionIsMadeAfterItsHCAMovesAndRemovedBeforeThat(t *testing.T) {
+	whole := hca("mlx5_0", "ipoib", "ib0", false)
+	whole.Children = []*step.Child{{Of: whole.ID, Name: "ib0.8001", PKey: 0x8001}}
+	steps := plan.Take(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole})
+	if got, want := names(steps), "namespace, access mlx5_0, settings ib0, rdma mlx5_0, link ib0, child ib0.8001 (P_Key 0x8001), devices"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
+	if got, want := names(steps), "child ib0.8001 (P_Key 0x8001), rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace"; got != want {
+		t.Errorf("it is undone as %s\nwant %s", got, want)
+	}
+}
+
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
 		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})

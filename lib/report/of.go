@@ -177,7 +177,7 @@ func planned(p plan.HCA) HCA {
 		}
 		for _, c := range p.Children {
 			if c.Port == at.Num {
-				port.Interface = c.Name
+				port.Interface, port.Addresses = c.Name, nil // programs are told of this one
 			}
 			if c.Port == at.Num && c.Link.Address.IsValid() {
 				port.Addresses = append(port.Addresses, c.Link.Address)

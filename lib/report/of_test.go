@@ -83,3 +83,18 @@ func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 	}
 	golden.Check(t, "plan.json", text.String())
 }
+
+func TestAPlanHasTheInterfaceForAPartitionInPlaceOfTheOneBelowIt(t *testing.T) {
+	id, at := node.ID{PCI: "0000:3b:00.0"}, link.Interface{Name: "ib0"}
+	own := address.Address{2, 16, 128, 0, 0, 0, 0, 0, 8, 0, 2, 0, 10, 9, 0, 7}
+	made := netip.MustParsePrefix("10.128.0.7/16")
+	d := report.PlanOf(nil, inspect.Preview{Entries: []gres.Entry{{HCA: node.HCA{ID: id}}}, HCAs: []plan.HCA{{
+		ID:         id,
+		Ports:      []scan.Port{{Num: 1, Interface: &at}},
+		Interfaces: []*step.Settings{{Of: id, Port: 1, Settings: snapshot.Settings{Addresses: []address.Address{own}}}},
+		Children:   []*step.Child{{Of: id, Port: 1, Name: "ib0.8001", Link: virtual.Child{Address: made}}},
+	}}})
+	if p := d.HCAs[0].Ports[0]; p.Interface != "ib0.8001" || len(p.Addresses) != 1 || p.Addresses[0] != made {
+		t.Errorf("got %+v", p)
+	}
+}

@@ -66,8 +66,8 @@ type HCA struct {
 	Gres     string   `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
 	Type     string   `json:"type,omitempty"`     // type of its GRES
 	Index    *int     `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
-	Part     string   `json:"part,omitempty"`     // what a job with one of its slots has: macvlan, ipvlan, pkey or shared
-	PKey     string   `json:"pkey,omitempty"`     // of its slots, like 0x8001; in a plan or of a leased slot, the job's
+	Part     string   `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
+	PKey     string   `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
 	Keep     bool     `json:"keep,omitempty"`     // its interfaces stay on the node
 	Take     bool     `json:"take,omitempty"`     // jobs get it though the node needs it
 	NUMA     *int     `json:"numa,omitempty"`     // NUMA node; -1: not known
@@ -111,7 +111,7 @@ type Port struct {
 	Rate      string         `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
 	Interface string         `json:"interface,omitempty"`  // its network interface
 	Addresses []netip.Prefix `json:"addresses,omitempty"`  // that its interface has in the job
-	PKeys     []string       `json:"pkeys,omitempty"`      // that it has, if its HCA has slots for partitions
+	PKeys     []string       `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
 
 	// What the port carried for a job. Each is left out if it is not known.
 	SentBytes       *uint64           `json:"sent_bytes,omitempty"`       // bytes that it sent

@@ -13,8 +13,8 @@ import (
 	"gresnet/lib/world"
 )
 
-// Child makes the interface that a slot has in the job, on one of the node. Its undo needs only the
-// index, which a job cannot change. The zero Child stands for all that the job's namespace has.
+// Child makes an interface in the job: for a slot on an interface of the node, or for a partition on
+// one that has moved into the job. Its undo needs only the index, which a job cannot change. The zero Child stands for all that the job's namespace has.
 type Child struct {
 	Of    node.ID `json:"hca"`
 	Name  string  `json:"name"`
@@ -25,7 +25,11 @@ type Child struct {
 
 	Link   virtual.Child `json:"-"`
 	Parent int           `json:"-"` // index of the interface of the node
-	Port   uint32        `json:"-"` // of the HCA; 0: the HCA has no GIDs for the interface
+	// Moved is that interface, if an earlier step moves it, or the kernel makes it anew: then its index
+	// is another. Inside tells whether it is in the job.
+	Moved  link.ID `json:"-"`
+	Inside bool    `json:"-"`
+	Port   uint32  `json:"-"` // of the HCA; 0: the HCA has no GIDs for the interface
 	// What an ipoib has as that of the node has it.
 	IPoIB   link.IPoIB `json:"-"`
 	Running bool       `json:"-"` // it has a carrier, and the other will when a subnet manager lets it join
@@ -48,7 +52,22 @@ func (s *Child) Do(w *world.World) error {
 	if err != nil {
 		return err
 	}
-	if err := w.OnHost(func(*scan.View) error { return virtual.MakeChild(s.Link, s.Parent, job.FD()) }); err != nil {
+	there := w.OnHost
+	if s.Inside {
+		there = w.InJob
+	}
+	err = there(func(v *scan.View) error {
+		parent := s.Parent
+		if s.Moved != (link.ID{}) {
+			i, err := v.Interface(s.Moved)
+			if err != nil {
+				return err
+			}
+			parent = i.Index
+		}
+		return virtual.MakeChild(s.Link, parent, job.FD())
+	})
+	if err != nil {
 		return err
 	}
 	err = w.InJob(func(v *scan.View) (err error) {

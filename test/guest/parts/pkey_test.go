@@ -218,11 +218,11 @@ func TestAPartitionThatTheNodeIsNotInIsFoundByCheckAndRefusedBeforeAnythingChang
 	}
 }
 
-func TestSlotsForPartitionsAreForSharedModeAlone(t *testing.T) {
+func TestSeveralSlotsForPartitionsAreForSharedModeAlone(t *testing.T) {
 	vm.Needs(t, vm.Exclusive, vm.Short)
 	forPartitions(t, "")
 	before := vm.Picture(t)
-	const want = `part = "pkey" is for the shared RDMA netns mode, and the node is in exclusive mode`
+	const want = `part = "pkey" with count = 8 is for the shared RDMA netns mode, and the node is in exclusive mode`
 	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, want) {
 		t.Errorf("check does not say %q:\n%s", want, check)
 	}
