@@ -25,11 +25,4 @@ const most = 50 * time.Millisecond
 // what they wait for.
 func Sleep(since time.Time, least time.Duration) { time.Sleep(between(time.Since(since), least)) }
 
-// SleepAfter is Sleep for a look that costs something: it sleeps at least four times as long as the
-// last look took, which began at looked.
-func SleepAfter(looked, since time.Time, least time.Duration) {
-	now := time.Now()
-	time.Sleep(max(between(now.Sub(since), least), 4*now.Sub(looked)))
-}
-
 func between(waited, least time.Duration) time.Duration { return min(max(waited/8, least), most) }

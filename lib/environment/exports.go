@@ -141,9 +141,7 @@ func gidsOf(addresses []netip.Addr) (gids []netip.Addr) {
 // second. The kernel adds an address for v1 first, and step.Link has waited only for that
 // (roce_gid_mgmt.c:update_gid).
 func awaitRoCEv2(v *scan.View, d scan.Device, port uint32, name string, want []netip.Addr) ([]sysfs.Entry, error) {
-	begun := time.Now()
-	for looked := begun; ; clock.SleepAfter(looked, begun, time.Millisecond) {
-		looked = time.Now()
+	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
 		entries, err := v.RoCEv2(d, port, name)
 		if err != nil || time.Since(begun) > time.Second {
 			return entries, err

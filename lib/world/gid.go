@@ -49,9 +49,7 @@ func (w *World) awaitGIDs(v *scan.View, g GIDs, end time.Time) error {
 	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	for looked := begun; ; clock.SleepAfter(looked, begun, time.Millisecond) {
-		looked = time.Now()
+	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
 		missing, err := v.MissingGIDs(d, g.Port, g.Want)
 		if err != nil || len(missing) == 0 {
 			return err

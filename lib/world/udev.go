@@ -23,9 +23,7 @@ func (w *World) WaitUdev() error {
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
-	begun := time.Now()
-	for looked := begun; ; clock.SleepAfter(looked, begun, 2*time.Millisecond) {
-		looked = time.Now()
+	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
 		done, err := w.udevIdle()
 		if done || err != nil {
 			return err
