@@ -50,7 +50,12 @@ func (p place) shell() string {
 	return fmt.Sprintf("N=%s; I=%s; D=%s; M=%s; Q=%s\n", p.name, p.number, p.device, p.address, p.queue)
 }
 
-func (p place) kind() string { return strings.TrimRight(p.name, "0123456789") }
+func (p place) kind() string {
+	if strings.HasPrefix(p.name, ipoib) {
+		return ipoib
+	}
+	return eth
+}
 
 // placeOf is the place of an interface that has been dressed, see vm.Dress.
 func placeOf(t *testing.T, name string) place {

@@ -17,12 +17,12 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// configure gives the HCAs' interfaces settings at random, of those that come back, and returns
-// them. What two of them exclude the kernel refuses.
-func configure(t *testing.T, r *rand.Rand) (drawn []*given) {
+// configure gives interfaces settings at random, of those that come back, and returns them. What two
+// of them exclude the kernel refuses.
+func configure(t *testing.T, r *rand.Rand, names []string) (drawn []*given) {
 	t.Helper()
 	exclusive := vm.IsExclusive(t)
-	for _, name := range strings.Fields(vm.Run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")) {
+	for _, name := range names {
 		var pool []setting
 		p := placeOf(t, name)
 		for _, s := range settings {
@@ -103,10 +103,8 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	vm.NoDeadline(t)
 	config := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
 	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1 SLURM_NODELIST=node1" // with an overlay
-	const never = time.Hour
 	first := vm.Seed(t)
 	kills, round := 0, 0
-	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	var s uint64
 	var drawn []*given
 	var kind string
@@ -125,31 +123,40 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		s = first + uint64(round)
 		r := rand.New(rand.NewPCG(s, 0))
 		kind = leadOut(t, r, config)
-		drawn = configure(t, r)
-		before := vm.Picture(t)
-		for _, program := range []string{"prolog", "epilog"} {
-			full[program], _ = killed(t, program, job, never)
-		}
-		if vm.Same(t, before); t.Failed() {
-			t.Fatal("without a kill")
-		}
-		for range vm.Rounds(1, 6) {
-			programs := append([]string{"prolog"}, slices.Repeat([]string{"epilog"}, 1+r.IntN(3))...)
-			for _, program := range programs {
-				if _, done := killed(t, program, job, time.Duration(r.Int64N(int64(full[program])))); !done {
-					kills++
-				}
-			}
-			vm.Must(t, "epilog", job)
-			if vm.Same(t, before); t.Failed() {
-				t.Fatal("after a kill")
-			}
-		}
+		drawn = configure(t, r, strings.Fields(vm.Run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")))
+		kills += killSome(t, r, job)
 		takeAway(t, drawn)
 		vm.Run(t, vm.GiveAddresses) // some take them along
 		t.Logf("seed %d: uplink %s, %d settings, %d kills so far", s, kind, len(drawn), kills)
 	}
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
+}
+
+// killSome kills the programs of a job at random, and returns how often. The node stays as it is.
+func killSome(t *testing.T, r *rand.Rand, job string) (kills int) {
+	t.Helper()
+	const never = time.Hour
+	before := vm.Picture(t)
+	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
+	for _, program := range []string{"prolog", "epilog"} {
+		full[program], _ = killed(t, program, job, never)
+	}
+	if vm.Same(t, before); t.Failed() {
+		t.Fatal("without a kill")
+	}
+	for range vm.Rounds(1, 6) {
+		programs := append([]string{"prolog"}, slices.Repeat([]string{"epilog"}, 1+r.IntN(3))...)
+		for _, program := range programs {
+			if _, done := killed(t, program, job, time.Duration(r.Int64N(int64(full[program])))); !done {
+				kills++
+			}
+		}
+		vm.Must(t, "epilog", job)
+		if vm.Same(t, before); t.Failed() {
+			t.Fatal("after a kill")
+		}
+	}
+	return kills
 }
 
 // hasIt is what is said of an HCA that another job has.
