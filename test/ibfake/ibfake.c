@@ -10,9 +10,12 @@
  * it has Intel's id. The PF keeps what is set of its VFs (ip link set PF vf N),
  * and nothing acts on it but a MAC and GUIDs, which count from the VF's next
  * probe on, as with mlx5. It has an eswitch mode to set, which changes nothing.
+ * Functions that the drivers named by beside= have bound are RoCE, too, with these
+ * drivers' interfaces: the RDMA device comes when they bind and goes when they let go,
+ * as the auxiliary device of a real NIC.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are dropped, but for
- * those of an interface that nic= names. What is sent is counted: the port's
+ * those of an interface of another driver. What is sent is counted: the port's
  * counters count what queue pairs send, IPoIB's and MADs among it, and an
  * interface's count its packets, also for each queue (ethtool -S).
  * Interfaces have rings, channels and private flags to set, IPoIB's too, and
@@ -109,6 +112,11 @@ static char *nics[IBFAKE_MAX_HCAS];
 static unsigned int nic_count;
 module_param_array_named(nic, nics, charp, &nic_count, 0444);
 MODULE_PARM_DESC(nic, "interfaces of other drivers that the first RoCE HCAs have in place of their own (default none)");
+
+static char *beside[4];
+static unsigned int beside_count;
+module_param_array(beside, charp, &beside_count, 0444);
+MODULE_PARM_DESC(beside, "PCI drivers whose functions are RoCE HCAs, with the interfaces that the drivers make (default none)");
 
 enum ibfake_kind {
 	IBFAKE_IB,
@@ -1516,6 +1524,32 @@ static int ibfake_take_netdev(struct device *dev, const char *nic,
 	return devm_add_action_or_reset(dev, ibfake_put_netdev, *netdev);
 }
 
+static bool ibfake_is_beside(struct device *dev)
+{
+	return !dev_is_pci(dev) && dev->parent && dev_is_pci(dev->parent);
+}
+
+/* The interface that the driver of a PCI function has made. */
+static int ibfake_take_beside(struct device *dev, struct net_device **netdev)
+{
+	struct net_device *found;
+
+	rtnl_lock();
+	for_each_netdev(&init_net, found) {
+		if (found->dev.parent != dev->parent)
+			continue;
+		dev_hold(found);
+		*netdev = found;
+		break;
+	}
+	rtnl_unlock();
+	if (!*netdev) {
+		dev_err(dev, "%s has no interface\n", dev_name(dev->parent));
+		return -ENODEV;
+	}
+	return devm_add_action_or_reset(dev, ibfake_put_netdev, *netdev);
+}
+
 /*
  * Each action undoes the deed before it; a failed probe and unbind run them,
  * last first. The RDMA device goes before the interface, to which it holds a
@@ -1526,6 +1560,8 @@ static int ibfake_probe_netdev(struct device *dev, int index,
 {
 	unsigned int roce = index - nib;
 
+	if (ibfake_is_beside(dev))
+		return ibfake_take_beside(dev, netdev);
 	if (!dev_is_pci(dev) && roce < nic_count)
 		return ibfake_take_netdev(dev, nics[roce], netdev);
 	*netdev = ibfake_create_netdev(dev, index);
@@ -1559,7 +1595,7 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 	if (dev_is_pci(dev))
 		hca->pdev = to_pci_dev(dev);
 	dev_set_drvdata(dev, hca);
-	ibfake_init_ibdev(hca, dev);
+	ibfake_init_ibdev(hca, ibfake_is_beside(dev) ? dev->parent : dev);
 	if (netdev) {
 		err = ib_device_set_netdev(&hca->ibdev, netdev, IBFAKE_PORT);
 		if (err)
@@ -1637,6 +1673,48 @@ static struct platform_driver ibfake_driver = {
 		.name = "ibfake",
 		.probe_type = PROBE_FORCE_SYNCHRONOUS,
 	},
+};
+
+static int ibfake_find_beside(struct device *dev, void *data)
+{
+	struct platform_device **pdev = data;
+
+	if (dev->bus != &platform_bus_type ||
+	    strcmp(to_platform_device(dev)->name, ibfake_driver.driver.name))
+		return 0;
+	*pdev = to_platform_device(dev);
+	return 1;
+}
+
+/* The HCA comes after what it stands on, and goes before that. */
+static int ibfake_beside_event(struct notifier_block *block,
+			       unsigned long event, void *data)
+{
+	const enum ibfake_kind kind = IBFAKE_ROCE;
+	struct platform_device *pdev;
+	struct device *dev = data;
+	unsigned int i;
+
+	for (i = 0; i < beside_count; i++)
+		if (dev->driver && !strcmp(dev->driver->name, beside[i]))
+			break;
+	if (i == beside_count)
+		return NOTIFY_DONE;
+	if (event == BUS_NOTIFY_BOUND_DRIVER) {
+		pdev = platform_device_register_data(dev, ibfake_driver.driver.name,
+						     pci_dev_id(to_pci_dev(dev)),
+						     &kind, sizeof(kind));
+		if (IS_ERR(pdev))
+			dev_err(dev, "no HCA beside it: %ld\n", PTR_ERR(pdev));
+	} else if (event == BUS_NOTIFY_UNBIND_DRIVER) {
+		if (device_for_each_child(dev, &pdev, ibfake_find_beside))
+			platform_device_unregister(pdev);
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block ibfake_beside = {
+	.notifier_call = ibfake_beside_event,
 };
 
 static void ibfake_remove_hcas(void)
@@ -1732,11 +1810,16 @@ static int __init ibfake_init(void)
 	err = ibfake_add_all();
 	if (err)
 		goto unregister_platform;
-	err = pci_register_driver(&ibfake_pci_driver);
+	err = bus_register_notifier(&pci_bus_type, &ibfake_beside);
 	if (err)
 		goto remove_hcas;
+	err = pci_register_driver(&ibfake_pci_driver);
+	if (err)
+		goto unregister_beside;
 	return 0;
 
+unregister_beside:
+	bus_unregister_notifier(&pci_bus_type, &ibfake_beside);
 remove_hcas:
 	ibfake_remove_hcas();
 unregister_platform:
@@ -1751,6 +1834,7 @@ unregister_notifier:
 static void __exit ibfake_exit(void)
 {
 	pci_unregister_driver(&ibfake_pci_driver);
+	bus_unregister_notifier(&pci_bus_type, &ibfake_beside);
 	ibfake_remove_hcas();
 	platform_driver_unregister(&ibfake_driver);
 	ib_unregister_client(&ibfake_user);

@@ -28,6 +28,7 @@ const (
 
 	PCI        // needs HCAs and GPUs on PCI: runs in the VM of --pci alone
 	VF         // needs HCAs with SR-IOV: runs in the VM of --vf alone
+	IGB        // needs a NIC whose VFs carry packets: runs in the VM of --igb alone
 	TwoNodes   // needs two nodes: runs in the VMs of --nodes 2 alone
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
@@ -44,13 +45,13 @@ const (
 const (
 	levels = Smoke | Short | Long
 	// places are shapes of VMs that run only the tests that ask for them.
-	places = PCI | VF | TwoNodes
+	places = PCI | VF | IGB | TwoNodes
 )
 
 var classNames = map[string]Class{
 	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
-	"PCI": PCI, "VF": VF, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
+	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
 }
 
 // check returns why a class is none.
@@ -91,14 +92,14 @@ func Needs(t *testing.T, classes ...Class) {
 }
 
 // shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
-var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", TwoNodes: "nodes"}
+var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes"}
 
 var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
 
 // String names the parts of a class.
 func (c Class) String() string {
 	var names []string
-	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "TwoNodes", "Many", "EverySlurm"} {
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Many", "EverySlurm"} {
 		if c&classNames[name] != 0 {
 			names = append(names, name)
 		}

@@ -8,7 +8,7 @@ type Lane struct {
 	Suite  string // Debian release of the user space
 	Kernel string // series of the kernel
 	Mode   Class  // Shared or Exclusive
-	Shape  Class  // PCI, VF, TwoNodes, Many, or 0 for one node with four HCAs
+	Shape  Class  // PCI, VF, IGB, TwoNodes, Many, or 0 for one node with four HCAs
 	Levels Class  // the tests of these levels
 	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
 }
@@ -42,6 +42,8 @@ func (l Lane) Arguments() []string {
 		return append(arguments, "--pci", "--hca", "roce=0")
 	case VF:
 		return append(arguments, "--vf", "--hca", "roce=1,ib=1")
+	case IGB:
+		return append(arguments, "--igb", "--hca", "roce=0")
 	case TwoNodes:
 		return append(arguments, "--nodes", "2", "--hca", "roce=2")
 	case Many:
@@ -63,7 +65,7 @@ var Runs = map[string][]Lane{
 	"test":        lanes(Smoke, suites[:1], kernels[:1], 0),
 	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF),
 	"rest":        lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), // what CI runs after `make test`
-	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF),
+	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 
