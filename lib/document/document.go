@@ -41,8 +41,7 @@ func Parse(data []byte, name string) (*Document, Table, error) {
 	return d, Table{doc: d, values: values}, nil
 }
 
-// First is the problem that stands first in the file: one line for a person,
-// and the same one each time.
+// First returns the fault that stands first in the file, as one line for a person.
 func (d *Document) First() error {
 	if len(d.problems) == 0 {
 		return nil
@@ -53,7 +52,7 @@ func (d *Document) First() error {
 	return d.problems[0]
 }
 
-// line is where a key stands, or what it stands in if that is as near as can be told.
+// line returns the line of a key, or that of the table around it if nothing nearer is known.
 func (d *Document) line(place string) int {
 	if d.lines == nil {
 		d.lines = linesOf(d.text)
@@ -67,7 +66,7 @@ func (d *Document) line(place string) int {
 	return 1
 }
 
-// lineError is what is wrong, and on which line.
+// lineError is a fault and its line.
 type lineError struct {
 	file       string
 	line       int
@@ -76,7 +75,7 @@ type lineError struct {
 
 func (e lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.text) }
 
-// Hint says what to do about it.
+// Hint returns what a person can do about it.
 func (e lineError) Hint() string {
 	return cmp.Or(e.hint, "GN008 correct line "+fmt.Sprint(e.line)+" of "+e.file)
 }

@@ -50,7 +50,7 @@ type scanner struct {
 
 func (s *scanner) end() bool { return s.pos >= len(s.text) }
 
-// next is the next byte, which it steps over.
+// next returns the next byte and steps over it.
 func (s *scanner) next() byte {
 	c := s.text[s.pos]
 	s.pos++
@@ -103,7 +103,7 @@ func (s *scanner) place(table string, entries map[string]int) string {
 	return place
 }
 
-// key is one part of a dotted key.
+// key returns one part of a dotted key.
 func (s *scanner) key() string {
 	s.spaceInLine()
 	start := s.pos

@@ -27,7 +27,7 @@ func join(name, key string) string {
 	return name + "." + key
 }
 
-// Fail notes what is wrong with a key.
+// Fail notes a fault of a key.
 func (t Table) Fail(key, hint, format string, a ...any) {
 	name := join(t.name, key)
 	t.note(key, hint, name+": "+fmt.Sprintf(format, a...))
@@ -39,7 +39,7 @@ func (t Table) note(key, hint, text string) {
 	})
 }
 
-// Check notes what is wrong with a key's value, if anything.
+// Check notes a fault of a key's value, unless it is nil.
 func (t Table) Check(key string, err error) {
 	if err == nil {
 		return
@@ -47,7 +47,7 @@ func (t Table) Check(key string, err error) {
 	t.Fail(key, hint.Whole(err), "%s", err)
 }
 
-// Once notes a thing that an earlier table of the document has said.
+// Once notes a fault if an earlier table of the document has said the same thing.
 func (t Table) Once(key, thing string) {
 	id := join(t.name, key) + " " + thing
 	if first, said := t.doc.seen[id]; said {
@@ -57,7 +57,7 @@ func (t Table) Once(key, thing string) {
 	t.doc.seen[id] = join(t.place, key)
 }
 
-// Allow notes keys that are not among those known.
+// Allow notes keys that are not among the known ones as faults.
 func (t Table) Allow(known ...string) {
 	for key := range t.values {
 		if slices.Contains(known, key) {
@@ -71,7 +71,7 @@ func (t Table) Allow(known ...string) {
 	}
 }
 
-// Require notes keys that are not there.
+// Require notes keys that are missing as faults.
 func (t Table) Require(keys ...string) {
 	for _, key := range keys {
 		if _, there := t.values[key]; !there {
@@ -80,18 +80,18 @@ func (t Table) Require(keys ...string) {
 	}
 }
 
-// Has tells whether the key is there, with whatever value.
+// Has tells whether a key is there, with any value.
 func (t Table) Has(key string) bool {
 	_, there := t.values[key]
 	return there
 }
 
-// Text is a text.
+// Text returns the text of a key.
 func (t Table) Text(key string) (string, bool) {
 	return Value[string](t, key, "a text in quotes")
 }
 
-// Word is one of a closed set.
+// Word returns the word of a key, which is one of a closed set.
 func (t Table) Word(key string, words ...string) (string, bool) {
 	text, there := t.Text(key)
 	if there && !slices.Contains(words, text) {
@@ -101,7 +101,7 @@ func (t Table) Word(key string, words ...string) (string, bool) {
 	return text, there
 }
 
-// Texts is a list of texts, none of them twice.
+// Texts returns the list of texts of a key, none of them twice.
 func (t Table) Texts(key string) ([]string, bool) {
 	list, there := Value[[]any](t, key, "a list of texts in quotes")
 	texts := make([]string, 0, len(list))
@@ -120,7 +120,7 @@ func (t Table) Texts(key string) ([]string, bool) {
 	return texts, there
 }
 
-// Among is a list of words of a closed set.
+// Among returns the list of words of a key, all of a closed set.
 func (t Table) Among(key string, words []string) ([]string, bool) {
 	list, there := t.Texts(key)
 	for _, text := range list {
@@ -132,7 +132,7 @@ func (t Table) Among(key string, words []string) ([]string, bool) {
 	return list, there
 }
 
-// Words is a list of texts, or one text for a list of one.
+// Words returns the list of texts of a key. One text stands for a list of one.
 func (t Table) Words(key string) []string {
 	if text, one := t.values[key].(string); one {
 		return []string{text}
@@ -144,13 +144,13 @@ func (t Table) Words(key string) []string {
 	return list
 }
 
-// Number is an index.
+// Number returns the index of a key.
 func (t Table) Number(key string) (int, bool) {
 	n, there := Value[int64](t, key, "a number")
 	return int(n), there && t.inRange(key, n)
 }
 
-// Numbers is a list of indices, none of them twice.
+// Numbers returns the list of indices of a key, none of them twice.
 func (t Table) Numbers(key string) ([]int, bool) {
 	list, there := Value[[]any](t, key, "a list of numbers")
 	numbers := make([]int, 0, len(list))
@@ -179,13 +179,13 @@ func (t Table) inRange(key string, n int64) bool {
 	return true
 }
 
-// Table is the table of that key; empty if there is none.
+// Table returns the table of a key. It is empty if there is none.
 func (t Table) Table(key string) Table {
 	values, _ := Value[map[string]any](t, key, "a table, ["+key+"]")
 	return Table{doc: t.doc, name: join(t.name, key), place: join(t.place, key), values: values}
 }
 
-// Tables are the tables of an array, [[key]].
+// Tables returns the tables of an array, [[key]].
 func (t Table) Tables(key string) []Table {
 	const want = "an array of tables"
 	var all []map[string]any
@@ -212,7 +212,7 @@ func (t Table) Tables(key string) []Table {
 	return out
 }
 
-// Value is a key's value, if it is of type T.
+// Value returns a key's value, if it is of type T.
 func Value[T any](t Table, key, want string) (T, bool) {
 	v, there := t.values[key]
 	typed, ok := v.(T)
