@@ -139,26 +139,32 @@ func canJoin(parent link.Interface, layer string) error {
 	return nil
 }
 
-// roomForGIDs returns an error for a port whose table cannot have the GIDs of all slots.
+// roomForGIDs returns an error for a port whose table cannot have the GIDs of all slots. Which GIDs are
+// those of the node's own interface its addresses say: in /sys the interfaces of other jobs' slots have
+// the same name.
 func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, e gres.Entry) error {
-	table, err := v.GIDTable(d, p.Num, p.Interface.Name)
+	table, err := v.GIDTable(d, p.Num)
 	if err != nil {
 		return fmt.Errorf("read the GIDs of %s port %d: %w", d.Name, p.Num, err)
 	}
-	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, e.Network, *e.Slot)
+	own, _, _, err := address.Read(v.Link.Route, p.Interface.Index)
+	if err != nil {
+		return fmt.Errorf("read the addresses of %s: %w", p.Interface.Name, err)
+	}
+	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, len(own), e.Network, *e.Slot)
 }
 
-func fits(port string, table sysfs.GIDTable, network netip.Prefix, s gres.Slot) error {
+func fits(port string, table sysfs.GIDTable, own int, network netip.Prefix, s gres.Slot) error {
 	addresses := 1 // link-local
 	if network.IsValid() {
 		addresses++
 	}
-	each := addresses * table.Kinds
-	if table.Own+s.Of*each <= table.Length {
+	own, each := max(own, 1)*table.Kinds, addresses*table.Kinds
+	if own+s.Of*each <= table.Length {
 		return nil
 	}
-	err := fmt.Errorf("%s has room for %d GIDs: its own interface has %d of them, and each of %d slots needs %d", port, table.Length, table.Own, s.Of, each)
-	return hint.With(err, fmt.Sprintf("GN361 lower count in [[hca]] to %d", max(table.Length-table.Own, 0)/each))
+	err := fmt.Errorf("%s has room for %d GIDs: its own interface needs %d, and each of %d slots %d", port, table.Length, own, s.Of, each)
+	return hint.With(err, fmt.Sprintf("GN361 lower count in [[hca]] to %d", max(table.Length-own, 0)/each))
 }
 
 // slotAddress returns a slot's address: the host's part of the parent's address, times the number of

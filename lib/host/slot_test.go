@@ -61,18 +61,20 @@ func TestSlotsWhoseGIDsDoNotFitIntoAPortsTableAreRefused(t *testing.T) {
 	network := netip.MustParsePrefix("10.64.0.0/16")
 	for _, c := range []struct {
 		table   sysfs.GIDTable
+		own     int
 		network netip.Prefix
 		slots   int
 		fit     bool
 	}{
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, network, 15, true},
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, network, 16, false},
-		{sysfs.GIDTable{Length: 64, Own: 6, Kinds: 2}, network, 15, false},
-		{sysfs.GIDTable{Length: 64, Own: 4, Kinds: 2}, netip.Prefix{}, 30, true},
-		{sysfs.GIDTable{Length: 64, Own: 2, Kinds: 1}, network, 31, true},
-		{sysfs.GIDTable{Length: 2, Own: 4, Kinds: 2}, netip.Prefix{}, 1, false},
+		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, network, 15, true},
+		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, network, 16, false},
+		{sysfs.GIDTable{Length: 64, Kinds: 2}, 3, network, 15, false},
+		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, netip.Prefix{}, 30, true},
+		{sysfs.GIDTable{Length: 64, Kinds: 2}, 0, netip.Prefix{}, 31, true},
+		{sysfs.GIDTable{Length: 64, Kinds: 1}, 2, network, 31, true},
+		{sysfs.GIDTable{Length: 2, Kinds: 2}, 2, netip.Prefix{}, 1, false},
 	} {
-		if err := fits("mlx5_0 port 1", c.table, c.network, gres.Slot{Of: c.slots}); (err == nil) != c.fit {
+		if err := fits("mlx5_0 port 1", c.table, c.own, c.network, gres.Slot{Of: c.slots}); (err == nil) != c.fit {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

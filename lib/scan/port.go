@@ -97,9 +97,9 @@ func (v *View) PKeys(d Device, port uint32) ([]pkey.PKey, error) {
 	return sysfs.PKeys(v.sys, d.Name, port)
 }
 
-// GIDTable is how full the table of GIDs of a port is, whose own interface is netdev.
-func (v *View) GIDTable(d Device, port uint32, netdev string) (sysfs.GIDTable, error) {
-	return sysfs.ReadGIDTable(v.sys, d.Name, port, netdev)
+// GIDTable says how many GIDs a port can have.
+func (v *View) GIDTable(d Device, port uint32) (sysfs.GIDTable, error) {
+	return sysfs.ReadGIDTable(v.sys, d.Name, port)
 }
 
 // MissingGIDs are those of the wanted GIDs that a port does not have now.

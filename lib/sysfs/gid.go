@@ -58,32 +58,29 @@ func RoCEv2(sys fs.FS, rdma string, port uint32, netdev string) (entries []Entry
 	return entries, err
 }
 
-// GIDTable is how full the table of GIDs of a RoCE port is. The kernel adds no GID to a full one, and
-// tells nobody (drivers/infiniband/core/cache.c:__ib_cache_gid_add).
+// GIDTable says how many GIDs a RoCE port can have. The kernel adds no GID to a full table, and tells
+// nobody (drivers/infiniband/core/cache.c:__ib_cache_gid_add).
 type GIDTable struct {
 	Length int
-	Own    int // GIDs of the port's own interface
-	Kinds  int // of RoCE that the port speaks, v1 and v2: an address has a GID for each
+	Kinds  int // of RoCE that the port speaks, v1 and v2: each address has a GID for each
 }
 
-// ReadGIDTable reads the table of a port, whose own interface is netdev.
-func ReadGIDTable(sys fs.FS, rdma string, port uint32, netdev string) (t GIDTable, err error) {
+// ReadGIDTable reads the table of a port.
+func ReadGIDTable(sys fs.FS, rdma string, port uint32) (t GIDTable, err error) {
 	names, err := fs.ReadDir(sys, path.Join(portDir(rdma, port), "gids"))
 	if err != nil {
 		return t, err
 	}
 	t.Length = len(names)
-	attributes, kinds := path.Join(portDir(rdma, port), "gid_attrs"), map[string]bool{}
+	seen := map[string]bool{}
 	err = eachGID(sys, rdma, port, func(n int, _ netip.Addr) bool {
-		// One that cannot be read was just taken away.
-		if of, _ := read(sys, path.Join(attributes, "ndevs", strconv.Itoa(n))); of == netdev {
-			t.Own++
-			kind, _ := read(sys, path.Join(attributes, "types", strconv.Itoa(n)))
-			kinds[kind] = true
+		kind, err := read(sys, path.Join(portDir(rdma, port), "gid_attrs/types", strconv.Itoa(n)))
+		if err == nil { // else it was just taken away
+			seen[kind] = true
 		}
-		return true
+		return len(seen) < 2
 	})
-	t.Kinds = len(kinds)
+	t.Kinds = len(seen)
 	return t, err
 }
 

@@ -176,7 +176,7 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 		{"ip link add odd0 type bond; ip link set odd0 down; ip link set roce0 down; ip link set roce0 master odd0; ip link set roce0 up", "ip link set roce0 nomaster; ip link del odd0;" + vm.GiveAddresses, "roce0 belongs to odd0, and the kernel makes no macvlan of it"},
 		{"ip -4 addr flush dev roce0", vm.GiveAddresses, "roce0 has no IPv4 address, from which the addresses of slots follow"},
 		{"ip -4 addr flush dev roce0; ip addr add 10.200.0.40/24 dev roce0", "ip addr del 10.200.0.40/24 dev roce0;" + vm.GiveAddresses, "network 10.128.0.0/24 has no address for slot 0 of 8 on roce0, whose address is 10.200.0.40/24"},
-		{"for n in {1..16}; do ip addr add 10.250.0.$n/32 dev roce0; done; until [ $(cat /sys/class/infiniband/*/ports/1/gids/* 2>/dev/null | grep -c 0afa:00) = 32 ]; do sleep 0.1; done", "for n in {1..16}; do ip addr del 10.250.0.$n/32 dev roce0; done", "has room for 64 GIDs: its own interface has "},
+		{"for n in {1..16}; do ip addr add 10.250.0.$n/32 dev roce0; done; until [ $(cat /sys/class/infiniband/*/ports/1/gids/* 2>/dev/null | grep -c 0afa:00) = 32 ]; do sleep 0.1; done", "for n in {1..16}; do ip addr del 10.250.0.$n/32 dev roce0; done", "has room for 64 GIDs: its own interface needs "},
 	} {
 		vm.Run(t, c.prepare)
 		before := vm.Picture(t)
