@@ -51,6 +51,10 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 		entry(s.vfs[i], fmt.Sprintf("match = \"pci=%s\"\npart = \"vf\"\ncount = %d\n%s", pf, s.vfs[i], drawVF(r, i == 0)))
 	}
 	roce, ib := oneOf(r, "", "macvlan", "ipvlan", "shared"), oneOf(r, "", "pkey")
+	slots := 4
+	if vm.IsExclusive(t) { // one job at a time has an HCA
+		roce, slots = "", 1
+	}
 	for _, h := range []struct{ link, part string }{{"roce0", roce}, {"ib0", ib}} {
 		match := "rdma=" + placeOf(t, h.link).device
 		switch h.part {
@@ -60,7 +64,12 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 		case "shared":
 			entry(4, fmt.Sprintf("match = %q\npart = %q\ncount = 4\n", match, h.part))
 		case "pkey":
-			entry(4, fmt.Sprintf("match = %q\npart = %q\ncount = 4\nnetwork = \"10.129.0.0/16\"\npkey = %s\n", match, h.part, oneOf(r, "0x8001", "0x8002")))
+			network := "network = \"10.129.0.0/16\"\n"
+			if slots == 1 {
+				s.moving = append(s.moving, h.link)
+				network = "" // the address of a slot follows from the node's, and that is drawn, too
+			}
+			entry(slots, fmt.Sprintf("match = %q\npart = %q\ncount = %d\n%spkey = %s\n", match, h.part, slots, network, oneOf(r, "0x8001", "0x8002")))
 		default:
 			entry(4, fmt.Sprintf("match = %q\npart = %q\ncount = 4\nnetwork = \"10.128.0.0/16\"\n", match, h.part))
 		}
@@ -93,11 +102,11 @@ func drawVF(r *rand.Rand, roce bool) string {
 }
 
 // split makes a drawn site's VFs, with settings of the node's own at random, and returns the interfaces
-// that the site's jobs get.
+// that the site's jobs get. It closes the VFs' device nodes, as the packages' rule for udev does.
 func split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
-	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-epilog boot; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
@@ -128,7 +137,7 @@ func dress(t *testing.T, name string, number int) {
 }
 
 func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
-	vm.Needs(t, vm.Shared, vm.Long, vm.VF)
+	vm.Needs(t, vm.Both, vm.Long, vm.VF)
 	vm.Slurm(t)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
