@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 
 	"gresnet/lib/address"
 	"gresnet/lib/config"
@@ -151,19 +152,23 @@ func roomForGIDs(v *scan.View, d scan.Device, p scan.Port, e gres.Entry) error {
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", p.Interface.Name, err)
 	}
-	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, len(own), e.Network, *e.Slot)
-}
-
-func fits(port string, table sysfs.GIDTable, own int, network netip.Prefix, s gres.Slot) error {
-	addresses := 1 // link-local
-	if network.IsValid() {
+	addresses := 0
+	if e.Network.IsValid() {
 		addresses++
 	}
+	if _, err := os.Stat("/proc/net/if_inet6"); err == nil { // the kernel has IPv6, and so makes a link-local one
+		addresses++
+	}
+	return fits(fmt.Sprintf("%s port %d", d.Name, p.Num), table, len(own), addresses, e.Slot.Of)
+}
+
+// fits returns an error if a table is too short for the GIDs of a port's own interface and of slots.
+func fits(port string, table sysfs.GIDTable, own, addresses, slots int) error {
 	own, each := max(own, 1)*table.Kinds, addresses*table.Kinds
-	if own+s.Of*each <= table.Length {
+	if each == 0 || own+slots*each <= table.Length {
 		return nil
 	}
-	err := fmt.Errorf("%s has room for %d GIDs: its own interface needs %d, and each of %d slots %d", port, table.Length, own, s.Of, each)
+	err := fmt.Errorf("%s has room for %d GIDs: its own interface needs %d, and each of %d slots %d", port, table.Length, own, slots, each)
 	return hint.With(err, fmt.Sprintf("GN361 lower count in [[hca]] to %d", max(table.Length-own, 0)/each))
 }
 

@@ -58,23 +58,22 @@ func TestASlotsAddressFollowsFromThatOfItsHCAsInterface(t *testing.T) {
 }
 
 func TestSlotsWhoseGIDsDoNotFitIntoAPortsTableAreRefused(t *testing.T) {
-	network := netip.MustParsePrefix("10.64.0.0/16")
 	for _, c := range []struct {
-		table   sysfs.GIDTable
-		own     int
-		network netip.Prefix
-		slots   int
-		fit     bool
+		length, kinds         int
+		own, addresses, slots int
+		fit                   bool
 	}{
-		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, network, 15, true},
-		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, network, 16, false},
-		{sysfs.GIDTable{Length: 64, Kinds: 2}, 3, network, 15, false},
-		{sysfs.GIDTable{Length: 64, Kinds: 2}, 2, netip.Prefix{}, 30, true},
-		{sysfs.GIDTable{Length: 64, Kinds: 2}, 0, netip.Prefix{}, 31, true},
-		{sysfs.GIDTable{Length: 64, Kinds: 1}, 2, network, 31, true},
-		{sysfs.GIDTable{Length: 2, Kinds: 2}, 2, netip.Prefix{}, 1, false},
+		{64, 2, 2, 2, 15, true},
+		{64, 2, 2, 2, 16, false},
+		{64, 2, 3, 2, 15, false},
+		{64, 2, 2, 1, 30, true},
+		{64, 2, 0, 1, 31, true},
+		{64, 1, 2, 2, 31, true},
+		{2, 2, 2, 0, 99, true},
+		{64, 0, 2, 2, 99, true},
+		{2, 2, 2, 1, 1, false},
 	} {
-		if err := fits("mlx5_0 port 1", c.table, c.own, c.network, gres.Slot{Of: c.slots}); (err == nil) != c.fit {
+		if err := fits("mlx5_0 port 1", sysfs.GIDTable{Length: c.length, Kinds: c.kinds}, c.own, c.addresses, c.slots); (err == nil) != c.fit {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
