@@ -10,8 +10,8 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// bootIGB splits the NIC of test/vm/vm's --igb into three VFs, of which VF n serves GPU n, and has it
-// whole again at the end of the test. Its VFs have a link while it is up.
+// bootIGB splits the NIC of test/vm/vm's --igb into three VFs. VF n serves GPU n. The end of the test
+// makes the NIC whole again. The VFs have a link while the NIC's own interface is up.
 func bootIGB(t *testing.T, more string) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -179,6 +179,26 @@ func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 	vm.Same(t, first)
 }
 
+// refuses has check and a job's prolog say what is wrong with the configuration, and the node stay as it
+// is. The prolog exits with code. If that is 0, the job's refusal says it.
+func refuses(t *testing.T, check, want string, code int) {
+	t.Helper()
+	before := vm.Picture(t)
+	if says, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(says, check) {
+		t.Errorf("check does not say %q:\n%s", check, says)
+	}
+	out, got := vm.ByHand(t, "prolog", inAccount("physics", 0))
+	if code == 0 {
+		env, _ := vm.Try("cat " + slotLease(0) + "/env")
+		out += regexp.MustCompile(`(?m)^GRESNET_REFUSED=.*`).FindString(env)
+		vm.Must(t, "epilog", slotJob(0))
+	}
+	if got != code || !strings.Contains(out, want) {
+		t.Errorf("want %q, got exit %d: %s", want, got, out)
+	}
+	vm.Same(t, before)
+}
+
 func TestAPartitionThatTheNodeIsNotInIsFoundByCheckAndRefusedBeforeAnythingChanges(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
 	_, link := forPartitions(t, "")
@@ -200,20 +220,7 @@ func TestAPartitionThatTheNodeIsNotInIsFoundByCheckAndRefusedBeforeAnythingChang
 	} {
 		vm.WriteConfig(t, c.config)
 		vm.Run(t, c.prepare)
-		before := vm.Picture(t)
-		if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, c.check) {
-			t.Errorf("check does not say %q:\n%s", c.check, check)
-		}
-		out, code := vm.ByHand(t, "prolog", inAccount("physics", 0))
-		if c.code == 0 {
-			env, _ := vm.Try("cat " + slotLease(0) + "/env")
-			out += regexp.MustCompile(`(?m)^GRESNET_REFUSED=.*`).FindString(env)
-			vm.Must(t, "epilog", slotJob(0))
-		}
-		if code != c.code || !strings.Contains(out, c.want) {
-			t.Errorf("want %q, got exit %d: %s", c.want, code, out)
-		}
-		vm.Same(t, before)
+		refuses(t, c.check, c.want, c.code)
 		vm.Run(t, c.undo)
 	}
 }

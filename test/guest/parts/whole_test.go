@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -115,18 +114,6 @@ func TestAPartitionThatAWholeHCAIsNotInIsFoundByCheckAndRefusedBeforeAnythingCha
 			"pkey of the site's configuration: " + hca + " port 1 has no P_Key 0x8055", 0},
 	} {
 		vm.WriteConfig(t, c.config)
-		before := vm.Picture(t)
-		if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, c.check) {
-			t.Errorf("check does not say %q:\n%s", c.check, check)
-		}
-		out, code := vm.ByHand(t, "prolog", inAccount("physics", 0))
-		if c.code == 0 {
-			out += vm.Run(t, fmt.Sprintf("cat %s/env", slotLease(0)))
-			vm.Must(t, "epilog", slotJob(0))
-		}
-		if code != c.code || !strings.Contains(out, c.want) {
-			t.Errorf("want %q, got exit %d: %s", c.want, code, out)
-		}
-		vm.Same(t, before)
+		refuses(t, c.check, c.want, c.code)
 	}
 }
