@@ -18,39 +18,52 @@ import (
 	"gresnet/lib/sysctl"
 )
 
-// nativeCommand measures what a kernel without RDMA lets it: a job without an
-// HCA, and the part of a lease that moves interfaces. It is to be run in network
-// and mount namespaces of its own.
-func nativeCommand(args []string) error {
-	f := flag.NewFlagSet("native", flag.ContinueOnError)
-	programs := f.String("programs", "bin", "folder of the programs")
-	rounds := f.Int("rounds", 15, "of each case")
+// order is what a command that measures all of its cases is told.
+type order struct {
+	programs string // their folder
+	rounds   int    // of each case
+	file     string // for the results
+	results  results
+}
+
+func readOrder(form string, args []string) (o order, err error) {
+	f := flag.NewFlagSet(form, flag.ContinueOnError)
+	f.StringVar(&o.programs, "programs", "bin", "folder of the programs")
+	f.IntVar(&o.rounds, "rounds", 15, "of each case")
 	if err := arguments(f, args, 1); err != nil {
-		return err
+		return o, err
 	}
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	o.file, o.results = f.Arg(0), results{Form: form, Kernel: strings.TrimSpace(string(kernel))}
+	return o, err
+}
+
+// nativeCommand measures what a kernel without RDMA lets it: a job without an HCA, and the part of a
+// lease that moves interfaces. Run it in network and mount namespaces of its own.
+func nativeCommand(args []string) error {
+	o, err := readOrder("native", args)
 	if err != nil {
 		return err
 	}
-	r := results{Form: "native", Kernel: strings.TrimSpace(string(kernel))}
+	r := o.results
 	dir, err := os.MkdirTemp("", "gresnet-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	m, err := nativeStart(*programs, dir, *rounds)
+	m, err := nativeStart(o.programs, dir, o.rounds)
 	if err != nil {
 		return err
 	}
 	r.Cases = append(r.Cases, m)
 	for _, n := range []int{1, 8} {
-		m, err := nativeLinks(*programs, dir, n, *rounds)
+		m, err := nativeLinks(o.programs, dir, n, o.rounds)
 		if err != nil {
 			return err
 		}
 		r.Cases = append(r.Cases, m)
 	}
-	return r.write(f.Arg(0))
+	return r.write(o.file)
 }
 
 // nativeStart measures a job without an HCA, which is all start and no kernel.

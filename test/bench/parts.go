@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,30 +43,24 @@ func partCases() []partCase {
 	}
 }
 
-// partsCommand measures what jobs with parts of HCAs take. It is to be run in a VM with --vf --hca
-// roce=1,ib=1.
+// partsCommand measures what jobs with parts of HCAs take. Run it in a VM with --vf --hca roce=1,ib=1.
 func partsCommand(args []string) error {
-	f := flag.NewFlagSet("parts", flag.ContinueOnError)
-	programs := f.String("programs", "bin", "folder of the programs")
-	rounds := f.Int("rounds", 15, "of each case")
-	if err := arguments(f, args, 1); err != nil {
-		return err
-	}
-	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	o, err := readOrder("parts", args)
 	if err != nil {
 		return err
 	}
-	if *programs, err = near(*programs, "gresnet-prolog", "gresnet-epilog"); err != nil {
+	programs, err := near(o.programs, "gresnet-prolog", "gresnet-epilog")
+	if err != nil {
 		return err
 	}
-	r := results{Form: "parts", Kernel: strings.TrimSpace(string(kernel))}
+	r := o.results
 	for _, c := range partCases() {
-		m, err := c.measure(*programs, *rounds)
+		m, err := c.measure(programs, o.rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		r.Cases = append(r.Cases, m)
-		if err := r.write(f.Arg(0)); err != nil {
+		if err := r.write(o.file); err != nil {
 			return err
 		}
 	}
