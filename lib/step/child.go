@@ -14,7 +14,8 @@ import (
 )
 
 // Child makes an interface in the job: for a slot on an interface of the node, or for a partition on
-// one that has moved into the job. Its undo needs only the index, which a job cannot change. The zero Child stands for all that the job's namespace has.
+// one that has moved into the job. Its undo needs only the index, which a job cannot change. The zero
+// Child stands for all that the job's namespace has.
 type Child struct {
 	Of    node.ID `json:"hca"`
 	Name  string  `json:"name"`
