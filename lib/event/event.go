@@ -2,6 +2,8 @@
 package event
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"gresnet/lib/counters"
@@ -64,4 +66,14 @@ type Event struct {
 	Device   string // the RDMA device's name on the node
 	Run      string // which run of the job it was
 	Port     *counters.Traffic
+}
+
+// FirstOf returns the first of some names for a text, and how many more there are.
+func FirstOf(names []string) string {
+	const some = 3
+	text := strings.Join(names[:min(some, len(names))], ", ")
+	if more := len(names) - some; more > 0 {
+		text += fmt.Sprintf(", %d more", more)
+	}
+	return text
 }

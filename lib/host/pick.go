@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
+	"gresnet/lib/users"
 )
 
 // Picked is what a job gets of the node's mapping, and what was looked at to find it.
@@ -35,10 +37,10 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want) (p Picked, err
 		return Picked{}, claimFault(j.ID, err)
 	}
 	defer u.Close()
-	if p.Entries, err = gres.Choose(wants, p.mapping, u.HeldOrUsed(t), near); err != nil || u.Err != nil {
+	if p.Entries, err = gres.Choose(wants, p.mapping, heldOrUsed(t, u), near); err != nil || u.Err != nil {
 		return Picked{}, claimFault(j.ID, cmp.Or(u.Err, err))
 	}
-	p.Passed = gres.PassedOver(wants, p.mapping, u.HeldOrUsed(t))
+	p.Passed = gres.PassedOver(wants, p.mapping, heldOrUsed(t, u))
 	if u.Err != nil {
 		return Picked{}, claimFault(j.ID, u.Err)
 	}
@@ -103,5 +105,29 @@ func HoldersIn(t *table.Table) func(node.ID) (gres.Holder, bool) {
 	return func(id node.ID) (gres.Holder, bool) {
 		c, held := t.Holder(id)
 		return gres.Holder{Job: c.Job, Since: c.Since, Quarantined: c.Quarantined}, held
+	}
+}
+
+// Users begins a look at the processes that use free HCAs. Where the site lets users have these, who
+// has one is no reason to keep it from jobs: then the look finds nobody.
+func (n *Host) Users() (*users.Look, error) {
+	if n.Config.Access.Host == config.Open {
+		return &users.Look{}, nil
+	}
+	return users.Open(n.Sys)
+}
+
+// heldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.
+func heldOrUsed(t *table.Table, u *users.Look) func(node.ID) (gres.Holder, bool) {
+	held := HoldersIn(t)
+	return func(id node.ID) (gres.Holder, bool) {
+		if by, is := held(id); is {
+			return by, true
+		}
+		if t.SharedOf(id) != nil && id.Slot != "" {
+			return gres.Holder{}, false // processes of the jobs that have its other slots use it
+		}
+		by := u.Of(id)
+		return gres.Holder{User: by}, by != ""
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"gresnet/lib/event"
 	"gresnet/lib/node"
@@ -31,14 +30,4 @@ func (n *Host) TellQuarantines(job uint32, away map[node.ID]string) {
 	for _, e := range events {
 		n.Log(e)
 	}
-}
-
-// FirstOf is a list of names that may be long.
-func FirstOf(names []string) string {
-	const some = 3
-	text := strings.Join(names[:min(some, len(names))], ", ")
-	if more := len(names) - some; more > 0 {
-		text += fmt.Sprintf(", %d more", more)
-	}
-	return text
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"gresnet/lib/clock"
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
-	"gresnet/lib/host"
 	"gresnet/lib/opened"
 	"gresnet/lib/proc"
 )
@@ -116,5 +116,5 @@ func list(processes []proc.Process) string {
 	for _, p := range processes {
 		names = append(names, p.String())
 	}
-	return host.FirstOf(names)
+	return event.FirstOf(names)
 }

@@ -77,7 +77,7 @@ func busy(mode rdma.Mode, err error) error {
 	}
 	var all []string
 	for _, who := range others {
-		all = append(all, host.FirstOf(who))
+		all = append(all, event.FirstOf(who))
 	}
 	slices.Sort(all)
 	if len(all) == 0 {

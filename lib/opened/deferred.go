@@ -96,7 +96,7 @@ func (l *Lease) deferRestore() (failed []error) {
 
 // sharing names the interfaces that share settings, and these settings.
 func sharing(o table.Deferred) string {
-	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), host.FirstOf(o.Shared.What()))
+	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), event.FirstOf(o.Shared.What()))
 }
 
 // restoreDeferred restores the deferred settings whose members are all home and in no lease. It

@@ -1,4 +1,10 @@
-package host
+// Package users says which processes of users use HCAs that no job has.
+//
+// A process can be handed what another one has opened, and keep it longer than the job lasts: in
+// shared mode it would use the next job's HCA, in exclusive mode it can keep the kernel from moving
+// it. What this package finds is nowhere written down. Such an HCA is kept from jobs as long as it is
+// so, and whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
+package users
 
 import (
 	"errors"
@@ -7,40 +13,29 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/config"
-	"gresnet/lib/gres"
+	"gresnet/lib/event"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
-	"gresnet/lib/table"
 )
 
-// Users looks for processes of users that use HCAs which no job has. A process can be handed
-// what another one has opened, and keep it longer than the job lasts: in shared mode it would
-// use the next job's HCA, in exclusive mode it can keep the kernel from moving it.
-//
-// What it finds is nowhere written down. Such an HCA is kept from jobs as long as it is so, and
-// whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
-type Users struct {
+// Look is a look at the processes of one moment.
+type Look struct {
 	view *scan.View
 	used []uint32 // indices of RDMA devices that may be used
 	sys  fs.FS
 	Err  error // the first that came of a look
 }
 
-// Users begins a look. A node without RDMA has nobody who uses it; and where the site
-// lets users have free HCAs, who has one is no reason to keep it from jobs.
-func (n *Host) Users() (*Users, error) {
-	if n.Config.Access.Host == config.Open {
-		return &Users{}, nil
-	}
-	v, err := scan.Open(n.Sys, scan.NewKnown())
+// Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
+func Open(sys fs.FS) (*Look, error) {
+	v, err := scan.Open(sys, scan.NewKnown())
 	if err != nil {
 		return nil, err
 	}
-	u := &Users{view: v, sys: n.Sys}
+	u := &Look{view: v, sys: sys}
 	u.used, err = v.Used()
 	if errors.Is(err, rdma.ErrNoRDMA) {
 		err = nil
@@ -52,14 +47,15 @@ func (n *Host) Users() (*Users, error) {
 	return u, nil
 }
 
-func (u *Users) Close() {
+// Close ends the look.
+func (u *Look) Close() {
 	if u.view != nil {
 		u.view.Close()
 	}
 }
 
 // Of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
-func (u *Users) Of(id node.ID) string {
+func (u *Look) Of(id node.ID) string {
 	if len(u.used) == 0 || u.Err != nil {
 		return ""
 	}
@@ -70,7 +66,7 @@ func (u *Users) Of(id node.ID) string {
 	return text
 }
 
-func (u *Users) look(id node.ID) (string, error) {
+func (u *Look) look(id node.ID) (string, error) {
 	d, err := u.view.Glance(id)
 	if err != nil || !slices.Contains(u.used, d.Index) {
 		return "", err
@@ -100,7 +96,7 @@ func (u *Users) look(id node.ID) (string, error) {
 
 // inheritors says who uses an HCA after the process that opened it has ended. known lists the
 // processes that opened it themselves.
-func (u *Users) inheritors(d scan.Device, known []int) (string, error) {
+func (u *Look) inheritors(d scan.Device, known []int) (string, error) {
 	verbs, err := u.inheritorsOf(known, func(major, minor uint32) bool {
 		return slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Major == major && c.Minor == minor })
 	})
@@ -119,7 +115,7 @@ func (u *Users) inheritors(d scan.Device, known []int) (string, error) {
 	case err != nil:
 		return "", err
 	case len(cm.users) > 0:
-		return "a process that was handed a descriptor, one of: " + FirstOf(cm.users), nil
+		return "a process that was handed a descriptor, one of: " + event.FirstOf(cm.users), nil
 	}
 	return "a process that was handed a descriptor, and is not found", nil
 }
@@ -130,7 +126,7 @@ type inheritors struct {
 	roots bool // root has one
 }
 
-func (u *Users) inheritorsOf(known []int, is func(major, minor uint32) bool) (h inheritors, err error) {
+func (u *Look) inheritorsOf(known []int, is func(major, minor uint32) bool) (h inheritors, err error) {
 	all, err := proc.WithOpen(is)
 	if err != nil {
 		return inheritors{}, err
@@ -151,19 +147,4 @@ func (u *Users) inheritorsOf(known []int, is func(major, minor uint32) bool) (h 
 		}
 	}
 	return h, nil
-}
-
-// HeldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.
-func (u *Users) HeldOrUsed(t *table.Table) func(node.ID) (gres.Holder, bool) {
-	held := HoldersIn(t)
-	return func(id node.ID) (gres.Holder, bool) {
-		if by, is := held(id); is {
-			return by, true
-		}
-		if t.SharedOf(id) != nil && id.Slot != "" {
-			return gres.Holder{}, false // processes of the jobs that have its other slots use it
-		}
-		by := u.Of(id)
-		return gres.Holder{User: by}, by != ""
-	}
 }
