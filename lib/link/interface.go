@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ type Interface struct {
 	Parent   int    // index of the interface of this namespace that it stands on, or 0
 	Master   int    // index of the bridge, bond or the like that it belongs to, or 0
 
-	permanent string // MAC, of a VF no part of its identity
+	permanent string // MAC, or port GUID of an IPoIB interface; of a VF no part of its identity
 }
 
 // Operational states of linux/if.h.
@@ -47,7 +48,7 @@ type ID struct {
 
 // A VF whose PF was never told a MAC has a random one, which is not permanent. What counts as a VF's
 // permanent MAC may change, too: drivers write there whatever the VF has when it is reset
-// (igbvf_reset, ixgbevf_reset). So its device alone identifies a VF's interface: a job may have changed
+// (igbvf_reset, ixgbevf_reset), and a job's VF may have an address of its own. So its device alone identifies a VF's interface: a job may have changed
 // the MAC, as a bond in the job does. An interface that stands on no device has nothing but its MAC.
 
 func (id ID) String() string {
@@ -67,8 +68,12 @@ func (id ID) StandsOn(pci string) bool {
 	return !is || pci == "" || function == pci
 }
 
+// BoundWith returns the MAC that an interface's driver took when it bound the device, as far as the
+// driver says so; else the one that the interface has.
+func (i Interface) BoundWith() string { return cmp.Or(i.permanent, i.MAC) }
+
 // Is tells whether an interface has an identity. Older versions wrote the MAC into that of
-// an interface that has no permanent one, and into that of each VF's.
+// an interface that has no permanent one, and the MAC or the port GUID into that of each VF's.
 func (i Interface) Is(id ID) bool {
 	if i.ID.Address == "" && id.Address != "" && (id.Address == i.MAC || id.Address == i.permanent) {
 		id.Address = ""
@@ -76,9 +81,18 @@ func (i Interface) Is(id ID) bool {
 	return i.ID == id
 }
 
+// Same tells whether two identities are one. One of them may be an older version's, which wrote an
+// address into that of a VF's interface.
+func (id ID) Same(other ID) bool {
+	if id.Address == "" || other.Address == "" {
+		id.Address, other.Address = "", ""
+	}
+	return id == other
+}
+
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
-func (id ID) IsPort(guid []byte) bool {
-	return id.Kind == "ipoib" && id.Address == net.HardwareAddr(guid).String() && !id.IsPKeyChild()
+func (i Interface) IsPort(guid []byte) bool {
+	return i.ID.Kind == "ipoib" && i.permanent == net.HardwareAddr(guid).String() && !i.ID.IsPKeyChild()
 }
 
 // pkeyChild marks, with the P_Key, the parent of an IPoIB interface that belongs
@@ -213,17 +227,18 @@ func decode(m []byte) (Interface, error) {
 		i.ID.Parent = unix.ByteSliceToString(bus) + "/" + name
 	}
 	i.permanent = hardware(permanent)
+	vf := isVF(i.ID.Parent)
 	switch {
 	case i.ID.Parent == "" && i.permanent == "":
 		i.ID.Address = i.MAC
-	case !isVF(i.ID.Parent):
+	case !vf:
 		i.ID.Address = i.permanent
 	}
 	switch kind {
 	case "vxlan":
 		i.Parent = int(data.Number(vxlanLink)) // it has no IFLA_LINK
 	case "ipoib":
-		i.decodeIPoIB(data, mac, link)
+		i.decodeIPoIB(data, mac, link, vf)
 	}
 	return i, nil
 }
@@ -244,7 +259,7 @@ func isVF(parent string) bool {
 }
 
 // decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.
-func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int) {
+func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int, vf bool) {
 	i.PKey = uint16(int(data.Number(ipoibPKey)))
 	i.IPoIB = IPoIB{Connected: int(data.Number(ipoibMode)) != 0, Umcast: int(data.Number(ipoibUmcast)) != 0}
 	if len(mac) != 20 {
@@ -252,7 +267,9 @@ func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int) {
 	}
 	// The first twelve bytes are a queue pair number and a subnet prefix, dealt
 	// anew whenever the interface is made anew; the rest is the port's GUID.
-	i.ID.Address = net.HardwareAddr(mac[12:]).String()
+	if i.permanent = net.HardwareAddr(mac[12:]).String(); !vf {
+		i.ID.Address = i.permanent
+	}
 	if link != 0 {
 		i.ID.Parent += fmt.Sprintf("%s%04x", pkeyChild, i.PKey)
 	}

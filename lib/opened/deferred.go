@@ -51,7 +51,7 @@ func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, 
 			continue
 		}
 		noted[had.Of] = true
-		if c, held := t.Holder(had.Of); had.Interface == id && held && c.Job == job {
+		if c, held := t.Holder(had.Of); had.Interface.Same(id) && held && c.Job == job {
 			return had.Of, true
 		}
 	}

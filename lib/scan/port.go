@@ -119,7 +119,7 @@ func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
 		return nil, err
 	}
 	for _, i := range list {
-		if i.ID.IsPort(guid) && i.ID.StandsOn(d.bare().PCI()) {
+		if i.IsPort(guid) && i.ID.StandsOn(d.bare().PCI()) {
 			v.known.interfaces[i.ID] = i.Index
 			return &i, nil
 		}
