@@ -3,7 +3,7 @@
 // It is for what asks the kernel about processes and files of users: some of that waits
 // for a user's file server, and the kernel's wait can be deaf to signals. The process
 // has a session of its own, so that slurmd does not end it, and none of our standard streams,
-// for whose end slurmd waits, nor any lock. Unlike package mover's it is a program of its
+// for whose end slurmd waits, nor any lock that it was not given. Unlike package mover's it is a program of its
 // own, since it takes memory and threads.
 package aside
 
@@ -78,7 +78,10 @@ type Process struct {
 }
 
 // Start starts a part, in the calling thread's namespaces.
-func (p Part) Start(args ...string) (*Process, error) {
+func (p Part) Start(args ...string) (*Process, error) { return p.StartWith(nil, args...) }
+
+// StartWith starts a part that keeps a file open, such as a lock, until it ends; nil: none.
+func (p Part) StartWith(file *os.File, args ...string) (*Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -95,6 +98,9 @@ func (p Part) Start(args ...string) (*Process, error) {
 	cmd.Env = []string{}
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{theirs} // the first one is number 3, socket
+	if file != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, hint.Join(fmt.Errorf("start %s: %w", p, err), conn.Close())

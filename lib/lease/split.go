@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -141,12 +140,12 @@ func (s *splitting) give(ctx context.Context, vf int) error {
 		return err
 	}
 	if lacks {
-		if err := s.set(vf); err != nil {
+		if err := sriov.SetAddress(s.link, vf, s.link.AddressOf(s.guid, vf)); err != nil {
 			return err
 		}
 	}
 	s.renewed = append(s.renewed, vf)
-	return sriov.PCI.Rebind(function, until)
+	return sriov.PCI.Rebind(function, until, nil)
 }
 
 // lacks tells whether a VF has no address that stays. A driver may have given a new VF a random one.
@@ -166,15 +165,7 @@ func (s *splitting) lacks(vf int, function string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return a.MAC == nil || s.made && *a.MAC != sriov.MACOf(s.guid, vf), nil
-}
-
-func (s *splitting) set(vf int) error {
-	if s.link.InfiniBand {
-		return sriov.SetGUID(s.link, vf, sriov.GUIDOf(s.guid, vf))
-	}
-	mac := sriov.MACOf(s.guid, vf)
-	return sriov.Apply(s.link, vf, sriov.Attributes{MAC: &mac})
+	return a.MAC == nil || s.made && *a.MAC != s.link.AddressOf(s.guid, vf).MAC, nil
 }
 
 // wait tries until it gets what it needs, or the time is over.
@@ -213,18 +204,8 @@ func (s *splitting) missing(count int) (string, error) {
 		if s.taken[vf] {
 			continue
 		}
-		function, err := sysfs.VF(s.sys, s.pf, strconv.Itoa(vf))
-		if err != nil {
-			return "", err
-		}
-		for _, class := range []string{"infiniband", "net"} {
-			entries, err := fs.ReadDir(s.sys, path.Join("bus/pci/devices", function, class))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", err
-			}
-			if len(entries) == 0 {
-				return fmt.Sprintf("%s of VF %d (%s)", map[string]string{"infiniband": "the RDMA device", "net": "the interface"}[class], vf, function), nil
-			}
+		if missing, err := sriov.Missing(s.sys, s.pf, vf); err != nil || missing != "" {
+			return missing, err
 		}
 	}
 	return "", nil

@@ -217,24 +217,3 @@ func Apply(pf Link, vf int, want Attributes) error {
 	}
 	return hint.Join(failed...)
 }
-
-// SetGUID tells an InfiniBand PF the node and port GUID of a VF, which count from its next bind.
-func SetGUID(pf Link, vf int, guid GUID) error {
-	l, err := netlink.LinkByIndex(pf.Index)
-	if err == nil {
-		err = netlink.LinkSetVfNodeGUID(l, vf, net.HardwareAddr(guid[:]))
-	}
-	if err == nil {
-		err = netlink.LinkSetVfPortGUID(l, vf, net.HardwareAddr(guid[:]))
-	}
-	if err != nil {
-		return fmt.Errorf("set the GUIDs of VF %d of %s: %w", vf, pf.Name, err)
-	}
-	return nil
-}
-
-// GUID is one as it goes over the wire.
-type GUID [8]byte
-
-// IsZero tells a GUID that nobody has given.
-func IsZero(guid string) bool { return strings.Trim(guid, "0:") == "" }

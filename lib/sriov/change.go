@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"gresnet/lib/aside"
 	"gresnet/lib/hint"
+	"gresnet/lib/sysfs"
 )
 
 // changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its
@@ -40,7 +42,7 @@ const PCI Bus = "/sys/bus/pci"
 
 // Create makes a PF that has no VFs have some.
 func (b Bus) Create(pf string, count int, until time.Time) error {
-	if err := b.aside(until, create, pf, strconv.Itoa(count)); err != nil {
+	if err := b.aside(until, nil, create, pf, strconv.Itoa(count)); err != nil {
 		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "GN332 journalctl -k says what its driver did not like")
 	}
 	return nil
@@ -49,17 +51,19 @@ func (b Bus) Create(pf string, count int, until time.Time) error {
 // driverTimeout bounds the wait for the driver of VFs, which udev loads when there is the first.
 const driverTimeout = 30 * time.Second
 
-// Rebind has the driver of a VF let go of it and take it again. One without a driver gets one.
-func (b Bus) Rebind(vf string, until time.Time) error {
+// Rebind has the driver of a VF let go of it and take it again. One without a driver gets one. The
+// process that waits for the driver keeps a lock, unless that is nil, also when this process gives up
+// or dies.
+func (b Bus) Rebind(vf string, until time.Time, lock *os.File) error {
 	patience := min(driverTimeout, time.Until(until)/2)
-	if err := b.aside(until, rebind, vf, patience.String()); err != nil {
+	if err := b.aside(until, lock, rebind, vf, patience.String()); err != nil {
 		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 journalctl -k says what its driver did not like")
 	}
 	return nil
 }
 
-func (b Bus) aside(until time.Time, args ...string) error {
-	process, err := changer.Start(append([]string{string(b)}, args...)...)
+func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {
+	process, err := changer.StartWith(lock, append([]string{string(b)}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -136,4 +140,23 @@ func write(file, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return hint.Join(err, f.Close())
+}
+
+// Missing names what a VF does not have yet of what its drivers make, an RDMA device and an interface;
+// it is empty if the VF has both. They must be in the namespace whose /sys this is.
+func Missing(sys fs.FS, pf string, vf int) (string, error) {
+	function, err := sysfs.VF(sys, pf, strconv.Itoa(vf))
+	if err != nil {
+		return "", err
+	}
+	for _, made := range []struct{ class, what string }{{"infiniband", "the RDMA device"}, {"net", "the interface"}} {
+		entries, err := fs.ReadDir(sys, path.Join("bus/pci/devices", function, made.class))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		if len(entries) == 0 {
+			return fmt.Sprintf("%s of VF %d (%s)", made.what, vf, function), nil
+		}
+	}
+	return "", nil
 }
