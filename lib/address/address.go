@@ -119,6 +119,11 @@ func (m Address) Addr() netip.Prefix {
 	return netip.PrefixFrom(addr, int(m[1]))
 }
 
+// Replace returns the address with another one in place of old, if old is what it is.
+func (m Address) Replace(old, other netip.Addr) Address {
+	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
+}
+
 // Dump returns the addresses of an interface as they are, 0: of all interfaces.
 func Dump(r *netlink.Route, index int) ([][]byte, error) {
 	request := make([]byte, headSize)

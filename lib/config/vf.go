@@ -16,6 +16,7 @@ type VF struct {
 	SpoofCheck *bool
 	Trust      *bool
 	State      string // LinkAuto or LinkEnable; empty: as it is
+	Address    string // AddressJob or AddressVF; empty: AddressVF
 }
 
 // VLAN is in which VLAN a VF is; ID 0: none.
@@ -36,6 +37,12 @@ const (
 	LinkEnable = "enable" // it is up
 )
 
+// Whose address a VF has while a job has it.
+const (
+	AddressVF  = "vf"  // the one that it has anyway
+	AddressJob = "job" // one of the job's own
+)
+
 // Bounds of what a VF can have.
 const (
 	maxVLAN = 4094
@@ -44,7 +51,7 @@ const (
 )
 
 func (v *VF) read(t document.Table) {
-	t.Allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state")
+	t.Allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state", "address")
 	v.readVLAN(t)
 	v.MinRate, v.MaxRate = readWithin(t, "min_rate", maxRate), readWithin(t, "max_rate", maxRate)
 	if v.MinRate != nil && v.MaxRate != nil && *v.MaxRate != 0 && *v.MinRate > *v.MaxRate {
@@ -52,6 +59,7 @@ func (v *VF) read(t document.Table) {
 	}
 	v.SpoofCheck, v.Trust = readSwitch(t, "spoof_check"), readSwitch(t, "trust")
 	v.State, _ = t.Word("state", LinkAuto, LinkEnable)
+	v.Address, _ = t.Word("address", AddressVF, AddressJob)
 }
 
 func (v *VF) readVLAN(t document.Table) {
@@ -96,7 +104,7 @@ func readSwitch(t document.Table, key string) *bool {
 func (v VF) Or(other VF) VF {
 	return VF{
 		VLAN: cmp.Or(v.VLAN, other.VLAN), MinRate: cmp.Or(v.MinRate, other.MinRate), MaxRate: cmp.Or(v.MaxRate, other.MaxRate),
-		SpoofCheck: cmp.Or(v.SpoofCheck, other.SpoofCheck), Trust: cmp.Or(v.Trust, other.Trust), State: cmp.Or(v.State, other.State),
+		SpoofCheck: cmp.Or(v.SpoofCheck, other.SpoofCheck), Trust: cmp.Or(v.Trust, other.Trust), State: cmp.Or(v.State, other.State), Address: cmp.Or(v.Address, other.Address),
 	}
 }
 
@@ -116,5 +124,6 @@ func (v VF) String() string {
 	say("spoof_check", v.SpoofCheck != nil, func() any { return *v.SpoofCheck })
 	say("trust", v.Trust != nil, func() any { return *v.Trust })
 	say("state", v.State != "", func() any { return document.Quoted([]string{v.State}) })
+	say("address", v.Address != "", func() any { return document.Quoted([]string{v.Address}) })
 	return "{" + strings.Join(said, ", ") + "}"
 }

@@ -83,6 +83,11 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 		return plan.HCA{}, err
 	}
 	h := plan.HCA{ID: e.HCA.ID, Name: d.Name, Keep: e.Keep}
+	if e.Slot == nil {
+		if h.VF, err = l.readVF(mode, d, e); err != nil {
+			return plan.HCA{}, err
+		}
+	}
 	if mode == rdma.Exclusive {
 		if h.CM, err = l.World.ReadCM(d.Name); err != nil {
 			return plan.HCA{}, err
@@ -101,14 +106,14 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
 		return plan.HCA{}, err
 	}
-	if h.VF, err = l.readVF(d, e.VF); err != nil {
-		return plan.HCA{}, err
+	if h.VF != nil && h.VF.Rebind != nil {
+		h.VF.Rebind.Access = h.Access
 	}
 	for _, p := range h.Ports {
-		if p.Interface == nil || !plan.Changes(mode, e.Keep, p.Interface.ID) {
+		if p.Interface == nil || !h.Changes(mode, p.Interface.ID) {
 			continue
 		}
-		s, err := l.readInterface(v, mode, e, d, p)
+		s, err := l.readInterface(v, mode, h, e, d, p)
 		if err != nil {
 			return plan.HCA{}, err
 		}
@@ -168,7 +173,7 @@ func (n *Host) readAccess(d scan.Device) (*step.Access, error) {
 }
 
 // readInterface reads what the interface of a port has, if the node can do without it.
-func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
+func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
 	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
 		return nil, err
 	}
@@ -183,7 +188,10 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.
 	if err != nil {
 		return nil, err
 	}
-	if plan.Remakes(mode, p.Interface.ID) {
+	if h.Remakes(mode, p.Interface.ID) {
+		if err := survivesRebind(h, s); err != nil {
+			return nil, err
+		}
 		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 			return nil, err
 		}

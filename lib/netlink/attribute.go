@@ -1,6 +1,7 @@
 package netlink
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 
@@ -70,6 +71,18 @@ func (list Attributes) All() iter.Seq[Attribute] {
 			rest = rest[min((size+3)&^3, len(rest)):]
 		}
 	}
+}
+
+// Replace returns attributes with another value in place of old, which has the same length, wherever
+// that is the whole value of one.
+func Replace(list, old, other []byte) []byte {
+	list = bytes.Clone(list)
+	for a := range Attributes(list).All() {
+		if bytes.Equal(a.Value, old) {
+			copy(a.Value, other)
+		}
+	}
+	return list
 }
 
 // Find returns the value of the first attribute of a kind, and whether there is one.

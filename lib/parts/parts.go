@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/inventory"
+	"gresnet/lib/rdma"
 	"gresnet/lib/sriov"
 )
 
@@ -60,16 +61,23 @@ func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
 // (bnxt_sriov.c:bnxt_set_vf_vlan, qede_main.c:qede_set_vf_vlan: EPROTONOSUPPORT).
 var only802Dot1Q = []string{"bnxt_re", "qedr"}
 
+// twoInterfaces is the RDMA driver whose VFs have an interface for each port (mlx4_en, main.c:mlx4_en_activate).
+const twoInterfaces = "mlx4"
+
 // Takes returns an error for what a PF is known not to do for its VFs. Of the rest its driver decides.
 func Takes(pf string, infiniband bool, driver string, v config.VF) error {
 	switch {
-	case infiniband && v != config.VF{State: v.State}:
+	case infiniband && v != config.VF{State: v.State, Address: v.Address}:
 		return hint.With(
 			fmt.Errorf("%s is InfiniBand: VLANs, rates, trust and spoof checks are Ethernet's", pf),
-			"GN329 leave all but state out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
+			"GN329 leave all but state and address out of vf in [[hca]] and [[policy]]; on InfiniBand the subnet manager has partitions and rates",
 		)
 	case v.VLAN != nil && v.VLAN.Proto == config.Proto8021AD && slices.Contains(only802Dot1Q, driver):
 		return hint.With(fmt.Errorf("driver %s takes no VLANs of 802.1ad for the VFs of %s", driver, pf), "GN330 leave proto out of vf in [[hca]] and [[policy]]")
+	case v.Address == config.AddressJob && rdma.EndsWithInterface(driver):
+		return hint.With(fmt.Errorf("driver %s ends its RDMA device when the VF is bound again: %s stays as it is", driver, pf), "GN372 leave address out of vf in [[hca]] and [[policy]]")
+	case v.Address == config.AddressJob && driver == twoInterfaces:
+		return hint.With(fmt.Errorf("driver %s makes two interfaces for a VF, which only their MACs tell apart: %s stays as it is", driver, pf), "GN365 leave address out of vf in [[hca]] and [[policy]]")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
+	"gresnet/lib/snapshot"
 	"gresnet/lib/step"
 )
 
@@ -49,7 +50,8 @@ type HCA struct {
 // (rdma_dev_access_netns). An uplink and an overlay, which may be nil, come before the first HCA:
 // so a mistake in the site's configuration costs no move.
 //
-// What a PF does for a VF comes first of all: its driver may refuse it.
+// What a PF does for a VF comes first of all: its driver may refuse it. A VF with an address of the
+// job's own is bound again after all notes, for that loses more than a move, and before all moves.
 //
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
@@ -73,23 +75,31 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}
-	var children []step.Step
+	var children, rebinds []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
+		if h.rebinds() {
+			rebinds = append(rebinds, h.VF.Rebind)
+		}
 		for _, c := range h.Children {
 			children = append(children, c)
 		}
 		devices.HCAs = append(devices.HCAs, h.ID)
 	}
-	steps = append(append(steps, move(mode, hcas)...), children...)
+	steps = append(append(append(steps, rebinds...), move(mode, hcas)...), children...)
 	return append(steps, devices)
 }
 
-// Changes tells whether a lease changes an interface of a claimed HCA. It leaves one alone that
-// stays on the node, but the RDMA device's move makes an IPoIB interface anew.
-func Changes(mode rdma.Mode, keep bool, i link.ID) bool {
-	return !keep || Remakes(mode, i)
-}
+// rebinds tells whether the HCA is a VF that gets an address of the job's own.
+func (h HCA) rebinds() bool { return h.VF != nil && h.VF.Rebind != nil }
+
+// Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
+// the node, but the RDMA device's move makes an IPoIB interface anew.
+func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlong(mode, i) }
+
+// Remakes tells whether a lease has the kernel make an interface of the HCA anew: the VF is bound
+// again, or the interface goes with its RDMA device.
+func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.rebinds() || goesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
@@ -115,19 +125,30 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 		}
 		steps, links = append(steps, links...), nil
 		for _, s := range changed(mode, h) {
+			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{
 				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Index: s.Settings.Index, Keep: h.Keep,
-				Settings: s.Settings, GIDs: s.GIDs, Mode: mode,
+				Rebound: h.rebinds(), Settings: settings, GIDs: gids, Mode: mode,
 			})
 		}
 	}
 	return append(steps, links...)
 }
 
+// forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
+// port then has for them.
+func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
+	if !h.rebinds() {
+		return s.Settings, s.GIDs
+	}
+	settings := s.Settings.Readdressed(h.VF.Rebind.Want)
+	return settings, s.GIDsOf(settings)
+}
+
 // changed returns the interfaces of an HCA that the lease changes.
 func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 	for _, s := range h.Interfaces {
-		if Changes(mode, h.Keep, s.Interface) {
+		if h.Changes(mode, s.Interface) {
 			list = append(list, s)
 		}
 	}
@@ -136,9 +157,9 @@ func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 
 // remade tells whether the move of an HCA's RDMA device makes an interface anew.
 func remade(mode rdma.Mode, h HCA) bool {
-	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return Remakes(mode, s.Interface) })
+	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return goesAlong(mode, s.Interface) })
 }
 
-// Remakes tells whether the move of an interface's RDMA device makes it anew: that of IPoIB
-// goes with its RDMA device (ipoib_main.c:ipoib_remove_one).
-func Remakes(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }
+// goesAlong tells whether the move of an interface's RDMA device makes it anew: that of IPoIB goes with
+// its RDMA device (ipoib_main.c:ipoib_remove_one).
+func goesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }

@@ -198,6 +198,9 @@ func (d *Damage) Added() []Note {
 			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: name}})
 		}
 		for _, s := range d.Notes {
+			if n, is := s.Step.(*step.VF); is && n.ID == id && n.Rebind != nil && !d.Has(id, "rebind") {
+				steps = append(steps, Note{Step: n.Rebind})
+			}
 			if n, is := s.Step.(*step.Settings); is && n.Of == id && !d.moved(n) {
 				steps = append(steps, Note{Step: &step.Link{Of: id, Port: n.Port, Interface: n.Interface, Name: n.Settings.Name}})
 			}

@@ -196,6 +196,9 @@ func stepOf(s step.Step, bare map[node.ID]HCA) Step {
 	if vf, is := s.(*step.VF); is {
 		d.Sets = vf.Want.String()
 	}
+	if r, is := s.(*step.Rebind); is {
+		d.Sets = r.Want.String()
+	}
 	return d
 }
 

@@ -166,7 +166,7 @@ type Step struct {
 	Kind   string `json:"kind"`             // claim, namespace, rdma, link, …
 	Object string `json:"object,omitempty"` // what it is about
 	HCA    *HCA   `json:"hca,omitempty"`    // which HCA's it is: its name and id
-	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, for people
+	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, or the address that the VF gets, for people
 }
 
 // Owed are settings that an interface shares with others that are away.

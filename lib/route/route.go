@@ -493,6 +493,11 @@ func (m Route) Destination() netip.Addr {
 	return addr
 }
 
+// Replace returns the route with another address in place of old: its destination, its source.
+func (m Route) Replace(old, other netip.Addr) Route {
+	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
+}
+
 // HasProgram tells whether a BPF program encapsulates what takes the route.
 func (m Route) HasProgram() bool {
 	list, _ := netlink.Parse(m[headSize:])

@@ -117,9 +117,20 @@ func makeCM(w *world.World) error {
 	return char.Make(filepath.Join(w.Dir.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
 }
 
-// Undo removes the device nodes, and then the guard. It closes the nodes first, against users who
-// have one of them or their folder open as a path.
+// Undo removes the device nodes, and then the guard.
 func (s *Devices) Undo(w *world.World) error {
+	if err := closeNodes(w); err != nil {
+		return err
+	}
+	if err := mount.Remove(w.Dir.Devices()); err != nil {
+		return err
+	}
+	return unguard(w)
+}
+
+// closeNodes closes the lease's device nodes against users who have one of them, or their folder, open
+// as a path.
+func closeNodes(w *world.World) error {
 	nodes, err := filepath.Glob(filepath.Join(w.Dir.Devices(), "*"))
 	if err != nil {
 		return err
@@ -129,8 +140,5 @@ func (s *Devices) Undo(w *world.World) error {
 			w.Notice("close what is in the lease's dev: %s", err)
 		}
 	}
-	if err := mount.Remove(w.Dir.Devices()); err != nil {
-		return err
-	}
-	return unguard(w)
+	return nil
 }

@@ -163,7 +163,7 @@ func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot
 const sharedRounds = 5
 
 func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
-	err := w.AwaitGIDsAtHome(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.gidsOf(want)})
+	err := w.AwaitGIDsAtHome(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDsOf(want)})
 	if errors.Is(err, scan.ErrNotFound) {
 		if gone, goneErr := w.HasLost(s.Of); gone || goneErr != nil {
 			return goneErr // the steps of the RDMA device say so
@@ -182,8 +182,9 @@ func (e DifferencesError) Error() string {
 	return fmt.Sprintf("restore %s: %s", e.Interface, strings.Join(e.What, ", "))
 }
 
-// gidsOf returns the GIDs, without those of addresses that a manager does not give any more.
-func (s *Settings) gidsOf(want snapshot.Settings) []netip.Addr {
+// GIDsOf returns the GIDs, without those of addresses that the interface is not to have: a manager does
+// not give them any more, or they follow from another MAC.
+func (s *Settings) GIDsOf(want snapshot.Settings) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.GIDs), func(gid netip.Addr) bool {
 		return !slices.ContainsFunc(want.Addresses, func(m address.Address) bool { return netip.AddrFrom16(m.Addr().Addr().As16()) == gid })
 	})
@@ -195,8 +196,9 @@ type Link struct {
 	Port      uint32  `json:"port"`
 	Interface link.ID `json:"interface"`
 	Name      string  `json:"name"`
-	Index     int     `json:"index,omitempty"` // that it had on the node
-	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
+	Index     int     `json:"index,omitempty"`   // that it had on the node
+	Keep      bool    `json:"keep,omitempty"`    // it stays on the node, though moving the RDMA device may have made it anew
+	Rebound   bool    `json:"rebound,omitempty"` // its VF is bound again, which makes it anew
 
 	// The undo of a link needs none of these; the Settings note has them.
 	Settings snapshot.Settings `json:"-"`
@@ -379,13 +381,28 @@ func (s *Link) look(w *world.World) error {
 	}
 	return w.OnHost(func(v *scan.View) error {
 		i, err := v.Interface(s.Interface)
-		if err != nil || i.Name == s.Name {
+		if err != nil {
 			return err
+		}
+		if job, err := w.JobNS(); err == nil && s.lacksIndex(i) {
+			if err := v.Link.Move(i.Index, job.FD(), link.FreeName, false); err != nil {
+				return err
+			}
+			return w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
+		}
+		if i.Name == s.Name {
+			return nil
 		}
 		// The kernel makes an IPoIB interface anew under the lowest free name. That may be the
 		// name of another one that is away, which must find it free when it comes home.
 		return v.Link.Park(i)
 	})
+}
+
+// lacksIndex tells an interface that was made anew on the node, and has another index there. An index is
+// given by a move alone. One that is in use already keeps what it has.
+func (s *Link) lacksIndex(i link.Interface) bool {
+	return s.Rebound && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib" && !i.Up && i.Master == 0
 }
 
 // fetch brings the interface home from the namespace of the view. If another interface has its name

@@ -249,7 +249,11 @@ func moveDeadline(ctx context.Context) time.Time {
 // lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
 // where it seems to be.
 func (s *RDMA) Lock(w *world.World) (*lock.File, error) {
-	ctx, cancel := context.WithTimeout(w.Context, lockTimeout)
+	return s.lockUntil(w, time.Now().Add(lockTimeout))
+}
+
+func (s *RDMA) lockUntil(w *world.World, end time.Time) (*lock.File, error) {
+	ctx, cancel := context.WithDeadline(w.Context, end)
 	defer cancel()
 	held, err := lock.HCA(ctx, w.Locks, s.ID)
 	if err != nil {

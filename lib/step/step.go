@@ -39,9 +39,9 @@ type Starter interface {
 	StartUndo(*world.World) (wait func() error, err error)
 }
 
-// order says which kinds an unwinding undoes first: an RDMA device must be home before its
-// interface, which that move may make anew, and all interfaces before their settings. Only this
-// table has kinds and their ranks.
+// order says which kinds an unwinding undoes first: a VF must be bound again before its parts come
+// home, an RDMA device must be home before its interface, which that move may make anew, and all
+// interfaces before their settings. Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step
@@ -49,6 +49,7 @@ var order = []struct {
 	{"uplink", func() Step { return new(network.Uplink) }},
 	{"overlay", func() Step { return new(network.Overlay) }},
 	{"child", func() Step { return new(Child) }},
+	{"rebind", func() Step { return new(Rebind) }},
 	{"rdma", func() Step { return new(RDMA) }},
 	{"link", func() Step { return new(Link) }},
 	{"settings", func() Step { return new(Settings) }},
@@ -63,7 +64,7 @@ var order = []struct {
 var (
 	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
 	// the job, and the unwinding removes them whatever else fails.
-	HomeBegins = rankOf("rdma")
+	HomeBegins = rankOf("rebind")
 	// Moved is the first rank after those that move an HCA or a part of it.
 	Moved = rankOf("settings")
 	// AllUp is the first rank after those that bring interfaces up.

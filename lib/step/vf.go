@@ -19,6 +19,10 @@ type VF struct {
 	Name string           `json:"name"` // of the RDMA device, for people
 	Had  sriov.Attributes `json:"had"`  // what the VF gets back
 	Want sriov.Attributes `json:"want"`
+
+	// Rebind is what gives the VF an address of the job's own, nil if nothing does. It has a note of its
+	// own, which comes later; this copy is for an unwinding that cannot read that.
+	Rebind *Rebind `json:"rebind,omitempty"`
 }
 
 func (*VF) Kind() string     { return "vf" }

@@ -7,24 +7,28 @@ import (
 	"time"
 
 	"gresnet/lib/clock"
+	"gresnet/lib/udev"
 )
 
 // udevTimeout bounds the wait for udev, which dozens of epilogs at once keep busy. After that the
 // restore goes on.
 const udevTimeout = 30 * time.Second
 
-// WaitUdev waits until udev has handled the events of devices that came home: udev renames
+// WaitUdev waits until udev is done with what the unwinding has brought home, see AwaitUdev.
+func (w *World) WaitUdev() error { return w.AwaitUdev(w.Udev) }
+
+// AwaitUdev waits until udev has handled the events of devices that came home: udev renames
 // interfaces and sets the modes of device nodes, and may so change again what gresnet has restored.
-// The Watch counts only events of network and RDMA devices, because users can make any number of
-// others. Without a Watch, udev's file /run/udev/queue says that events are waiting (udevadm(8),
-// settle). WaitUdev takes at most half of the time that the run has left.
-func (w *World) WaitUdev() error {
+// A watch counts only events of network and RDMA devices, because users can make any number of
+// others. Without one, udev's file /run/udev/queue says that events are waiting (udevadm(8),
+// settle). AwaitUdev takes at most half of the time that the run has left.
+func (w *World) AwaitUdev(watch *udev.Watch) error {
 	most := udevTimeout
 	if end, bounded := w.Context.Deadline(); bounded {
 		most = min(most, time.Until(end)/2)
 	}
 	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
-		done, err := w.udevIdle()
+		done, err := isIdle(watch)
 		if done || err != nil {
 			return err
 		}
@@ -35,9 +39,9 @@ func (w *World) WaitUdev() error {
 	}
 }
 
-func (w *World) udevIdle() (bool, error) {
-	if w.Udev != nil {
-		return w.Udev.Idle()
+func isIdle(watch *udev.Watch) (bool, error) {
+	if watch != nil {
+		return watch.Idle()
 	}
 	_, err := os.Stat("/run/udev/queue")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,6 +39,15 @@ func Same(t *testing.T, before string) {
 	}
 }
 
+// SameInAnyOrder fails the test unless the node has what it had. A VF that was bound again is the last
+// one in the lists of RDMA devices: the kernel lets nobody choose an RDMA device's index.
+func SameInAnyOrder(t *testing.T, before string) {
+	t.Helper()
+	if diff := netnstest.Diff(Sorted(before), Sorted(Picture(t))); diff != "" {
+		t.Errorf("the node is not as it was, before (-) and after (+):\n%s", diff)
+	}
+}
+
 // Sorted is a text with its lines in order.
 func Sorted(lines string) string {
 	return strings.Join(slices.Sorted(strings.SplitSeq(lines, "\n")), "\n")

@@ -1,0 +1,286 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"gresnet/lib/aside"
+	"gresnet/lib/clock"
+	"gresnet/lib/hint"
+	"gresnet/lib/link"
+	"gresnet/lib/lock"
+	"gresnet/lib/node"
+	"gresnet/lib/rdma"
+	"gresnet/lib/scan"
+	"gresnet/lib/sriov"
+	"gresnet/lib/sysfs"
+	"gresnet/lib/udev"
+	"gresnet/lib/world"
+)
+
+// Rebind gives a VF an address of the job's own. The VF's driver takes an address when it binds the
+// VF, so Do and Undo have it bind the VF again: that makes the RDMA device and the interface anew, on
+// the node, wherever they were. The notes of what this loses come before; Do comes before the moves,
+// and so does Undo: it leaves the moves' undos little to do.
+//
+// The VF's note has a copy of this one.
+type Rebind struct {
+	ID   node.ID       `json:"hca"`
+	Name string        `json:"name"` // of the RDMA device
+	Had  sriov.Address `json:"had"`
+	Want sriov.Address `json:"want"`
+	CM   []rdma.CM     `json:"cm,omitempty"` // RDMA-CM's settings for the RDMA device
+
+	Access *Access `json:"-"` // closes the device nodes once more; the undo needs it not
+}
+
+func (*Rebind) Kind() string     { return "rebind" }
+func (s *Rebind) Object() string { return s.Name }
+func (s *Rebind) HCA() node.ID   { return s.ID }
+
+// Do gives the VF the job's address.
+func (s *Rebind) Do(w *world.World) error {
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	watch, err := udev.Open("/run")
+	if err != nil {
+		return err
+	}
+	defer watch.Close()
+	vf, err := s.find(w)
+	if err != nil {
+		return err
+	}
+	if err := s.bind(w, vf, s.Want, held); err != nil {
+		return err
+	}
+	w.Notice("%s has %s for the job", s.Name, s.Want)
+	if err := s.Access.Do(w); err != nil {
+		return err
+	}
+	// udev gives names, and opens the device nodes that it makes.
+	if err := w.AwaitUdev(watch); err != nil {
+		return err
+	}
+	if err := s.Access.Do(w); err != nil {
+		return err
+	}
+	return s.rename(w)
+}
+
+// Undo gives the VF the address that it had. A VF that its PF does not have any more has nothing to
+// restore, nor has one that no driver takes: whether these are lost, the undos of the moves say.
+func (s *Rebind) Undo(w *world.World) error {
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	vf, err := s.find(w)
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	has, err := vf.has(w, s.Had)
+	if err != nil {
+		return err
+	}
+	if has {
+		// Perhaps the PF was told the job's already.
+		if err := sriov.SetAddress(vf.pf, vf.number, s.Had); err != nil {
+			return err
+		}
+		return s.rename(w)
+	}
+	if err := s.close(w); err != nil {
+		return err
+	}
+	err = s.bind(w, vf, s.Had, held)
+	if err != nil && !errors.Is(err, aside.ErrHeldUp) {
+		if gone, lost := w.HasLost(s.ID); lost == nil && gone {
+			w.Notice("%s", err)
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.rename(w)
+}
+
+// Verify gives the RDMA device its name once more, see RDMA.Verify.
+func (s *Rebind) Verify(w *world.World) error {
+	err := s.device().Verify(w)
+	if errors.Is(err, scan.ErrNotFound) {
+		if gone, lost := w.HasLost(s.ID); lost == nil && gone {
+			return nil // other steps say so
+		}
+	}
+	return err
+}
+
+// AtHome returns an error for a VF that is not on the node with its own address, unless it is gone.
+func (s *Rebind) AtHome(w *world.World) error {
+	held, err := s.lock(w)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	vf, err := s.find(w)
+	if isGone(err) {
+		return nil
+	}
+	has := false
+	if err == nil {
+		has, err = vf.has(w, s.Had)
+	}
+	if err == nil && !has {
+		err = fmt.Errorf("%s does not have %s", s.Name, s.Had)
+	}
+	return err
+}
+
+func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoVF) }
+
+// lock takes the lock of the HCA's moves. Who bound the VF before and was killed has left a process
+// behind that keeps the lock until the driver has answered.
+func (s *Rebind) lock(w *world.World) (*lock.File, error) {
+	return s.device().lockUntil(w, moveDeadline(w.Context))
+}
+
+// device is the step whose undo would bring the RDMA device home.
+func (s *Rebind) device() *RDMA { return &RDMA{ID: s.ID, Name: s.Name, CM: s.CM} }
+
+// close closes the lease's device nodes and ends the guard, while the nodes' numbers are the job's still:
+// another job's VF may get them.
+func (s *Rebind) close(w *world.World) error {
+	return hint.Join(closeNodes(w), unguard(w))
+}
+
+// function is a VF as its PF and the PCI bus know it.
+type function struct {
+	hca    node.ID
+	pf     sriov.Link
+	number int
+	pci    string
+}
+
+func (s *Rebind) find(w *world.World) (vf function, err error) {
+	at, err := sysfs.AddressOf(w.Sys, s.ID)
+	if err != nil {
+		return function{}, err
+	}
+	vf = function{hca: s.ID, pci: at.PCI}
+	if vf.pf, err = sriov.FindLink(w.Sys, s.ID.PCI); err != nil {
+		return function{}, err
+	}
+	if vf.number, err = strconv.Atoi(s.ID.VF); err != nil {
+		return function{}, fmt.Errorf("read the number of VF %s: %w", s.ID, err)
+	}
+	return vf, nil
+}
+
+// has tells whether a VF is on the node, bound with an address.
+func (vf function) has(w *world.World, a sriov.Address) (is bool, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		d, err := v.Find(vf.hca)
+		if err != nil {
+			return err
+		}
+		if vf.pf.InfiniBand {
+			now, err := sriov.ReadAddress(w.Sys, vf.pf, vf.number, d.Name)
+			is = now == a
+			return err
+		}
+		i, err := vf.link(v)
+		is = i.BoundWith() == a.MAC
+		return err
+	})
+	// udev may have renamed the RDMA device meanwhile.
+	if errors.Is(err, scan.ErrNotFound) || errors.Is(err, link.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoAddress) {
+		return false, nil
+	}
+	return is, err
+}
+
+// link returns the VF's interface, if it is on the node.
+func (vf function) link(v *scan.View) (link.Interface, error) {
+	list, err := v.Link.List()
+	if err != nil {
+		return link.Interface{}, err
+	}
+	for _, i := range list {
+		if i.ID.Parent == "pci/"+vf.pci {
+			return i, nil
+		}
+	}
+	return link.Interface{}, fmt.Errorf("interface of %s: %w", vf.pci, link.ErrNotFound)
+}
+
+// bind gives a VF an address, and waits until the VF is there again. Its interface gets a name that is
+// nobody's: the kernel's may be that of an interface that is away.
+func (s *Rebind) bind(w *world.World, vf function, a sriov.Address, held *lock.File) error {
+	deadline := moveDeadline(w.Context)
+	if err := sriov.SetAddress(vf.pf, vf.number, a); err != nil {
+		return err
+	}
+	if err := sriov.PCI.Rebind(vf.pci, deadline, held.File); err != nil {
+		return err
+	}
+	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
+		missing, err := sriov.Missing(w.Sys, s.ID.PCI, vf.number)
+		if err != nil {
+			return fmt.Errorf("bind %s again: %w", s.Name, err)
+		}
+		is := false
+		if missing == "" {
+			if is, err = vf.has(w, a); err != nil {
+				return err
+			}
+		}
+		switch late := time.Now().After(deadline) || time.Since(begun) > bindTimeout || w.Context.Err() != nil; {
+		case is:
+			return w.OnHost(func(v *scan.View) error {
+				i, err := vf.link(v)
+				if err != nil {
+					return err
+				}
+				return v.Link.Park(i)
+			})
+		case late && missing != "":
+			return hint.With(fmt.Errorf("bind %s again: waited in vain for %s", s.Name, missing), "GN363 see in journalctl -k what the VF's driver did not like")
+		case late:
+			return hint.With(fmt.Errorf("bind %s again: its driver does not take %s", s.Name, a), "GN364 leave address out of vf in [[hca]] and [[policy]]")
+		}
+	}
+}
+
+// bindTimeout bounds the wait for what the drivers of a VF make after they have bound it: udev may have to
+// load one.
+const bindTimeout = 30 * time.Second
+
+// rename gives the RDMA device its name, and RDMA-CM its settings for it. Another job's VF may have the
+// name for the moment in which its driver binds it.
+func (s *Rebind) rename(w *world.World) error {
+	deadline := time.Now().Add(nameTimeout)
+	for begun := time.Now(); ; clock.Sleep(begun, 10*time.Millisecond) {
+		err := w.OnHost(func(v *scan.View) error { return s.device().restoreName(v, (*scan.View).Find) })
+		if err == nil {
+			return w.ApplyCM(s.Name, s.CM)
+		}
+		if !errors.Is(err, rdma.ErrNameTaken) || time.Now().After(deadline) || w.Context.Err() != nil {
+			return err
+		}
+	}
+}
+
+// nameTimeout bounds the wait for a name that another VF has for a moment.
+const nameTimeout = 20 * time.Second
