@@ -131,11 +131,13 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 				}
 			}
 			e.HCA = hca
-			if i := slices.IndexFunc(m, func(o Entry) bool { return o.HCA.ID.Overlaps(hca.ID) }); i >= 0 {
-				return nil, hint.With(
-					fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
-					"GN183 leave one of the two [[hca]] entries, or correct its match",
-				)
+			for i := range m { // by index: a copy of each entry for each other one takes most of the time
+				if m[i].HCA.ID.Overlaps(hca.ID) {
+					return nil, hint.With(
+						fmt.Errorf("map %s (%s): it is %s, which %s is already", e, want.Match, describe(hca), m[i]),
+						"GN183 leave one of the two [[hca]] entries, or correct its match",
+					)
+				}
 			}
 			m = append(m, e)
 		}
@@ -187,6 +189,9 @@ func place(have []node.HCA, id node.ID) int {
 // which need not be there yet.
 func (m Mapping) checkParts(cfg config.Config) error {
 	for _, parts := range cfg.HCAs {
+		if parts.Part != config.PartVF {
+			continue // it splits none
+		}
 		i := slices.IndexFunc(m, func(e Entry) bool { return e.Drift == nil && parts.Splits(e.HCA.ID) })
 		if i >= 0 {
 			return hint.With(
@@ -201,9 +206,12 @@ func (m Mapping) checkParts(cfg config.Config) error {
 // checkPFs returns an error for a PF that is one entry's, while another one has a VF of it: what a
 // job does to the PF reaches the VF.
 func (m Mapping) checkPFs() error {
-	for _, pf := range m {
-		for _, vf := range m {
-			if pf.Drift == nil && vf.Drift == nil && vf.HCA.ID.VF != "" && pf.HCA.ID.VF == "" && pf.HCA.ID.PCI == vf.HCA.ID.PCI {
+	for _, vf := range m {
+		if vf.Drift != nil || vf.HCA.ID.VF == "" {
+			continue
+		}
+		for _, pf := range m {
+			if pf.Drift == nil && pf.HCA.ID.VF == "" && pf.HCA.ID.PCI == vf.HCA.ID.PCI {
 				return hint.With(
 					fmt.Errorf("map %s: it is VF %s of %s, which %s is as a whole", vf, vf.HCA.ID.VF, describe(pf.HCA), pf),
 					"GN184 leave either the PF or its VFs out of [[hca]]: a PF is one job's, or its VFs are several jobs'",
@@ -234,9 +242,9 @@ func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
 		return findVF(want, part, have)
 	}
 	var found []node.HCA
-	for _, hca := range have {
-		if want.Match.Matches(hca) {
-			found = append(found, hca)
+	for i := range have {
+		if want.Match.Matches(have[i]) {
+			found = append(found, have[i])
 		}
 	}
 	switch len(found) {

@@ -29,7 +29,7 @@ func (id ID) Whole() ID {
 
 // Overlaps tells whether two jobs cannot have both: they are the same, or one is a slot of the other.
 func (id ID) Overlaps(o ID) bool {
-	return id == o || id.Whole() == o.Whole() && (id.Slot == "" || o.Slot == "")
+	return id.Whole() == o.Whole() && (id.Slot == o.Slot || id.Slot == "" || o.Slot == "")
 }
 
 // String is for people: the GUID, and where it sits; of a VF its PF and its number; the slot.
