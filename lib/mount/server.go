@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"bytes"
 	"fmt"
 	"net/netip"
 	"os"
@@ -32,7 +33,14 @@ func Servers() ([]Server, error) {
 }
 
 func servers(text []byte) (list []Server) {
-	for _, m := range Parse(text) {
+	// To parse a line takes longer than all else here, and few have an address.
+	var with []byte
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte("addr=")) {
+			with = append(with, line...)
+		}
+	}
+	for _, m := range Parse(with) {
 		if !slices.Contains(network, m.FSType) {
 			continue
 		}
