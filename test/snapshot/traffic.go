@@ -47,7 +47,17 @@ func labels() ([]string, error) {
 		return nil, nil
 	}
 	text, err := ask("", "ip", "-d", "-o", "-f", "mpls", "route")
-	return lines("MPLS", strings.ReplaceAll(text, "\\", "")), err
+	return labelled(text), err
+}
+
+// deadIPoIB is what the kernel says of a next hop through an IPoIB interface without a carrier. One that
+// is made anew is opened with a carrier and loses it at once, which MPLS hears of from the link watch, up
+// to a second later (ipoib_main.c:ipoib_open, link_watch.c, af_mpls.c:mpls_dev_notify).
+var deadIPoIB = regexp.MustCompile(`( dev ib[^\\\n]*?) linkdown\b`)
+
+// labelled are the facts of MPLS routes, of which iproute2 tells one a line.
+func labelled(text string) []string {
+	return lines("MPLS", strings.ReplaceAll(deadIPoIB.ReplaceAllString(text, "$1"), "\\", ""))
 }
 
 // nftables are its rules without what they count, where the kernel has it: the question
