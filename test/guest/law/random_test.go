@@ -124,7 +124,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(s, 0))
 		kind = leadOut(t, r, config)
 		drawn = configure(t, r, strings.Fields(vm.Run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")))
-		kills += killSome(t, r, job)
+		kills += killSome(t, r, job, vm.Picture(t))
 		takeAway(t, drawn)
 		vm.Run(t, vm.GiveAddresses) // some take them along
 		t.Logf("seed %d: uplink %s, %d settings, %d kills so far", s, kind, len(drawn), kills)
@@ -132,11 +132,11 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
 }
 
-// killSome kills the programs of a job at random, and returns how often. The node stays as it is.
-func killSome(t *testing.T, r *rand.Rand, job string) (kills int) {
+// killSome kills the programs of a job at random on a node of which there is a picture, and returns how
+// often. The node stays as it is.
+func killSome(t *testing.T, r *rand.Rand, job, before string) (kills int) {
 	t.Helper()
 	const never = time.Hour
-	before := vm.Picture(t)
 	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	for _, program := range []string{"prolog", "epilog"} {
 		full[program], _ = killed(t, program, job, never)
@@ -145,11 +145,19 @@ func killSome(t *testing.T, r *rand.Rand, job string) (kills int) {
 		t.Fatal("without a kill")
 	}
 	for range vm.Rounds(1, 6) {
-		programs := append([]string{"prolog"}, slices.Repeat([]string{"epilog"}, 1+r.IntN(3))...)
-		for _, program := range programs {
-			if _, done := killed(t, program, job, time.Duration(r.Int64N(int64(full[program])))); !done {
-				kills++
+		some := time.Duration(r.Int64N(int64(full["prolog"])))
+		if _, done := killed(t, "prolog", job, some); !done {
+			kills++
+		}
+		// An epilog has to undo as much as the prolog did, and one after it what that has left.
+		left := time.Duration(float64(full["epilog"]) * float64(some) / float64(full["prolog"]))
+		for range 1 + r.IntN(3) {
+			took, done := killed(t, "epilog", job, time.Duration(r.Int64N(int64(max(left, full["epilog"]/4)))))
+			if done {
+				break // another would have nothing to do
 			}
+			kills++
+			left -= took
 		}
 		vm.Must(t, "epilog", job)
 		if vm.Same(t, before); t.Failed() {
