@@ -12,13 +12,27 @@ import (
 )
 
 // read is the text of a file, empty where it has none to give: a sysctl that was never
-// set, or that is gone again.
+// set, or that is gone again. A picture has thousands, of which os.ReadFile would have Go's poller watch each.
 func read(path string) string {
-	text, err := os.ReadFile(path)
+	file, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	defer syscall.Close(file)
+	var text []byte
+	for buffer := make([]byte, 4096); ; {
+		n, err := syscall.Read(file, buffer)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			return ""
+		}
+		if n == 0 {
+			return strings.TrimSpace(string(text))
+		}
+		text = append(text, buffer[:n]...)
+	}
 }
 
 // glob are the files of patterns; these are ours, and so well-formed.

@@ -207,12 +207,15 @@ func drivers() (facts []string, err error) {
 	return facts, nil
 }
 
+// dcb is iproute2's own: the guests have a script before it, which does twice what fails that sets something.
+const dcb = "/usr/sbin/dcb"
+
 // bridging is what dcb tells of every interface that has data center bridging.
 func bridging() (facts []string, err error) {
 	for _, path := range glob("/sys/class/net/*/device") {
 		name := filepath.Base(filepath.Dir(path))
 		for _, kind := range []string{"app", "ets", "pfc", "dcbx"} {
-			text, err := ask("", "dcb", kind, "show", "dev", name)
+			text, err := ask("", dcb, kind, "show", "dev", name)
 			if err != nil && strings.Contains(err.Error(), "Operation not supported") {
 				break // its driver has none of it
 			}
