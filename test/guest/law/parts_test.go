@@ -101,12 +101,19 @@ func drawVF(r *rand.Rand, roce bool) string {
 	return "vf = {" + strings.Join(has, ", ") + "}\n"
 }
 
+// closeNodes closes device nodes that were made anew, as the packages' rule for udev does.
+func closeNodes(t *testing.T) {
+	t.Helper()
+	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+}
+
 // split makes a drawn site's VFs, with settings of the node's own at random, and returns the interfaces
-// that the site's jobs get. It closes the VFs' device nodes, as the packages' rule for udev does.
+// that the site's jobs get.
 func split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
-	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-epilog boot; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-epilog boot")
+	closeNodes(t)
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
@@ -161,6 +168,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 			kills += killSome(t, r, s.job, bare)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
+			closeNodes(t) // a move made those of the job's HCAs anew
 			kills += killSome(t, r, s.job, vm.Picture(t))
 			vm.Must(t, "epilog", s.neighbor)
 			if vm.Same(t, bare); t.Failed() {
