@@ -124,7 +124,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(s, 0))
 		kind = leadOut(t, r, config)
 		drawn = configure(t, r, strings.Fields(vm.Run(t, "ls /sys/class/net | grep -E '^(roce|ib)[0-9]+$'")))
-		kills += killSome(t, r, job, vm.Picture(t))
+		kills += killSome(t, r, job, vm.Picture(t), vm.Same)
 		takeAway(t, drawn)
 		vm.Run(t, vm.GiveAddresses) // some take them along
 		t.Logf("seed %d: uplink %s, %d settings, %d kills so far", s, kind, len(drawn), kills)
@@ -134,14 +134,14 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 
 // killSome kills the programs of a job at random on a node of which there is a picture, and returns how
 // often. The node stays as it is.
-func killSome(t *testing.T, r *rand.Rand, job, before string) (kills int) {
+func killSome(t *testing.T, r *rand.Rand, job, before string, same func(*testing.T, string)) (kills int) {
 	t.Helper()
 	const never = time.Hour
 	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	for _, program := range []string{"prolog", "epilog"} {
 		full[program], _ = killed(t, program, job, never)
 	}
-	if vm.Same(t, before); t.Failed() {
+	if same(t, before); t.Failed() {
 		t.Fatal("without a kill")
 	}
 	for range vm.Rounds(1, 6) {
@@ -160,7 +160,7 @@ func killSome(t *testing.T, r *rand.Rand, job, before string) (kills int) {
 			left -= took
 		}
 		vm.Must(t, "epilog", job)
-		if vm.Same(t, before); t.Failed() {
+		if same(t, before); t.Failed() {
 			t.Fatal("after a kill")
 		}
 	}
