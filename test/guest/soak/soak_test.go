@@ -84,7 +84,7 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.NeedMPI(t)
 	vm.Run(t, "install -m 777 -d "+tempFolder)
-	slurm := append(partitions(), fmt.Sprintf("--conf AuthInfo=cred_expire=%.0f", vm.Slow(5*time.Second).Seconds()))
+	slurm := partitions()
 	vm.Run(t, vm.Dress)
 	vm.SlurmAnew(t, slurm...)
 	t.Cleanup(func() {
