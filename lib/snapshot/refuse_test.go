@@ -19,7 +19,7 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
 	tests := []struct{ name, setup, want string }{
 		{"a master", `ip link add br0 type bridge; ip link set hca0 master br0`, "hca0 belongs to bridge br0"},
 		{"a queueing discipline with classes", `tc qdisc add dev hca0 root handle 1: htb`, "hca0 has queueing discipline htb"},
-		{"a queueing discipline with classes for a queue", `ip link set hca0 up; tc qdisc add dev hca0 root handle 1: mq; tc qdisc replace dev hca0 parent 1:2 handle 2: tbf rate 1mbit burst 10k limit 10k`, "hca0 has queueing discipline tbf of queue 1"},
+		{"a queueing discipline with classes for a queue", `ip link set hca0 up; until ip -6 addr show dev hca0 scope link -tentative | grep -q inet6; do sleep 0.02; done; tc qdisc add dev hca0 root handle 1: mq; tc qdisc replace dev hca0 parent 1:2 handle 2: tbf rate 1mbit burst 10k limit 10k`, "hca0 has queueing discipline tbf of queue 1"},
 		{"others' traffic that is sent through it and on to a chain", `ip link add other type veth peer name otherfar; tc qdisc add dev other ingress
 tc filter add dev other ingress protocol ip u32 match u32 0 0 action mirred egress mirror index 7 dev hca0 goto chain 3`, "action mirred 7 sends packets through hca0 and on to a chain"},
 		{"a child that goes with it", `ip link add vx0 type vxlan id 7 dev hca0 dstport 4789 remote 10.0.0.9`, "vx0 stands on hca0"},
