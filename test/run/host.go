@@ -71,7 +71,8 @@ func (r *run) host() error {
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	arguments := []string{"test", "-count=1", "-v"}
+	// go's own ten minutes for a package are too few for a busy machine.
+	arguments := []string{"test", "-count=1", "-v", "-timeout", r.left().String()}
 	for _, p := range strings.Fields(string(out)) {
 		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
 			arguments = append(arguments, p)
