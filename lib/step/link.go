@@ -384,11 +384,8 @@ func (s *Link) look(w *world.World) error {
 		if err != nil {
 			return err
 		}
-		if job, err := w.JobNS(); err == nil && s.lacksIndex(i) {
-			if err := v.Link.Move(i.Index, job.FD(), link.FreeName, false); err != nil {
-				return err
-			}
-			return w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
+		if s.lacksIndex(i) {
+			return s.giveIndex(w, v, i)
 		}
 		if i.Name == s.Name {
 			return nil
@@ -403,6 +400,22 @@ func (s *Link) look(w *world.World) error {
 // given by a move alone. One that is in use already keeps what it has.
 func (s *Link) lacksIndex(i link.Interface) bool {
 	return s.Rebound && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib" && !i.Up && i.Master == 0
+}
+
+// giveIndex gives the interface its index by a move into the job's namespace and back. Without that
+// namespace it keeps the one that it has.
+func (s *Link) giveIndex(w *world.World, v *scan.View, i link.Interface) error {
+	job, err := w.JobNS()
+	if errors.Is(err, world.ErrNoNamespace) {
+		return nil
+	}
+	if err == nil {
+		err = v.Link.Move(i.Index, job.FD(), link.FreeName, false)
+	}
+	if err != nil {
+		return err
+	}
+	return w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
 }
 
 // fetch brings the interface home from the namespace of the view. If another interface has its name
