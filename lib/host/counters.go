@@ -28,9 +28,9 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 	if !l.Host.tellsTraffic() {
 		return
 	}
-	// Nothing tells what one job's share is of what a port counts, nor what a port counts anew that is
-	// made anew.
-	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.Slot != "" || h.VF != nil && h.VF.Rebind != nil })
+	// The jobs with slots of a port share what it counts, and a port that is made anew counts from
+	// another value.
+	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.Slot != "" || h.Rebinds() })
 	if len(hcas) == 0 {
 		return
 	}

@@ -106,7 +106,7 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
 		return plan.HCA{}, err
 	}
-	if h.VF != nil && h.VF.Rebind != nil {
+	if h.Rebinds() {
 		h.VF.Rebind.Access = h.Access
 	}
 	for _, p := range h.Ports {

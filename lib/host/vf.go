@@ -115,7 +115,7 @@ func (l *Look) readRebind(d scan.Device, pf sriov.Link, number int) (*step.Rebin
 // survivesRebind returns an error for a VF that gets an address of the job's own, and whose interface
 // has children: these end when the driver lets go of the VF.
 func survivesRebind(h plan.HCA, s snapshot.Settings) error {
-	if h.VF == nil || h.VF.Rebind == nil {
+	if !h.Rebinds() {
 		return nil
 	}
 	for _, child := range s.Children {

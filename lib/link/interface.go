@@ -48,8 +48,9 @@ type ID struct {
 
 // A VF whose PF was never told a MAC has a random one, which is not permanent. What counts as a VF's
 // permanent MAC may change, too: drivers write there whatever the VF has when it is reset
-// (igbvf_reset, ixgbevf_reset), and a job's VF may have an address of its own. So its device alone identifies a VF's interface: a job may have changed
-// the MAC, as a bond in the job does. An interface that stands on no device has nothing but its MAC.
+// (igbvf_reset, ixgbevf_reset), and a job's VF may have an address of its own. So its device alone
+// identifies a VF's interface: a job may have changed the MAC, as a bond in the job does. An interface
+// that stands on no device has nothing but its MAC.
 
 func (id ID) String() string {
 	switch {

@@ -78,7 +78,7 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	var children, rebinds []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
-		if h.rebinds() {
+		if h.Rebinds() {
 			rebinds = append(rebinds, h.VF.Rebind)
 		}
 		for _, c := range h.Children {
@@ -90,8 +90,8 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	return append(steps, devices)
 }
 
-// rebinds tells whether the HCA is a VF that gets an address of the job's own.
-func (h HCA) rebinds() bool { return h.VF != nil && h.VF.Rebind != nil }
+// Rebinds tells whether the HCA is a VF that gets an address of the job's own.
+func (h HCA) Rebinds() bool { return h.VF != nil && h.VF.Rebind != nil }
 
 // Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
 // the node, but the RDMA device's move makes an IPoIB interface anew.
@@ -99,7 +99,7 @@ func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlo
 
 // Remakes tells whether a lease has the kernel make an interface of the HCA anew: the VF is bound
 // again, or the interface goes with its RDMA device.
-func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.rebinds() || goesAlong(mode, i) }
+func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Rebinds() || goesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
@@ -128,7 +128,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{
 				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Index: s.Settings.Index, Keep: h.Keep,
-				Rebound: h.rebinds(), Settings: settings, GIDs: gids, Mode: mode,
+				Rebound: h.Rebinds(), Settings: settings, GIDs: gids, Mode: mode,
 			})
 		}
 	}
@@ -138,7 +138,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 // forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
 // port then has for them.
 func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
-	if !h.rebinds() {
+	if !h.Rebinds() {
 		return s.Settings, s.GIDs
 	}
 	settings := s.Settings.Readdressed(h.VF.Rebind.Want)

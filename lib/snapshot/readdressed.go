@@ -1,10 +1,8 @@
 package snapshot
 
 import (
-	"encoding/hex"
 	"net"
 	"net/netip"
-	"strings"
 
 	"gresnet/lib/address"
 	"gresnet/lib/link"
@@ -47,7 +45,7 @@ func linkLocal(mac, guid string) netip.Addr {
 	switch {
 	case link.IsIPoIB(mac):
 		copy(id[8:], hw[12:])
-		if port, err := hex.DecodeString(strings.ReplaceAll(guid, ":", "")); err == nil && len(port) == 8 {
+		if port, err := sriov.ParseGUID(guid); err == nil {
 			copy(id[8:], port)
 		}
 		id[8] |= 2

@@ -53,8 +53,7 @@ func (pf Link) derived(text string) Address {
 	if !pf.InfiniBand {
 		return Address{MAC: net.HardwareAddr(sum[:6]).String()}
 	}
-	guid := hex.EncodeToString(sum[:8])
-	guid = strings.Join([]string{guid[:4], guid[4:8], guid[8:12], guid[12:]}, ":")
+	guid := printGUID(sum[:8])
 	return Address{Node: guid, Port: guid}
 }
 
@@ -94,9 +93,14 @@ func readGUIDs(sys fs.FS, rdma string) (a Address, err error) {
 	if err != nil {
 		return Address{}, err
 	}
-	text := hex.EncodeToString(port)
-	a.Port = strings.Join([]string{text[:4], text[4:8], text[8:12], text[12:]}, ":")
+	a.Port = printGUID(port)
 	return a, nil
+}
+
+// printGUID prints a GUID of eight bytes as sysfs does.
+func printGUID(guid []byte) string {
+	text := hex.EncodeToString(guid)
+	return strings.Join([]string{text[:4], text[4:8], text[8:12], text[12:]}, ":")
 }
 
 // IsZero tells a GUID that nobody has given.
@@ -107,8 +111,8 @@ func SetAddress(pf Link, vf int, a Address) error {
 	if a.MAC != "" {
 		return Apply(pf, vf, Attributes{MAC: &a.MAC})
 	}
-	node, nodeErr := parseGUID(a.Node)
-	port, portErr := parseGUID(a.Port)
+	node, nodeErr := ParseGUID(a.Node)
+	port, portErr := ParseGUID(a.Port)
 	err := cmp.Or(nodeErr, portErr)
 	var l netlink.Link
 	if err == nil {
@@ -123,7 +127,8 @@ func SetAddress(pf Link, vf int, a Address) error {
 	return nil
 }
 
-func parseGUID(text string) (net.HardwareAddr, error) {
+// ParseGUID parses a GUID as sysfs writes it.
+func ParseGUID(text string) (net.HardwareAddr, error) {
 	guid, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
 	if err == nil && len(guid) != 8 {
 		err = fmt.Errorf("%q is no GUID", text)

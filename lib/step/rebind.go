@@ -53,7 +53,7 @@ func (s *Rebind) Do(w *world.World) error {
 		return err
 	}
 	defer watch.Close()
-	vf, err := s.find(w)
+	vf, err := findVF(w, s.ID)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Rebind) Undo(w *world.World) error {
 		return err
 	}
 	defer held.Close()
-	vf, err := s.find(w)
+	vf, err := findVF(w, s.ID)
 	if isGone(err) {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (s *Rebind) AtHome(w *world.World) error {
 		return err
 	}
 	defer held.Close()
-	vf, err := s.find(w)
+	vf, err := findVF(w, s.ID)
 	if isGone(err) {
 		return nil
 	}
@@ -173,17 +173,18 @@ type function struct {
 	pci    string
 }
 
-func (s *Rebind) find(w *world.World) (vf function, err error) {
-	at, err := sysfs.AddressOf(w.Sys, s.ID)
+// findVF finds a VF; isGone tells the error of one that its PF does not have any more.
+func findVF(w *world.World, id node.ID) (vf function, err error) {
+	at, err := sysfs.AddressOf(w.Sys, id)
 	if err != nil {
 		return function{}, err
 	}
-	vf = function{hca: s.ID, pci: at.PCI}
-	if vf.pf, err = sriov.FindLink(w.Sys, s.ID.PCI); err != nil {
+	vf = function{hca: id, pci: at.PCI}
+	if vf.pf, err = sriov.FindLink(w.Sys, id.PCI); err != nil {
 		return function{}, err
 	}
-	if vf.number, err = strconv.Atoi(s.ID.VF); err != nil {
-		return function{}, fmt.Errorf("read the number of VF %s: %w", s.ID, err)
+	if vf.number, err = strconv.Atoi(id.VF); err != nil {
+		return function{}, fmt.Errorf("read the number of VF %s: %w", id, err)
 	}
 	return vf, nil
 }

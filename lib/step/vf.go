@@ -1,14 +1,8 @@
 package step
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
-	"strconv"
-
 	"gresnet/lib/node"
 	"gresnet/lib/sriov"
-	"gresnet/lib/sysfs"
 	"gresnet/lib/world"
 )
 
@@ -34,11 +28,8 @@ func (s *VF) Do(w *world.World) error { return s.set(w, s.Want) }
 
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
-	_, err := sysfs.AddressOf(w.Sys, s.ID)
-	if err == nil {
-		err = s.set(w, s.Had)
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoVF) {
+	err := s.set(w, s.Had)
+	if isGone(err) {
 		return nil
 	}
 	return err
@@ -48,13 +39,9 @@ func (s *VF) set(w *world.World, want sriov.Attributes) error {
 	if want == (sriov.Attributes{}) {
 		return nil
 	}
-	pf, err := sriov.FindLink(w.Sys, s.ID.PCI)
+	vf, err := findVF(w, s.ID)
 	if err != nil {
 		return err
 	}
-	number, err := strconv.Atoi(s.ID.VF)
-	if err != nil {
-		return fmt.Errorf("read the number of VF %s: %w", s.ID, err)
-	}
-	return sriov.Apply(pf, number, want)
+	return sriov.Apply(vf.pf, vf.number, want)
 }

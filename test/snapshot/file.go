@@ -12,7 +12,8 @@ import (
 )
 
 // read is the text of a file, empty where it has none to give: a sysctl that was never
-// set, or that is gone again. A picture has thousands, of which os.ReadFile would have Go's poller watch each.
+// set, or that is gone again. A picture
+// reads thousands: os.ReadFile would register each with Go's poller.
 func read(path string) string {
 	file, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -55,7 +55,7 @@ func labels() ([]string, error) {
 // to a second later (ipoib_main.c:ipoib_open, link_watch.c, af_mpls.c:mpls_dev_notify).
 var deadIPoIB = regexp.MustCompile(`( dev ib[^\\\n]*?) linkdown\b`)
 
-// labelled are the facts of MPLS routes, of which iproute2 tells one a line.
+// labelled returns the facts of MPLS routes. iproute2 prints one route a line.
 func labelled(text string) []string {
 	return lines("MPLS", strings.ReplaceAll(deadIPoIB.ReplaceAllString(text, "$1"), "\\", ""))
 }

@@ -132,8 +132,8 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	t.Logf("%d kills in %d rounds from seed %d", kills, round, first)
 }
 
-// killSome kills the programs of a job at random on a node of which there is a picture, and returns how
-// often. The node stays as it is.
+// killSome kills the programs of a job at random, and returns how often. same fails the test unless the
+// node is as the picture before shows it.
 func killSome(t *testing.T, r *rand.Rand, job, before string, same func(*testing.T, string)) (kills int) {
 	t.Helper()
 	const never = time.Hour
