@@ -77,8 +77,10 @@ func draw(t *testing.T, r *rand.Rand) (s site) {
 		}
 	}
 	// In shared mode an address of the job's own needs all HCAs in tables.
-	for i, link := range []string{"ib1", "roce1"} {
-		s.config += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", 100+i, placeOf(t, link).device)
+	for i, name := range vm.WithoutPCI(t) {
+		if match := fmt.Sprintf("match = \"rdma=%s\"\n", name); !strings.Contains(s.config, match) {
+			s.config += fmt.Sprintf("[[hca]]\nindex = %d\n%s", 100+i, match)
+		}
 	}
 	s.job = "SLURM_JOB_ID=900080 SLURM_JOB_GPUS=" + strings.Join(mine, ",")
 	if len(others) > 0 && r.IntN(2) == 0 {

@@ -10,14 +10,16 @@ import (
 )
 
 // ownAddress is a site whose jobs have VFs with addresses of their own.
-func ownAddress() string {
-	return inParts(2, "gpus = [0, 1]\nvf = {address = \"job\", vlan = 7}\n", "gpus = [2, 3]\nvf = {address = \"job\"}\n") + theOthers()
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	return inParts(2, "gpus = [0, 1]\nvf = {address = \"job\", vlan = 7}\n", "gpus = [2, 3]\nvf = {address = \"job\"}\n") + theOthers(t)
 }
 
 // theOthers lists the HCAs that are no PFs: with all HCAs in tables, /dev/infiniband is closed.
-func theOthers() (tables string) {
-	for n := range 4 {
-		tables += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=ibfake%d\"\n", 20+n, n)
+func theOthers(t *testing.T) (tables string) {
+	t.Helper()
+	for n, name := range vm.WithoutPCI(t) {
+		tables += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"rdma=%s\"\n", 20+n, name)
 	}
 	return tables
 }
@@ -43,7 +45,7 @@ func dressVFs(t *testing.T) {
 
 func TestAJobsVFsHaveAddressesOfItsOwnAndTheNodeGetsTheirsBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.VF)
-	boot(t, ownAddress())
+	boot(t, ownAddress(t))
 	dressVFs(t)
 	before := vm.Picture(t)
 	mac, guids := vfAddresses(t)
@@ -81,7 +83,7 @@ func linkLocalOf(mac string) string {
 
 func TestAKillAnywhereLosesNothingOfVFsWithAddressesOfTheJob(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.VF)
-	boot(t, ownAddress())
+	boot(t, ownAddress(t))
 	vm.NoDeadline(t)
 	dressVFs(t)
 	const job = "SLURM_JOB_ID=900208 SLURM_JOB_GPUS=1,3"
@@ -93,7 +95,7 @@ func TestAKillAnywhereLosesNothingOfVFsWithAddressesOfTheJob(t *testing.T) {
 // Whoever binds a VF again can be killed before the driver has the VF again.
 func TestAVFThatAKillLeftWithoutADriverComesHome(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
-	boot(t, ownAddress())
+	boot(t, ownAddress(t))
 	dressVFs(t)
 	const job = "SLURM_JOB_ID=900209 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)
@@ -108,7 +110,8 @@ func TestAVFThatAKillLeftWithoutADriverComesHome(t *testing.T) {
 
 func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
-	boot(t, ownAddress())
+	boot(t, ownAddress(t))
+	vf := strings.TrimSpace(vm.Run(t, "ls /sys/bus/pci/devices/"+vfOf(t, rocePF, 1)+"/infiniband"))
 	refused := func(gpu, want string) {
 		t.Helper()
 		job := "SLURM_JOB_ID=900210 SLURM_JOB_GPUS=" + gpu
@@ -119,8 +122,8 @@ func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 		vm.Must(t, "epilog", job)
 	}
 	for _, c := range []struct{ config, want string }{
-		{strings.Replace(ownAddress(), "vf = {address", "interface = \"keep\"\nvf = {address", 1), "the interface of ibfake5 stays on the node"},
-		{strings.Replace(ownAddress(), theOthers(), "", 1), "users could open the new device nodes of ibfake5"},
+		{strings.Replace(ownAddress(t), "vf = {address", "interface = \"keep\"\nvf = {address", 1), "the interface of " + vf + " stays on the node"},
+		{strings.Replace(ownAddress(t), theOthers(t), "", 1), "users could open the new device nodes of " + vf},
 	} {
 		vm.WriteConfig(t, c.config)
 		vm.Run(t, "chmod 666 /dev/infiniband/uverbs0; "+vm.Repo()+"/bin/gresnet-prolog close") // one that users need opens the folder
@@ -128,7 +131,7 @@ func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 			refused("1", c.want)
 		}
 	}
-	vm.WriteConfig(t, ownAddress())
+	vm.WriteConfig(t, ownAddress(t))
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
 	vm.Run(t, "ip link add link "+roceLink+"v1 name v1.5 type vlan id 5")
 	before := vm.Picture(t)

@@ -180,7 +180,7 @@ func TestAVFOfARealDriverThatVanishesFromItsJobIsGoneAndNothingElse(t *testing.T
 // Its driver takes the address when it binds the VF, and packets go by it.
 func TestAVFOfARealDriverHasAnAddressOfTheJobAndThenItsOwn(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.IGB)
-	bootIGB(t, "vf = {vlan = 100, address = \"job\"}\n"+theOthers())
+	bootIGB(t, "vf = {vlan = 100, address = \"job\"}\n"+theOthers(t))
 	before := vm.Picture(t)
 	recorded := regexp.MustCompile(`link/ether (\S+)`)
 	own := recorded.FindStringSubmatch(ofVF(t, 0))[1]

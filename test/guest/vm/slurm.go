@@ -187,6 +187,12 @@ func ByIndex(t *testing.T) []string {
 	return strings.Fields(Run(t, Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas | sort_by(.index)[].name'"))
 }
 
+// WithoutPCI are the names of the HCAs that are no PCI functions.
+func WithoutPCI(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(Run(t, `for d in /sys/class/infiniband/*; do case $(readlink -f $d/device) in */platform/*) basename $d ;; esac; done`))
+}
+
 // Claims are the names of the HCAs that a job has claimed, by their indices. A node
 // that has claimed none since its boot has no table.
 func Claims(t *testing.T, job string) string {
