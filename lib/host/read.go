@@ -192,6 +192,9 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.En
 		if err := survivesRebind(h, s); err != nil {
 			return nil, err
 		}
+		if h.Rebinds() {
+			h.VF.Rebind.Index = p.Interface.Index
+		}
 		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 			return nil, err
 		}

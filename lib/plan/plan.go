@@ -128,7 +128,7 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{
 				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Index: s.Settings.Index, Keep: h.Keep,
-				Rebound: h.Rebinds(), Settings: settings, GIDs: gids, Mode: mode,
+				Settings: settings, GIDs: gids, Mode: mode,
 			})
 		}
 	}

@@ -196,9 +196,8 @@ type Link struct {
 	Port      uint32  `json:"port"`
 	Interface link.ID `json:"interface"`
 	Name      string  `json:"name"`
-	Index     int     `json:"index,omitempty"`   // that it had on the node
-	Keep      bool    `json:"keep,omitempty"`    // it stays on the node, though moving the RDMA device may have made it anew
-	Rebound   bool    `json:"rebound,omitempty"` // its VF is bound again, which makes it anew
+	Index     int     `json:"index,omitempty"` // that it had on the node
+	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
 
 	// The undo of a link needs none of these; the Settings note has them.
 	Settings snapshot.Settings `json:"-"`
@@ -384,9 +383,6 @@ func (s *Link) look(w *world.World) error {
 		if err != nil {
 			return err
 		}
-		if s.lacksIndex(i) {
-			return s.giveIndex(w, v, i)
-		}
 		if i.Name == s.Name {
 			return nil
 		}
@@ -394,28 +390,6 @@ func (s *Link) look(w *world.World) error {
 		// name of another one that is away, which must find it free when it comes home.
 		return v.Link.Park(i)
 	})
-}
-
-// lacksIndex tells an interface that was made anew on the node, and has another index there. An index is
-// given by a move alone. One that is in use already keeps what it has.
-func (s *Link) lacksIndex(i link.Interface) bool {
-	return s.Rebound && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib" && !i.Up && i.Master == 0
-}
-
-// giveIndex gives the interface its index by a move into the job's namespace and back. Without that
-// namespace it keeps the one that it has.
-func (s *Link) giveIndex(w *world.World, v *scan.View, i link.Interface) error {
-	job, err := w.JobNS()
-	if errors.Is(err, world.ErrNoNamespace) {
-		return nil
-	}
-	if err == nil {
-		err = v.Link.Move(i.Index, job.FD(), link.FreeName, false)
-	}
-	if err != nil {
-		return err
-	}
-	return w.InJob(func(v *scan.View) error { return s.fetch(w, v) })
 }
 
 // fetch brings the interface home from the namespace of the view. If another interface has its name

@@ -28,11 +28,12 @@ import (
 //
 // The VF's note has a copy of this one.
 type Rebind struct {
-	ID   node.ID       `json:"hca"`
-	Name string        `json:"name"` // of the RDMA device
-	Had  sriov.Address `json:"had"`
-	Want sriov.Address `json:"want"`
-	CM   []rdma.CM     `json:"cm,omitempty"` // RDMA-CM's settings for the RDMA device
+	ID    node.ID       `json:"hca"`
+	Name  string        `json:"name"`            // of the RDMA device
+	Index int           `json:"index,omitempty"` // that its interface had
+	Had   sriov.Address `json:"had"`
+	Want  sriov.Address `json:"want"`
+	CM    []rdma.CM     `json:"cm,omitempty"` // RDMA-CM's settings for the RDMA device
 
 	Access *Access `json:"-"` // closes the device nodes once more; the undo needs it not
 }
@@ -74,7 +75,7 @@ func (s *Rebind) Do(w *world.World) error {
 	return s.rename(w)
 }
 
-// Undo gives the VF the address that it had. A VF that its PF does not have any more has nothing to
+// Undo gives the VF the address, and its interface the index, that it had. A VF that its PF does not have any more has nothing to
 // restore, nor has one that no driver takes: whether these are lost, the undos of the moves say.
 func (s *Rebind) Undo(w *world.World) error {
 	held, err := s.lock(w)
@@ -98,7 +99,7 @@ func (s *Rebind) Undo(w *world.World) error {
 		if err := sriov.SetAddress(vf.pf, vf.number, s.Had); err != nil {
 			return err
 		}
-		return s.rename(w)
+		return s.restoreNames(w, vf)
 	}
 	if err := s.close(w); err != nil {
 		return err
@@ -113,7 +114,47 @@ func (s *Rebind) Undo(w *world.World) error {
 	if err != nil {
 		return err
 	}
+	return s.restoreNames(w, vf)
+}
+
+// restoreNames gives the VF's interface its index, and the RDMA device its name.
+func (s *Rebind) restoreNames(w *world.World, vf function) error {
+	if err := s.giveIndex(w, vf); err != nil && !errors.Is(err, link.ErrNotFound) { // the link's undo says what is lost
+		return err
+	}
 	return s.rename(w)
+}
+
+// giveIndex gives an interface that was made anew its index, by a move into the job's namespace and back:
+// the kernel takes an index with a move alone. One that is in use already keeps what it has, and so does
+// an IPoIB interface, which does not move.
+func (s *Rebind) giveIndex(w *world.World, vf function) error {
+	job, err := w.JobNS()
+	if errors.Is(err, world.ErrNoNamespace) {
+		return nil // the namespace is made before and removed later: nothing was bound again
+	}
+	if err != nil {
+		return err
+	}
+	moves := false
+	err = w.OnHost(func(v *scan.View) error {
+		i, err := vf.link(v)
+		moves = err == nil && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib" && !i.Up && i.Master == 0
+		if !moves {
+			return err
+		}
+		return v.Link.Move(i.Index, job.FD(), link.FreeName, false)
+	})
+	if err != nil || !moves {
+		return err
+	}
+	return w.InJob(func(v *scan.View) error {
+		i, err := vf.link(v)
+		if err != nil {
+			return err
+		}
+		return v.Link.Return(i.Index, w.Host.FD(), link.FreeName, s.Index)
+	})
 }
 
 // Verify gives the RDMA device its name once more, see RDMA.Verify.

@@ -108,6 +108,22 @@ func TestAVFThatAKillLeftWithoutADriverComesHome(t *testing.T) {
 	}
 }
 
+// Nothing has a note of the move of an interface yet when its VF was bound again, and has another index.
+func TestAVFThatIsBoundAgainAndNotMovedComesHome(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
+	boot(t, ownAddress(t))
+	vm.NoDeadline(t)
+	dressVFs(t)
+	const job = "SLURM_JOB_ID=900211 SLURM_JOB_GPUS=1,3"
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", job)
+	last := vm.Atoi(vm.Run(t, `grep -n '"rebind"' /run/gresnet/jobs/900211/journal | tail -n 1`))
+	vm.Must(t, "epilog", job)
+	vm.KillAt(t, "prolog", job, vm.Before(last+1))
+	vm.Must(t, "epilog", job)
+	vm.SameInAnyOrder(t, before)
+}
+
 func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, ownAddress(t))

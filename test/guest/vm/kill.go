@@ -30,6 +30,9 @@ func (m Moment) String() string {
 	return fmt.Sprintf("before line %d", m.line)
 }
 
+// Before is when what was told before a line is done.
+func Before(line int) Moment { return Moment{line, false} }
+
 // atJournal runs a program under a strace that sees what it writes to its journal and
 // nothing else. The program is the test's own child.
 func atJournal(program, job, inject string) *exec.Cmd {
