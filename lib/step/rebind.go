@@ -75,8 +75,9 @@ func (s *Rebind) Do(w *world.World) error {
 	return s.rename(w)
 }
 
-// Undo gives the VF the address, and its interface the index, that it had. A VF that its PF does not have any more has nothing to
-// restore, nor has one that no driver takes: whether these are lost, the undos of the moves say.
+// Undo gives the VF the address, and its interface the index, that it had. A VF that its PF does not have
+// any more has nothing to restore, nor has one that no driver takes: whether these are lost, the undos of
+// the moves say.
 func (s *Rebind) Undo(w *world.World) error {
 	held, err := s.lock(w)
 	if err != nil {
@@ -120,18 +121,19 @@ func (s *Rebind) Undo(w *world.World) error {
 // restoreNames gives the VF's interface its index, and the RDMA device its name.
 func (s *Rebind) restoreNames(w *world.World, vf function) error {
 	if err := s.giveIndex(w, vf); err != nil && !errors.Is(err, link.ErrNotFound) { // the link's undo says what is lost
-		return err
+		return fmt.Errorf("give the interface of %s its index again: %w", s.Name, err)
 	}
 	return s.rename(w)
 }
 
 // giveIndex gives an interface that was made anew its index, by a move into the job's namespace and back:
 // the kernel takes an index with a move alone. One that is in use already keeps what it has, and so does
-// an IPoIB interface, which does not move.
+// an IPoIB interface, which does not move. Without that namespace, too, which is made before and removed
+// later, the interface keeps what it has.
 func (s *Rebind) giveIndex(w *world.World, vf function) error {
 	job, err := w.JobNS()
 	if errors.Is(err, world.ErrNoNamespace) {
-		return nil // the namespace is made before and removed later: nothing was bound again
+		return nil
 	}
 	if err != nil {
 		return err
