@@ -138,25 +138,20 @@ func (s *Rebind) giveIndex(w *world.World, vf function) error {
 	if err != nil {
 		return err
 	}
-	moves := false
+	var moved link.ID
 	err = w.OnHost(func(v *scan.View) error {
 		i, err := vf.link(v)
-		moves = err == nil && s.Index != 0 && i.Index != s.Index && i.ID.Kind != "ipoib" && !i.Up && i.Master == 0
-		if !moves {
+		if err != nil || s.Index == 0 || i.Index == s.Index || i.ID.Kind == "ipoib" || i.Up || i.Master != 0 {
 			return err
 		}
+		moved = i.ID
 		return v.Link.Move(i.Index, job.FD(), link.FreeName, false)
 	})
-	if err != nil || !moves {
+	if err != nil || moved == (link.ID{}) {
 		return err
 	}
-	return w.InJob(func(v *scan.View) error {
-		i, err := vf.link(v)
-		if err != nil {
-			return err
-		}
-		return v.Link.Return(i.Index, w.Host.FD(), link.FreeName, s.Index)
-	})
+	home := &Link{Interface: moved, Name: link.FreeName, Index: s.Index}
+	return w.InJob(func(v *scan.View) error { return home.fetch(w, v) })
 }
 
 // Verify gives the RDMA device its name once more, see RDMA.Verify.
