@@ -71,7 +71,12 @@ func (r *run) guests(plan []job) {
 	for range workers {
 		all.Go(func() {
 			for j := range queue {
-				if r.ctx.Err() == nil {
+				switch {
+				case r.ctx.Err() != nil:
+				case r.enough > 0 && time.Since(r.start) > r.enough:
+					r.say("%s: %d tests are skipped, the machine is slow", j.name(), j.count())
+					r.skip(fmt.Sprintf("no VM begins after %s", r.enough), j.count())
+				default:
 					r.guest(j)
 				}
 			}

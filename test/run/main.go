@@ -16,7 +16,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-const usage = `run [-limit DURATION] [-jobs N] RUN [FOLDER...]
+const usage = `run [-limit DURATION] [-enough DURATION] [-jobs N] RUN [FOLDER...]
 
   test         vet, units, network namespaces, the plugin's harness, and a smoke set in the VM
   test-vm      all short tests in the VM, in both RDMA netns modes; FOLDER: those of test/guest/FOLDER
@@ -27,13 +27,14 @@ const usage = `run [-limit DURATION] [-jobs N] RUN [FOLDER...]
 
 func main() {
 	limit := flag.Duration("limit", 0, "when the run ends at the latest, with the names of the tests that hang")
+	enough := flag.Duration("enough", 0, "after what time no VM begins any more: the tests that are left are skipped, and counted")
 	jobs := flag.Int("jobs", 0, "how many VMs run at once (one more than there are processors)")
 	flag.Usage = func() { fmt.Fprint(os.Stderr, usage) }
 	flag.Parse()
 	// A VM would go on without this program.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &run{ctx: ctx, out: os.Stderr, start: time.Now(), limit: *limit, jobs: *jobs, what: flag.Arg(0), skipped: map[string]int{}}
+	r := &run{ctx: ctx, out: os.Stderr, start: time.Now(), limit: *limit, enough: *enough, jobs: *jobs, what: flag.Arg(0), skipped: map[string]int{}}
 	if _, known := vm.Runs[r.what]; !known || flag.NArg() > 1 && r.what != "test-vm" {
 		flag.Usage()
 		os.Exit(2)

@@ -19,6 +19,7 @@ type run struct {
 	folders []string
 	start   time.Time
 	limit   time.Duration
+	enough  time.Duration // no VM begins later, if set
 	jobs    int
 
 	elsewhere int // tests, counted for each lane, that are not of its class
@@ -69,10 +70,10 @@ func (r *run) pass() {
 	r.passed++
 }
 
-func (r *run) skip(reason string) {
+func (r *run) skip(reason string, tests int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.skipped[reason]++
+	r.skipped[reason] += tests
 }
 
 func (r *run) fail(name string, log []string) {

@@ -111,7 +111,7 @@ func (s *stream) result(how, test, seconds string) {
 	case "PASS":
 		s.run.pass()
 	case "SKIP":
-		s.run.skip(reason(log))
+		s.run.skip(reason(log), 1)
 	case "FAIL":
 		s.fail(test, log)
 	}
