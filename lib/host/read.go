@@ -189,7 +189,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.En
 		return nil, err
 	}
 	if h.Remakes(mode, p.Interface.ID) {
-		if err := survivesRebind(h, s); err != nil {
+		if err := survivesRebind(h, p, s); err != nil {
 			return nil, err
 		}
 		if h.Rebinds() {

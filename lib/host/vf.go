@@ -113,10 +113,15 @@ func (l *Look) readRebind(d scan.Device, pf sriov.Link, number int) (*step.Rebin
 }
 
 // survivesRebind returns an error for a VF that gets an address of the job's own, and whose interface
-// has children: these end when the driver lets go of the VF.
-func survivesRebind(h plan.HCA, s snapshot.Settings) error {
+// has children, which end when the driver lets go of the VF; or has another MAC from its driver than
+// the PF was told, which no new bind gives it again.
+func survivesRebind(h plan.HCA, p scan.Port, s snapshot.Settings) error {
 	if !h.Rebinds() {
 		return nil
+	}
+	if told, has := h.VF.Rebind.Had.MAC, p.Interface.BoundWith(); told != "" && told != has {
+		err := fmt.Errorf("the driver of %s gave it MAC %s, and the PF was told %s, which counts from the next bind", s.Name, has, told)
+		return refuse("vf", hint.With(err, "GN373 tell the PF the first (ip link set PF vf N mac), or have the driver bind the VF again"))
 	}
 	for _, child := range s.Children {
 		if !child.ID.IsPKeyChild() {
