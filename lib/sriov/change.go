@@ -18,15 +18,23 @@ import (
 // changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its
 // firmware, deaf to signals.
 var changer = aside.New("gresnet-vf", func(args []string, say aside.Say) error {
-	err := change(args)
-	if err != nil {
+	switch err := change(args); {
+	case errors.Is(err, ErrNoDriver):
+		return say(untaken, -1)
+	case err != nil:
 		return say(err.Error(), -1)
 	}
 	return say(changed, -1)
 })
 
-// changed is what the changer says in the end.
-const changed = "changed"
+// What the changer says in the end, unless it has an error to tell.
+const (
+	changed = "changed"
+	untaken = "untaken"
+)
+
+// ErrNoDriver means that a VF was offered to the drivers, and none has taken it.
+var ErrNoDriver = errors.New("no driver takes it")
 
 // The changer's deeds.
 const (
@@ -74,6 +82,8 @@ func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {
 		return fmt.Errorf("its driver does not end it: %w", err)
 	case err != nil:
 		return err
+	case message == untaken:
+		return ErrNoDriver
 	case message != changed:
 		return errors.New(message)
 	}
@@ -115,7 +125,7 @@ func bindAgain(bus, vf, driver string, until time.Time) error {
 			return err
 		}
 		if _, err := os.Stat(driver); err != nil {
-			return fmt.Errorf("no driver takes it: %w", err)
+			return fmt.Errorf("%w: %w", ErrNoDriver, err)
 		}
 		return nil
 	})

@@ -127,8 +127,14 @@ func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
 	if err := os.Remove(filepath.Join(vf, "driver")); err != nil {
 		t.Fatal(err)
 	}
-	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); err == nil || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
 		t.Errorf("no driver took it: %v", err)
+	}
+	if err := os.Remove(files[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); err == nil || errors.Is(err, ErrNoDriver) {
+		t.Errorf("it was offered to no driver: %v", err)
 	}
 	if err := Bus(bus).Create("0000:09:00.0", 4, until); err == nil || errors.Is(err, fs.ErrExist) {
 		t.Errorf("there is no such PF: %v", err)

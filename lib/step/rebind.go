@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"gresnet/lib/aside"
 	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
@@ -65,6 +64,10 @@ func (s *Rebind) Do(w *world.World) error {
 	if err := s.Access.Do(w); err != nil {
 		return err
 	}
+	// The kernel gave it the lowest free name. Whose that is may be waiting for it.
+	if err := s.rename(w); err != nil {
+		return err
+	}
 	// udev gives names, and opens the device nodes that it makes.
 	if err := w.AwaitUdev(watch); err != nil {
 		return err
@@ -76,8 +79,8 @@ func (s *Rebind) Do(w *world.World) error {
 }
 
 // Undo gives the VF the address, and its interface the index, that it had. A VF that its PF does not have
-// any more has nothing to restore, nor has one that no driver takes: whether these are lost, the undos of
-// the moves say.
+// any more has nothing to restore, nor has one that was offered to its driver and did not come: whether
+// these are lost, the undos of the moves say.
 func (s *Rebind) Undo(w *world.World) error {
 	held, err := s.lock(w)
 	if err != nil {
@@ -106,7 +109,7 @@ func (s *Rebind) Undo(w *world.World) error {
 		return err
 	}
 	err = s.bind(w, vf, s.Had, held)
-	if err != nil && !errors.Is(err, aside.ErrHeldUp) {
+	if errors.As(err, &absentError{}) || errors.Is(err, sriov.ErrNoDriver) {
 		if gone, lost := w.HasLost(s.ID); lost == nil && gone {
 			w.Notice("%s", err)
 			return nil
@@ -118,34 +121,46 @@ func (s *Rebind) Undo(w *world.World) error {
 	return s.restoreNames(w, vf)
 }
 
-// restoreNames gives the VF's interface its index, and the RDMA device its name.
+// restoreNames gives the VF's interface its index, and the RDMA device its name. If another device has
+// that, the VF gets it when all are home: the node may have swapped the names of two.
 func (s *Rebind) restoreNames(w *world.World, vf function) error {
 	if err := s.giveIndex(w, vf); err != nil && !errors.Is(err, link.ErrNotFound) { // the link's undo says what is lost
 		return fmt.Errorf("give the interface of %s its index again: %w", s.Name, err)
 	}
-	return s.rename(w)
+	err := s.restoreName(w)
+	if errors.Is(err, rdma.ErrNameTaken) {
+		w.Leave(s, func() error { return s.rename(w) })
+		return nil
+	}
+	return err
 }
 
 // giveIndex gives an interface that was made anew its index, by a move into the job's namespace and back:
-// the kernel takes an index with a move alone. One that is in use already keeps what it has, and so does
-// an IPoIB interface, which does not move. Without that namespace, too, which is made before and removed
-// later, the interface keeps what it has.
+// the kernel takes an index with a move alone. An IPoIB interface, which does not move, keeps what it has.
+// So does another one if the job's namespace, which is made before and removed later, is gone.
 func (s *Rebind) giveIndex(w *world.World, vf function) error {
-	job, err := w.JobNS()
-	if errors.Is(err, world.ErrNoNamespace) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	var moved link.ID
-	err = w.OnHost(func(v *scan.View) error {
+	err := w.OnHost(func(v *scan.View) error {
 		i, err := vf.link(v)
-		if err != nil || s.Index == 0 || i.Index == s.Index || i.ID.Kind == "ipoib" || i.Up || i.Master != 0 {
+		if err != nil || s.Index == 0 || i.Index == s.Index || i.ID.Kind == "ipoib" {
+			return err
+		}
+		job, err := w.JobNS()
+		if errors.Is(err, world.ErrNoNamespace) {
+			w.Notice("the interface of %s keeps index %d, and had %d: the job's namespace is gone, by which it would get that", s.Name, i.Index, s.Index)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		moved = i.ID
-		return v.Link.Move(i.Index, job.FD(), link.FreeName, false)
+		err = v.Link.Move(i.Index, job.FD(), link.FreeName, false)
+		if errors.Is(err, link.ErrNameTaken) { // an alternative name, which the settings have
+			if err = v.Link.DropAltNames(i.Index); err == nil {
+				err = v.Link.Move(i.Index, job.FD(), link.FreeName, false)
+			}
+		}
+		return err
 	})
 	if err != nil || moved == (link.ID{}) {
 		return err
@@ -180,10 +195,13 @@ func (s *Rebind) AtHome(w *world.World) error {
 	if err == nil {
 		has, err = vf.has(w, s.Had)
 	}
-	if err == nil && !has {
-		err = fmt.Errorf("%s does not have %s", s.Name, s.Had)
+	if err != nil || has {
+		return err
 	}
-	return err
+	if gone, lost := w.HasLost(s.ID); lost == nil && gone {
+		return nil
+	}
+	return fmt.Errorf("%s does not have %s", s.Name, s.Had)
 }
 
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoVF) }
@@ -295,12 +313,18 @@ func (s *Rebind) bind(w *world.World, vf function, a sriov.Address, held *lock.F
 				return v.Link.Park(i)
 			})
 		case late && missing != "":
-			return hint.With(fmt.Errorf("bind %s again: waited in vain for %s", s.Name, missing), "GN363 see in journalctl -k what the VF's driver did not like")
+			err := fmt.Errorf("bind %s again: waited in vain for %s", s.Name, missing)
+			return absentError{hint.With(err, "GN363 see in journalctl -k what the VF's driver did not like")}
 		case late:
 			return hint.With(fmt.Errorf("bind %s again: its driver does not take %s", s.Name, a), "GN364 leave address out of vf in [[hca]] and [[policy]]")
 		}
 	}
 }
+
+// absentError says what a VF's drivers have not made.
+type absentError struct{ error }
+
+func (e absentError) Unwrap() error { return e.error }
 
 // bindTimeout bounds the wait for what the drivers of a VF make after they have bound it: udev may have to
 // load one.
@@ -311,14 +335,19 @@ const bindTimeout = 30 * time.Second
 func (s *Rebind) rename(w *world.World) error {
 	deadline := time.Now().Add(nameTimeout)
 	for begun := time.Now(); ; clock.Sleep(begun, 10*time.Millisecond) {
-		err := w.OnHost(func(v *scan.View) error { return s.device().restoreName(v, (*scan.View).Find) })
-		if err == nil {
-			return w.ApplyCM(s.Name, s.CM)
-		}
+		err := s.restoreName(w)
 		if !errors.Is(err, rdma.ErrNameTaken) || time.Now().After(deadline) || w.Context.Err() != nil {
 			return err
 		}
 	}
+}
+
+func (s *Rebind) restoreName(w *world.World) error {
+	err := w.OnHost(func(v *scan.View) error { return s.device().restoreName(v, (*scan.View).Find) })
+	if err != nil {
+		return err
+	}
+	return w.ApplyCM(s.Name, s.CM)
 }
 
 // nameTimeout bounds the wait for a name that another VF has for a moment.

@@ -154,8 +154,78 @@ func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 	refused("1", "v1.5 stands on "+roceLink+"v1")
 	vm.Same(t, before)
 	vm.Run(t, "ip link del v1.5")
+	mac, _ := vfAddresses(t)
+	vm.Run(t, "ip link set "+roceLink+" vf 1 mac 02:00:00:00:00:77")
+	refused("1", "gave it MAC "+mac+", and the PF was told 02:00:00:00:00:77")
+	vm.Run(t, "ip link set "+roceLink+" vf 1 mac "+mac)
 	vm.Run(t, "ip link set "+ibLink+" vf 1 node_guid 00:00:00:00:00:00:00:00; ip link set "+ibLink+" vf 1 port_guid 00:00:00:00:00:00:00:00")
 	rebind(t, vfOf(t, ibPF, 1))
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
 	refused("3", "its PF was never told an address")
+}
+
+// A VF that its driver has let go of, and was not offered since, is not lost: the next epilog offers it.
+func TestAVFThatItsDriverWasNotOfferedAgainIsNotLost(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
+	boot(t, ownAddress(t))
+	dressVFs(t)
+	const job = "SLURM_JOB_ID=900212 SLURM_JOB_GPUS=1"
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", job)
+	vf := vfOf(t, rocePF, 1)
+	vm.Run(t, "echo "+vf+" >/sys/bus/pci/devices/"+vf+"/driver/unbind")
+	const probe = "/sys/bus/pci/drivers_probe"
+	vm.Run(t, "mount --bind "+probe+" "+probe+" && mount -o remount,ro,bind "+probe)
+	out, code := vm.ByHand(t, "epilog", job)
+	vm.Run(t, "umount "+probe)
+	if code != 2 || !strings.Contains(out, "read-only file system") || strings.Contains(out, "lost during the job") {
+		t.Errorf("exit status %d:\n%s", code, out)
+	}
+	if vm.Claims(t, "900212") == "" {
+		t.Error("the claim of the VF is gone")
+	}
+	vm.Must(t, "epilog", job)
+	vm.SameInAnyOrder(t, before)
+}
+
+// Who may give devices names in the job's namespace can give each of two VFs the other's.
+func TestVFsOfAJobThatSwappedTheirNamesComeHomeUnderTheirOwn(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	boot(t, ownAddress(t))
+	dressVFs(t)
+	const job = "SLURM_JOB_ID=900213 SLURM_JOB_GPUS=1,3"
+	before := vm.Picture(t)
+	name := func(pf string) string {
+		return strings.TrimSpace(vm.Run(t, "ls /sys/bus/pci/devices/"+vfOf(t, pf, 1)+"/infiniband"))
+	}
+	roce, ib := name(rocePF), name(ibPF)
+	vm.Must(t, "prolog", job)
+	swap := "rdma dev set " + roce + " name other; rdma dev set " + ib + " name " + roce + "; rdma dev set other name " + ib
+	if vm.IsExclusive(t) {
+		inJob(t, "900213", swap)
+	} else {
+		vm.Run(t, swap)
+	}
+	vm.Must(t, "epilog", job)
+	vm.SameInAnyOrder(t, before)
+}
+
+// What brings interfaces up can do so with one that a killed epilog has not given its index again.
+func TestAnInterfaceThatIsUpWhenItsVFIsBoundAgainHasItsIndex(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
+	boot(t, ownAddress(t))
+	dressVFs(t)
+	const job = "SLURM_JOB_ID=900214 SLURM_JOB_GPUS=1"
+	before := vm.Picture(t)
+	mac, _ := vfAddresses(t)
+	vm.Must(t, "prolog", job)
+	vm.Run(t, "ip link set "+roceLink+" vf 1 mac "+mac)
+	vf := vfOf(t, rocePF, 1)
+	rebind(t, vf)
+	vm.Eventually(t, "the interface of "+vf, func() bool {
+		_, err := vm.Try("ip link set $(ls /sys/bus/pci/devices/" + vf + "/net) up")
+		return err == nil
+	})
+	vm.Must(t, "epilog", job)
+	vm.SameInAnyOrder(t, before)
 }
