@@ -15,6 +15,12 @@ import (
 // maxCount bounds what a node can have of one GRES.
 const maxCount = indices.Max + 1
 
+// cutLength is the length of a list of indices that Slurm has cut, perhaps in the middle of a number: tmp_str
+// of _foreach_job_build_details has 128 bytes, of which bit_fmt needs one for the end and takes one for the
+// last comma. A whole list can be as long. Which indices a user's job gets is for Slurm to say, so this is no
+// fault of the node's.
+const cutLength = 126
+
 // ParseDetail reads what Slurm says of a job's GRES on one node, and wants what
 // is among names. What is not is skipped, whatever its form. The forms
 // (Slurm src/stepmgr/gres_stepmgr.c:_foreach_job_build_details) are
@@ -38,6 +44,13 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		fields := strings.Split(head, ":")
 		if !slices.Contains(names, fields[0]) {
 			continue
+		}
+		if list, is := strings.CutPrefix(inside, "IDX:"); is && len(list) >= cutLength {
+			return nil, &Refusal{
+				Ask: fmt.Sprintf("%s of %s, which source %s says the job has", head, hint.Clip(list), source),
+				Why: fmt.Sprintf("Slurm cuts a list of indices at %d characters", cutLength),
+				Do:  "GN374 ask for all of the GRES or for fewer, so that the list is shorter",
+			}
 		}
 		w, err := parseWant(fields, inside)
 		if err != nil {
@@ -98,8 +111,6 @@ func parseIndexed(w Want, fields []string, text string) (Want, error) {
 			return Want{}, err
 		}
 	}
-	// Slurm cuts a list of indices at 127 characters, wherever that may be
-	// (tmp_str in _foreach_job_build_details).
 	if count != len(w.Indices) {
 		return Want{}, fmt.Errorf("it counts %d and has %d indices", count, len(w.Indices))
 	}

@@ -52,6 +52,10 @@ var faults = map[string]func(t *testing.T) []error{
 		}
 		return errs
 	},
+	"a list of indices from `scontrol` that is 126 characters long, where Slurm cuts it": func(*testing.T) []error {
+		_, err := gres.ParseDetail("nic:2(IDX:"+strings.Repeat("1", 126)+")", []string{"nic"}, "scontrol")
+		return []error{err}
+	},
 	"an answer of `scontrol` that is longer than 16 MiB": func(t *testing.T) []error {
 		program, _ := scontrolThat(t, "exec yes JobId=4711\n")
 		_, _, err := askScontrol(program, time.Minute)
