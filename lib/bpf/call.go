@@ -80,6 +80,13 @@ func newLink(program object, cgroup int) (object, error) {
 	})
 }
 
+// update gives a link another program, at once for the whole cgroup tree. It fails with ENOLINK if the
+// link is detached.
+func (o object) update(program object) error {
+	_, err := call(unix.BPF_LINK_UPDATE, &struct{ link, program, flags, old uint32 }{uint32(o), uint32(program), 0, 0})
+	return err
+}
+
 // detach ends a link at once, whoever has it open.
 func (o object) detach() error {
 	_, err := call(unix.BPF_LINK_DETACH, &struct{ link uint32 }{uint32(o)})

@@ -99,10 +99,8 @@ func (g Guard) attach() (object, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, err := os.Lstat(g.program()); errors.Is(err, fs.ErrNotExist) {
-		if err := g.attachProgram(m); err != nil {
-			return 0, hint.Join(err, m.Close())
-		}
+	if err := g.attachProgram(m); err != nil {
+		return 0, hint.Join(err, m.Close())
 	}
 	return m, nil
 }
@@ -164,8 +162,12 @@ func (g Guard) open() (object, error) {
 	return openPin(g.devices())
 }
 
-// attachProgram attaches the program and pins it, with the map of sharers if there is one.
+// attachProgram attaches the program and pins it, with the map of sharers if there is one, unless
+// a program is there.
 func (g Guard) attachProgram(m object) error {
+	if _, err := os.Lstat(g.program()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	s, err := openPin(g.sharers())
 	if errors.Is(err, fs.ErrNotExist) {
 		return g.replaceProgram(m, none)
@@ -177,14 +179,24 @@ func (g Guard) attachProgram(m object) error {
 	return g.replaceProgram(m, s)
 }
 
-// replaceProgram attaches a program and pins it, in place of one that is there. If it is killed
-// before it pins, nothing is left: the kernel detaches a link that nobody has open.
+// replaceProgram attaches a program and pins it. A program that is there gives way to it in one
+// step of the kernel (kernel/bpf/cgroup.c:__cgroup_bpf_replace), so other jobs' devices are guarded
+// wherever a kill ends this process. Without one, a kill before the pin leaves what was there
+// before: the kernel detaches a link that nobody has open.
 func (g Guard) replaceProgram(m, sharers object) error {
 	p, err := newProgram(m, sharers)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
+	switch err := g.updateProgram(p); {
+	case errors.Is(err, unix.ENOLINK): // the pin is of a link that somebody has detached
+		if err := unlink(g.program()); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	cgroup, err := os.Open(g.Cgroup)
 	if err != nil {
 		return err
@@ -195,14 +207,22 @@ func (g Guard) replaceProgram(m, sharers object) error {
 		return fmt.Errorf("attach a program to %s: %w", g.Cgroup, err)
 	}
 	defer l.Close()
-	if err := g.detachProgram(); err != nil {
-		return err
-	}
 	return l.pin(g.program())
 }
 
+// updateProgram gives the pinned link another program.
+func (g Guard) updateProgram(p object) error {
+	l, err := openPin(g.program())
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return at("replace the program of", g.program(), l.update(p))
+}
+
 // Forget lets everybody open what is guarded for a job, and takes the guard
-// away with the last device.
+// away with the last device. If devices of others are left without a program,
+// it attaches one again.
 func (g Guard) Forget(job uint32) error {
 	roots, err := g.isRoots()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !roots {
@@ -218,6 +238,9 @@ func (g Guard) Forget(job uint32) error {
 		defer m.Close()
 		if err = g.unshare(m, job); err == nil {
 			last, err = forget(m, job)
+		}
+		if err == nil && !last {
+			err = g.attachProgram(m)
 		}
 		if err != nil {
 			return fmt.Errorf("end the guard of device nodes: %w", err)

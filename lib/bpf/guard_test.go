@@ -22,8 +22,18 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// TestMain lets the test binary be a process that opens a device.
+// TestMain lets the test binary be a process that opens a device, or one that replaces the program
+// until it is killed.
 func TestMain(m *testing.M) {
+	if pins := os.Getenv("GRESNET_REPLACE"); pins != "" {
+		g := Guard{Pins: pins, Cgroup: os.Getenv("GRESNET_CGROUP")}
+		for {
+			if err := errors.Join(g.Share(2, []Device{{1, 5}}, true), g.Forget(2)); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+		}
+	}
 	if path := os.Getenv("GRESNET_OPEN"); path != "" {
 		f, err := os.Open(path)
 		if err != nil {
@@ -236,7 +246,7 @@ func TestAHalfGuardIsMadeWholeOrTakenAway(t *testing.T) {
 		{"map alone", []string{g.program()}},
 		{"program alone", []string{g.devices()}},
 	} {
-		for _, next := range []string{"protect", "forget"} {
+		for _, next := range []string{"protect", "forget", "forget another job"} {
 			t.Run(left.name+", then "+next, func(t *testing.T) {
 				if err := g.Protect(1, []Device{full}, true); err != nil {
 					t.Fatal(err)
@@ -256,6 +266,13 @@ func TestAHalfGuardIsMadeWholeOrTakenAway(t *testing.T) {
 					if err := g.Protect(1, []Device{full}, true); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if next == "forget another job" {
+					if err := g.Forget(2); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if next == "protect" || next == "forget another job" && left.name == "map alone" {
 					if cgrouptest.DevicePrograms(t, g.Cgroup) != 1 || opens(t, g.Cgroup, 65534) {
 						t.Error("the device is not guarded")
 					}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,5 +145,61 @@ func TestAHalfGuardWithSharersIsMadeWholeOrTakenAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The first job with a slot has the program replaced by one that knows the map of sharers.
+func TestAKillWhileTheProgramIsReplacedOpensNoDevice(t *testing.T) {
+	g := guard(t)
+	if err := g.Protect(1, []Device{full}, true); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = []string{"GRESNET_REPLACE=" + g.Pins, "GRESNET_CGROUP=" + g.Cgroup}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20*time.Millisecond + time.Duration(i)*311*time.Microsecond)
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err == nil || cmd.ProcessState.Exited() {
+			t.Fatalf("it ended before it was killed: %v", cmd.ProcessState)
+		}
+		if opens(t, g.Cgroup, user) {
+			t.Fatalf("after %d kills a user opens a guarded device", i+1)
+		}
+		if n := cgrouptest.DevicePrograms(t, g.Cgroup); n != 1 {
+			t.Fatalf("after %d kills there are %d programs", i+1, n)
+		}
+	}
+	for _, job := range []uint32{1, 2} {
+		if err := g.Forget(job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Lstat(g.Pins); !errors.Is(err, fs.ErrNotExist) || cgrouptest.DevicePrograms(t, g.Cgroup) != 0 {
+		t.Errorf("something is left: %v", err)
+	}
+}
+
+func TestAProgramIsAttachedAgainWhereSomebodyHasDetachedIt(t *testing.T) {
+	g := guard(t)
+	if err := g.Protect(1, []Device{{1, 5}}, true); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openPin(g.program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.detach(), l.Close(), g.Share(2, []Device{full}, true)); err != nil {
+		t.Fatal(err)
+	}
+	if opens(t, g.Cgroup, user) || cgrouptest.DevicePrograms(t, g.Cgroup) != 1 {
+		t.Error("the device is not guarded")
+	}
+	if err := errors.Join(g.Forget(1), g.Forget(2)); err != nil {
+		t.Fatal(err)
 	}
 }
