@@ -52,15 +52,43 @@ func (g Guard) Share(job uint32, devices []Device, required bool) error {
 		h.Required = 1
 	}
 	for _, d := range devices {
-		err := put(m, d, entry{Cgroup: several})
+		// In this order: the device stays as it was if a kill comes in between.
+		err := put(s, sharer{d, expected(job)}, h)
 		if err == nil {
-			err = put(s, sharer{d, expected(job)}, h)
+			err = put(m, d, entry{Cgroup: several})
 		}
 		if err != nil {
 			return fmt.Errorf("guard device %d:%d: %w", d.Major, d.Minor, err)
 		}
 	}
 	return nil
+}
+
+// Shared tells whether a device opens for its sharers only.
+func (g Guard) Shared(d Device) (bool, error) {
+	roots, err := g.isRoots()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !roots {
+		return false, nil // it is no guard of ours
+	}
+	if err != nil {
+		return false, err
+	}
+	m, err := g.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer m.Close()
+	e, err := get[Device, entry](m, d)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the guard of device %d:%d: %w", d.Major, d.Minor, err)
+	}
+	return e.Cgroup == several, nil
 }
 
 // attachSharers makes the map of sharers, and a program that knows it, if there is none. The map's

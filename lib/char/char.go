@@ -38,6 +38,15 @@ func Stat(path string) (Access, error) {
 	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, nil
 }
 
+// Number reads which device a node is of.
+func Number(path string) (major, minor uint32, err error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return 0, 0, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return unix.Major(st.Rdev), unix.Minor(st.Rdev), nil
+}
+
 // Set makes a node's access what is given. It narrows before it gives away,
 // and touches nothing that is so already: a change of owner is a change of ctime.
 func Set(path string, want Access) error {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"gresnet/lib/hint"
@@ -73,6 +74,15 @@ func (l Lease) Netns() string { return l.file("netns") }
 
 // Devices returns the job's own /dev/infiniband.
 func (l Lease) Devices() string { return l.file("dev") }
+
+// OthersNodes returns what all other leases have in their own /dev/infiniband.
+func (l Lease) OthersNodes() ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(filepath.Dir(string(l)), "*", "dev", "*"))
+	return slices.DeleteFunc(all, func(path string) bool { return filepath.Dir(path) == l.Devices() }), err
+}
+
+// JobOfNode returns the job whose lease has a path that OthersNodes returns.
+func JobOfNode(path string) string { return filepath.Base(filepath.Dir(filepath.Dir(path))) }
 
 // Env returns the file that makes the lease count: it is written last and removed first.
 func (l Lease) Env() string { return l.file("env") }

@@ -10,6 +10,7 @@ import (
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/char"
+	"gresnet/lib/lock"
 	"gresnet/lib/mount"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
@@ -50,15 +51,15 @@ func (s *Devices) Do(w *world.World) error {
 	if s.Mode == rdma.Exclusive {
 		look = w.InJob
 	}
-	var made guarded
+	var nodes []deviceNode
 	err := look(func(v *scan.View) (err error) {
-		made, err = s.makeNodes(w, v)
+		nodes, err = s.findNodes(v)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.guard(w, made); err != nil {
+	if err := s.makeNodes(w, nodes); err != nil {
 		return err
 	}
 	if !s.CM {
@@ -67,7 +68,14 @@ func (s *Devices) Do(w *world.World) error {
 	return makeCM(w)
 }
 
-func (s *Devices) makeNodes(w *world.World, v *scan.View) (made guarded, err error) {
+// deviceNode is a device node that the lease is to have.
+type deviceNode struct {
+	name   string
+	device bpf.Device
+	slot   bool // other jobs may have the device, too
+}
+
+func (s *Devices) findNodes(v *scan.View) (nodes []deviceNode, err error) {
 	seen := map[node.ID]bool{} // a job may have several slots of an HCA
 	for _, id := range s.HCAs {
 		if seen[id.Whole()] {
@@ -76,33 +84,46 @@ func (s *Devices) makeNodes(w *world.World, v *scan.View) (made guarded, err err
 		seen[id.Whole()] = true
 		d, err := v.Find(id)
 		if err != nil {
-			return guarded{}, err
+			return nil, err
 		}
 		if len(d.Chars) == 0 {
-			return guarded{}, fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
+			return nil, fmt.Errorf("make the uverbs device of %s: the kernel has none, is ib_uverbs loaded?", d.Name)
 		}
 		// A kernel without ib_umad has none to give.
 		if slices.Contains(s.Kinds, "umad") || slices.Contains(s.Kinds, "issm") {
 			if err := v.MAD(&d); err != nil {
-				return guarded{}, err
+				return nil, err
 			}
 		}
 		for _, c := range d.Chars {
-			if !slices.Contains(s.Kinds, c.Kind) {
-				continue
+			if slices.Contains(s.Kinds, c.Kind) {
+				nodes = append(nodes, deviceNode{c.Name, bpf.Device{Major: c.Major, Minor: c.Minor}, id.Slot != ""})
 			}
-			access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-			if err := char.Make(filepath.Join(w.Dir.Devices(), c.Name), c.Major, c.Minor, access); err != nil {
-				return guarded{}, err
-			}
-			which := &made.own
-			if id.Slot != "" {
-				which = &made.shared
-			}
-			*which = append(*which, bpf.Device{Major: c.Major, Minor: c.Minor})
 		}
 	}
-	return made, nil
+	return nodes, nil
+}
+
+// makeNodes makes the device nodes when their guard is there. It does both under the guard's lock: if
+// a prolog that has the lock finds a node in another lease, that lease has the guard that it gets.
+func (s *Devices) makeNodes(w *world.World, nodes []deviceNode) error {
+	if s.Guard != "" {
+		held, err := lock.At(w.Context, guardLock(w))
+		if err != nil {
+			return err
+		}
+		defer held.Close()
+		if err := s.guard(w, nodes); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes {
+		access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
+		if err := char.Make(filepath.Join(w.Dir.Devices(), n.name), n.device.Major, n.device.Minor, access); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeCM adds rdma_cm, if the kernel has it (module rdma_ucm).
