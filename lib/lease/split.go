@@ -12,6 +12,7 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/sriov"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
@@ -124,7 +125,8 @@ func (s *splitting) findPF() (err error) {
 	return err
 }
 
-// give gives a VF its address, unless it has one that somebody else gave it.
+// give gives a VF its address, unless somebody else gave it one, and has its driver bind it again if
+// the driver has not taken the address yet.
 func (s *splitting) give(ctx context.Context, vf int) error {
 	function, err := sysfs.VF(s.sys, s.pf, strconv.Itoa(vf))
 	if err != nil {
@@ -135,7 +137,7 @@ func (s *splitting) give(ctx context.Context, vf int) error {
 	if err != nil {
 		return err
 	}
-	bound, err := sysfs.HasDriver(s.sys, "pci/"+function)
+	bound, err := s.isBound(vf, function)
 	if err != nil || !lacks && bound {
 		return err
 	}
@@ -166,6 +168,34 @@ func (s *splitting) lacks(vf int, function string) (bool, error) {
 		return false, err
 	}
 	return a.MAC == nil || s.made && *a.MAC != s.link.AddressOf(s.guid, vf).MAC, nil
+}
+
+// isBound tells whether a VF has a driver that has taken the MAC that boot told the PF. A boot that was
+// killed before the new bind leaves a driver that gave the VF a random one. What others told the PF is
+// theirs to bind: the node may use the VF.
+func (s *splitting) isBound(vf int, function string) (bool, error) {
+	bound, err := sysfs.HasDriver(s.sys, "pci/"+function)
+	if err != nil || !bound || s.link.InfiniBand { // on InfiniBand the VF lacks its address until then
+		return bound, err
+	}
+	a, err := sriov.Read(s.link, vf)
+	if err != nil {
+		return false, err
+	}
+	own := s.link.AddressOf(s.guid, vf).MAC
+	if a.MAC == nil || *a.MAC != own {
+		return true, nil
+	}
+	c, err := link.Dial()
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	i, err := c.OfFunction(function)
+	if errors.Is(err, link.ErrNotFound) {
+		return true, nil // its driver makes none, or somebody has moved it
+	}
+	return i.BoundWith() == own, err
 }
 
 // wait tries until it gets what it needs, or the time is over.

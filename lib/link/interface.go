@@ -121,6 +121,19 @@ func (c *Conn) List() ([]Interface, error) {
 	return slices.Clone(list), nil
 }
 
+// OfFunction describes the interface of a PCI function that has one, or is ErrNotFound.
+func (c *Conn) OfFunction(pci string) (Interface, error) {
+	list, err := c.List()
+	if err != nil {
+		return Interface{}, err
+	}
+	i := slices.IndexFunc(list, func(i Interface) bool { return i.ID.Parent == "pci/"+pci })
+	if i < 0 {
+		return Interface{}, fmt.Errorf("interface of %s: %w", pci, ErrNotFound)
+	}
+	return list[i], nil
+}
+
 // Get describes the interface with an index, or is ErrNotFound.
 func (c *Conn) Get(index int) (Interface, error) {
 	m, err := c.ask(index, briefly(change(index, false, 0)))

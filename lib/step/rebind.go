@@ -269,18 +269,7 @@ func (vf function) has(w *world.World, a sriov.Address) (is bool, err error) {
 }
 
 // link returns the VF's interface, if it is on the node.
-func (vf function) link(v *scan.View) (link.Interface, error) {
-	list, err := v.Link.List()
-	if err != nil {
-		return link.Interface{}, err
-	}
-	for _, i := range list {
-		if i.ID.Parent == "pci/"+vf.pci {
-			return i, nil
-		}
-	}
-	return link.Interface{}, fmt.Errorf("interface of %s: %w", vf.pci, link.ErrNotFound)
-}
+func (vf function) link(v *scan.View) (link.Interface, error) { return v.Link.OfFunction(vf.pci) }
 
 // bind gives a VF an address, and waits until the VF is there again. Its interface gets a name that is
 // nobody's: the kernel's may be that of an interface that is away.

@@ -127,3 +127,47 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 		t.Errorf("the VFs had\n%s\nand have\n%s", before, now)
 	}
 }
+
+// A boot that is killed after it told a PF the MAC of a VF, and before the VF's driver bound the VF again,
+// leaves a VF whose random MAC is not the one that the PF has on record.
+func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	boot(t, inParts(4, "gpus = [0, 1, 2, 3]\ninterface = \"keep\"\n", ""))
+	vfs := func() (all []string) {
+		for n := range 4 {
+			all = append(all, vm.Run(t, "cat /sys/bus/pci/devices/"+vfOf(t, rocePF, n)+"/net/*/address /sys/bus/pci/devices/"+vfOf(t, rocePF, n)+"/net/*/ifindex"))
+		}
+		return all
+	}
+	given := vfs()
+	mac := func(n int) string { first, _, _ := strings.Cut(given[n], "\n"); return first }
+	// VF 0 has a MAC of the node's. The PF was told another one of VF 3, by the node, which has not bound it again.
+	vm.Run(t, "ip link set "+roceLink+" vf 0 trust on; ip link set "+roceLink+"v0 address 02:00:00:00:00:70; ip link set "+roceLink+" vf 3 mac 02:00:00:00:00:73")
+	for _, n := range []int{1, 2} {
+		vm.Run(t, fmt.Sprintf("ip link set %s vf %d mac 00:00:00:00:00:00", roceLink, n))
+		rebind(t, vfOf(t, rocePF, n))
+		vm.Run(t, fmt.Sprintf("ip link set %s vf %d mac %s", roceLink, n, mac(n)))
+	}
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	const job = "SLURM_JOB_ID=900215 SLURM_JOB_GPUS=2"
+	vm.Must(t, "prolog", job)
+	if vm.Claims(t, "900215") == "" {
+		t.Fatal("the job has no VF")
+	}
+	pid := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900215/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
+	before := vfs()
+	out := vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	now := vfs()
+	if now[0] != before[0] || now[2] != before[2] || now[3] != before[3] {
+		t.Errorf("boot touched a VF that is in order, or a job's: they had\n%s\nand have\n%s\n%s", before, now, out)
+	}
+	if before[1] == now[1] || !strings.HasPrefix(now[1], mac(1)+"\n") {
+		t.Errorf("VF 1 had\n%s\nand has\n%s\n%s", before[1], now[1], out)
+	}
+	vm.Run(t, "kill "+pid)
+	vm.Must(t, "epilog", job)
+	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	if last := vfs(); last[0] != now[0] || last[1] != now[1] || last[3] != now[3] || !strings.HasPrefix(last[2], mac(2)+"\n") {
+		t.Errorf("after the job they have\n%s", last)
+	}
+}
