@@ -12,18 +12,27 @@ import (
 )
 
 // Absent says why an HCA is not on the node, or not with all interfaces that it had when the node
-// table numbered it. It is empty if nothing is missing.
-func (n *Host) Absent(t *table.Table, id node.ID) (string, error) {
-	if lock.Held(n.State.Locks(), id) {
+// table numbered it. It is empty if nothing is missing. If the node has lost the HCA, the error is
+// world.ErrGone.
+func (l *Look) Absent(t *table.Table, id node.ID) (string, error) {
+	if lock.Held(l.Host.State.Locks(), id) {
 		return "a move of it has not ended", nil
 	}
-	v, err := scan.Open(n.Sys, scan.NewKnown())
+	v, err := scan.Open(l.Host.Sys, scan.NewKnown())
 	if err != nil {
 		return "", err
 	}
 	defer v.Close()
 	d, err := v.Find(id)
 	if errors.Is(err, scan.ErrNotFound) {
+		// A namespace that has it is looked for first, as HasLost wants it.
+		err := l.World.Elsewhere(scan.ErrNotFound, func(v *scan.View) error { _, err := v.Find(id); return err })
+		if errors.Is(err, scan.ErrNotFound) {
+			err = l.World.AwaitLost(id)
+		}
+		if err != nil {
+			return "", err
+		}
 		return "it is not in the root namespace", nil
 	}
 	if err != nil {

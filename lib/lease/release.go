@@ -15,11 +15,12 @@ import (
 	"gresnet/lib/opened"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
+	"gresnet/lib/world"
 )
 
 // Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI
 // address or its whole identity. It first undoes what it still can; then the HCA must be on the
-// node, and stays as it is.
+// node, and stays as it is, or the node must have lost it.
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
@@ -157,8 +158,8 @@ func (n *Host) releaseFrom(l *opened.Lease, c table.Claim) error {
 	return err
 }
 
-// freeHome frees claims that no lease has any more if their HCAs are on the node. It keeps the
-// other HCAs from later jobs.
+// freeHome frees claims that no lease has any more if their HCAs are on the node, or the node has lost
+// them. It keeps the other HCAs from later jobs.
 func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	t, err := n.Table().Read()
 	if err != nil {
@@ -168,12 +169,22 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	if !slices.ContainsFunc(t.Claims, is) {
 		return nil
 	}
+	l, done, err := n.LookFor(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer done()
 	var failed []error
+	var lost []table.Claim
 	for _, c := range t.Claims {
 		if !is(c) {
 			continue
 		}
-		reason, err := n.Absent(&t, c.HCA)
+		reason, err := l.Absent(&t, c.HCA)
+		if errors.Is(err, world.ErrGone) {
+			lost = append(lost, c)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -182,11 +193,6 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
 		}
 	}
-	l, done, err := n.LookFor(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer done()
 	err = n.Table().Update(ctx, func(t *table.Table) error {
 		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
 		for i, c := range t.Claims {
@@ -201,6 +207,9 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, c := range lost {
+		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Warning: fmt.Sprintf("%s (%s) is released: %s", c.Name, c.HCA, world.ErrGone)})
 	}
 	if len(failed) > 0 {
 		return opened.Remains(hint.Join(failed...))

@@ -127,7 +127,7 @@ func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
 	away := map[node.ID]string{}
 	var what []string
 	for _, c := range claims {
-		away[c.HCA] = forgotten(h, t, c.HCA)
+		away[c.HCA] = forgotten(l, t, c.HCA)
 		what = append(what, fmt.Sprintf("%s is quarantined: %s", cmp.Or(c.Name, c.HCA.String()), away[c.HCA]))
 	}
 	err := h.Table().Update(l.World.Context, func(t *table.Table) error {
@@ -148,9 +148,13 @@ func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
 
 // forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the
 // HCA is missing, if it can find that out.
-func forgotten(h *host.Host, t *table.Table, id node.ID) string {
+func forgotten(l *host.Look, t *table.Table, id node.ID) string {
 	const reason = "its lease was removed: nobody remembers what its interfaces had"
-	if absent, err := h.Absent(t, id); err == nil && absent != "" {
+	absent, err := l.Absent(t, id)
+	if errors.Is(err, world.ErrGone) {
+		return reason + "; " + err.Error()
+	}
+	if err == nil && absent != "" {
 		return reason + "; " + absent
 	}
 	return reason

@@ -171,3 +171,33 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 		t.Errorf("after the job they have\n%s", last)
 	}
 }
+
+// Nobody has the settings of an HCA any more whose lease was deleted. If the node has lost the HCA, nothing
+// needs them.
+func TestReleaseFreesAQuarantinedVFThatTheNodeHasLostAndBootSplitsThePFAgain(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	boot(t, inParts(2, "gpus = [0, 1]\n", ""))
+	before := stable(addresses(t))
+	const job, lease = "SLURM_JOB_ID=900216 SLURM_JOB_GPUS=1", "/run/gresnet/jobs/900216"
+	vm.Must(t, "prolog", job)
+	vm.Run(t, "umount "+lease+"/netns "+lease+"/dev; rm -rf "+lease+"; echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs")
+	if out, code := vm.ByHand(t, "epilog", job); code != 2 || !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "the node does not have it any more") {
+		t.Errorf("the epilog exits with %d: %s", code, out)
+	}
+	if out, err := vm.Try(vm.Repo() + "/bin/gresnet-epilog boot"); err == nil || !strings.Contains(out, "a job has VF [1] of it") {
+		t.Errorf("boot makes a VF that is quarantined: %v\n%s", err, out)
+	}
+	const vf = rocePF + "/vf1"
+	if out, code := vm.Command(t, "gresnet-epilog release "+vf); code != 0 || !strings.Contains(out, "warning: ") || !strings.Contains(out, "("+vf+") is released: the node does not have it any more [GN377]") {
+		t.Errorf("release exits with %d: %s", code, out)
+	}
+	if left := vm.Claims(t, "900216"); left != "" {
+		t.Errorf("the job still has %s", left)
+	}
+	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	if now := stable(addresses(t)); now != before {
+		t.Errorf("the VFs had\n%s\nand have\n%s", before, now)
+	}
+	vm.Must(t, "prolog", job)
+	vm.Must(t, "epilog", job)
+}
