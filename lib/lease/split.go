@@ -171,8 +171,9 @@ func (s *splitting) lacks(vf int, function string) (bool, error) {
 }
 
 // isBound tells whether a VF has a driver that has taken the MAC that boot told the PF. A boot that was
-// killed before the new bind leaves a driver that gave the VF a random one. What others told the PF is
-// theirs to bind: the node may use the VF.
+// killed before the new bind leaves a driver that gave the VF a random one. A new bind takes the interface's
+// addresses, so a VF that the node may use stays as it is: one whose interface is up, or whose PF was told
+// another MAC by somebody else.
 func (s *splitting) isBound(vf int, function string) (bool, error) {
 	bound, err := sysfs.HasDriver(s.sys, "pci/"+function)
 	if err != nil || !bound || s.link.InfiniBand { // on InfiniBand the VF lacks its address until then
@@ -195,7 +196,7 @@ func (s *splitting) isBound(vf int, function string) (bool, error) {
 	if errors.Is(err, link.ErrNotFound) {
 		return true, nil // its driver makes none, or somebody has moved it
 	}
-	return i.BoundWith() == own, err
+	return i.Up || i.BoundWith() == own, err
 }
 
 // wait tries until it gets what it needs, or the time is over.
