@@ -15,10 +15,10 @@ import (
 // maxCount bounds what a node can have of one GRES.
 const maxCount = indices.Max + 1
 
-// cutLength is the length of a list of indices that Slurm has cut, perhaps in the middle of a number: tmp_str
-// of _foreach_job_build_details has 128 bytes, of which bit_fmt needs one for the end and takes one for the
-// last comma. A whole list can be as long. Which indices a user's job gets is for Slurm to say, so this is no
-// fault of the node's.
+// cutLength is the length at which Slurm cuts a list of indices, perhaps in the middle of a number. The buffer
+// has 128 bytes (tmp_str of _foreach_job_build_details). bit_fmt ends the text with a zero and removes the last
+// character, which is a comma if nothing was cut. A list of this length may be whole or cut: nothing tells.
+// Users' requests make lists long, so the job is refused and the node stays in service.
 const cutLength = 126
 
 // ParseDetail reads what Slurm says of a job's GRES on one node, and wants what
