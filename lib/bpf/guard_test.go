@@ -15,7 +15,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
 	"gresnet/test/cgrouptest"
@@ -28,8 +27,9 @@ func TestMain(m *testing.M) {
 	if pins := os.Getenv("GRESNET_REPLACE"); pins != "" {
 		g := Guard{Pins: pins, Cgroup: os.Getenv("GRESNET_CGROUP")}
 		for {
-			if err := errors.Join(g.Share(2, []Device{{1, 5}}, true), g.Forget(2)); err != nil {
-				fmt.Println(err)
+			err := errors.Join(g.Share(2, []Device{{1, 5}}, true), g.Forget(2))
+			fmt.Println("replaced", err)
+			if err != nil {
 				os.Exit(1)
 			}
 		}
@@ -52,18 +52,7 @@ var full = Device{1, 7}
 // guard is a guard of a part of this machine's cgroup tree.
 func guard(t *testing.T) Guard {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root to load BPF programs")
-	}
-	pins := t.TempDir()
-	if err := unix.Mount("bpf", pins, "bpf", 0, "mode=700"); err != nil {
-		netnstest.Skip(t, "needs a kernel with BPF: "+err.Error())
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(pins, 0); err != nil {
-			t.Errorf("unmount the pins: %v", err)
-		}
-	})
+	pins := cgrouptest.Pins(t)
 	for _, tree := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 		root := filepath.Join(tree, "gresnet-"+strings.ReplaceAll(t.Name(), "/", "-"))
 		g := Guard{Pins: filepath.Join(pins, "gresnet"), Cgroup: tree}

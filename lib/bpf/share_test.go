@@ -1,8 +1,10 @@
 package bpf
 
 import (
+	"bufio"
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,13 +156,23 @@ func TestAKillWhileTheProgramIsReplacedOpensNoDevice(t *testing.T) {
 	if err := g.Protect(1, []Device{full}, true); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 50 {
+	for i := range 250 {
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Env = []string{"GRESNET_REPLACE=" + g.Pins, "GRESNET_CGROUP=" + g.Cgroup}
-		if err := cmd.Start(); err != nil {
+		said, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20*time.Millisecond + time.Duration(i)*311*time.Microsecond)
+		begun := time.Now()
+		first, err := bufio.NewReader(said).ReadString('\n')
+		if err != nil || first != "replaced <nil>\n" {
+			t.Fatalf("the process that is killed says %q, %v", first, err)
+		}
+		// The kill comes at some moment of the next round, which takes no longer than the first.
+		time.Sleep(rand.N(time.Since(begun)))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -10,13 +10,12 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
-
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/mount"
 	"gresnet/lib/state"
 	"gresnet/lib/world"
+	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
 
@@ -33,18 +32,7 @@ type slotJobs struct {
 
 func newSlotJobs(t *testing.T) *slotJobs {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		netnstest.Skip(t, "needs root to load BPF programs")
-	}
-	pins := t.TempDir()
-	if err := unix.Mount("bpf", pins, "bpf", 0, "mode=700"); err != nil {
-		netnstest.Skip(t, "needs a kernel with BPF: "+err.Error())
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(pins, 0); err != nil {
-			t.Errorf("unmount the pins: %v", err)
-		}
-	})
+	pins := cgrouptest.Pins(t)
 	j := &slotJobs{T: t, dir: state.Dir(t.TempDir())}
 	if err := j.dir.Make(); err != nil {
 		t.Fatal(err)
