@@ -19,11 +19,8 @@ type Topology struct {
 	Divided bool
 }
 
-// Serve says of a mapping which HCA serves which GPU, if the site has not:
-// the nearest. Of HCAs that are equally near to several GPUs each gets its
-// share: the next GPU goes to one that has the fewest, the lowest PCI address
-// first. All of the node's GPUs are dealt out, whoever asks, so that every job
-// meets the same. gpus are those that are asked about, and must be there.
+// Serve says of a mapping which HCA serves which GPU, if the site has not: see
+// deal. gpus are those that are asked about, and must be there.
 func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if m.ServesGPUs() {
 		return m, t.have(m, gpus)
@@ -47,13 +44,7 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
 		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), drift)
 	}
-	m = slices.Clone(m)
-	for g, at := range t.GPUs {
-		if i := t.server(m, at); i >= 0 {
-			m[i].GPUs = append(m[i].GPUs, g)
-		}
-	}
-	return m, nil
+	return t.deal(m), nil
 }
 
 // ErrNoGPU means that of a job's GPUs none can be found: they are gone, or they are
@@ -75,29 +66,6 @@ func (t Topology) have(m Mapping, gpus []int) error {
 		)
 	}
 	return nil
-}
-
-// server is the entry that serves a GPU, -1 if no HCA sits anywhere.
-func (t Topology) server(m Mapping, gpu node.Location) int {
-	best := -1
-	for i, e := range m {
-		at, known := t.HCAs[e.HCA.ID]
-		if known && (best < 0 || t.serves(at, e, m[best], gpu)) {
-			best = i
-		}
-	}
-	return best
-}
-
-// serves tells whether an entry serves a GPU better than another one.
-func (t Topology) serves(at node.Location, e, other Entry, gpu node.Location) bool {
-	if c := at.To(gpu).Compare(t.HCAs[other.HCA.ID].To(gpu)); c != 0 {
-		return c < 0
-	}
-	if len(e.GPUs) != len(other.GPUs) {
-		return len(e.GPUs) < len(other.GPUs)
-	}
-	return node.Compare(e.HCA.ID, other.HCA.ID) < 0
 }
 
 // Nearest is the GPU of a job that is an entry's, of a mapping that says which
@@ -149,7 +117,7 @@ func (t Topology) Near(gpus []int) func(a, b node.ID) int {
 	distance := func(id node.ID) node.Distance {
 		at, known := t.HCAs[id]
 		if !known {
-			return node.Distance{Level: node.SameSystem}
+			return node.Location{}.Nearest(nil)
 		}
 		return at.Nearest(locations)
 	}

@@ -187,7 +187,7 @@ func TestEachGPUIsServedByItsNearestHCA(t *testing.T) {
 		"2 sockets, no root complex shared":        {socketsOnly, []string{"0", "1"}},
 		"switches behind a switch":                 {nested, []string{"", "0"}},
 		"a guest without topology deals them out":  {flat, []string{"0", "1"}},
-		"more GPUs than HCAs in such a guest, too": {flat + "gpu2 -1 pci0000:00/0000:00:09.0\n", []string{"0,2", "1"}},
+		"more GPUs than HCAs in such a guest, too": {flat + "gpu2 -1 pci0000:00/0000:00:09.0\n", []string{"0-1", "2"}},
 		"no GPU: nobody serves any":                {"hca0 0 pci0000:00/0000:00:07.0\n", []string{""}},
 		"no HCA: nothing to serve":                 {"gpu0 0 pci0000:00/0000:00:07.0\n", nil},
 	} {

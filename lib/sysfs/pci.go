@@ -29,7 +29,28 @@ func Locate(sys fs.FS, pci string) (node.Location, error) {
 	// What is above the root complex (a platform device, on Arm) all of them share.
 	above := strings.Split(path.Dir(dir), "/")
 	root := slices.IndexFunc(above, func(name string) bool { return strings.HasPrefix(name, "pci") })
-	return node.Location{PCI: pci, Path: above[max(root, 0):], NUMA: numa}, nil
+	return node.Location{PCI: pci, Path: above[max(root, 0):], NUMA: numa, Far: distances(sys, numa)}, nil
+}
+
+// distances returns the distances from a NUMA node to each that is online
+// (drivers/base/node.c:node_read_distance), nil if the kernel has none.
+func distances(sys fs.FS, numa int) map[int]int {
+	text, err := read(sys, fmt.Sprintf("devices/system/node/node%d/distance", numa))
+	if err != nil {
+		return nil
+	}
+	online, err := cpusIn(sys, "devices/system/node/online")
+	if err != nil {
+		return nil
+	}
+	words := strings.Fields(text)
+	far := map[int]int{}
+	for i, other := range online[:min(len(online), len(words))] {
+		if far[other], err = strconv.Atoi(words[i]); err != nil {
+			return nil
+		}
+	}
+	return far
 }
 
 // pciDir is a function's folder: devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.

@@ -54,6 +54,19 @@ func TestALocationIsThePathFromTheRootComplexDown(t *testing.T) {
 	}
 }
 
+func TestALocationHasTheDistancesToTheNodesThatAreOnline(t *testing.T) {
+	files := map[string]string{
+		"devices/pci0000:3a/0000:3a:00.0/numa_node": "4\n",
+		"devices/system/node/online":                "0,2-4\n",
+		"devices/system/node/node4/distance":        "32 22 12 10\n",
+	}
+	links := map[string]string{"bus/pci/devices/0000:3a:00.0": "../../../devices/pci0000:3a/0000:3a:00.0"}
+	at, err := sysfs.Locate(tree(t, links, files), "0000:3a:00.0")
+	if want := map[int]int{0: 32, 2: 22, 3: 12, 4: 10}; err != nil || !reflect.DeepEqual(at.Far, want) {
+		t.Errorf("got %v, %v, want %v", at.Far, err, want)
+	}
+}
+
 func TestGPUsAreInSlurmsOrder(t *testing.T) {
 	t.Run("AMD, by render node", func(t *testing.T) {
 		links, files := functions(t,
