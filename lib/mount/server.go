@@ -22,8 +22,8 @@ type Server struct {
 // a user namespace may mount says what its user wants.
 var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "9p"}
 
-// Servers are the hosts of the mounted network file systems that say theirs,
-// as NFS and SMB do (proc_pid_mountinfo(5): super options, addr=).
+// Servers returns the hosts of the mounted network file systems that say theirs: by an option, as
+// NFS and SMB do (proc_pid_mountinfo(5): super options, addr=), or by their source, as Lustre does.
 func Servers() ([]Server, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -33,25 +33,53 @@ func Servers() ([]Server, error) {
 }
 
 func servers(text []byte) (list []Server) {
-	// To parse a line takes longer than all else here, and few have an address.
-	var with []byte
+	// Only lines of network file systems are parsed: a node may have thousands of others.
+	var remote []byte
 	for line := range bytes.Lines(text) {
-		if bytes.Contains(line, []byte("addr=")) {
-			with = append(with, line...)
+		if slices.Contains(network, typeOf(line)) {
+			remote = append(remote, line...)
 		}
 	}
-	for _, m := range Parse(with) {
-		if !slices.Contains(network, m.FSType) {
-			continue
-		}
-		for _, option := range strings.Split(m.VFSOptions, ",") {
-			value, ok := strings.CutPrefix(option, "addr=")
-			if addr, err := netip.ParseAddr(value); ok && err == nil {
-				list = append(list, Server{m.Mountpoint, addr})
-			}
+	for _, m := range Parse(remote) {
+		for _, addr := range append(optionAddrs(m.VFSOptions), lustreAddrs(m.FSType, m.Source)...) {
+			list = append(list, Server{m.Mountpoint, addr})
 		}
 	}
 	return list
+}
+
+// typeOf returns the type of file system that a line has behind its " - ". The kernel escapes the
+// blanks of all that users name, so no path has this separator (fs/proc_namespace.c:show_mountinfo).
+func typeOf(line []byte) string {
+	_, rest, _ := bytes.Cut(line, []byte(" - "))
+	name, _, _ := bytes.Cut(rest, []byte(" "))
+	return string(name)
+}
+
+func optionAddrs(options string) (addrs []netip.Addr) {
+	for option := range strings.SplitSeq(options, ",") {
+		value, ok := strings.CutPrefix(option, "addr=")
+		if addr, err := netip.ParseAddr(value); ok && err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
+}
+
+// lustreAddrs returns the addresses of the servers in Lustre's source: 10.0.0.5@o2ib,10.1.0.5@tcp1:10.0.0.6@o2ib:/fs
+// (mount.lustre(8)). On InfiniBand (o2ib) they are those of IPoIB, and routes lead to them as to others.
+func lustreAddrs(fsType, source string) (addrs []netip.Addr) {
+	if fsType != "lustre" {
+		return nil
+	}
+	servers, _, _ := strings.Cut(source, ":/")
+	for _, nid := range strings.FieldsFunc(servers, func(r rune) bool { return r == ':' || r == ',' }) {
+		host, _, _ := strings.Cut(nid, "@")
+		if addr, err := netip.ParseAddr(host); err == nil {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs
 }
 
 // Parse returns the mounts that a mountinfo file has (proc_pid_mountinfo(5)).

@@ -17,8 +17,10 @@ func TestAMountedServerIsKnownByItsAddress(t *testing.T) {
 25 22 0:45 / /win rw - cifs //srv/share rw,addr=192.0.2.9
 26 22 0:46 / /odd rw - nfs a:/b rw,addr=nonsense
 27 22 0:47
+28 22 0:48 / /scratch rw,relatime shared:9 - lustre 10.0.0.5@o2ib,192.0.2.5@tcp1:10.0.0.6@o2ib:/fs rw,checksum,flock
+29 22 0:49 / /work rw - lustre 10.0.0.7@tcp:/work/sub:dir rw,addr=10.0.0.8
 `
-	want := `[{/ 10.0.0.1} {/home of\us fd00::8} {/win 192.0.2.9}]`
+	want := `[{/ 10.0.0.1} {/home of\us fd00::8} {/win 192.0.2.9} {/scratch 10.0.0.5} {/scratch 192.0.2.5} {/scratch 10.0.0.6} {/work 10.0.0.8} {/work 10.0.0.7}]`
 	if got := fmt.Sprint(mount.ServersIn([]byte(mountinfo))); got != want {
 		t.Errorf("%s, wanted %s", got, want)
 	}
@@ -54,5 +56,15 @@ func TestTheKernelsLineOfAForgedMountIsNoServer(t *testing.T) {
 	}
 	if slices.ContainsFunc(list, func(s mount.Server) bool { return s.Addr.String() == "10.2.0.9" }) {
 		t.Errorf("a user's mount is a server: %v", list)
+	}
+}
+
+func BenchmarkServersBesideManyOtherMounts(b *testing.B) {
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "%d 22 0:48 / /run/user/%d/doc rw,nosuid,nodev,relatime shared:%d - fuse.portal portal rw,user_id=%d,group_id=0\n", i, i, i, i)
+	}
+	for b.Loop() {
+		mount.ServersIn([]byte(text.String()))
 	}
 }
