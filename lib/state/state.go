@@ -32,6 +32,9 @@ func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
 // Notice returns the file with what a job is told.
 func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), number(job)) }
 
+// Lent returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
+func (d Dir) Lent() string { return filepath.Join(string(d), "lent") }
+
 // MetricsLock returns the lock of the file for Prometheus.
 func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.lock") }
 

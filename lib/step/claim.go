@@ -34,7 +34,16 @@ func (*Claim) Object() string { return "" }
 func (*Claim) HCA() node.ID   { return node.ID{} }
 
 // Do writes the table.
-func (s *Claim) Do(*world.World) error { return s.Change.Commit() }
+func (s *Claim) Do(w *world.World) error { return commit(w, s.Change) }
+
+// commit writes the table. If it cannot list the HCAs that jobs have for other programs, it says so.
+func commit(w *world.World, c *table.Change) error {
+	err := c.Commit()
+	if c.Unlisted != nil {
+		w.Notice("%s", c.Unlisted)
+	}
+	return err
+}
 
 // Undo frees the HCAs and the address. An HCA that is not home yet stays quarantined, and the
 // address of an uplink that is still there stays taken. Undo comes last in an unwinding, so it also
@@ -53,7 +62,7 @@ func (s *Claim) Undo(w *world.World) error {
 	if !w.UplinkLeft {
 		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))
 	}
-	if err := change.Commit(); err != nil {
+	if err := commit(w, change); err != nil {
 		return hint.Join(failed, err)
 	}
 	if failed == nil && s.Freed != nil {

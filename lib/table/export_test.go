@@ -5,4 +5,5 @@ var (
 	Parse  = parse
 	Format = format
 	Seal   = seal
+	Lend   = File.lend
 )

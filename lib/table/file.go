@@ -71,6 +71,8 @@ func (f File) Update(ctx context.Context, change func(*Table) error) error {
 // Change is the table under the node lock, for a caller that does more before it writes the table.
 type Change struct {
 	Table Table
+	// Unlisted is why Commit could not list the HCAs that jobs have. No job depends on the list.
+	Unlisted error
 
 	file   File
 	lock   *lock.File
@@ -95,8 +97,9 @@ func (f File) Begin(ctx context.Context) (*Change, error) {
 	return &Change{Table: t, file: f, lock: held, before: before}, nil
 }
 
-// Commit writes the table if the caller changed it.
+// Commit writes the table if the caller changed it, and mends the list of the HCAs that jobs have.
 func (c *Change) Commit() error {
+	c.Unlisted = c.file.lend(&c.Table)
 	after := format(c.Table)
 	if bytes.Equal(c.before, after) {
 		return nil
@@ -131,6 +134,7 @@ func (f File) Rebuild(ctx context.Context, now time.Time, build func(*Table) err
 	if err := build(&t); err != nil {
 		return "", why, fmt.Errorf("make the node table anew: %w", err)
 	}
+	_ = f.lend(&t) // whoever changes the table next tells why not
 	if missing {
 		if len(t.Claims) == 0 {
 			return "", nil, nil

@@ -1,7 +1,10 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -10,19 +13,38 @@ import (
 	"gresnet/test/snapshot"
 )
 
-// Picture is the node as gresnet is held to restore it, see test/snapshot.
+// Picture is the node as gresnet is held to restore it, see test/snapshot, and the list of the HCAs
+// that jobs have.
 func Picture(t *testing.T) string {
 	t.Helper()
-	text, err := snapshot.Take()
+	text, err := picture()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
+func picture() (string, error) {
+	text, err := snapshot.Take()
+	if err != nil {
+		return "", err
+	}
+	lent, err := Lent()
+	return text + lent, err
+}
+
+// Lent is the list of the HCAs that jobs have, as other programs read it.
+func Lent() (string, error) {
+	text, err := os.ReadFile("/run/gresnet/lent")
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(text), err
+}
+
 // printPicture runs in place of the tests on another node.
 func printPicture() int {
-	text, err := snapshot.Take()
+	text, err := picture()
 	if err != nil {
 		fmt.Println(err)
 		return 1
