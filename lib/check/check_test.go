@@ -360,11 +360,17 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
 			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
-		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"),
-			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
-		"a health check of idle nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=IDLE,CYCLE\nGresTypes"), ""},
-		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
-			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+		"a health check that is off by default": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nGresTypes"), ""},
+		"a health check that is off":            {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=0\nGresTypes"), ""},
+		"a health check that asks who has the HCAs": {all(edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
+			put(0o755, "usr/sbin/healthy", "#!/bin/sh\ngrep -q mlx5_0 /run/gresnet/lent\n")), ""},
+		"a health check in each cycle": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=0x3c\nHealthCheckNodeState=CYCLE\nGresTypes"),
+			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
+		"a health check of idle nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=IDLE,CYCLE\nGresTypes"), ""},
+		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
+			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
 			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
@@ -521,13 +527,15 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 		"rate":                        {"* || check_hw_ib 100", nil, ib},
 		"rate, in shared mode":        {"* || check_hw_ib 100", shared, ""},
 		"rate, with one that is kept": {"* || check_hw_ib 100", func(s *check.Site) { s.Inventory.HCAs[1].Gres = "" }, ""},
+		"a node's whole name":         {"node1.cluster.example || check_hw_ib 100", put(0o644, "proc/sys/kernel/hostname", "node1.cluster.example\n"), ib},
+		"a name that it is not":       {"node1 || check_hw_ib 100", put(0o644, "proc/sys/kernel/hostname", "node1.cluster.example\n"), ""},
 		"an HCA":                      {"node1 || check_hw_ib 100 mlx5_1:1", nil, "/etc/nhc/nhc.conf:1: check_hw_ib 100 mlx5_1:1 fails while a job has mlx5_1"},
 		"an HCA that jobs do not get": {"* || check_hw_ib 100 mlx5_7:1", nil, ""},
 		"an interface":                {"* || check_hw_eth ib1", nil, eth},
 		"an interface, shared mode":   {"* || check_hw_eth ib1", shared, eth},
 		"an interface that is kept":   {"* || check_hw_eth ib1", func(s *check.Site) { s.Inventory.HCAs[1].Keep = true }, ""},
 		"another interface":           {"* || check_hw_eth eno1", nil, ""},
-		"a command":                   {`{n1,n2} || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m "/Active/" /usr/sbin/ibstat fails while jobs have HCAs`},
+		"a command":                   {`{node1,node2} || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m /Active/ /usr/sbin/ibstat fails while jobs have HCAs`},
 		"another command":             {"* || check_cmd_status -r 0 true", nil, ""},
 		"another node":                {"node2 || check_hw_ib 100", nil, ""},
 		"a comment":                   {"# * || check_hw_ib 100", nil, ""},
@@ -537,7 +545,8 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 			s := site()
 			root := s.Root.(fstest.MapFS)
 			root["etc/nhc/nhc.conf"] = file(c.conf + "\n")
-			root["etc/slurm/slurm.conf"].Data = append(root["etc/slurm/slurm.conf"].Data, "HealthCheckProgram=/usr/sbin/nhc\n"...)
+			root["proc/sys/kernel/hostname"] = file("node1\n")
+			root["etc/slurm/slurm.conf"].Data = append(root["etc/slurm/slurm.conf"].Data, "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\n"...)
 			if c.change != nil {
 				c.change(&s)
 			}

@@ -1,13 +1,13 @@
 package check
 
 import (
-	"fmt"
 	"io/fs"
 	"path"
-	"slices"
+	"strconv"
 	"strings"
 
-	"gresnet/lib/inventory"
+	"gresnet/lib/health"
+	"gresnet/lib/nhc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/slurm"
 )
@@ -17,26 +17,44 @@ import (
 // (conf/nhc-gresnet.nhc).
 func (s Site) health(conf slurm.Conf) []Finding {
 	program := conf.Last("healthcheckprogram")
-	if program == "" || s.InventoryErr != nil || !checksBusyNodes(conf.Last("healthchecknodestate")) {
+	if s.InventoryErr != nil || program == "" || !runs(conf) {
 		return nil
 	}
-	const nhcConf = "/etc/nhc/nhc.conf"
-	text, err := fs.ReadFile(s.Root, strings.TrimPrefix(nhcConf, "/"))
-	if err == nil && strings.HasPrefix(path.Base(program), "nhc") {
-		return s.nhc(nhcConf, string(text))
+	node := health.Node{Root: s.Root, Inventory: s.Inventory}
+	script := node.Script(program)
+	if strings.HasPrefix(path.Base(program), "nhc") || strings.Contains(script, "nhc") {
+		files := nhc.Find(s.Root, nhcOf(program))
+		if text, err := fs.ReadFile(s.Root, strings.TrimPrefix(files.Conf, "/")); err == nil {
+			return s.nhc(node, files, string(text))
+		}
 	}
 	if s.Inventory.Mode != rdma.Exclusive {
 		return nil
 	}
-	return []Finding{warn("health check", "GN083 set HealthCheckNodeState=IDLE, or have it count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
+	if strings.Contains(script, "gresnet") {
+		return []Finding{ok("health check", "%s asks gresnet who has which HCA", program)}
+	}
+	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
 }
 
-// checksBusyNodes tells whether HealthCheckNodeState has a health check run
-// beside jobs; Slurm's default is ANY.
-func checksBusyNodes(states string) bool {
+// nhcOf is NHC's program: a script of the site's may be around it.
+func nhcOf(program string) string {
+	if strings.HasPrefix(path.Base(program), "nhc") {
+		return program
+	}
+	return "nhc"
+}
+
+// runs tells whether slurmctld has nodes with jobs run HealthCheckProgram: each HealthCheckInterval
+// seconds, which is never unless somebody has set it, and where HealthCheckNodeState says so; the
+// default is ANY (Slurm src/slurmctld/controller.c, src/common/read_config.c:_health_node_state).
+func runs(conf slurm.Conf) bool {
+	if every, err := strconv.ParseUint(conf.Last("healthcheckinterval"), 0, 64); err == nil && every == 0 || conf.Last("healthcheckinterval") == "" {
+		return false
+	}
 	idle := false
-	for _, state := range strings.Split(strings.ToUpper(states), ",") {
-		switch strings.TrimSpace(state) {
+	for state := range strings.SplitSeq(strings.ToUpper(conf.Last("healthchecknodestate")), ",") {
+		switch state {
 		case "ANY", "ALLOC", "MIXED":
 			return true
 		case "IDLE", "NONDRAINED_IDLE", "START_ONLY", "REBOOT_ONLY":
@@ -47,83 +65,18 @@ func checksBusyNodes(states string) bool {
 }
 
 // nhc looks in NHC's configuration for checks that fail while jobs have HCAs.
-func (s Site) nhc(file, text string) []Finding {
-	var all []Finding
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		host, check, found := strings.Cut(strings.TrimSpace(line), "||")
-		fields := strings.Fields(check)
-		if !found || strings.HasPrefix(host, "#") || len(fields) == 0 || !s.isFor(strings.TrimSpace(host)) {
+func (s Site) nhc(node health.Node, files nhc.Files, text string) (all []Finding) {
+	for _, m := range node.NHC(files, text) {
+		if m.Sure {
+			all = append(all, fail("health check", "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE",
+				"%s:%d: %s fails while %s", files.Conf, m.Line, m.Check, m.Why))
 			continue
 		}
-		if why := s.misses(fields); why != "" {
-			const do = "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE"
-			all = append(all, fail("health check", do, "%s:%d: %s fails while %s", file, number, strings.Join(fields, " "), why))
-		}
+		all = append(all, warn("health check", "GN470 have it leave out the HCAs that "+s.State+"/lent lists, or run it on idle nodes alone",
+			"%s:%d: %s may fail while jobs have HCAs: %s", files.Conf, m.Line, m.Check, m.Why))
 	}
 	if len(all) == 0 {
-		return []Finding{ok("health check", "%s looks for nothing that jobs take away", file)}
+		return []Finding{ok("health check", "%s looks for nothing that jobs take away", files.Conf)}
 	}
 	return all
-}
-
-// isFor tells whether a line of NHC's may be for this node. Patterns are NHC's
-// to match.
-func (s Site) isFor(host string) bool {
-	return strings.ContainsAny(host, "*?[]{}/&|!") || host == s.Node
-}
-
-// misses says what a check of NHC's misses while jobs have HCAs, nothing if it
-// does not care. check_hw_ib reads /sys/class/infiniband, check_hw_eth
-// /proc/net/dev (NHC scripts/lbnl_hw.nhc); what a command is after is told by its name.
-func (s Site) misses(fields []string) string {
-	const away = "jobs have all HCAs"
-	all := !slices.ContainsFunc(s.Inventory.HCAs, func(h inventory.HCA) bool { return h.Gres == "" })
-	exclusive := s.Inventory.Mode == rdma.Exclusive
-	switch name := fields[0]; {
-	case name == "check_hw_ib" && len(fields) > 2:
-		hca, _, _ := strings.Cut(fields[2], ":")
-		if exclusive && s.maps(hca) {
-			return fmt.Sprintf("a job has %s", hca)
-		}
-	case name == "check_hw_ib":
-		if exclusive && all {
-			return away
-		}
-	case name == "check_hw_eth" && len(fields) > 1:
-		if s.moves(fields[1]) {
-			return fmt.Sprintf("a job has %s", fields[1])
-		}
-	case strings.HasPrefix(name, "check_cmd_"):
-		counts := slices.ContainsFunc(fields[1:], func(f string) bool {
-			return slices.Contains([]string{"ibstat", "ibstatus", "ibv_devinfo", "ibv_devices", "ibdev2netdev"}, path.Base(strings.Trim(f, `"'`)))
-		})
-		if exclusive && counts {
-			return "jobs have HCAs"
-		}
-	}
-	return ""
-}
-
-// maps tells whether jobs may have an HCA.
-func (s Site) maps(name string) bool {
-	for _, h := range s.Inventory.HCAs {
-		if h.Name == name && h.Gres != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// moves tells whether an interface goes into jobs.
-func (s Site) moves(name string) bool {
-	for _, h := range s.Inventory.HCAs {
-		for _, p := range h.Ports {
-			if p.Interface == name && h.Gres != "" && !h.Keep {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -217,7 +217,7 @@ func misconfigurations(t *testing.T) []row {
 		{"job_container.conf has `Dirs=/run`", all(edit(conf, "GresTypes", "JobContainerType=job_container/tmpfs\nGresTypes"), put(0o644, "etc/slurm/job_container.conf", "AutoBasePath=true\nBasePath=/scratch Dirs=/tmp,/run\n"))},
 		{"namespace.yaml has /run", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  dir_confs:\n    - path: \"/tmp\"\n    - path: \"/run\"\n"))},
 		{"jobs get user namespaces", all(edit(conf, "GresTypes", "NamespaceType=namespace/linux\nGresTypes"), put(0o644, "etc/slurm/namespace.yaml", "defaults:\n  clone_ns_flags: [CLONE_NEWUSER]\n"))},
-		{"NHC looks for HCAs that jobs have", all(edit(conf, "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nGresTypes"), put(0o644, "etc/nhc/nhc.conf", "* || check_hw_ib 100\n"))},
+		{"NHC looks for HCAs that jobs have", all(edit(conf, "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nGresTypes"), put(0o644, "etc/nhc/nhc.conf", "* || check_hw_ib 100\n"))},
 		{"gresnet.toml has an unknown key", toml("[slurm]\nsources = [\"gpu\"]\n", 0o644, 0)},
 		{"users can write gresnet.toml", toml("", 0o666, 0)},
 		{"gresnet.toml is a user's", toml("", 0o644, 1000)},
