@@ -36,7 +36,8 @@ and after a reboot; drivers, device nodes, the cgroup controller for limits,
 uplinks, overlays, space, the folders of state, metrics and accounting;
 NetworkManager and systemd-networkd; what slurm.conf, plugstack.conf,
 gres.conf and job_container.conf say, and the scripts that they name; whether
-the plugin was built for the installed Slurm; and NHC.
+the plugin was built for the installed Slurm; NHC, and other programs that
+watch HCAs.
 
 It reads files and looks up names of slurm.conf, and makes no RPC. It prints
 a line for each finding: ok, warning or error, and what to do.

@@ -152,6 +152,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.closed()...)
 		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
+		all = append(all, s.monitors()...)
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)
 	}

@@ -80,3 +80,22 @@ func (s Site) nhc(node health.Node, files nhc.Files, text string) (all []Finding
 	}
 	return all
 }
+
+// monitors names programs that watch HCAs, and would take one that is with a job for broken.
+func (s Site) monitors() (all []Finding) {
+	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).Find() {
+		misses := "HCAs"
+		if s.Inventory.Mode != rdma.Exclusive {
+			misses = "interfaces"
+		}
+		switch {
+		case s.Inventory.Mode != rdma.Exclusive && !m.Shared:
+			all = append(all, ok("monitor", "%s %s: it misses nothing in shared mode", m.Name, m.How))
+		case m.Acts:
+			all = append(all, warn("monitor", "GN471 gresnet(7), What other programs lose, says how to configure it", "%s %s, and may take %s that are with jobs for broken", m.Name, m.How, misses))
+		default:
+			all = append(all, ok("monitor", "%s %s: its series of %s end while jobs have them, so alerts must not fire on that", m.Name, m.How, misses))
+		}
+	}
+	return all
+}
