@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/host"
 	"gresnet/lib/inspect"
 	"gresnet/lib/job"
 	"gresnet/lib/report"
@@ -59,6 +60,11 @@ func plan(w *cli.World, c *urfave.Context) error {
 	if err := cli.Root(); err != nil {
 		return err
 	}
+	if c.IsSet("job") {
+		if err := hasLease(w.Host(c, cfg), j.ID); err != nil {
+			return err
+		}
+	}
 	var p inspect.Preview
 	var notes []string
 	var wants []gres.Want
@@ -84,6 +90,20 @@ func plan(w *cli.World, c *urfave.Context) error {
 	}
 	d := report.PlanOf(notes, p)
 	return show(w, c, d, func(out io.Writer) error { return printPlan(out, d) })
+}
+
+// hasLease returns an error if a job has HCAs already: its prolog has run.
+func hasLease(n *host.Host, id uint32) error {
+	t, err := n.Table().Read()
+	if err != nil || len(t.ClaimsOf(id)) == 0 {
+		return err
+	}
+	var names []string
+	for _, c := range t.ClaimsOf(id) {
+		names = append(names, c.Name)
+	}
+	do := fmt.Sprintf("GN472 see what was done for it: gresnet-prolog status; journalctl -t gresnet-prolog JOB_ID=%d", id)
+	return hint.With(fmt.Errorf("plan for job %d: its prolog has run, it has %s", id, strings.Join(names, ", ")), do)
 }
 
 // plannedJob is the job that the flags name.

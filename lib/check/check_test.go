@@ -338,7 +338,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Root.(fstest.MapFS)["usr/sbin/site"] = program("\x7fELF\x00")
 		}, "warning  slurm.conf: Prolog is /usr/sbin/site, which is no script; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
-			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; set PrologFlags=Contain"},
+			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet-prolog setup, or set PrologFlags=Contain"},
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),
 			"warning  slurm.conf: PrologEpilogTimeout is 1m44s: slurmd kills the prolog, which may take 1m40s, and 5s to tell of it; raise it, or lower deadline.prolog in gresnet.toml"},
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=105\nGresTypes"), ""},
@@ -359,7 +359,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
 		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
-			"error    slurm.conf: GresTypes lacks nic; add it, or correct slurm.gres in gresnet.toml"},
+			"error    slurm.conf: GresTypes lacks nic; gresnet-prolog setup, or add it; or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
 			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"a monitor that acts": {put(0o644, "etc/systemd/system/gpud.service", ""),

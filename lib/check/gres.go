@@ -111,7 +111,7 @@ func (s Site) gresTypes(conf slurm.Conf) Finding {
 	types := strings.Split(conf.Last("grestypes"), ",")
 	for _, name := range s.Config.Slurm.Gres {
 		if !slices.Contains(types, name) {
-			return fail("slurm.conf", "GN077 add it, or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
+			return fail("slurm.conf", "GN077 gresnet-prolog setup, or add it; or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
 		}
 	}
 	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
@@ -193,6 +193,9 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 		if h.Gres == name {
 			mapped[h.Index] = h
 		}
+	}
+	if len(devices) == 0 && len(mapped) > 0 {
+		return fail(about, "GN473 gresnet-prolog setup, or take the lines from gresnet-prolog scan --gres-conf", "it has no %s for this node, the mapping has %d", name, len(mapped))
 	}
 	if len(devices) != len(mapped) {
 		return fail(about, do, "it has %d %s for this node, the mapping has %d", len(devices), name, len(mapped))

@@ -229,7 +229,7 @@ func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 	case r != release{} && s.Inventory.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
 		return fail(about, `GN095 set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
 	case !h.Away && h.Held == nil && isDown(h):
-		return fail(about, "GN096 see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
+		return fail(about, "GN096 bring it up, or see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
 	}
 	return Finding{}, false
 }

@@ -66,7 +66,7 @@ func prologFlags(conf slurm.Conf) Finding {
 			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))
 		}
 	}
-	return fail("slurm.conf", "GN127 set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+	return fail("slurm.conf", "GN127 gresnet-prolog setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
 }
 
 // telling is what a run may take past its deadline where the systemd journal, or the

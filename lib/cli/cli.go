@@ -53,6 +53,7 @@ type World struct {
 	Send func(text string, p journal.Priority, fields map[string]string) error
 
 	name     string        // of the program
+	changes  bool          // the run changes the node, or is to
 	began    time.Time     // when the program's first line ran
 	startCPU time.Duration // the CPU time used by then
 	trace    *trace        // nil: nobody wants to see it
@@ -111,6 +112,7 @@ func (w *World) Run(name string, call func(Flags) error, describe func() *urfave
 // do does what the arguments say.
 func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
 	if len(w.Args) < 2 {
+		w.changes = true
 		return call(none{})
 	}
 	app := describe()
@@ -119,6 +121,7 @@ func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
 		if err := Alone(c); err != nil {
 			return err
 		}
+		w.changes = true
 		return call(c)
 	}
 	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
@@ -129,6 +132,11 @@ func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
 	for _, command := range app.Commands {
 		command.OnUsageError = usageError(app.Name+" "+command.Name, func() []urfave.Flag { return slices.Concat(command.Flags, app.Flags) })
 		command.HideHelpCommand = true
+		action := command.Action
+		command.Action = func(c *urfave.Context) error {
+			w.changes = slices.Contains(changing, command.Name)
+			return action(c)
+		}
 	}
 	app.Flags = append(app.Flags,
 		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: configFile},
@@ -143,6 +151,10 @@ func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
 	}
 	return app.Run(args)
 }
+
+// changing are the commands that change the node. The journal has their problems, and slurmd's: what
+// somebody has mistyped, or only looked at, would hide these.
+var changing = []string{"sweep", "boot", "release", "close", "setup"}
 
 // exitCode is how a run ended.
 func exitCode(err error) int {
@@ -162,7 +174,9 @@ func (w *World) problem(err error) {
 	line += hint.Tag(id)
 	fmt.Fprintf(w.Stderr, "%s: %s\n", w.name, line)
 	fmt.Fprintf(w.Stderr, "%s: hint: %s\n", w.name, do)
-	w.logProblem(line, id, exitCode(err))
+	if w.changes {
+		w.logProblem(line, id, exitCode(err))
+	}
 }
 
 // hint is an error's own hint, or what always can be done. It begins with the id of the message.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
 	"gresnet/lib/counters"
@@ -33,7 +35,7 @@ func listening() (*World, *[]sent) {
 	var lines []sent
 	return &World{
 		Getenv: func(string) string { return "" },
-		name:   "gresnet-prolog",
+		name:   "gresnet-prolog", changes: true,
 		Send: func(text string, p journal.Priority, fields map[string]string) error {
 			lines = append(lines, sent{text, p, fields})
 			return errors.New("the journal is full") // which stops nobody
@@ -176,6 +178,23 @@ func TestAWarningCarriesTheIDOfItsKind(t *testing.T) {
 	for _, kind := range []event.Kind{event.PortWorse, event.ModeWrong, event.TableMended, event.Remark} {
 		if warningID(kind) == "" {
 			t.Errorf("warnings of kind %s have no id", kind)
+		}
+	}
+}
+
+func TestTheJournalHasTheProblemsOfThoseWhoChangeTheNodeAlone(t *testing.T) {
+	wrong := func(*urfave.Context) error { return errors.New("no") }
+	describe := func() *urfave.App {
+		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Action: wrong}, {Name: "sweep", Action: wrong}}}
+	}
+	for args, want := range map[string]int{
+		"": 1, "--trace": 1, "sweep": 1, "--trace sweep": 1, "status": 0, "stauts": 0, "sweep --nonsense": 0, "--nonsense": 0,
+	} {
+		w, lines := listening()
+		w.changes, w.Stdout, w.Stderr = false, io.Discard, io.Discard
+		w.Args = append([]string{"gresnet-x"}, strings.Fields(args)...)
+		if code := w.Run("gresnet-x", func(Flags) error { return errors.New("no") }, describe); code != Undone || len(*lines) != want {
+			t.Errorf("%q: exit %d, the journal has %d lines, wanted %d", args, code, len(*lines), want)
 		}
 	}
 }

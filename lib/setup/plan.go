@@ -407,8 +407,13 @@ const stackLine = "required spank_gresnet.so batch=auto"
 // plugstack has Slurm load the plugin.
 func (p *planner) plugstack(slurmConf string) {
 	file := path.Join(path.Dir(slurmConf), "plugstack.conf")
-	if conf, err := slurm.Read(p.Root, slurmConf); err == nil && conf.Last("plugstackconfig") != "" {
+	conf, err := slurm.Read(p.Root, slurmConf)
+	if err == nil && conf.Last("plugstackconfig") != "" {
 		file = conf.Last("plugstackconfig")
+	}
+	if dir := p.without(conf, path.Dir(slurmConf)); dir != "" {
+		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
+		return
 	}
 	t, there, understood := p.open(file)
 	if !understood {
@@ -431,6 +436,23 @@ func (p *planner) plugstack(slurmConf string) {
 	t.add(stackLine)
 	p.change(t, there, before)
 	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet-prolog check --role login")
+}
+
+// without returns the folders of Slurm's plugins, if they lack gresnet's.
+func (p *planner) without(conf slurm.Conf, dir string) string {
+	dirs, _ := conf.PluginDirs(p.Root, dir)
+	known := false
+	for _, d := range dirs {
+		plugins, _ := fs.Glob(p.Root, path.Join(strings.TrimPrefix(d, "/"), "*.so"))
+		known = known || len(plugins) > 0
+		if slices.ContainsFunc(plugins, func(name string) bool { return path.Base(name) == "spank_gresnet.so" }) {
+			return ""
+		}
+	}
+	if !known {
+		return "" // where Slurm's are is not known
+	}
+	return strings.Join(dirs, ", ")
 }
 
 // configless is a node that has its files of Slurm from the controller.

@@ -474,7 +474,11 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 		"a prolog of the site's": {func(t tree) {
 			t["etc/slurm/slurm.conf"], t["etc/slurm/prolog.sh"] = "Prolog=/etc/slurm/prolog.sh\n"+bare, "#!/bin/sh\nexit 0\n"
 		}, "/etc/slurm/slurm.conf:1 has a Prolog of the site's, /etc/slurm/prolog.sh"},
-		"NICs of the site's":   {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic File=/dev/infiniband/uverbs[0-1]\n" }, "/etc/slurm/gres.conf:1 has nic of this node already"},
+		"NICs of the site's": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic File=/dev/infiniband/uverbs[0-1]\n" }, "/etc/slurm/gres.conf:1 has nic of this node already"},
+		"no plugin": {func(t tree) {
+			t["etc/slurm/slurm.conf"] += "PluginDir=/opt/slurm\n"
+			t["opt/slurm/auth_munge.so"] = "ELF"
+		}, "spank_gresnet.so is not in /opt/slurm: no step would start with required spank_gresnet.so batch=auto"},
 		"an optional plugin":   {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
 		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
 		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},
