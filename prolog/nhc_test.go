@@ -49,7 +49,7 @@ func (n *nhc) port(t *testing.T, hca, state, rate string) {
 	}
 }
 
-// check runs a check as nhc does, and returns what it dies of.
+// check runs a check as nhc does, whose shell expands no patterns of files (nhc, nhcmain_init_env), and returns what it dies of.
 func (n *nhc) check(t *testing.T, line string) string {
 	t.Helper()
 	var status bytes.Buffer
@@ -63,7 +63,7 @@ func (n *nhc) check(t *testing.T, line string) string {
 	if err := os.WriteFile(filepath.Join(n.dir, "gresnet-prolog"), []byte(stub), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script := `die() { echo "$2"; }; . ../conf/nhc-gresnet.nhc; ` + line + ` && echo well`
+	script := `set -f; die() { echo "$2"; }; . ../conf/nhc-gresnet.nhc; ` + line + ` && echo well`
 	cmd := exec.Command("bash", "-u", "-c", script)
 	cmd.Env = append(os.Environ(), "PATH="+n.dir+":"+os.Getenv("PATH"), "GRESNET_SYS="+n.dir)
 	out, _ := cmd.CombinedOutput()
