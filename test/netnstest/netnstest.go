@@ -51,13 +51,16 @@ func (n *NS) IP(args string) string {
 }
 
 // Run runs a shell command in the namespace, with a /sys of its own, and
-// returns what it prints; a failure ends the test.
+// returns what it prints; a failure ends the test. What it complains of may be
+// about others' namespaces, so only a failure tells it.
 func (n *NS) Run(command string) string {
 	n.t.Helper()
 	cmd := exec.Command("nsenter", "--net="+n.Path, "unshare", "-m", "sh", "-ec", "mount -t sysfs sysfs /sys\n"+command)
-	out, err := cmd.CombinedOutput()
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
 	if err != nil {
-		n.t.Fatalf("%s: %v\n%s", command, err, out)
+		n.t.Fatalf("%s: %v\n%s%s", command, err, out, &complaints)
 	}
 	return string(out)
 }

@@ -166,15 +166,20 @@ func (q question) names() []string {
 }
 
 // answer is what a program prints. What the kernel does not have is its answer, too; a program
-// that is missing is none.
+// that is missing is none. What one that succeeds complains of may be about namespaces that somebody
+// else makes and removes.
 func answer(line string) (string, error) {
 	lines := strings.Split(line, " <")
 	words := strings.Fields(lines[0])
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdin = strings.NewReader(strings.Join(lines[1:], "\n"))
-	text, err := cmd.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	text, err := cmd.Output()
+	exit := (*exec.ExitError)(nil)
+	if err != nil && !errors.As(err, &exit) {
 		return "", fmt.Errorf("%s: %w", line, err)
+	}
+	if exit != nil {
+		text = append(text, exit.Stderr...)
 	}
 	return string(text), nil
 }
