@@ -24,6 +24,7 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingChanges(t *testing.T) {
 tc filter add dev other ingress protocol ip u32 match u32 0 0 action mirred egress mirror index 7 dev hca0 goto chain 3`, "action mirred 7 sends packets through hca0 and on to a chain"},
 		{"a child that goes with it", `ip link add vx0 type vxlan id 7 dev hca0 dstport 4789 remote 10.0.0.9`, "vx0 stands on hca0"},
 		{"ingress", `tc qdisc add dev hca0 ingress`, "hca0 has queueing discipline ingress"},
+		{"a rate estimator", `tc qdisc add dev hca0 root estimator 1s 8s pfifo`, "hca0 has queueing discipline pfifo with a rate estimator"},
 		{"clsact", `tc qdisc add dev hca0 clsact`, "hca0 has queueing discipline clsact"},
 	}
 	for _, tt := range tests {

@@ -172,6 +172,9 @@ func RefuseQdiscs(r *netlink.Route, index int, name string, q Qdiscs, sending fu
 		if Qdisc(m).parent() == atIngress {
 			return cannot(Qdisc(m).Kind())
 		}
+		if estimates(m) {
+			return cannot(Qdisc(m).Kind() + " with a rate estimator")
+		}
 	}
 	if q.Qdisc == nil {
 		return nil
@@ -198,6 +201,16 @@ func RefuseQdiscs(r *netlink.Route, index int, name string, q Qdiscs, sending fu
 		return err
 	}
 	return q.refuseBare(name, len(all)-1, queues)
+}
+
+// estimates tells of a dumped discipline whether it measures its own rate. The kernel tells no more of
+// an estimator than what it has measured (gen_stats.c:gnet_stats_copy_rate_est).
+func estimates(m []byte) bool {
+	const rate = 2 // TCA_STATS_RATE_EST of linux/gen_stats.h
+	list, _ := netlink.Parse(m[headSize:])
+	stats, _ := list.Nested(unix.TCA_STATS2)
+	_, is := stats.Find(rate)
+	return is
 }
 
 // refuseFilters refuses what chooses where packets go in a discipline, and what a message does
