@@ -20,7 +20,10 @@ const (
 const (
 	nhaFDB           = 11
 	nhaResGroup      = 12
+	nhaOpFlags       = 14
 	nhaHWStatsEnable = 16
+
+	opDumpStats = 1 // NHA_OP_FLAG_DUMP_STATS
 
 	nhaResGroupUnbalancedTime = 4
 )
@@ -51,7 +54,11 @@ func cleanNexthop(m []byte) (Nexthop, error) {
 	native.PutUint32(out[4:], native.Uint32(out[4:])&flags)
 	for a := range list.All() {
 		switch a.Type() {
-		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, nhaFDB, nhaHWStatsEnable:
+		case unix.NHA_ID, unix.NHA_GROUP, unix.NHA_GROUP_TYPE, unix.NHA_GATEWAY, unix.NHA_ENCAP_TYPE, nhaFDB:
+		case nhaHWStatsEnable:
+			if netlink.Number(a.Value) == 0 {
+				continue // as kernels that do not know it have it
+			}
 		case unix.NHA_ENCAP:
 			a.Kind = unix.NHA_ENCAP // without the flag, which on sets
 		case unix.NHA_OIF:
@@ -104,6 +111,14 @@ func (m Nexthop) ID() uint32 {
 	return native.Uint32(v)
 }
 
+// Key returns what makes a next hop object the same one: all but what it has counted.
+func (m Nexthop) Key() string {
+	m = slices.Clone(m)
+	list, _ := netlink.Parse(m[nexthopHead:])
+	uncount(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
+	return string(m)
+}
+
 // String names it for people.
 func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }
 
@@ -129,7 +144,7 @@ func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) 
 	for _, m := range own {
 		ids = append(ids, m.ID())
 	}
-	groups, err := dumpNexthops(r, netlink.Append(nil, unix.NHA_GROUPS, nil))
+	groups, err := dumpGroups(r)
 	for _, m := range groups {
 		isOwn := func(id uint32) bool { return slices.Contains(ids, id) }
 		isOther := func(id uint32) bool { return !isOwn(id) }
@@ -169,6 +184,17 @@ func Owner(r *netlink.Route, id uint32) (int, error) {
 	return 0, nil
 }
 
+// dumpGroups returns the groups of next hop objects. That hardware counts for one is among its
+// counters, which kernels before 6.9 have not, and take no such request.
+func dumpGroups(r *netlink.Route) ([]Nexthop, error) {
+	filter := netlink.Append(nil, unix.NHA_GROUPS, nil)
+	groups, err := dumpNexthops(r, netlink.AppendUint32(filter, nhaOpFlags, opDumpStats))
+	if errors.Is(err, unix.EINVAL) {
+		return dumpNexthops(r, filter)
+	}
+	return groups, err
+}
+
 func dumpNexthops(r *netlink.Route, filter []byte) ([]Nexthop, error) {
 	request := append(make([]byte, nexthopHead), filter...)
 	answers, err := r.Send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
@@ -200,7 +226,7 @@ func ApplyNexthops(r *netlink.Route, index int, want []Nexthop, name string) err
 	if err != nil {
 		return fmt.Errorf("read the next hop objects of %s: %w", name, err)
 	}
-	for _, m := range netlink.Missing(want, append(own, home...), netlink.Key) {
+	for _, m := range netlink.Missing(want, append(own, home...), Nexthop.Key) {
 		_, err := r.Send(unix.RTM_NEWNEXTHOP, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
 		if err != nil {
 			return fmt.Errorf("add next hop object %s to %s: %w", m, name, err)

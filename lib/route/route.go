@@ -152,9 +152,16 @@ func (m Route) Object() uint32 {
 	return 0
 }
 
-// Key returns what makes a route the same route: all but the seconds that it has left.
+// Key returns what makes a route the same route: all but the seconds that it has left, and what it has
+// counted.
 func (m Route) Key() string {
+	m = slices.Clone(m)
 	list, _ := netlink.Parse(m[headSize:])
+	uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
+		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
+		uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	})
 	if _, ok := list.Find(unix.RTA_EXPIRES); !ok {
 		return string(m)
 	}
@@ -510,12 +517,27 @@ func (m Route) HasProgram() bool {
 	return has
 }
 
-// Kinds of encapsulation of linux/lwtunnel.h, and an attribute of linux/seg6_local.h.
+// Kinds of encapsulation of linux/lwtunnel.h, and attributes of linux/seg6_local.h.
 const (
-	encapBPF       = 6
-	encapSeg6Local = 7
-	seg6LocalBPF   = 8
+	encapBPF          = 6
+	encapSeg6Local    = 7
+	seg6LocalBPF      = 8
+	seg6LocalCounters = 10
 )
+
+// uncount clears what the encapsulation that attributes describe has counted, in place. A request must
+// have the counters to have the kernel count, and their values mean nothing then
+// (seg6_local.c:parse_nla_counters).
+func uncount(list netlink.Attributes, kind, encap uint16) {
+	if list.Number(kind) != encapSeg6Local {
+		return
+	}
+	inner, _ := list.Nested(encap)
+	counters, _ := inner.Nested(seg6LocalCounters)
+	for a := range counters.All() {
+		clear(a.Value)
+	}
+}
 
 // hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
 func hasProgram(list netlink.Attributes, kind, encap uint16) bool {

@@ -62,7 +62,7 @@ func (c *Conn) Differences(index int, want Settings) ([]string, error) {
 		diff = append(diff, fmt.Sprintf("hardware address filter %s is missing", m))
 	}
 	diff = append(diff, netlink.Differences("route", want.settledRoutes(have), want.Routes, route.Route.Key, route.Route.String)...)
-	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), netlink.Key, route.Nexthop.String)...)
+	diff = append(diff, netlink.Differences("next hop object", append(have.Nexthops, have.HomeNexthops...), append(want.Nexthops, want.HomeNexthops...), route.Nexthop.Key, route.Nexthop.String)...)
 	diff = append(diff, netlink.Differences("route", have.HomeRoutes, want.HomeRoutes, route.Route.Key, route.Route.String)...)
 	for _, m := range netlink.Missing(want.Rules, have.Rules, netlink.Key) {
 		diff = append(diff, fmt.Sprintf("policy rule %s is missing", m))

@@ -43,10 +43,10 @@ func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []
 		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, route.Route.Key, route.Route.String)...), nil
 	}
 	agreed.Neighbours = with(have.Neighbours, want.Neighbours, netlink.Key)
-	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, netlink.Key)
+	agreed.HomeNexthops = with(have.HomeNexthops, want.HomeNexthops, route.Nexthop.Key)
 	agreed.HomeRoutes = with(have.HomeRoutes, want.HomeRoutes, route.Route.Key)
 
-	agreed.Nexthops, diff = concede(diff, "next hop object", have.Nexthops, want.Nexthops, route.Nexthop.Protocol, netlink.Key, route.Nexthop.String)
+	agreed.Nexthops, diff = concede(diff, "next hop object", have.Nexthops, want.Nexthops, route.Nexthop.Protocol, route.Nexthop.Key, route.Nexthop.String)
 	agreed.Routes, diff = concede(diff, "route", have.Routes, want.Routes, route.Route.Protocol, route.Route.Key, route.Route.String)
 	agreed.Rules, diff = concede(diff, "policy rule", have.Rules, want.Rules, rule.Rule.Protocol, netlink.Key, rule.Rule.String)
 	return agreed, diff, nil

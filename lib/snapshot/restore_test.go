@@ -11,7 +11,7 @@ import (
 // A row of docs/restore.md names the test that holds it, and each test of a table has a row.
 func TestTheTableOfWhatIsRestoredNamesItsTests(t *testing.T) {
 	var tests []string
-	for _, file := range []string{"settings_test.go", "refuse_test.go", "managed_test.go", "carrier_test.go", "others_test.go", "duplicate_test.go", "driver_test.go", "../tc/qdisc_test.go", "../dcb/dcb_test.go", "../tc/mirror_test.go", "made_test.go"} {
+	for _, file := range []string{"settings_test.go", "refuse_test.go", "managed_test.go", "carrier_test.go", "others_test.go", "duplicate_test.go", "driver_test.go", "../tc/qdisc_test.go", "../dcb/dcb_test.go", "../tc/mirror_test.go", "made_test.go", "counted_test.go"} {
 		source := read(t, file)
 		for _, m := range regexp.MustCompile("(?m)^\t\t\\{\"([^\"]+)\", |^func (Test\\w+)").FindAllStringSubmatch(source, -1) {
 			tests = append(tests, m[1]+m[2])

@@ -143,5 +143,5 @@ func (c *Conn) lacking(index int, want Settings) ([]string, error) {
 		return nil, fmt.Errorf("read the next hop objects of %s: %w", want.Name, err)
 	}
 	have := slices.Concat(own, home, borrowers)
-	return namesOf(netlink.Missing(want.HomeNexthops, groups, netlink.Key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, route.Route.Key)), nil
+	return namesOf(netlink.Missing(want.HomeNexthops, groups, route.Nexthop.Key), netlink.Missing(slices.Concat(want.HomeRoutes, want.Routes), have, route.Route.Key)), nil
 }
