@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/netlink"
 	"gresnet/lib/parts"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
@@ -107,7 +108,7 @@ func (l *Look) readRebind(d scan.Device, pf sriov.Link, number int) (*step.Rebin
 	if err != nil {
 		return nil, err
 	}
-	s := &step.Rebind{ID: d.ID, Name: d.Name, Had: had, Want: pf.AddressFor(guid, number, l.World.Job)}
+	s := &step.Rebind{ID: d.ID, Name: netlink.Name(d.Name), Had: had, Want: pf.AddressFor(guid, number, l.World.Job)}
 	s.CM, err = l.World.ReadCM(d.Name)
 	return s, err
 }

@@ -24,6 +24,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
+	"gresnet/lib/netlink"
 	"gresnet/lib/node"
 	"gresnet/lib/opened"
 	"gresnet/lib/plan"
@@ -218,7 +219,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		steps = append(steps, s)
 	}
 	for _, s := range all {
-		steps = append(steps, &step.Link{Of: s.Of, Port: 1, Interface: s.Interface, Name: s.Settings.Name, Settings: s.Settings, Mode: rdma.Shared})
+		steps = append(steps, &step.Link{Of: s.Of, Port: 1, Interface: s.Interface, Name: netlink.Name(s.Settings.Name), Settings: s.Settings, Mode: rdma.Shared})
 	}
 	if slot != nil {
 		steps = append(steps, slot)

@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/job"
 	"gresnet/lib/link"
+	"gresnet/lib/netlink"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
@@ -121,13 +122,13 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 			steps, links = append(steps, links...), nil
 		}
 		if mode == rdma.Exclusive {
-			steps = append(steps, &step.RDMA{ID: h.ID, Name: h.Name, CM: h.CM})
+			steps = append(steps, &step.RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
 		}
 		steps, links = append(steps, links...), nil
 		for _, s := range changed(mode, h) {
 			settings, gids := h.forJob(s)
 			links = append(links, &step.Link{
-				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: s.Settings.Name, Index: s.Settings.Index, Keep: h.Keep,
+				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: netlink.Name(s.Settings.Name), Index: s.Settings.Index, Keep: h.Keep,
 				Settings: settings, GIDs: gids, Mode: mode,
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gresnet/lib/journal"
+	"gresnet/lib/netlink"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
 	"gresnet/lib/step"
@@ -195,14 +196,14 @@ func (d *Damage) Added() []Note {
 			continue // nothing of it has moved
 		}
 		if name := d.nameOf(id); name != "" && !d.Has(id, "rdma") {
-			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: name}})
+			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: netlink.Name(name)}})
 		}
 		for _, s := range d.Notes {
 			if n, is := s.Step.(*step.VF); is && n.ID == id && n.Rebind != nil && !d.Has(id, "rebind") {
 				steps = append(steps, Note{Step: n.Rebind})
 			}
 			if n, is := s.Step.(*step.Settings); is && n.Of == id && !d.moved(n) {
-				steps = append(steps, Note{Step: &step.Link{Of: id, Port: n.Port, Interface: n.Interface, Name: n.Settings.Name}})
+				steps = append(steps, Note{Step: &step.Link{Of: id, Port: n.Port, Interface: n.Interface, Name: netlink.Name(n.Settings.Name)}})
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/link"
+	"gresnet/lib/netlink"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -192,12 +193,12 @@ func (s *Settings) GIDsOf(want snapshot.Settings) []netip.Addr {
 
 // Link moves a network interface into the job, or keeps it on the node, with its settings.
 type Link struct {
-	Of        node.ID `json:"hca"`
-	Port      uint32  `json:"port"`
-	Interface link.ID `json:"interface"`
-	Name      string  `json:"name"`
-	Index     int     `json:"index,omitempty"` // that it had on the node
-	Keep      bool    `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
+	Of        node.ID      `json:"hca"`
+	Port      uint32       `json:"port"`
+	Interface link.ID      `json:"interface"`
+	Name      netlink.Name `json:"name"`
+	Index     int          `json:"index,omitempty"` // that it had on the node
+	Keep      bool         `json:"keep,omitempty"`  // it stays on the node, though moving the RDMA device may have made it anew
 
 	// The undo of a link needs none of these; the Settings note has them.
 	Settings snapshot.Settings `json:"-"`
@@ -206,7 +207,7 @@ type Link struct {
 }
 
 func (*Link) Kind() string     { return "link" }
-func (s *Link) Object() string { return s.Name }
+func (s *Link) Object() string { return string(s.Name) }
 func (s *Link) HCA() node.ID   { return s.Of }
 
 // Do moves the interface, brings it up and gives it its settings there; those that need its carrier
@@ -232,7 +233,7 @@ func (s *Link) Do(w *world.World) error {
 				return err
 			}
 		}
-		if err := v.Link.Move(i.Index, job.FD(), s.Name, s.Settings.Up); err != nil {
+		if err := v.Link.Move(i.Index, job.FD(), string(s.Name), s.Settings.Up); err != nil {
 			return fmt.Errorf("move %s into the job: %w", i.Name, err)
 		}
 		return nil
@@ -302,7 +303,7 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 		}
 		return err // only for the name
 	})
-	lacks := CarrierError{s.Name, hca, s.Port}
+	lacks := CarrierError{string(s.Name), hca, s.Port}
 	if failed != nil {
 		return fmt.Errorf("%w: %w", lacks, failed)
 	}
@@ -383,7 +384,7 @@ func (s *Link) look(w *world.World) error {
 		if err != nil {
 			return err
 		}
-		if i.Name == s.Name {
+		if i.Name == string(s.Name) {
 			return nil
 		}
 		// The kernel makes an IPoIB interface anew under the lowest free name. That may be the
@@ -400,13 +401,13 @@ func (s *Link) fetch(w *world.World, v *scan.View) error {
 	if err != nil {
 		return err
 	}
-	err = v.Link.Return(i.Index, w.Host.FD(), s.Name, s.Index)
+	err = v.Link.Return(i.Index, w.Host.FD(), string(s.Name), s.Index)
 	if !errors.Is(err, link.ErrNameTaken) {
 		return err
 	}
 	// If it is an alternative name, the interface moves under no name.
 	if err = v.Link.DropAltNames(i.Index); err == nil {
-		err = v.Link.Return(i.Index, w.Host.FD(), s.Name, s.Index)
+		err = v.Link.Return(i.Index, w.Host.FD(), string(s.Name), s.Index)
 	}
 	if errors.Is(err, link.ErrNameTaken) {
 		err = v.Link.Return(i.Index, w.Host.FD(), link.FreeName, s.Index)

@@ -41,7 +41,7 @@ func TestWhatAnotherLeaseHasClaimedIsNotFetchedFromItsNamespace(t *testing.T) {
 		return w.OnHost(func(v *scan.View) error {
 			list, err := v.Link.List()
 			for _, i := range list {
-				if i.Name == s.Name {
+				if i.Name == string(s.Name) {
 					s.Interface = i.ID
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
+	"gresnet/lib/netlink"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -16,13 +17,13 @@ import (
 
 // RDMA moves an RDMA device into the job; exclusive mode only.
 type RDMA struct {
-	ID   node.ID   `json:"hca"`
-	Name string    `json:"name"`
-	CM   []rdma.CM `json:"cm,omitempty"` // RDMA-CM's settings for it, which each move loses
+	ID   node.ID      `json:"hca"`
+	Name netlink.Name `json:"name"`
+	CM   []rdma.CM    `json:"cm,omitempty"` // RDMA-CM's settings for it, which each move loses
 }
 
 func (*RDMA) Kind() string     { return "rdma" }
-func (s *RDMA) Object() string { return s.Name }
+func (s *RDMA) Object() string { return string(s.Name) }
 func (s *RDMA) HCA() node.ID   { return s.ID }
 
 // Do moves the device.
@@ -57,7 +58,7 @@ func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 		if err := end(deadline); err != nil {
 			return fmt.Errorf("move RDMA device %s into the job: %w", s.Name, err)
 		}
-		return w.ApplyCM(s.Name, s.CM)
+		return w.ApplyCM(string(s.Name), s.CM)
 	}, nil
 }
 
@@ -97,7 +98,7 @@ func (s *RDMA) home(w *world.World, err error) error {
 	if err != nil {
 		return fmt.Errorf("bring RDMA device %s home: %w", s.Name, err)
 	}
-	return w.ApplyCM(s.Name, s.CM)
+	return w.ApplyCM(string(s.Name), s.CM)
 }
 
 // Verify gives the device its name once more: udev names each device that appears, and so those
@@ -107,7 +108,7 @@ func (s *RDMA) Verify(w *world.World) error {
 	if err != nil {
 		return fmt.Errorf("look at RDMA device %s at home: %w", s.Name, err)
 	}
-	return w.ApplyCM(s.Name, s.CM)
+	return w.ApplyCM(string(s.Name), s.CM)
 }
 
 // finished waits for the end of what was started.
@@ -182,7 +183,7 @@ func (s *RDMA) fetch(w *world.World, find finder, there around, held *lock.File)
 				err = end()
 			}
 		}
-		if err != nil || name == s.Name {
+		if err != nil || name == string(s.Name) {
 			return err
 		}
 		return w.OnHost(func(v *scan.View) error { return s.restoreName(v, (*scan.View).Find) })
@@ -270,10 +271,10 @@ const lockTimeout = 10 * time.Second
 // a free one: its present name may belong to a device that comes home later.
 func (s *RDMA) restoreName(v *scan.View, find finder) error {
 	d, err := find(v, s.ID)
-	if err != nil || d.Name == s.Name {
+	if err != nil || d.Name == string(s.Name) {
 		return err
 	}
-	err = v.Rename(d, s.Name)
+	err = v.Rename(d, string(s.Name))
 	if free := freeName(d); errors.Is(err, rdma.ErrNameTaken) && d.Name != free {
 		if err := v.Rename(d, free); err != nil {
 			return fmt.Errorf("rename RDMA device %s out of the way to %s: %v", d.Name, free, err) // no name of its own to wait for

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
+	"gresnet/lib/netlink"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -28,7 +29,7 @@ import (
 // The VF's note has a copy of this one.
 type Rebind struct {
 	ID    node.ID       `json:"hca"`
-	Name  string        `json:"name"`            // of the RDMA device
+	Name  netlink.Name  `json:"name"`            // of the RDMA device
 	Index int           `json:"index,omitempty"` // that its interface had
 	Had   sriov.Address `json:"had"`
 	Want  sriov.Address `json:"want"`
@@ -38,7 +39,7 @@ type Rebind struct {
 }
 
 func (*Rebind) Kind() string     { return "rebind" }
-func (s *Rebind) Object() string { return s.Name }
+func (s *Rebind) Object() string { return string(s.Name) }
 func (s *Rebind) HCA() node.ID   { return s.ID }
 
 // Do gives the VF the job's address.
@@ -336,7 +337,7 @@ func (s *Rebind) restoreName(w *world.World) error {
 	if err != nil {
 		return err
 	}
-	return w.ApplyCM(s.Name, s.CM)
+	return w.ApplyCM(string(s.Name), s.CM)
 }
 
 // nameTimeout bounds the wait for a name that another VF has for a moment.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gresnet/lib/link"
+	"gresnet/lib/netlink"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -23,7 +24,7 @@ func Links(w *world.World) (strays []*step.Link, err error) {
 		for _, i := range list {
 			hardware := i.ID.Kind == "" || i.ID.Kind == "ipoib"
 			if hardware && !i.Loopback {
-				strays = append(strays, &step.Link{Interface: i.ID, Name: i.Name})
+				strays = append(strays, &step.Link{Interface: i.ID, Name: netlink.Name(i.Name)})
 			}
 		}
 		return err
