@@ -4,7 +4,6 @@ package ethtool
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -34,9 +33,6 @@ func kinds() []kind {
 
 // header is ETHTOOL_A_*_HEADER, the first attribute of each request and answer.
 const header = 1
-
-// headSize is the size of struct genlmsghdr: a command, a version and 16 unused bits.
-const headSize = 4
 
 // Conn asks about the network namespace that the calling thread is in when it first does. The zero
 // Conn has not asked yet.
@@ -185,7 +181,7 @@ func (c *Conn) ask(command byte, index int) (netlink.Attributes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(answers)
+	return netlink.Generic(answers)
 }
 
 // set sets attributes, and has no answer but for the result.
@@ -213,34 +209,12 @@ func (c *Conn) dial() (uint16, error) {
 	if c.socket != nil {
 		return c.family, nil
 	}
-	s, err := netlink.Open(unix.NETLINK_GENERIC)
+	s, family, err := netlink.OpenGeneric(unix.ETHTOOL_GENL_NAME)
 	if err != nil {
-		return 0, fmt.Errorf("open generic netlink: %w", err)
-	}
-	m := netlink.AppendText([]byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}, unix.CTRL_ATTR_FAMILY_NAME, unix.ETHTOOL_GENL_NAME)
-	answers, err := s.Do(unix.GENL_ID_CTRL, 0, unix.GENL_ID_CTRL, m)
-	if err == unix.ENOENT {
-		c.socket = s
-		return 0, nil
-	}
-	var list netlink.Attributes
-	if err == nil {
-		list, err = parse(answers)
-	}
-	if err != nil {
-		s.Close()
 		return 0, err
 	}
-	c.socket, c.family = s, uint16(list.Number(unix.CTRL_ATTR_FAMILY_ID))
-	return c.family, nil
-}
-
-// parse are those of the one answer that there is to a request.
-func parse(answers [][]byte) (netlink.Attributes, error) {
-	if len(answers) != 1 || len(answers[0]) < headSize {
-		return nil, errors.New("the kernel does not answer")
-	}
-	return netlink.Parse(answers[0][headSize:])
+	c.socket, c.family = s, family
+	return family, nil
 }
 
 // Features returns the features that an administrator, or the driver by default, asks for.

@@ -24,7 +24,7 @@ func FuzzEthtool(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		list, err := parse([][]byte{answer})
+		list, err := netlink.Generic([][]byte{answer})
 		if err != nil {
 			return
 		}

@@ -193,6 +193,9 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.En
 	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
 		return nil, err
 	}
+	if err := othersSurvive(v, d, p.Interface); err != nil {
+		return nil, err
+	}
 	list, err := v.Link.List()
 	if err == nil {
 		err = isKnowable(*p.Interface, list)
@@ -256,6 +259,16 @@ func survives(keep bool, d scan.Device, moved string) error {
 	}
 	err := fmt.Errorf("driver %s ends %s when its interface %s is moved", d.Driver, d.Name, moved)
 	return hint.With(err, `GN200 set interface = "keep" in its [[hca]]`)
+}
+
+// othersSurvive is an error for an interface that other RDMA devices use, too: they end with its move.
+func othersSurvive(v *scan.View, d scan.Device, moved *link.Interface) error {
+	others, err := v.Sharing(d, moved.Index)
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	err = fmt.Errorf("%s stands on %s, the interface of %s, and ends when that is moved", strings.Join(others, ", "), moved.Name, d.Name)
+	return hint.With(err, "GN450 remove it before jobs get the HCA, `rdma link delete`; or leave the HCA out of the mapping")
 }
 
 // gidsOf are the GIDs of a port that are there for the interface's addresses.

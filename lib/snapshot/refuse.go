@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/netlink"
 	"gresnet/lib/nft"
 	"gresnet/lib/tc"
+	"gresnet/lib/tipc"
 )
 
 // refuse says why an interface that has these settings could not be put back
@@ -22,7 +23,10 @@ func (c *Conn) refuse(i link.Described, s Settings) error {
 	if attached(i.List) {
 		return fmt.Errorf("%s has an XDP program attached, which gresnet cannot restore", s.Name)
 	}
-	if err := c.refuseChildren(i.Index, s.Name); err != nil {
+	if err := c.refuseChildren(i.Interface); err != nil {
+		return err
+	}
+	if err := c.refuseBearer(s.Name); err != nil {
 		return err
 	}
 	if err := s.refusePrograms(); err != nil {
@@ -82,19 +86,47 @@ func attached(list netlink.Attributes) bool {
 	return len(mode) == 1 && mode[0] != 0
 }
 
-func (c *Conn) refuseChildren(index int, name string) error {
-	children, err := c.Children(index)
+// refuseChildren refuses what stands on the interface and is no child that comes back with it.
+func (c *Conn) refuseChildren(i link.Interface) error {
+	children, err := c.Children(i.Index)
 	if err != nil {
 		return err
 	}
-	var lost []string
+	bound, err := c.Bound(i)
+	if err != nil {
+		return err
+	}
+	lost := bound.FCoE
 	for _, child := range children {
 		if !returns(child) {
 			lost = append(lost, child.Name)
 		}
 	}
+	for _, index := range bound.Upper {
+		if slices.ContainsFunc(children, func(c link.Interface) bool { return c.Index == index }) {
+			continue
+		}
+		upper, err := c.Get(index)
+		if err != nil {
+			return err
+		}
+		lost = append(lost, upper.Name)
+	}
 	if len(lost) > 0 {
-		return fmt.Errorf("%s stands on %s, and gresnet cannot restore it", strings.Join(lost, ", "), name)
+		return fmt.Errorf("%s stands on %s, and gresnet cannot restore it", strings.Join(lost, ", "), i.Name)
+	}
+	return nil
+}
+
+// refuseBearer refuses an interface that TIPC has for a bearer: TIPC lets go when the interface leaves,
+// and nothing tells it to come back (bearer.c:tipc_l2_device_event).
+func (c *Conn) refuseBearer(name string) error {
+	all, err := link.Remembered(c.Conn, "bearers of TIPC", tipc.Interfaces)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(all, name) {
+		return fmt.Errorf("TIPC has a bearer on %s, which gresnet cannot restore", name)
 	}
 	return nil
 }
