@@ -21,6 +21,17 @@ type Node struct {
 	Kind   string `json:"kind"`
 	Port   uint32 `json:"port,omitempty"`
 	Access Access `json:"access"`
+
+	// Attributes are the extended attributes that it keeps; nil: not known.
+	Attributes map[string][]byte `json:"attributes,omitzero"`
+}
+
+// KeepClosed has what is restored be closed, whoever could open the node when it was read.
+func (n *Node) KeepClosed() {
+	if n.Access != RootAlone() {
+		delete(n.Attributes, acl) // the list of a node that is closed opens nothing
+	}
+	n.Access = RootAlone()
 }
 
 // RootAlone is the access of a node that is closed.
@@ -38,6 +49,15 @@ func Stat(path string) (Access, error) {
 	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, nil
 }
 
+// Read reads who may open a node, and its attributes.
+func Read(path string) (n Node, err error) {
+	if n.Access, err = Stat(path); err != nil {
+		return Node{}, err
+	}
+	n.Attributes, err = Attributes(path)
+	return n, err
+}
+
 // Number reads which device a node is of.
 func Number(path string) (major, minor uint32, err error) {
 	var st unix.Stat_t
@@ -49,15 +69,29 @@ func Number(path string) (major, minor uint32, err error) {
 
 // Set makes a node's access what is given. It narrows before it gives away,
 // and touches nothing that is so already: a change of owner is a change of ctime.
-func Set(path string, want Access) error {
+// A node's access control list stays; its mask is the mode's, so one that is closed opens nothing.
+func Set(path string, want Access) error { return set(path, want, nil) }
+
+// Restore makes a node's access what it was, with its attributes.
+func Restore(path string, want Node) error { return set(path, want.Access, want.Attributes) }
+
+// set gives the list before the mode: without it, the mode of one that has a list gives its group what the
+// list gives others.
+func set(path string, want Access, attributes map[string][]byte) error {
 	have, err := Stat(path)
-	if err != nil || have == want {
+	if err != nil {
 		return err
+	}
+	if have == want {
+		return setAttributes(path, attributes)
 	}
 	if err := os.Chmod(path, fs.FileMode(have.Mode&want.Mode&0o777)); err != nil {
 		return err
 	}
 	if err := os.Lchown(path, int(want.UID), int(want.GID)); err != nil {
+		return err
+	}
+	if err := setAttributes(path, attributes); err != nil {
 		return err
 	}
 	return unix.Chmod(path, want.Mode)

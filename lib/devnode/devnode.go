@@ -16,29 +16,30 @@ import (
 // that are not there (no udev, no devtmpfs), and so nothing restores them.
 func Read(dev string, d scan.Device) (nodes []char.Node, err error) {
 	for _, c := range d.Chars {
-		access, err := char.Stat(filepath.Join(dev, c.Name))
+		n, err := char.Read(filepath.Join(dev, c.Name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, char.Node{Kind: c.Kind, Port: c.Port, Access: access})
+		n.Kind, n.Port = c.Kind, c.Port
+		nodes = append(nodes, n)
 	}
 	return nodes, nil
 }
 
 // Close gives the nodes to root alone.
 func Close(v *scan.View, dev string, id node.ID, nodes []char.Node) error {
-	return set(v, dev, id, nodes, func(char.Node) char.Access { return char.RootAlone() })
+	return set(v, dev, id, nodes, func(path string, _ char.Node) error { return char.Set(path, char.RootAlone()) })
 }
 
 // Restore gives the nodes the access that was read, whatever their numbers are now.
 func Restore(v *scan.View, dev string, id node.ID, nodes []char.Node) error {
-	return set(v, dev, id, nodes, func(n char.Node) char.Access { return n.Access })
+	return set(v, dev, id, nodes, char.Restore)
 }
 
-func set(v *scan.View, dev string, id node.ID, nodes []char.Node, access func(char.Node) char.Access) error {
+func set(v *scan.View, dev string, id node.ID, nodes []char.Node, set func(string, char.Node) error) error {
 	d, err := v.Find(id)
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func set(v *scan.View, dev string, id node.ID, nodes []char.Node, access func(ch
 		if name == "" {
 			continue // its module was unloaded (ib_umad): there is no node to restore
 		}
-		if err := char.Set(filepath.Join(dev, name), access(n)); err != nil {
+		if err := set(filepath.Join(dev, name), n); err != nil {
 			return err
 		}
 	}

@@ -88,6 +88,9 @@ func (n *Host) readShared(h node.HCA) (table.Shared, error) {
 	if err != nil {
 		return table.Shared{}, err
 	}
+	for i := range a.Nodes {
+		a.Nodes[i].Attributes = nil // they stay with the nodes, which no slot has made anew
+	}
 	return table.Shared{HCA: d.ID, Name: d.Name, Nodes: a.Nodes}, nil
 }
 

@@ -46,7 +46,7 @@ func ReadAccess(dev string, d scan.Device) (*Access, error) {
 // KeepClosed makes the nodes stay closed after the job, whoever could open them before.
 func (s *Access) KeepClosed() {
 	for i := range s.Nodes {
-		s.Nodes[i].Access = char.RootAlone()
+		s.Nodes[i].KeepClosed()
 	}
 }
 

@@ -105,7 +105,23 @@ func access(name string) (string, error) {
 		return "", err
 	}
 	stat := info.Sys().(*syscall.Stat_t)
-	return fmt.Sprintf("%s %d:%d", info.Mode(), stat.Uid, stat.Gid), nil
+	return fmt.Sprintf("%s %d:%d%s", info.Mode(), stat.Uid, stat.Gid, attributesOf("/dev/infiniband/"+name)), nil
+}
+
+// attributesOf are the extended attributes of a device node, but for the labels that udev gives.
+func attributesOf(path string) (text string) {
+	names, value := make([]byte, 4096), make([]byte, 4096)
+	n, _ := syscall.Listxattr(path, names)
+	all := strings.FieldsFunc(string(names[:max(n, 0)]), func(r rune) bool { return r == 0 })
+	slices.Sort(all)
+	for _, name := range all {
+		if strings.HasPrefix(name, "security.") {
+			continue
+		}
+		n, _ := syscall.Getxattr(path, name, value)
+		text += fmt.Sprintf(" %s=%x", name, value[:max(n, 0)])
+	}
+	return text
 }
 
 // gids are those of each port, but for what is empty and the default prefix without an interface.

@@ -1,8 +1,11 @@
 package access
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/test/guest/vm"
 )
@@ -103,6 +106,52 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
 	vm.Run(t, reopen)
 	vm.Same(t, before)
+}
+
+// Some sites give HCAs to a group of users by setfacl, and no HCA to others.
+func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, reopen+"; chmod 600 /dev/infiniband/uverbs*")
+	t.Cleanup(func() {
+		vm.WriteConfig(t, vm.Config)
+		vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	})
+	// The owner and alice may open it, as linux/posix_acl_xattr.h has that; its group may not, though the
+	// mode says so.
+	list := []byte{2, 0, 0, 0}
+	for _, e := range []struct {
+		tag, allowed uint16
+		id           uint32
+	}{{1, 6, ^uint32(0)}, {2, 6, 1000}, {4, 0, ^uint32(0)}, {16, 6, ^uint32(0)}, {32, 0, ^uint32(0)}} {
+		list = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(list, e.tag), e.allowed), e.id)
+	}
+	for _, name := range vm.HCAs(t) {
+		path := "/dev/infiniband/" + vm.UverbsOf(t, name)
+		for attribute, value := range map[string][]byte{"system.posix_acl_access": list, "trusted.rail": []byte(name)} {
+			if err := unix.Setxattr(path, attribute, value, 0); err != nil {
+				t.Fatalf("set %s of %s: %v", attribute, path, err)
+			}
+			t.Cleanup(func() { unix.Removexattr(path, attribute) })
+		}
+	}
+	const open = "for d in /dev/infiniband/uverbs*; do ! (exec 3<>$d) 2>/dev/null || echo opened; done"
+	before := vm.Picture(t)
+	all := strings.Count(vm.As(t, "alice", open), "opened")
+	vm.Must(t, "prolog", vm.HomeJob)
+	if with := strings.Count(vm.As(t, "alice", open), "opened"); with != all-2 {
+		t.Errorf("alice may open %d device nodes while a job has two HCAs, and %d before", with, all)
+	}
+	vm.Must(t, "epilog", vm.HomeJob)
+	vm.Same(t, before)
+	if again := strings.Count(vm.As(t, "alice", open), "opened"); again != all || all != len(vm.HCAs(t)) {
+		t.Errorf("alice may open %d device nodes, and %d before, of %d", again, all, len(vm.HCAs(t)))
+	}
+	if out := vm.As(t, "bob", open); out != "" {
+		t.Errorf("bob: %s", out)
+	}
 }
 
 // asAfterBoot makes device nodes what they are before gresnet.service has run.
