@@ -30,6 +30,7 @@ var Monitors = []Monitor{
 	{Name: "node_exporter", Shared: true, processes: []string{"node_exporter", "prometheus-node"}, units: []string{"prometheus-node-exporter", "node_exporter"}},
 	{Name: "Telegraf", file: "etc/telegraf/telegraf.conf", says: telegraf},
 	{Name: "Telegraf", file: "etc/telegraf/telegraf.d/*.conf", says: telegraf},
+	{Name: "rdma_exporter", processes: []string{"rdma_exporter"}, units: []string{"rdma_exporter"}},
 	{Name: "Netdata", Shared: true, processes: []string{"netdata"}, units: []string{"netdata"}},
 	{Name: "LDMS", processes: []string{"ldmsd"}},
 }
