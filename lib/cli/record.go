@@ -48,24 +48,29 @@ func (w *World) Record(c Flags, cfg config.Config, program string, run func(*hos
 	if cfg.Metrics.File == "" {
 		return err
 	}
-	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock()}, r, metricsTimeout)
+	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, metricsTimeout)
 	return err
 }
 
 // write writes a record in a goroutine that is left behind if it does not come
-// back: the folder may be one that nobody answers for.
+// back: the folder may be one that nobody answers for. Then a later run writes it.
 func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	remarks := make(chan []string, 1)
+	page := metrics.New()
+	owed := hint.Join(r.count(page), f.Owe(page))
 	go func() {
 		var said []string
+		if owed != nil {
+			said = append(said, fmt.Sprintf("metrics lack this run: %s", owed))
+		}
 		restarted, err := f.Update(ctx, func(p *metrics.Page) error {
 			// What was done counts, even if it cannot be told what there is now.
 			if err := census(n, p); err != nil {
 				said = append(said, fmt.Sprintf("metrics lack what the node has: %s", err))
 			}
-			return r.count(p)
+			return nil
 		})
 		if restarted != nil {
 			said = append(said, fmt.Sprintf("metrics start anew: %s", restarted))

@@ -92,7 +92,7 @@ func nowhere(t *testing.T) (*host.Host, *[]event.Event) {
 
 func TestMetricsAreWrittenAfterARun(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
 	for range 2 {
 		new(World).write(n, f, record{program: "prolog"}, time.Minute)
 	}
@@ -115,10 +115,24 @@ func TestMetricsThatCannotBeWrittenAreARemarkAndNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer held.Close()
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: held.Name()}
-	new(World).write(n, f, record{program: "prolog"}, 10*time.Millisecond) // and not for ever
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: held.Name(), Owed: n.State.OwedMetrics()}
+	sent := sentBy(1, "mlx5_0", 1, 100)
+	new(World).write(n, f, record{program: "prolog", events: []event.Event{sent}}, 10*time.Millisecond) // and not for ever
 	if len(*events) != 1 || (*events)[0].Kind != event.Remark || !strings.Contains((*events)[0].Notice, "no metrics: ") {
 		t.Errorf("remarks: %+v", *events)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		new(World).write(n, f, record{program: "prolog", events: []event.Event{sent}}, time.Minute)
+	}
+	text, err := os.ReadFile(f.Path)
+	if want := `gresnet_runs_total{program="prolog",result="done"} 3`; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("the run that waited in vain is not counted once: %v\n%s", err, text)
+	}
+	if want := `gresnet_job_sent_bytes_total{device="mlx5_0",port="1"} 300`; !strings.Contains(string(text), want) {
+		t.Errorf("what it sent is not counted once:\n%s", text)
 	}
 }
 
@@ -127,7 +141,7 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(string(n.State), "node.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
 	new(World).write(n, f, record{program: "prolog", exit: Undone}, time.Minute)
 	if len(*events) != 1 || !strings.Contains((*events)[0].Notice, "metrics lack what the node has: ") {
 		t.Errorf("remarks: %+v", *events)
@@ -139,7 +153,7 @@ func TestARunIsCountedThoughTheNodeCannotBeRead(t *testing.T) {
 
 func TestMetricsThatAreDamagedStartAnewWithARemark(t *testing.T) {
 	n, events := nowhere(t)
-	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock()}
+	f := metrics.File{Path: filepath.Join(t.TempDir(), "gresnet.prom"), Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}
 	if err := os.WriteFile(f.Path, []byte("half a file"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,64 @@ type File struct {
 	Path string
 	// Lock is not beside Path, whose folder may be another user's.
 	Lock string
+	// Owed is a folder of pages that runs have counted and that are not in the file yet.
+	Owed string
 }
 
 // most is the size of what is read back; all series together have a few KiB.
 const most = 1 << 20
 
-// Update changes the page under the lock and replaces the file. A file that
-// cannot be read is replaced by one that starts anew: restarted says why.
+// maxOwed is how many pages may be owed, where nobody can write the file.
+const maxOwed = 100
+
+// Owe notes what a run has counted, for the next Update. A run that waits in vain for its turn
+// loses nothing by that.
+func (f File) Owe(p *Page) error {
+	if err := os.Mkdir(f.Owed, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	owed, err := os.ReadDir(f.Owed)
+	if err == nil && len(owed) >= maxOwed {
+		err = fmt.Errorf("there are %d runs already that are not in the file", len(owed))
+	}
+	if err != nil {
+		return err
+	}
+	page, err := os.CreateTemp(f.Owed, "")
+	if err != nil {
+		return err
+	}
+	_, err = page.Write(p.Text())
+	err = hint.Join(err, page.Close())
+	if err == nil {
+		err = os.Rename(page.Name(), page.Name()+whole)
+	}
+	if err != nil {
+		return hint.Join(err, removed(page.Name()))
+	}
+	return nil
+}
+
+// whole is how the name of a page ends that is written to its end.
+const whole = ".prom"
+
+// collect counts the pages that are owed. paid are their files.
+func (f File) collect(page *Page) (paid []string, err error) {
+	paid, err = filepath.Glob(filepath.Join(f.Owed, "*"+whole))
+	for _, name := range paid {
+		text, readErr := os.ReadFile(name)
+		if readErr != nil {
+			return nil, readErr
+		}
+		if owed, parseErr := Parse(text); parseErr == nil { // else another version wrote it
+			err = hint.Join(err, page.Count(owed))
+		}
+	}
+	return paid, err
+}
+
+// Update adds to the page what is owed, changes it under the lock, and replaces the file. A file
+// that cannot be read is replaced by one that starts anew: restarted says why.
 func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, err error) {
 	held, err := lock.At(ctx, f.Lock)
 	if err != nil {
@@ -36,13 +87,20 @@ func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, 
 	if errors.Is(restarted, fs.ErrNotExist) {
 		restarted = nil
 	}
+	paid, full := f.collect(page)
 	if err := change(page); err != nil {
 		return restarted, err
 	}
 	if err := ctx.Err(); err != nil {
 		return restarted, err
 	}
-	return restarted, f.write(page.Text())
+	if err := f.write(page.Text()); err != nil {
+		return restarted, err
+	}
+	for _, name := range paid {
+		full = hint.Join(full, removed(name))
+	}
+	return restarted, full
 }
 
 // read reads the page, or is a new one with the reason.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"gresnet/lib/hint"
 )
 
 // Page is what the file says: a value for each series that there is.
@@ -104,14 +106,48 @@ func (p *Page) change(kind Kind, name string, labels []string, f func(float64) f
 		return err
 	}
 	key := family.series("", labels, "")
-	if at, there := slices.BinarySearch(p.opened[name], key); family.open() && !there {
-		if len(p.opened[name]) == maxOpened {
-			return fmt.Errorf("count %s: there are %d of it already", name, maxOpened)
+	if family.open() {
+		if err := p.openSeries(name, key); err != nil {
+			return err
 		}
-		p.opened[name] = slices.Insert(p.opened[name], at, key)
 	}
 	p.values[key] = f(p.values[key])
 	return nil
+}
+
+// openSeries adds a series that the node decides, unless it is there.
+func (p *Page) openSeries(name, key string) error {
+	at, there := slices.BinarySearch(p.opened[name], key)
+	if there {
+		return nil
+	}
+	if len(p.opened[name]) == maxOpened {
+		return fmt.Errorf("count %s: there are %d of it already", name, maxOpened)
+	}
+	p.opened[name] = slices.Insert(p.opened[name], at, key)
+	return nil
+}
+
+// Count adds what another page has counted. Gauges stay as they are.
+func (p *Page) Count(more *Page) (err error) {
+	for _, f := range Families() {
+		if f.Kind == Gauge {
+			continue
+		}
+		for _, r := range f.fixed() {
+			if r.series {
+				p.values[r.text] += more.values[r.text]
+			}
+		}
+		for _, key := range more.opened[f.Name] {
+			if full := p.openSeries(f.Name, key); full != nil {
+				err = hint.Join(err, full)
+				continue
+			}
+			p.values[key] += more.values[key]
+		}
+	}
+	return err
 }
 
 // maxOpened is how many series of a family a node can have. Names of devices can change without

@@ -38,6 +38,20 @@ func (d Dir) Lent() string { return filepath.Join(string(d), "lent") }
 // MetricsLock returns the lock of the file for Prometheus.
 func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.lock") }
 
+// OwedMetrics returns the folder of what runs have counted that is not in that file yet.
+func (d Dir) OwedMetrics() string { return filepath.Join(string(d), "metrics") }
+
+// AccessLock returns the lock that holds together what is done to the node's own device nodes and
+// the sign Undone.
+func (d Dir) AccessLock() string { return filepath.Join(d.Locks(), "access") }
+
+// Undone returns the sign that setup --undo has given device nodes back to users: as long as it is
+// there, no run closes them.
+func (d Dir) Undone() string { return filepath.Join(string(d), "undone") }
+
+// IsUndone tells whether that sign is there.
+func (d Dir) IsUndone() bool { return isThere(d.Undone()) }
+
 // Lease returns the directory of a job's lease.
 func (d Dir) Lease(job uint32) Lease { return Lease(filepath.Join(d.Jobs(), number(job))) }
 
