@@ -18,7 +18,7 @@ func said(args ...string) string {
 		_, err := fmt.Fprintf(w.Stdout, "%s config=%s state=%s trace=%t json=%t dir=%s args=%s\n", c.Command.Name, c.String("config"), c.String("state"), c.Bool("trace"), c.Bool("json"), c.String("dir"), c.Args().Slice())
 		return err
 	}
-	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}}
+	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}, &urfave.UintFlag{Name: "count"}}
 	code := w.Run("gresnet-x", func(Flags) error { return nil }, func() *urfave.App {
 		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}, {Name: "close", Action: func(c *urfave.Context) error { return Alone(c) }}}}
 	})
@@ -50,6 +50,12 @@ func TestAFlagWithoutItsValueIsNamedAsItIsTyped(t *testing.T) {
 		if got := said(strings.Fields(args)...); !strings.Contains(got, "gresnet-x: flag --"+args[strings.LastIndex(args, "--")+2:]+" needs a value") {
 			t.Errorf("%s: %s", args, got)
 		}
+	}
+}
+
+func TestAFlagWithAWrongValueIsNamedAsItIsTyped(t *testing.T) {
+	if got, want := said("status", "--count", "-1"), `gresnet-x: flag --count cannot be "-1"`; !strings.Contains(got, want) {
+		t.Errorf("%s, wanted %s", got, want)
 	}
 }
 

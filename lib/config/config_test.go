@@ -285,6 +285,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"file that is relative", "[slurm]\nfile = \"jobs/%j\"\n", `f:2: slurm.file: "jobs/%j" is not an absolute path without dots`, templateHint},
 		{"file that climbs", "[slurm]\nfile = \"/var/../jobs/%j\"\n", `f:2: slurm.file: "/var/../jobs/%j" is not an absolute path without dots`, templateHint},
 		{"file of all jobs", "[slurm]\nfile = \"/var/jobs/%%j\"\n", `f:2: slurm.file: "/var/jobs/%%j" is one file for all jobs`, templateHint},
+		{"file of all jobs, and the source that reads it", "[slurm]\nsource = [\"file\"]\nfile = \"/var/jobs/job\"\n", `f:3: slurm.file: "/var/jobs/job" is one file for all jobs`, templateHint},
 		{"file with another letter", "[slurm]\nfile = \"/var/jobs/%j.%x\"\n", `f:2: slurm.file: "/var/jobs/%j.%x" has a % that stands for nothing`, templateHint},
 		{"program without its path", "[slurm]\nprogram = \"hcas\"\n", `f:2: slurm.program: "hcas" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"policies for isolation alone, and the source that reads others", "[slurm]\nsource = [\"policy\"]\n[[policy]]\nisolation = \"devices\"\n", `f:2: slurm.source: source "policy" has nothing to read`, "add a [[policy]], or leave it out of slurm.source"},

@@ -216,12 +216,12 @@ func (c *Config) checkSources(root document.Table) {
 	slurm := root.Table("slurm")
 	for _, s := range []struct {
 		name string
-		has  bool
+		has  bool // or says something about it that is reported already
 		hint string
 	}{
 		{Fixed, slices.ContainsFunc(c.Policies, func(p Policy) bool { return !p.Silent }), "GN011 add a [[policy]], or leave it out of slurm.source"},
-		{File, c.Slurm.File != "", `GN012 set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
-		{Program, c.Slurm.Program != "", "GN013 set slurm.program to the program's path"},
+		{File, slurm.Has("file"), `GN012 set slurm.file, like "/var/lib/gresnet/jobs/%j"`},
+		{Program, slurm.Has("program"), "GN013 set slurm.program to the program's path"},
 	} {
 		if slices.Contains(c.Slurm.Source, s.name) && !s.has {
 			slurm.Fail("source", s.hint, "source %q has nothing to read", s.name)
