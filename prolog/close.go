@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
+
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/cli"
+	"gresnet/lib/hint"
 	"gresnet/lib/lease"
 )
 
@@ -27,7 +30,11 @@ Example:
 			if err != nil {
 				return err
 			}
-			return lease.On(w.Host(c, cfg)).Close()
+			n := lease.On(w.Host(c, cfg))
+			if n.State.IsUndone() {
+				return hint.With(errors.New("close device nodes: setup --undo has given them back to users"), "GN437 gresnet-prolog setup sets the node up again")
+			}
+			return n.Close(c.Context)
 		},
 	}
 }

@@ -20,7 +20,7 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 		fmt.Fprintf(w.Stdout, "nothing is fixed before there is a configuration, and a node to read\n\n")
 		return nil
 	}
-	node := setupNode()
+	node := setupNode(w, c, s.Config)
 	var plan setup.Plan
 	site, err := siteOf(w, c, s.Config)
 	if err != nil {
@@ -51,7 +51,10 @@ func fix(w *cli.World, c *urfave.Context, s check.Site, dry bool) error {
 		fmt.Fprint(w.Stdout, "\nsetup --undo takes this back; restart slurmctld and slurmd if their files have changed\n")
 	}
 	if open {
-		if err := lease.On(w.Host(c, s.Config)).Close(); err != nil {
+		if err := node.Redo(); err != nil {
+			return err
+		}
+		if err := lease.On(w.Host(c, s.Config)).Close(c.Context); err != nil {
 			return err
 		}
 	}

@@ -22,8 +22,10 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/inspect"
 	"gresnet/lib/inventory"
+	"gresnet/lib/lease"
 	"gresnet/lib/lock"
 	"gresnet/lib/rdma"
+	"gresnet/lib/rootonly"
 	"gresnet/lib/setup"
 )
 
@@ -75,9 +77,9 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 	return alone(c, func() error {
 		var err error
 		if c.Bool("undo") {
-			err = undoSetup(w, setupNode())
+			err = undoSetup(w, setupNode(w, c, w.Lenient(c)))
 		} else {
-			err = doSetup(w, c, setupNode())
+			err = doSetup(w, c)
 		}
 		if err == nil && c.Bool("restart") {
 			err = restartSlurm(c.Context, w.Stdout)
@@ -95,14 +97,47 @@ func alone(c *urfave.Context, f func() error) error {
 	return hint.Join(f(), held.Remove())
 }
 
-func setupNode() setup.Node { return setup.Node{Root: "/", Network: networkOf} }
+func setupNode(w *cli.World, c *urfave.Context, cfg config.Config) setup.Node {
+	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}}
+}
+
+// devices are the node's own device nodes of HCAs.
+type devices struct {
+	ctx  context.Context
+	host *lease.Host
+}
+
+func (d devices) Idle() error                        { return d.host.Idle(d.ctx) }
+func (d devices) Picture() (rootonly.Picture, error) { return d.host.Picture() }
+func (d devices) Redo() error                        { return d.host.Redo() }
+func (d devices) GiveBack(had rootonly.Picture) error {
+	return d.host.GiveBack(d.ctx, had, func(nodes []string) (bool, error) { return applyRules(d.ctx, nodes) })
+}
+
+// applyRules has udev apply the site's rules to device nodes, as when they come. It returns false
+// where no udev runs.
+func applyRules(ctx context.Context, nodes []string) (bool, error) {
+	if _, err := os.Stat("/run/udev/control"); err != nil {
+		return false, nil
+	}
+	const most = time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, args := range [][]string{append([]string{"trigger", "--action=add"}, nodes...), {"settle"}} {
+		if said, err := exec.CommandContext(ctx, "udevadm", args...).CombinedOutput(); err != nil {
+			return true, hint.With(fmt.Errorf("udevadm %s: %w: %s", args[0], err, bytes.TrimSpace(said)), "GN436 see why udev does not answer, then run it again")
+		}
+	}
+	return true, nil
+}
 
 // doSetup plans, shows the plan, and carries it out.
-func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {
+func doSetup(w *cli.World, c *urfave.Context) error {
 	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
 	if err != nil {
 		return err
 	}
+	node := setupNode(w, c, cfg)
 	site, err := siteOf(w, c, cfg)
 	if err != nil {
 		return err
@@ -131,7 +166,7 @@ func doSetup(w *cli.World, c *urfave.Context, node setup.Node) error {
 	}
 	if !plan.Changes() {
 		fmt.Fprintln(w.Stdout, "nothing to change")
-		return nil
+		return node.Redo()
 	}
 	if err := node.Do(plan); err != nil {
 		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 mend the cause, then run setup again, or setup --undo"))
@@ -230,7 +265,7 @@ func undoSetup(w *cli.World, node setup.Node) error {
 		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("undo setup: %w", err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store)
+		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store))
 	}
 	if len(left) > 0 {
 		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),

@@ -65,10 +65,11 @@ func (f Folder) setMark() error {
 }
 
 // Open opens a folder that Close has closed. Any other is left as it is.
-func (f Folder) Open() error {
-	if _, err := os.Lstat(f.mark()); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+func (f Folder) Open() error { return f.GiveBack(Access{Mode: folderOpen}) }
+
+// GiveBack gives a folder that Close has closed the access that it had. Any other is left as it is.
+func (f Folder) GiveBack(had Access) error {
+	if is, err := f.IsMarked(); err != nil || !is {
 		return err
 	}
 	st, err := f.stat()
@@ -76,11 +77,30 @@ func (f Folder) Open() error {
 		return err
 	}
 	if st.Mode&0o7777 == folderClosed {
-		if err := os.Chmod(string(f), folderOpen); err != nil {
+		err := os.Lchown(string(f), int(had.UID), int(had.GID))
+		if err == nil {
+			err = unix.Chmod(string(f), had.Mode)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return os.Remove(f.mark())
+}
+
+// IsMarked tells whether Close has closed the folder.
+func (f Folder) IsMarked() (bool, error) {
+	_, err := os.Lstat(f.mark())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Access reads who may enter the folder.
+func (f Folder) Access() (Access, error) {
+	st, err := f.stat()
+	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, err
 }
 
 // IsClosed tells whether root alone reaches what is in the folder.

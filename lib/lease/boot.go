@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
-	"gresnet/lib/rootonly"
 	"gresnet/lib/scan"
 )
 
@@ -23,15 +22,11 @@ import (
 // device nodes, if it wants that.
 func (n *Host) Boot(ctx context.Context) error {
 	failed := n.Sweep(ctx, Sweep{Boot: true})
+	failed = hint.Join(failed, n.Redo())
 	if mode := n.Config.RDMA.Mode; mode != "" {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
-	return hint.Join(failed, n.split(ctx), n.Close())
-}
-
-// Close closes the node's own device nodes to everybody but root, if the site wants that.
-func (n *Host) Close() error {
-	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev}.Close()
+	return hint.Join(failed, n.split(ctx), n.Close(ctx))
 }
 
 // modeTimeout bounds the wait for dying namespaces: the kernel cleans them up in the background

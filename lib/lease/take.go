@@ -36,7 +36,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		return err
 	}
 	// Whatever this job gets, it must not open other HCAs.
-	if err := n.Close(); err != nil {
+	if err := n.Close(ctx); err != nil {
 		return err
 	}
 	looked.Stop("look after the node table and who can open device nodes")

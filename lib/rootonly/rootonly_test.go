@@ -182,6 +182,117 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 	}
 }
 
+func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) {
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+	sysOf := func(numbers ...string) fstest.MapFS {
+		sys := fstest.MapFS{"class/misc/rdma_cm/uevent": file("DEVMODE=0666")}
+		for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
+			digit := string(rune('0' + i))
+			for class, name := range map[string]string{"infiniband_verbs": "uverbs", "infiniband_mad": "umad"} {
+				dir := "devices/" + pci + "/" + class + "/" + name + numbers[i]
+				sys[dir+"/ibdev"], sys[dir+"/port"] = file("mlx5_"+digit), file("1")
+				sys["class/"+class+"/"+name+numbers[i]] = link("../../" + dir)
+				sys[dir+"/uevent"] = file("DEVMODE=0666")
+			}
+			sys["class/infiniband/mlx5_"+digit+"/node_guid"] = file("0002:c903:0000:010" + digit)
+		}
+		return sys
+	}
+	was := map[string]char.Access{"uverbs0": {Mode: 0o660, GID: 7}, "uverbs1": {Mode: 0o666}, "umad0": {Mode: 0o600}, "umad1": {Mode: 0o640}, "rdma_cm": {Mode: 0o666}}
+	lay := func(dev string, access map[string]char.Access) {
+		for name, a := range access {
+			if err := char.Make(filepath.Join(dev, name), 1, 3, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	has := func(what, dev string, want map[string]char.Access, folder char.Access) {
+		t.Helper()
+		for name, access := range want {
+			if now, err := char.Stat(filepath.Join(dev, name)); err != nil || now != access {
+				t.Errorf("%s: %s is %+v, wanted %+v: %v", what, name, now, access, err)
+			}
+		}
+		if now, err := char.Folder(dev).Access(); err != nil || now != folder {
+			t.Errorf("%s: the folder is %+v, wanted %+v: %v", what, now, folder, err)
+		}
+		if is, err := char.Folder(dev).IsMarked(); err != nil || is {
+			t.Errorf("%s: the folder has gresnet's mark: %v", what, err)
+		}
+	}
+	dev := deviceFolder(t)
+	folder := char.Access{Mode: 0o750, GID: 7}
+	if err := errors.Join(os.Chmod(dev, 0o750), os.Chown(dev, 0, 7)); err != nil {
+		t.Fatal(err)
+	}
+	lay(dev, was)
+	// An access control list: u::rw, u:1000:rw, g::-, m::rw, o::-.
+	list := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x06\x00\xe8\x03\x00\x00" +
+		"\x04\x00\x00\x00\xff\xff\xff\xff" + "\x10\x00\x06\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff"
+	const acl = "system.posix_acl_access"
+	listed := char.Node{Access: char.Access{Mode: 0o660}, Attributes: map[string][]byte{acl: []byte(list)}}
+	if err := char.Restore(filepath.Join(dev, "uverbs1"), listed); err != nil {
+		t.Fatal(err)
+	}
+	was["uverbs1"] = listed.Access
+	hasList := func(name string) {
+		t.Helper()
+		if now, err := char.Attributes(filepath.Join(dev, name)); err != nil || string(now[acl]) != list {
+			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
+		}
+	}
+	n := Nodes{Config: parsed(t, ""), Sys: sysOf("0", "1"), Dev: dev}
+	had, err := n.Picture()
+	if err == nil {
+		err = n.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed, err := n.Picture(); err != nil || closed.Folder != nil || len(closed.Nodes) > 0 {
+		t.Errorf("what is closed is taken for what was: %+v, %v", closed, err)
+	}
+	var asked []string
+	rules := func(devices []string) (bool, error) { asked = devices; return true, nil }
+	for range 2 { // the second finds nothing to do
+		if err := n.GiveBack(had, rules); err != nil {
+			t.Fatal(err)
+		}
+		has("at once", dev, was, folder)
+		hasList("uverbs1")
+	}
+	if want := []string{"/sys/class/infiniband_mad/umad0"}; !slices.Equal(asked, want) {
+		t.Errorf("udev was asked about %q, wanted %q", asked, want)
+	}
+	// The HCAs have been in jobs, and came home with other numbers.
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name := range was {
+		if err := os.Remove(filepath.Join(dev, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lay(dev, map[string]char.Access{"uverbs8": char.RootAlone(), "uverbs9": char.RootAlone(), "rdma_cm": char.RootAlone()})
+	n.Sys = sysOf("9", "8")
+	if err := n.GiveBack(had, rules); err != nil {
+		t.Fatal(err)
+	}
+	has("with other numbers", dev, map[string]char.Access{"uverbs9": was["uverbs0"], "uverbs8": was["uverbs1"], "rdma_cm": was["rdma_cm"]}, folder)
+	hasList("uverbs8")
+	// Nobody knows how it was, and there is no udev.
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.GiveBack(Picture{}, func([]string) (bool, error) { return false, nil }); err != nil {
+		t.Fatal(err)
+	}
+	has("as the kernel makes them", dev, map[string]char.Access{"uverbs9": {Mode: 0o666}, "uverbs8": {Mode: 0o666}, "rdma_cm": {Mode: 0o666}}, char.Access{Mode: 0o755})
+}
+
 // Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
 func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	dev := deviceFolder(t)

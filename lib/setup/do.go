@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/rootonly"
 )
 
 // Store is where the copies are of files that setup has changed, and the record of what it did.
@@ -23,13 +24,24 @@ const Store = "/var/lib/gresnet/setup"
 type Node struct {
 	Root    string                   // "/", but in tests
 	Network func(file string) string // the kind of file system, if other hosts have the file, too
+	Devices Devices                  // nil: the node has none
 	deed    func()                   // before each change of the node: tests stop here
+}
+
+// Devices are the node's own device nodes of HCAs, which the programs close once the node is set up.
+type Devices interface {
+	Idle() error // fails if a job has a lease
+	Picture() (rootonly.Picture, error)
+	GiveBack(rootonly.Picture) error // to users; no run closes them from then on
+	Redo() error                     // runs close them again
 }
 
 // record says how to undo. It is written before the first deed.
 type record struct {
 	Entries []entry  `json:"entries"`
 	Dirs    []string `json:"dirs"` // that setup makes, outer ones first
+
+	Devices *rootonly.Picture `json:"devices,omitempty"` // before the first run
 }
 
 // entry is a file as it was. It is given back if it still is as setup made it.
@@ -105,6 +117,9 @@ func (n Node) Do(p Plan) error {
 	if err := os.MkdirAll(n.at(Store), 0o700); err != nil {
 		return fmt.Errorf("make the folder for copies: %w", err)
 	}
+	if err := n.noteDevices(&r); err != nil {
+		return err
+	}
 	for _, e := range p.Edits {
 		if err := n.note(&r, e); err != nil {
 			return err
@@ -118,7 +133,26 @@ func (n Node) Do(p Plan) error {
 			return fmt.Errorf("change %s: %w", e.Path, err)
 		}
 	}
-	return nil
+	return n.Redo()
+}
+
+// Redo has runs close device nodes again, if Undo said that none shall.
+func (n Node) Redo() error {
+	if n.Devices == nil {
+		return nil
+	}
+	n.before()
+	return n.Devices.Redo()
+}
+
+// noteDevices notes who can open device nodes, unless an earlier run did.
+func (n Node) noteDevices(r *record) error {
+	if n.Devices == nil || r.Devices != nil {
+		return nil
+	}
+	p, err := n.Devices.Picture()
+	r.Devices = &p
+	return err
 }
 
 // note adds to the record how to undo an edit, and makes a copy of the file.
@@ -186,40 +220,95 @@ func (n Node) apply(e Edit, r record) error {
 }
 
 // Undo gives back what setup changed, byte for byte, and says what it leaves: files that somebody
-// else has changed since.
+// else has changed since. It gives users the device nodes back that gresnet has closed. While a job
+// has a lease it does nothing.
 func (n Node) Undo() (undone []string, left []string, err error) {
 	r, err := n.read()
 	if err != nil {
 		return nil, nil, err
 	}
-	var kept []entry
+	if len(r.Entries) == 0 {
+		return nil, nil, n.forget(r)
+	}
+	if n.Devices != nil {
+		if err := n.Devices.Idle(); err != nil {
+			return nil, nil, err
+		}
+	}
+	undone, kept, err := n.restoreAll(r)
+	for _, o := range kept {
+		if !slices.Contains(left, o.Path) {
+			left = append(left, o.Path)
+		}
+	}
+	if err == nil {
+		err = n.disable(r, &undone)
+	}
+	if err == nil {
+		err = n.giveBack(r)
+	}
+	if err != nil {
+		return undone, left, err
+	}
+	if len(kept) > 0 {
+		return undone, left, n.write(record{kept, r.Dirs, r.Devices})
+	}
+	return undone, left, n.forget(r)
+}
+
+// restoreAll gives back all files that nobody else has changed. kept are the entries of the others.
+func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 	for _, o := range slices.Backward(r.Entries) {
 		now, err := n.state(o.Path)
 		if err != nil {
-			return undone, left, err
+			return undone, kept, err
 		}
 		switch {
 		case now == o.Before:
 		case slices.Contains(o.After, now):
 			if err := n.restore(o); err != nil {
-				return undone, left, fmt.Errorf("give %s back: %w", o.Path, err)
+				return undone, kept, fmt.Errorf("give %s back: %w", o.Path, err)
 			}
 			undone = append(undone, o.Path)
 		default:
 			kept = append(kept, o)
-			if !slices.Contains(left, o.Path) {
-				left = append(left, o.Path)
-			}
 		}
 		if err := remove(n.at(temporary(o.Path))); err != nil {
-			return undone, left, err
+			return undone, kept, err
 		}
 	}
 	slices.Reverse(kept)
-	if len(kept) > 0 {
-		return undone, left, n.write(record{kept, r.Dirs})
+	return undone, kept, nil
+}
+
+// byPackage is there where an older package has enabled gresnet.service by itself.
+const byPackage = "/var/lib/systemd/deb-systemd-helper-enabled/gresnet.service.dsh-also"
+
+// disable disables gresnet.service where not setup, but an older package has enabled it.
+func (n Node) disable(r record, undone *[]string) error {
+	if r.last(enabled) != nil {
+		return nil
 	}
-	return undone, left, n.forget(r)
+	for _, file := range []string{byPackage, enabled} {
+		if now, err := n.state(file); err != nil || now == absent {
+			return err
+		}
+	}
+	n.before()
+	*undone = append(*undone, enabled)
+	return remove(n.at(enabled))
+}
+
+// giveBack gives users the device nodes back.
+func (n Node) giveBack(r record) error {
+	if n.Devices == nil {
+		return nil
+	}
+	if r.Devices == nil {
+		r.Devices = new(rootonly.Picture) // an older version noted none
+	}
+	n.before()
+	return n.Devices.GiveBack(*r.Devices)
 }
 
 // forget removes the record, and the folders that setup made, if nothing else is in them.

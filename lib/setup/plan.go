@@ -350,6 +350,9 @@ func (p *planner) hasNICs(file string, t text) bool {
 		if wanted, is := p.site(file); is && wanted {
 			continue
 		}
+		if from == "" {
+			from = "without a File="
+		}
 		p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", file, i+1, name, from), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
 	}
 	return has

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/lib/char"
+	"gresnet/lib/rootonly"
 	"gresnet/lib/slurm"
 )
 
@@ -354,6 +356,103 @@ func TestKilledAnywhereFilesAreWholeAndUndoGivesAllBack(t *testing.T) {
 	}
 }
 
+// devices are a node's device nodes as far as setup knows them.
+type devices struct {
+	jobs   error
+	closed bool // runs have closed them
+	undone bool // no run closes them
+	access uint32
+}
+
+func (d *devices) Idle() error { return d.jobs }
+func (d *devices) Redo() error { d.undone = false; return nil }
+
+func (d *devices) Picture() (p rootonly.Picture, err error) {
+	if !d.closed {
+		p.Nodes = map[string]char.Node{"rdma_cm": {Access: char.Access{Mode: d.access}}}
+	}
+	return p, nil
+}
+
+func (d *devices) GiveBack(p rootonly.Picture) error {
+	d.undone, d.closed, d.access = true, false, p.Nodes["rdma_cm"].Access.Mode
+	return d.jobs
+}
+
+func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
+	for at, alive := 0, false; !alive; at++ {
+		r := rand.New(rand.NewPCG(uint64(at), 11))
+		root := someSite(r).lay(t, r)
+		before := picture(t, root)
+		d := &devices{access: 0o660}
+		n := Node{Root: root, Devices: d}
+		if !killed(&n, at, func() {
+			if err := n.Do(Make(siteAt(root))); err != nil {
+				t.Fatal(err)
+			}
+		}) {
+			d.closed, d.access, alive = true, 0o600, true // the first job
+		}
+		if err := n.Do(Make(siteAt(root))); err != nil { // knows no better than the first run
+			t.Fatal(err)
+		}
+		for killed(&n, r.IntN(12), func() {
+			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
+			}
+		}) {
+		}
+		if d.closed || !d.undone || d.access != 0o660 {
+			t.Fatalf("killed at %d: after undo: %+v", at, d)
+		}
+		if d := differ(before, picture(t, root)); d != "" {
+			t.Fatalf("killed at %d: after undo: %s", at, d)
+		}
+		if err := n.Do(Make(siteAt(root))); err != nil || d.undone {
+			t.Fatalf("after another setup no run closes device nodes: %v", err)
+		}
+	}
+}
+
+func TestWhileAJobHasALeaseNothingIsUndone(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 8))
+	root := base().lay(t, r)
+	d := &devices{access: 0o666}
+	n := Node{Root: root, Devices: d}
+	if err := n.Do(Make(siteAt(root))); err != nil {
+		t.Fatal(err)
+	}
+	done := picture(t, root)
+	d.jobs = errors.New("these jobs hold HCAs of this node: 4711")
+	if undone, _, err := n.Undo(); !errors.Is(err, d.jobs) || len(undone) > 0 {
+		t.Errorf("undone %v: %v", undone, err)
+	}
+	if changed := differ(done, picture(t, root)); changed != "" || d.undone {
+		t.Errorf("something was undone: %s", changed)
+	}
+}
+
+func TestUndoDisablesTheServiceThatAnOlderPackageHasEnabled(t *testing.T) {
+	for byOlder, want := range map[bool]bool{true: false, false: true} { // otherwise a person has, and it stays
+		r := rand.New(rand.NewPCG(9, 9))
+		site := base()
+		site[strings.TrimPrefix(enabled, "/")] = "-> /usr/lib/systemd/system/gresnet.service"
+		if byOlder {
+			site[strings.TrimPrefix(byPackage, "/")] = "/etc/systemd/system/multi-user.target.wants/gresnet.service\n"
+		}
+		n := Node{Root: site.lay(t, r)}
+		if err := n.Do(Make(siteAt(n.Root))); err != nil {
+			t.Fatal(err)
+		}
+		if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+			t.Errorf("left %v: %v", left, err)
+		}
+		if now, err := n.state(enabled); err != nil || (now != absent) != want {
+			t.Errorf("by an older package: %t: %s, %v", byOlder, now, err)
+		}
+	}
+}
+
 func TestUndoLeavesWhatSomebodyElseHasChangedSince(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	root := base().lay(t, r)
@@ -479,6 +578,7 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 			t["etc/slurm/slurm.conf"] += "PluginDir=/opt/slurm\n"
 			t["opt/slurm/auth_munge.so"] = "ELF"
 		}, "spank_gresnet.so is not in /opt/slurm: no step would start with required spank_gresnet.so batch=auto"},
+		"a NIC without a file": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic Count=4\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: without a File="},
 		"an optional plugin":   {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
 		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
 		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},

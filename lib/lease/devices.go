@@ -1,0 +1,92 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"gresnet/lib/hint"
+	"gresnet/lib/lock"
+	"gresnet/lib/rootonly"
+)
+
+// Close closes the node's own device nodes to everybody but root, if the site wants that, unless
+// setup --undo has given them back to users.
+func (n *Host) Close(ctx context.Context) error {
+	if err := n.State.Make(); err != nil {
+		return err
+	}
+	held, err := lock.At(ctx, n.State.AccessLock())
+	if err != nil {
+		return fmt.Errorf("lock the node's device nodes: %w", err)
+	}
+	defer held.Close()
+	if n.State.IsUndone() {
+		return nil
+	}
+	return n.nodes().Close()
+}
+
+func (n *Host) nodes() rootonly.Nodes {
+	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev}
+}
+
+// Picture reads who can open the node's own device nodes.
+func (n *Host) Picture() (rootonly.Picture, error) { return n.nodes().Picture() }
+
+// Redo takes back what GiveBack said: runs close device nodes again.
+func (n *Host) Redo() error {
+	if err := os.Remove(n.State.Undone()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// GiveBack gives the node's own device nodes back to users, as setup found them. From then on no
+// run closes them, before Redo or the next boot. A prolog may have begun before: if a job has a
+// lease in the end, GiveBack closes all again and fails.
+func (n *Host) GiveBack(ctx context.Context, had rootonly.Picture, udev func([]string) (bool, error)) error {
+	if err := n.Idle(ctx); err != nil {
+		return err
+	}
+	if err := n.closeNoMore(ctx); err != nil {
+		return err
+	}
+	err := hint.Join(n.nodes().GiveBack(had, udev), n.Idle(ctx))
+	if err != nil {
+		return hint.Join(err, n.Redo(), n.Close(ctx))
+	}
+	return nil
+}
+
+// closeNoMore has no run close device nodes from now on, those included that have begun.
+func (n *Host) closeNoMore(ctx context.Context) error {
+	if err := n.State.Make(); err != nil {
+		return err
+	}
+	held, err := lock.At(ctx, n.State.AccessLock())
+	if err != nil {
+		return fmt.Errorf("lock the node's device nodes: %w", err)
+	}
+	defer held.Close()
+	return os.WriteFile(n.State.Undone(), nil, 0o600)
+}
+
+// Idle fails if jobs hold HCAs of this node. First it gives back the leases of jobs that are gone.
+func (n *Host) Idle(ctx context.Context) error {
+	jobs, err := n.Leased()
+	if err == nil && len(jobs) > 0 {
+		swept := n.Sweep(ctx, Sweep{})
+		if jobs, err = n.Leased(); err == nil && len(jobs) == 0 {
+			err = swept
+		}
+	}
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	names := strings.Trim(fmt.Sprint(jobs), "[]")
+	return hint.With(errors.New("these jobs hold HCAs of this node: "+names), "GN435 drain the node, wait for its jobs, then run it again; gresnet-prolog status says more")
+}

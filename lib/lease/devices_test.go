@@ -1,0 +1,98 @@
+package lease
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"gresnet/lib/char"
+	"gresnet/lib/config"
+	"gresnet/lib/event"
+	"gresnet/lib/host"
+	"gresnet/lib/lock"
+	"gresnet/lib/mount"
+	"gresnet/lib/rootonly"
+	"gresnet/lib/state"
+	"gresnet/test/netnstest"
+)
+
+func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to make device nodes")
+	}
+	dev := filepath.Join(t.TempDir(), "dev")
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := mount.Devices(dev); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mount.Remove(dev) })
+	if err := char.Make(filepath.Join(dev, "rdma_cm"), 1, 3, char.Access{Mode: 0o666}); err != nil {
+		t.Fatal(err)
+	}
+	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Dev: dev, Sys: fstest.MapFS{}, Proc: os.DirFS("/proc"), Config: config.Default(), Now: time.Now, Log: func(event.Event) {}})
+	rules := func([]string) (bool, error) { return true, nil }
+	is := func(what string, mode uint32) {
+		t.Helper()
+		if now, err := char.Stat(filepath.Join(dev, "rdma_cm")); err != nil || now.Mode != mode {
+			t.Fatalf("%s: rdma_cm is %o, wanted %o: %v", what, now.Mode, mode, err)
+		}
+	}
+	had, err := n.Picture()
+	if err == nil {
+		err = n.Close(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("a prolog has run", 0o600)
+
+	if err := os.MkdirAll(string(n.State.Lease(4711)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	prolog, err := lock.Job(t.Context(), n.State.Locks(), 4711)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.GiveBack(t.Context(), had, rules); err == nil || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("given back under a lease: %v", err)
+	}
+	is("a job has a lease", 0o600)
+	if err := os.Remove(string(n.State.Lease(4711))); err != nil {
+		t.Fatal(err)
+	}
+	// A prolog that had begun takes its lease while device nodes are given back.
+	late := rootonly.Picture{Folder: had.Folder}
+	begins := func([]string) (bool, error) { return false, os.Mkdir(string(n.State.Lease(4711)), 0o700) }
+	n.Sys = fstest.MapFS{"class/misc/rdma_cm/uevent": &fstest.MapFile{Data: []byte("DEVMODE=0666\n")}}
+	if err := n.GiveBack(t.Context(), late, begins); err == nil || !strings.Contains(err.Error(), "4711") {
+		t.Errorf("given back though a job has begun meanwhile: %v", err)
+	}
+	is("a job has begun meanwhile", 0o600)
+	if err := os.Remove(string(n.State.Lease(4711))); err != nil {
+		t.Fatal(err)
+	}
+	if err := prolog.Remove(); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := n.GiveBack(t.Context(), had, rules); err != nil {
+		t.Fatal(err)
+	}
+	is("given back", 0o666)
+	if err := n.Close(t.Context()); err != nil { // of a slurmd that was not restarted
+		t.Fatal(err)
+	}
+	is("a prolog has run after the undo", 0o666)
+	if err := n.Redo(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	is("set up again", 0o600)
+}
