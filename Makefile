@@ -14,7 +14,7 @@ build:
 
 # The plugin and the PAM module. SLURM=/prefix: for a Slurm that is not the system's.
 spank:
-	test/need gcc libc6-dev libpam0g-dev $(if $(SLURM),,libslurm-dev)
+	packaging/need gcc pam slurm
 	$(MAKE) -C spank OUT=../bin/spank_gresnet.so
 
 # Newer ones of nfpm need modules that not every proxy has.
@@ -26,7 +26,7 @@ $(NFPM):
 
 # .deb and .rpm into dist/; the plugin's for the Slurm of this machine, or SLURM=/prefix.
 packages: $(NFPM)
-	test/need gcc libc6-dev libpam0g-dev $(if $(SLURM),,libslurm-dev) binutils rpm
+	packaging/need gcc pam slurm strip rpmbuild
 	packaging/build $(NFPM) dist
 
 packages-test: $(NFPM)

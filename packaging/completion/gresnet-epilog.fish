@@ -1,8 +1,8 @@
 # fish completion for gresnet-epilog
 complete -c gresnet-epilog -f
-complete -c gresnet-epilog -n __fish_use_subcommand -l config -r -F -d 'Read the configuration from this file'
-complete -c gresnet-epilog -n __fish_use_subcommand -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node table in this folder'
-complete -c gresnet-epilog -n __fish_use_subcommand -l trace -d 'Print each step and how long it took'
+complete -c gresnet-epilog -n 'not __fish_seen_subcommand_from help version' -l config -r -F -d 'Read the configuration from this file'
+complete -c gresnet-epilog -n 'not __fish_seen_subcommand_from help version' -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node table in this folder'
+complete -c gresnet-epilog -n 'not __fish_seen_subcommand_from help version' -l trace -d 'Print each step and how long it took'
 complete -c gresnet-epilog -n __fish_use_subcommand -l version -d 'Print the version'
 complete -c gresnet-epilog -l help -d 'Show help'
 complete -c gresnet-epilog -n __fish_use_subcommand -a sweep -d 'Give back the leases of jobs that are gone'

@@ -1,8 +1,8 @@
 # fish completion for gresnet-prolog
 complete -c gresnet-prolog -f
-complete -c gresnet-prolog -n __fish_use_subcommand -l config -r -F -d 'Read the configuration from this file'
-complete -c gresnet-prolog -n __fish_use_subcommand -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node table in this folder'
-complete -c gresnet-prolog -n __fish_use_subcommand -l trace -d 'Print each step and how long it took'
+complete -c gresnet-prolog -n 'not __fish_seen_subcommand_from help version' -l config -r -F -d 'Read the configuration from this file'
+complete -c gresnet-prolog -n 'not __fish_seen_subcommand_from help version' -l state -x -a '(__fish_complete_directories)' -d 'Keep leases and the node table in this folder'
+complete -c gresnet-prolog -n 'not __fish_seen_subcommand_from help version' -l trace -d 'Print each step and how long it took'
 complete -c gresnet-prolog -n __fish_use_subcommand -l version -d 'Print the version'
 complete -c gresnet-prolog -l help -d 'Show help'
 complete -c gresnet-prolog -n __fish_use_subcommand -a status -d "Show who holds the node's HCAs"

@@ -29,6 +29,10 @@ _gresnet() {
 	"gresnet-epilog boot") words="--help" ;;
 	"gresnet-epilog release") words="--help $(ls /sys/class/infiniband 2>/dev/null)" ;;
 	esac
+	case $command in
+	'' | help | version) ;;
+	*) words+=" --config --state --trace" ;;
+	esac
 	COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
 complete -F _gresnet gresnet-prolog gresnet-epilog
