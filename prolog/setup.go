@@ -40,7 +40,9 @@ node itself needs an HCA, it lists the others in gresnet.toml. It prints what
 the controller's slurm.conf must have, too. A second run changes nothing.
 
 It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
-files back byte for byte, except those that somebody has changed since.
+files back byte for byte, except those that somebody has changed since, and
+users the device nodes that gresnet has closed. While a job holds HCAs it
+changes nothing.
 
 It does not guess. Where files include others, are links or other hosts' too,
 where a line is about several nodes, or Prolog is the site's own, it changes
@@ -57,7 +59,7 @@ Examples:
 			&urfave.BoolFlag{Name: "dry-run", Usage: "show the changes, and make none", DisableDefaultText: true},
 			&urfave.StringFlag{Name: "mode", Usage: "be in RDMA netns `MODE` shared or exclusive after a reboot"},
 			&urfave.BoolFlag{Name: "restart", Usage: "restart slurmctld and slurmd where they run", DisableDefaultText: true},
-			&urfave.BoolFlag{Name: "undo", Usage: "give the files back as they were", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "undo", Usage: "give all back as it was", DisableDefaultText: true},
 		},
 		Action: func(c *urfave.Context) error { return runSetup(w, c) },
 	}

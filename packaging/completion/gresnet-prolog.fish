@@ -30,4 +30,4 @@ complete -c gresnet-prolog -n __fish_use_subcommand -a setup -d 'Make an install
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l dry-run -d 'Show the changes, and make none'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l mode -x -a 'shared exclusive' -d 'After a reboot'
 complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l restart -d 'Restart Slurm where it runs'
-complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l undo -d 'Give the files back as they were'
+complete -c gresnet-prolog -n '__fish_seen_subcommand_from setup' -l undo -d 'Give all back as it was'
