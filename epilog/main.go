@@ -12,6 +12,8 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
+	"gresnet/lib/sign"
+	"gresnet/lib/state"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -53,7 +55,9 @@ func restore(w *cli.World, f cli.Flags) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	return record(w, f, "epilog", func(n *host.Host) error { return lease.On(n).Restore(context.Background(), j.ID, run) })
+	err = record(w, f, "epilog", func(n *host.Host) error { return lease.On(n).Restore(context.Background(), j.ID, run) })
+	w.Sign(sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
+	return err
 }
 
 // record does a run of an epilog. The lease says all that there is to undo, and

@@ -13,6 +13,8 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lease"
+	"gresnet/lib/sign"
+	"gresnet/lib/state"
 )
 
 func main() { os.Exit(run(cli.Outside())) }
@@ -42,15 +44,24 @@ Example, in slurm.conf:
 
 // take is slurmd's call.
 func take(w *cli.World, f cli.Flags) error {
-	cfg, err := config.Load(f.String("config"), f.IsSet("config"))
-	if err != nil {
-		return err
-	}
 	j, err := job.FromEnv(w.Getenv)
 	if err != nil {
 		return err
 	}
 	if err := cli.Root(); err != nil {
+		return err
+	}
+	dir := state.Dir(f.String("state"))
+	sign.Begin(dir, j.ID)
+	err = takeFor(w, f, j)
+	w.Sign(sign.End(dir, w.SignOf(j, err)))
+	return err
+}
+
+// takeFor gives a job its HCAs.
+func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
+	cfg, err := config.Load(f.String("config"), f.IsSet("config"))
+	if err != nil {
 		return err
 	}
 	ctx := context.Background()

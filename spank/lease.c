@@ -40,15 +40,18 @@ static int open_trusted_dir(uint32_t job, int parent, const char *name)
 	return fd;
 }
 
+int lease_folder(const char *state, uint32_t job, const char *name)
+{
+	int fd = open_trusted_dir(job, AT_FDCWD, state);
+
+	return fd == -1 ? -1 : open_trusted_dir(job, fd, name);
+}
+
 int lease_dir(const char *state, uint32_t job)
 {
 	char name[sizeof("4294967295")];
-	int fd;
+	int fd = lease_folder(state, job, "jobs");
 
-	fd = open_trusted_dir(job, AT_FDCWD, state);
-	if (fd == -1)
-		return -1;
-	fd = open_trusted_dir(job, fd, "jobs");
 	if (fd == -1)
 		return -1;
 	snprintf(name, sizeof(name), "%u", job);
@@ -91,10 +94,8 @@ bool lease_marked(const char *state, uint32_t job)
 void lease_note(const char *state, uint32_t job, char *text, size_t size)
 {
 	char name[sizeof("4294967295")];
-	int dir = open_trusted_dir(job, AT_FDCWD, state);
+	int dir = lease_folder(state, job, "notes");
 
-	if (dir != -1)
-		dir = open_trusted_dir(job, dir, "notes");
 	if (dir != -1) {
 		snprintf(name, sizeof(name), "%u", job);
 		if (text_read(job, dir, name, text, size) == 0) {

@@ -61,6 +61,10 @@ enum holding {
 enum holding lease_open(struct lease *lease, const char *state, const struct step *step);
 void lease_close(struct lease *lease);
 
+/* lease_folder opens a folder of the state directory (O_PATH), following no symbolic link. It
+ * returns -1 as lease_dir does. */
+int lease_folder(const char *state, uint32_t job, const char *name);
+
 /* lease_dir opens STATE/jobs/JOB (O_PATH), following no symbolic link. It
  * returns -1 with the reason logged, or -1 with errno ENOENT and nothing
  * logged where the job has no lease. */

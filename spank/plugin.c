@@ -29,6 +29,7 @@
 #include "lease.h"
 #include "limit.h"
 #include "pmix.h"
+#include "sign.h"
 #include "variables.h"
 
 SPANK_PLUGIN(gresnet, 1)
@@ -50,6 +51,7 @@ static struct {
 	bool served;              /* the step's first task has been forked */
 	struct relay *relay;
 
+	char wanting[1280]; /* the error of a job without a lease that should have one; empty: it need not */
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
 	bool refused; /* this task may not run; the reason is logged */
@@ -132,6 +134,8 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 		lease_mark(context.arguments.state, context.step.job);
 	else if (lease_marked(context.arguments.state, context.step.job))
 		return 0;
+	else
+		sign_judge(context.arguments.state, &context.step, context.wanting, sizeof(context.wanting));
 	limit_set(context.arguments.state, &context.step);
 	return 0;
 }
@@ -211,6 +215,16 @@ static int go_inside(spank_t spank, const struct lease *lease)
 	return 0;
 }
 
+/* go_without leaves a task without a lease in the node's network, unless its job should have one. */
+static int go_without(struct about job)
+{
+	if (!*context.wanting || !arguments_enter(&context.arguments, context.step.id, job))
+		return 0;
+	if (context.step.speaks)
+		slurm_error("%s", context.wanting);
+	return -1;
+}
+
 /* join puts the task where its job is. What is wrong with the lease is logged, into the
  * job's output, too; it fails all tasks but the scripts that stay outside. */
 static int join(spank_t spank)
@@ -221,7 +235,7 @@ static int join(spank_t spank)
 
 	switch (lease_open(&lease, context.arguments.state, &context.step)) {
 	case LEASE_NONE:
-		return 0;
+		return go_without(job);
 	case LEASE_BROKEN:
 		/* Nobody can say what a whole lease would have said. */
 		return arguments_enter(&context.arguments, context.step.id, job) ? -1 : 0;

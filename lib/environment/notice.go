@@ -9,6 +9,7 @@ import (
 
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/sign"
 )
 
 // A job that gets fewer HCAs than it could expect is told why in its steps, by one line that the
@@ -44,10 +45,14 @@ func nameOf(j job.Job) string {
 	return j.Node
 }
 
-// RemoveNotice removes the line, if there is one.
-func RemoveNotice(n *host.Host, job uint32) {
+// Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of
+// its run.
+func Forget(n *host.Host, job uint32) {
 	if err := os.Remove(n.State.Notice(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		n.Notice(job, "remove what the job was told: %s", err)
+	}
+	if err := sign.Remove(n.State, job); err != nil {
+		n.Notice(job, "remove the sign of the job's prolog: %s", err)
 	}
 }
 

@@ -104,7 +104,7 @@ func plugin(t *testing.T) (all []said) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, call := range regexp.MustCompile(`(?s)slurm_error\((.*?)\);\n`).FindAllStringSubmatch(string(text), -1) {
+		for _, call := range regexp.MustCompile(`(?s)(?:slurm_error|snprintf)\((.*?)\);\n`).FindAllStringSubmatch(string(text), -1) {
 			words, format := "", true
 			for _, token := range regexp.MustCompile(`"((?:[^"\\]|\\.)*)"|,|\b[A-Z][A-Z_]+\b`).FindAllStringSubmatch(call[1], -1) {
 				switch {

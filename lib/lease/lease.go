@@ -21,6 +21,8 @@ import (
 	"gresnet/lib/opened"
 	"gresnet/lib/recovery"
 	"gresnet/lib/repair"
+	"gresnet/lib/sign"
+	"gresnet/lib/source"
 )
 
 // What becomes of a lease that does not end as it should.
@@ -36,10 +38,14 @@ type Host struct{ *host.Host }
 // On is a node that leases are taken on.
 func On(h *host.Host) *Host { return &Host{h} }
 
-// ready makes the state directory, and the node table if that is damaged.
+// ready makes the state directory, and the node table if that is damaged, and says which jobs leave a
+// sign of their prolog.
 func (n *Host) ready(ctx context.Context) error {
 	if err := n.State.Make(); err != nil {
 		return err
+	}
+	if err := sign.Expect(n.State, source.Asked(n.Config)); err != nil {
+		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
 	return repair.Table(ctx, n.Host)
 }

@@ -120,11 +120,11 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 	}
 	// A job that runs, whose lease somebody removed.
 	n.giveBack(t)
-	if err := n.removeGoneNotices(true); err != nil || toldTo(t, n, holderJob) == "" {
+	if err := n.forgetGone(true); err != nil || toldTo(t, n, holderJob) == "" {
 		t.Errorf("a job that runs is told nothing: %v", err)
 	}
 	end()
-	if err := n.removeGoneNotices(true); err != nil || toldTo(t, n, holderJob) != "" {
+	if err := n.forgetGone(true); err != nil || toldTo(t, n, holderJob) != "" {
 		t.Errorf("a job that is gone is told %q, %v", toldTo(t, n, holderJob), err)
 	}
 }

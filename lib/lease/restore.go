@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/opened"
 	"gresnet/lib/repair"
+	"gresnet/lib/sign"
 )
 
 // Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there
@@ -31,6 +32,9 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {
+			if s := sign.Of(n.State, id); s != nil && run != nil && s.Run.Restart > run.Restart {
+				return nil // it is of a later run, whose prolog found no HCA for it
+			}
 			opened.RestoreDeferred(ctx, n.Host, id)
 			return n.endWithoutLease(ctx, id)
 		}
@@ -42,7 +46,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 			n.Notice(id, "the lease is run %s's, this is run %s's epilog: left alone", l.World.Run, run)
 			return nil
 		}
-		environment.RemoveNotice(n.Host, id)
+		environment.Forget(n.Host, id)
 		// The wait for the lock is a part of the run's time.
 		l.Until = begun.Add(max(all, l.UndoTime()))
 		return l.Unwind()

@@ -69,7 +69,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		}
 	}
 	if len(s.Jobs) == 0 {
-		failed = append(failed, n.removeGoneNotices(s.Boot))
+		failed = append(failed, n.forgetGone(s.Boot))
 	}
 	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
@@ -125,7 +125,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 		if !inProlog {
 			l.Until = l.Until.Add(max(0, more))
 		}
-		environment.RemoveNotice(n.Host, id)
+		environment.Forget(n.Host, id)
 		return l.Unwind()
 	})
 }
@@ -161,12 +161,16 @@ func (n *Host) waitForJob(ctx context.Context, id uint32) error {
 	return n.under(held, id, func() error { return nil })
 }
 
-// removeGoneNotices removes what jobs were told that are gone without an epilog and have no lease.
-// A job whose prolog has just ended has no step yet.
-func (n *Host) removeGoneNotices(boot bool) error {
-	entries, err := os.ReadDir(n.State.Notices())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return n.State.Fault(err)
+// forgetGone removes what prologs left for the steps of jobs that are gone without an epilog and have
+// no lease. A job whose prolog has just ended has no step yet.
+func (n *Host) forgetGone(boot bool) error {
+	var entries []fs.DirEntry
+	for _, dir := range []string{n.State.Notices(), n.State.Signs()} {
+		some, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n.State.Fault(err)
+		}
+		entries = append(entries, some...)
 	}
 	for _, e := range entries {
 		info, err := e.Info()
@@ -174,14 +178,14 @@ func (n *Host) removeGoneNotices(boot bool) error {
 		if err != nil || bad != nil || !boot && time.Since(info.ModTime()) < grace {
 			continue
 		}
-		if err := n.removeNoticeIfGone(uint32(id)); err != nil {
+		if err := n.forgetIfGone(uint32(id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (n *Host) removeNoticeIfGone(id uint32) error {
+func (n *Host) forgetIfGone(id uint32) error {
 	held, err := lock.TryJob(n.State.Locks(), id)
 	if errors.Is(err, lock.ErrHeld) {
 		return nil
@@ -197,7 +201,7 @@ func (n *Host) removeNoticeIfGone(id uint32) error {
 		if err != nil || len(steps) > 0 {
 			return err
 		}
-		environment.RemoveNotice(n.Host, id)
+		environment.Forget(n.Host, id)
 		return nil
 	})
 }

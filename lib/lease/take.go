@@ -70,10 +70,10 @@ func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) 
 	return false, nil
 }
 
-// endWithoutLease ends what a job has that has no lease: the notice of an earlier run, and what is
+// endWithoutLease ends what a job has that has no lease: what a prolog left for its steps, and what is
 // still in the node table if somebody removed a lease.
 func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
-	environment.RemoveNotice(n.Host, id)
+	environment.Forget(n.Host, id)
 	return repair.Removed(ctx, n.Host, id)
 }
 

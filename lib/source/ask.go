@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/sign"
 )
 
 // answer is a source's: these, none (mine, and no wants), or not mine.
@@ -83,6 +84,22 @@ func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants 
 		return nil, notes, unfit(j)
 	}
 	return nil, notes, unless
+}
+
+// Asked returns the GRES that a job asks for which is to have HCAs: without a prolog it lacks them.
+// Other sources than GPUs and slurmctld may give HCAs to any job.
+func Asked(cfg config.Config) []string {
+	names := slices.Clone(cfg.Slurm.Gres)
+	for _, name := range cfg.Slurm.Source {
+		switch name {
+		case config.Scontrol:
+		case config.GPU:
+			names = append(names, "gpu")
+		default:
+			return []string{sign.Every}
+		}
+	}
+	return names
 }
 
 func (l Local) less(why []string) {

@@ -35,6 +35,35 @@ func (d Dir) Notice(job uint32) string { return filepath.Join(d.Notices(), numbe
 // Lent returns the list of the HCAs that jobs have, for other programs. Everybody may read it.
 func (d Dir) Lent() string { return filepath.Join(string(d), "lent") }
 
+// Signs returns the folder of what prologs and epilogs say of their runs.
+func (d Dir) Signs() string { return filepath.Join(string(d), "runs") }
+
+// Sign returns what a job's prolog said of its run.
+func (d Dir) Sign(job uint32) string { return filepath.Join(d.Signs(), number(job)) }
+
+// LastProlog returns what the last prolog said of its run.
+func (d Dir) LastProlog() string { return filepath.Join(d.Signs(), "prolog") }
+
+// LastEpilog returns what the last epilog said of its run.
+func (d Dir) LastEpilog() string { return filepath.Join(d.Signs(), "epilog") }
+
+// Expected returns what says that each job's prolog leaves a sign here.
+func (d Dir) Expected() string { return filepath.Join(d.Signs(), "expected") }
+
+// Missed returns what the SPANK plugin says of a job whose prolog left no sign of success.
+func (d Dir) Missed() string { return filepath.Join(d.Signs(), "missed") }
+
+// MakeSigns makes the folder of signs, which users do not reach.
+func (d Dir) MakeSigns() error {
+	if err := os.MkdirAll(string(d), 0o755); err != nil {
+		return d.Fault(err)
+	}
+	if err := os.Mkdir(d.Signs(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return d.Fault(err)
+	}
+	return nil
+}
+
 // MetricsLock returns the lock of the file for Prometheus.
 func (d Dir) MetricsLock() string { return filepath.Join(string(d), "metrics.lock") }
 

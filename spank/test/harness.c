@@ -407,6 +407,26 @@ static void note(void)
 static void note_alone(void) { note(); no_lease(); }
 static void world_note(void) { note(); must(!chmod(STATE "/notes/4711", 0606), "note"); }
 static void others_note(void) { note(); must(!rename(STATE "/notes/4711", STATE "/notes/4712"), "note"); }
+
+/* What a prolog left of its run for a job that has no lease. */
+static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
+static void sign(const char *name, const char *text) { must(!symlink(text, name), name); }
+static void expect(const char *gres) { runs(); sign(STATE "/runs/expected", gres); }
+static void expect_nic(void) { expect("hca,nic"); }
+static void expect_all(void) { expect("*"); }
+static void fine(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=no job=4711 run=2 by=slurmd"); }
+static void lost(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=yes job=4711 run=2 by=slurmd"); }
+static void swallowed(void)
+{
+	expect_all();
+	sign(STATE "/runs/4711", "exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=read \t gresnet.toml: line 3 [GN001]");
+}
+static void swallowed_full(void) { expect_all(); sign(STATE "/runs/4711", "exit=2 lease=no job=4711 run=2 by=other:bash"); }
+static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); sign(STATE "/runs/4711", "exit=1 lease=no why=no"); }
+static void older_prolog(void) { no_lease(); }
+static void only_signs(void) { runs(); }
+static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet.toml", "\n", 1); }
+static void world_runs(void) { expect_all(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void own_names(void)
 {
 	write_bytes(LEASE "/hosts", "10.8.0.1 node1\n", 15);
@@ -431,6 +451,21 @@ static void batch_step(void) { slurm.step = SLURM_BATCH_SCRIPT; }
 static void interactive_step(void) { slurm.step = SLURM_INTERACTIVE_STEP; }
 static void single_batch_step(void) { batch_step(); spank_setenv(NULL, "SLURM_JOB_NUM_NODES", "1", 1); }
 static void double_batch_step(void) { batch_step(); spank_setenv(NULL, "SLURM_JOB_NUM_NODES", "2", 1); kept = 1; }
+static void has_gpus(void) { slurm.gres = "gpu:h100:4(IDX:0-3)"; }
+static void has_nic(void) { slurm.gres = "gpu:4(IDX:0,2-4),nic:hdr:2(IDX:0,3)"; }
+static void has_counted_nic(void) { slurm.gres = "nic:hdr(CNT:2)"; }
+static void has_none(void) { slurm.gres = "nic:0(IDX:),nic(CNT:0),nicer:2(IDX:0-1)"; }
+static void began_before(void) { has_nic(); slurm.started = 1; }
+static void batch_nic(void) { batch_step(); has_nic(); }
+static void second_nic(void) { second_task(); has_nic(); }
+static void not_asked(void) { check(slurm.asked == 0, "slurmctld was asked"); }
+static void missed(void)
+{
+	char to[1024] = "";
+
+	check(readlink(STATE "/runs/missed", to, sizeof(to) - 1) > 0 && !strncmp(to, "gresnet: job 4711: ", 19), "check is not told");
+}
+static void not_missed(void) { check(access(STATE "/runs/missed", F_OK) && errno == ENOENT && readlink(STATE "/runs/missed", (char[2]){0}, 1) == -1, "check is told"); }
 static void extern_step(void) { slurm.step = SLURM_EXTERN_CONT; }
 static void last_step(void) { slurm.step = SLURM_MAX_NORMAL_STEP_ID; }
 static void run_unknown(void) { slurm.restarts = 0; }
@@ -790,6 +825,27 @@ static const struct row rows[] = {
 	{"batch step, no notice", OUTSIDE, NULL, .task = batch_step, .then = not_told, .argument = notice_off},
 	{"batch step, no lease", OUTSIDE, NULL, .spoil = no_lease, .task = batch_step, .then = not_told},
 	{"step is not told", INSIDE, NULL, .then = not_told},
+	{"no sign, and slurmctld does not answer", SHUT_IN, "slurmctld does not say", .spoil = expect_nic, .then = missed},
+	{"no sign, and a NIC", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_nic, .then = missed},
+	{"no sign, and a NIC, second task", SHUT_IN, NULL, .spoil = expect_nic, .task = second_nic},
+	{"no sign, and a NIC without a file", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = has_counted_nic},
+	{"no sign, and a NIC, batch step", OUTSIDE, NULL, .spoil = expect_nic, .task = batch_nic, .then = missed},
+	{"no sign, and a NIC, batch step inside", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_nic, .task = batch_nic, .argument = batch_enters},
+	{"no sign, and GPUs alone", OUTSIDE, NULL, .spoil = expect_nic, .task = has_gpus, .then = not_missed},
+	{"no sign, and no GRES that is meant", OUTSIDE, NULL, .spoil = expect_nic, .task = has_none, .then = not_missed},
+	{"no sign, where all jobs leave one", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all, .task = has_none, .then = missed},
+	{"no sign, of a job that is older than signs", OUTSIDE, NULL, .spoil = expect_all, .task = began_before, .then = not_missed},
+	{"no sign, of a prolog that leaves none", OUTSIDE, NULL, .spoil = older_prolog, .task = has_nic, .then = not_asked},
+	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
+	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
+	{"no sign, and nothing has run since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = nothing_ran, .task = has_nic},
+	{"no sign, --gresnet=none", WITHOUT, NULL, .spoil = expect_nic, .task = has_nic, .argument = allow_none, .option = "none"},
+	{"a sign of success", OUTSIDE, NULL, .spoil = fine, .task = has_nic, .then = not_asked},
+	{"a sign of success, and no lease any more", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = lost, .then = not_asked},
+	{"a sign of failure", SHUT_IN, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: read ? gresnet.toml: line 3 [GN001]; hint", .spoil = swallowed, .then = missed},
+	{"a sign of failure without its reason", SHUT_IN, "gresnet-prolog failed, and its caller went on: slurmd's log", .spoil = swallowed_full, .then = missed},
+	{"a sign of failure beside a lease", INSIDE, NULL, .spoil = held_and_swallowed, .then = not_asked},
+	{"signs that all can write", SHUT_IN, "cannot be trusted", .spoil = world_runs},
 	{"fewer HCAs", INSIDE, NULL, .spoil = note, .then = noted},
 	{"fewer HCAs, second task", INSIDE, NULL, .spoil = note, .task = second_task, .then = not_told},
 	{"fewer HCAs, no lease", OUTSIDE, NULL, .spoil = note_alone, .then = noted},
@@ -962,7 +1018,7 @@ static void run_task(const void *argument)
 	struct view before;
 	int rc;
 
-	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000};
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .step = 0, .restarts = 2, .uid = 1000, .started = time(NULL) + 60};
 	if (row->task)
 		row->task();
 	rc = slurm_spank_init(NULL, argc, argv);

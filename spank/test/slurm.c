@@ -1,6 +1,8 @@
 /* The part of Slurm that the plugin calls, as slurmstepd has it. */
 #include "slurm.h"
 
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,4 +155,48 @@ spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int size
 	if (!value)
 		return ESPANK_ENV_NOEXIST;
 	return snprintf(buffer, (size_t)size, "%s", value) < size ? ESPANK_SUCCESS : ESPANK_NOSPACE;
+}
+
+/* From 26.05 on the name is a macro's, too. */
+#undef slurm_load_job
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+int slurm_load_job(job_info_msg_t **all, slurm_step_id_t id, uint16_t flags)
+{
+	uint32_t job = id.job_id;
+#else
+int slurm_load_job(job_info_msg_t **all, uint32_t job, uint16_t flags)
+{
+#endif
+	slurm.asked++;
+	if (!slurm.gres || !(flags & SHOW_DETAIL))
+		return SLURM_ERROR;
+	*all = calloc(1, sizeof(**all));
+	if (!*all || !((*all)->job_array = calloc(2, sizeof(job_info_t))))
+		abort();
+	(*all)->record_count = 2;
+	for (uint32_t i = 0; i < 2; i++) {
+		job_info_t *info = &(*all)->job_array[i];
+
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+		info->step_id.job_id = job + 1 - i; /* another component of the job comes first */
+#else
+		info->job_id = job + 1 - i;
+#endif
+		info->start_time = slurm.started;
+		info->gres_detail_cnt = 1;
+		info->gres_detail_str = calloc(1, sizeof(char *));
+		if (!info->gres_detail_str || !(info->gres_detail_str[0] = strdup(i ? slurm.gres : "nic:9(IDX:0-8)")))
+			abort();
+	}
+	return SLURM_SUCCESS;
+}
+
+void slurm_free_job_info_msg(job_info_msg_t *all)
+{
+	for (uint32_t i = 0; i < all->record_count; i++) {
+		free(all->job_array[i].gres_detail_str[0]);
+		free(all->job_array[i].gres_detail_str);
+	}
+	free(all->job_array);
+	free(all);
 }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 /* What stands in for slurmstepd: it answers the plugin and keeps what it says. */
 struct slurm {
@@ -17,6 +18,9 @@ struct slurm {
 	uint32_t tasks;             /* of the step, on this node */
 	spank_err_t restarts_error; /* what asking for the restart count gives */
 	spank_err_t tasks_error;    /* what asking for the tasks gives */
+	const char *gres;           /* what slurmctld says that the job has on this node; NULL: it does not answer */
+	time_t started;             /* when it says that the job started */
+	unsigned asked;             /* how often it was asked */
 	struct spank_option option; /* the one that the plugin registered */
 	char said[4096];            /* every slurm_error, a line each */
 	struct {

@@ -1,0 +1,179 @@
+package sign_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/job"
+	"gresnet/lib/sign"
+	"gresnet/lib/state"
+)
+
+// asCaller has this test's program print who started it, and end.
+const asCaller = "GRESNET_TEST_CALLER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCaller) != "" {
+		fmt.Println(sign.FindCaller())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestASignReadsAsItWasLeft(t *testing.T) {
+	callers := []sign.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
+	whys := []string{"", "read gresnet.toml: line 3: unknown key [GN001]", "a why=b exit=0 c"}
+	for range 200 {
+		s := sign.Sign{Exit: rand.IntN(3), Job: 1 + rand.Uint32N(1<<31), Run: job.Run{Restart: rand.Uint32N(9)}, Caller: callers[rand.IntN(3)], Why: whys[rand.IntN(3)]}
+		if rand.IntN(2) == 0 {
+			s.Run.SLUID = "s8KQ3V7Z1"
+		}
+		d := state.Dir(filepath.Join(t.TempDir(), "run"))
+		if err := sign.End(d, s); err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []*sign.Sign{sign.Of(d, s.Job), sign.Look(d).Prolog} {
+			if got == nil || got.At.IsZero() {
+				t.Fatalf("%s reads as %v", s, got)
+			}
+			want := s
+			want.At = got.At
+			if *got != want {
+				t.Fatalf("%s reads as %+v, wanted %+v", s, *got, want)
+			}
+		}
+	}
+}
+
+func TestASignSaysThatTheJobHasALease(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	if err := os.MkdirAll(string(d.Lease(4711)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := sign.End(d, sign.Sign{Job: 4711}); err != nil || !sign.Of(d, 4711).Lease {
+		t.Errorf("%v, %+v", err, sign.Of(d, 4711))
+	}
+}
+
+func TestAPrologThatIsKilledLeavesNoSignOfAnEarlierRun(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	if err := sign.End(d, sign.Sign{Job: 4711}); err != nil {
+		t.Fatal(err)
+	}
+	sign.Begin(d, 4711)
+	if got := sign.Of(d, 4711); got != nil {
+		t.Errorf("there is %s", got)
+	}
+}
+
+func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	d := state.Dir(dir)
+	if err := d.MakeSigns(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the file system is not full")
+	}
+	s := sign.Sign{Exit: 1, Job: 4711, Caller: sign.Caller{Slurmd: true}, Why: strings.Repeat("long ", 60)}
+	if err := sign.End(d, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := sign.Of(d, 4711); got == nil || got.Exit != 1 || got.Job != 4711 {
+		t.Errorf("the sign is %+v", got)
+	}
+}
+
+func TestUsersDoNotReachSigns(t *testing.T) {
+	d := state.Dir(filepath.Join(t.TempDir(), "run"))
+	if err := sign.Last(d, sign.Sign{Job: 4711}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(d.Signs()); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func TestWhatIsExpectedKeepsTheTimeSinceWhen(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	if err := sign.Expect(d, []string{"nic"}); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Unix(1, 0)
+	if err := unix.Lutimes(d.Expected(), []unix.Timeval{unix.NsecToTimeval(long.UnixNano()), unix.NsecToTimeval(long.UnixNano())}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		gres []string
+		same bool
+	}{{[]string{"nic"}, true}, {[]string{"nic", "gpu"}, false}} {
+		if err := sign.Expect(d, c.gres); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Lstat(d.Expected())
+		if err != nil || info.ModTime().Equal(long) != c.same {
+			t.Errorf("%v: since %v, %v", c.gres, info.ModTime(), err)
+		}
+	}
+}
+
+func TestTheCallerIsSlurmdOrItsScriptOrAnother(t *testing.T) {
+	dir := t.TempDir()
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) {
+		if err := os.WriteFile(at(name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("slurmd", string(shell)) // the kernel names a process after the file
+	write("direct", "#!/bin/sh\nexec "+self+"\n")
+	write("site", "#!/bin/sh\n"+self+"\nexit 0\n")
+	write("piped", "#!/bin/bash -e\n"+self+" | tee "+at("out")+"\n")
+	write("lib.sh", self+"\n")
+	write("sources", "#!/bin/sh\n. "+at("lib.sh")+"\n:\n")
+	write("parts", "#!/usr/bin/env bash\nfor f in "+at("site")+"; do $f || exit; done\n")
+	for _, c := range []struct{ by, script, want string }{
+		{"slurmd", "direct", "slurmd"},
+		{"slurmd", "site", "slurmd:" + at("site")},
+		{"slurmd", "piped", "slurmd:" + at("piped")},
+		{"slurmd", "sources", "slurmd:" + at("sources")},
+		{"slurmd", "parts", "slurmd:" + at("parts")},
+		{"/bin/sh", "direct", "other:"},
+	} {
+		program := c.by
+		if program == "slurmd" {
+			program = at(program)
+		}
+		cmd := exec.Command(program, "-c", at(c.script)+"; exit $?")
+		cmd.Env = append(os.Environ(), asCaller+"=1")
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != c.want && (c.want != "other:" || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s by %s: %s, %v, wanted %s", c.script, c.by, got, err, c.want)
+		}
+	}
+}
