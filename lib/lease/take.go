@@ -116,6 +116,7 @@ type taking struct {
 	access config.Access
 	pool   *uplink.Pool // where the job's uplink gets its address; nil: it has none
 	claim  *step.Claim
+	jobs   int // how many jobs the node can have at one time
 }
 
 // take takes what a job wants into a new lease. passed is what the job would have besides, if it
@@ -168,6 +169,7 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picke
 	if err != nil {
 		return host.Picked{}, err
 	}
+	t.jobs = p.Jobs()
 	if len(p.Entries) > 0 {
 		if err := t.claimUplink(now); err != nil {
 			return host.Picked{}, err

@@ -48,6 +48,7 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 func (t *taking) uplink() *network.Uplink {
 	s := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
 	if s != nil {
+		s.Jobs = t.jobs
 		t.leadIn(s)
 	}
 	return s

@@ -31,6 +31,7 @@ type Uplink struct {
 
 	Pool       uplink.Pool        `json:"-"`
 	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
+	Jobs       int                `json:"-"` // how many jobs the node can have at one time
 	Forwarding []table.Forwarding `json:"-"`
 	// Inbound leads connections to the node on to the job, if nobody on the node has them; nil: it
 	// leads none.
@@ -161,14 +162,12 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	return nil
 }
 
-// mostConnections bounds a job's connections to a sixteenth of those that the kernel tracks for a
-// whole node (nf_conntrack_core.c:nf_conntrack_init_start, from 4 GiB of memory on).
-const mostConnections = 16384
-
 // leadOut makes the node forward answers to the job, and nothing else.
 func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
-	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Most: mostConnections}
-	job.Inbound = s.Inbound
+	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound}
+	if err := s.limit(&job); err != nil {
+		return err
+	}
 	err := nft.LeadOut(natTable(s.Address), job)
 	if err != nil && job.Inbound != nil {
 		s.Closed, job.Inbound = err, nil

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/account"
 )
 
 // Job is a job's uplink, as the node sees it.
@@ -18,8 +21,15 @@ type Job struct {
 	Index   uint32 // of the uplink's end on the node
 	Bit     uint32 // is set in the index of each job's uplink, and of no other on the node
 	UID     uint32
-	Most    uint32 // bounds the job's connections at one time
+	Most    uint32 // bounds the connections that the job begins, at one time
+	Users   Users
 	Inbound *Inbound
+}
+
+// Users are those who may fill the kernel's list of connections from the node itself.
+type Users struct {
+	account.Users
+	Most uint32 // bounds the connections of each at one time
 }
 
 // Inbound says which connections to the node are led on to a job.
@@ -41,16 +51,36 @@ type Inbound struct {
 //	                      oif INDEX ct direction original ct status & dnat != 0 drop; }
 //	  set users         { type uid; flags dynamic; }
 //	  chain output      { type filter hook output priority filter;
-//	                      oif INDEX ct state & (established | related) == 0 skuid != { 0, UID } drop;
-//	                      skuid != 0 ct state & (established | related) == 0 add @users { skuid ct count over MOST } drop; } }'
+//	                      ct state established,related accept;
+//	                      skuid 0 accept;
+//	                      skuid OWN … add @users { skuid ct count over USERS } drop; …
+//	                      skuid SUBUID add @users { 4294967295 ct count over USERS } drop; …
+//	                      oif INDEX skuid UID accept;
+//	                      oif INDEX drop;
+//	                      skuid 0-4294967295 accept;
+//	                      meta cgroup 0-4294967295 socket cgroupv2 level 1 … ct count over USERS drop; } }'
 //
 // With Inbound, forward's second rule also has the condition ct status & dnat == 0, there is no
 // third rule, and addInbound adds its chain.
 //
-// On the node, root's processes and the user's own reach the job: slurmstepd does so for srun. The
-// kernel has one list of connections for the node and all of its jobs, so neither a job nor a user
-// on the node may fill it. If the table exists, LeadOut leaves it as it is.
+// On the node, root's processes and the user's own reach the job: slurmstepd does so for srun.
+//
+// The kernel has one list of connections for the node and all of its jobs, so neither a job nor a
+// user on the node may fill it (addUsers). If the table exists, LeadOut leaves it as it is.
 func LeadOut(table string, j Job) error {
+	err := leadOut(table, j, addKernels)
+	if isMissing(err) {
+		err = leadOut(table, j, func(*nftables.Conn, *nftables.Chain, uint32) {}) // before Linux 5.13
+	}
+	if err != nil {
+		return fmt.Errorf("let %s reach what the node reaches: %w", j.Address, err)
+	}
+	return nil
+}
+
+type addition func(*nftables.Conn, *nftables.Chain, uint32)
+
+func leadOut(table string, j Job, kernels addition) error {
 	var failed error
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		addMasquerade(c, t, j.Address)
@@ -66,18 +96,70 @@ func LeadOut(table string, j Job) error {
 			// These are connections to a job that had the address before.
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isOriginal(), masked(status(), statusDNAT, expr.CmpOpNeq))
 		}
-		output := filter(c, t, "output", nftables.ChainHookOutput)
-		drop(c, output, is(expr.MetaKeyOIF, j.Index), isNew(), isNot(expr.MetaKeySKUID, 0), isNot(expr.MetaKeySKUID, j.UID))
-		users := &nftables.Set{Table: t, Name: "users", KeyType: nftables.TypeUID, Dynamic: true}
-		if failed = c.AddSet(users, nil); failed == nil {
-			drop(c, output, isNew(), isNot(expr.MetaKeySKUID, 0), countedIn(users, j.Most)) // the user is loaded still
-		}
+		failed = addOutput(c, t, j, kernels)
 	})
-	err = cmp.Or(failed, err)
-	if err != nil {
-		return fmt.Errorf("let %s reach what the node reaches: %w", j.Address, err)
+	return cmp.Or(failed, err)
+}
+
+// addOutput adds the chain for what begins on the node.
+func addOutput(c *nftables.Conn, t *nftables.Table, j Job, kernels addition) error {
+	output := filter(c, t, "output", nftables.ChainHookOutput)
+	add(c, output, accept, isOld())
+	add(c, output, accept, is(expr.MetaKeySKUID, 0))
+	users := &nftables.Set{Table: t, Name: "users", KeyType: nftables.TypeUID, Dynamic: true}
+	if err := c.AddSet(users, nil); err != nil {
+		return err
 	}
+	addUsers(c, output, users, j)
+	add(c, output, accept, is(expr.MetaKeyOIF, j.Index), is(expr.MetaKeySKUID, j.UID))
+	drop(c, output, is(expr.MetaKeyOIF, j.Index))
+	kernels(c, output, j.Users.Most)
 	return nil
+}
+
+// addUsers bounds the connections of each user. The system's services are not counted: users share
+// them, so one user's questions would use up the resolver's share and lock out all others. A user's
+// subuids are many, so all users' subuids count as one user. The job's user counts as a user,
+// whatever the uid.
+func addUsers(c *nftables.Conn, output *nftables.Chain, set *nftables.Set, j Job) {
+	const allSubuids = 0xffffffff // nobody's uid
+	each := func(conditions []expr.Any, key expr.Any) {
+		drop(c, output, conditions, []expr.Any{key}, countedIn(set, j.Users.Most))
+	}
+	uid := &expr.Meta{Key: expr.MetaKeySKUID, Register: 1}
+	own := j.Users.Own
+	if !j.Users.Has(j.UID) {
+		own = append([]account.Range{{First: j.UID, Last: j.UID}}, own...)
+	}
+	for _, r := range own {
+		each(inRange(uid, r), uid)
+	}
+	for _, r := range j.Users.Subuid {
+		each(slices.Concat(isNot(expr.MetaKeySKUID, j.UID), inRange(uid, r)), &expr.Immediate{Register: 1, Data: native(allSubuids)})
+	}
+}
+
+// addKernels bounds the connections of sockets without a file, together, that processes have the
+// kernel make: those beneath AF_SMC and AF_RXRPC. They have no skuid. A process is below the root
+// of the cgroup tree, where the kernel's own threads are: those of Lustre and Ceph, say. What has no
+// socket at all is a tunnel's.
+func addKernels(c *nftables.Conn, output *nftables.Chain, most uint32) {
+	// A rule ends if it loads what the packet does not have.
+	add(c, output, accept, []expr.Any{&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}})
+	drop(c, output, []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyCGROUP, Register: 1},
+		&expr.Socket{Key: expr.SocketKeyCgroupv2, Level: 1, Register: 1},
+		over(most),
+	})
+}
+
+// inRange matches uids. The kernel compares two values as bytes, so the first must come first.
+func inRange(load expr.Any, r account.Range) []expr.Any {
+	return []expr.Any{
+		load,
+		&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
+		&expr.Range{Op: expr.CmpOpEq, Register: 1, FromData: binary.BigEndian.AppendUint32(nil, r.First), ToData: binary.BigEndian.AppendUint32(nil, r.Last)},
+	}
 }
 
 // Guard makes the table that lets the node forward what arrives by an interface to its jobs, and to
@@ -137,17 +219,16 @@ func filter(c *nftables.Conn, t *nftables.Table, name string, hook *nftables.Cha
 
 // drop adds a rule that drops packets which meet all conditions.
 func drop(c *nftables.Conn, chain *nftables.Chain, conditions ...[]expr.Any) {
-	var all []expr.Any
-	for _, one := range conditions {
-		all = append(all, one...)
-	}
-	c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: append(all, &expr.Verdict{Kind: expr.VerdictDrop})})
+	add(c, chain, &expr.Verdict{Kind: expr.VerdictDrop}, conditions...)
 }
 
-// isNew matches packets of no established or related connection.
-func isNew() []expr.Any {
-	return without(&expr.Ct{Key: expr.CtKeySTATE, Register: 1}, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
-}
+// isNew matches packets of no established or related connection, and isOld the others.
+func isNew() []expr.Any { return without(state(), old) }
+func isOld() []expr.Any { return masked(state(), old, expr.CmpOpNeq) }
+
+const old = expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED
+
+func state() expr.Any { return &expr.Ct{Key: expr.CtKeySTATE, Register: 1} }
 
 func is(key expr.MetaKey, value uint32) []expr.Any    { return compared(key, expr.CmpOpEq, value) }
 func isNot(key expr.MetaKey, value uint32) []expr.Any { return compared(key, expr.CmpOpNeq, value) }

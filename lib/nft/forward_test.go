@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/nftables"
 
+	"gresnet/lib/account"
 	"gresnet/lib/nft"
 	"gresnet/test/netnstest"
 )
@@ -32,7 +33,7 @@ func tables(t *testing.T) (names []string) {
 
 func TestTablesAreRemovedTogetherWhicheverOfThemThereAre(t *testing.T) {
 	err := netnstest.New(t).Do(func() error {
-		job := nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9}
+		job := nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(9)}
 		for range 2 { // the second time they are there
 			for _, err := range []error{nft.LeadOut("way", job), nft.Guard("guard2", 2, 1<<30), nft.Guard("guard3", 3, 1<<30)} {
 				if err != nil {
@@ -112,7 +113,7 @@ if os.fork() == 0:
 		if err != nil {
 			return err
 		}
-		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("10.8.0.2"), Index: uint32(n), Bit: 1 << 30, Most: 3})
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("10.8.0.2"), Index: uint32(n), Bit: 1 << 30, Most: 3, Users: people(9)})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -135,23 +136,73 @@ print(connect(20) is not None)'`)
 	}
 }
 
-func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
-	ns := netnstest.New(t)
-	ns.Run("ip link set lo up")
+// people are users, each of whom may begin so many connections.
+func people(most uint32) nft.Users {
+	return nft.Users{Most: most, Users: account.Users{
+		Own:    []account.Range{{First: 1000, Last: 61183}, {First: 65535, Last: 99999}},
+		Subuid: []account.Range{{First: 100000, Last: 199999}, {First: 1 << 31, Last: 1<<32 - 2}},
+	}}
+}
+
+// leadOut makes the table of a job whose uplink is not there.
+func leadOut(t *testing.T, ns *netnstest.NS, uid uint32, users nft.Users) {
+	t.Helper()
 	err := ns.Do(func() error {
-		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9})
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: uid, Most: 1, Users: users})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestNoUserOfTheNodeFillsTheListOfConnections(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.Run("ip link set lo up")
+	leadOut(t, ns, 62000, people(9))
 	for _, c := range []struct {
-		user string
-		want int
-	}{{"1001", 9}, {"1001", 0}, {"1000", 9}, {"0", 20}} {
+		who, uid string
+		want     int
+	}{
+		{"a user", "1001", 9}, {"a user, again", "1001", 0}, {"another user", "1002", 9}, {"a user of a directory", "70000", 9},
+		{"root", "0", 20}, {"the resolver", "101", 20}, {"nobody", "65534", 20}, {"a service of systemd's", "62001", 20},
+		{"the job's user, whose uid is a service's", "62000", 9},
+		{"a subuid", "100000", 9}, {"another", "199999", 0}, {"one that FreeIPA gave", "4000000000", 0},
+	} {
 		// A UDP socket is told at once that its packet was dropped.
-		got := ns.Run("setpriv --reuid " + c.user + ` --clear-groups bash -c 'for port in {5001..5020}; do echo >/dev/udp/127.0.0.1/$port && echo begun; done 2>/dev/null; true'`)
+		got := ns.Run("setpriv --reuid " + c.uid + ` --clear-groups bash -c 'for port in {5001..5020}; do echo >/dev/udp/127.0.0.1/$port && echo begun; done 2>/dev/null; true'`)
 		if n := strings.Count(got, "begun"); n != c.want {
-			t.Errorf("user %s began %d connections, wanted %d", c.user, n, c.want)
+			t.Errorf("%s (%s) began %d connections, wanted %d", c.who, c.uid, n, c.want)
 		}
+	}
+}
+
+// A resolver asks its server by a new port for each question, so that nobody forges the answer.
+func TestAUsersQuestionsKeepTheResolverFromNobodyElses(t *testing.T) {
+	ns := netnstest.New(t)
+	ns.Run("ip link set lo up")
+	leadOut(t, ns, 1000, people(9))
+	got := ns.Run(`python3 -c '
+import os, socket
+UDP = (socket.AF_INET, socket.SOCK_DGRAM)
+resolver, server = socket.socket(*UDP), ("127.0.0.1", 5353)
+resolver.bind(("127.0.0.53", 53))
+resolver.settimeout(30)
+def ask(user, times):
+	if os.fork() == 0:
+		os.setuid(user)
+		s = socket.socket(*UDP)
+		for _ in range(times):
+			s.sendto(b"?", ("127.0.0.53", 53))
+		os._exit(0)
+	os.setresuid(101, 101, 0)
+	for _ in range(times):
+		question, _ = resolver.recvfrom(9)
+		socket.socket(*UDP).sendto(question, server)
+	os.setresuid(0, 0, 0)
+ask(1001, 30)
+ask(1002, 1)
+print("answered")' 2>&1 || true`)
+	if got != "answered\n" {
+		t.Error(got)
 	}
 }

@@ -26,23 +26,22 @@ const afterOthers = -90 // NF_IP_PRI_NAT_DST is -100
 func addInbound(c *nftables.Conn, t *nftables.Table, j Job) {
 	priority := nftables.ChainPriority(afterOthers)
 	chain := c.AddChain(&nftables.Chain{Name: "inbound", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
-	add := func(verdict expr.Any, conditions ...expr.Any) {
+	rule := func(verdict expr.Any, conditions ...expr.Any) {
 		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: append(conditions, verdict)})
 	}
-	accept := &expr.Verdict{Kind: expr.VerdictAccept}
 	cmp := func(op expr.CmpOp, data []byte) expr.Any { return &expr.Cmp{Register: 1, Op: op, Data: data} }
-	add(accept, &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, cmp(expr.CmpOpNeq, native(unix.RTN_LOCAL)))
+	rule(accept, &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, cmp(expr.CmpOpNeq, native(unix.RTN_LOCAL)))
 	protocol := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}
-	add(accept, protocol, cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_TCP}), cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_UDP}))
+	rule(accept, protocol, cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_TCP}), cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_UDP}))
 	port := &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2}
-	add(accept, port, cmp(expr.CmpOpLt, binaryutil.BigEndian.PutUint16(1024)))
+	rule(accept, port, cmp(expr.CmpOpLt, binaryutil.BigEndian.PutUint16(1024)))
 	for _, kept := range j.Inbound.Kept {
-		add(accept, port, cmp(expr.CmpOpEq, binaryutil.BigEndian.PutUint16(uint16(kept))))
+		rule(accept, port, cmp(expr.CmpOpEq, binaryutil.BigEndian.PutUint16(uint16(kept))))
 	}
 	// A rule ends if it looks for a socket and finds none.
-	add(accept, &expr.Socket{Key: expr.SocketKeyTransparent, Register: 1})
+	rule(accept, &expr.Socket{Key: expr.SocketKeyTransparent, Register: 1})
 	for _, lead := range j.Inbound.Leads {
 		to := &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}
-		add(to, append(is(expr.MetaKeyIIF, uint32(lead)), &expr.Immediate{Register: 1, Data: j.Address.AsSlice()})...)
+		rule(to, append(is(expr.MetaKeyIIF, uint32(lead)), &expr.Immediate{Register: 1, Data: j.Address.AsSlice()})...)
 	}
 }

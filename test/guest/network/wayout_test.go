@@ -107,3 +107,55 @@ func TestAJobReachesWhatItsNodeReachesAndTheNodeIsAsItWas(t *testing.T) {
 		t.Errorf("the bond has %swant %s", after, lro)
 	}
 }
+
+// bySMC connects to addresses by AF_SMC, beneath which the kernel makes a socket of TCP that has no
+// file, and so no user. It holds what it has, and says how many there are.
+const bySMC = `import ctypes, select, socket, struct, sys
+libc, held = ctypes.CDLL(None), []
+for address in sys.argv[2:]:
+	s = socket.socket(43, socket.SOCK_STREAM)
+	s.setblocking(False)
+	to = struct.pack("=HH4s8x", socket.AF_INET, socket.htons(7778), socket.inet_aton(address))
+	libc.connect(s.fileno(), to, len(to))
+	select.select([], [s], [], float(sys.argv[1]))
+	name = ctypes.create_string_buffer(128)
+	if libc.getpeername(s.fileno(), name, ctypes.byref(ctypes.c_int(128))):
+		break
+	held.append(s)
+print(len(held))
+`
+
+// silent accepts connections and says nothing.
+const silent = `import socket, time
+s = socket.create_server(("0.0.0.0", 7778), backlog=500)
+print("listens", flush=True)
+time.sleep(3600)`
+
+func TestASocketThatTheKernelMakesForAUserPassesByNoRule(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
+	vm.Run(t, "modprobe nf_conntrack; mkdir -p /sys/fs/cgroup/bob")
+	most := strings.TrimSpace(vm.Run(t, "cat /proc/sys/net/netfilter/nf_conntrack_max; sysctl -qw net.netfilter.nf_conntrack_max=1600"))
+	vm.WriteConfig(t, gpus+"\n[uplink]\nkind = \"auto\"\n")
+	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0"
+	vm.Must(t, "prolog", job)
+	var servers []string
+	t.Cleanup(func() {
+		vm.Run(t, "kill "+strings.Join(servers, " ")+" || true; modprobe -r smc_diag smc || true; rmdir /sys/fs/cgroup/bob; sysctl -qw net.netfilter.nf_conntrack_max="+most)
+		vm.Must(t, "epilog", job)
+	})
+	for _, in := range []string{"", "nsenter --net=/run/gresnet/jobs/900070/netns "} {
+		servers = append(servers, strings.Fields(vm.Run(t, "rm -f /tmp/silent; "+in+"setsid python3 -c "+vm.Quote(silent)+" </dev/null >/tmp/silent 2>&1 & echo $!; until grep -q listens /tmp/silent; do sleep 0.1; done"))...)
+	}
+	bob := func(to string) string {
+		patience := fmt.Sprintf(" %.0f ", vm.Slow(5*time.Second).Seconds())
+		return strings.TrimSpace(vm.Run(t, "echo $$ >/sys/fs/cgroup/bob/cgroup.procs; cd /tmp; setpriv --reuid bob --regid bob --init-groups python3 -c "+vm.Quote(bySMC)+patience+to))
+	}
+	if got := bob("198.19.0.1"); got != "0" {
+		t.Errorf("a user of the node has %s connections to another user's job", got)
+	}
+	if got := bob(strings.Repeat("127.0.0.1 ", 130)); got != "100" {
+		t.Errorf("a user of the node has %s connections of 1600, wanted a sixteenth", got)
+	}
+}
