@@ -1,21 +1,45 @@
 package config
 
-import "gresnet/lib/document"
+import (
+	"cmp"
+	"strconv"
+
+	"gresnet/lib/document"
+)
 
 // Access is the table [access]: who may open which device nodes.
 type Access struct {
 	Host string // Closed or Open: the node's own, of HCAs that jobs can have
 
 	// What a job gets besides uverbs, by which all programs use an HCA.
-	CM   bool // RDMA-CM: connections by addresses
-	UMAD bool // management datagrams
-	ISSM bool // to be the fabric's subnet manager
+	CM   string // RDMA-CM: connections by addresses. CMAuto, CMYes or CMNo
+	UMAD bool   // management datagrams
+	ISSM bool   // to be the fabric's subnet manager
 
 	Guard string // GuardAuto, GuardRequired or GuardOff
 
 	// Isolation is what a job has of its own, unless a [[policy]] says otherwise:
 	// IsolateNetwork or IsolateDevices.
 	Isolation string
+}
+
+// Whether a job gets rdma_cm.
+const (
+	// CMAuto: if it has the node to itself. By rdma_cm a job gets at other jobs' HCAs.
+	CMAuto = "auto"
+	CMYes  = "true"
+	CMNo   = "false"
+)
+
+// readCM reads the key rdma_cm. It returns an empty text if the key is not there, or is wrong.
+func readCM(t document.Table) string {
+	if v, _ := document.Value[any](t, "rdma_cm", ""); v == CMAuto {
+		return CMAuto
+	}
+	if cm, there := document.Value[bool](t, "rdma_cm", `true, false or "auto"`); there {
+		return strconv.FormatBool(cm)
+	}
+	return ""
 }
 
 // What a job has of its own.
@@ -45,9 +69,7 @@ func (a *Access) read(t document.Table) {
 	if word, there := t.Word("host", Closed, Open); there {
 		a.Host = word
 	}
-	if cm, there := document.Value[bool](t, "rdma_cm", "true or false"); there {
-		a.CM = cm
-	}
+	a.CM = cmp.Or(readCM(t), a.CM)
 	a.UMAD, _ = document.Value[bool](t, "umad", "true or false")
 	a.ISSM, _ = document.Value[bool](t, "issm", "true or false")
 	if word, there := t.Word("guard", GuardAuto, GuardRequired, GuardOff); there {

@@ -85,13 +85,14 @@ type Policy struct {
 	Constraint                           []string // features of which the job requires one
 
 	// Silent is whether the policy says nothing of what the job gets: it is there
-	// for its Isolation, its VF or its PKey, and source policy goes on to the next.
+	// for its Isolation, its CM, its VF or its PKey, and source policy goes on to the next.
 	Silent     bool
 	Gres, Type string
 	Count      int   // used when Indices is empty; 0: nothing
 	Indices    []int // Slurm's indices of the GRES, ascending
 
 	Isolation string // as Access has it; empty: this policy does not decide it
+	CM        string // so, too
 	VF        VF     // what the PFs do for the VFs of such a job
 
 	PKey pkey.PKey // of its slots of Part PartPKey; 0: this policy does not decide it
@@ -148,7 +149,7 @@ func Default() Config {
 		Partial: PartialNone,
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
-		Access: Access{Host: Closed, CM: true, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Access: Access{Host: Closed, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
 		Uplink: Uplink{Kind: UplinkNone, Name: "uplink0", Masquerade: true}, Overlay: defaultOverlay}
 }
 

@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond, DrainReason: true,
 		},
 		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
-		Access:      config.Access{Host: "open", CM: true, UMAD: true, Guard: "required", Isolation: "network"},
+		Access:      config.Access{Host: "open", CM: "auto", UMAD: true, Guard: "required", Isolation: "network"},
 		Limits:      config.Limits{Handles: 128, Objects: 2000000},
 		Environment: config.Environment{Export: []string{"UCX_NET_DEVICES", "NCCL_IB_HCA"}},
 		Log:         config.Log{Level: "warning"},
@@ -109,7 +109,7 @@ func TestParse(t *testing.T) {
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 50 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
-		Access:   config.Access{Host: "closed", CM: true, Guard: "auto", Isolation: "network"},
+		Access:   config.Access{Host: "closed", CM: "auto", Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
 		Uplink:   config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
@@ -236,6 +236,8 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"host is no word", "[access]\nhost = false\n", `f:2: access.host: is not a text in quotes`, "correct line 2 of f"},
 		{"host is another word", "[access]\nhost = \"shut\"\n", `f:2: access.host: "shut" is not one of "closed", "open"`, "correct line 2 of f"},
 		{"umad is a text", "[access]\numad = \"yes\"\n", `f:2: access.umad: is not true or false`, "correct line 2 of f"},
+		{"rdma_cm is another word", "[access]\nrdma_cm = \"yes\"\n", `f:2: access.rdma_cm: is not true, false or "auto"`, "correct line 2 of f"},
+		{"rdma_cm of a policy is a number", "[[policy]]\nrdma_cm = 1\ncount = 1\n", `f:2: policy.rdma_cm: is not true, false or "auto"`, "correct line 2 of f"},
 		{"guard is another word", "[access]\nguard = \"on\"\n", `f:2: access.guard: "on" is not one of "auto", "required", "off"`, "correct line 2 of f"},
 		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard, isolation"},
 		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
@@ -350,6 +352,15 @@ indices = [3, 0]
 	}
 	if err != nil || !reflect.DeepEqual(c.Policies, want) {
 		t.Errorf("got %+v, %v,\nwant %+v", c.Policies, err, want)
+	}
+}
+
+func TestRDMACMIsGivenWithheldOrAuto(t *testing.T) {
+	for value, want := range map[string]string{"true": config.CMYes, "false": config.CMNo, `"auto"`: config.CMAuto} {
+		c, err := config.Parse([]byte("[access]\nrdma_cm = "+value+"\n[[policy]]\npartition = \"storage\"\nrdma_cm = "+value+"\n"), "f")
+		if err != nil || c.Access.CM != want || c.Policies[0].CM != want || !c.Policies[0].Silent {
+			t.Errorf("%s: got %+v, %v", value, c, err)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func readPolicy(t document.Table, names []string) Policy {
-	t.Allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "vf", "pkey")
+	t.Allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "rdma_cm", "vf", "pkey")
 	var p Policy
 	for _, c := range []struct {
 		key    string
@@ -32,12 +32,13 @@ func readPolicy(t document.Table, names []string) Policy {
 	saysCount := t.Has("count")
 	saysIndices := t.Has("indices")
 	p.Isolation, _ = t.Word("isolation", IsolateNetwork, IsolateDevices)
+	p.CM = readCM(t)
 	saysGres := t.Has("gres")
 	saysType := t.Has("type")
 	p.VF.read(t.Table("vf"))
 	saysVF := t.Has("vf")
 	p.PKey = readPKey(t)
-	p.Silent = (p.Isolation != "" || saysVF || p.PKey != 0) && !saysCount && !saysIndices && !saysGres && !saysType
+	p.Silent = (p.Isolation != "" || p.CM != "" || saysVF || p.PKey != 0) && !saysCount && !saysIndices && !saysGres && !saysType
 	const hint = "GN165 give count or indices, not both; count = 0 gives nothing"
 	switch {
 	case p.Silent:

@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/snapshot"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
+	"gresnet/lib/sysfs"
 	"gresnet/lib/world"
 )
 
@@ -26,6 +27,11 @@ import (
 func (n *Host) Access(j job.Job) config.Access {
 	access := n.Config.Access
 	access.Isolation = source.Isolation(n.Config, j)
+	cpus, _ := sysfs.CPUs(n.Sys) // if nobody can count them, no job has all of them
+	access.CM = config.CMNo
+	if source.CM(n.Config, j, cpus) {
+		access.CM = config.CMYes
+	}
 	return access
 }
 

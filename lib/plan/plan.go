@@ -72,7 +72,7 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	if overlay != nil {
 		steps = append(steps, overlay)
 	}
-	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM, UID: j.UID, GID: j.GID}
+	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM == config.CMYes, UID: j.UID, GID: j.GID}
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}

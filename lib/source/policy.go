@@ -49,6 +49,19 @@ func Isolation(c config.Config, j job.Job) string {
 	return c.Access.Isolation
 }
 
+// CM tells whether a job on a node of so many CPUs gets rdma_cm: what the first policy says that fits
+// the job and says anything of it, or else what holds for all jobs.
+func CM(c config.Config, j job.Job, cpus int) bool {
+	says := c.Access.CM
+	for _, p := range c.Policies {
+		if p.CM != "" && fits(p, j) {
+			says = p.CM
+			break
+		}
+	}
+	return says == config.CMYes || says == config.CMAuto && j.Share.Whole(cpus)
+}
+
 // VF is what the PF does for a VF of a job: each thing as the first policy says that fits the job
 // and says it, or else as the VF's own table does.
 func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {

@@ -91,6 +91,25 @@ func TestTheFirstPolicyThatFitsAndHasAPKeySaysWhichAJobHas(t *testing.T) {
 	}
 }
 
+func TestAutoGivesRDMACMToAJobThatHasTheNodeToItself(t *testing.T) {
+	policies := []config.Policy{{Partition: []string{"train"}}, {Partition: []string{"storage"}, CM: config.CMYes}, {Partition: []string{"storage", "train"}, CM: config.CMNo}}
+	whole, part, old := job.Share{Exclusive: "NODE"}, job.Share{Exclusive: "NO", CPUs: 16}, job.Share{CPUs: 16}
+	for _, tt := range []struct {
+		site, partition string
+		share           job.Share
+		want            bool
+	}{
+		{config.CMAuto, "debug", whole, true}, {config.CMAuto, "debug", part, false}, {config.CMAuto, "debug", old, true}, {config.CMAuto, "debug", job.Share{}, false},
+		{config.CMYes, "debug", part, true}, {config.CMNo, "debug", whole, false},
+		{config.CMAuto, "storage", part, true}, {config.CMYes, "train", whole, false},
+	} {
+		c := config.Config{Access: config.Access{CM: tt.site}, Policies: policies}
+		if got := source.CM(c, job.Job{Partition: tt.partition, Share: tt.share}, 16); got != tt.want {
+			t.Errorf("%+v: got %t", tt, got)
+		}
+	}
+}
+
 func TestTheFirstPolicyThatFitsCounts(t *testing.T) {
 	want := func(w gres.Want) []gres.Want {
 		w.Gres, w.Source = "nic", "policy"

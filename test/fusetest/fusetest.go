@@ -26,6 +26,7 @@ type Op uint32
 const (
 	Lookup  Op = 1
 	Getattr Op = 3
+	Read    Op = 15
 	Write   Op = 16
 	Statfs  Op = 17
 	Poll    Op = 40
@@ -35,7 +36,6 @@ const (
 const (
 	forget      Op = 2
 	open        Op = 14
-	read        Op = 15
 	release     Op = 18
 	flush       Op = 25
 	initialize  Op = 26
@@ -202,7 +202,7 @@ func respond(op Op, node uint64, body []byte) (unix.Errno, []byte) {
 		}
 		binary.NativeEndian.PutUint32(out[8:], flags)
 		return 0, out
-	case read:
+	case Read:
 		return 0, make([]byte, binary.NativeEndian.Uint32(body[16:]))
 	case Poll:
 		return 0, make([]byte, 8)

@@ -113,15 +113,20 @@ func TestNothingIsExportedThatTheSiteDoesNotName(t *testing.T) {
 	}
 }
 
-func TestManagementDevicesAreGivenOnlyIfTheSiteSaysSo(t *testing.T) {
+func TestRDMACMAndManagementDevicesAreGivenOnlyIfTheSiteSaysSo(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
 	const look = `cd /dev/infiniband; stat -c '%n %a %U' *; for d in umad*; do [ ! -e $d ] || { exec 3<>$d; echo opened; }; done`
+	const storage = "\n[[policy]]\npartition = \"%s\"\nrdma_cm = true\n"
 	for _, c := range []struct{ more, want string }{
-		{"", "rdma_cm uverbs"},
-		{"\n[access]\numad = true\n", "opened rdma_cm umad uverbs"},
-		{"\n[access]\nissm = true\n", "issm rdma_cm uverbs"},
-		{"\n[access]\numad = true\nissm = true\n", "issm opened rdma_cm umad uverbs"},
+		{"", "uverbs"},
+		{"\n[access]\nrdma_cm = \"auto\"\n", "uverbs"},
+		{"\n[access]\nrdma_cm = true\n", "rdma_cm uverbs"},
+		{fmt.Sprintf(storage, "all"), "rdma_cm uverbs"},
+		{fmt.Sprintf(storage, "storage"), "uverbs"},
+		{"\n[access]\numad = true\n", "opened umad uverbs"},
+		{"\n[access]\nissm = true\n", "issm uverbs"},
+		{"\n[access]\numad = true\nissm = true\nrdma_cm = true\n", "issm opened rdma_cm umad uverbs"},
 	} {
 		vm.WriteConfig(t, vm.Config+c.more)
 		before := vm.Picture(t)
@@ -136,7 +141,7 @@ func TestManagementDevicesAreGivenOnlyIfTheSiteSaysSo(t *testing.T) {
 				}
 			}
 		}
-		if got := strings.Fields(vm.Run(t, "printf '%s\n' "+strings.Join(kinds, " ")+" | sort")); strings.Join(got, " ") != c.want {
+		if got := strings.Fields(vm.Run(t, "printf '%s\n' "+strings.Join(kinds, " ")+" | sort -u")); strings.Join(got, " ") != c.want {
 			t.Errorf("%q: the job has %q, want %q", c.more, got, c.want)
 		}
 		vm.Eventually(t, "the epilog has run", vm.NoLease)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/test/fusetest"
 	"gresnet/test/guest/vm"
 )
 
@@ -40,6 +42,8 @@ func init() {
 		child.ExtraFiles = []*os.File{device}
 		use(child.Start())
 		holder = child.Process.Pid
+	case "loopback":
+		use(blockInRDMACM(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
 	default: // the GID of a port
 		use(resolveIB(int(device.Fd()), what))
 	}
@@ -67,47 +71,78 @@ func context(fd int) error {
 	return err
 }
 
-// resolveIB makes an id of RDMA-CM and has it resolve an address of the family AF_IB, as
-// rdma/rdma_user_cm.h and librdmacm have them.
-func resolveIB(fd int, gid string) error {
-	const (
-		createID, resolveAddr = 0, 21
-		portSpaceIB           = 0x013f
-		familyIB              = 27
-		sizeOfIB              = 48 // struct sockaddr_ib, rdma/ib.h
-	)
-	send := func(cmd uint32, body []byte, out int) error {
-		header := make([]byte, 8)
-		binary.NativeEndian.PutUint32(header, cmd)
-		binary.NativeEndian.PutUint16(header[4:], uint16(len(body)))
-		binary.NativeEndian.PutUint16(header[6:], uint16(out))
-		_, err := unix.Write(fd, append(header, body...))
-		return err
-	}
+// ucma sends a command of RDMA-CM, as rdma/rdma_user_cm.h and librdmacm have them.
+func ucma(fd int, cmd uint32, body []byte, out int) error {
+	header := make([]byte, 8)
+	binary.NativeEndian.PutUint32(header, cmd)
+	binary.NativeEndian.PutUint16(header[4:], uint16(len(body)))
+	binary.NativeEndian.PutUint16(header[6:], uint16(out))
+	_, err := unix.Write(fd, append(header, body...))
+	return err
+}
+
+// resolve makes an id of RDMA-CM and has it resolve an address: a struct sockaddr without its
+// family. It returns the id.
+func resolve(fd int, portSpace, family uint16, size int, address []byte) (id []byte, err error) {
+	const createID, resolveAddr = 0, 21
 	answer := make([]byte, 4)
 	create := make([]byte, 24)
 	binary.NativeEndian.PutUint64(create[8:], uint64(uintptr(unsafe.Pointer(&answer[0]))))
-	binary.NativeEndian.PutUint16(create[16:], portSpaceIB)
+	binary.NativeEndian.PutUint16(create[16:], portSpace)
 	create[18] = 2 // IB_QPT_RC
-	if err := send(createID, create, len(answer)); err != nil {
-		return fmt.Errorf("create an id: %w", err)
+	if err := ucma(fd, createID, create, len(answer)); err != nil {
+		return nil, fmt.Errorf("create an id: %w", err)
 	}
+	request := make([]byte, 16+2*128)
+	copy(request, answer)
+	binary.NativeEndian.PutUint32(request[4:], 1000)
+	binary.NativeEndian.PutUint16(request[10:], uint16(size))
+	to := request[16+128:]
+	binary.NativeEndian.PutUint16(to, family)
+	copy(to[2:], address)
+	if err := ucma(fd, resolveAddr, request, 0); err != nil {
+		return nil, fmt.Errorf("resolve %x: %w", address, err)
+	}
+	return answer, nil
+}
+
+// resolveIB resolves an address of the family AF_IB.
+func resolveIB(fd int, gid string) error {
+	const (
+		portSpaceIB = 0x013f
+		familyIB    = 27
+		sizeOfIB    = 48 // struct sockaddr_ib, rdma/ib.h
+	)
 	raw, err := hex.DecodeString(strings.ReplaceAll(gid, ":", ""))
 	if err != nil {
 		return err
 	}
-	resolve := make([]byte, 16+2*128)
-	copy(resolve, answer)
-	binary.NativeEndian.PutUint32(resolve[4:], 1000)
-	binary.NativeEndian.PutUint16(resolve[10:], sizeOfIB)
-	to := resolve[16+128:]
-	binary.NativeEndian.PutUint16(to, familyIB)
-	binary.BigEndian.PutUint16(to[2:], 0xffff) // the default P_Key
-	copy(to[8:], raw)
-	if err := send(resolveAddr, resolve, 0); err != nil {
-		return fmt.Errorf("resolve %s: %w", gid, err)
+	const defaultPKey = "\xff\xff"
+	_, err = resolve(fd, portSpaceIB, familyIB, sizeOfIB, append([]byte(defaultPKey+"\x00\x00\x00\x00"), raw...))
+	return err
+}
+
+// blockInRDMACM resolves 127.0.0.1 and asks for the id's route, with a page for the answer whose
+// file server does not answer. The kernel holds the id meanwhile (ucma.c:ucma_query_route).
+func blockInRDMACM(fd int, path string) error {
+	const portSpaceTCP, queryRoute, answerSize = 0x0106, 5, 512
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
 	}
-	return nil
+	page, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return err
+	}
+	id, err := resolve(fd, portSpaceTCP, unix.AF_INET, 16, []byte{0x1b, 0x39, 127, 0, 0, 1})
+	if err != nil {
+		return err
+	}
+	fmt.Println("holds", os.Getpid())
+	query := make([]byte, 16)
+	binary.NativeEndian.PutUint64(query, uint64(uintptr(unsafe.Pointer(&page[0]))))
+	copy(query[8:], id)
+	return ucma(fd, queryRoute, query, answerSize)
 }
 
 // byPartition has jobs say by their partition what they get.
@@ -236,7 +271,7 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 // docs/security.md is to say so.
 func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
-	hasPolicies(t, "")
+	hasPolicies(t, "\n[access]\nrdma_cm = true\n")
 	before := vm.Picture(t)
 	first := vm.ByIndex(t)[0]
 	gid := strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+first+"/ports/1/gids/0"))
@@ -283,12 +318,59 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestAJobHasNoRDMACMWhereTheSiteGivesNone(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
-	hasPolicies(t, "\n[access]\nrdma_cm = false\n")
+// An id that resolves 127.0.0.1 is attached to the first active HCA of the kernel's list, in
+// whatever network namespace that is (cma.c:cma_bind_loopback). A process that blocks meanwhile
+// keeps the kernel from ending a move of it. If this fails, the kernel has been mended, and
+// docs/security.md is to say so.
+func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Long)
+	hasPolicies(t, "\n[access]\nrdma_cm = true\n")
+	f := fusetest.Mount(t, "none", fusetest.Read)
+	t.Setenv("GRESNET_PAGE", filepath.Join(f.Dir, fusetest.File))
+	const other = "SLURM_JOB_UID=1001 SLURM_JOB_USER=bob SLURM_JOB_GID=1001"
+	// The first job's HCA comes before the second's, because each move makes an HCA the list's last. The
+	// stubs' RoCE ports never become active to the kernel's cache.
 	vm.Must(t, "prolog", inPartition(900070, "first"))
-	if out := vm.Run(t, "ls /run/gresnet/jobs/900070/dev"); strings.Contains(out, "rdma_cm") || !strings.Contains(out, "uverbs") {
-		t.Errorf("the job has %q", out)
+	vm.Must(t, "prolog", inPartition(900074, "second")+" "+other)
+	held(t, "loopback", "bob", "/run/gresnet/jobs/900074/netns", "900074", "rdma_cm")
+	f.Await(t, fusetest.Read)
+	if ids := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900070/netns rdma resource show"); !strings.Contains(ids, "cm_id 1") {
+		t.Errorf("the other job's HCAs have\n%s", ids)
 	}
-	vm.Must(t, "epilog", inPartition(900070, "first"))
+	out, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
+	t.Logf("the epilog of the other job: exit %d: %s", code, out)
+	if code != 2 {
+		t.Errorf("exit %d: %s", code, out)
+	}
+	f.End()
+	vm.Eventually(t, "the HCAs are home", func() bool {
+		_, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
+		return code == 0 && !strings.Contains(status(t), "quarantined")
+	})
+	vm.Must(t, "epilog", inPartition(900074, "second")+" "+other)
+}
+
+func TestAJobHasRDMACMIfTheSiteGivesItOrNobodyElseHasTheNode(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	const (
+		all = "SLURM_JOB_EXCLUSIVE=NODE"
+		of  = "[[policy]]\npartition = \"first\"\nrdma_cm = "
+	)
+	for _, c := range []struct {
+		site, slurm string
+		want        bool
+	}{
+		{"", "", false}, {"", all, true}, {"", "SLURM_JOB_EXCLUSIVE=USER", false},
+		{"[access]\nrdma_cm = \"auto\"\n", "SLURM_JOB_OVERSUBSCRIBE=NO", true},
+		{"[access]\nrdma_cm = false\n", all, false}, {"[access]\nrdma_cm = true\n", "", true},
+		{of + "true\n", "", true}, {of + "false\n", all, false}, {of + "\"auto\"\n[access]\nrdma_cm = true\n", "", false},
+	} {
+		hasPolicies(t, "\n"+c.site)
+		job := inPartition(900070, "first") + " " + c.slurm
+		vm.Must(t, "prolog", job)
+		if out := vm.Run(t, "ls /run/gresnet/jobs/900070/dev"); strings.Contains(out, "rdma_cm") != c.want || !strings.Contains(out, "uverbs") {
+			t.Errorf("%q %s: the job has %q", c.site, c.slurm, out)
+		}
+		vm.Must(t, "epilog", job)
+	}
 }
