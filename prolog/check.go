@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 
 	urfave "github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/check"
@@ -18,12 +21,15 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/inspect"
+	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
+	"gresnet/lib/overlay"
 	"gresnet/lib/report"
 	"gresnet/lib/source"
 	"gresnet/lib/trust"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 func checkCommand(w *cli.World) *urfave.Command {
@@ -176,6 +182,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 		s.Drops, s.UplinksErr = forwards(*s.Uplinks)
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
+	s.Inputs, s.InputsErr = inputs(w, s)
 	s.GuardErr = bpf.Node().Try()
 	disk, err := diskAt(s.State)
 	if err != nil {
@@ -208,10 +215,63 @@ func forwards(p uplink.Pool) (drops []string, err error) {
 			err = link.MayForward(i.Name)
 		}
 	}
-	if err != nil {
-		return nil, err
+	for _, i := range p.Leads {
+		var more []string
+		if err == nil {
+			packet := fromJob(p)
+			packet.Out = i.Name
+			more, err = nft.Dropping(packet)
+		}
+		drops = append(drops, more...)
 	}
-	return nft.Dropping()
+	slices.Sort(drops)
+	return slices.Compact(drops), err
+}
+
+// fromJob is what a job sends by its uplink to some port.
+func fromJob(p uplink.Pool) nft.Packet {
+	return nft.Packet{From: p.Addresses.First, Protocol: unix.IPPROTO_TCP, In: "job1"}
+}
+
+// inputs looks for chains that drop what jobs send to slurmd of their node, and what other nodes send
+// by the overlay.
+func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
+	ask := func(what, rule, without string, p nft.Packet) {
+		var chains []string
+		if err == nil {
+			chains, err = nft.Dropping(p)
+		}
+		for _, chain := range chains {
+			all = append(all, check.Input{Chain: chain, What: what, Rule: rule, Without: without})
+		}
+	}
+	if p := s.Uplinks; p != nil && p.Type() == config.UplinkVeth {
+		port := overlay.SlurmdPort(overlay.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}))
+		packet := fromJob(*p)
+		packet.Port = uint16(port)
+		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), "srun in a job starts no step there", packet)
+	}
+	c := s.Config.Overlay
+	from, in := wayOut()
+	if c.On() && c.Underlay == "" && s.OverlayErr == nil && in != "" {
+		packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, Port: uint16(c.Port), In: in}
+		ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
+	}
+	return all, err
+}
+
+// wayOut is the node's address on its management network, which other nodes' are like, and the
+// interface that has it. The name is empty if the node has no default route.
+func wayOut() (netip.Addr, string) {
+	from, index, err := virtual.Way(netip.MustParseAddr("192.0.2.1")) // nobody's
+	if err != nil {
+		return from, ""
+	}
+	i, err := net.InterfaceByIndex(index)
+	if err != nil {
+		return from, ""
+	}
+	return from, i.Name
 }
 
 // diskAt is the file system that a folder is on, or will be made on.

@@ -97,6 +97,8 @@ type Site struct {
 	UplinksErr error        // why there is none
 	Drops      []string     // chains of nftables that drop what is forwarded and that nothing accepts
 
+	Inputs     []Input
+	InputsErr  error // why nobody can tell
 	OverlayErr error // why jobs cannot have an overlay as the site wants it
 
 	Node      string // Slurm's name for the node
@@ -155,6 +157,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.monitors()...)
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)
+		all = append(all, s.inputs()...)
 	}
 	for _, err := range []error{s.ScontrolErr, s.ProgramErr} {
 		if err != nil {

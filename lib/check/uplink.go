@@ -61,6 +61,22 @@ func (s Site) firewall() (all []Finding) {
 	return all
 }
 
+// Input is a chain of nftables that drops what its node must get for jobs. Rule is what to accept, as
+// nft has it, and Without what does not work otherwise.
+type Input struct{ Chain, What, Rule, Without string }
+
+// inputs warns of what drops packets for the node itself.
+func (s Site) inputs() (all []Finding) {
+	if s.InputsErr != nil {
+		return []Finding{warn("firewall", "GN391 look with nft list ruleset", "what it drops of jobs' packets is not known: %s", s.InputsErr)}
+	}
+	for _, i := range s.Inputs {
+		all = append(all, warn("firewall", fmt.Sprintf("GN392 accept that in the firewall's own configuration; to try it: nft insert rule %s %s accept", i.Chain, i.Rule),
+			"the chain %s of nftables drops %s, unless a rule of it says otherwise that cannot be read here: %s", i.Chain, i.What, i.Without))
+	}
+	return all
+}
+
 // mapped is how many HCAs jobs can have, and so how many jobs can have any at once.
 func (s Site) mapped() (n int) {
 	for _, h := range s.Inventory.HCAs {

@@ -13,6 +13,16 @@ import (
 	"gresnet/lib/uplink"
 )
 
+func TestAFirewallThatDropsWhatTheNodeMustGetIsNamed(t *testing.T) {
+	s := site()
+	s.Inputs = []check.Input{{Chain: "inet filter input", What: "what jobs send to slurmd of their own node", Rule: `iifname "job*" tcp dport 6818`, Without: "srun in a job starts no step there"}}
+	got := printed(t, s.Run())
+	if want := "warning  firewall: the chain inet filter input of nftables drops what jobs send to slurmd of their own node, unless a rule of it says otherwise that cannot be read here: srun in a job starts no step there; " +
+		`accept that in the firewall's own configuration; to try it: nft insert rule inet filter input iifname "job*" tcp dport 6818 accept` + "\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 	pool := func(kind, addresses string) *uplink.Pool {
 		r, err := config.ParseRange(addresses)

@@ -258,27 +258,3 @@ func masked(load expr.Any, bits uint32, op expr.CmpOp) []expr.Any {
 
 // native returns a number as the kernel loads it into a register.
 func native(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
-
-// Dropping returns the node's chains that see all forwarded packets and drop them by default. The
-// site must make such chains accept packets from jobs.
-func Dropping() (chains []string, err error) {
-	c, err := open()
-	if err != nil {
-		return nil, err
-	}
-	all, err := c.ListChains()
-	if err != nil {
-		if isMissing(err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("list the chains of nftables: %w", err)
-	}
-	for _, chain := range all {
-		ip := chain.Table.Family == nftables.TableFamilyIPv4 || chain.Table.Family == nftables.TableFamilyINet
-		forwards := chain.Hooknum != nil && *chain.Hooknum == *nftables.ChainHookForward
-		if ip && forwards && chain.Policy != nil && *chain.Policy == nftables.ChainPolicyDrop {
-			chains = append(chains, chain.Table.Name+" "+chain.Name)
-		}
-	}
-	return chains, nil
-}

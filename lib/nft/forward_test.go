@@ -61,37 +61,6 @@ func TestTablesAreRemovedTogetherWhicheverOfThemThereAre(t *testing.T) {
 	}
 }
 
-func TestAChainThatDropsWhatIsForwardedIsNamed(t *testing.T) {
-	err := netnstest.New(t).Do(func() error {
-		c, err := nftables.New()
-		if err != nil {
-			return err
-		}
-		drop, accept := nftables.ChainPolicyDrop, nftables.ChainPolicyAccept
-		add := func(family nftables.TableFamily, name string, hook *nftables.ChainHook, policy *nftables.ChainPolicy) {
-			table := c.AddTable(&nftables.Table{Name: name, Family: family})
-			c.AddChain(&nftables.Chain{Name: "C", Table: table, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityFilter, Policy: policy})
-			c.AddChain(&nftables.Chain{Name: "called", Table: table})
-		}
-		add(nftables.TableFamilyIPv4, "ip_drop", nftables.ChainHookForward, &drop)
-		add(nftables.TableFamilyINet, "inet_drop", nftables.ChainHookForward, &drop)
-		add(nftables.TableFamilyIPv4, "accepts", nftables.ChainHookForward, &accept)
-		add(nftables.TableFamilyIPv4, "input", nftables.ChainHookInput, &drop)
-		add(nftables.TableFamilyIPv6, "ip6_drop", nftables.ChainHookForward, &drop)
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		got, err := nft.Dropping()
-		if want := "[ip_drop C inet_drop C]"; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %s", got, want)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 func TestAJobHasSoManyConnectionsAtOnceAndNoMore(t *testing.T) {
 	node, server, inside := netnstest.New(t), netnstest.New(t), netnstest.New(t)
 	node.IP("link add in0 type veth peer name up0 netns " + inside.Path)

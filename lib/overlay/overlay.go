@@ -240,6 +240,9 @@ const (
 	treeWidth  = 16
 )
 
+// SlurmdPort is the port of slurmd.
+func SlurmdPort(c slurm.Conf) int { return number(c, "slurmdport", slurmdPort) }
+
 // called returns slurmd's port if srun calls slurmd on each of so many nodes itself, and else 0. With
 // more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
 // at an address that only the first one knows (Slurm src/common/slurm_route.c).
@@ -248,7 +251,7 @@ func called(c slurm.Conf, nodes int) int {
 	if nodes > 1 && (bySwitches || nodes > number(c, "treewidth", treeWidth)) {
 		return 0
 	}
-	return number(c, "slurmdport", slurmdPort)
+	return SlurmdPort(c)
 }
 
 // number returns the value of a key, or what holds without it.

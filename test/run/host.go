@@ -16,7 +16,7 @@ const binaries = ".cache/test"
 func (r *run) build() error {
 	r.say("building")
 	return <-r.during("build", func() error {
-		if err := r.command("test/need", "iproute2", "procps", "util-linux", "gcc", "make", "libc6-dev", "libpam0g-dev", "libslurm-dev"); err != nil {
+		if err := r.command("test/need", "iproute2", "procps", "util-linux", "gcc", "make", "libc6-dev", "libpam0g-dev", "libslurm-dev", "nftables", "iptables"); err != nil {
 			return err
 		}
 		if err := r.command("make", "--no-print-directory", "-s", "all", "bench-build"); err != nil {

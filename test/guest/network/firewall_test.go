@@ -1,0 +1,60 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gresnet/test/guest/vm"
+)
+
+// clusterOnly is a firewall that lets the cluster in by its addresses. A job's are not among them.
+const clusterOnly = `nft -f - <<T
+table inet site {
+	chain input {
+		type filter hook input priority 0; policy drop;
+		ct state vmap { established : accept, related : accept, invalid : drop }
+		iifname lo accept
+		ip saddr 192.0.2.0/24 accept
+	}
+}
+T`
+
+func TestCheckNamesAFirewallThatKeepsJobsFromSlurmdOfTheirNode(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
+	vm.WriteConfig(t, gpus+"\n[uplink]\nkind = \"auto\"\n")
+	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0"
+	vm.Must(t, "prolog", job)
+	t.Cleanup(func() { vm.Run(t, "nft delete table inet site"); vm.Must(t, "epilog", job) })
+	reaches := func(patience time.Duration) bool {
+		_, err := vm.Try(fmt.Sprintf("nsenter --net=/run/gresnet/jobs/900070/netns timeout %.0f bash -c 'exec 3<>/dev/tcp/192.0.2.1/6818'", patience.Seconds()))
+		return err == nil
+	}
+	says := func() string {
+		out, _ := vm.Command(t, "gresnet-prolog check")
+		var lines string
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, " firewall: ") {
+				lines += line
+			}
+		}
+		return lines
+	}
+	if said := says(); !reaches(vm.Slow(time.Minute)) || said != "" {
+		t.Errorf("without a firewall, check says %s", said)
+	}
+	vm.Run(t, clusterOnly)
+	said := says()
+	if reaches(vm.Slow(3*time.Second)) || !strings.Contains(said, "inet site input of nftables drops what jobs send to slurmd") || strings.Contains(said, "by the overlay") {
+		t.Errorf("with a firewall, check says\n%s", said)
+	}
+	_, rule, _ := strings.Cut(said, "to try it: ")
+	rule, _, _ = strings.Cut(rule, " [GN")
+	vm.Run(t, strings.ReplaceAll(strings.TrimSpace(rule), `"`, ""))
+	if said := says(); !reaches(vm.Slow(time.Minute)) || said != "" {
+		t.Errorf("with the rule %s, check says %s", rule, said)
+	}
+}
