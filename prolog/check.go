@@ -26,7 +26,9 @@ import (
 	"gresnet/lib/nft"
 	"gresnet/lib/overlay"
 	"gresnet/lib/report"
+	"gresnet/lib/sign"
 	"gresnet/lib/source"
+	"gresnet/lib/state"
 	"gresnet/lib/trust"
 	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
@@ -160,6 +162,7 @@ func site(w *cli.World, c *urfave.Context) check.Site {
 // look looks at the node as a prolog would meet it.
 func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	s := site(w, c)
+	s.Signs = sign.Look(state.Dir(s.State))
 	s.Config, s.ConfigErr = config.Load(c.String("config"), c.IsSet("config"))
 	if s.ConfigErr != nil {
 		s.Config = config.Default()

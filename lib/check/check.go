@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/parts"
+	"gresnet/lib/sign"
 	"gresnet/lib/uplink"
 )
 
@@ -106,6 +107,8 @@ type Site struct {
 	State     string // the state directory
 	StateOn   string // the kind of its file system, if that outlives a boot
 	Free      uint64 // bytes that are free where it is
+
+	Signs sign.Seen // what the last prolog and epilog left
 }
 
 // Refusal is why a prolog fails that is to give an HCA to a job.

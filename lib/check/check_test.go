@@ -18,6 +18,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/sign"
 	"gresnet/lib/table"
 )
 
@@ -62,6 +63,16 @@ func unguarded(s *check.Site, want string) {
 }
 
 var noGuard = hint.With(errors.New("no BPF"), "mount it")
+
+const runParts = "#!/bin/bash\nrun-parts --exit-on-error /etc/slurm/prolog.d/ || exit 1\n"
+
+// ofSite has Slurm run a script of the site's, and the last prolog have left a sign.
+func ofSite(text string, last *sign.Sign) func(*check.Site) {
+	return func(s *check.Site) {
+		wrapped(text)(s)
+		s.Signs.Prolog = last
+	}
+}
 
 const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
 
@@ -328,15 +339,18 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/slurm.conf", "Prolog=", "Prolog=prolog.sh\nProlog=")(s)
 			s.Root.(fstest.MapFS)["etc/slurm/prolog.sh"] = program("#!/bin/sh\n")
 		}, ""},
-		"a script that runs a folder of scripts": {func(s *check.Site) {
-			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.sh")(s)
-			s.Root.(fstest.MapFS)["etc/slurm/prolog.sh"] = program("#!/bin/bash\nrun-parts --exit-on-error /etc/slurm/prolog.d/ || exit 1\n")
-			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/00-gresnet"] = &fstest.MapFile{Data: []byte("../../../usr/sbin/gresnet-prolog"), Mode: fs.ModeSymlink | 0o777}
+		"a script before a job has run": {ofSite(runParts, nil),
+			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; if it does not, put it into a folder with a script that does nothing else: Prolog=/etc/slurm/prolog.d/*, and cp /usr/share/gresnet/prolog.d/*-gresnet /etc/slurm/prolog.d/; then run a job, and check again: srun --gres=nic:1 true"},
+		"a script that names the program, before a job has run": {ofSite("#!/bin/sh\necho /usr/sbin/gresnet-prolog\n", nil),
+			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true"},
+		"a script by which slurmd has come to the program": {ofSite(runParts, &sign.Sign{Caller: sign.Caller{Slurmd: true, Script: "/etc/slurm/prolog.sh"}, At: time.Unix(10, 0)}), ""},
+		"a script, and a person has called the program": {ofSite("#!/bin/sh\n: gresnet-prolog\n", &sign.Sign{Caller: sign.Caller{Other: "bash"}, At: time.Unix(10, 0)}),
+			"warning  slurm.conf: nobody can tell whether Prolog=/etc/slurm/prolog.sh calls gresnet-prolog and ends with its exit code: no job has run since the boot, or since a file changed; run a job, then check again: srun --gres=nic:1 true"},
+		"a script that swallowed, and works since": {func(s *check.Site) {
+			ofSite(runParts, &sign.Sign{Caller: sign.Caller{Slurmd: true}, At: time.Now()})(s)
+			missed(s)
+			s.Signs.Missed.At = time.Unix(10, 0)
 		}, ""},
-		"a program that is no script": {func(s *check.Site) {
-			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/usr/sbin/site")(s)
-			s.Root.(fstest.MapFS)["usr/sbin/site"] = program("\x7fELF\x00")
-		}, "warning  slurm.conf: Prolog is /usr/sbin/site, which is no script; see that it runs gresnet-prolog"},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet-prolog setup, or set PrologFlags=Contain"},
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),

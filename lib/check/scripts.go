@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"time"
 
+	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
 )
 
@@ -55,14 +57,14 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 			files = append(files, script{name, i})
 		}
 	}
-	add := "add the line: exec /usr/sbin/" + program
+	add := "put it into a folder with a script that does nothing else: " + key + "=/etc/slurm/" + strings.ToLower(key) + ".d/*, and " + copyOurs(key, "/etc/slurm/"+strings.ToLower(key)+".d/*", dir)
 	if last := lines[len(lines)-1].Keys[0].Value; slurm.IsPattern(last) {
 		add = copyOurs(key, last, dir)
 	}
 	if all := s.runnable(files, key); len(all) > 0 {
 		return all
 	}
-	return s.calls(files, key, program, add)
+	return s.calls(files, s.changed(append(files, script{file: path.Join(dir, "slurm.conf")})), key, program, add)
 }
 
 // severalLines is the version from which Slurm takes several lines of Prolog and of Epilog
@@ -104,34 +106,44 @@ func copyOurs(key, pattern, dir string) string {
 	return fmt.Sprintf("cp /usr/share/gresnet/%s.d/*-gresnet %s/", strings.ToLower(key), path.Dir(pattern))
 }
 
-// calls looks for the file that calls the program, and at what runs after a prolog and before an
-// epilog. add is how a call can be had.
-func (s Site) calls(files []script, key, program, add string) []Finding {
-	var without slurm.Call
-	for i, f := range files {
-		c := slurm.FindCall(s.Root, f.file, program)
-		switch {
-		case c.Text == "" && without.Text == "":
-			without = c
-			continue
-		case c.Text == "":
-			continue
-		case c.Fault != "":
-			return []Finding{fail("slurm.conf", c.Do, "%s=%s: %s", key, f.file, c.Fault)}
-		}
-		return s.order(files, i, key)
+// calls says whether slurmd comes to the program: a script that is the program, or does nothing else,
+// says so itself; of others the signs of the runs since they changed do. add is how a call can be had.
+func (s Site) calls(files []script, changed time.Time, key, program, add string) []Finding {
+	last, missed := s.Signs.Epilog, (*sign.Missed)(nil)
+	if key == "Prolog" {
+		last, missed = s.Signs.Prolog, s.Signs.Missed
 	}
-	names := make([]string, len(files))
+	if missed != nil && missed.At.After(changed) && (last == nil || missed.At.After(last.At)) {
+		return []Finding{fail("slurm.conf", "GN425 let "+key+" come to gresnet-prolog, and end with its exit code", "%s at %s: %s", key, missed.At.Format(time.DateTime), strings.TrimPrefix(missed.Text, "gresnet: "))}
+	}
+	for i, f := range files {
+		if slurm.CallOf(s.Root, f.file, program) == slurm.Calls {
+			return s.order(files, i, key)
+		}
+	}
+	if last != nil && last.Caller.Slurmd && last.At.After(changed) {
+		return nil
+	}
+	names, mentions := make([]string, len(files)), false
 	for i, f := range files {
 		names[i] = f.file
+		mentions = mentions || slurm.CallOf(s.Root, f.file, program) == slurm.Mentions
 	}
-	switch {
-	case without.Commented != "":
-		return []Finding{fail("slurm.conf", "GN119 take the # away, or "+add, "%s=%s does not call %s: it is a comment in %s", key, strings.Join(names, ", "), program, without.Commented)}
-	case without.Opaque != "":
-		return []Finding{warn("slurm.conf", "GN120 see that it runs "+program, "%s is %s, which is no script", key, without.Opaque)}
+	do := "GN426 run a job, then check again: srun --gres=nic:1 true"
+	if !mentions {
+		do = "GN307 if it does not, " + add + "; then run a job, and check again: srun --gres=nic:1 true"
 	}
-	return []Finding{fail("slurm.conf", "GN307 "+add, "%s=%s does not call %s: jobs get no HCAs", key, strings.Join(names, ", "), program)}
+	return []Finding{warn("slurm.conf", do, "nobody can tell whether %s=%s calls %s and ends with its exit code: no job has run since the boot, or since a file changed", key, strings.Join(names, ", "), program)}
+}
+
+// changed is when the latest of some files changed.
+func (s Site) changed(files []script) (at time.Time) {
+	for _, f := range files {
+		if info, err := fs.Stat(s.Root, strings.TrimPrefix(f.file, "/")); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
 }
 
 // order wants the prolog last, when nothing else can fail any more, and the epilog first, before

@@ -185,7 +185,11 @@ func (p *planner) script(t *text, dir, key, program string) {
 			return
 		}
 		for _, file := range slurm.Glob(p.Root, one.value, dir) {
-			if slurm.FindCall(p.Root, file, path.Base(program)).Text != "" {
+			switch slurm.CallOf(p.Root, file, path.Base(program)) {
+			case slurm.Calls:
+				return
+			case slurm.Mentions:
+				p.mentions(key, file, program)
 				return
 			}
 		}
@@ -208,11 +212,18 @@ func (p *planner) script(t *text, dir, key, program string) {
 	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
 }
 
+// mentions notes a script that may call the program already: only a run tells.
+func (p *planner) mentions(key, file, program string) {
+	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet-prolog check after a job (%s)", file, program, key))
+}
+
+// callBy is how a script of the site's and gresnet's program can both run, whatever the script does.
 func callBy(key, script, program string) string {
+	folder := "/etc/slurm/" + strings.ToLower(key) + ".d"
 	if key == "Prolog" {
-		return fmt.Sprintf("GN049 let its last line be: exec %s", program)
+		return fmt.Sprintf("GN049 move %s into %s, set Prolog=%s/*, and run setup again: it puts a script that calls %s beside it", script, folder, folder, program)
 	}
-	return fmt.Sprintf("GN050 let %s call it first: %s || exit $?", script, program)
+	return fmt.Sprintf("GN050 move %s into %s, set Epilog=%s/*, and run setup again: it puts a script that calls %s beside it", script, folder, folder, program)
 }
 
 // flags sees to PrologFlags: Slurm must run the prolog on all of a job's nodes before it begins.

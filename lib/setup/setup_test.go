@@ -203,7 +203,7 @@ func isSetUp(root string) error {
 	}
 	for _, key := range []string{"prolog", "epilog"} {
 		scripts := slurm.Glob(files, conf.Last(key), "/etc/slurm")
-		if !slices.ContainsFunc(scripts, func(f string) bool { return slurm.FindCall(files, f, "gresnet-"+key).Text != "" }) {
+		if !slices.ContainsFunc(scripts, func(f string) bool { return slurm.CallOf(files, f, "gresnet-"+key) == slurm.Calls }) {
 			return fmt.Errorf("%s=%s does not call gresnet: %v", key, conf.Last(key), scripts)
 		}
 	}
