@@ -46,37 +46,36 @@ func findCaller(proc string, parent int) Caller {
 	below := 0
 	first := ""
 	for pid, n := parent, 0; pid > 1 && n < maxParents; n++ {
-		name, next, err := parentOf(proc, pid)
+		comm, err := os.ReadFile(fmt.Sprintf("%s/%d/comm", proc, pid))
 		if err != nil {
 			break
 		}
+		name := strings.TrimSpace(string(comm))
 		if first == "" {
 			first = name
 		}
 		if strings.HasPrefix(name, "slurmd") || strings.HasPrefix(name, "slurmstepd") {
 			return Caller{Slurmd: true, Script: scriptOf(proc, below)}
 		}
-		below, pid = pid, next
+		below = pid
+		if pid, err = parentOf(proc, pid); err != nil {
+			break
+		}
 	}
 	return Caller{Other: first}
 }
 
-// parentOf returns a process's name and its parent.
-func parentOf(proc string, pid int) (name string, parent int, err error) {
+// parentOf returns a process's parent.
+func parentOf(proc string, pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("%s/%d/stat", proc, pid))
 	if err != nil {
-		return "", 0, err
+		return 0, err
 	}
-	begin, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
-	if begin < 0 || end < begin {
-		return "", 0, fmt.Errorf("parse the state of process %d", pid)
-	}
-	fields := strings.Fields(string(text[end+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name may have blanks
 	if len(fields) < 2 {
-		return "", 0, fmt.Errorf("parse the state of process %d", pid)
+		return 0, fmt.Errorf("parse the state of process %d", pid)
 	}
-	parent, err = strconv.Atoi(fields[1])
-	return string(text[begin+1 : end]), parent, err
+	return strconv.Atoi(fields[1])
 }
 
 // scriptOf returns the script that a process runs: slurmd gives it no arguments, so its path comes
