@@ -27,8 +27,10 @@
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
 #define JOB_OF(info) ((info)->step_id.job_id)
+#define ID_OF(job) ((slurm_step_id_t){.job_id = (job), .step_het_comp = NO_VAL, .step_id = NO_VAL})
 #else
 #define JOB_OF(info) ((info)->job_id)
+#define ID_OF(job) (job)
 #endif
 
 enum { TEXT_SIZE = 1024 };
@@ -130,7 +132,7 @@ static int ask_slurmctld(uint32_t job, const struct expected *expected)
 	job_info_msg_t *all = NULL;
 	int rc = -1;
 
-	if (slurm_load_job(&all, job, SHOW_DETAIL))
+	if (slurm_load_job(&all, ID_OF(job), SHOW_DETAIL))
 		goto out;
 	for (uint32_t i = 0; i < all->record_count && rc != 1; i++)
 		if (JOB_OF(&all->job_array[i]) == job)
