@@ -54,15 +54,11 @@ func dumpDevices(mode string, list []hca) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	major, minor, err := rdmaCM()
-	if err != nil {
-		return "", err
-	}
-	text := fmt.Sprintf("cm %d %d\n", major, minor)
 	devices, err := conn.Devices()
 	if err != nil {
 		return "", err
 	}
+	var text string // without cm: these jobs have no node to themselves
 	index := map[string]uint32{}
 	for _, d := range devices {
 		index[d.Name] = d.Index

@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/netns"
 	"gresnet/lib/rdma"
 	"gresnet/lib/snapshot"
-	"gresnet/lib/sysfs"
 )
 
 // hca is an HCA of the node as a case begins.
@@ -282,6 +281,3 @@ func batch(text string) error {
 	}
 	return nil
 }
-
-// rdmaCM is the device number of rdma_cm.
-func rdmaCM() (major, minor uint32, err error) { return sysfs.Dev(sysfs.At("/sys"), "misc", "rdma_cm") }
