@@ -169,8 +169,14 @@ func TestWhatCannotBeGivenStaysOwedAndFailsNoJob(t *testing.T) {
 	lawSame(t, node, state, before)
 }
 
-func TestWhatIsOwedWithAnInterfaceThatTheNodeLostIsGivenUp(t *testing.T) {
+// What the node owes an interface that it lost, and what it owes another one with it, is given when the
+// interface is back.
+func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
 	node, state := lawBed(t)
+	before := lawPicture(node)
+	again := "ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
+		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"
+	again = strings.TrimSpace(node.Run("echo " + again))
 	rail0.run(t, node, state, "prolog", never)
 	rail1.run(t, node, state, "prolog", never)
 	rail0.run(t, node, state, "epilog", never)
@@ -179,12 +185,51 @@ func TestWhatIsOwedWithAnInterfaceThatTheNodeLostIsGivenUp(t *testing.T) {
 	text, err := rail1.command(node, state, "epilog", never).CombinedOutput()
 	if out := string(text); err == nil || !strings.Contains(out, "the node does not have hca1 with its settings any more") {
 		t.Errorf("%v: it says %q", err, out)
-	} else if want := "warning: given up, since hca1: the node does not have it any more: what hca0 shares with hca1: "; !strings.Contains(out, want) {
-		t.Errorf("it says %q, wanted %q", out, want)
+	}
+	quarantined := func() bool {
+		now, err := table.File{Dir: state}.Read()
+		return err == nil && slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.Job == rail1.job && c.Quarantined != "" })
+	}
+	for _, out := range []string{rail1.says(t, node, state, "sweep"), rail1.says(t, node, state, "epilog")} { // it is not back
+		if out != "" || !quarantined() {
+			t.Errorf("it says %q, and is quarantined: %t", out, quarantined())
+		}
+	}
+	node.Run(again + "; ip link set farther up")
+	t.Setenv("GRESNET_LAW_LOST", "")
+	if out := rail1.says(t, node, state, "sweep"); out != "" {
+		t.Errorf("a sweep says %q", out)
 	}
 	rail1.ended(t, state)
 	if got := owed(t, state); len(got) > 0 {
 		t.Errorf("owed is what %q share", got)
+	}
+	lawSame(t, node, state, before)
+}
+
+func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
+		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	const step = 5 // of the moments at which it could be killed: each takes seconds
+	for n, killed := 1, true; killed; n += step {
+		rail0.run(t, node, state, "prolog", never)
+		rail1.run(t, node, state, "prolog", never)
+		rail0.run(t, node, state, "epilog", never)
+		node.Run("nsenter --net=" + state + "/jobs/4712/netns ip link del hca1")
+		t.Setenv("GRESNET_LAW_LOST", "1")
+		for _, kill := range []int{n, never} {
+			_ = rail1.command(node, state, "epilog", kill).Run() // the one that is not killed says what is lost, or it was said
+		}
+		node.Run(again + "; ip link set farther up")
+		t.Setenv("GRESNET_LAW_LOST", "")
+		killed = rail1.run(t, node, state, "sweep", n)
+		rail1.run(t, node, state, "sweep", never)
+		lawSame(t, node, state, before)
+		if left, err := os.ReadDir(state + "/lost"); err != nil || len(left) > 0 {
+			t.Fatalf("after a kill at moment %d the node still owes: %v, %v", n, left, err)
+		}
 	}
 }
 

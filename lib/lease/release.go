@@ -31,7 +31,15 @@ func (n *Host) Release(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = n.free(ctx, c)
+	opened.RestoreLost(ctx, n.Host, true)
+	if t, err := n.Table().Read(); err != nil {
+		return err
+	} else if slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
+		if err := n.free(ctx, c); err != nil {
+			return err
+		}
+	}
+	err = opened.ForgetLost(ctx, n.Host, c)
 	if err == nil {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Notice: c.Name + " is free for jobs again"})
 	}

@@ -29,6 +29,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	if err := repair.Table(ctx, n.Host); err != nil {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
+	opened.RestoreLost(ctx, n.Host, false)
 	err := n.underLock(ctx, id, func() error {
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {

@@ -71,6 +71,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	if len(s.Jobs) == 0 {
 		failed = append(failed, n.forgetGone(s.Boot))
 	}
+	opened.RestoreLost(ctx, n.Host, true)
 	opened.RestoreDeferred(ctx, n.Host, 0)
 	return hint.Join(failed...)
 }

@@ -40,6 +40,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		return err
 	}
 	looked.Stop("look after the node table and who can open device nodes")
+	opened.RestoreLost(ctx, n.Host, false)
 	return n.underLock(ctx, j.ID, func() error {
 		own, err := n.endEarlier(ctx, j)
 		if own || err != nil {

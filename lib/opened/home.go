@@ -102,7 +102,7 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	}
 	failed = append(failed, l.deferRestore()...)
 	for _, s := range notes {
-		if _, away := l.World.Away[s.HCA()]; !away {
+		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[step.PartOf(s.Step)] {
 			l.markUndone(s)
 			l.tellTraffic(s)
 		}

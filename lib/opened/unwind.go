@@ -51,12 +51,15 @@ func (l *Lease) Unwind() error {
 		}
 		return l.lostAny()
 	}
+	if len(l.World.Gone) > 0 {
+		return l.keepLost()
+	}
 	if err := l.World.Dir.Remove(); err != nil {
 		return Remains(err)
 	}
 	l.Host.Tell(event.LeaseReturned, l.World.Job, "the lease is given back")
 	logUsers(l.Host, l.World.Job, recovery.HCAsOf(notes))
-	return l.lostAny()
+	return nil
 }
 
 // startOver forgets what an earlier unwinding found out, and the waits of a prolog that fails.
@@ -79,19 +82,22 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	}
 	if damage != nil {
 		l.doubt(damage)
+	} else {
+		l.quarantineLost()
 	}
+	ends := damage == nil && len(l.World.Gone) == 0
 	for _, s := range notes[first:] {
 		c, claim := s.Step.(*step.Claim)
 		if len(failed) > 0 && !claim {
 			continue // something that is not home may be in there
 		}
-		if claim && len(failed) == 0 && damage == nil {
+		if claim && len(failed) == 0 && ends {
 			l.shorten(s)
 		}
 		if claim {
 			failed = append(failed, l.quarantineNotStruck()...)
 		}
-		if claim && len(failed) == 0 && !s.Struck && s.Number > 0 {
+		if claim && len(failed) == 0 && ends && !s.Struck && s.Number > 0 {
 			c.Freed = func() error { return l.Journal.Strike(s.Number) }
 		}
 		failed = append(failed, l.undo(s)...)
@@ -102,17 +108,13 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	return failed
 }
 
-// ErrLost means that a driver let go of a device while a job had it: the lease has ended, and the
-// node has less than before.
-var ErrLost = errors.New("lost during the job")
-
 // lostAny returns an error that says what the node lost, if it lost anything.
 func (l *Lease) lostAny() error {
 	if len(l.lost) == 0 {
 		return nil
 	}
 	err := fmt.Errorf("%w: the node does not have %s any more", ErrLost, strings.Join(l.lost, ", "))
-	return Remains(hint.With(err, "GN218 see in the kernel's log why the driver let go of it; nothing is left of the lease"))
+	return Remains(hint.With(err, "GN451 see in the kernel's log why the driver let go of it; when it is back, the next prolog, epilog or sweep gives it its settings, and until then no job has it"))
 }
 
 // remove removes what was made for the job and is not the node's own.
@@ -183,7 +185,6 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 		l.World.Gone[part] = true
 		warning, what := err.Error(), "RDMA device "+s.Object()
 		if part.Interface != (link.ID{}) {
-			warning += "; if it comes back, it lacks what it was given"
 			what = s.Object() + " with its settings"
 		}
 		l.lost = append(l.lost, what)

@@ -62,7 +62,7 @@ func books(h *host.Host) (books []recovery.Book, err error) {
 	for _, where := range []struct {
 		dir   string
 		aside bool
-	}{{h.State.Jobs(), false}, {h.State.Damaged(), true}} {
+	}{{h.State.Jobs(), false}, {h.State.Lost(), true}, {h.State.Damaged(), true}} {
 		entries, err := os.ReadDir(where.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, h.State.Fault(err)
@@ -76,7 +76,7 @@ func books(h *host.Host) (books []recovery.Book, err error) {
 			}
 			b := recovery.Book{Job: uint32(id), Aside: where.aside}
 			path := filepath.Join(where.dir, e.Name())
-			if !b.Aside {
+			if where.dir != h.State.Damaged() {
 				path = state.Lease(path).Journal()
 			}
 			if b.Journal, err = readBook(h, path, b); err != nil {

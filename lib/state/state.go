@@ -26,6 +26,9 @@ func (d Dir) Locks() string { return filepath.Join(string(d), "locks") }
 // Damaged returns the folder that keeps the journals of damaged leases for a person.
 func (d Dir) Damaged() string { return filepath.Join(string(d), "damaged") }
 
+// Lost returns the folder that keeps the journals of leases of which the node lost something.
+func (d Dir) Lost() string { return filepath.Join(string(d), "lost") }
+
 // Notices returns the folder of what jobs are told that get fewer HCAs than they could expect.
 func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/netnstest"
 	"gresnet/test/standin"
 )
 
@@ -200,26 +201,79 @@ func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
 	vm.Same(t, before)
 }
 
-func TestADriverThatLeftDuringTheJobIsReportedAndTheClaimFreed(t *testing.T) {
+// Whoever comes first when a driver is back gives the HCA what it had: the next prolog, of whatever job, the
+// next epilog, a sweep, the boot, or a person.
+func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	// The interface is another one to the kernel.
+	index := regexp.MustCompile(`"ifindex":\d+,`)
+	picture := func() string { return vm.Sorted(index.ReplaceAllString(vm.Picture(t), "")) }
+	before := picture()
+	driver := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
+	const other = "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0"
+	for _, c := range []struct{ name, run string }{
+		{"a prolog", ""},
+		{"an epilog", "epilog"},
+		{"a sweep", "gresnet-epilog sweep"},
+		{"the boot", "gresnet-epilog boot"},
+		{"a person", "gresnet-epilog release " + names[1]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			vm.Must(t, "prolog", vm.HomeJob)
+			vm.Run(t, driver+"unbind")
+			if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have") {
+				t.Errorf("epilog: exit %d: %s", code, out)
+			}
+			vm.Must(t, "epilog", vm.HomeJob) // it was said once
+			if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
+				t.Errorf("leases are left: %s", out)
+			}
+			vm.Run(t, vm.Repo()+"/bin/gresnet-epilog sweep")
+			vm.Run(t, driver+"bind; udevadm settle")
+			if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .*is quarantined:\n *the node lost it `).MatchString(out) {
+				t.Errorf("status when it is back, exit %d:\n%s", code, out)
+			}
+			switch c.run {
+			case "":
+				vm.Must(t, "prolog", other) // which has another HCA
+				vm.Must(t, "epilog", other)
+			case "epilog":
+				vm.Must(t, "epilog", other)
+			default:
+				if out, code := vm.Command(t, c.run); code != 0 {
+					t.Errorf("%s: exit %d: %s", c.run, code, out)
+				}
+			}
+			if now := picture(); now != before {
+				t.Errorf("before (-) and after (+):\n%s", netnstest.Diff(before, now))
+			}
+			if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json; ls /run/gresnet/lost"); out != "[]\n" {
+				t.Errorf("left are %s", out)
+			}
+		})
+	}
+}
+
+func TestAnHCAThatTheNodeLostIsReleasedAsItIs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	vm.Must(t, "prolog", vm.HomeJob)
-	unbind := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake")
-	vm.Run(t, unbind+" >/sys/bus/platform/drivers/ibfake/unbind")
-	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 || !strings.Contains(out, "warning: bring ") || !strings.Contains(out, "the node does not have it any more; if it comes back") {
+	driver := "echo ibfake." + strings.TrimPrefix(names[1], "ibfake") + " >/sys/bus/platform/drivers/ibfake/"
+	vm.Run(t, driver+"unbind")
+	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
-	if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json"); strings.TrimSpace(out) != "[]" && strings.TrimSpace(out) != "null" {
-		t.Errorf("claims are left: %s", out)
-	}
-	if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
-		t.Errorf("leases are left: %s", out)
+	if out, code := vm.Command(t, "gresnet-epilog release "+names[1]); code != 0 || !strings.Contains(out, "is released: the node does not have it any more") {
+		t.Errorf("release: exit %d: %s", code, out)
 	}
 	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .* gone `).MatchString(out) {
 		t.Errorf("status, exit %d:\n%s", code, out)
 	}
-	vm.Run(t, unbind+" >/sys/bus/platform/drivers/ibfake/bind; udevadm settle")
-	vm.Run(t, vm.GiveAddresses)
+	if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json; ls /run/gresnet/lost"); out != "[]\n" {
+		t.Errorf("left are %s", out)
+	}
+	vm.Run(t, driver+"bind; udevadm settle; "+vm.GiveAddresses)
 	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || strings.Contains(out, " gone ") {
 		t.Errorf("status when it is back, exit %d:\n%s", code, out)
 	}
