@@ -96,7 +96,12 @@ func (n *Host) add(t *table.Table, wanted func(node.HCA) bool) error {
 	if err != nil {
 		return err
 	}
+	seen := map[node.ID]bool{}
 	for _, d := range devices {
+		if seen[d.ID] {
+			continue // nobody can tell it from the other, and no job gets one
+		}
+		seen[d.ID] = true
 		if i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }); i >= 0 {
 			// It may have others by now.
 			t.HCAs[i].Name, t.HCAs[i].GUID, t.HCAs[i].Function = d.Name, d.GUID, d.Function

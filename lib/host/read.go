@@ -144,6 +144,14 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
 		return scan.Device{}, hint.With(err, "GN197 load ib_uverbs")
 	}
+	twins, err := v.Twins(d)
+	if err != nil {
+		return scan.Device{}, err
+	}
+	if len(twins) > 0 {
+		err := fmt.Errorf("%s and %s have one GUID, %s, by which nobody can tell them apart", d.Name, strings.Join(twins, ", "), d.ID)
+		return scan.Device{}, hint.With(err, "GN452 remove all but one, `rdma link delete`")
+	}
 	foreign, err := v.Foreign(d)
 	if err != nil {
 		return scan.Device{}, err

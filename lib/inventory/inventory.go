@@ -50,6 +50,7 @@ type HCA struct {
 	Function string // a VF's own PCI address
 	VFs      *VFs   // nil: it is no PF
 	Name     string
+	Twins    []string // other RDMA devices that have its identity: no job gets one of them
 	Driver   string
 	NUMA     int   // -1: not known
 	Cores    []int // that are on its NUMA node, as Slurm numbers them
@@ -121,6 +122,11 @@ func Take(v *scan.View, sys fs.FS, n Input) (Inventory, error) {
 		if !h.Away {
 			if err := h.look(v, sys, devices[i], n.forPartitions(h.ID)); err != nil {
 				return Inventory{}, fmt.Errorf("look at %s: %w", devices[i].Name, err)
+			}
+			for _, d := range devices[i+1:] {
+				if d.ID == h.ID {
+					h.Twins = append(h.Twins, d.Name)
+				}
 			}
 		}
 		if h.NUMA >= 0 {

@@ -48,6 +48,9 @@ func (s Inventory) hcas(w io.Writer) error {
 		if h.ID.Aux != "" {
 			fmt.Fprintf(w, "%s is %s\n", h.Name, h.ID.Aux)
 		}
+		if len(h.Twins) > 0 {
+			fmt.Fprintf(w, "%s has the GUID of %s, too: no job gets one of them\n", strings.Join(h.Twins, ", "), h.Name)
+		}
 		if h.Part == config.PartPKey && h.ID.Slot == "0" {
 			fmt.Fprintf(w, "%s is in slots for %s\n", h.Name, h.partition())
 		}

@@ -43,3 +43,21 @@ func (v *View) byInterface() (map[int][]rdma.Device, error) {
 	}
 	return all, nil
 }
+
+// Twins returns the names of other RDMA devices that have the identity of one. Only devices in software
+// can: those that are made on one interface have its MAC for their GUID, and no place.
+func (v *View) Twins(d Device) (names []string, err error) {
+	if d.ID.PCI != "" {
+		return nil, nil
+	}
+	all, err := v.Devices()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
+		if o.ID == d.ID && o.Index != d.Index {
+			names = append(names, o.Name)
+		}
+	}
+	return names, nil
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"gresnet/lib/aside"
@@ -65,9 +66,20 @@ const driverTimeout = 30 * time.Second
 func (b Bus) Rebind(vf string, until time.Time, lock *os.File) error {
 	patience := min(driverTimeout, time.Until(until)/2)
 	if err := b.aside(until, lock, rebind, vf, patience.String()); err != nil {
+		if errors.Is(err, ErrNoDriver) && b.leavesVFs(vf) {
+			err = fmt.Errorf("bind VF %s again: %w: sriov_drivers_autoprobe of its PF is 0", vf, err)
+			return hint.With(err, `GN453 write 1 to it, below /sys/bus/pci/devices, and see what writes 0 when the node starts; or leave part = "vf" out of [[hca]]`)
+		}
 		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 journalctl -k says what its driver did not like")
 	}
 	return nil
+}
+
+// leavesVFs tells whether an administrator has said that no driver binds the VFs of a VF's PF
+// (pci-driver.c:pci_device_can_probe).
+func (b Bus) leavesVFs(vf string) bool {
+	text, err := os.ReadFile(filepath.Join(string(b), "devices", vf, "physfn", "sriov_drivers_autoprobe"))
+	return err == nil && strings.TrimSpace(string(text)) == "0"
 }
 
 func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {

@@ -130,6 +130,13 @@ func TestAVFIsBoundAgainByItsDriversFiles(t *testing.T) {
 	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "bind VF 0000:01:00.1 again: no driver takes it") {
 		t.Errorf("no driver took it: %v", err)
 	}
+	pf := filepath.Join(bus, "devices/0000:01:00.0")
+	if err := errors.Join(os.Mkdir(pf, 0o755), os.Symlink(pf, filepath.Join(vf, "physfn")), os.WriteFile(filepath.Join(pf, "sriov_drivers_autoprobe"), []byte("0\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Bus(bus).Rebind("0000:01:00.1", time.Now().Add(5*time.Second), nil); !errors.Is(err, ErrNoDriver) || !strings.Contains(err.Error(), "sriov_drivers_autoprobe of its PF is 0") {
+		t.Errorf("no driver may take it: %v", err)
+	}
 	if err := os.Remove(files[1]); err != nil {
 		t.Fatal(err)
 	}

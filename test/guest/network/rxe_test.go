@@ -161,3 +161,25 @@ func TestAProgramThatTakesTheFirstHCAOfItsListGetsTheJobs(t *testing.T) {
 	vm.Eventually(t, "the epilog has run", vm.NoLease)
 	vm.Same(t, before)
 }
+
+// A device in software has the MAC of its interface for its GUID, and that is all that it is known by.
+func TestTwoHCAsOfOneGUIDAreToldAndNoJobs(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	vm.Slurm(t)
+	vm.Run(t, `modprobe rdma_rxe; ip link add twin0 type veth peer name twin1; ip link set twin1 address $(cat /sys/class/net/twin0/address)
+for n in 0 1; do ip link set twin$n up; rdma link add rxe$n type rxe netdev twin$n; done; udevadm settle`)
+	defer vm.Run(t, "for n in 0 1; do rdma link delete rxe$n; done; ip link delete twin0; rm -f /run/gresnet/node.json")
+	vm.WriteConfig(t, rxeConfig)
+	defer vm.WriteConfig(t, vm.Config)
+	if out := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan"); !strings.Contains(out, "rxe1 has the GUID of rxe0, too: no job gets one of them") {
+		t.Errorf("scan:\n%s", out)
+	}
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	before := vm.Picture(t)
+	const job = "SLURM_JOB_ID=900022 SLURM_JOB_GPUS=0"
+	if out, code := vm.ByHand(t, "prolog", job); code != 1 || !strings.Contains(out, "rxe0 and rxe1 have one GUID, ") {
+		t.Errorf("prolog: exit %d: %s", code, out)
+	}
+	vm.Must(t, "epilog", job)
+	vm.Same(t, before)
+}
