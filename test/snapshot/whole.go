@@ -63,7 +63,7 @@ var questions = []question{
 		"ip -f mpls route show", "ip -d nexthop show",
 		"ip netconf show", "ip -6 netconf show", "ip -f mpls netconf show", "ip token show", "ip addrlabel show",
 		"ip xfrm state", "ip xfrm policy", "ip l2tp show tunnel", "ip l2tp show session", "ip macsec show",
-		"ip mroute show table all", "ip -6 mroute show table all", "ip tcp_metrics show", "ip mptcp endpoint show", "ip fou show",
+		"ip mroute show table all", "ip -6 mroute show table all", "ip tcp_metrics show", "ip mptcp endpoint show", "ip fou show", "tipc bearer list",
 	}, []cut{joining, discipline, index, pair, life, age, packets, users}, false},
 	{"node", []string{"ip rule show", "ip -6 rule show"}, nil, false}, // what looks like an index is a priority
 	{"node", []string{"ip maddr show"}, []cut{index, pair, users, listening}, true},
