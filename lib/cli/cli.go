@@ -28,6 +28,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/lease"
+	"gresnet/lib/plain"
 	_ "gresnet/lib/processor"
 	"gresnet/lib/state"
 	"gresnet/lib/sysfs"
@@ -101,6 +102,7 @@ func (w *World) Run(name string, call func(Flags) error, describe func() *urfave
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
 	w.name = name
+	w.Stdout, w.Stderr = plain.Writer(w.Stdout), plain.Writer(w.Stderr)
 	err := w.do(call, describe)
 	if err == nil {
 		return Done

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/counters"
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
+	"gresnet/lib/plain"
 	"gresnet/lib/world"
 )
 
@@ -136,8 +137,16 @@ func (w *World) log(level string, e event.Event) {
 			fields["SENT_PACKETS"], fields["RECEIVED_PACKETS"] = fmt.Sprint(v.SentPackets), fmt.Sprint(v.ReceivedPackets)
 		}
 	}
-	// A journal that cannot be written is no reason to fail.
-	_ = w.Send(textOf(e), priority, fields)
+	w.send(textOf(e), priority, fields)
+}
+
+// send puts a line into the journal, where what users have named is read on terminals. A journal that
+// cannot be written is no reason to fail.
+func (w *World) send(line string, p journal.Priority, fields map[string]string) {
+	for name, value := range fields {
+		fields[name] = plain.Text(value)
+	}
+	_ = w.Send(plain.Text(line), p, fields)
 }
 
 // textOf is an event's line for people.
@@ -182,5 +191,5 @@ func (w *World) logProblem(line, id string, exit int) {
 	if job := w.Getenv("SLURM_JOB_ID"); job != "" {
 		fields["JOB_ID"] = job
 	}
-	_ = w.Send(line, journal.PriErr, fields)
+	w.send(line, journal.PriErr, fields)
 }

@@ -3,10 +3,10 @@ package host
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/mount"
+	"gresnet/lib/plain"
 	"gresnet/lib/scan"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/sysfs"
@@ -79,7 +79,7 @@ func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 		}
 	}
 	for _, server := range servers {
-		if err := keep(strconv.Quote(server.Point), server.Addr); err != nil {
+		if err := keep(plain.Name(server.Point), server.Addr); err != nil {
 			return err
 		}
 	}

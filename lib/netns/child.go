@@ -14,6 +14,7 @@ import (
 
 	"gresnet/lib/aside"
 	"gresnet/lib/mount"
+	"gresnet/lib/plain"
 )
 
 // resolveCached is RESOLVE_CACHED (linux/openat2.h), which package unix lacks.
@@ -36,9 +37,9 @@ type bound struct {
 
 func (b bound) who() string {
 	if b.process == "/proc/1" {
-		return strconv.Quote(b.point)
+		return plain.Name(b.point)
 	}
-	return strconv.Quote(b.process + "/root" + b.point)
+	return plain.Name(b.process + "/root" + b.point)
 }
 
 // child is the searcher.
@@ -90,7 +91,7 @@ func processes() ([]string, error) {
 // look looks at a process. It may end meanwhile; what it alone had is gone then.
 func (f *finder) look(process string) error {
 	comm, _ := os.ReadFile(process + "/comm")
-	who := fmt.Sprintf("%s (pid %s)", bytes.TrimSpace(comm), filepath.Base(process))
+	who := fmt.Sprintf("%s (pid %s)", plain.Name(string(bytes.TrimSuffix(comm, []byte("\n")))), filepath.Base(process))
 	if err := f.say(atProcess+" "+who, -1); err != nil {
 		return err
 	}
