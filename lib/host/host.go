@@ -19,6 +19,7 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/state"
 	"gresnet/lib/table"
+	"gresnet/lib/users"
 )
 
 // Host is the node, with what is handed in from outside.
@@ -40,6 +41,8 @@ type Host struct {
 
 	tabled sync.Once
 	tables table.File // by table
+
+	searched users.Run
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.

@@ -25,8 +25,8 @@ type Picked struct {
 // Jobs is how many jobs the node can have at one time: each has an HCA, or a part of one.
 func (p Picked) Jobs() int { return len(p.mapping) }
 
-// Pick claims HCAs for a job in the table.
-func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want) (p Picked, err error) {
+// Pick claims HCAs for a job in the table. It is users.ErrSearch if it must know more of who uses HCAs.
+func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look) (p Picked, err error) {
 	if p.mapping, err = n.Mapped(t); err != nil {
 		return Picked{}, claimFault(j.ID, err)
 	}
@@ -35,17 +35,13 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want) (p Picked, err
 		return Picked{}, claimFault(j.ID, err)
 	}
 	p.topology = topology
-	u, err := n.Users()
-	if err != nil {
+	if err := u.Refresh(); err != nil {
 		return Picked{}, claimFault(j.ID, err)
 	}
-	defer u.Close()
-	if p.Entries, err = gres.Choose(wants, p.mapping, heldOrUsed(t, u), near); err != nil || u.Err != nil {
-		return Picked{}, claimFault(j.ID, cmp.Or(u.Err, err))
-	}
+	p.Entries, err = gres.Choose(wants, p.mapping, heldOrUsed(t, u), near)
 	p.Passed = gres.PassedOver(wants, p.mapping, heldOrUsed(t, u))
-	if u.Err != nil {
-		return Picked{}, claimFault(j.ID, u.Err)
+	if err := cmp.Or(u.Fault(), err); err != nil {
+		return Picked{}, claimFault(j.ID, err)
 	}
 	for i, e := range p.Entries {
 		e = e.Number(HoldersIn(t))
@@ -120,7 +116,7 @@ func (n *Host) Users() (*users.Look, error) {
 	if n.Config.Access.Host == config.Open {
 		return &users.Look{}, nil
 	}
-	return users.Open(n.Sys)
+	return users.Open(n.Sys, n.Table(), &n.searched)
 }
 
 // heldOrUsed returns a function that says who holds an HCA by the table, or whose process uses it.

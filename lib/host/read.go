@@ -153,6 +153,12 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 		return scan.Device{}, hint.With(err, "GN452 remove all but one, `rdma link delete`")
 	}
 	foreign, err := v.Foreign(d)
+	if errors.Is(err, rdma.ErrTooMany) {
+		return scan.Device{}, &gres.Refusal{
+			Reason: gres.UsedByUsers, Ask: d.Name, Why: err.Error() + ", which users make it",
+			Do: "GN380 rdma resource show cm_id says whose connections and servers these are: end these processes",
+		}
+	}
 	if err != nil {
 		return scan.Device{}, err
 	}

@@ -3,8 +3,10 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gresnet/lib/host"
+	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -81,14 +83,28 @@ func Count(n *host.Host) (Counts, error) {
 			c.Ports = append(c.Ports, Port{h.Name, p.Num})
 		}
 	}
-	if err := markUsed(n, hcas); err != nil {
+	u, err := n.Users()
+	if err != nil {
 		return c, err
 	}
+	defer u.Close()
 	for _, h := range hcas {
-		c.HCAs[h.State()]++
+		state := h.State()
+		if h.Claim == nil && h.HCA.ID != (node.ID{}) && !othersHave(hcas, h.HCA.ID) && u.Counts(h.HCA.ID) {
+			state = Quarantined
+		}
+		c.HCAs[state]++
+	}
+	if u.Err != nil {
+		return c, u.Err
 	}
 	c.HCAs[Missing] = len(missing(mapping))
 	return c, countLeases(n, &c)
+}
+
+// othersHave tells whether jobs have other slots of an HCA: their processes use it.
+func othersHave(hcas []HCAStatus, id node.ID) bool {
+	return id.Slot != "" && slices.ContainsFunc(hcas, func(o HCAStatus) bool { return o.Claim != nil && o.HCA.ID.Whole() == id.Whole() })
 }
 
 func countLeases(n *host.Host, c *Counts) error {

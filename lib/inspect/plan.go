@@ -41,7 +41,16 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (Prev
 	if err != nil {
 		return v, err
 	}
-	p, err := n.Pick(&t, j, wants)
+	u, err := n.Users()
+	if err != nil {
+		return v, err
+	}
+	defer u.Close()
+	var p host.Picked
+	err = u.Repeat(func() (err error) {
+		p, err = n.Pick(&t, j, wants, u)
+		return err
+	})
 	if err != nil || len(p.Entries) == 0 {
 		return v, err
 	}

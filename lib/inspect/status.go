@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -260,15 +259,13 @@ func markUsed(n *host.Host, hcas []HCAStatus) error {
 		return err
 	}
 	defer u.Close()
+	if err := u.SearchFree(); err != nil {
+		return err
+	}
 	for i := range hcas {
-		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) && !othersHave(hcas, h.HCA.ID) {
-			h.User = u.Of(h.HCA.ID)
+		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
+			h.User = u.Found(h.HCA.ID)
 		}
 	}
-	return u.Err
-}
-
-// othersHave tells whether jobs have other slots of an HCA: their processes use it.
-func othersHave(hcas []HCAStatus, id node.ID) bool {
-	return id.Slot != "" && slices.ContainsFunc(hcas, func(o HCAStatus) bool { return o.Claim != nil && o.HCA.ID.Whole() == id.Whole() })
+	return nil
 }

@@ -49,6 +49,7 @@ type signs struct {
 	lease     bool // there is one
 	job       uint32
 	namespace string
+	uid       uint32        // the job's user
 	since     time.Duration // when the lease was made: it tells one run of a job from the next
 	marked    bool          // it had an extern step
 	expected  bool          // its extern step may still come
@@ -68,6 +69,11 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 		return d, d.starting()
 	}
 	var err error
+	d.uid = proc.NoUser
+	t := l.Host.Readable(l.World.Job)
+	if _, claims := t.Of(l.World.Job, l.World.Run); len(claims) > 0 {
+		d.uid = claims[0].UID
+	}
 	d.namespace, err = l.World.Namespace()
 	return d, err
 }
@@ -83,7 +89,7 @@ type sight struct{ inside, steps []proc.Process }
 // look looks for the job's processes.
 func (d signs) look() (seen sight, err error) {
 	if d.namespace != "" {
-		if seen.inside, err = proc.Inside(d.namespace); err != nil {
+		if seen.inside, err = proc.Inside(d.namespace, d.uid); err != nil {
 			return seen, err
 		}
 	}

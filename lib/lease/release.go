@@ -98,9 +98,10 @@ func (n *Host) quarantined(name string) (table.Claim, error) {
 	}
 	named := slices.DeleteFunc(slices.Clone(t.Claims), func(c table.Claim) bool { return !means(name, c.Name, c.HCA) })
 	switch {
-	case len(named) == 0 && n.usedNow(t, name) != nil:
-		return table.Claim{}, n.usedNow(t, name)
 	case len(named) == 0:
+		if err := n.usedNow(t, name); err != nil {
+			return table.Claim{}, err
+		}
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "GN207 gresnet-prolog status lists the HCAs")
 	case len(named) > 1:
 		var ids []string
@@ -127,15 +128,18 @@ func (n *Host) usedNow(t table.Table, name string) error {
 		return err
 	}
 	defer u.Close()
+	if err := u.SearchFree(); err != nil {
+		return err
+	}
 	for _, h := range t.HCAs {
 		if !means(name, h.Name, h.ID) {
 			continue
 		}
-		if by := u.Of(h.ID); by != "" {
+		if by := u.Found(h.ID); by != "" {
 			return hint.With(fmt.Errorf("release %s: %s", name, gres.Holder{User: by}), "GN210 end that process; then jobs get the HCA without a release")
 		}
 	}
-	return u.Err
+	return nil
 }
 
 // releaseFrom undoes what can be undone, and gives up what remains of the HCA if the HCA is at

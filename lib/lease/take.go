@@ -22,6 +22,7 @@ import (
 	"gresnet/lib/step"
 	"gresnet/lib/table"
 	"gresnet/lib/uplink"
+	"gresnet/lib/users"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
@@ -150,23 +151,30 @@ func (n *Host) take(ctx context.Context, j job.Job, wants []gres.Want) (passed [
 
 // claimHCAs claims HCAs, and an address if the job has an uplink, in the node table.
 func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picked, err error) {
-	err = t.Do(t.claim, func() (err error) {
-		p, err = t.claimLocked(ctx, wants)
-		return err
+	u, err := t.Host.Users()
+	if err != nil {
+		return host.Picked{}, err
+	}
+	defer u.Close()
+	err = t.Do(t.claim, func() error {
+		return u.Repeat(func() (err error) {
+			p, err = t.claimLocked(ctx, wants, u)
+			return err
+		})
 	})
 	return p, err
 }
 
 // claimLocked decides what the job gets, notes it in the journal and writes it into the node table,
 // in this order, under the node lock.
-func (t *taking) claimLocked(ctx context.Context, wants []gres.Want) (host.Picked, error) {
+func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Look) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
 	if err != nil {
 		return host.Picked{}, err
 	}
 	defer change.Close()
 	now := &change.Table
-	p, err := t.Host.Pick(now, t.job, wants)
+	p, err := t.Host.Pick(now, t.job, wants, u)
 	if err != nil {
 		return host.Picked{}, err
 	}

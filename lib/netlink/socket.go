@@ -98,6 +98,10 @@ func (s *Socket) Do(kind, flags int, want uint16, body []byte) (answers [][]byte
 // Asked returns how many requests the socket has made: a test counts them.
 func (s *Socket) Asked() int { return int(s.seq) }
 
+// ErrStop is what a function returns that wants no more answers. The socket is to be closed then: the
+// kernel has more to say.
+var ErrStop = errors.New("no more answers are wanted")
+
 // Each is Do for answers that may be many: each is good until the function that it is
 // given to returns. Before a dump is asked for again, again is called.
 func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
@@ -193,6 +197,9 @@ func (s *Socket) once(request []byte, want uint16, each func([]byte) error) (fai
 			}
 			if failed == nil && (want == 0 || m.kind == want) {
 				failed = each(m.body)
+			}
+			if errors.Is(failed, ErrStop) {
+				return failed
 			}
 			if m.flags&unix.NLM_F_MULTI == 0 {
 				return failed

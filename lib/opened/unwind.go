@@ -262,18 +262,14 @@ func logUsers(n *host.Host, job uint32, hcas []node.ID) {
 		return
 	}
 	defer u.Close()
+	if err := u.SearchFree(); err != nil {
+		n.Notice(job, "%s", err)
+	}
 	used := map[node.ID]string{}
-	t := n.Readable(job)
 	for _, id := range hcas {
-		if t.SharedOf(id) != nil {
-			continue // processes of the jobs that have its other slots use it
-		}
-		if by := u.Of(id); by != "" {
+		if by := u.Found(id); by != "" {
 			used[id] = gres.Holder{User: by}.String()
 		}
-	}
-	if u.Err != nil {
-		n.Notice(job, "%s", u.Err)
 	}
 	n.TellQuarantines(job, used)
 }

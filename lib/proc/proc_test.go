@@ -30,7 +30,7 @@ func pids(list []proc.Process) (pids []int) {
 func TestAProcessInsideANamespaceIsFound(t *testing.T) {
 	ns := netnstest.New(t)
 	pid := start(t, "nsenter", "--net="+ns.Path, "sh", "-c", "echo; exec cat")
-	inside, err := proc.Inside(ns.String())
+	inside, err := proc.Inside(ns.String(), proc.NoUser)
 	if err != nil {
 		t.Fatal(err)
 	}

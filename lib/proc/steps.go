@@ -38,7 +38,7 @@ const title = "slurmstepd: ["
 // Steps are the slurmstepd processes of a job. With PrologFlags=Contain a job
 // has one, its extern step's, from its prolog's end until its epilog.
 func Steps(job uint32) ([]Process, error) {
-	all, err := look(fmt.Sprintf("%s%d.", title, job))
+	all, err := lookForSteps(fmt.Sprintf("%s%d.", title, job))
 	if err != nil {
 		return nil, err
 	}
@@ -60,20 +60,21 @@ func (a AllSteps) Of(job uint32) ([]Process, error) {
 }
 
 // LookForSteps looks for the steps of all jobs.
-func LookForSteps() (AllSteps, error) { return look(title) }
+func LookForSteps() (AllSteps, error) { return lookForSteps(title) }
 
-// look looks for steps whose titles begin with a text.
-func look(begin string) (AllSteps, error) {
+// lookForSteps looks for steps whose titles begin with a text.
+func lookForSteps(begin string) (AllSteps, error) {
 	all := AllSteps{of: map[uint32][]Process{}}
 	process, err := stepper.Start(begin)
 	if err != nil {
 		return all, fmt.Errorf("look for slurmstepd: %w", err)
 	}
 	defer process.Leave()
+	at := "/proc"
 	for until := time.Now().Add(stepsTimeout); ; {
 		message, _, err := process.Hear(until)
 		if err != nil {
-			return all, fmt.Errorf("look for slurmstepd: %w", err)
+			return all, fmt.Errorf("look for slurmstepd, at %s: %w", at, err)
 		}
 		word, rest, _ := strings.Cut(message, " ")
 		number, name, _ := strings.Cut(rest, " ")
@@ -88,6 +89,8 @@ func look(begin string) (AllSteps, error) {
 			all.of[uint32(job)] = append(all.of[uint32(job)], Process{pid, name})
 		case stepHeld:
 			all.held = fmt.Errorf("read the title of %s: %w", Process{pid, name}, aside.ErrHeldUp)
+		case AtProcess:
+			at = rest
 		case stepsDone:
 			return all, nil
 		}
@@ -99,33 +102,36 @@ func stepChild(args []string, say aside.Say) error {
 	if len(args) != 1 {
 		return errors.New("no title")
 	}
-	dirs, err := filepath.Glob("/proc/[0-9]*")
+	pids, err := numbers("/proc")
 	if err != nil {
 		return err
 	}
-	for _, dir := range dirs {
+	progress := TellProgress(say)
+	for _, pid := range pids {
+		progress.At(pid, 0)
+		dir := filepath.Join("/proc", strconv.Itoa(pid))
 		answer := make(chan string, 1)
 		go func() { answer <- lookStep(dir, []byte(args[0])) }()
 		message := ""
 		select {
 		case job := <-answer:
 			if job != "" {
-				message = fmt.Sprintf("%s %s %s", stepFound, filepath.Base(dir), job)
+				message = fmt.Sprintf("%s %d %s", stepFound, pid, job)
 			}
 		case <-time.After(titleTimeout):
 			// Others may well be held up: a program that root runs on a user's files.
 			if exe, err := os.Readlink(dir + "/exe"); err == nil && strings.HasPrefix(filepath.Base(exe), "slurmstepd") {
-				message = fmt.Sprintf("%s %s", stepHeld, filepath.Base(dir))
+				message = fmt.Sprintf("%s %d", stepHeld, pid)
 			}
 		}
 		if message == "" {
 			continue
 		}
-		comm, err := os.ReadFile(dir + "/comm")
+		name, err := nameOf(pid)
 		if err != nil {
 			continue // it has ended
 		}
-		if err := say(fmt.Sprintf("%s %s", message, bytes.TrimSpace(comm)), -1); err != nil {
+		if err := say(message+" "+name, -1); err != nil {
 			return err
 		}
 	}

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,35 +33,4 @@ func UserOf(pid int) (Process, uint32, error) {
 		return Process{}, 0, fmt.Errorf("read %s: %w", path, err)
 	}
 	return Process{pid, string(field("Name"))}, uint32(uid), nil
-}
-
-// isCharLink tells what /proc/PID/fd says of a descriptor of a device node of an HCA or of
-// RDMA-CM, wherever that is and whether it is still there.
-func isCharLink(link string) bool {
-	name := strings.TrimSuffix(link, " (deleted)")
-	name = name[strings.LastIndexByte(name, '/')+1:]
-	kind := strings.TrimRight(name, "0123456789")
-	return name == "rdma_cm" || (kind == "uverbs" || kind == "umad") && kind != name
-}
-
-// WithOpen are the processes that have a device node of an HCA open of a device number that
-// is wanted. A user can give any file such a name: so no file is asked what it is but by
-// what the kernel knows already, without its file system (AT_STATX_DONT_SYNC).
-func WithOpen(is func(major, minor uint32) bool) ([]Process, error) {
-	return which(func(dir string) bool {
-		entries, _ := os.ReadDir(filepath.Join(dir, "fd"))
-		for _, e := range entries {
-			path := filepath.Join(dir, "fd", e.Name())
-			link, err := os.Readlink(path)
-			if err != nil || !isCharLink(link) {
-				continue
-			}
-			var st unix.Statx_t
-			err = unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st)
-			if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && is(st.Rdev_major, st.Rdev_minor) {
-				return true
-			}
-		}
-		return false
-	})
 }

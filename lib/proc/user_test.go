@@ -51,13 +51,26 @@ func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
 	hold := func(node string) int { return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; echo; exec cat`, at(node)) }
 	opener := hold("uverbs7")
 	others := []int{hold("rdma_cm"), hold("uverbs1"), hold("uverbs2")}
-	found, err := proc.WithOpen(func(major, minor uint32) bool { return major == 1 && minor == 7 })
-	if err != nil || !slices.Contains(pids(found), opener) {
-		t.Errorf("found %v, %v, wanted %d", found, err, opener)
+	found, _ := openers(t, proc.Number{Major: 1, Minor: 7})
+	if !slices.Contains(found, opener) {
+		t.Errorf("found %v, wanted %d", found, opener)
 	}
 	for _, pid := range others {
-		if slices.Contains(pids(found), pid) {
+		if slices.Contains(found, pid) {
 			t.Errorf("process %d has another file open", pid)
 		}
 	}
+}
+
+// openers are the processes that have a device open, and how many links of descriptors were read to find them.
+func openers(t *testing.T, device proc.Number) (pids []int, links int) {
+	t.Helper()
+	o := proc.Openers{Devices: []proc.Number{device}, At: func(int, int) {}, See: func(pid int, _ proc.Number) bool {
+		pids = append(pids, pid)
+		return true
+	}}
+	if err := o.Look(); err != nil {
+		t.Fatal(err)
+	}
+	return pids, proc.Links(&o)
 }

@@ -26,24 +26,20 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzHolders reads no more holders out of a table than it has entries.
+// FuzzHolders reads no more holders out of a message than it has entries.
 func FuzzHolders(f *testing.F) {
-	one := netlink.Append(nil, 20, netlink.AppendUint32(nil, attrResPID, 7))
-	f.Add(netlink.Append(one, 20, netlink.AppendText(nil, attrResKernName, "ib_ipoib")))
-	f.Add([]byte{4, 0, 1, 0, 4})
-	f.Fuzz(func(t *testing.T, table []byte) {
-		holders, err := holdersIn(table)
-		if err != nil {
-			if holders != nil {
-				t.Errorf("%v, and yet %v", err, holders)
-			}
-			return
+	pds := resource{14, 46}
+	one := netlink.Append(nil, pds.table+1, netlink.AppendUint32(nil, attrResPID, 7))
+	f.Add(netlink.Append(nil, pds.table, netlink.Append(one, pds.table+1, netlink.AppendText(nil, attrResKernName, "ib_ipoib"))))
+	f.Add([]byte{4, 0, 46, 0, 4})
+	f.Fuzz(func(t *testing.T, message []byte) {
+		holders, seen := map[Holder]bool{}, 0
+		err := pds.read(message, holders, func(Holder) bool { seen++; return true })
+		if len(holders) > seen || err == nil && seen > (len(message)+3)/unix.SizeofRtAttr {
+			t.Errorf("%d holders of %d entries in %d bytes", len(holders), seen, len(message))
 		}
-		if len(holders) > (len(table)+3)/unix.SizeofRtAttr {
-			t.Errorf("%d holders in %d bytes", len(holders), len(table))
-		}
-		for _, h := range holders {
-			if len(h.Kernel) > len(table) {
+		for h := range holders {
+			if len(h.Kernel) > len(message) {
 				t.Errorf("holder %+v", h)
 			}
 		}

@@ -1,8 +1,10 @@
 package rdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -20,93 +22,114 @@ type Holder struct {
 
 // Resource dumps, each with the table that it answers with: queue pairs,
 // connections, protection domains, contexts. Who has any has a device in use.
-var resources = []struct {
+var resources = []resource{
+	{10, 19},        // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
+	{cmdResIDs, 30}, // …_RES_CM_ID_GET, …_RES_CM_ID
+	{14, 46},        // …_RES_PD_GET, …_RES_PD
+	{22, 86},        // …_RES_CTX_GET, …_RES_CTX
+}
+
+type resource struct {
 	cmd   int
 	table uint16
-}{
-	{10, 19}, // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
-	{11, 30}, // …_RES_CM_ID_GET, …_RES_CM_ID
-	{14, 46}, // …_RES_PD_GET, …_RES_PD
-	{22, 86}, // …_RES_CTX_GET, …_RES_CTX
 }
 
 const (
 	cmdResGet = 9
+	cmdResIDs = 11
 
 	attrResSummary     = 15
 	attrResSummaryName = 17
 	attrResSummaryCurr = 18
 	attrResPID         = 28
 	attrResKernName    = 29
+	attrResDestination = 34
 )
 
-// Used are the indices of devices that a process may use: those with a context, which a
-// process has for all else that it does with a device, or with a connection. It is one
-// request for all devices of the namespace.
-func (c *Conn) Used() (indices []uint32, err error) {
+// Uses counts what processes have of a device: contexts, of which a process has one for all else that it
+// does with the device, and ids of RDMA-CM. Contexts of the kernel's do not count; its ids do.
+type Uses struct{ Contexts, IDs uint64 }
+
+// Uses are those of the namespace's devices, by their indices: one request for all devices, whose answer
+// is as long however many there are of either.
+func (c *Conn) Uses() (map[uint32]Uses, error) {
 	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP, nil)
 	if err != nil {
 		return nil, fmt.Errorf("count the users of RDMA devices: %w", err)
 	}
+	all := map[uint32]Uses{}
 	for _, a := range answers {
-		used := false
+		var u Uses
 		err := entries(a.Value(attrResSummary), func(entry netlink.Attributes) {
-			switch entry.Text(attrResSummaryName) {
-			case "ctx", "cm_id":
-				used = used || entry.Number(attrResSummaryCurr) > 0
+			switch number := entry.Number(attrResSummaryCurr); entry.Text(attrResSummaryName) {
+			case "ctx":
+				u.Contexts = number
+			case "cm_id":
+				u.IDs = number
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
-		if used {
-			indices = append(indices, uint32(a.Number(attrDevIndex)))
-		}
+		all[uint32(a.Number(attrDevIndex))] = u
 	}
-	return indices, nil
+	return all, nil
 }
 
-// Holders tells who uses a device.
-func (c *Conn) Holders(index uint32) ([]Holder, error) {
-	var holders []Holder
+// ErrTooMany means that the users of a device were not listed to the end.
+var ErrTooMany = errors.New("the kernel's list of its users is too long")
+
+// Holders tells who uses a device. Users make that list as long as they like: so it keeps each holder
+// once, and calls goOn for each entry. When that says no, Holders returns whom it has found, and
+// ErrTooMany; the connection is to be closed then.
+func (c *Conn) Holders(index uint32, goOn func(Holder) bool) ([]Holder, error) {
+	found := map[Holder]bool{}
+	var failed error
 	for _, r := range resources {
-		answers, err := c.send(r.cmd, unix.NLM_F_DUMP, ofDevice(index))
+		err := c.socket.Each(clientNldev<<10|r.cmd, unix.NLM_F_DUMP, 0, ofDevice(index), func() {}, func(answer []byte) error {
+			return r.read(answer, found, goOn)
+		})
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) {
 			continue // a kernel that does not tell of this resource
 		}
-		if err != nil {
-			return nil, fmt.Errorf("list the users of RDMA device %d: %w", index, err)
+		if errors.Is(err, netlink.ErrStop) {
+			err = ErrTooMany
 		}
-		for _, a := range answers {
-			found, err := holdersIn(a.Value(r.table))
-			if err != nil {
-				return nil, err
-			}
-			holders = append(holders, found...)
+		if err != nil {
+			failed = fmt.Errorf("list the users of RDMA device %d: %w", index, err)
+			break
 		}
 	}
-	slices.SortFunc(holders, func(a, b Holder) int {
-		if a.PID != b.PID {
-			return int(a.PID) - int(b.PID)
-		}
-		if a.Kernel < b.Kernel {
-			return -1
-		}
-		return 1
-	})
-	return slices.Compact(holders), nil
+	return slices.SortedFunc(maps.Keys(found), func(a, b Holder) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Kernel, b.Kernel))
+	}), failed
 }
 
-// holdersIn reads a table of resources.
-func holdersIn(table []byte) ([]Holder, error) {
-	var holders []Holder
-	err := entries(table, func(entry netlink.Attributes) {
-		holders = append(holders, Holder{PID: uint32(entry.Number(attrResPID)), Kernel: entry.Text(attrResKernName)})
-	})
+// read reads one message of a dump.
+func (r resource) read(answer []byte, found map[Holder]bool, goOn func(Holder) bool) error {
+	attributes, err := netlink.Parse(answer)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return holders, nil
+	stop := false
+	err = entries(attributes.Value(r.table), func(entry netlink.Attributes) {
+		holder := Holder{PID: uint32(entry.Number(attrResPID)), Kernel: entry.Text(attrResKernName)}
+		if stop = stop || !goOn(holder); !stop && (r.cmd != cmdResIDs || !isServers(entry)) {
+			found[holder] = true
+		}
+	})
+	if stop {
+		return netlink.ErrStop
+	}
+	return err
+}
+
+// isServers tells an id that RDMA-CM itself gives each device for a program that listens at all addresses
+// (cma.c:cma_listen_on_dev), in whatever network namespace the two are. It has no port and no peer, and
+// goes with the device's next move without asking anybody (cma_listen_handler). One of a server in the
+// kernel is another matter: the node serves others by its HCAs.
+func isServers(entry netlink.Attributes) bool {
+	return entry.Number(attrPortIndex) == 0 && len(entry.Value(attrResDestination)) == 0 && entry.Text(attrResKernName) == ""
 }
 
 // entries reads a table of nested entries of one number each.

@@ -1,8 +1,10 @@
 package scan
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"gresnet/lib/rdma"
 )
@@ -10,8 +12,10 @@ import (
 // Foreign are the parts of the kernel that use a device beyond what the RDMA
 // subsystem itself does: a file system, a storage driver. A move takes the
 // device from them, or waits for them for ever.
+//
+// If users make the kernel's list of users longer than can be read, it is rdma.ErrTooMany.
 func (v *View) Foreign(d Device) ([]string, error) {
-	holders, err := v.rdma.Holders(d.Index)
+	holders, err := holders(d.Index)
 	if err != nil {
 		return nil, err
 	}
@@ -25,27 +29,40 @@ func (v *View) Foreign(d Device) ([]string, error) {
 	return foreign, nil
 }
 
-// Users are the processes that use a device, by pid. It is abandoned if one uses it that did
-// not begin to: that one has ended, and left it a descriptor.
-func (v *View) Users(d Device) (pids []int, abandoned bool, err error) {
-	holders, err := v.rdma.Holders(d.Index)
-	if err != nil {
-		return nil, false, err
+// Users are the processes that use a device, by pid, as far as they can be listed.
+func (v *View) Users(d Device) (pids []int, err error) {
+	list, err := holders(d.Index)
+	if err != nil && !errors.Is(err, rdma.ErrTooMany) {
+		return nil, err
 	}
-	for _, h := range holders {
+	for _, h := range list {
 		if h.PID != 0 {
 			pids = append(pids, int(h.PID))
 		}
 	}
-	return pids, slices.Contains(holders, rdma.Holder{}), nil
+	return pids, nil
 }
 
-// Used are the indices of the RDMA devices that processes may use.
-func (v *View) Used() ([]uint32, error) {
+// holdersTimeout bounds how long the users of one device are listed.
+const holdersTimeout = time.Second
+
+// holders lists the users of a device by a connection of its own, which it leaves if it takes too long.
+func holders(index uint32) ([]rdma.Holder, error) {
+	conn, err := rdma.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	begun := time.Now()
+	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < holdersTimeout })
+}
+
+// Uses counts what processes have of the RDMA devices, by the index.
+func (v *View) Uses() (map[uint32]rdma.Uses, error) {
 	if err := v.dial(); err != nil {
 		return nil, err
 	}
-	return v.rdma.Used()
+	return v.rdma.Uses()
 }
 
 // ownUsers are the modules that come with an RDMA device and go with it.

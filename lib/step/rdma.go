@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/netlink"
@@ -200,11 +202,11 @@ func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, 
 		if err != nil {
 			return err
 		}
-		if users, _, err = v.Users(d); err != nil {
+		if users, err = v.Users(d); err != nil {
 			return err
 		}
 		if len(users) > 0 {
-			w.Notice("RDMA device %s is taken from processes that still use it: pid %v", d.Name, users)
+			w.Notice("RDMA device %s is taken from processes that still use it: pid %s", d.Name, pids(users))
 		}
 		if !free {
 			name = d.Name
@@ -221,10 +223,19 @@ func (s *RDMA) move(w *world.World, find finder, there around, held *lock.File, 
 	return name, func() error {
 		err := end(deadline)
 		if err != nil && len(users) > 0 && !errors.Is(err, rdma.ErrNameTaken) {
-			return fmt.Errorf("%w; pid %v used it", err, users)
+			return fmt.Errorf("%w; pid %s used it", err, pids(users))
 		}
 		return err
 	}, nil
+}
+
+// pids are the first of some processes for a text, and how many more there are.
+func pids(list []int) string {
+	var names []string
+	for _, pid := range list {
+		names = append(names, strconv.Itoa(pid))
+	}
+	return event.FirstOf(names)
 }
 
 // finder is a way to look for an HCA, and around a way to be in a namespace.

@@ -112,6 +112,16 @@ func (t *Table) Holder(id node.ID) (Claim, bool) {
 	return t.Claims[i], true
 }
 
+// Unclaimed returns the table's HCAs and others, but for those of which a job has a part.
+func (t *Table) Unclaimed(others []node.ID) (ids []node.ID) {
+	for _, h := range t.HCAs {
+		others = append(others, h.ID)
+	}
+	return slices.DeleteFunc(others, func(id node.ID) bool {
+		return slices.ContainsFunc(t.Claims, func(c Claim) bool { return c.HCA.Whole() == id.Whole() })
+	})
+}
+
 // Of returns the claims of a job's run, and the HCAs that it claims.
 func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
 	for _, c := range t.Claims {

@@ -4,43 +4,68 @@
 // shared mode it would use the next job's HCA, in exclusive mode it can keep the kernel from moving
 // it. What this package finds is nowhere written down. Such an HCA is kept from jobs as long as it is
 // so, and whoever wants to know looks again. It is no fault of the node's, or any user could drain it.
+//
+// Users decide how long a search for such a process takes: so it is bounded, goes on in a process of its
+// own, and nobody who searches has the node lock. Where the lock is held, the kernel is asked for numbers
+// alone (Refresh). What the search does not find in time counts as used.
 package users
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
-	"strings"
+	"sync"
+	"time"
 
-	"gresnet/lib/event"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
-	"gresnet/lib/sysfs"
+	"gresnet/lib/table"
 )
 
 // Look is a look at the processes of one moment.
 type Look struct {
-	view *scan.View
-	used []uint32 // indices of RDMA devices that may be used
-	sys  fs.FS
-	Err  error // the first that came of a look
+	view  *scan.View
+	sys   fs.FS
+	run   *Run
+	table table.File
+	uses  map[uint32]rdma.Uses // by the index of the RDMA device
+	found map[node.ID]answer   // by Search
+	tries int                  // searches
+	Asked map[node.ID]struct{} // what a search has to answer first
+	Err   error                // the first that came of a look
 }
 
+// answer is what a search found of an HCA.
+type answer struct {
+	contexts uint64 // how many it had then
+	text     string // who uses it; empty: no user
+}
+
+// Run is what a run of a program has searched.
+type Run struct {
+	mutex sync.Mutex
+	spent time.Duration
+	found map[node.ID]answer
+}
+
+// How long one search may take, and all of a run. Variables for tests.
+var (
+	searchTimeout = 5 * time.Second
+	runTimeout    = 10 * time.Second
+)
+
 // Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
-func Open(sys fs.FS) (*Look, error) {
+func Open(sys fs.FS, t table.File, run *Run) (*Look, error) {
 	v, err := scan.Open(sys, scan.NewKnown())
 	if err != nil {
 		return nil, err
 	}
-	u := &Look{view: v, sys: sys}
-	u.used, err = v.Used()
-	if errors.Is(err, rdma.ErrNoRDMA) {
-		err = nil
-	}
-	if err != nil {
+	u := &Look{view: v, sys: sys, run: run, table: t, found: map[node.ID]answer{}}
+	if err := u.Refresh(); err != nil {
 		v.Close()
 		return nil, err
 	}
@@ -54,97 +79,124 @@ func (u *Look) Close() {
 	}
 }
 
-// Of says who uses an HCA, nothing if no user does, or it is not in the root namespace.
+// Refresh asks the kernel again how much of each HCA is used.
+func (u *Look) Refresh() (err error) {
+	u.Asked = map[node.ID]struct{}{}
+	if u.view == nil {
+		return nil
+	}
+	if u.uses, err = u.view.Uses(); errors.Is(err, rdma.ErrNoRDMA) {
+		err = nil
+	}
+	return err
+}
+
+// maxTries bounds the searches of a look. The HCA of a user who makes each of them out of date counts as
+// used.
+const maxTries = 3
+
+// ErrSearch means that a search is to answer first, without the node lock.
+var ErrSearch = errors.New("it is not known yet who uses the HCAs")
+
+// Fault is the first error of the look, or ErrSearch if Of was asked what it does not know.
+func (u *Look) Fault() error {
+	if u.Err == nil && len(u.Asked) > 0 {
+		return ErrSearch
+	}
+	return u.Err
+}
+
+// Repeat calls pick, which asks Of with the node lock, and searches without it as often as pick must know
+// more.
+func (u *Look) Repeat(pick func() error) error {
+	for {
+		err := pick()
+		if !errors.Is(err, ErrSearch) {
+			return err
+		}
+		if err := u.SearchFree(); err != nil {
+			return err
+		}
+	}
+}
+
+// SearchFree searches for who uses HCAs that no job has. What becomes free meanwhile it leaves out.
+func (u *Look) SearchFree() error {
+	if u.view == nil {
+		return nil
+	}
+	t, err := u.table.Read()
+	if err != nil {
+		return err
+	}
+	u.search(t.Unclaimed(slices.Collect(maps.Keys(u.Asked))))
+	return u.Err
+}
+
+// Of says who uses an HCA, nothing if no user does, or it is not in the root namespace. It searches for
+// nobody: what a search has to answer first is in Asked then, and counts as used.
+//
+// What a search has said of an HCA holds as long as the HCA has as many contexts. A connection that comes
+// after the search could come just as well after the claim, and gives nobody a part of the HCA.
 func (u *Look) Of(id node.ID) string {
-	if len(u.used) == 0 || u.Err != nil {
+	id = id.Whole()
+	_, uses, err := u.device(id)
+	if err != nil {
 		return ""
 	}
-	text, err := u.look(id)
-	if err != nil && !errors.Is(err, scan.ErrNotFound) {
-		u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)
-	}
-	return text
+	return u.judge(id, uses)
 }
 
-func (u *Look) look(id node.ID) (string, error) {
+func (u *Look) judge(id node.ID, uses rdma.Uses) string {
+	if uses == (rdma.Uses{}) {
+		return ""
+	}
+	if a, is := u.found[id]; is && a.contexts == uses.Contexts {
+		return a.text
+	}
+	if u.tries < maxTries {
+		u.Asked[id] = struct{}{}
+	}
+	return "a process that was not found, since others began and ended to use it,"
+}
+
+// Counts tells whether an HCA counts as used, without a search: by the last one of the run, or else by the
+// pids that the kernel lists.
+func (u *Look) Counts(id node.ID) bool {
+	id = id.Whole()
+	d, uses, err := u.device(id)
+	if err != nil || uses == (rdma.Uses{}) {
+		return false
+	}
+	if a, is := u.run.last(id); is && a.contexts == uses.Contexts {
+		return a.text != ""
+	}
+	pids, err := u.view.Users(d)
+	isUsers := func(pid int) bool {
+		_, uid, err := proc.UserOf(pid)
+		return err == nil && uid != 0
+	}
+	return err != nil || slices.ContainsFunc(pids, isUsers) || len(pids) == 0 && uses.Contexts > 0
+}
+
+// Found is who uses an HCA by the last search that was about it.
+func (u *Look) Found(id node.ID) string { return u.found[id.Whole()].text }
+
+// device finds an HCA's device, and how much of it is used.
+func (u *Look) device(id node.ID) (scan.Device, rdma.Uses, error) {
+	used := false
+	for _, uses := range u.uses {
+		used = used || uses != rdma.Uses{}
+	}
+	if !used || u.Err != nil {
+		return scan.Device{}, rdma.Uses{}, u.Err
+	}
 	d, err := u.view.Glance(id)
-	if err != nil || !slices.Contains(u.used, d.Index) {
-		return "", err
-	}
-	pids, abandoned, err := u.view.Users(d)
 	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, pid := range pids {
-		p, uid, err := proc.UserOf(pid)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it ended meanwhile
+		if !errors.Is(err, scan.ErrNotFound) {
+			u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)
 		}
-		if err != nil {
-			return "", err
-		}
-		if uid != 0 { // what root's programs do with HCAs is the site's affair
-			found = append(found, fmt.Sprintf("%s of user %d", p, uid))
-		}
+		return scan.Device{}, rdma.Uses{}, err
 	}
-	if abandoned && len(found) == 0 {
-		return u.inheritors(d, pids)
-	}
-	return strings.Join(found, ", "), nil
-}
-
-// inheritors says who uses an HCA after the process that opened it has ended. known lists the
-// processes that opened it themselves.
-func (u *Look) inheritors(d scan.Device, known []int) (string, error) {
-	verbs, err := u.inheritorsOf(known, func(major, minor uint32) bool {
-		return slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Major == major && c.Minor == minor })
-	})
-	if err != nil {
-		return "", err
-	}
-	if len(verbs.users) > 0 || verbs.roots {
-		return strings.Join(verbs.users, ", "), nil
-	}
-	major, minor, err := sysfs.Dev(u.sys, "misc", "rdma_cm")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	cm, err := u.inheritorsOf(nil, func(a, b uint32) bool { return major != 0 && a == major && b == minor })
-	switch {
-	case err != nil:
-		return "", err
-	case len(cm.users) > 0:
-		return "a process that was handed a descriptor, one of: " + event.FirstOf(cm.users), nil
-	}
-	return "a process that was handed a descriptor, and is not found", nil
-}
-
-// inheritors are processes that have a device open which they did not open themselves.
-type inheritors struct {
-	users []string
-	roots bool // root has one
-}
-
-func (u *Look) inheritorsOf(known []int, is func(major, minor uint32) bool) (h inheritors, err error) {
-	all, err := proc.WithOpen(is)
-	if err != nil {
-		return inheritors{}, err
-	}
-	for _, p := range all {
-		if slices.Contains(known, p.PID) {
-			continue
-		}
-		_, uid, err := proc.UserOf(p.PID)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return inheritors{}, err
-		case uid == 0:
-			h.roots = true
-		default:
-			h.users = append(h.users, fmt.Sprintf("%s of user %d", p, uid))
-		}
-	}
-	return h, nil
+	return d, u.uses[d.Index], nil
 }

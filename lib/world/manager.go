@@ -1,10 +1,12 @@
 package world
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 
+	"gresnet/lib/aside"
 	"gresnet/lib/proc"
 )
 
@@ -20,21 +22,24 @@ type Managers struct {
 	running map[string]bool
 }
 
-// IsRunning tells whether a manager runs. If only a container runs one of that name, the run waits
-// for it in vain, and nothing worse happens.
+// IsRunning tells whether a manager runs. If only a container runs one of that name, or there are too
+// many processes to be looked at, the run waits for it in vain, and nothing worse happens.
 func (m *Managers) IsRunning(name string) (bool, error) {
 	if running, known := m.running[name]; known {
 		return running, nil
 	}
-	list, err := proc.Named(name)
+	running, err := proc.Runs(name)
+	if errors.Is(err, aside.ErrHeldUp) {
+		running, err = true, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for %s: %w", name, err)
 	}
 	if m.running == nil {
 		m.running = map[string]bool{}
 	}
-	m.running[name] = len(list) > 0
-	return m.running[name], nil
+	m.running[name] = running
+	return running, nil
 }
 
 // Deadline returns when this run stops to wait.

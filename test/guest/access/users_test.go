@@ -11,10 +11,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/test/crowd"
 	"gresnet/test/fusetest"
 	"gresnet/test/guest/vm"
 )
@@ -27,6 +29,9 @@ func init() {
 		return
 	case "keep":
 		time.Sleep(time.Hour)
+	}
+	if name := os.Getenv("GRESNET_NAME"); name != "" {
+		use(os.WriteFile("/proc/self/comm", []byte(name), 0))
 	}
 	// Who did not open a device cannot use it by write(2) (rdma/ib.h:ib_safe_file_access).
 	device, err := os.OpenFile(os.Getenv("GRESNET_NODE"), os.O_RDWR, 0)
@@ -44,11 +49,18 @@ func init() {
 		holder = child.Process.Pid
 	case "loopback":
 		use(blockInRDMACM(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
+	case "listen":
+		use(listen(int(device.Fd()), number("GRESNET_SERVERS")))
+	case "crowd":
+		c, err := crowd.Parse(os.Getenv("GRESNET_CROWD"))
+		use(err)
+		use(context(int(device.Fd())))
+		use(c.Gather(int(device.Fd())))
 	default: // the GID of a port
 		use(resolveIB(int(device.Fd()), what))
 	}
 	fmt.Println("holds", holder)
-	if what == "hand" {
+	if what == "hand" || what == "crowd" {
 		os.Exit(0)
 	}
 	time.Sleep(time.Hour)
@@ -185,6 +197,14 @@ func inPartition(job int, partition string) string {
 // of the process that has it in the end.
 func held(t *testing.T, how, user, namespace, job, node string) string {
 	t.Helper()
+	pid := heldWith(t, how, user, namespace, job, node)
+	t.Cleanup(func() { ends(t, pid) })
+	return pid
+}
+
+// heldWith is held for a program that takes more of its environment, and that others end.
+func heldWith(t *testing.T, how, user, namespace, job, node string) string {
+	t.Helper()
 	probe := vm.ProbeProgram(t)
 	vm.Run(t, "rm -f /tmp/held; touch /tmp/held; chmod 666 /tmp/held")
 	vm.Run(t, "exec 3</run/gresnet/jobs/"+job+"/dev; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null &")
@@ -199,7 +219,6 @@ func held(t *testing.T, how, user, namespace, job, node string) string {
 		}
 		return pid != ""
 	})
-	t.Cleanup(func() { ends(t, pid) })
 	return pid
 }
 
@@ -255,15 +274,42 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 	before := vm.Picture(t)
 	first := vm.ByIndex(t)[0]
 	node := vm.UverbsOf(t, first)
-	for _, how := range []string{"stay", "hand"} {
+	for _, how := range []string{"stay", "hand", hostile} {
 		vm.Must(t, "prolog", inPartition(900070, "first"))
 		pid := held(t, how, "alice", "/proc/1/ns/net", "900070", node)
 		vm.Must(t, "epilog", inPartition(900070, "first"))
 		isKept(t, first, pid)
+		if how == hostile {
+			isPlain(t, "status", status(t))
+			out, _ := vm.Command(t, "gresnet-prolog status --json")
+			isPlain(t, "status --json", out)
+			out, _ = vm.Command(t, "gresnet-epilog release "+first)
+			isPlain(t, "release", out)
+			vm.Must(t, "prolog", inPartition(900072, "all"))
+			isPlain(t, "the refusal", vm.Run(t, "cat /run/gresnet/jobs/900072/env"))
+			out, _ = vm.ByHand(t, "epilog --trace", inPartition(900072, "all"))
+			isPlain(t, "the epilog", out)
+		}
 		ends(t, pid)
 		isFree(t)
 	}
 	vm.Same(t, before)
+}
+
+// hostile is a process whose name clears a terminal, begins a line, and turns what is read.
+const hostile = `stay GRESNET_NAME=$'\e[2J\n\xe2\x80\xae(pid 1)'`
+
+// isPlain holds a text to have no character but those that a terminal prints as themselves.
+func isPlain(t *testing.T, what, text string) {
+	t.Helper()
+	for _, r := range text {
+		if r != '\n' && r != '\t' && (!unicode.IsPrint(r) || r == unicode.ReplacementChar) {
+			t.Fatalf("%s has %U:\n%q", what, r, text)
+		}
+	}
+	if strings.Contains(text, "\n(pid 1)") {
+		t.Errorf("%s has a line that a user has made:\n%s", what, text)
+	}
 }
 
 // What rdma_cm does with addresses of the family AF_IB, cma.c:cma_resolve_ib_dev: it goes
