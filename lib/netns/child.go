@@ -53,9 +53,12 @@ func child(_ []string, say aside.Say) error {
 	if err != nil {
 		return err
 	}
-	for _, process := range list {
-		if err := f.look(process); err != nil {
-			return err
+	// Descriptors go after what takes no time: users have as many as they like.
+	for _, look := range []func(process, who string) error{f.lookThreads, f.lookMounts, f.lookOpen} {
+		for _, process := range list {
+			if err := f.look(process, look); err != nil {
+				return err
+			}
 		}
 	}
 	// What a file server is asked for on the way goes last: it may never answer.
@@ -88,19 +91,36 @@ func processes() ([]string, error) {
 	return all, nil
 }
 
-// look looks at a process. It may end meanwhile; what it alone had is gone then.
-func (f *finder) look(process string) error {
+// look has a process looked at. It may end meanwhile; what it alone had is gone then.
+func (f *finder) look(process string, look func(process, who string) error) error {
 	comm, _ := os.ReadFile(process + "/comm")
 	who := fmt.Sprintf("%s (pid %s)", plain.Name(string(bytes.TrimSuffix(comm, []byte("\n")))), filepath.Base(process))
 	if err := f.say(atProcess+" "+who, -1); err != nil {
 		return err
 	}
+	return look(process, who)
+}
+
+// lookThreads looks at the namespaces that the threads of a process are in.
+func (f *finder) lookThreads(process, who string) error {
 	tasks, _ := filepath.Glob(process + "/task/[0-9]*/ns/net")
-	for _, path := range append(tasks, openFiles(process)...) {
-		if err := f.lookFile(path, who); err != nil {
+	return f.lookFiles(tasks, who)
+}
+
+// lookOpen looks at what a process has open.
+func (f *finder) lookOpen(process, who string) error { return f.lookFiles(openFiles(process), who) }
+
+func (f *finder) lookFiles(links []string, who string) error {
+	for _, link := range links {
+		if err := f.lookFile(link, who); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// lookMounts looks at what is bound in the mount namespace of a process, once for all processes there.
+func (f *finder) lookMounts(process, _ string) error {
 	mnt, err := os.Readlink(process + "/ns/mnt")
 	if err != nil || f.mounts[mnt] {
 		return nil

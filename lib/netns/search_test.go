@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,41 @@ mount -t tmpfs none "$dir"; %s; echo; exec cat`, dir, canary, ns.Path, put)
 				t.Errorf("the search opened the file: %d, %v", n, err)
 			}
 		})
+	}
+}
+
+// apart starts a command in a network namespace that is bound to no file, and returns the namespace by
+// device and inode.
+func apart(t *testing.T, command ...string) (pid int, id string, end func()) {
+	t.Helper()
+	cmd := exec.Command("unshare", append([]string{"--net"}, command...)...)
+	end = standin.Start(t, cmd)
+	var st unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid), &st); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid, fmt.Sprintf("%d:%d", st.Dev, st.Ino), end
+}
+
+// Users have as many descriptors as they like. So what processes are in is looked at before what any of them
+// has open, though root's are looked at before those of users.
+func TestWhatProcessesAreInIsSeenBeforeWhatTheyHaveOpen(t *testing.T) {
+	netnstest.New(t) // needs root
+	first, open, end := apart(t, "sh", "-c", "echo; exec cat")
+	standin.Start(t, exec.Command("sh", "-c", `exec 3<"$0"; echo; exec cat`, fmt.Sprintf("/proc/%d/ns/net", first)))
+	end()
+	_, in, _ := apart(t, "setpriv", "--reuid", "65534", "sh", "-c", "echo; exec cat")
+	all, err := netns.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for _, ns := range all {
+		seen = append(seen, ns.String())
+		ns.Close()
+	}
+	if i, j := slices.Index(seen, in), slices.Index(seen, open); i < 0 || j < i {
+		t.Errorf("what a user's process is in is seen as number %d, what root's has open as number %d of %d", i, j, len(seen))
 	}
 }
 
