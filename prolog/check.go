@@ -249,7 +249,8 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 		}
 	}
 	if p := s.Uplinks; p != nil && p.Type() == config.UplinkVeth {
-		port := overlay.SlurmdPort(overlay.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}))
+		conf, _ := overlay.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
+		port := overlay.SlurmdPort(conf)
 		packet := fromJob(*p)
 		packet.Port = uint16(port)
 		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), "srun in a job starts no step there", packet)

@@ -130,7 +130,7 @@ func (s Site) refusals() []Finding {
 	}
 	for _, err := range s.Unknown {
 		all = append(all, warn("guard", "GN061 write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
-			"jobs can get an HCA that leads there: %s", err))
+			"no job gets an interface that may lead there: %s", err))
 	}
 	return all
 }

@@ -32,7 +32,7 @@ func site() check.Site {
 			"proc/sys/kernel/osrelease": file("6.12.48+deb13-amd64\n"),
 			"etc/modprobe.d/rdma.conf":  file("# exclusive\noptions ib_core netns_mode=0\n"),
 			"etc/slurm/slurm.conf": file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n" +
-				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic\nNodeName=node[1-9] CPUs=4\n"),
+				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:1\nNodeName=node[1-9] CPUs=4\n"),
 			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
 			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
 			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
@@ -461,15 +461,15 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet-prolog scan --gres-conf"},
 		"gres.conf with device nodes": {edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0"),
 			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet-prolog scan --gres-conf"},
-		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic", "(S:0),nic:7"),
+		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic:1", "(S:0),nic:7"),
 			"error    slurm.conf: NodeName of node1 has 8 nic, gres.conf 2: slurmctld drains the node; put Gres=nic:2 into the node's line"},
 		"a node that Slurm promises less of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:1"),
 			"warning  slurm.conf: NodeName of node1 has 1 nic, gres.conf 2: the rest is never used; put Gres=nic:2 into the node's line"},
 		"a node that Slurm promises none of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=gpu:8"),
 			"error    slurm.conf: NodeName of node1 has no nic: no job can ask for it; put Gres=nic:2 into the node's line"},
-		"types that Slurm has in another order": {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic", "nic,nic:hdr:1(S:0)"),
+		"types that Slurm has in another order": {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:1", "nic:1,nic:hdr:1(S:0)"),
 			"error    slurm.conf: NodeName of node1 has the types of nic in another order than gres.conf: Slurm numbers them by it, and jobs fail their prologs; put them into this order: nic:hdr, nic"},
-		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic", "nic:2"), ""},
+		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:1", "nic:2"), ""},
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},
@@ -481,7 +481,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
 		}, "error    mlx5_1: a job that gets nic 1 fails its prolog: ib1 has the address of NodeAddr 10.0.0.2; leave it out"},
 		"an address that is not known": {func(s *check.Site) { s.Unknown = []error{errors.New("look up SlurmctldHost ctl: no such host")} },
-			"warning  guard: jobs can get an HCA that leads there: look up SlurmctldHost ctl: no such host; write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},
+			"warning  guard: no job gets an interface that may lead there: look up SlurmctldHost ctl: no such host; write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},
 		"no scontrol": {func(s *check.Site) {
 			s.ScontrolErr = hint.With(errors.New("find scontrol: there is none"), "set slurm.scontrol")
 		},

@@ -26,6 +26,9 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	}
 	file := path.Join(dir, "gres.conf")
 	lines, err := slurm.Read(s.Root, file)
+	if faults := lines.GresFaults(); len(faults) > 0 {
+		return append(all, refused("gres.conf", faults)...)
+	}
 	if lacking := s.lackingGPUs(lines); len(lacking) > 0 {
 		all, byGPU = append(all, lacking...), false
 	}
@@ -137,6 +140,9 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 		if f, bad := s.promised(conf, name, len(devices)); bad {
 			all = append(all, f)
 		}
+		if f, bad := s.typed(conf, name, devices); bad {
+			all = append(all, f)
+		}
 		if f, bad := s.ordered(conf, name, devices); bad {
 			all = append(all, f)
 		}
@@ -159,6 +165,18 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 	default:
 		return warn(about, do, "NodeName of %s has %d %s, gres.conf %d: the rest is never used", s.Node, count, name, have), true
 	}
+}
+
+// typed holds the types of a GRES in the node's line in slurm.conf against those of gres.conf, which
+// slurmctld compares with their case.
+func (s Site) typed(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
+	for _, kind := range conf.Types(s.Node, name) {
+		if kind != "" && !slices.ContainsFunc(devices, func(d slurm.Device) bool { return d.Type == kind }) {
+			return fail("slurm.conf", "GN406 write the type as gres.conf has it, in the same case",
+				"NodeName of %s has %s:%s, gres.conf has none of that type: slurmctld drains the node", s.Node, name, kind), true
+		}
+	}
+	return Finding{}, false
 }
 
 // ordered holds the order of a GRES's types in the node's line in slurm.conf, in which Slurm numbers

@@ -19,7 +19,11 @@ func (s Site) slurm() []Finding {
 	if conf == nil {
 		return missing
 	}
-	all := append(s.prologAndEpilog(conf, dir), prologFlags(conf))
+	if name, err := conf.Node(s.Node); err == nil { // Faults says what is wrong with the line
+		s.Node = name
+	}
+	all := append(refused("slurm.conf", conf.Faults()), s.prologAndEpilog(conf, dir)...)
+	all = append(all, prologFlags(conf))
 	all = append(all, s.deadlines(conf)...)
 	all = append(all, s.plugstack(conf, dir)...)
 	all = append(all, s.namespaces(conf, dir)...)
@@ -43,9 +47,17 @@ func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 	}
 	conf, err := slurm.Read(s.Root, file)
 	if err != nil {
-		return nil, "", []Finding{fail("slurm.conf", "GN125 see whether it is there and all that it includes is: ls -l "+path.Dir(file), "%s", err)}
+		return nil, "", []Finding{fail("slurm.conf", "GN125 correct the line, which slurmd does not read either, or see whether all is there that the file includes: ls -l "+path.Dir(file), "%s", err)}
 	}
 	return append(slurm.Conf{}, conf...), path.Dir(file), nil
+}
+
+// refused are faults of a file of Slurm's.
+func refused(about string, faults []error) (all []Finding) {
+	for _, err := range faults {
+		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))
+	}
+	return all
 }
 
 func (s Site) exists(file string) bool {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/slurm"
 )
 
@@ -24,12 +25,11 @@ type lifeline struct {
 	own  bool // the node's own address; else one that it must reach
 }
 
-// How long slurm.conf is read, and then its names are looked up, all at once. A name that
-// has no answer by then protects no HCA, and keeps no job waiting. A file that is not read
-// protects none at all, so it is given more than a busy node needs.
+// How long slurm.conf is read, and then its names are looked up, all at once. A resolver asks the next
+// server of its list after five seconds.
 const (
 	readTime   = 5 * time.Second
-	lookupTime = time.Second
+	lookupTime = 12 * time.Second
 )
 
 // findLifelines are the node's own address and those of slurmctld, as slurm.conf has them.
@@ -54,11 +54,18 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 	case names := <-read:
 		return n.resolve(ctx, names)
 	case err := <-failed:
-		return nil, []error{err}
+		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet-prolog check")}
 	case <-reading.Done():
-		return nil, []error{errors.New("read slurm.conf: no answer in time")}
+		return nil, []error{&gres.Refusal{
+			Reason: gres.NoAnswer, Ask: needs, Why: "read slurm.conf: no answer in time",
+			Do: "GN401 see whether the file system with slurm.conf answers: stat -f, mount",
+		}}
 	}
 }
+
+// needs is what a job is refused for while no server tells it. The server may be away for a minute, and
+// users can keep it busy: it is no fault of the node's.
+const needs = "what the node itself needs"
 
 // named is a lifeline as slurm.conf has it: by an address, or by a name.
 type named struct {
@@ -82,10 +89,17 @@ func (n *Host) named() ([]named, error) {
 	if err != nil {
 		return nil, err
 	}
+	name, err := conf.Node(n.Slurm.Name)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := conf.Hosts([]string{name})
+	if err != nil {
+		return nil, err
+	}
 	var list []named
-	if n.Slurm.Name != "" {
-		host := conf.Hosts([]string{n.Slurm.Name})[n.Slurm.Name]
-		list = append(list, named{"NodeAddr", cmp.Or(host.Addr, host.Hostname, n.Slurm.Name), true})
+	if name != "" {
+		list = append(list, named{"NodeAddr", cmp.Or(hosts[name].Addr, hosts[name].Hostname, name), true})
 	}
 	for _, c := range conf.ControllerAddrs() {
 		list = append(list, named{c.Key, c.Value, false})
@@ -110,7 +124,10 @@ func (n *Host) resolve(ctx context.Context, names []named) (list []lifeline, unk
 	all.Wait()
 	for i, name := range names {
 		if failed[i] != nil {
-			unknown = append(unknown, fmt.Errorf("look up %s %s: %w", name.key, name.value, failed[i]))
+			unknown = append(unknown, &gres.Refusal{
+				Reason: gres.NoAnswer, Ask: needs, Why: fmt.Sprintf("look up %s %s: %s", name.key, name.value, failed[i]),
+				Do: "GN402 give the name an address in /etc/hosts, or slurm.conf an address instead of the name; or set node = \"take\" in the [[hca]] if the node does without its interface",
+			})
 		}
 		for _, addr := range found[i] {
 			what := name.key + " " + name.value
@@ -133,16 +150,27 @@ func (n *Host) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
 // FindLifelines finds the addresses that the node itself must have or reach. unknown is what
 // cannot be told of them.
 func (l *Look) FindLifelines(ctx context.Context) (unknown []error) {
-	l.lifelines, unknown = l.Host.findLifelines(ctx)
-	return unknown
+	l.lifelines, l.unknown = l.Host.findLifelines(ctx)
+	return l.unknown
 }
 
 // lookForLifelines finds them if the job is to have an interface that could lead to them.
 func (l *Look) lookForLifelines(p Picked) {
-	if !slices.ContainsFunc(p.Entries, func(e gres.Entry) bool { return !e.Take && e.Slot == nil }) {
-		return
+	if slices.ContainsFunc(p.Entries, func(e gres.Entry) bool { return !e.Take && e.Slot == nil }) {
+		l.FindLifelines(l.World.Context)
 	}
-	for _, err := range l.FindLifelines(l.World.Context) {
-		l.Host.Notice(l.World.Job, "jobs can get an HCA that leads there: %s", err)
+}
+
+// protectUnknown refuses an interface of which the guard cannot tell whether the node needs it.
+func (l *Look) protectUnknown(name string) error {
+	if len(l.unknown) == 0 {
+		return nil
 	}
+	err := l.unknown[0]
+	if r := new(gres.Refusal); errors.As(err, &r) {
+		refused := *r
+		refused.Ask = fmt.Sprintf("%s stays on the node until %s is known", name, r.Ask)
+		return &refused
+	}
+	return fmt.Errorf("move %s: %w", name, err)
 }

@@ -12,6 +12,7 @@ type Look struct {
 	Host      *Host
 	World     *world.World
 	lifelines []lifeline // where the node itself must be reached, and what it must reach
+	unknown   []error    // what cannot be told of these: then no interface moves
 }
 
 // LookFor opens a look at the node for a job, which has a lease or has none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -23,9 +22,8 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
-	conf := sync.OnceValue(func() slurm.Conf { return overlay.ReadSlurm(j) })
 	n, err := overlay.New(ctx, c, j, overlay.World{
-		Hosts: func(names []string) map[string]slurm.Host { return conf().Hosts(names) }, Slurm: conf, Look: overlay.Look,
+		Slurm: func() (slurm.Conf, error) { return overlay.ReadSlurm(j) }, Look: overlay.Look,
 		Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) },
 	})
 	if n == nil && err == nil {

@@ -31,7 +31,10 @@ func (l *Look) protectNode(v *scan.View, index int, s snapshot.Settings) error {
 			return err
 		}
 	}
-	return l.protectStorage(v, index, s.Name)
+	if err := l.protectStorage(v, index, s.Name); err != nil {
+		return err
+	}
+	return l.protectUnknown(s.Name)
 }
 
 // protect refuses an interface that has the lifeline's address, or by which the node reaches it.

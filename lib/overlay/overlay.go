@@ -62,8 +62,7 @@ func (n *Network) Names(own, search string) (all []uplink.Names) {
 
 // World answers what New asks about other nodes.
 type World struct {
-	Hosts func(names []string) map[string]slurm.Host                   // what slurm.conf says of nodes
-	Slurm func() slurm.Conf                                            // slurm.conf, for how srun calls slurmd
+	Slurm func() (slurm.Conf, error)                                   // slurm.conf: where nodes are, and how srun calls slurmd
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
 	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // and the MTU of an overlay by that way
 }
@@ -90,16 +89,30 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	if n.Own < 0 {
 		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
 	}
-	hosts := w.Hosts(names)
+	conf, hosts, err := w.nodes(names)
+	if err != nil {
+		return nil, err
+	}
 	for i, name := range names {
 		n.Nodes = append(n.Nodes, Node{Name: name, Hostname: hosts[name].Hostname, Address: addressOf(c, i)})
 	}
 	n.Link.Name, n.Link.Port = c.Interface, c.Port
 	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
-	if w.Slurm != nil {
-		n.Slurmd = called(w.Slurm(), len(names))
-	}
+	n.Slurmd = called(conf, hosts, names)
 	return n, n.fill(ctx, c, hosts, w)
+}
+
+// nodes returns slurm.conf, and what it says of the job's nodes.
+func (w World) nodes(names []string) (slurm.Conf, map[string]slurm.Host, error) {
+	conf, err := w.Slurm()
+	if err != nil {
+		return nil, nil, err
+	}
+	hosts, err := conf.Hosts(names)
+	if err != nil {
+		return nil, nil, unread(err)
+	}
+	return conf, hosts, nil
 }
 
 // addressOf returns the address that a node has in the job, by its place.
@@ -218,20 +231,29 @@ func CheckOverlap(c config.Config, n uplink.Host) error {
 	return nil
 }
 
-// ReadSlurm returns the first readable slurm.conf, or an empty one, in the order in which Slurm looks
-// for it: the path that slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
+// ReadSlurm returns the first slurm.conf that is there, or an empty one, in the order in which Slurm
+// looks for it: the path that slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
 // src/common/read_config.c).
-func ReadSlurm(j job.Job) slurm.Conf {
+func ReadSlurm(j job.Job) (slurm.Conf, error) {
 	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
 	if j.Conf != "" {
 		places = append([]string{j.Conf}, places...)
 	}
 	for _, place := range places {
-		if conf, err := slurm.Read(os.DirFS("/"), place); err == nil {
-			return conf
+		if _, err := os.Stat(place); err != nil {
+			continue
 		}
+		conf, err := slurm.Read(os.DirFS("/"), place)
+		if err != nil {
+			return nil, unread(err)
+		}
+		return conf, nil
 	}
-	return nil
+	return nil, nil
+}
+
+func unread(err error) error {
+	return hint.With(fmt.Errorf("overlay: %w", err), "GN403 correct the line: Slurm does not read it either")
 }
 
 // What holds if slurm.conf does not say it. The width was 50 before Slurm 23.11.
@@ -240,18 +262,26 @@ const (
 	treeWidth  = 16
 )
 
-// SlurmdPort is the port of slurmd.
+// SlurmdPort is the port of slurmd, unless a node's line has another one.
 func SlurmdPort(c slurm.Conf) int { return number(c, "slurmdport", slurmdPort) }
 
-// called returns slurmd's port if srun calls slurmd on each of so many nodes itself, and else 0. With
+// called returns slurmd's port if srun calls slurmd on each of some nodes itself, and else 0. With
 // more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
-// at an address that only the first one knows (Slurm src/common/slurm_route.c).
-func called(c slurm.Conf, nodes int) int {
+// at an address that only the first one knows (Slurm src/common/slurm_route.c). Nodes that have several
+// ports are not called either: the job's network leads one port.
+func called(c slurm.Conf, hosts map[string]slurm.Host, nodes []string) int {
 	bySwitches := strings.EqualFold(c.Last("routeplugin"), "route/topology") || strings.Contains(strings.ToLower(c.Last("topologyparam")), "routetree")
-	if nodes > 1 && (bySwitches || nodes > number(c, "treewidth", treeWidth)) {
+	if len(nodes) > 1 && (bySwitches || len(nodes) > number(c, "treewidth", treeWidth)) {
 		return 0
 	}
-	return SlurmdPort(c)
+	all := SlurmdPort(c)
+	port := cmp.Or(hosts[nodes[0]].Port, all)
+	for _, node := range nodes {
+		if cmp.Or(hosts[node].Port, all) != port {
+			return 0
+		}
+	}
+	return port
 }
 
 // number returns the value of a key, or what holds without it.

@@ -25,7 +25,7 @@ func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 // world has a resolver that knows some names, and a way from 10.0.0.1 or fd00::1.
 func world(hosts map[string]slurm.Host, names map[string]string) overlay.World {
 	return overlay.World{
-		Hosts: func([]string) map[string]slurm.Host { return hosts },
+		Slurm: func() (slurm.Conf, error) { return confOf(hosts, "") },
 		Look: func(_ context.Context, name string) (all []netip.Addr, err error) {
 			for _, text := range strings.Fields(names[name]) {
 				all = append(all, addr(text))
@@ -45,6 +45,19 @@ func world(hosts map[string]slurm.Host, names map[string]string) overlay.World {
 			return addr("10.0.0.1"), 1450, nil
 		},
 	}
+}
+
+// confOf is a slurm.conf with some nodes, and more text.
+func confOf(hosts map[string]slurm.Host, text string) (slurm.Conf, error) {
+	for name, h := range hosts {
+		text += "\nNodeName=" + name
+		for key, value := range map[string]string{"NodeAddr": h.Addr, "NodeHostname": h.Hostname} {
+			if value != "" {
+				text += " " + key + "=" + value
+			}
+		}
+	}
+	return slurm.Read(fstest.MapFS{"slurm.conf": {Data: []byte(text + "\n")}}, "/slurm.conf")
 }
 
 var small = config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/29"), Port: 489, Interface: "job0"}
@@ -87,12 +100,25 @@ func TestTheSiteSaysByWhichNamesNodesReachEachOther(t *testing.T) {
 }
 
 func TestAJobOnOneNodeAsksNobody(t *testing.T) {
-	n, err := overlay.New(t.Context(), small, jobOf("node2"), overlay.World{Hosts: func([]string) map[string]slurm.Host { return nil }})
+	n, err := overlay.New(t.Context(), small, jobOf("node2"), overlay.World{Slurm: func() (slurm.Conf, error) { return nil, nil }})
 	if err != nil || len(n.Link.Peers) > 0 || n.Link.Node != addr("127.0.0.1") || n.Address() != addr("198.18.0.1") {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	if n, err := overlay.New(t.Context(), small, jobOf(""), overlay.World{}); n != nil || err != nil {
 		t.Errorf("without a list: %+v, %v", n, err)
+	}
+}
+
+func TestASlurmConfThatDoesNotReadIsNoJobsFault(t *testing.T) {
+	for text, want := range map[string]string{
+		"NodeName=node3 NodeAddr":                  `/slurm.conf:1: "NodeAddr" is not KEY=VALUE`,
+		"NodeName=node[2-3] NodeAddr=10.0.0.[1-3]": "overlay: /slurm.conf:1: nodeaddr counts 3 and NodeName 2",
+	} {
+		w := world(nil, nil)
+		w.Slurm = func() (slurm.Conf, error) { return confOf(nil, text) }
+		if _, err := overlay.New(t.Context(), small, jobOf("node[2-3]"), w); fmt.Sprint(err) != want || errors.As(err, new(*gres.Refusal)) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
 	}
 }
 
@@ -112,7 +138,7 @@ func TestTheJobsFaultIsARefusalAndTheNodesAnError(t *testing.T) {
 		refused bool
 	}{
 		"node[1-6],node2":   {"overlay: the job has more nodes than the 6 that overlay.network 198.18.0.0/29 has addresses for", true},
-		"node[0-99999999]":  {"overlay: the job has more nodes than the 6 that overlay.network 198.18.0.0/29 has addresses for", true},
+		"node[0-60000]":     {"overlay: the job has more nodes than the 6 that overlay.network 198.18.0.0/29 has addresses for", true},
 		"node[1":            {`overlay: parse hostlist "node[1": "node[1" has no closing bracket`, true},
 		"node1":             {`overlay: the job's nodes node1 do not have this node, "node2"`, true},
 		"node[1-2],nowhere": {"overlay: node nowhere has no address: no such host", true},
@@ -154,14 +180,12 @@ func TestAnOverlayIsApartFromWhatTheNodeHas(t *testing.T) {
 func TestAJobsNodesAreCalledOnlyBySrunThatCallsThemAll(t *testing.T) {
 	for conf, want := range map[string]int{
 		"": 6818, "SlurmdPort=7003": 7003, "TreeWidth=3\nSlurmdPort=7003": 7003, "TreeWidth=2": 0, "TreeWidth=0": 6818, "TreeWidth=65533": 6818,
+		"NodeName=node[1-3] Port=7003": 7003, "NodeName=DEFAULT Port=7003\nNodeName=node[1-3]": 7003,
+		"SlurmdPort=7003\nNodeName=node[1-2] Port=7003": 7003, "NodeName=node[1-3] Port=[7001-7003]": 0, "NodeName=node3 Port=7003": 0,
 		"TopologyParam=Dragonfly,routeTree": 0, "RoutePlugin=route/topology": 0, "RoutePlugin=route/default\nTopologyParam=Dragonfly": 6818,
 	} {
-		read, err := slurm.Read(fstest.MapFS{"slurm.conf": {Data: []byte(conf + "\n")}}, "/slurm.conf")
-		if err != nil {
-			t.Fatal(err)
-		}
 		w := world(nil, map[string]string{"node1": "10.0.0.11", "node3": "10.0.0.13"})
-		w.Slurm = func() slurm.Conf { return read }
+		w.Slurm = func() (slurm.Conf, error) { return confOf(nil, conf) }
 		n, err := overlay.New(t.Context(), small, jobOf("node[1-3]"), w)
 		if err != nil || n.Slurmd != want {
 			t.Errorf("%q: %+v, %v; want %d", conf, n, err, want)
@@ -170,7 +194,7 @@ func TestAJobsNodesAreCalledOnlyBySrunThatCallsThemAll(t *testing.T) {
 	many := small
 	many.Network = netip.MustParsePrefix("198.18.0.0/24")
 	w := world(map[string]slurm.Host{}, nil)
-	w.Slurm = func() slurm.Conf { return nil }
+	w.Slurm = func() (slurm.Conf, error) { return nil, nil }
 	w.Look = func(_ context.Context, name string) ([]netip.Addr, error) {
 		return []netip.Addr{addr("10.0.0.99")}, nil
 	}

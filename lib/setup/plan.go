@@ -69,6 +69,11 @@ func Make(s Site) Plan {
 			file = place
 		}
 	}
+	if conf, err := slurm.Read(p.Root, file); file != "" && err == nil {
+		if name, err := conf.Node(p.Node); err == nil {
+			p.Node = name
+		}
+	}
 	p.node()
 	switch {
 	case file == "":
@@ -129,7 +134,7 @@ func (p *planner) open(file string) (t text, there, understood bool) {
 	if err != nil {
 		return text{file: file}, false, true
 	}
-	return parse(file, content), true, true
+	return text{file, content}, true, true
 }
 
 func kind(mode fs.FileMode) string {
@@ -165,9 +170,13 @@ func (p *planner) slurmConf(file string) {
 	}
 	p.nodeLine(&t)
 	p.change(t, there, before)
-	for i, line := range t.lines {
-		if old := parse(file, before).lines; i >= len(old) || old[i] != line {
-			p.Plan.Controller = append(p.Plan.Controller, strings.TrimSpace(line))
+	var old []string
+	for _, l := range (text{file, before}).parse().Lines {
+		old = append(old, l.String())
+	}
+	for _, l := range t.parse().Lines {
+		if !slices.Contains(old, l.String()) {
+			p.Plan.Controller = append(p.Plan.Controller, l.String())
 		}
 	}
 }
@@ -175,16 +184,16 @@ func (p *planner) slurmConf(file string) {
 // script sees to a Prolog or an Epilog.
 func (p *planner) script(t *text, dir, key, program string) {
 	all := t.keys(key)
-	if len(all) == 0 || all[len(all)-1].value == "" {
+	if len(all) == 0 || last(all).Value == "" {
 		t.add(key + "=" + program)
 		return
 	}
 	folder := ""
 	for _, one := range all {
-		if path.Base(one.value) == path.Base(program) {
+		if path.Base(one.Keys[0].Value) == path.Base(program) {
 			return
 		}
-		for _, file := range slurm.Glob(p.Root, one.value, dir) {
+		for _, file := range slurm.Glob(p.Root, one.Keys[0].Value, dir) {
 			switch slurm.CallOf(p.Root, file, path.Base(program)) {
 			case slurm.Calls:
 				return
@@ -193,13 +202,13 @@ func (p *planner) script(t *text, dir, key, program string) {
 				return
 			}
 		}
-		if path.Base(one.value) == "*" {
-			folder = path.Dir(one.value)
+		if path.Base(one.Keys[0].Value) == "*" {
+			folder = path.Dir(one.Keys[0].Value)
 		}
 	}
 	if folder == "" || len(all) > 1 {
-		value := all[len(all)-1].value
-		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].line+1, key, value), callBy(key, value, program))
+		value := last(all).Value
+		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].Number, key, value), callBy(key, value, program))
 		return
 	}
 	if !path.IsAbs(folder) {
@@ -211,6 +220,9 @@ func (p *planner) script(t *text, dir, key, program string) {
 	}
 	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
 }
+
+// last is the pair that begins the last of some lines.
+func last(lines []slurm.Line) slurm.Pair { return lines[len(lines)-1].Keys[0] }
 
 // mentions notes a script that may call the program already: only a run tells.
 func (p *planner) mentions(key, file, program string) {
@@ -230,12 +242,12 @@ func callBy(key, script, program string) string {
 func (p *planner) flags(t *text) {
 	all := t.keys("PrologFlags")
 	if len(all) > 0 {
-		for _, flag := range strings.Split(strings.ToLower(all[len(all)-1].value), ",") {
+		for _, flag := range strings.Split(strings.ToLower(last(all).Value), ",") {
 			switch strings.TrimSpace(flag) {
 			case "contain", "x11":
 				return
 			case "nohold":
-				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].line+1), "GN235 take NoHold out, if you can do without it")
+				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].Number), "GN235 take NoHold out, if you can do without it")
 				return
 			}
 		}
@@ -246,38 +258,37 @@ func (p *planner) flags(t *text) {
 // nodeLine sees to what slurm.conf says that the node has.
 func (p *planner) nodeLine(t *text) {
 	defaults, found := "", false
-	for _, line := range t.keys("NodeName") {
-		gres := pair{line: -1}
-		for _, other := range t.pairs(line.line) {
-			if other.key == "gres" {
-				gres = other
-			}
+	for i := range t.keys("NodeName") {
+		line := t.keys("NodeName")[i] // an edit moves those after it
+		have := defaults
+		gres := line.Pair("gres")
+		if gres.Key != "" {
+			have = gres.Value
 		}
-		if strings.EqualFold(line.value, "default") {
-			if gres.line >= 0 {
-				defaults = gres.value
-			}
+		name := line.Keys[0]
+		if strings.EqualFold(name.Value, "default") {
+			defaults = have
 			continue
 		}
-		hosts, err := slurm.ParseHostlist(line.value)
-		if err != nil || !hosts.Contains(p.Node) {
+		hosts, err := slurm.ParseHostlist(name.Value)
+		if err != nil {
+			p.refuse(fmt.Sprintf("%s:%d: %s", t.file, line.Number, err), correct)
+			return
+		}
+		if !hosts.Contains(p.Node) {
 			continue
 		}
 		found = true
-		have := defaults
-		if gres.line >= 0 {
-			have = gres.value
-		}
 		want := gresOf(have, p.Gres, p.Counts)
 		switch {
 		case sameGres(have, want):
-		case line.value != p.Node:
-			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.line+1, line.value),
+		case name.Value != p.Node:
+			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.Number, name.Value),
 				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
-		case gres.line >= 0:
+		case gres.Key != "":
 			t.replace(gres, want)
 		default:
-			t.insert(line, "Gres", want)
+			t.insert(name, "Gres", want)
 		}
 	}
 	if !found {
@@ -321,50 +332,39 @@ func (p *planner) gresConf(file string) {
 		return
 	}
 	at := t.cut(begin, end)
-	if p.hasNICs(file, t) {
+	if p.hasNICs(t) {
 		return
 	}
-	rest := slices.Clone(t.lines[at:])
-	t.lines = t.lines[:at]
+	rest := t.content[at:]
+	t.content = t.content[:at]
 	t.add(begin)
 	for _, line := range p.GresLines {
 		t.add("NodeName=" + p.Node + " " + line)
 	}
 	t.add(end)
-	t.lines = append(t.lines, rest...)
+	t.content += rest
 	p.change(t, there, before)
 }
 
 // hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
 // they mean, unless they are the right ones.
-func (p *planner) hasNICs(file string, t text) bool {
+func (p *planner) hasNICs(t text) bool {
 	has := false
-	for i := range t.lines {
-		name, hosts, from := "", "", ""
-		for _, pair := range t.pairs(i) {
-			switch pair.key {
-			case "name":
-				name = pair.value
-			case "nodename":
-				hosts = pair.value
-			case "file":
-				from = pair.value
+	for _, l := range t.parse().Lines {
+		for _, name := range p.Gres {
+			devices, err := slurm.Conf{l}.Devices(p.Node, name)
+			if err != nil {
+				p.refuse(err.Error(), correct)
 			}
+			has = has || err != nil || len(devices) > 0
+			if len(devices) == 0 {
+				continue
+			}
+			if wanted, is := p.site(t.file); is && wanted {
+				continue
+			}
+			p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", t.file, l.Number, name, l), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
 		}
-		if !slices.Contains(p.Gres, name) {
-			continue
-		}
-		if list, err := slurm.ParseHostlist(hosts); hosts != "" && (err != nil || !list.Contains(p.Node)) {
-			continue
-		}
-		has = true
-		if wanted, is := p.site(file); is && wanted {
-			continue
-		}
-		if from == "" {
-			from = "without a File="
-		}
-		p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", file, i+1, name, from), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
 	}
 	return has
 }
@@ -390,13 +390,21 @@ func (p *planner) site(file string) (same, is bool) {
 
 // cut removes the lines from one mark to the other. It returns their place, or the place for new ones.
 func (t *text) cut(from, to string) (at int) {
-	first := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == from })
-	last := slices.IndexFunc(t.lines, func(l string) bool { return strings.TrimSpace(l) == to })
-	if first >= 0 && last > first {
-		t.lines = slices.Delete(t.lines, first, last+1)
-		return first
+	first, after, place := -1, -1, 0
+	for line := range strings.Lines(t.content) {
+		switch strings.TrimSpace(line) {
+		case from:
+			first = place
+		case to:
+			after = place + len(line)
+		}
+		place += len(line)
 	}
-	return len(t.lines)
+	if first < 0 || after < first {
+		return len(t.content)
+	}
+	t.content = t.content[:first] + t.content[after:]
+	return first
 }
 
 // cgroupConf has jobs open the GPUs that they were given, and no others.
@@ -406,13 +414,17 @@ func (p *planner) cgroupConf(file string) {
 		return
 	}
 	before := t.String()
+	if _, err := slurm.ParseFile(t.file, before); err != nil {
+		p.Plan.Refusals = append(p.Plan.Refusals, t.refuse()...)
+		return
+	}
 	all := t.keys("ConstrainDevices")
 	switch {
 	case len(all) == 0:
 		t.add("ConstrainDevices=yes")
 		p.change(t, there, before)
-	case !strings.EqualFold(all[len(all)-1].value, "yes"):
-		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].line+1, all[len(all)-1].value))
+	case !strings.EqualFold(last(all).Value, "yes"):
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].Number, last(all).Value))
 	}
 }
 
@@ -521,7 +533,7 @@ func (p *planner) toml() {
 	}
 	before := t.String()
 	if p.Mode != "" {
-		if slices.ContainsFunc(t.lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
+		if slices.ContainsFunc(strings.Split(t.content, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
 			p.refuse(p.Toml+" has a table [rdma] already", "GN241 set mode = \""+p.Mode+"\" in it")
 			return
 		}

@@ -3,6 +3,7 @@ package setup
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func (p Plan) Print(w io.Writer) {
 		default:
 			fmt.Fprintf(w, "%s\n", e.Path)
 		}
-		for _, line := range difference(parse("", string(e.Before)).lines, parse("", string(e.After)).lines) {
+		for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
 			fmt.Fprintf(w, "  %s\n", strings.TrimRight(line, "\r\n"))
 		}
 	}

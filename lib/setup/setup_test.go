@@ -48,8 +48,9 @@ func someSite(r *rand.Rand) tree {
 		whatever(r, "", "Prolog=/usr/sbin/gresnet-prolog", "Prolog=/etc/slurm/prolog.d/*", "Prolog=prolog.d/*"),
 		whatever(r, "", "Epilog=/usr/sbin/gresnet-epilog", "Epilog=/etc/slurm/epilog.d/*"),
 		whatever(r, "", "NodeName=DEFAULT Gres=gpu:4,nic:hdr:1", "NodeName=DEFAULT CPUs=4"),
-		whatever(r, "NodeName=node1", "NodeName=node1 Gres=gpu:8(S:0-1),nic:7 CPUs=4", "NodeName=node1 CPUs=4 # ours", "nodename=node1 gres=nic:hdr:1,nic:1", "NodeName=node2 CPUs=4\nNodeName=node1 NodeAddr=10.0.0.1", `NodeName=node1 Reason="a = b" CPUs=4`),
-		whatever(r, "# the end", "PartitionName=all Nodes=ALL", "\n\n", "PluginDir=/opt/a:/opt/b"),
+		whatever(r, "NodeName=node1", "NodeName=node1 Gres=gpu:8(S:0-1),nic:7 CPUs=4", "NodeName=node1 CPUs=4 # ours", "nodename=node1 gres=nic:hdr:1,nic:1", "NodeName=node2 CPUs=4\nNodeName=node1 NodeAddr=10.0.0.1", `NodeName=node1 Reason="a = b" CPUs=4`,
+			"NodeName=node1 CPUs=4 \\ \n NodeAddr=10.9.0.1", "NodeName=node1 \\\n\tCPUs=4 \\ # theirs\n Gres=gpu:8 \\\r\n NodeAddr=10.9.0.1\r", `NodeName=node1 Reason="rack \#4" Gres="gpu:8"`, `NodeName=node1# theirs`),
+		whatever(r, "# the end", `MailProg=/bin/a \`, `JobCompPass=a\#b \ `, "PartitionName=all Nodes=ALL", "\n\n", "PluginDir=/opt/a:/opt/b"),
 	}
 	r.Shuffle(len(lines)-2, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] }) // DEFAULT comes before or after, too
 	t["etc/slurm/slurm.conf"] = strings.Join(lines, whatever(r, "\n", "\n\n")) + whatever(r, "", "\n")
@@ -229,6 +230,9 @@ func isSetUp(root string) error {
 			return err
 		}
 	}
+	if bad := append(conf.Faults(), gres.GresFaults()...); len(bad) > 0 {
+		return errors.Join(bad...)
+	}
 	stack, err := slurm.ReadPlugstack(files, "/etc/slurm/plugstack.conf")
 	if err != nil || !slices.ContainsFunc(stack, func(l slurm.StackLine) bool { return l.Is("gresnet") && l.Need == "required" }) {
 		return fmt.Errorf("plugstack.conf has %v: %v", stack, err)
@@ -270,7 +274,7 @@ func TestSetupMakesASiteWorkASecondRunChangesNothingAndUndoGivesAllBack(t *testi
 			}
 			info, err := os.Stat(file)
 			if err == nil {
-				err = os.WriteFile(file, append(slices.Clone(text), "# more\n"...), 0o644)
+				err = os.WriteFile(file, append(slices.Clone(text), "\n# more\n"...), 0o644)
 			}
 			again := Make(s)
 			if err != nil || again.Changes() || len(again.Refusals) > 0 {
@@ -557,16 +561,39 @@ func TestWhereSetupWouldGuessOnlyWhatIsTheNodesOwnIsMended(t *testing.T) {
 	}
 }
 
+func TestSetupFindsTheNodeByItsHostName(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	tr := base()
+	tr["etc/slurm/slurm.conf"] = strings.Replace(bare, "NodeName=node1", "NodeName=gpu001 NodeHostname=node1", 1)
+	root := tr.lay(t, r)
+	p := Make(siteAt(root))
+	if len(p.Refusals) > 0 {
+		t.Fatal(p.Refusals)
+	}
+	all := ""
+	for _, e := range p.Edits {
+		all += string(e.After)
+	}
+	for _, want := range []string{"NodeName=gpu001 NodeHostname=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:1", "NodeName=gpu001 Name=nic Type=hdr"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in %s", want, all)
+		}
+	}
+}
+
 func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(tree)
 		want   string
 	}{
-		"include":             {func(t tree) { t["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare }, "/etc/slurm/slurm.conf:1 includes nodes.conf"},
-		"include in gres":     {func(t tree) { t["etc/slurm/gres.conf"] = "Include more.conf\n" }, "/etc/slurm/gres.conf:1 includes more.conf"},
-		"a line that goes on": {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node1 \\\n CPUs=4\n" }, "/etc/slurm/slurm.conf:1 goes on in the next line"},
-		"a range":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
-		"no node":             {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
+		"include":            {func(t tree) { t["etc/slurm/slurm.conf"] = "Include nodes.conf\n" + bare }, "/etc/slurm/slurm.conf:1 includes nodes.conf"},
+		"include in gres":    {func(t tree) { t["etc/slurm/gres.conf"] = "Include more.conf\n" }, "/etc/slurm/gres.conf:1 includes more.conf"},
+		"an odd line":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node1 CPUs\n" }, `/etc/slurm/slurm.conf:1: "CPUs" is not KEY=VALUE`},
+		"an odd list":        {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=x[1\nNodeName=node1\n" }, `/etc/slurm/slurm.conf:1: parse hostlist "x[1"`},
+		"an odd cgroup.conf": {func(t tree) { t["etc/slurm/cgroup.conf"] = "ConstrainCores\n" }, `/etc/slurm/cgroup.conf:1: "ConstrainCores" is not KEY=VALUE`},
+		"a NIC in capitals":  {func(t tree) { t["etc/slurm/gres.conf"] = "Name=NIC Files=/x,/y\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=NIC Files=/x,/y"},
+		"a range":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node[1-9] CPUs=4\n" }, "/etc/slurm/slurm.conf:1 is about several nodes: NodeName=node[1-9]"},
+		"no node":            {func(t tree) { t["etc/slurm/slurm.conf"] = "NodeName=node7 CPUs=4\n" }, "/etc/slurm/slurm.conf has no line with NodeName=node1"},
 		"a link": {func(t tree) {
 			t["etc/slurm/slurm.conf"], t["common/slurm.conf"] = "-> ../../common/slurm.conf", bare
 		}, "/etc/slurm/slurm.conf is not a file of its own, but a symbolic link"},
@@ -578,7 +605,7 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 			t["etc/slurm/slurm.conf"] += "PluginDir=/opt/slurm\n"
 			t["opt/slurm/auth_munge.so"] = "ELF"
 		}, "spank_gresnet.so is not in /opt/slurm: no step would start with required spank_gresnet.so batch=auto"},
-		"a NIC without a file": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic Count=4\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: without a File="},
+		"a NIC without a file": {func(t tree) { t["etc/slurm/gres.conf"] = "Name=nic Count=4\n" }, "/etc/slurm/gres.conf:1 has nic of this node already: Name=nic Count=4"},
 		"an optional plugin":   {func(t tree) { t["etc/slurm/plugstack.conf"] = "optional spank_gresnet.so\n" }, "/etc/slurm/plugstack.conf has optional spank_gresnet.so"},
 		"no slurm.conf":        {func(t tree) { delete(t, "etc/slurm/slurm.conf") }, "there is no slurm.conf in "},
 		"NoHold":               {func(t tree) { t["etc/slurm/slurm.conf"] = "PrologFlags=NoHold\n" + bare }, "/etc/slurm/slurm.conf:1 has PrologFlags=NoHold"},

@@ -4,31 +4,46 @@ package slurm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
 // Line is a line of slurm.conf or gres.conf: Key=Value pairs.
 type Line struct {
-	File   string
-	Number int
-	Keys   []Pair
+	File    string
+	Number  int
+	Keys    []Pair
+	Include string // the file that the line includes; it has no keys then
 }
 
-// Pair is Key=Value. Slurm takes keys in any case; here they are lower case.
-type Pair struct{ Key, Value string }
+// Get is a key's value, empty if the line does not have it. Slurm takes the last of several.
+func (l Line) Get(key string) string { return l.Pair(key).Value }
 
-// Get is a key's value, empty if the line does not have it.
-func (l Line) Get(key string) string {
-	for _, p := range l.Keys {
+// Pair is the last with a key, the zero one if there is none.
+func (l Line) Pair(key string) Pair {
+	for _, p := range slices.Backward(l.Keys) {
 		if p.Key == key {
-			return p.Value
+			return p
 		}
 	}
-	return ""
+	return Pair{}
 }
+
+// String is the line with all of its pairs.
+func (l Line) String() string {
+	var pairs []string
+	for _, p := range l.Keys {
+		pairs = append(pairs, p.Name+"="+quote(p.Value, false))
+	}
+	return strings.Join(pairs, " ")
+}
+
+// fault is an error with the line's place.
+func (l Line) fault(err error) error { return fmt.Errorf("%s:%d: %w", l.File, l.Number, err) }
 
 // Conf is a configuration file with all that it includes.
 type Conf []Line
@@ -67,15 +82,15 @@ func (c Conf) ControllerAddrs() []Pair {
 	var all []Pair
 	for _, l := range c.All("slurmctldhost") {
 		host, addr, _ := strings.Cut(l.Keys[0].Value, "(") // host(address)
-		all = append(all, Pair{"SlurmctldHost", cmp.Or(strings.TrimSuffix(addr, ")"), host)})
+		all = append(all, Pair{Key: "SlurmctldHost", Value: cmp.Or(strings.TrimSuffix(addr, ")"), host)})
 	}
 	for _, old := range []struct{ host, addr string }{{"ControlMachine", "ControlAddr"}, {"BackupController", "BackupAddr"}} {
 		if value := cmp.Or(c.Last(strings.ToLower(old.addr)), c.Last(strings.ToLower(old.host))); value != "" {
-			all = append(all, Pair{old.host, value})
+			all = append(all, Pair{Key: old.host, Value: value})
 		}
 	}
 	if value := c.Last("slurmctldaddr"); value != "" {
-		all = append(all, Pair{"SlurmctldAddr", value})
+		all = append(all, Pair{Key: "SlurmctldAddr", Value: value})
 	}
 	return all
 }
@@ -93,97 +108,110 @@ func (c Conf) Controllers() []string {
 }
 
 // maxDepth bounds files that include one another.
-const maxDepth = 8
+const maxDepth = 16
 
-// Read reads a file. root is the file system that name, an absolute path, is of.
-func Read(root fs.FS, name string) (Conf, error) { return read(root, name, 0) }
+// Read reads a file as Slurm reads it. root is the file system that name, an absolute path, is of. What
+// Slurm does not understand is an error with its place.
+func Read(root fs.FS, name string) (Conf, error) {
+	r := reader{root: root, dir: path.Dir(name)}
+	err := r.read(name, 0)
+	return r.conf, err
+}
 
-func read(root fs.FS, name string, depth int) (Conf, error) {
+// reader reads a file with all that it includes.
+type reader struct {
+	root fs.FS
+	dir  string // of the first file
+	conf Conf   // what is read so far
+}
+
+func (r *reader) read(name string, depth int) error {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("read %s: files include one another more than %d deep", name, maxDepth)
+		return fmt.Errorf("read %s: files include one another more than %d deep", name, maxDepth)
 	}
-	text, err := fs.ReadFile(root, strings.TrimPrefix(path.Clean(name), "/"))
+	text, err := fs.ReadFile(r.root, strings.TrimPrefix(path.Clean(name), "/"))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return fmt.Errorf("read %s: %w", name, err)
 	}
-	var conf Conf
-	for number, text := range logical(string(text)) {
-		if file, is := included(text); is {
-			if !path.IsAbs(file) {
-				file = path.Join(path.Dir(name), file)
-			}
-			more, err := read(root, file, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			conf = append(conf, more...)
+	f, err := ParseFile(name, string(text))
+	if err != nil {
+		return err
+	}
+	for _, l := range f.Lines {
+		if l.Include == "" {
+			r.conf = append(r.conf, l)
 			continue
 		}
-		if pairs := parsePairs(text); len(pairs) > 0 {
-			conf = append(conf, Line{File: name, Number: number, Keys: pairs})
+		file, err := r.find(l)
+		if err != nil {
+			return l.fault(err)
+		}
+		if err := r.read(file, depth+1); err != nil {
+			return err
 		}
 	}
-	return conf, nil
+	return nil
 }
 
-// logical goes through a file's lines without comments, with their numbers; a
-// line that ends with a backslash goes on in the next.
-func logical(text string) func(yield func(int, string) bool) {
-	return func(yield func(int, string) bool) {
-		var whole strings.Builder
-		first := 1
-		number := 0
-		for line := range strings.Lines(text) {
-			number++
-			line, _, _ = strings.Cut(strings.TrimRight(line, "\r\n"), "#")
-			if whole.Len() == 0 {
-				first = number
-			}
-			start, goesOn := strings.CutSuffix(line, `\`)
-			whole.WriteString(start)
-			if goesOn {
-				continue
-			}
-			if !yield(first, strings.TrimSpace(whole.String())) {
-				return
-			}
-			whole.Reset()
+// find is the path of an included file. %c in its name is the cluster's, as far as the file has said
+// it. It is relative to the first file, and before Slurm 23.02 to the file that includes it
+// (src/common/parse_config.c:_parse_include_directive).
+func (r *reader) find(l Line) (string, error) {
+	file := l.Include
+	if strings.Contains(file, "%c") {
+		cluster := strings.ToLower(r.conf.Last("clustername"))
+		if cluster == "" {
+			return "", fmt.Errorf("include %s: no ClusterName is before it", file)
 		}
-		if whole.Len() > 0 {
-			yield(first, strings.TrimSpace(whole.String()))
-		}
+		file = strings.ReplaceAll(file, "%c", cluster)
 	}
+	if strings.Contains(file, "*") {
+		return "", fmt.Errorf("include %s: Slurm takes no patterns", file)
+	}
+	if path.IsAbs(file) {
+		return file, nil
+	}
+	now, before := path.Join(r.dir, file), path.Join(path.Dir(l.File), file)
+	switch is := exists(r.root, before); {
+	case now == before || !is:
+		return now, nil
+	case exists(r.root, now):
+		return "", fmt.Errorf("include %s: that is %s to Slurm since 23.02, and %s before", file, now, before)
+	}
+	return before, nil
 }
 
-func included(line string) (string, bool) {
-	fields := strings.Fields(line)
-	if len(fields) == 2 && strings.EqualFold(fields[0], "include") {
-		return fields[1], true
-	}
-	return "", false
+// File is one file as Slurm divides it into lines.
+type File struct {
+	Name, Text string
+	Lines      []Line
+	open       bool // the last line goes on at the file's end
 }
 
-// parsePairs splits "Key=Value Key="a value"".
-func parsePairs(line string) []Pair {
-	var pairs []Pair
-	for line != "" {
-		key, rest, found := strings.Cut(line, "=")
-		if !found {
-			break
+// ParseFile parses a file's text. It does not read what the file includes.
+func ParseFile(name, text string) (File, error) {
+	f := File{Name: name, Text: text}
+	for _, s := range statements(text) {
+		l := Line{File: name, Number: s.number}
+		file, rest, include := s.included()
+		var err error
+		switch {
+		case include && file == "":
+			err = errors.New("include names no file")
+		case include && strings.Trim(rest, spaces) != "":
+			err = errors.New("include takes one file")
+		case include:
+			l.Include = file
+		default:
+			l.Keys, err = s.pairs()
 		}
-		rest = strings.TrimLeft(rest, " \t")
-		var value string
-		if quoted, is := strings.CutPrefix(rest, `"`); is {
-			value, rest, _ = strings.Cut(quoted, `"`)
-		} else {
-			end := strings.IndexAny(rest, " \t")
-			if end < 0 {
-				end = len(rest)
-			}
-			value, rest = rest[:end], rest[end:]
+		if err != nil {
+			return f, l.fault(err)
 		}
-		pairs = append(pairs, Pair{strings.ToLower(strings.TrimSpace(key)), value})
-		line = strings.TrimSpace(rest)
+		if l.Include != "" || len(l.Keys) > 0 {
+			f.Lines = append(f.Lines, l)
+		}
+		f.open = s.open
 	}
-	return pairs
+	return f, nil
 }

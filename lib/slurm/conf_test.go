@@ -61,6 +61,58 @@ func TestControllersAreReachedByTheirAddresses(t *testing.T) {
 	}
 }
 
+func TestLinesAreDividedAsSlurmDividesThem(t *testing.T) {
+	for text, want := range map[string]string{
+		"NodeName=n1 CPUs=4 \\ \n NodeAddr=10.9.0.1\n":           "nodename=n1 cpus=4 nodeaddr=10.9.0.1\n",
+		"NodeName=n1 Reason=\"rack \\#4\" NodeAddr=10.9.0.1\n":   "nodename=n1 reason=rack #4 nodeaddr=10.9.0.1\n",
+		"JobCompPass=a\\#b\nNodeName=n1 NodeAddr=10.9.0.1\n":     "jobcomppass=a#b\nnodename=n1 nodeaddr=10.9.0.1\n",
+		"JobCompPass=a\\\\#b\nNodeName=n1\n":                     "jobcomppass=a\\\nnodename=n1\n",
+		"JobCompPass=a\\\\\nNodeName=n1\n":                       "jobcomppass=a\\\nnodename=n1\n",
+		"NodeName=n1 \\ # more\nNodeAddr=a\\\n":                  "nodename=n1 nodeaddr=a\n",
+		"NodeName += n1 CPUs =4\r\nMailProg=\"/bin/a b\"\x00x\n": "nodename=n1 cpus=4\nmailprog=/bin/a b\n",
+		"MailProg=\"a\"b\n":                                      "mailprog=\"a\"b\n",
+	} {
+		c, err := slurm.Read(files("x.conf", text), "/x.conf")
+		got := ""
+		for _, l := range c {
+			for i, p := range l.Keys {
+				got += strings.Repeat(" ", min(i, 1)) + p.Key + "=" + p.Value
+			}
+			got += "\n"
+		}
+		if err != nil || got != want {
+			t.Errorf("%q is %q, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestIncludesAreFoundAsSlurmFindsThem(t *testing.T) {
+	root := files(
+		"etc/slurm/slurm.conf", "ClusterName=Big\nInclude %c-nodes.conf\nInclude sub/a.conf\n",
+		"etc/slurm/big-nodes.conf", "NodeName=n1\n",
+		"etc/slurm/sub/a.conf", "Include b.conf\nInclude c.conf\n",
+		"etc/slurm/b.conf", "MailProg=now\n",
+		"etc/slurm/sub/c.conf", "Prolog=before-23.02\n",
+	)
+	c, err := slurm.Read(root, "/etc/slurm/slurm.conf")
+	if err != nil || len(c.All("nodename")) != 1 || c.Last("mailprog") != "now" || c.Last("prolog") != "before-23.02" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	root["etc/slurm/sub/b.conf"] = root["etc/slurm/b.conf"]
+	for text, want := range map[string]string{
+		"Include sub/a.conf\n":             "/etc/slurm/sub/a.conf:1: include b.conf: that is /etc/slurm/b.conf to Slurm since 23.02, and /etc/slurm/sub/b.conf before",
+		"Include %c.conf\nClusterName=c\n": "/etc/slurm/slurm.conf:1: include %c.conf: no ClusterName is before it",
+		"Include *.conf\n":                 "/etc/slurm/slurm.conf:1: include *.conf: Slurm takes no patterns",
+		" Include b.conf\n":                `/etc/slurm/slurm.conf:1: "Include b.conf" is not KEY=VALUE`,
+		"\nNodeName=n1 NodeAddr\n":         `/etc/slurm/slurm.conf:2: "NodeAddr" is not KEY=VALUE`,
+	} {
+		root["etc/slurm/slurm.conf"].Data = []byte(text)
+		if _, err := slurm.Read(root, "/etc/slurm/slurm.conf"); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestReadNamesWhatItCannotRead(t *testing.T) {
 	root := files(
 		"etc/a.conf", "include missing.conf\n",

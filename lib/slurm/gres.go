@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -12,49 +13,94 @@ import (
 )
 
 // Device is one device of a GRES as gres.conf has it. File is empty where
-// Count= is all.
-type Device struct{ Type, File string }
+// Count= is all; More has the others of MultipleFiles=.
+type Device struct {
+	Type, File string
+	More       []string
+}
 
-// Devices are a node's devices of a GRES in the order of gres.conf, which is
-// that of their indices.
+// Devices are a node's devices of a GRES in the order of their indices: first those of the lines that
+// begin with Name=, then those of NodeName= (Slurm src/interfaces/gres.c:_parse_gres_conf_locked).
+// Slurm takes the GRES' name in any case.
 func (c Conf) Devices(node, name string) ([]Device, error) {
 	var devices []Device
-	for _, l := range c {
-		if l.Get("name") != name {
+	for _, l := range append(c.All("name"), c.All("nodename")...) {
+		if !strings.EqualFold(l.gres(), name) {
 			continue
 		}
-		if hosts := l.Get("nodename"); hosts != "" {
-			list, err := ParseHostlist(hosts)
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
-			}
-			if !list.Contains(node) {
-				continue
-			}
+		if err := l.knows(gresKeys); err != nil {
+			return nil, err
 		}
-		if files := l.Get("file"); files != "" {
-			names, err := expand(files)
-			if err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", l.File, l.Number, err)
-			}
-			for _, n := range names {
-				devices = append(devices, Device{l.Get("type"), n})
-			}
-			continue
+		more, err := l.devices(node)
+		if err != nil {
+			return nil, l.fault(err)
 		}
-		count := 1
-		if text := l.Get("count"); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 || n > indices.Max {
-				return nil, fmt.Errorf("%s:%d: %q is no count", l.File, l.Number, text)
-			}
-			count = n
-		}
-		for range count {
-			devices = append(devices, Device{Type: l.Get("type")})
-		}
+		devices = append(devices, more...)
 	}
 	return devices, nil
+}
+
+// gres is the GRES that a line is about: the name that it begins with, or the last one.
+func (l Line) gres() string {
+	if l.Keys[0].Key == "name" {
+		return l.Keys[0].Value
+	}
+	return l.Get("name")
+}
+
+// devices are those of a line, if it is about the node.
+func (l Line) devices(node string) (all []Device, err error) {
+	if l.Keys[0].Key == "nodename" {
+		list, err := ParseHostlist(l.Keys[0].Value)
+		if err != nil || !list.Contains(node) {
+			return nil, err
+		}
+	}
+	files, multiple, err := l.files()
+	if err != nil {
+		return nil, err
+	}
+	count := max(len(files), 1)
+	if multiple {
+		count = 1
+	}
+	if text := l.Get("count"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > indices.Max {
+			return nil, fmt.Errorf("%q is no count", text)
+		}
+		if len(files) > 0 && n != count {
+			return nil, fmt.Errorf("Count=%d and files for %d", n, count)
+		}
+		count = n
+	}
+	for i := range count {
+		d := Device{Type: l.Get("type")}
+		switch {
+		case multiple:
+			d.File, d.More = files[0], files[1:]
+		case len(files) > 0:
+			d.File = files[i]
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// files are those that a line of gres.conf names. If multiple, they are one device's.
+func (l Line) files() (names []string, multiple bool, err error) {
+	list, all := cmp.Or(l.Get("file"), l.Get("files")), l.Get("multiplefiles")
+	if list != "" && all != "" {
+		return nil, false, errors.New("it has both File and MultipleFiles")
+	}
+	hosts, err := ParseHostlist(cmp.Or(list, all))
+	if err == nil {
+		names, err = hosts.Names(indices.Max + 1)
+	}
+	if err == nil && all != "" && len(names) < 2 {
+		err = errors.New("MultipleFiles has one file")
+	}
+	return names, all != "", err
 }
 
 // FilesIn are the files in a folder that a gres.conf names, of whichever node and GRES. It leaves
@@ -62,7 +108,7 @@ func (c Conf) Devices(node, name string) ([]Device, error) {
 func (c Conf) FilesIn(dir string) []string {
 	var names []string
 	for _, l := range c {
-		files, err := expand(l.Get("file"))
+		files, _, err := l.files()
 		if err != nil {
 			continue
 		}
@@ -73,34 +119,6 @@ func (c Conf) FilesIn(dir string) []string {
 		}
 	}
 	return names
-}
-
-// expand spells out "/dir/hca[0-3]" in the order in which it is written, as
-// Slurm's hostlists do.
-func expand(text string) ([]string, error) {
-	before, rest, bracketed := strings.Cut(text, "[")
-	if !bracketed {
-		return strings.Split(text, ","), nil
-	}
-	inside, after, closed := strings.Cut(rest, "]")
-	if !closed || strings.ContainsAny(after, "[],") {
-		return nil, fmt.Errorf("%q is no list of files that this program can read", text)
-	}
-	var names []string
-	ranges, err := indices.ParseRanges(inside)
-	for _, r := range ranges {
-		if r.High > indices.Max {
-			err = fmt.Errorf("%d is beyond %d", r.High, indices.Max)
-			break
-		}
-		for n := r.Low; n <= r.High; n++ {
-			names = append(names, fmt.Sprintf("%s%0*d%s", before, r.Width, n, after))
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%q is no list of files that this program can read: %w", text, err)
-	}
-	return names, nil
 }
 
 // Promised is what a node's line in slurm.conf has of a GRES, and whether there
@@ -134,26 +152,34 @@ func (c Conf) Types(node, name string) (types []string) {
 func (c Conf) promised(node string) (list string, is bool) {
 	defaults := ""
 	for _, l := range c.All("nodename") {
-		hosts, text := l.Keys[0].Value, l.Get("gres")
-		if strings.EqualFold(hosts, "default") {
-			defaults = cmp.Or(text, defaults)
+		text := defaults
+		if p := l.Pair("gres"); p.Key != "" {
+			text = p.Value
+		}
+		if l.isDefault() {
+			defaults = text
 			continue
 		}
-		if h, err := ParseHostlist(hosts); err == nil && h.Contains(node) {
-			list, is = cmp.Or(text, defaults), true
+		if h, err := ParseHostlist(l.Keys[0].Value); err == nil && h.Contains(node) {
+			list, is = text, true
 		}
 	}
 	return list, is
 }
 
-// fieldsOf returns what a list like "gpu:8,nic:hdr:2(S:0),nic" has of a GRES, each part in its fields.
+// fieldsOf returns what a list like "gpu:8,nic:hdr:2(S:0)" has of a GRES, each part in its fields. Slurm
+// takes its name here in this case alone, and the name without more for one of them and no others
+// (src/interfaces/gres.c:_get_gres_cnt).
 func fieldsOf(list, name string) (all [][]string) {
 	for rest, more := list, true; more; {
 		var part string
 		part, rest, more = CutOutside(rest, '(', ')')
-		part, _, _ = strings.Cut(part, "(")
-		if fields := strings.Split(part, ":"); fields[0] == name {
-			all = append(all, fields)
+		if part == name {
+			return [][]string{{name}}
+		}
+		if strings.HasPrefix(part, name+":") {
+			part, _, _ = strings.Cut(part, "(")
+			all = append(all, strings.Split(part, ":"))
 		}
 	}
 	return all

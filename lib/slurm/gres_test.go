@@ -29,20 +29,45 @@ Name=nic
 `)
 	got, err := c.Devices("n1", "nic")
 	want := []slurm.Device{
-		{Type: "hdr", File: "/gres/nic2"}, {Type: "hdr", File: "/gres/nic0"}, {Type: "hdr", File: "/gres/nic1"},
 		{File: "/gres/h08x"}, {File: "/gres/h09x"}, {File: "/gres/h10x"}, {File: "/gres/a"}, {File: "/gres/b"}, {}, {}, {},
+		{Type: "hdr", File: "/gres/nic2"}, {Type: "hdr", File: "/gres/nic0"}, {Type: "hdr", File: "/gres/nic1"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	for text, want := range map[string]string{
-		"Name=nic Count=many\n":              `/etc/x.conf:1: "many" is no count`,
-		"\nName=nic File=/gres/nic[0-1\n":    `/etc/x.conf:2: "/gres/nic[0-1" is no list of files that this program can read`,
-		"Name=nic NodeName=n[1 File=/gres\n": `/etc/x.conf:1: `,
+		"Name=nic Count=many\n":                           `/etc/x.conf:1: "many" is no count`,
+		"\nName=nic File=/gres/nic[0-1\n":                 `/etc/x.conf:2: parse hostlist "/gres/nic[0-1": "/gres/nic[0-1" has no closing bracket`,
+		"NodeName=n[1 Name=nic File=/gres\n":              `/etc/x.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`,
+		"Name=nic NodeName=n1 File=/gres\n":               `/etc/x.conf:1: a line of name has no nodename`,
+		"Name=nic Count=3 File=/gres/[0-1]\n":             `/etc/x.conf:1: Count=3 and files for 2`,
+		"Name=nic File=/gres/a MultipleFiles=/gres/[0-1]": `/etc/x.conf:1: it has both File and MultipleFiles`,
+		"Name=nic MultipleFiles=/gres/a":                  `/etc/x.conf:1: MultipleFiles has one file`,
 	} {
 		if _, err := conf(t, text).Devices("n1", "nic"); err == nil || len(err.Error()) < len(want) || err.Error()[:len(want)] != want {
 			t.Errorf("%q: error %v, want %s", text, err, want)
 		}
+	}
+}
+
+func TestFilesAndCasesAreThoseThatSlurmTakes(t *testing.T) {
+	for text, want := range map[string][]slurm.Device{
+		"Name=nic Files=/gres/a,/gres/b\n":                          {{File: "/gres/a"}, {File: "/gres/b"}},
+		"Name=NIC type=HDR FILE=/gres/a\n":                          {{Type: "HDR", File: "/gres/a"}},
+		"Name=nic File=/gres/x[0-1],/gres/y[2-3]\n":                 {{File: "/gres/x0"}, {File: "/gres/x1"}, {File: "/gres/y2"}, {File: "/gres/y3"}},
+		"Name=nic MultipleFiles=/dev/uverbs[0-1]\n":                 {{File: "/dev/uverbs0", More: []string{"/dev/uverbs1"}}},
+		"Name=gpu File=/dev/nvidia0 \\ \n # nics\nName=nic File=/a": {{File: "/a"}},
+		"NodeName=n1 Name=gpu \\ \n Name=nic File=/a":               {{File: "/a"}}, // the last name of a node's line
+	} {
+		if got, err := conf(t, text).Devices("n1", "nic"); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	// A line of a gpu that goes on into that of a nic is one of a gpu.
+	c := conf(t, "Name=gpu File=/dev/nvidia0 \\ \nName=nic File=/a")
+	nics, _ := c.Devices("n1", "nic")
+	if got, err := c.Devices("n1", "gpu"); err != nil || nics != nil || !reflect.DeepEqual(got, []slurm.Device{{File: "/a"}}) {
+		t.Errorf("a gpu's line that goes on: gpus %+v, nics %+v, %v", got, nics, err)
 	}
 }
 
@@ -55,7 +80,7 @@ Name=nic File=/gres/../etc/passwd,/gres/more/nic9,gres/nic8
 Name=nic Count=9
 Name=opa File=/gres/more/../opa0,/dev/x
 `)
-	want := []string{"nic0", "nic1", "opa0"}
+	want := []string{"nic0", "nic1", "nic2", "x", "opa0"}
 	if got := c.FilesIn("/gres"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -63,10 +88,14 @@ Name=opa File=/gres/more/../opa0,/dev/x
 
 func TestWhatSlurmConfPromisesOfAGRESIsAddedUp(t *testing.T) {
 	for text, want := range map[string]int{
-		"NodeName=n1 Gres=nic:4\n":                                   4,
-		"NodeName=n1 Gres=gpu:8(S:0-1),nic:hdr:2(S:0),nic:ndr,nic\n": 4,
-		"NodeName=DEFAULT Gres=nic:3\nNodeName=n[1-9]\n":             3,
-		"NodeName=DEFAULT Gres=nic:3\nNodeName=n1 Gres=gpu:1\n":      0,
+		"NodeName=n1 Gres=nic:4\n":                                     4,
+		"NodeName=n1 Gres=gpu:8(S:0-1),nic:hdr:2(S:0),nic:ndr,nic:1\n": 4,
+		"NodeName=n1 Gres=gpu:8,nic:hdr:2,nic\n":                       1, // Slurm looks no further
+		"NodeName=DEFAULT Gres=nic:3\nNodeName=n1 Gres=\"\"\n":         0,
+		"NodeName=n1 Gres=NIC:4\n":                                     0, // no plugin has that name
+
+		"NodeName=DEFAULT Gres=nic:3\nNodeName=n[1-9]\n":        3,
+		"NodeName=DEFAULT Gres=nic:3\nNodeName=n1 Gres=gpu:1\n": 0,
 		"NodeName=n1\n":              0,
 		"NodeName=n1 Gres=nic:2K\n":  -1,
 		"NodeName=n2 Gres=nic:2\n":   -1,
@@ -97,7 +126,7 @@ func TestTypesOfAGRESAreInTheOrderOfSlurmConf(t *testing.T) {
 
 func TestPlugstackThatIncludesItselfEnds(t *testing.T) {
 	root := fstest.MapFS{"etc/plugstack.conf": {Data: []byte("include /etc/plugstack.conf\n")}}
-	const want = "read /etc/plugstack.conf: files include one another more than 8 deep"
+	const want = "read /etc/plugstack.conf: files include one another more than 16 deep"
 	if _, err := slurm.ReadPlugstack(root, "/etc/plugstack.conf"); err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}

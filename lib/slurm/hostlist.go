@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gresnet/lib/hint"
-	"gresnet/lib/indices"
 )
 
 // Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",
@@ -19,21 +18,26 @@ type hostPattern []hostPart
 
 type hostPart struct {
 	literal string
-	numbers []indices.Range // in brackets; if any, literal is empty
+	numbers []hostRange // in brackets; if any, literal is empty
 }
 
-// Bounds, which also bound the work that a match can be.
+type hostRange struct {
+	low, high uint64
+	width     int // of the first number: "001-016" has 3
+}
+
+// Bounds, the first two of which are Slurm's own (src/common/hostlist.h, MAX_RANGE and MAX_PREFIX_CNT).
 const (
-	maxHostParts = 9
-	maxHostName  = 255
+	maxHostRange  = 64 * 1024
+	maxHostDigits = 18
+	maxHostParts  = 64
+	maxHostName   = 255
 )
 
-// ParseHostlist parses what Slurm src/common/hostlist.c prints.
+// ParseHostlist parses what Slurm reads (src/common/hostlist.c:_hostlist_create_bracketed).
 func ParseHostlist(text string) (Hostlist, error) {
 	var list Hostlist
-	for rest, more := text, true; more; {
-		var element string
-		element, rest, more = CutOutside(rest, '[', ']')
+	for _, element := range hostElements(text) {
 		p, err := parseHostPattern(element)
 		if err != nil {
 			return nil, fmt.Errorf("parse hostlist %q: %w", hint.Clip(text), err)
@@ -41,6 +45,20 @@ func ParseHostlist(text string) (Hostlist, error) {
 		list = append(list, p)
 	}
 	return list, nil
+}
+
+// hostElements divides a list at commas and blanks that are not between brackets.
+func hostElements(text string) []string {
+	depth := 0
+	return strings.FieldsFunc(text, func(c rune) bool {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return depth == 0 && strings.ContainsRune(", \t\n", c)
+	})
 }
 
 // CutOutside cuts Slurm's lists, at the first comma that is not between brackets.
@@ -65,7 +83,7 @@ func parseHostPattern(text string) (hostPattern, error) {
 	var p hostPattern
 	for rest := text; rest != ""; {
 		literal, brackets, bracketed := strings.Cut(rest, "[")
-		if strings.ContainsAny(literal, "] \t\r\n") {
+		if strings.Contains(literal, "]") || endDigits(literal) > maxHostDigits {
 			return nil, fmt.Errorf("%q is no host name", hint.Clip(text))
 		}
 		if literal != "" {
@@ -78,27 +96,49 @@ func parseHostPattern(text string) (hostPattern, error) {
 		if !closed {
 			return nil, fmt.Errorf("%q has no closing bracket", hint.Clip(text))
 		}
-		numbers, err := indices.ParseRanges(inside)
+		numbers, err := parseHostRanges(inside)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no range of numbers: %w", hint.Clip(inside), err)
+			return nil, err
 		}
 		p = append(p, hostPart{numbers: numbers})
 		rest = after
 	}
-	if len(p) == 0 || len(p) > maxHostParts {
+	if len(p) > maxHostParts {
 		return nil, fmt.Errorf("%q is no host name", hint.Clip(text))
 	}
 	return p, nil
 }
 
-// digits is how many digits a text begins with.
-func digits(text string) int {
-	n := 0
-	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
-		n++
+// parseHostRanges parses what is in brackets: "1-3,007,9-".
+func parseHostRanges(text string) (list []hostRange, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		if last == "" {
+			last = first
+		}
+		low, lowErr := parseHostNumber(first)
+		high, highErr := parseHostNumber(last)
+		if lowErr != nil || highErr != nil || high < low || high-low >= maxHostRange {
+			return nil, fmt.Errorf("%q is no range of up to %d numbers", hint.Clip(part), maxHostRange)
+		}
+		list = append(list, hostRange{low, high, len(first)})
 	}
-	return n
+	return list, nil
 }
+
+// parseHostNumber parses decimal digits and nothing else.
+func parseHostNumber(text string) (uint64, error) {
+	if digits(text) > maxHostDigits {
+		return 0, strconv.ErrRange
+	}
+	return strconv.ParseUint(text, 10, 64)
+}
+
+// digits is how many digits a text begins with.
+func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }
+
+// endDigits is how many digits a text ends with.
+func endDigits(text string) int { return len(text) - len(strings.TrimRight(text, "0123456789")) }
 
 // Contains tells whether a host is in the list.
 func (l Hostlist) Contains(name string) bool {
@@ -113,22 +153,37 @@ func (l Hostlist) Contains(name string) bool {
 	return false
 }
 
+// matches goes through the parts with all places of the name that the parts before can reach: two
+// brackets may touch, so a part may end at several.
 func (p hostPattern) matches(name string) bool {
-	if len(p) == 0 {
-		return name == ""
+	reached := map[int]bool{0: true}
+	for _, part := range p {
+		next := map[int]bool{}
+		for at := range reached {
+			for n := range part.lengths(name[at:]) {
+				next[at+n] = true
+			}
+		}
+		reached = next
 	}
-	part, rest := p[0], p[1:]
-	if part.numbers == nil {
-		after, ok := strings.CutPrefix(name, part.literal)
-		return ok && rest.matches(after)
-	}
-	// Two brackets may touch, so every length that is a number of the first is tried.
-	for n := 1; n <= min(digits(name), indices.MaxDigits); n++ {
-		if part.has(name[:n]) && rest.matches(name[n:]) {
-			return true
+	return reached[len(name)]
+}
+
+// lengths are those of the beginnings of a text that are the part's.
+func (p hostPart) lengths(text string) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		if p.numbers == nil {
+			if strings.HasPrefix(text, p.literal) {
+				yield(len(p.literal))
+			}
+			return
+		}
+		for n := 1; n <= min(digits(text), maxHostDigits); n++ {
+			if p.has(text[:n]) && !yield(n) {
+				return
+			}
 		}
 	}
-	return false
 }
 
 func (p hostPart) has(text string) bool {
@@ -137,56 +192,70 @@ func (p hostPart) has(text string) bool {
 		return false
 	}
 	for _, r := range p.numbers {
-		if r.Low <= n && n <= r.High && fmt.Sprintf("%0*d", r.Width, n) == text {
+		if r.low <= n && n <= r.high && r.format(n) == text {
 			return true
 		}
 	}
 	return false
 }
 
+func (r hostRange) format(n uint64) string { return fmt.Sprintf("%0*d", r.width, n) }
+
 // Names spells the list out, in its order and with the names that are there twice, as
 // `scontrol show hostnames` does. More names than most are an error.
 func (l Hostlist) Names(most int) ([]string, error) {
 	var names []string
 	for _, p := range l {
-		var err error
-		if names, err = p.names(names, most); err != nil {
-			return nil, err
+		own, err := p.names(most - len(names))
+		if err != nil {
+			return nil, fmt.Errorf("spell a hostlist out: %w", err)
+		}
+		names = append(names, own...)
+	}
+	return names, nil
+}
+
+// names are an element's. The last brackets count fastest, then the first, the second and so on, as
+// in Slurm (src/common/hostlist.c:_push_range_list).
+func (p hostPattern) names(most int) ([]string, error) {
+	texts := make([]string, len(p))
+	var order []int // of the parts in brackets, the slowest first
+	for i, part := range p {
+		texts[i] = part.literal
+		if part.numbers != nil {
+			order = append([]int{i}, order...)
+		}
+	}
+	if len(order) > 0 {
+		order = append(order[1:], order[0])
+	}
+	names, err := p.spell(nil, texts, order, most)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if len(name) > maxHostName {
+			return nil, fmt.Errorf("a name has more than %d letters", maxHostName)
 		}
 	}
 	return names, nil
 }
 
-// names appends an element's names: the last brackets count fastest.
-func (p hostPattern) names(names []string, most int) ([]string, error) {
-	own := []string{""}
-	for _, part := range p {
-		if part.numbers == nil {
-			for i := range own {
-				own[i] += part.literal
-			}
-			continue
+// spell appends the names that some texts have with all numbers of the parts in order.
+func (p hostPattern) spell(names, texts []string, order []int, most int) (_ []string, err error) {
+	if len(order) == 0 {
+		if len(names) >= most {
+			return nil, fmt.Errorf("it has more than %d names", most)
 		}
-		var longer []string
-		for _, name := range own {
-			for _, r := range part.numbers {
-				if r.High-r.Low >= uint64(most) || len(names)+len(longer)+int(r.High-r.Low) >= most {
-					return nil, fmt.Errorf("spell a hostlist out: it has more than %d names", most)
-				}
-				for n := r.Low; n <= r.High; n++ {
-					longer = append(longer, name+fmt.Sprintf("%0*d", r.Width, n))
-				}
+		return append(names, strings.Join(texts, "")), nil
+	}
+	for _, r := range p[order[0]].numbers {
+		for n := r.low; n <= r.high; n++ {
+			texts[order[0]] = r.format(n)
+			if names, err = p.spell(names, texts, order[1:], most); err != nil {
+				return nil, err
 			}
 		}
-		own = longer
 	}
-	if len(names)+len(own) > most {
-		return nil, fmt.Errorf("spell a hostlist out: it has more than %d names", most)
-	}
-	for _, name := range own {
-		if len(name) > maxHostName {
-			return nil, fmt.Errorf("spell a hostlist out: a name has more than %d letters", maxHostName)
-		}
-	}
-	return append(names, own...), nil
+	return names, nil
 }

@@ -12,17 +12,20 @@ import (
 
 func TestHostlist(t *testing.T) {
 	for list, names := range map[string]struct{ in, out []string }{
-		"node1":                   {[]string{"node1"}, []string{"node", "node11", "node01", "ode1", ""}},
-		"node[1-3,7],gpu05":       {[]string{"node1", "node2", "node3", "node7", "gpu05"}, []string{"node4", "node0", "node01", "gpu5", "node17", "node[1-3,7]"}},
-		"n[08-11]":                {[]string{"n08", "n09", "n10", "n11"}, []string{"n8", "n12", "n008", "n011"}},
-		"n[8-11]":                 {[]string{"n8", "n9", "n10", "n11"}, []string{"n08", "n12"}},
-		"n[098-102]":              {[]string{"n098", "n100", "n102"}, []string{"n98", "n0100", "n103"}},
-		"n[1-2]-ib":               {[]string{"n1-ib", "n2-ib"}, []string{"n1", "n3-ib", "n1-ibx"}},
-		"rack[0-1]n[01-16]":       {[]string{"rack0n01", "rack1n16"}, []string{"rack2n01", "rack0n1", "rack0n17", "rack0"}},
-		"r[1-12][0-3]":            {[]string{"r10", "r123", "r13"}, []string{"r14", "r1", "r130"}},
-		"[1-3]":                   {[]string{"2"}, []string{"4", ""}},
-		"a,b,c[1],d.example.com":  {[]string{"a", "b", "c1", "d.example.com"}, []string{"c", "d"}},
-		"big[000000000-99999999]": {[]string{"big000000007"}, []string{"big7"}},
+		"node1":                        {[]string{"node1"}, []string{"node", "node11", "node01", "ode1", ""}},
+		"node[1-3,7],gpu05":            {[]string{"node1", "node2", "node3", "node7", "gpu05"}, []string{"node4", "node0", "node01", "gpu5", "node17", "node[1-3,7]"}},
+		"n[08-11]":                     {[]string{"n08", "n09", "n10", "n11"}, []string{"n8", "n12", "n008", "n011"}},
+		"n[8-11]":                      {[]string{"n8", "n9", "n10", "n11"}, []string{"n08", "n12"}},
+		"n[098-102]":                   {[]string{"n098", "n100", "n102"}, []string{"n98", "n0100", "n103"}},
+		"n[1-2]-ib":                    {[]string{"n1-ib", "n2-ib"}, []string{"n1", "n3-ib", "n1-ibx"}},
+		"rack[0-1]n[01-16]":            {[]string{"rack0n01", "rack1n16"}, []string{"rack2n01", "rack0n1", "rack0n17", "rack0"}},
+		"r[1-12][0-3]":                 {[]string{"r10", "r123", "r13"}, []string{"r14", "r1", "r130"}},
+		"[1-3]":                        {[]string{"2"}, []string{"4", ""}},
+		"a,b,c[1],d.example.com":       {[]string{"a", "b", "c1", "d.example.com"}, []string{"c", "d"}},
+		"x[1-2]c[0-3]s[0-9]b[0]n[0-3]": {[]string{"x1c3s9b0n3"}, []string{"x1c3s9b0n4", "x1c3s9b0"}},
+		"n[1000000000-1000000003]":     {[]string{"n1000000002"}, []string{"n100000000"}},
+		"a, b\tc,,":                    {[]string{"a", "b", "c"}, []string{"", ","}},
+		"":                             {nil, []string{""}},
 	} {
 		l, err := slurm.ParseHostlist(list)
 		if err != nil {
@@ -41,18 +44,14 @@ func TestHostlist(t *testing.T) {
 		}
 	}
 	for list, want := range map[string]string{
-		"":                     `parse hostlist "": "" is no host name`,
-		"a,":                   `parse hostlist "a,": "" is no host name`,
-		"n[1-3":                `parse hostlist "n[1-3": "n[1-3" has no closing bracket`,
-		"n1-3]":                `parse hostlist "n1-3]": "n1-3]" is no host name`,
-		"n[3-1]":               `parse hostlist "n[3-1]": "3-1" is no range of numbers: "3-1" runs backwards`,
-		"n[]":                  `parse hostlist "n[]": "" is no range of numbers: parse number ""`,
-		"n[1,]":                `parse hostlist "n[1,]": "1," is no range of numbers: parse number ""`,
-		"n[000x333]":           `parse hostlist "n[000x333]": "000x333" is no range of numbers: parse number "000x333"`,
-		"n[0-9999999999]":      `parse hostlist "n[0-9999999999]": "0-9999999999" is no range of numbers: parse number "9999999999"`,
-		"n[[1]]":               `parse hostlist "n[[1]]": "[1" is no range of numbers: parse number "[1"`,
-		"a b":                  `parse hostlist "a b": "a b" is no host name`,
-		"a[1]b[1]c[1]d[1]e[1]": `parse hostlist "a[1]b[1]c[1]d[1]e[1]": "a[1]b[1]c[1]d[1]e[1]" is no host name`,
+		"n[1-3":           `parse hostlist "n[1-3": "n[1-3" has no closing bracket`,
+		"n1-3]":           `parse hostlist "n1-3]": "n1-3]" is no host name`,
+		"n[3-1]":          `parse hostlist "n[3-1]": "3-1" is no range of up to 65536 numbers`,
+		"n[]":             `parse hostlist "n[]": "" is no range of up to 65536 numbers`,
+		"n[1,]":           `parse hostlist "n[1,]": "" is no range of up to 65536 numbers`,
+		"n[000x333]":      `parse hostlist "n[000x333]": "000x333" is no range of up to 65536 numbers`,
+		"n[0-9999999999]": `parse hostlist "n[0-9999999999]": "0-9999999999" is no range of up to 65536 numbers`,
+		"n[[1]]":          `parse hostlist "n[[1]]": "[1" is no range of up to 65536 numbers`,
 	} {
 		_, err := slurm.ParseHostlist(list)
 		if err == nil || err.Error() != want {
@@ -69,7 +68,8 @@ func TestHostlistIsSpelledOutInItsOrder(t *testing.T) {
 		"[1-2]":                  "1 2",
 		"c,a,c":                  "c a c",
 		"10.0.0.[9-11]":          "10.0.0.9 10.0.0.10 10.0.0.11",
-		"n[098-101]-ib.example,": "",
+		"n[098-101]-ib.example,": "n098-ib.example n099-ib.example n100-ib.example n101-ib.example",
+		"a[1-2]b[1-2]c[1-2]":     "a1b1c1 a1b1c2 a2b1c1 a2b1c2 a1b2c1 a1b2c2 a2b2c1 a2b2c2",
 		"n[0-99999]":             "",
 		"n[0-999999999]":         "",
 		"n[1-40],m[1-40]":        "",
@@ -143,10 +143,10 @@ func FuzzHostlist(f *testing.F) {
 	f.Add("n[1-2", "n[1")
 	f.Fuzz(func(t *testing.T, list, name string) {
 		l, err := slurm.ParseHostlist(list)
-		if err != nil || tooLong(list) {
+		if err != nil || tooLong(list) || strings.ContainsAny(list, " \t\n") || strings.Contains(list, "-]") || strings.Contains(list, "-,") {
 			return
 		}
-		all := spell(list)
+		all := slices.DeleteFunc(spell(list), func(name string) bool { return name == "" })
 		if all == nil {
 			return
 		}
@@ -155,10 +155,12 @@ func FuzzHostlist(f *testing.F) {
 			longest = max(longest, len(n))
 		}
 		names, err := l.Names(len(all))
+		slices.Sort(names) // in which order: test/slurmref asks Slurm
+		slices.Sort(all)
 		if longest <= 255 && (err != nil || !slices.Equal(names, all)) {
 			t.Errorf("%q is spelled out as %q, %v; want %q", list, names, err, all)
 		}
-		if names, err := l.Names(len(all) - 1); err == nil {
+		if names, err := l.Names(len(all) - 1); err == nil && len(all) > 0 {
 			t.Errorf("%q has more than %d names, and is spelled out as %q", list, len(all)-1, names)
 		}
 		if l.Contains(name) != slices.Contains(all, name) {

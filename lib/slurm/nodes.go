@@ -1,9 +1,18 @@
 package slurm
 
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Host is what slurm.conf says of a node besides its name; empty where it does not.
 type Host struct {
 	Addr     string // NodeAddr: a name or an address
 	Hostname string // NodeHostname
+	Port     int    // of its slurmd
 }
 
 // maxNodes bounds what one line of slurm.conf can be about: Slurm's own bound of a
@@ -11,34 +20,148 @@ type Host struct {
 const maxNodes = 64 * 1024
 
 // Hosts are the nodes of some names, as far as the file has them.
-func (c Conf) Hosts(names []string) map[string]Host {
+func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
 		wanted[name] = true
 	}
 	hosts := map[string]Host{}
-	for _, l := range c.All("nodename") {
-		addrs, hostnames := spellOut(l.Get("nodeaddr")), spellOut(l.Get("nodehostname"))
-		for i, name := range spellOut(l.Keys[0].Value) {
-			if wanted[name] {
-				hosts[name] = Host{Addr: at(addrs, i), Hostname: at(hostnames, i)}
+	err := c.nodes(func(n nodeLine) error {
+		for i, name := range n.names {
+			if !wanted[name] {
+				continue
 			}
+			h, err := n.host(i)
+			if err != nil {
+				return err
+			}
+			hosts[name] = h
 		}
-	}
-	return hosts
+		return nil
+	})
+	return hosts, err
 }
 
-// spellOut is nothing for what is no hostlist: Slurm does not start with that.
-func spellOut(list string) []string {
-	if list == "" {
-		return nil
+// Node is the node of a name, or the one that runs on the host of that name, as slurmd finds its own
+// by NodeHostname (Slurm src/common/read_config.c:slurm_conf_get_nodename). If the file has neither, it
+// is the name.
+func (c Conf) Node(name string) (string, error) {
+	hosts, err := c.Hosts([]string{name})
+	if _, is := hosts[name]; is || err != nil {
+		return name, err
 	}
+	short, _, _ := strings.Cut(name, ".")
+	for _, host := range []string{name, short} {
+		if host == "" {
+			continue
+		}
+		if node, err := c.nodeOn(host); node != "" || err != nil {
+			return cmp.Or(node, name), err
+		}
+	}
+	return name, nil
+}
+
+// nodeOn is the first node whose NodeHostname is a host's, or its own name.
+func (c Conf) nodeOn(host string) (node string, err error) {
+	err = c.nodes(func(n nodeLine) error {
+		hostnames, err := n.list("nodehostname")
+		if len(hostnames) == 0 {
+			hostnames = n.names
+		}
+		for i, name := range n.names {
+			if node == "" && at(hostnames, i) == host {
+				node = name
+			}
+		}
+		return err
+	})
+	return node, err
+}
+
+// nodeLine is a line of slurm.conf that is about nodes.
+type nodeLine struct {
+	Line
+	names []string
+	port  string // that is said here, or by a line of defaults before
+}
+
+// nodes goes through the lines about nodes.
+func (c Conf) nodes(each func(nodeLine) error) error {
+	port := ""
+	for _, l := range c.All("nodename") {
+		if l.isDefault() {
+			port = cmp.Or(l.Get("port"), port)
+			continue
+		}
+		n := nodeLine{Line: l, port: cmp.Or(l.Get("port"), port)}
+		var err error
+		if n.names, err = spellOut(l.Keys[0].Value); err == nil && len(n.names) == 0 {
+			err = errors.New("it names no node")
+		}
+		if err == nil {
+			err = each(n)
+		}
+		if err != nil {
+			return l.fault(err)
+		}
+	}
+	return nil
+}
+
+// isDefault tells whether a line of nodes says what holds for the lines after it.
+func (l Line) isDefault() bool { return strings.EqualFold(l.Keys[0].Value, "default") }
+
+// host is what the line says of one of its nodes.
+func (n nodeLine) host(i int) (Host, error) {
+	addrs, err := n.list("nodeaddr")
+	if err != nil {
+		return Host{}, err
+	}
+	hostnames, err := n.list("nodehostname")
+	if err != nil {
+		return Host{}, err
+	}
+	port, err := n.portOf(i)
+	return Host{Addr: at(addrs, i), Hostname: at(hostnames, i), Port: port}, err
+}
+
+// list is what the line has of each of its nodes, or of all of them.
+func (n nodeLine) list(key string) ([]string, error) {
+	list, err := spellOut(n.Get(key))
+	if err == nil && len(list) > 1 && len(list) != len(n.names) {
+		err = fmt.Errorf("%s counts %d and NodeName %d", key, len(list), len(n.names))
+	}
+	return list, err
+}
+
+// portOf is the port of one of the nodes, 0 if the line does not say it. Slurm takes ports with and
+// without brackets (src/common/node_conf.c:expand_nodeline_info).
+func (n nodeLine) portOf(i int) (int, error) {
+	if n.port == "" {
+		return 0, nil
+	}
+	text := n.port
+	if text[0] != '[' && strings.ContainsAny(text, ",-") {
+		text = "[" + text + "]"
+	}
+	list, err := spellOut(text)
+	if err != nil {
+		return 0, err
+	}
+	port, err := strconv.ParseUint(at(list, i), 10, 16)
+	if err != nil || port == 0 || len(list) > 1 && len(list) != len(n.names) {
+		return 0, fmt.Errorf("%q are no ports of %d nodes", n.port, len(n.names))
+	}
+	return int(port), nil
+}
+
+func spellOut(list string) ([]string, error) {
 	l, err := ParseHostlist(list)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	names, _ := l.Names(maxNodes)
-	return names
+	return l.Names(maxNodes)
 }
 
 // at is the word of a node: several nodes may have one address, with a port for each.

@@ -1,6 +1,7 @@
 package slurm_test
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -9,19 +10,71 @@ import (
 
 func TestHostsAreThoseThatSlurmConfNames(t *testing.T) {
 	root := files(
-		"etc/slurm/slurm.conf", "include nodes.conf\nNodeName=DEFAULT CPUs=8\nNodeName=login CPUs=1\nNodeName=x[1 NodeAddr=y\n",
-		"etc/slurm/nodes.conf", "NodeName=a[1-3],b NodeAddr=10.0.0.[1-3],bee NodeHostname=host[01-03],b.example.org\nnodename=c[1-2] NODEADDR=c-mgmt\nNodeName=d[1-2] NodeAddr=10.0.1.1,10.0.1.2,10.0.1.3\nNodeName=e[1-2] NodeAddr=10.0.2.[1-2]x[\n",
+		"etc/slurm/slurm.conf", "include nodes.conf\nNodeName=DEFAULT CPUs=8 Port=7000\nNodeName=login CPUs=1\nNodeName=p[1-2] Port=7001-7002\n",
+		"etc/slurm/nodes.conf", "NodeName=a[1-3],b NodeAddr=10.0.0.[1-3],bee NodeHostname=host[01-03],b.example.org\nnodename=c[1-2] NODEADDR=c-mgmt\n"+
+			"NodeName=d CPUs=4 \\ \n NodeAddr=10.9.0.1 Reason=\"rack \\#4\" Port=[6900]\n",
 	)
 	conf, err := slurm.Read(root, "/etc/slurm/slurm.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := conf.Hosts([]string{"a2", "b", "c2", "d2", "e1", "login", "nowhere", "x1"})
+	got, err := conf.Hosts([]string{"a2", "b", "c2", "d", "login", "nowhere", "p2"})
 	want := map[string]slurm.Host{
 		"a2": {Addr: "10.0.0.2", Hostname: "host02"}, "b": {Addr: "bee", Hostname: "b.example.org"},
-		"c2": {Addr: "c-mgmt"}, "d2": {Addr: "10.0.1.2"}, "e1": {}, "login": {},
+		"c2": {Addr: "c-mgmt"}, "d": {Addr: "10.9.0.1", Port: 6900}, "login": {Port: 7000}, "p2": {Port: 7002},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("hosts %v, want %v", got, want)
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("hosts %v, %v, want %v", got, err, want)
+	}
+	for hostname, want := range map[string]string{"host02": "a2", "host02.example.org": "a2", "b.example.org": "b", "c1": "c1", "a2": "a2", "c1.example.org": "c1", "nowhere": "nowhere"} {
+		if node, err := conf.Node(hostname); err != nil || node != want {
+			t.Errorf("on %s is %q, %v, want %q", hostname, node, err, want)
+		}
+	}
+}
+
+func TestLinesOfNodesThatDoNotReadAreErrorsWithTheirPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"NodeName=x[1 NodeAddr=y\n":                    `/etc/x.conf:2: parse hostlist "x[1": "x[1" has no closing bracket`,
+		"NodeName=n[1-2] NodeAddr=10.0.0.[1-3]\n":      `/etc/x.conf:2: nodeaddr counts 3 and NodeName 2`,
+		"NodeName=n[1-2] NodeHostname=a[1-2,4]\n":      `/etc/x.conf:2: nodehostname counts 3 and NodeName 2`,
+		"NodeName=n1 NodeAddr=10.0.2.[1-2]x[\n":        `/etc/x.conf:2: parse hostlist "10.0.2.[1-2]x[": "10.0.2.[1-2]x[" has no closing bracket`,
+		"NodeName=n1 Port=70000\n":                     `/etc/x.conf:2: "70000" are no ports of 1 nodes`,
+		"NodeName=\"\" CPUs=1\n":                       `/etc/x.conf:2: it names no node`,
+		"NodeName=n[1-70000] NodeAddr=10.0.0.1 CPUs=1": `/etc/x.conf:2: parse hostlist "n[1-70000]": "1-70000" is no range of up to 65536 numbers`,
+	} {
+		if _, err := conf(t, "ClusterName=c\n"+text).Hosts([]string{"n1"}); fmt.Sprint(err) != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestWhatSlurmdRefusesIsAFault(t *testing.T) {
+	for text, want := range map[string]string{
+		"NodeName=n1 CPUs=4 Gres=nic:4 State=UNKNOWN\nPartitionName=p Nodes=n1 Default=YES\nProlog=/x\n": "",
+		"NodeName=n1 CPUs=4 \\ \nProlog=/x\n": "/etc/x.conf:1: a line of nodename has no prolog",
+		"Prolog=/x Epilog=/y\n":               "/etc/x.conf:1: prolog is not alone in its line",
+		"NodeName=n[1 CPUs=4\n":               `/etc/x.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`,
+	} {
+		got := ""
+		for _, err := range conf(t, text).Faults() {
+			got += err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"Name=gpu AutoDetect=nvml File=/dev/nvidia0 Cores=0-3 Links=-1\nNodeName=n1 Name=nic Count=2 Flags=x\nAutoDetect=off\n": "",
+		"Name=nic NodeName=n1\n": "/etc/x.conf:1: a line of name has no nodename",
+		"File=/x Name=nic\n":     "/etc/x.conf:1: no line begins with file",
+	} {
+		got := ""
+		for _, err := range conf(t, text).GresFaults() {
+			got += err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -65,6 +66,7 @@ func includedInStack(root fs.FS, file, pattern string, depth int) ([]StackLine, 
 	if err != nil {
 		return nil, fmt.Errorf("read %s: include %s: %w", file, pattern, err)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return isHidden(name, from) })
 	var lines []StackLine
 	for _, name := range names {
 		more, err := readPlugstack(root, "/"+name, depth+1)

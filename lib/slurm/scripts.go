@@ -17,13 +17,17 @@ func Glob(root fs.FS, pattern, dir string) []string {
 	if err != nil {
 		return nil
 	}
-	hidden := func(name string) bool { return path.Base(name)[0] == '.' && path.Base(pattern)[0] != '.' }
-	names = slices.DeleteFunc(names, hidden)
+	names = slices.DeleteFunc(names, func(name string) bool { return isHidden(name, pattern) })
 	slices.Reverse(names)
 	for i := range names {
 		names[i] = "/" + names[i]
 	}
 	return names
+}
+
+// isHidden tells whether a file begins with a dot that its pattern does not say: glob(3) leaves it out.
+func isHidden(name, pattern string) bool {
+	return path.Base(name)[0] == '.' && path.Base(pattern)[0] != '.'
 }
 
 // IsPattern tells whether a path of a script is a pattern of several.

@@ -77,9 +77,9 @@ var faults = map[string]func(t *testing.T) []error{
 		c := config.Default().Overlay
 		c.Network = netip.MustParsePrefix("198.18.0.0/30")
 		unknown := func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
-		nobody := func([]string) map[string]slurm.Host { return nil }
+		nobody := func() (slurm.Conf, error) { return nil, nil }
 		for _, nodes := range []string{"n[1-9]", "n[1-2]"} {
-			_, err := overlay.New(context.Background(), c, job.Job{ID: 1, Node: "n1", Nodes: nodes}, overlay.World{Hosts: nobody, Look: unknown})
+			_, err := overlay.New(context.Background(), c, job.Job{ID: 1, Node: "n1", Nodes: nodes}, overlay.World{Slurm: nobody, Look: unknown})
 			errs = append(errs, err)
 		}
 		return errs

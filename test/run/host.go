@@ -78,7 +78,11 @@ func (r *run) host() error {
 			arguments = append(arguments, p)
 		}
 	}
-	newStream(r, "host", nil).read(r.program("go", arguments...))
+	tests := r.program("go", arguments...)
+	if r.what == "test-long" {
+		tests.Env = append(os.Environ(), "GRESNET_SLURMS=bookworm trixie sid")
+	}
+	newStream(r, "host", nil).read(tests)
 	return r.command("make", "--no-print-directory", "-C", "spank", "test")
 }
 
