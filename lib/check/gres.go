@@ -140,6 +140,9 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 		if f, bad := s.promised(conf, name, len(devices)); bad {
 			all = append(all, f)
 		}
+		if !conf.Consumes(s.Node, name) {
+			all = append(all, fail("slurm.conf", "GN408 leave no_consume out", "NodeName of %s has %s with no_consume: Slurm gives it to the first job alone, and jobs are refused", s.Node, name))
+		}
 		if f, bad := s.typed(conf, name, devices); bad {
 			all = append(all, f)
 		}

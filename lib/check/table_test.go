@@ -195,6 +195,7 @@ func misconfigurations(t *testing.T) []row {
 		{"the node's line has no `Gres=nic`", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8")},
 		{"the node's line has more NICs than gres.conf", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8,nic:8")},
 		{"the node's line has the types of NICs in another order than gres.conf", edit(conf, "nic:hdr:1(S:0),nic:1", "nic:1,nic:hdr:1(S:0)")},
+		{"the node's line has NICs with `no_consume`", edit(conf, "nic:hdr:1(S:0),nic:1", "nic:no_consume:2")},
 		{"the node's line has a type of NICs in another case than gres.conf", edit(conf, "nic:hdr:1(S:0)", "nic:HDR:1(S:0)")},
 		{"a backslash has the node's line go on in the next one, which is another", edit(conf, "node[1-9] CPUs=4\n", "node[1-9] CPUs=4 \\ \nCompleteWait=8\n")},
 		{"slurm.conf has two keys in one line", edit(conf, "GresTypes", "MailProg=/bin/mail CompleteWait=8\nGresTypes")},

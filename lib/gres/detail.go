@@ -29,6 +29,8 @@ const cutLength = 126
 //	name[:type](CNT:count)         it has none
 //	name[:type]:count(a/b,a/b)     it is shared, like shard
 //	(IDX:)                         nothing
+//	name[:type]:0(IDX:0), name[:type]:0(IDX:), name[:type](CNT:0)
+//	                               whatever Gres=name:no_consume:1 of slurm.conf means: refused
 func ParseDetail(text string, names []string, source string) ([]Want, error) {
 	if text == "" || text == "(null)" {
 		return nil, nil
@@ -42,9 +44,11 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
 		fields := strings.Split(head, ":")
-		if !slices.Contains(names, fields[0]) {
+		i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, fields[0]) })
+		if i < 0 {
 			continue
 		}
+		fields[0] = names[i] // in whatever case GresTypes of slurm.conf has it
 		if list, is := strings.CutPrefix(inside, "IDX:"); is && len(list) >= cutLength {
 			return nil, &Refusal{
 				Ask: fmt.Sprintf("%s of %s, which source %s says the job has", head, hint.Clip(list), source),
@@ -53,6 +57,9 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 			}
 		}
 		w, err := parseWant(fields, inside)
+		if errors.As(err, new(*Refusal)) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)
 		}
@@ -95,7 +102,19 @@ func parseCounted(w Want, fields []string, text string) (Want, error) {
 	if w.Count, err = parseCount(text); err != nil {
 		return Want{}, err
 	}
+	if w.Count == 0 {
+		return Want{}, notCounted(w)
+	}
 	return withType(w, fields)
+}
+
+// notCounted refuses a job that asked for what Slurm counts as none. With no_consume the first job has
+// an index, and later ones have none (seen with 22.05): nothing tells what the job is to have.
+func notCounted(w Want) *Refusal {
+	return &Refusal{
+		Ask: w.Gres, Why: "Slurm gave the job some and counts 0, as with no_consume",
+		Do: `GN407 take no_consume out of slurm.conf; with part = "shared" and count = N in its [[hca]], and Gres=` + w.Gres + `:N, N jobs have the HCA`,
+	}
 }
 
 func parseIndexed(w Want, fields []string, text string) (Want, error) {
@@ -110,6 +129,9 @@ func parseIndexed(w Want, fields []string, text string) (Want, error) {
 		if w.Indices, err = indices.Parse(text); err != nil {
 			return Want{}, err
 		}
+	}
+	if count == 0 {
+		return Want{}, notCounted(w)
 	}
 	if count != len(w.Indices) {
 		return Want{}, fmt.Errorf("it counts %d and has %d indices", count, len(w.Indices))

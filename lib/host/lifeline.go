@@ -1,15 +1,12 @@
 package host
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,10 +37,10 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 	}
 	reading, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	read := make(chan []named, 1)
+	read := make(chan []slurm.Pair, 1)
 	failed := make(chan error, 1)
 	go func() {
-		names, err := n.named()
+		names, err := slurm.Needs(n.Files, n.Slurm.Conf, n.Slurm.Name)
 		if err != nil {
 			failed <- err
 			return
@@ -67,74 +64,34 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 // users can keep it busy: it is no fault of the node's.
 const needs = "what the node itself needs"
 
-// named is a lifeline as slurm.conf has it: by an address, or by a name.
-type named struct {
-	key, value string
-	own        bool
-}
-
-// named reads slurm.conf. A node that it does not have, as a dynamic one, has its name for
-// an address.
-func (n *Host) named() ([]named, error) {
-	file := n.Slurm.Conf
-	for _, place := range slurm.Places() {
-		if _, err := fs.Stat(n.Files, strings.TrimPrefix(place, "/")); file == "" && err == nil {
-			file = place
-		}
-	}
-	if file == "" {
-		return nil, fmt.Errorf("read slurm.conf: it is in none of %s", strings.Join(slurm.Places(), ", "))
-	}
-	conf, err := slurm.Read(n.Files, file)
-	if err != nil {
-		return nil, err
-	}
-	name, err := conf.Node(n.Slurm.Name)
-	if err != nil {
-		return nil, err
-	}
-	hosts, err := conf.Hosts([]string{name})
-	if err != nil {
-		return nil, err
-	}
-	var list []named
-	if name != "" {
-		list = append(list, named{"NodeAddr", cmp.Or(hosts[name].Addr, hosts[name].Hostname, name), true})
-	}
-	for _, c := range conf.ControllerAddrs() {
-		list = append(list, named{c.Key, c.Value, false})
-	}
-	return list, nil
-}
-
 // resolve looks up all names at once.
-func (n *Host) resolve(ctx context.Context, names []named) (list []lifeline, unknown []error) {
+func (n *Host) resolve(ctx context.Context, names []slurm.Pair) (list []lifeline, unknown []error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	found := make([][]netip.Addr, len(names))
 	failed := make([]error, len(names))
 	var all sync.WaitGroup
 	for i, name := range names {
-		if addr, err := netip.ParseAddr(name.value); err == nil {
+		if addr, err := netip.ParseAddr(name.Value); err == nil {
 			found[i] = []netip.Addr{addr}
 			continue
 		}
-		all.Go(func() { found[i], failed[i] = n.lookUp(ctx, name.value) })
+		all.Go(func() { found[i], failed[i] = n.lookUp(ctx, name.Value) })
 	}
 	all.Wait()
 	for i, name := range names {
 		if failed[i] != nil {
 			unknown = append(unknown, &gres.Refusal{
-				Reason: gres.NoAnswer, Ask: needs, Why: fmt.Sprintf("look up %s %s: %s", name.key, name.value, failed[i]),
+				Reason: gres.NoAnswer, Ask: needs, Why: fmt.Sprintf("look up %s %s: %s", name.Key, name.Value, failed[i]),
 				Do: "GN402 give the name an address in /etc/hosts, or slurm.conf an address instead of the name; or set node = \"take\" in the [[hca]] if the node does without its interface",
 			})
 		}
 		for _, addr := range found[i] {
-			what := name.key + " " + name.value
-			if addr = addr.Unmap(); addr.String() != name.value {
+			what := name.Key + " " + name.Value
+			if addr = addr.Unmap(); addr.String() != name.Value {
 				what += fmt.Sprintf(" (%s)", addr)
 			}
-			list = append(list, lifeline{what, addr, name.own})
+			list = append(list, lifeline{what, addr, name.Key == slurm.NodeAddr})
 		}
 	}
 	return list, unknown

@@ -148,6 +148,14 @@ func (c Conf) Types(node, name string) (types []string) {
 	return types
 }
 
+// Consumes tells whether Slurm counts what jobs have of a GRES of a node.
+func (c Conf) Consumes(node, name string) bool {
+	list, _ := c.promised(node)
+	return !slices.ContainsFunc(fieldsOf(list, name), func(fields []string) bool {
+		return slices.ContainsFunc(fields, func(f string) bool { return strings.EqualFold(f, "no_consume") })
+	})
+}
+
 // promised is Gres= of a node's line in slurm.conf, and whether there is such a line.
 func (c Conf) promised(node string) (list string, is bool) {
 	defaults := ""

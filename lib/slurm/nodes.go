@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -77,6 +79,35 @@ func (c Conf) nodeOn(host string) (node string, err error) {
 		return err
 	})
 	return node, err
+}
+
+// NodeAddr is the key of a node's own address.
+const NodeAddr = "NodeAddr"
+
+// Needs are the addresses, or names of them, that a node itself must have or reach: its own, and those
+// of slurmctld. file is its slurm.conf; empty: one of the usual places. A node that the file does not
+// have, as a dynamic one, has its name for an address.
+func Needs(root fs.FS, file, node string) ([]Pair, error) {
+	if i := slices.IndexFunc(Places(), func(place string) bool { return exists(root, place) }); file == "" && i >= 0 {
+		file = Places()[i]
+	}
+	if file == "" {
+		return nil, fmt.Errorf("read slurm.conf: it is in none of %s", strings.Join(Places(), ", "))
+	}
+	conf, err := Read(root, file)
+	if err != nil {
+		return nil, err
+	}
+	name, err := conf.Node(node)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := conf.Hosts([]string{name})
+	if err != nil || name == "" {
+		return conf.ControllerAddrs(), err
+	}
+	own := Pair{Key: NodeAddr, Value: cmp.Or(hosts[name].Addr, hosts[name].Hostname, name)}
+	return append([]Pair{own}, conf.ControllerAddrs()...), nil
 }
 
 // nodeLine is a line of slurm.conf that is about nodes.
