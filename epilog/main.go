@@ -56,7 +56,7 @@ func restore(w *cli.World, f cli.Flags) error {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
 	err = record(w, f, "epilog", func(n *host.Host) error { return lease.On(n).Restore(context.Background(), j.ID, run) })
-	w.Sign(sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
+	w.Sign(err, sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
 	return err
 }
 

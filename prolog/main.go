@@ -54,7 +54,7 @@ func take(w *cli.World, f cli.Flags) error {
 	dir := state.Dir(f.String("state"))
 	sign.Begin(dir, j.ID)
 	err = takeFor(w, f, j)
-	w.Sign(sign.End(dir, w.SignOf(j, err)))
+	w.Sign(err, sign.End(dir, w.SignOf(j, err)))
 	return err
 }
 

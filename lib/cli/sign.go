@@ -19,9 +19,10 @@ func (w *World) SignOf(j job.Job, err error) sign.Sign {
 	return s
 }
 
-// Sign warns of a sign that could not be left: the run counts all the same.
-func (w *World) Sign(err error) {
-	if err != nil {
-		fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, err)
+// Sign warns of a sign that a run which ended with err could not leave: the run counts all the same.
+// A run that failed says itself why, and that is mostly why there is no sign.
+func (w *World) Sign(err, unsigned error) {
+	if err == nil && unsigned != nil {
+		fmt.Fprintf(w.Stderr, "%s: warning: %s\n", w.name, unsigned)
 	}
 }
