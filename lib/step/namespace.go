@@ -22,13 +22,14 @@ func (*Namespace) HCA() node.ID   { return node.ID{} }
 // lo is a namespace's first.
 const loopback = 1
 
-// Do makes the namespace with its loopback interface up.
+// Do makes the namespace with its loopback interface up, and the node's network settings.
 func (*Namespace) Do(w *world.World) error {
 	ns, err := netns.Create(w.Dir.Netns())
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
+	w.TakeSettings()
 	return ns.Do(func() error {
 		c, err := link.Dial()
 		if err != nil {

@@ -1,0 +1,13 @@
+package sysctl
+
+import "testing"
+
+func BenchmarkSettings(b *testing.B) {
+	for b.Loop() {
+		keys, err := Own()
+		if err != nil {
+			b.Fatal(err)
+		}
+		Settings(keys)
+	}
+}
