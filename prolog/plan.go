@@ -23,8 +23,8 @@ func planCommand(w *cli.World) *urfave.Command {
 	return &urfave.Command{
 		Name:  "plan",
 		Usage: "show what would be done for a job, and do nothing",
-		Description: `Shows the HCAs that a job would get now; the addresses, the names in
-/etc/hosts, the uplink and the overlay that it would have; and every step
+		Description: `Shows the HCAs that a job would get now; the addresses,
+the uplink and the overlay that it would have; and every step
 that its prolog would do, in order. With --job it asks the site's sources, as
 a prolog does. It reads from the environment what slurmd would say about it
 (SLURM_JOB_PARTITION, SLURM_JOB_GPUS, SLURM_NODELIST, …).
@@ -202,11 +202,8 @@ func printNetwork(w io.Writer, p *report.Plan) {
 			}
 		}
 	}
-	if len(p.Names) > 0 {
-		fmt.Fprintln(w, "/etc/hosts has")
-	}
 	for _, n := range p.Names {
-		fmt.Fprintf(w, "  %s %s\n", n.Address, strings.Join(n.Names, " "))
+		fmt.Fprintf(w, "/etc/hosts has %s %s\n", n.Address, strings.Join(n.Names, " "))
 	}
 }
 

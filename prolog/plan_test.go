@@ -32,10 +32,7 @@ func aPlan() *report.Plan {
 				{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2"), At: "192.0.2.2"},
 			},
 		},
-		Names: []report.Names{
-			{Address: netip.MustParseAddr("172.31.0.1"), Names: []string{"n1.cluster", "n1"}},
-			{Address: netip.MustParseAddr("172.31.0.2"), Names: []string{"n2"}},
-		},
+		Names: []report.Names{{Address: netip.MustParseAddr("172.31.0.1"), Names: []string{"n1.cluster", "n1"}}},
 		Steps: []report.Step{{Kind: "claim"}, {Kind: "vf", Object: "mlx5_9", Sets: "vlan 100 qos 0 proto 802.1q"}, {Kind: "namespace"}, {Kind: "rdma", Object: "mlx5_0", HCA: &bare}},
 	}
 }

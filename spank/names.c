@@ -1,5 +1,5 @@
-/* The names of a job: those of its nodes mean the job's addresses inside, and the
- * node's resolver may be out of reach. */
+/* The names of a job: the node's own may mean its loopback, which is not the job's, and
+ * the node's resolver may be out of reach. */
 #include "names.h"
 #include "text.h"
 

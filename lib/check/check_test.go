@@ -140,7 +140,7 @@ const well = `ok       configuration: it can be read
 ok       state: /run/gresnet has 1024 MiB left
 ok       mode: exclusive, after a reboot too (/etc/modprobe.d/rdma.conf)
 ok       mapping: 2 HCAs
-ok       overlay: job0: jobs of up to 65534 nodes in 198.18.0.0/16; UDP port 489 must be open between nodes
+ok       overlay: jobs have the node's own address; UDP port 489 must be open between nodes
 ok       slurm.conf: Prolog and Epilog are gresnet's
 ok       slurm.conf: PrologFlags=Contain,X11
 ok       plugstack.conf: required spank_gresnet.so

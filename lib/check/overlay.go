@@ -1,10 +1,6 @@
 package check
 
-import (
-	"strings"
-
-	"gresnet/lib/uplink"
-)
+import "strings"
 
 // overlays holds [overlay] against the node.
 func (s Site) overlays() []Finding {
@@ -18,13 +14,5 @@ func (s Site) overlays() []Finding {
 		f.Text = strings.TrimPrefix(f.Text, about+": ") // as a prolog has it
 		return []Finding{f}
 	}
-	all := []Finding{ok(about, "%s: jobs of up to %d nodes in %s; UDP port %d must be open between nodes", c.Interface, c.Nodes(), c.Network, c.Port)}
-	const mean = "in jobs, the names of their nodes mean the nodes"
-	if service := uplink.BeforeHosts(s.Root); service != "" {
-		all = append(all, warn(about, "GN097 put files first in its line hosts", "/etc/nsswitch.conf has programs ask %s for a name before /etc/hosts: %s", service, mean))
-	}
-	if uplink.CachesHosts(s.Root) {
-		all = append(all, warn(about, "GN098 set enable-cache hosts no in /etc/nscd.conf, and restart nscd", "programs ask nscd for a name before /etc/hosts: %s", mean))
-	}
-	return all
+	return []Finding{ok(about, "jobs have the node's own address; UDP port %d must be open between nodes", c.Port)}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"gresnet/lib/check"
 	"gresnet/lib/config"
@@ -12,18 +11,7 @@ import (
 )
 
 func TestOverlaysAreHeldAgainstTheNode(t *testing.T) {
-	const well = "ok       overlay: job0: jobs of up to 65534 nodes in 198.18.0.0/16; UDP port 489 must be open between nodes\n"
-	hosts := func(services string) func(*check.Site) {
-		return func(s *check.Site) {
-			s.Root.(fstest.MapFS)["etc/nsswitch.conf"] = file("passwd: sss files\n# hosts: dns\nhosts:\t" + services + "\n")
-		}
-	}
-	nscd := func(caches string) func(*check.Site) {
-		return func(s *check.Site) {
-			root := s.Root.(fstest.MapFS)
-			root["run/nscd/socket"], root["etc/nscd.conf"] = file(""), file("\tenable-cache\tpasswd\tyes\n\tenable-cache\t\thosts\t\t"+caches+"\n")
-		}
-	}
+	const well = "ok       overlay: jobs have the node's own address; UDP port 489 must be open between nodes\n"
 	for _, c := range []struct {
 		name  string
 		spoil func(*check.Site)
@@ -31,13 +19,6 @@ func TestOverlaysAreHeldAgainstTheNode(t *testing.T) {
 	}{
 		{"none", func(s *check.Site) { s.Config.Overlay.Kind = config.OverlayNone }, ""},
 		{"well", func(*check.Site) {}, well},
-		{"/etc/hosts first", hosts("files dns"), well},
-		{"nothing that knows nodes before it", hosts("mymachines files resolve"), well},
-		{"another before /etc/hosts", hosts("mymachines resolve [!UNAVAIL=return] files dns # as systemd has it"), well +
-			"warning  overlay: /etc/nsswitch.conf has programs ask resolve for a name before /etc/hosts: in jobs, the names of their nodes mean the nodes; put files first in its line hosts\n"},
-		{"nscd that caches hosts", nscd("yes"), well +
-			"warning  overlay: programs ask nscd for a name before /etc/hosts: in jobs, the names of their nodes mean the nodes; set enable-cache hosts no in /etc/nscd.conf, and restart nscd\n"},
-		{"nscd that does not", nscd("no"), well},
 		{"what is in its way", func(s *check.Site) { s.OverlayErr = hint.With(errors.New("overlay: it overlaps"), "take another") },
 			"error    overlay: it overlaps; take another\n"},
 	} {

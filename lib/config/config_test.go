@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -86,7 +85,7 @@ func TestParse(t *testing.T) {
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
 		Uplink:      config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
-		Overlay:     config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}},
+		Overlay:     config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
 			{Gres: "nic", Index: 1, Match: config.Match{Key: "guid", Value: "0002:c903:00ab:cdef"}, Interface: config.Move, Take: true},
@@ -113,7 +112,7 @@ func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
 		Uplink:   config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
-		Overlay:  config.Overlay{Kind: "vxlan", Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0", Services: []int{22, 6817, 6818}}}
+		Overlay:  config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")
 		if err != nil || !reflect.DeepEqual(got, want) {

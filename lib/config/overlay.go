@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -12,11 +10,10 @@ import (
 // Overlay is the table [overlay]: the network of a job's own between its nodes.
 type Overlay struct {
 	Kind      string // of the Overlay* words
-	Network   netip.Prefix
 	Port      int    // UDP, on the nodes
-	Interface string // its name in the job
+	Interface string // its name in the job; empty: that of the node's interface
 	Underlay  string // the name by which a node's address is looked up, with NodeSign in place of the node's; empty: NodeAddr
-	Services  []int  // TCP ports by which the job's nodes mean the nodes themselves
+	Services  []int  // ports from 1024 on at which the job's nodes are the nodes themselves
 }
 
 // NodeSign stands for a node's NodeName.
@@ -36,20 +33,14 @@ const (
 // On tells whether jobs get an overlay.
 func (o Overlay) On() bool { return o.Kind == OverlayVXLAN }
 
-// Nodes is how many nodes a job can have whose overlay is in the network: its own
-// address and the broadcast address are nobody's.
-func (o Overlay) Nodes() int { return 1<<(32-o.Network.Bits()) - 2 }
-
 // defaultOverlay is on: without it, the usual way to meet at the first node's name fails.
 //
-// The network is that of RFC 2544, for benchmarks, which no site has. The port is
-// privileged, as whoever has it keeps jobs from theirs; and it is below 512, from
+// The port is privileged, as whoever has it keeps jobs from theirs; and it is below 512, from
 // where on RPC programs take ports by chance (glibc sunrpc/bindrsvprt.c).
 //
-// The services are sshd, slurmctld and slurmd.
+// The services are slurmctld and slurmd.
 var defaultOverlay = Overlay{
-	Kind: OverlayVXLAN, Network: netip.MustParsePrefix("198.18.0.0/16"), Port: 489, Interface: "job0",
-	Services: []int{22, 6817, 6818},
+	Kind: OverlayVXLAN, Port: 489, Services: []int{6817, 6818},
 }
 
 func (o *Overlay) read(t document.Table) {
@@ -57,11 +48,7 @@ func (o *Overlay) read(t document.Table) {
 	if word, there := t.Word("kind", OverlayNone, OverlayVXLAN); there {
 		o.Kind = word
 	}
-	if text, there := t.Text("network"); there {
-		network, err := parseOverlayNetwork(text)
-		o.Network = network
-		t.Check("network", err)
-	}
+	t.Text("network") // which older files have, and which means nothing any more
 	if n, there := document.Value[int64](t, "port", "a number"); there {
 		o.Port = int(n)
 		if n < 1 || n > 1023 {
@@ -100,25 +87,4 @@ func readPorts(t document.Table, key string) (ports []int, there bool) {
 		ports = append(ports, int(n))
 	}
 	return ports, there
-}
-
-// The lengths of a network that has room for jobs, and no more than a node table of Slurm's.
-const (
-	minOverlayBits = 8
-	maxOverlayBits = 30
-)
-
-func parseOverlayNetwork(text string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(text)
-	switch {
-	case err != nil:
-		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not a network", text), `GN153 write it like "198.18.0.0/16"`)
-	case !p.Addr().Is4():
-		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not IPv4", text), "GN154 an overlay has IPv4 alone, whatever the nodes have")
-	case p.Masked() != p:
-		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q has bits beyond its length", text), "GN155 is "+p.Masked().String()+" meant?")
-	case p.Bits() < minOverlayBits || p.Bits() > maxOverlayBits:
-		return netip.Prefix{}, document.Fault(fmt.Sprintf("%q is not from /%d to /%d long", text, minOverlayBits, maxOverlayBits), "GN156 each node of a job has one of its addresses")
-	}
-	return p, nil
 }

@@ -44,11 +44,7 @@ func Parse(data []byte, name string) (Config, error) {
 	c.Uplink.read(root.Table("uplink"))
 	c.Overlay.read(root.Table("overlay"))
 	if c.Uplink.On() && c.Overlay.On() && c.Uplink.Name == c.Overlay.Interface {
-		t, key := root.Table("overlay"), "name"
-		if !t.Has(key) {
-			t, key = root.Table("uplink"), "name"
-		}
-		t.Fail(key, "GN157 give each a name of its own", "%q is the name of both the uplink and the overlay", c.Uplink.Name)
+		root.Table("overlay").Fail("name", "GN157 give each a name of its own", "%q is the name of both the uplink and the overlay", c.Uplink.Name)
 	}
 	for _, t := range root.Tables("hca") {
 		c.HCAs = append(c.HCAs, readHCA(t, c.Slurm.Gres))

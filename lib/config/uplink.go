@@ -24,7 +24,6 @@ type Uplink struct {
 
 	Nameservers []netip.Addr // empty: the node's resolv.conf holds inside, too
 	Search      []string
-	OwnName     bool // the node's name means the job's address inside
 }
 
 // The kinds of uplinks.
@@ -35,6 +34,9 @@ const (
 	UplinkVeth    = "veth"
 	UplinkAuto    = "auto" // a veth with all that it takes
 )
+
+// UplinkName is the name that an uplink has if the site gives it none.
+const UplinkName = "uplink0"
 
 // On tells whether jobs get an uplink.
 func (u Uplink) On() bool { return u.Kind != "" && u.Kind != UplinkNone }
@@ -153,8 +155,8 @@ func (u *Uplink) readNames(t document.Table) {
 			}
 		}
 	}
-	if word, there := t.Word("hostname", "node", "job"); there {
-		u.OwnName = word == "job"
+	if word, _ := t.Word("hostname", "node", "job"); word == "job" {
+		t.Fail("hostname", "GN485 leave it out: with an [overlay] the job has the node's own name and address", `"job" means nothing any more`)
 	}
 }
 

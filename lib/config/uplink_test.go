@@ -20,10 +20,10 @@ gateway = "10.1.0.254"
 routes = ["0.0.0.0/0", "10.0.0.0/8"]
 nameservers = ["10.1.0.53"]
 search = ["example.org"]
-hostname = "job"
+hostname = "node"
 `
 	want := config.Uplink{
-		Kind: "macvlan", Name: "eth0", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"), Masquerade: true, OwnName: true,
+		Kind: "macvlan", Name: "eth0", Parent: "eth0", Share: 8, Gateway: netip.MustParseAddr("10.1.0.254"), Masquerade: true,
 		Addresses:   config.Range{First: netip.MustParseAddr("10.1.128.0"), Last: netip.MustParseAddr("10.1.255.255")},
 		Routes:      []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("10.0.0.0/8")},
 		Nameservers: []netip.Addr{netip.MustParseAddr("10.1.0.53")}, Search: []string{"example.org"},
@@ -47,6 +47,7 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 	const macvlan = "[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"10.0.0.16/28\"\n"
 	const veth = "[uplink]\nkind = \"veth\"\naddresses = \"10.0.0.16/28\"\n"
 	for _, c := range []struct{ name, text, err, hint string }{
+		{"a name of the job's own", "[uplink]\nkind = \"auto\"\nhostname = \"job\"\n", `f:3: uplink.hostname: "job" means nothing any more`, "leave it out: with an [overlay] the job has the node's own name and address"},
 		{"unknown kind", "[uplink]\nkind = \"bridge\"\n", `f:2: uplink.kind: "bridge" is not one of "none", "auto", "veth", "macvlan", "ipvlan"`, "correct line 2 of f"},
 		{"addresses of an automatic one", "[uplink]\nkind = \"auto\"\naddresses = \"10.0.0.16/28\"\n", `f:3: uplink.addresses: is not for kind = "auto"`, "the node's own routes say where jobs reach; to say it yourself, take another kind"},
 		{"what an automatic one alone has", veth + "inbound = \"whole-node\"\n", `f:4: uplink.inbound: is not for kind = "veth"`, `take kind = "auto"`},
@@ -55,7 +56,6 @@ func TestErrorsOfAnUplinkSayWhatToDo(t *testing.T) {
 		{"a pattern", "[uplink]\nname = \"eth%d\"\n", `f:2: uplink.name: "eth%d" cannot be the name of an interface`, `take a name like "eth0"`},
 		{"a folder of sysctls", "[uplink]\nname = \"all\"\n", `f:2: uplink.name: "all" cannot be the name of an interface`, `take a name like "eth0"`},
 		{"the loopback", "[uplink]\nname = \"lo\"\n", `f:2: uplink.name: "lo" is another interface of the job's`, `take a name like "eth0"`},
-		{"the overlay's name", "[uplink]\nkind = \"auto\"\nname = \"job0\"\n", `f:3: uplink.name: "job0" is the name of both the uplink and the overlay`, "give each a name of its own"},
 		{"search without nameservers of an automatic one", "[uplink]\nkind = \"auto\"\nsearch = [\"example.org\"]\n", "f:1: uplink.nameservers: is missing", "search is for the resolv.conf that these are in"},
 		{"no addresses", "[uplink]\nkind = \"veth\"\n", "f:1: uplink.addresses: is missing", `say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`},
 		{"no parent", "[uplink]\nkind = \"ipvlan\"\naddresses = \"10.0.0.16/28\"\n", "f:1: uplink.parent: is missing", "name the node's interface that leads to the management network"},

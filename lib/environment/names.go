@@ -4,61 +4,54 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/overlay"
-	"gresnet/lib/table"
 	"gresnet/lib/uplink"
 )
 
 // writeNames writes the files by which the job's tasks resolve names, if those of the node will
 // not do.
 func (l Lease) writeNames() error {
-	c := l.Host.Config.Uplink
-	u, network := l.Uplink, l.Network
-	if u != nil {
-		if err := l.writeResolver(c); err != nil {
+	if l.Uplink != nil {
+		if err := l.writeResolver(l.Host.Config.Uplink); err != nil {
 			return err
 		}
 	}
-	text, own, err := Hosts(c, u, network)
-	if errors.Is(err, fs.ErrNotExist) {
-		l.Host.Notice(l.Job.ID, "the node has no /etc/hosts that the job's could cover: names mean inside what they mean on the node")
+	if l.Network == nil {
 		return nil
 	}
-	if err != nil || len(own) == 0 {
-		return err
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the node's hosts: %w", err)
+	}
+	text, names := Hosts(string(hosts), l.Network.Address())
+	if len(names) == 0 {
+		return nil
 	}
 	return writeName(l.World.Dir.Hosts(), text)
 }
 
-// Hosts returns the text of the job's /etc/hosts, and the names in it that are the job's own. Without
-// any the node's file will do.
-func Hosts(c config.Uplink, u *table.Uplink, network *overlay.Network) (text string, own []uplink.Names, err error) {
-	if network == nil && (u == nil || !c.OwnName) {
-		return "", nil, nil
+// Hosts returns a job's /etc/hosts, and the names that mean the node's address there and not on the
+// node. Where Debian's says that the node's own name means 127.0.1.1, services of the node listen, and
+// none of them is in the job.
+func Hosts(node string, own netip.Addr) (text string, names []string) {
+	var all strings.Builder
+	for line := range strings.Lines(node) {
+		entry, _, _ := strings.Cut(line, "#")
+		if words := strings.Fields(entry); len(words) > 1 && words[0] == debian {
+			line, names = strings.Replace(line, debian, own.String(), 1), append(names, words[1:]...)
+		}
+		all.WriteString(line)
 	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "", nil, fmt.Errorf("read the node's name: %w", err)
-	}
-	hosts, err := os.ReadFile("/etc/hosts")
-	if err != nil {
-		return "", nil, fmt.Errorf("read the node's hosts: %w", err)
-	}
-	if network == nil {
-		own = []uplink.Names{uplink.NamesOf(u.Address, "", name)}
-		return uplink.HostsFile(string(hosts), own), own, nil
-	}
-	resolv, err := os.ReadFile("/etc/resolv.conf")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("read the node's resolv.conf: %w", err)
-	}
-	own = network.Names(name, uplink.SearchIn(string(resolv)))
-	return uplink.HostsFile(string(hosts), own), own, nil
+	return all.String(), names
 }
+
+// debian is what Debian's installer gives the node's own name (Debian Reference, 5.1.1).
+const debian = "127.0.1.1"
 
 // writeResolver writes the job's resolv.conf, if the site gives one, or if the job cannot reach the
 // node's name servers.

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 
 	"gresnet/lib/config"
@@ -22,43 +21,40 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
-	n, err := overlay.New(ctx, c, j, overlay.World{
-		Slurm: func() (slurm.Conf, error) { return overlay.ReadSlurm(j) }, Look: overlay.Look,
-		Way: func(to netip.Addr) (netip.Addr, int, error) { return l.way(to, canMove) },
+	var n *overlay.Network
+	err := l.World.OnHost(func(v *scan.View) error {
+		node, err := uplink.Look(v.Link.Conn)
+		if err != nil {
+			return err
+		}
+		n, err = overlay.New(ctx, c, j, overlay.World{
+			Slurm: func() (slurm.Conf, error) { return overlay.ReadSlurm(j) }, Look: overlay.Look,
+			Way:  func(to netip.Addr) (overlay.Way, error) { return l.way(node, to, canMove) },
+			Here: virtual.Addressed,
+		})
+		return err
 	})
 	if n == nil && err == nil {
-		l.Host.Notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has")
+		l.Host.Notice(j.ID, "no overlay: Slurm does not say in SLURM_NODELIST which nodes the job has, or the node has no address")
 	}
 	return n, err
 }
 
-func (l *Look) way(to netip.Addr, canMove func() (func(link.Interface) bool, error)) (from netip.Addr, mtu int, err error) {
-	err = l.World.OnHost(func(v *scan.View) (err error) {
-		if from, mtu, err = wayFrom(v, to); err != nil || l.Host.Config.Overlay.Underlay == "" {
-			return err
-		}
-		n, err := uplink.Look(v.Link.Conn)
-		if err != nil {
-			return err
-		}
-		if n.Moves, err = canMove(); err != nil {
-			return err
-		}
-		return n.Stays(from)
-	})
-	return from, mtu, err
-}
-
-// wayFrom returns the source address of packets to another node, and the MTU of an overlay that
-// uses it.
-func wayFrom(v *scan.View, to netip.Addr) (from netip.Addr, mtu int, err error) {
-	from, index, err := virtual.Way(to)
-	if err != nil {
-		return netip.Addr{}, 0, err
+// way returns the source address of packets to another node, and the MTU of an overlay that uses it.
+func (l *Look) way(node uplink.Host, to netip.Addr, canMove func() (func(link.Interface) bool, error)) (w overlay.Way, err error) {
+	if w.From, w.Index, err = virtual.Way(to); err != nil {
+		return w, err
 	}
-	i, err := v.Link.Get(index)
-	if err != nil {
-		return netip.Addr{}, 0, fmt.Errorf("find a route to %s: %w", to, err)
+	for _, i := range node.Interfaces {
+		if i.Index == w.Index {
+			w.MTU = virtual.OverlayMTU(w.From, i.MTU)
+		}
 	}
-	return from, virtual.OverlayMTU(from, i.MTU), nil
+	if l.Host.Config.Overlay.Underlay == "" {
+		return w, nil
+	}
+	if node.Moves, err = canMove(); err != nil {
+		return w, err
+	}
+	return w, node.Stays(w.From)
 }

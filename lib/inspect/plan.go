@@ -2,8 +2,7 @@ package inspect
 
 import (
 	"context"
-	"errors"
-	"io/fs"
+	"os"
 
 	"gresnet/lib/environment"
 	"gresnet/lib/gres"
@@ -14,7 +13,6 @@ import (
 	"gresnet/lib/plan"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
-	"gresnet/lib/uplink"
 )
 
 // Ask asks the site's sources what a job is entitled to, for one who only wants to know.
@@ -29,8 +27,8 @@ type Preview struct {
 	HCAs      []plan.HCA      // the same
 	Uplink    *network.Uplink // nil: none
 	Overlay   *overlay.Network
-	Hosts     []uplink.Names // that its /etc/hosts would have besides the node's
-	Steps     []step.Step    // in order
+	Names     []string    // that mean the node's address in the job and not on the node
+	Steps     []step.Step // in order
 }
 
 // Plan returns what a prolog would do for a job that is entitled to something. Nothing is done,
@@ -76,10 +74,11 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (Prev
 	if err != nil {
 		return v, err
 	}
-	if _, v.Hosts, err = environment.Hosts(n.Config.Uplink, t.Uplink(j.ID, j.Run.String()), v.Overlay); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return v, err
+	if hosts, err := os.ReadFile("/etc/hosts"); err == nil && v.Overlay != nil {
+		_, v.Names = environment.Hosts(string(hosts), v.Overlay.Address())
 	}
 	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
-	v.Steps = append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, v.Uplink, plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink), hcas)...)
+	over := plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink, false)
+	v.Steps = append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, v.Uplink, over, hcas)...)
 	return v, nil
 }

@@ -16,9 +16,9 @@ import (
 func forge(id uint32, text string) []byte {
 	p := []byte{0x08, 0, 0, 0}
 	p = binary.BigEndian.AppendUint32(p, id<<8)
-	p = append(p, 0x0e, 0x67, 198, 18, 0, 1, 0x0e, 0x67, 198, 18, 0, 2, 0x08, 0x00) // Ethernet
+	p = append(p, 0x0e, 0x67, 10, 9, 0, 1, 0x0e, 0x67, 10, 9, 0, 2, 0x08, 0x00) // Ethernet
 	size := uint16(20 + 8 + len(text))
-	ip := []byte{0x45, 0, byte(size >> 8), byte(size), 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 0, 2, 198, 18, 0, 1}
+	ip := []byte{0x45, 0, byte(size >> 8), byte(size), 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1}
 	sum := uint32(0)
 	for i := 0; i < len(ip); i += 2 {
 		sum += uint32(binary.BigEndian.Uint16(ip[i:]))
@@ -97,8 +97,8 @@ func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 	}
 
 	// Another VXLAN of the node's, on the same port, is none of the rule's business.
-	node.IP("link add other0 address 0e:67:c6:12:00:01 type vxlan id 99 local 10.9.0.1 dstport 489 nolearning")
-	node.Run("ip addr add 198.18.0.1/16 dev other0; ip link set other0 up")
+	node.IP("link add other0 address 0e:67:0a:09:00:01 type vxlan id 99 local 10.9.0.1 dstport 489 nolearning")
+	node.Run("ip link set other0 up; sysctl -qw net.ipv4.conf.other0.accept_local=1 net.ipv4.conf.other0.rp_filter=0 net.ipv4.conf.all.rp_filter=0")
 	inOther := hears(t, node)
 	sendFrom(t, far, user, forge(99, "of another network"))
 	if got := heard(t, inOther); got != "of another network" {

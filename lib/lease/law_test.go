@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,7 +142,7 @@ var whole = lawLease{lawJob, "hca"}
 
 // lawTake is what take does, less what needs an RDMA device.
 func lawTake(ctx context.Context, n *Host, lease lawLease) error {
-	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: "node1", Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
+	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_LAW_NODE"), "node1"), Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
 	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
 	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {
@@ -200,20 +201,19 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	steps := []step.Step{&step.Namespace{}}
-	up := taken.uplink()
-	if up != nil {
-		steps = append(steps, up)
-	}
 	network, err := l.Look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
 	if err != nil {
 		return err
 	}
+	over, up := taken.networks(network)
 	if err := checkNames(up, network, interfaceNames([]plan.HCA{{Interfaces: all}})); err != nil {
 		return err
 	}
-	over := plan.Overlay(network, n.Config.Overlay, up)
 	if over != nil {
 		steps = append(steps, over)
+	}
+	if up != nil {
+		steps = append(steps, up)
 	}
 	for _, s := range all {
 		steps = append(steps, s)
@@ -235,7 +235,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	return environment.Lease{
 		Host: n.Host, World: l.World, Job: j, Mode: rdma.Shared,
-		Uplink: taken.made(up), Network: network, Srun: over.Srun(),
+		Uplink: taken.made(up), Network: network, Srun: up.Srun(),
 	}.Write()
 }
 

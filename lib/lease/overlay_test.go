@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
-	"gresnet/lib/link"
 	"gresnet/lib/virtual"
 	"gresnet/test/netnstest"
 )
@@ -47,30 +46,16 @@ func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
 func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
 	t.Helper()
 	o := virtual.OverlayOf(lawJob)
-	o.Name, o.Port, o.MTU, o.Node = "job0", 489, 1450, netip.MustParseAddr("10.9.0.2")
-	o.Address = netip.MustParsePrefix("198.18.0.2/16")
-	o.Peers = []virtual.Peer{{Address: netip.MustParseAddr("198.18.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
-	job, err := os.Open(farJob.Path)
+	o.Name, o.Port, o.MTU, o.Path, o.Node = "far1", 489, 1500, 1450, netip.MustParseAddr("10.9.0.2")
+	o.Address = netip.MustParsePrefix("10.9.0.2/24")
+	o.Peers = []virtual.Peer{{Address: netip.MustParseAddr("10.9.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
+	err := far.Do(func() error { return virtual.MakeOverlay(o, farJob.FD()) })
+	if err == nil {
+		err = farJob.Do(func() error { return virtual.RaiseOverlay(o) })
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer job.Close()
-	within := func(ns *netnstest.NS, f func(*link.Conn) error) {
-		t.Helper()
-		err := ns.Do(func() error {
-			c, err := link.Dial()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return f(c)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	within(far, func(c *link.Conn) error { return virtual.MakeOverlay(o, int(job.Fd())) })
-	within(farJob, func(c *link.Conn) error { return virtual.RaiseOverlay(o) })
 	farJob.Run("ip link set lo up")
 }
 
@@ -81,7 +66,7 @@ func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) 
 	raiseFar(t, far, farJob)
 	farJob.Run(`python3 -c '
 import os, socket
-s = socket.create_server(("198.18.0.2", 7777))
+s = socket.create_server(("10.9.0.2", 7777))
 if os.fork() == 0:
 	os.setsid()
 	os.closerange(0, 3)
@@ -89,17 +74,13 @@ if os.fork() == 0:
 	c, peer = s.accept()
 	c.sendall((peer[0] + " " + str(len(c.recv(100000, socket.MSG_WAITALL)))).encode())
 '`)
-	got := inLease(node, state, `ip -o -4 addr show dev job0; ip -6 addr show dev job0; python3 -c "
+	got := inLease(node, state, `ip -o -4 addr show dev mgmt0; ip -6 addr show dev mgmt0; python3 -c "
 import socket
-s = socket.create_connection((\"198.18.0.2\", 7777), timeout=30)
+s = socket.create_connection((\"10.9.0.2\", 7777), timeout=30)
 s.sendall(bytes(100000))
 print(s.recv(99).decode())"`)
-	if !strings.Contains(got, " 198.18.0.1/16 ") || !strings.Contains(got, "\n198.18.0.1 100000\n") || strings.Contains(got, "inet6") {
-		t.Errorf("the job has %q, and the server was to see 198.18.0.1", got)
-	}
-	hosts, err := os.ReadFile(fmt.Sprintf("%s/jobs/%d/hosts", state, lawJob))
-	if err != nil || !strings.Contains(string(hosts), "198.18.0.2 host2.example.org node2 host2") {
-		t.Errorf("hosts: %q, %v", hosts, err)
+	if !strings.Contains(got, " 10.9.0.1/24 ") || !strings.Contains(got, "\n10.9.0.1 100000\n") || strings.Contains(got, "inet6") {
+		t.Errorf("the job has %q, and the server was to see 10.9.0.1", got)
 	}
 	lawRun(t, node, state, "epilog", never)
 	lawSame(t, node, state, strings.TrimSuffix(before, node.Run("ss -uanH")))
@@ -120,7 +101,7 @@ func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
 	run := func() ([]byte, error) {
 		// The lease's mounts are in there, too.
 		both := whole.command(node, state, "prolog", never)
-		script := fmt.Sprintf(`mount --bind %s /etc/hosts; "$@"; nsenter --net=%s/jobs/%d/netns sh -c "ip -d link show job0; bridge fdb show dev job0"; GRESNET_LAW=epilog "$@"`, hosts, state, lawJob)
+		script := fmt.Sprintf(`mount --bind %s /etc/hosts; "$@"; nsenter --net=%s/jobs/%d/netns sh -c "ip -d link show mgmt0; bridge fdb show dev mgmt0"; GRESNET_LAW=epilog "$@"`, hosts, state, lawJob)
 		both.Args = slices.Insert(both.Args, 2, "unshare", "-m", "sh", "-ec", script, "sh")
 		return both.CombinedOutput()
 	}
@@ -202,10 +183,10 @@ func TestAnEpilogWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *test
 
 func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 	for _, tamper := range []string{
-		"ip link set job0 down; ip link set job0 name lost; ip link add job0 type veth",
-		"ip link del job0",
-		"ip link set job0 down; ip link set job0 address 02:00:00:00:00:99",
-		"bridge fdb flush dev job0; ip addr flush dev job0; ip link add job1 type veth",
+		"ip link set mgmt0 down; ip link set mgmt0 name lost; ip link add mgmt0 type veth",
+		"ip link del mgmt0",
+		"ip link set mgmt0 down; ip link set mgmt0 address 02:00:00:00:00:99",
+		"bridge fdb flush dev mgmt0; ip addr flush dev mgmt0; ip link add job1 type veth",
 	} {
 		node, _, _, state := overlayBed(t)
 		before := lawPicture(node)
@@ -223,12 +204,28 @@ func TestAnOverlayThatTheJobMovedIsFound(t *testing.T) {
 	node, _, farJob, state := overlayBed(t)
 	before := lawPicture(node)
 	lawRun(t, node, state, "prolog", never)
-	inLease(node, state, "ip link set job0 netns "+farJob.Path)
+	inLease(node, state, "ip link set mgmt0 netns "+farJob.Path)
 	lawRun(t, node, state, "epilog", never)
 	lawSame(t, node, state, before)
 	if left := farJob.Run("ip -o link show type vxlan"); left != "" {
 		t.Errorf("left: %s", left)
 	}
+}
+
+// As a user may have in a namespace of theirs.
+func TestAVXLANOfAJobsIdThatIsNotTheNodesIsLeftAlone(t *testing.T) {
+	node, _, farJob, state := overlayBed(t)
+	before := lawPicture(node)
+	farJob.IP("link add own0 index 7 type vxlan id 4711 local 127.0.0.1 dstport 489")
+	lawRun(t, node, state, "prolog", never)
+	moved := netnstest.New(t)
+	inLease(node, state, "ip link set mgmt0 netns "+moved.Path)
+	lawRun(t, node, state, "epilog", never)
+	lawSame(t, node, state, before)
+	if left := moved.Run("ip -o link show type vxlan"); left != "" {
+		t.Errorf("left: %s", left)
+	}
+	farJob.IP("link show own0")
 }
 
 // A VNI has 24 bits, an id more.
@@ -241,7 +238,7 @@ func TestAJobWhoseIdLooksLikeAnothersLeavesItsOverlayAlone(t *testing.T) {
 		t.Fatalf("the other's prolog: %v: %s, wanted %q", err, out, want)
 	}
 	other.run(t, node, state, "epilog", never)
-	if got := inLease(node, state, "ip -o link show type vxlan"); !strings.Contains(got, "job0") {
+	if got := inLease(node, state, "ip -o link show type vxlan"); !strings.Contains(got, " mgmt0@") {
 		t.Errorf("the job has %q", got)
 	}
 	if tables := overlayTables(t, node); !strings.Contains(tables, "gresnet_overlay_4711") || strings.Contains(tables, "16781927") {

@@ -214,17 +214,16 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err != nil {
 		return err
 	}
-	up := t.uplink()
+	over, up := t.networks(network)
 	if err := checkNames(up, network, interfaceNames(hcas)); err != nil {
 		return err
 	}
-	over := plan.Overlay(network, n.Config.Overlay, up)
 	if err := t.CarryOut(ctx, plan.Take(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
 	written := n.Stopwatch()
 	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
-	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, over.Srun() && !t.job.Part
+	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, up.Srun() && !t.job.Part
 	if err := lease.Write(); err != nil {
 		return err
 	}

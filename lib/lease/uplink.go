@@ -44,30 +44,31 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 	return held, err
 }
 
-// uplink returns the step that makes the job's uplink, or nil.
-func (t *taking) uplink() *network.Uplink {
-	s := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
-	if s != nil {
-		s.Jobs = t.jobs
-		t.leadIn(s)
-	}
-	return s
-}
-
-// leadIn leads connections to the node on to a job that has the whole node, if the site wants that.
-func (t *taking) leadIn(s *network.Uplink) {
-	c := t.Host.Config
-	if !c.Uplink.Inbound {
-		return
+// networks returns the steps that make the job's network between its nodes, and its uplink. Either may
+// be nil.
+func (t *taking) networks(nodes *overlay.Network) (*network.Overlay, *network.Uplink) {
+	up := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
+	if up != nil {
+		up.Jobs = t.jobs
 	}
 	cpus, err := sysfs.CPUs(t.Host.Sys)
-	if !t.job.Share.Whole(cpus) { // it is false, too, if it needs the CPUs and they are not known
+	whole := t.job.Share.Whole(cpus) // it is false, too, if it needs the CPUs and they are not known
+	over := plan.Overlay(nodes, t.Host.Config.Overlay, up, whole)
+	if up != nil && t.Host.Config.Uplink.Inbound {
+		t.leadIn(up, whole, err)
+	}
+	return over, up
+}
+
+// leadIn leads connections to the node on to a job that has the whole node.
+func (t *taking) leadIn(s *network.Uplink, whole bool, err error) {
+	if !whole {
 		if err != nil {
 			t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", err)
 		}
 		return
 	}
-	s.Inbound = &nft.Inbound{Kept: c.Overlay.Services}
+	s.Inbound = &nft.Inbound{Kept: t.Host.Config.Overlay.Services}
 	for _, i := range s.Pool.Leads {
 		s.Inbound.Leads = append(s.Inbound.Leads, i.Index)
 	}

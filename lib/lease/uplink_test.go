@@ -27,7 +27,7 @@ func lawUplink() config.Uplink {
 	if os.Getenv("GRESNET_LAW_UPLINK") == config.UplinkAuto {
 		return config.Uplink{Kind: config.UplinkAuto, Name: lawName(), Inbound: os.Getenv("GRESNET_LAW_INBOUND") != "", Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	}
-	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Name: lawName(), Masquerade: true, OwnName: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
+	c := config.Uplink{Kind: os.Getenv("GRESNET_LAW_UPLINK"), Name: lawName(), Masquerade: true, Nameservers: []netip.Addr{netip.MustParseAddr("10.9.0.53")}}
 	all := netip.MustParsePrefix("0.0.0.0/0")
 	if c.Routes = []netip.Prefix{all}; c.Kind == config.UplinkVeth {
 		c.Addresses, _ = config.ParseRange("10.8.0.0/29")

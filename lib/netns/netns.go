@@ -119,6 +119,24 @@ func (t *Thread) Do(f func() error) error {
 // Close ends the thread.
 func (t *Thread) Close() { close(t.work) }
 
+// Passing makes a new network namespace that has no name, and calls f on a thread inside it. The
+// namespace ends with the call, and with all that is in it then.
+func Passing(f func(*NS) error) error {
+	t := start()
+	defer t.Close()
+	return t.Do(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("create network namespace: %w", err)
+		}
+		ns, err := Open("/proc/thread-self/ns/net")
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		return f(ns)
+	})
+}
+
 // Create makes a new network namespace and binds it to path, which must not
 // exist. After an error the file may be there; it stands for nothing then.
 func Create(path string) (*NS, error) {

@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/link"
+	"gresnet/lib/netns"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
@@ -22,14 +23,6 @@ type Overlay struct {
 	Address string `json:"address"`
 
 	Link virtual.Overlay `json:"-"`
-
-	// Services lists the ports by which the names of the job's nodes mean the nodes themselves. Out
-	// leads there. If Out is nil, these ports mean the job, too.
-	Services []int   `json:"-"`
-	Out      *Uplink `json:"-"`
-	Slurmd   int     `json:"-"` // slurmd's port; it calls jobs on other nodes back
-
-	srun bool
 }
 
 // NewOverlay returns the step that makes an overlay.
@@ -47,18 +40,14 @@ func overlayTable(job uint32) string { return fmt.Sprintf("gresnet_overlay_%d", 
 // Do makes the interface in the job and adds the other nodes. Before that, it makes the node drop
 // packets that users forge.
 func (s *Overlay) Do(w *world.World) error {
-	job, err := w.JobNS()
-	if err != nil {
-		return err
-	}
-	err = w.OnHost(func(*scan.View) error {
+	err := w.OnHost(func(*scan.View) error {
 		if err := virtual.HoldsLowPorts(); err != nil {
 			return err
 		}
 		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port, s.Link.ID); err != nil {
 			return err
 		}
-		return virtual.MakeOverlay(s.Link, job.FD())
+		return s.make(w)
 	})
 	if errors.Is(err, virtual.ErrOverlayTaken) {
 		return &gres.Refusal{
@@ -69,66 +58,32 @@ func (s *Overlay) Do(w *world.World) error {
 	if err != nil {
 		return err
 	}
-	return w.InJob(func(v *scan.View) error {
-		if err := virtual.RaiseOverlay(s.Link); err != nil {
+	return w.InJob(func(*scan.View) error { return virtual.RaiseOverlay(s.Link) })
+}
+
+// make makes the interface in a namespace by the way, and takes it from there to the job. The kernel
+// takes an index that an interface has in the calling thread's namespace for that interface. From
+// elsewhere, kernels before 6.15 would make it in the node's namespace first.
+func (s *Overlay) make(w *world.World) error {
+	job, err := w.JobNS()
+	if err != nil {
+		return err
+	}
+	return netns.Passing(func(by *netns.NS) error {
+		// On this thread the node's namespace is another one.
+		if err := w.Host.Do(func() error { return virtual.MakeOverlay(s.Link, by.FD()) }); err != nil {
 			return err
 		}
-		s.serve(w, v)
+		c, err := link.Dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if err := c.Return(s.Link.Index, job.FD(), s.Link.Name, s.Link.Place); err != nil {
+			return fmt.Errorf("take the overlay %s to the job: %w", s.Link.Name, err)
+		}
 		return nil
 	})
-}
-
-// serve leads connections to Services to the nodes. It needs no undo, because its rules go with the
-// namespace. If it fails, the job lacks only a convenience.
-func (s *Overlay) serve(w *world.World, v *scan.View) {
-	if s.Out == nil || s.Out.Lacking != nil || len(s.Services) == 0 {
-		return
-	}
-	services := nft.Services{Network: s.Link.Address.Masked(), Ports: s.Services, Out: s.Out.link(w).Index}
-	if s.Out.Type == "veth" {
-		services.Nodes = append(services.Nodes, nft.Node{Inside: s.Link.Address.Addr(), Real: s.Out.Pool.Gateway})
-	}
-	for _, p := range s.Link.Peers {
-		if p.Node.Is4() {
-			services.Nodes = append(services.Nodes, nft.Node{Inside: p.Address, Real: p.Node})
-		}
-	}
-	services.Calls = s.calls(w, v)
-	if err := nft.Serve(services); err != nil {
-		w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
-		return
-	}
-	// The uplink has no IPv6. Where a node's name means the job, slurmd is reached as a service only.
-	reaches := s.Out.Pool.Auto && s.Link.Node.Is4() && slices.Contains(s.Services, s.Slurmd)
-	s.srun = reaches && (len(s.Link.Peers) == 0 || services.Calls != nil)
-}
-
-// Srun tells, after Do, whether srun works in the job: it reaches slurmctld by an automatic uplink,
-// and slurmd on the job's other nodes calls it back. A job without an overlay has a nil one.
-func (s *Overlay) Srun() bool { return s != nil && s.srun }
-
-// Calls tells whether the job can call slurmd on other nodes, which then calls it back.
-func (s *Overlay) Calls() bool {
-	return len(s.Link.Peers) > 0 && slices.Contains(s.Services, s.Slurmd)
-}
-
-// calls makes the job's namespace forward calls of slurmd and calls back. It returns what lib/nft
-// needs to let only these pass, or nil if there is no way back.
-func (s *Overlay) calls(w *world.World, v *scan.View) *nft.Calls {
-	if !s.Out.Back.IsValid() || s.Out.Back.Bits() > s.Link.Address.Bits() {
-		return nil
-	}
-	for _, index := range []int{s.Link.Index, s.Out.link(w).Index} {
-		i, err := v.Link.Get(index)
-		if err == nil {
-			err = link.Forward(i.Name, true)
-		}
-		if err != nil {
-			w.Notice("slurmd on the job's other nodes does not call it back: %s", err)
-			return nil
-		}
-	}
-	return &nft.Calls{Port: s.Slurmd, Inside: s.Link.Index, Own: s.Link.Address.Addr(), Gateway: s.Out.Pool.Gateway, Back: s.Out.Back}
 }
 
 // Undo removes the interface, wherever the job has put it, and the nftables table. If the interface
@@ -142,7 +97,7 @@ func (s *Overlay) Undo(w *world.World) error {
 
 func (s *Overlay) remove(w *world.World) error {
 	o := virtual.OverlayOf(w.Job)
-	look := func(*scan.View) error { return virtual.DeleteOverlay(o) }
+	look := func(*scan.View) error { return virtual.DeleteOverlay(o, w.Host.FD()) }
 	err := w.InJob(look)
 	missing := errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound)
 	switch {

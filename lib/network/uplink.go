@@ -40,13 +40,17 @@ type Uplink struct {
 	// Clash is why the interface cannot have its name.
 	Clash error `json:"-"`
 
-	// Closed is why the job has no Inbound after all.
+	// Closed is why the job has no Inbound and no Calls after all.
 	Closed error `json:"-"`
 
-	// MTU is the overlay's MTU, if slurmd on other nodes has to call the job back by the overlay.
-	// Back has the addresses under which the node then reaches the job's other nodes.
-	MTU  int          `json:"-"`
-	Back netip.Prefix `json:"-"`
+	// Over is the overlay, which the job has before its uplink; nil: it has none. Its nodes' Services,
+	// and those at all ports below 1024, are reached by the uplink. With Slurmd, slurmd's port, srun in
+	// the job calls each node's slurmd itself.
+	Over     *Overlay   `json:"-"`
+	Services []int      `json:"-"`
+	Slurmd   int        `json:"-"`
+	Calls    *nft.Calls `json:"-"` // who calls srun in the job; nil: the node alone
+	served   bool
 
 	// Lacking is why the job has no uplink, if it can do without one.
 	Lacking error `json:"-"`
@@ -144,13 +148,9 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 			return err
 		}
 	}
-	if err := s.narrow(u.Index); err != nil {
+	if err := s.join(u); err != nil {
 		return err
 	}
-	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address); err != nil {
-		return err
-	}
-	s.leadBack(w, v, u.Index)
 	if s.Pool.Beyond {
 		if err := link.Forward(u.Host, true); err != nil {
 			return err
@@ -164,13 +164,14 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 
 // leadOut makes the node forward answers to the job, and nothing else.
 func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
-	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound}
+	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound, Identity: s.identity()}
 	if err := s.limit(&job); err != nil {
 		return err
 	}
 	err := nft.LeadOut(natTable(s.Address), job)
-	if err != nil && job.Inbound != nil {
-		s.Closed, job.Inbound = err, nil
+	if err != nil && (job.Inbound != nil || s.Calls != nil) {
+		s.Closed, job.Inbound, s.Calls = err, nil, nil
+		job.Identity = s.identity()
 		err = nft.LeadOut(natTable(s.Address), job)
 	}
 	for _, f := range s.Forwarding {
@@ -193,77 +194,169 @@ func (s *Uplink) confine(u virtual.Uplink) error {
 	return virtual.Confine(u, program)
 }
 
-// narrow lowers the MTU to that of the overlay, because some packets leave by the overlay.
-func (s *Uplink) narrow(index int) error {
-	if s.MTU == 0 {
+// identity returns what the node does for a job that has the node's address, or nil.
+func (s *Uplink) identity() *nft.Identity {
+	if !s.isNode() {
 		return nil
 	}
-	return virtual.Narrow(index, s.MTU)
+	i := &nft.Identity{Node: s.Over.Link.Address.Addr(), Gateway: s.Pool.Gateway, Slurm: s.Services, Calls: s.Calls}
+	i.Nodes = s.nodes()
+	return i
 }
 
-// leadBack makes the node reach the job's other nodes through the job, for calls of slurmd. If that
-// fails, srun in a step starts no steps on other nodes, and all else of the job works.
-func (s *Uplink) leadBack(w *world.World, v *scan.View, index int) {
-	if s.MTU == 0 {
-		return
+// isNode tells whether the job has the node's address, and not its own, by an automatic uplink.
+func (s *Uplink) isNode() bool {
+	return s.Pool.Auto && s.Over != nil && s.Over.Link.Address.Addr().Is4()
+}
+
+// nodes returns the addresses of the job's nodes, this one first.
+func (s *Uplink) nodes() []netip.Addr {
+	all := []netip.Addr{s.Over.Link.Address.Addr()}
+	for _, p := range s.Over.Link.Peers {
+		all = append(all, p.Address)
 	}
-	var back netip.Prefix
-	host, err := uplink.Look(v.Link.Conn)
-	if err == nil {
-		back, err = host.Back(s.Address)
+	return all
+}
+
+// join joins the node's end of a veth to the job's. With an automatic uplink the node has no address
+// there: programs that tell each other the addresses of their interfaces would take one that all
+// nodes have for one of their own network, as Open MPI does.
+func (s *Uplink) join(u virtual.Uplink) error {
+	if !s.Pool.Auto {
+		return virtual.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address)
 	}
-	if err == nil {
-		err = virtual.Route(index, back, s.Address, netip.Addr{}, 0)
+	from := s.Pool.Source
+	if s.isNode() {
+		from = s.Over.Link.Address.Addr()
+		if err := virtual.SetMTU(u.Index, s.Over.Link.MTU); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		w.Notice("slurmd on the job's other nodes does not call it back: %s", err)
-		return
+	if err := virtual.Open(u.Index); err != nil {
+		return err
 	}
-	s.Back = back
+	if err := virtual.Join(u.Index, s.Address, u.MAC); err != nil {
+		return err
+	}
+	return virtual.Route{To: netip.PrefixFrom(s.Address, 32), From: from}.Add(u.Index)
 }
 
 func (s *Uplink) configure(w *world.World) error {
-	index := s.link(w).Index
-	if err := s.narrow(index); err != nil {
-		return err
-	}
+	u := s.link(w)
+	var err error
 	if s.Pool.Auto {
-		return s.lead(index)
+		err = s.lead(u)
+	} else {
+		err = s.address(u)
 	}
+	if err == nil && s.Over != nil && s.Over.Link.Address.Addr().Is4() {
+		if err := s.serve(u); err != nil {
+			w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
+		}
+	}
+	return err
+}
+
+// address gives the job's end the address and routes that the site says.
+func (s *Uplink) address(u virtual.Uplink) error {
 	peer := s.Address
 	if s.Type == "veth" {
 		peer = s.Pool.Gateway
 	}
-	if err := virtual.Give(index, netip.PrefixFrom(s.Address, s.Pool.Bits), peer); err != nil {
+	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Address, s.Pool.Bits), peer); err != nil {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := virtual.Route(index, to, s.Pool.Gateway, netip.Addr{}, s.Pool.Metric); err != nil {
+		if err := (virtual.Route{To: to, Gateway: s.Pool.Gateway, Metric: s.Pool.Metric}).Add(u.Index); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lead adds routes by an interface without an address, and gives the address to the job's loopback.
-// Programs that tell each other the addresses of their interfaces, as UCX and NCCL do, must not
-// find this one, which is another job's on each node.
-func (s *Uplink) lead(index int) error {
-	if err := virtual.GiveLoopback(s.Address); err != nil {
-		return err
+// lead adds routes by an interface without an address. The job is known by the node's address, or has
+// its own on the loopback: programs that tell each other the addresses of their interfaces, as UCX and
+// NCCL do, must not find one that is another job's on each node.
+func (s *Uplink) lead(u virtual.Uplink) error {
+	from := s.Address
+	var err error
+	if s.isNode() {
+		from = s.Over.Link.Address.Addr()
+		err = virtual.SetMTU(u.Index, s.Over.Link.MTU)
+	} else {
+		err = virtual.GiveLoopback(s.Address)
 	}
-	if err := virtual.Open(index); err != nil {
-		return err
+	if err == nil {
+		err = virtual.Open(u.Index)
 	}
-	if err := virtual.Route(index, netip.PrefixFrom(s.Pool.Gateway, 32), netip.Addr{}, s.Address, 0); err != nil {
-		return err
+	if err == nil {
+		err = virtual.Join(u.Index, s.Pool.Gateway, u.HostMAC)
 	}
 	for _, to := range s.Pool.Routes {
-		if err := virtual.Route(index, to, s.Pool.Gateway, s.Address, s.Pool.Metric); err != nil {
-			return err
+		if err == nil && to != netip.PrefixFrom(from, 32) {
+			err = virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}.Add(u.Index)
 		}
 	}
-	return nil
+	if err == nil && s.isNode() {
+		err = nft.Translate(u.Index, s.Address, from)
+	}
+	if err == nil && s.Calls != nil {
+		block := s.Calls.Ports[0]
+		err = virtual.TakePorts(virtual.Ports{First: block[0], Last: block[1]})
+	}
+	return err
+}
+
+// serve leads connections to services to the nodes themselves. It needs no undo, because its rules go
+// with the namespace.
+func (s *Uplink) serve(u virtual.Uplink) error {
+	ports := []virtual.Ports{{First: 1, Last: 1023}}
+	for _, port := range s.Services {
+		if port > 1023 {
+			ports = append(ports, virtual.Ports{First: port, Last: port})
+		}
+	}
+	from := s.Address
+	if s.isNode() {
+		from = s.Over.Link.Address.Addr()
+	}
+	hops := map[netip.Addr][]netip.Addr{}
+	for _, a := range s.nodes() {
+		if gateway, reached := s.hop(a); reached {
+			hops[gateway] = append(hops[gateway], a)
+		}
+	}
+	err := virtual.TakeAnswers(u.Index)
+	for gateway, nodes := range hops {
+		for _, n := range virtual.Networks(nodes) {
+			if err == nil {
+				err = virtual.Route{To: n, Gateway: gateway, From: from, Table: virtual.ServicesTable, Onlink: gateway.IsValid()}.Add(u.Index)
+			}
+		}
+	}
+	if err == nil {
+		err = virtual.Serve(ports)
+	}
+	s.served = err == nil
+	return err
+}
+
+// hop returns by which next hop the uplink leads to a node. It is invalid for a neighbor.
+func (s *Uplink) hop(node netip.Addr) (gateway netip.Addr, reached bool) {
+	if s.Type != "veth" && netip.PrefixFrom(s.Address, s.Pool.Bits).Contains(node) {
+		return netip.Addr{}, true
+	}
+	leads := func(p netip.Prefix) bool { return p.Contains(node) }
+	return s.Pool.Gateway, slices.ContainsFunc(s.Pool.Routes, leads)
+}
+
+// Srun tells, after Do, whether srun works in the job: it reaches slurmctld and slurmd of all nodes,
+// which call it back. A job without an uplink has a nil one.
+func (s *Uplink) Srun() bool {
+	if s == nil || s.Lacking != nil || !s.isNode() || !s.served {
+		return false
+	}
+	return slices.Contains(s.Services, s.Slurmd) && (len(s.Over.Link.Peers) == 0 || s.Calls != nil)
 }
 
 // Undo removes the interface, wherever the job has put it, and the nftables table. If the interface

@@ -24,6 +24,8 @@ type Job struct {
 	Most    uint32 // bounds the connections that the job begins, at one time
 	Users   Users
 	Inbound *Inbound
+
+	Identity *Identity // nil: the job is known by Address
 }
 
 // Users are those who may fill the kernel's list of connections from the node itself.
@@ -60,6 +62,10 @@ type Inbound struct {
 //	                      skuid 0-4294967295 accept;
 //	                      meta cgroup 0-4294967295 socket cgroupv2 level 1 … ct count over USERS drop; } }'
 //
+// With Identity there are more rules, and before forward's second one
+//
+//	oif INDEX ct status & dnat != 0 tcp dport FIRST-LAST accept; …
+//
 // With Inbound, forward's second rule also has the condition ct status & dnat == 0, there is no
 // third rule, and addInbound adds its chain.
 //
@@ -83,11 +89,18 @@ type addition func(*nftables.Conn, *nftables.Chain, uint32)
 func leadOut(table string, j Job, kernels addition) error {
 	var failed error
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
-		addMasquerade(c, t, j.Address)
+		postrouting := addMasquerade(c, t, j.Address)
+		var nodes *nftables.Set
+		if j.Identity != nil {
+			if nodes, failed = j.Identity.add(c, postrouting, j); failed == nil {
+				failed = fill(c, nodes, j.Identity.Nodes)
+			}
+		}
 		prerouting := filter(c, t, "prerouting", nftables.ChainHookPrerouting)
 		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{over(j.Most)})
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
 		drop(c, forward, is(expr.MetaKeyIIF, j.Index), hasBit(expr.MetaKeyOIF, j.Bit))
+		j.acceptCalls(c, forward)
 		if j.Inbound != nil {
 			addInbound(c, t, j)
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isNew(), without(status(), statusDNAT))
@@ -96,7 +109,7 @@ func leadOut(table string, j Job, kernels addition) error {
 			// These are connections to a job that had the address before.
 			drop(c, forward, is(expr.MetaKeyOIF, j.Index), isOriginal(), masked(status(), statusDNAT, expr.CmpOpNeq))
 		}
-		failed = addOutput(c, t, j, kernels)
+		failed = cmp.Or(failed, addOutput(c, t, j, kernels))
 	})
 	return cmp.Or(failed, err)
 }
@@ -162,6 +175,17 @@ func inRange(load expr.Any, r account.Range) []expr.Any {
 	}
 }
 
+// acceptCalls lets calls pass. An older connection to a job that had the address before is none of
+// this job's, which answers it with a reset.
+func (j Job) acceptCalls(c *nftables.Conn, forward *nftables.Chain) {
+	if j.Identity == nil || j.Identity.Calls == nil {
+		return
+	}
+	for _, p := range j.Identity.Calls.Ports {
+		add(c, forward, accept, is(expr.MetaKeyOIF, j.Index), masked(status(), statusDNAT, expr.CmpOpNeq), tcp(p[0], p[1]))
+	}
+}
+
 // Guard makes the table that lets the node forward what arrives by an interface to its jobs, and to
 // nobody else:
 //
@@ -203,12 +227,13 @@ func isOriginal() []expr.Any {
 	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0}}}
 }
 
-func addMasquerade(c *nftables.Conn, t *nftables.Table, from netip.Addr) {
+func addMasquerade(c *nftables.Conn, t *nftables.Table, from netip.Addr) *nftables.Chain {
 	chain := c.AddChain(&nftables.Chain{
 		Name: "postrouting", Table: t, Type: nftables.ChainTypeNAT,
 		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
 	})
-	c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: append(source(from), &expr.Masq{})})
+	add(c, chain, nil, source(from), []expr.Any{&expr.Masq{}})
+	return chain
 }
 
 func filter(c *nftables.Conn, t *nftables.Table, name string, hook *nftables.ChainHook) *nftables.Chain {

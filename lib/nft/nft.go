@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
@@ -35,14 +34,6 @@ func Masquerade(table string, from netip.Addr) error {
 		return fmt.Errorf("masquerade %s: %w", from, err)
 	}
 	return nil
-}
-
-// source matches a source address, at byte 12 of an IPv4 header.
-func source(a netip.Addr) []expr.Any {
-	return []expr.Any{
-		&expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: 12, Len: 4},
-		&expr.Cmp{Register: unix.NFT_REG_1, Op: expr.CmpOpEq, Data: a.AsSlice()},
-	}
 }
 
 // missing returns the error of a kernel without nftables.

@@ -8,7 +8,6 @@ package overlay
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -24,15 +23,13 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
 	"gresnet/lib/slurm"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
 // Node is a node of the job.
 type Node struct {
-	Name     string     // Slurm's
-	Hostname string     // its own name, if slurm.conf says that it has another
-	Address  netip.Addr // in the job
+	Name    string     // Slurm's
+	Address netip.Addr // NodeAddr, by which all of the job's programs know it
 }
 
 // Network is a job's network, as one of its nodes sees it.
@@ -41,36 +38,37 @@ type Network struct {
 	Own   int // this node's place among them
 	Link  virtual.Overlay
 
-	Slurmd int // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
+	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
+	Srun        virtual.Ports // where srun listens, if slurm.conf says so
+	Controllers []netip.Addr  // of slurmctld, which calls srun
 }
 
-// Address is the job's own address.
+// Address is the job's own address, which is the node's.
 func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
 
-// Names returns the names of the job's nodes. This node has its own host name, too. search is the
-// domain in which names are looked for first.
-func (n *Network) Names(own, search string) (all []uplink.Names) {
-	for i, node := range n.Nodes {
-		names := []string{node.Name, node.Hostname}
-		if i == n.Own {
-			names = append(names, own)
-		}
-		all = append(all, uplink.NamesOf(node.Address, search, names...))
-	}
-	return all
-}
-
-// World answers what New asks about other nodes.
+// World answers what New asks about the nodes.
 type World struct {
 	Slurm func() (slurm.Conf, error)                                   // slurm.conf: where nodes are, and how srun calls slurmd
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
-	Way   func(to netip.Addr) (from netip.Addr, mtu int, err error)    // and the MTU of an overlay by that way
+	Way   func(to netip.Addr) (Way, error)                             // to another node
+	Here  func(a netip.Addr) (virtual.Here, bool)                      // where this node has an address
+}
+
+// Way is the way to another node.
+type Way struct {
+	From  netip.Addr
+	MTU   int
+	Index int // of the interface
 }
 
 // lookTime bounds the resolver's time for all nodes of a job.
 const lookTime = 10 * time.Second
 
-// New returns the network of a job, or nil if Slurm does not say which nodes the job has.
+// mostNodes is more than Slurm has in a cluster (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
+const mostNodes = 1 << 16
+
+// New returns the network of a job, or nil if Slurm does not say which nodes the job has, or the only
+// one has no address.
 func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
 	if j.Nodes == "" {
 		return nil, nil
@@ -79,27 +77,31 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	if err != nil {
 		return nil, refusal("%s", err)
 	}
-	names, err := list.Names(c.Nodes())
+	names, err := list.Names(mostNodes)
 	if err != nil {
-		r := refusal("the job has more nodes than the %d that overlay.network %s has addresses for", c.Nodes(), c.Network)
-		r.Do = "GN311 ask for fewer nodes, or have the site make overlay.network larger"
-		return nil, r
+		return nil, refusal("%s", err)
 	}
 	n := &Network{Own: slices.Index(names, j.Node), Link: virtual.OverlayOf(j.ID)}
 	if n.Own < 0 {
 		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
 	}
+	for _, name := range names {
+		n.Nodes = append(n.Nodes, Node{Name: name})
+	}
 	conf, hosts, err := w.nodes(names)
 	if err != nil {
 		return nil, err
 	}
-	for i, name := range names {
-		n.Nodes = append(n.Nodes, Node{Name: name, Hostname: hosts[name].Hostname, Address: addressOf(c, i)})
+	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, names)
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	n.learn(ctx, conf, w)
+	found, err := n.fill(ctx, c, hosts, w)
+	if !found || err != nil {
+		return nil, err
 	}
-	n.Link.Name, n.Link.Port = c.Interface, c.Port
-	n.Link.Address = netip.PrefixFrom(n.Address(), c.Network.Bits())
-	n.Slurmd = called(conf, hosts, names)
-	return n, n.fill(ctx, c, hosts, w)
+	n.Link.Name = cmp.Or(c.Interface, n.Link.Name)
+	return n, nil
 }
 
 // nodes returns slurm.conf, and what it says of the job's nodes.
@@ -115,83 +117,164 @@ func (w World) nodes(names []string) (slurm.Conf, map[string]slurm.Host, error) 
 	return conf, hosts, nil
 }
 
-// addressOf returns the address that a node has in the job, by its place.
-func addressOf(c config.Overlay, place int) netip.Addr {
-	first := c.Network.Addr().As4()
-	var a [4]byte
-	binary.BigEndian.PutUint32(a[:], binary.BigEndian.Uint32(first[:])+uint32(place)+1)
-	return netip.AddrFrom4(a)
+// learn learns of slurm.conf how Slurm calls into the job.
+func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) {
+	if first, last, is := strings.Cut(conf.Last("srunportrange"), "-"); is {
+		n.Srun.First, _ = strconv.Atoi(first)
+		n.Srun.Last, _ = strconv.Atoi(last)
+	}
+	var names []string
+	for _, p := range conf.ControllerAddrs() {
+		names = append(names, p.Value)
+	}
+	found, _ := find(ctx, names, w.Look) // without it slurmctld does not wake a step that waits
+	for _, all := range found {
+		for _, a := range all {
+			if a.Is4() && !a.IsLoopback() {
+				n.Controllers = append(n.Controllers, a)
+			}
+		}
+	}
 }
 
-// fill finds the other nodes' addresses, and the way to them.
-func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) error {
-	if len(n.Nodes) == 1 {
-		n.Link.Node, n.Link.MTU = netip.AddrFrom4([4]byte{127, 0, 0, 1}), virtual.AloneMTU
-		return nil
+// fill finds the nodes' addresses, what the node has of its own, and the way to the others. It tells
+// whether the node has an address.
+func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) (bool, error) {
+	var names, under []string
+	for _, node := range n.Nodes {
+		h := hosts[node.Name]
+		names = append(names, cmp.Or(h.Addr, h.Hostname, node.Name))
+		under = append(under, c.Host(node.Name))
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	found, err := n.find(ctx, c, hosts, w)
+	known, failed := find(ctx, names, w.Look)
+	at := known
+	if c.Underlay != "" {
+		var err error
+		if at, err = find(ctx, under, w.Look); err != nil {
+			return false, n.lost(at, err)
+		}
+	}
+	if failed != nil {
+		if err := n.lost(known, failed); err != nil {
+			return false, err
+		}
+	}
+	way, err := n.way(at, w)
 	if err != nil {
-		return err
+		return false, err
 	}
-	for i, at := range found {
+	if !n.settle(known[n.Own], way, w) {
+		return false, nil
+	}
+	for i := range n.Nodes {
 		if i == n.Own {
 			continue
 		}
-		if err := n.join(at, i, w); err != nil {
-			return err
+		if err := n.join(i, known[i], at[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// lost returns why another node has no address. This node may have none by its name: then it has the
+// one by which it reaches others.
+func (n *Network) lost(found [][]netip.Addr, why error) error {
+	for i := range found {
+		if i != n.Own && len(found[i]) == 0 {
+			return refusal("node %s has no address: %s", n.Nodes[i].Name, why)
 		}
 	}
 	return nil
 }
 
-// join adds a node that is at one of some addresses.
-func (n *Network) join(at []netip.Addr, i int, w World) error {
-	if !n.Link.Node.IsValid() {
-		from, mtu, err := w.Way(at[0])
+// way returns the way to the first of the other nodes, or else to slurmctld.
+func (n *Network) way(at [][]netip.Addr, w World) (Way, error) {
+	for i, all := range at {
+		if i == n.Own {
+			continue
+		}
+		way, err := w.Way(all[0])
 		if err != nil && hint.Of(err) != "" {
-			return fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
+			return Way{}, fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
 		}
 		if err != nil {
-			return hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `GN220 see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
+			return Way{}, hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `GN220 see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
 		}
-		n.Link.Node, n.Link.MTU = from, mtu
+		return way, nil
 	}
-	same := slices.IndexFunc(at, func(a netip.Addr) bool { return a.Is4() == n.Link.Node.Is4() })
-	switch {
-	case same < 0:
-		return refusal("node %s is at %s, and this node reaches others from %s", n.Nodes[i].Name, at[0], n.Link.Node)
-	case at[same] == n.Link.Node || at[same].IsLoopback():
-		return refusal("node %s is at %s, which is this node's", n.Nodes[i].Name, at[same])
+	for _, a := range append(slices.Clone(n.Controllers), anywhere) {
+		if way, err := w.Way(a); err == nil && !way.From.IsLoopback() {
+			return way, nil
+		}
 	}
-	n.Link.Peers = append(n.Link.Peers, virtual.Peer{Address: n.Nodes[i].Address, Node: at[same]})
+	return Way{}, nil
+}
+
+// anywhere is nobody's (RFC 5737): the way there is the default route.
+var anywhere = netip.AddrFrom4([4]byte{192, 0, 2, 0})
+
+// settle gives the job's interface what the node's has: the one with NodeAddr, or by which the node
+// reaches others. It tells whether there is one. NodeAddr may be a name that means the loopback here
+// and an address elsewhere, as Debian has it in /etc/hosts.
+func (n *Network) settle(own []netip.Addr, way Way, w World) bool {
+	o := &n.Link
+	for _, a := range append(slices.Clone(own), way.From) {
+		here, is := w.Here(a)
+		if !is || a.IsLoopback() {
+			continue
+		}
+		n.Nodes[n.Own].Address = a
+		o.Address, o.Name, o.Place, o.MTU = here.Address, here.Name, here.Index, here.MTU
+		if o.Node, o.Path = way.From, way.MTU; !way.From.IsValid() {
+			o.Node, o.Path = a, here.MTU
+		}
+		return true
+	}
+	return false
+}
+
+// join adds a node that programs know by one of some addresses, and that is at one of others.
+func (n *Network) join(i int, known, at []netip.Addr) error {
+	p := virtual.Peer{}
+	for _, one := range []struct {
+		of  netip.Addr
+		all []netip.Addr
+		to  *netip.Addr
+	}{{n.Address(), known, &p.Address}, {n.Link.Node, at, &p.Node}} {
+		same := slices.IndexFunc(one.all, func(a netip.Addr) bool { return a.Is4() == one.of.Is4() })
+		switch {
+		case same < 0:
+			return refusal("node %s is at %s, and this node reaches others from %s", n.Nodes[i].Name, one.all[0], one.of)
+		case one.all[same] == one.of || one.all[same].IsLoopback():
+			return refusal("node %s is at %s, which is this node's", n.Nodes[i].Name, one.all[same])
+		}
+		*one.to = one.all[same]
+	}
+	n.Nodes[i].Address = p.Address
+	n.Link.Peers = append(n.Link.Peers, p)
 	return nil
 }
 
 // looksAtOnce bounds the requests to a DNS server at one time, so that it drops none.
 const looksAtOnce = 32
 
-// find returns the addresses of all nodes but this one. It asks the resolver for those that are
-// names.
-func (n *Network) find(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) ([][]netip.Addr, error) {
-	found, failed := make([][]netip.Addr, len(n.Nodes)), make([]error, len(n.Nodes))
+// find returns the addresses of names, some of which may be addresses already. It asks the resolver
+// for the others, and returns the first error; what has one has no addresses.
+func find(ctx context.Context, names []string, look func(context.Context, string) ([]netip.Addr, error)) ([][]netip.Addr, error) {
+	found, failed := make([][]netip.Addr, len(names)), make([]error, len(names))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, looksAtOnce)
-	for i, node := range n.Nodes {
-		name := cmp.Or(c.Host(node.Name), hosts[node.Name].Addr, node.Hostname, node.Name)
+	for i, name := range names {
 		if a, err := netip.ParseAddr(name); err == nil {
 			found[i] = []netip.Addr{a.Unmap()}
-			continue
-		}
-		if i == n.Own {
 			continue
 		}
 		all.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			if found[i], failed[i] = w.Look(ctx, name); failed[i] != nil {
-				failed[i] = refusal("node %s has no address: %s", node.Name, failed[i])
+			if found[i], failed[i] = look(ctx, name); failed[i] == nil && len(found[i]) == 0 {
+				failed[i] = fmt.Errorf("nobody knows %s", name)
 			}
 		})
 	}
@@ -211,24 +294,6 @@ func Look(ctx context.Context, name string) ([]netip.Addr, error) {
 	}
 	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
 	return found, err
-}
-
-// CheckOverlap returns an error if the overlay's network overlaps with that of uplinks or one of the
-// node's.
-func CheckOverlap(c config.Config, n uplink.Host) error {
-	all := config.NetworkRange(c.Overlay.Network)
-	const do = "GN222 take another overlay.network, the same on all nodes"
-	if c.Uplink.On() && c.Uplink.Addresses.Overlaps(c.Overlay.Network) {
-		return hint.With(fmt.Errorf("overlay: its network %s overlaps with uplink.addresses %s", c.Overlay.Network, c.Uplink.Addresses), do)
-	}
-	for _, i := range n.Interfaces {
-		for _, network := range n.Networks[i.Index] {
-			if !uplink.IsHostEnd(i) && all.Overlaps(network.Masked()) {
-				return hint.With(fmt.Errorf("overlay: its network %s overlaps with %s, the network of %s", c.Overlay.Network, network.Masked(), i.Name), do)
-			}
-		}
-	}
-	return nil
 }
 
 // ReadSlurm returns the first slurm.conf that is there, or an empty one, in the order in which Slurm

@@ -3,9 +3,11 @@ package plan
 import (
 	"gresnet/lib/config"
 	"gresnet/lib/network"
+	"gresnet/lib/nft"
 	"gresnet/lib/overlay"
 	"gresnet/lib/table"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 // Uplink returns the step that makes an uplink; nil if the job has none.
@@ -16,15 +18,39 @@ func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.F
 	return &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
 }
 
-// Overlay returns the step that makes an overlay; nil if the job has none.
-func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink) *network.Overlay {
+// Overlay returns the step that makes an overlay; nil if the job has none. It tells the uplink, which
+// may be nil, of the job's nodes, and of who calls srun in the job. whole says that no other job is
+// on the node.
+func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bool) *network.Overlay {
 	if n == nil {
 		return nil
 	}
 	s := network.NewOverlay(n.Link)
-	s.Services, s.Out, s.Slurmd = c.Services, out, n.Slurmd
-	if out != nil && out.Pool.Auto && s.Calls() {
-		out.MTU = n.Link.MTU
+	if out == nil {
+		return s
+	}
+	if out.Pool.Name == n.Link.Name {
+		out.Pool.Name = config.UplinkName // the site's name is the one that the node's interface has
+	}
+	out.Over, out.Services, out.Slurmd = s, c.Services, n.Slurmd
+	if block, has := out.Pool.Ports(out.Address); has {
+		out.Calls = calls(n, out, block, whole)
 	}
 	return s
+}
+
+// calls returns who calls srun and salloc in a job, and at which ports: the job's block, or those that
+// slurm.conf says, which all jobs of the node share.
+func calls(n *overlay.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
+	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers}
+	if n.Srun.First > 0 {
+		if !whole {
+			return nil
+		}
+		k.Ports = append(k.Ports, [2]int{n.Srun.First, n.Srun.Last})
+	}
+	for _, i := range out.Pool.Leads {
+		k.Leads = append(k.Leads, i.Index)
+	}
+	return k
 }

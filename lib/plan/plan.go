@@ -48,8 +48,9 @@ type HCA struct {
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
 // interface anew. Device nodes come last, because each move assigns their numbers anew. In
 // exclusive mode they need no guard: the kernel lets no other network namespace open them
-// (rdma_dev_access_netns). An uplink and an overlay, which may be nil, come before the first HCA:
-// so a mistake in the site's configuration costs no move.
+// (rdma_dev_access_netns). An overlay and an uplink, which may be nil, come before the first HCA:
+// so a mistake in the site's configuration costs no move. The overlay has the address by which the
+// uplink leads.
 //
 // What a PF does for a VF comes first of all: its driver may refuse it. A VF with an address of the
 // job's own is bound again after all notes, for that loses more than a move, and before all moves.
@@ -66,11 +67,11 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	if access.Isolation != config.IsolateDevices {
 		steps = append(steps, &step.Namespace{})
 	}
-	if uplink != nil {
-		steps = append(steps, uplink)
-	}
 	if overlay != nil {
 		steps = append(steps, overlay)
+	}
+	if uplink != nil {
+		steps = append(steps, uplink)
 	}
 	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM == config.CMYes, UID: j.UID, GID: j.GID}
 	if mode == rdma.Shared {

@@ -79,7 +79,7 @@ func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 	over := &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}
 	up := &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
 	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
-	if want := "namespace, uplink veth 10.0.0.2, overlay job0, access mlx5_0, settings eth1, link eth1, devices"; got != want {
+	if want := "namespace, overlay job0, uplink veth 10.0.0.2, access mlx5_0, settings eth1, link eth1, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/plan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 )
 
 // String is for people, as that of node.ID is.
@@ -151,8 +150,10 @@ func PlanOf(notes []string, p inspect.Preview) *Plan {
 	}
 	if p.Overlay != nil {
 		d.Overlay = overlayOf(p.Overlay)
+		if len(p.Names) > 0 {
+			d.Names = []Names{{p.Overlay.Address(), p.Names}}
+		}
 	}
-	d.Names = namesOf(p.Hosts)
 	return d
 }
 
@@ -212,13 +213,6 @@ func overlayOf(n *overlay.Network) *Overlay {
 		d.Nodes = append(d.Nodes, Node{Name: o.Name, Address: o.Address, At: at[o.Address]})
 	}
 	return d
-}
-
-func namesOf(hosts []uplink.Names) (all []Names) {
-	for _, h := range hosts {
-		all = append(all, Names{h.Address, h.All()})
-	}
-	return all
 }
 
 // JobLines are the lines of all jobs whose HCAs a run brought home. A sweep may have several.

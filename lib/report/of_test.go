@@ -72,9 +72,8 @@ func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 	nodes := &overlay.Network{Nodes: []overlay.Node{{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2")}}}
 	nodes.Link = virtual.Overlay{Name: "job0", Address: netip.MustParsePrefix("172.31.0.1/16"), MTU: 1430, Peers: []virtual.Peer{{Address: nodes.Nodes[1].Address, Node: netip.MustParseAddr("192.0.2.2")}}}
 	d := report.PlanOf([]string{"policy 1 fits"}, inspect.Preview{
-		Isolation: "network", Entries: []gres.Entry{e0, e1}, HCAs: []plan.HCA{h0, h1}, Overlay: nodes,
+		Isolation: "network", Entries: []gres.Entry{e0, e1}, HCAs: []plan.HCA{h0, h1}, Overlay: nodes, Names: []string{"n1.cluster", "n1"},
 		Uplink: &network.Uplink{Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Pool: uplink.Pool{Name: "uplink0"}},
-		Hosts:  nodes.Names("n1", "cluster"),
 		Steps:  []step.Step{&step.Claim{}, &step.RDMA{ID: e0.HCA.ID, Name: "mlx5_0"}},
 	})
 	var text bytes.Buffer

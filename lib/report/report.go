@@ -35,7 +35,7 @@ type Plan struct {
 	HCAs      []HCA    `json:"hcas"`                // that the job gets
 	Uplink    *Uplink  `json:"uplink,omitempty"`    // the job's way to other networks
 	Overlay   *Overlay `json:"overlay,omitempty"`   // the network between the job's nodes
-	Names     []Names  `json:"names,omitempty"`     // what the job's /etc/hosts has besides the node's lines
+	Names     []Names  `json:"names,omitempty"`     // what the job's /etc/hosts has in place of the node's lines
 	Steps     []Step   `json:"steps"`               // what the prolog does, in order
 }
 
@@ -201,12 +201,6 @@ type Node struct {
 	At      string     `json:"at,omitempty"` // the node's own address, which is asked for other nodes alone
 }
 
-// Names are the names of an address.
-type Names struct {
-	Address netip.Addr `json:"address"` // in the job
-	Names   []string   `json:"names"`   // that mean it
-}
-
 // Finding is what a check found of one thing.
 type Finding struct {
 	Level string `json:"level"`         // ok, warning or error
@@ -215,4 +209,10 @@ type Finding struct {
 	Do    string `json:"do,omitempty"`  // what to do about it
 	ID    string `json:"id,omitempty"`  // of the message, as errors.md lists it
 	HCA   *HCA   `json:"hca,omitempty"` // the HCA that it is about: its name and id
+}
+
+// Names are the names of an address.
+type Names struct {
+	Address netip.Addr `json:"address"` // in the job
+	Names   []string   `json:"names"`   // that mean it
 }

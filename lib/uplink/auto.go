@@ -41,6 +41,9 @@ func (n Host) auto() (Pool, error) {
 	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
 	// case an HCA brings a route to all that is around them: slurmctld may be there.
 	for _, i := range leads {
+		if own := n.Networks[i.Index]; len(own) > 0 && !p.Source.IsValid() {
+			p.Source = own[0].Addr()
+		}
 		p.Routes = n.toNeighbors(n.toItself(p.Routes, i), i)
 	}
 	return p, nil

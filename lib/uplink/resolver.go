@@ -57,15 +57,3 @@ func ResolvConf(c config.Uplink) string {
 	}
 	return b.String()
 }
-
-// SearchIn returns the domain in which a resolver looks for names first, or "". The last search or
-// domain line of resolv.conf counts (resolv.conf(5)).
-func SearchIn(resolv string) (domain string) {
-	for line := range strings.Lines(resolv) {
-		words := strings.Fields(line)
-		if len(words) > 1 && (words[0] == "search" || words[0] == "domain") {
-			domain = strings.Trim(words[1], ".")
-		}
-	}
-	return domain
-}

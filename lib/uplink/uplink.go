@@ -54,6 +54,25 @@ func Look(c *link.Conn) (n Host, err error) {
 	return n, err
 }
 
+// Ports that jobs can have: each job has a block of them, of those from 16384 on, which are no
+// service's. The first eight blocks are below the kernel's own range.
+const (
+	firstPort = 1 << 14
+	jobPorts  = 1 << 11
+	blocks    = (1<<16 - firstPort) / jobPorts
+)
+
+// Ports returns the block of ports of the job that has an address. Jobs beyond the first two dozen
+// have none.
+func (p Pool) Ports(a netip.Addr) (virtual.Ports, bool) {
+	at := int(number(a)-number(p.Addresses.First)) - 1 // the first address is the gateway's
+	if !p.Auto || at < 0 || at >= blocks {
+		return virtual.Ports{}, false
+	}
+	first := firstPort + at*jobPorts
+	return virtual.Ports{First: first, Last: first + jobPorts - 1}, true
+}
+
 // Pool has the addresses that the node's jobs can have, and what their uplinks have in common.
 type Pool struct {
 	Kind      string
@@ -69,6 +88,9 @@ type Pool struct {
 
 	Auto  bool             // a veth for which gresnet makes the node forward
 	Leads []link.Interface // by which such a job reaches others: the node forwards what comes back there
+
+	// Source is the node's address towards jobs, if a job does not have it itself.
+	Source netip.Addr
 
 	own []netip.Addr // addresses that jobs cannot have
 }

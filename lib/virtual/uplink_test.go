@@ -80,14 +80,13 @@ func TestAnUplinkOfEachKindIsMadeInTheJobWithItsIndexAndMACAndLeadsOut(t *testin
 			if err := virtual.Give(u.Index, netip.PrefixFrom(address, 24), address); err != nil {
 				return err
 			}
-			if err := virtual.Narrow(u.Index, 1400); err != nil {
+			if err := virtual.SetMTU(u.Index, 1400); err != nil {
 				return err
 			}
-			none := netip.Addr{}
-			if err := virtual.Route(u.Index, netip.MustParsePrefix("10.9.0.0/16"), none, address, 5); err != nil {
+			if err := (virtual.Route{To: netip.MustParsePrefix("10.9.0.0/16"), From: address, Metric: 5}).Add(u.Index); err != nil {
 				return err
 			}
-			return virtual.Route(u.Index, netip.MustParsePrefix("0.0.0.0/0"), gateway, none, 7)
+			return virtual.Route{To: netip.MustParsePrefix("0.0.0.0/0"), Gateway: gateway, Metric: 7}.Add(u.Index)
 		})
 		got := job.IP("-o link show up0") + job.IP("-o -4 addr show up0") + job.IP("-4 route show dev up0")
 		for _, want := range []string{

@@ -21,7 +21,7 @@ var ErrNotFound = errors.New("no such network interface")
 // Give gives an interface an address with a peer, which may be the address itself, and brings it
 // up.
 func Give(index int, address netip.Prefix, peer netip.Addr) error {
-	if err := setAddress(index, address, peer); err != nil {
+	if err := setAddress(index, address, peer, 0); err != nil {
 		return err
 	}
 	return Open(index)
@@ -33,17 +33,17 @@ func GiveLoopback(a netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("read interface lo: %w", err)
 	}
-	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), a)
+	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), a, 0)
 }
 
-func setAddress(index int, address netip.Prefix, peer netip.Addr) error {
+func setAddress(index int, address netip.Prefix, peer netip.Addr, flags int) error {
 	mask := net.CIDRMask(address.Bits(), address.Addr().BitLen())
-	err := netlink.AddrReplace(byIndex(index), &netlink.Addr{
-		IPNet:     &net.IPNet{IP: address.Addr().AsSlice(), Mask: mask},
-		Peer:      &net.IPNet{IP: peer.AsSlice(), Mask: mask},
-		Broadcast: net.IPv4zero, // none
-	})
-	if err != nil {
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: address.Addr().AsSlice(), Mask: mask}, Flags: flags}
+	if address.Addr().Is4() {
+		a.Peer = &net.IPNet{IP: peer.AsSlice(), Mask: mask}
+		a.Broadcast = net.IPv4zero // none
+	}
+	if err := netlink.AddrReplace(byIndex(index), a); err != nil {
 		return fmt.Errorf("give interface %d the address %s: %w", index, address, err)
 	}
 	return nil
@@ -53,49 +53,87 @@ func setAddress(index int, address netip.Prefix, peer netip.Addr) error {
 // give it addresses and routes that nobody asked for.
 func Open(index int) error {
 	i, err := find(index)
-	if err != nil {
-		return err
+	if err == nil {
+		err = closeIPv6(i)
 	}
-	name := i.Attrs().Name
-	off := filepath.Join("/proc/sys/net/ipv6/conf", name, "disable_ipv6")
-	if err := os.WriteFile(off, []byte("1"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("switch IPv6 off on %s: %w", name, err)
+	if err == nil {
+		err = raise(i)
 	}
+	return err
+}
+
+func raise(i netlink.Link) error {
 	if err := netlink.LinkSetUp(i); err != nil {
-		return fmt.Errorf("bring up %s: %w", name, err)
+		return fmt.Errorf("bring up %s: %w", i.Attrs().Name, err)
 	}
 	return nil
 }
 
-// Narrow lowers the MTU of an interface, if it is higher.
-func Narrow(index, mtu int) error {
-	i, err := find(index)
-	if err != nil || i.Attrs().MTU <= mtu {
-		return err
+func closeIPv6(i netlink.Link) error {
+	return set(i, "ipv6", "disable_ipv6", "1")
+}
+
+// setNoLinkLocal leaves an interface with the IPv6 addresses that it is given.
+func setNoLinkLocal(i netlink.Link) error {
+	const none = "1" // IN6_ADDR_GEN_MODE_NONE
+	return set(i, "ipv6", "addr_gen_mode", none)
+}
+
+// set sets a sysctl of an interface, if the kernel has it: one without IPv6 has none of its.
+func set(i netlink.Link, family, key, value string) error {
+	path := filepath.Join("/proc/sys/net", family, "conf", i.Attrs().Name, key)
+	if err := os.WriteFile(path, []byte(value), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("set %s of %s to %s: %w", key, i.Attrs().Name, value, err)
 	}
-	if err := netlink.LinkSetMTU(i, mtu); err != nil {
+	return nil
+}
+
+// SetMTU sets the MTU of an interface.
+func SetMTU(index, mtu int) error {
+	if err := netlink.LinkSetMTU(byIndex(index), mtu); err != nil {
 		return fmt.Errorf("set the MTU of interface %d to %d: %w", index, mtu, err)
 	}
 	return nil
 }
 
-// Route adds a route to a network by an interface. Without a gateway, the network is on the
-// interface's own link. If from is valid, it is the source address of packets that the namespace
-// itself sends.
-func Route(index int, to netip.Prefix, gateway, from netip.Addr, metric int) error {
-	r := &netlink.Route{
-		LinkIndex: index, Gw: gateway.AsSlice(), Src: from.AsSlice(), Priority: metric,
+// Route is a route by an interface.
+type Route struct {
+	To      netip.Prefix
+	Gateway netip.Addr // invalid: the network is on the interface's own link
+	From    netip.Addr // the source address of packets that the namespace itself sends; invalid: the kernel's choice
+	Metric  int
+	MTU     int  // how long packets may be that reach the network in one piece; 0: the interface's
+	Table   int  // 0: the main table
+	Onlink  bool // the gateway is on the interface's own link, whatever other routes say
+}
+
+// Add adds a route by an interface.
+func (r Route) Add(index int) error {
+	to := &netlink.Route{
+		LinkIndex: index, Gw: r.Gateway.AsSlice(), Src: r.From.AsSlice(), Priority: r.Metric, Table: r.Table, MTU: r.MTU,
 		Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_UNIVERSE,
 	}
-	if to.Bits() > 0 {
-		r.Dst = &net.IPNet{IP: to.Addr().AsSlice(), Mask: net.CIDRMask(to.Bits(), to.Addr().BitLen())}
+	if r.To.Bits() > 0 {
+		to.Dst = &net.IPNet{IP: r.To.Addr().AsSlice(), Mask: net.CIDRMask(r.To.Bits(), r.To.Addr().BitLen())}
 	}
-	if !gateway.IsValid() {
-		r.Scope = netlink.SCOPE_LINK
+	if !r.Gateway.IsValid() {
+		to.Scope = netlink.SCOPE_LINK
+	}
+	if r.Onlink {
+		to.SetFlag(netlink.FLAG_ONLINK)
 	}
 	// RouteAdd would fail if another interface had a route to the network.
-	if err := netlink.RouteAddEcmp(r); err != nil {
-		return fmt.Errorf("route %s by interface %d: %w", to, index, err)
+	if err := netlink.RouteAddEcmp(to); err != nil {
+		return fmt.Errorf("route %s by interface %d: %w", r.To, index, err)
+	}
+	return nil
+}
+
+// Join tells an interface the MAC of an address on its link, so that neither asks the other.
+func Join(index int, a netip.Addr, mac net.HardwareAddr) error {
+	err := netlink.NeighSet(&netlink.Neigh{LinkIndex: index, IP: a.AsSlice(), HardwareAddr: mac, State: netlink.NUD_PERMANENT})
+	if err != nil {
+		return fmt.Errorf("tell interface %d who has %s: %w", index, a, err)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func TestASessionOfSSHIsInItsJobAsATaskIs(t *testing.T) {
 	})
 
 	step := vm.Run(t, "cat /tmp/seen")
-	if out := vm.Run(t, ssh("alice", vm.Quote(seen))); out != step || !strings.Contains(out, "NCCL_IB_HCA=") || strings.Contains(out, "eth0") {
+	if out := vm.Run(t, ssh("alice", vm.Quote(seen))); out != step || !strings.Contains(out, "NCCL_IB_HCA=") || strings.Contains(out, "roce1") {
 		t.Errorf("a session finds\n%s\nthe step finds\n%s", out, step)
 	}
 	// A session with a terminal: sshd's monitor gives it one, and takes it back, inside. What the client sends is

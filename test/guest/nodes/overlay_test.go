@@ -49,14 +49,14 @@ func TestProcessesOfAJobMeetAtItsFirstNodesName(t *testing.T) {
 	twoNodes(t)
 	before := pictures(t)
 	for _, c := range []struct{ name, options, second string }{
-		{"on one node", "-N 1 -n 2", "198.18.0.1"},
-		{"on two nodes", "-N 2 -n 2", "198.18.0.2"},
+		{"on one node", "-N 1 -n 2", "192.0.2.1"},
+		{"on two nodes", "-N 2 -n 2", "192.0.2.2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			job := vm.Submit(t, "alice", c.options+" --gres=nic:1", strings.Replace(recipe, "KEEP", "", 1))
 			endedOnBoth(t, job)
 			out := vm.Run(t, "cat /tmp/"+job+".out")
-			for _, want := range meeting(job, "198.18.0.1", c.second) {
+			for _, want := range meeting(job, "192.0.2.1", c.second) {
 				if !strings.Contains(out, want) {
 					t.Errorf("wanted %q:\n%s", want, out)
 				}
@@ -84,7 +84,7 @@ func TestTwoJobsOnTheSameNodesReachEachItsOwn(t *testing.T) {
 			out, _ = vm.Try("cat /tmp/" + job + ".out")
 			return strings.Count(out, "rank ") == 2
 		})
-		for _, want := range meeting(job, "198.18.0.1", "198.18.0.2") {
+		for _, want := range meeting(job, "192.0.2.1", "192.0.2.2") {
 			if !strings.Contains(out, want) {
 				t.Errorf("wanted %q:\n%s", want, out)
 			}
@@ -108,8 +108,7 @@ func withAWayOut(t *testing.T) {
 	t.Cleanup(func() { write(vm.Config) })
 }
 
-// An srun in a step is called back by slurmd on each node. By the job's addresses alone it could
-// be by that on its own node.
+// An srun in a step is called back by slurmd on each node.
 func TestSrunInAStepStartsStepsOnAllOfTheJobsNodes(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
 	twoNodes(t)
@@ -126,6 +125,31 @@ func TestSrunInAStepStartsStepsOnAllOfTheJobsNodes(t *testing.T) {
 			}
 		}
 	}
+	sameOnBoth(t, before)
+}
+
+// Slurmctld calls an srun that waits: for room in its job, and for a new job.
+func TestAnSrunInAStepThatWaitsIsCalled(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	before := pictures(t)
+	withAWayOut(t)
+	const script = `srun -N 1 -n 1 -w node2 bash -c 'begun=$SECONDS
+for n in 1 2 3; do srun --overlap --exact -N 1 -n 1 -w node2 bash -c "echo step $n; sleep 1" & done
+for n in 1 2 3; do srun --exclusive -N 1 -n 1 -w node1 bash -c "echo waited $n; sleep 1" & done
+wait
+for name in ${!SLURM_*}; do unset $name; done
+srun --begin=now+1 -N 1 -n 1 -w node2 echo a new job
+echo took $((SECONDS - begun)) seconds'`
+	job := vm.Submit(t, "alice", "-N 2 -n 2 --gres=nic:1", script)
+	endedOnBoth(t, job)
+	out := vm.Run(t, "cat /tmp/"+job+".out")
+	for _, want := range []string{"step 1\n", "step 2\n", "step 3\n", "waited 1\n", "waited 2\n", "waited 3\n", "a new job\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("wanted %q:\n%s", want, out)
+		}
+	}
+	t.Log(out)
 	sameOnBoth(t, before)
 }
 

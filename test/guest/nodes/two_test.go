@@ -123,7 +123,7 @@ func TestAHeterogeneousJobOnTwoNodesHasEachComponentsHCAInside(t *testing.T) {
 		if got := claimsOn(t, node, c.job); got != c.hca {
 			t.Errorf("%s: the component, job %s, has claimed %q, wanted %s", node, c.job, got, c.hca)
 		}
-		line := fmt.Sprintf("has %s %s job0 lo %s net:[", node, c.hca, c.net)
+		line := fmt.Sprintf("has %s %s eth0 lo %s net:[", node, c.hca, c.net)
 		if strings.Count(out, line) != 1 {
 			t.Errorf("no task, or more than one, says %q:\n%s", line, out)
 		}
@@ -157,7 +157,7 @@ func TestAHeterogeneousStepOnTwoNodesIsInsideOnBoth(t *testing.T) {
 	endedOnBoth(t, job)
 	out := vm.Run(t, "cat /tmp/"+job+".out")
 	for node, name := range map[string]string{"node1": "first", "node2": "second"} {
-		line := fmt.Sprintf("is %s %s ibfake0 job0 lo roce0 net:[", node, name)
+		line := fmt.Sprintf("is %s %s ibfake0 eth0 lo roce0 net:[", node, name)
 		if strings.Count(out, line) != 1 || strings.Count(out, name+" opened\n") != 1 {
 			t.Errorf("%s: wanted one task that says %q and opens its HCA:\n%s", node, line, out)
 		}

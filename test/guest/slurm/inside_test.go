@@ -73,7 +73,7 @@ func TestAStepInAFolderThatIsCoveredSeesTheJobs(t *testing.T) {
 	before := vm.Picture(t)
 	const folder = "/sys/class/net"
 	out := vm.As(t, "alice", "srun --gres=nic:1 -D "+folder+" bash -c 'ls | xargs; ls "+folder+" | xargs'")
-	if lines := strings.Split(out, "\n"); len(lines) != 3 || lines[0] != lines[1] || strings.Contains(out, "eth0") {
+	if lines := strings.Split(out, "\n"); len(lines) != 3 || lines[0] != lines[1] || strings.Contains(out, "roce1") {
 		t.Errorf("%s, and what is in it by its name:\n%s", folder, out)
 	}
 	vm.Eventually(t, "the epilog has run", vm.NoLease)

@@ -55,7 +55,7 @@ func TestABatchScriptEntersWherePlugstackSaysSo(t *testing.T) {
 		t.Run(argument, func(t *testing.T) {
 			vm.PluginArguments(t, argument)
 			out := vm.Script(t, "--gres=nic:1", vm.WhereAmI+"; ls /sys/class/net | xargs")
-			if strings.Contains(out, strings.TrimSpace(vm.Run(t, vm.WhereAmI))) || strings.Contains(out, "eth0") || strings.Contains(out, vm.NoticeText) {
+			if strings.Contains(out, strings.TrimSpace(vm.Run(t, vm.WhereAmI))) || strings.Contains(out, "roce1") || strings.Contains(out, vm.NoticeText) {
 				t.Errorf("the script is not inside:\n%s", out)
 			}
 		})

@@ -66,11 +66,11 @@ func TestAJobSeesItsHCAsAndTheNodeGetsThemBack(t *testing.T) {
 			if got := strings.Fields(f["dev"]); len(got) != count || !strings.HasPrefix(f["dev"], "uverbs") {
 				t.Errorf("/dev/infiniband has %q, wanted %d uverbs", got, count)
 			}
-			if got := strings.Fields(f["net"]); len(got) != count+2 || !slices.Contains(got, "job0") {
-				t.Errorf("/sys/class/net has %q, wanted job0, lo and %d interfaces", got, count)
+			if got := strings.Fields(f["net"]); len(got) != count+2 || !slices.Contains(got, "eth0") {
+				t.Errorf("/sys/class/net has %q, wanted eth0, lo and %d interfaces", got, count)
 			}
-			if got := strings.Fields(f["addr"]); len(got) != 3*count+1 || !slices.Contains(got, "job0=198.18.0.1/16") {
-				t.Errorf("addresses up: %q, wanted 3 for each of %d interfaces, and job0's", got, count)
+			if got := strings.Fields(f["addr"]); len(got) != 3*count+1 || !slices.Contains(got, "eth0=192.0.2.1/24") {
+				t.Errorf("addresses up: %q, wanted 3 for each of %d interfaces, and eth0's", got, count)
 			}
 			if got := strings.Fields(f["route"]); len(got) != count {
 				t.Errorf("static routes: %q, wanted %d", got, count)

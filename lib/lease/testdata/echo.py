@@ -1,0 +1,83 @@
+"""Servers that answer each who comes with a name and as whom they see them, and a client of theirs.
+
+echo.py serve NAME ADDRESS PORT...
+echo.py call    takes a call from each line: tcp|udp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [free=1] [ttl=N] [size=BYTES]
+"""
+import os
+import socket
+import sys
+import threading
+import time
+
+
+def serve(name, address, ports):
+    def tcp(s):
+        s.listen(64)
+        while True:
+            c, peer = s.accept()
+            c.sendall(f"{name}<{peer[0]}".encode())
+            c.close()
+
+    def udp(s):
+        while True:
+            data, peer = s.recvfrom(65536)
+            s.sendto(f"{name}<{peer[0]}".encode().ljust(len(data)), peer)
+
+    for port in ports:
+        for kind, answer in ((socket.SOCK_STREAM, tcp), (socket.SOCK_DGRAM, udp)):
+            s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, kind)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind((address, int(port)))
+            threading.Thread(target=answer, args=(s,), daemon=True).start()
+    print("ready", flush=True)
+    threading.Event().wait()
+
+
+def ask(s, question, patience):
+    """Asks again each second: a router bounds how many errors it sends."""
+    end = time.monotonic() + patience
+    s.settimeout(min(1, patience))
+    while True:
+        s.send(question)
+        try:
+            return s.recv(65536)
+        except socket.timeout:
+            if time.monotonic() >= end:
+                raise
+
+
+def call(kind, address, port, patience, uid="0", dev="", src="", free="", ttl="", size="3"):
+    os.seteuid(int(uid))
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+    s.settimeout(float(patience))
+    try:
+        if dev:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, dev.encode())
+        if free:
+            s.setsockopt(socket.IPPROTO_IP, 15, 1)  # IP_FREEBIND
+        if ttl:
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, int(ttl))
+            s.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
+        if src:
+            s.bind((src, 0))
+        s.connect((address, int(port)))
+        if kind == "tcp":
+            return s.makefile().read().strip()
+        answer = ask(s, b"x" * int(size), float(patience))
+        return answer.decode().strip() + ("" if len(answer) >= int(size) else " short")
+    except socket.timeout:
+        return "silence"
+    except ConnectionRefusedError:
+        return "refused"
+    except OSError as e:
+        return os.strerror(e.errno)
+    finally:
+        os.seteuid(0)
+
+
+if sys.argv[1] == "serve":
+    serve(sys.argv[2], sys.argv[3], sys.argv[4:])
+else:
+    for line in sys.stdin:
+        words = line.split()
+        print(call(*words[:4], **dict(a.split("=") for a in words[4:])), flush=True)

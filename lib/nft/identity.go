@@ -1,0 +1,194 @@
+package nft
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Identity says that a job has the node's own address, and what the node then does at its end of the
+// uplink.
+type Identity struct {
+	Node    netip.Addr   // the address
+	Gateway netip.Addr   // what the node is to the job, and all whom the job has itself for a peer
+	Nodes   []netip.Addr // of the job, this one included
+	Slurm   []int        // ports of Slurm's, which sees the job's own address and calls that
+	Calls   *Calls       // nil: nobody calls the job
+}
+
+// Calls says which connections to the node are for a job: slurmctld, and slurmd on its other nodes,
+// call srun and salloc there.
+type Calls struct {
+	Ports [][2]int     // from, to
+	Leads []int        // the indices of the interfaces by which they come
+	From  []netip.Addr // who calls besides the job's nodes
+}
+
+// addSet adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
+// job has elsewhere. So they appear as the gateway, and the node's own services see the node:
+//
+//	set nodes { type ipv4_addr; elements = { NODES } }
+//	chain postrouting { …; oif INDEX ip saddr @nodes snat to GATEWAY; }
+//	chain input { type nat hook input priority srcnat; iif INDEX tcp dport SLURM accept; …; iif INDEX ip saddr ADDRESS snat to NODE; }
+func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nftables.Set, error) {
+	t := postrouting.Table
+	nodes := &nftables.Set{Table: t, Name: "nodes", KeyType: nftables.TypeIPAddr}
+	if err := c.AddSet(nodes, nil); err != nil {
+		return nil, err
+	}
+	add(c, postrouting, nil, is(expr.MetaKeyOIF, j.Index), in(nodes), snat(i.Gateway))
+	input := c.AddChain(&nftables.Chain{Name: "input", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityNATSource})
+	for _, port := range i.Slurm {
+		add(c, input, accept, is(expr.MetaKeyIIF, j.Index), tcp(port, port))
+	}
+	add(c, input, nil, is(expr.MetaKeyIIF, j.Index), source(j.Address), snat(i.Node))
+	if i.Calls != nil {
+		i.Calls.add(c, nodes, i.Node, j)
+	}
+	return nodes, nil
+}
+
+// add adds the chain that leads calls to the job, if no program of the node has a socket for them:
+//
+//	chain calls { type nat hook prerouting priority dstnat + 10; ip daddr != NODE accept;
+//	              ip saddr != @nodes ip saddr != FROM … accept; tcp dport FIRST-LAST goto led; … }
+//	chain led   { socket transparent { 0, 1 } accept; iif LEAD dnat to ADDRESS; … }
+func (k Calls) add(c *nftables.Conn, nodes *nftables.Set, node netip.Addr, j Job) {
+	priority := nftables.ChainPriority(afterOthers)
+	led := c.AddChain(&nftables.Chain{Name: "led", Table: nodes.Table})
+	// A rule ends if it looks for a socket and finds none.
+	add(c, led, accept, []expr.Any{&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}})
+	for _, lead := range k.Leads {
+		add(c, led, nil, is(expr.MetaKeyIIF, uint32(lead)), dnat(j.Address))
+	}
+	calls := c.AddChain(&nftables.Chain{Name: "calls", Table: nodes.Table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
+	others := notIn(nodes)
+	for _, from := range k.From {
+		others = append(others, address(sourceAddress, expr.CmpOpNeq, from)...)
+	}
+	add(c, calls, accept, address(destinationAddress, expr.CmpOpNeq, node))
+	add(c, calls, accept, others)
+	for _, p := range k.Ports {
+		add(c, calls, &expr.Verdict{Kind: expr.VerdictGoto, Chain: led.Name}, tcp(p[0], p[1]))
+	}
+}
+
+// Translate makes the table of a job that has the node's address, in the job's namespace, with which
+// it goes. By the uplink, whose index is out, it is known by the uplink's address:
+//
+//	table ip gresnet {
+//		chain out  { type filter hook output priority raw; oif OUT accept; notrack; }
+//		chain in   { type filter hook prerouting priority raw; iif OUT accept; notrack; }
+//		chain hide { type nat hook postrouting priority srcnat; oif OUT snat to ADDRESS; }
+//		chain take { type nat hook prerouting priority dstnat; iif OUT ip daddr ADDRESS dnat to NODE; }
+//	}
+//
+// The kernel tracks only these connections, so the table costs nothing for what a job sends by its
+// HCAs.
+func Translate(out int, a, node netip.Addr) error {
+	c, err := open()
+	if err != nil {
+		return err
+	}
+	t := c.CreateTable(&nftables.Table{Name: "gresnet", Family: nftables.TableFamilyIPv4})
+	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
+		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Hooknum: hook, Priority: priority})
+	}
+	from := chain("out", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityRaw)
+	to := chain("in", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
+	hide := chain("hide", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
+	take := chain("take", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
+	leaves, comes := is(expr.MetaKeyOIF, uint32(out)), is(expr.MetaKeyIIF, uint32(out))
+	add(c, from, accept, leaves)
+	add(c, from, nil, []expr.Any{&expr.Notrack{}})
+	add(c, to, accept, comes)
+	add(c, to, nil, []expr.Any{&expr.Notrack{}})
+	add(c, hide, nil, leaves, snat(a))
+	add(c, take, nil, comes, address(destinationAddress, expr.CmpOpEq, a), dnat(node))
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("give the job the address %s: %w", node, err)
+	}
+	return nil
+}
+
+var accept = &expr.Verdict{Kind: expr.VerdictAccept}
+
+// add adds a rule of several parts and a verdict. The verdict is nil if a part decides.
+func add(c *nftables.Conn, chain *nftables.Chain, verdict *expr.Verdict, parts ...[]expr.Any) {
+	all := slices.Concat(parts...)
+	if verdict != nil {
+		all = append(all, verdict)
+	}
+	c.AddRule(&nftables.Rule{Table: chain.Table, Chain: chain, Exprs: all})
+}
+
+func snat(to netip.Addr) []expr.Any { return translate(expr.NATTypeSourceNAT, to) }
+func dnat(to netip.Addr) []expr.Any { return translate(expr.NATTypeDestNAT, to) }
+
+func translate(kind expr.NATType, to netip.Addr) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: unix.NFT_REG_1, Data: to.AsSlice()},
+		&expr.NAT{Type: kind, Family: unix.NFPROTO_IPV4, RegAddrMin: unix.NFT_REG_1},
+	}
+}
+
+// The offsets of the ports in a UDP or TCP header, and of the addresses in one of IPv4.
+const (
+	sourcePort, destinationPort       = 0, 2
+	sourceAddress, destinationAddress = 12, 16
+)
+
+// tcp matches connections to a range of ports.
+func tcp(first, last int) []expr.Any {
+	port := func(op expr.CmpOp, n int) expr.Any {
+		return &expr.Cmp{Register: unix.NFT_REG_1, Op: op, Data: binaryutil.BigEndian.PutUint16(uint16(n))}
+	}
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
+		&expr.Cmp{Register: unix.NFT_REG_1, Op: expr.CmpOpEq, Data: []byte{unix.IPPROTO_TCP}},
+		&expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2},
+		port(expr.CmpOpGte, first), port(expr.CmpOpLte, last),
+	}
+}
+
+func load(offset uint32) expr.Any {
+	return &expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4}
+}
+
+func address(offset uint32, op expr.CmpOp, a netip.Addr) []expr.Any {
+	return []expr.Any{load(offset), &expr.Cmp{Register: unix.NFT_REG_1, Op: op, Data: a.AsSlice()}}
+}
+
+// source matches a source address.
+func source(a netip.Addr) []expr.Any { return address(sourceAddress, expr.CmpOpEq, a) }
+
+// in matches source addresses that a set has.
+func in(set *nftables.Set) []expr.Any {
+	return []expr.Any{load(sourceAddress), &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: set.Name, SetID: set.ID}}
+}
+
+func notIn(set *nftables.Set) []expr.Any {
+	return []expr.Any{load(sourceAddress), &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: set.Name, SetID: set.ID, Invert: true}}
+}
+
+// most bounds the elements of one message, because an attribute's length has 16 bits.
+const most = 1024
+
+// fill adds addresses to a set.
+func fill(c *nftables.Conn, set *nftables.Set, all []netip.Addr) error {
+	for part := range slices.Chunk(all, most) {
+		var elements []nftables.SetElement
+		for _, a := range part {
+			elements = append(elements, nftables.SetElement{Key: a.AsSlice()})
+		}
+		if err := c.SetAddElements(set, elements); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package virtual
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ServicesTable has the routes to the nodes themselves. Nothing of the node's own is in it. The rules
+// come before all of the node's that an HCA may bring along.
+const (
+	ServicesTable = 489
+	servicesPref  = 1
+	localPref     = 2
+)
+
+// Ports is a range of ports, the ends included.
+type Ports struct{ First, Last int }
+
+// Serve makes ports mean the nodes' own services, where routes of ServicesTable lead to the nodes. What a
+// program of the job's listens on at these ports is then reached only at the loopback's addresses.
+func Serve(all []Ports) error {
+	local := netlink.NewRule()
+	local.Priority, local.Table = localPref, unix.RT_TABLE_LOCAL
+	rules := []*netlink.Rule{local}
+	for _, p := range all {
+		for _, protocol := range []int{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			r := netlink.NewRule()
+			r.Priority, r.Table, r.IifName = servicesPref, ServicesTable, "lo" // what the job itself sends
+			r.IPProto, r.Dport = protocol, netlink.NewRulePortRange(uint16(p.First), uint16(p.Last))
+			rules = append(rules, r)
+		}
+	}
+	for _, r := range rules {
+		if err := netlink.RuleAdd(r); err != nil {
+			return fmt.Errorf("lead ports to the nodes: %w", err)
+		}
+	}
+	// The kernel asks this rule before all others, in which the node's own address is the job's.
+	first := netlink.NewRule()
+	first.Priority, first.Table = 0, unix.RT_TABLE_LOCAL
+	if err := netlink.RuleDel(first); err != nil {
+		return fmt.Errorf("lead ports to the nodes: %w", err)
+	}
+	return nil
+}
+
+// TakeAnswers has the job take by an interface what others send it, although its routes to them lead
+// elsewhere: the nodes answer under the addresses of the job's own peers, and this node under the
+// job's.
+func TakeAnswers(index int) error {
+	i, err := find(index)
+	if err == nil {
+		err = set(i, "ipv4", "accept_local", "1")
+	}
+	if err == nil {
+		err = set(i, "ipv4", "rp_filter", "0")
+	}
+	if err == nil {
+		err = write("net/ipv4/conf/all/rp_filter", "0") // the higher one counts
+	}
+	return err
+}
+
+// TakePorts has the kernel choose ports of a range alone for the job's sockets. There are few, so it
+// takes those again at once that wait for the end of an old connection.
+func TakePorts(p Ports) error {
+	err := write("net/ipv4/ip_local_port_range", fmt.Sprintf("%d %d", p.First, p.Last))
+	if err == nil {
+		err = write("net/ipv4/tcp_tw_reuse", "1")
+	}
+	return err
+}
+
+func write(sysctl, value string) error {
+	if err := os.WriteFile("/proc/sys/"+sysctl, []byte(value), 0); err != nil {
+		return fmt.Errorf("set %s: %w", sysctl, err)
+	}
+	return nil
+}
