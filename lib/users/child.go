@@ -70,19 +70,27 @@ func (s *seeker) list(conn *rdma.Conn, t *target) error {
 		return err
 	}
 	f := &sought{target: t}
-	abandoned := false
-	for _, h := range holders {
-		if h.PID != 0 && len(f.users) < some {
-			f.known = append(f.known, int(h.PID))
-			f.users = appendUser(f.users, int(h.PID))
-		}
-		abandoned = abandoned || h == rdma.Holder{}
-	}
+	abandoned := f.note(holders)
 	if !abandoned || len(f.users) > 0 {
 		return s.answer(t, who(f.users))
 	}
 	s.targets = append(s.targets, f)
 	return s.say(fmt.Sprintf("%s %d", saidHanded, t.index), -1)
+}
+
+// note notes the users' processes among those that the kernel names. It tells whether there is one that has
+// ended, before the kernel named it or since: its descriptor may be somebody else's now.
+func (f *sought) note(holders []rdma.Holder) (abandoned bool) {
+	for _, h := range holders {
+		abandoned = abandoned || h == rdma.Holder{}
+		if h.PID == 0 || len(f.users) == some {
+			continue
+		}
+		f.known = append(f.known, int(h.PID))
+		f.users = appendUser(f.users, int(h.PID))
+		abandoned = abandoned || hasEnded(int(h.PID))
+	}
+	return abandoned
 }
 
 // appendUser adds a process unless it is root's, whose programs are the site's affair, or has ended.
@@ -92,6 +100,12 @@ func appendUser(list []string, pid int) []string {
 		return list
 	}
 	return append(list, fmt.Sprintf("%s of user %d", p, uid))
+}
+
+// hasEnded tells whether a process is not there any more, or cannot be looked at.
+func hasEnded(pid int) bool {
+	_, _, err := proc.UserOf(pid)
+	return err != nil
 }
 
 // who names the first users that were found.

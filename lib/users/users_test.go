@@ -159,3 +159,18 @@ func TestATargetIsToldAsItIs(t *testing.T) {
 		}
 	}
 }
+
+func TestAHolderThatHasEndedMayHaveHandedItsDescriptorOn(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		holder rdma.Holder
+		want   bool
+	}{{rdma.Holder{PID: uint32(os.Getpid())}, false}, {rdma.Holder{PID: uint32(ended.Process.Pid)}, true}, {rdma.Holder{}, true}} {
+		if got := new(sought).note([]rdma.Holder{c.holder}); got != c.want {
+			t.Errorf("%+v is taken for abandoned: %t", c.holder, got)
+		}
+	}
+}
