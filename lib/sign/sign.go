@@ -113,22 +113,29 @@ func leave(d state.Dir, name string, s Sign) error {
 	return nil
 }
 
-// link makes a symbolic link, and the folder for it if there is none. Where another run has just
-// made the link, that is the later one.
+// link makes a symbolic link, and the folder for it if there is none. It replaces one that is there by
+// rename, so a kill leaves the one or the other. Of two runs at once the later one counts.
 func link(d state.Dir, to, name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	next := name + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := os.Symlink(to, name)
+	err := os.Symlink(to, next)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = d.MakeSigns(); err == nil {
-			err = os.Symlink(to, name)
+			err = os.Symlink(to, next)
 		}
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(next, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, os.Remove(next))
+	}
+	return nil
 }
 
 // Expect says from now on that each job of this node leaves a sign, and which GRES a job asks for
