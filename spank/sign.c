@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where the node's configuration is: a node that has one, and the plugin, is one where
- * jobs are to have their prolog. */
-#ifndef TOML
-#define TOML "/etc/gresnet/gresnet.toml"
+/* Where gresnet-prolog setup keeps what it changed: a node that has this is one where jobs
+ * are to have their prolog. One with the package alone is not. */
+#ifndef SETUP
+#define SETUP "/var/lib/gresnet/setup"
 #endif
 
 #if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
@@ -59,7 +59,7 @@ static int read_link(int dir, const char *name, char *text, size_t size)
 
 /* find_expected tells whether jobs leave signs here: a prolog of this release, or
  * gresnet.service, has said so; or nothing of gresnet has run since the boot and the node
- * has a configuration. An older prolog has a state directory and no such word. */
+ * was set up. An older prolog has a state directory and no such word. */
 static bool find_expected(int runs, const char *state, struct expected *expected)
 {
 	struct stat st;
@@ -69,7 +69,7 @@ static bool find_expected(int runs, const char *state, struct expected *expected
 		expected->since = st.st_mtime;
 		return true;
 	}
-	if (stat(state, &st) == 0 || stat(TOML, &st) == -1)
+	if (stat(state, &st) == 0 || stat(SETUP, &st) == -1)
 		return false;
 	snprintf(expected->gres, sizeof(expected->gres), "nic");
 	expected->since = st.st_ctime;

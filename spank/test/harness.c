@@ -425,7 +425,7 @@ static void swallowed_full(void) { expect_all(); sign(STATE "/runs/4711", "exit=
 static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); sign(STATE "/runs/4711", "exit=1 lease=no why=no"); }
 static void older_prolog(void) { no_lease(); }
 static void only_signs(void) { runs(); }
-static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet.toml", "\n", 1); }
+static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet-setup", "\n", 1); }
 static void world_runs(void) { expect_all(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void own_names(void)
 {
