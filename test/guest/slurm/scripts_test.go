@@ -45,6 +45,15 @@ func writeSiteProlog(t *testing.T, text string) {
 	}
 }
 
+// checkSays fails unless check says that of Prolog, or nothing at all.
+func checkSays(t *testing.T, text string) {
+	t.Helper()
+	out, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check | grep -E '^(error|warning) .*: (Prolog at|.*Prolog=)'")
+	if !strings.Contains(out, text) || text == "" && out != "" {
+		t.Errorf("check says %q, wanted %q", out, text)
+	}
+}
+
 // lookAsJob runs a step that says what its job has.
 func lookAsJob(options string) (string, error) {
 	return vm.TryAs("alice", "srun "+options+" bash -c 'echo has run with hcas=$GRESNET_HCAS'")
@@ -85,14 +94,19 @@ func TestAJobWhoseSiteSwallowsTheExitCodeOrNeverCallsFailsWithOneLine(t *testing
 			out, err := lookAsJob("--gres=nic:1")
 			if c.kind == misses {
 				refusedWith(t, "gresnet: job ", out, err)
-				if c.name != "a killed one" && !strings.Contains(out, "gresnet-prolog did not run to its end on this node") {
+				if c.name == "a killed one" {
+					return // its lease may have begun, which says so itself
+				}
+				if !strings.Contains(out, "gresnet-prolog did not run to its end on this node") {
 					t.Errorf("the reason is another:\n%s", out)
 				}
+				checkSays(t, "gresnet-prolog did not run to its end")
 				out, err := lookAsJob("")
 				hasRun(t, "\n", out, err)
 				return
 			}
 			hasRun(t, "ibfake", out, err)
+			checkSays(t, "")
 			if c.kind == passes {
 				return
 			}
@@ -104,6 +118,7 @@ func TestAJobWhoseSiteSwallowsTheExitCodeOrNeverCallsFailsWithOneLine(t *testing
 					t.Errorf("the reason lacks what is wrong:\n%s", out)
 				}
 			}
+			checkSays(t, "gresnet-prolog failed, and "+siteProlog+" went on")
 		})
 	}
 	vm.WriteConfig(t, vm.Config)
