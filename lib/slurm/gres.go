@@ -70,7 +70,7 @@ func (l Line) devices(node string) (all []Device, err error) {
 			return nil, fmt.Errorf("%q is no count", text)
 		}
 		if len(files) > 0 && n != count {
-			return nil, fmt.Errorf("Count=%d and files for %d", n, count)
+			return nil, fmt.Errorf("key Count says %d, the files are %d", n, count)
 		}
 		count = n
 	}

@@ -40,7 +40,7 @@ Name=nic
 		"\nName=nic File=/gres/nic[0-1\n":                 `/etc/x.conf:2: parse hostlist "/gres/nic[0-1": "/gres/nic[0-1" has no closing bracket`,
 		"NodeName=n[1 Name=nic File=/gres\n":              `/etc/x.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`,
 		"Name=nic NodeName=n1 File=/gres\n":               `/etc/x.conf:1: a line of name has no nodename`,
-		"Name=nic Count=3 File=/gres/[0-1]\n":             `/etc/x.conf:1: Count=3 and files for 2`,
+		"Name=nic Count=3 File=/gres/[0-1]\n":             `/etc/x.conf:1: key Count says 3, the files are 2`,
 		"Name=nic File=/gres/a MultipleFiles=/gres/[0-1]": `/etc/x.conf:1: it has both File and MultipleFiles`,
 		"Name=nic MultipleFiles=/gres/a":                  `/etc/x.conf:1: MultipleFiles has one file`,
 	} {
