@@ -239,6 +239,9 @@ func TestALeaseOfAnotherVersionIsLeftAlone(t *testing.T) {
 	if now := withoutLent(t); now != held {
 		t.Errorf("the epilog changed the node from\n%s\nto\n%s", held, now)
 	}
+	if lent, err := vm.Lent(); err != nil || lent != "" {
+		t.Errorf("quarantined HCAs are listed as lent: %q, %v", lent, err)
+	}
 	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900061 SLURM_JOB_GPUS=0"); code != 1 || !strings.Contains(out, "another version") {
 		t.Errorf("a later prolog: exit %d: %s", code, out)
 	}

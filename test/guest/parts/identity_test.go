@@ -107,7 +107,6 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 
 func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.VF)
-	t.Skip("the node now owes a lost VF its settings, and gives them to the VF that has its number next: whether a VF that was taken away is such a one is to be decided")
 	_, ib := listed(t)
 	home := func() string {
 		return vm.Run(t, "ip -br addr show; cat /sys/bus/pci/devices/"+ib+"/infiniband/*/node_guid")
@@ -123,12 +122,18 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	if now := home(); !strings.Contains(now, "10.20.1.2/24") || !strings.Contains(now, "0200:0000:0000:0007") {
 		t.Errorf("the other VF is not home:\n%s", now)
 	}
-	if left := vm.Run(t, "ls /run/gresnet/jobs; jq -c '.claims // [] | .[]' "+vm.NodeTable); left != "" {
+	left := vm.Run(t, "ls /run/gresnet/jobs; jq -c '.claims // [] | .[] | .quarantined' "+vm.NodeTable)
+	if strings.Count(left, "\n") != 1 || !strings.Contains(left, "owes it its settings") {
 		t.Errorf("left are %s", left)
 	}
 	vm.Must(t, "epilog", vfJob) // it was said once
 	// The PF has VFs again: of the same numbers, and so the same.
 	vm.Run(t, "echo 3 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Must(t, "prolog", vfJob)
+	vm.Must(t, "epilog", vfJob)
+	if now := home(); !strings.Contains(now, "10.20.0.2/24") {
+		t.Errorf("the VF that was away has not what the node owed it:\n%s", now)
+	}
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", vfJob)
 	vm.Must(t, "epilog", vfJob)
