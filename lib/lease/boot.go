@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/netns"
+	"gresnet/lib/opened"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -26,7 +27,9 @@ func (n *Host) Boot(ctx context.Context) error {
 	if mode := n.Config.RDMA.Mode; mode != "" {
 		failed = hint.Join(failed, n.setMode(ctx, rdma.Mode(mode)))
 	}
-	return hint.Join(failed, n.split(ctx), n.Close(ctx))
+	failed = hint.Join(failed, n.split(ctx))
+	opened.RestoreLost(ctx, n.Host, true) // VFs that the node had lost are there again
+	return hint.Join(failed, n.Close(ctx))
 }
 
 // modeTimeout bounds the wait for dying namespaces: the kernel cleans them up in the background

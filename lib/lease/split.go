@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
+	"gresnet/lib/opened"
 	"gresnet/lib/sriov"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
@@ -67,7 +68,7 @@ func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
 	}
 	defer watch.Close()
 	until, _ := ctx.Deadline()
-	s.taken = takenOf(&t, pf)
+	s.taken = takenOf(&t, pf, opened.Lost(n.Host))
 	if s.made && len(s.taken) > 0 {
 		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "GN325 gresnet-prolog status says what keeps the lease; boot splits the PF when that is gone")
 	}
@@ -90,11 +91,12 @@ func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
 	return s.await(ctx, count, watch)
 }
 
-// takenOf are the VFs of a PF that leases have, by number.
-func takenOf(t *table.Table, pf string) map[int]bool {
+// takenOf returns the numbers of a PF's VFs that leases have. A lease that ended when the node lost
+// the VF has it no more: the VF must be made again before it can get its settings.
+func takenOf(t *table.Table, pf string, lost func(table.Claim) bool) map[int]bool {
 	taken := map[int]bool{}
 	for _, c := range t.Claims {
-		if number, err := strconv.Atoi(c.HCA.VF); err == nil && c.HCA.PCI == pf {
+		if number, err := strconv.Atoi(c.HCA.VF); err == nil && c.HCA.PCI == pf && !lost(c) {
 			taken[number] = true
 		}
 	}

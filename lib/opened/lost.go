@@ -109,6 +109,21 @@ func ForgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 	return err
 }
 
+// Lost returns a function that tells whether a claim is of a lease that has ended, and that stays
+// because the node lost an HCA and owes it its settings.
+func Lost(h *host.Host) func(table.Claim) bool {
+	runs := map[string]uint32{}
+	for _, dir := range lostLeases(h) {
+		if book, err := journal.Read(dir.Journal()); err == nil {
+			runs[book.Header.Run] = book.Header.Job
+		}
+	}
+	return func(c table.Claim) bool {
+		job, is := runs[c.Run]
+		return is && job == c.Job
+	}
+}
+
 // lostLeases are the directories that keepLost made.
 func lostLeases(h *host.Host) (list []state.Lease) {
 	entries, err := os.ReadDir(h.State.Lost())
