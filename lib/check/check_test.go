@@ -80,7 +80,7 @@ const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
 func divided(also func(*check.Site)) func(*check.Site) {
 	return func(s *check.Site) {
 		also(s)
-		s.Root.(fstest.MapFS)["proc/driver/nvidia/capabilities/gpu0/mig/gi7/access"] = file("")
+		s.Root.(fstest.MapFS)["proc/driver/nvidia/capabilities/gpu0/mig/gi7/ci0/access"] = file("")
 	}
 }
 
@@ -90,8 +90,22 @@ func gpus(have int, configured []int) func(*check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}
 		s.Config.HCAs = []config.HCA{{GPUs: configured}}
 		s.Inventory.GPUs = make([]node.Location, have)
+		for i := range have {
+			inOrder(s, i, i)
+		}
 	}
 }
+
+// inOrder makes the GPU that is the n-th by its PCI address have a minor number.
+func inOrder(s *check.Site, n, minor int) {
+	root, pci := s.Root.(fstest.MapFS), fmt.Sprintf("0000:%02x:00.0", n)
+	root["sys/devices/pci0000:00/"+pci+"/numa_node"] = file("0\n")
+	root["sys/bus/pci/devices/"+pci] = &fstest.MapFile{Data: []byte("../../../devices/pci0000:00/" + pci), Mode: fs.ModeSymlink}
+	root["proc/driver/nvidia/gpus/"+pci+"/information"] = file(fmt.Sprintf("Device Minor: \t %d\n", minor))
+}
+
+// unnamed has gres.conf name other files than GPUs' device nodes.
+func unnamed(s *check.Site) { edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/gres/nic[0-1]")(s) }
 
 // slurmdMayOpen makes slurmd run on a node of 256 CPUs, with a soft and a hard limit of open files.
 func slurmdMayOpen(files string) func(*check.Site) {
@@ -492,11 +506,19 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    gres.conf: it has 8 gpu for this node, the kernel has 4: a job with GPU 4 fails its prolog; correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )"},
 		"GPUs in another order": {func(s *check.Site) {
 			gpus(8, nil)(s)
-			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0]")(s)
-		}, "error    gres.conf: gpu 0 is /dev/nvidia1: HCAs would be chosen for another GPU; say in the [[hca]] entries which GPUs each serves (gpus = )"},
+			edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/dev/nvidia[1,0,2-7]")(s)
+		}, ""},
+		"GPUs that gres.conf does not name": {all(gpus(8, nil), unnamed),
+			"warning  gres.conf: it has no GPU's device node: they are taken to be in the order of their PCI addresses; name the GPUs' device nodes in File=, or set AutoDetect="},
+		"GPUs that gres.conf does not name and whose minors have another order": {all(gpus(8, nil), unnamed, func(s *check.Site) { inOrder(s, 0, 1); inOrder(s, 1, 0) }),
+			"error    gres.conf: it has no GPU's device node: they are taken to be in the order of their PCI addresses, and their device nodes are in another; name the GPUs' device nodes in File=, or set AutoDetect="},
+		"GPUs that jobs get by AutoDetect": {all(gpus(8, nil), edit("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-7]", "AutoDetect=nvml"), func(s *check.Site) { inOrder(s, 0, 1); inOrder(s, 1, 0) }), ""},
+		"GPUs that jobs get by AutoDetect as it happens": {all(gpus(8, nil), edit("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-7]", "AutoDetect=full"), func(s *check.Site) { inOrder(s, 0, 1); inOrder(s, 1, 0) }),
+			"error    gres.conf: number the GPUs by gres.conf: AutoDetect=full has them by their PCI addresses or by their device nodes, which differ; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},
 		"GPUs that the configuration deals out": {gpus(4, []int{0}), ""},
-		"divided GPUs": {divided(gpus(8, nil)),
-			"error    GPUs: they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},
+		"divided GPUs": {divided(all(gpus(8, nil), unnamed)),
+			"error    gres.conf: number the GPUs by gres.conf: GPU 0000:00:00.0 is divided, and no line has its parts; say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )"},
+		"divided GPUs that gres.conf names":             {divided(gpus(8, nil)), ""},
 		"divided GPUs that the configuration deals out": {divided(gpus(8, []int{0})), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),
 			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet-prolog scan --gres-files"},

@@ -1,15 +1,17 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gpu"
 	"gresnet/lib/inventory"
+	"gresnet/lib/node"
 	"gresnet/lib/slurm"
 	"gresnet/lib/sysfs"
 )
@@ -20,10 +22,6 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	byCount := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.Scontrol)
 	byGPU := s.ConfigErr == nil && slices.Contains(s.Config.Slurm.Source, config.GPU) && s.InventoryErr == nil && s.numbersGPUs()
 	var all []Finding
-	if byGPU && s.divided() {
-		all, byGPU = append(all, fail("GPUs", "GN071 say in the [[hca]] entries which GPUs, by Slurm's numbers, each serves (gpus = )",
-			"they are divided (MIG), and Slurm numbers their parts: a job with one fails its prolog")), false
-	}
 	file := path.Join(dir, "gres.conf")
 	lines, err := slurm.Read(s.Root, file)
 	if faults := lines.GresFaults(); len(faults) > 0 {
@@ -45,7 +43,7 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, s.gresConf(lines, conf)...)
 	}
 	if byGPU {
-		all = append(all, s.gpus(lines)...)
+		all = append(all, s.gpus(lines, conf)...)
 		all = append(all, sharedGPUs(conf)...)
 	}
 	return all
@@ -82,31 +80,44 @@ func (s Site) numbersGPUs() bool {
 	return len(s.Inventory.GPUs) > 0 && !slices.ContainsFunc(s.Config.HCAs, func(h config.HCA) bool { return len(h.GPUs) > 0 })
 }
 
-// divided tells whether the node's GPUs are cut into parts.
-func (s Site) divided() bool {
-	proc, err := fs.Sub(s.Root, "proc")
-	return err == nil && sysfs.AreDivided(proc)
+// gpus holds the GPUs of gres.conf against those that the kernel has.
+func (s Site) gpus(lines, conf slurm.Conf) []Finding {
+	const about = "gres.conf"
+	said, err := gpu.Of(lines, conf, s.Node)
+	if err != nil {
+		return []Finding{failed(about, err)}
+	}
+	have, err := s.kernelGPUs()
+	if err != nil {
+		return []Finding{failed("GPUs", err)}
+	}
+	order, err := said.Order(have)
+	if err != nil {
+		return []Finding{failed(about, err)}
+	}
+	lacks := slices.IndexFunc(order, func(at node.Location) bool { return at.PCI == "" })
+	switch {
+	case len(said.Devices) == 0:
+		return nil
+	case lacks >= 0:
+		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(said.Devices), len(have), lacks)}
+	case !said.Silent(have):
+		return []Finding{ok(about, "%d gpu", len(order))}
+	case !slices.IsSortedFunc(have, func(a, b sysfs.GPU) int { return a.Minor - b.Minor }):
+		return []Finding{fail(about, "GN543 name the GPUs' device nodes in File=, or set AutoDetect=",
+			"it has no GPU's device node: they are taken to be in the order of their PCI addresses, and their device nodes are in another")}
+	}
+	return []Finding{warn(about, "GN544 name the GPUs' device nodes in File=, or set AutoDetect=", "it has no GPU's device node: they are taken to be in the order of their PCI addresses")}
 }
 
-// gpus holds the GPUs of gres.conf against those that the kernel has. What
-// AutoDetect finds, it numbers by minor numbers too.
-func (s Site) gpus(conf slurm.Conf) []Finding {
-	const about = "gres.conf"
-	devices, err := conf.Devices(s.Node, "gpu")
-	switch {
-	case err != nil:
-		return []Finding{failed(about, err)}
-	case len(devices) == 0:
-		return nil
-	case len(devices) > len(s.Inventory.GPUs):
-		return []Finding{fail(about, "GN075 correct it, or say in the [[hca]] entries which GPUs each serves (gpus = )", "it has %d gpu for this node, the kernel has %d: a job with GPU %d fails its prolog", len(devices), len(s.Inventory.GPUs), len(s.Inventory.GPUs))}
+// kernelGPUs are the GPUs that the kernel has.
+func (s Site) kernelGPUs() ([]sysfs.GPU, error) {
+	sys, errSys := fs.Sub(s.Root, "sys")
+	proc, errProc := fs.Sub(s.Root, "proc")
+	if err := errors.Join(errSys, errProc); err != nil {
+		return nil, err
 	}
-	for i, d := range devices {
-		if minor, is := strings.CutPrefix(d.File, "/dev/nvidia"); is && minor != strconv.Itoa(i) {
-			return []Finding{fail(about, "GN076 say in the [[hca]] entries which GPUs each serves (gpus = )", "gpu %d is %s: HCAs would be chosen for another GPU", i, d.File)}
-		}
-	}
-	return []Finding{ok(about, "%d gpu", len(devices))}
+	return sysfs.GPUs(sys, proc)
 }
 
 // gresTypes must have the GRES that scontrol is asked for.

@@ -74,6 +74,9 @@ func (t Topology) groups(adapters []*adapter) (all []*group) {
 	}
 	of := map[string]*group{}
 	for gpu, at := range t.GPUs {
+		if !t.has(gpu) {
+			continue
+		}
 		nearest := slices.MinFunc(adapters, func(a, b *adapter) int { return a.at.To(at).Compare(b.at.To(at)) }).at.To(at)
 		near := slices.DeleteFunc(slices.Clone(adapters), func(a *adapter) bool { return a.at.To(at).Compare(nearest) != 0 })
 		key := fmt.Sprint(near)

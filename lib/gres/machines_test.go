@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
+	"gresnet/lib/gpu"
 	"gresnet/lib/gres"
 	"gresnet/lib/indices"
 	"gresnet/lib/node"
@@ -17,11 +18,15 @@ import (
 // topologyOf returns where a machine's GPUs and HCAs sit, and its mapping.
 func topologyOf(t *testing.T, m machines.Machine) (gres.Topology, gres.Mapping) {
 	t.Helper()
-	gpus, err := sysfs.GPUs(m.Sys, m.Proc)
+	have, err := sysfs.GPUs(m.Sys, m.Proc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Location{}}
+	top := gres.Topology{HCAs: map[node.ID]node.Location{}}
+	top.GPUs, err = gpu.Slurm{Detect: "nvml"}.Order(have)
+	if err != nil {
+		t.Fatal(err)
+	}
 	mapping, err := gres.Map(config.Default(), m.HCAs)
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ type Topology struct {
 	GPUs []node.Location           // by Slurm's index
 	HCAs map[node.ID]node.Location // those that sit on PCI
 
-	// Divided says that Slurm's indices are those of parts of GPUs, and not of these.
-	Divided bool
+	// Unknown is why nothing tells which of these Slurm means by a number; nil: it is known.
+	Unknown error
 }
 
 // Serve says of a mapping which HCA serves which GPU, if the site has not: see
@@ -25,16 +25,13 @@ func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
 	if m.ServesGPUs() {
 		return m, t.have(m, gpus)
 	}
-	if t.Divided && len(gpus) > 0 {
-		return nil, hint.With(
-			fmt.Errorf("find the HCAs for GPUs %s: the node's GPUs are divided (MIG), and these are the numbers of their parts", indices.Format(gpus)),
-			"GN187 [[hca]] entries with gpus = say which HCA serves which",
-		)
+	if t.Unknown != nil && len(gpus) > 0 {
+		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: t.Unknown.Error(), Do: hint.Whole(t.Unknown)}
 	}
 	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
 		return nil, hint.With(fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), ErrNoGPU), compareGPUs)
 	}
-	if t.Divided || len(t.GPUs) == 0 {
+	if t.Unknown != nil || len(t.GPUs) == 0 {
 		return m, nil
 	}
 	if err := t.have(m, gpus); err != nil {
@@ -57,15 +54,28 @@ const compareGPUs = "GN188 compare gres.conf with the GPUs that the kernel has; 
 // of all others those that can be found tell how many there are.
 func (t Topology) have(m Mapping, gpus []int) error {
 	for _, g := range gpus {
-		if g < len(t.GPUs) || len(t.GPUs) == 0 || t.Divided || m.Names([]int{g}) {
+		if t.has(g) || len(t.GPUs) == 0 || t.Unknown != nil || m.Names([]int{g}) {
 			continue
 		}
 		return hint.With(
-			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", indices.Format(gpus), g, len(t.GPUs)),
+			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", indices.Format(gpus), g, t.count()),
 			compareGPUs,
 		)
 	}
 	return nil
+}
+
+// has tells whether the kernel has the GPU that Slurm means by a number.
+func (t Topology) has(gpu int) bool { return gpu < len(t.GPUs) && t.GPUs[gpu].PCI != "" }
+
+// count is how many GPUs the kernel has.
+func (t Topology) count() (n int) {
+	for g := range t.GPUs {
+		if t.has(g) {
+			n++
+		}
+	}
+	return n
 }
 
 // Nearest is the GPU of a job that is an entry's, of a mapping that says which
@@ -78,7 +88,7 @@ func (t Topology) Nearest(e Entry, gpus []int) int {
 		if slices.Contains(e.GPUs, g) {
 			return g
 		}
-		if !known || t.Divided || g >= len(t.GPUs) {
+		if !known || t.Unknown != nil || !t.has(g) {
 			continue
 		}
 		if best < 0 || at.To(t.GPUs[g]).Compare(at.To(t.GPUs[best])) < 0 {
@@ -110,7 +120,7 @@ func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) i
 func (t Topology) Near(gpus []int) func(a, b node.ID) int {
 	var locations []node.Location
 	for _, g := range gpus {
-		if g < len(t.GPUs) && !t.Divided {
+		if t.has(g) && t.Unknown == nil {
 			locations = append(locations, t.GPUs[g])
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
+	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/node"
 	"gresnet/lib/sysfs"
@@ -165,7 +167,11 @@ func (m machine) topology(t *testing.T) gres.Topology {
 	if err != nil {
 		t.Fatal(err)
 	}
-	top := gres.Topology{GPUs: gpus, HCAs: map[node.ID]node.Location{}}
+	slices.SortFunc(gpus, func(a, b sysfs.GPU) int { return a.Minor - b.Minor }) // the lines have Slurm's numbers
+	top := gres.Topology{HCAs: map[node.ID]node.Location{}}
+	for _, g := range gpus {
+		top.GPUs = append(top.GPUs, g.Location)
+	}
 	for _, e := range m.mapping(t) {
 		if top.HCAs[e.HCA.ID], err = sysfs.Locate(sys, e.HCA.ID.PCI); err != nil {
 			t.Fatal(err)
@@ -248,6 +254,17 @@ func TestAGPUThatTheNodeLacksIsTheNodesFault(t *testing.T) {
 	}
 }
 
+func TestAGPUOfGresConfThatTheKernelLacksIsTheNodesFaultAndServedByNone(t *testing.T) {
+	top, m := socketsOnly.topology(t), socketsOnly.mapping(t)
+	top.GPUs = []node.Location{top.GPUs[1], {NUMA: -1}, top.GPUs[0]}
+	_, err := top.Serve(m, []int{1})
+	sitetest.Fault(t, err, "find the HCAs for GPUs 1: there is no GPU 1, the node has 2")
+	got, err := top.Serve(m, []int{0, 2})
+	if err != nil || !reflect.DeepEqual(got[0].GPUs, []int{2}) || !reflect.DeepEqual(got[1].GPUs, []int{0}) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 func TestWhereAnEntryHasDriftedNobodyKnowsWhomTheOthersServe(t *testing.T) {
 	m := append(socketsOnly.mapping(t), gres.Entry{Gres: "nic", Index: 2, Drift: errors.New("no such HCA")})
 	top := socketsOnly.topology(t)
@@ -259,12 +276,15 @@ func TestWhereAnEntryHasDriftedNobodyKnowsWhomTheOthersServe(t *testing.T) {
 	}
 }
 
-func TestPartsOfGPUsTellNoHCAButWhereTheSiteSaysSo(t *testing.T) {
+func TestWhereNothingTellsTheGPUsNumbersTheJobIsRefusedUnlessTheSiteSaysThem(t *testing.T) {
 	m := socketsOnly.mapping(t)
 	divided := socketsOnly.topology(t)
-	divided.Divided = true
+	divided.Unknown = hint.With(errors.New("number the GPUs: nobody knows"), "GN542 say it")
 	_, err := divided.Serve(m, []int{0, 2})
-	sitetest.Fault(t, err, "find the HCAs for GPUs 0,2: the node's GPUs are divided (MIG), and these are the numbers of their parts")
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) || err.Error() != "the HCAs for GPUs 0,2: number the GPUs: nobody knows" || refusal.Hint() != "GN542 say it" {
+		t.Errorf("error %v", err)
+	}
 	if got, err := divided.Serve(m, nil); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("a job without GPUs: got %v, %v", got, err)
 	}

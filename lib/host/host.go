@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/event"
+	"gresnet/lib/gpu"
 	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/lib/users"
@@ -43,6 +44,7 @@ type Host struct {
 	tables table.File // by table
 
 	searched users.Run
+	gpus     gpu.Numbers
 }
 
 // Slurm is what Slurm calls the node, and where its configuration is.

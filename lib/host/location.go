@@ -35,10 +35,11 @@ func (n *Host) Local(mapping func() (gres.Mapping, error)) source.Local {
 
 // Topology is where the node's GPUs and some HCAs are.
 func (n *Host) Topology(hcas []node.HCA) (t gres.Topology, err error) {
-	if t.GPUs, err = sysfs.GPUs(n.Sys, n.Proc); err != nil {
+	have, err := sysfs.GPUs(n.Sys, n.Proc)
+	if err != nil {
 		return gres.Topology{}, err
 	}
-	t.Divided = sysfs.AreDivided(n.Proc)
+	t.GPUs, t.Unknown = n.gpus.Order(have, n.Files, n.Slurm.Conf, n.Slurm.Name)
 	t.HCAs, err = n.locations(hcas)
 	return t, err
 }

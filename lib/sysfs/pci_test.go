@@ -25,7 +25,7 @@ func functions(t *testing.T, lines ...string) (links, files map[string]string) {
 	return links, files
 }
 
-func addresses(all []node.Location) []string {
+func addresses(all []sysfs.GPU) []string {
 	var list []string
 	for _, s := range all {
 		list = append(list, s.PCI)
@@ -67,8 +67,8 @@ func TestALocationHasTheDistancesToTheNodesThatAreOnline(t *testing.T) {
 	}
 }
 
-func TestGPUsAreInSlurmsOrder(t *testing.T) {
-	t.Run("AMD, by render node", func(t *testing.T) {
+func TestGPUsAreInTheOrderOfTheirPCIAddresses(t *testing.T) {
+	t.Run("AMD", func(t *testing.T) {
 		links, files := functions(t,
 			"0000:05:00.0 pci0000:00 0x038000 0x1002",
 			"0000:85:00.0 pci0000:80 0x120000 0x1002",
@@ -79,11 +79,14 @@ func TestGPUsAreInSlurmsOrder(t *testing.T) {
 		links["class/drm/renderD130"] = "../../devices/pci0000:00/0000:01:00.0/drm/renderD130"
 		links["class/drm/card0"] = "../../devices/pci0000:00/0000:01:00.0/drm/card0"
 		got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
-		if want := []string{"0000:85:00.0", "0000:05:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
-			t.Errorf("got %q, %v, want %q", addresses(got), err, want)
+		if want := []string{"0000:05:00.0", "0000:85:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+			t.Fatalf("got %q, %v, want %q", addresses(got), err, want)
+		}
+		if want := []string{"/dev/dri/renderD128"}; !reflect.DeepEqual(got[1].Files, want) || got[1].Minor != 128 || got[1].Parts != 0 {
+			t.Errorf("got %+v, want %q", got[1], want)
 		}
 	})
-	t.Run("others, by PCI address", func(t *testing.T) {
+	t.Run("others", func(t *testing.T) {
 		links, files := functions(t,
 			"0000:b7:00.0 pci0000:b0 0x030200 0x10de",
 			"0000:07:00.0 pci0000:00 0x030200 0x10de",
@@ -115,15 +118,57 @@ func TestGPUsAreInSlurmsOrder(t *testing.T) {
 	})
 }
 
-func TestGPUsInMIGModeAreDividedOnceTheyHaveAnInstance(t *testing.T) {
-	const gpu = "driver/nvidia/capabilities/gpu0/mig"
-	proc := fstest.MapFS{gpu + "/config": &fstest.MapFile{}}
-	if sysfs.AreDivided(proc) {
-		t.Error("without an instance they are said to be divided")
+func TestAGPUOfNVIDIAHasItsMinorAndItsPartsUnlessItIsExcluded(t *testing.T) {
+	links, files := functions(t,
+		"0000:07:00.0 pci0000:00 0x030200 0x10de", "0000:0f:00.0 pci0000:00 0x030200 0x10de",
+		"0000:47:00.0 pci0000:40 0x030200 0x10de", "10000:01:00.0 pci10000:00 0x030200 0x10de",
+	)
+	links["class/drm/card1"] = "../../devices/pci0000:00/0000:07:00.0/drm/card1"
+	links["class/drm/card1-DP-1"] = "../../devices/pci0000:00/0000:07:00.0/drm/card1/card1-DP-1"
+	proc := fstest.MapFS{}
+	for pci, text := range map[string]string{
+		"0000:07:00.0": "Device Minor: \t 2\nGPU Excluded:\t No\n", "0000:0F:00.0": "Device Minor: \t 1\nGPU Excluded:\t Yes\n",
+		"0000:47:00.0": "Device Minor: \t 0\n", "10000:01:00.0": "Device Minor: \t 3\n",
+	} {
+		proc["driver/nvidia/gpus/"+pci+"/information"] = &fstest.MapFile{Data: []byte(text)}
 	}
-	proc[gpu+"/gi7/access"] = &fstest.MapFile{}
-	if !sysfs.AreDivided(proc) {
-		t.Error("with an instance they are not said to be divided")
+	const mig = "driver/nvidia/capabilities/gpu0/mig/"
+	for _, name := range []string{"config", "gi1/access", "gi1/ci0/access", "gi1/ci1/access", "gi2/ci0/access"} {
+		proc[mig+name] = &fstest.MapFile{}
+	}
+	got, err := sysfs.GPUs(tree(t, links, files), proc)
+	if want := []string{"0000:07:00.0", "0000:47:00.0", "10000:01:00.0"}; err != nil || !reflect.DeepEqual(addresses(got), want) {
+		t.Fatalf("got %q, %v, want %q", addresses(got), err, want)
+	}
+	if want := []string{"/dev/nvidia2", "/dev/dri/card1"}; !reflect.DeepEqual(got[0].Files, want) || got[0].Minor != 2 || got[0].Parts != 0 {
+		t.Errorf("got %+v, want %q", got[0], want)
+	}
+	if got[1].Minor != 0 || got[1].Parts != 3 {
+		t.Errorf("got %+v, want 3 parts", got[1])
+	}
+}
+
+func TestThePartitionsOfAnAMDGPUAreItsOwn(t *testing.T) {
+	links, files := functions(t, "0000:05:00.0 pci0000:00 0x120000 0x1002", "0001:85:00.0 pci0001:80 0x120000 0x1002")
+	links["class/drm/renderD128"] = "../../devices/pci0000:00/0000:05:00.0/drm/renderD128"
+	links["class/drm/renderD129"] = "../../devices/platform/amdgpu_xcp_0/drm/renderD129"
+	links["class/drm/renderD130"] = "../../devices/pci0001:80/0001:85:00.0/drm/renderD130"
+	links["class/drm/renderD131"] = "../../devices/platform/amdgpu_xcp_1/drm/renderD131"
+	for name, text := range map[string]string{
+		"0": "cpu_cores_count 96\nlocation_id 0\ndomain 0\ndrm_render_minor 0\n",
+		"1": "location_id 1280\ndomain 0\ndrm_render_minor 128\n", "2": "location_id 1281\ndomain 0\ndrm_render_minor 129\n",
+		"3": "location_id 34048\ndomain 1\ndrm_render_minor 130\n", "4": "location_id 34049\ndomain 1\ndrm_render_minor 131\n",
+	} {
+		files["class/kfd/kfd/topology/nodes/"+name+"/properties"] = text
+	}
+	got, err := sysfs.GPUs(tree(t, links, files), fstest.MapFS{})
+	if err != nil || len(got) != 2 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	for i, want := range [][]string{{"/dev/dri/renderD128", "/dev/dri/renderD129"}, {"/dev/dri/renderD130", "/dev/dri/renderD131"}} {
+		if !reflect.DeepEqual(got[i].Files, want) || got[i].Parts != 2 {
+			t.Errorf("got %+v, want %q", got[i], want)
+		}
 	}
 }
 
