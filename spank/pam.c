@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "adopted.h"
 #include "enter.h"
@@ -28,6 +29,7 @@
 #include "guard.h"
 #include "lease.h"
 #include "say.h"
+#include "sign.h"
 
 #define STATE "state="
 
@@ -126,6 +128,22 @@ out:
 	return rc;
 }
 
+/* go_without leaves a session without a lease in the node's network, unless its job's prolog took
+ * one, or failed and nobody heard of it. */
+static int go_without(const char *state, uint32_t job)
+{
+	char text[SIGN_ERROR] = "";
+	int runs = sign_open(state, job, text, sizeof(text));
+
+	if (*text)
+		return PAM_SESSION_ERR; /* the reason is logged */
+	if (sign_found(runs, job, text, sizeof(text)) && *text)
+		slurm_error("%s", text);
+	if (runs != -1)
+		close(runs);
+	return *text ? PAM_SESSION_ERR : PAM_IGNORE;
+}
+
 /* go_inside does for the session what slurm_spank_task_init_privileged does for a task. */
 static int go_inside(pam_handle_t *pamh, const char *state, const struct step *step)
 {
@@ -135,7 +153,7 @@ static int go_inside(pam_handle_t *pamh, const char *state, const struct step *s
 
 	switch (lease_open(&lease, state, step)) {
 	case LEASE_NONE:
-		return PAM_IGNORE;
+		return go_without(state, step->job);
 	case LEASE_BROKEN:
 		return PAM_SESSION_ERR;
 	case LEASE_HELD:

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "absent.h"
 #include "arguments.h"
 #include "enter.h"
 #include "export.h"
@@ -51,7 +52,7 @@ static struct {
 	bool served;              /* the step's first task has been forked */
 	struct relay *relay;
 
-	char wanting[1280]; /* the error of a job without a lease that should have one; empty: it need not */
+	char wanting[SIGN_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
 	bool refused; /* this task may not run; the reason is logged */
@@ -132,11 +133,10 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 		lease_note(context.arguments.state, context.step.job, context.note, sizeof(context.note));
 	if (context.step.id == SLURM_EXTERN_CONT)
 		lease_mark(context.arguments.state, context.step.job);
-	else if (lease_marked(context.arguments.state, context.step.job))
-		return 0;
 	else
-		sign_judge(context.arguments.state, &context.step, context.wanting, sizeof(context.wanting));
-	limit_set(context.arguments.state, &context.step);
+		absent_judge(context.arguments.state, &context.step, context.wanting, sizeof(context.wanting));
+	if (context.step.id == SLURM_EXTERN_CONT || !lease_marked(context.arguments.state, context.step.job))
+		limit_set(context.arguments.state, &context.step);
 	return 0;
 }
 
@@ -215,7 +215,8 @@ static int go_inside(spank_t spank, const struct lease *lease)
 	return 0;
 }
 
-/* go_without leaves a task without a lease in the node's network, unless its job should have one. */
+/* go_without leaves a task without a lease in the node's network, unless its job should have one, or
+ * had one when the step began. */
 static int go_without(struct about job)
 {
 	if (!*context.wanting || !arguments_enter(&context.arguments, context.step.id, job))

@@ -1,50 +1,14 @@
 /* What a prolog left of its run for a job that has no lease: a symbolic link,
- * STATE/runs/JOB, whose target is text (lib/sign). Without one the prolog did not run, or
- * was killed, or is of an older release; then slurmctld says whether the job asked for
- * HCAs. Slurm tells a plugin nothing of GRES otherwise: SLURM_STEP_NICS is set for GRES
- * that are device files alone, and SPANK has no item for it. */
+ * STATE/runs/JOB, whose target is text (lib/sign). Of a job without one see absent.c. */
 #include "sign.h"
-#include "text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <slurm/slurm.h>
-#include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-/* Where gresnet-prolog setup keeps what it changed: a node that has this is one where jobs
- * are to have their prolog. One with the package alone is not. */
-#ifndef SETUP
-#define SETUP "/var/lib/gresnet/setup"
-#endif
-
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
-#define JOB_OF(info) ((info)->step_id.job_id)
-#define ID_OF(job) ((slurm_step_id_t){.job_id = (job), .step_het_comp = NO_VAL, .step_id = NO_VAL})
-#else
-#define JOB_OF(info) ((info)->job_id)
-#define ID_OF(job) (job)
-#endif
-
-enum { TEXT_SIZE = 1024 };
-
-/* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
- * commas, or * for all jobs. */
-struct expected {
-	time_t since;
-	char gres[TEXT_SIZE];
-};
-
-/* read_link fills text with the target of a link, made printable. It returns -1 with errno
- * set if there is none. */
-static int read_link(int dir, const char *name, char *text, size_t size)
+int sign_link(int dir, const char *name, char *text, size_t size)
 {
 	ssize_t n = readlinkat(dir, name, text, size - 1);
 
@@ -57,99 +21,18 @@ static int read_link(int dir, const char *name, char *text, size_t size)
 	return 0;
 }
 
-/* find_expected tells whether jobs leave signs here: a prolog of this release, or
- * gresnet.service, has said so; or nothing of gresnet has run since the boot and the node
- * was set up. An older prolog has a state directory and no such word. */
-static bool find_expected(int runs, const char *state, struct expected *expected)
-{
-	struct stat st;
-
-	if (runs != -1 && fstatat(runs, "expected", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    read_link(runs, "expected", expected->gres, sizeof(expected->gres)) == 0) {
-		expected->since = st.st_mtime;
-		return true;
-	}
-	if (stat(state, &st) == 0 || stat(SETUP, &st) == -1)
-		return false;
-	snprintf(expected->gres, sizeof(expected->gres), "nic");
-	expected->since = st.st_ctime;
-	return true;
-}
-
-/* is_named tells whether a name, of the given length, is in a list with commas. */
-static bool is_named(const char *list, const char *name, size_t length)
-{
-	for (const char *at = list; *at;) {
-		size_t n = strcspn(at, ",");
-
-		if (n == length && !strncmp(at, name, n))
-			return true;
-		at += n + (at[n] == ',');
-	}
-	return false;
-}
-
-/* has_gres tells whether a job's GRES on a node are some of those named. Slurm writes
- * nic:2(IDX:0-1,3),gpu:h100:1(IDX:0), nic:hdr(CNT:2), and a count of 0 for none. */
-static bool has_gres(const char *detail, const char *names)
-{
-	while (*detail) {
-		size_t name = strcspn(detail, ":(,");
-		size_t head = strcspn(detail, "(,");
-		size_t count = head;
-		const char *more = detail + head;
-		bool none;
-
-		while (count > 0 && detail[count - 1] != ':')
-			count--;
-		none = (count > 0 && head - count == 1 && detail[count] == '0') || !strncmp(more, "(CNT:0)", strlen("(CNT:0)"));
-		if (!none && is_named(names, detail, name))
-			return true;
-		if (*more == '(')
-			more += strcspn(more, ")");
-		more += strcspn(more, ",");
-		detail = more + (*more == ',');
-	}
-	return false;
-}
-
-/* asked tells whether a job that slurmctld knows wanted a sign. */
-static bool asked(const job_info_t *info, const struct expected *expected)
-{
-	if (info->start_time < expected->since)
-		return false; /* there were no signs yet */
-	if (!strcmp(expected->gres, "*"))
-		return true;
-	for (uint32_t i = 0; i < info->gres_detail_cnt; i++)
-		if (info->gres_detail_str[i] && has_gres(info->gres_detail_str[i], expected->gres))
-			return true;
-	return false;
-}
-
-/* ask_slurmctld returns 1 if the job asked for HCAs, 0 if it did not, -1 if nobody knows. */
-static int ask_slurmctld(uint32_t job, const struct expected *expected)
-{
-	job_info_msg_t *all = NULL;
-	int rc = -1;
-
-	if (slurm_load_job(&all, ID_OF(job), SHOW_DETAIL))
-		goto out;
-	for (uint32_t i = 0; i < all->record_count && rc != 1; i++)
-		if (JOB_OF(&all->job_array[i]) == job)
-			rc = asked(&all->job_array[i], expected);
-out:
-	if (all)
-		slurm_free_job_info_msg(all);
-	return rc;
-}
-
-/* leave_word notes for gresnet-prolog check what was found instead of a good sign. */
-static void leave_word(int runs, const char *what)
+void sign_leave_word(int runs, const char *what)
 {
 	if (runs == -1 || (unlinkat(runs, "missed", 0) == -1 && errno != ENOENT))
 		return;
 	if (symlinkat(what, runs, "missed") == -1 && errno != EEXIST)
 		slurm_error("gresnet: note for gresnet-prolog check: %m");
+}
+
+void sign_gone(uint32_t job, char *text, size_t size)
+{
+	snprintf(text, size, "gresnet: job %u: the lease that gresnet-prolog took is gone; "
+		 "hint: see in slurmd's log who removed it [GN420]", job);
 }
 
 /* judge_sign is about a prolog that ran to its end. */
@@ -161,8 +44,7 @@ static void judge_sign(int runs, uint32_t job, const char *sign, char *text, siz
 
 	if (!strncmp(sign, "exit=0 ", strlen("exit=0 "))) {
 		if (strstr(sign, " lease=yes "))
-			snprintf(text, size, "gresnet: job %u: the lease that gresnet-prolog took is gone; "
-				 "hint: see in slurmd's log who removed it [GN420]", job);
+			sign_gone(job, text, size);
 		return;
 	}
 	by = by ? by + strlen(" by=slurmd:") : "its caller";
@@ -170,54 +52,27 @@ static void judge_sign(int runs, uint32_t job, const char *sign, char *text, siz
 	why = why ? why + strlen(" why=") : "slurmd's log says why";
 	snprintf(text, size, "gresnet: job %u: gresnet-prolog failed, and %.*s went on: %s; "
 		 "hint: let it end with gresnet-prolog's exit code [GN421]", job, length, by, why);
-	leave_word(runs, text);
+	sign_leave_word(runs, text);
 }
 
-/* judge_absence is about a prolog that left no sign. */
-static void judge_absence(int runs, const char *state, uint32_t job, char *text, size_t size)
+int sign_open(const char *state, uint32_t job, char *text, size_t size)
 {
-	struct expected expected;
-
-	if (!find_expected(runs, state, &expected))
-		return;
-	switch (ask_slurmctld(job, &expected)) {
-	case 0:
-		return;
-	case 1:
-		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and the job is to have HCAs; "
-			 "hint: gresnet-prolog check says more [GN422]", job);
-		break;
-	default:
-		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and slurmctld does not say "
-			 "whether the job is to have HCAs; hint: gresnet-prolog check says more [GN423]", job);
-	}
-	leave_word(runs, text);
-}
-
-void sign_judge(const char *state, const struct step *step, char *text, size_t size)
-{
-	char name[sizeof("4294967295")];
-	char sign[TEXT_SIZE];
-	int runs, dir;
+	int runs = lease_folder(state, job, "runs");
 
 	*text = '\0';
-	dir = lease_dir(state, step->job);
-	if (dir != -1) {
-		close(dir);
-		return;
-	}
-	if (errno != ENOENT)
-		return; /* lease_open says so, too, and fails */
-	runs = lease_folder(state, step->job, "runs");
-	if (runs == -1 && errno != ENOENT) {
-		snprintf(text, size, "gresnet: job %u: %s/runs cannot be trusted; hint: see the reason in slurmd's log [GN424]", step->job, state);
-		return;
-	}
-	snprintf(name, sizeof(name), "%u", step->job);
-	if (runs != -1 && read_link(runs, name, sign, sizeof(sign)) == 0)
-		judge_sign(runs, step->job, sign, text, size);
-	else
-		judge_absence(runs, state, step->job, text, size);
-	if (runs != -1)
-		close(runs);
+	if (runs == -1 && errno != ENOENT)
+		snprintf(text, size, "gresnet: job %u: %s/runs cannot be trusted; hint: see the reason in slurmd's log [GN424]", job, state);
+	return runs;
+}
+
+bool sign_found(int runs, uint32_t job, char *text, size_t size)
+{
+	char name[sizeof("4294967295")];
+	char sign[SIGN_SIZE];
+
+	snprintf(name, sizeof(name), "%u", job);
+	if (runs == -1 || sign_link(runs, name, sign, sizeof(sign)))
+		return false;
+	judge_sign(runs, job, sign, text, size);
+	return true;
 }

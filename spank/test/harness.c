@@ -312,6 +312,7 @@ struct row {
 	const char *env;       /* the lease's env, NULL: a good one */
 	void (*spoil)(void);   /* done to the node before, NULL: nothing */
 	void (*task)(void);    /* done in the task's process before */
+	void (*meanwhile)(void); /* done in the task's process between the step's start and the task's */
 	void (*then)(void);    /* checked in the task's process after */
 	char *argument;        /* of the line in plugstack.conf */
 	char *another;         /* of the same */
@@ -426,6 +427,13 @@ static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs")
 static void older_prolog(void) { no_lease(); }
 static void only_signs(void) { runs(); }
 static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet-setup", "\n", 1); }
+/* A lease vanishes: it is the name that counts. What is mounted in it would keep its old one. */
+static void unmounted(void) { must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount"); }
+static void vanish(void) { must(!rename(LEASE, STATE "/jobs/4712"), LEASE); }
+static void vanish_with_signs(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
+static void vanish_trusted(void) { vanish(); must(!chmod(STATE "/jobs/4712", 0755), "4712"); }
+static void marked(void) { unmounted(); write_bytes(LEASE "/extern", "", 0); }
+static void world_lease(void) { unmounted(); must(!chmod(LEASE, 0777), LEASE); }
 static void world_runs(void) { expect_all(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void own_names(void)
 {
@@ -845,6 +853,14 @@ static const struct row rows[] = {
 	{"a sign of failure", SHUT_IN, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: read ? gresnet.toml: line 3 [GN001]; hint", .spoil = swallowed, .then = missed},
 	{"a sign of failure without its reason", SHUT_IN, "gresnet-prolog failed, and its caller went on: slurmd's log", .spoil = swallowed_full, .then = missed},
 	{"a sign of failure beside a lease", INSIDE, NULL, .spoil = held_and_swallowed, .then = not_asked},
+	{"a lease that vanishes after the step has begun", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .meanwhile = vanish, .then = not_asked},
+	{"a lease that vanishes, second task", SHUT_IN, NULL, .spoil = unmounted, .task = second_task, .meanwhile = vanish},
+	{"a marked lease that vanishes", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = marked, .meanwhile = vanish, .then = not_asked},
+	{"a lease that vanishes with the state directory", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .meanwhile = vanish_with_signs},
+	{"a lease that cannot be trusted, and vanishes", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = world_lease, .meanwhile = vanish_trusted},
+	{"a lease that vanishes, batch step", OUTSIDE, NULL, .spoil = unmounted, .task = batch_step, .meanwhile = vanish, .then = not_told},
+	{"a lease that vanishes, batch step inside", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = unmounted, .task = batch_step, .meanwhile = vanish, .argument = batch_enters},
+	{"a lease that vanishes, --gresnet=none", WITHOUT, NULL, .spoil = unmounted, .meanwhile = vanish, .argument = allow_none, .option = "none"},
 	{"signs that all can write", SHUT_IN, "cannot be trusted", .spoil = world_runs},
 	{"fewer HCAs", INSIDE, NULL, .spoil = note, .then = noted},
 	{"fewer HCAs, second task", INSIDE, NULL, .spoil = note, .task = second_task, .then = not_told},
@@ -1026,6 +1042,8 @@ static void run_task(const void *argument)
 		slurm.option.cb(0, strcmp(row->option, NO_VALUE) ? row->option : NULL, 1);
 	look(&before);
 	*slurm.said = '\0'; /* slurmd's log has it: see run_init */
+	if (row->meanwhile)
+		row->meanwhile();
 	if (!rc)
 		rc = slurm_spank_task_init_privileged(NULL, argc, argv);
 	check(rc == 0, "the callback fails");

@@ -108,7 +108,7 @@ static void raised_files(void)
 	soft.rlim_cur = 64;
 	must(!setrlimit(RLIMIT_NOFILE, &soft), "limit");
 }
-static void without_lease(void) { one_server(); must(!rename(LEASE, STATE "/jobs/1"), LEASE); }
+static void no_lease(void) { must(!rename(LEASE, STATE "/jobs/1"), LEASE); }
 
 static void in_nodes_network(void)
 {
@@ -325,6 +325,7 @@ static const struct row {
 	bool elsewhere; /* post_fork is in another process, as with contain_spank */
 	void (*user)(void); /* before task_init_privileged */
 	bool alone;         /* srun --mpi=none */
+	void (*before)(void); /* before the step begins */
 } rows[] = {
 	{"PMIx: much, both ways, to the end", one_server, NULL, 0, NULL, much},
 	{"PMIx: one that does not read", one_server, NULL, 0, NULL, stuck},
@@ -334,7 +335,7 @@ static const struct row {
 	{"PMIx: listeners are closed on exec", one_server, NULL, 0, NULL, closed_on_exec},
 	{"PMIx: the limit of open files is raised", raised_files, NULL, 0, NULL, too_many},
 	{"PMIx: pmix=off", one_server, NULL, 0, NULL, same_environment, .argument = (char[]){"pmix=off"}},
-	{"PMIx: no lease", without_lease, NULL, 0, NULL, same_environment},
+	{"PMIx: no lease", one_server, NULL, 0, NULL, same_environment, .before = no_lease},
 	{"PMIx: a job in the node's network", in_nodes_network, NULL, 0, NULL, same_environment},
 	{"PMIx: two servers", two_servers, "are both open", -1},
 	{"PMIx: too few open files allowed", few_files, "hint: LimitNOFILE of slurmd", -1},
@@ -344,7 +345,7 @@ static const struct row {
 	{"PMIx: many others' servers", one_server, NULL, 0, NULL, others_forgotten, .user = many_uris},
 	{"PMIx: others' servers, pmix=off", one_server, NULL, 0, NULL, others_kept, .user = many_uris,
 	 .argument = (char[]){"pmix=off"}},
-	{"PMIx: others' servers, no lease", without_lease, NULL, 0, NULL, others_kept, .user = many_uris},
+	{"PMIx: others' servers, no lease", one_server, NULL, 0, NULL, others_kept, .before = no_lease, .user = many_uris},
 	{"PMIx: no server", no_server, NULL, -1, "does not listen on 127.0.0.1"},
 	{"PMIx: a server that nothing names", unnamed_server, NULL, -1, "no PMIX_SERVER_URI names"},
 };
@@ -399,6 +400,8 @@ static void run_stepd(const void *argument)
 	pid_t task;
 
 	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = TASKS};
+	if (row->before)
+		row->before();
 	check(slurm_spank_init(NULL, row->argument ? 1 : 0, argv) == 0, "init fails");
 	row->stepd();
 	must(!pipe2(barrier, O_CLOEXEC), "pipe");

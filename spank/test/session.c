@@ -47,6 +47,12 @@ static void no_lease(void)
 	must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount");
 	must(!unlink(LEASE "/env") && !unlink(LEASE "/netns") && !rmdir(LEASE "/dev") && !rmdir(LEASE), "remove");
 }
+static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
+static void sign(const char *text) { runs(); must(!symlink(text, STATE "/runs/4711"), "sign"); }
+static void fine(void) { sign("exit=0 lease=no job=4711 run=2 by=slurmd"); }
+static void lost(void) { sign("exit=0 lease=yes job=4711 run=2 by=slurmd"); }
+static void swallowed(void) { sign("exit=1 lease=no job=4711 run=2 by=slurmd:/etc/slurm/prolog.sh why=no space"); }
+static void world_runs(void) { fine(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void no_netns(void) { must(!umount(LEASE "/netns") && !unlink(LEASE "/netns"), "netns"); }
 static void bare_devices(void) { must(!umount(LEASE "/dev"), "dev"); }
 static void move_state(void) { must(!rename(STATE, "/run/elsewhere"), STATE); }
@@ -126,6 +132,12 @@ static const struct row rows[] = {
 	{"session: a name that begins like the extern step's", PAM_IGNORE, OUTSIDE, NULL, "0::" JOB "/step_external\n"},
 	{"session: no job, a bad argument", PAM_IGNORE, OUTSIDE, NULL, "0::/\n", .argument = "stat=/run"},
 	{"session: a job without a lease", PAM_IGNORE, OUTSIDE, NULL, .said = "4711", .spoil = no_lease},
+
+	{"session: a job that needs no lease", PAM_IGNORE, OUTSIDE, NULL, .spoil = fine},
+	{"session: a job whose lease is gone", PAM_SESSION_ERR, OUTSIDE, "the lease that gresnet-prolog took is gone", .spoil = lost},
+	{"session: a job whose prolog failed unseen", PAM_SESSION_ERR, OUTSIDE, "gresnet-prolog failed, and /etc/slurm/prolog.sh went on: no space",
+	 .spoil = swallowed},
+	{"session: signs that all can write", PAM_SESSION_ERR, OUTSIDE, "runs can be written by others than root", .spoil = world_runs},
 
 	{"session: SLURM_JOB_ID says another", PAM_SESSION_ERR, OUTSIDE, "in a cgroup of job 4711, and SLURM_JOB_ID says job 4712",
 	 .said = "4712"},
