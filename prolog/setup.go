@@ -34,8 +34,9 @@ func setupCommand(w *cli.World) *urfave.Command {
 		Name:  "setup",
 		Usage: "change Slurm's files so that jobs get HCAs",
 		Description: `Shows what it changes, and changes it: gres.conf and the files that it names,
-slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags),
-plugstack.conf and cgroup.conf, and gresnet.service, which it enables. If the
+slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags,
+PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf,
+LimitMEMLOCK of slurmd's unit, and gresnet.service, which it enables. If the
 node itself needs an HCA, it lists the others in gresnet.toml. It prints what
 the controller's slurm.conf must have, too. A second run changes nothing.
 
@@ -195,7 +196,7 @@ func tell(out io.Writer, plan setup.Plan, c *urfave.Context) {
 	fmt.Fprint(out, `
 next:
   systemctl restart slurmctld     # on the controller
-  systemctl restart slurmd        # here
+  systemctl daemon-reload; systemctl restart slurmd    # here
   gresnet-prolog check            # says what is still wrong
   srun --gres=nic:1 ip link       # a job with an HCA
 `)
@@ -284,6 +285,9 @@ func restartSlurm(ctx context.Context, out io.Writer) error {
 	const most = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
+	if said, err := exec.CommandContext(ctx, "systemctl", "daemon-reload").CombinedOutput(); err != nil {
+		return hint.With(fmt.Errorf("have systemd read its units: %w: %s", err, bytes.TrimSpace(said)), "GN547 run it by hand: systemctl daemon-reload; then restart slurmctld and slurmd")
+	}
 	for _, unit := range []string{"slurmctld", "slurmd"} {
 		if exec.CommandContext(ctx, "systemctl", "is-active", "-q", unit).Run() != nil {
 			continue

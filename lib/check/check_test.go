@@ -32,7 +32,7 @@ func site() check.Site {
 			"proc/sys/kernel/osrelease": file("6.12.48+deb13-amd64\n"),
 			"etc/modprobe.d/rdma.conf":  file("# exclusive\noptions ib_core netns_mode=0\n"),
 			"etc/slurm/slurm.conf": file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n" +
-				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:1\nNodeName=node[1-9] CPUs=4\n"),
+				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:1\nNodeName=node[1-9] CPUs=4\nPropagateResourceLimitsExcept=MEMLOCK\n"),
 			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
 			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
 			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
@@ -109,6 +109,11 @@ func unnamed(s *check.Site) { edit("etc/slurm/gres.conf", "/dev/nvidia[0-7]", "/
 
 // slurmdMayOpen makes slurmd run on a node of 256 CPUs, with a soft and a hard limit of open files.
 func slurmdMayOpen(files string) func(*check.Site) {
+	return slurmdHas("Max open files            " + files)
+}
+
+// slurmdHas makes slurmd run with a soft and a hard limit.
+func slurmdHas(limit string) func(*check.Site) {
 	return func(s *check.Site) {
 		root := s.Root.(fstest.MapFS)
 		root["sys/devices/system/cpu/online"] = file("0-255\n")
@@ -118,7 +123,7 @@ func slurmdMayOpen(files string) func(*check.Site) {
 		root["proc/77/exe"] = &fstest.MapFile{Data: []byte("/usr/sbin/slurmd (deleted)"), Mode: fs.ModeSymlink} // upgraded
 		root["proc/77/limits"] = file("Limit                     Soft Limit           Hard Limit           Units     \n" +
 			"Max processes             1                    1                    processes \n" +
-			"Max open files            " + files + "                 files     \n")
+			limit + "                 units     \n")
 	}
 }
 
@@ -384,6 +389,11 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			slurmdMayOpen("1                    1")(s)
 			s.Root.(fstest.MapFS)["proc/77/exe"] = &fstest.MapFile{Data: []byte("/home/ada/bin/slurm"), Mode: fs.ModeSymlink}
 		}, ""},
+		"a slurmd that may lock little": {slurmdHas("Max locked memory         8388608              8388608"),
+			"warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet-prolog setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
+		"a slurmd that may lock all": {slurmdHas("Max locked memory         8388608              unlimited"), ""},
+		"limits of whoever submits": {edit("etc/slurm/slurm.conf", "PropagateResourceLimitsExcept=MEMLOCK", "#"),
+			"warning  memlock: slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it; gresnet-prolog setup, or set PropagateResourceLimitsExcept=MEMLOCK"},
 		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
 		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),

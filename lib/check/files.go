@@ -34,7 +34,7 @@ func (s Site) files() []Finding {
 	}
 	needs := uint64(3*(tasks+connectionsSpare) + descriptorsSpare + openedPerTask*tasks + openedAtLeast)
 	for _, dir := range slurm.Daemons(s.Root) {
-		if may, known := slurm.MayOpen(s.Root, dir); known && may < needs {
+		if may, known := slurm.HardLimit(s.Root, dir, "Max open files"); known && may < needs {
 			return []Finding{warn(about, "GN070 raise LimitNOFILE of its unit", "its slurmstepds may open %d files, and relaying PMIx to a task on each of %d CPUs takes %d", may, tasks, needs)}
 		}
 	}

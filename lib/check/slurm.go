@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/memlock"
 	"gresnet/lib/slurm"
 )
 
@@ -31,6 +33,9 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
 	all = append(all, s.accounts(conf)...)
+	for _, err := range memlock.Faults(s.Root, conf) {
+		all = append(all, bad(Warning, "memlock", hint.Whole(err), err.Error()))
+	}
 	return append(all, s.gres(conf, dir)...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/memlock"
 	"gresnet/lib/slurm"
 )
 
@@ -169,6 +170,7 @@ func (p *planner) slurmConf(file string) {
 		t.list("GresTypes", name)
 	}
 	p.nodeLine(&t)
+	p.memlock(&t)
 	p.change(t, there, before)
 	var old []string
 	for _, l := range (text{file, before}).parse().Lines {
@@ -485,7 +487,7 @@ func (p *planner) without(conf slurm.Conf, dir string) string {
 func (p *planner) configless(file string) {
 	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+path.Dir(file)+"): they are not changed here")
 	p.Plan.Controller = append(p.Plan.Controller, "slurm.conf: Prolog="+prolog, "slurm.conf: Epilog="+epilog, "slurm.conf: PrologFlags=Contain",
-		"slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
+		"slurm.conf: "+memlock.ExceptKey+"="+memlock.Name, "slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
 	for _, line := range p.GresLines {
 		p.Plan.Controller = append(p.Plan.Controller, "gres.conf: NodeName="+p.Node+" "+line)
 	}
@@ -510,6 +512,7 @@ func (p *planner) node() {
 	if !p.Systemd {
 		return
 	}
+	p.unit()
 	if _, err := fs.Lstat(p.Root, strings.TrimPrefix(enabled, "/")); err == nil {
 		return
 	}

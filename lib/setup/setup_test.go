@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gresnet/lib/char"
+	"gresnet/lib/memlock"
 	"gresnet/lib/rootonly"
 	"gresnet/lib/slurm"
 )
@@ -45,6 +46,7 @@ func someSite(r *rand.Rand) tree {
 		"SlurmctldHost=ctl",
 		whatever(r, "GresTypes=gpu", "grestypes = gpu # theirs", "GresTypes=gpu,nic", "", "GresTypes=\"gpu\"", "GresTypes=gpu\nGresTypes=gpu,tmp"),
 		whatever(r, "PrologFlags=X11", "PrologFlags=Alloc,Serial", "", "PrologFlags=Contain", "prologflags=serial"),
+		whatever(r, "", "PropagateResourceLimits=ALL", "PropagateResourceLimits=CPU,RLIMIT_MEMLOCK", "PropagateResourceLimits=MEMLOCK", "propagateresourcelimitsexcept=NONE", "PropagateResourceLimitsExcept=NOFILE", "PropagateResourceLimits=NONE"),
 		whatever(r, "", "Prolog=/usr/sbin/gresnet-prolog", "Prolog=/etc/slurm/prolog.d/*", "Prolog=prolog.d/*"),
 		whatever(r, "", "Epilog=/usr/sbin/gresnet-epilog", "Epilog=/etc/slurm/epilog.d/*"),
 		whatever(r, "", "NodeName=DEFAULT Gres=gpu:4,nic:hdr:1", "NodeName=DEFAULT CPUs=4"),
@@ -84,6 +86,15 @@ func someSite(r *rand.Rand) tree {
 	}
 	if whatever(r, true, false) {
 		t["etc/systemd/system/multi-user.target.wants/gresnet.service"] = "-> /usr/lib/systemd/system/gresnet.service"
+	}
+	switch r.IntN(4) {
+	case 0:
+		t["usr/lib/systemd/system/slurmd.service"] = "[Service]\nLimitMEMLOCK=infinity\n"
+	case 1:
+		t["usr/lib/systemd/system/slurmd.service"] = "[Service]\nType=notify\n"
+	case 2:
+		t["usr/lib/systemd/system/slurmd.service"] = "[Service]\nLimitMEMLOCK=infinity\n"
+		t["etc/systemd/system/slurmd.service.d/override.conf"] = "[Service]\nLimitMEMLOCK=8M\n"
 	}
 	if whatever(r, true, false) {
 		t["var/lib/gresnet/gres/nic0"] = "\n"
@@ -213,6 +224,12 @@ func isSetUp(root string) error {
 	}
 	if flags := strings.ToLower(conf.Last("prologflags")); !strings.Contains(flags, "contain") && !strings.Contains(flags, "x11") {
 		return fmt.Errorf("PrologFlags=%s", flags)
+	}
+	if memlock.Propagated(conf) {
+		return errors.New("slurm.conf has tasks lock as much memory as whoever submits their job")
+	}
+	if limit, is := memlock.OfUnit(files); is && limit != "infinity" {
+		return fmt.Errorf("slurmd's unit has LimitMEMLOCK=%s", limit)
 	}
 	if types := strings.Split(conf.Last("grestypes"), ","); !slices.Contains(types, "nic") {
 		return fmt.Errorf("GresTypes=%s", types)
@@ -681,6 +698,7 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
   + Prolog=/usr/sbin/gresnet-prolog
   + Epilog=/usr/sbin/gresnet-epilog
   + PrologFlags=Contain
+  + PropagateResourceLimitsExcept=MEMLOCK
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

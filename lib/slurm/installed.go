@@ -80,15 +80,15 @@ func isSlurmd(root fs.FS, dir string) bool {
 	return err == nil && strings.TrimSuffix(path.Base(exe), " (deleted)") == "slurmd"
 }
 
-// MayOpen returns the hard limit of open files of a process, by its folder in /proc. known is false if
-// it has none.
-func MayOpen(root fs.FS, dir string) (most uint64, known bool) {
+// HardLimit returns a hard limit of a process, by its folder in /proc and the limit's name there.
+// limited is false if it has none, or it is not known.
+func HardLimit(root fs.FS, dir, name string) (most uint64, limited bool) {
 	text, err := fs.ReadFile(root, path.Join(dir, "limits"))
 	if err != nil {
 		return 0, false
 	}
 	for line := range strings.Lines(string(text)) {
-		if values, is := strings.CutPrefix(line, "Max open files"); is {
+		if values, is := strings.CutPrefix(line, name); is {
 			fields := strings.Fields(values) // soft, hard, unit
 			if len(fields) < 2 {
 				return 0, false
