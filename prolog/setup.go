@@ -27,6 +27,9 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/rootonly"
 	"gresnet/lib/setup"
+	"gresnet/lib/sign"
+	"gresnet/lib/source"
+	"gresnet/lib/state"
 )
 
 func setupCommand(w *cli.World) *urfave.Command {
@@ -101,8 +104,23 @@ func alone(c *urfave.Context, f func() error) error {
 }
 
 func setupNode(w *cli.World, c *urfave.Context, cfg config.Config) setup.Node {
-	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}}
+	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Signs: signs{state.Dir(c.String("state")), source.Asked(cfg)}}
 }
+
+// signs hold jobs to the signs of their prologs.
+type signs struct {
+	dir  state.Dir
+	gres []string
+}
+
+func (s signs) Expect(file string) error {
+	if err := sign.ExpectForGood(file, s.gres, time.Now()); err != nil {
+		return err
+	}
+	return sign.Expect(s.dir, s.gres, sign.Since(file, time.Time{}))
+}
+
+func (s signs) Forget(file string) error { return sign.Forget(file, s.dir.Expected()) }
 
 // devices are the node's own device nodes of HCAs.
 type devices struct {
@@ -169,7 +187,7 @@ func doSetup(w *cli.World, c *urfave.Context) error {
 	}
 	if !plan.Changes() {
 		fmt.Fprintln(w.Stdout, "nothing to change")
-		return node.Redo()
+		return hint.Join(node.Expect(), node.Redo())
 	}
 	if err := node.Do(plan); err != nil {
 		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 mend the cause, then run setup again, or setup --undo"))

@@ -33,47 +33,77 @@
 #endif
 
 /* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
- * commas, or * for all jobs. */
+ * commas, or * for all jobs. NAME@SINCE-UNTIL is about jobs that began in this time only;
+ * UNTIL may be missing (lib/sign, expected.go). */
 struct expected {
 	time_t since;
 	char gres[SIGN_SIZE];
 };
 
-/* find_expected tells whether jobs leave signs here: a prolog of this release, or
- * gresnet.service, has said so; or nothing of gresnet has run since the boot and the node
- * was set up. An older prolog has a state directory and no such word. */
-static bool find_expected(int runs, const char *state, struct expected *expected)
+enum finding { FOUND, FOUND_NONE, FOUND_UNKNOWN };
+
+static enum finding read_expected(int dir, const char *name, struct expected *expected)
 {
 	struct stat st;
 
-	if (runs != -1 && fstatat(runs, "expected", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    sign_link(runs, "expected", expected->gres, sizeof(expected->gres)) == 0) {
-		expected->since = st.st_mtime;
-		return true;
-	}
-	if (stat(state, &st) == 0 || stat(SETUP, &st) == -1)
-		return false;
-	snprintf(expected->gres, sizeof(expected->gres), "nic");
-	expected->since = st.st_ctime;
-	return true;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) || sign_link(dir, name, expected->gres, sizeof(expected->gres)))
+		return errno == ENOENT || errno == ENOTDIR ? FOUND_NONE : FOUND_UNKNOWN;
+	expected->since = st.st_mtime;
+	return FOUND;
 }
 
-/* is_named tells whether a name, of the given length, is in a list with commas. */
-static bool is_named(const char *list, const char *name, size_t length)
+/* find_expected tells whether jobs leave signs here: a prolog of this release, or
+ * gresnet.service, has said so, or setup for all boots. Or a setup of an older release was here and
+ * nothing of gresnet has run since the boot; an older prolog has a state directory and no such word. */
+static enum finding find_expected(int runs, const char *state, struct expected *expected)
+{
+	enum finding finding = runs == -1 ? FOUND_NONE : read_expected(runs, "expected", expected);
+	struct stat st;
+
+	if (finding == FOUND_NONE)
+		finding = read_expected(AT_FDCWD, SETUP "/expected", expected);
+	if (finding != FOUND_NONE)
+		return finding;
+	if (stat(state, &st) == 0)
+		return FOUND_NONE;
+	if (errno != ENOENT)
+		return FOUND_UNKNOWN;
+	if (stat(SETUP, &st) == -1)
+		return errno == ENOENT || errno == ENOTDIR ? FOUND_NONE : FOUND_UNKNOWN;
+	snprintf(expected->gres, sizeof(expected->gres), "nic");
+	expected->since = st.st_ctime;
+	return FOUND;
+}
+
+/* is_asked tells whether a word of the list, NAME@SINCE-UNTIL, is about a job that began then. */
+static bool is_asked(const char *word, time_t began)
+{
+	const char *at = word + strcspn(word, "@,");
+	char *end;
+
+	if (*at != '@')
+		return true;
+	if (began < strtol(at + 1, &end, 10))
+		return false;
+	return *end != '-' || began < strtol(end + 1, NULL, 10);
+}
+
+/* is_named tells whether a name, of the given length, is in a list with commas, for a job that
+ * began then. */
+static bool is_named(const char *list, const char *name, size_t length, time_t began)
 {
 	for (const char *at = list; *at;) {
-		size_t n = strcspn(at, ",");
-
-		if (n == length && !strncmp(at, name, n))
+		if (strcspn(at, "@,") == length && !strncmp(at, name, length) && is_asked(at, began))
 			return true;
-		at += n + (at[n] == ',');
+		at += strcspn(at, ",");
+		at += *at == ',';
 	}
 	return false;
 }
 
 /* has_gres tells whether a job's GRES on a node are some of those named. Slurm writes
  * nic:2(IDX:0-1,3),gpu:h100:1(IDX:0), nic:hdr(CNT:2), and a count of 0 for none. */
-static bool has_gres(const char *detail, const char *names)
+static bool has_gres(const char *detail, const char *names, time_t began)
 {
 	while (*detail) {
 		size_t name = strcspn(detail, ":(,");
@@ -85,7 +115,7 @@ static bool has_gres(const char *detail, const char *names)
 		while (count > 0 && detail[count - 1] != ':')
 			count--;
 		none = (count > 0 && head - count == 1 && detail[count] == '0') || !strncmp(more, "(CNT:0)", strlen("(CNT:0)"));
-		if (!none && is_named(names, detail, name))
+		if (!none && is_named(names, detail, name, began))
 			return true;
 		if (*more == '(')
 			more += strcspn(more, ")");
@@ -100,10 +130,10 @@ static bool asked(const job_info_t *info, const struct expected *expected)
 {
 	if (info->start_time < expected->since)
 		return false; /* there were no signs yet */
-	if (!strcmp(expected->gres, "*"))
+	if (is_named(expected->gres, "*", strlen("*"), info->start_time))
 		return true;
 	for (uint32_t i = 0; i < info->gres_detail_cnt; i++)
-		if (info->gres_detail_str[i] && has_gres(info->gres_detail_str[i], expected->gres))
+		if (info->gres_detail_str[i] && has_gres(info->gres_detail_str[i], expected->gres, info->start_time))
 			return true;
 	return false;
 }
@@ -130,8 +160,17 @@ static void judge_absence(int runs, const char *state, uint32_t job, char *text,
 {
 	struct expected expected;
 
-	if (!find_expected(runs, state, &expected))
+	switch (find_expected(runs, state, &expected)) {
+	case FOUND:
+		break;
+	case FOUND_NONE:
 		return;
+	case FOUND_UNKNOWN:
+		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and nobody can read whether "
+			 "it had to (%s/runs/expected, " SETUP "/expected): %s; hint: remove what is there, and run setup again [GN500]",
+			 job, state, strerror(errno));
+		return;
+	}
 	switch (ask_slurmctld(job, &expected)) {
 	case 0:
 		return;

@@ -10,6 +10,7 @@ package job
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
@@ -25,12 +26,13 @@ type Job struct {
 	ID       uint32
 	Run      Run
 	UID, GID uint32
-	User     string // name of UID; empty if Slurm did not say
-	Node     string // Slurm's name for this node; empty if Slurm did not say
-	Nodes    string // the job's nodes, as Slurm writes a list of them; empty if Slurm did not say
-	GPUs     []int  // Slurm's indices of the job's GPUs on this node, ascending
-	Conf     string // the slurm.conf that slurmd uses, for programs that ask slurmctld
-	Part     bool   // it is a component of a heterogeneous job
+	User     string    // name of UID; empty if Slurm did not say
+	Node     string    // Slurm's name for this node; empty if Slurm did not say
+	Nodes    string    // the job's nodes, as Slurm writes a list of them; empty if Slurm did not say
+	GPUs     []int     // Slurm's indices of the job's GPUs on this node, ascending
+	Conf     string    // the slurm.conf that slurmd uses, for programs that ask slurmctld
+	Part     bool      // it is a component of a heterogeneous job
+	Start    time.Time // zero: Slurm did not say, as before 23.02
 
 	// What a site's policy may go by; empty if the job has none or Slurm did not say.
 	Partition, Account, Reservation string
@@ -54,6 +56,9 @@ func FromEnv(getenv func(string) string) (Job, error) {
 	j.QOS = getenv("SLURM_JOB_QOS")
 	j.Features = features(getenv("SLURM_JOB_CONSTRAINTS"))
 	j.Share = shareFrom(getenv)
+	if start, err := number(getenv("SLURM_JOB_START_TIME")); err == nil {
+		j.Start = time.Unix(int64(start), 0)
+	}
 	var err error
 	if j.ID, err = idFrom(getenv); err != nil {
 		return Job{}, err

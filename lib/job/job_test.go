@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/job"
 )
@@ -51,6 +52,8 @@ func TestFromEnv(t *testing.T) {
 		{name: "account", line: "SLURM_JOB_ACCOUNT=physics", want: with(func(j *job.Job) { j.Account = "physics" })},
 		{name: "quality of service", line: "SLURM_JOB_QOS=high", want: with(func(j *job.Job) { j.QOS = "high" })},
 		{name: "reservation", line: "SLURM_JOB_RESERVATION=r", want: with(func(j *job.Job) { j.Reservation = "r" })},
+		{name: "start", line: "SLURM_JOB_START_TIME=1764113130", want: with(func(j *job.Job) { j.Start = time.Unix(1764113130, 0) })},
+		{name: "no start that reads", line: "SLURM_JOB_START_TIME=Unknown", want: with(func(*job.Job) {})},
 		{name: "constraint", line: "SLURM_JOB_CONSTRAINTS=a&b,c", want: with(func(j *job.Job) { j.Features = []string{"a", "b", "c"} })},
 		{name: "constraint with a choice", line: "SLURM_JOB_CONSTRAINTS=a&(b|c)", want: ada},
 		{name: "constraint with a count", line: "SLURM_JOB_CONSTRAINTS=a*2&b*1", want: ada},

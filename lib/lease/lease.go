@@ -14,6 +14,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"time"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
@@ -38,14 +39,14 @@ type Host struct{ *host.Host }
 // On is a node that leases are taken on.
 func On(h *host.Host) *Host { return &Host{h} }
 
-// ready makes the state directory, and the node table if that is damaged, and says which jobs leave a
-// sign of their prolog.
-func (n *Host) ready(ctx context.Context) error {
+// ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
+// state directory, and the node table if that is damaged. start is when the job began that it is for.
+func (n *Host) ready(ctx context.Context, start time.Time) error {
+	if err := sign.Expect(n.State, source.Asked(n.Config), sign.Since(sign.Lasting, start)); err != nil {
+		n.Notice(0, "%s", err) // only a site's mistake would show less
+	}
 	if err := n.State.Make(); err != nil {
 		return err
-	}
-	if err := sign.Expect(n.State, source.Asked(n.Config)); err != nil {
-		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
 	return repair.Table(ctx, n.Host)
 }

@@ -33,7 +33,7 @@ import (
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
 	looked := n.Stopwatch()
-	if err := n.ready(ctx); err != nil {
+	if err := n.ready(ctx, j.Start); err != nil {
 		return err
 	}
 	// Whatever this job gets, it must not open other HCAs.

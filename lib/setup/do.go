@@ -25,6 +25,7 @@ type Node struct {
 	Root    string                   // "/", but in tests
 	Network func(file string) string // the kind of file system, if other hosts have the file, too
 	Devices Devices                  // nil: the node has none
+	Signs   Signs                    // nil: no job is held to signs
 	deed    func()                   // before each change of the node: tests stop here
 }
 
@@ -35,6 +36,15 @@ type Devices interface {
 	GiveBack(rootonly.Picture) error // to users; no run closes them from then on
 	Redo() error                     // runs close them again
 }
+
+// Signs hold jobs to the signs of their prologs.
+type Signs interface {
+	Expect(file string) error // for all boots, by a file in Store, and for this one
+	Forget(file string) error
+}
+
+// expected is where that is said for all boots.
+const expected = Store + "/expected"
 
 // record says how to undo. It is written before the first deed.
 type record struct {
@@ -128,6 +138,9 @@ func (n Node) Do(p Plan) error {
 	if err := n.write(r); err != nil {
 		return err
 	}
+	if err := n.Expect(); err != nil {
+		return err
+	}
 	for _, e := range p.Edits {
 		if err := n.apply(e, r); err != nil {
 			return fmt.Errorf("change %s: %w", e.Path, err)
@@ -143,6 +156,18 @@ func (n Node) Redo() error {
 	}
 	n.before()
 	return n.Devices.Redo()
+}
+
+// Expect holds each job that begins from now on to the sign of its prolog.
+func (n Node) Expect() error {
+	if n.Signs == nil {
+		return nil
+	}
+	if err := os.MkdirAll(n.at(Store), 0o700); err != nil {
+		return fmt.Errorf("make the folder for copies: %w", err)
+	}
+	n.before()
+	return n.Signs.Expect(n.at(expected))
 }
 
 // noteDevices notes who can open device nodes, unless an earlier run did.
@@ -246,6 +271,10 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 	}
 	if err == nil {
 		err = n.giveBack(r)
+	}
+	if err == nil && n.Signs != nil {
+		n.before()
+		err = n.Signs.Forget(n.at(expected))
 	}
 	if err != nil {
 		return undone, left, err

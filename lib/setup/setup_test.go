@@ -435,6 +435,67 @@ func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
 	}
 }
 
+// signs are links as lib/sign makes them.
+type signs struct{ runs string }
+
+func (s signs) Expect(file string) error { return errors.Join(s.link(file), s.link(s.runs)) }
+func (s signs) Forget(file string) error { return errors.Join(remove(file), remove(s.runs)) }
+func (s signs) link(file string) error {
+	if err := os.Symlink("nic", file); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t *testing.T) {
+	for at, alive := 0, false; !alive; at++ {
+		r := rand.New(rand.NewPCG(uint64(at), 13))
+		root := someSite(r).lay(t, r)
+		before, old := picture(t, root), contents(t, root)
+		s := signs{filepath.Join(t.TempDir(), "expected")}
+		n := Node{Root: root, Signs: s}
+		p := Make(siteAt(root))
+		alive = !killed(&n, at, func() {
+			if err := n.Do(p); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, file := range []string{s.runs, n.at(expected)} {
+			if _, err := os.Lstat(file); err != nil && (alive || !maps.Equal(contents(t, root), old)) {
+				t.Fatalf("killed at %d, with Slurm's files changed: %v", at, err)
+			}
+		}
+		if !alive && r.IntN(2) == 0 {
+			continue
+		}
+		if err := n.Do(Make(siteAt(root))); err != nil {
+			t.Fatal(err)
+		}
+		for killed(&n, r.IntN(12), func() {
+			if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+				t.Fatalf("killed at %d: undo leaves %v: %v", at, left, err)
+			}
+		}) {
+		}
+		if _, err := os.Lstat(s.runs); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("killed at %d: after undo jobs are held to signs: %v", at, err)
+		}
+		if d := differ(before, picture(t, root)); d != "" {
+			t.Fatalf("killed at %d: after undo: %s", at, d)
+		}
+	}
+}
+
+func TestASiteThatNeedsNoChangeIsHeldToSignsAllTheSame(t *testing.T) {
+	n := Node{Root: t.TempDir(), Signs: signs{filepath.Join(t.TempDir(), "expected")}}
+	if err := n.Expect(); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(n.at(expected)); err != nil || to != "nic" {
+		t.Errorf("%s, %v", to, err)
+	}
+}
+
 func TestWhileAJobHasALeaseNothingIsUndone(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	root := base().lay(t, r)

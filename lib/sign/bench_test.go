@@ -3,6 +3,7 @@ package sign_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"gresnet/lib/sign"
 	"gresnet/lib/state"
@@ -18,7 +19,7 @@ func BenchmarkASign(b *testing.B) {
 	d := state.Dir(dir)
 	for b.Loop() {
 		sign.Begin(d, 4711)
-		if err := sign.Expect(d, []string{"nic", "gpu"}); err != nil {
+		if err := sign.Expect(d, []string{"nic", "gpu"}, time.Now()); err != nil {
 			b.Fatal(err)
 		}
 		if err := sign.End(d, sign.Sign{Job: 4711, Caller: sign.Caller{Slurmd: true}}); err != nil {

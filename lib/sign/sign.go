@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gresnet/lib/job"
 	"gresnet/lib/state"
 )
@@ -103,9 +105,9 @@ func Last(d state.Dir, s Sign) error { return leave(d, d.LastEpilog(), s) }
 
 // leave makes a link, in place of one that is there. On a full file system it leaves the reason out.
 func leave(d state.Dir, name string, s Sign) error {
-	err := link(d, s.String(), name)
+	err := link(d.MakeSigns, s.String(), name, time.Time{})
 	if errors.Is(err, syscall.ENOSPC) {
-		err = link(d, s.String()[:min(len(s.String()), inline)], name)
+		err = link(d.MakeSigns, s.String()[:min(len(s.String()), inline)], name, time.Time{})
 	}
 	if err != nil {
 		return fmt.Errorf("leave a sign of the run: %w", err)
@@ -113,16 +115,17 @@ func leave(d state.Dir, name string, s Sign) error {
 	return nil
 }
 
-// link makes a symbolic link, and the folder for it if there is none. It replaces one that is there by
-// rename, so a kill leaves the one or the other. Of two runs at once the later one counts.
-func link(d state.Dir, to, name string) error {
+// link makes a symbolic link, of a time if that is not zero, and the folder for it if there is none. It
+// replaces one that is there by rename, so a kill leaves the one or the other. Of two runs at once the
+// later one counts.
+func link(folder func() error, to, name string, at time.Time) error {
 	next := name + ".new"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := remove(next); err != nil {
 		return err
 	}
 	err := os.Symlink(to, next)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = d.MakeSigns(); err == nil {
+		if err = folder(); err == nil {
 			err = os.Symlink(to, next)
 		}
 	}
@@ -132,27 +135,26 @@ func link(d state.Dir, to, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(next, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if !at.IsZero() {
+		times := unix.NsecToTimeval(at.UnixNano())
+		err = unix.Lutimes(next, []unix.Timeval{times, times})
+	}
+	if err == nil {
+		err = os.Rename(next, name)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, os.Remove(next))
 	}
 	return nil
 }
 
-// Expect says from now on that each job of this node leaves a sign, and which GRES a job asks for
-// that is to have HCAs; Every stands for all jobs. The time of the link says since when.
-func Expect(d state.Dir, gres []string) error {
-	want := strings.Join(gres, ",")
-	if have, err := os.Readlink(d.Expected()); err == nil && have == want {
-		return nil
-	}
-	if err := link(d, want, d.Expected()); err != nil {
-		return fmt.Errorf("say that jobs leave signs: %w", err)
+// remove removes a link that may be gone.
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }
-
-// Every stands for all jobs.
-const Every = "*"
 
 // Seen is what there is of signs.
 type Seen struct {
@@ -202,9 +204,4 @@ func target(name string) (text string, at time.Time, ok bool) {
 }
 
 // Remove removes the sign of a job that has ended.
-func Remove(d state.Dir, id uint32) error {
-	if err := os.Remove(d.Sign(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func Remove(d state.Dir, id uint32) error { return remove(d.Sign(id)) }

@@ -6,12 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gresnet/lib/job"
 	"gresnet/lib/sign"
@@ -111,26 +110,80 @@ func TestUsersDoNotReachSigns(t *testing.T) {
 	}
 }
 
-func TestWhatIsExpectedKeepsTheTimeSinceWhen(t *testing.T) {
-	d := state.Dir(t.TempDir())
-	if err := sign.Expect(d, []string{"nic"}); err != nil {
+func expect(t *testing.T, d state.Dir, gres ...string) (text string, since time.Time) {
+	t.Helper()
+	if err := sign.Expect(d, gres, time.Now()); err != nil {
 		t.Fatal(err)
 	}
+	info, err := os.Lstat(d.Expected())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.Readlink(d.Expected()); err != nil {
+		t.Fatal(err)
+	}
+	return text, info.ModTime()
+}
+
+func TestAListThatChangesKeepsTheTimeSinceWhenAndSaysWhichJobsAChangeIsAbout(t *testing.T) {
+	d := state.Dir(t.TempDir())
 	long := time.Unix(1, 0)
-	if err := unix.Lutimes(d.Expected(), []unix.Timeval{unix.NsecToTimeval(long.UnixNano()), unix.NsecToTimeval(long.UnixNano())}); err != nil {
+	if err := sign.Expect(d, []string{"nic"}, long); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		gres []string
-		same bool
-	}{{[]string{"nic"}, true}, {[]string{"nic", "gpu"}, false}} {
-		if err := sign.Expect(d, c.gres); err != nil {
-			t.Fatal(err)
+		want string
+	}{
+		{[]string{"nic"}, `nic`},
+		{[]string{"nic", "gpu"}, `nic,gpu@NOW`},
+		{[]string{"nic", "gpu"}, `nic,gpu@NOW`},
+		{[]string{"gpu"}, `nic@0-NOW,gpu@NOW`},
+		{[]string{sign.Every}, `nic@0-NOW,gpu@NOW-NOW,\*@NOW`},
+		{[]string{"nic"}, `nic,gpu@NOW-NOW,\*@NOW-NOW`},
+	} {
+		got, since := expect(t, d, c.gres...)
+		if !regexp.MustCompile("^"+strings.ReplaceAll(c.want, "NOW", "[0-9]{10}")+"$").MatchString(got) || !since.Equal(long) {
+			t.Errorf("%v: %s since %v, wanted %s since %v", c.gres, got, since, c.want, long)
 		}
-		info, err := os.Lstat(d.Expected())
-		if err != nil || info.ModTime().Equal(long) != c.same {
-			t.Errorf("%v: since %v, %v", c.gres, info.ModTime(), err)
+	}
+}
+
+func TestAListThatThePluginCannotReadWholeStandsForAllJobs(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	for n := range 200 {
+		got, _ := expect(t, d, fmt.Sprintf("gres%d", n))
+		if got == sign.Every {
+			return
 		}
+		if len(got) > 1023 {
+			t.Fatalf("it has %d bytes", len(got))
+		}
+	}
+	t.Error("it never did")
+}
+
+func TestTheFirstJobIsHeldToItsSignByWhoeverKnewOfItFirst(t *testing.T) {
+	lasting := filepath.Join(t.TempDir(), "expected")
+	began := time.Now().Add(-time.Minute).Truncate(time.Second)
+	if got := sign.Since(lasting, began); !got.Equal(began) {
+		t.Errorf("without setup: since %v, the job began at %v", got, began)
+	}
+	setUp := began.Add(-time.Hour)
+	if err := sign.ExpectForGood(lasting, []string{"nic"}, setUp); err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range []time.Time{began, {}} {
+		if got := sign.Since(lasting, start); !got.Equal(setUp) {
+			t.Errorf("a job of %v: since %v, setup was at %v", start, got, setUp)
+		}
+	}
+	d := state.Dir(t.TempDir())
+	if err := sign.Forget(lasting, d.Expected()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sign.Since(lasting, time.Time{}); got.Before(began) {
+		t.Errorf("after undo: since %v", got)
 	}
 }
 

@@ -412,9 +412,29 @@ static void others_note(void) { note(); must(!rename(STATE "/notes/4711", STATE 
 /* What a prolog left of its run for a job that has no lease. */
 static void runs(void) { no_lease(); must(!mkdir(STATE "/runs", 0700), "runs"); }
 static void sign(const char *name, const char *text) { must(!symlink(text, name), name); }
+static void only_signs(void) { runs(); }
 static void expect(const char *gres) { runs(); sign(STATE "/runs/expected", gres); }
 static void expect_nic(void) { expect("hca,nic"); }
 static void expect_all(void) { expect("*"); }
+/* The list has changed when 4712 began, a minute ago; 4711 began before or after. */
+static void expect_times(const char *before, const char *after)
+{
+	char text[128];
+	long then = (long)time(NULL) - 60;
+
+	snprintf(text, sizeof(text), "%s%ld%s", before, then, after);
+	expect(text);
+	must(!utimensat(AT_FDCWD, STATE "/runs/expected", (struct timespec[2]){{.tv_sec = 2}, {.tv_sec = 2}}, AT_SYMLINK_NOFOLLOW), "time");
+}
+static void expect_more(void) { expect_times("hca,nic@", ""); }
+static void expect_less(void) { expect_times("nic@0-", ",hca"); }
+static void expect_all_since(void) { expect_times("gpu,*@", ""); }
+static void expect_all_until(void) { expect_times("*@0-", ",nic"); }
+static void expect_file(void) { runs(); write_bytes(STATE "/runs/expected", "", 0); }
+static void set_up(const char *gres) { must(!mkdir("/run/gresnet-setup", 0700), "setup"); sign("/run/gresnet-setup/expected", gres); }
+static void set_up_and_no_state(void) { no_state(); set_up("hca"); }
+static void set_up_and_folders(void) { only_signs(); set_up("gpu,hca"); }
+static void set_up_and_expected(void) { expect_nic(); set_up("*"); }
 static void fine(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=no job=4711 run=2 by=slurmd"); }
 static void lost(void) { expect_all(); sign(STATE "/runs/4711", "exit=0 lease=yes job=4711 run=2 by=slurmd"); }
 static void swallowed(void)
@@ -425,7 +445,6 @@ static void swallowed(void)
 static void swallowed_full(void) { expect_all(); sign(STATE "/runs/4711", "exit=2 lease=no job=4711 run=2 by=other:bash"); }
 static void held_and_swallowed(void) { must(!mkdir(STATE "/runs", 0700), "runs"); sign(STATE "/runs/4711", "exit=1 lease=no why=no"); }
 static void older_prolog(void) { no_lease(); }
-static void only_signs(void) { runs(); }
 static void nothing_ran(void) { no_state(); write_bytes("/run/gresnet-setup", "\n", 1); }
 /* A lease vanishes: it is the name that counts. What is mounted in it would keep its old one. */
 static void unmounted(void) { must(!umount(LEASE "/dev") && !umount(LEASE "/netns"), "unmount"); }
@@ -463,6 +482,11 @@ static void has_gpus(void) { slurm.gres = "gpu:h100:4(IDX:0-3)"; }
 static void has_nic(void) { slurm.gres = "gpu:4(IDX:0,2-4),nic:hdr:2(IDX:0,3)"; }
 static void has_counted_nic(void) { slurm.gres = "nic:hdr(CNT:2)"; }
 static void has_none(void) { slurm.gres = "nic:0(IDX:),nic(CNT:0),nicer:2(IDX:0-1)"; }
+static void nic_before(void) { has_nic(); slurm.started = time(NULL) - 120; }
+static void nic_after(void) { has_nic(); slurm.started = time(NULL) - 30; }
+static void gpus_before(void) { has_gpus(); slurm.started = time(NULL) - 120; }
+static void none_before(void) { has_none(); slurm.started = time(NULL) - 120; }
+static void has_hca(void) { slurm.gres = "hca:1(IDX:0)"; }
 static void began_before(void) { has_nic(); slurm.started = 1; }
 static void batch_nic(void) { batch_step(); has_nic(); }
 static void second_nic(void) { second_task(); has_nic(); }
@@ -847,6 +871,20 @@ static const struct row rows[] = {
 	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
 	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
 	{"no sign, and nothing has run since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = nothing_ran, .task = has_nic},
+	{"no sign, of a job that began before its GRES counted", OUTSIDE, NULL, .spoil = expect_more, .task = nic_before, .then = not_missed},
+	{"no sign, of a job that began when its GRES counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_more, .task = nic_after},
+	{"no sign, of a job that began when its GRES counted still", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_less, .task = nic_before},
+	{"no sign, of a job whose GRES counts no more", OUTSIDE, NULL, .spoil = expect_less, .task = nic_after, .then = not_missed},
+	{"no sign, of a job that began before all counted", OUTSIDE, NULL, .spoil = expect_all_since, .task = none_before},
+	{"no sign, of a job that began before all counted, with what counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_since, .task = gpus_before},
+	{"no sign, of a job that began when all counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_since, .task = nic_after},
+	{"no sign, of a job that began when all counted still", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_all_until, .task = none_before},
+	{"no sign, of a job that began when all counted no more", OUTSIDE, NULL, .spoil = expect_all_until, .task = has_gpus},
+	{"no sign, and a list that does not read", SHUT_IN, "nobody can read whether it had to", .spoil = expect_file, .task = has_gpus, .then = not_asked},
+	{"no sign, and nothing has run since the boot, setup has said which", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_no_state, .task = has_hca},
+	{"no sign, and nothing has run since the boot, setup has said others", OUTSIDE, NULL, .spoil = set_up_and_no_state, .task = has_nic},
+	{"no sign, and no prolog since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = set_up_and_folders, .task = has_hca, .then = missed},
+	{"no sign, and a prolog since the boot has said others than setup", OUTSIDE, NULL, .spoil = set_up_and_expected, .task = has_gpus},
 	{"no sign, --gresnet=none", WITHOUT, NULL, .spoil = expect_nic, .task = has_nic, .argument = allow_none, .option = "none"},
 	{"a sign of success", OUTSIDE, NULL, .spoil = fine, .task = has_nic, .then = not_asked},
 	{"a sign of success, and no lease any more", SHUT_IN, "the lease that gresnet-prolog took is gone", .spoil = lost, .then = not_asked},
