@@ -167,7 +167,7 @@ static void judge_absence(int runs, const char *state, uint32_t job, char *text,
 		return;
 	case FOUND_UNKNOWN:
 		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and nobody can read whether "
-			 "it had to (%s/runs/expected, " SETUP "/expected): %s; hint: remove what is there, and run setup again [GN500]",
+			 "it had to (%s/runs/expected, /var/lib/gresnet/setup/expected): %s; hint: remove what is there, and run setup again [GN500]",
 			 job, state, strerror(errno));
 		return;
 	}

@@ -74,6 +74,22 @@ func ofSite(text string, last *sign.Sign) func(*check.Site) {
 	}
 }
 
+// failedEpilog has Slurm run an epilog of the site's, gresnet's by that have failed, and a job have begun
+// since or not.
+func failedEpilog(by sign.Caller, since bool) func(*check.Site) {
+	return func(s *check.Site) {
+		edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-epilog", "/etc/slurm/epilog.sh")(s)
+		s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"] = program("#!/bin/sh\n/usr/sbin/gresnet-epilog; logger done\n")
+		at := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
+		s.Signs.Failed = &sign.Sign{Exit: 2, Job: 7, Caller: by, Why: "bring mlx5_1 home: it hangs [GN214]", At: at}
+		s.Signs.Epilog = &sign.Sign{Job: 8, Caller: by, At: at.Add(time.Hour)}
+		s.Signs.Prolog = &sign.Sign{Job: 8, Caller: sign.Caller{Slurmd: true}, At: at.Add(-time.Minute)}
+		if since {
+			s.Signs.Prolog.At = at.Add(time.Minute)
+		}
+	}
+}
+
 const debian = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
 
 // divided makes GPUs that are cut into parts, besides.
@@ -369,6 +385,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			ofSite(runParts, &sign.Sign{Caller: sign.Caller{Slurmd: true}, At: time.Now()})(s)
 			missed(s)
 			s.Signs.Missed.At = time.Unix(10, 0)
+		}, ""},
+		"an epilog that failed, a script, and a job since": {failedEpilog(sign.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true),
+			"warning  slurm.conf: gresnet-epilog of job 7 ended with 2 at 2026-11-25 08:00:00 (bring mlx5_1 home: it hangs [GN214]), and job 8 has begun since: slurmd drains a node whose Epilog fails, so /etc/slurm/epilog.sh kept that exit code to itself, or somebody has resumed the node; let Epilog end with gresnet-epilog's exit code; if it does, rm /run/gresnet/runs/failed"},
+		"an epilog that failed, a script, and no job since": {failedEpilog(sign.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, false), ""},
+		"an epilog that failed, and slurmd heard of":        {failedEpilog(sign.Caller{Slurmd: true}, true), ""},
+		"an epilog that failed before its script was mended": {func(s *check.Site) {
+			failedEpilog(sign.Caller{Slurmd: true, Script: "/etc/slurm/epilog.sh"}, true)(s)
+			s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"].ModTime = s.Signs.Failed.At.Add(time.Second)
 		}, ""},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
 			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet-prolog setup, or set PrologFlags=Contain"},

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
+	"gresnet/lib/state"
 )
 
 // script is a file that slurmd runs, and the line of slurm.conf that names it.
@@ -109,11 +109,7 @@ func copyOurs(key, pattern, dir string) string {
 // calls says whether slurmd comes to the program: a script that is the program, or does nothing else,
 // says so itself; of others the signs of the runs since they changed do. add is how a call can be had.
 func (s Site) calls(files []script, changed time.Time, key, program, add string) []Finding {
-	last, missed := s.Signs.Epilog, (*sign.Missed)(nil)
-	if key == "Prolog" {
-		last, missed = s.Signs.Prolog, s.Signs.Missed
-	}
-	if missed != nil && missed.At.After(changed) && (last == nil || missed.At.After(last.At)) {
+	if missed := s.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
 		return []Finding{fail("slurm.conf", "GN425 let "+key+" come to gresnet-prolog, and end with its exit code", "%s at %s: %s", key, missed.At.Format(time.DateTime), strings.TrimPrefix(missed.Text, "gresnet: "))}
 	}
 	for i, f := range files {
@@ -121,7 +117,10 @@ func (s Site) calls(files []script, changed time.Time, key, program, add string)
 			return s.order(files, i, key)
 		}
 	}
-	if last != nil && last.Caller.Slurmd && last.At.After(changed) {
+	if unheard := s.Signs.Unheard(changed); key == "Epilog" && unheard != "" {
+		return []Finding{warn("slurm.conf", "GN501 let Epilog end with gresnet-epilog's exit code; if it does, rm "+state.Dir(s.State).FailedEpilog(), "%s", unheard)}
+	}
+	if s.Signs.Came(program, changed) {
 		return nil
 	}
 	names, mentions := make([]string, len(files)), false

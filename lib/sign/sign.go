@@ -100,8 +100,15 @@ func End(d state.Dir, s Sign) error {
 	return leave(d, d.LastProlog(), s)
 }
 
-// Last leaves the sign of an epilog.
-func Last(d state.Dir, s Sign) error { return leave(d, d.LastEpilog(), s) }
+// Last leaves the sign of an epilog, and keeps that of the last one that failed.
+func Last(d state.Dir, s Sign) error {
+	if s.Exit != 0 {
+		if err := leave(d, d.FailedEpilog(), s); err != nil {
+			return err
+		}
+	}
+	return leave(d, d.LastEpilog(), s)
+}
 
 // leave makes a link, in place of one that is there. On a full file system it leaves the reason out.
 func leave(d state.Dir, name string, s Sign) error {
@@ -154,28 +161,6 @@ func remove(name string) error {
 		return err
 	}
 	return nil
-}
-
-// Seen is what there is of signs.
-type Seen struct {
-	Prolog, Epilog *Sign // of the last ones; nil: there was none since the boot
-	Missed         *Missed
-}
-
-// Missed is what the plugin found when it wanted a sign: it has refused the step if the job asked
-// for HCAs.
-type Missed struct {
-	Text string // the job, and what it had instead
-	At   time.Time
-}
-
-// Look reads the signs. What does not read counts as absent.
-func Look(d state.Dir) Seen {
-	s := Seen{Prolog: read(d.LastProlog()), Epilog: read(d.LastEpilog())}
-	if text, at, ok := target(d.Missed()); ok {
-		s.Missed = &Missed{Text: text, At: at}
-	}
-	return s
 }
 
 // Of reads the sign of a job; nil if it has none.

@@ -100,6 +100,18 @@ func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
 	}
 }
 
+func TestTheSignOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	for _, s := range []sign.Sign{{Exit: 2, Job: 7}, {Job: 8}} {
+		if err := sign.Last(d, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen := sign.Look(d); seen.Failed == nil || seen.Failed.Job != 7 || seen.Epilog == nil || seen.Epilog.Job != 8 {
+		t.Errorf("the failed one is %+v, the last one %+v", seen.Failed, seen.Epilog)
+	}
+}
+
 func TestUsersDoNotReachSigns(t *testing.T) {
 	d := state.Dir(filepath.Join(t.TempDir(), "run"))
 	if err := sign.Last(d, sign.Sign{Job: 4711}); err != nil {

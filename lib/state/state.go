@@ -50,6 +50,9 @@ func (d Dir) LastProlog() string { return filepath.Join(d.Signs(), "prolog") }
 // LastEpilog returns what the last epilog said of its run.
 func (d Dir) LastEpilog() string { return filepath.Join(d.Signs(), "epilog") }
 
+// FailedEpilog returns what the last epilog that failed said of its run.
+func (d Dir) FailedEpilog() string { return filepath.Join(d.Signs(), "failed") }
+
 // Expected returns what says that each job's prolog leaves a sign here.
 func (d Dir) Expected() string { return filepath.Join(d.Signs(), "expected") }
 
