@@ -233,6 +233,36 @@ func TestNoKillLosesWhatTheNodeOwesAnInterfaceThatItLost(t *testing.T) {
 	}
 }
 
+// slurmctld begins at job 1 again when it has lost its state, so a later job can have the number and the
+// run of one whose lease ended with a loss: the HCA stays quarantined until it is back.
+func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) {
+	node, state := lawBed(t)
+	before := lawPicture(node)
+	again := strings.TrimSpace(node.Run("echo ip link add hca1 index $(cat /sys/class/net/hca1/ifindex) address $(cat /sys/class/net/hca1/address) type veth" +
+		" peer name farther index $(cat /sys/class/net/farther/ifindex) address $(cat /sys/class/net/farther/address)"))
+	rail0.run(t, node, state, "prolog", never)
+	rail1.run(t, node, state, "prolog", never)
+	rail0.run(t, node, state, "epilog", never)
+	node.Run("nsenter --net=" + state + "/jobs/4712/netns ip link del hca1")
+	t.Setenv("GRESNET_LAW_LOST", "1")
+	if text, err := rail1.command(node, state, "epilog", never).CombinedOutput(); err == nil || !strings.Contains(string(text), "the node does not have hca1") {
+		t.Errorf("the epilog: %v: %s", err, text)
+	}
+	later := lawLease{rail1.job, "hca0"}
+	later.run(t, node, state, "prolog", never)
+	later.run(t, node, state, "epilog", never)
+	now, err := table.File{Dir: state}.Read()
+	if err != nil || len(now.Claims) != 1 || now.Claims[0].HCA.PCI != "hca1" || now.Claims[0].Quarantined == "" {
+		t.Errorf("after a later job of that number the claims are %+v: %v", now.Claims, err)
+	}
+	node.Run(again + "; ip link set farther up")
+	t.Setenv("GRESNET_LAW_LOST", "")
+	if out := rail0.says(t, node, state, "sweep"); out != "" {
+		t.Errorf("a sweep says %q", out)
+	}
+	lawSame(t, node, state, before)
+}
+
 // What is just absent is no other lease's: that it cannot be shared is the job's to say.
 func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	node, state := lawBed(t)

@@ -27,7 +27,9 @@ func (d Dir) Locks() string { return filepath.Join(string(d), "locks") }
 func (d Dir) Damaged() string { return filepath.Join(string(d), "damaged") }
 
 // Lost returns the folder that keeps the journals of leases of which the node lost something.
-func (d Dir) Lost() string { return filepath.Join(string(d), "lost") }
+func (d Dir) Lost() string { return filepath.Join(string(d), lost) }
+
+const lost = "lost"
 
 // Notices returns the folder of what jobs are told that get fewer HCAs than they could expect.
 func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
@@ -161,6 +163,9 @@ func (l Lease) Exists() bool {
 	_, err := os.Lstat(string(l))
 	return !errors.Is(err, fs.ErrNotExist)
 }
+
+// IsLost tells whether the lease was set aside since the node lost something of it.
+func (l Lease) IsLost() bool { return filepath.Base(filepath.Dir(string(l))) == lost }
 
 // Counts tells whether the lease counts.
 func (l Lease) Counts() bool { return isThere(l.Env()) }

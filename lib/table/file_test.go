@@ -33,7 +33,7 @@ func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
 		return nil
 	}))
 	must(t, n.Update(t.Context(), func(t *table.Table) error {
-		t.Release(1, "0", map[node.ID]string{b: "gone"})
+		t.Release(1, "0", nil, map[node.ID]string{b: "gone"})
 		return nil
 	}))
 	now, err := n.Read()
@@ -45,7 +45,7 @@ func TestClaimsAreWrittenReadAndReleasedByRun(t *testing.T) {
 		t.Error("a released HCA has a holder")
 	}
 	// The next unwinding brought it home.
-	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", nil); return nil }))
+	must(t, n.Update(t.Context(), func(t *table.Table) error { t.Release(1, "0", nil, nil); return nil }))
 	if now, _ = n.Read(); len(now.Claims) != 1 {
 		t.Errorf("claims %+v", now.Claims)
 	}

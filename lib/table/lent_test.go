@@ -71,7 +71,7 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 	for round := range 500 {
 		change := func(t *table.Table) error {
 			if len(t.Claims) > 0 && rand.IntN(2) == 0 {
-				t.Release(t.Claims[rand.IntN(len(t.Claims))].Job, "", nil)
+				t.Release(t.Claims[rand.IntN(len(t.Claims))].Job, "", nil, nil)
 			} else {
 				t.Claims = append(t.Claims, table.Claim{HCA: node.ID{GUID: fmt.Sprint(round)}, Name: fmt.Sprint("mlx5_", round), Job: uint32(round)})
 			}

@@ -54,7 +54,7 @@ func TestATableHasTheKeysOfSlotsOnlyWhileJobsHaveSome(t *testing.T) {
 	}
 	for job := range uint32(2) {
 		must(t, n.Update(t.Context(), func(now *table.Table) error {
-			now.Release(job+1, "0", nil)
+			now.Release(job+1, "0", nil, nil)
 			for _, s := range now.Unshared() {
 				now.Unshare(s.HCA)
 			}

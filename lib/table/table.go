@@ -137,12 +137,13 @@ func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
 	return hcas, claims
 }
 
-// Release removes the claims of a job's run. It quarantines the HCAs in away, which could not be
-// brought home; away has the reasons.
-func (t *Table) Release(job uint32, run string, away map[node.ID]string) {
+// Release removes the claims of a job's run, of those in doubt only its own: a lease that was set aside
+// can have had the same job's number and run, since slurmctld counts anew when it has lost its state. It
+// quarantines the HCAs in away, which could not be brought home; away has the reasons.
+func (t *Table) Release(job uint32, run string, own func(node.ID) bool, away map[node.ID]string) {
 	kept := t.Claims[:0]
 	for _, c := range t.Claims {
-		if c.Job == job && c.Run == run {
+		if c.Job == job && c.Run == run && (!c.Doubt || own(c.HCA)) {
 			if c.Quarantined = away[c.HCA]; c.Quarantined == "" {
 				continue
 			}
