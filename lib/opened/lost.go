@@ -41,11 +41,11 @@ func (l *Lease) quarantineLost() {
 	}
 }
 
-// keepLost ends a lease of which the node lost something, and keeps its journal: the notes that are
+// keepLost ends a lease of which the node lost something, and keeps it with its journal: the notes that are
 // not struck say what the node owes, and the claim's is one of them.
 func (l *Lease) keepLost() error {
 	h, folder := l.Host, l.Host.State.Lost()
-	if filepath.Dir(string(l.World.Dir)) == folder {
+	if l.World.Dir.IsLost() {
 		return l.lostAny()
 	}
 	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
@@ -57,15 +57,13 @@ func (l *Lease) keepLost() error {
 	if err != nil {
 		return Remains(h.State.Fault(err))
 	}
-	kept := state.Lease(filepath.Join(folder, fmt.Sprintf("job-%d-%d", l.World.Job, l.Journal.Header.Since)))
-	if err := os.MkdirAll(string(kept), 0o700); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return Remains(h.State.Fault(err))
 	}
-	if err := os.Rename(l.World.Dir.Journal(), kept.Journal()); err != nil {
+	// As a whole: whoever looks meanwhile takes a folder without a journal for the rest of a removal.
+	kept := filepath.Join(folder, fmt.Sprintf("job-%d-%d", l.World.Job, l.Journal.Header.Since))
+	if err := os.Rename(string(l.World.Dir), kept); err != nil {
 		return Remains(h.State.Fault(err))
-	}
-	if err := l.World.Dir.Remove(); err != nil {
-		return Remains(err)
 	}
 	return l.lostAny()
 }
@@ -141,7 +139,7 @@ func lostLeases(h *host.Host) (list []state.Lease) {
 func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease) error) error {
 	book, err := journal.Read(dir.Journal())
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir.Remove() // somebody was killed before he moved the journal, or just now finished
+		return dir.Remove() // somebody was killed while he removed it, or just now finished
 	}
 	if err != nil {
 		return err
