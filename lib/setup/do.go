@@ -98,24 +98,41 @@ func (n Node) before() {
 func (n Node) Check(p Plan) (all []Refusal) {
 	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"
 	for _, e := range p.Edits {
-		if !e.There || e.Link != "" {
-			continue
+		if e.Link != "" || !e.There && len(e.After) == 0 {
+			continue // a unit's link, or a file that gres.conf names
 		}
-		info, err := os.Lstat(n.at(e.Path))
-		if err != nil {
-			all = append(all, Refusal{err.Error(), "GN229 run setup again"})
-			continue
-		}
-		if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 {
-			all = append(all, Refusal{e.Path + " has another name, too (a hard link)", byHand})
+		there := n.at(e.Path)
+		if e.There {
+			info, err := os.Lstat(there)
+			if err != nil {
+				all = append(all, Refusal{err.Error(), "GN229 run setup again"})
+				continue
+			}
+			if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 {
+				all = append(all, Refusal{e.Path + " has another name, too (a hard link)", byHand})
+			}
+		} else {
+			there = n.folderOf(e.Path)
 		}
 		if n.Network != nil {
-			if kind := n.Network(n.at(e.Path)); kind != "" {
+			if kind := n.Network(there); kind != "" {
 				all = append(all, Refusal{e.Path + " is on " + kind + ", so other hosts have it, too", byHand})
 			}
 		}
 	}
 	return all
+}
+
+// folderOf is the folder that a new file comes into, or the one that its folder will be made in.
+func (n Node) folderOf(file string) string {
+	dir := filepath.Dir(file)
+	for dir != "/" {
+		if _, err := os.Stat(n.at(dir)); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return n.at(dir)
 }
 
 // Do carries out a plan. Killed anywhere it leaves whole files, and Undo knows of all.
@@ -280,7 +297,8 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 		return undone, left, err
 	}
 	if len(kept) > 0 {
-		return undone, left, n.write(record{kept, r.Dirs, r.Devices})
+		// Who can open device nodes is the site's to say from now on: the next setup looks again.
+		return undone, left, n.write(record{Entries: kept, Dirs: r.Dirs})
 	}
 	return undone, left, n.forget(r)
 }
@@ -294,7 +312,7 @@ func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
 		}
 		switch {
 		case now == o.Before:
-		case slices.Contains(o.After, now):
+		case slices.Contains(o.After, now), o.Path == enabled && slices.ContainsFunc(units(), func(u string) bool { return now == "link:"+u }):
 			if err := n.restore(o); err != nil {
 				return undone, kept, fmt.Errorf("give %s back: %w", o.Path, err)
 			}

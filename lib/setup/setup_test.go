@@ -725,6 +725,82 @@ func TestFilesThatOtherHostsHaveAreRefused(t *testing.T) {
 	}
 }
 
+// A file that is not there yet comes to other hosts by its folder: they have no plugin, and no prolog.
+func TestNewFilesInFoldersThatOtherHostsHaveAreRefused(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	site := base()
+	delete(site, "etc/slurm/plugstack.conf")
+	site["etc/slurm/slurm.conf"] = bare + "Prolog=/nfs/prolog.d/*\nEpilog=/nfs/epilog.d/*\n"
+	site["nfs/prolog.d/50-site"] = "#!/bin/sh\n"
+	n := Node{Root: site.lay(t, r)}
+	n.Network = func(file string) string {
+		if file = strings.TrimPrefix(file, n.Root); file == "/etc/slurm" || file == "/nfs" || file == "/nfs/prolog.d" || strings.HasPrefix(file, "/var") {
+			return "NFS"
+		}
+		return ""
+	}
+	var all []string
+	for _, refusal := range n.Check(Make(siteAt(n.Root))) {
+		all = append(all, refusal.Text)
+	}
+	var want []string
+	for _, file := range []string{"/etc/slurm/plugstack.conf", "/nfs/prolog.d/00-gresnet", "/nfs/epilog.d/zz-gresnet"} {
+		want = append(want, file+" is on NFS, so other hosts have it, too")
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("%q", all)
+	}
+}
+
+// systemctl enable writes the path by which systemd knows the unit, which is /lib on some distributions.
+func TestUndoDisablesTheServiceThatAPersonHasEnabledAnewSince(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 9))
+	n := Node{Root: base().lay(t, r)}
+	if err := n.Do(Make(siteAt(n.Root))); err != nil {
+		t.Fatal(err)
+	}
+	link := n.at(enabled)
+	if err := errors.Join(os.Remove(link), os.Symlink("/lib/systemd/system/gresnet.service", link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, left, err := n.Undo(); err != nil || len(left) > 0 {
+		t.Errorf("left %v: %v", left, err)
+	}
+	if now, err := n.state(enabled); err != nil || now != absent {
+		t.Errorf("the service is enabled still, and closes device nodes at the next boot: %s, %v", now, err)
+	}
+}
+
+// After an undo that left files the site may have changed who can open device nodes.
+func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	n := Node{Root: base().lay(t, r)}
+	d := &devices{access: 0o666}
+	n.Devices = d
+	if err := n.Do(Make(siteAt(n.Root))); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(n.Root, "etc/slurm/slurm.conf")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(text, "PartitionName=new Nodes=ALL\n"...), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, left, err := n.Undo(); err != nil || len(left) != 1 {
+		t.Fatalf("left %v: %v", left, err)
+	}
+	d.access = 0o660
+	if err := n.Do(Make(siteAt(n.Root))); err != nil {
+		t.Fatal(err)
+	}
+	d.closed, d.access = true, 0o600
+	if _, _, err := n.Undo(); err != nil || d.access != 0o660 {
+		t.Errorf("rdma_cm is %o, and was 660 before setup: %v", d.access, err)
+	}
+}
+
 func TestTheScriptsAreThoseOfConf(t *testing.T) {
 	for name, want := range map[string]string{"prolog.d/" + PrologD: prologScript, "epilog.d/" + EpilogD: epilogScript, "plugstack.conf": stackLine} {
 		text, err := os.ReadFile("../../conf/" + name)
