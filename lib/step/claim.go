@@ -1,7 +1,6 @@
 package step
 
 import (
-	"slices"
 	"time"
 
 	"gresnet/lib/hint"
@@ -58,10 +57,7 @@ func (s *Claim) Undo(w *world.World) error {
 		return err
 	}
 	defer change.Close()
-	own := func(id node.ID) bool {
-		return w.Dir.IsLost() || slices.ContainsFunc(s.Claims, func(c table.Claim) bool { return c.HCA == id })
-	}
-	change.Table.Release(w.Job, w.Run, own, w.Away)
+	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, w.Dir.IsLost()), w.Away)
 	failed := Reopen(w, &change.Table)
 	if !w.UplinkLeft {
 		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))

@@ -153,6 +153,14 @@ func (t *Table) Release(job uint32, run string, own func(node.ID) bool, away map
 	t.Claims = kept
 }
 
+// Noted returns a function that tells which claims are a lease's own: those that its note has, and all
+// if the lease was set aside.
+func Noted(claims []Claim, aside bool) func(node.ID) bool {
+	return func(id node.ID) bool {
+		return aside || slices.ContainsFunc(claims, func(c Claim) bool { return c.HCA == id })
+	}
+}
+
 // Uplink returns the uplink of a job's run, or nil.
 func (t *Table) Uplink(job uint32, run string) *Uplink {
 	i := slices.IndexFunc(t.Uplinks, func(u Uplink) bool { return u.Job == job && u.Run == run })
