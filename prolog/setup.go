@@ -49,8 +49,9 @@ users the device nodes that gresnet has closed. While a job holds HCAs it
 changes nothing.
 
 It does not guess. Where files include others, are links or other hosts' too,
-where a line is about several nodes, or Prolog is the site's own, it changes
-nothing, and says what to do.
+where a line is about several nodes, or Prolog is the site's own and Slurm
+takes one (before 24.05), it changes nothing, and says what to do. Of a
+script of the site's it believes what the last run has shown.
 
 Exit status: 0 done; 1 something is for a person to do.
 
@@ -222,7 +223,7 @@ next:
 
 // siteOf looks at the node: what it has, and what gresnet.toml says of it.
 func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
-	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), Gres: cfg.Slurm.Gres}
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), Gres: cfg.Slurm.Gres, Signs: sign.Look(state.Dir(c.String("state")))}
 	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
 	if err := hint.Join(err, drift); err != nil {
 		return s, err

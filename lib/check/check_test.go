@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/rdma"
 	"gresnet/lib/sign"
 	"gresnet/lib/table"
+	"gresnet/test/stamptest"
 )
 
 // site is a node of two HCAs where all is well.
@@ -42,8 +43,8 @@ func site() check.Site {
 			"dev/nvidia0": file(""), "dev/nvidia1": file(""), "dev/nvidia2": file(""), "dev/nvidia3": file(""),
 			"dev/nvidia4": file(""), "dev/nvidia5": file(""), "dev/nvidia6": file(""), "dev/nvidia7": file(""),
 			"usr/sbin/gresnet-prolog": program("\x7fELF\x00"), "usr/sbin/gresnet-epilog": program("\x7fELF\x00"),
-			"usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so":    plugin("auth/munge", 0x180b05),
-			"usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so": plugin("spank", 0x180b00),
+			"usr/lib/x86_64-linux-gnu/slurm-wlm/auth_munge.so":    stamptest.Plugin("auth/munge", 0x180b05),
+			"usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so": stamptest.Plugin("spank", 0x180b00),
 		},
 		Config: cfg,
 		Node:   "node1",
@@ -481,12 +482,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf"},
 		"a plugin that is not in PluginDir": {edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/opt/plugins:/opt/more\nGresTypes"),
 			"error    plugin: spank_gresnet.so is not in PluginDir /opt/plugins, /opt/more; install the gresnet-spank for this version of Slurm"},
-		"a plugin for another Slurm": {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) },
+		"a plugin for another Slurm": {func(s *check.Site) {
+			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = stamptest.Plugin("spank", 0x160508)
+		},
 			"error    plugin: spank_gresnet.so is for Slurm 22.05, and Slurm 24.11 is installed: no step starts; install the gresnet-spank for this version of Slurm"},
 		"one for this Slurm further on": {func(s *check.Site) {
 			edit("etc/slurm/slurm.conf", "GresTypes", "PluginDir=/"+debian[:len(debian)-1]+":/opt/plugins\nGresTypes")(s)
 			s.Root.(fstest.MapFS)["opt/plugins/spank_gresnet.so"] = s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"]
-			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508)
+			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = stamptest.Plugin("spank", 0x160508)
 		}, ""},
 		"a plugin that is none": {set(debian+"spank_gresnet.so", "#!/bin/sh\n"),
 			"error    plugin: /usr/lib/x86_64-linux-gnu/slurm-wlm/spank_gresnet.so: it is no Slurm plugin; install the gresnet-spank for this version of Slurm"},
@@ -496,7 +499,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  plugin: spank_gresnet.so was not looked for: Slurm's folder of plugins was not found; set PluginDir in slurm.conf"},
 		"a plugin that can be held against nothing": {func(s *check.Site) {
 			edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank")(s)
-			s.Root.(fstest.MapFS)["opt/spank_gresnet.so"] = plugin("spank", 0x180b00)
+			s.Root.(fstest.MapFS)["opt/spank_gresnet.so"] = stamptest.Plugin("spank", 0x180b00)
 			remove(debian + "auth_munge.so")(s)
 		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; the installed Slurm was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
@@ -724,10 +727,12 @@ func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
 		"another key in gresnet.toml": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} }, []string{"config="}},
 		"another prolog":              {edit(conf, "Prolog=/usr/sbin/", "Prolog=/opt/"), []string{"slurm="}},
 		"another argument":            {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch"), []string{"slurm="}},
-		"another plugin":              {func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x180b01) }, []string{"plugin="}},
-		"another mode":                {func(s *check.Site) { s.Inventory.Mode = rdma.Shared }, []string{"mode="}},
-		"an HCA less":                 {func(s *check.Site) { s.Inventory.HCAs = s.Inventory.HCAs[:1] }, []string{"hcas="}},
-		"no configuration":            {func(s *check.Site) { s.ConfigErr = errors.New("torn") }, []string{"config="}},
+		"another plugin": {func(s *check.Site) {
+			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = stamptest.Plugin("spank", 0x180b01)
+		}, []string{"plugin="}},
+		"another mode":     {func(s *check.Site) { s.Inventory.Mode = rdma.Shared }, []string{"mode="}},
+		"an HCA less":      {func(s *check.Site) { s.Inventory.HCAs = s.Inventory.HCAs[:1] }, []string{"hcas="}},
+		"no configuration": {func(s *check.Site) { s.ConfigErr = errors.New("torn") }, []string{"config="}},
 	} {
 		got := words(c.change)
 		var differ []string

@@ -67,15 +67,11 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 	return s.calls(files, s.changed(append(files, script{file: path.Join(dir, "slurm.conf")})), key, program, add)
 }
 
-// severalLines is the version from which Slurm takes several lines of Prolog and of Epilog
-// (Slurm src/common/read_config.c:_load_script). Before it, the last one counts.
-const severalLines = slurm.Version(24<<16 | 5<<8)
-
 // takesOne tells whether the installed Slurm is known to take one line.
 func (s Site) takesOne(conf slurm.Conf, dir string) (slurm.Version, bool) {
 	dirs, _ := conf.PluginDirs(s.Root, dir)
 	version, known := slurm.InstalledVersion(s.Root, dirs)
-	return version, known && version < severalLines
+	return version, known && version < slurm.SeveralLines
 }
 
 // runnable finds files that slurmd cannot run, or that others than root can change.

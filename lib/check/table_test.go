@@ -29,6 +29,7 @@ import (
 	"gresnet/lib/trust"
 	"gresnet/test/golden"
 	"gresnet/test/netnstest"
+	"gresnet/test/stamptest"
 )
 
 // edit replaces a text in a file of the node's.
@@ -183,7 +184,7 @@ func misconfigurations(t *testing.T) []row {
 		{"slurm.conf has no `Prolog`", edit(conf, "Prolog=/usr/sbin/gresnet-prolog\n", "")},
 		{"slurm.conf has no `Epilog`", edit(conf, "Epilog=/usr/sbin/gresnet-epilog\n", "")},
 		{"a wrapper swallows the exit code, or does not come to the call", all(wrapped("#!/bin/bash\n/usr/sbin/gresnet-prolog || true\n"), missed)},
-		{"several `Prolog` lines before Slurm 24.05", all(edit(conf, "Prolog=", "Prolog=/etc/slurm/prolog.sh\nProlog="), put(0o755, "etc/slurm/prolog.sh", theirs), put(0o644, debian+"auth_munge.so", string(plugin("auth/munge", 0x160508).Data)), put(0o644, debian+"spank_gresnet.so", string(plugin("spank", 0x160508).Data)))},
+		{"several `Prolog` lines before Slurm 24.05", all(edit(conf, "Prolog=", "Prolog=/etc/slurm/prolog.sh\nProlog="), put(0o755, "etc/slurm/prolog.sh", theirs), put(0o644, debian+"auth_munge.so", string(stamptest.Plugin("auth/munge", 0x160508).Data)), put(0o644, debian+"spank_gresnet.so", string(stamptest.Plugin("spank", 0x160508).Data)))},
 		{"a `Prolog` line after gresnet's", all(edit(conf, "\nEpilog=", "\nProlog=/etc/slurm/prolog.sh\nEpilog="), put(0o755, "etc/slurm/prolog.sh", theirs))},
 		{"prolog.d has no file", edit(conf, "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")},
 		{"prolog.d has a file that is not executable", folders(put(0o644, "etc/slurm/prolog.d/README", "see the wiki\n"))},
@@ -218,7 +219,9 @@ func misconfigurations(t *testing.T) []row {
 		{"two arguments of the plugin exclude each other", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch all")},
 		{"plugin and programs have different state directories", edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=/run/other")},
 		{"the plugin is not installed", remove(debian + "spank_gresnet.so")},
-		{"the plugin is for another Slurm", func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = plugin("spank", 0x160508) }},
+		{"the plugin is for another Slurm", func(s *check.Site) {
+			s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"] = stamptest.Plugin("spank", 0x160508)
+		}},
 		{"users cannot read the plugin", func(s *check.Site) { s.Root.(fstest.MapFS)[debian+"spank_gresnet.so"].Mode = 0o600 }},
 		{"`contain_spank` with the relay for PMIx", edit(conf, "GresTypes", "SlurmdParameters=contain_spank\nGresTypes")},
 		{"job_container.conf has `Dirs=/run`", all(edit(conf, "GresTypes", "JobContainerType=job_container/tmpfs\nGresTypes"), put(0o644, "etc/slurm/job_container.conf", "AutoBasePath=true\nBasePath=/scratch Dirs=/tmp,/run\n"))},

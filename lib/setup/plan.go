@@ -8,8 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"gresnet/lib/memlock"
+	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
 )
 
@@ -27,6 +29,7 @@ type Site struct {
 	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none
 	Mode      string   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
 	Systemd   bool     // the node has systemd
+	Signs     sign.Seen
 }
 
 // Edit is one file that is to have another content.
@@ -190,29 +193,66 @@ func (p *planner) script(t *text, dir, key, program string) {
 		t.add(key + "=" + program)
 		return
 	}
+	version, known := p.version(t, dir)
+	if known && version < slurm.SeveralLines {
+		all = all[len(all)-1:] // Slurm heeds no other
+	}
 	folder := ""
 	for _, one := range all {
-		if path.Base(one.Keys[0].Value) == path.Base(program) {
-			return
-		}
 		for _, file := range slurm.Glob(p.Root, one.Keys[0].Value, dir) {
-			switch slurm.CallOf(p.Root, file, path.Base(program)) {
-			case slurm.Calls:
-				return
-			case slurm.Mentions:
-				p.mentions(key, file, program)
+			if p.calls(key, file, path.Base(program)) {
 				return
 			}
+		}
+		if path.Base(one.Keys[0].Value) == path.Base(program) {
+			return
 		}
 		if path.Base(one.Keys[0].Value) == "*" {
 			folder = path.Dir(one.Keys[0].Value)
 		}
 	}
-	if folder == "" || len(all) > 1 {
+	switch {
+	case folder != "" && len(all) == 1:
+		p.beside(folder, dir, key)
+	case known && version >= slurm.SeveralLines:
+		p.line(t, key, program, version)
+	default:
 		value := last(all).Value
 		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].Number, key, value), callBy(key, value, program))
-		return
 	}
+}
+
+// calls tells whether a script of slurmd's calls the program, so far as a run has shown that since it
+// changed, or its text does. If nobody can tell, setup leaves it to check.
+func (p *planner) calls(key, file, program string) bool {
+	call := slurm.CallOf(p.Root, file, program)
+	if call == slurm.Calls {
+		return true
+	}
+	var changed time.Time
+	if info, err := fs.Stat(p.Root, strings.TrimPrefix(file, "/")); err == nil {
+		changed = info.ModTime()
+	}
+	if missed := p.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
+		return false
+	}
+	if p.Signs.CameThrough(program, file, changed) {
+		return true
+	}
+	if call == slurm.Mentions {
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet-prolog check after a job (%s)", file, program, key))
+	}
+	return call == slurm.Mentions
+}
+
+// version is that of the installed Slurm.
+func (p *planner) version(t *text, dir string) (slurm.Version, bool) {
+	dirs, _ := slurm.Conf(t.parse().Lines).PluginDirs(p.Root, dir)
+	return slurm.InstalledVersion(p.Root, dirs)
+}
+
+// beside puts a script of gresnet's own into a folder all of whose files slurmd runs.
+func (p *planner) beside(folder, dir, key string) {
 	if !path.IsAbs(folder) {
 		folder = path.Join(dir, folder)
 	}
@@ -223,13 +263,20 @@ func (p *planner) script(t *text, dir, key, program string) {
 	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
 }
 
+// line adds a line of gresnet's own to those of the site. slurmd runs lines in their order: the prolog is
+// to come last, the epilog first.
+func (p *planner) line(t *text, key, program string, version slurm.Version) {
+	first := t.keys(key)[0]
+	if key == "Prolog" {
+		t.add(key + "=" + program)
+	} else {
+		t.before(first, key+"="+program)
+	}
+	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, slurm.SeveralLines))
+}
+
 // last is the pair that begins the last of some lines.
 func last(lines []slurm.Line) slurm.Pair { return lines[len(lines)-1].Keys[0] }
-
-// mentions notes a script that may call the program already: only a run tells.
-func (p *planner) mentions(key, file, program string) {
-	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet-prolog check after a job (%s)", file, program, key))
-}
 
 // callBy is how a script of the site's and gresnet's program can both run, whatever the script does.
 func callBy(key, script, program string) string {

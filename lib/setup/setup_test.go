@@ -17,7 +17,9 @@ import (
 	"gresnet/lib/char"
 	"gresnet/lib/memlock"
 	"gresnet/lib/rootonly"
+	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
+	"gresnet/test/stamptest"
 )
 
 // whatever is one of several.
@@ -700,6 +702,99 @@ func TestWhatSetupDoesNotUnderstandItRefusesAndSaysWhatToDo(t *testing.T) {
 				t.Errorf("%+v, %d edits", p.Refusals, len(p.Edits))
 			}
 		})
+	}
+}
+
+// sourcing is a prolog that says nothing of gresnet's: what it sources does.
+const sourcing = "#!/bin/sh\n. /etc/slurm/lib.sh\n"
+
+func TestWhatARunHasShownOfASitesScriptCountsMoreThanItsText(t *testing.T) {
+	now := time.Now()
+	by := func(script string) sign.Caller { return sign.Caller{Slurmd: true, Script: script} }
+	for name, c := range map[string]struct {
+		script  string
+		signs   sign.Seen
+		refused bool
+		noted   bool
+	}{
+		"no run":                  {sourcing, sign.Seen{}, true, false},
+		"a run through it":        {sourcing, sign.Seen{Prolog: &sign.Sign{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
+		"a run before it changed": {sourcing, sign.Seen{Prolog: &sign.Sign{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(-time.Hour)}}, true, false},
+		"a run through another":   {sourcing, sign.Seen{Prolog: &sign.Sign{Caller: by("/etc/slurm/old.sh"), At: now.Add(time.Minute)}}, true, false},
+		"a run of a person's":     {sourcing, sign.Seen{Prolog: &sign.Sign{Caller: sign.Caller{Other: "bash"}, At: now.Add(time.Minute)}}, true, false},
+		"it names the program":    {"#!/bin/sh\n/usr/sbin/gresnet-prolog || exit\n", sign.Seen{}, false, true},
+		"it names it, and has run": {"#!/bin/sh\n/usr/sbin/gresnet-prolog || exit\n",
+			sign.Seen{Prolog: &sign.Sign{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}}, false, false},
+		"it names it, and swallows": {"#!/bin/sh\n/usr/sbin/gresnet-prolog || true\n",
+			sign.Seen{Prolog: &sign.Sign{Caller: by("/etc/slurm/prolog.sh"), At: now.Add(time.Minute)}, Missed: &sign.Missed{At: now.Add(2 * time.Minute)}}, true, false},
+		"it calls the program alone, and something was missed": {prologScript, sign.Seen{Missed: &sign.Missed{At: now.Add(time.Minute)}}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree := base()
+			tree["etc/slurm/slurm.conf"], tree["etc/slurm/prolog.sh"] = "Prolog=/etc/slurm/prolog.sh\n"+bare, c.script
+			s := siteAt(tree.lay(t, rand.New(rand.NewPCG(5, 5))))
+			if err := os.Chtimes(filepath.Join(fmt.Sprint(s.Root), "etc/slurm/prolog.sh"), now, now); err != nil {
+				t.Fatal(err)
+			}
+			s.Signs = c.signs
+			p := Make(s)
+			if refused := len(p.Refusals) == 1 && strings.Contains(p.Refusals[0].Text, "has a Prolog of the site's"); refused != c.refused {
+				t.Errorf("refused: %v", p.Refusals)
+			}
+			noted := slices.ContainsFunc(p.Notes, func(n string) bool { return strings.Contains(n, "stays as it is: whether it calls it") })
+			if noted != c.noted {
+				t.Errorf("notes: %q", p.Notes)
+			}
+		})
+	}
+}
+
+func TestWhereSlurmTakesSeveralLinesGresnetHasItsOwnLastForPrologsAndFirstForEpilogs(t *testing.T) {
+	const site = "Prolog=/etc/slurm/a.sh\nEpilog=/etc/slurm/b.sh # theirs\nPrologFlags=Contain\nProlog=/etc/slurm/c/*\nEpilog=\\\n/etc/slurm/d.sh\n"
+	for _, c := range []struct {
+		version uint32
+		several bool
+	}{{0x160508, false}, {0x180404, false}, {0x180500, true}, {0x1a0505, true}, {0, false}} {
+		tree := base()
+		tree["etc/slurm/slurm.conf"] = site + bare
+		for _, name := range []string{"a.sh", "b.sh", "c/x", "d.sh"} {
+			tree["etc/slurm/"+name] = "#!/bin/sh\n"
+		}
+		if c.version != 0 {
+			const dir = "usr/lib/x86_64-linux-gnu/slurm-wlm/"
+			tree[dir+"auth_munge.so"] = string(stamptest.Plugin("auth/munge", c.version).Data)
+			tree[dir+"spank_gresnet.so"] = string(stamptest.Plugin("spank", c.version).Data)
+		}
+		root := tree.lay(t, rand.New(rand.NewPCG(7, 7)))
+		p := Make(siteAt(root))
+		if (len(p.Refusals) == 0) != c.several {
+			t.Errorf("%x: refused %v", c.version, p.Refusals)
+		}
+		if !c.several {
+			continue
+		}
+		if err := (Node{Root: root}).Do(p); err != nil {
+			t.Fatal(err)
+		}
+		conf, err := slurm.Read(os.DirFS(root), "/etc/slurm/slurm.conf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string][]string{
+			"prolog": {"/etc/slurm/a.sh", "/etc/slurm/c/*", "/usr/sbin/gresnet-prolog"},
+			"epilog": {"/usr/sbin/gresnet-epilog", "/etc/slurm/b.sh", "/etc/slurm/d.sh"},
+		} {
+			var got []string
+			for _, l := range conf.All(key) {
+				got = append(got, l.Keys[0].Value)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%x: %s is %q, wanted %q", c.version, key, got, want)
+			}
+		}
+		if again := Make(siteAt(root)); again.Changes() || len(again.Refusals) > 0 {
+			t.Errorf("%x: a second run changes %v, refuses %v", c.version, again.Edits, again.Refusals)
+		}
 	}
 }
 

@@ -30,6 +30,15 @@ func (t *text) add(line string) {
 	t.content += line + "\n"
 }
 
+// before adds a line before another.
+func (t *text) before(l slurm.Line, line string) {
+	at := 0
+	for range l.Number - 1 {
+		at += strings.IndexByte(t.content[at:], '\n') + 1
+	}
+	t.content = t.content[:at] + line + "\n" + t.content[at:]
+}
+
 // parse is the file as far as Slurm reads it.
 func (t text) parse() slurm.File {
 	f, _ := slurm.ParseFile(t.file, t.content) // refuse says what Slurm does not read

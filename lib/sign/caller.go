@@ -17,7 +17,6 @@ type Caller struct {
 
 // String returns the caller as a sign has it: one word.
 func (c Caller) String() string {
-	word := func(s string) string { return strings.NewReplacer(" ", "?", "=", "?").Replace(s) }
 	switch {
 	case c.Slurmd && c.Script == "":
 		return "slurmd"
@@ -26,6 +25,9 @@ func (c Caller) String() string {
 	}
 	return "other:" + word(c.Other)
 }
+
+// word makes one word of a name.
+func word(s string) string { return strings.NewReplacer(" ", "?", "=", "?").Replace(s) }
 
 func parseCaller(text string) Caller {
 	who, name, _ := strings.Cut(text, ":")

@@ -41,11 +41,21 @@ func (s Seen) MissedSince(changed time.Time) *Missed {
 
 // Came tells whether slurmd has come to gresnet-prolog or gresnet-epilog after scripts changed.
 func (s Seen) Came(program string, changed time.Time) bool {
-	last := s.Epilog
-	if strings.HasSuffix(program, "prolog") {
-		last = s.Prolog
-	}
+	last := s.last(program)
 	return last != nil && last.Caller.Slurmd && last.At.After(changed)
+}
+
+// CameThrough tells whether slurmd has come to it through a script after that changed.
+func (s Seen) CameThrough(program, script string, changed time.Time) bool {
+	return s.Came(program, changed) && word(script) == s.last(program).Caller.Script
+}
+
+// last is the sign of the last run of gresnet-prolog or gresnet-epilog.
+func (s Seen) last(program string) *Sign {
+	if strings.HasSuffix(program, "prolog") {
+		return s.Prolog
+	}
+	return s.Epilog
 }
 
 // Unheard says of an epilog that failed after scripts changed, and whose exit code slurmd may never

@@ -35,6 +35,10 @@ func (c Conf) PluginDirs(root fs.FS, dir string) (dirs []string, said bool) {
 	return dirs, false
 }
 
+// SeveralLines is the version from which Slurm takes several lines of Prolog and of Epilog
+// (Slurm src/common/read_config.c:_load_script). Before it, the last one counts.
+const SeveralLines = Version(24<<16 | 5<<8)
+
 // InstalledVersion returns the version of the installed Slurm. It reads it from a plugin of Slurm's own
 // in dirs and runs no program, because some need slurmctld even to say their version.
 func InstalledVersion(root fs.FS, dirs []string) (Version, bool) {

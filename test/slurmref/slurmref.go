@@ -121,6 +121,19 @@ func (r *Ref) Conf(file string) (pairs []string, ok bool) {
 	return pairs, ok
 }
 
+// Slurm is what slurmd takes of a slurm.conf for Prolog and Epilog, in its order. It has no such file if
+// ok is false.
+func (r *Ref) Slurm(file string) (scripts map[string][]string, ok bool) {
+	lines, ok := r.answer("slurm", file)
+	scripts = map[string][]string{}
+	for _, line := range lines {
+		fields := strings.Split(line, " ")
+		key := strings.ToLower(r.unhex(fields[1]))
+		scripts[key] = append(scripts[key], r.unhex(fields[2]))
+	}
+	return scripts, ok
+}
+
 // Hosts are the names of a hostlist.
 func (r *Ref) Hosts(list string) (names []string, ok bool) {
 	lines, ok := r.answer("hosts", list)

@@ -2,6 +2,7 @@
  * ref LIBRARY: asks Slurm's own parser, that of libslurmfull.so. Each line of stdin is a question:
  *
  *   conf FILE   the file's pairs, one a line, "+" before those that begin a line of it
+ *   slurm FILE  what slurmd takes of a slurm.conf for Prolog and Epilog, "+ KEY VALUE", in its order
  *   hosts LIST  the names of a hostlist
  *   in NAME LIST  "yes" if the list has the name
  *
@@ -28,6 +29,9 @@ static void (*destroy)(void *table);
 static int (*parse_file)(void *table, uint32_t *hash, char *file, uint32_t flags, char *ancestor);
 static int (*parse_line)(void *table, const char *line, char **leftover);
 static char *(*xstrdup)(const char *text);
+static int (*get_string)(char **value, const char *key, void *table);
+static int (*get_array)(void ***values, int *count, const char *key, void *table);
+static const void *const *slurm_options; /* all that Slurm's own slurm.conf can have */
 static struct hostlist *(*hosts_create)(const char *text, int dims);
 static char *(*hosts_shift)(struct hostlist *list, int dims);
 static int (*hosts_find)(struct hostlist *list, const char *name, int dims);
@@ -136,6 +140,46 @@ static bool conf(char *file)
 	return rc == 0;
 }
 
+/* type_of is what Slurm takes a key of slurm.conf for. */
+static int type_of(const char *key)
+{
+	for (const void *const *option = slurm_options; *option; option += words)
+		if (!strcmp(*option, key))
+			return (int)(uint32_t)(uintptr_t)option[1];
+	return -1;
+}
+
+static void print_scripts(void *t, const char *key)
+{
+	void **values = NULL;
+	char *value = NULL;
+	int count = 0;
+
+	if (type_of(key) == STRING && get_string(&value, key, t))
+		print_pair('+', key, value);
+	if (type_of(key) != ARRAY || !get_array(&values, &count, key, t))
+		return;
+	for (int i = 0; i < count; i++)
+		print_pair('+', key, values[i]);
+}
+
+static bool slurm(char *file)
+{
+	void *t;
+	bool ok;
+
+	if (setenv("SLURM_CONF", file, 1))
+		return false;
+	t = create(slurm_options);
+	ok = parse_file(t, NULL, file, 0, NULL) == 0;
+	if (ok) {
+		print_scripts(t, "Prolog");
+		print_scripts(t, "Epilog");
+	}
+	destroy(t);
+	return ok;
+}
+
 static bool hosts(const char *text)
 {
 	struct hostlist *list = hosts_create(text, 1);
@@ -203,6 +247,9 @@ static void load(const char *file)
 	parse_file = symbol(library, "s_p_parse_file");
 	parse_line = symbol(library, "s_p_parse_line");
 	xstrdup = symbol(library, "slurm_xstrdup");
+	get_string = symbol(library, "s_p_get_string");
+	get_array = symbol(library, "s_p_get_array");
+	slurm_options = symbol(library, "slurm_conf_options");
 	hosts_create = symbol(library, "hostlist_create_dims");
 	hosts_shift = symbol(library, "hostlist_shift_dims");
 	hosts_find = symbol(library, "hostlist_find_dims");
@@ -226,6 +273,8 @@ int main(int argc, char **argv)
 
 		if (what && one && !strcmp(what, "conf"))
 			ok = conf(unhex(one));
+		else if (what && one && !strcmp(what, "slurm"))
+			ok = slurm(unhex(one));
 		else if (what && !strcmp(what, "hosts"))
 			ok = hosts(one ? unhex(one) : "");
 		else if (what && one && two && !strcmp(what, "in"))

@@ -1,4 +1,5 @@
-package check_test
+// Package stamptest makes shared objects that say of which Slurm they are. It is for tests only.
+package stamptest
 
 import (
 	"bytes"
@@ -7,9 +8,9 @@ import (
 	"testing/fstest"
 )
 
-// plugin is a shared object that has of a Slurm plugin what its loader asks
+// Plugin is a shared object that has of a Slurm plugin what its loader asks
 // for: plugin_type and plugin_version.
-func plugin(kind string, version uint32) *fstest.MapFile {
+func Plugin(kind string, version uint32) *fstest.MapFile {
 	value := append([]byte(kind), 0)
 	names := []byte("\x00plugin_type\x00plugin_version\x00")
 	const rodata, dynsym, dynstr = 1, 2, 3 // sections
