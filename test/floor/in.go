@@ -30,17 +30,15 @@ func in(it input) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", it.netns, err)
 	}
-	// The thread that moves an RDMA device is where the device is (device.c:ib_device_set_netns_put).
+	// The namespace is complete, so devices can come.
+	next := moveAhead(it, host, namespace)
 	if err := unix.Setns(host, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the node's namespace: %w", err)
 	}
-	if err := moveRDMA(it, namespace); err != nil {
+	if err := makeNodes(it); err != nil {
 		return err
 	}
-	if err := moveLinks(it, namespace, job); err != nil {
-		return err
-	}
-	return makeNodes(it)
+	return moveLinks(it, namespace, job, next)
 }
 
 // enterNew makes a namespace, binds it to a path and returns the one that the thread was in.
@@ -75,25 +73,9 @@ func skipDAD() error {
 	return nil
 }
 
-func moveRDMA(it input, namespace int) error {
-	if len(it.rdma) == 0 {
-		return nil // mode shared
-	}
-	s, err := open(unix.NETLINK_RDMA)
-	if err != nil {
-		return err
-	}
-	for _, index := range it.rdma {
-		if err := s.moveRDMA(index, namespace); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// moveLinks takes the interfaces to the job: one message each, since each takes
-// the kernel's RTNL lock.
-func moveLinks(it input, namespace int, job socket) error {
+// moveLinks takes the interfaces to the job, each after its RDMA device: one message each, since each
+// takes the kernel's RTNL lock.
+func moveLinks(it input, namespace int, job socket, next func() error) error {
 	if len(it.links) == 0 {
 		return nil
 	}
@@ -103,6 +85,9 @@ func moveLinks(it input, namespace int, job socket) error {
 	}
 	made := 0
 	for _, l := range it.links {
+		if err := next(); err != nil {
+			return err
+		}
 		has := s
 		index, err := s.find(l, l.name)
 		if errors.Is(err, unix.ENODEV) {

@@ -16,7 +16,7 @@ import (
 //	dev PATH                    where the job's device nodes are made
 //	owner UID GID               whose they are
 //	cm MAJOR MINOR              rdma_cm
-//	rdma INDEX                  an RDMA device to move
+//	rdma INDEX                  an RDMA device to move: the first is the first link's, and so on
 //	node PATH NAME MAJOR MINOR  a device node: the node's own, and its name in the job
 //	link INDEX NAME             an interface to move; index 0: it is made anew by its
 //	                            RDMA device's move, and is asked for by its name
@@ -62,6 +62,9 @@ func parse(text []byte) (it input, err error) {
 		if err := it.line(strings.Fields(string(line))); err != nil {
 			return input{}, fmt.Errorf("line %d: %w", number+1, err)
 		}
+	}
+	if len(it.rdma) > 0 && len(it.rdma) != len(it.links) {
+		return input{}, fmt.Errorf("%d RDMA devices move, and %d interfaces", len(it.rdma), len(it.links))
 	}
 	return it, nil
 }

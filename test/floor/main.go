@@ -7,6 +7,9 @@
 //	floor in FILE    moves what the file names into a namespace of its own
 //	floor out FILE   brings it home
 //
+// It loses no time that the kernel waits: the RDMA devices move ahead in a second thread, and the
+// interfaces follow.
+//
 // Its requests are the same for every version of gresnet: they stand in
 // requests.txt, which a test holds against strace.
 package main

@@ -8,15 +8,11 @@ import (
 
 // out gives the node back what the job has.
 func out(it input) error {
-	host, home, err := enter(it.netns)
+	host, job, home, err := enter(it.netns)
 	if err != nil {
 		return err
 	}
-	// Socket and thread must both be where the RDMA device is.
-	if err := moveRDMA(it, host); err != nil {
-		return err
-	}
-	if err := bringLinks(it, host, home); err != nil {
+	if err := bringLinks(it, host, home, moveAhead(it, job, host)); err != nil {
 		return err
 	}
 	if err := closeNodes(it); err != nil {
@@ -37,28 +33,27 @@ func out(it input) error {
 	return nil
 }
 
-// enter enters the job's namespace and returns the one that the thread was in,
-// with a socket of it.
-func enter(path string) (host int, home socket, err error) {
+// enter enters the job's namespace. It returns the one that the thread was in, with a socket of it, and
+// the job's.
+func enter(path string) (host, job int, home socket, err error) {
 	if host, err = unix.Open("/proc/self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return 0, 0, fmt.Errorf("open the node's namespace: %w", err)
+		return 0, 0, 0, fmt.Errorf("open the node's namespace: %w", err)
 	}
 	if home, err = open(unix.NETLINK_ROUTE); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
-	job, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return 0, 0, fmt.Errorf("open %s: %w", path, err)
+	if job, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		return 0, 0, 0, fmt.Errorf("open %s: %w", path, err)
 	}
 	if err := unix.Setns(job, unix.CLONE_NEWNET); err != nil {
-		return 0, 0, fmt.Errorf("enter %s: %w", path, err)
+		return 0, 0, 0, fmt.Errorf("enter %s: %w", path, err)
 	}
-	return host, home, nil
+	return host, job, home, nil
 }
 
-// bringLinks brings the interfaces home. One that the RDMA device's move has
+// bringLinks brings the interfaces home, each after its RDMA device. One that the device's move has
 // made anew is there already, down and under its name.
-func bringLinks(it input, host int, home socket) error {
+func bringLinks(it input, host int, home socket, next func() error) error {
 	if len(it.links) == 0 {
 		return nil
 	}
@@ -67,6 +62,9 @@ func bringLinks(it input, host int, home socket) error {
 		return err
 	}
 	for _, l := range it.links {
+		if err := next(); err != nil {
+			return err
+		}
 		index, err := home.find(l, l.name)
 		if err != nil {
 			return err

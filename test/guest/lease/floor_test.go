@@ -39,7 +39,7 @@ const runtimeCalls = "!clock_gettime,futex,mmap,munmap,madvise,mprotect,brk,rt_s
 	"eventfd2,fcntl,prlimit64,arch_prctl,set_tid_address,set_robust_list,rseq,getrandom,pread64,prctl,exit,exit_group,restart_syscall"
 
 var (
-	systemCall  = regexp.MustCompile(`^[0-9]+ +([a-z_0-9]+)\(`)
+	systemCall  = regexp.MustCompile(`^([0-9]+) +([a-z_0-9]+)\(`)
 	messageType = regexp.MustCompile(`nlmsg_type=([A-Z_0-9a-fx]+)`)
 )
 
@@ -50,20 +50,23 @@ var messages = map[string]string{
 }
 
 // floorRequests are the requests that strace saw, as requests.txt has them, from
-// the one on that reads the floor's input.
-func floorRequests(log, input string) (requests []string) {
+// the one on that reads the floor's input: those of each thread together, because
+// nobody knows how two threads' are among each other.
+func floorRequests(log, input string) []string {
 	opened, read := false, false
+	var threads []string
+	of := map[string][]string{}
 	for line := range strings.Lines(log) {
 		call := systemCall.FindStringSubmatch(line)
 		if call == nil {
 			continue
 		}
 		if !read {
-			opened = opened || strings.Contains(line, `"`+input+`"`) && call[1] == "openat"
-			read = opened && call[1] == "read"
+			opened = opened || strings.Contains(line, `"`+input+`"`) && call[2] == "openat"
+			read = opened && call[2] == "read"
 			continue
 		}
-		request := call[1]
+		thread, request := call[1], call[2]
 		if m := messageType.FindStringSubmatch(line); m != nil && request == "sendto" {
 			kind := m[1]
 			if name, known := messages[kind]; known {
@@ -74,7 +77,14 @@ func floorRequests(log, input string) (requests []string) {
 		if strings.Contains(line, "NETLINK_RDMA") && request == "socket" {
 			request += " RDMA"
 		}
-		requests = append(requests, request)
+		if of[thread] == nil {
+			threads = append(threads, thread)
+		}
+		of[thread] = append(of[thread], request)
+	}
+	var requests []string
+	for _, thread := range threads {
+		requests = append(requests, of[thread]...)
 	}
 	return requests
 }
