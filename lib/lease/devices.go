@@ -31,7 +31,7 @@ func (n *Host) Close(ctx context.Context) error {
 }
 
 func (n *Host) nodes() rootonly.Nodes {
-	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev}
+	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev, Known: n.State.Known()}
 }
 
 // Picture reads who can open the node's own device nodes.

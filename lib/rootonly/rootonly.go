@@ -20,6 +20,7 @@ type Nodes struct {
 	Config config.Config
 	Sys    fs.FS  // the node's /sys
 	Dev    string // /dev/infiniband
+	Known  string // the folder in which Close tells udev which HCAs' device nodes it closes
 }
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that: the
@@ -34,6 +35,9 @@ type Nodes struct {
 func (n Nodes) Close() error {
 	switch n.Config.Access.Host {
 	case config.Open:
+		if err := n.known().forget(); err != nil {
+			return err
+		}
 		return n.folder().Open()
 	case config.Closed:
 		return n.close()
@@ -50,6 +54,10 @@ func (n Nodes) close() error {
 			return fmt.Errorf("close %s: %w", n.Dev, err)
 		}
 	}
+	told := n.known()
+	if err := told.keepOnly(n.Config.HCAs); err != nil {
+		return err
+	}
 	nodes, err := n.deviceNodes()
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func (n Nodes) close() error {
 		}
 		v, err := n.covers(name, known)
 		if err == nil && v.covered {
-			err = char.Set(path, char.RootAlone())
+			err = errors.Join(char.Set(path, char.RootAlone()), told.add(n.Sys, name))
 		}
 		// A move makes it anew, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

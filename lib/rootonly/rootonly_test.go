@@ -145,6 +145,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
+	known := filepath.Join(t.TempDir(), "closed")
 	// One after the other, on one node.
 	for _, c := range []struct {
 		what, toml string
@@ -161,7 +162,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		{"open again", "[access]\nhost = \"open\"\n", sys, false, "600 600 600"},
 		{"none is listed, again", "", sys, true, "600 600 600"},
 	} {
-		n := Nodes{Config: parsed(t, c.toml), Sys: c.sys, Dev: dev}
+		n := Nodes{Config: parsed(t, c.toml), Sys: c.sys, Dev: dev, Known: known}
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
@@ -178,6 +179,71 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		}
 		if got := strings.Join(modes, " "); got != c.modes {
 			t.Errorf("%s: the nodes are %s, wanted %s", c.what, got, c.modes)
+		}
+	}
+}
+
+func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text + "\n")} }
+	sys := fstest.MapFS{}
+	for i, pci := range []string{"0000:10:00.0", "0000:90:00.0"} {
+		digit := string(rune('0' + i))
+		for class, name := range map[string]string{"infiniband_verbs": "uverbs", "infiniband_mad": "umad"} {
+			dir := "devices/" + pci + "/" + class + "/" + name + digit
+			sys[dir+"/ibdev"], sys[dir+"/device"] = file("mlx5_"+digit), link("../../../"+pci)
+			sys["class/"+class+"/"+name+digit] = link("../../" + dir)
+		}
+		sys["class/infiniband/mlx5_"+digit+"/node_guid"] = file("0002:c903:0000:010" + digit)
+	}
+	dir := "devices/virtual/infiniband_verbs/uverbs2"
+	sys[dir+"/ibdev"], sys["class/infiniband_verbs/uverbs2"] = file("rxe0"), link("../../"+dir)
+	dev, known := deviceFolder(t), filepath.Join(t.TempDir(), "closed")
+	const open, first = "[access]\nhost = \"open\"\n", "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"
+	one, two, cm := "0000:10:00.0:mlx5_0", "0000:90:00.0:mlx5_1", "rdma_cm"
+	// One after the other, on one node, whose device nodes are made anew each time, or not.
+	for _, c := range []struct {
+		what, toml string
+		anew       bool
+		told       []string
+	}{
+		{"none is listed", "", true, []string{one, two, cm}},
+		{"all are closed already", "", false, []string{one, two, cm}},
+		{"one is listed, and nobody has looked", first, false, nil},
+		{"one is listed", first, true, []string{one, cm}},
+		{"the site wants all open", open, true, nil},
+		{"and again none is listed", "", true, []string{one, two, cm}},
+	} {
+		for _, name := range []string{"uverbs0", "umad0", "uverbs1", "umad1", "uverbs2", "rdma_cm"} {
+			path := filepath.Join(dev, name)
+			if !c.anew {
+				continue
+			}
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := char.Make(path, 1, 3, char.Access{Mode: 0o666}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := Nodes{Config: parsed(t, c.toml), Sys: sys, Dev: dev, Known: known}
+		if err := n.Close(); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		entries, err := os.ReadDir(known)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, e := range entries {
+			if e.Name() != list {
+				told = append(told, e.Name())
+			}
+		}
+		if !slices.Equal(told, c.told) {
+			t.Errorf("%s: udev is told of %q, wanted %q", c.what, told, c.told)
 		}
 	}
 }
@@ -244,7 +310,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}
-	n := Nodes{Config: parsed(t, ""), Sys: sysOf("0", "1"), Dev: dev}
+	n := Nodes{Config: parsed(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	had, err := n.Picture()
 	if err == nil {
 		err = n.Close()
@@ -301,7 +367,7 @@ func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev}
+	n := Nodes{Config: parsed(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"), Sys: unread{fstest.MapFS{}, t}, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}

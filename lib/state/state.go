@@ -86,6 +86,9 @@ func (d Dir) AccessLock() string { return filepath.Join(d.Locks(), "access") }
 // there, no run closes them.
 func (d Dir) Undone() string { return filepath.Join(string(d), "undone") }
 
+// Known returns the folder in which udev's rule finds the HCAs whose device nodes it closes.
+func (d Dir) Known() string { return filepath.Join(string(d), "closed") }
+
 // IsUndone tells whether that sign is there.
 func (d Dir) IsUndone() bool { return isThere(d.Undone()) }
 

@@ -89,6 +89,16 @@ func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	return Owner{device, addressOf(path.Dir(path.Dir(target)))}, nil
 }
 
+// DeviceOf is the name of the device, a PCI function for one, that a character device is of. It is
+// fs.ErrNotExist for one of a virtual HCA.
+func DeviceOf(sys fs.FS, name string) (string, error) {
+	target, err := fs.ReadLink(sys, path.Join("class", CharClass(name), name, "device"))
+	if err != nil {
+		return "", fmt.Errorf("find the device of %s: %w", name, gone(err))
+	}
+	return path.Base(target), nil
+}
+
 // NodeGUID is the node GUID of an RDMA device that is in the namespace whose /sys this is.
 func NodeGUID(sys fs.FS, rdma string) (string, error) {
 	guid, err := read(sys, path.Join("class/infiniband", rdma, "node_guid"))

@@ -23,11 +23,15 @@ func measure(form string, cases []testCase, limit time.Duration, programs, cni, 
 	if err != nil {
 		return err
 	}
-	folder, err := near(filepath.Join(filepath.Dir(here), "../test/bench"), "script")
+	repo := filepath.Join(filepath.Dir(here), "..")
+	folder, err := near(filepath.Join(repo, "test/bench"), "script")
 	if err != nil {
 		return err
 	}
 	if programs, err = near(programs, "floor", "gresnet-prolog", "gresnet-epilog"); err != nil {
+		return err
+	}
+	if err := installRules(filepath.Join(repo, "packaging/systemd/udev.rules"), programs); err != nil {
 		return err
 	}
 	tools := []tool{floor(programs), gresnet(programs), script(folder, "script"), script(folder, "plain", "PLAIN=1")}

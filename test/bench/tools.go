@@ -75,6 +75,14 @@ func floorOf(programs string, dir func(job int) string) tool {
 	}
 }
 
+// installRules gives udev the package's rule, and the program that it may start the place that it has.
+func installRules(rules, programs string) error {
+	return shell(fmt.Sprintf("install -D -m 644 %s /run/udev/rules.d/90-gresnet.rules; install -m 755 %s/gresnet-prolog /usr/sbin/; udevadm control --reload", rules, programs))
+}
+
+// undone keeps the package's rule from what other tools do.
+const undone = "/run/gresnet/undone"
+
 func gresnet(programs string) tool {
 	nodes := 0 // of each job
 	way := func(program string) func(int, []hca) []*exec.Cmd {
@@ -95,8 +103,12 @@ func gresnet(programs string) tool {
 	dir := func(job int) string { return fmt.Sprintf("/run/gresnet/jobs/%d", job+1) }
 	return tool{
 		name: "gresnet", parallel: true, weigh: true,
-		before: func(c testCase, _ []hca) error { nodes = c.Nodes; return nil },
-		in:     way("gresnet-prolog"), out: way("gresnet-epilog"), after: noMore,
+		before: func(c testCase, _ []hca) error {
+			nodes = c.Nodes
+			return shell("rm -f " + undone)
+		},
+		in: way("gresnet-prolog"), out: way("gresnet-epilog"),
+		after: func([]hca) error { return shell("touch " + undone) },
 		netns: func(job int) string { return dir(job) + "/netns" },
 		dev:   func(job int) string { return dir(job) + "/dev" },
 	}

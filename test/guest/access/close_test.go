@@ -188,12 +188,33 @@ func TestTheRuleForUdevKeepsNodesClosedThatAreMadeAnew(t *testing.T) {
 	}
 }
 
+func TestUdevClosesByItselfTheNodesOfAnHCAOnceTheProgramHasClosedThem(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.AnHCAOfEachKind(t)
+	withRule(t)
+	vm.Run(t, reopen) // the program has looked at each HCA
+	const program = "/usr/sbin/gresnet-prolog"
+	was := vm.Run(t, "stat -c '%n %a %U' /dev/infiniband/*")
+	vm.Run(t, "mv "+program+" "+program+".away; printf '#!/bin/sh\nenv >>/tmp/started\n' >"+program+"; chmod 755 "+program)
+	t.Cleanup(func() { vm.Run(t, "rm -f /tmp/started; mv "+program+".away "+program) })
+	vm.Run(t, reopen)
+	if now := vm.Run(t, "stat -c '%n %a %U' /dev/infiniband/*"); now != was || !strings.Contains(now, " 600 root") || !strings.Contains(now, " 666 root") {
+		t.Errorf("the nodes were\n%s\nand are\n%s", was, now)
+	}
+	const hcas = "while read -r node; do cat /sys/class/infiniband_*/${node##*/}/ibdev; done | sort -u"
+	started := vm.Run(t, "sed -n 's/^DEVNAME=//p' /tmp/started | "+hcas)
+	others := vm.Run(t, "find /dev/infiniband -type c -name 'uverbs*' ! -perm 600 | "+hcas)
+	if started != others {
+		t.Errorf("the program was started for the nodes of\n%s\nand is needed for those of\n%s", started, others)
+	}
+}
+
 func TestTheRuleForUdevDoesNothingWhereTheSiteWantsNodesOpen(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
-	vm.Run(t, reopen)
+	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close; "+reopen)
 	if got := hostModes(t); got != "666 root" {
 		t.Errorf("device nodes are %s", got)
 	}
