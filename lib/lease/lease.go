@@ -51,6 +51,15 @@ func (n *Host) ready(ctx context.Context, start time.Time) error {
 	return repair.Table(ctx, n.Host)
 }
 
+// again is ready for a run that only goes on with what others began: where nothing has run since the
+// boot it makes nothing, for a node that has the packages alone must stay as it is.
+func (n *Host) again(ctx context.Context) error {
+	if !n.State.IsMade() {
+		return nil
+	}
+	return n.ready(ctx, time.Time{})
+}
+
 // open opens a lease that somebody began, or returns opened.ErrNone.
 func (n *Host) open(ctx context.Context, id uint32) (*opened.Lease, error) {
 	l, err := opened.Open(ctx, n.Host, id)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"gresnet/lib/event"
 	"gresnet/lib/gres"
@@ -25,7 +24,7 @@ import (
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
-	if err := n.ready(ctx, time.Time{}); err != nil {
+	if err := n.again(ctx); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)

@@ -33,7 +33,11 @@ type Sweep struct {
 // Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live
 // job's lease: if somebody named that job, Sweep returns an error; it passes over others.
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
-	if err := n.ready(ctx, time.Time{}); err != nil {
+	begin := n.again
+	if s.Boot {
+		begin = func(ctx context.Context) error { return n.ready(ctx, time.Time{}) }
+	}
+	if err := begin(ctx); err != nil {
 		return err
 	}
 	jobs, err := n.Leased()

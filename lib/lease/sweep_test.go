@@ -11,16 +11,40 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"gresnet/lib/event"
+	"gresnet/lib/host"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/opened"
+	"gresnet/lib/state"
 	"gresnet/lib/table"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 )
+
+// With /run/gresnet udev's rule would close device nodes, and the plugin expect signs, on a node that has
+// the packages alone.
+func TestWhereNothingHasRunSinceTheBootASweepAndAReleaseMakeNothing(t *testing.T) {
+	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now})
+	if err := n.Sweep(t.Context(), Sweep{}); err != nil {
+		t.Error(err)
+	}
+	if err := n.Sweep(t.Context(), Sweep{Jobs: []uint32{7}}); err == nil || !strings.Contains(err.Error(), "it has no lease here") {
+		t.Error(err)
+	}
+	if err := n.Release(t.Context(), "mlx5_0"); err == nil || !strings.Contains(err.Error(), "no HCA of that name is quarantined") {
+		t.Error(err)
+	}
+	if n.State.IsMade() {
+		t.Error("there is a state directory now")
+	}
+	if err := n.Sweep(t.Context(), Sweep{Boot: true}); err != nil || !n.State.IsMade() {
+		t.Errorf("the boot made none: %v", err)
+	}
+}
 
 // The mark comes after the process that makes it. A sweep that looked for processes
 // before that one came must not take the mark for that of one that is gone.

@@ -32,6 +32,9 @@ const maxOwed = 100
 // Owe notes what a run has counted, for the next Update. A run that waits in vain for its turn
 // loses nothing by that.
 func (f File) Owe(p *Page) error {
+	if err := os.MkdirAll(filepath.Dir(f.Owed), 0o755); err != nil {
+		return err
+	}
 	if err := os.Mkdir(f.Owed, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}

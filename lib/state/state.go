@@ -97,6 +97,9 @@ func (d Dir) Lease(job uint32) Lease { return Lease(filepath.Join(d.Jobs(), numb
 
 func number(job uint32) string { return strconv.FormatUint(uint64(job), 10) }
 
+// IsMade tells whether there is a state directory: something of gresnet has run since the boot.
+func (d Dir) IsMade() bool { return isThere(d.Jobs()) }
+
 // Make makes the directories. Users reach neither leases nor locks.
 func (d Dir) Make() error {
 	if err := os.MkdirAll(string(d), 0o755); err != nil {
