@@ -1,11 +1,12 @@
 /* Entering a lease: what changes for a task. All mounts are made in a mount
- * namespace that ends with the task, so there is nothing to undo. Plain
+ * namespace that ends with the job's last process, so there is nothing to undo. Plain
  * mount(2) does it all and works on every kernel that can move an HCA. */
 #include "enter.h"
 #include "classes.h"
 #include "mounts.h"
 #include "names.h"
 #include "text.h"
+#include "view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -222,19 +223,25 @@ static int renew_sysfs(const struct lease *lease, const char *stage)
 	return 0;
 }
 
+/* make_view makes the mount namespace that the job's tasks have together. */
+static int make_view(const struct lease *lease, const char *state)
+{
+	if (unshare_mounts(lease->job) || cover(lease, state))
+		return -1;
+	if (lease_has_network(lease) && renew_sysfs(lease, state))
+		return -1;
+	return classes_cover(lease->job);
+}
+
 int enter(const struct lease *lease, const char *state)
 {
-	if (!lease_has_network(lease))
-		return unshare_mounts(lease->job) || cover(lease, state) || classes_cover(lease->job) ? -1 : 0;
-	if (setns(lease->netns, CLONE_NEWNET) == -1) {
+	if (lease_has_network(lease) && setns(lease->netns, CLONE_NEWNET) == -1) {
 		/* Slurm 26.05's user namespace maps all users onto themselves, and so looks like the first one. */
 		slurm_error("gresnet: job %u: enter the job's network namespace: %m%s", lease->job,
 			    errno == EPERM ? "; hint: take CLONE_NEWUSER out of namespace.yaml [GN026]" : "");
 		return -1;
 	}
-	if (unshare_mounts(lease->job) || cover(lease, state) || renew_sysfs(lease, state) || classes_cover(lease->job))
-		return -1;
-	return 0;
+	return view_enter(lease, state, make_view);
 }
 
 int enter_without(uint32_t job)

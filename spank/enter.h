@@ -4,7 +4,7 @@
 #include "lease.h"
 
 /* enter moves the calling process, which must have one thread, into the
- * lease's network namespace and a mount namespace of its own in which /sys and
+ * lease's network namespace and the mount namespace of the job's tasks, in which /sys and
  * /dev/infiniband are the job's. A job that is in the node's network keeps that,
  * and the node's /sys. After a failure, which is logged, the process
  * may be half inside and must not go on. */

@@ -188,8 +188,8 @@ out:
 	return rc;
 }
 
-/* pam_sm_close_session has nothing to undo: the mount namespace ends with the session's
- * processes, the network namespace is the job's, and this process ends next. */
+/* pam_sm_close_session has nothing to undo: both namespaces are the job's, and this process
+ * ends next. */
 int pam_sm_close_session(pam_handle_t *pamh, int flags, int argc, const char *argv[])
 {
 	(void)pamh, (void)flags, (void)argc, (void)argv;

@@ -48,6 +48,9 @@ int session_tests(int *all);
 void session_prepare(void);
 int session_run(void);
 
+/* view_tests runs the cases of mounts that tasks share, as relay_tests does. */
+int view_tests(int *all);
+
 /* relay_tests runs the cases of the PMIx relay; all is how many there are. */
 int relay_tests(int *all);
 

@@ -1285,6 +1285,7 @@ int main(int argc, char *argv[])
 	passed += limit_tests(&all);
 	passed += relay_tests(&all);
 	passed += session_tests(&all);
+	passed += view_tests(&all);
 	passed += run_mark();
 	passed += run_option();
 	passed += run_loaded(argv[1]);

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <security/pam_modules.h>
 #include <security/pam_modutil.h>
 #include <slurm/spank.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -22,6 +24,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "case.h"
@@ -34,6 +38,7 @@ static int before;
 static bool armed;
 static bool for_good; /* it goes on failing */
 static bool *failed; /* shared with the harness */
+static bool second;  /* another task of the job is there */
 
 static bool fails(const char *called)
 {
@@ -55,6 +60,12 @@ WRAP(int, umount2, (const char *a, int b), (a, b), -1)
 WRAP(int, setns, (int a, int b), (a, b), -1)
 WRAP(int, unshare, (int a), (a), -1)
 WRAP(int, fstat, (int a, struct stat *b), (a, b), -1)
+WRAP(int, fstatat, (int a, const char *b, struct stat *c, int d), (a, b, c, d), -1)
+WRAP(int, fchdir, (int a), (a), -1)
+WRAP(int, chroot, (const char *a), (a), -1)
+WRAP(int, flock, (int a, int b), (a, b), -1)
+WRAP(ssize_t, fgetxattr, (int a, const char *b, void *c, size_t d), (a, b, c, d), -1)
+WRAP(int, fsetxattr, (int a, const char *b, const void *c, size_t d, int e), (a, b, c, d, e), -1)
 WRAP(int, stat, (const char *a, struct stat *b), (a, b), -1)
 WRAP(int, statvfs, (const char *a, struct statvfs *b), (a, b), -1)
 WRAP(int, access, (const char *a, int b), (a, b), -1)
@@ -133,16 +144,24 @@ spank_err_t __wrap_spank_get_item(spank_t spank, spank_item_t item, ...)
 }
 
 static const char *const calls[] = {
-	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir",
+	"mount", "umount2", "setns", "unshare", "fstat", "fstatat", "flock", "fgetxattr", "fsetxattr", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir",
 	"strdup", "strndup", "calloc", "mmap", "socket", "bind", "listen", "eventfd", "getrlimit", "pthread_create", "spank_setenv",
 	"spank_unsetenv", "spank_option_register", "open", "openat", "ioctl", "spank_get_item",
 };
 
 /* What a session of ssh calls. */
 static const char *const session_calls[] = {
-	"mount", "umount2", "setns", "unshare", "fstat", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir", "open", "openat", "ioctl",
+	"mount", "umount2", "setns", "unshare", "fstat", "fstatat", "flock", "fgetxattr", "fsetxattr", "stat", "statvfs", "access", "read", "write", "fchmod", "readlinkat", "symlinkat", "readdir", "fopen", "opendir", "open", "openat", "ioctl",
 	"asprintf", "pam_get_item", "pam_modutil_getpwnam", "pam_putenv",
 };
+
+/* What a task calls to share the mounts of another. */
+static const char *const view_calls[] = {
+	"setns", "fstat", "fstatat", "flock", "fgetxattr", "fsetxattr", "stat", "open", "openat", "ioctl",
+};
+
+/* What it calls to leave a namespace again. */
+static const char *const return_calls[] = {"setns", "fchdir", "chroot"};
 
 /* start_server is what slurmstepd's PMIx server is to the plugin. It returns the port. */
 static in_port_t start_server(void)
@@ -177,7 +196,8 @@ static int run_callbacks(in_port_t port)
 	set_environment(9);
 	armed = true;
 	rc = slurm_spank_init(NULL, 0, argv);
-	if (!rc)
+	/* Its thread is slurmstepd's: a process with several enters no mount namespace. */
+	if (!rc && !second)
 		rc = slurm_spank_task_post_fork(NULL, 0, argv);
 	if (!rc)
 		rc = slurm_spank_task_init_privileged(NULL, 0, argv);
@@ -215,6 +235,43 @@ static void run(const void *argument)
 	check(count_entries("/proc/self/fd") == files, "a descriptor is left");
 	check(alone(), "a thread is left");
 }
+
+/* start_first starts another task of the job, which stays, and may have other device nodes. */
+static pid_t start_first(bool strange)
+{
+	char *argv[] = {NULL};
+	char byte;
+	int ready[2];
+	pid_t first;
+
+	must(!pipe2(ready, O_CLOEXEC), "pipe");
+	first = fork();
+	must(first != -1, "fork");
+	if (first == 0) {
+		alarm(20);
+		slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = 1};
+		must(!slurm_spank_init(NULL, 0, argv) && !slurm_spank_task_init_privileged(NULL, 0, argv), "the first task");
+		must(!strange || !mount("sandbox", "/dev/infiniband", "tmpfs", 0, NULL), "/dev/infiniband");
+		must(write(ready[1], "", 1) == 1, "pipe");
+		for (;;)
+			pause();
+	}
+	must(read(ready[0], &byte, 1) == 1, "the first task");
+	close(ready[0]);
+	close(ready[1]);
+	return first;
+}
+
+static void run_after(bool strange)
+{
+	pid_t first = start_first(strange);
+
+	second = true;
+	run(NULL);
+	must(!kill(first, SIGKILL) && waitpid(first, NULL, 0) == first, "end the first task");
+}
+static void run_second(const void *argument) { (void)argument; run_after(false); }
+static void run_beside_strange(const void *argument) { (void)argument; run_after(true); }
 
 /* run_session: of a session that fails nothing may go on as without a lease, PAM_IGNORE. */
 static void run_session(const void *argument)
@@ -312,6 +369,8 @@ int inject_tests(int *all)
 	failed = mmap(NULL, sizeof(*failed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(failed != MAP_FAILED, "mmap");
 	passed = inject(run, "", calls, sizeof(calls) / sizeof(calls[0]), all);
+	passed += inject(run_second, "second task: ", view_calls, sizeof(view_calls) / sizeof(view_calls[0]), all);
+	passed += inject(run_beside_strange, "a namespace is left again: ", return_calls, sizeof(return_calls) / sizeof(return_calls[0]), all);
 	passed += inject_for_good(all);
 	return passed + inject(run_session, "session: ", session_calls, sizeof(session_calls) / sizeof(session_calls[0]), all);
 }

@@ -104,7 +104,7 @@ func sessionsEnd(t *testing.T) {
 
 // seen is what a process finds of its node.
 const seen = `
-readlink /proc/self/ns/net
+readlink /proc/self/ns/net /proc/self/ns/mnt
 ls /sys/class/infiniband /sys/class/net
 stat -c '%n %t:%T %a %U' /dev/infiniband/*
 rdma link | sed 's/ state.*//'
