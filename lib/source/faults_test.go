@@ -96,6 +96,11 @@ var faults = map[string]func(t *testing.T) []error{
 		_, _, err := source.Ask(context.Background(), job.Job{ID: 1, GPUs: []int{0}}, config.Default(), source.Local{Mapping: mapping})
 		return []error{err}
 	},
+	"a job's GPUs, if nothing tells which GPUs Slurm means by their numbers, and no `[[hca]]` has `gpus`": func(*testing.T) []error {
+		two := gres.Topology{GPUs: []node.Location{{PCI: "0000:07:00.0"}, {PCI: "0000:0f:00.0"}}, Unknown: errors.New("nobody knows")}
+		_, err := two.Serve(gres.Mapping{{Gres: "nic", HCA: sitetest.HCA(0)}}, []int{0})
+		return []error{err}
+	},
 	"an `[[hca]]` that fits no HCA of the node, if the job needs it": func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_7\"\n") },
 	"an `[[hca]]` that fits several HCAs, if the job needs it":       func(t *testing.T) []error { return mappedAs(t, "[[hca]]\nindex = 0\nmatch = \"pci=10:00.0\"\n") },
 	"two `[[hca]]` that mean one HCA": func(t *testing.T) []error {
