@@ -84,7 +84,9 @@ func runSetup(w *cli.World, c *urfave.Context) error {
 	return alone(c, func() error {
 		var err error
 		if c.Bool("undo") {
-			err = undoSetup(w, setupNode(w, c, w.Lenient(c)))
+			cfg := w.Lenient(c)
+			err = undoSetup(w, setupNode(w, c, cfg))
+			fmt.Fprint(w.Stdout, modeLeft(cfg.RDMA.Mode, w.Lenient(c).RDMA.Mode))
 		} else {
 			err = doSetup(w, c)
 		}
@@ -278,6 +280,15 @@ func counts(inv inventory.Inventory, names []string) string {
 		kinds[i] = fmt.Sprintf("%s:%d", kind, count[kind])
 	}
 	return strings.Join(kinds, ",")
+}
+
+// modeLeft says that the kernel has the RDMA netns mode still that gresnet.toml asked for: in
+// exclusive mode programs in containers have no RDMA.
+func modeLeft(before, after string) string {
+	if before != string(rdma.Exclusive) || after == before {
+		return ""
+	}
+	return "note: the RDMA netns mode is exclusive until a reboot\n"
 }
 
 // undoSetup gives the files back.

@@ -28,3 +28,16 @@ func TestSetupRefusesFlagsOfWhichOneWouldBeTakenInSilence(t *testing.T) {
 		}
 	}
 }
+
+func TestAnUndoSaysThatTheModeStaysUntilAReboot(t *testing.T) {
+	for _, c := range []struct {
+		before, after string
+		said          bool
+	}{
+		{"exclusive", "", true}, {"exclusive", "shared", true}, {"exclusive", "exclusive", false}, {"", "", false}, {"shared", "", false}, {"", "exclusive", false},
+	} {
+		if said := modeLeft(c.before, c.after); (said != "") != c.said {
+			t.Errorf("%q, then %q: %q", c.before, c.after, said)
+		}
+	}
+}
