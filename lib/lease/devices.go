@@ -35,7 +35,7 @@ func (n *Host) nodes() rootonly.Nodes {
 }
 
 // Picture reads who can open the node's own device nodes.
-func (n *Host) Picture() (rootonly.Picture, error) { return n.nodes().Picture() }
+func (n *Host) Picture() (rootonly.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
 
 // Redo takes back what GiveBack said: runs close device nodes again.
 func (n *Host) Redo() error {

@@ -13,16 +13,17 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// Picture is who could open the node's own device nodes before gresnet closed them. It has only
-// those that others than root could open.
+// Picture is who could open the node's own device nodes before gresnet closed them. It lacks those
+// that gresnet may have closed already.
 type Picture struct {
 	Folder *char.Access         `json:"folder,omitempty"` // nil: it was not there, or is not known
 	Nodes  map[string]char.Node `json:"nodes,omitempty"`  // by HCA, kind and port: a node's number changes
 }
 
 // Picture reads who can open the node's own device nodes. Of a folder that is closed already it
-// does not know who could.
-func (n Nodes) Picture() (p Picture, err error) {
+// does not know who could, and of a device node only if nothing of gresnet has run since the boot:
+// then the node is untouched, and the site has closed it.
+func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 	marked, err := n.folder().IsMarked()
 	if err != nil || marked {
 		return p, err
@@ -36,7 +37,7 @@ func (n Nodes) Picture() (p Picture, err error) {
 	}
 	p = Picture{Folder: &folder, Nodes: map[string]char.Node{}}
 	return p, n.each(func(name string, access char.Access) error {
-		if access == char.RootAlone() {
+		if access == char.RootAlone() && !untouched {
 			return nil
 		}
 		id, err := n.identity(name)

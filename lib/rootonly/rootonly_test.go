@@ -311,15 +311,34 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 		}
 	}
 	n := Nodes{Config: parsed(t, ""), Sys: sysOf("0", "1"), Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
-	had, err := n.Picture()
+	had, err := n.Picture(false)
 	if err == nil {
 		err = n.Close()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed, err := n.Picture(); err != nil || closed.Folder != nil || len(closed.Nodes) > 0 {
+	if closed, err := n.Picture(false); err != nil || closed.Folder != nil || len(closed.Nodes) > 0 {
 		t.Errorf("what is closed is taken for what was: %+v, %v", closed, err)
+	}
+	// Nothing has run before: who closed a node was the site.
+	if err := n.GiveBack(had, func([]string) (bool, error) { return true, nil }); err != nil {
+		t.Fatal(err)
+	}
+	all, err := n.Picture(true)
+	if err == nil {
+		err = n.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.GiveBack(all, func(devices []string) (bool, error) { return true, fmt.Errorf("udev was asked about %q", devices) }); err != nil {
+		t.Error(err)
+	}
+	has("as the site closed it", dev, was, folder)
+	hasList("uverbs1")
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
 	}
 	var asked []string
 	rules := func(devices []string) (bool, error) { asked = devices; return true, nil }
