@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -31,6 +32,45 @@ func TestAProcessIsItsRealUsers(t *testing.T) {
 	}
 	if _, _, err := proc.UserOf(1 << 22); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a process that is not there: %v", err)
+	}
+}
+
+// A test binary is also a program that becomes root.
+func init() {
+	if os.Getenv("GRESNET_BECOME") == "" {
+		return
+	}
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString("\n")
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// Who runs a program that becomes root, as sudo does before it asks for a password, has not become root.
+func TestAProcessThatBecameRootIsItsUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to be another user")
+	}
+	dir, err := os.MkdirTemp("", "proctest") // t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "becomes")
+	copyFile(t, "/proc/self/exe", program)
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(program, 0o755|os.ModeSetuid)); err != nil {
+		t.Fatal(err)
+	}
+	for by, want := range map[uint32]uint32{1234: 1234, 0: 0} {
+		cmd := exec.Command(program)
+		cmd.Env = []string{"GRESNET_BECOME=root"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: by, Gid: 1234}}
+		standin.Start(t, cmd)
+		if _, uid, err := proc.UserOf(cmd.Process.Pid); err != nil || uid != want {
+			t.Errorf("what user %d runs is of user %d, %v", by, uid, err)
+		}
 	}
 }
 

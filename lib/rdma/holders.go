@@ -26,8 +26,10 @@ var resources = []resource{
 	{10, 19},        // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
 	{cmdResIDs, 30}, // …_RES_CM_ID_GET, …_RES_CM_ID
 	{14, 46},        // …_RES_PD_GET, …_RES_PD
-	{22, 86},        // …_RES_CTX_GET, …_RES_CTX
+	contexts,
 }
+
+var contexts = resource{cmdResContexts, 86} // …_RES_CTX_GET, …_RES_CTX; kernel 5.14
 
 type resource struct {
 	cmd   int
@@ -35,8 +37,9 @@ type resource struct {
 }
 
 const (
-	cmdResGet = 9
-	cmdResIDs = 11
+	cmdResGet      = 9
+	cmdResIDs      = 11
+	cmdResContexts = 22
 
 	attrResSummary     = 15
 	attrResSummaryName = 17
@@ -44,6 +47,7 @@ const (
 	attrResPID         = 28
 	attrResKernName    = 29
 	attrResDestination = 34
+	attrResContextID   = 64
 )
 
 // Uses counts what processes have of a device: contexts, of which a process has one for all else that it
@@ -58,22 +62,81 @@ func (c *Conn) Uses() (map[uint32]Uses, error) {
 		return nil, fmt.Errorf("count the users of RDMA devices: %w", err)
 	}
 	all := map[uint32]Uses{}
+	highest := uint32(0)
 	for _, a := range answers {
-		var u Uses
-		err := entries(a.Value(attrResSummary), func(entry netlink.Attributes) {
-			switch number := entry.Number(attrResSummaryCurr); entry.Text(attrResSummaryName) {
-			case "ctx":
-				u.Contexts = number
-			case "cm_id":
-				u.IDs = number
-			}
-		})
-		if err != nil {
+		index := uint32(a.Number(attrDevIndex))
+		if all[index], err = usesIn(a); err != nil {
 			return nil, err
 		}
-		all[uint32(a.Number(attrDevIndex))] = u
+		highest = max(highest, index)
 	}
-	return all, nil
+	return all, c.addUses(all, highest)
+}
+
+// addUses asks for the devices that a dump may lack, see Dump.
+func (c *Conn) addUses(all map[uint32]Uses, highest uint32) error {
+	const spare = 16 // indices beyond the highest one seen
+	for i := range highest + spare {
+		if _, is := all[i]; is {
+			continue
+		}
+		answers, err := c.send(cmdResGet, 0, ofDevice(i))
+		if errors.Is(err, unix.EINVAL) {
+			continue // not there, or not in this namespace
+		}
+		if err != nil {
+			return fmt.Errorf("count the users of RDMA device %d: %w", i, err)
+		}
+		for _, a := range answers {
+			if all[i], err = usesIn(a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func usesIn(a netlink.Attributes) (u Uses, err error) {
+	err = entries(a.Value(attrResSummary), func(entry netlink.Attributes) {
+		switch number := entry.Number(attrResSummaryCurr); entry.Text(attrResSummaryName) {
+		case "ctx":
+			u.Contexts = number
+		case "cm_id":
+			u.IDs = number
+		}
+	})
+	return u, err
+}
+
+// ErrNoContexts means that the kernel counts contexts and does not list them.
+var ErrNoContexts = errors.New("the kernel does not list contexts")
+
+// Contexts are the numbers of a device's contexts. The kernel gives none twice. There are so many at most,
+// or it is ErrTooMany; the connection is to be closed then.
+func (c *Conn) Contexts(index uint32, most int) (ids []uint32, err error) {
+	err = c.socket.Each(clientNldev<<10|cmdResContexts, unix.NLM_F_DUMP, 0, ofDevice(index), func() { ids = nil }, func(answer []byte) error {
+		attributes, err := netlink.Parse(answer)
+		if err != nil {
+			return err
+		}
+		err = entries(attributes.Value(contexts.table), func(entry netlink.Attributes) {
+			ids = append(ids, uint32(entry.Number(attrResContextID)))
+		})
+		if err == nil && len(ids) > most {
+			return netlink.ErrStop
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP):
+		return nil, ErrNoContexts
+	case errors.Is(err, netlink.ErrStop):
+		return nil, ErrTooMany
+	case err != nil:
+		return nil, fmt.Errorf("list the contexts of RDMA device %d: %w", index, err)
+	}
+	slices.Sort(ids)
+	return ids, nil
 }
 
 // ErrTooMany means that the users of a device were not listed to the end.

@@ -57,6 +57,17 @@ func holders(index uint32) ([]rdma.Holder, error) {
 	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < holdersTimeout })
 }
 
+// Contexts are the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection
+// of its own, which it leaves if there are too many.
+func (v *View) Contexts(index uint32, most int) ([]uint32, error) {
+	conn, err := rdma.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.Contexts(index, most)
+}
+
 // Uses counts what processes have of the RDMA devices, by the index.
 func (v *View) Uses() (map[uint32]rdma.Uses, error) {
 	if err := v.dial(); err != nil {

@@ -27,7 +27,7 @@ type sought struct {
 	*target
 	known []int    // processes that opened it themselves
 	users []string // that have it
-	roots bool     // root has it
+	roots []string // of root's that have it
 	cm    []string // users that have RDMA-CM open
 }
 
@@ -71,6 +71,13 @@ func (s *seeker) list(conn *rdma.Conn, t *target) error {
 	}
 	f := &sought{target: t}
 	abandoned := f.note(holders)
+	if _, err := conn.Contexts(t.index, 0); errors.Is(err, rdma.ErrNoContexts) {
+		all, err := conn.Uses()
+		if err != nil {
+			return err
+		}
+		abandoned = abandoned || all[t.index].Contexts > uint64(len(f.known))
+	}
 	if !abandoned || len(f.users) > 0 {
 		return s.answer(t, who(f.users))
 	}
@@ -96,7 +103,7 @@ func (f *sought) note(holders []rdma.Holder) (abandoned bool) {
 // appendUser adds a process unless it is root's, whose programs are the site's affair, or has ended.
 func appendUser(list []string, pid int) []string {
 	p, uid, err := proc.UserOf(pid)
-	if err != nil || uid == 0 {
+	if err != nil || uid == 0 || len(list) == some {
 		return list
 	}
 	return append(list, fmt.Sprintf("%s of user %d", p, uid))
@@ -142,16 +149,16 @@ func (s *seeker) seek() error {
 
 // see notes that a process has a device open, and tells whether more are worth a look.
 func (s *seeker) see(pid int, n proc.Number) (more bool) {
-	_, uid, err := proc.UserOf(pid)
+	p, uid, err := proc.UserOf(pid)
 	for _, f := range s.targets {
 		switch {
 		case err != nil:
-		case n == s.cm && len(f.cm) < some:
+		case n == s.cm:
 			f.cm = appendUser(f.cm, pid)
 		case !slices.Contains(f.numbers, n) || slices.Contains(f.known, pid):
-		case uid == 0:
-			f.roots = true
-		case len(f.users) < some:
+		case uid == 0 && len(f.roots) < some:
+			f.roots = append(f.roots, p.String())
+		case uid != 0 && len(f.users) < some:
 			f.users = appendUser(f.users, pid)
 			_ = s.answer(f.target, who(f.users)) // the search may be over soon
 		}
@@ -160,13 +167,19 @@ func (s *seeker) see(pid int, n proc.Number) (more bool) {
 	return more
 }
 
-// verdict says who uses an HCA of which the process that began to use it has ended.
+// verdict says who uses an HCA of which the process that began to use it has ended. That is never nobody:
+// the kernel does not say which descriptor a context has, and a user's can be on its way in a socket, where
+// no process has it. So no process of root's that has the HCA open, too, speaks for the user.
 func (f *sought) verdict() string {
 	switch {
-	case len(f.users) > 0 || f.roots:
+	case len(f.users) > 0:
 		return who(f.users)
 	case len(f.cm) > 0:
-		return "a process that was handed a descriptor, one of: " + who(f.cm)
+		return handedOn + ", one of: " + who(f.cm)
+	case len(f.roots) > 0:
+		return handedOn + ", and is not found, or perhaps root's " + who(f.roots)
 	}
-	return "a process that was handed a descriptor, and is not found"
+	return handedOn + ", and is not found"
 }
+
+const handedOn = "a process that was handed a descriptor"

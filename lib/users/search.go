@@ -1,6 +1,7 @@
 package users
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 	"gresnet/lib/aside"
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
+	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
 )
@@ -32,9 +34,14 @@ type target struct {
 	id      node.ID
 	index   uint32 // of the RDMA device
 	numbers []proc.Number
+	uses    rdma.Uses
+	listing error // why the contexts are not listed
 	answer  answer
 	handed  bool
 }
+
+// mostContexts is how many contexts a look compares: more than all programs of root's have of an HCA.
+const mostContexts = 4096
 
 // search searches for who uses HCAs, for all of them at once. If a job has one of them, or gets it
 // meanwhile, the answer may be that job.
@@ -49,18 +56,30 @@ func (u *Look) search(ids []node.ID) {
 		id = id.Whole()
 		known := slices.ContainsFunc(all, func(t *target) bool { return t.id == id })
 		if d, uses, err := u.device(id); !known && err == nil && uses.Contexts+uses.IDs > 0 {
-			all = append(all, &target{id: id, index: d.Index, numbers: numbersOf(d), answer: answer{contexts: uses.Contexts}})
+			all = append(all, &target{id: id, index: d.Index, numbers: numbersOf(d), uses: uses, answer: answer{contexts: uses.Contexts}})
 		}
 	}
 	if len(all) == 0 {
 		return
 	}
+	// What takes longest comes last, so a user who has much of one HCA keeps no answer about another away.
+	slices.SortStableFunc(all, func(a, b *target) int {
+		return cmp.Compare(a.uses.Contexts+a.uses.IDs, b.uses.Contexts+b.uses.IDs)
+	})
+	for _, t := range all {
+		if t.uses.Contexts > 0 {
+			t.answer.listed, t.listing = u.list(t.index, mostContexts)
+		}
+	}
 	left := u.run.left()
 	begun := time.Now()
 	err := u.ask(all, begun.Add(left))
 	for _, t := range all {
-		if err != nil && t.answer.text == unanswered {
+		switch {
+		case err != nil && t.answer.text == unanswered:
 			t.answer.text = t.unfound(err)
+		case t.answer.text == "" && t.listing != nil && !errors.Is(t.listing, rdma.ErrNoContexts):
+			t.answer.text = t.unfound(t.listing)
 		}
 		u.found[t.id] = t.answer
 	}
@@ -102,7 +121,7 @@ const unanswered = "?"
 func (t *target) unfound(why error) string {
 	who := "a process that was not found"
 	if t.handed {
-		who = "a process that was handed a descriptor and was not found"
+		who = handedOn + " and was not found"
 	}
 	return fmt.Sprintf("%s (%s)", who, why)
 }

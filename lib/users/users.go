@@ -33,6 +33,7 @@ type Look struct {
 	run   *Run
 	table table.File
 	uses  map[uint32]rdma.Uses // by the index of the RDMA device
+	list  func(index uint32, most int) (contexts []uint32, err error)
 	found map[node.ID]answer   // by Search
 	tries int                  // searches
 	Asked map[node.ID]struct{} // what a search has to answer first
@@ -41,8 +42,9 @@ type Look struct {
 
 // answer is what a search found of an HCA.
 type answer struct {
-	contexts uint64 // how many it had then
-	text     string // who uses it; empty: no user
+	contexts uint64   // how many it had then
+	listed   []uint32 // which, before the search began; empty if the kernel does not list them
+	text     string   // who uses it; empty: no user
 }
 
 // Run is what a run of a program has searched.
@@ -64,7 +66,7 @@ func Open(sys fs.FS, t table.File, run *Run) (*Look, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &Look{view: v, sys: sys, run: run, table: t, found: map[node.ID]answer{}}
+	u := &Look{view: v, sys: sys, run: run, table: t, list: v.Contexts, found: map[node.ID]answer{}}
 	if err := u.Refresh(); err != nil {
 		v.Close()
 		return nil, err
@@ -136,28 +138,40 @@ func (u *Look) SearchFree() error {
 // Of says who uses an HCA, nothing if no user does, or it is not in the root namespace. It searches for
 // nobody: what a search has to answer first is in Asked then, and counts as used.
 //
-// What a search has said of an HCA holds as long as the HCA has as many contexts. A connection that comes
-// after the search could come just as well after the claim, and gives nobody a part of the HCA.
+// What a search has said of an HCA holds as long as the HCA has the contexts that it had before the search.
+// A connection that comes after the search could come just as well after the claim, and gives nobody a part
+// of the HCA.
 func (u *Look) Of(id node.ID) string {
 	id = id.Whole()
-	_, uses, err := u.device(id)
+	d, uses, err := u.device(id)
 	if err != nil {
 		return ""
 	}
-	return u.judge(id, uses)
+	return u.judge(id, d.Index, uses)
 }
 
-func (u *Look) judge(id node.ID, uses rdma.Uses) string {
+func (u *Look) judge(id node.ID, index uint32, uses rdma.Uses) string {
 	if uses == (rdma.Uses{}) {
 		return ""
 	}
-	if a, is := u.found[id]; is && a.contexts == uses.Contexts {
+	a, is := u.found[id]
+	if is && a.contexts == uses.Contexts && (a.text != "" || u.same(a, index)) {
 		return a.text
 	}
 	if u.tries < maxTries {
 		u.Asked[id] = struct{}{}
 	}
 	return "a process that was not found, since others began and ended to use it,"
+}
+
+// same tells whether an HCA has the contexts that it had before a search: as many others could have come in
+// the place of those. It reads no more than are to be there, which are all root's.
+func (u *Look) same(a answer, index uint32) bool {
+	if len(a.listed) == 0 {
+		return true
+	}
+	now, err := u.list(index, len(a.listed))
+	return err == nil && slices.Equal(now, a.listed)
 }
 
 // Counts tells whether an HCA counts as used, without a search: by the last one of the run, or else by the
@@ -191,7 +205,7 @@ func (u *Look) device(id node.ID) (scan.Device, rdma.Uses, error) {
 	if !used || u.Err != nil {
 		return scan.Device{}, rdma.Uses{}, u.Err
 	}
-	d, err := u.view.Glance(id)
+	d, err := u.view.Find(id)
 	if err != nil {
 		if !errors.Is(err, scan.ErrNotFound) {
 			u.Err = fmt.Errorf("look who uses HCA %s: %w", id, err)

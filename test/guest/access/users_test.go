@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -29,6 +30,10 @@ func init() {
 		return
 	case "keep":
 		time.Sleep(time.Hour)
+	case "became":
+		use(syscall.Setresuid(0, 0, 0))
+		fmt.Println("holds", os.Getpid())
+		time.Sleep(time.Hour)
 	}
 	if name := os.Getenv("GRESNET_NAME"); name != "" {
 		use(os.WriteFile("/proc/self/comm", []byte(name), 0))
@@ -47,6 +52,12 @@ func init() {
 		child.ExtraFiles = []*os.File{device}
 		use(child.Start())
 		holder = child.Process.Pid
+	case "hide":
+		use(context(int(device.Fd())))
+		use(hide(device, &holder))
+	case "become":
+		use(context(int(device.Fd())))
+		use(become(device))
 	case "loopback":
 		use(blockInRDMACM(int(device.Fd()), os.Getenv("GRESNET_PAGE")))
 	case "listen":
@@ -60,7 +71,7 @@ func init() {
 		use(resolveIB(int(device.Fd()), what))
 	}
 	fmt.Println("holds", holder)
-	if what == "hand" || what == "crowd" {
+	if what == "hand" || what == "hide" || what == "crowd" {
 		os.Exit(0)
 	}
 	time.Sleep(time.Hour)
