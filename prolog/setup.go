@@ -230,7 +230,7 @@ func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, err
 	if err := hint.Join(err, drift); err != nil {
 		return s, err
 	}
-	if s.Counts = counts(inv, cfg.Slurm.Gres); s.Counts == "" {
+	if s.Counts = inv.Counts(cfg.Slurm.Gres); s.Counts == "" {
 		return s, hint.With(errors.New("the node has no HCA for jobs"), "GN293 gresnet-prolog scan shows what there is, and scan --toml why jobs cannot have it")
 	}
 	files, err := inv.Placeholders(cfg.Slurm.Gres)
@@ -258,28 +258,6 @@ func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, err
 	_, err = os.Stat("/run/systemd/system")
 	s.Systemd = err == nil
 	return s, nil
-}
-
-// counts is what the node has of each GRES and type, as NodeName's Gres= has it.
-func counts(inv inventory.Inventory, names []string) string {
-	var kinds []string
-	count := map[string]int{}
-	for _, name := range names {
-		for _, h := range inv.HCAs {
-			if h.Gres != name {
-				continue
-			}
-			kind := strings.TrimSuffix(h.Gres+":"+h.Type, ":")
-			if count[kind] == 0 {
-				kinds = append(kinds, kind)
-			}
-			count[kind]++
-		}
-	}
-	for i, kind := range kinds {
-		kinds[i] = fmt.Sprintf("%s:%d", kind, count[kind])
-	}
-	return strings.Join(kinds, ",")
 }
 
 // modeLeft says that the kernel has the RDMA netns mode still that gresnet.toml asked for: in

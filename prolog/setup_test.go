@@ -3,22 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"gresnet/lib/inventory"
 )
-
-func TestANodesLineCountsItsHCAsByGRESAndType(t *testing.T) {
-	for want, hcas := range map[string][]inventory.HCA{
-		"":                       {{Name: "mlx5_0"}},
-		"nic:2":                  {{Gres: "nic"}, {Gres: "nic", Index: 1}, {Name: "mlx5_2"}},
-		"nic:hdr:2,nic:1,fast:1": {{Gres: "nic", Type: "hdr"}, {Gres: "fast"}, {Gres: "nic", Type: "hdr", Index: 1}, {Gres: "nic", Index: 2}},
-		"nic:ndr:1,fast:9:1":     {{Gres: "fast", Type: "9"}, {Gres: "nic", Type: "ndr"}},
-	} {
-		if got := counts(inventory.Inventory{HCAs: hcas}, []string{"nic", "fast"}); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
 
 func TestSetupRefusesFlagsOfWhichOneWouldBeTakenInSilence(t *testing.T) {
 	for _, args := range []string{"--dry-run --undo", "--dry-run --restart", "--mode exclusive --undo", "--mode exlusive"} {

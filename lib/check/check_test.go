@@ -33,12 +33,12 @@ func site() check.Site {
 			"proc/sys/kernel/osrelease": file("6.12.48+deb13-amd64\n"),
 			"etc/modprobe.d/rdma.conf":  file("# exclusive\noptions ib_core netns_mode=0\n"),
 			"etc/slurm/slurm.conf": file("Prolog=/usr/sbin/gresnet-prolog\nEpilog=/usr/sbin/gresnet-epilog\nPrologFlags=Contain,X11\nGresTypes=gpu,nic\n" +
-				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:1\nNodeName=node[1-9] CPUs=4\nPropagateResourceLimitsExcept=MEMLOCK\n"),
+				"NodeName=DEFAULT Gres=gpu:8,nic:hdr:1(S:0),nic:ndr:1\nNodeName=node[1-9] CPUs=4\nPropagateResourceLimitsExcept=MEMLOCK\n"),
 			"etc/slurm/plugstack.conf":           file("include plugstack.conf.d/*.conf\n"),
 			"etc/slurm/plugstack.conf.d/10":      file("optional other.so\n"),
 			"etc/slurm/plugstack.conf.d/20.conf": file("required spank_gresnet.so # ours\n"),
 			"etc/slurm/gres.conf": file("Name=gpu File=/dev/nvidia[0-7]\nNodeName=other[1-4] Name=nic Count=8\n" +
-				"NodeName=node[1-9] Name=nic Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic File=/gres/nic[1]\n"),
+				"NodeName=node[1-9] Name=nic Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n"),
 			"gres/nic0": file(""), "gres/nic1": file(""),
 			"dev/nvidia0": file(""), "dev/nvidia1": file(""), "dev/nvidia2": file(""), "dev/nvidia3": file(""),
 			"dev/nvidia4": file(""), "dev/nvidia5": file(""), "dev/nvidia6": file(""), "dev/nvidia7": file(""),
@@ -166,8 +166,8 @@ func hca(n int, name string) inventory.HCA {
 		Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
 		Ports: []inventory.Port{{Port: node.Port{Num: 1, Interface: name}}},
 	}
-	if n == 0 {
-		h.Type = "hdr"
+	if n < 2 {
+		h.Type = []string{"hdr", "ndr"}[n]
 	}
 	return h
 }
@@ -303,7 +303,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, ""},
 		"a policy of what the node lacks": {func(s *check.Site) {
 			s.Config.Policies = []config.Policy{{Gres: "nic"}, {Gres: "nic", Count: 2}, {Gres: "nic", Indices: []int{1, 2}}}
-		}, "error    policy 3: nic:2(IDX:1-2), which source policy says the job has: this node has no nic 2; it has nic 0 (hdr), nic 1; correct it: jobs that it fits are refused here"},
+		}, "error    policy 3: nic:2(IDX:1-2), which source policy says the job has: this node has no nic 2; it has nic 0 (hdr), nic 1 (ndr); correct it: jobs that it fits are refused here"},
 		"an HCA that is in no entry": {func(s *check.Site) {
 			extra := hca(2, "ib2")
 			extra.Gres = ""
@@ -504,23 +504,39 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; the installed Slurm was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
 			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
-		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0"),
+		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "NodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n", ""),
 			"error    gres.conf: it has 1 nic for this node, the mapping has 2; take the lines from gresnet-prolog scan --gres-conf"},
 		"gres.conf with another type": {edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr"),
 			`error    gres.conf: nic 0 is of type "ndr", in the mapping of type "hdr"; take the lines from gresnet-prolog scan --gres-conf`},
-		"gres.conf without files": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=1"),
+		"gres.conf with a file of some": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=1"),
+			"error    gres.conf: /etc/slurm/gres.conf:4: it has files, and another line of the GRES none, or the other way round"},
+		"gres.conf with a type of some": {edit("etc/slurm/gres.conf", "Type=hdr ", ""),
+			"error    gres.conf: /etc/slurm/gres.conf:4: it has a type, and another line of the GRES none, or the other way round"},
+		"gres.conf without files": {edit("etc/slurm/gres.conf", "File=/gres/nic0\nNodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]", "Count=1\nNodeName=node[1-9] Name=nic Type=ndr Count=1"),
 			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet-prolog scan --gres-conf"},
 		"gres.conf with device nodes": {edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0"),
 			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet-prolog scan --gres-conf"},
-		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic:1", "(S:0),nic:7"),
+		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic:ndr:1", "(S:0),nic:ndr:7"),
 			"error    slurm.conf: NodeName of node1 has 8 nic, gres.conf 2: slurmctld drains the node; put Gres=nic:2 into the node's line"},
 		"a node that Slurm promises less of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:1"),
 			"warning  slurm.conf: NodeName of node1 has 1 nic, gres.conf 2: the rest is never used; put Gres=nic:2 into the node's line"},
 		"a node that Slurm promises none of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=gpu:8"),
 			"error    slurm.conf: NodeName of node1 has no nic: no job can ask for it; put Gres=nic:2 into the node's line"},
-		"types that Slurm has in another order": {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:1", "nic:1,nic:hdr:1(S:0)"),
-			"error    slurm.conf: NodeName of node1 has the types of nic in another order than gres.conf: Slurm numbers them by it, and jobs fail their prologs; put them into this order: nic:hdr, nic"},
-		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:1", "nic:2"), ""},
+		"types that Slurm has in another order": {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:ndr:1", "nic:ndr:1,nic:hdr:1(S:0)"),
+			"error    slurm.conf: NodeName of node1 has the types of nic in another order than gres.conf: Slurm numbers them by it, and jobs fail their prologs; put them into this order: nic:hdr, nic:ndr"},
+		"a type of some": {edit("etc/slurm/slurm.conf", "nic:ndr:1", "nic:1"),
+			"error    slurm.conf: NodeName of node1 has nic with a type and without: slurmd refuses that; give each a type, or none"},
+		"types in turns": {func(s *check.Site) {
+			h := hca(2, "ib2")
+			h.Type = "hdr"
+			s.Inventory.HCAs = append(s.Inventory.HCAs, h)
+			edit("etc/slurm/gres.conf", "File=/gres/nic[1]\n", "File=/gres/nic[1]\nNodeName=node1 Name=nic Type=hdr File=/gres/nic0\n")(s)
+			edit("etc/slurm/gres.conf", "Type=hdr File=/gres/nic0\nNodeName=node[1-9] Name=nic Type=ndr", "Type=hdr File=/gres/nic1\nNodeName=node[1-9] Name=nic Type=ndr")(s)
+			edit("etc/slurm/gres.conf", "Type=ndr File=/gres/nic[1]", "Type=ndr File=/gres/nic2")(s)
+			edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0)", "nic:hdr:2(S:0)")(s)
+			s.Root.(fstest.MapFS)["gres/nic2"] = file("")
+		}, "error    gres.conf: nic 2 is of type hdr, as one before it, and between them is one of another: Slurm numbers those of one type one after the other; put the [[hca]] tables of one type one after the other, then: gresnet-prolog scan --gres-conf"},
+		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:ndr:1", "nic:2"), ""},
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
 		"GPUs as the kernel has them":         {gpus(8, nil), ""},

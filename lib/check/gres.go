@@ -184,7 +184,11 @@ func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad b
 // typed holds the types of a GRES in the node's line in slurm.conf against those of gres.conf, which
 // slurmctld compares with their case.
 func (s Site) typed(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
-	for _, kind := range conf.Types(s.Node, name) {
+	types := conf.Types(s.Node, name)
+	if len(types) > 1 && slices.Contains(types, "") {
+		return fail("slurm.conf", "GN511 give each a type, or none", "NodeName of %s has %s with a type and without: slurmd refuses that", s.Node, name), true
+	}
+	for _, kind := range types {
 		if kind != "" && !slices.ContainsFunc(devices, func(d slurm.Device) bool { return d.Type == kind }) {
 			return fail("slurm.conf", "GN406 write the type as gres.conf has it, in the same case",
 				"NodeName of %s has %s:%s, gres.conf has none of that type: slurmctld drains the node", s.Node, name, kind), true
@@ -197,12 +201,15 @@ func (s Site) typed(conf slurm.Conf, name string, devices []slurm.Device) (f Fin
 // its devices, against that in gres.conf.
 func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f Finding, bad bool) {
 	var want []string
-	for _, d := range devices {
+	types := conf.Types(s.Node, name)
+	for i, d := range devices {
 		if !slices.Contains(want, d.Type) {
 			want = append(want, d.Type)
+		} else if d.Type != devices[i-1].Type && len(types) > 1 {
+			return fail("gres.conf", "GN513 put the [[hca]] tables of one type one after the other, then: gresnet-prolog scan --gres-conf",
+				"%s %d is of type %s, as one before it, and between them is one of another: Slurm numbers those of one type one after the other", name, i, d.Type), true
 		}
 	}
-	types := conf.Types(s.Node, name)
 	lacks := func(list []string) func(string) bool {
 		return func(kind string) bool { return !slices.Contains(list, kind) }
 	}

@@ -195,8 +195,8 @@ func misconfigurations(t *testing.T) []row {
 		{"`GresTypes` lacks nic", edit(conf, "gpu,nic", "gpu")},
 		{"the node's line has no `Gres=nic`", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8")},
 		{"the node's line has more NICs than gres.conf", edit(conf, "CPUs=4", "CPUs=4 Gres=gpu:8,nic:8")},
-		{"the node's line has the types of NICs in another order than gres.conf", edit(conf, "nic:hdr:1(S:0),nic:1", "nic:1,nic:hdr:1(S:0)")},
-		{"the node's line has NICs with `no_consume`", edit(conf, "nic:hdr:1(S:0),nic:1", "nic:no_consume:2")},
+		{"the node's line has the types of NICs in another order than gres.conf", edit(conf, "nic:hdr:1(S:0),nic:ndr:1", "nic:ndr:1,nic:hdr:1(S:0)")},
+		{"the node's line has NICs with `no_consume`", edit(conf, "nic:hdr:1(S:0),nic:ndr:1", "nic:no_consume:2")},
 		{"the node's line has a type of NICs in another case than gres.conf", edit(conf, "nic:hdr:1(S:0)", "nic:HDR:1(S:0)")},
 		{"a backslash has the node's line go on in the next one, which is another", edit(conf, "node[1-9] CPUs=4\n", "node[1-9] CPUs=4 \\ \nCompleteWait=8\n")},
 		{"slurm.conf has two keys in one line", edit(conf, "GresTypes", "MailProg=/bin/mail CompleteWait=8\nGresTypes")},
@@ -204,7 +204,7 @@ func misconfigurations(t *testing.T) []row {
 		{"gres.conf has a key that Slurm does not know", edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Path=/gres/nic[1]")},
 		{"slurm.conf includes a file that is not there", edit(conf, "GresTypes", "Include nodes.conf\nGresTypes")},
 		{"gres.conf is not there", remove("etc/slurm/gres.conf")},
-		{"gres.conf has fewer NICs than the node", edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=0")},
+		{"gres.conf has fewer NICs than the node", edit("etc/slurm/gres.conf", "NodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n", "")},
 		{"gres.conf has another type than the mapping", edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr")},
 		{"gres.conf names device nodes", edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0")},
 		{"a placeholder file is not there", remove("gres/nic1")},
@@ -379,8 +379,8 @@ func mended(s check.Site) string {
 	root := maps.Clone(s.Root.(fstest.MapFS))
 	s.Root = root
 	plan := setup.Mend(setup.Site{
-		Root: root, Node: s.Node, Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:1", Files: []string{"/gres/nic0", "/gres/nic1"},
-		GresLines: []string{"Name=nic Type=hdr File=/gres/nic0", "Name=nic File=/gres/nic1"},
+		Root: root, Node: s.Node, Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:ndr:1", Files: []string{"/gres/nic0", "/gres/nic1"},
+		GresLines: []string{"Name=nic Type=hdr File=/gres/nic0", "Name=nic Type=ndr File=/gres/nic1"},
 	}, func(setup.Plan) []setup.Refusal { return nil })
 	for _, e := range plan.Edits {
 		root[strings.TrimPrefix(e.Path, "/")] = &fstest.MapFile{Data: e.After, Mode: e.Mode}

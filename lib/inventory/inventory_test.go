@@ -36,7 +36,7 @@ func whole() inventory.Inventory {
 				Held:  &table.Claim{Job: 4294967293},
 			},
 			{
-				Gres: "nic", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
+				Gres: "nic", Type: "ndr", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
 				Distance: []inventory.Level{"system", "system", "system", "system"},
 				Ports:    []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
 				Chars:    []inventory.Char{{Kind: "uverbs", Name: "uverbs2"}},
@@ -230,5 +230,31 @@ func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
 	err := s.GresConf(&out, []string{"nic"}, "/dir")
 	if want := "number nic for gres.conf: the mapping has nic 2 and no nic 1"; err == nil || err.Error() != want || out.Len() > 0 {
 		t.Errorf("a gap: error %v, want %s, printed %q", err, want, out.String())
+	}
+	s = whole()
+	s.HCAs[0].Type = ""
+	err = s.GresConf(&out, []string{"nic"}, "/dir")
+	if want := "number nic for gres.conf: mlx5_1 has type hdr and mlx5_0 has none, which slurmd refuses"; err == nil || err.Error() != want || out.Len() > 0 {
+		t.Errorf("types of some: error %v, want %s, printed %q", err, want, out.String())
+	}
+	s = whole()
+	s.HCAs[1].Type, s.HCAs[2].Type = "ndr", "hdr"
+	err = s.GresConf(&out, []string{"nic"}, "/dir")
+	if want := "number nic for gres.conf: mlx5_1, of type ndr, is between mlx5_0 and mlx5_2, of type hdr: slurmd numbers those of one type one after the other"; err == nil || err.Error() != want || out.Len() > 0 {
+		t.Errorf("types in turns: error %v, want %s, printed %q", err, want, out.String())
+	}
+}
+
+func TestANodesLineCountsItsHCAsByGRESAndType(t *testing.T) {
+	for want, hcas := range map[string][]inventory.HCA{
+		"":                    {{Name: "mlx5_0"}},
+		"nic:2":               {{Gres: "nic"}, {Gres: "nic", Index: 1}, {Name: "mlx5_2"}},
+		"nic:hdr:2,fast:1":    {{Gres: "nic", Type: "hdr"}, {Gres: "fast"}, {Gres: "nic", Type: "hdr", Index: 1}},
+		"nic:ndr:1,nic:hdr:1": {{Gres: "nic", Type: "hdr", Index: 1}, {Gres: "nic", Type: "ndr"}}, // in the order of the numbers
+		"nic:ndr:1,fast:9:1":  {{Gres: "fast", Type: "9"}, {Gres: "nic", Type: "ndr"}},
+	} {
+		if got := (inventory.Inventory{HCAs: hcas}).Counts([]string{"nic", "fast"}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

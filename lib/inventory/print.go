@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
+	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/node"
 )
@@ -169,6 +170,43 @@ func (s Inventory) match(h HCA) string {
 	return "rdma=" + h.Name
 }
 
+// fitType is an error if slurmd does not number an HCA of another type after those before it: it refuses
+// HCAs with types and others without, and numbers those of one type one after the other.
+func fitType(before []HCA, h HCA) error {
+	of := slices.DeleteFunc(slices.Clone(before), func(o HCA) bool { return o.Gres != h.Gres })
+	for i, o := range of {
+		switch {
+		case (o.Type == "") != (h.Type == ""):
+			typed, other := o, h
+			if o.Type == "" {
+				typed, other = h, o
+			}
+			return hint.With(fmt.Errorf("number %s for gres.conf: %s has type %s and %s has none, which slurmd refuses", h.Gres, typed.Name, typed.Type, other.Name),
+				"GN510 give each [[hca]] of a GRES a type, or none of them")
+		case o.Type == h.Type && i < len(of)-1 && of[i+1].Type != h.Type:
+			return hint.With(fmt.Errorf("number %s for gres.conf: %s, of type %s, is between %s and %s, of type %s: slurmd numbers those of one type one after the other", h.Gres, of[i+1].Name, of[i+1].Type, o.Name, h.Name, h.Type),
+				"GN512 put the [[hca]] tables of one type one after the other")
+		}
+	}
+	return nil
+}
+
+// Counts is what slurm.conf promises of the node's HCAs, its Gres=: the types in the order of gres.conf.
+func (s Inventory) Counts(names []string) string {
+	var kinds []string
+	count := map[string]int{}
+	for _, h := range s.mapped(names) {
+		kind := strings.TrimSuffix(h.Gres+":"+h.Type, ":")
+		if count[kind]++; count[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, kind := range kinds {
+		kinds[i] = fmt.Sprintf("%s:%d", kind, count[kind])
+	}
+	return strings.Join(kinds, ",")
+}
+
 // GresConf prints the lines of gres.conf for the mapping, with placeholder
 // files in dir, and the cores that are near where some are nearer than others.
 func (s Inventory) GresConf(w io.Writer, names []string, dir string) error {
@@ -178,8 +216,13 @@ func (s Inventory) GresConf(w io.Writer, names []string, dir string) error {
 	}
 	list := s.mapped(names)
 	nodes := map[int]bool{}
-	for _, h := range list {
+	for i, h := range list {
 		nodes[h.NUMA] = true
+		if i > 0 && h.Type != list[i-1].Type {
+			if err := fitType(list[:i], h); err != nil {
+				return err
+			}
+		}
 	}
 	for i, h := range list {
 		line := "Name=" + h.Gres

@@ -52,7 +52,7 @@ func someSite(r *rand.Rand) tree {
 		whatever(r, "", "Prolog=/usr/sbin/gresnet-prolog", "Prolog=/etc/slurm/prolog.d/*", "Prolog=prolog.d/*"),
 		whatever(r, "", "Epilog=/usr/sbin/gresnet-epilog", "Epilog=/etc/slurm/epilog.d/*"),
 		whatever(r, "", "NodeName=DEFAULT Gres=gpu:4,nic:hdr:1", "NodeName=DEFAULT CPUs=4"),
-		whatever(r, "NodeName=node1", "NodeName=node1 Gres=gpu:8(S:0-1),nic:7 CPUs=4", "NodeName=node1 CPUs=4 # ours", "nodename=node1 gres=nic:hdr:1,nic:1", "NodeName=node2 CPUs=4\nNodeName=node1 NodeAddr=10.0.0.1", `NodeName=node1 Reason="a = b" CPUs=4`,
+		whatever(r, "NodeName=node1", "NodeName=node1 Gres=gpu:8(S:0-1),nic:7 CPUs=4", "NodeName=node1 CPUs=4 # ours", "nodename=node1 gres=nic:hdr:1,nic:ndr:1", "NodeName=node2 CPUs=4\nNodeName=node1 NodeAddr=10.0.0.1", `NodeName=node1 Reason="a = b" CPUs=4`,
 			"NodeName=node1 CPUs=4 \\ \n NodeAddr=10.9.0.1", "NodeName=node1 \\\n\tCPUs=4 \\ # theirs\n Gres=gpu:8 \\\r\n NodeAddr=10.9.0.1\r", `NodeName=node1 Reason="rack \#4" Gres="gpu:8"`, `NodeName=node1# theirs`),
 		whatever(r, "# the end", `MailProg=/bin/a \`, `JobCompPass=a\#b \ `, "PartitionName=all Nodes=ALL", "\n\n", "PluginDir=/opt/a:/opt/b"),
 	}
@@ -202,8 +202,8 @@ func differ(before, after map[string]string) string {
 
 func siteAt(root string) Site {
 	return Site{
-		Root: os.DirFS(root), Node: "node1", Toml: "/etc/gresnet/gresnet.toml", Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:1",
-		GresLines: []string{"Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0", "Name=nic File=/var/lib/gresnet/gres/nic1 # mlx5_1"},
+		Root: os.DirFS(root), Node: "node1", Toml: "/etc/gresnet/gresnet.toml", Gres: []string{"nic"}, Counts: "nic:hdr:1,nic:ndr:1",
+		GresLines: []string{"Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0", "Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1"},
 		Files:     []string{"/var/lib/gresnet/gres/nic0", "/var/lib/gresnet/gres/nic1"}, Systemd: true,
 	}
 }
@@ -654,7 +654,7 @@ func TestSetupFindsTheNodeByItsHostName(t *testing.T) {
 	for _, e := range p.Edits {
 		all += string(e.After)
 	}
-	for _, want := range []string{"NodeName=gpu001 NodeHostname=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:1", "NodeName=gpu001 Name=nic Type=hdr"} {
+	for _, want := range []string{"NodeName=gpu001 NodeHostname=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1", "NodeName=gpu001 Name=nic Type=hdr"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in %s", want, all)
 		}
@@ -920,13 +920,13 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
 /etc/slurm/gres.conf
   + # gresnet-prolog setup made these lines
   + NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
-  + NodeName=node1 Name=nic File=/var/lib/gresnet/gres/nic1 # mlx5_1
+  + NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
   + # gresnet-prolog setup made the lines above
 /etc/slurm/slurm.conf
   - GresTypes=gpu
   - NodeName=node1 CPUs=4 Gres=gpu:8
   + GresTypes=gpu,nic
-  + NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:1
+  + NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
   + Prolog=/usr/sbin/gresnet-prolog
   + Epilog=/usr/sbin/gresnet-epilog
   + PrologFlags=Contain

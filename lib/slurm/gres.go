@@ -23,6 +23,7 @@ type Device struct {
 // begin with Name=, then those of NodeName= (Slurm src/interfaces/gres.c:_parse_gres_conf_locked).
 // Slurm takes the GRES' name in any case.
 func (c Conf) Devices(node, name string) ([]Device, error) {
+	var records []record
 	var devices []Device
 	for _, l := range append(c.All("name"), c.All("nodename")...) {
 		if !strings.EqualFold(l.gres(), name) {
@@ -31,13 +32,48 @@ func (c Conf) Devices(node, name string) ([]Device, error) {
 		if err := l.knows(gresKeys); err != nil {
 			return nil, err
 		}
-		more, err := l.devices(node)
+		r, is, err := l.record(node)
+		if err == nil && is {
+			records, devices = append(records, r), append(devices, r.devices...)
+			err = fit(records)
+		}
 		if err != nil {
 			return nil, l.fault(err)
 		}
-		devices = append(devices, more...)
 	}
 	return devices, nil
+}
+
+// record is what one line has of a GRES.
+type record struct {
+	kind    string
+	files   bool
+	devices []Device
+}
+
+// fit is an error if the last of a GRES' lines does not go with those before it: slurmd refuses the file
+// (src/interfaces/gres.c:_foreach_gres_conf, src/plugins/gres/common/gres_common.c). Types in two cases are
+// one to slurmd and two to slurmctld.
+func fit(all []record) error {
+	last := all[len(all)-1]
+	for _, before := range all[:len(all)-1] {
+		switch {
+		case before.files != last.files:
+			return errors.New("it has files, and another line of the GRES none, or the other way round")
+		case (before.kind == "") != (last.kind == ""):
+			return errors.New("it has a type, and another line of the GRES none, or the other way round")
+		case before.kind != last.kind && strings.EqualFold(before.kind, last.kind):
+			return fmt.Errorf("it has type %s, and another line %s", last.kind, before.kind)
+		case last.kind == "" && !last.files:
+			return errors.New("another line of the GRES has neither a file nor a type, as this one")
+		}
+		for _, d := range before.devices {
+			if last.files && slices.ContainsFunc(last.devices, func(l Device) bool { return l.File == d.File }) {
+				return fmt.Errorf("another line of the GRES has %s, too", d.File)
+			}
+		}
+	}
+	return nil
 }
 
 // gres is the GRES that a line is about: the name that it begins with, or the last one.
@@ -48,18 +84,19 @@ func (l Line) gres() string {
 	return l.Get("name")
 }
 
-// devices are those of a line, if it is about the node.
-func (l Line) devices(node string) (all []Device, err error) {
+// record is what a line has, if it is about the node.
+func (l Line) record(node string) (r record, is bool, err error) {
 	if l.Keys[0].Key == "nodename" {
 		list, err := ParseHostlist(l.Keys[0].Value)
 		if err != nil || !list.Contains(node) {
-			return nil, err
+			return r, false, err
 		}
 	}
 	files, multiple, err := l.files()
 	if err != nil {
-		return nil, err
+		return r, false, err
 	}
+	r = record{kind: l.Get("type"), files: len(files) > 0}
 	count := max(len(files), 1)
 	if multiple {
 		count = 1
@@ -67,24 +104,24 @@ func (l Line) devices(node string) (all []Device, err error) {
 	if text := l.Get("count"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > indices.Max {
-			return nil, fmt.Errorf("%q is no count", text)
+			return r, false, fmt.Errorf("%q is no count", text)
 		}
 		if len(files) > 0 && n != count {
-			return nil, fmt.Errorf("key Count says %d, the files are %d", n, count)
+			return r, false, fmt.Errorf("key Count says %d, the files are %d", n, count)
 		}
 		count = n
 	}
 	for i := range count {
-		d := Device{Type: l.Get("type")}
+		d := Device{Type: r.kind}
 		switch {
 		case multiple:
 			d.File, d.More = files[0], files[1:]
 		case len(files) > 0:
 			d.File = files[i]
 		}
-		all = append(all, d)
+		r.devices = append(r.devices, d)
 	}
-	return all, nil
+	return r, true, nil
 }
 
 // files are those that a line of gres.conf names. If multiple, they are one device's.

@@ -21,21 +21,28 @@ func conf(t *testing.T, text string) slurm.Conf {
 func TestDevicesAreThoseOfTheNodeInTheFilesOrder(t *testing.T) {
 	c := conf(t, `Name=gpu File=/dev/nvidia[0-1]
 NodeName=n[1-2] Name=nic Type=hdr File=/gres/nic[2,0-1]
-Name=nic File=/gres/h[08-10]x
+Name=nic Type=ndr File=/gres/h[08-10]x
 NodeName=n3 Name=nic Count=9
-Name=nic File=/gres/a,/gres/b
-Name=nic Count=2
-Name=nic
+Name=nic Type=ndr File=/gres/a,/gres/b
+Name=opa Type=a Count=2
+Name=opa Type=b
 `)
 	got, err := c.Devices("n1", "nic")
 	want := []slurm.Device{
-		{File: "/gres/h08x"}, {File: "/gres/h09x"}, {File: "/gres/h10x"}, {File: "/gres/a"}, {File: "/gres/b"}, {}, {}, {},
+		{Type: "ndr", File: "/gres/h08x"}, {Type: "ndr", File: "/gres/h09x"}, {Type: "ndr", File: "/gres/h10x"}, {Type: "ndr", File: "/gres/a"}, {Type: "ndr", File: "/gres/b"},
 		{Type: "hdr", File: "/gres/nic2"}, {Type: "hdr", File: "/gres/nic0"}, {Type: "hdr", File: "/gres/nic1"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
+	if got, err := c.Devices("n1", "opa"); err != nil || !reflect.DeepEqual(got, []slurm.Device{{Type: "a"}, {Type: "a"}, {Type: "b"}}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	for text, want := range map[string]string{
+		"Name=nic File=/a\nName=nic Count=2\n":            `/etc/x.conf:2: it has files, and another line of the GRES none, or the other way round`,
+		"Name=nic Count=2\nNAME=NIC Type=hdr Count=1\n":   `/etc/x.conf:2: it has a type, and another line of the GRES none, or the other way round`,
+		"Name=nic Count=2\nName=nic Count=1\n":            `/etc/x.conf:2: another line of the GRES has neither a file nor a type, as this one`,
+		"Name=nic File=/a[0-1]\nName=nic File=/b,/a1\n":   `/etc/x.conf:2: another line of the GRES has /a1, too`,
 		"Name=nic Count=many\n":                           `/etc/x.conf:1: "many" is no count`,
 		"\nName=nic File=/gres/nic[0-1\n":                 `/etc/x.conf:2: parse hostlist "/gres/nic[0-1": "/gres/nic[0-1" has no closing bracket`,
 		"NodeName=n[1 Name=nic File=/gres\n":              `/etc/x.conf:1: parse hostlist "n[1": "n[1" has no closing bracket`,
