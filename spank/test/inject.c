@@ -26,6 +26,7 @@
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "case.h"
@@ -148,6 +149,9 @@ static const char *const calls[] = {
 	"strdup", "strndup", "calloc", "mmap", "socket", "bind", "listen", "eventfd", "getrlimit", "pthread_create", "spank_setenv",
 	"spank_unsetenv", "spank_option_register", "open", "openat", "ioctl", "spank_get_item",
 };
+
+/* What is called for a job that has no lease and should have one. */
+static const char *const absent_calls[] = {"fstat", "openat", "open", "readlinkat", "symlinkat", "read", "spank_get_item"};
 
 /* What a session of ssh calls. */
 static const char *const session_calls[] = {
@@ -273,6 +277,28 @@ static void run_after(bool strange)
 static void run_second(const void *argument) { (void)argument; run_after(false); }
 static void run_beside_strange(const void *argument) { (void)argument; run_after(true); }
 
+
+/* run_absent: of a job that should have a lease and has none no task may run. */
+static void run_absent(const void *argument)
+{
+	char *argv[] = {NULL};
+	int rc;
+
+	(void)argument;
+	slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = 1, .started = time(NULL) + 60,
+			       .gres = "nic:1(IDX:0)"};
+	must(!rename(LEASE, STATE "/jobs/1") && !mkdir(STATE "/runs", 0700) && !symlink("nic", STATE "/runs/expected"), "no lease");
+	armed = true;
+	rc = slurm_spank_init(NULL, 0, argv);
+	if (!rc)
+		rc = slurm_spank_task_init_privileged(NULL, 0, argv);
+	if (!rc)
+		rc = start_program(argv);
+	armed = false;
+	check(rc == -1, "the task runs");
+	check(*slurm.said, "no reason is given");
+}
+
 /* run_session: of a session that fails nothing may go on as without a lease, PAM_IGNORE. */
 static void run_session(const void *argument)
 {
@@ -372,5 +398,6 @@ int inject_tests(int *all)
 	passed += inject(run_second, "second task: ", view_calls, sizeof(view_calls) / sizeof(view_calls[0]), all);
 	passed += inject(run_beside_strange, "a namespace is left again: ", return_calls, sizeof(return_calls) / sizeof(return_calls[0]), all);
 	passed += inject_for_good(all);
+	passed += inject(run_absent, "no lease: ", absent_calls, sizeof(absent_calls) / sizeof(absent_calls[0]), all);
 	return passed + inject(run_session, "session: ", session_calls, sizeof(session_calls) / sizeof(session_calls[0]), all);
 }
