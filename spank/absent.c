@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <slurm/spank.h>
@@ -54,17 +55,19 @@ static enum finding read_expected(int dir, const char *name, struct expected *ex
 
 /* find_expected tells whether jobs leave signs here: a prolog of this release, or
  * gresnet.service, has said so, or setup for all boots. Or a setup of an older release was here and
- * nothing of gresnet has run since the boot; an older prolog has a state directory and no such word. */
+ * no prolog since the boot; an older prolog has made a folder of leases, and no such word. */
 static enum finding find_expected(int runs, const char *state, struct expected *expected)
 {
 	enum finding finding = runs == -1 ? FOUND_NONE : read_expected(runs, "expected", expected);
+	char jobs[PATH_MAX];
 	struct stat st;
 
 	if (finding == FOUND_NONE)
 		finding = read_expected(AT_FDCWD, SETUP "/expected", expected);
 	if (finding != FOUND_NONE)
 		return finding;
-	if (stat(state, &st) == 0)
+	snprintf(jobs, sizeof(jobs), "%s/jobs", state);
+	if (stat(jobs, &st) == 0)
 		return FOUND_NONE;
 	if (errno != ENOENT)
 		return FOUND_UNKNOWN;

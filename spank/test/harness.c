@@ -453,6 +453,7 @@ static void vanish_with_signs(void) { must(!rename(STATE, "/run/elsewhere"), STA
 static void vanish_trusted(void) { vanish(); must(!chmod(STATE "/jobs/4712", 0755), "4712"); }
 static void marked(void) { unmounted(); write_bytes(LEASE "/extern", "", 0); }
 static void world_lease(void) { unmounted(); must(!chmod(LEASE, 0777), LEASE); }
+static void only_metrics(void) { nothing_ran(); must(!mkdir(STATE, 0755) && !mkdir(STATE "/metrics", 0700), "metrics"); }
 static void world_runs(void) { expect_all(); must(!chmod(STATE "/runs", 0777), "runs"); }
 static void own_names(void)
 {
@@ -871,6 +872,7 @@ static const struct row rows[] = {
 	{"no sign, of a prolog that leaves none, after a new epilog", OUTSIDE, NULL, .spoil = only_signs, .task = has_nic, .then = not_asked},
 	{"no sign, and no configuration", OUTSIDE, NULL, .spoil = no_state, .task = has_nic, .then = not_asked},
 	{"no sign, and nothing has run since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = nothing_ran, .task = has_nic},
+	{"no sign, and nothing but metrics since the boot", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = only_metrics, .task = has_nic},
 	{"no sign, of a job that began before its GRES counted", OUTSIDE, NULL, .spoil = expect_more, .task = nic_before, .then = not_missed},
 	{"no sign, of a job that began when its GRES counted", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_more, .task = nic_after},
 	{"no sign, of a job that began when its GRES counted still", SHUT_IN, "gresnet-prolog did not run to its end", .spoil = expect_less, .task = nic_before},
