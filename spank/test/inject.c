@@ -151,7 +151,7 @@ static const char *const calls[] = {
 };
 
 /* What is called for a job that has no lease and should have one. */
-static const char *const absent_calls[] = {"fstat", "openat", "open", "readlinkat", "symlinkat", "read", "spank_get_item"};
+static const char *const absent_calls[] = {"fstat", "fstatat", "openat", "open", "readlinkat", "symlinkat", "read", "spank_get_item"};
 
 /* What a session of ssh calls. */
 static const char *const session_calls[] = {
