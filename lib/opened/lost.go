@@ -110,16 +110,17 @@ func ForgetLost(ctx context.Context, h *host.Host, c table.Claim) (err error) {
 // Lost returns a function that tells whether a claim is of a lease that has ended, and that stays
 // because the node lost an HCA and owes it its settings.
 func Lost(h *host.Host) func(table.Claim) bool {
-	runs := map[string]uint32{}
+	type run struct {
+		job  uint32
+		name string
+	}
+	lost := map[run]bool{}
 	for _, dir := range lostLeases(h) {
 		if book, err := journal.Read(dir.Journal()); err == nil {
-			runs[book.Header.Run] = book.Header.Job
+			lost[run{book.Header.Job, book.Header.Run}] = true
 		}
 	}
-	return func(c table.Claim) bool {
-		job, is := runs[c.Run]
-		return is && job == c.Job
-	}
+	return func(c table.Claim) bool { return lost[run{c.Job, c.Run}] }
 }
 
 // lostLeases are the directories that keepLost made.

@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/node"
 	"gresnet/lib/state"
+	"gresnet/lib/table"
 	"gresnet/test/leasetest"
 )
 
@@ -58,4 +59,29 @@ func TestALeaseIsSetAsideWithItsJournalWhoeverLooksMeanwhile(t *testing.T) {
 	}
 	close(stop)
 	<-stopped
+}
+
+// A PF that is reset takes its VFs from several jobs, and each run of a job that was not requeued is "0".
+func TestEveryLeaseThatWasSetAsideIsKnownByItsClaims(t *testing.T) {
+	h := &host.Host{State: state.Dir(t.TempDir()), Sys: fstest.MapFS{}, Log: func(event.Event) {}, Now: time.Now}
+	if err := h.State.Make(); err != nil {
+		t.Fatal(err)
+	}
+	for job := uint32(1); job <= 3; job++ {
+		leasetest.Write(t, h.State, job, time.Hour, []node.ID{leasetest.A})
+		l, err := Open(t.Context(), h, job)
+		if err == nil {
+			err = l.keepLost()
+			l.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	is := Lost(h)
+	for job := uint32(1); job <= 4; job++ {
+		if got := is(table.Claim{Job: job, Run: "0"}); got != (job < 4) {
+			t.Errorf("job %d: %t", job, got)
+		}
+	}
 }
