@@ -40,7 +40,7 @@ def has(name, of, wait=30):
 	return seen
 first = set()
 for _ in range(300): # until it listens
-	ask(1001, [b"first"])
+	ask(0, [b"first"])
 	if first := has(b"first", 1, 0.1):
 		break
 ask(1001, [b"a%d" % n for n in range(40)])
