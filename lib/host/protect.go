@@ -81,6 +81,11 @@ func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 			return err
 		}
 	}
+	for _, addr := range sysfs.NVMeTargets(l.World.Sys) {
+		if err := keep("an NVMe disk", addr); err != nil {
+			return err
+		}
+	}
 	for _, server := range servers {
 		if err := keep(plain.Name(server.Point), server.Addr); err != nil {
 			return err

@@ -3,6 +3,7 @@ package mount
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -20,32 +21,37 @@ type Server struct {
 // network are the types of network file systems that only root can mount. Other types
 // are not believed: a user mounts FUSE with any source and any subtype, and a type that
 // a user namespace may mount says what its user wants.
-var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "beegfs", "9p"}
+var network = []string{"nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "wekafs", "9p"}
 
 // Servers returns the hosts of the mounted network file systems that say theirs: by an option, as
-// NFS and SMB do (proc_pid_mountinfo(5): super options, addr=), or by their source, as Lustre does.
+// NFS and SMB do (proc_pid_mountinfo(5): super options, addr=), by their source, as Lustre does, or in files
+// of root's.
 func Servers() ([]Server, error) {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
-	return servers(text), nil
+	return servers(text, hostRoot), nil
 }
 
-func servers(text []byte) (list []Server) {
-	// Only lines of network file systems are parsed: a node may have thousands of others.
-	var remote []byte
-	for line := range bytes.Lines(text) {
-		if slices.Contains(network, typeOf(line)) {
-			remote = append(remote, line...)
-		}
-	}
-	for _, m := range Parse(remote) {
-		for _, addr := range append(optionAddrs(m.VFSOptions), lustreAddrs(m.FSType, m.Source)...) {
+func servers(text []byte, root fs.FS) (list []Server) {
+	for _, m := range Parse(linesOf(text, func(t string) bool { return slices.Contains(network, t) })) {
+		for _, addr := range slices.Concat(optionAddrs(m.VFSOptions), lustreAddrs(m.FSType, m.Source), wekaAddrs(m.FSType, m.Source)) {
 			list = append(list, Server{m.Mountpoint, addr})
 		}
 	}
-	return list
+	return append(list, storageServers(text, root)...)
+}
+
+// linesOf returns the lines of some types of file systems, which alone are parsed: a node may have
+// thousands of others.
+func linesOf(text []byte, is func(fsType string) bool) (lines []byte) {
+	for line := range bytes.Lines(text) {
+		if is(typeOf(line)) {
+			lines = append(lines, line...)
+		}
+	}
+	return lines
 }
 
 // typeOf returns the type of file system that a line has behind its " - ". The kernel escapes the

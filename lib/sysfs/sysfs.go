@@ -233,6 +233,26 @@ func Targets(sys fs.FS) (list []netip.Addr, err error) {
 	return list, nil
 }
 
+// NVMeTargets are the hosts of the node's NVMe disks over TCP. Those over RDMA use HCAs, which the kernel
+// says.
+func NVMeTargets(sys fs.FS) (list []netip.Addr) {
+	const class = "class/nvme"
+	for _, name := range entries(sys, class) {
+		transport, _ := read(sys, path.Join(class, name, "transport")) // or the disk is gone meanwhile
+		address, _ := read(sys, path.Join(class, name, "address"))
+		if transport != "tcp" {
+			continue
+		}
+		for _, option := range strings.Split(address, ",") {
+			value, is := strings.CutPrefix(option, "traddr=")
+			if addr, err := netip.ParseAddr(value); is && err == nil {
+				list = append(list, addr)
+			}
+		}
+	}
+	return list
+}
+
 // LinkLayer is a port's link layer, InfiniBand or Ethernet.
 func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "link_layer"))

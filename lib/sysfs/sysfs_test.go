@@ -174,6 +174,24 @@ func TestTargetsAreTheHostsOfISCSISessions(t *testing.T) {
 	}
 }
 
+func TestNVMeTargetsAreTheHostsOfDisksOverTCP(t *testing.T) {
+	const class = "class/nvme/"
+	sys := tree(t, nil, map[string]string{
+		class + "nvme0/transport": "pcie\n", class + "nvme0/address": "0000:01:00.0\n",
+		class + "nvme1/transport": "tcp\n", class + "nvme1/address": "traddr=10.0.0.7,trsvcid=4420,src_addr=10.0.0.1\n",
+		class + "nvme2/transport": "tcp\n", class + "nvme2/address": "traddr=fd00::7,trsvcid=4420,host_traddr=fd00::1\n",
+		class + "nvme3/transport": "rdma\n", class + "nvme3/address": "traddr=10.0.0.8,trsvcid=4420\n",
+		class + "nvme4/transport": "tcp\n", // which goes
+	})
+	got := sysfs.NVMeTargets(sys)
+	if want := []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")}; !slices.Equal(got, want) {
+		t.Errorf("targets are %v, wanted %v", got, want)
+	}
+	if got := sysfs.NVMeTargets(os.DirFS(t.TempDir())); got != nil {
+		t.Errorf("without NVMe: %v", got)
+	}
+}
+
 // leaving is a /sys of a device that goes while it is looked at.
 type leaving struct{ fstest.MapFS }
 
