@@ -763,3 +763,14 @@ func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckSaysWhatSlurmsOwnIndicesCost(t *testing.T) {
+	for index, want := range map[string]bool{config.IndexSlurm: true, config.IndexNear: false} {
+		s := site()
+		s.Inventory.GPUs, s.Config.Slurm.Index = make([]node.Location, 8), index
+		said := slices.ContainsFunc(s.Run(), func(f check.Finding) bool { return f.Level == check.OK && f.About == "slurm.index" })
+		if said != want {
+			t.Errorf("index = %q: it is said: %v", index, said)
+		}
+	}
+}

@@ -42,6 +42,9 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 	if byCount {
 		all = append(all, s.gresConf(lines, conf)...)
 	}
+	if byCount && s.Config.Slurm.Index == config.IndexSlurm && s.InventoryErr == nil && len(s.Inventory.GPUs) > 0 {
+		all = append(all, ok("slurm.index", "a job that asks for GPUs and NICs has the NICs of Slurm's numbers, wherever they sit: index = \"near\" in gresnet.toml gives it the nearest"))
+	}
 	if byGPU {
 		all = append(all, s.gpus(lines, conf)...)
 		all = append(all, sharedGPUs(conf)...)

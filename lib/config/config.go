@@ -65,11 +65,18 @@ const (
 	PartialFirst = "first" // the first job that has one of its GPUs gets it
 )
 
+// Which HCAs a job gets for the indices that Slurm gave it.
+const (
+	IndexSlurm = "slurm" // those of the indices
+	IndexNear  = "near"  // as many of the same type, the nearest that are free
+)
+
 // Slurm is the table [slurm]: how Slurm says what a job gets.
 type Slurm struct {
 	Gres     []string // GRES names that mean an HCA
 	Source   []string // of Sources: asked in this order
 	Partial  string   // PartialNone or PartialFirst
+	Index    string   // IndexSlurm or IndexNear
 	Scontrol string   // path of the program; empty: look in the usual places
 	File     Template // path of the file of source "file"
 	Program  string   // path of the program of source "program"
@@ -146,7 +153,7 @@ func Default() Config {
 	return Config{Slurm: Slurm{
 		Gres:    []string{"nic"},
 		Source:  []string{GPU},
-		Partial: PartialNone,
+		Partial: PartialNone, Index: IndexSlurm,
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
 		Access: Access{Host: Closed, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},

@@ -22,6 +22,7 @@ source = [
   "scontrol",
 ]
 partial  = 'first'
+index    = "near"
 scontrol = "/opt/slurm/bin/scontrol"
 timeout  = "1500ms"
 drain_reason = true
@@ -72,7 +73,7 @@ node = "take"
 func TestParse(t *testing.T) {
 	want := config.Config{
 		Slurm: config.Slurm{
-			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first",
+			Gres: []string{"nic", "hca"}, Source: []string{"gpu", "scontrol"}, Partial: "first", Index: "near",
 			Scontrol: "/opt/slurm/bin/scontrol", Timeout: 1500 * time.Millisecond, DrainReason: true,
 		},
 		Deadline:    config.Deadline{Prolog: 100 * time.Second, Epilog: time.Hour},
@@ -106,7 +107,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
-	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Timeout: 50 * time.Second},
+	want := config.Config{Slurm: config.Slurm{Gres: []string{"nic"}, Source: []string{"gpu"}, Partial: "none", Index: "slurm", Timeout: 50 * time.Second},
 		Deadline: config.Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second},
 		Access:   config.Access{Host: "closed", CM: "auto", Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
@@ -204,7 +205,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"syntax with CRLF", "[slurm]\r\ngres = \"x\r\n\r\n", `f:2: strings cannot contain newlines`, "correct line 2 of f"},
 		{"key twice", "[slurm]\npartial = \"none\"\npartial = \"none\"\n", `f:3: Key 'slurm.partial' has already been defined.`, "correct line 3 of f"},
 		{"unknown key", "[slurm]\n\ngress = [\"nic\"]\n", `f:3: unknown key "slurm.gress"`, `is "slurm.gres" meant?`},
-		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason"},
+		{"unknown key, far from any", "[slurm]\ncolour = 1\n", `f:2: unknown key "slurm.colour"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason, index"},
 		{"level that there is not", "[log]\nlevel = \"debug\"\n", `f:2: log.level: "debug" is not one of "warning", "notice", "info"`, "correct line 2 of f"},
 		{"accounting that is not to be found", "[accounting]\nfile = \"jobs.jsonl\"\n", `f:2: accounting.file: "jobs.jsonl" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
 		{"accounting that is elsewhere", "[accounting]\nfile = \"/var/../jobs\"\n", `f:2: accounting.file: "/var/../jobs" is not the whole path of a file`, "name a file in a folder that root alone may write, as /var/lib/gresnet/jobs.jsonl"},
@@ -212,7 +213,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"metrics that are not read", "[metrics]\nfile = \"/var/lib/gresnet.txt\"\n", `f:2: metrics.file: "/var/lib/gresnet.txt" is not the whole path of a .prom file`, "name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom"},
 		{"key in capitals", "[slurm]\nGRES = [\"nic\"]\n", `f:2: unknown key "slurm.GRES"`, `is "slurm.gres" meant?`},
 		{"unknown table", "# one\n[slrum]\ngres = [\"nic\"]\n", `f:2: unknown key "slrum"`, `is "slurm" meant?`},
-		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason"},
+		{"unknown dotted key", "slurm.x = 1\n", `f:1: unknown key "slurm.x"`, "known keys are gres, source, partial, scontrol, file, program, timeout, drain_reason, index"},
 		{"unknown key of the second entry", entry + "[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n\"inter face\" = 1\n", `f:7: unknown key "hca.inter face"`, `is "hca.interface" meant?`},
 		{"unknown key in an inline table", "hca = [\n  {index = 0, match = \"rdma=a\"},\n  {indx = 0, match = \"rdma=b\"},\n]\n", `f:1: hca.index: is missing`, "every [[hca]] has index and match"},
 		{"table is a value", "slurm = 1\n", `f:1: slurm: is not a table, [slurm]`, "correct line 1 of f"},
@@ -227,6 +228,7 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"unknown source", "[slurm]\nsource = [\"gpu\", \"oracle\"]\n", `f:2: slurm.source: unknown source "oracle"`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
 		{"no source", "[slurm]\nsource = []\n", `f:2: slurm.source: the list is empty`, `sources are "gpu", "node", "policy", "file", "program", "scontrol"`},
 		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
+		{"index", "[slurm]\nindex = \"far\"\n", `f:2: slurm.index: "far" is not one of "slurm", "near"`, "correct line 2 of f"},
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
 		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 30m0s`, `write it like "5s" or "500ms"`},

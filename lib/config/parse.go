@@ -61,7 +61,7 @@ func Parse(data []byte, name string) (Config, error) {
 }
 
 func (s *Slurm) read(t document.Table) {
-	t.Allow("gres", "source", "partial", "scontrol", "file", "program", "timeout", "drain_reason")
+	t.Allow("gres", "source", "partial", "scontrol", "file", "program", "timeout", "drain_reason", "index")
 	if names, there := t.Texts("gres"); there {
 		s.Gres = names
 		t.Check("gres", checkNames(names))
@@ -72,6 +72,9 @@ func (s *Slurm) read(t document.Table) {
 	}
 	if word, there := t.Word("partial", PartialNone, PartialFirst); there {
 		s.Partial = word
+	}
+	if word, there := t.Word("index", IndexSlurm, IndexNear); there {
+		s.Index = word
 	}
 	s.DrainReason, _ = document.Value[bool](t, "drain_reason", "true or false")
 	s.Scontrol = readPath(t, "scontrol")

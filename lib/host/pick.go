@@ -38,6 +38,9 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look)
 	if err := u.Refresh(); err != nil {
 		return Picked{}, claimFault(j.ID, err)
 	}
+	if n.Config.Slurm.Index == config.IndexNear {
+		wants = gres.Nearer(wants, p.mapping, heldOrUsed(t, u), near)
+	}
 	p.Entries, err = gres.Choose(wants, p.mapping, heldOrUsed(t, u), near)
 	p.Passed = gres.PassedOver(wants, p.mapping, heldOrUsed(t, u))
 	if err := cmp.Or(u.Fault(), err); err != nil {

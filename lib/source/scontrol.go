@@ -66,7 +66,7 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 	}
 	a := answer{mine: len(wants) > 0, nothing: len(wants) == 0, wants: wants}
 	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(has.gres))
-	if err := has.placeCounts(a.wants, s.threads); err != nil {
+	if err := has.place(a.wants, s.site.Index == config.IndexNear, s.threads); err != nil {
 		a.note("HCAs are chosen without regard to the job's CPUs: %s", err)
 	}
 	return a, nil
@@ -79,9 +79,9 @@ type allocation struct {
 	cpus  string // all threads of these cores, in the older text
 }
 
-// placeCounts says near which cores the counted HCAs must be.
-func (a allocation) placeCounts(wants []gres.Want, threads func() (int, error)) error {
-	counts := func(w gres.Want) bool { return len(w.Indices) == 0 }
+// place says near which cores the counted HCAs must be, or all of them.
+func (a allocation) place(wants []gres.Want, all bool, threads func() (int, error)) error {
+	counts := func(w gres.Want) bool { return all || len(w.Indices) == 0 }
 	if !slices.ContainsFunc(wants, counts) {
 		return nil
 	}

@@ -108,6 +108,18 @@ func TestCountsAreToBeNearTheCoresThatTheTextHasTheThreadsOf(t *testing.T) {
 	}
 }
 
+func TestIndicesAreNearTheJobsCoresWhereNearnessDecides(t *testing.T) {
+	program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic:2(IDX:0,3)"), "CPU_IDs=0", "CPU_IDs=4-7", 1)))
+	for word, cores := range map[string][]int{config.IndexSlurm: nil, config.IndexNear: {2, 3}} {
+		cfg := config.Default()
+		cfg.Slurm.Source, cfg.Slurm.Scontrol, cfg.Slurm.Timeout, cfg.Slurm.Index = []string{"scontrol"}, program, 5*time.Second, word
+		wants, _, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1"}, cfg, source.Local{Threads: func() (int, error) { return 2, nil }})
+		if want := []gres.Want{{Gres: "nic", Indices: []int{0, 3}, Cores: cores, Source: "scontrol"}}; err != nil || !reflect.DeepEqual(wants, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", word, wants, err, want)
+		}
+	}
+}
+
 func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
 	head := func(text, parts string) string { return strings.Replace(text, " JobName=", " "+parts+" JobName=", 1) }
 	first := head(shown(4711, "node1", "nic:1(IDX:2)"), "ArrayJobId=4711 ArrayTaskId=1 ArrayTaskThrottle=4")
