@@ -88,6 +88,7 @@ func TestGPUsAreNumberedAsSlurmNumbersThem(t *testing.T) {
 		"a library finds parts":                        {mig, "Gres=gpu:7", "AutoDetect=nvml", "3 1 0 0 0 2 2"},
 		"AMD's library finds parts":                    {mig, "Gres=gpu:7", "AutoDetect=rsmi", "GPU 0000:01:00.0 is divided, and nothing tells in which order AutoDetect=rsmi has its parts"},
 		"lines of parts":                               {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia-caps/nvidia-cap30,/dev/nvidia2\nName=gpu File=/dev/nvidia1", "0 2 1"},
+		"lines of two parts of a GPU":                  {mig, "Gres=gpu:3", "Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap21\nName=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap30\nName=gpu File=/dev/nvidia1", "0 0 1"},
 		"nothing has parts":                            {mig, "Gres=gpu:7", "Name=gpu Count=7", "GPU 0000:01:00.0 is divided, and no line has its parts"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,7 +68,8 @@ func fit(all []record) error {
 			return errors.New("another line of the GRES has neither a file nor a type, as this one")
 		}
 		for _, d := range before.devices {
-			if last.files && slices.ContainsFunc(last.devices, func(l Device) bool { return l.File == d.File }) {
+			// of MultipleFiles slurmd asks for no such thing: parts of a GPU (MIG) have its file, too
+			if last.files && len(d.More) == 0 && slices.ContainsFunc(last.devices, func(l Device) bool { return l.File == d.File && len(l.More) == 0 }) {
 				return fmt.Errorf("another line of the GRES has %s, too", d.File)
 			}
 		}
