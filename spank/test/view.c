@@ -223,6 +223,39 @@ static const struct row rows[] = {
 	{"a namespace with another root directory is left again", false, .step = folder_as_root, .after = devices_at_root},
 };
 
+/* run_many has tasks begin at once, each of which stays until all are inside. */
+static void run_many(const void *argument)
+{
+	enum { TASKS = 32 };
+	uintmax_t mine[TASKS];
+	struct stat st;
+	int in[2], out[2];
+
+	(void)argument;
+	must(!pipe2(in, O_CLOEXEC) && !pipe2(out, O_CLOEXEC), "pipe");
+	for (int i = 0; i < TASKS; i++) {
+		pid_t task = fork();
+
+		must(task != -1, "fork");
+		if (task)
+			continue;
+		alarm(20);
+		close(out[1]);
+		be_task();
+		namespace_of(getpid(), &st);
+		mine[0] = st.st_ino;
+		must(write(in[1], mine, sizeof(mine[0])) == sizeof(mine[0]) && read(out[0], mine, 1) == 0, "pipe");
+		_exit(0);
+	}
+	for (int i = 0; i < TASKS; i++) {
+		must(read(in[0], &mine[i], sizeof(mine[i])) == sizeof(mine[i]), "pipe");
+		check(mine[i] == mine[0], "two tasks are in two mount namespaces");
+	}
+	close(out[1]);
+	for (int i = 0; i < TASKS; i++)
+		must(wait(NULL) != -1, "wait");
+}
+
 int view_tests(int *all)
 {
 	int passed = 0;
@@ -237,5 +270,10 @@ int view_tests(int *all)
 		lease_drop();
 		passed += report(rows[i].name);
 	}
+	lease_make();
+	in_child(run_many, NULL);
+	lease_drop();
+	passed += report("tasks that begin at once are in one mount namespace");
+	(*all)++;
 	return passed;
 }
