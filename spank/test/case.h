@@ -31,6 +31,10 @@ int count_entries(const char *path);
  * for a moment after it was joined, until the kernel has buried it. */
 bool alone(void);
 
+/* own_pids goes on in a PID namespace's second process, whose parent and whose namespace's
+ * first process are in the container, too: CLONE_NEWPID. */
+void own_pids(void);
+
 /* guard_tests runs the cases of the guard of device nodes, as relay_tests does. */
 int guard_tests(int *all);
 

@@ -748,9 +748,7 @@ static void die_with(pid_t child)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 3);
 }
 
-/* own_pids goes on in a PID namespace's second process, whose parent and whose
- * namespace's first process are in the container, too: CLONE_NEWPID. */
-static void own_pids(void)
+void own_pids(void)
 {
 	pid_t child;
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <security/pam_modules.h>
 #include <signal.h>
 #include <slurm/spank.h>
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct row {
 	const char *name;
 	bool shared;
 	const char *env;       /* the lease's, NULL: a good one */
+	bool session;          /* the second is a session of ssh */
 	void (*step)(void);    /* done in slurmstepd's process before */
 	void (*after)(void);   /* done in the first task's process when it is inside */
 	void (*between)(void); /* done in slurmstepd's process when the first task is there */
@@ -86,7 +88,10 @@ static void run_second(const void *argument)
 	must(!stat("/", &root), "/");
 	namespace_of(getpid(), &base);
 	fds = count_entries("/proc/self/fd");
-	be_task();
+	if (row->session)
+		check(session_run() == PAM_SUCCESS, "the session does not begin");
+	else
+		be_task();
 	namespace_of(getpid(), &own);
 	check(own.st_ino != base.st_ino, "no mount namespace of the job's");
 	check((access(MARK, F_OK) == 0) == row->shared, row->shared ? "what the first task mounted is not there" : "what the first task mounted is there");
@@ -148,6 +153,8 @@ static void own_container(void)
 	must(!unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) &&
 	     !mount("sandbox", "/tmp", "tmpfs", 0, NULL), "what job_container/tmpfs does");
 }
+static void own_container_and_pids(void) { own_container(); own_pids(); }
+static void adopt(void) { must(!mount("/run/cgroup", "/proc/self/cgroup", NULL, MS_BIND, NULL), "/proc/self/cgroup"); }
 static void users_namespace(void) { must(!unshare(CLONE_NEWUSER | CLONE_NEWNS), "make a user's namespaces"); }
 static void others_devices(void) { must(!mount("sandbox", "/dev/infiniband", "tmpfs", 0, NULL), "/dev/infiniband"); }
 /* folder_as_root has the step's root directory not be that of its mount namespace. */
@@ -213,6 +220,9 @@ static const struct row rows[] = {
 	{"a second task sees what the first has mounted", true},
 	{"a second task of a job in the node's network sees what the first has mounted", true, HEAD "GRESNET_NETNS=node\nGRESNET_HCAS=mlx5_1\n"},
 	{"a second task in a job container sees what the first has mounted", true, .step = own_container},
+	{"a second task in a job container with processes of its own sees what the first has mounted", true,
+	 .step = own_container_and_pids},
+	{"a session of ssh sees what a task has mounted", true, .session = true, .step = session_prepare, .second = adopt},
 	{"a task of another container does not", false, .second = own_container},
 	{"a task that comes when the first has ended does not", false, .between = end_first},
 	{"a note that makes no sense", false, .between = no_note},
