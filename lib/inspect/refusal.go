@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
+	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
 )
 
@@ -102,6 +103,9 @@ func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]str
 	why := map[node.ID]string{}
 	for _, h := range t.HCAs {
 		switch {
+		case m.Has(h.ID) && len(n.Config.HCAs) > 0:
+		case h.ID.PCI != "" && sysfs.ManagesSwitches(n.Sys, h.ID.PCI):
+			why[h.ID] = "Fabric Manager manages the node's NVSwitches by it"
 		case m.Has(h.ID):
 		case h.ID.VF != "":
 			why[h.ID] = "jobs get VFs only where [[hca]] lists them, and its PF " + h.ID.PCI + " does not"

@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"path"
@@ -60,6 +61,21 @@ func pciDir(sys fs.FS, pci string) (string, error) {
 		return "", fmt.Errorf("find PCI function %s: %w", pci, err)
 	}
 	return path.Join("bus/pci/devices", target), nil
+}
+
+// ManagesSwitches tells whether a PCI function is one by which NVIDIA's Fabric Manager manages the node's
+// NVSwitches (HGX B200 and later). It is a ConnectX-7 as others are, and only its vital product data tells.
+// Reading that takes milliseconds.
+func ManagesSwitches(sys fs.FS, pci string) bool {
+	if attribute(sys, pci, "vendor") != "0x15b3" || attribute(sys, pci, "device") != "0x1021" {
+		return false
+	}
+	dir, err := pciDir(sys, pci)
+	if err != nil {
+		return false
+	}
+	data, _ := fs.ReadFile(sys, path.Join(dir, "vpd")) // what can be read of it
+	return bytes.Contains(data, []byte("SW_MNG"))
 }
 
 // attribute is a function's attribute, empty if it has none.

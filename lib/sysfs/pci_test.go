@@ -172,6 +172,23 @@ func TestThePartitionsOfAnAMDGPUAreItsOwn(t *testing.T) {
 	}
 }
 
+func TestAnHCAOfTheNVSwitchesIsKnownByItsProductData(t *testing.T) {
+	links, files := functions(t,
+		"0000:05:00.0 pci0000:00 0x020700 0x15b3", "0000:14:00.0 pci0000:00 0x020700 0x15b3", "0000:15:00.0 pci0000:00 0x020700 0x15b3", "0000:16:00.0 pci0000:00 0x020700 0x10de")
+	for pci, vpd := range map[string]string{"0000:05:00.0": "\x82\x20Nvidia\x90V3SMDL=SW_MNG\x79", "0000:14:00.0": "\x82\x20Nvidia ConnectX-7\x79", "0000:15:00.0": "", "0000:16:00.0": "SW_MNG"} {
+		files["devices/pci0000:00/"+pci+"/device"] = "0x1021\n"
+		if vpd != "" {
+			files["devices/pci0000:00/"+pci+"/vpd"] = vpd
+		}
+	}
+	sys := tree(t, links, files)
+	for pci, want := range map[string]bool{"0000:05:00.0": true, "0000:14:00.0": false, "0000:15:00.0": false, "0000:16:00.0": false, "0000:99:00.0": false} {
+		if got := sysfs.ManagesSwitches(sys, pci); got != want {
+			t.Errorf("%s: %v", pci, got)
+		}
+	}
+}
+
 func TestCPUsAreCounted(t *testing.T) {
 	for text, want := range map[string]int{"0": 1, "0-15": 16, "0-3,8,10-11": 7} {
 		sys := tree(t, nil, map[string]string{"devices/system/cpu/online": text + "\n"})
