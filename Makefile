@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
 LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 
-.PHONY: all build spank packages packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
+.PHONY: all build spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
 
 all: build spank
 
@@ -28,6 +28,11 @@ $(NFPM):
 packages: $(NFPM)
 	packaging/need gcc pam slurm strip rpmbuild
 	packaging/build $(NFPM) dist
+
+# The tag, and all that a release has, into dist/VERSION: make release VERSION=1.0.0
+release: $(NFPM)
+	packaging/need gcc pam slurm strip rpmbuild
+	packaging/release $(NFPM) $(VERSION)
 
 packages-test: $(NFPM)
 	packaging/test $(NFPM)

@@ -182,7 +182,7 @@ func TestAFieldThatGoesOrChangesMakesAnotherVersion(t *testing.T) {
 	}
 	for line := range strings.Lines(string(before)) {
 		if line = strings.TrimSpace(line); !slices.Contains(now, line) {
-			t.Errorf("version %d has had %q: give Version another number, and say in packaging/changelog what changed", report.Version, line)
+			t.Errorf("version %d has had %q: give Version another number, and say in CHANGELOG.md what changed", report.Version, line)
 		}
 	}
 	if !t.Failed() {
