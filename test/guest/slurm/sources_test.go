@@ -126,6 +126,35 @@ func TestWithTheShippedConfigurationAJobHasWhatItAskedForOrIsToldWhyNot(t *testi
 	}
 }
 
+// Slurm counts nothing of a GRES with no_consume: a job that asks for one has none by its count.
+func TestAJobThatSlurmCountsNoNICsForIsRefusedAndTheNodeStays(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
+	vm.Slurm(t)
+	before := vm.Picture(t)
+	all := len(vm.HCAs(t))
+	vm.Run(t, fmt.Sprintf("echo Name=nic Count=%d >/tmp/counted.conf", all))
+	t.Cleanup(func() {
+		vm.Run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
+		vm.SlurmAnew(t)
+	})
+	vm.WithSource(t, vm.AskScontrol)
+	node := "$(sed -n 's/,nic:/,nic:no_consume:/; /^NodeName=/p' /etc/slurm/slurm.conf)"
+	for _, nics := range []string{"", "--nics /tmp/counted.conf "} {
+		vm.Run(t, stopSlurmctld+"rm /var/spool/slurmctld/node_state*")
+		vm.SlurmAnew(t, nics)
+		vm.SlurmAnew(t, nics+`--conf "`+node+`"`)
+		for range 2 {
+			out, err := vm.TryAs("alice", "srun --gres=nic:1 true")
+			if err == nil || !strings.Contains(out, "Slurm gave the job some and counts 0, as with no_consume") {
+				t.Errorf("with %q: %v: %s", nics, err, out)
+			}
+			vm.Eventually(t, "the epilog has run", vm.NoLease)
+			inService(t)
+		}
+	}
+	vm.Same(t, before)
+}
+
 const stopSlurmctld = `
 pid=$(cat /run/slurmctld.pid)
 kill $pid
