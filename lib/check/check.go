@@ -161,6 +161,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)
 		all = append(all, s.inputs()...)
+		all = append(all, s.loopback()...)
 	}
 	for _, err := range []error{s.ScontrolErr, s.ProgramErr} {
 		if err != nil {

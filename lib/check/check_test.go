@@ -56,6 +56,30 @@ func site() check.Site {
 	}
 }
 
+func TestTheServicesOnTheNodesLoopbackAreListedAndWhatUsersHaveThereIsNot(t *testing.T) {
+	s := site()
+	line := func(address, state, uid string) string {
+		return "   0: " + address + " 00000000:0000 " + state + " 00000000:00000000 00:00000000 00000000   " + uid + "        0 9 1\n"
+	}
+	put(0o444, "proc/net/tcp", line("0100007F:0277", "0A", "0")+line("3500007F:0035", "0A", "991")+line("0100007F:1F90", "0A", "1000")+line("0100007F:0019", "01", "0"),
+		"proc/net/udp", line("0100007F:0143", "07", "110"))(&s)
+	const cups, chrony = "ok       loopback: jobs do not reach tcp 127.0.0.1:631, on which a service of the node listens\n", "ok       loopback: jobs do not reach udp 127.0.0.1:323, on which a service of the node listens\n"
+	print := func() string {
+		var text strings.Builder
+		if err := check.Print(&text, s.Run()); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	if got := print(); !strings.Contains(got, cups+chrony) || strings.Count(got, "loopback:") != 2 {
+		t.Errorf("check says\n%s", got)
+	}
+	s.Config.Access.Isolation = config.IsolateDevices // jobs have the node's
+	if got := print(); strings.Contains(got, "loopback:") {
+		t.Errorf("check says\n%s", got)
+	}
+}
+
 // unguarded is a node in shared mode whose kernel has no BPF.
 func unguarded(s *check.Site, want string) {
 	shared(s)

@@ -2,11 +2,29 @@ package slurm
 
 import (
 	"io/fs"
+	"path"
 	"strings"
 )
 
-// ContainerDirs are the folders that job_container.conf gives each job of a node anew.
-func ContainerDirs(root fs.FS, file, node string) (dirs []string) {
+// Private are the folders that Slurm gives each job of a node anew, and the file that says so.
+func (c Conf) Private(root fs.FS, dir, node string) (file string, dirs []string) {
+	kind := c.Last("namespacetype")
+	if kind == "" {
+		kind = c.Last("jobcontainertype") // its name before 25.11
+	}
+	switch path.Base(kind) {
+	case "tmpfs":
+		file = path.Join(dir, "job_container.conf")
+		dirs = containerDirs(root, file, node)
+	case "linux":
+		file = path.Join(dir, "namespace.yaml")
+		dirs = namespaceDirs(root, file)
+	}
+	return file, dirs
+}
+
+// containerDirs are the folders that job_container.conf gives each job of a node anew.
+func containerDirs(root fs.FS, file, node string) (dirs []string) {
 	lines, err := Read(root, file)
 	if err != nil {
 		return nil // slurmd does not start without it
@@ -22,8 +40,8 @@ func ContainerDirs(root fs.FS, file, node string) (dirs []string) {
 	return dirs
 }
 
-// NamespaceDirs are those of namespace.yaml, whatever nodes they are for.
-func NamespaceDirs(root fs.FS, file string) (dirs []string) {
+// namespaceDirs are those of namespace.yaml, whatever nodes they are for.
+func namespaceDirs(root fs.FS, file string) (dirs []string) {
 	text, err := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
 	if err != nil {
 		return nil
