@@ -1,4 +1,5 @@
 #!/bin/bash
+# torch.distributed on one node, with MASTER_ADDR as everybody writes it.
 #SBATCH --job-name=torch-one-node
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# torch.distributed on two nodes, with MASTER_ADDR as everybody writes it.
 #SBATCH --job-name=torch-two-nodes
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

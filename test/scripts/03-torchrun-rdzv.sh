@@ -1,4 +1,5 @@
 #!/bin/bash
+# torchrun on two nodes, which meet at the first one.
 #SBATCH --job-name=torchrun-rdzv
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# MASTER_ADDR is the first word of hostname -I.
 #SBATCH --job-name=hostname-I
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# MASTER_ADDR is what hostname --ip-address says on the first node.
 #SBATCH --job-name=hostname-ip-address
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

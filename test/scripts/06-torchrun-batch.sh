@@ -1,4 +1,5 @@
 #!/bin/bash
+# torchrun in the batch script, on one node.
 #SBATCH --job-name=torchrun-batch
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

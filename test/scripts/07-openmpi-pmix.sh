@@ -1,4 +1,5 @@
 #!/bin/bash
+# Open MPI, started by srun.
 #SBATCH --job-name=openmpi-pmix
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# Open MPI, started by mpirun in the batch script.
 #SBATCH --job-name=mpirun
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# Open MPI, started by mpirun over ssh.
 #SBATCH --job-name=mpirun-ssh
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

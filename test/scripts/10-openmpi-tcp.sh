@@ -1,4 +1,5 @@
 #!/bin/bash
+# Open MPI by TCP alone.
 #SBATCH --job-name=openmpi-tcp
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

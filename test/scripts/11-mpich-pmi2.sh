@@ -1,4 +1,5 @@
 #!/bin/bash
+# MPICH, started by srun.
 #SBATCH --job-name=mpich
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# Dask's scheduler at the first node's name, and its workers.
 #SBATCH --job-name=dask
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# Three tasks, the first of which serves the others.
 #SBATCH --job-name=parameter-server
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A step calls the job's other node by ssh.
 #SBATCH --job-name=ssh-other-node
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

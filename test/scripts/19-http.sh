@@ -1,4 +1,5 @@
 #!/bin/bash
+# Tasks fetch a page from a web server beside the cluster.
 #SBATCH --job-name=http
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# Tasks look up a name of the world.
 #SBATCH --job-name=dns
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A task gets a credential of munge.
 #SBATCH --job-name=munge
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A step asks Slurm about its job and the cluster.
 #SBATCH --job-name=slurm-commands
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A step submits a batch job and waits for it.
 #SBATCH --job-name=sbatch-from-step
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

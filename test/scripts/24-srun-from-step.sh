@@ -1,4 +1,5 @@
 #!/bin/bash
+# A step starts a step on both nodes.
 #SBATCH --job-name=srun-from-step
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

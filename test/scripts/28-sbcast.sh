@@ -1,4 +1,5 @@
 #!/bin/bash
+# sbcast brings a file to each node.
 #SBATCH --job-name=sbcast
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

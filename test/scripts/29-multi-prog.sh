@@ -1,4 +1,5 @@
 #!/bin/bash
+# One step has several programs.
 #SBATCH --job-name=multi-prog
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

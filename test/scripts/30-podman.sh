@@ -1,4 +1,5 @@
 #!/bin/bash
+# A container by podman, in the job's network.
 #SBATCH --job-name=podman
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# pdsh runs a command on each node of the job.
 #SBATCH --job-name=pdsh
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

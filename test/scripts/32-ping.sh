@@ -1,4 +1,5 @@
 #!/bin/bash
+# Each node pings each of the job's nodes.
 #SBATCH --job-name=ping
 #SBATCH --nodes=2
 #SBATCH --gres=nic:1

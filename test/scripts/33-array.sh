@@ -1,4 +1,5 @@
 #!/bin/bash
+# A job array.
 #SBATCH --job-name=array
 #SBATCH --array=1-3
 #SBATCH --ntasks=1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A step over both components of a heterogeneous job.
 #SBATCH --job-name=hetjob
 #SBATCH --nodes=1 --ntasks=1
 #SBATCH --gres=nic:1

@@ -1,4 +1,5 @@
 #!/bin/bash
+# A server on localhost, and its clients on the same node.
 #SBATCH --job-name=localhost
 #SBATCH --nodes=1
 #SBATCH --gres=nic:1

@@ -1,0 +1,21 @@
+#!/bin/bash
+# The server's address is what DNS says of the host's full name.
+#SBATCH --job-name=dig
+#SBATCH --nodes=2
+#SBATCH --gres=nic:1
+#SBATCH --ntasks-per-node=1
+
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+cat >"address.$SLURM_JOB_ID" <<'A'
+dig +short "$(hostname -f)"
+A
+MASTER_ADDR=$(srun --nodes=1 --ntasks=1 -w "${nodes[1]}" bash "address.$SLURM_JOB_ID")
+export MASTER_ADDR
+echo "the server is at $MASTER_ADDR"
+
+export MASTER_PORT=29500
+# rank 0, the server, is on the last node
+echo "${nodes[1]}" >"hosts.$SLURM_JOB_ID"
+echo "${nodes[0]}" >>"hosts.$SLURM_JOB_ID"
+export SLURM_HOSTFILE=$PWD/hosts.$SLURM_JOB_ID
+srun --kill-on-bad-exit --distribution=arbitrary python3 ~/apps/store.py

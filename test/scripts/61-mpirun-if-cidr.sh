@@ -1,0 +1,8 @@
+#!/bin/bash
+# mpirun and its ranks are told the interface by its network.
+#SBATCH --job-name=mpirun-if-cidr
+#SBATCH --nodes=2
+#SBATCH --gres=nic:1
+#SBATCH --ntasks-per-node=2
+
+mpirun --mca oob_tcp_if_include 192.0.2.0/24 --mca btl_tcp_if_include 192.0.2.0/24 --mca pml ob1 --mca btl tcp,self /opt/apps/hello.openmpi
