@@ -285,6 +285,8 @@ const blockJ, blockK = "17500", "19000"
 
 func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 	c := newCluster(t)
+	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nNodeName=node3 NodeAddr=203.0.113.10\nSlurmctldHost=ctl(10.9.0.99)\n")
+	c.inet.Run("ip addr add 203.0.113.10/32 dev lo")
 	for _, l := range []lawLease{jobJ, jobK} {
 		c.both(l, "prolog")
 	}
@@ -296,6 +298,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "slurmctld", path: c.h.Path, to: "tcp 10.9.0.1 " + blockJ, want: "j1<10.9.0.99"},
 		call{what: "slurmctld at the other job", path: c.h.Path, to: "tcp 10.9.0.1 " + blockK, want: "k1<10.9.0.99"},
 		call{what: "slurmd of a peer node", path: n2, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0"},
+		call{what: "slurmd of a node that the job does not have", path: c.inet.Path, to: "tcp 10.9.0.1 " + blockK, want: "k1<203.0.113.10", more: "src=203.0.113.10"},
 		call{what: "slurmctld at a port of a block where the node listens", path: c.h.Path, to: "tcp 10.9.0.1 17501", want: "n1<10.9.0.99"},
 		call{what: "slurmctld by UDP", path: c.h.Path, to: "udp 10.9.0.1 " + blockJ, want: "refused"},
 		call{what: "slurmctld at another port of the job's", path: c.h.Path, to: "tcp 10.9.0.1 8080", want: "refused"},

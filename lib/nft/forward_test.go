@@ -175,3 +175,44 @@ print("answered")' 2>&1 || true`)
 		t.Error(got)
 	}
 }
+
+// callers are the elements of the set of those who may call a job, of a node and what a cluster has besides.
+func callers(t *testing.T, also []netip.Addr) []string {
+	t.Helper()
+	node := netip.MustParseAddr("10.9.0.1")
+	i := &nft.Identity{Node: node, Gateway: netip.MustParseAddr("198.19.0.1"), Nodes: []netip.Addr{node},
+		Calls: &nft.Calls{Ports: [][2]int{{16384, 18431}}, Leads: []int{2}, From: []netip.Addr{netip.MustParseAddr("10.9.0.99")}, Also: also}}
+	ns := netnstest.New(t)
+	err := ns.Do(func() error {
+		return nft.LeadOut("way", nft.Job{Address: netip.MustParseAddr("198.19.0.1"), Index: 1<<30 | 1, Bit: 1 << 30, UID: 1000, Most: 9, Users: people(9), Identity: i})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(ns.Run("nft list set ip way callers"), "elements = {")
+	list, _, _ = strings.Cut(list, "}")
+	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \t\n", r) })
+}
+
+func TestAllNodesOfAClusterMayCallAJob(t *testing.T) {
+	var all []netip.Addr
+	for n := range 65536 {
+		all = append(all, netip.AddrFrom4([4]byte{10, 8, byte(n >> 8), byte(n)}))
+	}
+	if got := fmt.Sprint(callers(t, all)); got != "[10.8.0.0/16 10.9.0.1 10.9.0.99]" {
+		t.Errorf("%s may call", got)
+	}
+}
+
+func TestNodesOfAClusterWhoseAddressesAreNoRangesDoNotKeepOthersFromCallingAJob(t *testing.T) {
+	var all []netip.Addr
+	for n := range 65536 {
+		all = append(all, netip.AddrFrom4([4]byte{10, byte(n >> 15), byte(n >> 7), byte(n << 1)}))
+	}
+	if got := fmt.Sprint(callers(t, all)); got != "[10.9.0.1 10.9.0.99]" {
+		t.Errorf("%s may call", got)
+	}
+	if got := len(callers(t, all[:500])); got != 502 {
+		t.Errorf("%d may call", got)
+	}
+}

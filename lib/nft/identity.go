@@ -21,12 +21,13 @@ type Identity struct {
 	Calls   *Calls       // nil: nobody calls the job
 }
 
-// Calls says which connections to the node are for a job: slurmctld, and slurmd on its other nodes,
-// call srun and salloc there.
+// Calls says which connections to the node are for a job: slurmctld, and slurmd on its other nodes and
+// on those of a new job, call srun and salloc there.
 type Calls struct {
 	Ports [][2]int     // from, to
 	Leads []int        // the indices of the interfaces by which they come
 	From  []netip.Addr // who calls besides the job's nodes
+	Also  []netip.Addr // who does besides, unless that is too long a list for the kernel
 }
 
 // addSet adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
@@ -48,34 +49,40 @@ func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nf
 	}
 	add(c, input, nil, is(expr.MetaKeyIIF, j.Index), source(j.Address), snat(i.Node))
 	if i.Calls != nil {
-		i.Calls.add(c, nodes, i.Node, j)
+		return nodes, i.Calls.add(c, t, i, j)
 	}
 	return nodes, nil
 }
 
 // add adds the chain that leads calls to the job, if no program of the node has a socket for them:
 //
+//	set callers { type ipv4_addr; flags interval; elements = { NODES, FROM, ALSO } }
 //	chain calls { type nat hook prerouting priority dstnat + 10; ip daddr != NODE accept;
-//	              ip saddr != @nodes ip saddr != FROM … accept; tcp dport FIRST-LAST goto led; … }
+//	              ip saddr != @callers accept; tcp dport FIRST-LAST goto led; … }
 //	chain led   { socket transparent { 0, 1 } accept; iif LEAD dnat to ADDRESS; … }
-func (k Calls) add(c *nftables.Conn, nodes *nftables.Set, node netip.Addr, j Job) {
+func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error {
 	priority := nftables.ChainPriority(afterOthers)
-	led := c.AddChain(&nftables.Chain{Name: "led", Table: nodes.Table})
+	callers := &nftables.Set{Table: t, Name: "callers", KeyType: nftables.TypeIPAddr, Interval: true}
+	from := ranges(slices.Concat(i.Nodes, k.From, k.Also))
+	if len(from) > 2*mostRanges {
+		from = ranges(slices.Concat(i.Nodes, k.From))
+	}
+	if err := c.AddSet(callers, from); err != nil {
+		return err
+	}
+	led := c.AddChain(&nftables.Chain{Name: "led", Table: t})
 	// A rule ends if it looks for a socket and finds none.
 	add(c, led, accept, []expr.Any{&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}})
 	for _, lead := range k.Leads {
 		add(c, led, nil, is(expr.MetaKeyIIF, uint32(lead)), dnat(j.Address))
 	}
-	calls := c.AddChain(&nftables.Chain{Name: "calls", Table: nodes.Table, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
-	others := notIn(nodes)
-	for _, from := range k.From {
-		others = append(others, address(sourceAddress, expr.CmpOpNeq, from)...)
-	}
-	add(c, calls, accept, address(destinationAddress, expr.CmpOpNeq, node))
-	add(c, calls, accept, others)
+	calls := c.AddChain(&nftables.Chain{Name: "calls", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
+	add(c, calls, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
+	add(c, calls, accept, notIn(callers))
 	for _, p := range k.Ports {
 		add(c, calls, &expr.Verdict{Kind: expr.VerdictGoto, Chain: led.Name}, tcp(p[0], p[1]))
 	}
+	return nil
 }
 
 // Translate makes the table of a job that has the node's address, in the job's namespace, with which
@@ -178,6 +185,24 @@ func notIn(set *nftables.Set) []expr.Any {
 
 // most bounds the elements of one message, because an attribute's length has 16 bits.
 const most = 1024
+
+// mostRanges is fewer than one message of the transaction takes.
+const mostRanges = most / 2
+
+// ranges are the elements of a set of ranges that has some addresses and no others: where each range
+// begins, and what comes after its end.
+func ranges(all []netip.Addr) (list []nftables.SetElement) {
+	all = slices.Compact(slices.SortedFunc(slices.Values(all), netip.Addr.Compare))
+	for i, a := range all {
+		if i == 0 || all[i-1].Next() != a {
+			list = append(list, nftables.SetElement{Key: a.AsSlice()})
+		}
+		if i == len(all)-1 || a.Next() != all[i+1] {
+			list = append(list, nftables.SetElement{Key: a.Next().AsSlice(), IntervalEnd: true})
+		}
+	}
+	return list
+}
 
 // fill adds addresses to a set.
 func fill(c *nftables.Conn, set *nftables.Set, all []netip.Addr) error {

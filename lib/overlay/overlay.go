@@ -41,6 +41,7 @@ type Network struct {
 	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 	Srun        virtual.Ports // where srun listens, if slurm.conf says so
 	Controllers []netip.Addr  // of slurmctld, which calls srun
+	Cluster     []netip.Addr  // of nodes: those of a new job call srun, too
 }
 
 // Address is the job's own address, which is the node's.
@@ -95,7 +96,9 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, names)
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	n.learn(ctx, conf, w)
+	if err := n.learn(ctx, conf, w); err != nil {
+		return nil, unread(err)
+	}
 	found, err := n.fill(ctx, c, hosts, w)
 	if !found || err != nil {
 		return nil, err
@@ -118,7 +121,7 @@ func (w World) nodes(names []string) (slurm.Conf, map[string]slurm.Host, error) 
 }
 
 // learn learns of slurm.conf how Slurm calls into the job.
-func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) {
+func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 	if first, last, is := strings.Cut(conf.Last("srunportrange"), "-"); is {
 		n.Srun.First, _ = strconv.Atoi(first)
 		n.Srun.Last, _ = strconv.Atoi(last)
@@ -135,6 +138,13 @@ func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) {
 			}
 		}
 	}
+	addrs, err := conf.NodeAddrs()
+	for _, text := range addrs { // to ask the resolver for all of a cluster's names takes too long
+		if a, err := netip.ParseAddr(text); err == nil && a.Is4() && !a.IsLoopback() {
+			n.Cluster = append(n.Cluster, a)
+		}
+	}
+	return err
 }
 
 // fill finds the nodes' addresses, what the node has of its own, and the way to the others. It tells

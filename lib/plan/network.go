@@ -42,7 +42,7 @@ func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bo
 // calls returns who calls srun and salloc in a job, and at which ports: the job's block, or those that
 // slurm.conf says, which all jobs of the node share.
 func calls(n *overlay.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
-	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers}
+	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers, Also: n.Cluster}
 	if n.Srun.First > 0 {
 		if !whole {
 			return nil

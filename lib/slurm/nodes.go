@@ -44,6 +44,16 @@ func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	return hosts, err
 }
 
+// NodeAddrs are where the cluster's nodes are, by names or addresses, as far as lines have NodeAddr.
+func (c Conf) NodeAddrs() (all []string, err error) {
+	err = c.nodes(func(n nodeLine) error {
+		addrs, err := n.list("nodeaddr")
+		all = append(all, addrs...)
+		return err
+	})
+	return all, err
+}
+
 // Node is the node of a name, or the one that runs on the host of that name, as slurmd finds its own
 // by NodeHostname (Slurm src/common/read_config.c:slurm_conf_get_nodename). If the file has neither, it
 // is the name.

@@ -6,5 +6,6 @@
 #SBATCH --ntasks-per-node=1
 
 cd ~/apps && python3 -m http.server 8000 >/dev/null 2>&1 &
+# shellcheck disable=SC2016 # the tasks expand it
 srun --label bash -c 'curl -sS --retry 30 --retry-delay 1 --retry-connrefused "http://$SLURM_LAUNCH_NODE_IPADDR:8000/motd"'
 kill $!

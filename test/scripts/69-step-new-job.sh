@@ -6,4 +6,5 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --nodelist=node1
 
+# shellcheck disable=SC2016 # the tasks expand it
 srun --ntasks=1 bash -c 'unset "${!SLURM_@}"; srun --quiet --nodes=1 --ntasks=1 -w node2 --gres=nic:1 hostname'
