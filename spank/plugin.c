@@ -32,6 +32,7 @@
 #include "pmix.h"
 #include "sign.h"
 #include "variables.h"
+#include "x11.h"
 
 SPANK_PLUGIN(gresnet, 1)
 
@@ -51,6 +52,7 @@ static struct {
 	pid_t pid;                /* slurmstepd's */
 	bool served;              /* the step's first task has been forked */
 	struct relay *relay;
+	struct relay *display;
 
 	char wanting[SIGN_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
@@ -281,15 +283,18 @@ int slurm_spank_task_post_fork(spank_t spank, int argc, char *argv[])
 	uint32_t tasks;
 
 	(void)argc, (void)argv;
-	if (!context.ports || context.served || context.option != OPTION_UNUSED)
+	if (context.broken || context.served || context.option != OPTION_UNUSED || context.step.id == SLURM_EXTERN_CONT)
 		return 0;
 	context.served = true;
-	if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks)) {
+	if (context.ports && spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &tasks)) {
 		slurm_error("gresnet: job %u: ask Slurm for the step's tasks", context.step.job);
 		context.ports->failed = true;
 		return 0;
 	}
-	context.relay = pmix_serve(&context.step, context.arguments.state, context.pid, tasks, context.ports);
+	if (context.ports)
+		context.relay = pmix_serve(&context.step, context.arguments.state, context.pid, tasks, context.ports);
+	/* This makes one more listener on a loopback, among which PMIx's was sought. */
+	context.display = x11_serve(spank, &context.step, context.arguments.state, context.pid);
 	return 0;
 }
 
@@ -330,8 +335,10 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 int slurm_spank_exit(spank_t spank, int argc, char *argv[])
 {
 	(void)spank, (void)argc, (void)argv;
-	if (context.pid == getpid())
+	if (context.pid == getpid()) {
 		relay_stop(context.relay);
-	context.relay = NULL;
+		relay_stop(context.display);
+	}
+	context.relay = context.display = NULL;
 	return 0;
 }

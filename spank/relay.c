@@ -67,7 +67,7 @@ static int start_thread(pthread_t *thread, void *(*function)(void *), void *argu
 	return error;
 }
 
-/* What listen_inside is given and gives. */
+/* What listen_inside is given and gives: with port 0 it takes a free one. */
 struct inside {
 	int netns;
 	int listener;
@@ -80,8 +80,10 @@ struct inside {
 static void *listen_inside(void *argument)
 {
 	struct inside *inside = argument;
-	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(inside->port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t length = sizeof(address);
+	const int shared = inside->port != 0;
 	int fd = -1;
 
 	if (setns(inside->netns, CLONE_NEWNET) == -1)
@@ -89,7 +91,8 @@ static void *listen_inside(void *argument)
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd == -1)
 		goto fail;
-	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) == -1 || listen(fd, SOMAXCONN) == -1 ||
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == -1 ||
+	    bind(fd, (struct sockaddr *)&address, sizeof(address)) == -1 || listen(fd, SOMAXCONN) == -1 ||
 	    getsockname(fd, (struct sockaddr *)&address, &length) == -1)
 		goto fail;
 	inside->port = ntohs(address.sin_port);
@@ -104,7 +107,7 @@ fail:
 
 int relay_listen(int netns, in_port_t *port)
 {
-	struct inside inside = {.netns = netns, .listener = -1};
+	struct inside inside = {.netns = netns, .listener = -1, .port = *port};
 	pthread_t thread;
 	int error = start_thread(&thread, listen_inside, &inside);
 
@@ -145,7 +148,7 @@ static void add(struct relay *relay, int accepted)
 	int made = pair ? connect_server(relay->port) : -1;
 
 	if (made == -1) {
-		slurm_error("gresnet: relay a PMIx connection: %m");
+		slurm_error("gresnet: relay a connection: %m");
 		free(pair);
 		close(accepted);
 		return;

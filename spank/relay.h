@@ -6,9 +6,9 @@
 
 struct relay;
 
-/* relay_listen makes a listener on a free port of 127.0.0.1 in another network
- * namespace; the caller stays in its own. It returns -1 with errno set if it
- * cannot. */
+/* relay_listen makes a listener on a port of 127.0.0.1 in another network
+ * namespace; the caller stays in its own. If port is 0, it takes a free one and says which;
+ * else root's other listeners may share it. It returns -1 with errno set if it cannot. */
 int relay_listen(int netns, in_port_t *port);
 
 /* relay_start continues each connection that listener accepts to 127.0.0.1:port

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +118,49 @@ static void in_nodes_network(void)
 	write_env(HEAD "GRESNET_NETNS=node\n");
 }
 
+/* What Slurm sets with --x11. A display of those that Slurm has may be somebody else's here. */
+static in_port_t display;
+static void have_display(void (*serve)(int))
+{
+	char name[32];
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	must(listener != -1, "socket");
+	for (display = 6020; display < 6100; display++) {
+		at.sin_port = htons(display);
+		if (!bind(listener, (struct sockaddr *)&at, sizeof(at)))
+			break;
+	}
+	must(!listen(listener, 128), "listen");
+	server = fork();
+	must(server != -1, "fork");
+	if (server == 0)
+		serve(listener);
+	must(!close(listener), "close"); /* it is another process's */
+	snprintf(name, sizeof(name), "localhost:%d.0", display - 6000);
+	spank_setenv(NULL, "DISPLAY", name, 1);
+}
+static void one_display(void) { have_display(serve_all); }
+/* take_display has somebody else have the display's port in the job. */
+static void take_display(int shared)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(display), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int here = open("/proc/self/ns/net", O_RDONLY), job = open(LEASE "/netns", O_RDONLY), fd;
+
+	must(here != -1 && job != -1 && !setns(job, CLONE_NEWNET), "enter the job");
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	must(fd != -1 && !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) &&
+	     !bind(fd, (struct sockaddr *)&at, sizeof(at)), "bind");
+	must(!setns(here, CLONE_NEWNET) && !close(here) && !close(job), "leave the job");
+}
+static void two_steps(void) { one_display(); take_display(1); }
+static void taken_display(void) { one_display(); take_display(0); }
+static void ssh_display(void)
+{
+	spank_setenv(NULL, "DISPLAY", "localhost:10.0", 1);
+	display = 6010;
+}
 /* set_uris is what Slurm's plugin does before task_init. */
 static void set_uris(void)
 {
@@ -207,6 +251,15 @@ static void others_forgotten(void)
 }
 static void no_name(void) { check_env("PMIX_NAMESPACE", NULL); }
 static void others_kept(void) { check_env("PMIX_SERVER_URI100", "other.1;tcp4://127.0.0.1:9"); }
+
+static void shows_windows(void)
+{
+	int fd = reach(display);
+
+	must(fd != -1, "connect");
+	check(ask(fd, SLOW_MS), "the display does not answer");
+}
+static void shows_none(void) { check(reach(display) == -1, "somebody takes calls for the display"); }
 
 /* send_much writes all from a child, so that the caller can read at once. */
 static void send_much(int fd)
@@ -347,6 +400,12 @@ static const struct row {
 	 .argument = (char[]){"pmix=off"}},
 	{"PMIx: others' servers, no lease", one_server, NULL, 0, NULL, others_kept, .before = no_lease, .user = many_uris},
 	{"PMIx: no server", no_server, NULL, -1, "does not listen on 127.0.0.1"},
+	{"X11: a display of Slurm's", one_display, NULL, 0, NULL, shows_windows, .alone = true},
+	{"X11: with pmix=off", one_display, NULL, 0, NULL, shows_windows, .argument = (char[]){"pmix=off"}, .alone = true},
+	{"X11: another step has it, too", two_steps, NULL, 0, NULL, shows_windows, .alone = true},
+	{"X11: a user's own display", ssh_display, NULL, 0, NULL, shows_none, .alone = true},
+	{"X11: somebody listens there", taken_display, "listen for X11", 0, NULL, shows_none, .alone = true},
+	{"X11: a callback in another process", one_display, NULL, 0, NULL, shows_none, .alone = true, .elsewhere = true},
 	{"PMIx: a server that nothing names", unnamed_server, NULL, -1, "no PMIX_SERVER_URI names"},
 };
 
