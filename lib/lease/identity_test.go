@@ -187,7 +187,9 @@ func TestWhateverAProgramAsksItGetsAnAddressThatItsPeersReach(t *testing.T) {
 	for _, to := range []string{"8.8.8.8", "10.9.0.99", "10.9.0.2", "10.9.0.1"} {
 		ask("connect and getsockname, "+to, "10.9.0.1", "python3", "-c", getsockname, to)
 	}
-	ask("the route to anywhere", "dev uplink0 src 10.9.0.1", "ip", "route", "get", "1.1.1.1")
+	ask("the interface of the default route", "dev eth0 proto static src 10.9.0.1", "ip", "route", "show", "default")
+	ask("the address of that interface", "10.9.0.1/24", "sh", "-c", `ip -br -4 addr show dev "$(awk '$2 == "00000000" { print $1; exit }' /proc/net/route)"`)
+	ask("the route to anywhere", "dev uplink0 table 490 src 10.9.0.1", "ip", "route", "get", "1.1.1.1")
 	ask("the route to a host beside the node", "dev uplink0 src 10.9.0.1", "ip", "route", "get", "10.9.0.99")
 	ask("the route to a peer", "dev eth0 src 10.9.0.1", "ip", "route", "get", "10.9.0.2")
 	ask("the address of eth0", "10.9.0.1/24", "ip", "-br", "-4", "addr", "show", "dev", "eth0")

@@ -293,8 +293,13 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 		err = virtual.Join(u.Index, s.Pool.Gateway, u.HostMAC)
 	}
 	for _, to := range s.Pool.Routes {
+		r := virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}
+		if err == nil && to.Bits() == 0 && s.isNode() {
+			err = s.showDefault(r)
+			r.Table = virtual.OutTable
+		}
 		if err == nil && to != netip.PrefixFrom(from, 32) {
-			err = virtual.Route{To: to, Gateway: s.Pool.Gateway, From: from, Metric: s.Pool.Metric, Onlink: true}.Add(u.Index)
+			err = r.Add(u.Index)
 		}
 	}
 	if err == nil && s.isNode() {
@@ -303,6 +308,19 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 	if err == nil && s.Calls != nil {
 		block := s.Calls.Ports[0]
 		err = virtual.TakePorts(virtual.Ports{First: block[0], Last: block[1]})
+	}
+	return err
+}
+
+// showDefault gives the job's interface with the node's address a default route to look at, as the node's
+// own has one: programs take its interface for the one with their address, and uplink0 has none.
+func (s *Uplink) showDefault(r virtual.Route) error {
+	index, err := virtual.FindOverlay(s.Over.Link)
+	if err == nil {
+		err = r.Add(index)
+	}
+	if err == nil {
+		err = virtual.ShowDefault()
 	}
 	return err
 }

@@ -172,6 +172,15 @@ func RaiseOverlay(o Overlay) error {
 	return addPeers(o)
 }
 
+// FindOverlay returns the index of an overlay that is not its job's yet.
+func FindOverlay(o Overlay) (index int, err error) {
+	i, err := o.find(func(netlink.Link) (bool, error) { return true, nil })
+	if err != nil {
+		return 0, err
+	}
+	return i.Attrs().Index, nil
+}
+
 // DeleteOverlay deletes an overlay, or returns ErrNotFound. node is a file descriptor of the namespace
 // in which the overlay's socket is: another VXLAN of that id, which a user may have made in a
 // namespace of theirs, has its socket elsewhere.

@@ -16,6 +16,12 @@ const (
 	localPref     = 2
 )
 
+// OutTable has the default route by the uplink. Its rule comes after all that a job's HCAs may bring along.
+const (
+	OutTable = 490
+	mainPref = 32766 // the kernel's
+)
+
 // Ports is a range of ports, the ends included.
 type Ports struct{ First, Last int }
 
@@ -43,6 +49,28 @@ func Serve(all []Ports) error {
 	first.Priority, first.Table = 0, unix.RT_TABLE_LOCAL
 	if err := netlink.RuleDel(first); err != nil {
 		return fmt.Errorf("lead ports to the nodes: %w", err)
+	}
+	return nil
+}
+
+// ShowDefault makes the default route of the main table one for programs to look at: they take the
+// interface that it names for the one that others reach them by. The kernel takes the one of OutTable.
+func ShowDefault() error {
+	rule := func(pref, table int) *netlink.Rule {
+		r := netlink.NewRule()
+		r.Priority, r.Table = pref, table
+		return r
+	}
+	err := netlink.RuleDel(rule(mainPref, unix.RT_TABLE_MAIN))
+	all := rule(mainPref, unix.RT_TABLE_MAIN)
+	all.SuppressPrefixlen = 0 // but the default route
+	for _, r := range []*netlink.Rule{all, rule(mainPref+1, OutTable), rule(mainPref+2, unix.RT_TABLE_MAIN)} {
+		if err == nil {
+			err = netlink.RuleAdd(r)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("lead packets out: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,6 @@
 cat >x11.sh <<'B'
 #!/bin/bash
 xdpyinfo | grep dimensions: || exit
-srun xdpyinfo | grep dimensions:
+srun --overlap xdpyinfo | grep dimensions:
 B
 xvfb-run --auto-servernum --server-args='-screen 0 640x480x24' bash -c 'salloc --quiet --x11 --gres=nic:1 -w node2 srun bash x11.sh'

@@ -44,7 +44,7 @@ def serve():
     print(f"rank {rank} serves at {address}")
     for _ in range(size - 1):
         connection, (peer, _) = server.accept()
-        connection.sendall(b"well come from %s" % peer.encode())
+        connection.sendall(b"welcome from %s" % peer.encode())
         connection.close()
 
 
