@@ -302,6 +302,7 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "slurmd of a peer node", path: n2, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0"},
 		call{what: "slurmd of a node that the job does not have", path: c.inet.Path, to: "tcp 10.9.0.1 " + blockK, want: "k1<203.0.113.10", more: "src=203.0.113.10"},
 		call{what: "slurmctld at a port of a block where the node listens", path: c.h.Path, to: "tcp 10.9.0.1 17501", want: "n1<10.9.0.99"},
+		call{what: "root of a node without slurmctld", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused"},
 		call{what: "slurmctld by UDP", path: c.h.Path, to: "udp 10.9.0.1 " + blockJ, want: "refused"},
 		call{what: "slurmctld at another port of the job's", path: c.h.Path, to: "tcp 10.9.0.1 8080", want: "refused"},
 		call{what: "slurmctld at a port of nobody's", path: c.h.Path, to: "tcp 10.9.0.1 22", want: "refused"},
@@ -329,6 +330,32 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "under the other job's uplink", path: j1, to: "udp 10.9.0.99 53", want: "Network is unreachable", more: "uid=65534 src=198.19.0.2 free=1"},
 		call{what: "under the loopback", path: j1, to: "udp 10.9.0.99 53", want: "Invalid argument", more: "uid=65534 src=127.0.0.1"},
 		call{what: "past the peers by eth0", path: j1, to: "tcp 10.9.0.99 80", want: "silence", more: "uid=65534 dev=eth0"},
+	)
+	for _, l := range []lawLease{jobK, jobJ} {
+		c.both(l, "epilog")
+	}
+	c.same()
+}
+
+// Where slurmctld is on a node of the job, the node itself calls.
+func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
+	c := newCluster(t)
+	c.write("NodeName=node[1-2] NodeAddr=10.9.0.[1-2]\nSlurmctldHost=node1(10.9.0.1)\nSlurmUser=daemon\n")
+	for _, l := range []lawLease{jobJ, jobK} {
+		c.both(l, "prolog")
+	}
+	j1, k1, j2, n1 := c.job(jobJ, 0), c.job(jobK, 0), c.job(jobJ, 1), c.node[0].Path
+	c.serve(j1, "j1", "0.0.0.0", "8080", blockJ, blockK)
+	c.serve(k1, "k1", "0.0.0.0", blockK)
+	c.serve(j2, "j2", "0.0.0.0", blockJ)
+	c.check(
+		call{what: "root", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0"},
+		call{what: "root at the other job", path: n1, to: "tcp 10.9.0.1 " + blockK, want: "k1<198.19.0.0"},
+		call{what: "slurmctld, as SlurmUser", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0", more: "uid=1"},
+		call{what: "slurmctld at the peer's job", path: n1, to: "tcp 10.9.0.2 " + blockJ, want: "j2<198.19.0.0"},
+		call{what: "a user", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused", more: "uid=65534"},
+		call{what: "root at another port", path: n1, to: "tcp 10.9.0.1 8080", want: "refused"},
+		call{what: "a job at itself", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "j1<10.9.0.1"},
 	)
 	for _, l := range []lawLease{jobK, jobJ} {
 		c.both(l, "epilog")

@@ -28,6 +28,7 @@ type Calls struct {
 	Leads []int        // the indices of the interfaces by which they come
 	From  []netip.Addr // who calls besides the job's nodes
 	Also  []netip.Addr // who does besides, unless that is too long a list for the kernel
+	Own   []uint32     // whose processes on this node call, if slurmctld runs here
 }
 
 // addSet adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
@@ -60,6 +61,10 @@ func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nf
 //	chain calls { type nat hook prerouting priority dstnat + 10; ip daddr != NODE accept;
 //	              ip saddr != @callers accept; tcp dport FIRST-LAST goto led; … }
 //	chain led   { socket transparent { 0, 1 } accept; iif LEAD dnat to ADDRESS; … }
+//	chain own   { type nat hook output priority dstnat + 10; ip daddr != NODE accept;
+//	              skuid OWN tcp dport FIRST-LAST dnat to ADDRESS; … }
+//
+// What the node itself sends leads to no socket before it arrives, so the last chain does not ask for one.
 func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error {
 	priority := nftables.ChainPriority(afterOthers)
 	callers := &nftables.Set{Table: t, Name: "callers", KeyType: nftables.TypeIPAddr, Interval: true}
@@ -81,6 +86,16 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 	add(c, calls, accept, notIn(callers))
 	for _, p := range k.Ports {
 		add(c, calls, &expr.Verdict{Kind: expr.VerdictGoto, Chain: led.Name}, tcp(p[0], p[1]))
+	}
+	if len(k.Own) == 0 {
+		return nil
+	}
+	own := c.AddChain(&nftables.Chain{Name: "own", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookOutput, Priority: &priority})
+	add(c, own, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
+	for _, p := range k.Ports {
+		for _, uid := range k.Own {
+			add(c, own, nil, is(expr.MetaKeySKUID, uid), tcp(p[0], p[1]), dnat(j.Address))
+		}
 	}
 	return nil
 }

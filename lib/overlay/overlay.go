@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,7 @@ type Network struct {
 	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 	Srun        virtual.Ports // where srun listens, if slurm.conf says so
 	Controllers []netip.Addr  // of slurmctld, which calls srun
+	SlurmUser   uint32        // as whom slurmctld runs
 	Cluster     []netip.Addr  // of nodes: those of a new job call srun, too
 }
 
@@ -137,6 +139,10 @@ func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 				n.Controllers = append(n.Controllers, a)
 			}
 		}
+	}
+	if u, err := user.Lookup(cmp.Or(conf.Last("slurmuser"), "root")); err == nil {
+		id, _ := strconv.ParseUint(u.Uid, 10, 32)
+		n.SlurmUser = uint32(id)
 	}
 	addrs, err := conf.NodeAddrs()
 	for _, text := range addrs { // to ask the resolver for all of a cluster's names takes too long

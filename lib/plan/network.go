@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"gresnet/lib/config"
 	"gresnet/lib/network"
 	"gresnet/lib/nft"
@@ -43,6 +45,9 @@ func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bo
 // slurm.conf says, which all jobs of the node share.
 func calls(n *overlay.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
 	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers, Also: n.Cluster}
+	if slices.Contains(n.Controllers, n.Address()) {
+		k.Own = []uint32{0, n.SlurmUser}
+	}
 	if n.Srun.First > 0 {
 		if !whole {
 			return nil
