@@ -314,6 +314,27 @@ static int reach_servers(spank_t spank)
 	return pmix_close_listeners(context.step.job);
 }
 
+/* name_launcher tells a task where srun is. The slurmd of a job's own node knows an srun that is in
+ * the job by the job's address on the node, which nobody reaches in the job. */
+static int name_launcher(spank_t spank)
+{
+	static const char *const names[] = {"SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"};
+	char uplink[64], own[64], has[64];
+
+	if (spank_getenv(spank, "GRESNET_UPLINK", uplink, sizeof(uplink)) ||
+	    spank_getenv(spank, "GRESNET_ADDRESS", own, sizeof(own)))
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (spank_getenv(spank, names[i], has, sizeof(has)) || strcmp(has, uplink))
+			continue;
+		if (spank_setenv(spank, names[i], own, 1)) {
+			slurm_error("gresnet: job %u: set %s", context.step.job, names[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 /* slurm_spank_task_init is called in the task, as the user, when Slurm has set
  * all of its environment and connected its output. */
 int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
@@ -325,7 +346,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
 		/* What cannot be written is not missed. */
 		dprintf(STDERR_FILENO, "%s", NOTICE);
 	tell_note();
-	if (context.entered && reach_servers(spank))
+	if (context.entered && (name_launcher(spank) || reach_servers(spank)))
 		_exit(EXIT_FAILURE);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -156,6 +157,27 @@ static void take_display(int shared)
 }
 static void two_steps(void) { one_display(); take_display(1); }
 static void taken_display(void) { one_display(); take_display(0); }
+/* What Slurm says of an srun that is in the job, on the job's own node and on another one. */
+static void own_address(void)
+{
+	char text[512];
+	struct stat st;
+
+	must(!stat(LEASE "/netns", &st), "stat");
+	snprintf(text, sizeof(text), HEAD "GRESNET_NETNS=%ju:%ju\nGRESNET_UPLINK=198.19.0.2\nGRESNET_ADDRESS=192.0.2.1\n",
+		 (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	write_env(text);
+}
+static void launcher_here(void)
+{
+	spank_setenv(NULL, "SLURM_LAUNCH_NODE_IPADDR", "198.19.0.2", 1);
+	spank_setenv(NULL, "SLURM_SRUN_COMM_HOST", "192.0.2.7", 1);
+}
+static void launcher_named(void)
+{
+	check_env("SLURM_LAUNCH_NODE_IPADDR", "192.0.2.1");
+	check_env("SLURM_SRUN_COMM_HOST", "192.0.2.7");
+}
 static void ssh_display(void)
 {
 	spank_setenv(NULL, "DISPLAY", "localhost:10.0", 1);
@@ -400,6 +422,7 @@ static const struct row {
 	 .argument = (char[]){"pmix=off"}},
 	{"PMIx: others' servers, no lease", one_server, NULL, 0, NULL, others_kept, .before = no_lease, .user = many_uris},
 	{"PMIx: no server", no_server, NULL, -1, "does not listen on 127.0.0.1"},
+	{"where srun is, in the job", own_address, NULL, 0, NULL, launcher_named, .user = launcher_here, .alone = true},
 	{"X11: a display of Slurm's", one_display, NULL, 0, NULL, shows_windows, .alone = true},
 	{"X11: with pmix=off", one_display, NULL, 0, NULL, shows_windows, .argument = (char[]){"pmix=off"}, .alone = true},
 	{"X11: another step has it, too", two_steps, NULL, 0, NULL, shows_windows, .alone = true},

@@ -1,5 +1,5 @@
 #!/bin/bash
-# on the login node: sbatch --x11=batch, whose script and step show windows
+# on the login node: salloc --x11, and windows of a step and of a step that it starts
 cat >x11.sh <<'B'
 #!/bin/bash
 xdpyinfo | grep dimensions: || exit
