@@ -71,3 +71,13 @@ func (l Line) knows(keys string) error {
 	}
 	return nil
 }
+
+// alone is an error for a line that goes on into one of another kind: what either says is not certain then.
+func (l Line) alone() error {
+	for _, p := range l.Keys[1:] {
+		if slices.Contains(strings.Fields(wideKeys), p.Key) {
+			return fmt.Errorf("a line of %s has no %s", l.Keys[0].Key, p.Key)
+		}
+	}
+	return nil
+}

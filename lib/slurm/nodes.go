@@ -141,6 +141,9 @@ func (c Conf) nodes(each func(nodeLine) error) error {
 			err = errors.New("it names no node")
 		}
 		if err == nil {
+			err = l.alone()
+		}
+		if err == nil {
 			err = each(n)
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"testing/fstest"
 
 	"gresnet/lib/slurm"
 )
@@ -75,6 +76,16 @@ func TestWhatSlurmdRefusesIsAFault(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A backslash too many gives a node another one's address; slurmd refuses the file, and may run still.
+func TestWhatANodeNeedsIsNotReadFromALineThatGoesOnIntoAnother(t *testing.T) {
+	for _, second := range []string{"NodeName=n2 NodeAddr=10.0.0.2", "PartitionName=p Nodes=n1"} {
+		root := fstest.MapFS{"etc/slurm/slurm.conf": {Data: []byte("SlurmctldHost=a(10.0.0.9)\nNodeName=n1 NodeAddr=10.0.0.1 \\\n" + second + "\n")}}
+		if needs, err := slurm.Needs(root, "/etc/slurm/slurm.conf", "n1"); err == nil {
+			t.Errorf("with %s in the next line n1 needs %v", second, needs)
 		}
 	}
 }
