@@ -10,7 +10,7 @@ func EndsWithInterface(driver string) bool { return driver == "rxe" || driver ==
 func DriverName(id uint64) string {
 	names := [...]string{
 		"", "mlx5", "mlx4", "cxgb3", "cxgb4", "mthca", "bnxt_re", "ocrdma", "nes", "irdma", "vmw_pvrdma",
-		"qedr", "hns", "usnic", "rxe", "hfi1", "qib", "efa", "siw", "erdma", "mana",
+		"qedr", "hns", "usnic", "rxe", "hfi1", "qib", "efa", "siw", "erdma", "mana", "ionic",
 	}
 	if id < uint64(len(names)) {
 		return names[id]
