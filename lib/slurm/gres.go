@@ -56,6 +56,11 @@ type record struct {
 // one to slurmd and two to slurmctld.
 func fit(all []record) error {
 	last := all[len(all)-1]
+	for i, d := range last.devices {
+		if last.files && len(d.More) == 0 && slices.ContainsFunc(last.devices[:i], func(b Device) bool { return b.File == d.File && len(b.More) == 0 }) {
+			return fmt.Errorf("it has %s twice", d.File) // slurmd takes it or not, depending on the other lines
+		}
+	}
 	for _, before := range all[:len(all)-1] {
 		switch {
 		case before.files != last.files:

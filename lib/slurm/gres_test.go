@@ -42,6 +42,7 @@ Name=opa Type=b
 		"Name=nic File=/a\nName=nic Count=2\n":            `/etc/x.conf:2: it has files, and another line of the GRES none, or the other way round`,
 		"Name=nic Count=2\nNAME=NIC Type=hdr Count=1\n":   `/etc/x.conf:2: it has a type, and another line of the GRES none, or the other way round`,
 		"Name=nic Count=2\nName=nic Count=1\n":            `/etc/x.conf:2: another line of the GRES has neither a file nor a type, as this one`,
+		"Name=nic File=/b,/a1,/a1\n":                      `/etc/x.conf:1: it has /a1 twice`,
 		"Name=nic File=/a[0-1]\nName=nic File=/b,/a1\n":   `/etc/x.conf:2: another line of the GRES has /a1, too`,
 		"Name=nic Count=many\n":                           `/etc/x.conf:1: "many" is no count`,
 		"\nName=nic File=/gres/nic[0-1\n":                 `/etc/x.conf:2: parse hostlist "/gres/nic[0-1": "/gres/nic[0-1" has no closing bracket`,
