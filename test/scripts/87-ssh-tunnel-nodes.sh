@@ -7,9 +7,10 @@
 
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
 srun --overlap --nodes=1 --ntasks=1 -w "${nodes[1]}" bash -c "cd apps; exec python3 -m http.server --bind localhost 8000" >/dev/null 2>&1 &
+server=$!
 ssh -f -o ExitOnForwardFailure=yes -L 8001:localhost:8000 "${nodes[1]}" sleep 60
 curl -sS --retry 30 --retry-delay 1 --retry-all-errors http://localhost:8001/motd
 status=$?
-scancel --quiet "$SLURM_JOB_ID.0"
+kill $server
 wait
 exit $status
