@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/manager"
+	"gresnet/lib/occupied"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -152,38 +153,8 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 		err := fmt.Errorf("%s and %s have one GUID, %s, by which nobody can tell them apart", d.Name, strings.Join(twins, ", "), d.ID)
 		return scan.Device{}, hint.With(err, "GN452 remove all but one, `rdma link delete`")
 	}
-	foreign, err := v.Foreign(d)
-	if errors.Is(err, rdma.ErrTooMany) {
-		return scan.Device{}, &gres.Refusal{
-			Reason: gres.UsedByUsers, Ask: d.Name, Why: err.Error() + ", which users make it",
-			Do: "GN380 rdma resource show cm_id says whose connections and servers these are: end these processes",
-		}
-	}
-	if err != nil {
-		return scan.Device{}, err
-	}
-	if moves := mode == rdma.Exclusive || !e.Keep; moves && len(foreign) > 0 {
-		return scan.Device{}, usedByKernel(d.Name, foreign)
-	}
-	return d, nil
+	return d, occupied.Check(v, d, mode == rdma.Exclusive || !e.Keep, mode, e.Take)
 }
-
-// usedByKernel says what the kernel uses an HCA for. If that is no more than what sockets of users make it
-// do, it is no fault of the node's, or any user could drain it.
-func usedByKernel(hca string, modules []string) error {
-	err := fmt.Errorf("the kernel uses %s for %s", hca, strings.Join(modules, ", "))
-	if slices.ContainsFunc(modules, func(m string) bool { return !slices.Contains(socketModules, m) }) {
-		return hint.With(err, "GN198 a job cannot have an HCA that the node itself needs: leave it out of the mapping")
-	}
-	return &gres.Refusal{
-		Reason: gres.UsedByUsers, Ask: hca, Why: err.Error() + ", as a user's socket made it do",
-		Do: "GN375 keep users from that: install smc /bin/false and install rds /bin/false in /etc/modprobe.d; then rmmod the module",
-	}
-}
-
-// socketModules use HCAs for the sockets of any user: of AF_SMC (net/smc/smc_ib.c:smc_ib_create_protection_domain)
-// and of AF_RDS (net/rds/ib.c:rds_ib_add_one).
-var socketModules = []string{"smc", "rds_rdma"}
 
 // readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
 // watches that. Of a slot it reads nothing: the node table has it.

@@ -1,11 +1,9 @@
 package host
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/scan"
@@ -48,15 +46,5 @@ func TestAnInterfaceThatNothingTellsFromAnotherOneIsRefused(t *testing.T) {
 	list := two("pci/0000:3b:00.1")
 	if err := isKnowable(list[0], list); err == nil || !strings.Contains(err.Error(), "enp59s0v0 and other0 are both interfaces of pci/0000:3b:00.1") || hint.Of(err) == "" {
 		t.Errorf("both are on one function: %v", err)
-	}
-}
-
-func TestWhatUsersSocketsMakeTheKernelUseIsNoFaultOfTheNodes(t *testing.T) {
-	for modules, users := range map[string]bool{"smc": true, "rds_rdma": true, "smc rds_rdma": true, "smc nvme_rdma": false, "nvme_rdma": false} {
-		err := usedByKernel("mlx5_3", strings.Fields(modules))
-		var refusal *gres.Refusal
-		if errors.As(err, &refusal) != users || !strings.Contains(err.Error(), "the kernel uses mlx5_3 for ") {
-			t.Errorf("%s: %#v", modules, err)
-		}
 	}
 }

@@ -56,6 +56,8 @@ const (
 	attrCharDevType = 69
 	attrCharDev     = 72
 	attrDriverID    = 73
+	attrDevType     = 99
+	attrParentName  = 100
 )
 
 // Conn asks about the network namespace that the calling thread was in when it dialed.
@@ -132,6 +134,11 @@ type Device struct {
 	Index uint32
 	Name  string
 	GUID  string // node GUID as sysfs writes it
+
+	// Sub says that it is a part of another RDMA device, whose GUID and place it has, as the SMI device
+	// of a ConnectX-8 is one (since kernel 6.11). Parent is the other one's name.
+	Sub    bool
+	Parent string
 }
 
 // Dump lists the namespace's RDMA devices (in shared mode: the node's) as the
@@ -196,9 +203,11 @@ func (c *Conn) At(index uint32) ([]Device, error) {
 
 func deviceOf(a netlink.Attributes) Device {
 	return Device{
-		Index: uint32(a.Number(attrDevIndex)),
-		Name:  a.Text(attrDevName),
-		GUID:  formatGUID(a.Value(attrNodeGUID)),
+		Index:  uint32(a.Number(attrDevIndex)),
+		Name:   a.Text(attrDevName),
+		GUID:   formatGUID(a.Value(attrNodeGUID)),
+		Sub:    a.Value(attrDevType) != nil || a.Value(attrParentName) != nil,
+		Parent: a.Text(attrParentName),
 	}
 }
 

@@ -9,24 +9,26 @@ import (
 	"gresnet/lib/rdma"
 )
 
-// Foreign are the parts of the kernel that use a device beyond what the RDMA
-// subsystem itself does: a file system, a storage driver. A move takes the
-// device from them, or waits for them for ever.
+// Occupants are the parts of the kernel that use a device beyond what the RDMA subsystem itself does, a
+// file system, a storage driver, and the processes that use it, by pid. A move takes the device from them,
+// or waits for them for ever.
 //
 // If users make the kernel's list of users longer than can be read, it is rdma.ErrTooMany.
-func (v *View) Foreign(d Device) ([]string, error) {
+func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 	holders, err := holders(d.Index)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var foreign []string
 	for _, h := range holders {
+		if h.PID != 0 {
+			pids = append(pids, int(h.PID))
+		}
 		own := h.Kernel == "" || slices.Contains(ownUsers, h.Kernel) || d.Driver != "" && strings.HasPrefix(h.Kernel, d.Driver)
 		if !own && !slices.Contains(foreign, h.Kernel) {
 			foreign = append(foreign, h.Kernel)
 		}
 	}
-	return foreign, nil
+	return foreign, pids, nil
 }
 
 // Users are the processes that use a device, by pid, as far as they can be listed.

@@ -186,6 +186,9 @@ func (v *View) Devices() ([]Device, error) {
 	v.known.remember(list)
 	devices := make([]Device, 0, len(list))
 	for _, d := range list {
+		if d.Sub {
+			continue
+		}
 		device, err := v.retryLookup(d)
 		if errors.Is(err, ErrNotFound) {
 			continue // another job's prolog took it meanwhile
@@ -254,10 +257,11 @@ func (k *Known) remember(list []rdma.Device) {
 	}
 }
 
-// pick looks more closely at those that have the GUID; for a VF at all, since its GUID changes.
+// pick looks more closely at those that have the GUID; for a VF at all, since its GUID changes. A part of
+// an HCA has the HCA's GUID and place, and is none.
 func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
-		if id.VF == "" && d.GUID != id.GUID {
+		if d.Sub || id.VF == "" && d.GUID != id.GUID {
 			continue
 		}
 		device, err := v.retryLookup(d)
@@ -357,14 +361,55 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 	return found, err
 }
 
-// MAD completes a device with its umad and issm devices, port by port.
+// partPorts is what the ports of an HCA's parts count from: 1001 is the first port of the first part.
+const partPorts = 1000
+
+// MAD completes a device with its umad and issm devices, port by port, and with those of its parts.
 func (v *View) MAD(d *Device) error {
-	ports, err := v.rdma.Ports(d.Index)
+	if err := v.addMAD(d, d.Index, 0); err != nil {
+		return err
+	}
+	// A device with parts moves nowhere, so a dump has them.
+	list, err := v.rdma.Dump()
+	if err != nil {
+		return err
+	}
+	for i, part := range partsOf(d.Name, list) {
+		if err := v.addMAD(d, part.Index, uint32(i+1)*partPorts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partsOf are the RDMA devices that are parts of another one (rdma.Device, Sub).
+func partsOf(name string, list []rdma.Device) (parts []rdma.Device) {
+	for _, o := range list {
+		if o.Sub && o.Parent == name {
+			parts = append(parts, o)
+		}
+	}
+	return parts
+}
+
+// Parts are the names of a device's parts. They do not move with it, and hold on to it: a move would
+// wait for them for ever (drivers/infiniband/core/device.c:ib_add_sub_device, disable_device).
+func (v *View) Parts(d Device) (names []string, err error) {
+	list, err := link.Remembered(v.Link.Conn, "RDMA devices", v.rdma.Devices)
+	for _, p := range partsOf(d.Name, list) {
+		names = append(names, p.Name)
+	}
+	return names, err
+}
+
+// addMAD adds the umad and issm devices of an RDMA device, whose ports it counts from a number.
+func (v *View) addMAD(d *Device, index, from uint32) error {
+	ports, err := v.rdma.Ports(index)
 	if err != nil {
 		return err
 	}
 	for _, p := range ports {
-		umad, err := v.rdma.Umad(d.Index, p.Num)
+		umad, err := v.rdma.Umad(index, p.Num)
 		if errors.Is(err, rdma.ErrNoCharDevice) {
 			continue
 		}
@@ -375,7 +420,7 @@ func (v *View) MAD(d *Device) error {
 		if err != nil {
 			return err
 		}
-		d.Chars = append(d.Chars, Char{Kind: "umad", Port: p.Num, Name: name, Major: umad.Major, Minor: umad.Minor})
+		d.Chars = append(d.Chars, Char{Kind: "umad", Port: from + p.Num, Name: name, Major: umad.Major, Minor: umad.Minor})
 		// Netlink does not tell of issm, whose number is its umad's (user_mad.c:ib_umad_init_port).
 		issm := "issm" + strings.TrimPrefix(name, "umad")
 		major, minor, err := sysfs.Dev(v.sys, "infiniband_mad", issm)
@@ -385,7 +430,7 @@ func (v *View) MAD(d *Device) error {
 		if err != nil {
 			return err
 		}
-		d.Chars = append(d.Chars, Char{Kind: "issm", Port: p.Num, Name: issm, Major: major, Minor: minor})
+		d.Chars = append(d.Chars, Char{Kind: "issm", Port: from + p.Num, Name: issm, Major: major, Minor: minor})
 	}
 	return nil
 }

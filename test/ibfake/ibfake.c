@@ -30,6 +30,9 @@
  *   RoCE  uverbs, umad; GIDs of its interface  roceN, 02:c9:03:00:00:NN
  *   min   uverbs only                          -
  *
+ * With smi=Y an IB HCA has an RDMA device more, smiN, with umad and issm alone and its
+ * GUID and place: a sub-device (RDMA_NLDEV_ATTR_PARENT_NAME).
+ *
  * An IB port has four P_Keys in a table of eight, the others have the default
  * one. RDMA-CM takes IB and RoCE: /sys/kernel/config/rdma_cm.
  *
@@ -104,6 +107,10 @@ static unsigned int train;
 module_param(train, uint, 0644);
 MODULE_PARM_DESC(train, "milliseconds from an Ethernet interface's opening to its carrier (default 0)");
 
+static bool smi;
+module_param(smi, bool, 0444);
+MODULE_PARM_DESC(smi, "give each InfiniBand HCA an SMI sub-device smiN, as ConnectX-8 has one (from kernel 6.11, default N)");
+
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
 MODULE_PARM_DESC(name, "name of the RDMA devices, with one %d, as in mlx5_%d (default ibfake%d)");
@@ -137,6 +144,7 @@ struct ibfake_vf {
 
 struct ibfake_hca {
 	struct ib_device ibdev;
+	bool sub; /* an SMI sub-device */
 	struct pci_dev *pdev; /* on PCI only */
 	struct ibfake_vf vfs[IBFAKE_MAX_VFS]; /* of a PF */
 	u64 port_guid; /* of an InfiniBand VF; 0: its node GUID */
@@ -294,6 +302,8 @@ static int ibfake_get_port_immutable(struct ib_device *ibdev, u32 port,
 	switch (hca->kind) {
 	case IBFAKE_IB:
 		immutable->core_cap_flags = RDMA_CORE_PORT_IBA_IB;
+		if (hca->sub) /* so IPoIB does not take it */
+			immutable->core_cap_flags = RDMA_CORE_CAP_IB_MAD | RDMA_CORE_CAP_IB_SMI;
 		immutable->max_mad_size = IB_MGMT_MAD_SIZE;
 		break;
 	case IBFAKE_ROCE:
@@ -1505,6 +1515,58 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 		ib_set_device_ops(ibdev, &ibfake_pf_ops);
 }
 
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+static struct ib_device *ibfake_add_sub_dev(struct ib_device *parent,
+					    enum rdma_nl_dev_type type,
+					    const char *sub_name)
+{
+	struct ibfake_hca *hca = to_hca(parent), *sub;
+	int err;
+
+	if (type != RDMA_DEVICE_TYPE_SMI)
+		return ERR_PTR(-EOPNOTSUPP);
+	sub = ib_alloc_device(ibfake_hca, ibdev);
+	if (!sub)
+		return ERR_PTR(-ENOMEM);
+	sub->kind = hca->kind;
+	sub->index = hca->index;
+	sub->pdev = hca->pdev;
+	sub->sub = true;
+	ibfake_init_ibdev(sub, parent->dev.parent);
+	sub->ibdev.type = type;
+	err = ib_register_device(&sub->ibdev, sub_name, NULL);
+	if (err) {
+		ib_dealloc_device(&sub->ibdev);
+		return ERR_PTR(err);
+	}
+	return &sub->ibdev;
+}
+
+static void ibfake_del_sub_dev(struct ib_device *sub)
+{
+	ib_unregister_device(sub);
+	ib_dealloc_device(sub);
+}
+
+static const struct ib_device_ops ibfake_sub_ops = {
+	.add_sub_dev = ibfake_add_sub_dev,
+	.del_sub_dev = ibfake_del_sub_dev,
+};
+
+/* It goes when the HCA is unregistered. */
+static int ibfake_add_smi(struct ibfake_hca *hca)
+{
+	return ib_add_sub_device(&hca->ibdev, RDMA_DEVICE_TYPE_SMI, "smi%d");
+}
+#else
+static const struct ib_device_ops ibfake_sub_ops;
+
+static int ibfake_add_smi(struct ibfake_hca *hca)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
 static void ibfake_put_netdev(void *data)
 {
 	struct net_device *netdev = data;
@@ -1608,13 +1670,18 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 			return err;
 	}
 
+	if (smi && kind == IBFAKE_IB)
+		ib_set_device_ops(&hca->ibdev, &ibfake_sub_ops);
 	/* no dma_device: the queues are lists, nothing is mapped */
 	err = ib_register_device(&hca->ibdev, name, NULL);
 	if (err)
 		return err;
 	if (netdev && netdev->netdev_ops == &ibfake_netdev_ops)
 		((struct ibfake_nic *)netdev_priv(netdev))->hca = hca;
-	return devm_add_action_or_reset(dev, ibfake_unregister_ibdev, hca);
+	err = devm_add_action_or_reset(dev, ibfake_unregister_ibdev, hca);
+	if (!err && smi && kind == IBFAKE_IB)
+		err = ibfake_add_smi(hca);
+	return err;
 }
 
 static int ibfake_platform_probe(struct platform_device *pdev)
