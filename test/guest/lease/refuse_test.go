@@ -59,6 +59,41 @@ func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
 	}
 }
 
+// What the node itself needs is in slurm.conf. A prolog that cannot read that moves no interface.
+func TestAPrologThatCannotTellWhatTheNodeNeedsMovesNothing(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.Slurm(t)
+	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
+	listing(t, "roce0", "")
+	const (
+		own     = "/tmp/own/slurm.conf"
+		nodes   = "sed 's/^NodeName=.*/&"
+		refused = "stays on the node until what the node itself needs is known"
+	)
+	for _, c := range []struct {
+		name, conf, make, want string
+		code                   int
+	}{
+		{"a line that goes on into another", own, nodes + ` \\/'`, "a line of nodename has no partitionname", 1},
+		{"a bracket that does not close", own, "sed 's/^NodeName=.*/NodeName=node[1 NodeAddr=192.0.2.1/'", "no closing bracket", 1},
+		{"an include that is not there", own, "sed '$aInclude missing.conf'", "missing.conf", 1},
+		{"no such file", "/tmp/own/other.conf", "cat", "other.conf", 1},
+		{"a name that nobody knows", own, "sed 's/NodeAddr=[^ ]*/NodeAddr=nobody.invalid/'", refused, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			vm.Run(t, "rm -rf /tmp/own; cp -r /etc/slurm /tmp/own; "+c.make+" /etc/slurm/slurm.conf >"+own)
+			before := vm.Picture(t)
+			out, code := vm.ByHand(t, "prolog", refuseJob+" SLURM_CONF="+c.conf)
+			said := out + vm.Run(t, "cat /run/gresnet/jobs/900095/env 2>/dev/null || true")
+			if code != c.code || !strings.Contains(said, c.want) {
+				t.Errorf("prolog: exit %d: %s", code, said)
+			}
+			vm.Must(t, "epilog", refuseJob)
+			vm.Same(t, before)
+		})
+	}
+}
+
 // Whether the site lists the HCA is no matter, unless it says that it goes all the same.
 func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
