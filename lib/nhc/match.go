@@ -23,18 +23,37 @@ func Matches(host, target string) (match, sure bool) {
 	return !sure || match != not, sure
 }
 
-// odd tells whether a pattern has an extended list that is empty or not closed, which bash reads in
-// more than one way.
+// odd tells whether a pattern has an extended list that is empty or not closed, or one beside a bracket
+// that is not closed. Bash reads these in more than one way.
 func odd(pattern string) bool {
+	lists := false
 	for i := range pattern {
-		if strings.IndexByte("?*+@!", pattern[i]) < 0 {
+		if strings.IndexByte("?*+@!", pattern[i]) < 0 || !strings.HasPrefix(pattern[i+1:], "(") {
 			continue
 		}
-		if _, _, closed := alternatives(pattern[i+1:]); !closed && strings.HasPrefix(pattern[i+1:], "(") {
+		if _, _, closed := alternatives(pattern[i+1:]); !closed {
 			return true
 		}
+		lists = true
 	}
-	return strings.Contains(pattern, "()")
+	return strings.Contains(pattern, "()") || lists && hasOpenBracket(pattern)
+}
+
+// hasOpenBracket tells whether a pattern has a bracket that is not closed.
+func hasOpenBracket(pattern string) bool {
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case '[':
+			_, after, closed := bracket(pattern[i:])
+			if !closed {
+				return true
+			}
+			i = len(pattern) - len(after) - 1
+		}
+	}
+	return false
 }
 
 // plain has what this program's regular expressions and those of the C library read alike.
