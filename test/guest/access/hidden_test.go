@@ -74,8 +74,9 @@ func TestRootsProcessesDoNotHideAUsersContext(t *testing.T) {
 	pid = held(t, "become", "alice", "/proc/1/ns/net", "900070", node)
 	vm.Must(t, "epilog", inPartition(900070, "first"))
 	isKept(t, first, pid)
-	vm.Run(t, "pkill -9 -u alice || true; while pgrep -u alice >/dev/null; do sleep 0.1; done")
-	ends(t, pid)
+	vm.Run(t, "pkill -9 -u alice || true")
+	ends(t, pid) // only then its child, which was alice's, is no zombie any more
+	vm.Run(t, "while pgrep -u alice >/dev/null; do sleep 0.1; done")
 	isFree(t)
 	ends(t, roots)
 	vm.Same(t, before)
