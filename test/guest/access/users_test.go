@@ -377,10 +377,11 @@ func TestByAFIBAnIDIsOfAnotherJobsHCAAndThatIsNoJobsMeanwhile(t *testing.T) {
 
 // An id that resolves 127.0.0.1 is attached to the first active HCA of the kernel's list, in
 // whatever network namespace that is (cma.c:cma_bind_loopback). A process that blocks meanwhile
-// keeps the kernel from ending a move of it. If this fails, the kernel has been mended, and
-// docs/security.md is to say so.
+// keeps the kernel from ending a move of it. In shared mode nothing moves: the HCA goes home, and is no
+// job's until the process ends. If this fails, the kernel has been mended, and docs/security.md is to
+// say so.
 func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(t *testing.T) {
-	vm.Needs(t, vm.Exclusive, vm.Long)
+	vm.Needs(t, vm.Both, vm.Long)
 	hasPolicies(t, "\n[access]\nrdma_cm = true\n")
 	f := fusetest.Mount(t, "none", fusetest.Read)
 	t.Setenv("GRESNET_PAGE", filepath.Join(f.Dir, fusetest.File))
@@ -389,12 +390,30 @@ func TestByIPv4LoopbackAnIDIsOfAnotherJobsHCAAndAProcessThatBlocksKeepsThatAway(
 	// stubs' RoCE ports never become active to the kernel's cache.
 	vm.Must(t, "prolog", inPartition(900070, "first"))
 	vm.Must(t, "prolog", inPartition(900074, "second")+" "+other)
-	held(t, "loopback", "bob", "/run/gresnet/jobs/900074/netns", "900074", "rdma_cm")
+	pid := held(t, "loopback", "bob", "/run/gresnet/jobs/900074/netns", "900074", "rdma_cm")
 	f.Await(t, fusetest.Read)
 	if ids := vm.Run(t, "nsenter --net=/run/gresnet/jobs/900070/netns rdma resource show"); !strings.Contains(ids, "cm_id 1") {
 		t.Errorf("the other job's HCAs have\n%s", ids)
 	}
 	out, code := vm.ByHand(t, "epilog", inPartition(900070, "first"))
+	if !vm.IsExclusive(t) {
+		if code != 0 {
+			t.Errorf("exit %d: %s", code, out)
+		}
+		if said := status(t); !strings.Contains(said, "(pid "+pid+") of user 1001") {
+			t.Errorf("status does not name process %s:\n%s", pid, said)
+		}
+		vm.Must(t, "prolog", inPartition(900070, "first"))
+		if env := vm.Run(t, "cat /run/gresnet/jobs/900070/env"); !strings.Contains(env, "GRESNET_REFUSED=") || !strings.Contains(env, "(pid "+pid+")") {
+			t.Errorf("a job that needs the HCA has the lease\n%s", env)
+		}
+		vm.Must(t, "epilog", inPartition(900070, "first"))
+		f.End()
+		ends(t, pid)
+		vm.Must(t, "epilog", inPartition(900074, "second")+" "+other)
+		isFree(t)
+		return
+	}
 	t.Logf("the epilog of the other job: exit %d: %s", code, out)
 	if code != 2 {
 		t.Errorf("exit %d: %s", code, out)

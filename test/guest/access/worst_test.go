@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -171,5 +172,56 @@ func TestAServerOfRDMACMKeepsNoHCAFromJobs(t *testing.T) {
 		ends(t, pid)
 		isFree(t)
 	}
+	vm.Same(t, before)
+}
+
+// How long programs take for a job of another user's while a user does the worst that is known here. It
+// asserts no time; docs/security.md says what bounds each search.
+func TestHowLongAPrologAndAnEpilogTakeWhileAUserDoesTheWorst(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Long)
+	hasPolicies(t, "\n[access]\nguard = \"off\"\nrdma_cm = true\n")
+	before := vm.Picture(t)
+	first := vm.ByIndex(t)[0]
+	const runs = 3
+	var table strings.Builder
+	measure := func(what string) {
+		fmt.Fprintf(&table, "\n%-60s", what)
+		took := map[string][]time.Duration{}
+		for range runs {
+			for _, program := range []string{"prolog", "epilog"} {
+				out, code, time1 := timed(t, program, inPartition(900074, "second")+bobs)
+				if code != 0 {
+					t.Errorf("%s: %s: exit %d: %s", what, program, code, out)
+				}
+				if claims := strings.Fields(vm.Claims(t, "900074")); program == "prolog" && len(claims) != 1 {
+					t.Errorf("%s: a job that needs another HCA has %q", what, claims)
+				}
+				took[program] = append(took[program], time1)
+			}
+		}
+		begun := time.Now()
+		status(t)
+		took["status"] = []time.Duration{time.Since(begun)}
+		for _, program := range []string{"prolog", "epilog", "status"} {
+			fmt.Fprintf(&table, " %s %5.1f s", program, slices.Max(took[program]).Seconds())
+		}
+	}
+	measure("nobody else")
+	vm.Must(t, "prolog", inPartition(900070, "first"))
+	namespace := "/run/gresnet/jobs/900070/netns"
+	pid := heldWith(t, "listen GRESNET_SERVERS=2000", "alice", namespace, "900070", "rdma_cm")
+	measure("2000 servers of RDMA-CM")
+	group := gathers(t, crowd.Crowd{Open: 4000, Share: 1500, Copies: 300, Spaces: 30}, "900070", vm.UverbsOf(t, first))
+	measure("and 1800 processes, 4000 descriptors, 30 namespaces, mounts")
+	out, code, took := timed(t, "epilog", inPartition(900070, "first"))
+	if code != 0 {
+		t.Errorf("the user's own epilog: exit %d: %s", code, out)
+	}
+	fmt.Fprintf(&table, "\n%-60s %s %5.1f s", "the epilog of the user's own job, whose processes go on", "epilog", took.Seconds())
+	measure("after that epilog: an HCA of which the processes are sought")
+	t.Logf("the longest of %d, beside a job of another user's who has%s", runs, table.String())
+	ends(t, pid)
+	disperses(t, group)
+	isFree(t)
 	vm.Same(t, before)
 }
