@@ -233,7 +233,7 @@ func (s Slurm) detected(have []sysfs.GPU, order func(a, b sysfs.GPU) int) ([]nod
 	slices.SortStableFunc(found, byFile) // the order in which Slurm counts them
 	var counted []sysfs.GPU
 	var others []node.Location
-	var open []slurm.Device // those of which no line has the file
+	var open []slurm.Device // devices whose file no line has
 	for _, d := range s.Devices {
 		i := find(found, d)
 		switch {

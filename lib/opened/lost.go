@@ -41,7 +41,7 @@ func (l *Lease) quarantineLost() {
 	}
 }
 
-// keepLost ends a lease of which the node lost something, and keeps it with its journal: the notes that are
+// keepLost ends a lease after the node lost an HCA, and keeps it with its journal: the notes that are
 // not struck say what the node owes, and the claim's is one of them.
 func (l *Lease) keepLost() error {
 	h, folder := l.Host, l.Host.State.Lost()

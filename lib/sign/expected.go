@@ -47,7 +47,7 @@ func parseAsked(text string) (a asked) {
 	return a
 }
 
-// change returns the list of which these GRES count from now on. A job is judged by what counted when
+// change returns the list in which these GRES count from now on. A job is judged by what counted when
 // it began. One that comes back counts as if it had never gone.
 func change(list []asked, gres []string, now int64) (next []asked) {
 	for _, a := range list {

@@ -167,7 +167,7 @@ func (s *seeker) see(pid int, n proc.Number) (more bool) {
 	return more
 }
 
-// verdict says who uses an HCA of which the process that began to use it has ended. That is never nobody:
+// verdict says who uses an HCA after the process that began to use it has ended. That is never nobody:
 // the kernel does not say which descriptor a context has, and a user's can be on its way in a socket, where
 // no process has it. So no process of root's that has the HCA open, too, speaks for the user.
 func (f *sought) verdict() string {

@@ -233,7 +233,7 @@ static const struct row rows[] = {
 	{"a namespace with another root directory is left again", false, .step = folder_as_root, .after = devices_at_root},
 };
 
-/* run_many has tasks begin at once, each of which stays until all are inside. */
+/* run_many starts tasks at once. Each task stays until all are inside. */
 static void run_many(const void *argument)
 {
 	enum { TASKS = 32 };

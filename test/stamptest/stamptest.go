@@ -1,4 +1,4 @@
-// Package stamptest makes shared objects that say of which Slurm they are. It is for tests only.
+// Package stamptest makes shared objects that name their Slurm's version. It is for tests only.
 package stamptest
 
 import (
