@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -143,7 +144,7 @@ type row struct {
 	change func(*check.Site)
 }
 
-// misconfigurations are what docs/checks.md lists.
+// misconfigurations returns the rows of the last section of docs/errors.md.
 func misconfigurations(t *testing.T) []row {
 	t.Helper()
 	program := func(mode fs.FileMode, uid int) func(*check.Site) {
@@ -301,29 +302,23 @@ func misconfigurations(t *testing.T) []row {
 	}
 }
 
-const checksHead = `# What ` + "`gresnet-prolog check`" + ` finds
+// misconfigured is the heading of the last section of docs/errors.md. lib/hint's test makes the rest.
+const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
-For administrators who wonder whether a check that passes means anything. Each of these is made on a
-node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do (lib/check,
-table_test.go). A test in the VM makes a quarter of them on a node with a Slurm that runs (test/guest/lease,
-check_test.go). [errors.md](errors.md) has warnings, too.
+const checksHead = `
+Each of these is made on a node where all is well. ` + "`check`" + ` must then exit with 1 and say what to do: see
+the id above. [1]: tried on the kernel's own interfaces.
 
-` + "`check --fix`" + ` mends what the last column says, as ` + "`setup`" + ` does it: with copies, and ` + "`setup --undo`" + ` gives
-the files back. It also closes device nodes that users can open. ` + "`--dry-run`" + ` shows what it would do. Where
-setup would have to guess (an include, a line about several nodes, a link, a ` + "`Prolog`" + ` of the site's), it
-changes no file of Slurm's: then it makes the placeholder files and enables ` + "`gresnet.service`" + `, and says
-what it did not do. What users may have written, what a person has chosen, and what is broken in
-hardware it leaves to a person.
+` + "`check --fix`" + ` mends those with [F], as ` + "`setup`" + ` does: with copies, and ` + "`setup --undo`" + ` gives the files
+back. It also closes device nodes that users can open; ` + "`--dry-run`" + ` shows what it would do. Where ` + "`setup`" + `
+would have to guess, it changes no file of Slurm's, only makes the placeholder files and enables
+` + "`gresnet.service`" + `. What users may have written, what a person has chosen, and broken hardware it leaves to
+a person.
 
-| misconfiguration | error | what to do | mended by ` + "`--fix`" + ` |
-| --- | --- | --- | --- |
 `
 
 const checksFoot = `
-[1] The text is here an example. A test makes these on the kernel's own interfaces (test/guest/lease,
-check_test.go).
-
-## What it cannot find
+### What it cannot find
 
 | | why |
 | --- | --- |
@@ -334,7 +329,8 @@ check_test.go).
 | whether a link is slow, or its subnet manager gone | it looks at states of ports: NHC's ` + "`check_gresnet_ports`" + ` holds them against a rate |
 `
 
-// TestEachMisconfigurationIsFoundAndSaysWhatToDo also makes docs/checks.md (go test -update).
+// TestEachMisconfigurationIsFoundAndSaysWhatToDo also makes the last section of docs/errors.md (go test
+// -update).
 func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root: it makes files of other users")
@@ -343,13 +339,13 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 	if n := check.Errors(well.Run()); n != 0 {
 		t.Fatalf("the node where all is well has %d errors", n)
 	}
-	var text strings.Builder
-	text.WriteString(checksHead)
 	rows := misconfigurations(t)
 	const least = 40
 	if len(rows) < least {
 		t.Errorf("%d misconfigurations", len(rows))
 	}
+	made := map[string][]string{}
+	var ids []string
 	for _, r := range rows {
 		s := site()
 		r.change(&s)
@@ -364,14 +360,30 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 			if f.Do == "" {
 				t.Errorf("%s: nothing to do about: %s", r.what, f)
 			}
-			fmt.Fprintf(&text, "| %s | %s: %s | %s | %s |\n", r.what, f.About, cell(f.Text), cell(f.Do), mended(s))
+			if made[f.ID] == nil {
+				ids = append(ids, f.ID)
+			}
+			made[f.ID] = append(made[f.ID], r.what+mended(s))
 		}
 	}
+	page, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, _, _ := strings.Cut(string(page), misconfigured)
+	var text strings.Builder
+	text.WriteString(rest + misconfigured + checksHead)
+	for _, id := range ids {
+		if id != "" && !strings.Contains(rest, "- "+id+": ") {
+			t.Errorf("docs/errors.md lacks %s: go test ./lib/hint -update", id)
+		}
+		fmt.Fprintf(&text, "- %s: %s\n", cmp.Or(id, "no id"), strings.Join(made[id], "; "))
+	}
 	text.WriteString(checksFoot)
-	golden.Check(t, "../../../docs/checks.md", text.String())
+	golden.Check(t, "../../../docs/errors.md", text.String())
 }
 
-// mended says whether nothing is wrong any more where setup.Mend has been.
+// mended returns a mark if setup.Mend leaves nothing wrong.
 func mended(s check.Site) string {
 	if s.ConfigErr != nil || s.InventoryErr != nil {
 		return ""
@@ -388,15 +400,5 @@ func mended(s check.Site) string {
 	if check.Errors(s.Run()) > 0 {
 		return ""
 	}
-	return "yes"
-}
-
-// cell is a text in a table, without what differs between two runs.
-func cell(text string) string {
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,:;", r) }) {
-		if strings.HasPrefix(word, "/run/Test") {
-			text = strings.ReplaceAll(text, word, "/etc/gresnet/"+filepath.Base(word))
-		}
-	}
-	return strings.ReplaceAll(text, "|", `\|`)
+	return " [F]"
 }

@@ -21,16 +21,16 @@ type said struct{ problem, do string }
 
 const head = `# Errors, and what to do
 
-For administrators who have a line of gresnet's and want to know what to do. Search this page for the
-id at its end, like GN012; journald has it in the field GRESNET_ID, and a drained node at the begin of
-its reason. … is what the program fills in.
+Search this page for the id at the end of a line of gresnet's, like GN012; journald has it in the field
+GRESNET_ID, and a drained node at the begin of its reason. After the arrow stands what to do. … is what the
+program fills in.
 
-A message has an id if a person can act on it: all that come with a hint, refusals of jobs, warnings,
-and what ` + "`check`" + ` finds. Two messages have one id only where the same is to be done. The rest of a
-line says what failed, in the words of the kernel or of Slurm, and there is no end of that: where
-nothing more is known, a line has the id of how the run ended, GN001 to GN003. An id is never used
-again for something else.
+A message has an id if a person can act on it. The rest of a line is what the kernel or Slurm says. An id
+is never used again for something else.
 `
+
+// misconfigured is the heading of the section that lib/check's test makes, the last of the page.
+const misconfigured = "\n## Misconfigurations that"
 
 // elsewhere are problems that their hint meets as a value, by the hint's beginning.
 var elsewhere = map[string]string{
@@ -54,39 +54,79 @@ func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(head)
 	for _, part := range []struct {
-		title, column, dir string
-		find               func(*source, function) []said
+		title, dir string
+		find       func(*source, function) []said
 	}{
-		{"Prolog, epilog and their commands", "error", "../..", hints},
-		{"Refusals: a job asked for what it cannot have, and its tasks fail", "why", "../../lib", refusals},
-		{"The configuration", "error", "../../lib", faults},
-		{"What `gresnet-prolog check` finds", "finding", "../../lib/check", findings},
-		{"What `gresnet-prolog setup` leaves to a person", "not done", "../../lib/setup", leavings},
+		{"Prolog, epilog and their commands", "../..", hints},
+		{"Refusals: a job asked for what it cannot have, and its tasks fail", "../../lib", refusals},
+		{"The configuration", "../../lib", faults},
+		{"What `gresnet-prolog check` finds", "../../lib/check", findings},
+		{"What `gresnet-prolog setup` leaves to a person", "../../lib/setup", leavings},
 	} {
 		rows := src.rows(t, part.dir, part.find)
 		if len(rows) < 5 {
 			t.Errorf("%s: %d rows", part.title, len(rows))
 		}
-		table(t, &text, part.title, part.column, rows)
+		list(t, &text, part.title, rows)
 	}
-	table(t, &text, "How a run ended", "error", endings)
-	table(t, &text, "Warnings: nothing failed, and a person should know", "warning", warnings)
-	table(t, &text, "What the plugin says, in the job's output and in slurmd's log", "error", plugin(t))
+	list(t, &text, "How a run ended", endings)
+	list(t, &text, "Warnings: nothing failed, and a person should know", warnings)
+	list(t, &text, "What the plugin says, in the job's output and in slurmd's log", plugin(t))
+	others(t, &text, src)
 	retired(t, &text, src)
+	page, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, section, found := strings.Cut(string(page), misconfigured); found {
+		text.WriteString(misconfigured + section)
+	} else {
+		t.Errorf("the page lacks its last section: git checkout docs/errors.md, then go test ./lib/check -update")
+	}
 	golden.Check(t, "../../../docs/errors.md", text.String())
 }
 
-// table writes rows, and wants each to have an id if it has something to do of its own.
-func table(t *testing.T, text *strings.Builder, title, column string, rows []said) {
+// list writes rows, those with one id as one, and wants each to have an id if it has something to do of
+// its own. A message that passes on what to do has the id of the message that says so.
+func list(t *testing.T, text *strings.Builder, title string, rows []said) {
 	t.Helper()
-	fmt.Fprintf(text, "\n## %s\n\n| id | %s | do |\n| --- | --- | --- |\n", title, column)
+	fmt.Fprintf(text, "\n## %s\n\n", title)
+	var ids []string
+	problems, dos := map[string][]string{}, map[string][]string{}
 	for _, r := range rows {
 		id, do := hint.Cut(r.do)
-		if id == "" && letter.MatchString(do) {
+		switch {
+		case id == "" && letter.MatchString(do):
 			t.Errorf("%q has no id: go test ./lib/hint -update gives it one", do)
+		case id == "":
+			continue
 		}
-		fmt.Fprintf(text, "| %s | %s | %s |\n", cell(id, "…"), cell(r.problem, "…"), cell(do, "…"))
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+		problems[id] = add(problems[id], r.problem)
+		dos[id] = add(dos[id], do)
 	}
+	for _, id := range ids {
+		fmt.Fprintf(text, "- %s: %s → %s\n", id, strings.Join(problems[id], "; "), strings.TrimSpace(strings.Join(dos[id], "; ")))
+	}
+}
+
+// add appends what a list does not have, nor says with more words.
+func add(list []string, one string) []string {
+	if one == "" {
+		one = "…"
+	}
+	for i, have := range list {
+		switch {
+		case strings.Contains(have, one):
+			return list
+		case strings.Contains(one, have):
+			list[i] = one
+			return list
+		}
+	}
+	return append(list, one)
 }
 
 // numbered is what to do as the plugin's messages have it, with the id at the end.
@@ -160,22 +200,31 @@ func TestEachKindOfWarningIsDocumented(t *testing.T) {
 	}
 }
 
+// others writes the messages whose words this test does not find beside what to do, so that each id is
+// on the page.
+func others(t *testing.T, text *strings.Builder, src *source) {
+	t.Helper()
+	var rows []said
+	for id, do := range src.used(t) {
+		if !strings.Contains(text.String(), "- "+id+": ") {
+			rows = append(rows, said{"…", id + " " + do})
+		}
+	}
+	slices.SortFunc(rows, func(a, b said) int { return strings.Compare(a.do, b.do) })
+	list(t, text, "Others, whose line says what is wrong", rows)
+}
+
 // retired writes which ids there were.
 func retired(t *testing.T, text *strings.Builder, src *source) {
 	t.Helper()
 	used := src.used(t)
 	var gone []string
 	for id := range known(t) {
-		if !used[id] {
+		if _, is := used[id]; !is {
 			gone = append(gone, id)
 		}
 	}
 	if slices.Sort(gone); len(gone) > 0 {
 		fmt.Fprintf(text, "\nNo message has these any more: %s.\n", strings.Join(gone, ", "))
 	}
-}
-
-// cell is a text in a table, or what there is in its place: an error that comes from elsewhere.
-func cell(text, without string) string {
-	return strings.ReplaceAll(cmp.Or(text, without), "|", `\|`)
 }

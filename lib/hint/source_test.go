@@ -473,21 +473,21 @@ func (s *source) number(t *testing.T) {
 	s.list(t)
 }
 
-// used are the ids that messages have now. Each is at one place.
-func (s *source) used(t *testing.T) map[string]bool {
+// used returns the ids that messages have now, with what to do. Each is at one place.
+func (s *source) used(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]bool{}
-	add := func(id, where string) {
-		if all[id] {
+	all := map[string]string{}
+	add := func(id, do, where string) {
+		if _, is := all[id]; is {
 			t.Errorf("%s: %s is another message's, too", where, id)
 		}
-		all[id] = true
+		all[id] = verb.ReplaceAllString(do, "…")
 	}
 	for _, file := range s.files {
 		ast.Inspect(file, func(n ast.Node) bool {
 			if literal, is := n.(*ast.BasicLit); is && literal.Kind == token.STRING && len(literal.Value) > 2 {
-				if id, _ := hint.Cut(literal.Value[1:]); id != "" {
-					add(id, s.set.Position(literal.Pos()).String())
+				if id, do := hint.Cut(literal.Value[1 : len(literal.Value)-1]); id != "" {
+					add(id, do, s.set.Position(literal.Pos()).String())
 				}
 			}
 			return true
@@ -502,19 +502,23 @@ func (s *source) used(t *testing.T) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`\[(GN\d{3})\]`).FindAllStringSubmatch(string(text), -1) {
-			add(m[1], file)
+		for _, m := range regexp.MustCompile(`(?:hint: )?([^"\n]*) ?\[(GN\d{3})\]`).FindAllStringSubmatch(string(text), -1) {
+			do := strings.TrimSpace(m[1])
+			if _, after, hinted := strings.Cut(do, "hint: "); hinted {
+				do = after
+			}
+			add(m[2], do, file)
 		}
 	}
 	return all
 }
 
-const list = "ids.txt"
+const idsFile = "ids.txt"
 
 // known are all ids that any message ever had.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", list))
+	text, err := os.ReadFile(filepath.Join("testdata", idsFile))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -529,7 +533,9 @@ func known(t *testing.T) map[string]bool {
 func everUsed(t *testing.T, s *source) map[string]bool {
 	t.Helper()
 	all := known(t)
-	maps.Copy(all, s.used(t))
+	for id := range s.used(t) {
+		all[id] = true
+	}
 	return all
 }
 
@@ -537,5 +543,5 @@ func everUsed(t *testing.T, s *source) map[string]bool {
 func (s *source) list(t *testing.T) {
 	t.Helper()
 	ids := slices.Sorted(maps.Keys(everUsed(t, s)))
-	golden.Check(t, list, strings.Join(ids, "\n")+"\n")
+	golden.Check(t, idsFile, strings.Join(ids, "\n")+"\n")
 }

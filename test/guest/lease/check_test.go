@@ -7,7 +7,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// docs/checks.md has what needs no kernel.
+// docs/errors.md has what needs no kernel.
 func TestCheckFailsForHCAsThatAPrologWouldRefuse(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
@@ -49,7 +49,7 @@ func TestCheckFailsForHCAsThatAPrologWouldRefuse(t *testing.T) {
 	vm.Same(t, before)
 }
 
-// The rows of docs/checks.md are made on a tree of files, and a few of them here by an administrator's
+// The rows of docs/errors.md are made on a tree of files, and a few of them here by an administrator's
 // hand, on a node with a Slurm that runs.
 func TestCheckFailsForMistakesInFilesOfARealNode(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
