@@ -12,8 +12,8 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/inspect"
-	"gresnet/lib/inventory"
 	"gresnet/lib/lease"
+	"gresnet/lib/report"
 )
 
 func bootCommand(w *cli.World) *urfave.Command {
@@ -64,7 +64,7 @@ Example:
 // gres.conf, slurmd fetches it later: then they are those that scan --gres-conf would name, as far as
 // the HCAs are there by now.
 func makePlaceholders(n *host.Host, root fs.FS) error {
-	files, known := inventory.NamedPlaceholders(root)
+	files, known := report.NamedPlaceholders(root)
 	if !known {
 		inv, drift, err := inspect.Inventory(n)
 		if hint.Join(drift, err) != nil {
@@ -74,7 +74,7 @@ func makePlaceholders(n *host.Host, root fs.FS) error {
 			return nil
 		}
 	}
-	if err := inventory.MakePlaceholders(inventory.PlaceholderDir, files); err != nil {
+	if err := report.MakePlaceholders(report.PlaceholderDir, files); err != nil {
 		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN051 slurmd does not start without the files that gres.conf names: mount a file system there that can be written")
 	}
 	return nil

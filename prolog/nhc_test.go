@@ -13,25 +13,21 @@ import (
 	"gresnet/lib/node"
 	"gresnet/lib/proc"
 	"gresnet/lib/report"
-	"gresnet/lib/table"
 )
 
 // nhc is a node as NHC meets it: a /sys, and a gresnet-prolog that says what
 // the real one would.
 type nhc struct {
 	dir    string
-	status inspect.Status
+	status report.Status
 }
 
 // hca adds an HCA to the status.
-func (n *nhc) hca(name string, claim *table.Claim, moving bool) {
+func (n *nhc) hca(name string, claim *report.Claim, moving bool) {
 	id := node.ID{GUID: "0002:c903:00ab:" + fmt.Sprintf("%04d", len(n.status.HCAs)), PCI: "0000:3b:00.0"}
-	if claim != nil {
-		claim.HCA, claim.Name = id, name
-	}
-	n.status.HCAs = append(n.status.HCAs, inspect.HCAStatus{
-		HCA:  node.HCA{ID: id, Name: name, Ports: []node.Port{{Num: 1, LinkLayer: "InfiniBand", Interface: "ib0"}}},
-		Gres: "nic", Index: len(n.status.HCAs), Claim: claim, Moving: moving,
+	n.status.HCAs = append(n.status.HCAs, report.HCA{
+		ID: id, Name: name, Ports: []report.Port{{Num: 1, LinkLayer: "InfiniBand", Interface: "ib0"}},
+		Gres: "nic", Index: new(len(n.status.HCAs)), Claim: claim, Moving: moving, State: inspect.StateOf(report.HCA{Gres: "nic", Claim: claim}),
 	})
 }
 
@@ -53,7 +49,7 @@ func (n *nhc) port(t *testing.T, hca, state, rate string) {
 func (n *nhc) check(t *testing.T, line string) string {
 	t.Helper()
 	var status bytes.Buffer
-	if err := report.Print(&status, report.StatusOf(n.status)); err != nil {
+	if err := report.Print(&status, &n.status); err != nil {
 		t.Fatal(err)
 	}
 	stub := "#!/bin/sh\n[ \"$*\" = 'status --json' ] || exit 9\ncat <<'E'\n" + status.String() + "E\n"
@@ -73,8 +69,8 @@ func (n *nhc) check(t *testing.T, line string) string {
 func TestNHCCountsHCAsThatAreWithJobs(t *testing.T) {
 	n := &nhc{dir: t.TempDir()}
 	n.hca("mlx5_0", nil, false)
-	n.hca("mlx5_1", &table.Claim{Job: 4711}, false) // away, as in exclusive mode
-	n.hca("mlx5_2", &table.Claim{Job: 4711}, true)  // and here, as in shared mode
+	n.hca("mlx5_1", &report.Claim{Job: 4711}, false) // away, as in exclusive mode
+	n.hca("mlx5_2", &report.Claim{Job: 4711}, true)  // and here, as in shared mode
 	n.port(t, "mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)")
 	n.port(t, "mlx5_2", "1: DOWN", "10 Gb/sec (4X SDR)")
 	for line, want := range map[string]string{
@@ -91,7 +87,7 @@ func TestNHCCountsHCAsThatAreWithJobs(t *testing.T) {
 }
 
 func TestNHCFindsWhatIsWrong(t *testing.T) {
-	quarantined := &table.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" home"}
+	quarantined := &report.Claim{Job: 4711, Quarantined: "it \"is\" {\n    \"not\" home"}
 	for name, c := range map[string]struct {
 		lay        func(*nhc)
 		line, want string
@@ -111,8 +107,8 @@ func TestNHCFindsWhatIsWrong(t *testing.T) {
 		"a lease that is damaged": {
 			func(n *nhc) {
 				n.hca("mlx5_0", nil, false)
-				n.status.Leases = []inspect.JobStatus{
-					{Job: 4710, State: inspect.Complete, Steps: []proc.Process{{PID: 7, Name: "slurmstepd"}}, Left: []inspect.LeftStatus{{Kind: "claim"}}},
+				n.status.Leases = []report.Lease{
+					{Job: 4710, State: inspect.Complete, Steps: []proc.Process{{PID: 7, Name: "slurmstepd"}}, Left: []report.Step{{Kind: "claim"}}},
 					{Job: 4711, State: inspect.Damaged},
 				}
 			},

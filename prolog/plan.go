@@ -65,7 +65,6 @@ func plan(w *cli.World, c *urfave.Context) error {
 			return err
 		}
 	}
-	var p inspect.Preview
 	var notes []string
 	var wants []gres.Want
 	if text := c.String("gres"); text != "" {
@@ -80,15 +79,14 @@ func plan(w *cli.World, c *urfave.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(wants) > 0 {
-		if p, err = inspect.Plan(c.Context, w.Host(c, cfg), j, wants); err != nil {
-			return err
-		}
+	d, err := inspect.Plan(c.Context, w.Host(c, cfg), j, wants)
+	if err != nil {
+		return err
 	}
-	if p.Overlay != nil && w.Getenv("SLURM_NODELIST") == "" {
+	if d.Overlay != nil && w.Getenv("SLURM_NODELIST") == "" {
 		notes = append(notes, "SLURM_NODELIST is not set: overlay and names are those of a job of this node alone")
 	}
-	d := report.PlanOf(notes, p)
+	d.Notes = notes
 	return show(w, c, d, func(out io.Writer) error { return printPlan(out, d) })
 }
 
@@ -163,7 +161,7 @@ func printPlan(w io.Writer, p *report.Plan) error {
 		return err
 	}
 	for _, h := range p.HCAs {
-		fmt.Fprintf(w, "%s %d is %s (%s)\n", h.Gres, *h.Index, h.Name, h.ID)
+		fmt.Fprintf(w, "%s %d is %s (%s)\n", h.Gres, h.Number(), h.Name, h.ID)
 		for _, port := range h.Ports {
 			if len(port.Addresses) > 0 {
 				fmt.Fprintf(w, "  %s has %s\n", port.Interface, list(port.Addresses))

@@ -9,7 +9,6 @@ import (
 	"gresnet/lib/cli"
 	"gresnet/lib/hint"
 	"gresnet/lib/inspect"
-	"gresnet/lib/inventory"
 	"gresnet/lib/report"
 )
 
@@ -34,7 +33,7 @@ Examples:
 			&urfave.BoolFlag{Name: "toml", Usage: "print [[hca]] tables for gresnet.toml", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "gres-conf", Usage: "print lines for gres.conf", DisableDefaultText: true},
 			&urfave.BoolFlag{Name: "gres-files", Usage: "make the empty files that those lines name", DisableDefaultText: true},
-			&urfave.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: inventory.PlaceholderDir},
+			&urfave.StringFlag{Name: "gres-dir", Usage: "have these files in `DIR`", Value: report.PlaceholderDir},
 		},
 		Action: func(c *urfave.Context) error { return scan(w, c) },
 	}
@@ -71,18 +70,18 @@ func scan(w *cli.World, c *urfave.Context) error {
 	case c.Bool("gres-files") && drift == nil:
 		err = makePlaceholders(s, names, dir)
 	default:
-		err = show(w, c, report.ScanOf(s), s.Table)
+		err = show(w, c, &s, s.Table)
 	}
 	return hint.Join(err, drift)
 }
 
 // makePlaceholders makes the files that lines for gres.conf name.
-func makePlaceholders(s inventory.Inventory, names []string, dir string) error {
+func makePlaceholders(s report.Scan, names []string, dir string) error {
 	files, err := s.Placeholders(names)
 	if err != nil {
 		return err
 	}
-	if err := inventory.MakePlaceholders(dir, files); err != nil {
+	if err := report.MakePlaceholders(dir, files); err != nil {
 		return hint.With(fmt.Errorf("make placeholder files: %w", err), "GN289 --gres-dir names another folder")
 	}
 	return nil

@@ -21,10 +21,10 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/inspect"
-	"gresnet/lib/inventory"
 	"gresnet/lib/lease"
 	"gresnet/lib/lock"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/rootonly"
 	"gresnet/lib/setup"
 	"gresnet/lib/sign"
@@ -238,14 +238,14 @@ func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, err
 		return s, err
 	}
 	for _, name := range files {
-		s.Files = append(s.Files, path.Join(inventory.PlaceholderDir, name))
+		s.Files = append(s.Files, path.Join(report.PlaceholderDir, name))
 	}
 	var lines, tables bytes.Buffer
-	if err := inv.GresConf(&lines, cfg.Slurm.Gres, inventory.PlaceholderDir); err != nil {
+	if err := inv.GresConf(&lines, cfg.Slurm.Gres, report.PlaceholderDir); err != nil {
 		return s, err
 	}
 	s.GresLines = strings.Split(strings.TrimSpace(lines.String()), "\n")
-	refused := func(h inventory.HCA) bool { return h.Refused != "" }
+	refused := func(h report.HCA) bool { return h.Refused != "" }
 	if len(cfg.HCAs) == 0 && slices.ContainsFunc(inv.HCAs, refused) {
 		if err := inv.TOML(&tables, cfg.Slurm.Gres); err != nil {
 			return s, err

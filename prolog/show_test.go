@@ -6,11 +6,8 @@ import (
 
 	"gresnet/lib/check"
 	"gresnet/lib/cli"
-	"gresnet/lib/inspect"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/report"
-	"gresnet/lib/table"
 	"gresnet/test/golden"
 )
 
@@ -37,21 +34,20 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 	id := node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}
 	for name, found := range map[string]report.Document{
-		"scan.json": report.ScanOf(inventory.Inventory{
+		"scan.json": &report.Scan{
 			Mode: "exclusive",
-			GPUs: []node.Location{{PCI: "0000:07:00.0", Path: []string{"pci0000:00"}, NUMA: 0}},
-			HCAs: []inventory.HCA{
+			GPUs: []report.GPU{{PCI: "0000:07:00.0", NUMA: 0}},
+			HCAs: []report.HCA{
 				{
-					Gres: "nic", Type: "hdr", Index: 0, ID: id, Name: "mlx5_0", Driver: "mlx5", NUMA: 0, Cores: []int{0, 1},
-					Ports:  []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
-					Chars:  []inventory.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
-					Serves: []int{0}, Distance: []inventory.Level{"switch"},
+					Gres: "nic", Type: "hdr", Index: new(0), ID: id, Name: "mlx5_0", Driver: "mlx5", NUMA: new(0), Cores: []int{0, 1},
+					Ports:  []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0", Rate: "200 Gb/sec (4X HDR)"}},
+					Chars:  []report.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}},
+					Serves: []int{0}, Distance: []string{"switch"},
 				},
-				{Gres: "nic", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: -1, Away: true, Keep: true, Held: &table.Claim{Job: 4711, Quarantined: "it hangs"}},
+				{Gres: "nic", Index: new(1), ID: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_1", NUMA: new(-1), Away: true, Keep: true, Claim: &report.Claim{Job: 4711, Quarantined: "it hangs"}},
 			},
-		}),
-		"plan.json":      aPlan(),
-		"plan-none.json": report.PlanOf(nil, inspect.Preview{}),
+		},
+		"plan.json": aPlan(),
 		"check.json": reportOf([]check.Finding{
 			{Level: check.OK, About: "mapping", Text: "1 HCAs"},
 			{Level: check.Error, About: "slurm.conf", Text: "it has no Epilog", Do: "set Epilog=/usr/sbin/gresnet-epilog"},

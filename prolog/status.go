@@ -16,9 +16,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/inspect"
-	"gresnet/lib/pkey"
 	"gresnet/lib/report"
-	"gresnet/lib/table"
 )
 
 func statusCommand(w *cli.World) *urfave.Command {
@@ -71,7 +69,7 @@ Examples:
 					return err
 				}
 			}
-			err = show(w, c, report.StatusOf(s), func(out io.Writer) error {
+			err = show(w, c, s, func(out io.Writer) error {
 				if id != 0 {
 					return printJob(out, s, id)
 				}
@@ -95,7 +93,7 @@ func oneJob(c *urfave.Context) (uint32, error) {
 	return uint32(id), nil
 }
 
-func printStatus(w io.Writer, s inspect.Status) error {
+func printStatus(w io.Writer, s *report.Status) error {
 	if err := printHCAs(w, s); err != nil {
 		return err
 	}
@@ -106,8 +104,8 @@ func printStatus(w io.Writer, s inspect.Status) error {
 }
 
 // printOwed says what interfaces are still to have.
-func printOwed(w io.Writer, s inspect.Status) error {
-	for _, o := range s.Deferred {
+func printOwed(w io.Writer, s *report.Status) error {
+	for _, o := range s.Owed {
 		_, err := fmt.Fprintf(w, "\n%s is owed what it shares with %s:\n  %s\n"+
 			"  job %d had it; the epilog or sweep that finds all of them home gives it.\n", o.Interface, strings.Join(o.With, ", "), strings.Join(o.What, "\n  "), o.Job)
 		if err != nil {
@@ -119,107 +117,68 @@ func printOwed(w io.Writer, s inspect.Status) error {
 
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-func printHCAs(w io.Writer, s inspect.Status) error {
+func printHCAs(w io.Writer, s *report.Status) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", cmp.Or(h.HCA.Name, "-"), gresOf(h), claimOf(h))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", cmp.Or(h.Name, "-"), gresOf(h), claimOf(h))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, h := range s.HCAs {
-		if h.HCA.ID.VF != "" {
-			fmt.Fprintf(w, "%s is VF %s of %s\n", h.HCA.Name, h.HCA.ID.VF, pfOf(s, h))
-		}
-	}
-	printPKeys(w, s)
+	report.PrintParts(w, s.HCAs)
 	for _, h := range s.HCAs {
 		printTrouble(w, h)
 	}
 	return nil
 }
 
-// printPKeys says which slots are for which partitions.
-func printPKeys(w io.Writer, s inspect.Status) {
-	type group struct {
-		key  pkey.PKey
-		gres string
-	}
-	var groups []group
-	numbers := map[group][]int{}
-	for _, h := range s.HCAs {
-		g := group{h.PKey, h.Gres}
-		if h.PKey == 0 {
-			continue
-		}
-		if len(numbers[g]) == 0 {
-			groups = append(groups, g)
-		}
-		numbers[g] = append(numbers[g], h.Index)
-	}
-	for _, g := range groups {
-		slices.Sort(numbers[g])
-		fmt.Fprintf(w, "P_Key %s: %s %s\n", g.key, g.gres, indices.Format(numbers[g]))
-	}
-}
-
-// pfOf names the PF of a VF: by its RDMA device, if it has one.
-func pfOf(s inspect.Status, vf inspect.HCAStatus) string {
-	for _, h := range s.HCAs {
-		if h.HCA.ID.VF == "" && h.HCA.ID.PCI == vf.HCA.ID.PCI {
-			return h.HCA.Name
-		}
-	}
-	return vf.HCA.ID.PCI
-}
-
-func gresOf(h inspect.HCAStatus) string {
+func gresOf(h report.HCA) string {
 	if h.Gres == "" {
 		return "-"
 	}
-	return fmt.Sprintf("%s %d", h.Gres, h.Index)
+	return fmt.Sprintf("%s %d", h.Gres, h.Number())
 }
 
 // claimOf is who has an HCA, in four columns.
-func claimOf(h inspect.HCAStatus) string {
+func claimOf(h report.HCA) string {
 	c := h.Claim
 	if c == nil {
-		return h.State() + "\t-\t-\t-"
+		return h.State + "\t-\t-\t-"
 	}
-	return fmt.Sprintf("%s\t%d\t%d\t%s", h.State(), c.Job, c.UID, since(*c))
+	return fmt.Sprintf("%s\t%d\t%d\t%s", h.State, c.Job, c.UID, since(*c))
 }
 
-func since(c table.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
+func since(c report.Claim) string { return c.Since.Local().Format("2006-01-02 15:04:05") }
 
 // printTrouble says what a person must know about an HCA.
-func printTrouble(w io.Writer, h inspect.HCAStatus) {
+func printTrouble(w io.Writer, h report.HCA) {
 	if h.Gone {
 		fmt.Fprintf(w, "\n%s (%s) is gone:\n"+
 			"  the node does not have it any more, see dmesg and lspci. Its number stays\n"+
-			"  taken until the next boot.\n", h.HCA.Name, h.HCA.ID)
+			"  taken until the next boot.\n", h.Name, h.ID)
 	}
 	if h.Missing != "" {
 		fmt.Fprintf(w, "\n%s is missing:\n  %s\n"+
 			"  a job that needs it fails its prolog; see gresnet-prolog check.\n", gresOf(h), h.Missing)
 	}
 	if h.User != "" {
-		fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  no job has it, but %s uses it.\n  Jobs get it when that has ended.\n", h.HCA.Name, h.HCA.ID, h.User)
+		fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  no job has it, but %s uses it.\n  Jobs get it when that has ended.\n", h.Name, h.ID, h.User)
 	}
 	if h.Claim == nil || h.Claim.Quarantined == "" {
 		return
 	}
-	fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  %s\n", h.HCA.Name, h.HCA.ID, h.Claim.Quarantined)
+	fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  %s\n", h.Name, h.ID, h.Claim.Quarantined)
 	if h.Moving {
 		fmt.Fprintln(w, "  a move of it has not ended: something in the kernel does not let go of it,\n"+
 			"  and no network namespace of the node can end meanwhile. If it lasts,\n"+
 			"  the node needs a reboot.")
 		return
 	}
-	fmt.Fprintf(w, "  mend the cause, then: gresnet-epilog release %s\n", h.HCA.Name)
+	fmt.Fprintf(w, "  mend the cause, then: gresnet-epilog release %s\n", h.Name)
 }
 
-func printLeases(w io.Writer, s inspect.Status) error {
+func printLeases(w io.Writer, s *report.Status) error {
 	if len(s.Leases) == 0 {
 		_, err := fmt.Fprintln(w, "\nno job has a lease")
 		return err
@@ -252,11 +211,11 @@ func age(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-func hcasOf(s inspect.Status, id uint32) []string {
+func hcasOf(s *report.Status, id uint32) []string {
 	names := []string{}
 	for _, h := range s.HCAs {
 		if h.Claim != nil && h.Claim.Job == id {
-			names = append(names, h.HCA.Name)
+			names = append(names, h.Name)
 		}
 	}
 	return names
@@ -293,10 +252,10 @@ func grouped(names []string) []string {
 }
 
 // ofJob is what a status has of a job.
-func ofJob(s inspect.Status, id uint32) (inspect.Status, error) {
-	s.HCAs = slices.DeleteFunc(s.HCAs, func(h inspect.HCAStatus) bool { return h.Claim == nil || h.Claim.Job != id })
-	s.Leases = slices.DeleteFunc(s.Leases, func(l inspect.JobStatus) bool { return l.Job != id })
-	s.Deferred = slices.DeleteFunc(s.Deferred, func(d inspect.DeferredStatus) bool { return d.Job != id })
+func ofJob(s *report.Status, id uint32) (*report.Status, error) {
+	s.HCAs = slices.DeleteFunc(s.HCAs, func(h report.HCA) bool { return h.Claim == nil || h.Claim.Job != id })
+	s.Leases = slices.DeleteFunc(s.Leases, func(l report.Lease) bool { return l.Job != id })
+	s.Owed = slices.DeleteFunc(s.Owed, func(d report.Owed) bool { return d.Job != id })
 	if len(s.Leases) == 0 {
 		return s, hint.With(fmt.Errorf("job %d has no lease here", id), "GN298 gresnet-prolog status lists the leases")
 	}
@@ -304,11 +263,11 @@ func ofJob(s inspect.Status, id uint32) (inspect.Status, error) {
 }
 
 // printJob prints a status of one job.
-func printJob(w io.Writer, s inspect.Status, id uint32) error {
+func printJob(w io.Writer, s *report.Status, id uint32) error {
 	l := s.Leases[0]
 	fmt.Fprintf(w, "job %d, run %s: %s, %s old\n", l.Job, l.Run, l.State, age(l.Age))
 	fmt.Fprintf(w, "HCAs: %s\n", strings.Join(grouped(hcasOf(s, id)), " "))
-	printPKeys(w, s)
+	report.PrintParts(w, s.HCAs)
 	if l.Uplink != "" {
 		fmt.Fprintf(w, "uplink: %s\n", l.Uplink)
 	}

@@ -15,9 +15,9 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/parts"
+	"gresnet/lib/report"
 	"gresnet/lib/sign"
 	"gresnet/lib/uplink"
 )
@@ -82,7 +82,7 @@ type Site struct {
 
 	Config       config.Config
 	ConfigErr    error // why there is none
-	Inventory    inventory.Inventory
+	Inventory    report.Scan
 	InventoryErr error     // why there is none
 	Drift        error     // why the mapping does not hold
 	Refusals     []Refusal // what HCAs of the mapping a prolog would refuse to give
@@ -259,7 +259,7 @@ func (s Site) policies() []Finding {
 	var m gres.Mapping
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" {
-			m = append(m, gres.Entry{Gres: h.Gres, Type: h.Type, Index: h.Index, HCA: node.HCA{ID: h.ID, Name: h.Name}})
+			m = append(m, gres.Entry{Gres: h.Gres, Type: h.Type, Index: h.Number(), HCA: node.HCA{ID: h.ID, Name: h.Name}})
 		}
 	}
 	free := func(node.ID) (gres.Holder, bool) { return gres.Holder{}, false }

@@ -15,11 +15,10 @@ import (
 	"gresnet/lib/check"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/sign"
-	"gresnet/lib/table"
 	"gresnet/test/stamptest"
 )
 
@@ -50,7 +49,7 @@ func site() check.Site {
 		Node:   "node1",
 		State:  "/run/gresnet",
 		Free:   1 << 30,
-		Inventory: inventory.Inventory{Mode: rdma.Exclusive, HCAs: []inventory.HCA{
+		Inventory: report.Scan{Mode: rdma.Exclusive, HCAs: []report.HCA{
 			hca(0, "ib0"), hca(1, "ib1"),
 		}},
 	}
@@ -130,7 +129,7 @@ func gpus(have int, configured []int) func(*check.Site) {
 	return func(s *check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}
 		s.Config.HCAs = []config.HCA{{GPUs: configured}}
-		s.Inventory.GPUs = make([]node.Location, have)
+		s.Inventory.GPUs = make([]report.GPU, have)
 		for i := range have {
 			inOrder(s, i, i)
 		}
@@ -183,12 +182,12 @@ func program(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-func hca(n int, name string) inventory.HCA {
-	h := inventory.HCA{
-		Gres: "nic", Index: n, Name: fmt.Sprintf("mlx5_%d", n), Driver: "mlx5",
+func hca(n int, name string) report.HCA {
+	h := report.HCA{
+		Gres: "nic", Index: new(n), Name: fmt.Sprintf("mlx5_%d", n), Driver: "mlx5",
 		ID:    node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", n)},
-		Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
-		Ports: []inventory.Port{{Port: node.Port{Num: 1, Interface: name}}},
+		Chars: []report.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+		Ports: []report.Port{{Num: 1, Interface: name}},
 	}
 	if n < 2 {
 		h.Type = []string{"hdr", "ndr"}[n]
@@ -250,15 +249,15 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			`warning  mode: exclusive now, shared after a reboot (the kernel's default); put "options ib_core netns_mode=0" into /etc/modprobe.d, and into the initramfs if ib_core is loaded there`},
 		"a PF that is whole and has VFs": {func(s *check.Site) {
 			s.Inventory.HCAs[0].ID.PCI = "0000:01:00.0"
-			s.Inventory.HCAs[0].VFs = &inventory.VFs{Now: 2, Total: 8}
+			s.Inventory.HCAs[0].VFs = &report.VFs{Now: 2, Total: 8}
 			vf := hca(9, "mlx5_9")
 			vf.Gres, vf.ID = "", node.ID{PCI: s.Inventory.HCAs[0].ID.PCI, VF: "0"}
 			s.Inventory.HCAs = append(s.Inventory.HCAs, vf)
 		}, "warning  mapping: jobs get mlx5_0 as a whole, though it has VFs (2); list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"},
-		"a PF in parts": {inParts(func(*inventory.HCA, *config.HCA) {}), ""},
-		"a PF in parts that is down": {inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.Ports[0].State = "DOWN" }),
+		"a PF in parts": {inParts(func(*report.HCA, *config.HCA) {}), ""},
+		"a PF in parts that is down": {inParts(func(pf *report.HCA, _ *config.HCA) { pf.Ports[0].State = "DOWN" }),
 			"warning  parts: no port of mlx5_2 is active: its VFs have no link; bring its interface up, and see whether its cable is in"},
-		"a PF in parts, with all that Ethernet has": {inParts(func(pf *inventory.HCA, c *config.HCA) {
+		"a PF in parts, with all that Ethernet has": {inParts(func(pf *report.HCA, c *config.HCA) {
 			pf.Ports[0].LinkLayer, c.VF.VLAN = "Ethernet", &config.VLAN{ID: 100, Proto: config.Proto8021AD}
 		}), ""},
 		"not what the configuration wants": {func(s *check.Site) { s.Config.RDMA.Mode = "shared" },
@@ -358,9 +357,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"an HCA that is gone": {func(s *check.Site) { s.Inventory.HCAs[1].Away = true },
 			"error    HCA mlx5_1: it is in the mapping and not on the node; see whether its driver is loaded, and whether it is in another network namespace"},
 		"an HCA that is leased": {func(s *check.Site) {
-			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &table.Claim{Job: 7}, nil
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Claim, s.Inventory.HCAs[1].Chars = true, &report.Claim{Job: 7}, nil
 		}, ""},
-		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} },
+		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Claim = &report.Claim{Job: 7, Quarantined: "it hangs"} },
 			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet-epilog release mlx5_1"},
 		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
@@ -737,7 +736,7 @@ func TestALoginHostNeedsThePluginOnlyWherePlugstackConfHasIt(t *testing.T) {
 			"error    plugin: spank_gresnet.so is not in /usr/lib/x86_64-linux-gnu/slurm-wlm: srun and sbatch do not run here; install the gresnet-spank for this version of Slurm, or set PluginDir in slurm.conf\n"},
 	} {
 		s := site()
-		s.Inventory, s.InventoryErr = inventory.Inventory{}, errors.New("no RDMA subsystem in the kernel")
+		s.Inventory, s.InventoryErr = report.Scan{}, errors.New("no RDMA subsystem in the kernel")
 		c.change(&s)
 		if got := printed(t, s.RunLogin()); got != c.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, c.want)
@@ -762,7 +761,7 @@ func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
 			s.Inventory.HCAs[0].ID.GUID, s.Inventory.HCAs[0].Name = "0002:c903:00ab:ffff", "ib7"
 		}, nil},
 		"an HCA that a job has": {func(s *check.Site) {
-			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Held, s.Inventory.HCAs[1].Chars = true, &table.Claim{Job: 7}, nil
+			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Claim, s.Inventory.HCAs[1].Chars = true, &report.Claim{Job: 7}, nil
 		}, nil},
 		"another key in gresnet.toml": {func(s *check.Site) { s.Config.Slurm.Source = []string{config.GPU} }, []string{"config="}},
 		"another prolog":              {edit(conf, "Prolog=/usr/sbin/", "Prolog=/opt/"), []string{"slurm="}},
@@ -791,7 +790,7 @@ func TestAFingerprintIsEqualOnNodesThatAreConfiguredAlike(t *testing.T) {
 func TestCheckSaysWhatSlurmsOwnIndicesCost(t *testing.T) {
 	for index, want := range map[string]bool{config.IndexSlurm: true, config.IndexNear: false} {
 		s := site()
-		s.Inventory.GPUs, s.Config.Slurm.Index = make([]node.Location, 8), index
+		s.Inventory.GPUs, s.Config.Slurm.Index = make([]report.GPU, 8), index
 		said := slices.ContainsFunc(s.Run(), func(f check.Finding) bool { return f.Level == check.OK && f.About == "slurm.index" })
 		if said != want {
 			t.Errorf("index = %q: it is said: %v", index, said)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/inventory"
+	"gresnet/lib/report"
 	"gresnet/lib/slurm"
 )
 
@@ -147,13 +147,13 @@ func (s Site) hcaDigest() string {
 	var all []alike
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" {
-			all = append(all, alike{h.Gres, h.Type, h.Index, h.Keep, h.Take, h.Driver, layers(h), h.Serves})
+			all = append(all, alike{h.Gres, h.Type, h.Number(), h.Keep, h.Take, h.Driver, layers(h), h.Serves})
 		}
 	}
 	return fmt.Sprintf("%d/%s", len(all), digest(all))
 }
 
-func layers(h inventory.HCA) (all []string) {
+func layers(h report.HCA) (all []string) {
 	for _, p := range h.Ports {
 		all = append(all, p.LinkLayer)
 	}

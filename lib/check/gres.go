@@ -10,8 +10,8 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gpu"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/report"
 	"gresnet/lib/slurm"
 	"gresnet/lib/sysfs"
 )
@@ -230,10 +230,10 @@ func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f F
 func (s Site) compare(name string, devices []slurm.Device) Finding {
 	const about = "gres.conf"
 	const do = "GN079 take the lines from gresnet-prolog scan --gres-conf"
-	mapped := map[int]inventory.HCA{}
+	mapped := map[int]report.HCA{}
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres == name {
-			mapped[h.Index] = h
+			mapped[h.Number()] = h
 		}
 	}
 	if len(devices) == 0 && len(mapped) > 0 {

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/inventory"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 )
 
 // kernel checks what the kernel offers, and whether it will after a reboot.
@@ -211,16 +211,16 @@ func drivers(name string) (moves, stays release) {
 }
 
 // hca checks one HCA that jobs may get.
-func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
+func (s Site) hca(h report.HCA, r release) (f Finding, bad bool) {
 	if h.Gres == "" && s.ConfigErr == nil && s.Drift == nil {
 		return Finding{}, false
 	}
 	about := "HCA " + h.Name
 	moves, stays := drivers(h.Driver)
 	switch {
-	case h.Held != nil && h.Held.Quarantined != "":
-		return fail(about, "GN091 mend the cause, then gresnet-epilog release "+h.Name, "it is quarantined: %s", h.Held.Quarantined), true
-	case h.Away && h.Held == nil:
+	case h.Claim != nil && h.Claim.Quarantined != "":
+		return fail(about, "GN091 mend the cause, then gresnet-epilog release "+h.Name, "it is quarantined: %s", h.Claim.Quarantined), true
+	case h.Away && h.Claim == nil:
 		return fail(about, "GN092 see whether its driver is loaded, and whether it is in another network namespace", "it is in the mapping and not on the node"), true
 	case !h.Away && !hasVerbs(h):
 		return fail(about, "GN093 load ib_uverbs", "it has no uverbs device, without which no program can use it"), true
@@ -228,19 +228,19 @@ func (s Site) hca(h inventory.HCA, r release) (f Finding, bad bool) {
 		return fail(about, "GN094 use shared mode, or leave it out of the mapping", "driver %s cannot be moved on this kernel", h.Driver), true
 	case r != release{} && s.Inventory.Mode == rdma.Shared && !h.Keep && hasInterface(h) && r.before(stays):
 		return fail(about, `GN095 set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
-	case !h.Away && h.Held == nil && isDown(h):
+	case !h.Away && h.Claim == nil && isDown(h):
 		return fail(about, "GN096 bring it up, or see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
 	}
 	return Finding{}, false
 }
 
 // isDown tells whether no port of an HCA carries anything.
-func isDown(h inventory.HCA) bool {
-	return len(h.Ports) > 0 && !slices.ContainsFunc(h.Ports, func(p inventory.Port) bool { return p.State == "" || p.State == "ACTIVE" })
+func isDown(h report.HCA) bool {
+	return len(h.Ports) > 0 && !slices.ContainsFunc(h.Ports, func(p report.Port) bool { return p.State == "" || p.State == "ACTIVE" })
 }
 
 // states says in which state each port is.
-func states(h inventory.HCA) string {
+func states(h report.HCA) string {
 	var all []string
 	for _, p := range h.Ports {
 		all = append(all, fmt.Sprintf("port %d is %s", p.Num, p.State))
@@ -249,7 +249,7 @@ func states(h inventory.HCA) string {
 }
 
 // look is the command that shows why a port is down.
-func look(h inventory.HCA) string {
+func look(h report.HCA) string {
 	for _, p := range h.Ports {
 		if p.Interface != "" && p.LinkLayer == "Ethernet" {
 			return "ip link set " + p.Interface + " up; ip link show " + p.Interface
@@ -258,10 +258,10 @@ func look(h inventory.HCA) string {
 	return "ibstat " + h.Name
 }
 
-func hasVerbs(h inventory.HCA) bool {
-	return slices.ContainsFunc(h.Chars, func(c inventory.Char) bool { return c.Kind == "uverbs" })
+func hasVerbs(h report.HCA) bool {
+	return slices.ContainsFunc(h.Chars, func(c report.Char) bool { return c.Kind == "uverbs" })
 }
 
-func hasInterface(h inventory.HCA) bool {
-	return slices.ContainsFunc(h.Ports, func(p inventory.Port) bool { return p.Interface != "" })
+func hasInterface(h report.HCA) bool {
+	return slices.ContainsFunc(h.Ports, func(p report.Port) bool { return p.Interface != "" })
 }

@@ -18,15 +18,13 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
-	"gresnet/lib/inventory"
-	"gresnet/lib/node"
 	"gresnet/lib/pkey"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/setup"
 	"gresnet/lib/sign"
 	"gresnet/lib/source"
 	"gresnet/lib/sysfs"
-	"gresnet/lib/table"
 	"gresnet/lib/trust"
 	"gresnet/test/golden"
 	"gresnet/test/netnstest"
@@ -59,7 +57,7 @@ func forPartitions(policy pkey.PKey) func(*check.Site) {
 	return func(s *check.Site) {
 		h := hca(2, "ib2")
 		h.Gres, h.ID.Slot, h.Part = "", "0", config.PartPKey
-		h.Ports[0].LinkLayer, h.Ports[0].State, h.Ports[0].PKeys = "InfiniBand", "ACTIVE", []pkey.PKey{0xffff, 0x8001}
+		h.Ports[0].LinkLayer, h.Ports[0].State, h.Ports[0].PKeys = "InfiniBand", "ACTIVE", []pkey.Text{0xffff, 0x8001}
 		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "rdma", Value: h.Name}, Part: config.PartPKey, Count: 1}
 		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, h), append(s.Config.HCAs, c)
 		s.Config.Policies = append(s.Config.Policies, config.Policy{Silent: true, PKey: policy})
@@ -68,10 +66,10 @@ func forPartitions(policy pkey.PKey) func(*check.Site) {
 }
 
 // inParts gives the node a PF with two VFs, which an entry gives to jobs, and changes one of them.
-func inParts(change func(*inventory.HCA, *config.HCA)) func(*check.Site) {
+func inParts(change func(*report.HCA, *config.HCA)) func(*check.Site) {
 	return func(s *check.Site) {
 		pf := hca(2, "eth2")
-		pf.Gres, pf.ID.PCI, pf.VFs, pf.Ports[0].State = "", "0000:3b:00.0", &inventory.VFs{Now: 2, Total: 8}, "ACTIVE"
+		pf.Gres, pf.ID.PCI, pf.VFs, pf.Ports[0].State = "", "0000:3b:00.0", &report.VFs{Now: 2, Total: 8}, "ACTIVE"
 		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "pci", Value: pf.ID.PCI}, Part: config.PartVF, Count: 2}
 		change(&pf, &c)
 		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, pf), append(s.Config.HCAs, c)
@@ -263,27 +261,27 @@ func misconfigurations(t *testing.T) []row {
 			m, err := gres.Map(config.Config{HCAs: []config.HCA{{Gres: "nic", Index: 1, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}}}}, nil)
 			s.Drift = errors.Join(m.Drift(), err)
 		}},
-		{"a PF has fewer VFs than [[hca]] says", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs.Now = 1 })},
-		{"a PF cannot have as many VFs", inParts(func(_ *inventory.HCA, c *config.HCA) { c.Count = 9 })},
-		{"a PF cannot have VFs", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs = nil })},
-		{"a PF is not on the node", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.ID.PCI = "0000:01:00.0" })},
-		{"a PF is in switchdev mode", inParts(func(pf *inventory.HCA, _ *config.HCA) { pf.VFs.Switchdev = true })},
-		{"a PF of InfiniBand has VFs in VLANs", inParts(func(pf *inventory.HCA, c *config.HCA) {
+		{"a PF has fewer VFs than [[hca]] says", inParts(func(pf *report.HCA, _ *config.HCA) { pf.VFs.Now = 1 })},
+		{"a PF cannot have as many VFs", inParts(func(_ *report.HCA, c *config.HCA) { c.Count = 9 })},
+		{"a PF cannot have VFs", inParts(func(pf *report.HCA, _ *config.HCA) { pf.VFs = nil })},
+		{"a PF is not on the node", inParts(func(pf *report.HCA, _ *config.HCA) { pf.ID.PCI = "0000:01:00.0" })},
+		{"a PF is in switchdev mode", inParts(func(pf *report.HCA, _ *config.HCA) { pf.VFs.Switchdev = true })},
+		{"a PF of InfiniBand has VFs in VLANs", inParts(func(pf *report.HCA, c *config.HCA) {
 			pf.Ports[0].LinkLayer, c.VF.VLAN = "InfiniBand", &config.VLAN{ID: 100}
 		})},
-		{"a PF's driver takes no 802.1ad", inParts(func(pf *inventory.HCA, c *config.HCA) {
+		{"a PF's driver takes no 802.1ad", inParts(func(pf *report.HCA, c *config.HCA) {
 			pf.Driver, c.VF.VLAN = "bnxt_re", &config.VLAN{ID: 100, Proto: config.Proto8021AD}
 		})},
 		{"a policy gives a P_Key that a port does not have", forPartitions(0x8002)},
 		{"an HCA's driver is not loaded", func(s *check.Site) { s.Inventory.HCAs[1].Away = true }},
 		{"an HCA has no uverbs", func(s *check.Site) { s.Inventory.HCAs[1].Chars = nil }},
-		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Held = &table.Claim{Job: 7, Quarantined: "it hangs"} }},
+		{"an HCA is quarantined", func(s *check.Site) { s.Inventory.HCAs[1].Claim = &report.Claim{Job: 7, Quarantined: "it hangs"} }},
 		{"the kernel cannot move an HCA's driver", func(s *check.Site) { s.Inventory.HCAs[1].Driver = "efa" }},
 		{"an HCA ends with its interface (siw, rxe in shared mode)", func(s *check.Site) {
 			s.Inventory.Mode, s.Inventory.HCAs[1].Driver = rdma.Shared, "siw"
 		}},
 		{"an HCA's port is down", func(s *check.Site) {
-			s.Inventory.HCAs[1].Ports = []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "DOWN"}}}
+			s.Inventory.HCAs[1].Ports = []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "DOWN"}}
 		}},
 		{"an HCA's interface belongs to a bond [1]", refused("ib1 belongs to bond bond0, to which gresnet cannot give it back")},
 		{"it has a qdisc with classes [1]", refused("ib1 has the qdisc htb 8001:, which gresnet cannot restore")},

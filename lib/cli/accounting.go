@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/event"
 	"gresnet/lib/host"
+	"gresnet/lib/inspect"
 	"gresnet/lib/report"
 	"gresnet/lib/trust"
 )
@@ -21,7 +22,7 @@ func (w *World) account(n *host.Host, path string, events []event.Event, timeout
 		return
 	}
 	var text strings.Builder
-	for _, line := range report.JobLines(n.Now(), w.Getenv("SLURM_CLUSTER_NAME"), w.NodeName(), events) {
+	for _, line := range inspect.JobLines(n.Now(), w.Getenv("SLURM_CLUSTER_NAME"), w.NodeName(), events) {
 		// What is encoded are names and numbers, which cannot fail.
 		_ = report.PrintLine(&text, line)
 	}

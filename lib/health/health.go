@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/inventory"
 	"gresnet/lib/nhc"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 )
 
 // Node is a node with its files, and its HCAs.
 type Node struct {
 	Root      fs.FS
-	Inventory inventory.Inventory
+	Inventory report.Scan
 }
 
 // Miss is a check of NHC's that takes what is with a job for broken.
@@ -154,7 +154,7 @@ func (n Node) Script(file string) string {
 func (n Node) exclusive() bool { return n.Inventory.Mode == rdma.Exclusive }
 
 func (n Node) jobsHaveAll() bool {
-	return !slices.ContainsFunc(n.Inventory.HCAs, func(h inventory.HCA) bool { return h.Gres == "" })
+	return !slices.ContainsFunc(n.Inventory.HCAs, func(h report.HCA) bool { return h.Gres == "" })
 }
 
 // named says what a word names that jobs take: an HCA, as in mlx5_0:1 or a path, or an interface.
@@ -169,7 +169,7 @@ func (n Node) named(word string) string {
 
 // maps tells whether jobs may have an HCA.
 func (n Node) maps(name string) bool {
-	return slices.ContainsFunc(n.Inventory.HCAs, func(h inventory.HCA) bool { return h.Name == name && h.Gres != "" })
+	return slices.ContainsFunc(n.Inventory.HCAs, func(h report.HCA) bool { return h.Name == name && h.Gres != "" })
 }
 
 // moves tells whether an interface goes into jobs.

@@ -7,10 +7,9 @@ import (
 	"testing/fstest"
 
 	"gresnet/lib/health"
-	"gresnet/lib/inventory"
 	"gresnet/lib/nhc"
-	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 )
 
 // scripts are checks of the kinds that sites add to NHC's own: Azure's azurehpc-health-checks measure
@@ -47,15 +46,15 @@ function check_knowing() {
 `
 
 func at(mode rdma.Mode) health.Node {
-	hca := func(name, gres, port string) inventory.HCA {
-		return inventory.HCA{Name: name, Gres: gres, Ports: []inventory.Port{{Port: node.Port{Num: 1, Interface: port}}}}
+	hca := func(name, gres, port string) report.HCA {
+		return report.HCA{Name: name, Gres: gres, Ports: []report.Port{{Num: 1, Interface: port}}}
 	}
 	return health.Node{
 		Root: fstest.MapFS{
 			"etc/nhc/scripts/site.nhc": {Data: []byte(scripts)},
 			"opt/check-ib":             {Data: []byte("#!/bin/sh\nibv_devinfo\n")},
 		},
-		Inventory: inventory.Inventory{Mode: mode, HCAs: []inventory.HCA{hca("mlx5_0", "nic", "ib0"), hca("mlx5_1", "nic", "ib1")}},
+		Inventory: report.Scan{Mode: mode, HCAs: []report.HCA{hca("mlx5_0", "nic", "ib0"), hca("mlx5_1", "nic", "ib1")}},
 	}
 }
 

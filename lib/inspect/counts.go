@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/node"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/scan"
 )
 
@@ -35,8 +36,8 @@ const (
 	Gone        = "gone"     // it is not on the node any more; only Status looks
 )
 
-// State is an HCA's state.
-func (s HCAStatus) State() string {
+// StateOf returns an HCA's state.
+func StateOf(s report.HCA) string {
 	switch {
 	case s.Claim != nil && s.Claim.Quarantined != "", s.User != "":
 		return Quarantined
@@ -76,7 +77,7 @@ func Count(n *host.Host) (Counts, error) {
 	if err != nil {
 		return c, err
 	}
-	var hcas []HCAStatus
+	var hcas []report.HCA
 	for _, h := range t.HCAs {
 		hcas = append(hcas, hcaStatus(n, &t, mapping, h)...)
 		for _, p := range h.Ports {
@@ -89,8 +90,8 @@ func Count(n *host.Host) (Counts, error) {
 	}
 	defer u.Close()
 	for _, h := range hcas {
-		state := h.State()
-		if h.Claim == nil && h.HCA.ID != (node.ID{}) && !othersHave(hcas, h.HCA.ID) && u.Counts(h.HCA.ID) {
+		state := StateOf(h)
+		if h.Claim == nil && h.ID != (node.ID{}) && !othersHave(hcas, h.ID) && u.Counts(h.ID) {
 			state = Quarantined
 		}
 		c.HCAs[state]++
@@ -103,8 +104,8 @@ func Count(n *host.Host) (Counts, error) {
 }
 
 // othersHave tells whether jobs have other slots of an HCA: their processes use it.
-func othersHave(hcas []HCAStatus, id node.ID) bool {
-	return id.Slot != "" && slices.ContainsFunc(hcas, func(o HCAStatus) bool { return o.Claim != nil && o.HCA.ID.Whole() == id.Whole() })
+func othersHave(hcas []report.HCA, id node.ID) bool {
+	return id.Slot != "" && slices.ContainsFunc(hcas, func(o report.HCA) bool { return o.Claim != nil && o.ID.Whole() == id.Whole() })
 }
 
 func countLeases(n *host.Host, c *Counts) error {
@@ -113,7 +114,7 @@ func countLeases(n *host.Host, c *Counts) error {
 		return err
 	}
 	for _, id := range jobs {
-		s, err := leaseStatus(n, id)
+		s, _, err := leaseStatus(n, id)
 		if errors.Is(err, errNoLease) {
 			continue
 		}

@@ -5,41 +5,44 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/host"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/report"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
 )
 
 // Inventory makes an inventory of the node as a prolog would meet it now, and changes
 // nothing. drift is why the mapping does not hold: it then lacks GRES.
-func Inventory(n *host.Host) (s inventory.Inventory, drift error, err error) {
+func Inventory(n *host.Host) (s report.Scan, drift error, err error) {
 	t, err := n.Known()
 	if err != nil {
-		return inventory.Inventory{}, nil, err
+		return report.Scan{}, nil, err
 	}
 	return inventoryOf(n, t, func(node.HCA) bool { return false })
 }
 
 // inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
-func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s inventory.Inventory, drift error, err error) {
+func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s report.Scan, drift error, err error) {
 	top, err := n.Topology(t.HCAs)
 	if err != nil {
-		return inventory.Inventory{}, nil, err
+		return report.Scan{}, nil, err
 	}
 	m, drift := n.Map(slices.DeleteFunc(slices.Clone(t.HCAs), lacks))
 	if drift == nil {
 		if m, err = top.Serve(m, nil); err != nil {
-			return inventory.Inventory{}, nil, err
+			return report.Scan{}, nil, err
 		}
 		drift = m.Drift()
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
-		return inventory.Inventory{}, nil, err
+		return report.Scan{}, nil, err
 	}
 	defer v.Close()
-	s, err = inventory.Take(v, n.Sys, inventory.Input{Table: t, Mapping: m, Topology: top})
+	s, err = take(v, n.Sys, input{Table: t, Mapping: m, Topology: top})
+	if err != nil {
+		return report.Scan{}, nil, err
+	}
 	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return h.Part != config.PartVF })
-	return s, drift, err
+	return s, drift, nil
 }

@@ -8,8 +8,8 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
+	"gresnet/lib/report"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
@@ -75,23 +75,26 @@ func movesNothing(n *host.Host) bool {
 // Proposal makes an inventory of the node for a person who is about to list its HCAs: those that
 // no job would get are marked, such as those that the node itself needs. Where the site
 // lists none yet, they are not numbered, and serve no GPU.
-func Proposal(ctx context.Context, n *host.Host) (s inventory.Inventory, drift error, err error) {
+func Proposal(ctx context.Context, n *host.Host) (s report.Scan, drift error, err error) {
 	t, err := n.Known()
 	if err != nil {
-		return inventory.Inventory{}, nil, err
+		return report.Scan{}, nil, err
 	}
 	refused, err := refused(ctx, n, &t)
 	if err != nil {
-		return inventory.Inventory{}, nil, err
+		return report.Scan{}, nil, err
 	}
 	s, drift, err = inventoryOf(n, t, func(h node.HCA) bool {
 		_, is := refused[h.ID]
 		return is && len(n.Config.HCAs) == 0
 	})
+	if err != nil {
+		return report.Scan{}, nil, err
+	}
 	for i, h := range s.HCAs {
 		s.HCAs[i].Refused = refused[h.ID]
 	}
-	return s, drift, err
+	return s, drift, nil
 }
 
 // refused says why no job would get some of the node's HCAs, listed or not.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"gresnet/lib/clock"
 	"gresnet/lib/gres"
@@ -20,6 +19,7 @@ import (
 	"gresnet/lib/pkey"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
@@ -27,58 +27,6 @@ import (
 
 // errNoLease means that a job has no lease.
 var errNoLease = errors.New("no lease")
-
-// Status is what jobs hold on the node.
-type Status struct {
-	HCAs   []HCAStatus
-	Leases []JobStatus
-	// Deferred lists the settings that an interface gets when interfaces that other jobs have are home.
-	Deferred []DeferredStatus
-	Drift    error // why there is no mapping: no HCA has a GRES then
-}
-
-// HCAStatus is who has an HCA. Claim is nil for one that is free.
-type HCAStatus struct {
-	HCA     node.HCA // empty for one that is missing
-	Gres    string   // empty if the mapping lacks it
-	Index   int
-	Claim   *table.Claim
-	Moving  bool   // a move of its RDMA device has not ended
-	Gone    bool   // no job has it, and neither has the node
-	Missing string // why no HCA is known to be the mapping's entry
-	User    string // no job has it: processes of users, which use it all the same
-
-	// PKey is that of the interface that the job with the slot has. If the slot is free, it is what
-	// the next job gets unless a policy says otherwise. 0: none, or only policies say it.
-	PKey pkey.PKey
-}
-
-// JobStatus is a job's lease.
-type JobStatus struct {
-	Job    uint32
-	Run    string
-	State  string
-	Age    time.Duration
-	Uplink string         // its address on the management network
-	Steps  []proc.Process // slurmstepd processes
-	Left   []LeftStatus   // what its epilog will undo
-
-	pkeys map[node.ID]pkey.PKey // of its interfaces, by slot
-}
-
-// DeferredStatus has the settings that an interface at home shares with others that were not.
-type DeferredStatus struct {
-	Job       uint32 // which had it
-	Interface string
-	With      []string
-	What      []string
-}
-
-// LeftStatus is one step that is to be undone.
-type LeftStatus struct {
-	Kind   string
-	Object string
-}
 
 // The states of a lease.
 const (
@@ -89,8 +37,8 @@ const (
 )
 
 // ReadStatus reads what jobs hold, and changes nothing.
-func ReadStatus(n *host.Host) (Status, error) {
-	var s Status
+func ReadStatus(n *host.Host) (*report.Status, error) {
+	s := &report.Status{HCAs: []report.HCA{}, Leases: []report.Lease{}}
 	t, err := n.Table().Read()
 	if err != nil {
 		return s, err
@@ -107,7 +55,7 @@ func ReadStatus(n *host.Host) (Status, error) {
 	}
 	s.Drift = drift
 	for _, o := range t.Deferred {
-		s.Deferred = append(s.Deferred, DeferredStatus{o.Job, o.Of[0].Name, o.Sharers(), o.Shared.What()})
+		s.Owed = append(s.Owed, report.Owed{Job: o.Job, Interface: o.Of[0].Name, With: o.Sharers(), What: o.Shared.What()})
 	}
 	for _, h := range t.HCAs {
 		s.HCAs = append(s.HCAs, hcaStatus(n, &t, mapping, h)...)
@@ -128,7 +76,7 @@ func ReadStatus(n *host.Host) (Status, error) {
 		}
 	}
 	for _, id := range jobs {
-		j, err := jobStatus(n, id, steps)
+		j, keys, err := jobStatus(n, id, steps)
 		if errors.Is(err, errNoLease) {
 			continue
 		}
@@ -140,46 +88,61 @@ func ReadStatus(n *host.Host) (Status, error) {
 		}
 		for i := range s.HCAs {
 			if h := &s.HCAs[i]; h.Claim != nil && h.Claim.Job == id && h.Claim.Run == j.Run {
-				h.PKey = j.pkeys[h.HCA.ID]
+				h.PKey = pkey.Text(keys[h.ID])
 			}
 		}
 		s.Leases = append(s.Leases, j)
+	}
+	for i := range s.HCAs {
+		s.HCAs[i].State = StateOf(s.HCAs[i])
 	}
 	return s, nil
 }
 
 // hcaStatus says who has an HCA, or each of its slots.
-func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list []HCAStatus) {
+func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list []report.HCA) {
 	moving := lock.Held(n.State.Locks(), h.ID)
 	for _, e := range m {
 		if e.Drift == nil && e.HCA.ID.Whole() == h.ID {
-			list = append(list, HCAStatus{HCA: e.HCA, Gres: e.Gres, Index: e.Index, Moving: moving, PKey: e.PKey})
+			part := report.Known(e.HCA)
+			part.Have(e.Gres, "", e.Index)
+			part.Moving, part.PKey = moving, pkey.Text(e.PKey)
+			list = append(list, part)
 		}
 	}
 	if len(list) == 0 {
-		list = []HCAStatus{{HCA: h, Moving: moving}}
+		unmapped := report.Known(h)
+		unmapped.Moving = moving
+		list = []report.HCA{unmapped}
 	}
 	for i := range list {
-		if c, held := t.Holder(list[i].HCA.ID); held {
-			list[i].Claim, list[i].PKey = &c, 0
+		if c, held := t.Holder(list[i].ID); held {
+			list[i].Claim, list[i].PKey = claimOf(c), 0
 		}
 	}
 	return list
 }
 
 // missing are the entries of a mapping of which it is not known which HCAs they are.
-func missing(m gres.Mapping) (list []HCAStatus) {
+func missing(m gres.Mapping) (list []report.HCA) {
 	for _, e := range m {
 		if e.Drift != nil {
-			list = append(list, HCAStatus{Gres: e.Gres, Index: e.Index, Missing: e.Drift.Error()})
+			h := report.HCA{Missing: e.Drift.Error()}
+			h.Have(e.Gres, "", e.Index)
+			list = append(list, h)
 		}
 	}
 	return list
 }
 
+// claimOf returns a claim of the node table.
+func claimOf(c table.Claim) *report.Claim {
+	return &report.Claim{Job: c.Job, Run: c.Run, UID: c.UID, Since: c.Since, Quarantined: c.Quarantined, Doubt: c.Doubt}
+}
+
 // miss marks HCAs that should be in the root namespace and are not. The node table
 // keeps them, since the numbers of the others must stay while jobs have them.
-func miss(n *host.Host, hcas []HCAStatus) error {
+func miss(n *host.Host, hcas []report.HCA) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil && !errors.Is(err, rdma.ErrNoRDMA) {
 		return err
@@ -196,7 +159,7 @@ func miss(n *host.Host, hcas []HCAStatus) error {
 			h.Gone = true
 			continue
 		}
-		_, err := v.Find(h.HCA.ID)
+		_, err := v.Find(h.ID)
 		if h.Gone = errors.Is(err, scan.ErrNotFound) || errors.Is(err, rdma.ErrNoRDMA); err != nil && !h.Gone {
 			return err
 		}
@@ -204,38 +167,38 @@ func miss(n *host.Host, hcas []HCAStatus) error {
 	return nil
 }
 
-func jobStatus(n *host.Host, id uint32, steps proc.AllSteps) (JobStatus, error) {
-	s, err := leaseStatus(n, id)
+func jobStatus(n *host.Host, id uint32, steps proc.AllSteps) (s report.Lease, keys map[node.ID]pkey.PKey, err error) {
+	s, keys, err = leaseStatus(n, id)
 	if err != nil || s.State == Damaged {
-		return s, err
+		return s, nil, err
 	}
 	if s.Steps, err = steps.Of(id); err != nil {
-		return s, fmt.Errorf("look for the steps of job %d: %w", id, err)
+		return s, nil, fmt.Errorf("look for the steps of job %d: %w", id, err)
 	}
-	return s, nil
+	return s, keys, nil
 }
 
-// leaseStatus is what the lease itself says.
-func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
-	s := JobStatus{Job: id, pkeys: map[node.ID]pkey.PKey{}}
+// leaseStatus returns what the lease itself says, and the P_Keys of the job's interfaces by slot.
+func leaseStatus(n *host.Host, id uint32) (s report.Lease, keys map[node.ID]pkey.PKey, err error) {
+	s, keys = report.Lease{Job: id}, map[node.ID]pkey.PKey{}
 	book, err := journal.Read(n.State.Lease(id).Journal())
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, errNoLease
+		return s, nil, errNoLease
 	}
 	if err != nil || len(book.Gaps) > 0 || book.Header == (journal.Header{}) {
 		s.State = Damaged
-		return s, nil
+		return s, nil, nil
 	}
 	s.Run, s.Age = book.Header.Run, clock.SinceBoot()-book.Header.Since
 	for _, note := range book.Notes {
 		if note.Struck {
 			continue
 		}
-		left := LeftStatus{Kind: note.Kind}
+		left := report.Step{Kind: note.Kind}
 		if decoded, err := step.Decode(note.Kind, note.Data); err == nil {
 			left.Object = decoded.Object()
 			if child, is := decoded.(*step.Child); is && child.PKey != 0 {
-				s.pkeys[child.Of] = child.PKey
+				keys[child.Of] = child.PKey
 			}
 		}
 		s.Left = append(s.Left, left)
@@ -249,11 +212,11 @@ func leaseStatus(n *host.Host, id uint32) (JobStatus, error) {
 	default:
 		s.State = Complete
 	}
-	return s, nil
+	return s, keys, nil
 }
 
 // markUsed marks HCAs that no job has and users use.
-func markUsed(n *host.Host, hcas []HCAStatus) error {
+func markUsed(n *host.Host, hcas []report.HCA) error {
 	u, err := n.Users()
 	if err != nil {
 		return err
@@ -263,8 +226,8 @@ func markUsed(n *host.Host, hcas []HCAStatus) error {
 		return err
 	}
 	for i := range hcas {
-		if h := &hcas[i]; h.Claim == nil && h.HCA.ID != (node.ID{}) {
-			h.User = u.Found(h.HCA.ID)
+		if h := &hcas[i]; h.Claim == nil && h.ID != (node.ID{}) {
+			h.User = u.Found(h.ID)
 		}
 	}
 	return nil

@@ -53,10 +53,10 @@ func TestTheStatusOfANodeThatMissesAnHCA(t *testing.T) {
 	if err != nil || s.Drift != nil || len(s.HCAs) != 3 {
 		t.Fatalf("%+v, %v", s, err)
 	}
-	if got := s.HCAs[1]; got.HCA.Name != "mlx5_1" || got.Gres != "nic" {
+	if got := s.HCAs[1]; got.Name != "mlx5_1" || got.Gres != "nic" {
 		t.Errorf("the HCA that is there is %+v", got)
 	}
-	if got := s.HCAs[2]; got.State() != Missing || got.Gres != "nic" || got.Index != 1 {
+	if got := s.HCAs[2]; got.State != Missing || got.Gres != "nic" || got.Number() != 1 {
 		t.Errorf("the one that is missing is %+v", got)
 	}
 	n = heldHost(t, first+"\"pci=11:00.0\"\n")
@@ -92,12 +92,12 @@ func TestStatusSaysWhichPKeyAJobsInterfaceHasAndWhichTheNextJobGets(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []pkey.PKey
+	var got []pkey.Text
 	for _, h := range s.HCAs {
 		got = append(got, h.PKey)
 	}
 	// mlx5_0 is whole, slot 0 is free, and job 8 has the note of no interface of its slot's.
-	if want := []pkey.PKey{0, 0x8001, 0x8002, 0, 0}; !slices.Equal(got, want) {
+	if want := []pkey.Text{0, 0x8001, 0x8002, 0, 0}; !slices.Equal(got, want) {
 		t.Errorf("P_Keys are %v, want %v", got, want)
 	}
 }

@@ -11,14 +11,11 @@ import (
 // (mlx5_3, ib0, uverbs3) are attributes that change; an ID does not. A VF's GUID and PCI address
 // are such attributes, too: its PF's PCI address and its number identify it.
 type ID struct {
-	GUID string `json:"guid"`          // node GUID as sysfs writes it: 0002:c903:00ab:cdef; a VF has none here
-	PCI  string `json:"pci,omitempty"` // PCI address with its domain, a VF's is its PF's; empty without a PCI parent
-	VF   string `json:"vf,omitempty"`  // number of a VF among those of its PF
-	Aux  string `json:"aux,omitempty"` // the device below the PCI function, where several share it
-
-	// Slot is the number of a slot of the HCA. A slot is what one of several jobs has of an HCA that
-	// they share. It is empty for an HCA as a whole.
-	Slot string `json:"slot,omitempty"`
+	GUID string `json:"guid,omitempty"` // node GUID as sysfs writes it, like 0002:c903:00ab:cdef; a VF has none here
+	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, a VF's is its PF's; none without a PCI parent
+	VF   string `json:"vf,omitempty"`   // number of a VF among those of its PF
+	Aux  string `json:"aux,omitempty"`  // the device below the PCI function, where several share it
+	Slot string `json:"slot,omitempty"` // number of a slot, which is what one of several jobs has of an HCA; none: the HCA as a whole
 }
 
 // Whole returns the identity of the HCA that a slot is of.

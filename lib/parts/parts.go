@@ -8,18 +8,18 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
-	"gresnet/lib/inventory"
 	"gresnet/lib/rdma"
+	"gresnet/lib/report"
 	"gresnet/lib/sriov"
 )
 
 // Problems are what is wrong with the HCAs that the site gives in parts.
-func Problems(c config.Config, node inventory.Inventory) (all []error) {
+func Problems(c config.Config, node report.Scan) (all []error) {
 	for _, h := range c.HCAs {
 		if h.Part != config.PartVF {
 			continue
 		}
-		i := slices.IndexFunc(node.HCAs, func(o inventory.HCA) bool { return h.Splits(o.ID) })
+		i := slices.IndexFunc(node.HCAs, func(o report.HCA) bool { return h.Splits(o.ID) })
 		if i < 0 {
 			err := fmt.Errorf("%s, which has VFs by [[hca]], is no HCA of the node", h.Match.Value)
 			all = append(all, hint.With(err, "GN327 correct match in [[hca]], or see whether the PF is plugged in and its driver loaded"))
@@ -30,8 +30,8 @@ func Problems(c config.Config, node inventory.Inventory) (all []error) {
 	return append(all, partitions(c, node)...)
 }
 
-func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
-	var vfs inventory.VFs
+func ofPF(c config.Config, h config.HCA, pf report.HCA) (all []error) {
+	var vfs report.VFs
 	if pf.VFs != nil {
 		vfs = *pf.VFs
 	}
@@ -41,10 +41,10 @@ func ofPF(c config.Config, h config.HCA, pf inventory.HCA) (all []error) {
 	if vfs.Switchdev {
 		all = append(all, sriov.Switchdev(h.Match.Value))
 	}
-	if !slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.State == "ACTIVE" }) {
+	if !slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.State == "ACTIVE" }) {
 		all = append(all, meant{hint.With(fmt.Errorf("no port of %s is active: its VFs have no link", pf.Name), "GN328 bring its interface up, and see whether its cable is in")})
 	}
-	infiniband := slices.ContainsFunc(pf.Ports, func(p inventory.Port) bool { return p.LinkLayer == "InfiniBand" })
+	infiniband := slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.LinkLayer == "InfiniBand" })
 	wanted := []config.VF{h.VF}
 	for _, p := range c.Policies {
 		wanted = append(wanted, p.VF)

@@ -7,13 +7,13 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
-	"gresnet/lib/inventory"
 	"gresnet/lib/pkey"
+	"gresnet/lib/report"
 )
 
 // partitions are what is wrong with the HCAs that the site gives for partitions, less what a prolog
 // refuses to any job.
-func partitions(c config.Config, node inventory.Inventory) (all []error) {
+func partitions(c config.Config, node report.Scan) (all []error) {
 	if !slices.ContainsFunc(c.HCAs, func(h config.HCA) bool { return h.Part == config.PartPKey }) {
 		return nil
 	}
@@ -39,7 +39,7 @@ func partitions(c config.Config, node inventory.Inventory) (all []error) {
 
 // labels returns what keeps SELinux from deciding who may use which P_Key. The kernel does not say
 // which P_Keys have labels.
-func labels(node inventory.Inventory) error {
+func labels(node report.Scan) error {
 	why := "SELinux is not enforcing"
 	switch {
 	case node.SELinux.Enforcing && node.SELinux.PKeys:

@@ -5,20 +5,20 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
+	"gresnet/lib/report"
 	"gresnet/lib/sysfs"
 )
 
 func TestAPKeyOfAPolicyThatAnActivePortLacksIsFoundAndSoIsWhoMayUseTheOthers(t *testing.T) {
 	enforced := sysfs.SELinux{Enforcing: true, PKeys: true}
-	port := func(state string, keys ...pkey.PKey) inventory.Port {
-		return inventory.Port{Port: node.Port{Num: 1, State: state}, PKeys: keys}
+	port := func(state string, keys ...pkey.Text) report.Port {
+		return report.Port{Num: 1, State: state, PKeys: keys}
 	}
 	for _, c := range []struct {
 		part   string
-		port   inventory.Port
+		port   report.Port
 		policy pkey.PKey
 		linux  sysfs.SELinux
 		want   string
@@ -34,10 +34,10 @@ func TestAPKeyOfAPolicyThatAnActivePortLacksIsFoundAndSoIsWhoMayUseTheOthers(t *
 		{config.PartMacvlan, port("ACTIVE", 0xffff), 0x8001, sysfs.SELinux{}, "", false},
 	} {
 		cfg := config.Config{HCAs: []config.HCA{{Part: c.part}}, Policies: []config.Policy{{PKey: c.policy}}}
-		slot := func(n string) inventory.HCA {
-			return inventory.HCA{ID: node.ID{PCI: "0000:3b:00.0", Slot: n}, Name: "mlx5_0", Part: c.part, Ports: []inventory.Port{c.port}}
+		slot := func(n string) report.HCA {
+			return report.HCA{ID: node.ID{PCI: "0000:3b:00.0", Slot: n}, Name: "mlx5_0", Part: c.part, Ports: []report.Port{c.port}}
 		}
-		all := Problems(cfg, inventory.Inventory{HCAs: []inventory.HCA{slot("0"), slot("1")}, SELinux: c.linux})
+		all := Problems(cfg, report.Scan{HCAs: []report.HCA{slot("0"), slot("1")}, SELinux: c.linux})
 		if len(all) > 1 || (len(all) == 1) != (c.want != "") || c.want != "" && (!strings.Contains(all[0].Error(), c.want) || MayBeMeant(all[0]) != c.meant) {
 			t.Errorf("%+v: %v", c, all)
 		}

@@ -17,6 +17,15 @@ const Last = 0xffff
 // String is how people write it.
 func (k PKey) String() string { return fmt.Sprintf("0x%04x", uint16(k)) }
 
+// Text is a P_Key that JSON has as people write it. Journals have a PKey, which is a number there.
+type Text PKey
+
+// String is how people write it.
+func (k Text) String() string { return PKey(k).String() }
+
+// MarshalText is how JSON has it.
+func (k Text) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
 // Partition is the partition's number, as programs are told it.
 func (k PKey) Partition() PKey { return k &^ full }
 
@@ -36,8 +45,9 @@ type Entry struct {
 // Find finds a partition in a port's table. Of several entries it takes the first full member's, as
 // the kernel does (cache.c:ib_find_cached_pkey). The subnet manager alone says which member a port
 // is, so the bit for it in k makes no difference.
-func Find(table []PKey, k PKey) (found Entry, is bool) {
-	for i, have := range table {
+func Find[K ~uint16](table []K, k PKey) (found Entry, is bool) {
+	for i, entry := range table {
+		have := PKey(entry)
 		if have.Partition() != k.Partition() || is && have != have.Full() {
 			continue
 		}

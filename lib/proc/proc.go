@@ -12,8 +12,8 @@ import (
 
 // Process is a process by what a person knows it by.
 type Process struct {
-	PID  int
-	Name string
+	PID  int    `json:"pid"`  // its id
+	Name string `json:"name"` // as ps shows it
 }
 
 func (p Process) String() string { return fmt.Sprintf("%s (pid %d)", plain.Name(p.Name), p.PID) }

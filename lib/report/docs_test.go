@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -54,10 +55,26 @@ type field struct {
 	optional        bool
 }
 
-// objects reads the types of package report, in the order of the source.
+// elsewhere says in which file the types of other packages are that package report uses.
+var elsewhere = map[string]string{"ID": "../node/hca.go", "Process": "../proc/proc.go"}
+
+// objects reads the types of package report, in the order of the source, and those elsewhere.
 func objects(t *testing.T) (all []object) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "report.go", nil, parser.ParseComments)
+	all = objectsIn(t, "report.go", func(string) bool { return true })
+	for _, name := range slices.Sorted(maps.Keys(elsewhere)) {
+		all = append(all, objectsIn(t, elsewhere[name], func(other string) bool { return other == name })...)
+	}
+	if len(all) < 15 {
+		t.Fatalf("only %d objects", len(all))
+	}
+	return all
+}
+
+// objectsIn reads the types of a file that are wanted.
+func objectsIn(t *testing.T, path string, wanted func(name string) bool) (all []object) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +84,9 @@ func objects(t *testing.T) (all []object) {
 			continue
 		}
 		spec := decl.Specs[0].(*ast.TypeSpec)
+		if !wanted(spec.Name.Name) {
+			continue
+		}
 		o := object{name: spec.Name.Name, doc: strings.Join(strings.Fields(decl.Doc.Text()), " ")}
 		for _, f := range spec.Type.(*ast.StructType).Fields.List {
 			if len(f.Names) == 0 {
@@ -74,12 +94,11 @@ func objects(t *testing.T) (all []object) {
 				o.fields = append(o.fields, field{name: "version", kind: "number", doc: fmt.Sprintf("%d", report.Version)})
 				continue
 			}
-			o.fields = append(o.fields, fieldOf(t, o.name, f))
+			if !strings.Contains(f.Tag.Value, `json:"-"`) {
+				o.fields = append(o.fields, fieldOf(t, o.name, f))
+			}
 		}
 		all = append(all, o)
-	}
-	if len(all) < 15 {
-		t.Fatalf("only %d objects", len(all))
 	}
 	return all
 }
@@ -92,7 +111,7 @@ func fieldOf(t *testing.T, of string, f *ast.Field) field {
 		t.Errorf("field %s of %s has no name in JSON, or no comment that says what it is", f.Names[0], of)
 	}
 	kind, object := kindOf(f.Type)
-	return field{name, kind, doc, object, options == "omitempty"}
+	return field{name, kind, doc, object, strings.HasPrefix(options, "omit")}
 }
 
 // kindOf is what a type is in JSON, and the object that it is made of.
@@ -112,6 +131,9 @@ func kindOf(e ast.Expr) (kind, object string) {
 			return "number", ""
 		case "Time":
 			return "time", ""
+		}
+		if elsewhere[e.Sel.Name] != "" {
+			return kindOf(e.Sel)
 		}
 		return "text", ""
 	case *ast.Ident:

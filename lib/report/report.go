@@ -1,10 +1,19 @@
-// Package report has the shapes that other programs read: what each --json prints, and the lines
-// of [accounting]. docs/json.md is made from the comments here.
+// Package report has what people and programs are told of a node: the types that lib/inspect fills in,
+// that --json prints and that the tables show, and the lines of [accounting]. docs/json.md is made from
+// the comments here.
 package report
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
+
+	"gresnet/lib/config"
+	"gresnet/lib/node"
+	"gresnet/lib/pkey"
+	"gresnet/lib/proc"
+	"gresnet/lib/rdma"
+	"gresnet/lib/sysfs"
 )
 
 // Version is that of all documents. A document may get more fields under the same version; a field
@@ -14,9 +23,12 @@ const Version = 1
 // Scan is what `gresnet-prolog scan --json` prints: the node's HCAs.
 type Scan struct {
 	Stamp
-	Mode string `json:"mode"`           // RDMA netns mode: shared or exclusive
-	HCAs []HCA  `json:"hcas"`           // in the order of the node table
-	GPUs []GPU  `json:"gpus,omitempty"` // in Slurm's order
+	Mode rdma.Mode `json:"mode"`           // RDMA netns mode: shared or exclusive
+	HCAs []HCA     `json:"hcas"`           // in the order of the node table
+	GPUs []GPU     `json:"gpus,omitempty"` // in Slurm's order
+
+	Parts   []config.HCA  `json:"-"` // the tables of gresnet.toml that give a PF in parts
+	SELinux sysfs.SELinux `json:"-"`
 }
 
 // Status is what `gresnet-prolog status --json` prints: who holds what.
@@ -25,6 +37,8 @@ type Status struct {
 	HCAs   []HCA   `json:"hcas"`           // those of the node, and those that `[[hca]]` lists and the node lacks
 	Leases []Lease `json:"leases"`         // of jobs that have one; with a job id, of that job alone
 	Owed   []Owed  `json:"owed,omitempty"` // settings that interfaces get when those of other jobs are home
+
+	Drift error `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 
 // Plan is what `gresnet-prolog plan --json` prints: what a job would have, and how it gets it.
@@ -58,42 +72,85 @@ type JobLine struct {
 
 // HCA is an HCA, or a VF that jobs can have, in whatever document.
 type HCA struct {
-	Name     string   `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
-	ID       *ID      `json:"id,omitempty"`       // what identifies it while it is in its slot
-	GUID     string   `json:"guid,omitempty"`     // a VF's node GUID now
-	Function string   `json:"function,omitempty"` // a VF's own PCI address
-	Driver   string   `json:"driver,omitempty"`   // kernel driver
-	Gres     string   `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
-	Type     string   `json:"type,omitempty"`     // type of its GRES
-	Index    *int     `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
-	Part     string   `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
-	PKey     string   `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
-	Keep     bool     `json:"keep,omitempty"`     // its interfaces stay on the node
-	Take     bool     `json:"take,omitempty"`     // jobs get it though the node needs it
-	NUMA     *int     `json:"numa,omitempty"`     // NUMA node; -1: not known
-	Cores    []int    `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
-	VFs      *VFs     `json:"vfs,omitempty"`      // of a PF
-	Ports    []Port   `json:"ports,omitempty"`    // its ports
-	Chars    []Char   `json:"chars,omitempty"`    // its character devices
-	Serves   []int    `json:"serves,omitempty"`   // GPUs whose jobs get it
-	Distance []string `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
-	State    string   `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
-	Claim    *Claim   `json:"claim,omitempty"`    // whose it is; none: nobody's
-	Away     bool     `json:"away,omitempty"`     // it is not in the node's network namespace
-	Moving   bool     `json:"moving,omitempty"`   // a move of its RDMA device has not ended
-	Gone     bool     `json:"gone,omitempty"`     // no job has it, and neither has the node
-	Missing  string   `json:"missing,omitempty"`  // why nobody knows which HCA an `[[hca]]` means
-	User     string   `json:"user,omitempty"`     // processes of users that use it though no job has it
+	Name     string    `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
+	ID       node.ID   `json:"id,omitzero"`        // what identifies it while it is in its slot
+	GUID     string    `json:"guid,omitempty"`     // a VF's node GUID now
+	Function string    `json:"function,omitempty"` // a VF's own PCI address
+	Driver   string    `json:"driver,omitempty"`   // kernel driver
+	Gres     string    `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
+	Type     string    `json:"type,omitempty"`     // type of its GRES
+	Index    *int      `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
+	Part     string    `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
+	PKey     pkey.Text `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
+	Keep     bool      `json:"keep,omitempty"`     // its interfaces stay on the node
+	Take     bool      `json:"take,omitempty"`     // jobs get it though the node needs it
+	NUMA     *int      `json:"numa,omitempty"`     // NUMA node; -1: not known
+	Cores    []int     `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
+	VFs      *VFs      `json:"vfs,omitempty"`      // of a PF
+	Ports    []Port    `json:"ports,omitempty"`    // its ports
+	Chars    []Char    `json:"chars,omitempty"`    // its character devices
+	Serves   []int     `json:"serves,omitempty"`   // GPUs whose jobs get it
+	Distance []string  `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
+	State    string    `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
+	Claim    *Claim    `json:"claim,omitempty"`    // whose it is; none: nobody's
+	Away     bool      `json:"away,omitempty"`     // it is not in the node's network namespace
+	Moving   bool      `json:"moving,omitempty"`   // a move of its RDMA device has not ended
+	Gone     bool      `json:"gone,omitempty"`     // no job has it, and neither has the node
+	Missing  string    `json:"missing,omitempty"`  // why nobody knows which HCA an `[[hca]]` means
+	User     string    `json:"user,omitempty"`     // processes of users that use it though no job has it
+
+	Slots   int      `json:"-"` // how many its HCA has, if it is a slot, or would have if it were not whole
+	Network string   `json:"-"` // where the interfaces that gresnet makes get their addresses
+	Twins   []string `json:"-"` // other RDMA devices that have its identity: no job gets one of them
+	Refused string   `json:"-"` // why no job gets it, if somebody has looked
 }
 
-// ID is what identifies an HCA.
-type ID struct {
-	GUID string `json:"guid,omitempty"` // node GUID, as sysfs writes it; a VF has none here
-	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, a VF's is its PF's
-	VF   string `json:"vf,omitempty"`   // number of a VF among those of its PF
-	Aux  string `json:"aux,omitempty"`  // the device below the PCI function, where several share it
-	Slot string `json:"slot,omitempty"` // number of a slot; none: the HCA as a whole
+// Bare returns an HCA with a name and an identity, and nothing else.
+func Bare(name string, id node.ID) HCA { return HCA{Name: name, ID: id} }
+
+// Known returns an HCA as the node table has it.
+func Known(n node.HCA) HCA {
+	h := Bare(n.Name, n.ID)
+	h.GUID, h.Function, h.Driver = n.GUID, n.Function, n.Driver
+	for _, p := range n.Ports {
+		h.Ports = append(h.Ports, PortOf(p))
+	}
+	return h
 }
+
+// PortOf returns a port as the node table has it.
+func PortOf(p node.Port) Port {
+	return Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State, Interface: p.Interface}
+}
+
+// Have gives an HCA its GRES, if it has one.
+func (h *HCA) Have(gres, kind string, index int) {
+	if h.Gres, h.Type, h.Index = gres, kind, nil; gres != "" {
+		h.Index = &index
+	}
+}
+
+// Number returns the HCA's number among those of its GRES, 0 if it has no GRES.
+func (h HCA) Number() int {
+	if h.Index == nil {
+		return 0
+	}
+	return *h.Index
+}
+
+// seat returns the HCA's NUMA node, -1 if it is not known.
+func (h HCA) seat() int {
+	if h.NUMA == nil {
+		return -1
+	}
+	return *h.NUMA
+}
+
+// PCI returns the PCI address of the HCA's own function.
+func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
+
+// NodeGUID returns the HCA's node GUID.
+func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
 // VFs is how many VFs a PF has.
 type VFs struct {
@@ -111,7 +168,7 @@ type Port struct {
 	Rate      string         `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
 	Interface string         `json:"interface,omitempty"`  // its network interface
 	Addresses []netip.Prefix `json:"addresses,omitempty"`  // that its interface has in the job
-	PKeys     []string       `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
+	PKeys     []pkey.Text    `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
 
 	// What the port carried for a job. Each is left out if it is not known.
 	SentBytes       *uint64           `json:"sent_bytes,omitempty"`       // bytes that it sent
@@ -146,19 +203,13 @@ type GPU struct {
 
 // Lease is a job's lease.
 type Lease struct {
-	Job    uint32        `json:"job"`              // the job's id
-	Run    string        `json:"run"`              // which run of it
-	State  string        `json:"state"`            // complete, refused, partial or damaged
-	Age    time.Duration `json:"age_ns"`           // nanoseconds since the prolog began it
-	Uplink string        `json:"uplink,omitempty"` // address of its uplink
-	Steps  []Process     `json:"steps,omitempty"`  // its slurmstepd processes
-	Left   []Step        `json:"left,omitempty"`   // what its epilog will undo
-}
-
-// Process is a process.
-type Process struct {
-	PID  int    `json:"pid"`  // its id
-	Name string `json:"name"` // as ps shows it
+	Job    uint32         `json:"job"`              // the job's id
+	Run    string         `json:"run"`              // which run of it
+	State  string         `json:"state"`            // complete, refused, partial or damaged
+	Age    time.Duration  `json:"age_ns"`           // nanoseconds since the prolog began it
+	Uplink string         `json:"uplink,omitempty"` // address of its uplink
+	Steps  []proc.Process `json:"steps,omitempty"`  // its slurmstepd processes
+	Left   []Step         `json:"left,omitempty"`   // what its epilog will undo
 }
 
 // Step is a step of a lease.

@@ -10,19 +10,19 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/inventory"
 	identity "gresnet/lib/node"
+	"gresnet/lib/report"
 )
 
 // mapped is a node with HCAs whose [[hca]] tables have types, or some of them do.
-func mapped(r *rand.Rand) (inv inventory.Inventory) {
+func mapped(r *rand.Rand) (inv report.Scan) {
 	names, index := []string{"nic", "opa"}[:1+r.IntN(2)], map[string]int{}
 	types := [][]string{{""}, {"hdr"}, {"hdr", "ndr"}, {"hdr", ""}}[r.IntN(4)]
 	for i := range 1 + r.IntN(6) {
 		name := pick(r, names...)
-		h := inventory.HCA{Gres: name, Type: pick(r, types...), Index: index[name], Name: fmt.Sprintf("mlx5_%d", i),
-			NUMA: r.IntN(2), ID: identity.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", i)}}
-		h.Cores = []int{h.NUMA * 2, h.NUMA*2 + 1}
+		h := report.HCA{Gres: name, Type: pick(r, types...), Index: new(index[name]), Name: fmt.Sprintf("mlx5_%d", i),
+			NUMA: new(r.IntN(2)), ID: identity.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", i)}}
+		h.Cores = []int{*h.NUMA * 2, *h.NUMA*2 + 1}
 		index[name]++
 		inv.HCAs = append(inv.HCAs, h)
 	}
@@ -70,7 +70,7 @@ func TestSlurmdTakesTheLinesThatSetupWrites(t *testing.T) {
 }
 
 // sameNumbers compares what slurmd numbers with the mapping.
-func sameNumbers(t *testing.T, d *Daemon, inv inventory.Inventory, name, text string) {
+func sameNumbers(t *testing.T, d *Daemon, inv report.Scan, name, text string) {
 	t.Helper()
 	got, why := d.Gres(name)
 	if why != "" {
@@ -79,7 +79,7 @@ func sameNumbers(t *testing.T, d *Daemon, inv inventory.Inventory, name, text st
 	want := make([]string, 0, len(inv.HCAs))
 	for i := range inv.HCAs {
 		for _, h := range inv.HCAs {
-			if h.Gres == name && h.Index == i {
+			if h.Gres == name && h.Number() == i {
 				want = append(want, fmt.Sprintf("%s /g/%s%d", h.Type, name, i))
 			}
 		}

@@ -55,7 +55,7 @@ func TestAJobHasAnInterfaceForItsPartitionBesideThatOfTheHCAAndTheNodeComesBackE
 	}
 	program := vm.Repo() + "/bin/gresnet-prolog "
 	for command, want := range map[string]string{
-		"scan":              hca + " is for P_Key 0x8001, as a whole",
+		"scan":              "P_Key 0x8001: nic ",
 		"plan --job 900300": link + " (P_Key 0x8002)",
 	} {
 		if out := vm.Run(t, inAccount("physics", 0)+" "+program+command); !strings.Contains(out, want) {

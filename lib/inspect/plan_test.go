@@ -1,17 +1,12 @@
-package report_test
+package inspect
 
 import (
 	"bytes"
 	"net/netip"
-	"strings"
 	"testing"
-	"time"
 
 	"gresnet/lib/address"
-	"gresnet/lib/counters"
-	"gresnet/lib/event"
 	"gresnet/lib/gres"
-	"gresnet/lib/inspect"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
@@ -25,34 +20,6 @@ import (
 	"gresnet/lib/virtual"
 	"gresnet/test/golden"
 )
-
-// sentBy is the event of a port that sent so many bytes for a job.
-func sentBy(job uint32, device string, port uint32, bytes uint64) event.Event {
-	return event.Event{
-		Kind: event.Traffic, Job: job, Run: "0", Identity: node.ID{GUID: "guid of " + device}, Device: device,
-		Port: &counters.Traffic{Port: port, Volume: &counters.Volume{SentBytes: bytes}},
-	}
-}
-
-func TestAJobHasOneLineWithAllPortsOfAllItsHCAs(t *testing.T) {
-	unknown := sentBy(2, "mlx5_2", 1, 0)
-	unknown.Port = &counters.Traffic{Port: 1, Hardware: map[string]uint64{"out_of_sequence": 12}}
-	var got bytes.Buffer
-	for _, line := range report.JobLines(time.Unix(1e9, 5), "", "n7", []event.Event{
-		{Kind: event.Remark, Job: 1},
-		sentBy(1, "mlx5_0", 1, 10), sentBy(1, "mlx5_0", 2, 20), sentBy(1, "mlx5_1", 1, 30),
-		{Kind: event.LeaseReturned, Job: 1},
-		sentBy(2, "mlx5_1", 1, 40), unknown,
-	}) {
-		if err := report.PrintLine(&got, line); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden.Check(t, "jobs.jsonl", got.String())
-	if n := strings.Count(got.String(), "\n"); n != 2 {
-		t.Errorf("%d lines", n)
-	}
-}
 
 func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 	hca := func(n int, keep bool) (gres.Entry, plan.HCA) {
@@ -71,11 +38,12 @@ func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 	e1, h1 := hca(1, true)
 	nodes := &overlay.Network{Nodes: []overlay.Node{{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2")}}}
 	nodes.Link = virtual.Overlay{Name: "job0", Address: netip.MustParsePrefix("172.31.0.1/16"), MTU: 1430, Peers: []virtual.Peer{{Address: nodes.Nodes[1].Address, Node: netip.MustParseAddr("192.0.2.2")}}}
-	d := report.PlanOf([]string{"policy 1 fits"}, inspect.Preview{
+	d := planOf(preview{
 		Isolation: "network", Entries: []gres.Entry{e0, e1}, HCAs: []plan.HCA{h0, h1}, Overlay: nodes, Names: []string{"n1.cluster", "n1"},
 		Uplink: &network.Uplink{Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Pool: uplink.Pool{Name: "uplink0"}},
 		Steps:  []step.Step{&step.Claim{}, &step.RDMA{ID: e0.HCA.ID, Name: "mlx5_0"}},
 	})
+	d.Notes = []string{"policy 1 fits"}
 	var text bytes.Buffer
 	if err := report.Print(&text, d); err != nil {
 		t.Fatal(err)
@@ -87,7 +55,7 @@ func TestAPlanHasTheInterfaceForAPartitionInPlaceOfTheOneBelowIt(t *testing.T) {
 	id, at := node.ID{PCI: "0000:3b:00.0"}, link.Interface{Name: "ib0"}
 	own := address.Address{2, 16, 128, 0, 0, 0, 0, 0, 8, 0, 2, 0, 10, 9, 0, 7}
 	made := netip.MustParsePrefix("10.128.0.7/16")
-	d := report.PlanOf(nil, inspect.Preview{Entries: []gres.Entry{{HCA: node.HCA{ID: id}}}, HCAs: []plan.HCA{{
+	d := planOf(preview{Entries: []gres.Entry{{HCA: node.HCA{ID: id}}}, HCAs: []plan.HCA{{
 		ID:         id,
 		Ports:      []scan.Port{{Num: 1, Interface: &at}},
 		Interfaces: []*step.Settings{{Of: id, Port: 1, Settings: snapshot.Settings{Addresses: []address.Address{own}}}},
@@ -96,4 +64,12 @@ func TestAPlanHasTheInterfaceForAPartitionInPlaceOfTheOneBelowIt(t *testing.T) {
 	if p := d.HCAs[0].Ports[0]; p.Interface != "ib0.8001" || len(p.Addresses) != 1 || p.Addresses[0] != made {
 		t.Errorf("got %+v", p)
 	}
+}
+
+func TestAPlanOfAJobThatGetsNothingHasEmptyLists(t *testing.T) {
+	var text bytes.Buffer
+	if err := report.Print(&text, planOf(preview{})); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "plan-none.json", text.String())
 }

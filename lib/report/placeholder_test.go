@@ -1,4 +1,4 @@
-package inventory_test
+package report_test
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/inventory"
+	"gresnet/lib/report"
 )
 
 func TestPlaceholdersAreThoseThatGresConfNamesInOurFolder(t *testing.T) {
@@ -23,7 +23,7 @@ func TestPlaceholdersAreThoseThatGresConfNamesInOurFolder(t *testing.T) {
 		{"one without our files", fstest.MapFS{"etc/slurm/gres.conf": {Data: []byte("Name=nic Count=2\n")}}, nil, true},
 		{"none", fstest.MapFS{"etc/slurm/slurm.conf": gres}, nil, false},
 	} {
-		if files, known := inventory.NamedPlaceholders(c.root); known != c.known || !reflect.DeepEqual(files, c.files) {
+		if files, known := report.NamedPlaceholders(c.root); known != c.known || !reflect.DeepEqual(files, c.files) {
 			t.Errorf("%s: got %q, %v, want %q, %v", c.name, files, known, c.files, c.known)
 		}
 	}
@@ -31,19 +31,19 @@ func TestPlaceholdersAreThoseThatGresConfNamesInOurFolder(t *testing.T) {
 
 func TestPlaceholdersAreMadeWhereTheyAreMissing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "lib/gres")
-	if err := inventory.MakePlaceholders(dir, nil); err != nil {
+	if err := report.MakePlaceholders(dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("a folder was made for no file: %v", err)
 	}
-	if err := inventory.MakePlaceholders(dir, []string{"nic0"}); err != nil {
+	if err := report.MakePlaceholders(dir, []string{"nic0"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "nic0"), []byte("a site's own"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := inventory.MakePlaceholders(dir, []string{"nic0", "nic1"}); err != nil {
+	if err := report.MakePlaceholders(dir, []string{"nic0", "nic1"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"nic0": "a site's own", "nic1": ""} {

@@ -1,4 +1,4 @@
-package inventory
+package report
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // those that are not come after them, as the next indices of the first name. Those that
 // no job would get, since the node itself needs them, say, are comments, with the reason. A PF in
 // parts has one table for all of them, before the others.
-func (s Inventory) TOML(w io.Writer, names []string) error {
+func (s Scan) TOML(w io.Writer, names []string) error {
 	for _, c := range s.Parts {
 		if _, err := fmt.Fprintln(w, partTable(c)); err != nil {
 			return err
@@ -40,12 +40,12 @@ func (s Inventory) TOML(w io.Writer, names []string) error {
 }
 
 // table is the table [[hca]] for an HCA.
-func (s Inventory) table(h HCA) string {
+func (s Scan) table(h HCA) string {
 	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID.Whole(), h.Gres)
 	if h.Type != "" {
 		text += fmt.Sprintf("type  = %q\n", h.Type)
 	}
-	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Index, s.match(h))
+	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Number(), s.match(h))
 	if h.Part != "" {
 		text += fmt.Sprintf("part  = %q\n", h.Part)
 	}
@@ -74,7 +74,7 @@ func (s Inventory) table(h HCA) string {
 }
 
 // served lists the GPUs that the slots of a slot's HCA serve: slot n serves the n-th.
-func (s Inventory) served(h HCA) (gpus []int) {
+func (s Scan) served(h HCA) (gpus []int) {
 	for _, o := range s.HCAs {
 		if o.ID.Whole() == h.ID.Whole() {
 			gpus = append(gpus, o.Serves[:min(1, len(o.Serves))]...)
@@ -110,7 +110,7 @@ func list(numbers []int) string {
 }
 
 // numbered are all HCAs with a GRES and an index, in Slurm's order, less those of a PF in parts.
-func (s Inventory) numbered(names []string) []HCA {
+func (s Scan) numbered(names []string) []HCA {
 	next := 0
 	for _, c := range s.Parts {
 		if c.Gres == names[0] {
@@ -122,13 +122,13 @@ func (s Inventory) numbered(names []string) []HCA {
 	})
 	for _, h := range list {
 		if h.Gres == names[0] {
-			next = max(next, h.Index+1)
+			next = max(next, h.Number()+1)
 		}
 	}
 	for _, refused := range []bool{false, true} {
 		for i, h := range list {
 			if h.Gres == "" && refused == (h.Refused != "") {
-				list[i].Gres, list[i].Index = names[0], next
+				list[i].Have(names[0], h.Type, next)
 				next++
 			}
 		}
@@ -137,21 +137,21 @@ func (s Inventory) numbered(names []string) []HCA {
 }
 
 // mapped are the HCAs that are in the mapping, in Slurm's order.
-func (s Inventory) mapped(names []string) []HCA {
+func (s Scan) mapped(names []string) []HCA {
 	list := slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool { return h.Gres == "" })
 	return inOrder(list, names)
 }
 
 func inOrder(list []HCA, names []string) []HCA {
 	slices.SortStableFunc(list, func(a, b HCA) int {
-		return cmp.Or(slices.Index(names, a.Gres)-slices.Index(names, b.Gres), a.Index-b.Index)
+		return cmp.Or(slices.Index(names, a.Gres)-slices.Index(names, b.Gres), a.Number()-b.Number())
 	})
 	return list
 }
 
 // match is what tells an HCA from the others and lasts longest: its slot; its
 // GUID where several share a slot; its name where they share that, too.
-func (s Inventory) match(h HCA) string {
+func (s Scan) match(h HCA) string {
 	alike := func(same func(HCA) bool) int {
 		n := 0
 		for _, o := range s.HCAs {
@@ -162,10 +162,10 @@ func (s Inventory) match(h HCA) string {
 		return n
 	}
 	switch {
-	case h.pci() != "" && alike(func(o HCA) bool { return o.pci() == h.pci() }) == 1:
-		return "pci=" + h.pci()
-	case alike(func(o HCA) bool { return o.guid() == h.guid() }) == 1:
-		return "guid=" + h.guid()
+	case h.PCI() != "" && alike(func(o HCA) bool { return o.PCI() == h.PCI() }) == 1:
+		return "pci=" + h.PCI()
+	case alike(func(o HCA) bool { return o.NodeGUID() == h.NodeGUID() }) == 1:
+		return "guid=" + h.NodeGUID()
 	}
 	return "rdma=" + h.Name
 }
@@ -192,7 +192,7 @@ func fitType(before []HCA, h HCA) error {
 }
 
 // Counts is what slurm.conf promises of the node's HCAs, its Gres=: the types in the order of gres.conf.
-func (s Inventory) Counts(names []string) string {
+func (s Scan) Counts(names []string) string {
 	var kinds []string
 	count := map[string]int{}
 	for _, h := range s.mapped(names) {
@@ -209,7 +209,7 @@ func (s Inventory) Counts(names []string) string {
 
 // GresConf prints the lines of gres.conf for the mapping, with placeholder
 // files in dir, and the cores that are near where some are nearer than others.
-func (s Inventory) GresConf(w io.Writer, names []string, dir string) error {
+func (s Scan) GresConf(w io.Writer, names []string, dir string) error {
 	files, err := s.Placeholders(names)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (s Inventory) GresConf(w io.Writer, names []string, dir string) error {
 	list := s.mapped(names)
 	nodes := map[int]bool{}
 	for i, h := range list {
-		nodes[h.NUMA] = true
+		nodes[h.seat()] = true
 		if i > 0 && h.Type != list[i-1].Type {
 			if err := fitType(list[:i], h); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package inventory_test
+package report_test
 
 import (
 	"bytes"
@@ -9,71 +9,70 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
-	"gresnet/lib/inventory"
 	"gresnet/lib/node"
-	"gresnet/lib/table"
+	"gresnet/lib/report"
 	"gresnet/test/golden"
 )
 
-func seat(pci string, numa int) node.Location { return node.Location{PCI: pci, NUMA: numa} }
+func seat(pci string, numa int) report.GPU { return report.GPU{PCI: pci, NUMA: numa} }
 
 // whole is a node with one HCA of each kind that is shown differently.
-func whole() inventory.Inventory {
-	return inventory.Inventory{
+func whole() report.Scan {
+	return report.Scan{
 		Mode: "exclusive",
-		GPUs: []node.Location{seat("0000:07:00.0", 0), seat("0000:0f:00.0", 0), seat("0000:87:00.0", 1), seat("0000:90:00.0", 1)},
-		HCAs: []inventory.HCA{
+		GPUs: []report.GPU{seat("0000:07:00.0", 0), seat("0000:0f:00.0", 0), seat("0000:87:00.0", 1), seat("0000:90:00.0", 1)},
+		HCAs: []report.HCA{
 			{
-				Gres: "nic", Type: "hdr", Index: 0, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}, Name: "mlx5_0", Driver: "mlx5",
-				NUMA: 0, Cores: []int{0, 1, 2, 3}, Serves: []int{0, 1}, Distance: []inventory.Level{"switch", "switch", "system", "system"},
-				Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0"}, Rate: "200 Gb/sec (4X HDR)"}},
-				Chars: []inventory.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}, {Kind: "issm", Port: 1, Name: "issm0"}},
+				Gres: "nic", Type: "hdr", Index: new(0), ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:0c:00.0"}, Name: "mlx5_0", Driver: "mlx5",
+				NUMA: new(0), Cores: []int{0, 1, 2, 3}, Serves: []int{0, 1}, Distance: []string{"switch", "switch", "system", "system"},
+				Ports: []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib0", Rate: "200 Gb/sec (4X HDR)"}},
+				Chars: []report.Char{{Kind: "uverbs", Name: "uverbs0"}, {Kind: "umad", Port: 1, Name: "umad0"}, {Kind: "issm", Port: 1, Name: "issm0"}},
 			},
 			{
-				Gres: "nic", Type: "hdr", Index: 1, ID: node.ID{GUID: "0002:c903:00ab:0001", PCI: "0000:8d:00.0"}, Name: "mlx5_1", Driver: "mlx5",
-				NUMA: 1, Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []inventory.Level{"system", "system", "root", "numa"}, Away: true, Keep: true,
-				Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}}},
-				Held:  &table.Claim{Job: 4294967293},
+				Gres: "nic", Type: "hdr", Index: new(1), ID: node.ID{GUID: "0002:c903:00ab:0001", PCI: "0000:8d:00.0"}, Name: "mlx5_1", Driver: "mlx5",
+				NUMA: new(1), Cores: []int{4, 5, 6, 7}, Serves: []int{2, 3}, Distance: []string{"system", "system", "root", "numa"}, Away: true, Keep: true,
+				Ports: []report.Port{{Num: 1, LinkLayer: "InfiniBand", State: "ACTIVE", Interface: "ib1"}},
+				Claim: &report.Claim{Job: 4294967293},
 			},
 			{
-				Gres: "nic", Type: "ndr", Index: 2, ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: -1,
-				Distance: []inventory.Level{"system", "system", "system", "system"},
-				Ports:    []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0"}, Rate: "100 Gb/sec (4X EDR)"}},
-				Chars:    []inventory.Char{{Kind: "uverbs", Name: "uverbs2"}},
-				Held:     &table.Claim{Job: 4700, Quarantined: "it hangs"},
+				Gres: "nic", Type: "ndr", Index: new(2), ID: node.ID{GUID: "0002:c903:00ab:0002", PCI: "0000:e1:00.0", Aux: "mlx5_core.sf.4"}, Name: "mlx5_2", Driver: "mlx5", NUMA: new(-1),
+				Distance: []string{"system", "system", "system", "system"},
+				Ports:    []report.Port{{Num: 1, LinkLayer: "Ethernet", State: "DOWN", Interface: "enp225s0f0np0", Rate: "100 Gb/sec (4X EDR)"}},
+				Chars:    []report.Char{{Kind: "uverbs", Name: "uverbs2"}},
+				Claim:    &report.Claim{Job: 4700, Quarantined: "it hangs"},
 			},
 			{
-				ID: node.ID{GUID: "0002:c903:00ab:0003", PCI: "0000:e1:00.0"}, Name: "mlx5_3", Driver: "mlx5", NUMA: 1,
-				Distance: []inventory.Level{"system", "system", "numa", "numa"},
-				Ports: []inventory.Port{
-					{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "enp225s0f1np1"}, Rate: "2.5 Gb/sec (1X SDR)"},
-					{Port: node.Port{Num: 2, LinkLayer: "Ethernet", State: "DOWN"}, Rate: "100 Gb/sec (4X EDR)"},
+				ID: node.ID{GUID: "0002:c903:00ab:0003", PCI: "0000:e1:00.0"}, Name: "mlx5_3", Driver: "mlx5", NUMA: new(1),
+				Distance: []string{"system", "system", "numa", "numa"},
+				Ports: []report.Port{
+					{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "enp225s0f1np1", Rate: "2.5 Gb/sec (1X SDR)"},
+					{Num: 2, LinkLayer: "Ethernet", State: "DOWN", Rate: "100 Gb/sec (4X EDR)"},
 				},
-				Chars: []inventory.Char{{Kind: "uverbs", Name: "uverbs3"}},
+				Chars: []report.Char{{Kind: "uverbs", Name: "uverbs3"}},
 			},
-			{ID: node.ID{GUID: "0000:0000:0000:0001"}, Name: "siw0", Driver: "siw", NUMA: -1, Away: true, Ports: []inventory.Port{{Port: node.Port{Num: 1}}}},
+			{ID: node.ID{GUID: "0000:0000:0000:0001"}, Name: "siw0", Driver: "siw", NUMA: new(-1), Away: true, Ports: []report.Port{{Num: 1}}},
 		},
 	}
 }
 
 // longest is a node of 16 GPUs and HCAs whose names are as long as they get:
 // rdma-core's and udev's own, after the PCI address.
-func longest() inventory.Inventory {
-	s := inventory.Inventory{Mode: "shared"}
+func longest() report.Scan {
+	s := report.Scan{Mode: "shared"}
 	for n := range 16 {
 		name := fmt.Sprintf("p%ds0f1", 225+n)
-		h := inventory.HCA{
-			Gres: "nic", Index: n, ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:e1:00.1"}, Name: "roce" + name, Driver: "bnxt_re", NUMA: 1,
-			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1"}, Rate: "400 Gb/sec (4X NDR)"}},
-			Chars: []inventory.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
-			Held:  &table.Claim{Job: 4294967293, Quarantined: "it hangs"},
+		h := report.HCA{
+			Gres: "nic", Index: new(n), ID: node.ID{GUID: "0002:c903:00ab:0000", PCI: "0000:e1:00.1"}, Name: "roce" + name, Driver: "bnxt_re", NUMA: new(1),
+			Ports: []report.Port{{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: "en" + name + "np1", Rate: "400 Gb/sec (4X NDR)"}},
+			Chars: []report.Char{{Kind: "uverbs", Name: fmt.Sprintf("uverbs%d", n)}},
+			Claim: &report.Claim{Job: 4294967293, Quarantined: "it hangs"},
 		}
 		if n == 15 {
 			h.Ports[0].LinkLayer = "InfiniBand"
-			h.Chars = append(h.Chars, inventory.Char{Kind: "umad", Port: 1, Name: "umad15"}, inventory.Char{Kind: "issm", Port: 1, Name: "issm15"})
+			h.Chars = append(h.Chars, report.Char{Kind: "umad", Port: 1, Name: "umad15"}, report.Char{Kind: "issm", Port: 1, Name: "issm15"})
 		}
 		for g := range 16 {
-			level := inventory.Level("system")
+			level := "system"
 			if g == n {
 				level = "switch"
 				h.Serves = []int{g}
@@ -102,7 +101,7 @@ func TestTheTableFitsATerminal(t *testing.T) {
 	long := printed(t, func(b *bytes.Buffer) error { return longest().Table(b) })
 	golden.Check(t, "longest.txt", long)
 	golden.Fits(t, long)
-	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return inventory.Inventory{Mode: "shared"}.Table(b) }))
+	golden.Check(t, "none.txt", printed(t, func(b *bytes.Buffer) error { return report.Scan{Mode: "shared"}.Table(b) }))
 }
 
 func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
@@ -123,8 +122,8 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 	}
 	for i, e := range m {
 		h := s.HCAs[i]
-		got := inventory.HCA{Gres: e.Gres, Type: e.Type, Index: e.Index, Keep: e.Keep, Serves: e.GPUs, ID: e.HCA.ID}
-		want := inventory.HCA{Gres: "nic", Type: h.Type, Index: i, Keep: h.Keep, Serves: h.Serves, ID: h.ID}
+		got := report.HCA{Gres: e.Gres, Type: e.Type, Index: new(e.Index), Keep: e.Keep, Serves: e.GPUs, ID: e.HCA.ID}
+		want := report.HCA{Gres: "nic", Type: h.Type, Index: new(i), Keep: h.Keep, Serves: h.Serves, ID: h.ID}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -143,7 +142,7 @@ func TestTOMLHasOneTableForAPFInParts(t *testing.T) {
 	}
 	s.Parts = cfg.HCAs
 	for i := range 4 {
-		s.HCAs = append(s.HCAs, inventory.HCA{ID: node.ID{PCI: "0000:0c:00.0", VF: fmt.Sprint(i)}, Gres: "nic", Type: "vf", Index: 3 + i})
+		s.HCAs = append(s.HCAs, report.HCA{ID: node.ID{PCI: "0000:0c:00.0", VF: fmt.Sprint(i)}, Gres: "nic", Type: "vf", Index: new(3 + i)})
 	}
 	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
 	again, err := config.Parse([]byte(text), "scan")
@@ -170,11 +169,11 @@ func TestTOMLOfSlotsIsOneTableAndGresConfHasALineForEach(t *testing.T) {
 		return m
 	}
 	before := mapped(text)
-	var s inventory.Inventory
+	var s report.Scan
 	for _, e := range before {
-		s.HCAs = append(s.HCAs, inventory.HCA{
-			Gres: e.Gres, Index: e.Index, ID: e.HCA.ID, Name: e.HCA.Name, Part: e.Part, Slots: e.Slot.Of, Network: e.Network.String(), Serves: e.GPUs,
-			Ports: []inventory.Port{{Port: node.Port{Num: 1, LinkLayer: "Ethernet", Interface: "eth2"}}},
+		s.HCAs = append(s.HCAs, report.HCA{
+			Gres: e.Gres, Index: new(e.Index), ID: e.HCA.ID, Name: e.HCA.Name, Part: e.Part, Slots: e.Slot.Of, Network: e.Network.String(), Serves: e.GPUs,
+			Ports: []report.Port{{Num: 1, LinkLayer: "Ethernet", Interface: "eth2"}},
 		})
 	}
 	again := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
@@ -193,7 +192,7 @@ func TestTOMLOfSlotsIsOneTableAndGresConfHasALineForEach(t *testing.T) {
 func TestTOMLHasWhatNoJobWouldGetAsComments(t *testing.T) {
 	s := whole()
 	for i := range s.HCAs {
-		s.HCAs[i].Gres, s.HCAs[i].Index = "", 0
+		s.HCAs[i].Gres, s.HCAs[i].Index = "", nil
 	}
 	s.HCAs[0].Refused = "eth0 has the address of NodeAddr 10.0.0.2"
 	text := printed(t, func(b *bytes.Buffer) error { return s.TOML(b, []string{"nic"}) })
@@ -225,7 +224,7 @@ func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
 	s := whole()
 	got := printed(t, func(b *bytes.Buffer) error { return s.GresConf(b, []string{"nic", "ib"}, "/dir") })
 	golden.Check(t, "gres.conf", got)
-	s.HCAs[1].Index = 5
+	s.HCAs[1].Index = new(5)
 	var out bytes.Buffer
 	err := s.GresConf(&out, []string{"nic"}, "/dir")
 	if want := "number nic for gres.conf: the mapping has nic 2 and no nic 1"; err == nil || err.Error() != want || out.Len() > 0 {
@@ -246,14 +245,14 @@ func TestGresConfNumbersAsTheMappingDoes(t *testing.T) {
 }
 
 func TestANodesLineCountsItsHCAsByGRESAndType(t *testing.T) {
-	for want, hcas := range map[string][]inventory.HCA{
+	for want, hcas := range map[string][]report.HCA{
 		"":                    {{Name: "mlx5_0"}},
-		"nic:2":               {{Gres: "nic"}, {Gres: "nic", Index: 1}, {Name: "mlx5_2"}},
-		"nic:hdr:2,fast:1":    {{Gres: "nic", Type: "hdr"}, {Gres: "fast"}, {Gres: "nic", Type: "hdr", Index: 1}},
-		"nic:ndr:1,nic:hdr:1": {{Gres: "nic", Type: "hdr", Index: 1}, {Gres: "nic", Type: "ndr"}}, // in the order of the numbers
+		"nic:2":               {{Gres: "nic"}, {Gres: "nic", Index: new(1)}, {Name: "mlx5_2"}},
+		"nic:hdr:2,fast:1":    {{Gres: "nic", Type: "hdr"}, {Gres: "fast"}, {Gres: "nic", Type: "hdr", Index: new(1)}},
+		"nic:ndr:1,nic:hdr:1": {{Gres: "nic", Type: "hdr", Index: new(1)}, {Gres: "nic", Type: "ndr"}}, // in the order of the numbers
 		"nic:ndr:1,fast:9:1":  {{Gres: "fast", Type: "9"}, {Gres: "nic", Type: "ndr"}},
 	} {
-		if got := (inventory.Inventory{HCAs: hcas}).Counts([]string{"nic", "fast"}); got != want {
+		if got := (report.Scan{HCAs: hcas}).Counts([]string{"nic", "fast"}); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

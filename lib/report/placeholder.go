@@ -1,4 +1,4 @@
-package inventory
+package report
 
 import (
 	"fmt"
@@ -16,16 +16,16 @@ const PlaceholderDir = "/var/lib/gresnet/gres"
 
 // Placeholders are the names of the files that give each HCA an index that
 // Slurm keeps, in Slurm's order: gres.conf numbers a GRES name's files as they come.
-func (s Inventory) Placeholders(names []string) ([]string, error) {
+func (s Scan) Placeholders(names []string) ([]string, error) {
 	var files []string
 	counts := map[string]int{}
 	for _, h := range s.mapped(names) {
-		if h.Index != counts[h.Gres] {
-			err := fmt.Errorf("number %s for gres.conf: the mapping has %s %d and no %s %d", h.Gres, h.Gres, h.Index, h.Gres, counts[h.Gres])
+		if h.Number() != counts[h.Gres] {
+			err := fmt.Errorf("number %s for gres.conf: the mapping has %s %d and no %s %d", h.Gres, h.Gres, h.Number(), h.Gres, counts[h.Gres])
 			return nil, hint.With(err, "GN202 Slurm numbers a GRES from 0 on without gaps: let the [[hca]] entries do so, too")
 		}
 		counts[h.Gres]++
-		files = append(files, fmt.Sprintf("%s%d", h.Gres, h.Index))
+		files = append(files, fmt.Sprintf("%s%d", h.Gres, h.Number()))
 	}
 	return files, nil
 }

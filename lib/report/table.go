@@ -1,4 +1,4 @@
-package inventory
+package report
 
 import (
 	"fmt"
@@ -7,13 +7,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gresnet/lib/config"
 	"gresnet/lib/indices"
 )
 
 // Table prints the inventory for a person: three tables that fit a terminal of 80
 // columns, with words and no colors.
-func (s Inventory) Table(w io.Writer) error {
+func (s Scan) Table(w io.Writer) error {
 	fmt.Fprintf(w, "RDMA netns mode: %s\n\n", s.Mode)
 	if len(s.HCAs) == 0 {
 		_, err := fmt.Fprintln(w, "no HCA")
@@ -35,11 +34,11 @@ func (s Inventory) Table(w io.Writer) error {
 
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-func (s Inventory) hcas(w io.Writer) error {
+func (s Scan) hcas(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.guid(), dash(shortPCI(h.pci())), h.numa(), dash(h.Driver), h.job())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.NodeGUID(), dash(shortPCI(h.PCI())), h.numa(), dash(h.Driver), h.job())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -51,55 +50,29 @@ func (s Inventory) hcas(w io.Writer) error {
 		if len(h.Twins) > 0 {
 			fmt.Fprintf(w, "%s has the GUID of %s, too: no job gets one of them\n", strings.Join(h.Twins, ", "), h.Name)
 		}
-		if h.Part == config.PartPKey && h.ID.Slot == "0" {
-			fmt.Fprintf(w, "%s is in slots for %s\n", h.Name, h.partition())
-		}
-		if h.Part == config.PartPKey && h.ID.Slot == "" {
-			fmt.Fprintf(w, "%s is for %s, as a whole\n", h.Name, h.partition())
-		}
-		switch {
-		case h.ID.VF != "":
-			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, s.pf(h))
-		case h.VFs != nil:
+		if h.VFs != nil {
 			fmt.Fprintf(w, "%s is a PF with %d of %d VFs\n", h.Name, h.VFs.Now, h.VFs.Total)
-			if h.VFs.Switchdev {
-				fmt.Fprintf(w, "%s is in switchdev mode\n", h.Name)
-			}
+		}
+		if h.VFs != nil && h.VFs.Switchdev {
+			fmt.Fprintf(w, "%s is in switchdev mode\n", h.Name)
 		}
 	}
+	PrintParts(w, s.HCAs)
 	return nil
-}
-
-// partition says for which partition a slot is.
-func (h HCA) partition() string {
-	if h.PKey == 0 {
-		return "the P_Keys of [[policy]]"
-	}
-	return "P_Key " + h.PKey.String()
-}
-
-// pf names the PF of a VF: by its RDMA device, if it has one.
-func (s Inventory) pf(vf HCA) string {
-	for _, h := range s.HCAs {
-		if h.ID.VF == "" && h.ID.PCI == vf.ID.PCI {
-			return h.Name
-		}
-	}
-	return vf.ID.PCI
 }
 
 func (h HCA) gres() string {
 	if h.Gres == "" {
 		return "-"
 	}
-	return fmt.Sprintf("%s %d", h.Gres, h.Index)
+	return fmt.Sprintf("%s %d", h.Gres, h.Number())
 }
 
 func (h HCA) numa() string {
-	if h.NUMA < 0 {
+	if h.seat() < 0 {
 		return "-"
 	}
-	return strconv.Itoa(h.NUMA)
+	return strconv.Itoa(h.seat())
 }
 
 // shortPCI is a PCI address without the domain that nearly all have, as lspci prints it.
@@ -108,17 +81,17 @@ func shortPCI(address string) string { return strings.TrimPrefix(address, "0000:
 // job is who has the HCA.
 func (h HCA) job() string {
 	switch {
-	case h.Held != nil && h.Held.Quarantined != "":
+	case h.Claim != nil && h.Claim.Quarantined != "":
 		return "quarantined"
-	case h.Held != nil:
-		return fmt.Sprint(h.Held.Job)
+	case h.Claim != nil:
+		return fmt.Sprint(h.Claim.Job)
 	case h.Away:
 		return "gone"
 	}
 	return "-"
 }
 
-func (s Inventory) ports(w io.Writer) error {
+func (s Scan) ports(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tPORT\tLINK\tSTATE\tRATE\tNET\tDEVICES")
 	for n, h := range s.HCAs {
@@ -175,9 +148,9 @@ func (h HCA) chars(first bool, port uint32) string {
 	return dash(strings.Join(names, " "))
 }
 
-// short is a level in so few letters that 16 GPUs fit.
-func (l Level) short() string {
-	switch l {
+// short is a level, as package node names it, in so few letters that 16 GPUs fit.
+func short(level string) string {
+	switch level {
 	case "switch":
 		return "sw"
 	case "root":
@@ -189,7 +162,7 @@ func (l Level) short() string {
 }
 
 // distances says which GPU is how near, and whom each HCA serves.
-func (s Inventory) distances(w io.Writer) error {
+func (s Scan) distances(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
 	head := []string{"HCA", "SERVES"}
 	for g := range s.GPUs {
@@ -199,7 +172,7 @@ func (s Inventory) distances(w io.Writer) error {
 	for _, h := range s.HCAs {
 		row := []string{h.Name, dash(indices.Format(h.Serves))}
 		for _, level := range h.Distance {
-			row = append(row, level.short())
+			row = append(row, short(level))
 		}
 		fmt.Fprintln(t, strings.Join(row, "\t"))
 	}
