@@ -65,7 +65,28 @@ const (
 )
 
 func (a *Access) read(t document.Table) {
-	t.Allow("host", "rdma_cm", "umad", "issm", "guard", "isolation")
+	t.Allow(
+		// `"closed"` | on the node, only root can open `uverbs`, `umad` and `issm` devices (0600), even
+		// those of free HCAs, and `rdma_cm`, and only root can enter `/dev/infiniband` (0700); `"open"`:
+		// the folder, `rdma_cm` and the devices of free HCAs are as the kernel and udev have them
+		"host",
+		// `"auto"` | whether the job gets [`rdma_cm`](#rdma-cm): `"auto"`: if it has the node to itself;
+		// `true`; `false`. A `[[policy]]` may say it for some jobs
+		"rdma_cm",
+		// `false` | the job gets the `umad` devices of its HCAs, too, and those of their SMI sub-devices
+		// (`smi1` beside `mlx5_0`, on ConnectX-8), which are no HCAs. In exclusive mode no job gets an HCA
+		// with such a sub-device: the kernel does not end the move
+		"umad",
+		// `false` | and the `issm` devices
+		"issm",
+		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes if
+		// the node can have one; `"required"`: a node that cannot gives no job an HCA; `"off"`: there is
+		// none
+		"guard",
+		// `"network"` | what a job has of its own: a network namespace with its HCAs' interfaces, and
+		// device nodes; `"devices"`: device nodes only. A `[[policy]]` may say it for some jobs
+		"isolation",
+	)
 	if word, there := t.Word("host", Closed, Open); there {
 		a.Host = word
 	}

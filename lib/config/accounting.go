@@ -12,7 +12,11 @@ type Accounting struct {
 }
 
 func (a *Accounting) read(t document.Table) {
-	t.Allow("file")
+	t.Allow(
+		// | path of a file to which each epilog appends a line of JSON, with what the job sent and
+		// received by each HCA; without it there is none
+		"file",
+	)
 	text, there := t.Text("file")
 	if !there || text == "" {
 		return

@@ -30,7 +30,10 @@ func Variables() []string {
 }
 
 func (e *Environment) read(t document.Table) {
-	t.Allow("export")
+	t.Allow(
+		// `[]` | variables that the job's tasks get, out of those below, in this order
+		"export",
+	)
 	if names, there := t.Among("export", Variables()); there && len(names) > 0 {
 		e.Export = names
 	}

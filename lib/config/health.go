@@ -15,7 +15,12 @@ type Health struct {
 }
 
 func (h *Health) read(t document.Table) {
-	t.Allow("port")
+	t.Allow(
+		// `"warn"` | if a port comes home without the link that it had when the job got it, or with a
+		// slower one, slurmd's log has a line; `"quarantine"`: the epilog fails and no job gets the HCA;
+		// `"off"`: nobody looks
+		"port",
+	)
 	if word, there := t.Word("port", HealthWarn, HealthQuarantine, HealthOff); there {
 		h.Port = word
 	}

@@ -14,7 +14,13 @@ type Limits struct {
 }
 
 func (l *Limits) read(t document.Table) {
-	t.Allow("hca_handle", "hca_object")
+	t.Allow(
+		// no limit | open contexts, for each of its HCAs, all of its processes together; 1 to 2147483647
+		"hca_handle",
+		// no limit | protection domains, memory regions, queue pairs, completion queues and the like,
+		// counted in the same way
+		"hca_object",
+	)
 	l.Handles = readLimit(t, "hca_handle")
 	l.Objects = readLimit(t, "hca_object")
 }

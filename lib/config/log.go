@@ -15,7 +15,11 @@ type Log struct {
 }
 
 func (l *Log) read(t document.Table) {
-	t.Allow("level")
+	t.Allow(
+		// `"info"` | each step; `"notice"`: what became of leases and HCAs, without the steps;
+		// `"warning"`: what went wrong
+		"level",
+	)
 	if word, there := t.Word("level", LogWarnings, LogEvents, LogSteps); there {
 		l.Level = word
 	}

@@ -12,7 +12,11 @@ type Metrics struct {
 }
 
 func (m *Metrics) read(t document.Table) {
-	t.Allow("file")
+	t.Allow(
+		// | path of a file that ends in `.prom`, in the folder of node_exporter's
+		// `--collector.textfile.directory`; without it nothing is counted
+		"file",
+	)
 	text, there := t.Text("file")
 	if !there || text == "" {
 		return

@@ -44,7 +44,26 @@ var defaultOverlay = Overlay{
 }
 
 func (o *Overlay) read(t document.Table) {
-	t.Allow("kind", "network", "port", "name", "interface", "underlay", "services")
+	t.Allow(
+		// `"vxlan"` | each job has a network of its own between its nodes; `"none"`: it has none
+		"kind",
+		// | of older files: means nothing any more
+		"network",
+		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes
+		"port",
+		// that of the node's interface with NodeAddr | the interface's name in the job; it must differ
+		// from those of HCAs' interfaces that come to the job
+		"name",
+		// | of older files: means the same as `name`
+		"interface",
+		// NodeAddr | the names by which nodes look up each other's addresses, `{node}` standing for the
+		// NodeName: `"{node}-ib0"`, say, if packets are to take an IPoIB interface that stays on the node.
+		// The same on all nodes
+		"underlay",
+		// `[6817, 6818]` | ports from 1024 on at which the job's nodes are the nodes themselves, in a job
+		// with an uplink: slurmctld, slurmd. All ports below 1024 are so in any case
+		"services",
+	)
 	if word, there := t.Word("kind", OverlayNone, OverlayVXLAN); there {
 		o.Kind = word
 	}

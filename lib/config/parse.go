@@ -61,7 +61,33 @@ func Parse(data []byte, name string) (Config, error) {
 }
 
 func (s *Slurm) read(t document.Table) {
-	t.Allow("gres", "source", "partial", "scontrol", "file", "program", "timeout", "drain_reason", "index")
+	t.Allow(
+		// `["nic"]` | GRES names that mean an HCA
+		"gres",
+		// `["gpu"]` | who says what a job gets, in the order in which they are asked: see below. The
+		// shipped file has `["scontrol", "gpu"]`
+		"source",
+		// `"none"` | if a job has only some of the GPUs that an HCA serves, nobody gets the HCA;
+		// `"first"`: the first job that has one of them gets it
+		"partial",
+		// | path of `scontrol`, if it is not in the usual places
+		"scontrol",
+		// | path of a file for each job, for source `file`
+		"file",
+		// | path of a program of the site's, for source `program`
+		"program",
+		// `"50s"` | how long `scontrol`, or the site's program, may take, all tries together: 100ms to
+		// 30m, half of `deadline.prolog` if the key is not there. Let it be longer than a failover of
+		// slurmctld (`SlurmctldTimeout`), and raise `deadline.prolog` for that
+		"timeout",
+		// `false` | `true`: a prolog that fails tells slurmctld why, by two RPCs and in five seconds at
+		// most; `sinfo -R` then shows `gresnet: move mlx5_3 …`, or the message's id, instead of `Prolog
+		// error`. The reason of somebody who has drained the node already stays
+		"drain_reason",
+		// `"slurm"` | a job has the HCAs of the indices that Slurm gave it; `"near"`: as many of the same
+		// type, those that are free and nearest to its GPUs and cores
+		"index",
+	)
 	if names, there := t.Texts("gres"); there {
 		s.Gres = names
 		t.Check("gres", checkNames(names))
@@ -90,7 +116,15 @@ func (s *Slurm) read(t document.Table) {
 }
 
 func (d *Deadline) read(t document.Table) {
-	t.Allow("prolog", "epilog")
+	t.Allow(
+		// `"100s"` | how long a prolog may take in all, 10s to 1h: half to do its work, half to undo what
+		// it began
+		"prolog",
+		// `"100s"` | how long an epilog may take in all, 10s to 1h: at most half to wait for a prolog or a
+		// sweep of the job, the rest to undo. The longer of this and what it was when the job began holds.
+		// What is left stays in the journal, and the next run goes on
+		"epilog",
+	)
 	if text, there := t.Text("prolog"); there {
 		d.Prolog = readTime(t, "prolog", text, minDeadline, maxDeadline)
 	}
@@ -117,7 +151,43 @@ func readTime(t document.Table, key, text string, shortest, longest time.Duratio
 }
 
 func readHCA(t document.Table, names []string) HCA {
-	t.Allow("gres", "type", "index", "match", "part", "count", "network", "gpus", "interface", "node", "vf", "pkey")
+	t.Allow(
+		// the first of `slurm.gres` | the GRES name
+		"gres",
+		// | the GRES type, if gres.conf has one. Of a GRES name each HCA has a type or none has; those of
+		// one type have numbers that follow each other
+		"type",
+		// must be there | Slurm's index of it, 0 to 4095, over all types of the GRES name
+		"index",
+		// must be there | which one: `"pci=0000:3b:00.0"`, `"guid=0002:c903:00ab:cdef"` or
+		// `"rdma=mlx5_0"`: the HCA that had this name at the first lease of the boot or, if none had, has
+		// it now
+		"match",
+		// | what a job gets of it: all of it; `"vf"`: one of its [VFs](#vfs), `match` is the PF's PCI
+		// address; in shared mode one of its [slots](#slots-several-jobs-on-one-hca): `"macvlan"`,
+		// `"ipvlan"`, `"pkey"` or `"shared"`. In exclusive mode `"pkey"` with `count = 1` is [all of it,
+		// and an interface for a partition](#a-whole-hca-for-a-partition)
+		"part",
+		// must be there with `part`, except `"shared"` | how many parts it has, 256 slots at most: part
+		// *n* is GRES `index` + *n*
+		"count",
+		// | with `"macvlan"`, `"ipvlan"` and `"pkey"`: where the interfaces of slots get their IPv4
+		// addresses; without it they have link-local ones
+		"network",
+		// the nearest GPUs, if no entry has the key | Slurm's indices of the GPUs that it serves; with
+		// more than one part, one for each part, in their order
+		"gpus",
+		// `"move"` | `"keep"`: its network interface stays in the root namespace
+		"interface",
+		// `"keep"` | an HCA whose interface [the node itself needs](#what-the-node-itself-needs) is kept
+		// from jobs; `"take"`: jobs get it all the same
+		"node",
+		// | [what the PF does for its VFs](#what-the-pf-does-for-a-vf) while jobs have them, with `part =
+		// "vf"`
+		"vf",
+		// | the [P_Key](#slots-for-partitions-p_keys) of its slots, like `0x8001`, with `part = "pkey"`
+		"pkey",
+	)
 	t.Require("index", "match")
 	var h HCA
 	h.Gres, h.Type = readGres(t, names)

@@ -7,7 +7,35 @@ import (
 )
 
 func readPolicy(t document.Table, names []string) Policy {
-	t.Allow("partition", "account", "qos", "reservation", "constraint", "gres", "type", "count", "indices", "isolation", "rdma_cm", "vf", "pkey")
+	t.Allow(
+		// | condition: the job's partition is this, or one of these
+		"partition",
+		// | condition: its account
+		"account",
+		// | condition: its QOS, which Slurm tells since 26.05; with older versions no such policy fits
+		"qos",
+		// | condition: its reservation
+		"reservation",
+		// | condition: it requires the feature of each of its nodes (`hdr`, `hdr&big`), without a choice
+		// (`hdr|ndr`)
+		"constraint",
+		// the first of `slurm.gres` | the GRES name of what it gives
+		"gres",
+		// any | the type
+		"type",
+		// | so many, the nearest that nobody has; 0: nothing. Not beside `indices`
+		"count",
+		// | or these, by Slurm's index
+		"indices",
+		// | as in `[access]`
+		"isolation",
+		// | as in `[access]`
+		"rdma_cm",
+		// | [what PFs do for their VFs](#what-the-pf-does-for-a-vf)
+		"vf",
+		// | in [which partition](#slots-for-partitions-p_keys) their slots are
+		"pkey",
+	)
 	var p Policy
 	for _, c := range []struct {
 		key    string

@@ -8,7 +8,11 @@ type RDMA struct {
 }
 
 func (r *RDMA) read(t document.Table) {
-	t.Allow("mode")
+	t.Allow(
+		// `""` | `"shared"`, `"exclusive"`: `gresnet-epilog boot` sets this mode before slurmd starts;
+		// empty: it leaves the mode as it is
+		"mode",
+	)
 	if word, there := t.Word("mode", "", "shared", "exclusive"); there {
 		r.Mode = word
 	}

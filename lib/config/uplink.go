@@ -69,7 +69,41 @@ const ipv4Only = "GN172 an uplink has IPv4 alone: give it IPv4 addresses"
 const maxShare = 1 << 16
 
 func (u *Uplink) read(t document.Table) {
-	t.Allow("kind", "name", "parent", "addresses", "share", "gateway", "routes", "masquerade", "inbound", "nameservers", "search", "hostname")
+	t.Allow(
+		// `"none"` | jobs have no way to the management network; `"auto"`: they reach what the node
+		// reaches; the shipped file has this; `"veth"`: through the node, which routes; `"macvlan"`,
+		// `"ipvlan"`: as neighbors of the node
+		"kind",
+		// `"uplink0"` | the interface's name in the job. No interface of an HCA that comes to the job may
+		// have it
+		"name",
+		// | the node's interface that leads there; `veth` can do without
+		"parent",
+		// | the range from which jobs get theirs, IPv4: `"10.0.0.16-10.0.0.31"` or `"10.0.0.16/28"`;
+		// nobody else may have them, nor DHCP deal them
+		"addresses",
+		// all | how many of them belong to one node, 1 to 65536: [see below](#what-you-say-yourself). For
+		// `veth` it needs `parent`
+		"share",
+		// | next hop of the routes; for `veth` it is the node, with the first of the addresses
+		"gateway",
+		// `[]` | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world. `veth` with a
+		// `parent` reaches the node's own addresses there in any case
+		"routes",
+		// `true` | for `veth` with routes: jobs leave the node under its own address
+		"masquerade",
+		// `"none"` | nobody begins a connection to a job; `"whole-node"`: with `auto`, others reach [a job
+		// that has the node to itself](#inbound--whole-node)
+		"inbound",
+		// `[]` | what a job's `/etc/resolv.conf` has, three at most; without any, the node's holds inside,
+		// too. If that has a stub on the node's loopback, the job gets the file in which systemd-resolved
+		// or NetworkManager names the servers behind the stub
+		"nameservers",
+		// `[]` | and its search domains
+		"search",
+		// | of older files: `"node"` is what holds now, `"job"` an error
+		"hostname",
+	)
 	if word, there := t.Word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
 		u.Kind = word
 	}

@@ -51,7 +51,28 @@ const (
 )
 
 func (v *VF) read(t document.Table) {
-	t.Allow("vlan", "qos", "proto", "min_rate", "max_rate", "spoof_check", "trust", "state", "address")
+	t.Allow(
+		// | the VF's VLAN, 1 to 4094, which the card adds and removes; 0: none
+		"vlan",
+		// 0 with `vlan` | the priority in that VLAN, 0 to 7
+		"qos",
+		// 802.1q with `vlan` | `"802.1q"` or `"802.1ad"`
+		"proto",
+		// | Mbit/s that are guaranteed to the VF; 0: none
+		"min_rate",
+		// | Mbit/s that it can send at most; 0: as many as the link has
+		"max_rate",
+		// | `true`: the card drops what the VF sends under another MAC
+		"spoof_check",
+		// | `true`: the VF may change its MAC, and see what is not meant for it
+		"trust",
+		// | `"auto"`: its link is up while the PF's is; `"enable"`: it is up always, so VFs of one PF
+		// reach each other without a cable
+		"state",
+		// `"vf"` | `"job"`: the VF has [an address of the job's own](#an-address-of-the-jobs-own); `"vf"`:
+		// it has the same one for all jobs
+		"address",
+	)
 	v.readVLAN(t)
 	v.MinRate, v.MaxRate = readWithin(t, "min_rate", maxRate), readWithin(t, "max_rate", maxRate)
 	if v.MinRate != nil && v.MaxRate != nil && *v.MaxRate != 0 && *v.MinRate > *v.MaxRate {
