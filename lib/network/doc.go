@@ -1,0 +1,27 @@
+// An uplink is no interface of the node's: gresnet makes it in the job's namespace by one message, so the
+// node never has half of one. Its address determines its identity, the index and the MAC: so the undo
+// knows it before it exists, and after the job has renamed it. The prolog takes the address in the node
+// table under the lock of the HCAs, with a copy in the claim's note. The address is free again when the
+// interface is gone, even if an HCA is not home.
+//
+// The filter on the host's end of a veth is a BPF program and no table of nftables: it goes with the
+// interface, and `nft flush ruleset`, with which sites reload their firewalls, would let jobs reach more.
+// ARP settings (arp_ignore) would not do: the kernel also learns a neighbor from a request that the node
+// sends from another of its addresses.
+//
+// Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
+// says the MAC, the job's id gives the VXLAN's. Nothing is learned and nothing flooded. The interface has
+// the index of the node's, so that lists of interfaces have the same order; it is made in a namespace
+// without a name and taken to the job from there. The undo finds it by the VXLAN's id, and needs only the
+// job's id.
+//
+// A component of a heterogeneous job has a network of its own. slurmd tells its prolog the first
+// component's job id (SLURM_HET_JOB_ID), but neither the others' ids nor their nodes, in Slurm 22.05 and
+// 26.11 alike; scontrol's lines about several jobs cannot be told from users' own words between them. One
+// network for all would also need an answer where two components are on one node, which has one address.
+//
+// Slurm calls back: slurmd's steps connect to srun, and slurmctld wakes it, at the node's address and the
+// port that srun has told. So each job has a block of ports, which follows from the uplink's address and
+// needs no note. slurmd on the job's own node sees the uplink's address and calls that: a rule for what the
+// node itself sends cannot look whether a program of the node listens.
+package network
