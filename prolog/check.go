@@ -207,12 +207,10 @@ func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []
 // forwards looks for what keeps the node from forwarding for jobs, if it is to: chains that drop what
 // they send, and what else.
 func forwards(p uplink.Pool) (drops []string, err error) {
-	if !p.Beyond {
+	if !p.Auto {
 		return nil, nil
 	}
-	if p.NAT {
-		err = nft.Try()
-	}
+	err = nft.Try()
 	for _, i := range p.Leads {
 		if err == nil {
 			err = link.MayForward(i.Name)
@@ -248,7 +246,7 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 			all = append(all, check.Input{Chain: chain, What: what, Rule: rule, Without: without})
 		}
 	}
-	if p := s.Uplinks; p != nil && p.Type() == config.UplinkVeth {
+	if p := s.Uplinks; p != nil && p.Auto {
 		conf, _ := overlay.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
 		port := overlay.SlurmdPort(conf)
 		packet := fromJob(*p)

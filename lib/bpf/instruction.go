@@ -83,13 +83,6 @@ func jumpIfSame(a, b byte, to string) line {
 	return l
 }
 
-// jumpUnlessWord compares 32 bits, which a value of the instruction's is.
-func jumpUnlessWord(register byte, value int32, to string) line {
-	l := plain(unix.BPF_JMP32|unix.BPF_JNE|unix.BPF_K, register, 0, 0, value)
-	l.to = to
-	return l
-}
-
 // assemble gives jumps, which go forward from the instruction after them, their lengths.
 func assemble(lines []line) ([]instruction, error) {
 	at := map[string]int{}

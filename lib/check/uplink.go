@@ -51,7 +51,7 @@ func leads(p *uplink.Pool) string {
 
 // firewall warns of what drops what jobs send: no table of ours can accept it for others.
 func (s Site) firewall() (all []Finding) {
-	if !s.Uplinks.Beyond {
+	if !s.Uplinks.Auto {
 		return nil
 	}
 	for _, chain := range s.Drops {
@@ -110,10 +110,10 @@ func (s Site) stub() string {
 }
 
 // neighbours warns of scripts that are inside, and cannot reach what is on their
-// own node: the kernel keeps a macvlan and an ipvlan from their parent's addresses.
+// own node: the kernel keeps a macvlan from its parent's addresses.
 func (s Site) neighbours(who string) []Finding {
-	if s.Uplinks == nil || s.Uplinks.Type() == config.UplinkVeth || who == "steps" || who == "batch=auto" {
+	if s.Uplinks == nil || s.Uplinks.Auto || who == "steps" || who == "batch=auto" {
 		return nil
 	}
-	return []Finding{warn("uplink", "GN133 take kind = \"veth\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}
+	return []Finding{warn("uplink", "GN133 take kind = \"auto\"", "plugstack.conf says %s, and from a %s the node itself is not reached: srun in a script does not reach the node's own slurmd", who, s.Uplinks.Kind)}
 }

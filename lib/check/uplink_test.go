@@ -29,12 +29,7 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
-		p, err := uplink.New(config.Uplink{Kind: config.UplinkVeth, Addresses: r}, uplink.Host{})
-		if err != nil {
-			panic(err)
-		}
-		p.Kind = kind
-		return &p
+		return &uplink.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
 	}
 	for _, c := range []struct {
 		name  string
@@ -42,9 +37,9 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		want  string // the lines about uplinks
 	}{
 		{"none", func(*check.Site) {}, ""},
-		{"well", func(s *check.Site) { s.Uplinks = pool("veth", "10.8.0.0/30") },
-			"ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n"},
-		{"too few", func(s *check.Site) { s.Uplinks = pool("veth", "10.8.0.0/31") },
+		{"well", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/30") },
+			"ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n"},
+		{"too few", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/32") },
 			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: the prolog of a job without one fails, and drains the node; make uplink.addresses or uplink.share larger\n"},
 		{"what a prolog would fail with", func(s *check.Site) { s.UplinksErr = hint.With(errors.New("uplink: eth0 is down"), "up with it") },
 			"error    uplink: eth0 is down; up with it\n"},
@@ -53,26 +48,26 @@ func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 		}, "warning  uplink: jobs have no way out of their own network: the node has no way out; make one\n"},
 		{"a way out, and a firewall", func(s *check.Site) {
 			s.Uplinks = pool("auto", "198.19.0.0/30")
-			s.Uplinks.Auto, s.Uplinks.Beyond, s.Uplinks.Leads, s.Drops = true, true, []link.Interface{{Name: "eth0"}, {Name: "eth1"}}, []string{"filter FORWARD"}
+			s.Uplinks.Leads, s.Drops = []link.Interface{{Name: "eth0"}, {Name: "eth1"}}, []string{"filter FORWARD"}
 			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
-		}, "ok       uplink: auto: addresses for 3 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n" +
+		}, "ok       uplink: auto: addresses for 4 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n" +
 			"warning  uplink: the chain filter FORWARD of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node; " +
 			"accept there what comes from 198.19.0.0-198.19.0.3, and established connections to it\n"},
 		{"a stub whose servers are known", func(s *check.Site) {
-			s.Uplinks = pool("veth", "10.8.0.0/30")
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("nameserver 127.0.0.53\n")
 			s.Root.(fstest.MapFS)["run/systemd/resolve/resolv.conf"] = file("nameserver 10.0.0.53\n")
-		}, "ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n"},
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n"},
 		{"a stub", func(s *check.Site) {
-			s.Uplinks = pool("veth", "10.8.0.0/30")
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("# stub\nnameserver 127.0.0.53\noptions edns0\n")
-		}, "ok       uplink: veth: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n" +
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n" +
 			"warning  uplink: /etc/resolv.conf has nameserver 127.0.0.53, which is the job's own loopback inside: names are not resolved there; name the network's in uplink.nameservers\n"},
 		{"a macvlan and a script inside", func(s *check.Site) {
 			s.Uplinks = pool("macvlan", "10.8.0.0/30")
 			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
-		}, "ok       uplink: macvlan: addresses for 3 jobs, of 10.8.0.0-10.8.0.3\n" +
-			"warning  uplink: plugstack.conf says batch, and from a macvlan the node itself is not reached: srun in a script does not reach the node's own slurmd; take kind = \"veth\"\n"},
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n" +
+			"warning  uplink: plugstack.conf says batch, and from a macvlan the node itself is not reached: srun in a script does not reach the node's own slurmd; take kind = \"auto\"\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := site()

@@ -157,7 +157,7 @@ func Default() Config {
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
 		Access: Access{Host: Closed, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
-		Uplink: Uplink{Kind: UplinkNone, Name: UplinkName, Masquerade: true}, Overlay: defaultOverlay}
+		Uplink: Uplink{Kind: UplinkNone, Name: UplinkName}, Overlay: defaultOverlay}
 }
 
 // Load reads a configuration file. One that is not there is an error if it

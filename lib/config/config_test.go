@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 		Accounting:  config.Accounting{File: "/var/lib/gresnet/jobs.jsonl"},
 		Health:      config.Health{Port: "quarantine"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
-		Uplink:      config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
+		Uplink:      config.Uplink{Kind: "none", Name: "uplink0"},
 		Overlay:     config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}},
 		HCAs: []config.HCA{
 			{Gres: "nic", Type: "mlx5", Index: 0, Match: config.Match{Key: "pci", Value: "0000:3b:00.0"}, GPUs: []int{0, 1}, Interface: config.Keep},
@@ -112,7 +112,7 @@ func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 		Access:   config.Access{Host: "closed", CM: "auto", Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
-		Uplink:   config.Uplink{Kind: "none", Name: "uplink0", Masquerade: true},
+		Uplink:   config.Uplink{Kind: "none", Name: "uplink0"},
 		Overlay:  config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
 		got, err := config.Parse([]byte(text), "gresnet.toml")

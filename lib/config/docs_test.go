@@ -45,7 +45,7 @@ type section struct{ name, heading, text string }
 // beside are lines beside which a key may have other faults.
 var beside = map[string][]string{
 	"slurm":  {"source = [\"file\"]\n", "source = [\"program\"]\n", "source = [\"policy\"]\n"},
-	"uplink": {"kind = \"auto\"\n", "kind = \"veth\"\n", "kind = \"macvlan\"\n"},
+	"uplink": {"kind = \"auto\"\n", "kind = \"macvlan\"\n"},
 	"hca":    {"part = \"vf\"\ncount = 1\n", "part = \"pkey\"\n"},
 	"policy": {"count = 1\n"},
 }

@@ -19,8 +19,7 @@ type Uplink struct {
 	Gateway   netip.Addr
 	Routes    []netip.Prefix
 
-	Masquerade bool // of veth: jobs go out under the node's own address
-	Inbound    bool // of auto: others reach a job that has the node to itself
+	Inbound bool // of auto: others reach a job that has the node to itself
 
 	Nameservers []netip.Addr // empty: the node's resolv.conf holds inside, too
 	Search      []string
@@ -30,9 +29,7 @@ type Uplink struct {
 const (
 	UplinkNone    = "none"
 	UplinkMacvlan = "macvlan"
-	UplinkIPvlan  = "ipvlan"
-	UplinkVeth    = "veth"
-	UplinkAuto    = "auto" // a veth with all that it takes
+	UplinkAuto    = "auto" // a veth to the node, which leads on
 )
 
 // UplinkName is the name that an uplink has if the site gives it none.
@@ -71,26 +68,25 @@ const maxShare = 1 << 16
 func (u *Uplink) read(t document.Table) {
 	t.Allow(
 		// `"none"` | jobs have no way to the management network; `"auto"`: they reach what the node
-		// reaches; the shipped file has this; `"veth"`: through the node, which routes; `"macvlan"`,
-		// `"ipvlan"`: as neighbors of the node
+		// reaches; the shipped file has this; `"macvlan"`: they are [neighbors of the
+		// node](#kind--macvlan-neighbors-of-the-node). `"veth"` and `"ipvlan"` of older files are errors
 		"kind",
 		// `"uplink0"` | the interface's name in the job. No interface of an HCA that comes to the job may
 		// have it
 		"name",
-		// | the node's interface that leads there; `veth` can do without
+		// | of `macvlan`, as are the next four: the node's interface that leads there
 		"parent",
 		// | the range from which jobs get theirs, IPv4: `"10.0.0.16-10.0.0.31"` or `"10.0.0.16/28"`;
 		// nobody else may have them, nor DHCP deal them
 		"addresses",
-		// all | how many of them belong to one node, 1 to 65536: [see below](#what-you-say-yourself). For
-		// `veth` it needs `parent`
+		// all | how many of them belong to one node, 1 to 65536: [see
+		// below](#kind--macvlan-neighbors-of-the-node)
 		"share",
-		// | next hop of the routes; for `veth` it is the node, with the first of the addresses
+		// | next hop of the routes
 		"gateway",
-		// `[]` | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world. `veth` with a
-		// `parent` reaches the node's own addresses there in any case
+		// `[]` | networks that are reached by the gateway; `"0.0.0.0/0"` is all the world
 		"routes",
-		// `true` | for `veth` with routes: jobs leave the node under its own address
+		// | of older files: an error
 		"masquerade",
 		// `"none"` | nobody begins a connection to a job; `"whole-node"`: with `auto`, others reach [a job
 		// that has the node to itself](#inbound--whole-node)
@@ -104,7 +100,10 @@ func (u *Uplink) read(t document.Table) {
 		// | of older files: `"node"` is what holds now, `"job"` an error
 		"hostname",
 	)
-	if word, there := t.Word("kind", UplinkNone, UplinkAuto, UplinkVeth, UplinkMacvlan, UplinkIPvlan); there {
+	if readFormer(t) {
+		return
+	}
+	if word, there := t.Word("kind", UplinkNone, UplinkAuto, UplinkMacvlan); there {
 		u.Kind = word
 	}
 	readName(t, "name", &u.Name)
@@ -116,14 +115,28 @@ func (u *Uplink) read(t document.Table) {
 	if list, there := t.Texts("routes"); there {
 		u.Routes = readNetworks(t, "routes", list)
 	}
-	if masquerade, there := document.Value[bool](t, "masquerade", "true or false"); there {
-		u.Masquerade = masquerade
-	}
 	if word, there := t.Word("inbound", "none", "whole-node"); there {
 		u.Inbound = word == "whole-node"
 	}
 	u.readNames(t)
 	u.check(t)
+}
+
+// readFormer refuses what earlier versions had and says what to write. With a former kind, the other
+// keys do not count.
+func readFormer(t document.Table) (kind bool) {
+	switch text, _ := t.Text("kind"); text {
+	case "veth":
+		t.Fail("kind", `GN620 write kind = "auto" and leave out parent, addresses, share, routes and masquerade: jobs then reach what the node reaches`, "there is no %q any more", text)
+		return true
+	case "ipvlan":
+		t.Fail("kind", `GN621 write kind = "macvlan", or kind = "auto" without parent, addresses, share, gateway and routes`, "there is no %q any more", text)
+		return true
+	}
+	if t.Has("masquerade") {
+		t.Fail("masquerade", `GN622 leave it out: with kind = "auto" jobs leave the node under its own address`, "means nothing any more")
+	}
+	return false
 }
 
 func (u *Uplink) readParent(t document.Table) {
@@ -204,14 +217,11 @@ func (u *Uplink) check(t document.Table) {
 			t.Fail(key, why, "is missing")
 		}
 	}
-	refuse := func(key, why string) {
-		if t.Has(key) {
-			t.Fail(key, why, "is not for kind = %q", u.Kind)
-		}
-	}
 	if u.Kind == UplinkAuto {
-		for _, key := range []string{"parent", "addresses", "share", "gateway", "routes", "masquerade"} {
-			refuse(key, "GN312 the node's own routes say where jobs reach; to say it yourself, take another kind")
+		for _, key := range []string{"parent", "addresses", "share", "gateway", "routes"} {
+			if t.Has(key) {
+				t.Fail(key, `GN312 the node's own routes say where jobs reach; to say it yourself, take kind = "macvlan"`, "is not for kind = %q", u.Kind)
+			}
 		}
 		u.checkSearch(need)
 		return
@@ -220,18 +230,9 @@ func (u *Uplink) check(t document.Table) {
 		t.Fail("inbound", `GN178 take kind = "auto"`, "is not for kind = %q", u.Kind)
 	}
 	need("addresses", `GN300 say from which addresses jobs get theirs: addresses = "10.0.0.16-10.0.0.31"`)
-	if u.Kind == UplinkVeth {
-		refuse("gateway", "GN301 the node is the gateway, with the first of the addresses")
-		if u.Share > 0 {
-			need("parent", "GN302 share goes by the node's own address on that interface")
-		}
-	} else {
-		need("parent", "GN303 name the node's interface that leads to the management network")
-		refuse("masquerade", "GN304 the job's address is one of the management network's")
-		routes := t.Has("routes")
-		if routes && len(u.Routes) > 0 {
-			need("gateway", "GN305 routes lead through a gateway")
-		}
+	need("parent", "GN303 name the node's interface that leads to the management network")
+	if len(u.Routes) > 0 {
+		need("gateway", "GN305 routes lead through a gateway")
 	}
 	u.checkSearch(need)
 }

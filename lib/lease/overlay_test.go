@@ -276,7 +276,7 @@ func TestALeaseSaysThatSrunWorksInsideWhereItDoes(t *testing.T) {
 		"where slurmd is called by slurmd": {config.UplinkAuto, "node[1-2]", "", "TreeWidth=1", false},
 		"without a way out":                {"none", "node[1-2]", "", "", false},
 		"without a network between them":   {config.UplinkAuto, "", "", "", false},
-		"with an uplink of the site's":     {config.UplinkVeth, "node1", "sysctl -qw net.ipv4.ip_forward=1", "", false},
+		"with an uplink of the site's":     {config.UplinkMacvlan, "node1", "", "", false},
 		"where the node has no way out":    {config.UplinkAuto, "node1", "ip link set mgmt0 down", "", false},
 		"on two nodes of IPv6": {config.UplinkAuto, "node[1-2]", `sysctl -qw net.ipv6.conf.mgmt0.disable_ipv6=0; ip -6 addr add fd09::1/64 dev mgmt0 nodad
 printf 'NodeName=node%d NodeAddr=fd09::%d\n' 1 1 2 2 >$GRESNET_LAW_CONF`, "", false},

@@ -25,9 +25,9 @@ import (
 // Uplink makes the job's way to the management network. Its undo needs only the address, which
 // determines the interface's identity.
 type Uplink struct {
-	Type    string     `json:"type"` // macvlan, ipvlan or veth
+	Type    string     `json:"type"` // veth or macvlan; an older prolog's may be ipvlan
 	Address netip.Addr `json:"address"`
-	NAT     bool       `json:"nat,omitempty"` // there may be an nftables table for it
+	NAT     bool       `json:"nat,omitempty"` // of veth: there may be an nftables table for it
 
 	Pool       uplink.Pool        `json:"-"`
 	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
@@ -58,7 +58,7 @@ type Uplink struct {
 
 // UplinkFrom returns the step of an uplink that only the table still knows.
 func UplinkFrom(u table.Uplink) *Uplink {
-	return &Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == "veth"}
+	return &Uplink{Type: u.Type, Address: u.Address, NAT: u.Type == virtual.Veth}
 }
 
 func (*Uplink) Kind() string     { return "uplink" }
@@ -129,37 +129,33 @@ func (s *Uplink) give(w *world.World) error {
 func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	u := s.link(w)
 	u.Name = s.Pool.Name
-	if s.Type != "veth" {
-		parent, err := v.Link.Named(s.Pool.Parent)
-		if err != nil {
-			return err
-		}
-		return virtual.MakeUplink(u, parent.Index, job)
-	}
-	if err := virtual.MakeUplink(u, 0, job); err != nil {
-		return err
-	}
-	// The filter must be there before the interface is up.
-	if err := s.confine(u); err != nil {
-		return err
-	}
 	if s.Pool.Auto {
-		if err := s.leadOut(v, u); err != nil {
-			return err
-		}
+		return s.makePair(v, u, job)
 	}
-	if err := s.join(u); err != nil {
+	parent, err := v.Link.Named(s.Pool.Parent)
+	if err != nil {
 		return err
 	}
-	if s.Pool.Beyond {
-		if err := link.Forward(u.Host, true); err != nil {
-			return err
-		}
+	return virtual.MakeUplink(u, parent.Index, job)
+}
+
+// makePair makes a veth, and the node lead on what comes by it. Filter and tables are there before the
+// interface is up.
+func (s *Uplink) makePair(v *scan.View, u virtual.Uplink, job int) error {
+	err := virtual.MakeUplink(u, 0, job)
+	if err == nil {
+		err = confine(u)
 	}
-	if s.NAT && !s.Pool.Auto {
-		return nft.Masquerade(natTable(s.Address), s.Address)
+	if err == nil {
+		err = s.leadOut(v, u)
 	}
-	return nil
+	if err == nil {
+		err = s.join(u)
+	}
+	if err == nil {
+		err = link.Forward(u.Host, true)
+	}
+	return err
 }
 
 // leadOut makes the node forward answers to the job, and nothing else.
@@ -182,11 +178,9 @@ func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
 	return err
 }
 
-// confine limits the job to the addresses that it has routes to. A socket that is bound to the
-// interface takes all addresses for neighbors, and the node's kernel answers for each of its own,
-// on whatever interface it is.
-func (s *Uplink) confine(u virtual.Uplink) error {
-	program, err := bpf.NewReach(append([]netip.Prefix{netip.PrefixFrom(s.Pool.Gateway, 32)}, s.Pool.Routes...))
+// confine limits what the job sends to plain IPv4, which the tables of nftables then judge.
+func confine(u virtual.Uplink) error {
+	program, err := bpf.NewPlain()
 	if err != nil {
 		return err
 	}
@@ -218,13 +212,10 @@ func (s *Uplink) nodes() []netip.Addr {
 	return all
 }
 
-// join joins the node's end of a veth to the job's. With an automatic uplink the node has no address
-// there: programs that tell each other the addresses of their interfaces would take one that all
-// nodes have for one of their own network, as Open MPI does.
+// join joins the node's end of a veth to the job's. The node has no address there: programs that tell
+// each other the addresses of their interfaces would take one that all nodes have for one of their own
+// network, as Open MPI does.
 func (s *Uplink) join(u virtual.Uplink) error {
-	if !s.Pool.Auto {
-		return virtual.Give(u.Index, netip.PrefixFrom(s.Pool.Gateway, 32), s.Address)
-	}
 	from := s.Pool.Source
 	if s.isNode() {
 		from = s.Over.Link.Address.Addr()
@@ -257,17 +248,13 @@ func (s *Uplink) configure(w *world.World) error {
 	return err
 }
 
-// address gives the job's end the address and routes that the site says.
+// address gives a macvlan the address and routes that the site says.
 func (s *Uplink) address(u virtual.Uplink) error {
-	peer := s.Address
-	if s.Type == "veth" {
-		peer = s.Pool.Gateway
-	}
-	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Address, s.Pool.Bits), peer); err != nil {
+	if err := virtual.Give(u.Index, netip.PrefixFrom(s.Address, s.Pool.Bits)); err != nil {
 		return err
 	}
 	for _, to := range s.Pool.Routes {
-		if err := (virtual.Route{To: to, Gateway: s.Pool.Gateway, Metric: s.Pool.Metric}).Add(u.Index); err != nil {
+		if err := (virtual.Route{To: to, Gateway: s.Pool.Gateway}).Add(u.Index); err != nil {
 			return err
 		}
 	}
@@ -361,7 +348,7 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 
 // hop returns by which next hop the uplink leads to a node. It is invalid for a neighbor.
 func (s *Uplink) hop(node netip.Addr) (gateway netip.Addr, reached bool) {
-	if s.Type != "veth" && netip.PrefixFrom(s.Address, s.Pool.Bits).Contains(node) {
+	if !s.Pool.Auto && netip.PrefixFrom(s.Address, s.Pool.Bits).Contains(node) {
 		return netip.Addr{}, true
 	}
 	leads := func(p netip.Prefix) bool { return p.Contains(node) }
@@ -405,7 +392,7 @@ func (s *Uplink) isAnothers(w *world.World) bool {
 func (s *Uplink) remove(w *world.World) error {
 	u := s.link(w)
 	look := func(*scan.View) error { return virtual.DeleteUplink(u) }
-	if s.Type == "veth" {
+	if s.Type == virtual.Veth {
 		return w.OnHost(look)
 	}
 	err := w.InJob(look)

@@ -6,7 +6,6 @@ package nft
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -20,21 +19,6 @@ import (
 // answerTime bounds a transaction. The kernel has all answers ready when the request is sent, so
 // only a missing answer takes so long.
 const answerTime = 30 * time.Second
-
-// Masquerade makes the table that gives packets from one address the node's own when they leave:
-//
-//	nft 'table ip TABLE { chain postrouting { type nat hook postrouting priority srcnat; ip saddr ADDR masquerade; } }'
-//
-// A table that is there already stays as it is.
-func Masquerade(table string, from netip.Addr) error {
-	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
-		addMasquerade(c, t, from)
-	})
-	if err != nil {
-		return fmt.Errorf("masquerade %s: %w", from, err)
-	}
-	return nil
-}
 
 // missing returns the error of a kernel without nftables.
 func missing() error {

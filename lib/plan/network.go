@@ -17,7 +17,7 @@ func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.F
 	if pool == nil || u == nil {
 		return nil
 	}
-	return &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.NAT, Pool: *pool, UID: uid, Forwarding: forwarding}
+	return &network.Uplink{Type: u.Type, Address: u.Address, NAT: pool.Auto, Pool: *pool, UID: uid, Forwarding: forwarding}
 }
 
 // Overlay returns the step that makes an overlay; nil if the job has none. It tells the uplink, which

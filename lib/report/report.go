@@ -231,7 +231,7 @@ type Owed struct {
 // Uplink is a job's way to other networks.
 type Uplink struct {
 	Interface string         `json:"interface"`         // its name in the job
-	Type      string         `json:"type"`              // veth, macvlan or ipvlan
+	Type      string         `json:"type"`              // veth or macvlan
 	Address   netip.Addr     `json:"address"`           // the job's, if no other job takes it meanwhile
 	Gateway   string         `json:"gateway,omitempty"` // of its routes
 	Routes    []netip.Prefix `json:"routes,omitempty"`  // what it leads to

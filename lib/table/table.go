@@ -50,7 +50,7 @@ func (t Table) clone() Table {
 
 // Uplink says that a job's run has an address, by which it reaches the management network.
 type Uplink struct {
-	Type    string     `json:"type"` // macvlan, ipvlan or veth
+	Type    string     `json:"type"` // veth or macvlan; an older prolog's may be ipvlan
 	Address netip.Addr `json:"address"`
 	Job     uint32     `json:"job"`
 	Run     string     `json:"run"`

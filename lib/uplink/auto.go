@@ -36,7 +36,7 @@ func (n Host) auto() (Pool, error) {
 	}
 	p := Pool{
 		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
-		Auto: true, Beyond: true, NAT: true, Leads: leads, own: []netip.Addr{addresses.First},
+		Auto: true, Leads: leads, own: []netip.Addr{addresses.First},
 	}
 	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
 	// case an HCA brings a route to all that is around them: slurmctld may be there.
@@ -47,6 +47,16 @@ func (n Host) auto() (Pool, error) {
 		p.Routes = n.toNeighbors(n.toItself(p.Routes, i), i)
 	}
 	return p, nil
+}
+
+// toItself returns the routes and those to the node's own addresses on an interface.
+func (n Host) toItself(routes []netip.Prefix, i link.Interface) []netip.Prefix {
+	for _, a := range n.Networks[i.Index] {
+		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(routes, own) {
+			routes = append(routes, own)
+		}
+	}
+	return routes
 }
 
 // toNeighbors returns the routes and those to the networks of an interface.
@@ -107,7 +117,7 @@ func (n Host) vacant() (config.Range, error) {
 		}
 	}
 	err := errors.New("uplink: the node has networks of its own all over " + autoNetwork.String())
-	return config.Range{}, hint.With(err, `GN263 take kind = "veth" with addresses that nobody else has`)
+	return config.Range{}, hint.With(err, `GN263 take kind = "macvlan" with addresses of the node's network, or free a sixteenth of it`)
 }
 
 // defaultBits is the least length of a route to some network. A shorter one leads everywhere, or to

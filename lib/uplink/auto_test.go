@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/link"
 	"gresnet/lib/uplink"
+	"gresnet/lib/virtual"
 )
 
 var auto = config.Uplink{Kind: config.UplinkAuto}
@@ -70,7 +71,7 @@ func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
 	if got := fmt.Sprint(names, p.Routes); got != "[eth0 eth1] [0.0.0.0/0 10.1.0.7/32 10.1.0.8/32 10.1.0.0/16 10.2.0.7/32 10.2.0.0/16]" {
 		t.Errorf("ways and routes: %s", got)
 	}
-	if first, err := p.Free(nil); err != nil || first.String() != "198.19.0.1" || p.Room() != 4095 || p.Type() != config.UplinkVeth {
+	if first, err := p.Free(nil); err != nil || first.String() != "198.19.0.1" || p.Room() != 4095 || p.Type() != virtual.Veth {
 		t.Errorf("the first job has a %s with %s, room for %d, %v", p.Type(), first, p.Room(), err)
 	}
 }

@@ -4,7 +4,6 @@ package uplink
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -23,7 +22,6 @@ type Host struct {
 	Networks   map[int][]netip.Prefix // by index of interface
 	Ways       []link.Way
 	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
-	Forwards   func(name string) (bool, error)
 }
 
 // IsHostEnd tells the node's end of a job's uplink from an interface of the node's own.
@@ -50,7 +48,6 @@ func Look(c *link.Conn) (n Host, err error) {
 		return Host{}, err
 	}
 	n.Ways, err = c.Ways()
-	n.Forwards = link.Forwards
 	return n, err
 }
 
@@ -82,11 +79,9 @@ type Pool struct {
 	Bits      int          // the length of the network that the job has on its interface
 	Gateway   netip.Addr   // of the routes; invalid: there are no routes
 	Routes    []netip.Prefix
-	Metric    int  // of the routes
-	Beyond    bool // of veth: the routes lead beyond the node, so the node must forward
-	NAT       bool
+	Metric    int // of the routes
 
-	Auto  bool             // a veth for which gresnet makes the node forward
+	Auto  bool             // a veth for which gresnet makes the node forward, not a macvlan
 	Leads []link.Interface // by which such a job reaches others: the node forwards what comes back there
 
 	// Source is the node's address towards jobs, if a job does not have it itself.
@@ -102,7 +97,7 @@ func New(c config.Uplink, n Host) (Pool, error) {
 		p.Name = c.Name
 		return p, err
 	}
-	p := Pool{Kind: c.Kind, Name: c.Name, Parent: c.Parent, Addresses: c.Addresses, Bits: 32, Routes: c.Routes, Gateway: c.Gateway}
+	p := Pool{Kind: c.Kind, Name: c.Name, Parent: c.Parent, Addresses: c.Addresses, Routes: c.Routes, Gateway: c.Gateway}
 	parent, err := n.parent(c)
 	if err != nil {
 		return Pool{}, err
@@ -112,25 +107,14 @@ func New(c config.Uplink, n Host) (Pool, error) {
 			return Pool{}, err
 		}
 	}
-	if err := n.apart(c, p.Addresses, parent); err != nil {
+	if err := n.apart(p.Addresses, parent); err != nil {
 		return Pool{}, err
-	}
-	if c.Kind == config.UplinkVeth {
-		p.Beyond = len(c.Routes) > 0
-		p.NAT = c.Masquerade && p.Beyond
-		p.Routes = n.toItself(c.Routes, parent)
-		p.Gateway = p.Addresses.First
-		p.own = []netip.Addr{p.Gateway}
-		return p, n.forwards(c)
 	}
 	return p, p.join(n, parent)
 }
 
-// parent returns the interface that leads to the network. A veth may have none.
+// parent returns the interface that macvlans stand on.
 func (n Host) parent(c config.Uplink) (link.Interface, error) {
-	if c.Parent == "" {
-		return link.Interface{}, nil
-	}
 	i := slices.IndexFunc(n.Interfaces, func(i link.Interface) bool { return i.Name == c.Parent })
 	if i < 0 {
 		err := fmt.Errorf("uplink: the node has no interface %s", c.Parent)
@@ -140,24 +124,18 @@ func (n Host) parent(c config.Uplink) (link.Interface, error) {
 	if !parent.Up {
 		return link.Interface{}, hint.With(fmt.Errorf("uplink: %s is down", c.Parent), "GN265 ip link set "+c.Parent+" up")
 	}
-	return parent, n.carries(c.Kind, parent)
+	return parent, n.carries(parent)
 }
 
 // carries refuses the parents that the kernel refuses without a reason
-// (drivers/net/macvlan.c:macvlan_port_create, ipvlan/ipvlan_main.c:ipvlan_port_create).
-func (n Host) carries(kind string, parent link.Interface) error {
-	if kind == config.UplinkVeth {
-		return nil
-	}
-	other := map[string]string{config.UplinkIPvlan: config.UplinkMacvlan, config.UplinkMacvlan: config.UplinkIPvlan}[kind]
-	stands := slices.ContainsFunc(n.Interfaces, func(i link.Interface) bool { return i.ID.Kind == other && i.Parent == parent.Index })
+// (drivers/net/macvlan.c:macvlan_port_create).
+func (n Host) carries(parent link.Interface) error {
+	ipvlan := func(i link.Interface) bool { return i.ID.Kind == "ipvlan" && i.Parent == parent.Index }
 	switch {
-	case parent.ID.Kind == other && kind == config.UplinkIPvlan:
-		return hint.With(fmt.Errorf("uplink: %s is a macvlan, on which no ipvlan can stand", parent.Name), "GN266 name the interface below it, or take kind = \"macvlan\"")
-	case stands:
-		return hint.With(fmt.Errorf("uplink: %s has %s interfaces on it, and cannot have %s besides", parent.Name, other, kind), fmt.Sprintf("GN267 take kind = %q", other))
+	case slices.ContainsFunc(n.Interfaces, ipvlan):
+		return hint.With(fmt.Errorf("uplink: %s has ipvlan interfaces on it, and cannot have macvlans besides", parent.Name), `GN267 take another parent, or kind = "auto"`)
 	case parent.ID.Kind == "ipoib" || parent.Name == "lo":
-		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a %s stands", parent.Name, kind), "GN268 take kind = \"veth\", or another parent")
+		return hint.With(fmt.Errorf("uplink: %s is not Ethernet, on which a macvlan stands", parent.Name), `GN268 take another parent, or kind = "auto"`)
 	}
 	return nil
 }
@@ -180,11 +158,11 @@ func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error
 	return config.Range{First: address(first + at), Last: address(first + at + int64(c.Share) - 1)}, nil
 }
 
-// apart is an error if addresses are those of a network that the node is in
-// itself, other than the parent's.
-func (n Host) apart(c config.Uplink, r config.Range, parent link.Interface) error {
+// apart returns an error if addresses are those of a network that the node is in by another interface
+// than the parent.
+func (n Host) apart(r config.Range, parent link.Interface) error {
 	for _, i := range n.Interfaces {
-		if IsHostEnd(i) || i.Index == parent.Index && c.Kind != config.UplinkVeth {
+		if IsHostEnd(i) || i.Index == parent.Index {
 			continue
 		}
 		for _, network := range n.Networks[i.Index] {
@@ -222,41 +200,12 @@ func (p *Pool) join(n Host, parent link.Interface) error {
 	return nil
 }
 
-// toItself returns the routes and those to the node's own addresses on the parent.
-func (n Host) toItself(routes []netip.Prefix, parent link.Interface) []netip.Prefix {
-	all := slices.Clone(routes)
-	for _, a := range n.Networks[parent.Index] {
-		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(all, own) {
-			all = append(all, own)
-		}
-	}
-	return all
-}
-
-// forwards returns an error if the node would drop answers to jobs. It forwards what comes from
-// them in any case: gresnet sets that on their interfaces.
-func (n Host) forwards(c config.Uplink) error {
-	if len(c.Routes) == 0 {
-		return nil // jobs reach the node, and nothing beyond
-	}
-	name, hinted := c.Parent, c.Parent
-	if name == "" {
-		name, hinted = "all", "all" // net.ipv4.ip_forward
-	}
-	on, err := n.Forwards(name)
-	if err != nil || on {
-		return err
-	}
-	err = errors.New("uplink: the node does not forward what comes back for jobs")
-	return hint.With(err, fmt.Sprintf("GN274 put net.ipv4.conf.%s.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out", hinted))
-}
-
 // Type returns the kind of interface that jobs get.
 func (p Pool) Type() string {
 	if p.Auto {
-		return config.UplinkVeth
+		return virtual.Veth
 	}
-	return p.Kind
+	return virtual.Macvlan
 }
 
 // Free returns the first address that is not taken.

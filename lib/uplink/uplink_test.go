@@ -1,7 +1,6 @@
 package uplink_test
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -19,7 +18,7 @@ func node() uplink.Host {
 	return uplink.Host{
 		Interfaces: []link.Interface{
 			{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true},
-			{Index: 4, Name: "mv0", Up: true, ID: link.ID{Kind: "macvlan"}, Parent: 3}, {Index: 5, Name: "down0"},
+			{Index: 4, Name: "iv0", Up: true, ID: link.ID{Kind: "ipvlan"}, Parent: 3}, {Index: 5, Name: "down0"},
 			{Index: 6, Name: "ib0", Up: true, ID: link.ID{Kind: "ipoib"}}, {Index: 7, Name: "bare0", Up: true},
 			{Index: 1<<30 | 1, Name: "job7", Up: true, ID: link.ID{Kind: "veth"}},
 		},
@@ -27,7 +26,6 @@ func node() uplink.Host {
 			1: {network("127.0.0.1/8")}, 2: {network("10.1.0.7/16"), network("10.1.0.8/16")}, 3: {network("10.2.0.7/16")},
 			1<<30 | 1: {network("10.8.0.0/32")},
 		},
-		Forwards: func(name string) (bool, error) { return name == "eth0", nil },
 	}
 }
 
@@ -39,8 +37,6 @@ func addresses(text string) config.Range {
 	return r
 }
 
-var world = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
-
 func TestAPoolHasWhatNobodyElseHas(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -48,11 +44,9 @@ func TestAPoolHasWhatNobodyElseHas(t *testing.T) {
 		first, last string
 		room        int
 	}{
-		{"veth: the first is the node's", config.Uplink{Kind: "veth", Addresses: addresses("10.8.0.0/29")}, "10.8.0.1", "10.8.0.7", 7},
-		{"veth, a share of many nodes'", config.Uplink{Kind: "veth", Parent: "eth0", Share: 8, Addresses: addresses("10.8.0.0/16")}, "10.8.0.57", "10.8.0.63", 7},
-		{"macvlan, a share", config.Uplink{Kind: "macvlan", Parent: "eth0", Share: 2, Addresses: addresses("10.1.128.0/17")}, "10.1.128.14", "10.1.128.15", 2},
+		{"a share of many nodes'", config.Uplink{Kind: "macvlan", Parent: "eth0", Share: 2, Addresses: addresses("10.1.128.0/17")}, "10.1.128.14", "10.1.128.15", 2},
 		{"neither the node's own nor the gateway", config.Uplink{Kind: "macvlan", Parent: "eth0", Gateway: netip.MustParseAddr("10.1.0.9"), Addresses: addresses("10.1.0.6-10.1.0.11")}, "10.1.0.6", "10.1.0.11", 3},
-		{"neither network nor broadcast", config.Uplink{Kind: "ipvlan", Parent: "eth0", Addresses: addresses("10.1.255.254-10.1.255.255")}, "10.1.255.254", "10.1.255.254", 1},
+		{"neither network nor broadcast", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.255.254-10.1.255.255")}, "10.1.255.254", "10.1.255.254", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := uplink.New(c.site, node())
@@ -85,18 +79,15 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 	}{
 		{"no parent", config.Uplink{Kind: "macvlan", Parent: "eth9"}, "uplink: the node has no interface eth9", "correct uplink.parent: `ip link` lists the interfaces; an alternative name is not enough"},
 		{"parent down", config.Uplink{Kind: "macvlan", Parent: "down0"}, "uplink: down0 is down", "ip link set down0 up"},
-		{"ipvlan on a macvlan", config.Uplink{Kind: "ipvlan", Parent: "mv0"}, "uplink: mv0 is a macvlan, on which no ipvlan can stand", `name the interface below it, or take kind = "macvlan"`},
-		{"ipvlan beside a macvlan", config.Uplink{Kind: "ipvlan", Parent: "eth1"}, "uplink: eth1 has macvlan interfaces on it, and cannot have ipvlan besides", `take kind = "macvlan"`},
-		{"macvlan on IPoIB", config.Uplink{Kind: "macvlan", Parent: "ib0"}, "uplink: ib0 is not Ethernet, on which a macvlan stands", `take kind = "veth", or another parent`},
+		{"macvlan beside an ipvlan", config.Uplink{Kind: "macvlan", Parent: "eth1"}, "uplink: eth1 has ipvlan interfaces on it, and cannot have macvlans besides", `take another parent, or kind = "auto"`},
+		{"macvlan on IPoIB", config.Uplink{Kind: "macvlan", Parent: "ib0"}, "uplink: ib0 is not Ethernet, on which a macvlan stands", `take another parent, or kind = "auto"`},
 		{"addresses of another network", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.3.0.0/28")}, "uplink: the addresses 10.3.0.0-10.3.0.15 are not in a network of eth0", "take addresses of the network that eth0 is in, outside of what DHCP deals"},
 		{"a gateway of another network", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.3.0/28"), Gateway: netip.MustParseAddr("10.3.0.1")}, "uplink: the gateway 10.3.0.1 is not in the network 10.1.0.0/16 of eth0", "correct uplink.gateway"},
-		{"veth in a network of the node's", config.Uplink{Kind: "veth", Addresses: addresses("10.2.3.0/28")}, "uplink: the addresses 10.2.3.0-10.2.3.15 overlap with 10.2.0.0/16, the network of eth1", "take addresses for uplink.addresses that nobody else has"},
-		{"a range around one", config.Uplink{Kind: "veth", Addresses: addresses("10.0.0.0/8")}, "uplink: the addresses 10.0.0.0-10.255.255.255 overlap with 10.1.0.0/16, the network of eth0", "take addresses for uplink.addresses that nobody else has"},
-		{"a share beyond the end", config.Uplink{Kind: "veth", Parent: "eth0", Share: 8, Addresses: addresses("10.8.0.0/26")}, "", ""},
-		{"a share one beyond the end", config.Uplink{Kind: "veth", Parent: "eth0", Share: 8, Addresses: addresses("10.8.0.0-10.8.0.62")}, "uplink: the share of 10.1.0.7/16 in 10.8.0.0-10.8.0.62 is beyond its end", "make uplink.addresses larger or uplink.share smaller: each host number of the network has a share"},
-		{"a share of a node without an address", config.Uplink{Kind: "veth", Parent: "bare0", Share: 8, Addresses: addresses("10.8.0.0/26")}, "uplink: bare0 has no IPv4 address, by which the node's share is found", "give it one, or leave uplink.share out"},
-		{"no forwarding", config.Uplink{Kind: "veth", Addresses: addresses("10.8.0.0/26"), Routes: world}, "uplink: the node does not forward what comes back for jobs", "put net.ipv4.conf.all.forwarding=1 into /etc/sysctl.d, or leave uplink.routes out"},
-		{"forwarding by the parent", config.Uplink{Kind: "veth", Parent: "eth0", Addresses: addresses("10.8.0.0/26"), Routes: world}, "", ""},
+		{"another network of the node's", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.2.3.0/28")}, "uplink: the addresses 10.2.3.0-10.2.3.15 overlap with 10.2.0.0/16, the network of eth1", "take addresses for uplink.addresses that nobody else has"},
+		{"a range around one", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.0.0.0/8")}, "uplink: the addresses 10.0.0.0-10.255.255.255 overlap with 10.2.0.0/16, the network of eth1", "take addresses for uplink.addresses that nobody else has"},
+		{"a share at the end", config.Uplink{Kind: "macvlan", Parent: "eth0", Share: 8, Addresses: addresses("10.1.8.0/26")}, "", ""},
+		{"a share one beyond the end", config.Uplink{Kind: "macvlan", Parent: "eth0", Share: 8, Addresses: addresses("10.1.8.0-10.1.8.62")}, "uplink: the share of 10.1.0.7/16 in 10.1.8.0-10.1.8.62 is beyond its end", "make uplink.addresses larger or uplink.share smaller: each host number of the network has a share"},
+		{"a share of a node without an address", config.Uplink{Kind: "macvlan", Parent: "bare0", Share: 8, Addresses: addresses("10.8.0.0/26")}, "uplink: bare0 has no IPv4 address, by which the node's share is found", "give it one, or leave uplink.share out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := uplink.New(c.site, node())
@@ -111,32 +102,13 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-func TestAVethLeadsToTheNodeItselfAndBeyondIfTheSiteSaysSo(t *testing.T) {
-	for _, c := range []struct {
-		routes []netip.Prefix
-		parent string
-		want   string
-		beyond bool
-	}{
-		{nil, "", "[]", false},
-		{nil, "eth0", "[10.1.0.7/32 10.1.0.8/32]", false},
-		{world, "eth0", "[0.0.0.0/0 10.1.0.7/32 10.1.0.8/32]", true},
-		{[]netip.Prefix{netip.MustParsePrefix("10.1.0.8/32")}, "eth0", "[10.1.0.8/32 10.1.0.7/32]", true},
-	} {
-		p, err := uplink.New(config.Uplink{Kind: "veth", Parent: c.parent, Addresses: addresses("10.8.0.0/26"), Routes: c.routes, Masquerade: true}, node())
-		if err != nil || fmt.Sprint(p.Routes) != c.want || p.Beyond != c.beyond || p.NAT != c.beyond {
-			t.Errorf("%v by %q: %v, beyond %t, NAT %t, %v", c.routes, c.parent, p.Routes, p.Beyond, p.NAT, err)
-		}
-	}
-}
-
 func TestARangeThatIsUsedUpSaysSo(t *testing.T) {
-	p, err := uplink.New(config.Uplink{Kind: "veth", Addresses: addresses("10.8.0.0/31")}, node())
+	p, err := uplink.New(config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.8.0/31")}, node())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Free([]netip.Addr{netip.MustParseAddr("10.8.0.1")})
-	if err == nil || err.Error() != "uplink: none of the addresses 10.8.0.0-10.8.0.1 is free" || hint.Of(err) == "" {
+	_, err = p.Free([]netip.Addr{netip.MustParseAddr("10.1.8.0"), netip.MustParseAddr("10.1.8.1")})
+	if err == nil || err.Error() != "uplink: none of the addresses 10.1.8.0-10.1.8.1 is free" || hint.Of(err) == "" {
 		t.Errorf("%v, hint %q", err, hint.Of(err))
 	}
 }

@@ -157,7 +157,7 @@ func RaiseOverlay(o Overlay) error {
 	}
 	if err == nil {
 		// The network around the address is not on the interface: only peers are.
-		err = setAddress(o.Index, o.Address, o.Address.Addr(), unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_NODAD)
+		err = setAddress(o.Index, o.Address, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_NODAD)
 	}
 	if err == nil {
 		err = raise(i)

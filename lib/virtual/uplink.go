@@ -17,10 +17,10 @@ import (
 // Uplink is an interface that gresnet makes in a job's namespace. gresnet chooses its identity
 // before it makes the interface, so that the journal can have it, and the job cannot change it.
 type Uplink struct {
-	Kind  string           // macvlan, ipvlan or veth
+	Kind  string           // Veth or Macvlan; an older prolog's may be ipvlan
 	Name  string           // in the job, when it is made
 	Index int              // in the job, where no other interface can have so high a one
-	MAC   net.HardwareAddr // in the job; an ipvlan has its parent's
+	MAC   net.HardwareAddr // in the job
 
 	former int // the index that older programs gave, which may be another's in 16 bits
 
@@ -28,6 +28,12 @@ type Uplink struct {
 	Host    string
 	HostMAC net.HardwareAddr
 }
+
+// The kinds of uplinks, as the kernel calls them.
+const (
+	Veth    = "veth"
+	Macvlan = "macvlan"
+)
 
 // UplinkBit is set in the index of uplinks and overlays, and of no other interface: the kernel
 // counts up from 1 and never comes so far.
@@ -41,10 +47,7 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	mac := func(first byte) net.HardwareAddr { return append(net.HardwareAddr{first, 0x67}, a[:]...) }
 	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
 	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06), former: UplinkBit | id}
-	switch kind {
-	case "ipvlan":
-		u.MAC = nil
-	case "veth":
+	if kind == Veth {
 		u.Host, u.HostMAC = host, mac(0x0a)
 	}
 	return u
@@ -79,19 +82,16 @@ func MakeUplink(u Uplink, parent, nsfd int) error {
 	return nil
 }
 
-// add makes the interfaces. Their modes let jobs of one node reach each other, as jobs of different
-// nodes do.
+// add makes the interfaces. A macvlan's mode lets jobs of one node reach each other, as jobs of
+// different nodes do.
 func (u Uplink) add(parent, nsfd int) error {
+	if u.Kind == Veth {
+		return u.addPair(nsfd)
+	}
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.Index, attrs.HardwareAddr = u.Name, u.Index, u.MAC
 	attrs.ParentIndex, attrs.Namespace = parent, netlink.NsFd(nsfd)
-	switch u.Kind {
-	case "macvlan":
-		return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
-	case "ipvlan":
-		return netlink.LinkAdd(&netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2})
-	}
-	return u.addPair(nsfd)
+	return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
 }
 
 // addPair makes a veth. It builds the message itself because netlink.Veth cannot give the job's end

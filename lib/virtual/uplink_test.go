@@ -62,7 +62,7 @@ func within(t *testing.T, ns *netnstest.NS, f func() error) {
 
 func TestAnUplinkOfEachKindIsMadeInTheJobWithItsIndexAndMACAndLeadsOut(t *testing.T) {
 	address, gateway := netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.1")
-	for _, kind := range []string{"veth", "macvlan"} {
+	for _, kind := range []string{virtual.Veth, virtual.Macvlan} {
 		node, job := netnstest.New(t), netnstest.New(t)
 		node.IP("link add mgmt0 type veth peer name far1")
 		parent := strings.TrimSpace(node.Run("cat /sys/class/net/mgmt0/ifindex"))
@@ -77,7 +77,7 @@ func TestAnUplinkOfEachKindIsMadeInTheJobWithItsIndexAndMACAndLeadsOut(t *testin
 		u.Name = "up0"
 		within(t, node, func() error { return virtual.MakeUplink(u, index, job.FD()) })
 		within(t, job, func() error {
-			if err := virtual.Give(u.Index, netip.PrefixFrom(address, 24), address); err != nil {
+			if err := virtual.Give(u.Index, netip.PrefixFrom(address, 24)); err != nil {
 				return err
 			}
 			if err := virtual.SetMTU(u.Index, 1400); err != nil {

@@ -18,10 +18,9 @@ import (
 // ErrNotFound means that the namespace does not have the interface.
 var ErrNotFound = errors.New("no such network interface")
 
-// Give gives an interface an address with a peer, which may be the address itself, and brings it
-// up.
-func Give(index int, address netip.Prefix, peer netip.Addr) error {
-	if err := setAddress(index, address, peer, 0); err != nil {
+// Give gives an interface an address and brings it up.
+func Give(index int, address netip.Prefix) error {
+	if err := setAddress(index, address, 0); err != nil {
 		return err
 	}
 	return Open(index)
@@ -33,14 +32,13 @@ func GiveLoopback(a netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("read interface lo: %w", err)
 	}
-	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), a, 0)
+	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), 0)
 }
 
-func setAddress(index int, address netip.Prefix, peer netip.Addr, flags int) error {
+func setAddress(index int, address netip.Prefix, flags int) error {
 	mask := net.CIDRMask(address.Bits(), address.Addr().BitLen())
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: address.Addr().AsSlice(), Mask: mask}, Flags: flags}
 	if address.Addr().Is4() {
-		a.Peer = &net.IPNet{IP: peer.AsSlice(), Mask: mask}
 		a.Broadcast = net.IPv4zero // none
 	}
 	if err := netlink.AddrReplace(byIndex(index), a); err != nil {

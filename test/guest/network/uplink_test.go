@@ -10,26 +10,12 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-var managed = vm.Config + `
-[uplink]
-kind = %q
-parent = "eth0"
-%s
-`
-
-// The node's management address, and one behind a router: what a site has.
+// nodeAddress is the node's on its management network, and auto and macvlan are uplinks as sites have them.
 const (
 	nodeAddress = "192.0.2.1"
-	veth        = `addresses = "10.255.0.0/28"` + "\n" + `nameservers = ["192.0.2.1"]` + "\n" + `search = ["cluster.test"]`
-	macvlan     = `addresses = "192.0.2.64-192.0.2.71"`
+	auto        = "\n[uplink]\nkind = \"auto\"\nnameservers = [\"192.0.2.1\"]\nsearch = [\"cluster.test\"]\n"
+	macvlan     = "\n[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"192.0.2.64-192.0.2.71\"\n"
 )
-
-// uplink has jobs get an uplink for the time of a test.
-func uplink(t *testing.T, kind, more string) {
-	t.Helper()
-	vm.WriteConfig(t, fmt.Sprintf(managed, kind, more))
-	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
-}
 
 // licences is a server on the node's management address, which tells who asks.
 func licences(t *testing.T) (port string) {
@@ -108,11 +94,11 @@ func TestABatchScriptInsideHasTheManagementNetworkByAnUplink(t *testing.T) {
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	port := licences(t)
-	uplink(t, "veth", veth+"\n[overlay]\nservices = [6817, 6818, "+port+"]")
+	vm.WithConfig(t, auto+"[overlay]\nservices = [6817, 6818, "+port+"]\n")
 	vm.PluginArguments(t, "batch")
 	nameserver(t, nodeAddress)
 	script := vm.WhereAmI + `
-echo "uplink $GRESNET_UPLINK $(ip -o -4 addr show dev uplink0 | awk "{print \$4}")"
+echo "uplink $GRESNET_UPLINK"
 echo "dns $(getent ahostsv4 licences.cluster.test | awk "NR == 1 {print \$1}") $(getent ahostsv4 short | awk "NR == 1 {print \$1}")"
 bash -c "exec 3<>/dev/tcp/` + nodeAddress + `/` + port + `; head -n 1 <&3"
 export MASTER_ADDR=$(hostname)
@@ -126,7 +112,7 @@ echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
 	out := vm.Run(t, "cat /tmp/"+job+".out")
 	inside := strings.TrimSpace(strings.SplitN(out, "\n", 2)[0])
 	for _, want := range []string{
-		"uplink 10.255.0.1 10.255.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 10.255.0.1\n", "master 192.0.2.1\n",
+		"uplink 198.19.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 192.0.2.1\n", "master 192.0.2.1\n",
 		"srun exits with 0\n", "covered 0\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -177,46 +163,61 @@ echo "srun exits with $?"
 	vm.Same(t, before)
 }
 
-func TestEachKindOfUplinkIsShownAndUndone(t *testing.T) {
+func TestAMacvlanIsShownAndUndone(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	vm.Slurm(t)
 	before := vm.Picture(t)
-	for _, c := range []struct{ kind, more, first string }{
-		{"veth", veth, "10.255.0.1"},
-		{"macvlan", macvlan, "192.0.2.64"},
-		{"ipvlan", macvlan, "192.0.2.64"},
-	} {
-		t.Run(c.kind, func(t *testing.T) {
-			uplink(t, c.kind, c.more)
-			if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink "+c.kind+" "+c.first) {
-				t.Errorf("the plan:\n%s", plan)
-			}
-			job := vm.Submit(t, "alice", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
-			other := vm.Submit(t, "bob", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
-			for _, j := range []string{job, other} {
-				vm.Eventually(t, "the step has written", func() bool {
-					text, err := os.ReadFile("/tmp/" + j + ".out")
-					return err == nil && strings.Contains(string(text), "uplink0")
-				})
-			}
-			table := strings.Fields(vm.Run(t, "jq -r '.uplinks[].address' /run/gresnet/node.json"))
-			if len(table) != 2 || table[0] == table[1] {
-				t.Errorf("addresses of two jobs: %q", table)
-			}
-			status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status; "+vm.Repo()+"/bin/gresnet-prolog status "+job)
-			for _, a := range table {
-				if !strings.Contains(status, a) {
-					t.Errorf("status lacks %s:\n%s", a, status)
-				}
-			}
-			vm.Cancel(t, job)
-			vm.Cancel(t, other)
-			vm.Same(t, before)
-			if left := vm.Run(t, "jq -c .uplinks /run/gresnet/node.json"); left != "null\n" {
-				t.Errorf("addresses are left: %s", left)
-			}
+	vm.WithConfig(t, macvlan)
+	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink macvlan 192.0.2.64") {
+		t.Errorf("the plan:\n%s", plan)
+	}
+	job := vm.Submit(t, "alice", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
+	other := vm.Submit(t, "bob", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
+	for _, j := range []string{job, other} {
+		vm.Eventually(t, "the step has written", func() bool {
+			text, err := os.ReadFile("/tmp/" + j + ".out")
+			return err == nil && strings.Contains(string(text), "uplink0")
 		})
 	}
+	for _, want := range []struct{ job, address string }{{job, "192.0.2.64"}, {other, "192.0.2.65"}} {
+		if status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status "+want.job); !strings.Contains(status, "uplink: "+want.address+"\n") {
+			t.Errorf("status lacks %s:\n%s", want.address, status)
+		}
+	}
+	vm.Cancel(t, job)
+	vm.Cancel(t, other)
+	vm.Same(t, before)
+}
+
+// former makes a job's macvlan an ipvlan, as an older prolog made and noted it. A job of root's has put
+// it into the node's namespace.
+const former = `
+cd /run/gresnet/jobs/900070
+index=$(nsenter --net=netns cat /sys/class/net/uplink0/ifindex)
+nsenter --net=netns ip link del uplink0
+ip link add up70 index $index link eth0 type ipvlan
+python3 -c '
+import zlib
+text = b""
+for line in open("journal", "rb"):
+	note = line[9:-1].replace(b"\"type\":\"macvlan\"", b"\"type\":\"ipvlan\"")
+	text += b"%08x %s\n" % (zlib.crc32(note), note)
+open("journal", "wb").write(text)'
+grep -c "type.*ipvlan" journal
+`
+
+func TestAnUplinkThatAnOlderPrologMadeOfAnIpvlanIsRemoved(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	names := vm.HCAsWithGPUs(t)
+	before := vm.Picture(t)
+	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
+	vm.WriteConfig(t, gpus+macvlan)
+	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0"
+	vm.Must(t, "prolog", job)
+	vm.Run(t, former)
+	vm.WriteConfig(t, gpus)
+	vm.Must(t, "epilog", job)
+	vm.Same(t, before)
 }
 
 func TestMpirunInABatchScriptHasItsWholeWorld(t *testing.T) {
@@ -232,7 +233,7 @@ func TestMpirunInABatchScriptHasItsWholeWorld(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.uplink {
-				uplink(t, "veth", veth)
+				vm.WithConfig(t, auto)
 			}
 			vm.PluginArguments(t, "batch")
 			out := vm.Script(t, "-n 2 --gres=nic:1", "mpirun -n 2 python3 "+vm.MPIPath+"; echo mpirun exits with $?")
