@@ -19,14 +19,17 @@ const (
 	drop = 2 // TC_ACT_SHOT
 )
 
-// Where a frame has the first byte of an IP packet, and what it is in IPv4 without options.
+// Where a frame has what the program looks at, and what that is in IPv4 without options.
 const (
 	ipVersion       = 14
+	ipDestination   = ipVersion + 16
 	ipv4, noOptions = 4, 5 // words of the head
+	loopback        = 127  // the first byte of an address
 )
 
 // NewPlain loads a traffic filter that lets IPv4 and ARP pass, and drops all others, IPv6 among them.
-// What has IP options it drops, for these may say that the packet goes on to elsewhere.
+// It drops what has IP options, for these may say that the packet goes on to elsewhere, and what goes
+// to a loopback address, which a node takes in with the sysctl route_localnet.
 func NewPlain() (*os.File, error) {
 	code, err := assemble(plainIPv4())
 	if err != nil {
@@ -47,9 +50,13 @@ func plainIPv4() []line {
 		jump(unix.BPF_JNE, r2, inNetworkOrder(unix.ETH_P_IP), "drop"),
 	}
 	list = append(list, read(ipVersion, 1)...)
+	list = append(list,
+		loaded(unix.BPF_B, r2, frame, -8),
+		jump(unix.BPF_JNE, r2, ipv4<<4|noOptions, "drop"))
+	list = append(list, read(ipDestination, 1)...)
 	return append(list,
 		loaded(unix.BPF_B, r2, frame, -8),
-		jump(unix.BPF_JNE, r2, ipv4<<4|noOptions, "drop"),
+		jump(unix.BPF_JEQ, r2, loopback, "drop"),
 		set(r0, pass).named("pass"),
 		exit(),
 		set(r0, drop).named("drop"),

@@ -33,6 +33,8 @@ func TestAnUplinksFilterPassesPlainIPv4Alone(t *testing.T) {
 	}{
 		{"IPv4", to("45", "0a080000"), true},
 		{"broadcast", to("45", "ffffffff"), true},
+		{"a loopback address", to("45", "7f000035"), false},
+		{"the address before", to("45", "7effffff"), true},
 		{"IP options", to("46", "0a080000"), false},
 		{"no head", to("44", "0a080000"), false},
 		{"IPv6 in an IPv4 frame", to("60", "0a080000"), false},
