@@ -1,13 +1,13 @@
 package check_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -304,15 +304,13 @@ func misconfigurations(t *testing.T) []row {
 const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
 const checksHead = `
-Each of these is made on a node where all is well. ` + "`check`" + ` must then exit with 1 and say what to do: see
-the id above. [1]: tried on the kernel's own interfaces.
+%[1]d of them are each made on a node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do:
+%[2]s.
 
-` + "`check --fix`" + ` mends those with [F], as ` + "`setup`" + ` does: with copies, and ` + "`setup --undo`" + ` gives the files
-back. It also closes device nodes that users can open; ` + "`--dry-run`" + ` shows what it would do. Where ` + "`setup`" + `
-would have to guess, it changes no file of Slurm's, only makes the placeholder files and enables
-` + "`gresnet.service`" + `. What users may have written, what a person has chosen, and broken hardware it leaves to
-a person.
-
+` + "`check --fix`" + ` mends what setup would have done, with copies, and ` + "`setup --undo`" + ` gives the files back: some of
+%[3]s. It also closes device nodes that users can open;
+` + "`--dry-run`" + ` shows what it would do. Where ` + "`setup`" + ` would have to guess, it changes no file of Slurm's, only makes the placeholder files and enables ` + "`gresnet.service`" + `. What
+users may have written, what a person has chosen, and broken hardware it leaves to a person.
 `
 
 const checksFoot = `
@@ -342,8 +340,7 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 	if len(rows) < least {
 		t.Errorf("%d misconfigurations", len(rows))
 	}
-	made := map[string][]string{}
-	var ids []string
+	made, fixed := map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
 		s := site()
 		r.change(&s)
@@ -358,10 +355,13 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 			if f.Do == "" {
 				t.Errorf("%s: nothing to do about: %s", r.what, f)
 			}
-			if made[f.ID] == nil {
-				ids = append(ids, f.ID)
+			if f.ID == "" {
+				continue // it is a hint of more than one error
 			}
-			made[f.ID] = append(made[f.ID], r.what+mended(s))
+			made[f.ID] = true
+			if isMended(s) {
+				fixed[f.ID] = true
+			}
 		}
 	}
 	page, err := os.ReadFile("../../docs/errors.md")
@@ -370,21 +370,26 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 	}
 	rest, _, _ := strings.Cut(string(page), misconfigured)
 	var text strings.Builder
-	text.WriteString(rest + misconfigured + checksHead)
-	for _, id := range ids {
-		if id != "" && !strings.Contains(rest, "- "+id+": ") {
+	text.WriteString(rest + misconfigured)
+	fmt.Fprintf(&text, checksHead, len(rows), listed(made), listed(fixed))
+	text.WriteString(checksFoot)
+	for id := range made {
+		if !strings.Contains(rest, "- "+id+": ") {
 			t.Errorf("docs/errors.md lacks %s: go test ./lib/hint -update", id)
 		}
-		fmt.Fprintf(&text, "- %s: %s\n", cmp.Or(id, "no id"), strings.Join(made[id], "; "))
 	}
-	text.WriteString(checksFoot)
 	golden.Check(t, "../../../docs/errors.md", text.String())
 }
 
-// mended returns a mark if setup.Mend leaves nothing wrong.
-func mended(s check.Site) string {
+// listed returns ids in their order.
+func listed(ids map[string]bool) string {
+	return strings.Join(slices.Sorted(maps.Keys(ids)), ", ")
+}
+
+// isMended tells whether setup.Mend leaves nothing wrong.
+func isMended(s check.Site) bool {
 	if s.ConfigErr != nil || s.InventoryErr != nil {
-		return ""
+		return false
 	}
 	root := maps.Clone(s.Root.(fstest.MapFS))
 	s.Root = root
@@ -395,8 +400,5 @@ func mended(s check.Site) string {
 	for _, e := range plan.Edits {
 		root[strings.TrimPrefix(e.Path, "/")] = &fstest.MapFile{Data: e.After, Mode: e.Mode}
 	}
-	if check.Errors(s.Run()) > 0 {
-		return ""
-	}
-	return " [F]"
+	return check.Errors(s.Run()) == 0
 }
