@@ -26,8 +26,7 @@ fails where the two differ.
 
 - ` + "`version`" + ` is %d in all of them. gresnet may add fields under a version: ignore those that you do not
   know. If a field goes, or means something else, all objects get another version.
-- A field that may be missing is missing where there is nothing to say. A flag that may be missing
-  is ` + "`true`" + ` or missing.
+- A field with a question mark is missing where there is nothing to say. A flag with one is ` + "`true`" + ` or missing.
 - An HCA is the same object everywhere, with the fields that the command knows.
 - The exit code is the same with and without ` + "`--json`" + `. What went wrong is on stderr, as text; stdout
   may be empty then.
@@ -154,13 +153,13 @@ func TestEveryFieldIsOnThePage(t *testing.T) {
 	var page strings.Builder
 	fmt.Fprintf(&page, head, report.Version)
 	for _, o := range objects(t) {
-		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n| field | kind | |\n| --- | --- | --- |\n", o.name, o.doc)
+		fmt.Fprintf(&page, "\n## %s\n\n%s\n\n", o.name, o.doc)
 		for _, f := range o.fields {
-			kind := f.kind
+			missing := ""
 			if f.optional {
-				kind += ", may be missing"
+				missing = "?"
 			}
-			fmt.Fprintf(&page, "| `%s` | %s | %s |\n", f.name, kind, f.doc)
+			fmt.Fprintf(&page, "- `%s`%s, %s: %s\n", f.name, missing, f.kind, f.doc)
 		}
 	}
 	golden.Check(t, "../../../docs/json.md", page.String())
