@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/memlock"
+	"gresnet/lib/poll"
 	"gresnet/lib/slurm"
 )
 
@@ -86,10 +87,6 @@ func prologFlags(conf slurm.Conf) Finding {
 	return fail("slurm.conf", "GN127 gresnet-prolog setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
 }
 
-// telling is what a run may take past its deadline where the systemd journal, or the
-// folder of the metrics, is slow.
-const telling = 5 * time.Second
-
 // deadlines warns of programs that slurmd would kill before their own time is
 // over. PrologTimeout and EpilogTimeout (25.05) come before the one for both.
 func (s Site) deadlines(conf slurm.Conf) []Finding {
@@ -106,9 +103,9 @@ func (s Site) deadlines(conf slurm.Conf) []Finding {
 			if err != nil {
 				continue // it is not set, or without limit
 			}
-			if slurms := time.Duration(seconds) * time.Second; slurms < d.own+telling {
+			if slurms := time.Duration(seconds) * time.Second; slurms < d.own+poll.Telling {
 				do := fmt.Sprintf("GN128 raise it, or lower deadline.%s in gresnet.toml", strings.ToLower(d.name))
-				all = append(all, warn("slurm.conf", do, "%s is %s: slurmd kills the %s, which may take %s, and %s to tell of it", key, slurms, strings.ToLower(d.name), d.own, telling))
+				all = append(all, warn("slurm.conf", do, "%s is %s: slurmd kills the %s, which may take %s, and %s to tell of it", key, slurms, strings.ToLower(d.name), d.own, poll.Telling))
 			}
 			break
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -8,12 +9,10 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/host"
 	"gresnet/lib/inspect"
+	"gresnet/lib/poll"
 	"gresnet/lib/report"
 	"gresnet/lib/trust"
 )
-
-// accountingTimeout bounds what a job waits for its line.
-const accountingTimeout = 5 * time.Second
 
 // account appends a run's lines to a file. As with metrics, the goroutine is left behind if it
 // does not come back, and a failure is a remark.
@@ -29,12 +28,8 @@ func (w *World) account(n *host.Host, path string, events []event.Event, timeout
 	if text.Len() == 0 {
 		return
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- trust.Append(path, text.String()) }()
-	var err error
-	select {
-	case err = <-ended:
-	case <-time.After(timeout):
+	err, written := poll.Within(context.Background(), timeout, func() error { return trust.Append(path, text.String()) })
+	if !written {
 		err = fmt.Errorf("it was not written within %s", timeout)
 	}
 	if err != nil {

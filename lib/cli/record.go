@@ -15,14 +15,11 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/inspect"
 	"gresnet/lib/metrics"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/step"
 	"gresnet/lib/world"
 )
-
-// metricsTimeout bounds what a job waits for metrics. Dozens of runs that end at once
-// write one after another, and none is to be missing.
-const metricsTimeout = 2 * time.Second
 
 // Record does a run of a program on the node and counts it, if the
 // configuration wants metrics. Nothing that goes wrong with these is the run's.
@@ -44,11 +41,11 @@ func (w *World) Record(c Flags, cfg config.Config, program string, run func(*hos
 	err := run(n)
 	r.took, r.exit = time.Since(start), exitCode(err)
 	n.Log = log
-	w.account(n, cfg.Accounting.File, r.events, accountingTimeout)
+	w.account(n, cfg.Accounting.File, r.events, poll.Accounting)
 	if cfg.Metrics.File == "" {
 		return err
 	}
-	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, metricsTimeout)
+	w.write(n, metrics.File{Path: cfg.Metrics.File, Lock: n.State.MetricsLock(), Owed: n.State.OwedMetrics()}, r, poll.Metrics)
 	return err
 }
 
@@ -57,11 +54,9 @@ func (w *World) Record(c Flags, cfg config.Config, program string, run func(*hos
 func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	remarks := make(chan []string, 1)
 	page := metrics.New()
 	owed := hint.Join(r.count(page), f.Owe(page))
-	go func() {
-		var said []string
+	remarks, written := poll.Within(ctx, timeout, func() (said []string) {
 		if owed != nil {
 			said = append(said, fmt.Sprintf("metrics lack this run: %s", owed))
 		}
@@ -78,15 +73,12 @@ func (w *World) write(n *host.Host, f metrics.File, r record, timeout time.Durat
 		if err != nil {
 			said = append(said, fmt.Sprintf("no metrics: %s", err))
 		}
-		remarks <- said
-	}()
-	var said []string
-	select {
-	case said = <-remarks:
-	case <-ctx.Done():
-		said = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, timeout)}
+		return said
+	})
+	if !written {
+		remarks = []string{fmt.Sprintf("no metrics: %s was not written within %s", f.Path, timeout)}
 	}
-	for _, text := range said {
+	for _, text := range remarks {
 		n.Log(event.Event{Kind: event.Remark, Notice: text})
 	}
 }

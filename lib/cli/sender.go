@@ -1,17 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
-)
 
-const (
-	// journalTimeout bounds what a run waits in vain for the systemd journal, in sum.
-	journalTimeout = 2 * time.Second
-	// lineTimeout is what a line has when nothing of that is left.
-	lineTimeout = 10 * time.Millisecond
+	"gresnet/lib/poll"
 )
 
 // errNotTaken is a line that the systemd journal did not take.
@@ -37,13 +33,12 @@ func (s *sender) Send(text string, p journal.Priority, fields map[string]string)
 	}
 	sent := make(chan error, 1)
 	go func() { sent <- s.send(text, p, fields) }()
-	patience := max(journalTimeout-s.waits, lineTimeout)
-	select {
-	case err := <-sent:
-		return err
-	case <-time.After(patience):
+	patience := max(poll.Journal-s.waits, poll.JournalLine)
+	err, taken := poll.Hear(context.Background(), sent, patience)
+	if !taken {
 		s.waits += patience
 		s.pending = sent
 		return errNotTaken
 	}
+	return err
 }

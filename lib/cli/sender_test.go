@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+
+	"gresnet/lib/poll"
 )
 
 func TestAJournalThatTakesNoLinesIsWaitedForTwoSecondsARun(t *testing.T) {
@@ -25,8 +27,8 @@ func TestAJournalThatTakesNoLinesIsWaitedForTwoSecondsARun(t *testing.T) {
 				t.Errorf("%s: %v, wanted %v", line, err, errNotTaken)
 			}
 		}
-		if took := time.Since(begun); took != journalTimeout {
-			t.Errorf("the lines took %s, wanted %s", took, journalTimeout)
+		if took := time.Since(begun); took != poll.Journal {
+			t.Errorf("the lines took %s, wanted %s", took, poll.Journal)
 		}
 		close(reads) // journald is awake again
 		synctest.Wait()
@@ -41,8 +43,8 @@ func TestAJournalThatTakesNoLinesIsWaitedForTwoSecondsARun(t *testing.T) {
 		s.send = func(string, journal.Priority, map[string]string) error { <-stuck; return nil }
 		begun = time.Now()
 		_ = s.Send("waits again", journal.PriInfo, nil)
-		if took := time.Since(begun); took != lineTimeout {
-			t.Errorf("it was waited for %s more, wanted %s", took, lineTimeout)
+		if took := time.Since(begun); took != poll.JournalLine {
+			t.Errorf("it was waited for %s more, wanted %s", took, poll.JournalLine)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package clock has the time that a boot's records are kept in, and the pace of waits.
+// Package clock has the time that a boot's records are kept in.
 package clock
 
 import (
@@ -16,13 +16,3 @@ func SinceBoot() time.Duration {
 	}
 	return time.Duration(t.Nano())
 }
-
-// most is the longest time between two looks.
-const most = 50 * time.Millisecond
-
-// Sleep sleeps between two looks at what has been waited for since a time: an eighth of
-// that, but least at least. Dozens of runs that look all the time take the processor from
-// what they wait for.
-func Sleep(since time.Time, least time.Duration) { time.Sleep(between(time.Since(since), least)) }
-
-func between(waited, least time.Duration) time.Duration { return min(max(waited/8, least), most) }

@@ -3,13 +3,12 @@ package environment
 import (
 	"net/netip"
 	"slices"
-	"time"
 
 	"gresnet/lib/address"
-	"gresnet/lib/clock"
 	"gresnet/lib/config"
 	"gresnet/lib/host"
 	"gresnet/lib/plan"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 	"gresnet/lib/sysfs"
@@ -141,16 +140,13 @@ func gidsOf(addresses []netip.Addr) (gids []netip.Addr) {
 // second. The kernel adds an address for v1 first, and step.Link has waited only for that
 // (roce_gid_mgmt.c:update_gid).
 func awaitRoCEv2(v *scan.View, d scan.Device, port uint32, name string, want []netip.Addr) ([]sysfs.Entry, error) {
-	for begun := time.Now(); ; clock.Sleep(begun, time.Millisecond) {
-		entries, err := v.RoCEv2(d, port, name)
-		if err != nil || time.Since(begun) > time.Second {
-			return entries, err
-		}
+	var entries []sysfs.Entry
+	_, err := v.Link.Budget.Until(poll.RoCEv2, func() (_ bool, err error) {
+		entries, err = v.RoCEv2(d, port, name)
 		missing := slices.ContainsFunc(want, func(gid netip.Addr) bool {
 			return !slices.ContainsFunc(entries, func(e sysfs.Entry) bool { return e.GID == gid })
 		})
-		if !missing {
-			return entries, nil
-		}
-	}
+		return !missing, err
+	})
+	return entries, err
 }

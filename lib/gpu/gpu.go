@@ -8,6 +8,7 @@ package gpu
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,10 +16,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/slurm"
 	"gresnet/lib/sysfs"
 )
@@ -44,9 +45,6 @@ func Of(gres, conf slurm.Conf, name string) (Slurm, error) {
 	return Slurm{Detect: gres.AutoDetect(name), Devices: devices}, err
 }
 
-// readTime bounds reading both files. They may be on a file system whose server is away.
-const readTime = 5 * time.Second
-
 // Read reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
 // places. host is the node's name, or its host's. A node without these files says nothing.
 func Read(root fs.FS, file, host string) (Slurm, error) {
@@ -57,20 +55,17 @@ func Read(root fs.FS, file, host string) (Slurm, error) {
 		Slurm
 		err error
 	}
-	read := make(chan answer, 1)
-	go func() {
+	a, read := poll.Within(context.Background(), poll.SlurmConf, func() answer {
 		s, err := readFiles(root, file, host)
-		read <- answer{s, err}
-	}()
-	select {
-	case a := <-read:
-		if a.err != nil {
-			return Slurm{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet-prolog check")
-		}
-		return a.Slurm, nil
-	case <-time.After(readTime):
+		return answer{s, err}
+	})
+	if !read {
 		return Slurm{}, hint.With(errors.New("number the GPUs: read gres.conf and slurm.conf: no answer in time"), "GN541 see whether the file system with slurm.conf answers: stat -f, mount")
 	}
+	if a.err != nil {
+		return Slurm{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet-prolog check")
+	}
+	return a.Slurm, nil
 }
 
 func readFiles(root fs.FS, file, host string) (Slurm, error) {

@@ -8,14 +8,11 @@ import (
 	"gresnet/lib/counters"
 	"gresnet/lib/node"
 	"gresnet/lib/plan"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
 )
-
-// countersTimeout bounds what a run waits for the counters of all HCAs. Firmware answers within
-// milliseconds; a process on a node that has other work may take a second to start.
-const countersTimeout = 5 * time.Second
 
 // tellsTraffic tells whether anybody wants to know what jobs send.
 func (n *Host) tellsTraffic() bool {
@@ -45,7 +42,7 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 	reading, err := counters.Begin(folders)
 	if err == nil {
 		var all [][]counters.Port
-		all, err = reading.End(time.Now().Add(countersTimeout))
+		all, err = reading.End(time.Now().Add(poll.Counters))
 		for i, ports := range all {
 			hcas[i].Access.Counters = ports
 		}
@@ -117,7 +114,7 @@ func (t *Traffic) End() map[node.ID][]counters.Traffic {
 	if len(t.notes) == 0 {
 		return nil
 	}
-	all, err := t.reading.End(time.Now().Add(countersTimeout))
+	all, err := t.reading.End(time.Now().Add(poll.Counters))
 	if err != nil {
 		t.look.Host.Notice(t.look.World.Job, "%s", err)
 	}

@@ -8,10 +8,10 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 	"gresnet/lib/slurm"
 )
 
@@ -22,42 +22,30 @@ type lifeline struct {
 	own  bool // the node's own address; else one that it must reach
 }
 
-// How long slurm.conf is read, and then its names are looked up, all at once. A resolver asks the next
-// server of its list after five seconds.
-const (
-	readTime   = 5 * time.Second
-	lookupTime = 12 * time.Second
-)
-
 // findLifelines are the node's own address and those of slurmctld, as slurm.conf has them.
 // unknown is what cannot be told. slurm.conf may be on a file system whose server is away.
 func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []error) {
 	if n.Files == nil {
 		return nil, nil
 	}
-	reading, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	read := make(chan []slurm.Pair, 1)
-	failed := make(chan error, 1)
-	go func() {
+	type answer struct {
+		names []slurm.Pair
+		err   error
+	}
+	a, read := poll.Within(ctx, poll.SlurmConf, func() answer {
 		names, err := slurm.Needs(n.Files, n.Slurm.Conf, n.Slurm.Name)
-		if err != nil {
-			failed <- err
-			return
-		}
-		read <- names
-	}()
-	select {
-	case names := <-read:
-		return n.resolve(ctx, names)
-	case err := <-failed:
-		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet-prolog check")}
-	case <-reading.Done():
+		return answer{names, err}
+	})
+	switch {
+	case a.err != nil:
+		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", a.err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet-prolog check")}
+	case !read:
 		return nil, []error{&gres.Refusal{
 			Reason: gres.NoAnswer, Ask: needs, Why: "read slurm.conf: no answer in time",
 			Do: "GN401 see whether the file system with slurm.conf answers: stat -f, mount",
 		}}
 	}
+	return n.resolve(ctx, a.names)
 }
 
 // needs is what a job is refused for while no server tells it. The server may be away for a minute, and
@@ -66,7 +54,7 @@ const needs = "what the node itself needs"
 
 // resolve looks up all names at once.
 func (n *Host) resolve(ctx context.Context, names []slurm.Pair) (list []lifeline, unknown []error) {
-	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
 	defer cancel()
 	found := make([][]netip.Addr, len(names))
 	failed := make([]error, len(names))

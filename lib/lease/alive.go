@@ -9,13 +9,9 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/opened"
+	"gresnet/lib/poll"
 	"gresnet/lib/proc"
 )
-
-// grace is how old a lease must be at least before a sweep takes it without a sign that its job
-// ever started: between the prolog's end and the job's first process the job looks like one that is
-// gone.
-const grace = 10 * time.Minute
 
 // errAlive means that a job is not gone, or may not be.
 var errAlive = errors.New("the job is not gone")
@@ -65,7 +61,7 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	d.age = clock.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = !d.marked && dir.Counts() && !s.Boot
-	if d.expected && d.age < grace && s.hasty {
+	if d.expected && d.age < poll.Grace && s.hasty {
 		return d, d.starting()
 	}
 	var err error
@@ -106,7 +102,7 @@ func (d signs) judge(seen sight, s Sweep) error {
 		return fmt.Errorf("%w: no step of it runs, but %s is in its network namespace", errAlive, list(seen.inside))
 	case !d.expected:
 		return nil // it had an extern step once, and has none any more; or none can come
-	case d.age < grace:
+	case d.age < poll.Grace:
 		return d.starting()
 	case len(s.Jobs) == 0:
 		return fmt.Errorf("%w: it never had an extern step, without which (PrologFlags=Contain) nothing tells that it ended; name it to sweep it", errAlive)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/netns"
 	"gresnet/lib/opened"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 )
@@ -32,10 +32,6 @@ func (n *Host) Boot(ctx context.Context) error {
 	return hint.Join(failed, n.Close(ctx))
 }
 
-// modeTimeout bounds the wait for dying namespaces: the kernel cleans them up in the background
-// (net_namespace.c:cleanup_net), and refuses a change until then.
-const modeTimeout = 10 * time.Second
-
 func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {
@@ -46,21 +42,12 @@ func (n *Host) setMode(ctx context.Context, mode rdma.Mode) error {
 	if err != nil || before == mode {
 		return err
 	}
-	for end := n.Now().Add(modeTimeout); ; {
-		err := v.SetMode(mode)
-		if err == nil {
-			n.Tell(event.ModeSet, 0, "the RDMA netns mode is %s, it was %s", mode, before)
-			return nil
-		}
-		if !errors.Is(err, rdma.ErrBusy) || n.Now().After(end) {
-			return busy(mode, err)
-		}
-		select {
-		case <-ctx.Done():
-			return busy(mode, err)
-		case <-time.After(100 * time.Millisecond):
-		}
+	b := poll.Budget{Context: ctx}
+	if err := b.Try(poll.Mode, rdma.ErrBusy, func() error { return v.SetMode(mode) }); err != nil {
+		return busy(mode, err)
 	}
+	n.Tell(event.ModeSet, 0, "the RDMA netns mode is %s, it was %s", mode, before)
+	return nil
 }
 
 // busy adds to an error who has the namespaces that keep the mode from changing.

@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/event"
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
+	"gresnet/lib/poll"
 	"gresnet/lib/table"
 )
 
@@ -84,7 +85,7 @@ func TestASweepForgetsWhatJobsWereToldThatAreGone(t *testing.T) {
 	const gone, fresh, other = 7, 8, 9
 	n, _ := heldNode(t, byPart)
 	n.Log = func(event.Event) {}
-	old := time.Now().Add(-2 * grace)
+	old := time.Now().Add(-2 * poll.Grace)
 	for _, id := range []uint32{holderJob, gone, fresh, other} {
 		environment.Notify(n.Host, job.Job{ID: id}, []string{"a reason"})
 		if id != fresh {

@@ -8,30 +8,23 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/opened"
+	"gresnet/lib/poll"
 	"gresnet/lib/sriov"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/table"
 	"gresnet/lib/udev"
 )
 
-const (
-	// splitTimeout bounds how long all PFs together may take. Firmware takes a second for some VFs.
-	splitTimeout = 3 * time.Minute
-	// driverTimeout bounds the wait for a PF's driver, which is loaded at boot, too.
-	driverTimeout = 30 * time.Second
-)
-
 // split makes the VFs that the configuration gives to jobs, and gives them addresses that are the
 // same after each boot. What is there already stays, so a second run completes the work of one that
 // was killed.
 func (n *Host) split(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, splitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, poll.Split)
 	defer cancel()
 	var failed []error
 	for _, h := range n.Config.HCAs {
@@ -51,7 +44,7 @@ func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
 		return err
 	}
 	s := splitting{sys: n.Sys, pf: pf, made: now == 0}
-	err = wait(ctx, time.Now().Add(driverTimeout), s.findPF)
+	err = try(ctx, poll.Driver, s.findPF)
 	if err == nil {
 		err = sriov.RefuseSwitchdev(pf)
 	}
@@ -201,21 +194,19 @@ func (s *splitting) isBound(vf int, function string) (bool, error) {
 	return i.Up || i.BoundWith() == own, err
 }
 
-// wait tries until it gets what it needs, or the time is over.
-func wait(ctx context.Context, until time.Time, try func() error) error {
-	for {
-		err := try()
-		if err == nil || time.Now().After(until) || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+// try tries until nothing fails, or the time is over, and returns the last error.
+func try(ctx context.Context, bound poll.Bound, do func() error) (err error) {
+	b := poll.Budget{Context: ctx}
+	_, _ = b.Until(bound, func() (bool, error) { // no look fails
+		err = do()
+		return err == nil, nil
+	})
+	return err
 }
 
 // await waits until all VFs have their RDMA devices and interfaces, and udev has named them.
 func (s *splitting) await(ctx context.Context, count int, watch *udev.Watch) error {
-	until, _ := ctx.Deadline()
-	return wait(ctx, until, func() error {
+	return try(ctx, poll.VFs, func() error {
 		missing, err := s.missing(count)
 		if err == nil && missing == "" {
 			idle, err := watch.Idle()

@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/opened"
+	"gresnet/lib/poll"
 	"gresnet/lib/proc"
 	"gresnet/lib/repair"
 )
@@ -180,7 +181,7 @@ func (n *Host) forgetGone(boot bool) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		id, bad := strconv.ParseUint(e.Name(), 10, 32)
-		if err != nil || bad != nil || !boot && time.Since(info.ModTime()) < grace {
+		if err != nil || bad != nil || !boot && time.Since(info.ModTime()) < poll.Grace {
 			continue
 		}
 		if err := n.forgetIfGone(uint32(id)); err != nil {

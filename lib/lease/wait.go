@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/lock"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/table"
 )
 
@@ -77,12 +78,12 @@ func (n *Host) waitForAnyHolder(ctx context.Context, id uint32, held []gres.Hold
 func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, certain bool) error {
 	holder, name := by.Holder.Job, by.Entry.HCA.Name
 	free := time.Now() // since when, as far as is known, no prolog or epilog of the holder runs
-	for wait := time.Duration(0); ; {
+	for doubts := 0; ; {
 		if !n.holds(holder, by.Entry.HCA.ID) {
 			return nil
 		}
 		looked := time.Now()
-		err := n.sweep(ctx, holder, Sweep{hasty: !certain || looked.Sub(free) < hastyTime})
+		err := n.sweep(ctx, holder, Sweep{hasty: !certain || looked.Sub(free) < poll.Hasty})
 		switch {
 		case err == nil:
 			n.Tell(event.LeaseSwept, holder, "swept: it was gone and held %s", name)
@@ -96,11 +97,11 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			}
 			free = time.Now()
 		case certain && inDoubt(err) && ctx.Err() == nil:
-			if wait == 0 {
+			if doubts == 0 {
 				n.Notice(id, "waits until job %d, which has %s, runs or is gone for sure: %s", holder, name, err)
 			}
-			wait = min(max(2*wait, 20*time.Millisecond), time.Second)
-			n.rest(ctx, by, wait, time.Since(looked))
+			doubts++
+			n.rest(ctx, by, poll.Holder.Pause(doubts, 0), time.Since(looked))
 		default:
 			n.Tell(event.LeaseSpared, holder, "not swept: %s", err)
 			if !n.holds(holder, by.Entry.HCA.ID) {
@@ -111,10 +112,6 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 	}
 }
 
-// hastyTime is how long a job has to start, or its epilog to begin, before a look at all processes
-// of the node makes certain whether it did.
-const hastyTime = time.Second
-
 // inDoubt tells whether a job that a sweep has spared may still be gone.
 func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err, errLives) }
 
@@ -124,19 +121,10 @@ func inDoubt(err error) bool { return errors.Is(err, errAlive) && !errors.Is(err
 func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Duration) {
 	holder := by.Holder.Job
 	had := n.State.Lease(holder).Marked()
-	for end := time.Now().Add(max(wait, 8*took)); ctx.Err() == nil && time.Now().Before(end); {
-		if pause(ctx, min(wait, time.Until(end))); !n.holds(holder, by.Entry.HCA.ID) || n.State.Lease(holder).Marked() != had {
-			return
-		}
-	}
-}
-
-// pause waits, but not past the deadline.
-func pause(ctx context.Context, wait time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait):
-	}
+	b := poll.Budget{Context: ctx}
+	_, _ = b.Until(poll.Bound{Most: max(wait, 8*took), Least: wait}, func() (bool, error) { // no look fails
+		return !n.holds(holder, by.Entry.HCA.ID) || n.State.Lease(holder).Marked() != had, nil
+	})
 }
 
 // holds tells whether a job has an HCA that is not quarantined.

@@ -7,13 +7,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/netlink"
+	"gresnet/lib/poll"
 	"gresnet/lib/sysctl"
 )
 
@@ -257,11 +256,6 @@ const (
 	ipoibUmcast = 3
 )
 
-// modeTimeout bounds the attempts to set IPoIB's mode. The kernel lets go of
-// the RTNL lock meanwhile and gives up if it is not free at once
-// (ipoib_main.c:ipoib_set_mode).
-const modeTimeout = 2 * time.Second
-
 // SetIPoIBOf gives the IPoIB interface with an index what only such an interface has.
 func (c *Conn) SetIPoIBOf(index int, want IPoIB) error {
 	i, err := c.Get(index)
@@ -286,15 +280,14 @@ func (c *Conn) SetIPoIB(have Interface, want Own) error {
 	info := netlink.Append(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
 	info = netlink.Append(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
 	m := netlink.Append(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
-	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
+	err := c.Budget.Try(poll.IPoIBMode, unix.EBUSY, func() error {
 		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EBUSY) || c.Waits.Over(begun.Add(modeTimeout)) {
-			return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
-		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 	}
+	return nil
 }
 
 func bit16(on bool) []byte {

@@ -3,7 +3,7 @@ package link
 import (
 	"time"
 
-	"gresnet/lib/clock"
+	"gresnet/lib/poll"
 )
 
 // LacksCarrier tells an interface that is up and has not the carrier that it had: without
@@ -15,15 +15,32 @@ func (c *Conn) LacksCarrier(i Interface, want Own) bool {
 
 // AwaitCarrier waits until the interface has the carrier that it had, or its time is over.
 func (c *Conn) AwaitCarrier(index int, want Own) (i Interface, err error) {
-	begun := time.Now()
-	for ; ; clock.Sleep(begun, 2*time.Millisecond) {
-		if i, err = c.Get(index); err != nil {
-			return Interface{}, err
-		}
-		if !c.LacksCarrier(i, want) || c.Waits.Over(c.Waits.until(i.ID, begun)) {
-			c.Waits.Waited(i.ID, i.Running, time.Since(begun))
-			return i, nil
-		}
+	_, err = c.Budget.UntilOne(func() poll.Bound { return poll.Carrier.Of(i.ID) }, func() (bool, error) {
+		i, err = c.Get(index)
+		return !c.LacksCarrier(i, want), err
+	})
+	if err != nil {
+		return Interface{}, err
+	}
+	c.sawCarrier(i)
+	return i, nil
+}
+
+// LeaveCarrier tells whether an interface lacks its carrier. Its time begins then, and AwaitCarrier waits
+// for what is left of it.
+func (c *Conn) LeaveCarrier(i Interface, want Own) bool {
+	if c.LacksCarrier(i, want) {
+		c.Budget.Begin(poll.Carrier.Of(i.ID), time.Now())
+		return true
+	}
+	c.sawCarrier(i)
+	return false
+}
+
+// sawCarrier ends the time of an interface that has its carrier.
+func (c *Conn) sawCarrier(i Interface) {
+	if i.Running {
+		c.Budget.Forget(poll.Carrier.Of(i.ID))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/ethtool"
 	"gresnet/lib/netlink"
+	"gresnet/lib/poll"
 	"gresnet/lib/sysctl"
 )
 
@@ -36,7 +37,7 @@ func named(err error) error {
 
 // Conn is a connection to the namespace that the calling thread was in when it dialed.
 type Conn struct {
-	Waits   *Waits // nil: nothing bounds the waits of a run
+	Budget  *poll.Budget // nil: nothing bounds the waits of a run
 	Route   *netlink.Route
 	Sysctls *sysctl.Conn
 	Ethtool ethtool.Conn

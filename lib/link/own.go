@@ -3,12 +3,11 @@ package link
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/clock"
 	"gresnet/lib/netlink"
+	"gresnet/lib/poll"
 )
 
 // Own is what is an interface's own, and not of what it has.
@@ -32,7 +31,7 @@ func (c *Conn) SetState(have Interface, want Own) (Interface, error) {
 	if err := c.set(have.Index, want.Up); err != nil {
 		return have, fmt.Errorf("bring %s %s: %w", want.Name, UpOrDown(want.Up), err)
 	}
-	c.Waits.raised(have.ID)
+	c.Budget.Forget(poll.Carrier.Of(have.ID)) // its time begins anew
 	return c.Get(have.Index)
 }
 
@@ -64,26 +63,27 @@ func (c *Conn) Rename(have *Interface, name string) error {
 // came to it, and the kernel does not let an interface have a name twice.
 func (c *Conn) awaitName(index int, name string) error {
 	request := netlink.AppendText(change(0, false, 0), unix.IFLA_IFNAME, name)
-	for begun := time.Now(); ; clock.Sleep(begun, 5*time.Millisecond) {
+	bound := poll.Rename
+	free, err := c.Budget.UntilOne(func() poll.Bound { return bound }, func() (bool, error) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
-		if errors.Is(err, unix.ENODEV) {
-			return nil
+		switch {
+		case errors.Is(err, unix.ENODEV):
+			return true, nil
+		case err != nil:
+			return false, err
+		case isOf(answers, index):
+			return true, c.dropAltName(index, name)
+		case mayBeNew(answers):
+			bound = poll.NewName
+		default:
+			bound = poll.Rename
 		}
-		if err != nil {
-			return err
-		}
-		if isOf(answers, index) {
-			return c.dropAltName(index, name)
-		}
-		timeout := renameTimeout
-		if mayBeNew(answers) {
-			timeout = newTimeout
-		}
-		if c.Waits.Over(c.Waits.name(begun, timeout)) {
-			c.Waits.nameless(time.Since(begun))
-			return ErrNameTaken
-		}
+		return false, nil
+	})
+	if !free && err == nil {
+		return ErrNameTaken
 	}
+	return err
 }
 
 // isOf tells whether an answer describes the interface with an index.

@@ -11,10 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/poll"
 )
 
 // Socket is a netlink socket of the network namespace that the calling thread was in when
@@ -105,15 +106,13 @@ var ErrStop = errors.New("no more answers are wanted")
 // Each is Do for answers that may be many: each is good until the function that it is
 // given to returns. Before a dump is asked for again, again is called.
 func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
-	const tries = 20
 	for try := 1; ; try++ {
 		err := s.once(s.Request(kind, flags, body), want, each)
 		disturbed := errors.Is(err, errInterrupted) || errors.Is(err, unix.EINTR)
-		if !disturbed || try == tries {
+		if !disturbed || !poll.Again(try) {
 			return err
 		}
 		again()
-		time.Sleep(time.Duration(try) * time.Millisecond)
 	}
 }
 

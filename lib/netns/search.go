@@ -10,15 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/aside"
+	"gresnet/lib/poll"
 )
 
 // ErrHeldUp means that a search was given up, since what it looked at did not answer.
 var ErrHeldUp = errors.New("the search of all network namespaces is held up")
 
-// How long a search may take, and be at one process. Variables for tests.
+// Variables for tests.
 var (
-	searchTimeout = 30 * time.Second
-	lookTimeout   = 5 * time.Second
+	searchTimeout = poll.NamespaceSearch
+	lookTimeout   = poll.NamespaceLook
 )
 
 // searcher searches aside: the kernel asks users' own file servers about users' files.

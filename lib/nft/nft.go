@@ -14,11 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 )
-
-// answerTime bounds a transaction. The kernel has all answers ready when the request is sent, so
-// only a missing answer takes so long.
-const answerTime = 30 * time.Second
 
 // missing returns the error of a kernel without nftables.
 func missing() error {
@@ -104,6 +101,6 @@ func isMissing(err error) bool {
 
 func open(options ...nftables.ConnOption) (*nftables.Conn, error) {
 	return nftables.New(append(options, nftables.WithSockOptions(func(c *netlink.Conn) error {
-		return c.SetDeadline(time.Now().Add(answerTime))
+		return c.SetDeadline(time.Now().Add(poll.NFTables))
 	}))...)
 }

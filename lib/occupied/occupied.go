@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -45,7 +46,7 @@ func Check(v *scan.View, d scan.Device, moves bool, mode rdma.Mode, take bool) e
 	case take:
 		return nil
 	}
-	return byServices(d.Name, processes, serves)
+	return byServices(d.Name, processes, poll.Service)
 }
 
 // whole refuses an HCA with a part that the kernel would wait for.
@@ -74,10 +75,6 @@ func byKernel(hca string, modules []string) error {
 // socketModules use HCAs for the sockets of any user: of AF_SMC (net/smc/smc_ib.c:smc_ib_create_protection_domain)
 // and of AF_RDS (net/rds/ib.c:rds_ib_add_one).
 var socketModules = []string{"smc", "rds_rdma"}
-
-// serves is how long a process of root's must have run to be a service. A look at an HCA, as monitors
-// have it (ibv_devinfo), is over sooner.
-const serves = 30 * time.Second
 
 // byServices refuses a job an HCA that a service of root's has open, which has run for some time at least. The
 // real user counts: of what a user runs by a set-uid program it is the user. But a program may become root

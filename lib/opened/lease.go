@@ -24,6 +24,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/state"
 	"gresnet/lib/world"
 )
@@ -135,8 +136,7 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 		Run:   book.Header.Run,
 
 		Managers: world.Managers{Run: h.Run},
-		Waits:    link.Waits{Context: ctx},
-		Context:  ctx,
+		Budget:   poll.Budget{Context: ctx},
 		Leased:   func(id link.ID) (node.ID, bool) { return leasedTo(h, job, id) },
 		Warn: func(id node.ID, problem error) {
 			h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem})

@@ -14,6 +14,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/recovery"
 	"gresnet/lib/step"
 	"gresnet/lib/stray"
@@ -64,7 +65,7 @@ func (l *Lease) Unwind() error {
 
 // startOver forgets what an earlier unwinding found out, and the waits of a prolog that fails.
 func (l *Lease) startOver() {
-	l.World.Managers, l.World.Waits = world.Managers{Run: l.Host.Run}, link.Waits{Context: l.World.Context}
+	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
 	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Part]bool{}, map[link.ID]table.Deferred{}
 }

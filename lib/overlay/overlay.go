@@ -17,12 +17,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
+	"gresnet/lib/poll"
 	"gresnet/lib/slurm"
 	"gresnet/lib/virtual"
 )
@@ -64,9 +64,6 @@ type Way struct {
 	Index int // of the interface
 }
 
-// lookTime bounds the resolver's time for all nodes of a job.
-const lookTime = 10 * time.Second
-
 // mostNodes is more than Slurm has in a cluster (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
 const mostNodes = 1 << 16
 
@@ -96,7 +93,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 		return nil, err
 	}
 	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, names)
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
 	defer cancel()
 	if err := n.learn(ctx, conf, w); err != nil {
 		return nil, unread(err)

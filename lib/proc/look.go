@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/aside"
+	"gresnet/lib/poll"
 )
 
 // looker looks at all processes aside: how long that takes is for users to decide, who have as many
@@ -27,8 +28,8 @@ const (
 	lookDone   = "done"
 )
 
-// lookTimeout bounds a look. A variable for tests.
-var lookTimeout = 10 * time.Second
+// lookTimeout is a variable for tests.
+var lookTimeout = poll.ProcessLook
 
 // enough is how many processes inside a namespace end a look.
 const enough = 8

@@ -3,9 +3,9 @@ package proc
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"gresnet/lib/aside"
+	"gresnet/lib/poll"
 )
 
 // Progress is where a look is, which a process that can be left behind tells again and again: who leaves
@@ -15,19 +15,13 @@ type Progress struct{ at atomic.Value }
 // AtProcess is the word before a message of Progress; the rest names processes for people.
 const AtProcess = "at"
 
-// progressTime is the time between two messages.
-const progressTime = 100 * time.Millisecond
-
 // TellProgress begins to tell.
 func TellProgress(say aside.Say) *Progress {
 	p := new(Progress)
-	go func() {
-		for range time.Tick(progressTime) {
-			if text := p.String(); text != "" && say(AtProcess+" "+text, -1) != nil {
-				return
-			}
-		}
-	}()
+	go poll.Every(poll.Progress, func() bool {
+		text := p.String()
+		return text == "" || say(AtProcess+" "+text, -1) == nil
+	})
 	return p
 }
 

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"gresnet/lib/aside"
+	"gresnet/lib/poll"
 )
 
 // stepper looks for steps aside. A process's title is read from its memory, and that waits
@@ -23,12 +25,6 @@ const (
 	stepFound = "step" // PID JOB NAME
 	stepHeld  = "held" // PID NAME: a slurmstepd whose title it could not read in time
 	stepsDone = "done"
-)
-
-// How long a look for steps may take, and be at one process.
-const (
-	stepsTimeout = 10 * time.Second
-	titleTimeout = time.Second
 )
 
 // title is what the titles of all steps begin with (slurmstepd.c:_init_from_slurmd): job and step
@@ -71,7 +67,7 @@ func lookForSteps(begin string) (AllSteps, error) {
 	}
 	defer process.Leave()
 	at := "/proc"
-	for until := time.Now().Add(stepsTimeout); ; {
+	for until := time.Now().Add(poll.StepLook); ; {
 		message, _, err := process.Hear(until)
 		if err != nil {
 			return all, fmt.Errorf("look for slurmstepd, at %s: %w", at, err)
@@ -110,15 +106,12 @@ func stepChild(args []string, say aside.Say) error {
 	for _, pid := range pids {
 		progress.At(pid, 0)
 		dir := filepath.Join("/proc", strconv.Itoa(pid))
-		answer := make(chan string, 1)
-		go func() { answer <- lookStep(dir, []byte(args[0])) }()
+		job, answered := poll.Within(context.Background(), poll.StepTitle, func() string { return lookStep(dir, []byte(args[0])) })
 		message := ""
-		select {
-		case job := <-answer:
-			if job != "" {
-				message = fmt.Sprintf("%s %d %s", stepFound, pid, job)
-			}
-		case <-time.After(titleTimeout):
+		switch {
+		case job != "":
+			message = fmt.Sprintf("%s %d %s", stepFound, pid, job)
+		case !answered:
 			// Others may well be held up: a program that root runs on a user's files.
 			if exe, err := os.Readlink(dir + "/exe"); err == nil && strings.HasPrefix(filepath.Base(exe), "slurmstepd") {
 				message = fmt.Sprintf("%s %d", stepHeld, pid)

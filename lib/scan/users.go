@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 )
 
@@ -45,9 +46,6 @@ func (v *View) Users(d Device) (pids []int, err error) {
 	return pids, nil
 }
 
-// holdersTimeout bounds how long the users of one device are listed.
-const holdersTimeout = time.Second
-
 // holders lists the users of a device by a connection of its own, which it leaves if it takes too long.
 func holders(index uint32) ([]rdma.Holder, error) {
 	conn, err := rdma.Dial()
@@ -56,7 +54,7 @@ func holders(index uint32) ([]rdma.Holder, error) {
 	}
 	defer conn.Close()
 	begun := time.Now()
-	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < holdersTimeout })
+	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < poll.HolderList })
 }
 
 // Contexts are the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection

@@ -15,6 +15,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/mover"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/sysfs"
@@ -36,8 +37,8 @@ type View struct {
 // a move keeps the index of an RDMA device always, and of a network interface
 // if it is free. A look begins there instead of listing all that the node has.
 type Known struct {
-	// Waits bounds what is waited for; nil: nothing does.
-	Waits *link.Waits
+	// Budget bounds what is waited for; nil: nothing does.
+	Budget *poll.Budget
 
 	devices    map[string][]uint32 // indices by GUID
 	vfs        map[node.ID]uint32  // indices of VFs
@@ -57,7 +58,7 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Waits = known.Waits
+	l.Budget = known.Budget
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 
@@ -282,7 +283,6 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 // ErrNotFound, and one that is there again has other character devices and is
 // looked at once more.
 func (v *View) retryLookup(d rdma.Device) (Device, error) {
-	const tries = 20
 	for try := 1; ; try++ {
 		device, err := v.device(d)
 		if err == nil {
@@ -292,10 +292,9 @@ func (v *View) retryLookup(d rdma.Device) (Device, error) {
 		if v.left(d) {
 			return Device{}, ErrNotFound
 		}
-		if try == tries {
+		if !poll.Again(try) {
 			return Device{}, err
 		}
-		time.Sleep(time.Duration(try) * time.Millisecond)
 	}
 }
 

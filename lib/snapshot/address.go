@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/address"
-	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/netlink"
+	"gresnet/lib/poll"
 	"gresnet/lib/route"
 )
 
@@ -88,11 +88,6 @@ func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, e
 	return err == nil && !i.Running, err
 }
 
-// dadTimeout bounds the wait for duplicate address detection, which a node may
-// demand of all its interfaces (net.ipv6.conf.all.accept_dad), and for the kernel's
-// work queue, which on a busy node takes seconds to come to it.
-const dadTimeout = 20 * time.Second
-
 // awaitDAD waits until the kernel has taken the IPv6 addresses for good. Only then it gives an
 // address its local route and, where the interface forwards, that of all routers of its network. It
 // does so in a work queue of its own, also for an address that is not to be tested and so is never
@@ -101,17 +96,18 @@ func (c *Conn) awaitDAD(index int, want Settings) error {
 	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool {
 		return !m.IsLocalIPv6() && (!comesWithAny(m, want.Addresses) || want.leftOver(m))
 	})
-	begun := time.Now()
-	if taken, err := c.hasTaken(index, want, local); taken || err != nil {
-		return err
-	}
-	if i, err := c.Get(index); err != nil || !i.Running {
-		return err // without a carrier the kernel does not begin
-	}
-	for end := begun.Add(dadTimeout); !c.Waits.Over(end); clock.Sleep(begun, 2*time.Millisecond) {
-		if taken, err := c.hasTaken(index, want, local); taken || err != nil {
-			return err
+	begun, looked := time.Now(), false
+	taken, err := c.Budget.Until(poll.Addresses, func() (bool, error) {
+		taken, err := c.hasTaken(index, want, local)
+		if taken || err != nil || looked {
+			return taken, err
 		}
+		looked = true
+		i, err := c.Get(index)
+		return !i.Running, err // without a carrier the kernel does not begin
+	})
+	if taken || err != nil {
+		return err
 	}
 	if i, err := c.Get(index); err != nil || !i.Running {
 		return err // it lost it meanwhile

@@ -1,9 +1,11 @@
 package snapshot
 
+import "gresnet/lib/poll"
+
 // AwaitLate gives an interface, and what stands on it, what is left of their time,
 // where they got their settings without a carrier.
 func (c *Conn) AwaitLate(index int, want Settings) error {
-	if !c.Waits.AnyLate() {
+	if !c.Budget.WaitsForAny(poll.Carrier) {
 		return nil
 	}
 	return c.awaitLate(index, want)

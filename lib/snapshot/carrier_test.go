@@ -6,16 +6,16 @@ import (
 	"slices"
 	"testing"
 
-	"gresnet/lib/link"
+	"gresnet/lib/poll"
 	"gresnet/lib/snapshot"
 	"gresnet/test/netnstest"
 )
 
 // impatient is a run whose time is over: it waits for no carrier.
-func impatient() *link.Waits {
+func impatient() *poll.Budget {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	return &link.Waits{Context: ctx}
+	return &poll.Budget{Context: ctx}
 }
 
 // unplugged takes the interface's settings and lets it go and come back, while
@@ -61,7 +61,7 @@ ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd0
 			b.node.Run(setup + "\nfor i in $(seq 200); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
 			s := unplugged(t, b)
 			in(t, b.node, func(c *snapshot.Conn) error {
-				c.Waits = impatient()
+				c.Budget = impatient()
 				return restored(t, c, s)
 			})
 		})
@@ -102,7 +102,7 @@ func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.
 	b.node.Run("ip -6 addr flush dev hca0 scope link")
 	s := unplugged(t, b)
 	in(t, b.node, func(c *snapshot.Conn) error {
-		c.Waits = impatient()
+		c.Budget = impatient()
 		i := find(t, c, "hca0").Index
 		if err := restoreUnmanaged(c, i, s); err != nil {
 			return err
@@ -130,7 +130,7 @@ func TestARouteThatNoAddressBringsIsMissedWithoutACarrier(t *testing.T) {
 	settle(b.node)
 	s := unplugged(t, b)
 	in(t, b.node, func(c *snapshot.Conn) error {
-		c.Waits = impatient()
+		c.Budget = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
@@ -154,11 +154,11 @@ func TestACarrierThatIsLateIsWaitedFor(t *testing.T) {
 	trained := make(chan string)
 	go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
 	in(t, b.node, func(c *snapshot.Conn) error {
-		c.Waits = new(link.Waits)
+		c.Budget = new(poll.Budget)
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
-		if i := find(t, c, "hca0"); !i.Running || c.Waits.Late(i.ID) {
+		if i := find(t, c, "hca0"); !i.Running || c.Budget.Waits(poll.Carrier.Of(i.ID)) {
 			t.Error("it was not waited for")
 		}
 		return nil
@@ -176,22 +176,22 @@ func TestACarrierThatComesAfterTheSettingsChangesNothing(t *testing.T) {
 	before := picture(b.node)
 	s := unplugged(t, b)
 	in(t, b.node, func(c *snapshot.Conn) error {
-		c.Waits = impatient()
+		c.Budget = impatient()
 		if err := restored(t, c, s); err != nil {
 			return err
 		}
 		i := find(t, c, "hca0")
-		if !c.Waits.Late(i.ID) {
+		if !c.Budget.Waits(poll.Carrier.Of(i.ID)) {
 			t.Error("the carrier is not missed")
 		}
-		c.Waits.Context = nil
+		c.Budget.Context = nil
 		trained := make(chan string)
 		go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
 		if err := c.AwaitLate(i.Index, s); err != nil {
 			return err
 		}
 		<-trained
-		if i := find(t, c, "hca0"); !i.Running || c.Waits.Late(i.ID) {
+		if i := find(t, c, "hca0"); !i.Running || c.Budget.Waits(poll.Carrier.Of(i.ID)) {
 			t.Error("it was not waited for")
 		}
 		return same(t, c, s)

@@ -205,11 +205,9 @@ func (c *Conn) raise(index int, want Settings, network func(link.Described, Sett
 			return forSysctls(i), err
 		}))
 	}
-	if !c.LacksCarrier(now, want.Own) {
-		c.Waits.Waited(now.ID, now.Running, 0)
+	if !c.LeaveCarrier(now, want.Own) {
 		return nil, hint.Join(err, rest(now))
 	}
-	c.Waits.Lacks(now.ID, time.Now())
 	return func() error {
 		defer c.Anew()()
 		now, err := c.AwaitCarrier(index, want.Own)

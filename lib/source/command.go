@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"time"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 )
 
 // command is a program to be run with an environment that is all its own.
@@ -29,11 +29,6 @@ var errLong = errors.New("it printed too much")
 
 // errLate means that a program did not answer in time.
 var errLate = errors.New("no answer in time")
-
-// leftOpen is how long a program's output is read after its end. Only a process that it has left
-// behind keeps the output open, but a node with many times more to do than processors takes a while
-// to read what is there.
-const leftOpen = 5 * time.Second
 
 // exitError is a program's own failure, with what it said.
 type exitError struct {
@@ -64,7 +59,7 @@ func (c command) run(ctx context.Context) (string, error) {
 	// when the thread that forked ends, and so needs it to be this one.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = leftOpen
+	cmd.WaitDelay = poll.LeftOpen
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()

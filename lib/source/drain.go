@@ -6,20 +6,17 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
+	"gresnet/lib/poll"
 )
-
-// drainTimeout bounds what a prolog that has failed waits for slurmctld.
-const drainTimeout = 5 * time.Second
 
 // Drain has Slurm drain the job's node with a reason. A prolog that fails drains it anyway, for
 // "Prolog error", and slurmctld keeps a reason that is there (node_mgr.c:drain_nodes). The reason of
 // somebody who has drained the node already stays.
 func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) error {
-	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	ctx, cancel := context.WithTimeout(ctx, poll.Drain)
 	defer cancel()
 	program, err := FindScontrol(site.Scontrol)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/indices"
 	"gresnet/lib/job"
+	"gresnet/lib/poll"
 	"gresnet/lib/slurm"
 	"gresnet/lib/trust"
 )
@@ -231,36 +231,32 @@ func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
-// A busy slurmctld is asked again until the time is over, since another one that takes over
-// is not there at once. The pauses grow, and differ from node to node: the nodes of a job
-// start together.
-const (
-	shortestPause = 200 * time.Millisecond
-	longestPause  = 5 * time.Second
-)
-
+// ask asks a slurmctld that is busy again until the time is over.
 func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 	c := command{path: s.program, args: args, max: maxOutput}
 	if s.conf != "" {
 		c.env = []string{"SLURM_CONF=" + s.conf}
 	}
+	var text string
 	var said error
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		text, err := c.run(ctx)
+	answered, err := (&poll.Budget{Context: ctx}).Until(poll.Slurmctld, func() (bool, error) {
+		if said != nil {
+			if ctx.Err() != nil {
+				return false, said
+			}
+			s.retries++
+		}
+		answer, err := c.run(ctx)
 		if said != nil && errors.Is(err, errLate) {
-			return "", said // it was cut off: what it said before says more
+			return false, said // it was cut off: what it said before says more
 		}
-		if err == nil || !passing(err) {
-			return text, err
-		}
-		said = err
-		select {
-		case <-ctx.Done():
-			return "", err
-		case <-time.After(pause + rand.N(pause)):
-		}
-		s.retries++
+		text, said = answer, err
+		return err == nil || !passing(err), nil
+	})
+	if err != nil || !answered {
+		return "", said
 	}
+	return text, said
 }
 
 // passing tells failures that may be over in a moment (Slurm

@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 
 	"gresnet/lib/aside"
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 	"gresnet/lib/sysfs"
 )
 
@@ -57,14 +59,11 @@ func (b Bus) Create(pf string, count int, until time.Time) error {
 	return nil
 }
 
-// driverTimeout bounds the wait for the driver of VFs, which udev loads when there is the first.
-const driverTimeout = 30 * time.Second
-
 // Rebind has the driver of a VF let go of it and take it again. One without a driver gets one. The
 // process that waits for the driver keeps a lock, unless that is nil, also when this process gives up
 // or dies.
 func (b Bus) Rebind(vf string, until time.Time, lock *os.File) error {
-	patience := min(driverTimeout, time.Until(until)/2)
+	patience := min(poll.Driver.Most, time.Until(until)/2)
 	if err := b.aside(until, lock, rebind, vf, patience.String()); err != nil {
 		if errors.Is(err, ErrNoDriver) && b.leavesVFs(vf) {
 			err = fmt.Errorf("bind VF %s again: %w: sriov_drivers_autoprobe of its PF is 0", vf, err)
@@ -115,14 +114,17 @@ func change(args []string) error {
 		if err != nil {
 			return err
 		}
-		return bindAgain(bus, args[2], filepath.Join(device, "driver"), time.Now().Add(patience))
+		return bindAgain(bus, args[2], filepath.Join(device, "driver"), patience)
 	}
 	return fmt.Errorf("%q is no change", args)
 }
 
-func bindAgain(bus, vf, driver string, until time.Time) error {
+func bindAgain(bus, vf, driver string, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	b := poll.Budget{Context: ctx}
 	// A driver that is being loaded binds what is there before it can let go of it (bus.c:bus_add_driver).
-	err := poll(until, func() error {
+	err := b.Try(poll.Driver, fs.ErrNotExist, func() error {
 		err := write(filepath.Join(driver, "unbind"), vf)
 		if _, none := os.Stat(driver); errors.Is(none, fs.ErrNotExist) {
 			return nil
@@ -132,7 +134,7 @@ func bindAgain(bus, vf, driver string, until time.Time) error {
 	if err != nil {
 		return fmt.Errorf("its driver does not let go of it: %w", err)
 	}
-	return poll(until, func() error {
+	return b.Try(poll.Driver, fs.ErrNotExist, func() error {
 		if err := write(filepath.Join(bus, "drivers_probe"), vf); err != nil {
 			return err
 		}
@@ -141,17 +143,6 @@ func bindAgain(bus, vf, driver string, until time.Time) error {
 		}
 		return nil
 	})
-}
-
-// poll tries again while a file is missing, and the time is not over.
-func poll(until time.Time, try func() error) error {
-	for {
-		err := try()
-		if !errors.Is(err, fs.ErrNotExist) || time.Now().After(until) {
-			return err
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 // write writes to a file that is there.

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/table"
 	"gresnet/lib/world"
 )
 
 // test/model found it: CLAIM_IS_STRUCK_UNDER_NODE_LOCK.
 func TestAClaimIsStruckWhenItIsFreedAndBeforeAnybodyMakesTheTableAnew(t *testing.T) {
-	w := &world.World{Given: world.Given{Table: table.NewFile(t.TempDir()), CM: filepath.Join(t.TempDir(), "none"), Job: 1, Run: "0", Context: t.Context()}}
+	w := &world.World{Given: world.Given{Table: table.NewFile(t.TempDir()), CM: filepath.Join(t.TempDir(), "none"), Job: 1, Run: "0", Budget: poll.Budget{Context: t.Context()}}}
 	err := w.Table.Update(t.Context(), func(now *table.Table) error {
 		now.Claims = []table.Claim{{HCA: node.ID{GUID: "A"}, Job: 1, Run: "0"}}
 		return nil

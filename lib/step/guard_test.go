@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
 	"gresnet/lib/mount"
+	"gresnet/lib/poll"
 	"gresnet/lib/state"
 	"gresnet/lib/world"
 	"gresnet/test/cgrouptest"
@@ -59,7 +61,7 @@ func newSlotJobs(t *testing.T) *slotJobs {
 
 func (j *slotJobs) world(job uint32) *world.World {
 	return &world.World{Given: world.Given{
-		Dir: j.dir.Lease(job), Locks: j.dir.Locks(), Guard: j.guard, Job: job, Context: context.Background(),
+		Dir: j.dir.Lease(job), Locks: j.dir.Locks(), Guard: j.guard, Job: job, Budget: poll.Budget{Context: context.Background()},
 		Notice: func(format string, a ...any) { j.notice = fmt.Sprintf(format, a...) },
 	}}
 }

@@ -109,7 +109,7 @@ func (s *Settings) Verify(w *world.World) error {
 		if err := v.Link.AwaitLate(i.Index, want); err != nil {
 			return err
 		}
-		if w.Waits.Late(s.Interface) {
+		if w.IsLate(s.Interface) {
 			w.NoCarrier(s.Of, s.Port, s.Settings.Name)
 		}
 		if want, err = s.verify(w, v, i.Index, want); err != nil {
@@ -164,7 +164,7 @@ func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot
 const sharedRounds = 5
 
 func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Settings) error {
-	err := w.AwaitGIDsAtHome(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDsOf(want)})
+	err := w.AwaitGIDs(v, world.GIDs{HCA: s.Of, Port: s.Port, Interface: s.Interface, Want: s.GIDsOf(want)})
 	if errors.Is(err, scan.ErrNotFound) {
 		if gone, goneErr := w.HasLost(s.Of); gone || goneErr != nil {
 			return goneErr // the steps of the RDMA device say so
@@ -266,7 +266,7 @@ func (s *Link) Do(w *world.World) error {
 	}
 	w.Leave(s, func() error {
 		err := w.InJob(func(*scan.View) error { return finish() })
-		if w.Waits.Late(s.Interface) {
+		if w.IsLate(s.Interface) {
 			return s.lacksCarrier(w, err)
 		}
 		s.leaveGIDs(w)

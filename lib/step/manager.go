@@ -5,15 +5,11 @@ import (
 	"time"
 
 	"gresnet/lib/manager"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/world"
 )
-
-// managerQuiet is how long a manager must have said nothing new before other settings than the
-// former ones count as its decision. It may not have seen yet that an interface came back which was
-// away for moments.
-const managerQuiet = time.Second
 
 // isManaged tells whether a program that runs gives the interface its addresses again.
 func (s *Settings) isManaged(w *world.World) (bool, error) {
@@ -34,25 +30,27 @@ func (s *Settings) agree(w *world.World, v *scan.View, index int) (snapshot.Sett
 	if !managed {
 		return s.Settings, nil
 	}
-	for ; ; time.Sleep(20 * time.Millisecond) {
-		m, err := manager.Of(w.Managers.Run, index)
-		if err != nil {
-			return snapshot.Settings{}, err
+	var m manager.State
+	var agreed snapshot.Settings
+	var diff []string
+	done, err := w.Until(poll.Managers, func() (_ bool, err error) {
+		if m, err = manager.Of(w.Managers.Run, index); err != nil || !m.Configured {
+			return false, err
 		}
-		late := time.Now().After(w.Managers.Deadline()) || w.Context.Err() != nil
-		if m.Configured {
-			agreed, diff, err := v.Link.AcceptManaged(index, s.Settings)
-			if err != nil || len(diff) == 0 {
-				return agreed, err
-			}
-			if m.After(s.Settings.Taken) && (late || time.Since(m.Said) > managerQuiet) {
-				w.Notice("%s is as %s configures it now: %s", s.Settings.Name, m.Name, strings.Join(diff, ", "))
-				return agreed, nil
-			}
+		if agreed, diff, err = v.Link.AcceptManaged(index, s.Settings); err != nil || len(diff) == 0 {
+			return true, err
 		}
-		if late {
-			w.Notice("%s did not configure %s within %s: the interface gets back all that it had", s.Settings.Manager, s.Settings.Name, world.ManagerTimeout)
-			return s.Settings, nil
-		}
+		return m.After(s.Settings.Taken) && time.Since(m.Said) > poll.ManagerQuiet, nil
+	})
+	switch {
+	case err != nil:
+		return snapshot.Settings{}, err
+	case done && len(diff) == 0:
+		return agreed, nil
+	case m.Configured && m.After(s.Settings.Taken):
+		w.Notice("%s is as %s configures it now: %s", s.Settings.Name, m.Name, strings.Join(diff, ", "))
+		return agreed, nil
 	}
+	w.Notice("%s did not configure %s within %s: the interface gets back all that it had", s.Settings.Manager, s.Settings.Name, poll.Managers.Most)
+	return s.Settings, nil
 }

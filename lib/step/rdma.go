@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/lock"
 	"gresnet/lib/netlink"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/world"
@@ -244,16 +245,13 @@ type (
 	around func(func(*scan.View) error) error
 )
 
-// moveTimeout bounds one move of an RDMA device if nothing bounds the run.
-const moveTimeout = 20 * time.Second
-
 // moveDeadline gives a move half of the time that the run has left. Moves of busy devices with
 // firmware take a second, and wait for those of other jobs. A move that takes longer than this
 // never ends, and other HCAs need their time, too.
 func moveDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
-		return time.Now().Add(moveTimeout)
+		return time.Now().Add(poll.Move)
 	}
 	return time.Now().Add(time.Until(end) / 2)
 }
@@ -261,7 +259,7 @@ func moveDeadline(ctx context.Context) time.Time {
 // lock takes the lock of the HCA's moves. While an earlier move still holds it, the device is not
 // where it seems to be.
 func (s *RDMA) Lock(w *world.World) (*lock.File, error) {
-	return s.lockUntil(w, time.Now().Add(lockTimeout))
+	return s.lockUntil(w, time.Now().Add(poll.EarlierMove))
 }
 
 func (s *RDMA) lockUntil(w *world.World, end time.Time) (*lock.File, error) {
@@ -274,9 +272,6 @@ func (s *RDMA) lockUntil(w *world.World, end time.Time) (*lock.File, error) {
 	}
 	return held, nil
 }
-
-// lockTimeout bounds the wait for an earlier move that may still end.
-const lockTimeout = 10 * time.Second
 
 // restoreName gives the device, which is on the node, its name. If another device has that, it gets
 // a free one: its present name may belong to a device that comes home later.

@@ -1,18 +1,18 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
-	"time"
 
-	"gresnet/lib/clock"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
 	"gresnet/lib/lock"
 	"gresnet/lib/netlink"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/sriov"
@@ -282,33 +282,34 @@ func (s *Rebind) bind(w *world.World, vf function, a sriov.Address, held *lock.F
 	if err := sriov.PCI.Rebind(vf.pci, deadline, held.File); err != nil {
 		return err
 	}
-	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
-		missing, err := sriov.Missing(w.Sys, s.ID.PCI, vf.number)
-		if err != nil {
-			return fmt.Errorf("bind %s again: %w", s.Name, err)
+	ctx, cancel := context.WithDeadline(w.Context, deadline)
+	defer cancel()
+	var missing string
+	is, err := (&poll.Budget{Context: ctx}).Until(poll.Driver, func() (_ bool, err error) {
+		if missing, err = sriov.Missing(w.Sys, s.ID.PCI, vf.number); err != nil {
+			return false, fmt.Errorf("bind %s again: %w", s.Name, err)
 		}
-		is := false
-		if missing == "" {
-			if is, err = vf.has(w, a); err != nil {
+		if missing != "" {
+			return false, nil
+		}
+		return vf.has(w, a)
+	})
+	switch {
+	case err != nil:
+		return err
+	case is:
+		return w.OnHost(func(v *scan.View) error {
+			i, err := vf.link(v)
+			if err != nil {
 				return err
 			}
-		}
-		switch late := time.Now().After(deadline) || time.Since(begun) > bindTimeout || w.Context.Err() != nil; {
-		case is:
-			return w.OnHost(func(v *scan.View) error {
-				i, err := vf.link(v)
-				if err != nil {
-					return err
-				}
-				return v.Link.Park(i)
-			})
-		case late && missing != "":
-			err := fmt.Errorf("bind %s again: waited in vain for %s", s.Name, missing)
-			return absentError{hint.With(err, "GN363 see in journalctl -k what the VF's driver did not like")}
-		case late:
-			return hint.With(fmt.Errorf("bind %s again: its driver does not take %s", s.Name, a), "GN364 leave address out of vf in [[hca]] and [[policy]]")
-		}
+			return v.Link.Park(i)
+		})
+	case missing != "":
+		err := fmt.Errorf("bind %s again: waited in vain for %s", s.Name, missing)
+		return absentError{hint.With(err, "GN363 see in journalctl -k what the VF's driver did not like")}
 	}
+	return hint.With(fmt.Errorf("bind %s again: its driver does not take %s", s.Name, a), "GN364 leave address out of vf in [[hca]] and [[policy]]")
 }
 
 // absentError says what a VF's drivers have not made.
@@ -316,20 +317,10 @@ type absentError struct{ error }
 
 func (e absentError) Unwrap() error { return e.error }
 
-// bindTimeout bounds the wait for what the drivers of a VF make after they have bound it: udev may have to
-// load one.
-const bindTimeout = 30 * time.Second
-
 // rename gives the RDMA device its name, and RDMA-CM its settings for it. Another job's VF may have the
 // name for the moment in which its driver binds it.
 func (s *Rebind) rename(w *world.World) error {
-	deadline := time.Now().Add(nameTimeout)
-	for begun := time.Now(); ; clock.Sleep(begun, 10*time.Millisecond) {
-		err := s.restoreName(w)
-		if !errors.Is(err, rdma.ErrNameTaken) || time.Now().After(deadline) || w.Context.Err() != nil {
-			return err
-		}
-	}
+	return w.Try(poll.DeviceName, rdma.ErrNameTaken, func() error { return s.restoreName(w) })
 }
 
 func (s *Rebind) restoreName(w *world.World) error {
@@ -339,6 +330,3 @@ func (s *Rebind) restoreName(w *world.World) error {
 	}
 	return w.ApplyCM(string(s.Name), s.CM)
 }
-
-// nameTimeout bounds the wait for a name that another VF has for a moment.
-const nameTimeout = 20 * time.Second

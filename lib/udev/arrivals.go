@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/poll"
 )
 
 // Arrivals is a socket by which the kernel tells of devices that come to the network
@@ -29,10 +31,6 @@ func NewArrivals() (*Arrivals, error) {
 // Close closes the socket.
 func (a *Arrivals) Close() { unix.Close(a.fd) }
 
-// least is the time between two looks at what may have come: a driver that comes back makes
-// dozens of devices in a row.
-const least = 100 * time.Millisecond
-
 // Wait waits until a network interface or an RDMA device comes, or for a time.
 func (a *Arrivals) Wait(most time.Duration) error {
 	begun := time.Now()
@@ -50,7 +48,7 @@ func (a *Arrivals) Wait(most time.Duration) error {
 			return err
 		}
 		if came {
-			time.Sleep(min(least, most))
+			poll.Settle(min(poll.Burst, most))
 			return nil
 		}
 	}

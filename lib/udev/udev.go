@@ -18,11 +18,11 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/poll"
 )
 
 // Groups of NETLINK_KOBJECT_UEVENT (systemd src/libsystemd/sd-device/device-monitor-private.h).
@@ -88,17 +88,11 @@ func (w *Watch) Close() {
 	w.closed = true
 }
 
-// drainEvery is how often listen makes room. It does not wake for each event, because dozens of runs
-// at once would each wake for the events of all. In that time a kernel does not send what fills 16 MiB.
-const drainEvery = 50 * time.Millisecond
-
 // listen makes room for what comes until somebody asks.
 func (w *Watch) listen() {
 	defer unix.Close(w.socket)
 	buffer := make([]byte, maxEvent)
-	for w.goesOn(buffer) {
-		time.Sleep(drainEvery)
-	}
+	poll.Every(poll.Drained, func() bool { return w.goesOn(buffer) })
 }
 
 func (w *Watch) goesOn(buffer []byte) bool {

@@ -13,6 +13,7 @@ import (
 
 	"gresnet/lib/aside"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -89,7 +90,7 @@ func (u *Look) search(ids []node.ID) {
 func (r *Run) left() time.Duration {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return max(0, min(searchTimeout, runTimeout-r.spent))
+	return max(0, min(poll.UserSearch, poll.UserSearches-r.spent))
 }
 
 func (r *Run) add(t time.Duration, found map[node.ID]answer) {

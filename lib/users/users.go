@@ -54,12 +54,6 @@ type Run struct {
 	found map[node.ID]answer
 }
 
-// How long one search may take, and all of a run. Variables for tests.
-var (
-	searchTimeout = 5 * time.Second
-	runTimeout    = 10 * time.Second
-)
-
 // Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
 func Open(sys fs.FS, t table.File, run *Run) (*Look, error) {
 	v, err := scan.Open(sys, scan.NewKnown())

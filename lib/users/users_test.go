@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 	"gresnet/test/netnstest"
@@ -115,14 +116,14 @@ func TestARunSearchesForABoundedTimeInAll(t *testing.T) {
 	all := time.Duration(0)
 	for range 100 {
 		left := s.left()
-		if left > searchTimeout {
+		if left > poll.UserSearch {
 			t.Fatalf("one search may take %s", left)
 		}
 		s.add(left, nil)
 		all += left
 	}
-	if all != runTimeout || s.left() != 0 {
-		t.Errorf("all searches may take %s, wanted %s", all, runTimeout)
+	if all != poll.UserSearches || s.left() != 0 {
+		t.Errorf("all searches may take %s, wanted %s", all, poll.UserSearches)
 	}
 }
 

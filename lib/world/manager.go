@@ -4,21 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"gresnet/lib/aside"
 	"gresnet/lib/proc"
 )
 
-// ManagerTimeout bounds how long one run waits for managers, for all interfaces together: they
-// configure all at once, and Slurm waits for the epilog.
-const ManagerTimeout = 10 * time.Second
-
 // Managers is what a run knows of the programs that configure interfaces by themselves.
 type Managers struct {
 	Run fs.FS // where they keep their state: the node's /run
 
-	until   time.Time // when the run stops to wait; zero: it has not begun
 	running map[string]bool
 }
 
@@ -40,12 +34,4 @@ func (m *Managers) IsRunning(name string) (bool, error) {
 	}
 	m.running[name] = running
 	return running, nil
-}
-
-// Deadline returns when this run stops to wait.
-func (m *Managers) Deadline() time.Time {
-	if m.until.IsZero() {
-		m.until = time.Now().Add(ManagerTimeout)
-	}
-	return m.until
 }

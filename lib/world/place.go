@@ -162,7 +162,7 @@ func (w *World) WithHCAs(mode rdma.Mode, f func(*scan.View) error) error {
 func (w *World) hints() *scan.Known {
 	if w.known == nil {
 		w.known = scan.NewKnown()
-		w.known.Waits = &w.Waits
+		w.known.Budget = &w.Budget
 	}
 	return w.known
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 )
 
@@ -47,11 +47,6 @@ func (e PortError) Hint() string { return PortHint }
 // PortHint is what to do about a PortError.
 const PortHint = "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
 
-// portTimeout bounds how long one run waits for all ports together: a move closes the interface,
-// drivers of Ethernet ports take the link down with it, and the two ends then take seconds to agree
-// again.
-const portTimeout = 20 * time.Second
-
 // ReadPorts reads the state of an HCA's ports.
 func ReadPorts(v *scan.View, d scan.Device) ([]Port, error) {
 	list, err := v.Signals(d)
@@ -73,33 +68,24 @@ func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err e
 		if err != nil {
 			return err
 		}
-		for ; ; time.Sleep(20 * time.Millisecond) {
+		_, err = w.Until(poll.Ports, func() (bool, error) {
 			now, err := ReadPorts(v, d)
 			if err != nil {
-				return err
+				return false, err
 			}
 			fault, is := worsePort(name, before, now)
 			if !is {
 				worse = nil
-				return nil
+				return true, nil
 			}
 			var waited bool
 			fault.Interface, waited = w.dark[port{id, fault.Port}]
 			worse = fault
-			if waited || w.Context.Err() != nil || time.Now().After(w.portsDeadline()) {
-				return nil
-			}
-		}
+			return waited, nil
+		})
+		return err
 	})
 	return worse, err
-}
-
-// portsDeadline returns when this run stops to wait for ports.
-func (w *World) portsDeadline() time.Time {
-	if w.portsUntil.IsZero() {
-		w.portsUntil = time.Now().Add(portTimeout)
-	}
-	return w.portsUntil
 }
 
 // worsePort returns the first port of an HCA that had a link before and has none now, or a slower

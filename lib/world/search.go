@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"gresnet/lib/clock"
 	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
 	"gresnet/lib/udev"
@@ -52,9 +52,6 @@ func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
 	return notFound
 }
 
-// dyingTimeout bounds the wait for what the end of a namespace brings home.
-const dyingTimeout = time.Second
-
 // Everywhere looks into the job's namespace, into the node's, and Elsewhere. The end of the job's
 // namespace brings what comesHome to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
 func (w *World) Everywhere(comesHome bool, notFound error, look func(*scan.View) error) error {
@@ -66,9 +63,8 @@ func (w *World) Everywhere(comesHome bool, notFound error, look func(*scan.View)
 	if err = w.OnHost(look); errors.Is(err, notFound) {
 		err = w.Elsewhere(notFound, look)
 	}
-	await := ended && comesHome
-	for begun := time.Now(); await && errors.Is(err, notFound) && time.Since(begun) < dyingTimeout; clock.Sleep(begun, 5*time.Millisecond) {
-		err = w.OnHost(look)
+	if ended && comesHome && errors.Is(err, notFound) {
+		err = w.Try(poll.Dying, notFound, func() error { return w.OnHost(look) })
 	}
 	return err
 }
@@ -86,42 +82,37 @@ func (w *World) OthersHave(id node.ID) bool {
 	return held && (c.Job != w.Job || c.Run != w.Run)
 }
 
-// hiddenTimeout bounds the wait for a device in a namespace that nobody can enter: a socket that
-// still sends keeps such a namespace for minutes, the kernel's own clean-up for a moment.
-const hiddenTimeout = 10 * time.Second
-
 // Await looks again whenever a device comes, until the look finds something, the time is over, or
-// the node turns out to have lost the device. A device that seems lost gets its goneTimeout even if
-// the first looks at a busy node's namespaces took longer than that.
+// the node turns out to have lost the device. A device that seems lost gets its time even if the first
+// looks at a busy node's namespaces took longer than that.
 func (w *World) Await(lost func() (bool, error), notFound error, look func() error) error {
-	begun := time.Now()
-	for {
+	var missing error
+	gone := false
+	bound := func() poll.Bound {
+		if gone {
+			return poll.Gone
+		}
+		return poll.Hidden
+	}
+	found, err := w.UntilHeard(bound, w.awaitArrival, func() (bool, error) {
 		// What comes from now on may come after this look.
 		if err := w.hear(); err != nil {
-			return err
+			return false, err
 		}
-		missing := look()
-		if !errors.Is(missing, notFound) {
-			return missing
+		if missing = look(); !errors.Is(missing, notFound) {
+			return true, missing
 		}
-		gone, err := lost()
-		if err != nil {
-			return err
-		}
-		if gone && time.Now().After(w.lostDeadline()) {
-			return ErrGone
-		}
-		if w.Context.Err() != nil || !gone && time.Since(begun) >= hiddenTimeout {
-			return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
-		}
-		end := begun.Add(hiddenTimeout)
-		if gone {
-			end = w.lostDeadline()
-		}
-		if err := w.awaitArrival(end); err != nil {
-			return err
-		}
+		var err error
+		gone, err = lost()
+		return false, err
+	})
+	switch {
+	case found || err != nil:
+		return err
+	case gone && w.IsOver(poll.Gone):
+		return ErrGone
 	}
+	return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
 }
 
 // hear makes the kernel report devices that come to the root namespace.
@@ -132,49 +123,26 @@ func (w *World) hear() (err error) {
 	return err
 }
 
-// awaitArrival waits until a device comes, for lookAgain at most, and not past an end or the run's.
-func (w *World) awaitArrival(end time.Time) error {
-	if over, bounded := w.Context.Deadline(); bounded && over.Before(end) {
-		end = over
-	}
-	return w.arrivals.Wait(max(time.Millisecond, min(lookAgain, time.Until(end))))
-}
-
-// lookAgain is the time after which Await looks although nothing came: the kernel reports devices
-// that come to the root namespace, and the device may come to another.
-const lookAgain = time.Second
-
-// goneTimeout is how long an HCA must be lost before Await believes it: a driver that recovers from
-// a fault lets go of it for some seconds, and the settings of a lost HCA are forgotten.
-const goneTimeout = 5 * time.Second
-
-// lostDeadline returns when this run stops to wait for HCAs that the node seems to have lost.
-func (w *World) lostDeadline() time.Time {
-	if w.lostUntil.IsZero() {
-		w.lostUntil = time.Now().Add(goneTimeout)
-	}
-	return w.lostUntil
-}
+// awaitArrival waits until a device comes, for a time at most.
+func (w *World) awaitArrival(most time.Duration) error { return w.arrivals.Wait(most) }
 
 // AwaitLost waits until it is sure that the node has lost an HCA, and returns ErrGone. It returns
 // nil as soon as the node has the HCA, in whatever namespace.
 func (w *World) AwaitLost(id node.ID) error {
-	for {
+	has, err := w.UntilHeard(func() poll.Bound { return poll.Gone }, w.awaitArrival, func() (bool, error) {
 		if err := w.hear(); err != nil {
-			return err
+			return false, err
 		}
 		gone, err := w.HasLost(id)
-		if err != nil || !gone {
-			return err
-		}
-		end := w.lostDeadline()
-		if time.Now().After(end) {
-			return ErrGone
-		}
-		if err := w.awaitArrival(end); err != nil {
-			return err
-		}
+		return !gone, err
+	})
+	switch {
+	case has || err != nil:
+		return err
+	case w.IsOver(poll.Gone):
+		return ErrGone
 	}
+	return fmt.Errorf("see whether the node has lost HCA %s: %w", id, w.Context.Err())
 }
 
 // HasLost tells whether the node has lost an HCA that no look finds. In doubt the node has it: a

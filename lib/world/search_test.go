@@ -12,6 +12,7 @@ import (
 
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 	"gresnet/lib/state"
 	"gresnet/lib/sysfs"
@@ -43,18 +44,18 @@ func TestAnHCAThatIsLostIsBelievedToBeHoweverLongALookTakes(t *testing.T) {
 		want        string
 		least, most time.Duration
 	}{
-		"lost":                               {lost, 0, 0, time.Minute, gone, goneTimeout, goneTimeout + time.Second},
-		"lost, and a slow first look":        {lost, 7 * time.Second, 2 * time.Second, time.Minute, gone, 7*time.Second + goneTimeout, 15 * time.Second},
-		"lost, and slow looks":               {lost, 11 * time.Second, 11 * time.Second, time.Minute, gone, 11*time.Second + goneTimeout, 23 * time.Second},
+		"lost":                               {lost, 0, 0, time.Minute, gone, poll.Gone.Most, poll.Gone.Most + time.Second},
+		"lost, and a slow first look":        {lost, 7 * time.Second, 2 * time.Second, time.Minute, gone, 7*time.Second + poll.Gone.Most, 15 * time.Second},
+		"lost, and slow looks":               {lost, 11 * time.Second, 11 * time.Second, time.Minute, gone, 11*time.Second + poll.Gone.Most, 23 * time.Second},
 		"lost, and the run's time is over":   {lost, 0, 0, 3 * time.Second, hidden, 3 * time.Second, 4 * time.Second},
-		"hidden":                             {has, 0, 0, time.Minute, hidden, hiddenTimeout, hiddenTimeout + time.Second},
-		"hidden, and slow looks":             {has, 6 * time.Second, 6 * time.Second, time.Minute, hidden, hiddenTimeout, 13 * time.Second},
+		"hidden":                             {has, 0, 0, time.Minute, hidden, poll.Hidden.Most, poll.Hidden.Most + time.Second},
+		"hidden, and slow looks":             {has, 6 * time.Second, 6 * time.Second, time.Minute, hidden, poll.Hidden.Most, 13 * time.Second},
 		"hidden, and the run's time is over": {has, 0, 0, 8 * time.Second, hidden, 8 * time.Second, 9 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), c.all)
 			defer cancel()
-			w := &World{Given: Given{Context: ctx, Sys: sys}, session: session{arrivals: nothing{}}}
+			w := &World{Given: Given{Budget: poll.Budget{Context: ctx}, Sys: sys}, session: session{arrivals: nothing{}}}
 			begun := time.Now()
 			takes := c.first
 			isGone := func() (bool, error) { return w.HasLost(node.ID{PCI: c.hca}) }

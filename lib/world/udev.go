@@ -6,13 +6,9 @@ import (
 	"os"
 	"time"
 
-	"gresnet/lib/clock"
+	"gresnet/lib/poll"
 	"gresnet/lib/udev"
 )
-
-// udevTimeout bounds the wait for udev, which dozens of epilogs at once keep busy. After that the
-// restore goes on.
-const udevTimeout = 30 * time.Second
 
 // WaitUdev waits until udev is done with what the unwinding has brought home, see AwaitUdev.
 func (w *World) WaitUdev() error { return w.AwaitUdev(w.Udev) }
@@ -23,20 +19,12 @@ func (w *World) WaitUdev() error { return w.AwaitUdev(w.Udev) }
 // others. Without one, udev's file /run/udev/queue says that events are waiting (udevadm(8),
 // settle). AwaitUdev takes at most half of the time that the run has left.
 func (w *World) AwaitUdev(watch *udev.Watch) error {
-	most := udevTimeout
-	if end, bounded := w.Context.Deadline(); bounded {
-		most = min(most, time.Until(end)/2)
+	begun := time.Now()
+	done, err := w.Until(poll.Udev, func() (bool, error) { return isIdle(watch) })
+	if !done && err == nil {
+		w.Notice("udev is still busy after %s: settings that it changes from now on are not corrected", time.Since(begun).Round(time.Second))
 	}
-	for begun := time.Now(); ; clock.Sleep(begun, 2*time.Millisecond) {
-		done, err := isIdle(watch)
-		if done || err != nil {
-			return err
-		}
-		if waited := time.Since(begun); waited >= most {
-			w.Notice("udev is still busy after %s: settings that it changes from now on are not corrected", waited.Round(time.Second))
-			return nil
-		}
-	}
+	return err
 }
 
 func isIdle(watch *udev.Watch) (bool, error) {

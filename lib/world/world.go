@@ -4,7 +4,6 @@
 package world
 
 import (
-	"context"
 	"io/fs"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"gresnet/lib/link"
 	"gresnet/lib/netns"
 	"gresnet/lib/node"
+	"gresnet/lib/poll"
 	"gresnet/lib/scan"
 	"gresnet/lib/state"
 	"gresnet/lib/table"
@@ -42,10 +42,8 @@ type Given struct {
 	Run   string
 	// Managers are the programs of the node that configure interfaces, too.
 	Managers Managers
-	// Waits is how long this run waits for carriers and names.
-	Waits link.Waits
-	// Context bounds what may wait.
-	Context context.Context
+	// Budget is what this run may still wait. Its Context bounds all that may wait.
+	poll.Budget
 	// Notice tells of what a person may want to know.
 	Notice func(format string, a ...any)
 	// Warn tells of what a person must know of an HCA, though nothing failed.
@@ -107,17 +105,14 @@ func (w *World) LeaveCarrier(of Deed, index int) {
 	})
 }
 
-// session is what the steps of one run have open, and what they have waited for already.
+// session is what the steps of one run have open and remember.
 type session struct {
 	host, job *place // entered when they are first looked at
 	known     *scan.Known
 
-	arrivals   waiter          // nil until the run waits for a device
-	portsUntil time.Time       // when the run stops to wait for ports; zero: it has not begun
-	lostUntil  time.Time       // the same for HCAs that the node seems to have lost
-	gidsWaited time.Duration   // how long the run waited in vain for GIDs of interfaces at home
-	dark       map[port]string // the interfaces that did not get a carrier in time
-	ambiguous  map[string]bool // names that several RDMA devices have, and the log says so
+	arrivals  waiter          // nil until the run waits for a device
+	dark      map[port]string // the interfaces that did not get a carrier in time
+	ambiguous map[string]bool // names that several RDMA devices have, and the log says so
 }
 
 // waiter waits for devices that come: udev.Arrivals.
