@@ -9,6 +9,7 @@ LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
 all: build spank
 
 build:
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet ./prolog/gresnet
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-prolog ./prolog
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-epilog ./epilog
 

@@ -22,17 +22,17 @@ const kernelFloor = 3
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
-	"gresnet/lib/aside":   "starts a process that can be left behind",
-	"gresnet/lib/clock":   "reads a clock",
-	"gresnet/lib/cli":     "reads its own CPU time, and sends to journald's socket",
-	"gresnet/lib/fork":    "forks, and makes raw system calls there",
-	"gresnet/lib/metrics": "opens a file without following a link",
-	"gresnet/lib/mount":   "mounts",
-	"gresnet/lib/netlink": "asks over netlink",
-	"gresnet/lib/setup":   "makes files with the owner and the attributes of those that they replace",
-	"gresnet/lib/source":  "starts programs and kills their process groups",
-	"gresnet/lib/trust":   "opens a file without following a link, and reads who owns it",
-	"gresnet/prolog":      "reads on which file system a folder is",
+	"gresnet/lib/aside":      "starts a process that can be left behind",
+	"gresnet/lib/clock":      "reads a clock",
+	"gresnet/lib/cli":        "reads its own CPU time, and sends to journald's socket",
+	"gresnet/lib/fork":       "forks, and makes raw system calls there",
+	"gresnet/lib/metrics":    "opens a file without following a link",
+	"gresnet/lib/mount":      "mounts",
+	"gresnet/lib/netlink":    "asks over netlink",
+	"gresnet/lib/setup":      "makes files with the owner and the attributes of those that they replace",
+	"gresnet/lib/source":     "starts programs and kills their process groups",
+	"gresnet/lib/trust":      "opens a file without following a link, and reads who owns it",
+	"gresnet/prolog/gresnet": "reads on which file system a folder is",
 }
 
 // maxLines is what a package may have of Go without tests.
@@ -79,7 +79,7 @@ type goPackage struct {
 // packages lists the packages of the programs.
 func packages(t *testing.T) (list []goPackage) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "gresnet/lib/...", "gresnet/prolog", "gresnet/epilog").Output()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,GoFiles", "gresnet/lib/...", "gresnet/prolog/...", "gresnet/epilog").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

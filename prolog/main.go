@@ -6,8 +6,6 @@ import (
 	"context"
 	"os"
 
-	urfave "github.com/urfave/cli/v2"
-
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
 	"gresnet/lib/host"
@@ -20,27 +18,27 @@ import (
 func main() { os.Exit(run(cli.Outside())) }
 
 func run(w *cli.World) int {
-	return w.Run("gresnet-prolog", func(f cli.Flags) error { return take(w, f) }, func() *urfave.App { return application(w) })
+	return w.ServeSlurmd("gresnet-prolog", about, func(f cli.Flags) error { return take(w, f) })
 }
 
-// application is the command line for people.
-func application(w *cli.World) *urfave.App {
-	return &urfave.App{
-		Usage: "give a Slurm job its own RDMA devices",
-		Description: `Without arguments it is slurmd's Prolog. It reads the job from the
-environment (SLURM_JOB_ID, SLURM_JOB_UID, …), claims the HCAs that the job is
-entitled to, and moves them into a network namespace of the job's own.
+const about = `give a Slurm job its own RDMA devices
 
-Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
-something remains to be undone.
+USAGE:
+   gresnet-prolog [--config FILE] [--state DIR] [--trace]
 
-Example, in slurm.conf:
-  Prolog=/usr/sbin/gresnet-prolog
-  Epilog=/usr/sbin/gresnet-epilog
-  PrologFlags=Contain`,
-		Commands: []*urfave.Command{statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), closeCommand(w), setupCommand(w)},
-	}
-}
+DESCRIPTION:
+   It is slurmd's Prolog; people use gresnet. It reads the job from the
+   environment (SLURM_JOB_ID, SLURM_JOB_UID, …), claims the HCAs that the job is
+   entitled to, and moves them into a network namespace of the job's own.
+
+   Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
+   something remains to be undone.
+
+   Example, in slurm.conf:
+     Prolog=/usr/sbin/gresnet-prolog
+     Epilog=/usr/sbin/gresnet-epilog
+     PrologFlags=Contain
+`
 
 // take is slurmd's call.
 func take(w *cli.World, f cli.Flags) error {

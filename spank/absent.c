@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where gresnet-prolog setup keeps what it changed: a node that has this is one where jobs
+/* Where gresnet setup keeps what it changed: a node that has this is one where jobs
  * are to have their prolog. One with the package alone is not. */
 #ifndef SETUP
 #define SETUP "/var/lib/gresnet/setup"
@@ -179,11 +179,11 @@ static void judge_absence(int runs, const char *state, uint32_t job, char *text,
 		return;
 	case 1:
 		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and the job is to have HCAs; "
-			 "hint: gresnet-prolog check says more [GN422]", job);
+			 "hint: gresnet check says more [GN422]", job);
 		break;
 	default:
 		snprintf(text, size, "gresnet: job %u: gresnet-prolog did not run to its end on this node, and slurmctld does not say "
-			 "whether the job is to have HCAs; hint: gresnet-prolog check says more [GN423]", job);
+			 "whether the job is to have HCAs; hint: gresnet check says more [GN423]", job);
 	}
 	sign_leave_word(runs, text);
 }

@@ -26,7 +26,7 @@ void sign_leave_word(int runs, const char *what)
 	if (runs == -1 || (unlinkat(runs, "missed", 0) == -1 && errno != ENOENT))
 		return;
 	if (symlinkat(what, runs, "missed") == -1 && errno != EEXIST)
-		slurm_error("gresnet: note for gresnet-prolog check: %m");
+		slurm_error("gresnet: note for gresnet check: %m");
 }
 
 void sign_gone(uint32_t job, char *text, size_t size)

@@ -26,7 +26,7 @@ void sign_gone(uint32_t job, char *text, size_t size);
  * set if there is none. */
 int sign_link(int dir, const char *name, char *text, size_t size);
 
-/* sign_leave_word notes for gresnet-prolog check what was found instead of a good sign. */
+/* sign_leave_word notes for gresnet check what was found instead of a good sign. */
 void sign_leave_word(int runs, const char *what);
 
 #endif

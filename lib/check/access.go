@@ -9,7 +9,7 @@ import (
 	"gresnet/lib/config"
 )
 
-// Open tells whether users can open device nodes, which gresnet-prolog close mends.
+// Open tells whether users can open device nodes, which gresnet close mends.
 func Open(all []Finding) bool {
 	return slices.ContainsFunc(Bad(all), func(f Finding) bool { return f.About == "device nodes" })
 }
@@ -45,7 +45,7 @@ func (s Site) closed() []Finding {
 	}
 	switch {
 	case len(open) > 0:
-		return []Finding{warn(about, "GN057 gresnet-prolog close closes them now, as gresnet.service does at boot",
+		return []Finding{warn(about, "GN057 gresnet close closes them now, as gresnet.service does at boot",
 			"users can open %s without a job that was given it, though host is %q", strings.Join(open, ", "), config.Closed)}
 	case seen:
 		return []Finding{ok(about, "they are root's alone")}

@@ -125,7 +125,7 @@ func (s Site) refusals() []Finding {
 	}
 	var all []Finding
 	for _, r := range s.Refusals {
-		do := cmp.Or(hint.Whole(r.Err), "GN060 undo that on the node, or leave the HCA out: gresnet-prolog scan --toml lists the others")
+		do := cmp.Or(hint.Whole(r.Err), "GN060 undo that on the node, or leave the HCA out: gresnet scan --toml lists the others")
 		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err).of(r.Name, r.ID))
 	}
 	for _, err := range s.Unknown {
@@ -239,7 +239,7 @@ func (s Site) mapping() []Finding {
 		}
 		split := slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) })
 		if h.Gres == "" && h.ID.VF == "" && !split && !h.Away { // a site need not give its VFs to jobs
-			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
+			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}
 	}
 	mapped := s.mapped()

@@ -275,7 +275,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			set("run/systemd/system/x", "", "etc/modprobe.d/rdma.conf", "", "etc/systemd/system/multi-user.target.wants/gresnet.service", "")(s)
 		}, ""},
 		"device nodes that users can open": {nodes(0o666, 0o600),
-			`warning  device nodes: users can open uverbs0 without a job that was given it, though host is "closed"; gresnet-prolog close closes them now, as gresnet.service does at boot`},
+			`warning  device nodes: users can open uverbs0 without a job that was given it, though host is "closed"; gresnet close closes them now, as gresnet.service does at boot`},
 		"device nodes that are closed": {nodes(0o600, 0o600), ""},
 		"device nodes that are open as the site wants": {func(s *check.Site) {
 			nodes(0o666, 0o666)(s)
@@ -331,7 +331,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			extra := hca(2, "ib2")
 			extra.Gres = ""
 			s.Inventory.HCAs = append(s.Inventory.HCAs, extra)
-		}, "warning  mapping: mlx5_2 (0002:c903:00ab:0002) is in no [[hca]]; add an [[hca]] for it, if jobs are to have it (gresnet-prolog scan --toml)"},
+		}, "warning  mapping: mlx5_2 (0002:c903:00ab:0002) is in no [[hca]]; add an [[hca]] for it, if jobs are to have it (gresnet scan --toml)"},
 		"no guard of device nodes": {func(s *check.Site) { unguarded(s, config.GuardAuto) },
 			"warning  guard: jobs of one user can open each other's HCAs: no BPF; mount it"},
 		"no guard, and it must be": {func(s *check.Site) { unguarded(s, config.GuardRequired) }, "error    guard: no job gets an HCA: no BPF; mount it"},
@@ -360,7 +360,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Inventory.HCAs[1].Away, s.Inventory.HCAs[1].Claim, s.Inventory.HCAs[1].Chars = true, &report.Claim{Job: 7}, nil
 		}, ""},
 		"an HCA in quarantine": {func(s *check.Site) { s.Inventory.HCAs[1].Claim = &report.Claim{Job: 7, Quarantined: "it hangs"} },
-			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet-epilog release mlx5_1"},
+			"error    HCA mlx5_1: it is quarantined: it hangs; mend the cause, then gresnet release mlx5_1"},
 		"no uverbs": {func(s *check.Site) { s.Inventory.HCAs[0].Chars = nil },
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
 		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },
@@ -387,7 +387,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"no slurm.conf": {remove("etc/slurm/slurm.conf"),
 			"warning  slurm.conf: it is in none of /etc/slurm/slurm.conf, /run/slurm/conf/slurm.conf, /usr/local/etc/slurm.conf, /opt/slurm/etc/slurm.conf: Slurm's configuration is not checked; set SLURM_CONF to its path"},
 		"no epilog": {edit("etc/slurm/slurm.conf", "Epilog=/usr/sbin/gresnet-epilog\n", ""),
-			"error    slurm.conf: it has no Epilog; gresnet-prolog setup, or set Epilog=/usr/sbin/gresnet-epilog"},
+			"error    slurm.conf: it has no Epilog; gresnet setup, or set Epilog=/usr/sbin/gresnet-epilog"},
 		"a script that runs the prolog": {func(s *check.Site) {
 			edit("etc/slurm/slurm.conf", "/usr/sbin/gresnet-prolog", "/etc/slurm/prolog.d/*")(s)
 			s.Root.(fstest.MapFS)["etc/slurm/prolog.d/10-gresnet"] = program("#!/bin/sh\nexec /usr/sbin/gresnet-prolog\n")
@@ -419,7 +419,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Root.(fstest.MapFS)["etc/slurm/epilog.sh"].ModTime = s.Signs.Failed.At.Add(time.Second)
 		}, ""},
 		"no flag": {edit("etc/slurm/slurm.conf", "Contain,X11", "Serial"),
-			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet-prolog setup, or set PrologFlags=Contain"},
+			"error    slurm.conf: PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs; gresnet setup, or set PrologFlags=Contain"},
 		"slurmd's own deadline comes first": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=104\nEpilogTimeout=300\nGresTypes"),
 			"warning  slurm.conf: PrologEpilogTimeout is 1m44s: slurmd kills the prolog, which may take 1m40s, and 5s to tell of it; raise it, or lower deadline.prolog in gresnet.toml"},
 		"slurmd's own deadline comes later": {edit("etc/slurm/slurm.conf", "GresTypes", "PrologEpilogTimeout=105\nGresTypes"), ""},
@@ -438,14 +438,14 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			s.Root.(fstest.MapFS)["proc/77/exe"] = &fstest.MapFile{Data: []byte("/home/ada/bin/slurm"), Mode: fs.ModeSymlink}
 		}, ""},
 		"a slurmd that may lock little": {slurmdHas("Max locked memory         8388608              8388608"),
-			"warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet-prolog setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
+			"warning  memlock: its tasks may lock 8388608 bytes of memory: RDMA programs fail to register what they need; gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"},
 		"a slurmd that may lock all": {slurmdHas("Max locked memory         8388608              unlimited"), ""},
 		"limits of whoever submits": {edit("etc/slurm/slurm.conf", "PropagateResourceLimitsExcept=MEMLOCK", "#"),
-			"warning  memlock: slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it; gresnet-prolog setup, or set PropagateResourceLimitsExcept=MEMLOCK"},
+			"warning  memlock: slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it; gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK"},
 		"a slurmd that may raise its limit":    {slurmdMayOpen("1024                 4096"), ""},
 		"a slurmd that may open what it wants": {slurmdMayOpen("1024                 unlimited"), ""},
 		"no GRES type": {edit("etc/slurm/slurm.conf", "gpu,nic", "gpu"),
-			"error    slurm.conf: GresTypes lacks nic; gresnet-prolog setup, or add it; or correct slurm.gres in gresnet.toml"},
+			"error    slurm.conf: GresTypes lacks nic; gresnet setup, or add it; or correct slurm.gres in gresnet.toml"},
 		"a health check": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/healthy\nHealthCheckInterval=300\nGresTypes"),
 			"warning  health check: /usr/sbin/healthy runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"a monitor that acts": {put(0o644, "etc/systemd/system/gpud.service", ""),
@@ -465,9 +465,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"a health check of busy nodes": {edit("etc/slurm/slurm.conf", "GresTypes", "HealthCheckProgram=/usr/sbin/nhc\nHealthCheckInterval=300\nHealthCheckNodeState=CYCLE,mixed\nGresTypes"),
 			"warning  health check: /usr/sbin/nhc runs while jobs do, and sees no HCA that is in one; have it leave out the HCAs that /run/gresnet/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does"},
 		"no plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank_gresnet.so", "x.so"),
-			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
 		"an optional plugin": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "optional"),
-			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: spank_gresnet.so is optional: where it fails, tasks run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
 		"an argument that it does not know": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "batch pmix=on"),
 			`error    plugstack.conf: the plugin does not know "pmix=on": no task starts; leave it out, or say one of steps, batch=auto, batch=single, batch, all, pmix=relay, pmix=off, notice=on, notice=off, allow=none, state=DIR`},
 		"a state directory that is no path": {edit("etc/slurm/plugstack.conf.d/20.conf", "# ours", "state=run"),
@@ -498,7 +498,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"user namespaces that Slurm does not make": {set("etc/slurm/namespace.yaml", "clone_ns_flags: [CLONE_NEWUSER]\n"), ""},
 		"pyxis before it":                          {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "required /opt/spank_pyxis.so\nrequired"), ""},
 		"a line that Slurm does not heed": {edit("etc/slurm/plugstack.conf.d/20.conf", "required", "Required"),
-			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: /etc/slurm/plugstack.conf does not have gresnet's plugin: tasks would run in the node's network; gresnet setup, or add the line: required spank_gresnet.so"},
 		"a plugin that is not there": {edit("etc/slurm/plugstack.conf.d/20.conf", "spank", "/opt/spank"),
 			"error    plugin: /opt/spank_gresnet.so is not there; install the gresnet-spank for this version of Slurm"},
 		"a plugin that is nowhere": {remove(debian + "spank_gresnet.so"),
@@ -526,19 +526,19 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			remove(debian + "auth_munge.so")(s)
 		}, "warning  plugin: /opt/spank_gresnet.so is for Slurm 24.11; the installed Slurm was not found; see that the two are of one version, or set PluginDir in slurm.conf"},
 		"no plugstack.conf": {remove("etc/slurm/plugstack.conf"),
-			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; gresnet-prolog setup, or add the line: required spank_gresnet.so"},
+			"error    plugstack.conf: read /etc/slurm/plugstack.conf: open etc/slurm/plugstack.conf: file does not exist; gresnet setup, or add the line: required spank_gresnet.so"},
 		"gres.conf with fewer": {edit("etc/slurm/gres.conf", "NodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]\n", ""),
-			"error    gres.conf: it has 1 nic for this node, the mapping has 2; take the lines from gresnet-prolog scan --gres-conf"},
+			"error    gres.conf: it has 1 nic for this node, the mapping has 2; take the lines from gresnet scan --gres-conf"},
 		"gres.conf with another type": {edit("etc/slurm/gres.conf", "Type=hdr", "Type=ndr"),
-			`error    gres.conf: nic 0 is of type "ndr", in the mapping of type "hdr"; take the lines from gresnet-prolog scan --gres-conf`},
+			`error    gres.conf: nic 0 is of type "ndr", in the mapping of type "hdr"; take the lines from gresnet scan --gres-conf`},
 		"gres.conf with a file of some": {edit("etc/slurm/gres.conf", "File=/gres/nic[1]", "Count=1"),
 			"error    gres.conf: /etc/slurm/gres.conf:4: it has files, and another line of the GRES none, or the other way round"},
 		"gres.conf with a type of some": {edit("etc/slurm/gres.conf", "Type=hdr ", ""),
 			"error    gres.conf: /etc/slurm/gres.conf:4: it has a type, and another line of the GRES none, or the other way round"},
 		"gres.conf without files": {edit("etc/slurm/gres.conf", "File=/gres/nic0\nNodeName=node[1-9] Name=nic Type=ndr File=/gres/nic[1]", "Count=1\nNodeName=node[1-9] Name=nic Type=ndr Count=1"),
-			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet-prolog scan --gres-conf"},
+			"warning  gres.conf: nic has Count= and no File=: Slurm tells no indices, and each job gets what is free; take the lines from gresnet scan --gres-conf"},
 		"gres.conf with device nodes": {edit("etc/slurm/gres.conf", "/gres/nic0", "/dev/infiniband/uverbs0"),
-			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet-prolog scan --gres-conf"},
+			"error    gres.conf: nic 0 is /dev/infiniband/uverbs0, whose number changes when the HCA is moved; take the lines from gresnet scan --gres-conf"},
 		"a node that Slurm promises more of": {edit("etc/slurm/slurm.conf", "(S:0),nic:ndr:1", "(S:0),nic:ndr:7"),
 			"error    slurm.conf: NodeName of node1 has 8 nic, gres.conf 2: slurmctld drains the node; put Gres=nic:2 into the node's line"},
 		"a node that Slurm promises less of": {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:1"),
@@ -558,7 +558,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/gres.conf", "Type=ndr File=/gres/nic[1]", "Type=ndr File=/gres/nic2")(s)
 			edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0)", "nic:hdr:2(S:0)")(s)
 			s.Root.(fstest.MapFS)["gres/nic2"] = file("")
-		}, "error    gres.conf: nic 2 is of type hdr, as one before it, and between them is one of another: Slurm numbers those of one type one after the other; put the [[hca]] tables of one type one after the other, then: gresnet-prolog scan --gres-conf"},
+		}, "error    gres.conf: nic 2 is of type hdr, as one before it, and between them is one of another: Slurm numbers those of one type one after the other; put the [[hca]] tables of one type one after the other, then: gresnet scan --gres-conf"},
 		"types of which Slurm has no order":   {edit("etc/slurm/slurm.conf", "nic:hdr:1(S:0),nic:ndr:1", "nic:2"), ""},
 		"a count that is not understood":      {edit("etc/slurm/slurm.conf", "CPUs=4", "CPUs=4 Gres=nic:2K"), ""},
 		"a node that says itself what it has": {edit("etc/slurm/slurm.conf", "node[1-9] CPUs=4", "other CPUs=4 Gres=nic:9"), ""},
@@ -597,7 +597,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"divided GPUs that gres.conf names":             {divided(gpus(8, nil)), ""},
 		"divided GPUs that the configuration deals out": {divided(gpus(8, []int{0})), ""},
 		"a placeholder that is not there": {remove("gres/nic1"),
-			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet-prolog scan --gres-files"},
+			"error    gres.conf: /gres/nic1 is not there, and slurmd does not start without it; make it: gresnet scan --gres-files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := site()

@@ -37,7 +37,7 @@ func (s Site) gres(conf slurm.Conf, dir string) []Finding {
 		all = append(all, s.gresTypes(conf))
 	}
 	if err != nil {
-		return append(all, fail("gres.conf", "GN072 gresnet-prolog setup, or make it: gresnet-prolog scan --gres-conf >>"+file, "%s", err))
+		return append(all, fail("gres.conf", "GN072 gresnet setup, or make it: gresnet scan --gres-conf >>"+file, "%s", err))
 	}
 	if byCount {
 		all = append(all, s.gresConf(lines, conf)...)
@@ -128,7 +128,7 @@ func (s Site) gresTypes(conf slurm.Conf) Finding {
 	types := strings.Split(conf.Last("grestypes"), ",")
 	for _, name := range s.Config.Slurm.Gres {
 		if !slices.Contains(types, name) {
-			return fail("slurm.conf", "GN077 gresnet-prolog setup, or add it; or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
+			return fail("slurm.conf", "GN077 gresnet setup, or add it; or correct slurm.gres in gresnet.toml", "GresTypes lacks %s", name)
 		}
 	}
 	return ok("slurm.conf", "GresTypes has %s", strings.Join(s.Config.Slurm.Gres, ", "))
@@ -209,7 +209,7 @@ func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f F
 		if !slices.Contains(want, d.Type) {
 			want = append(want, d.Type)
 		} else if d.Type != devices[i-1].Type && len(types) > 1 {
-			return fail("gres.conf", "GN513 put the [[hca]] tables of one type one after the other, then: gresnet-prolog scan --gres-conf",
+			return fail("gres.conf", "GN513 put the [[hca]] tables of one type one after the other, then: gresnet scan --gres-conf",
 				"%s %d is of type %s, as one before it, and between them is one of another: Slurm numbers those of one type one after the other", name, i, d.Type), true
 		}
 	}
@@ -229,7 +229,7 @@ func (s Site) ordered(conf slurm.Conf, name string, devices []slurm.Device) (f F
 
 func (s Site) compare(name string, devices []slurm.Device) Finding {
 	const about = "gres.conf"
-	const do = "GN079 take the lines from gresnet-prolog scan --gres-conf"
+	const do = "GN079 take the lines from gresnet scan --gres-conf"
 	mapped := map[int]report.HCA{}
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres == name {
@@ -237,7 +237,7 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 		}
 	}
 	if len(devices) == 0 && len(mapped) > 0 {
-		return fail(about, "GN473 gresnet-prolog setup, or take the lines from gresnet-prolog scan --gres-conf", "it has no %s for this node, the mapping has %d", name, len(mapped))
+		return fail(about, "GN473 gresnet setup, or take the lines from gresnet scan --gres-conf", "it has no %s for this node, the mapping has %d", name, len(mapped))
 	}
 	if len(devices) != len(mapped) {
 		return fail(about, do, "it has %d %s for this node, the mapping has %d", len(devices), name, len(mapped))
@@ -254,7 +254,7 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 		case strings.HasPrefix(d.File, "/dev/infiniband/"):
 			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
 		case !s.exists(d.File):
-			return fail(about, "GN080 make it: gresnet-prolog scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
+			return fail(about, "GN080 make it: gresnet scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
 		}
 	}
 	return ok(about, "%d %s", len(devices), name)

@@ -13,7 +13,7 @@ import (
 // arguments that it knows, and built for the Slurm that loads it.
 func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	const about = "plugstack.conf"
-	const do = "GN103 gresnet-prolog setup, or add the line: required spank_gresnet.so"
+	const do = "GN103 gresnet setup, or add the line: required spank_gresnet.so"
 	file := plugstackFile(conf, dir)
 	lines, err := s.stack(conf, dir)
 	if err != nil {

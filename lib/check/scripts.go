@@ -34,7 +34,7 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 	program := "gresnet-" + strings.ToLower(key)
 	lines := conf.All(strings.ToLower(key))
 	if conf.Last(strings.ToLower(key)) == "" {
-		return []Finding{fail("slurm.conf", "GN111 gresnet-prolog setup, or set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
+		return []Finding{fail("slurm.conf", "GN111 gresnet setup, or set "+key+"=/usr/sbin/"+program, "it has no %s", key)}
 	}
 	if version, old := s.takesOne(conf, dir); old && len(lines) > 1 {
 		do := fmt.Sprintf("GN112 leave one line: %s=/etc/slurm/%s.d/*, and put all scripts into that folder", key, strings.ToLower(key))

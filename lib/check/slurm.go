@@ -84,7 +84,7 @@ func prologFlags(conf slurm.Conf) Finding {
 			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))
 		}
 	}
-	return fail("slurm.conf", "GN127 gresnet-prolog setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+	return fail("slurm.conf", "GN127 gresnet setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
 }
 
 // deadlines warns of programs that slurmd would kill before their own time is

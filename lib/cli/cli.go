@@ -1,12 +1,11 @@
-// Package cli is what gresnet-prolog and gresnet-epilog have in common: the outside world,
-// which is handed in, the flags, the exit codes, and what is said to whom.
+// Package cli is what gresnet, gresnet-prolog and gresnet-epilog have in common: the outside
+// world, which is handed in, the exit codes, and what is said to whom. It has the few flags that
+// slurmd's two programs know; the command line for people is gresnet's own.
 //
 // stdout is for what was asked for. stderr is for what a person must act on: a line that says
 // what happened, then one that says what to do; slurmd puts both into its log. All else goes to
 // the systemd journal, if the node has one and the configuration wants it there: one line for
 // each event, with fields to search for.
-//
-// github.com/urfave/cli is imported as urfave.
 package cli
 
 import (
@@ -15,12 +14,10 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
-	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/bpf"
 	"gresnet/lib/config"
@@ -72,7 +69,7 @@ func Outside() *World {
 	return w
 }
 
-// Flags are the program's own flags as somebody gave them: *urfave.Context, or none.
+// Flags are the flags that somebody gave: *urfave.Context, or those of a program of slurmd's.
 type Flags interface {
 	String(name string) string
 	Bool(name string) bool
@@ -81,29 +78,18 @@ type Flags interface {
 
 // Where things are, unless a flag says otherwise.
 const (
-	configFile = "/etc/gresnet/gresnet.toml"
-	stateDir   = "/run/gresnet"
+	ConfigFile = "/etc/gresnet/gresnet.toml"
+	StateDir   = "/run/gresnet"
 )
 
-// none are the flags of a call without arguments.
-type none struct{}
-
-func (none) String(name string) string {
-	return map[string]string{"config": configFile, "state": stateDir}[name]
-}
-func (none) Bool(string) bool  { return false }
-func (none) IsSet(string) bool { return false }
-
-// Run runs a program and returns its exit code. Without a command it does call. slurmd gives no
-// arguments at all: then nobody describes the application, which takes as long as a third of a call
-// for a job without HCAs.
-func (w *World) Run(name string, call func(Flags) error, describe func() *urfave.App) int {
+// Run runs a program and returns its exit code.
+func (w *World) Run(name string, do func() error) int {
 	// A short-lived program that holds a few megabytes is faster without collecting any.
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(12 << 20)
 	w.name = name
 	w.Stdout, w.Stderr = plain.Writer(w.Stdout), plain.Writer(w.Stderr)
-	err := w.do(call, describe)
+	err := do()
 	if err == nil {
 		return Done
 	}
@@ -111,52 +97,9 @@ func (w *World) Run(name string, call func(Flags) error, describe func() *urfave
 	return exitCode(err)
 }
 
-// do does what the arguments say.
-func (w *World) do(call func(Flags) error, describe func() *urfave.App) error {
-	if len(w.Args) < 2 {
-		w.changes = true
-		return call(none{})
-	}
-	app := describe()
-	app.Name, app.Version = w.name, version
-	app.Action = func(c *urfave.Context) error {
-		if err := Alone(c); err != nil {
-			return err
-		}
-		w.changes = true
-		return call(c)
-	}
-	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
-	app.HideHelpCommand = true
-	app.ExitErrHandler = func(*urfave.Context, error) {}
-	w.addWords(app)
-	app.OnUsageError = usageError(app.Name, func() []urfave.Flag { return app.Flags })
-	for _, command := range app.Commands {
-		command.OnUsageError = usageError(app.Name+" "+command.Name, func() []urfave.Flag { return slices.Concat(command.Flags, app.Flags) })
-		command.HideHelpCommand = true
-		action := command.Action
-		command.Action = func(c *urfave.Context) error {
-			w.changes = slices.Contains(changing, command.Name)
-			return action(c)
-		}
-	}
-	app.Flags = append(app.Flags,
-		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: configFile},
-		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: stateDir},
-		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
-		urfave.HelpFlag, // which the library leaves out where there is a command help
-		urfave.VersionFlag,
-	)
-	args, err := arrange(app, w.Args)
-	if err != nil {
-		return err
-	}
-	return app.Run(args)
-}
-
-// changing are the commands that change the node. The journal has their problems, and slurmd's: what
+// Changing says that the run is to change the node. The journal has its problems, and slurmd's: what
 // somebody has mistyped, or only looked at, would hide these.
-var changing = []string{"sweep", "boot", "release", "close", "setup"}
+func (w *World) Changing() { w.changes = true }
 
 // exitCode is how a run ended.
 func exitCode(err error) int {
@@ -187,7 +130,7 @@ func (w *World) hint(err error) string {
 	case (errors.Is(err, lease.ErrDamaged) || errors.Is(err, lease.ErrLost)) && text != "":
 		return text
 	case errors.Is(err, lease.ErrRemains) && w.Getenv("SLURM_JOB_ID") == "":
-		return "GN002 HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"
+		return "GN002 HCAs that are not home are kept from later jobs (gresnet status); mend the cause, then run this again"
 	case errors.Is(err, lease.ErrRemains):
 		return "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=" + w.Getenv("SLURM_JOB_ID") + " gresnet-epilog"
 	case text != "":
@@ -258,32 +201,6 @@ func (w *World) NodeName() string {
 	}
 	short, _, _ := strings.Cut(name, ".")
 	return short
-}
-
-// Alone refuses arguments that a command does not know.
-func Alone(c *urfave.Context) error {
-	switch {
-	case !c.Args().Present():
-		return nil
-	case c.App.Command(c.Command.Name) == nil: // it is the program's own
-		return unknown(c, c.Args().First())
-	}
-	name := c.App.Name + " " + c.Command.Name
-	return hint.With(fmt.Errorf("%s takes no arguments: %q", name, c.Args().First()), "GN134 see "+name+" --help")
-}
-
-// OneOf refuses flags that exclude each other.
-func OneOf(c *urfave.Context, names ...string) error {
-	var given []string
-	for _, name := range names {
-		if c.IsSet(name) {
-			given = append(given, "--"+name)
-		}
-	}
-	if len(given) < 2 {
-		return nil
-	}
-	return hint.With(fmt.Errorf("%s exclude each other", strings.Join(given, " and ")), "GN135 give one of them")
 }
 
 // Version is that of the program.

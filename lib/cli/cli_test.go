@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	urfave "github.com/urfave/cli/v2"
-
 	"gresnet/lib/config"
 )
 
@@ -20,10 +18,10 @@ func TestABrokenConfigurationIsAWarningToWhoCanDoWithoutIt(t *testing.T) {
 	var said strings.Builder
 	w := &World{Args: []string{"gresnet-epilog", "--config", file}, Getenv: func(string) string { return "" }, Stderr: &said}
 	var got config.Config
-	exit := w.Run("gresnet-epilog", func(f Flags) error {
+	exit := w.ServeSlurmd("gresnet-epilog", "", func(f Flags) error {
 		got = w.Lenient(f)
 		return nil
-	}, func() *urfave.App { return new(urfave.App) })
+	})
 	if exit != Done || !reflect.DeepEqual(got, config.Default()) {
 		t.Errorf("exit %d with %+v", exit, got)
 	}

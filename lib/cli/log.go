@@ -43,9 +43,9 @@ const fieldID = "GRESNET_ID"
 func warningID(k event.Kind) string {
 	id, _ := hint.Cut(map[event.Kind]string{
 		event.PortWorse:   world.PortHint,
-		event.ModeWrong:   "GN005 gresnet-prolog check says which mode the node has after a reboot",
+		event.ModeWrong:   "GN005 gresnet check says which mode the node has after a reboot",
 		event.HCAReleased: "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again",
-		event.TableMended: "GN006 gresnet-prolog status shows what is quarantined",
+		event.TableMended: "GN006 gresnet status shows what is quarantined",
 		event.Remark:      "GN007 compare what the line names with what the interface should have",
 	}[k])
 	return id

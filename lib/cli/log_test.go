@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
-	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/config"
 	"gresnet/lib/counters"
@@ -182,18 +181,12 @@ func TestAWarningCarriesTheIDOfItsKind(t *testing.T) {
 	}
 }
 
-func TestTheJournalHasTheProblemsOfThoseWhoChangeTheNodeAlone(t *testing.T) {
-	wrong := func(*urfave.Context) error { return errors.New("no") }
-	describe := func() *urfave.App {
-		return &urfave.App{Commands: []*urfave.Command{{Name: "status", Action: wrong}, {Name: "sweep", Action: wrong}}}
-	}
-	for args, want := range map[string]int{
-		"": 1, "--trace": 1, "sweep": 1, "--trace sweep": 1, "status": 0, "stauts": 0, "sweep --nonsense": 0, "--nonsense": 0,
-	} {
+func TestTheJournalHasTheProblemsOfWhatSlurmdRuns(t *testing.T) {
+	for args, want := range map[string]int{"": 1, "--trace": 1} {
 		w, lines := listening()
 		w.changes, w.Stdout, w.Stderr = false, io.Discard, io.Discard
 		w.Args = append([]string{"gresnet-x"}, strings.Fields(args)...)
-		if code := w.Run("gresnet-x", func(Flags) error { return errors.New("no") }, describe); code != Undone || len(*lines) != want {
+		if code := w.ServeSlurmd("gresnet-x", "", func(Flags) error { return errors.New("no") }); code != Undone || len(*lines) != want {
 			t.Errorf("%q: exit %d, the journal has %d lines, wanted %d", args, code, len(*lines), want)
 		}
 	}

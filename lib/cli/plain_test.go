@@ -9,8 +9,6 @@ import (
 	"testing"
 	"unicode"
 
-	urfave "github.com/urfave/cli/v2"
-
 	"gresnet/lib/config"
 	"gresnet/lib/event"
 	"gresnet/lib/hint"
@@ -28,14 +26,14 @@ func TestWhatUsersNameLeavesTheProgramWithoutWhatSteersATerminal(t *testing.T) {
 		w, lines := listening()
 		var stdout, stderr bytes.Buffer
 		w.Stdout, w.Stderr, w.Args = &stdout, &stderr, []string{"gresnet-prolog"}
-		w.Run("gresnet-prolog", func(Flags) error {
+		w.Run("gresnet-prolog", func() error {
 			p := proc.Process{PID: 7, Name: name}
 			fmt.Fprintf(w.Stdout, "%s uses it\n", p)
 			fmt.Fprintf(w.Stderr, "warning: %s\n", name)
 			w.log(config.LogSteps, event.Event{Kind: event.Remark, Notice: name})
 			w.log(config.LogSteps, event.Event{Kind: event.StepFailed, Deed: "do link " + name, Err: errors.New(name)})
 			return hint.With(fmt.Errorf("look at %s", name), "GN001 end "+p.String())
-		}, func() *urfave.App { return &urfave.App{} })
+		})
 		if strings.Count(stdout.String(), "\n") != 1 {
 			t.Fatalf("the name %q has lines of its own: %q", name, stdout.String())
 		}

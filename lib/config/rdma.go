@@ -9,7 +9,7 @@ type RDMA struct {
 
 func (r *RDMA) read(t document.Table) {
 	t.Allow(
-		// `""` | `"shared"`, `"exclusive"`: `gresnet-epilog boot` sets this mode before slurmd starts;
+		// `""` | `"shared"`, `"exclusive"`: `gresnet boot` sets this mode before slurmd starts;
 		// empty: it leaves the mode as it is
 		"mode",
 	)

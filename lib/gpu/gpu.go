@@ -63,7 +63,7 @@ func Read(root fs.FS, file, host string) (Slurm, error) {
 		return Slurm{}, hint.With(errors.New("number the GPUs: read gres.conf and slurm.conf: no answer in time"), "GN541 see whether the file system with slurm.conf answers: stat -f, mount")
 	}
 	if a.err != nil {
-		return Slurm{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet-prolog check")
+		return Slurm{}, hint.With(fmt.Errorf("number the GPUs: %w", a.err), "GN540 correct what Slurm does not read: gresnet check")
 	}
 	return a.Slurm, nil
 }

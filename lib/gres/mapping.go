@@ -270,7 +270,7 @@ func findVF(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
 	}
 	return node.HCA{}, hint.With(
 		fmt.Errorf("map %s %d: %s has no VF %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, number),
-		"GN318 gresnet-epilog boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
+		"GN318 gresnet boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
 	)
 }
 

@@ -84,12 +84,12 @@ func heldIndex(w Want, by Holding) *Taken {
 	case holder.Quarantined != "":
 		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			"GN189 mend what is wrong with the HCA, then run: gresnet-epilog release "+e.HCA.Name,
+			"GN189 mend what is wrong with the HCA, then run: gresnet release "+e.HCA.Name,
 		)
 	case w.counted():
 		t.cause = hint.With(
 			fmt.Errorf("%s (%s): %s", e.HCA.Name, e, holder),
-			fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet-epilog sweep %d", holder.Job, holder.Job),
+			fmt.Sprintf("GN190 see whether job %d still runs here; if not, run: gresnet sweep %d", holder.Job, holder.Job),
 		)
 	default:
 		t.cause = uncounted(w, "%s (%s): %s", e.HCA.Name, e, holder)
@@ -124,7 +124,7 @@ func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	if w.counted() && !used || spoilt > 0 && free+spoilt >= w.Count {
 		return &Taken{jobs, w, hint.With(
 			fmt.Errorf("choose %s: %s", w, why),
-			"GN191 run gresnet-prolog status: mend and release what is quarantined, and see whether the jobs still run here",
+			"GN191 run gresnet status: mend and release what is quarantined, and see whether the jobs still run here",
 		)}
 	}
 	if used {

@@ -82,7 +82,7 @@ func lacking(reason Reason, w Want, format string, a ...any) error {
 	if w.Source == config.Scontrol {
 		return hint.With(
 			fmt.Errorf("choose %s, which Slurm gave the job: %s", w, fmt.Sprintf(format, a...)),
-			"GN192 see whether all HCAs are plugged in and their driver is loaded (gresnet-prolog scan), and whether gres.conf says what the node has",
+			"GN192 see whether all HCAs are plugged in and their driver is loaded (gresnet scan), and whether gres.conf says what the node has",
 		)
 	}
 	return refuse(reason, w, format, a...)

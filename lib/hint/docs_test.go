@@ -38,7 +38,7 @@ var elsewhere = map[string]string{
 	"mend what is wrong with the HCA,":  "choose …: … (…): is quarantined",
 	"see whether job … still runs here": "choose …: … (…): job … has it",
 	"slurmd sets the SLURM_ variables":  "variable SLURM_…: …",
-	"gresnet-prolog check says whether": "guard …: …",
+	"gresnet check says whether":        "guard …: …",
 	"is this node meant to have HCAs?":  "list RDMA devices: no RDMA subsystem in the kernel",
 	"see … --help":                      "invalid value … for flag …: …",
 	"write it like nic:2, nic:mlx5":     "--gres …: …",
@@ -49,7 +49,7 @@ var elsewhere = map[string]string{
 // TestEveryErrorIsDocumentedWithItsHint makes docs/errors.md out of the code, and gives new
 // messages an id (go test -update).
 func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
-	src := read(t, "../../lib", "../../prolog", "../../epilog")
+	src := read(t, "../../lib", "../../prolog", "../../prolog/gresnet", "../../epilog")
 	src.number(t)
 	var text strings.Builder
 	text.WriteString(head)
@@ -60,8 +60,8 @@ func TestEveryErrorIsDocumentedWithItsHint(t *testing.T) {
 		{"Prolog, epilog and their commands", "../..", hints},
 		{"Refusals: a job asked for what it cannot have, and its tasks fail", "../../lib", refusals},
 		{"The configuration", "../../lib", faults},
-		{"What `gresnet-prolog check` finds", "../../lib/check", findings},
-		{"What `gresnet-prolog setup` leaves to a person", "../../lib/setup", leavings},
+		{"What `gresnet check` finds", "../../lib/check", findings},
+		{"What `gresnet setup` leaves to a person", "../../lib/setup", leavings},
 	} {
 		rows := src.rows(t, part.dir, part.find)
 		if len(rows) < 5 {
@@ -173,22 +173,22 @@ func plugin(t *testing.T) (all []said) {
 // endings are the ids of how a run ended, which errors have that come without a hint.
 var endings = []said{
 	{"any other error: nothing was changed, or all of it was undone", "GN001 the node is as it was; mend the cause, then return the node to service"},
-	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet-prolog status); mend the cause, then run this again"},
+	{"any other error, and something remains to be undone", "GN002 HCAs that are not home are kept from later jobs (gresnet status); mend the cause, then run this again"},
 	{"the same, for one job", "GN003 HCAs that are not home are kept from later jobs; mend the cause, then run: SLURM_JOB_ID=… gresnet-epilog"},
 }
 
 // warnings are those that a run prints. lib/cli knows their ids by the kind of event.
 var warnings = []said{
 	{"port … of … came home with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
-	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet-prolog check says which mode the node has after a reboot"},
-	{"the node table was …, and is made anew (EVENT=table-mended)", "GN006 see gresnet-prolog status: what could not be told of is quarantined"},
+	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet check says which mode the node has after a reboot"},
+	{"the node table was …, and is made anew (EVENT=table-mended)", "GN006 see gresnet status: what could not be told of is quarantined"},
 	{"… (…) is released: the node does not have it any more (EVENT=hca-released)", "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
 	{"what came home is not as it was, a manager or udev is still at it, what was owed cannot be given (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
 }
 
 // kinds are the kinds of events that lib/cli has an id for.
 func TestEachKindOfWarningIsDocumented(t *testing.T) {
-	src := read(t, "../../lib", "../../prolog", "../../epilog")
+	src := read(t, "../../lib", "../../prolog", "../../prolog/gresnet", "../../epilog")
 	for name, kind := range map[string]event.Kind{"PortWorse": event.PortWorse, "ModeWrong": event.ModeWrong, "TableMended": event.TableMended, "HCAReleased": event.HCAReleased, "Remark": event.Remark} {
 		if !slices.ContainsFunc(warnings, func(w said) bool { return strings.Contains(w.problem, "EVENT="+string(kind)+")") }) {
 			t.Errorf("warnings of kind %s are not documented", kind)

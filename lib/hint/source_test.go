@@ -468,7 +468,7 @@ func (s *source) number(t *testing.T) {
 		}
 	}
 	if len(places) > 0 {
-		*s = *read(t, "../../lib", "../../prolog", "../../epilog")
+		*s = *read(t, "../../lib", "../../prolog", "../../prolog/gresnet", "../../epilog")
 	}
 	s.list(t)
 }

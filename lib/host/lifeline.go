@@ -38,7 +38,7 @@ func (n *Host) findLifelines(ctx context.Context) (list []lifeline, unknown []er
 	})
 	switch {
 	case a.err != nil:
-		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", a.err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet-prolog check")}
+		return nil, []error{hint.With(fmt.Errorf("find what the node itself needs: %w", a.err), "GN400 correct what Slurm does not read, or set SLURM_CONF to the file's path: gresnet check")}
 	case !read:
 		return nil, []error{&gres.Refusal{
 			Reason: gres.NoAnswer, Ask: needs, Why: "read slurm.conf: no answer in time",

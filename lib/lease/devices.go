@@ -88,5 +88,5 @@ func (n *Host) Idle(ctx context.Context) error {
 		return err
 	}
 	names := strings.Trim(fmt.Sprint(jobs), "[]")
-	return hint.With(errors.New("these jobs hold HCAs of this node: "+names), "GN435 drain the node, wait for its jobs, then run it again; gresnet-prolog status says more")
+	return hint.With(errors.New("these jobs hold HCAs of this node: "+names), "GN435 drain the node, wait for its jobs, then run it again; gresnet status says more")
 }

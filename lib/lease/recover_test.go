@@ -57,7 +57,7 @@ func TestAnHCAWhoseLeaseSomebodyRemovedIsKeptUntilAPersonHasSeenIt(t *testing.T)
 				if errors.Is(err, ErrRemains) != c.own || errors.Is(err, ErrDamaged) != c.own {
 					t.Errorf("the exit code is wrong: %v", err)
 				}
-				if c.own && !strings.HasSuffix(hint.Of(err), "then run: gresnet-epilog release HCA") {
+				if c.own && !strings.HasSuffix(hint.Of(err), "then run: gresnet release HCA") {
 					t.Errorf("the hint is %q", hint.Of(err))
 				}
 				before, _ := n.Table().Read()

@@ -62,7 +62,7 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 			return err
 		}
 		if !slices.ContainsFunc(t.Claims, sameQuarantine(c)) {
-			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet-prolog status lists the HCAs")
+			return hint.With(fmt.Errorf("release %s: it was freed meanwhile, by a sweep or an epilog", c.Name), "GN206 gresnet status lists the HCAs")
 		}
 		l, err := n.open(ctx, c.Job)
 		if errors.Is(err, opened.ErrNone) {
@@ -102,7 +102,7 @@ func (n *Host) quarantined(name string) (table.Claim, error) {
 		if err := n.usedNow(t, name); err != nil {
 			return table.Claim{}, err
 		}
-		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "GN207 gresnet-prolog status lists the HCAs")
+		return table.Claim{}, hint.With(fmt.Errorf("release %s: no HCA of that name is quarantined", name), "GN207 gresnet status lists the HCAs")
 	case len(named) > 1:
 		var ids []string
 		for _, c := range named {
@@ -111,7 +111,7 @@ func (n *Host) quarantined(name string) (table.Claim, error) {
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: that means more than one HCA", name), "GN208 say which: "+strings.Join(ids, ", "))
 	case named[0].Quarantined == "":
 		return table.Claim{}, hint.With(fmt.Errorf("release %s: it is not quarantined, job %d has it", name, named[0].Job),
-			fmt.Sprintf("GN209 if that job is gone: gresnet-epilog sweep %d", named[0].Job))
+			fmt.Sprintf("GN209 if that job is gone: gresnet sweep %d", named[0].Job))
 	}
 	return named[0], nil
 }

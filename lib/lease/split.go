@@ -63,7 +63,7 @@ func (n *Host) splitPF(ctx context.Context, pf string, count int) error {
 	until, _ := ctx.Deadline()
 	s.taken = takenOf(&t, pf, opened.Lost(n.Host))
 	if s.made && len(s.taken) > 0 {
-		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "GN325 gresnet-prolog status says what keeps the lease; boot splits the PF when that is gone")
+		return hint.With(fmt.Errorf("split %s: a job has VF %v of it, and the node has not", pf, slices.Sorted(maps.Keys(s.taken))), "GN325 gresnet status says what keeps the lease; boot splits the PF when that is gone")
 	}
 	if s.made {
 		if err := sriov.PCI.Create(pf, count, until); err != nil {

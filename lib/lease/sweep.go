@@ -47,7 +47,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	}
 	for _, id := range s.Jobs {
 		if !slices.Contains(jobs, id) {
-			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet-prolog status lists the leases")
+			return hint.With(fmt.Errorf("sweep job %d: it has no lease here", id), "GN212 gresnet status lists the leases")
 		}
 	}
 	if len(s.Jobs) > 0 {

@@ -29,13 +29,13 @@ func Faults(root fs.FS, conf slurm.Conf) (all []error) {
 	for _, dir := range slurm.Daemons(root) {
 		if most, limited := slurm.HardLimit(root, dir, "Max locked memory"); limited {
 			all = append(all, hint.With(fmt.Errorf("its tasks may lock %d bytes of memory: RDMA programs fail to register what they need", most),
-				"GN545 gresnet-prolog setup, or set LimitMEMLOCK=infinity in its unit; then restart it"))
+				"GN545 gresnet setup, or set LimitMEMLOCK=infinity in its unit; then restart it"))
 			break
 		}
 	}
 	if Propagated(conf) {
 		all = append(all, hint.With(fmt.Errorf("slurm.conf has tasks lock as much memory as whoever submits their job: RDMA programs fail if that is 8 MiB, as systemd has it"),
-			"GN546 gresnet-prolog setup, or set PropagateResourceLimitsExcept=MEMLOCK"))
+			"GN546 gresnet setup, or set PropagateResourceLimitsExcept=MEMLOCK"))
 	}
 	return all
 }
@@ -69,7 +69,7 @@ const unit = "slurmd.service"
 const DropIn = "/etc/systemd/system/" + unit + ".d/zz-gresnet.conf"
 
 // DropInText is what it says.
-const DropInText = "# gresnet-prolog setup made this file: RDMA programs lock the memory that an HCA reads and writes\n[Service]\nLimitMEMLOCK=infinity\n"
+const DropInText = "# gresnet setup made this file: RDMA programs lock the memory that an HCA reads and writes\n[Service]\nLimitMEMLOCK=infinity\n"
 
 // OfUnit is what slurmd's unit says of the limit, with all of its drop-ins. is is false if there is no
 // such unit.

@@ -83,5 +83,5 @@ func (l *Lease) setAside(d *recovery.Damage) error {
 		return Remains(err)
 	}
 	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, l.World.Job, d.Quarantines(l.World.Away))
-	return Remains(hint.With(err, "GN216 see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet-epilog release HCA"))
+	return Remains(hint.With(err, "GN216 see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet release HCA"))
 }

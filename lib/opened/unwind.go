@@ -162,7 +162,7 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 		}
 		err = fmt.Errorf("free HCA %s: the journal still says that the job has it: %w", id, err)
 		l.World.Away[id] = err.Error()
-		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet-epilog sweep"))
+		failed = append(failed, hint.With(err, "GN219 make room in /run, and run gresnet sweep"))
 	}
 	return failed
 }

@@ -1,5 +1,5 @@
 // Package plan turns what a job gets into the ordered steps of its lease. It is pure: it reads and
-// changes nothing, so a prolog carries out the very plan that gresnet-prolog plan shows.
+// changes nothing, so a prolog carries out the very plan that gresnet plan shows.
 package plan
 
 import (

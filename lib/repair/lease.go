@@ -143,7 +143,7 @@ func distrust(l *host.Look, t *table.Table, claims []table.Claim) error {
 	}
 	h.TellQuarantines(job, away)
 	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, job, strings.Join(what, "; "))
-	return opened.Remains(hint.With(err, "GN225 see whether the HCA is as it should be, then run: gresnet-epilog release HCA"))
+	return opened.Remains(hint.With(err, "GN225 see whether the HCA is as it should be, then run: gresnet release HCA"))
 }
 
 // forgotten says why later jobs do not get an HCA whose lease somebody removed. It adds where the

@@ -34,10 +34,10 @@ fails where the two differ.
 
 Some uses:
 
-    gresnet-prolog status --json | jq -r '.hcas[] | select(.state == "quarantined").name'
-    gresnet-prolog scan --json | jq -r '.hcas[].ports[] | select(.state != "ACTIVE") | .interface'
-    gresnet-prolog plan --gres nic:2 --json | jq -r '.hcas[].ports[].addresses[]?'
-    gresnet-prolog check --json | jq -r '.findings[] | select(.level == "error") | .id + " " + .text'
+    gresnet status --json | jq -r '.hcas[] | select(.state == "quarantined").name'
+    gresnet scan --json | jq -r '.hcas[].ports[] | select(.state != "ACTIVE") | .interface'
+    gresnet plan --gres nic:2 --json | jq -r '.hcas[].ports[].addresses[]?'
+    gresnet check --json | jq -r '.findings[] | select(.level == "error") | .id + " " + .text'
     jq -r '[.job, ([.hcas[].ports[].sent_bytes // 0] | add)] | @tsv' /var/lib/gresnet/jobs.jsonl
 `
 

@@ -20,7 +20,7 @@ import (
 // that goes, or means something else, makes another one.
 const Version = 1
 
-// Scan is what `gresnet-prolog scan --json` prints: the node's HCAs.
+// Scan is what `gresnet scan --json` prints: the node's HCAs.
 type Scan struct {
 	Stamp
 	Mode rdma.Mode `json:"mode"`           // RDMA netns mode: shared or exclusive
@@ -31,7 +31,7 @@ type Scan struct {
 	SELinux sysfs.SELinux `json:"-"`
 }
 
-// Status is what `gresnet-prolog status --json` prints: who holds what.
+// Status is what `gresnet status --json` prints: who holds what.
 type Status struct {
 	Stamp
 	HCAs   []HCA   `json:"hcas"`           // those of the node, and those that `[[hca]]` lists and the node lacks
@@ -41,7 +41,7 @@ type Status struct {
 	Drift error `json:"-"` // why there is no mapping: no HCA has a GRES then
 }
 
-// Plan is what `gresnet-prolog plan --json` prints: what a job would have, and how it gets it.
+// Plan is what `gresnet plan --json` prints: what a job would have, and how it gets it.
 type Plan struct {
 	Stamp
 	Notes     []string `json:"notes,omitempty"`     // what the sources say of the choice
@@ -53,7 +53,7 @@ type Plan struct {
 	Steps     []Step   `json:"steps"`               // what the prolog does, in order
 }
 
-// Check is what `gresnet-prolog check --json` prints: what is well, and what is not.
+// Check is what `gresnet check --json` prints: what is well, and what is not.
 type Check struct {
 	Stamp
 	Findings []Finding `json:"findings"` // without those that are ok, if --quiet is given

@@ -96,7 +96,7 @@ func (n Node) before() {
 
 // Check finds files that setup must not replace.
 func (n Node) Check(p Plan) (all []Refusal) {
-	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"
+	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet check"
 	for _, e := range p.Edits {
 		if e.Link != "" || !e.There && len(e.After) == 0 {
 			continue // a unit's link, or a file that gres.conf names

@@ -240,7 +240,7 @@ func (p *planner) calls(key, file, program string) bool {
 		return true
 	}
 	if call == slurm.Mentions {
-		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet-prolog check after a job (%s)", file, program, key))
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet check after a job (%s)", file, program, key))
 	}
 	return call == slurm.Mentions
 }
@@ -363,10 +363,13 @@ func sameGres(a, b string) bool {
 	return slices.Equal(split(a), split(b))
 }
 
-// The lines that setup keeps in gres.conf, and their marks.
+// The lines that setup keeps in gres.conf, and their marks. Setup made the old ones while it was a
+// command of gresnet-prolog's.
 const (
-	begin = "# gresnet-prolog setup made these lines"
-	end   = "# gresnet-prolog setup made the lines above"
+	begin    = "# gresnet setup made these lines"
+	end      = "# gresnet setup made the lines above"
+	oldBegin = "# gresnet-prolog setup made these lines"
+	oldEnd   = "# gresnet-prolog setup made the lines above"
 )
 
 // gresConf has a line for each HCA.
@@ -380,7 +383,7 @@ func (p *planner) gresConf(file string) {
 		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
 		return
 	}
-	at := t.cut(begin, end)
+	at := t.cut()
 	if p.hasNICs(t) {
 		return
 	}
@@ -437,14 +440,14 @@ func (p *planner) site(file string) (same, is bool) {
 	return slices.Equal(files, p.Files), true
 }
 
-// cut removes the lines from one mark to the other. It returns their place, or the place for new ones.
-func (t *text) cut(from, to string) (at int) {
+// cut removes the lines between the marks, and these. It returns their place, or the place for new ones.
+func (t *text) cut() (at int) {
 	first, after, place := -1, -1, 0
 	for line := range strings.Lines(t.content) {
 		switch strings.TrimSpace(line) {
-		case from:
+		case begin, oldBegin:
 			first = place
-		case to:
+		case end, oldEnd:
 			after = place + len(line)
 		}
 		place += len(line)
@@ -510,7 +513,7 @@ func (p *planner) plugstack(slurmConf string) {
 	}
 	t.add(stackLine)
 	p.change(t, there, before)
-	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet-prolog check --role login")
+	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet check --role login")
 }
 
 // without returns the folders of Slurm's plugins, if they lack gresnet's.

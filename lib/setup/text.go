@@ -54,7 +54,7 @@ func (t text) refuse() (all []Refusal) {
 	for _, l := range f.Lines {
 		if l.Include != "" {
 			all = append(all, Refusal{fmt.Sprintf("%s:%d includes %s, which may have other nodes' lines", t.file, l.Number, l.Include),
-				"GN243 make the changes by hand: gresnet(7), Install by hand; then gresnet-prolog check"})
+				"GN243 make the changes by hand: gresnet(7), Install by hand; then gresnet check"})
 		}
 	}
 	return all

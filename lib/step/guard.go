@@ -32,7 +32,7 @@ func (s *Devices) guard(w *world.World, nodes []deviceNode) error {
 	case err == nil:
 		return nil
 	case required && hint.Of(err) == "":
-		return hint.With(err, "GN253 gresnet-prolog check says whether the node can; [access] guard says whether it must")
+		return hint.With(err, "GN253 gresnet check says whether the node can; [access] guard says whether it must")
 	case must:
 		return err
 	}

@@ -28,7 +28,7 @@ func measure(form string, cases []testCase, limit time.Duration, programs, cni, 
 	if err != nil {
 		return err
 	}
-	if programs, err = near(programs, "floor", "gresnet-prolog", "gresnet-epilog"); err != nil {
+	if programs, err = near(programs, "floor", "gresnet", "gresnet-prolog", "gresnet-epilog"); err != nil {
 		return err
 	}
 	if err := installRules(filepath.Join(repo, "packaging/systemd/udev.rules"), programs); err != nil {

@@ -49,7 +49,7 @@ func partsCommand(args []string) error {
 	if err != nil {
 		return err
 	}
-	programs, err := near(o.programs, "gresnet-prolog", "gresnet-epilog")
+	programs, err := near(o.programs, "gresnet", "gresnet-prolog", "gresnet-epilog")
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (p partCase) setUp(programs string) error {
 	if err := eventually(func() error { return shell("rdma system set netns " + p.mode) }); err != nil {
 		return err
 	}
-	return shell("rm -rf /run/gresnet; " + programs + "/gresnet-epilog boot; " + udevSettle + `
+	return shell("rm -rf /run/gresnet; " + programs + "/gresnet boot; " + udevSettle + `
 n=0
 for i in ib0 roce0 $(ls /sys/bus/pci/devices/0000:01:00.0/virtfn*/net | grep -v : || true); do
 	ip link set $i up

@@ -77,7 +77,7 @@ func floorOf(programs string, dir func(job int) string) tool {
 
 // installRules gives udev the package's rule, and the program that it may start the place that it has.
 func installRules(rules, programs string) error {
-	return shell(fmt.Sprintf("install -D -m 644 %s /run/udev/rules.d/90-gresnet.rules; install -m 755 %s/gresnet-prolog /usr/sbin/; udevadm control --reload", rules, programs))
+	return shell(fmt.Sprintf("install -D -m 644 %s /run/udev/rules.d/90-gresnet.rules; install -m 755 %s/gresnet /usr/sbin/; udevadm control --reload", rules, programs))
 }
 
 // undone keeps the package's rule from what other tools do.

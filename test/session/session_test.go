@@ -22,8 +22,8 @@ func TestSessions(t *testing.T) {
 		netnstest.Skip(t, "needs root: the programs refuse anybody else")
 	}
 	bin := t.TempDir()
-	for _, program := range []string{"prolog", "epilog"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(bin, "gresnet-"+program), "gresnet/"+program)
+	for program, folder := range map[string]string{"gresnet": "prolog/gresnet", "gresnet-prolog": "prolog", "gresnet-epilog": "epilog"} {
+		build := exec.Command("go", "build", "-o", filepath.Join(bin, program), "gresnet/"+folder)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

@@ -15,7 +15,7 @@ func TestAFolderThatTheKernelMakesAnewIsClosed(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)
 	asAfterBoot(t)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	// With the last HCA, what udev has put there goes, too, and all that is the kernel's.
 	out := vm.Run(t, "modprobe -r ibfake rdma_ucm; udevadm settle; find /dev/infiniband -mindepth 1 -not -name .gresnet; stat -c 'mode %a' /dev/infiniband; modprobe rdma_ucm; modprobe ibfake "+options+"; udevadm settle; stat -c 'mode %a' /dev/infiniband")

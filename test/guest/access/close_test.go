@@ -88,22 +88,22 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	closing := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
 	vm.WriteConfig(t, closing+"[access]\nhost = \"open\"\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, reopen)
 	before := vm.Picture(t)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Same(t, before)
 	vm.Must(t, "prolog", vm.HomeJob)
 	vm.WriteConfig(t, closing)
 	vm.Must(t, "epilog", vm.HomeJob) // what host was when the job began holds
 	vm.Same(t, before)
 	vm.WriteConfig(t, strings.Split(closing, "[[hca]]")[0]) // all of them
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	if got := hostModes(t); got != "600 root" || !isClosed(t) {
 		t.Errorf("device nodes are %s, their folder is closed: %v", got, isClosed(t))
 	}
 	vm.WriteConfig(t, vm.Config+"[access]\nhost = \"open\"\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, reopen)
 	vm.Same(t, before)
 }
@@ -113,11 +113,11 @@ func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, reopen+"; chmod 600 /dev/infiniband/uverbs*")
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	})
 	// The owner and alice may open it, as linux/posix_acl_xattr.h has that; its group may not, though the
 	// mode says so.
@@ -158,7 +158,7 @@ func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
 func asAfterBoot(t *testing.T) {
 	t.Helper()
 	vm.WriteConfig(t, vm.Config+"[access]\nhost = \"open\"\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, reopen)
 	vm.WriteConfig(t, vm.Config)
 }
@@ -167,8 +167,8 @@ func asAfterBoot(t *testing.T) {
 // has it, on a node whose gresnet.service has run.
 func withRule(t *testing.T) {
 	t.Helper()
-	const undo = "rm -f /run/udev/rules.d/90-gresnet.rules /usr/sbin/gresnet-prolog; udevadm control --reload"
-	vm.Run(t, "mkdir -p /run/udev/rules.d; cp "+vm.Repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+vm.Repo()+"/bin/gresnet-prolog /usr/sbin; udevadm control --reload; "+vm.Repo()+"/bin/gresnet-epilog boot")
+	const undo = "rm -f /run/udev/rules.d/90-gresnet.rules /usr/sbin/gresnet; udevadm control --reload"
+	vm.Run(t, "mkdir -p /run/udev/rules.d; cp "+vm.Repo()+"/packaging/systemd/udev.rules /run/udev/rules.d/90-gresnet.rules; ln -s "+vm.Repo()+"/bin/gresnet /usr/sbin; udevadm control --reload; "+vm.Repo()+"/bin/gresnet boot")
 	t.Cleanup(func() { vm.Run(t, undo) })
 }
 
@@ -193,7 +193,7 @@ func TestUdevClosesByItselfTheNodesOfAnHCAOnceTheProgramHasClosedThem(t *testing
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
 	vm.Run(t, reopen) // the program has looked at each HCA
-	const program = "/usr/sbin/gresnet-prolog"
+	const program = "/usr/sbin/gresnet"
 	was := vm.Run(t, "stat -c '%n %a %U' /dev/infiniband/*")
 	vm.Run(t, "mv "+program+" "+program+".away; printf '#!/bin/sh\nenv >>/tmp/started\n' >"+program+"; chmod 755 "+program)
 	t.Cleanup(func() { vm.Run(t, "rm -f /tmp/started; mv "+program+".away "+program) })
@@ -214,7 +214,7 @@ func TestTheRuleForUdevDoesNothingWhereTheSiteWantsNodesOpen(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	withRule(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close; "+reopen)
+	vm.Run(t, vm.Repo()+"/bin/gresnet close; "+reopen)
 	if got := hostModes(t); got != "666 root" {
 		t.Errorf("device nodes are %s", got)
 	}
@@ -242,15 +242,15 @@ func TestBootClosesWhatTheSiteWantsClosed(t *testing.T) {
 	vm.Slurm(t)
 	asAfterBoot(t)
 	vm.WriteConfig(t, "[acess]\n")
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || hostModes(t) != "666 root" || isClosed(t) {
+	if out, code := vm.Command(t, "gresnet boot"); code != 1 || hostModes(t) != "666 root" || isClosed(t) {
 		t.Errorf("with a configuration that cannot be read: exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 	vm.WriteConfig(t, vm.Config)
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 || hostModes(t) != "600 root" || !isClosed(t) {
+	if out, code := vm.Command(t, "gresnet boot"); code != 0 || hostModes(t) != "600 root" || !isClosed(t) {
 		t.Errorf("exit %d, device nodes are %s: %s", code, hostModes(t), out)
 	}
 	vm.WriteConfig(t, "[acess]\n")
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 1 || !isClosed(t) {
+	if out, code := vm.Command(t, "gresnet boot"); code != 1 || !isClosed(t) {
 		t.Errorf("a configuration that cannot be read opens what was closed: exit %d: %s", code, out)
 	}
 	vm.WriteConfig(t, vm.Config)

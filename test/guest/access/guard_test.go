@@ -261,7 +261,7 @@ func TestANodeThatCannotGuardDoesWhatTheSiteWantsInSharedMode(t *testing.T) {
 	vm.Must(t, "prolog", vm.LawJob)
 	vm.Must(t, "epilog", vm.LawJob)
 	vm.Same(t, before)
-	out, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check")
+	out, _ := vm.Try(vm.Repo() + "/bin/gresnet check")
 	if !strings.Contains(out, "warning  guard: jobs of one user can open each other's HCAs: /sys/fs/bpf is no BPF file system; mount -t bpf") {
 		t.Errorf("check: %s", out)
 	}
@@ -271,7 +271,7 @@ func TestANodeThatCannotGuardDoesWhatTheSiteWantsInSharedMode(t *testing.T) {
 		t.Errorf("exit %d: %s", code, said)
 	}
 	vm.Same(t, before)
-	out, _ = vm.Try(vm.Repo() + "/bin/gresnet-prolog check")
+	out, _ = vm.Try(vm.Repo() + "/bin/gresnet check")
 	if !strings.Contains(out, "error    guard: no job gets an HCA") {
 		t.Errorf("check: %s", out)
 	}

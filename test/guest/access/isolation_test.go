@@ -77,7 +77,7 @@ func TestIsolationByDevicesIsRefusedInExclusiveMode(t *testing.T) {
 	before := vm.Picture(t)
 	out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900170 SLURM_JOB_GPUS=0,1")
 	vm.NodesFault(t, out, code, `isolation = "devices" is for the shared RDMA netns mode`)
-	if found := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog check || true"); !strings.Contains(found, `isolation: "devices" is for shared mode`) {
+	if found := vm.Run(t, vm.Repo()+"/bin/gresnet check || true"); !strings.Contains(found, `isolation: "devices" is for shared mode`) {
 		t.Errorf("check does not find it:\n%s", found)
 	}
 	vm.Same(t, before)

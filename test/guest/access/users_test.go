@@ -197,7 +197,7 @@ func hasPolicies(t *testing.T, more string) {
 		}
 		vm.WriteConfig(t, vm.Config)
 	})
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 }
 
 func inPartition(job int, partition string) string {
@@ -240,7 +240,7 @@ func ends(t *testing.T, pid string) {
 
 func status(t *testing.T) string {
 	t.Helper()
-	return vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status")
+	return vm.Run(t, vm.Repo()+"/bin/gresnet status")
 }
 
 // isKept holds an HCA to be kept from jobs while a user's process uses it, which status and
@@ -251,7 +251,7 @@ func isKept(t *testing.T, name, pid string) {
 	if !regexp.MustCompile(`(?s)` + name + ` \([^)]*\) is quarantined:\n  no job has it, but [^\n]*\(pid ` + pid + `\)`).MatchString(said) {
 		t.Errorf("status does not say that process %s uses %s:\n%s", pid, name, said)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+name); code != 1 || !strings.Contains(out, "(pid "+pid+")") {
+	if out, code := vm.Command(t, "gresnet release "+name); code != 1 || !strings.Contains(out, "(pid "+pid+")") {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	vm.Must(t, "prolog", inPartition(900071, "any"))
@@ -292,9 +292,9 @@ func TestAnHCAThatAJobsProcessHandedOnIsNoJobsUntilThatIsGoneInSharedMode(t *tes
 		isKept(t, first, pid)
 		if how == hostile {
 			isPlain(t, "status", status(t))
-			out, _ := vm.Command(t, "gresnet-prolog status --json")
+			out, _ := vm.Command(t, "gresnet status --json")
 			isPlain(t, "status --json", out)
-			out, _ = vm.Command(t, "gresnet-epilog release "+first)
+			out, _ = vm.Command(t, "gresnet release "+first)
 			isPlain(t, "release", out)
 			vm.Must(t, "prolog", inPartition(900072, "all"))
 			isPlain(t, "the refusal", vm.Run(t, "cat /run/gresnet/jobs/900072/env"))

@@ -189,13 +189,13 @@ func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	edit(t, vm.DamageJournal, without(`"kind":"access".*`+roce))
-	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "gresnet-epilog release HCA") {
+	if out, code := vm.ByHand(t, "epilog", vm.DamageJob); code != 2 || !strings.Contains(out, "gresnet release HCA") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if held := quarantined(t); held != roce {
 		t.Errorf("quarantined: %q, wanted %q", held, roce)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+roce); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet release "+roce); code != 0 || out != "" {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	if held := quarantined(t); held != "" {

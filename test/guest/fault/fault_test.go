@@ -242,5 +242,5 @@ func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
 // udev does, and else the next prolog.
 func closeNodes(t *testing.T) {
 	t.Helper()
-	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 }

@@ -56,10 +56,10 @@ func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
 	if out, code := vm.ByHand(t, "epilog", hangJob); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
 		t.Errorf("epilog while the move hangs: exit %d: %s", code, out)
 	}
-	if out, _ := vm.Command(t, "gresnet-prolog status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "the node needs a reboot") {
+	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "the node needs a reboot") {
 		t.Errorf("status while the move hangs:\n%s", out)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 2 || !strings.Contains(out, "an earlier move of it has not ended") {
 		t.Errorf("release while the move hangs: exit %d: %s", code, out)
 	}
 	// The move lands after all: the next epilog brings the device home.

@@ -405,7 +405,7 @@ func settle(t *testing.T, all []*given) {
 		t.Logf("the next epilog: exit %d: %s", code, out)
 	}
 	for _, name := range vm.HCAs(t) {
-		if out, code := vm.Command(t, "gresnet-epilog release "+name); code != 0 && !strings.Contains(out, "is quarantined") {
+		if out, code := vm.Command(t, "gresnet release "+name); code != 0 && !strings.Contains(out, "is quarantined") {
 			t.Errorf("release %s: exit %d: %s", name, code, out)
 		}
 	}

@@ -33,7 +33,7 @@ func TestWhatOthersHaveBoundToAnInterfaceIsRefusedByName(t *testing.T) {
 			t.Cleanup(func() {
 				vm.Run(t, of.Replace(c.undo)+"; rm -f /run/gresnet/node.json; ip addr flush dev "+roce+"; "+vm.GiveAddresses)
 			})
-			vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+			vm.Run(t, vm.Repo()+"/bin/gresnet close")
 			before := vm.Picture(t)
 			if out, code := vm.ByHand(t, "prolog", refuseJob); code != 1 || !strings.Contains(out, of.Replace(c.want)) {
 				t.Errorf("prolog: exit %d: %s", code, out)

@@ -112,7 +112,7 @@ func TestCheckFailsForMistakesInFilesOfARealNode(t *testing.T) {
 // check runs the check as an administrator does.
 func check(t *testing.T) (string, int) {
 	t.Helper()
-	out, _ := vm.Try("rc=0; " + vm.Repo() + "/bin/gresnet-prolog check 2>&1 || rc=$?; echo \"exit $rc\"")
+	out, _ := vm.Try("rc=0; " + vm.Repo() + "/bin/gresnet check 2>&1 || rc=$?; echo \"exit $rc\"")
 	end := strings.LastIndex(out, "exit ")
 	return out[:end], vm.Atoi(out[end+len("exit "):])
 }

@@ -215,9 +215,9 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 	for _, c := range []struct{ name, run string }{
 		{"a prolog", ""},
 		{"an epilog", "epilog"},
-		{"a sweep", "gresnet-epilog sweep"},
-		{"the boot", "gresnet-epilog boot"},
-		{"a person", "gresnet-epilog release " + names[1]},
+		{"a sweep", "gresnet sweep"},
+		{"the boot", "gresnet boot"},
+		{"a person", "gresnet release " + names[1]},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			vm.Must(t, "prolog", vm.HomeJob)
@@ -229,9 +229,9 @@ func TestAnHCAThatTheNodeLostHasItsSettingsAgainWhenItIsBack(t *testing.T) {
 			if out := vm.Run(t, "ls /run/gresnet/jobs"); out != "" {
 				t.Errorf("leases are left: %s", out)
 			}
-			vm.Run(t, vm.Repo()+"/bin/gresnet-epilog sweep")
+			vm.Run(t, vm.Repo()+"/bin/gresnet sweep")
 			vm.Run(t, driver+"bind; udevadm settle")
-			if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .*is quarantined:\n *the node lost it `).MatchString(out) {
+			if out, code := vm.Command(t, "gresnet status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .*is quarantined:\n *the node lost it `).MatchString(out) {
 				t.Errorf("status when it is back, exit %d:\n%s", code, out)
 			}
 			switch c.run {
@@ -264,17 +264,17 @@ func TestAnHCAThatTheNodeLostIsReleasedAsItIs(t *testing.T) {
 	if out, code := vm.ByHand(t, "epilog", vm.HomeJob); code != 2 {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[1]); code != 0 || !strings.Contains(out, "is released: the node does not have it any more") {
+	if out, code := vm.Command(t, "gresnet release "+names[1]); code != 0 || !strings.Contains(out, "is released: the node does not have it any more") {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
-	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .* gone `).MatchString(out) {
+	if out, code := vm.Command(t, "gresnet status"); code != 0 || !regexp.MustCompile(`(?m)^`+names[1]+` .* gone `).MatchString(out) {
 		t.Errorf("status, exit %d:\n%s", code, out)
 	}
 	if out := vm.Run(t, "jq -c .claims /run/gresnet/node.json; ls /run/gresnet/lost"); out != "[]\n" {
 		t.Errorf("left are %s", out)
 	}
 	vm.Run(t, driver+"bind; udevadm settle; "+vm.GiveAddresses)
-	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || strings.Contains(out, " gone ") {
+	if out, code := vm.Command(t, "gresnet status"); code != 0 || strings.Contains(out, " gone ") {
 		t.Errorf("status when it is back, exit %d:\n%s", code, out)
 	}
 }

@@ -76,7 +76,7 @@ func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
 	if want := "port 1 of " + names[0] + " came home with rate 25 Gb/sec (1X EDR), it had 100 Gb/sec (4X EDR)"; code != 2 || !strings.Contains(out, want) {
 		t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 	}
-	if out, _ := vm.Command(t, "gresnet-prolog status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined:\n  port 1 of") {
+	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined:\n  port 1 of") {
 		t.Errorf("status:\n%s", out)
 	}
 	port(t, "slow", "ibfake-1")
@@ -92,7 +92,7 @@ func TestAnHCAThatIsReleasedStaysReleasedThoughItsPortIsWorse(t *testing.T) {
 	if out, code := vm.ByHand(t, "epilog", operateJob); code != 2 {
 		t.Fatalf("exit %d: %s", code, out)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 0 {
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 0 {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	vm.Must(t, "prolog", operateJob)
@@ -157,7 +157,7 @@ func TestBootSetsTheModeThatTheConfigurationWants(t *testing.T) {
 	before := vm.Picture(t)
 	defer func() {
 		vm.WriteConfig(t, "[rdma]\nmode = \""+was+"\"\n")
-		if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 {
+		if out, code := vm.Command(t, "gresnet boot"); code != 0 {
 			t.Errorf("exit %d: %s", code, out)
 		}
 		if vm.Mode(t) != was {
@@ -170,7 +170,7 @@ func TestBootSetsTheModeThatTheConfigurationWants(t *testing.T) {
 		t.Errorf("a prolog before that: exit %d, wanted %q:\n%s", code, want, out)
 	}
 	// The lease's own namespace is in the mode's way until it is given back.
-	if out, code := vm.Command(t, "gresnet-epilog boot"); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet boot"); code != 0 || out != "" {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	if vm.Mode(t) != other {
@@ -188,7 +188,7 @@ func TestBootSaysWhoHasTheNamespacesThatAreInTheModesWay(t *testing.T) {
 	vm.Run(t, "ip netns add inway")
 	process := exec.Command("unshare", "--net", "sh", "-c", "echo; exec cat")
 	release := standin.Start(t, process)
-	out, code := vm.Command(t, "gresnet-epilog boot")
+	out, code := vm.Command(t, "gresnet boot")
 	for _, want := range []string{"there are other network namespaces: ", "/run/netns/inway", fmt.Sprintf("cat (pid %d)", process.Process.Pid), "hint: "} {
 		if code != 1 || !strings.Contains(out, want) {
 			t.Errorf("exit %d, wanted %q:\n%s", code, want, out)

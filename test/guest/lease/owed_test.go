@@ -35,7 +35,7 @@ ip route add 172.31.0.0/16 via 10.251.0.1 dev %[2]s onlink src $(ip -j -4 addr s
 					vm.Must(t, "prolog", jobA)
 					vm.Must(t, "prolog", jobB)
 					vm.Must(t, "epilog", ends[0])
-					out, code := vm.Command(t, "gresnet-prolog status")
+					out, code := vm.Command(t, "gresnet status")
 					if owed := strings.Contains(out, a+" is owed what it shares with "+b); code != 0 || owed != (ends[0] == jobA) {
 						t.Errorf("status: exit %d:\n%s", code, out)
 					}

@@ -42,11 +42,11 @@ func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
 			if out, code := vm.ByHand(t, "prolog", refuseJob+own); code != 1 || !strings.Contains(out, n.Replace(c.want)) {
 				t.Errorf("prolog: exit %d: %s", code, out)
 			}
-			out, _ := vm.Try(vm.SlurmdEnv + own + " " + vm.Repo() + "/bin/gresnet-prolog check")
+			out, _ := vm.Try(vm.SlurmdEnv + own + " " + vm.Repo() + "/bin/gresnet check")
 			if !strings.Contains(out, "fails its prolog: ") || !strings.Contains(out, n.Replace(c.want)) {
 				t.Errorf("check: %s", out)
 			}
-			toml := vm.Run(t, vm.SlurmdEnv+own+" "+vm.Repo()+"/bin/gresnet-prolog scan --toml")
+			toml := vm.Run(t, vm.SlurmdEnv+own+" "+vm.Repo()+"/bin/gresnet scan --toml")
 			if !strings.Contains(toml, "# no job's: "+n.Replace(c.want)+"\n# [[hca]] # ") {
 				t.Errorf("scan --toml: %s", toml)
 			}
@@ -209,7 +209,7 @@ func TestAnHCAWithoutAnInterfaceIsTakenAndGivenBack(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, "modprobe -r ib_ipoib")
-	defer vm.Run(t, "modprobe ib_ipoib; udevadm settle; "+vm.Dress+vm.Repo()+"/bin/gresnet-prolog close")
+	defer vm.Run(t, "modprobe ib_ipoib; udevadm settle; "+vm.Dress+vm.Repo()+"/bin/gresnet close")
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", refuseJob)
 	if n := strings.TrimSpace(vm.Run(t, "ls /run/gresnet/jobs/900095/dev | grep -c uverbs")); n != "2" {

@@ -14,7 +14,7 @@ func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	vm.Run(t, "modprobe -r ibfake; rm -f /run/gresnet/node.json")
 	t.Cleanup(func() {
-		vm.Run(t, "modprobe -r ibfake; rm -f /run/gresnet/node.json; modprobe ibfake "+options+"; udevadm settle\n"+vm.Dress+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "modprobe -r ibfake; rm -f /run/gresnet/node.json; modprobe ibfake "+options+"; udevadm settle\n"+vm.Dress+vm.Repo()+"/bin/gresnet close")
 		vm.WriteConfig(t, vm.Config)
 	})
 	out, err := vm.Try("modprobe ibfake nib=2 smi=Y 2>&1 && udevadm settle && ls /sys/class/infiniband")
@@ -28,13 +28,13 @@ func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
 		t.Fatalf("make sub-devices: %v: %s", err, out)
 	}
 	vm.WriteConfig(t, "[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=ibfake0\"\ngpus = [0]\n[[hca]]\nindex = 1\nmatch = \"rdma=ibfake1\"\ngpus = [1]\n[access]\numad = true\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	const all = "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort; ls -l /dev/infiniband | awk '{print $1, $3, $4, $NF}' | sort"
 	before, picture := vm.Run(t, all), vm.Picture(t)
 	if strings.Count(before, " ") == 0 || !strings.Contains(before, "smi0") {
 		t.Fatalf("the node has\n%s", before)
 	}
-	if scan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan"); strings.Contains(scan, "smi") {
+	if scan := vm.Run(t, vm.Repo()+"/bin/gresnet scan"); strings.Contains(scan, "smi") {
 		t.Errorf("scan has sub-devices:\n%s", scan)
 	}
 	if vm.Mode(t) == "exclusive" { // a move would hang

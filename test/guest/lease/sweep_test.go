@@ -25,7 +25,7 @@ func TestASweepGivesBackTheLeaseOfAJobThatIsGone(t *testing.T) {
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", sweepJob)
 	mark(t)
-	if out, code := vm.Command(t, "gresnet-epilog sweep"); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet sweep"); code != 0 || out != "" {
 		t.Errorf("exit %d: %s", code, out)
 	}
 	vm.Same(t, before)
@@ -43,18 +43,18 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 	var leased string
 	refuses := func(why string) {
 		t.Helper()
-		for _, line := range []string{"gresnet-epilog sweep 900050", "gresnet-epilog sweep --boot 900050"} {
+		for _, line := range []string{"gresnet sweep 900050", "gresnet sweep --boot 900050"} {
 			if out, code := vm.Command(t, line); code != 1 || !strings.Contains(out, why) {
 				t.Errorf("%s: exit %d, wanted %q:\n%s", line, code, why, out)
 			}
 		}
-		if out, code := vm.Command(t, "gresnet-epilog sweep"); code != 0 || out != "" {
+		if out, code := vm.Command(t, "gresnet sweep"); code != 0 || out != "" {
 			t.Errorf("exit %d: %s", code, out)
 		}
 		vm.Same(t, leased)
 	}
 
-	if out, code := vm.Command(t, "gresnet-epilog sweep 900050"); code != 1 || !strings.Contains(out, "it may be about to start") {
+	if out, code := vm.Command(t, "gresnet sweep 900050"); code != 1 || !strings.Contains(out, "it may be about to start") {
 		t.Errorf("a young lease without an extern step: exit %d: %s", code, out)
 	}
 	mark(t)
@@ -133,7 +133,7 @@ func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	for name, first := range map[string]string{
-		"a sweep":    "gresnet-epilog sweep",
+		"a sweep":    "gresnet sweep",
 		"its epilog": "gresnet-epilog",
 		"its prolog": "gresnet-prolog",
 	} {
@@ -143,7 +143,7 @@ func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
 			vm.Must(t, "epilog", sweepJob)
 			vm.Run(t, "cp -a /tmp/node.json /run/gresnet/node.json")
 			end := func() (string, int) {
-				if first == "gresnet-epilog sweep" {
+				if first == "gresnet sweep" {
 					return vm.Command(t, first)
 				}
 				return vm.ByHand(t, strings.TrimPrefix(first, "gresnet-"), sweepJob)
@@ -160,10 +160,10 @@ func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
 			if out, code := end(); code != want {
 				t.Errorf("and then exit %d: %s", code, out)
 			}
-			if out, _ := vm.Command(t, "gresnet-prolog status"); !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "gresnet-epilog release "+names[0]) {
+			if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "gresnet release "+names[0]) {
 				t.Errorf("status:\n%s", out)
 			}
-			if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 0 || out != "" {
+			if out, code := vm.Command(t, "gresnet release "+names[0]); code != 0 || out != "" {
 				t.Errorf("release: exit %d: %s", code, out)
 			}
 			vm.Same(t, before)
@@ -175,22 +175,22 @@ func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
-	if out, code := vm.Command(t, "gresnet-prolog status"); code != 0 || !strings.Contains(out, "no job has a lease") {
+	if out, code := vm.Command(t, "gresnet status"); code != 0 || !strings.Contains(out, "no job has a lease") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
 	vm.Must(t, "prolog", sweepJob)
-	out, code := vm.Command(t, "gresnet-prolog status")
+	out, code := vm.Command(t, "gresnet status")
 	for _, want := range []string{names[0] + "  nic 0", "leased", "900050", "complete"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
 		}
 	}
 	t.Log("\n" + out)
-	out, code = vm.Command(t, "gresnet-prolog status 900050")
+	out, code = vm.Command(t, "gresnet status 900050")
 	if code != 0 || !strings.Contains(out, "to be undone: namespace") {
 		t.Errorf("exit %d:\n%s", code, out)
 	}
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status --json | jq -e '.hcas[] | select(.claim.job == 900050)'")
+	vm.Run(t, vm.Repo()+"/bin/gresnet status --json | jq -e '.hcas[] | select(.claim.job == 900050)'")
 	vm.Must(t, "epilog", sweepJob)
 	vm.Same(t, before)
 }
@@ -199,11 +199,11 @@ func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 1 || !strings.Contains(out, "no HCA of that name is quarantined") {
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 1 || !strings.Contains(out, "no HCA of that name is quarantined") {
 		t.Errorf("a free HCA: exit %d: %s", code, out)
 	}
 	vm.Must(t, "prolog", sweepJob)
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 1 || !strings.Contains(out, "job 900050 has it") {
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 1 || !strings.Contains(out, "job 900050 has it") {
 		t.Errorf("a leased HCA: exit %d: %s", code, out)
 	}
 	// Another interface has the name of the HCA's own.
@@ -213,10 +213,10 @@ func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
 	if code != 2 || !strings.Contains(out, "another interface has that name") {
 		t.Errorf("epilog: exit %d: %s", code, out)
 	}
-	if out, _ := vm.Command(t, "gresnet-prolog status"); !strings.Contains(out, "quarantined") || !strings.Contains(out, "gresnet-epilog release "+names[0]) {
+	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, "quarantined") || !strings.Contains(out, "gresnet release "+names[0]) {
 		t.Errorf("status:\n%s", out)
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+names[0]); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 0 || out != "" {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	free := vm.Run(t, "ip -j link | jq -r '.[].ifname' | grep ^gresnet")

@@ -50,11 +50,11 @@ func vanishing(t *testing.T) {
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	vm.Run(t, vanishUp)
 	t.Cleanup(func() {
-		vm.Run(t, strings.ReplaceAll(vanishDown, "OPTIONS", options)+vm.Dress+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, strings.ReplaceAll(vanishDown, "OPTIONS", options)+vm.Dress+vm.Repo()+"/bin/gresnet close")
 		vm.WriteConfig(t, vm.Config)
 	})
 	vm.WriteConfig(t, "[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma=ibfake0\"\ngpus = [0]\n")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 }
 
 // ofVanish is all that the node has of the interface.
@@ -87,7 +87,7 @@ func TestAnInterfaceOutlivesItsRDMADeviceAndComesHomeWithItsSettings(t *testing.
 		t.Errorf("left are %s", out)
 	}
 	vm.Must(t, "epilog", vanishJob) // it was said once
-	vm.Run(t, bindVanish+"; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, bindVanish+"; udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 	vm.Must(t, "prolog", vanishJob)
 	vm.Must(t, "epilog", vanishJob)
 	if now := ofVanish(t); now != before {

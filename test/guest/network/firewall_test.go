@@ -34,7 +34,7 @@ func TestCheckNamesAFirewallThatKeepsJobsFromSlurmdOfTheirNode(t *testing.T) {
 		return err == nil
 	}
 	says := func() string {
-		out, _ := vm.Command(t, "gresnet-prolog check")
+		out, _ := vm.Command(t, "gresnet check")
 		var lines string
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, " firewall: ") {

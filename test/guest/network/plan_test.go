@@ -32,11 +32,11 @@ func TestAPlanShowsTheAddressesAndNamesThatTheJobThenHas(t *testing.T) {
 		Uplink  struct{ Interface, Address string }
 		Overlay struct{ Interface, Address string }
 	}
-	text := vm.Run(t, vm.SlurmdEnv+job+vm.Repo()+"/bin/gresnet-prolog plan --job 900021 --json")
+	text := vm.Run(t, vm.SlurmdEnv+job+vm.Repo()+"/bin/gresnet plan --job 900021 --json")
 	if err := json.Unmarshal([]byte(text), &plan); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(vm.Run(t, vm.SlurmdEnv+job+vm.Repo()+"/bin/gresnet-prolog plan --job 900021"))
+	t.Log(vm.Run(t, vm.SlurmdEnv+job+vm.Repo()+"/bin/gresnet plan --job 900021"))
 	vm.Same(t, before)
 	if len(plan.HCAs) != 1 || plan.HCAs[0].Name != names[0] || !slices.Contains(plan.HCAs[0].Ports[0].Addresses, "10.77.0.7/16") {
 		t.Errorf("the plan lacks %s with 10.77.0.7/16:\n%s", names[0], text)

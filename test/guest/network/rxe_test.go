@@ -63,7 +63,7 @@ func TestAnHCAThatWouldEndWithItsInterfaceIsRefusedBeforeAnythingIsChanged(t *te
 	defer vm.Run(t, rxeDown)
 	vm.WriteConfig(t, strings.ReplaceAll(rxeConfig, "interface =", "# interface ="))
 	defer vm.WriteConfig(t, vm.Config)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
+	vm.Run(t, vm.Repo()+"/bin/gresnet close") // what a prolog would do with new HCAs
 	before := vm.Picture(t)
 	const job = "SLURM_JOB_ID=900021 SLURM_JOB_GPUS=0,1"
 	out, code := vm.ByHand(t, "prolog", job)
@@ -108,7 +108,7 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	defer vm.Run(t, rxeDown)
 	vm.WriteConfig(t, rxeConfig)
 	defer vm.WriteConfig(t, vm.Config)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
+	vm.Run(t, vm.Repo()+"/bin/gresnet close") // what a prolog would do with new HCAs
 	before := vm.Picture(t)
 	if vm.Mode(t) == "exclusive" {
 		const job = "SLURM_JOB_ID=900020 SLURM_JOB_GPUS=0"
@@ -148,7 +148,7 @@ func TestAProgramThatTakesTheFirstHCAOfItsListGetsTheJobs(t *testing.T) {
 	defer vm.Run(t, rxeDown)
 	vm.WriteConfig(t, strings.NewReplacer("[0]", "[1]", "[1]", "[0]").Replace(rxeConfig))
 	defer vm.WriteConfig(t, vm.Config)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close") // what a prolog would do with new HCAs
+	vm.Run(t, vm.Repo()+"/bin/gresnet close") // what a prolog would do with new HCAs
 	before := vm.Picture(t)
 	if all := vm.Run(t, "ibv_devices"); !strings.Contains(all, "rxe0") || !strings.Contains(all, "rxe1") {
 		t.Fatalf("the node has not both HCAs: %s", all)
@@ -171,10 +171,10 @@ for n in 0 1; do ip link set twin$n up; rdma link add rxe$n type rxe netdev twin
 	defer vm.Run(t, "for n in 0 1; do rdma link delete rxe$n; done; ip link delete twin0; rm -f /run/gresnet/node.json")
 	vm.WriteConfig(t, rxeConfig[:strings.LastIndex(rxeConfig, "[[hca]]")])
 	defer vm.WriteConfig(t, vm.Config)
-	if out := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan"); !strings.Contains(out, "rxe1 has the GUID of rxe0, too: no job gets one of them") {
+	if out := vm.Run(t, vm.Repo()+"/bin/gresnet scan"); !strings.Contains(out, "rxe1 has the GUID of rxe0, too: no job gets one of them") {
 		t.Errorf("scan:\n%s", out)
 	}
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	before := vm.Picture(t)
 	const job = "SLURM_JOB_ID=900022 SLURM_JOB_GPUS=0"
 	if out, code := vm.ByHand(t, "prolog", job); code != 1 || !strings.Contains(out, "rxe0 and rxe1 have one GUID, ") {

@@ -168,7 +168,7 @@ func TestAMacvlanIsShownAndUndone(t *testing.T) {
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.WithConfig(t, macvlan)
-	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink macvlan 192.0.2.64") {
+	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet plan --gres nic:1"); !strings.Contains(plan, "uplink macvlan 192.0.2.64") {
 		t.Errorf("the plan:\n%s", plan)
 	}
 	job := vm.Submit(t, "alice", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
@@ -180,7 +180,7 @@ func TestAMacvlanIsShownAndUndone(t *testing.T) {
 		})
 	}
 	for _, want := range []struct{ job, address string }{{job, "192.0.2.64"}, {other, "192.0.2.65"}} {
-		if status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status "+want.job); !strings.Contains(status, "uplink: "+want.address+"\n") {
+		if status := vm.Run(t, vm.Repo()+"/bin/gresnet status "+want.job); !strings.Contains(status, "uplink: "+want.address+"\n") {
 			t.Errorf("status lacks %s:\n%s", want.address, status)
 		}
 	}

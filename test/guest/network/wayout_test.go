@@ -70,7 +70,7 @@ func TestAJobReachesWhatItsNodeReachesAndTheNodeIsAsItWas(t *testing.T) {
 	}
 	gpus := strings.NewReplacer("HCA0", names[0], "HCA1", names[1]).Replace(vm.GPUConfig)
 	vm.WriteConfig(t, gpus+"\n[uplink]\nkind = \"auto\"\n")
-	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog plan --gres nic:1"); !strings.Contains(plan, "uplink veth 198.19.0.1") {
+	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet plan --gres nic:1"); !strings.Contains(plan, "uplink veth 198.19.0.1") {
 		t.Errorf("the plan:\n%s", plan)
 	}
 	jobs := []string{"SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0", "SLURM_JOB_ID=900071 SLURM_JOB_GPUS=1"}

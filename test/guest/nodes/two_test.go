@@ -26,7 +26,7 @@ func twoNodes(t *testing.T) {
 		onNode2(t, strings.NewReplacer(".0.2/", ".0.3/", ".0.9/", ".0.10/", "::2/", "::3/").Replace(vm.Dress))
 	})
 	vm.Slurm(t)
-	onNode2(t, vm.Repo()+"/bin/gresnet-prolog close")
+	onNode2(t, vm.Repo()+"/bin/gresnet close")
 	t.Cleanup(func() {
 		if t.Failed() {
 			out, _ := vm.Try("tail -n 30 /tmp/*.out || true; " + inNode2("tail -n 30 /var/log/slurmd.log"))

@@ -142,13 +142,13 @@ func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 		{strings.Replace(ownAddress(t), theOthers(t), "", 1), "users could open the new device nodes of " + vf},
 	} {
 		vm.WriteConfig(t, c.config)
-		vm.Run(t, "chmod 666 /dev/infiniband/uverbs0; "+vm.Repo()+"/bin/gresnet-prolog close") // one that users need opens the folder
+		vm.Run(t, "chmod 666 /dev/infiniband/uverbs0; "+vm.Repo()+"/bin/gresnet close") // one that users need opens the folder
 		if !vm.IsExclusive(t) || strings.Contains(c.want, "stays") {
 			refused("1", c.want)
 		}
 	}
 	vm.WriteConfig(t, ownAddress(t))
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	vm.Run(t, "ip link add link "+roceLink+"v1 name v1.5 type vlan id 5")
 	before := vm.Picture(t)
 	refused("1", "v1.5 stands on "+roceLink+"v1")
@@ -160,7 +160,7 @@ func TestAVFWhoseAddressOrChildWouldBeLostIsRefusedToTheJob(t *testing.T) {
 	vm.Run(t, "ip link set "+roceLink+" vf 1 mac "+mac)
 	vm.Run(t, "ip link set "+ibLink+" vf 1 node_guid 00:00:00:00:00:00:00:00; ip link set "+ibLink+" vf 1 port_guid 00:00:00:00:00:00:00:00")
 	rebind(t, vfOf(t, ibPF, 1))
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	refused("3", "its PF was never told an address")
 }
 

@@ -79,7 +79,7 @@ func TestWhatAPFsDriverRefusesFailsThePrologBeforeAnythingElse(t *testing.T) {
 	}
 	vm.Must(t, "epilog", "SLURM_JOB_ID=900205")
 	vm.Same(t, before)
-	out, _ = vm.Try(vm.Repo() + "/bin/gresnet-prolog check")
+	out, _ = vm.Try(vm.Repo() + "/bin/gresnet check")
 	if !strings.Contains(out, ibLink+" is InfiniBand") {
 		t.Errorf("check says\n%s", out)
 	}

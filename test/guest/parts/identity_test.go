@@ -30,9 +30,9 @@ func listed(t *testing.T) (roce, ib string) {
 		vm.ByHand(t, "epilog", vfJob)
 		vm.WriteConfig(t, vm.Config)
 		// Numbers of HCAs hold until the next boot.
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	})
-	vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	return roce, ib
 }
 
@@ -64,7 +64,7 @@ func TestAVFComesHomeWhateverMACItsJobGaveIt(t *testing.T) {
 
 func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.VF)
-	scan := func(more string) string { return vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan"+more) }
+	scan := func(more string) string { return vm.Run(t, vm.Repo()+"/bin/gresnet scan"+more) }
 	numbers := func() string {
 		return strings.Join(regexp.MustCompile(`(?m)^nic \d+ +\S+ `).FindAllString(scan(""), -1), "")
 	}
@@ -80,11 +80,11 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 			t.Errorf("scan does not say %q:\n%s", want, text)
 		}
 	}
-	vfs := strings.TrimSpace(vm.Run(t, vm.Repo()+`/bin/gresnet-prolog scan --json | jq -r '.hcas[] | select(.id.vf) | "\(.id.pci) \(.id.vf) \(.function) \(.guid) \(.gres)"'`))
+	vfs := strings.TrimSpace(vm.Run(t, vm.Repo()+`/bin/gresnet scan --json | jq -r '.hcas[] | select(.id.vf) | "\(.id.pci) \(.id.vf) \(.function) \(.guid) \(.gres)"'`))
 	if want := "0000:01:00.0 0 0000:01:00.1 0000:0000:0000:0000 null"; !strings.HasPrefix(vfs, want) || strings.Count(vfs, "\n") != 4 {
 		t.Errorf("the VFs in JSON are\n%s", vfs)
 	}
-	for _, port := range strings.Fields(vm.Run(t, vm.Repo()+`/bin/gresnet-prolog scan --json | jq -r '.hcas[] | select(.id.vf and .id.pci == "`+ibPF+`") | "\(.function)=\(.ports[0].interface)"'`)) {
+	for _, port := range strings.Fields(vm.Run(t, vm.Repo()+`/bin/gresnet scan --json | jq -r '.hcas[] | select(.id.vf and .id.pci == "`+ibPF+`") | "\(.function)=\(.ports[0].interface)"'`)) {
 		pci, name, _ := strings.Cut(port, "=")
 		if own := strings.TrimSpace(vm.Run(t, "ls /sys/bus/pci/devices/"+pci+"/net")); own != name {
 			t.Errorf("the interface of %s is %s, and scan says %s", pci, own, name)
@@ -128,7 +128,7 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	}
 	vm.Must(t, "epilog", vfJob) // it was said once
 	// The PF has VFs again: of the same numbers, and so the same.
-	vm.Run(t, "echo 3 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, "echo 3 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.Repo()+"/bin/gresnet close")
 	vm.Must(t, "prolog", vfJob)
 	vm.Must(t, "epilog", vfJob)
 	if now := home(); !strings.Contains(now, "10.20.0.2/24") {

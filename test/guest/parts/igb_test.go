@@ -19,11 +19,11 @@ func bootIGB(t *testing.T, more string) {
 			vm.ByHand(t, "epilog", igbJob(n, "x"))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	})
 	giveIGB(t, more)
 	vm.Run(t, "rm -f /run/gresnet/node.json; ip link set "+roceLink+" up")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if has := vm.Run(t, "ip link show "+roceLink); strings.Contains(has, "ether 00:00") {
 		t.Fatalf("a VF has no MAC:\n%s", has)
 	}
@@ -167,7 +167,7 @@ func TestAVFOfARealDriverThatVanishesFromItsJobIsGoneAndNothingElse(t *testing.T
 	}
 	vm.Must(t, "epilog", igbJob(1, "x")) // it was said once
 	// The next boot makes the same ones again.
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if is := macs(); was != is {
 		t.Errorf("the VFs had the MACs %s and have %s", was, is)
 	}

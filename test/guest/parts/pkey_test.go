@@ -22,7 +22,7 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 			vm.ByHand(t, "epilog", slotJob(n))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	})
 	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca, link
@@ -31,7 +31,7 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 // linkOf is the interface of an InfiniBand HCA.
 func linkOf(t *testing.T, hca string) string {
 	t.Helper()
-	return strings.TrimSpace(vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas[] | select(.name == \""+hca+"\").ports[0].interface'"))
+	return strings.TrimSpace(vm.Run(t, vm.Repo()+"/bin/gresnet scan --json | jq -r '.hcas[] | select(.name == \""+hca+"\").ports[0].interface'"))
 }
 
 // partitions is such a site's gresnet.toml.
@@ -93,7 +93,7 @@ func TestJobsOfTwoPartitionsHaveOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 			t.Errorf("P_Key %s of the port is %s", j.index, entry)
 		}
 	}
-	status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status")
+	status := vm.Run(t, vm.Repo()+"/bin/gresnet status")
 	// Slots 0 and 7 are those of physics; the free ones are for what [[hca]] says.
 	if !strings.Contains(status, "900303") || !strings.Contains(status, "P_Key 0x8002: nic 0,7\n") || !strings.Contains(status, "P_Key 0x8001: nic 1-6\n") {
 		t.Errorf("status says\n%s", status)
@@ -184,7 +184,7 @@ func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 func refuses(t *testing.T, check, want string, code int) {
 	t.Helper()
 	before := vm.Picture(t)
-	if says, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(says, check) {
+	if says, _ := vm.Try(vm.Repo() + "/bin/gresnet check 2>&1"); !strings.Contains(says, check) {
 		t.Errorf("check does not say %q:\n%s", check, says)
 	}
 	out, got := vm.ByHand(t, "prolog", inAccount("physics", 0))
@@ -230,7 +230,7 @@ func TestSeveralSlotsForPartitionsAreForSharedModeAlone(t *testing.T) {
 	forPartitions(t, "")
 	before := vm.Picture(t)
 	const want = `part = "pkey" with count = 8 is for the shared RDMA netns mode, and the node is in exclusive mode`
-	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, want) {
+	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet check 2>&1"); !strings.Contains(check, want) {
 		t.Errorf("check does not say %q:\n%s", want, check)
 	}
 	if out, code := vm.ByHand(t, "prolog", slotJob(0)); code != 1 || !strings.Contains(out, want) {

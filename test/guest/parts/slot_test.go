@@ -24,7 +24,7 @@ func inSlots(t *testing.T, part, more string) (hca string) {
 			vm.ByHand(t, "epilog", slotJob(n))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	})
 	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca
@@ -139,7 +139,7 @@ func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
 	if !closed(t, hca) {
 		t.Error("the device node of a quarantined slot is open")
 	}
-	if out, code := vm.Command(t, "gresnet-epilog release "+hca); code != 0 || out != "" {
+	if out, code := vm.Command(t, "gresnet release "+hca); code != 0 || out != "" {
 		t.Errorf("release: exit %d: %s", code, out)
 	}
 	if closed(t, hca) {
@@ -180,7 +180,7 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 	} {
 		vm.Run(t, c.prepare)
 		before := vm.Picture(t)
-		check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1")
+		check, _ := vm.Try(vm.Repo() + "/bin/gresnet check 2>&1")
 		if !strings.Contains(check, c.want) {
 			t.Errorf("check does not say %q:\n%s", c.want, check)
 		}
@@ -237,7 +237,7 @@ func TestSlotsAreForSharedModeAlone(t *testing.T) {
 	inSlots(t, "macvlan", "")
 	before := vm.Picture(t)
 	const want = `part = "macvlan" is for the shared RDMA netns mode, and the node is in exclusive mode`
-	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check 2>&1"); !strings.Contains(check, want) {
+	if check, _ := vm.Try(vm.Repo() + "/bin/gresnet check 2>&1"); !strings.Contains(check, want) {
 		t.Errorf("check does not say %q:\n%s", want, check)
 	}
 	if out, code := vm.ByHand(t, "prolog", slotJob(0)); code != 1 || !strings.Contains(out, want) {

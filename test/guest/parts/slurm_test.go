@@ -22,7 +22,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	vm.Slurm(t)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 		vm.SlurmAnew(t)
 	})
 	if strings.Contains(config, "part = \"vf\"") {
@@ -34,7 +34,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	})
 	vm.WriteConfig(t, config)
 	vm.NoDeadline(t) // jobs come at once, and the kernel moves one RDMA device at a time
-	program := vm.Repo() + "/bin/gresnet-prolog"
+	program := vm.Repo() + "/bin/gresnet"
 	vm.Run(t, "rm -f /run/gresnet/node.json; "+program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	if lines := vm.Run(t, "cat /tmp/nics.conf"); strings.Count(lines, "Name=nic ") != count {
 		t.Fatalf("gres.conf has\n%s", lines)
@@ -165,7 +165,7 @@ ip -br -4 addr show $GRESNET_INTERFACES`
 		if !strings.HasPrefix(text, want) || !strings.Contains(text, address) {
 			t.Errorf("job %s of slot %s wants %s and\n%s\nand says\n%s", job, slot, address, want, text)
 		}
-		status := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog status "+job)
+		status := vm.Run(t, vm.Repo()+"/bin/gresnet status "+job)
 		if !strings.Contains(status, "P_Key "+pkey+": nic "+slot+"\n") {
 			t.Errorf("status of job %s says\n%s", job, status)
 		}

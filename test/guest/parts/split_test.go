@@ -23,11 +23,11 @@ func boot(t *testing.T, config string) {
 	t.Helper()
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet-prolog close")
+		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
 	})
 	vm.WriteConfig(t, config)
 	vm.Run(t, "rm -f /run/gresnet/node.json")
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 }
 
 // addresses are what the VFs have, and their PF on record.
@@ -62,15 +62,15 @@ func TestBootSplitsPFsIntoVFsWithAddressesThatStay(t *testing.T) {
 			}
 		}
 	}
-	if again := vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot"); addresses(t) != first {
+	if again := vm.Run(t, vm.Repo()+"/bin/gresnet boot"); addresses(t) != first {
 		t.Errorf("a second boot changed something: %s\n%s\n%s", again, first, addresses(t))
 	}
 	// As after a kill in the middle: one has no driver, the other PF no VFs.
-	vm.Run(t, "echo "+vfOf(t, rocePF, 1)+" >/sys/bus/pci/drivers/ibfake/unbind; echo 0 >/sys/bus/pci/devices/"+ibPF+"/sriov_numvfs; "+vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, "echo "+vfOf(t, rocePF, 1)+" >/sys/bus/pci/drivers/ibfake/unbind; echo 0 >/sys/bus/pci/devices/"+ibPF+"/sriov_numvfs; "+vm.Repo()+"/bin/gresnet boot")
 	if now := stable(addresses(t)); now != stable(first) {
 		t.Errorf("the VFs had\n%s\nand have\n%s", stable(first), now)
 	}
-	text := vm.Run(t, vm.Repo()+"/bin/gresnet-prolog scan --gres-conf")
+	text := vm.Run(t, vm.Repo()+"/bin/gresnet scan --gres-conf")
 	if strings.Count(text, "Name=nic File=/var/lib/gresnet/gres/nic") != 6 || !strings.Contains(text, rocePF+"/vf2") {
 		t.Errorf("gres.conf is\n%s", text)
 	}
@@ -86,7 +86,7 @@ func TestBootSaysWhyItDoesNotSplitAPF(t *testing.T) {
 	fails := func(config, want string) {
 		t.Helper()
 		vm.WriteConfig(t, config)
-		out, err := vm.Try(vm.Repo() + "/bin/gresnet-epilog boot")
+		out, err := vm.Try(vm.Repo() + "/bin/gresnet boot")
 		if err == nil || !strings.Contains(out, want) {
 			t.Errorf("it does not say %q: %v\n%s", want, err, out)
 		}
@@ -108,13 +108,13 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 	pid := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900203/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
 	link := func() string { return inJob(t, "900203", "ip -br link show "+roceLink+"v1") }
 	was := link()
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if now := link(); now != was {
 		t.Errorf("the job's VF was %s and is %s", was, now)
 	}
 	file := "/sys/bus/pci/devices/" + rocePF + "/sriov_numvfs"
 	vm.Run(t, "echo 0 >"+file)
-	out, err := vm.Try(vm.Repo() + "/bin/gresnet-epilog boot")
+	out, err := vm.Try(vm.Repo() + "/bin/gresnet boot")
 	if err == nil || !strings.Contains(out, "split "+rocePF+": a job has VF [1] of it, and the node has not") || vm.Run(t, "cat "+file) != "0\n" {
 		t.Errorf("there are VFs where a job has one: %v\n%s", err, out)
 	}
@@ -122,7 +122,7 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 	if out, code := vm.ByHand(t, "epilog", job); code != 2 {
 		t.Errorf("the epilog exits with %d: %s", code, out)
 	}
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if now := stable(addresses(t)); now != before {
 		t.Errorf("the VFs had\n%s\nand have\n%s", before, now)
 	}
@@ -148,7 +148,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 		rebind(t, vfOf(t, rocePF, n))
 		vm.Run(t, fmt.Sprintf("ip link set %s vf %d mac %s", roceLink, n, mac(n)))
 	}
-	vm.Run(t, vm.Repo()+"/bin/gresnet-prolog close")
+	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 	const job = "SLURM_JOB_ID=900215 SLURM_JOB_GPUS=2"
 	vm.Must(t, "prolog", job)
 	if vm.Claims(t, "900215") == "" {
@@ -156,7 +156,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 	}
 	pid := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900215/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
 	before := vfs()
-	out := vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	out := vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	now := vfs()
 	if now[0] != before[0] || now[2] != before[2] || now[3] != before[3] {
 		t.Errorf("boot touched a VF that is in order, or a job's: they had\n%s\nand have\n%s\n%s", before, now, out)
@@ -166,7 +166,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 	}
 	vm.Run(t, "kill "+pid)
 	vm.Must(t, "epilog", job)
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if last := vfs(); last[0] != now[0] || last[1] != now[1] || last[3] != now[3] || !strings.HasPrefix(last[2], mac(2)+"\n") {
 		t.Errorf("after the job they have\n%s", last)
 	}
@@ -184,17 +184,17 @@ func TestReleaseFreesAQuarantinedVFThatTheNodeHasLostAndBootSplitsThePFAgain(t *
 	if out, code := vm.ByHand(t, "epilog", job); code != 2 || !strings.Contains(out, "its lease was removed") || !strings.Contains(out, "the node does not have it any more") {
 		t.Errorf("the epilog exits with %d: %s", code, out)
 	}
-	if out, err := vm.Try(vm.Repo() + "/bin/gresnet-epilog boot"); err == nil || !strings.Contains(out, "a job has VF [1] of it") {
+	if out, err := vm.Try(vm.Repo() + "/bin/gresnet boot"); err == nil || !strings.Contains(out, "a job has VF [1] of it") {
 		t.Errorf("boot makes a VF that is quarantined: %v\n%s", err, out)
 	}
 	const vf = rocePF + "/vf1"
-	if out, code := vm.Command(t, "gresnet-epilog release "+vf); code != 0 || !strings.Contains(out, "warning: ") || !strings.Contains(out, "("+vf+") is released: the node does not have it any more [GN377]") {
+	if out, code := vm.Command(t, "gresnet release "+vf); code != 0 || !strings.Contains(out, "warning: ") || !strings.Contains(out, "("+vf+") is released: the node does not have it any more [GN377]") {
 		t.Errorf("release exits with %d: %s", code, out)
 	}
 	if left := vm.Claims(t, "900216"); left != "" {
 		t.Errorf("the job still has %s", left)
 	}
-	vm.Run(t, vm.Repo()+"/bin/gresnet-epilog boot")
+	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if now := stable(addresses(t)); now != before {
 		t.Errorf("the VFs had\n%s\nand have\n%s", before, now)
 	}

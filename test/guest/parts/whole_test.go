@@ -53,7 +53,7 @@ func TestAJobHasAnInterfaceForItsPartitionBesideThatOfTheHCAAndTheNodeComesBackE
 		vm.Must(t, "epilog", slotJob(0))
 		vm.Same(t, before)
 	}
-	program := vm.Repo() + "/bin/gresnet-prolog "
+	program := vm.Repo() + "/bin/gresnet "
 	for command, want := range map[string]string{
 		"scan":              "P_Key 0x8001: nic ",
 		"plan --job 900300": link + " (P_Key 0x8002)",

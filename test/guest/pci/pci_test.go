@@ -18,7 +18,7 @@ func TestOnPCIAJobHasTheHCAsThatAreNearestToItsGPUs(t *testing.T) {
 	}
 	vm.Slurm(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
-	scan := vm.Run(t, vm.Repo()+`/bin/gresnet-prolog scan --json | jq -r '.gpus as $g | .hcas[] | "\(.numa) \(.distance | join(" ")): \(.serves | map($g[.].numa) | join(" "))"'`)
+	scan := vm.Run(t, vm.Repo()+`/bin/gresnet scan --json | jq -r '.gpus as $g | .hcas[] | "\(.numa) \(.distance | join(" ")): \(.serves | map($g[.].numa) | join(" "))"'`)
 	const tree = `0 switch root system system: 0 0
 1 system system switch root: 1
 1 system system root root: 1

@@ -27,7 +27,7 @@ func TestEachJobHasTheHCAThatSlurmNamesAlsoWhenSlurmdIsRestarted(t *testing.T) {
 	vm.Slurm(t)
 	names := vm.HCAs(t)
 	before := vm.Picture(t)
-	program := vm.Repo() + "/bin/gresnet-prolog"
+	program := vm.Repo() + "/bin/gresnet"
 	vm.Run(t, program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	// Many first steps at once take longer than a credential of this test bed lives.
 	vm.SlurmAnew(t, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")

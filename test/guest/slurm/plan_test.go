@@ -38,10 +38,10 @@ func TestThePlanIsWhatThePrologDoes(t *testing.T) {
 		"by the job":    {"--job 4811", "[slurm]\nsource = [\"node\"]\n", "SLURM_JOB_EXCLUSIVE=NODE "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			prolog := vm.Repo() + "/bin/gresnet-prolog --config " + vm.SiteConfig(t, c.config)
-			plan := vm.Run(t, c.environment+prolog+" plan "+quoteWords(c.flags))
+			config := " --config " + vm.SiteConfig(t, c.config)
+			plan := vm.Run(t, c.environment+vm.Repo()+"/bin/gresnet"+config+" plan "+quoteWords(c.flags))
 			vm.Same(t, before)
-			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 SLURM_NODELIST=node1 "+c.environment+prolog+" --trace 2>&1")
+			out := vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 SLURM_NODELIST=node1 "+c.environment+vm.Repo()+"/bin/gresnet-prolog"+config+" --trace 2>&1")
 			begun := vm.Run(t, strings.Replace(noted, "JOURNAL", "/run/gresnet/jobs/4811/journal", 1))
 			vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4811 "+vm.Repo()+"/bin/gresnet-epilog")
 			planned := texts(deedPlanned.FindAllStringSubmatch(plan, -1))
@@ -68,11 +68,12 @@ func quoteWords(text string) string {
 func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
-	prolog := vm.Repo() + "/bin/gresnet-prolog --config " + vm.SiteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
-	before := vm.Run(t, prolog+" scan --toml")
-	vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4812 "+prolog)
+	config := " --config " + vm.SiteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
+	program := vm.Repo() + "/bin/gresnet" + config
+	before := vm.Run(t, program+" scan --toml")
+	vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4812 "+vm.Repo()+"/bin/gresnet-prolog"+config)
 	defer vm.Run(t, vm.SlurmdEnv+"SLURM_JOB_ID=4812 "+vm.Repo()+"/bin/gresnet-epilog")
-	table := vm.Run(t, prolog+" scan")
+	table := vm.Run(t, program+" scan")
 	for _, line := range strings.Split(table, "\n") {
 		if len(line) > 80 {
 			t.Errorf("%d columns: %s", len(line), line)
@@ -82,12 +83,12 @@ func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 	if !leased.MatchString(table) || strings.Count(table, "\nnic ") != 4 {
 		t.Errorf("the table is\n%s", table)
 	}
-	if during := vm.Run(t, prolog+" scan --toml"); during != before {
+	if during := vm.Run(t, program+" scan --toml"); during != before {
 		t.Errorf("before the lease it printed\n%s\nduring it\n%s", before, during)
 	}
 	dir := filepath.Join(t.TempDir(), "gres")
-	vm.Run(t, prolog+" scan --gres-files --gres-dir "+dir)
-	lines := vm.Run(t, prolog+" scan --gres-conf --gres-dir "+dir)
+	vm.Run(t, program+" scan --gres-files --gres-dir "+dir)
+	lines := vm.Run(t, program+" scan --gres-conf --gres-dir "+dir)
 	for _, name := range []string{"nic0", "nic1", "nic2", "nic3"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() != 0 || !strings.Contains(lines, "Name=nic File="+dir+"/"+name+" ") {
 			t.Errorf("placeholder %s: %v; gres.conf has\n%s", name, err, lines)
@@ -98,14 +99,14 @@ func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
 func TestCheckKnowsAGoodSiteFromABadOne(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
-	const prolog = "/bin/gresnet-prolog"
-	good := vm.Run(t, vm.Repo()+prolog+" check")
+	const program = "/bin/gresnet"
+	good := vm.Run(t, vm.Repo()+program+" check")
 	t.Logf("it says\n%s", good)
 	if !strings.Contains(good, "ok       gres.conf: 4 nic\n") || !strings.Contains(good, "ok       plugstack.conf: required ") {
 		t.Errorf("of a good site it says\n%s", good)
 	}
 	vm.Run(t, "cp -r /etc/slurm /tmp/slurm; sed -i 's|^PrologFlags=.*|PrologFlags=Serial|; s|=/etc/slurm|=/tmp/slurm|' /tmp/slurm/slurm.conf; : >/tmp/slurm/plugstack.conf")
-	bad, err := vm.Try("SLURM_CONF=/tmp/slurm/slurm.conf " + vm.Repo() + prolog + " check")
+	bad, err := vm.Try("SLURM_CONF=/tmp/slurm/slurm.conf " + vm.Repo() + program + " check")
 	if err == nil || !strings.Contains(bad, "error    slurm.conf: PrologFlags ") || !strings.Contains(bad, "error    plugstack.conf: ") {
 		t.Errorf("of a bad site it says %v\n%s", err, bad)
 	}

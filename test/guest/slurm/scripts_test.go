@@ -48,7 +48,7 @@ func writeSiteProlog(t *testing.T, text string) {
 // checkSays fails unless check says that of Prolog, or nothing at all.
 func checkSays(t *testing.T, text string) {
 	t.Helper()
-	out, _ := vm.Try(vm.Repo() + "/bin/gresnet-prolog check | grep -E '^(error|warning) .*: (Prolog at|.*Prolog=)'")
+	out, _ := vm.Try(vm.Repo() + "/bin/gresnet check | grep -E '^(error|warning) .*: (Prolog at|.*Prolog=)'")
 	if !strings.Contains(out, text) || text == "" && out != "" {
 		t.Errorf("check says %q, wanted %q", out, text)
 	}

@@ -145,7 +145,7 @@ func TestTwoJobsAtOnceGetDifferentHCAs(t *testing.T) {
 	}
 	// The extern steps have marked the leases, by which a sweep knows live jobs.
 	vm.Run(t, "ls /run/gresnet/jobs/"+a+"/extern /run/gresnet/jobs/"+b+"/extern")
-	if out, code := vm.Command(t, "gresnet-epilog sweep "+a); code != 1 || !strings.Contains(out, "is its step") {
+	if out, code := vm.Command(t, "gresnet sweep "+a); code != 1 || !strings.Contains(out, "is its step") {
 		t.Errorf("sweep of a live job: exit %d: %s", code, out)
 	}
 	if count[a] != 1 || count[b] != 2 {

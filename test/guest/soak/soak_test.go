@@ -125,7 +125,7 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 		hits := run(t, r, dealt)
 		ran := time.Since(start)
 		short := check(t, dealt)
-		swept, _ := vm.Command(t, "gresnet-epilog sweep") // what no prolog has swept since
+		swept, _ := vm.Command(t, "gresnet sweep") // what no prolog has swept since
 		vm.Eventually(t, "no lease is left", vm.NoLease)
 		vm.WriteConfig(t, site{}.config())
 		if round < warmUp {

@@ -68,7 +68,7 @@ func indices(first, n int) string {
 func KeepTheirIndices(t *testing.T, key string) {
 	t.Helper()
 	field := func(name string) []string {
-		return strings.Fields(Run(t, Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas | sort_by(.index)[].id."+name+"'"))
+		return strings.Fields(Run(t, Repo()+"/bin/gresnet scan --json | jq -r '.hcas | sort_by(.index)[].id."+name+"'"))
 	}
 	numbered, ids := field("guid"), field(key)
 	listed, text := make([]string, len(ids)), AskScontrol
@@ -80,7 +80,7 @@ func KeepTheirIndices(t *testing.T, key string) {
 	}
 	names := Run(t, "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort")
 	// What the package's udev rule does for device nodes that are made anew.
-	closed := Repo() + "/bin/gresnet-prolog close"
+	closed := Repo() + "/bin/gresnet close"
 	t.Cleanup(func() {
 		Run(t, strings.Replace(reload, "OPTION", "", 1)+Dress+closed)
 	})

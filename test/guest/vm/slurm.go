@@ -32,7 +32,7 @@ func Slurm(t *testing.T) {
 		Run(t, Repo()+"/test/vm/slurm-up --gresnet >&2")
 	})
 	// What a node is like whose first job has begun: see [access].
-	Run(t, Repo()+"/bin/gresnet-prolog close")
+	Run(t, Repo()+"/bin/gresnet close")
 	// A test that failed half way must not take the next ones with it.
 	Run(t, "squeue -h -o %A | xargs -r scancel; sinfo -h -N -t drain -o %N | xargs -rI{} scontrol update nodename={} state=resume")
 	Eventually(t, "every node is idle", func() bool {
@@ -184,7 +184,7 @@ func WithSource(t *testing.T, text string) {
 // ByIndex are the names of the HCAs by Slurm's index, where the site lists none.
 func ByIndex(t *testing.T) []string {
 	t.Helper()
-	return strings.Fields(Run(t, Repo()+"/bin/gresnet-prolog scan --json | jq -r '.hcas | sort_by(.index)[].name'"))
+	return strings.Fields(Run(t, Repo()+"/bin/gresnet scan --json | jq -r '.hcas | sort_by(.index)[].name'"))
 }
 
 // WithoutPCI are the names of the HCAs that are no PCI functions.

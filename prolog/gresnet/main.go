@@ -1,0 +1,94 @@
+// Command gresnet is for people, units and rules of udev: it shows what a node's HCAs are at, sets the
+// node up, and mends it. slurmd runs gresnet-prolog and gresnet-epilog instead.
+//
+// github.com/urfave/cli is imported as urfave.
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"gresnet/lib/cli"
+	"gresnet/lib/hint"
+)
+
+func main() { os.Exit(run(cli.Outside())) }
+
+func run(w *cli.World) int {
+	return w.Run("gresnet", func() error { return call(w, application(w)) })
+}
+
+// application is the command line.
+func application(w *cli.World) *urfave.App {
+	return &urfave.App{
+		Name:  "gresnet",
+		Usage: "show, set up and mend what gives Slurm jobs their own RDMA devices",
+		Description: `gresnet gives each Slurm job a network namespace with its own HCAs in it.
+slurmd does that by itself: it runs gresnet-prolog before a job's first step
+and gresnet-epilog after its last one. This program is for people.
+
+Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
+something remains to be undone.
+
+Begin with:
+  gresnet setup --dry-run     what a node needs
+  gresnet check               what would go wrong
+  gresnet status              who has which HCA`,
+		Commands: []*urfave.Command{
+			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), setupCommand(w),
+			sweepCommand(w), releaseCommand(w), closeCommand(w), bootCommand(w),
+		},
+	}
+}
+
+// call does what the arguments say.
+func call(w *cli.World, app *urfave.App) error {
+	app.Version = cli.Version()
+	app.Action = func(c *urfave.Context) error {
+		switch {
+		case c.Args().Present():
+			return unknown(c, c.Args().First())
+		case len(w.Args) > 1:
+			return hint.With(errors.New("a command is missing"), "GN580 see "+app.Name+" --help")
+		}
+		return urfave.ShowAppHelp(c)
+	}
+	app.Writer, app.ErrWriter = w.Stdout, w.Stderr
+	app.HideHelpCommand = true
+	app.ExitErrHandler = func(*urfave.Context, error) {}
+	addWords(w, app)
+	app.OnUsageError = usageError(app.Name, func() []urfave.Flag { return app.Flags })
+	for _, command := range app.Commands {
+		command.OnUsageError = usageError(app.Name+" "+command.Name, func() []urfave.Flag { return slices.Concat(command.Flags, app.Flags) })
+		command.HideHelpCommand = true
+		action := command.Action
+		command.Action = func(c *urfave.Context) error {
+			if slices.Contains(changing, command.Name) {
+				w.Changing()
+			}
+			return action(c)
+		}
+	}
+	app.Flags = append(app.Flags,
+		&urfave.StringFlag{Name: "config", Usage: "configuration `FILE`", Value: cli.ConfigFile},
+		&urfave.StringFlag{Name: "state", Usage: "keep leases and the node lock in `DIR`", Value: cli.StateDir},
+		&urfave.BoolFlag{Name: "trace", Usage: "print each step and how long it took to stderr", DisableDefaultText: true},
+		urfave.HelpFlag, // which the library leaves out where there is a command help
+		urfave.VersionFlag,
+	)
+	completeWords(w, app)
+	if isCompletion(w.Args) {
+		return app.Run(w.Args)
+	}
+	args, err := arrange(app, w.Args)
+	if err != nil {
+		return err
+	}
+	return app.Run(args)
+}
+
+// changing are the commands that change the node.
+var changing = []string{"sweep", "boot", "release", "close", "setup"}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"gresnet/lib/cli"
+	"gresnet/lib/config"
+	"gresnet/lib/hint"
+	"gresnet/lib/inspect"
+	"gresnet/lib/lease"
+	"gresnet/lib/lock"
+	"gresnet/lib/rdma"
+	"gresnet/lib/report"
+	"gresnet/lib/rootonly"
+	"gresnet/lib/setup"
+	"gresnet/lib/sign"
+	"gresnet/lib/source"
+	"gresnet/lib/state"
+)
+
+func setupCommand(w *cli.World) *urfave.Command {
+	return &urfave.Command{
+		Name:  "setup",
+		Usage: "change Slurm's files so that jobs get HCAs",
+		Description: `Shows what it changes, and changes it: gres.conf and the files that it names,
+slurm.conf (Gres=nic:N of the node, GresTypes, Prolog, Epilog, PrologFlags,
+PropagateResourceLimitsExcept=MEMLOCK), plugstack.conf and cgroup.conf,
+LimitMEMLOCK of slurmd's unit, and gresnet.service, which it enables. If the
+node itself needs an HCA, it lists the others in gresnet.toml. It prints what
+the controller's slurm.conf must have, too. A second run changes nothing.
+
+It keeps a copy of each file in /var/lib/gresnet/setup. --undo gives the
+files back byte for byte, except those that somebody has changed since, and
+users the device nodes that gresnet has closed. While a job holds HCAs it
+changes nothing.
+
+It does not guess. Where files include others, are links or other hosts' too,
+where a line is about several nodes, or Prolog is the site's own and Slurm
+takes one (before 24.05), it changes nothing, and says what to do. Of a
+script of the site's it believes what the last run has shown.
+
+Exit status: 0 done; 1 something is for a person to do.
+
+Examples:
+  gresnet setup --dry-run
+  gresnet setup --restart
+  gresnet setup --mode exclusive     # then reboot
+  gresnet setup --undo`,
+		Flags: []urfave.Flag{
+			&urfave.BoolFlag{Name: "dry-run", Usage: "show the changes, and make none", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "mode", Usage: "be in RDMA netns `MODE` shared or exclusive after a reboot"},
+			&urfave.BoolFlag{Name: "restart", Usage: "restart slurmctld and slurmd where they run", DisableDefaultText: true},
+			&urfave.BoolFlag{Name: "undo", Usage: "give all back as it was", DisableDefaultText: true},
+		},
+		Action: func(c *urfave.Context) error { return runSetup(w, c) },
+	}
+}
+
+func runSetup(w *cli.World, c *urfave.Context) error {
+	err := hint.Join(alone(c), oneOf(c, "dry-run", "undo"), oneOf(c, "dry-run", "restart"), oneOf(c, "mode", "undo"))
+	if mode := c.String("mode"); err == nil && c.IsSet("mode") && mode != string(rdma.Shared) && mode != string(rdma.Exclusive) {
+		err = hint.With(fmt.Errorf("unknown mode %q", mode), "GN290 there are shared and exclusive")
+	}
+	if err != nil {
+		return err
+	}
+	if err := cli.Root(); err != nil {
+		return err
+	}
+	return oneAtATime(c, func() error {
+		var err error
+		if c.Bool("undo") {
+			cfg := w.Lenient(c)
+			err = undoSetup(w, setupNode(w, c, cfg))
+			fmt.Fprint(w.Stdout, modeLeft(cfg.RDMA.Mode, w.Lenient(c).RDMA.Mode))
+		} else {
+			err = doSetup(w, c)
+		}
+		if err == nil && c.Bool("restart") {
+			err = restartSlurm(c.Context, w.Stdout)
+		}
+		return err
+	})
+}
+
+// oneAtATime has one setup at a time change the node.
+func oneAtATime(c *urfave.Context, f func() error) error {
+	held, err := lock.At(c.Context, "/run/gresnet-setup.lock")
+	if err != nil {
+		return fmt.Errorf("lock setup: %w", err)
+	}
+	return hint.Join(f(), held.Remove())
+}
+
+func setupNode(w *cli.World, c *urfave.Context, cfg config.Config) setup.Node {
+	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Signs: signs{state.Dir(c.String("state")), source.Asked(cfg)}}
+}
+
+// signs hold jobs to the signs of their prologs.
+type signs struct {
+	dir  state.Dir
+	gres []string
+}
+
+func (s signs) Expect(file string) error {
+	if err := sign.ExpectForGood(file, s.gres, time.Now()); err != nil {
+		return err
+	}
+	return sign.Expect(s.dir, s.gres, sign.Since(file, time.Time{}))
+}
+
+func (s signs) Forget(file string) error { return sign.Forget(file, s.dir.Expected()) }
+
+// devices are the node's own device nodes of HCAs.
+type devices struct {
+	ctx  context.Context
+	host *lease.Host
+}
+
+func (d devices) Idle() error                        { return d.host.Idle(d.ctx) }
+func (d devices) Picture() (rootonly.Picture, error) { return d.host.Picture() }
+func (d devices) Redo() error                        { return d.host.Redo() }
+func (d devices) GiveBack(had rootonly.Picture) error {
+	return d.host.GiveBack(d.ctx, had, func(nodes []string) (bool, error) { return applyRules(d.ctx, nodes) })
+}
+
+// applyRules has udev apply the site's rules to device nodes, as when they come. It returns false
+// where no udev runs.
+func applyRules(ctx context.Context, nodes []string) (bool, error) {
+	if _, err := os.Stat("/run/udev/control"); err != nil {
+		return false, nil
+	}
+	const most = time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for _, args := range [][]string{append([]string{"trigger", "--action=add"}, nodes...), {"settle"}} {
+		if said, err := exec.CommandContext(ctx, "udevadm", args...).CombinedOutput(); err != nil {
+			return true, hint.With(fmt.Errorf("udevadm %s: %w: %s", args[0], err, bytes.TrimSpace(said)), "GN436 see why udev does not answer, then run it again")
+		}
+	}
+	return true, nil
+}
+
+// doSetup plans, shows the plan, and carries it out.
+func doSetup(w *cli.World, c *urfave.Context) error {
+	cfg, err := config.Load(c.String("config"), c.IsSet("config"))
+	if err != nil {
+		return err
+	}
+	node := setupNode(w, c, cfg)
+	site, err := siteOf(w, c, cfg)
+	if err != nil {
+		return err
+	}
+	plan := setup.Make(site)
+	refusals := append(plan.Refusals, node.Check(plan)...)
+	for _, r := range refusals {
+		id, do := hint.Cut(r.Do)
+		fmt.Fprintf(w.Stdout, "not done: %s; %s%s\n", r.Text, do, hint.Tag(id))
+	}
+	if len(refusals) > 0 {
+		return hint.With(fmt.Errorf("setup changed nothing, and leaves to a person what it would have to guess: %d", len(refusals)), "GN291 each line that begins with \"not done\" says what to do; then run it again")
+	}
+	if !slices.Contains(cfg.Slurm.Source, config.Scontrol) {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("slurm.source in %s lacks \"scontrol\": jobs that ask for NICs get none by that", site.Toml))
+	}
+	plan.Print(w.Stdout)
+	if c.Bool("dry-run") {
+		if plan.Changes() {
+			fmt.Fprintln(w.Stdout, "\nnothing was changed: this is a dry run")
+		} else {
+			fmt.Fprintln(w.Stdout, "nothing to change")
+		}
+		tell(w.Stdout, plan, c)
+		return nil
+	}
+	if !plan.Changes() {
+		fmt.Fprintln(w.Stdout, "nothing to change")
+		return hint.Join(node.Expect(), node.Redo())
+	}
+	if err := node.Do(plan); err != nil {
+		return hint.With(fmt.Errorf("set up: %w", err), cmp.Or(hint.Whole(err), "GN292 mend the cause, then run setup again, or setup --undo"))
+	}
+	fmt.Fprintf(w.Stdout, "\nthis is done; setup --undo takes it back\n")
+	tell(w.Stdout, plan, c)
+	return nil
+}
+
+// tell says what setup cannot do itself.
+func tell(out io.Writer, plan setup.Plan, c *urfave.Context) {
+	for _, note := range plan.Notes {
+		fmt.Fprintf(out, "note: %s\n", note)
+	}
+	if len(plan.Controller) > 0 {
+		fmt.Fprintln(out, "\nthe controller, and all other hosts, need the same in slurm.conf:")
+		for _, line := range plan.Controller {
+			fmt.Fprintf(out, "  %s\n", line)
+		}
+	}
+	if !plan.Changes() || c.Bool("restart") {
+		return
+	}
+	fmt.Fprint(out, `
+next:
+  systemctl restart slurmctld     # on the controller
+  systemctl daemon-reload; systemctl restart slurmd    # here
+  gresnet check            # says what is still wrong
+  srun --gres=nic:1 ip link       # a job with an HCA
+`)
+}
+
+// siteOf looks at the node: what it has, and what gresnet.toml says of it.
+func siteOf(w *cli.World, c *urfave.Context, cfg config.Config) (setup.Site, error) {
+	s := setup.Site{Root: os.DirFS("/"), Node: w.NodeName(), SlurmConf: w.Getenv("SLURM_CONF"), Toml: c.String("config"), Gres: cfg.Slurm.Gres, Signs: sign.Look(state.Dir(c.String("state")))}
+	inv, drift, err := inspect.Proposal(c.Context, w.Host(c, cfg))
+	if err := hint.Join(err, drift); err != nil {
+		return s, err
+	}
+	if s.Counts = inv.Counts(cfg.Slurm.Gres); s.Counts == "" {
+		return s, hint.With(errors.New("the node has no HCA for jobs"), "GN293 gresnet scan shows what there is, and scan --toml why jobs cannot have it")
+	}
+	files, err := inv.Placeholders(cfg.Slurm.Gres)
+	if err != nil {
+		return s, err
+	}
+	for _, name := range files {
+		s.Files = append(s.Files, path.Join(report.PlaceholderDir, name))
+	}
+	var lines, tables bytes.Buffer
+	if err := inv.GresConf(&lines, cfg.Slurm.Gres, report.PlaceholderDir); err != nil {
+		return s, err
+	}
+	s.GresLines = strings.Split(strings.TrimSpace(lines.String()), "\n")
+	refused := func(h report.HCA) bool { return h.Refused != "" }
+	if len(cfg.HCAs) == 0 && slices.ContainsFunc(inv.HCAs, refused) {
+		if err := inv.TOML(&tables, cfg.Slurm.Gres); err != nil {
+			return s, err
+		}
+		s.HCATables = tables.String()
+	}
+	if mode := c.String("mode"); mode != cfg.RDMA.Mode {
+		s.Mode = mode
+	}
+	_, err = os.Stat("/run/systemd/system")
+	s.Systemd = err == nil
+	return s, nil
+}
+
+// modeLeft says that the kernel has the RDMA netns mode still that gresnet.toml asked for: in
+// exclusive mode programs in containers have no RDMA.
+func modeLeft(before, after string) string {
+	if before != string(rdma.Exclusive) || after == before {
+		return ""
+	}
+	return "note: the RDMA netns mode is exclusive until a reboot\n"
+}
+
+// undoSetup gives the files back.
+func undoSetup(w *cli.World, node setup.Node) error {
+	undone, left, err := node.Undo()
+	for _, file := range undone {
+		fmt.Fprintf(w.Stdout, "as it was: %s\n", file)
+	}
+	if err != nil {
+		return hint.With(fmt.Errorf("undo setup: %w", err), cmp.Or(hint.Whole(err), "GN294 mend the cause, then run it again; copies of the files are in "+setup.Store))
+	}
+	if len(left) > 0 {
+		return hint.With(fmt.Errorf("somebody else has changed since, and setup leaves as it is: %s", strings.Join(left, ", ")),
+			"GN295 take gresnet's lines out by hand; how each file was is in "+setup.Store)
+	}
+	if len(undone) == 0 {
+		fmt.Fprintln(w.Stdout, "nothing to undo")
+	}
+	return nil
+}
+
+// restartSlurm restarts Slurm's daemons of this host.
+func restartSlurm(ctx context.Context, out io.Writer) error {
+	const most = 5 * time.Minute
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if said, err := exec.CommandContext(ctx, "systemctl", "daemon-reload").CombinedOutput(); err != nil {
+		return hint.With(fmt.Errorf("have systemd read its units: %w: %s", err, bytes.TrimSpace(said)), "GN547 run it by hand: systemctl daemon-reload; then restart slurmctld and slurmd")
+	}
+	for _, unit := range []string{"slurmctld", "slurmd"} {
+		if exec.CommandContext(ctx, "systemctl", "is-active", "-q", unit).Run() != nil {
+			continue
+		}
+		if said, err := exec.CommandContext(ctx, "systemctl", "restart", unit).CombinedOutput(); err != nil {
+			return hint.With(fmt.Errorf("restart %s: %w: %s", unit, err, bytes.TrimSpace(said)), "GN296 journalctl -u "+unit+" says why; gresnet setup --undo gives the files back")
+		}
+		fmt.Fprintf(out, "restarted: %s\n", unit)
+	}
+	return nil
+}
+
+// networkOf is the kind of a file system that other hosts have, too (statfs(2)).
+func networkOf(file string) string {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(file, &stat); err != nil {
+		return ""
+	}
+	switch uint32(stat.Type) {
+	case 0x6969:
+		return "NFS"
+	case 0x517b, 0xff534d42, 0xfe534d42:
+		return "SMB"
+	case 0x0bd00bd0:
+		return "Lustre"
+	case 0x47504653:
+		return "GPFS"
+	case 0x00c36400:
+		return "CephFS"
+	case 0x19830326:
+		return "BeeGFS"
+	case 0x01021997:
+		return "9p"
+	case 0x65735546:
+		return "FUSE"
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coreos/go-systemd/v22/journal"
+	urfave "github.com/urfave/cli/v2"
+
+	"gresnet/lib/cli"
+)
+
+// said runs an application with commands status and sweep, and returns what it says, exit code first.
+func said(args ...string) string {
+	var out, problems strings.Builder
+	w := &cli.World{Args: append([]string{"gresnet-x"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems}
+	tell := func(c *urfave.Context) error {
+		_, err := fmt.Fprintf(w.Stdout, "%s config=%s state=%s trace=%t json=%t dir=%s args=%s\n", c.Command.Name, c.String("config"), c.String("state"), c.Bool("trace"), c.Bool("json"), c.String("dir"), c.Args().Slice())
+		return err
+	}
+	flags := []urfave.Flag{&urfave.BoolFlag{Name: "json"}, &urfave.StringFlag{Name: "dir"}, &urfave.UintFlag{Name: "count"}}
+	code := w.Run("gresnet-x", func() error {
+		return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Usage: "show", Flags: flags, Action: tell}, {Name: "sweep", Action: tell}, {Name: "close", Action: alone}}})
+	})
+	return fmt.Sprint(code, " ", out.String(), problems.String())
+}
+
+func TestFlagsCanBeGivenInAnyOrder(t *testing.T) {
+	want := said("--config", "/c", "--state=/s", "--trace", "status", "--json", "--dir", "/d", "4711", "4712")
+	if !strings.Contains(want, "status config=/c state=/s trace=true json=true dir=/d args=[4711 4712]") {
+		t.Fatal(want)
+	}
+	for range 500 {
+		global := [][]string{{"--config", "/c"}, {"--state=/s"}, {"--trace"}}
+		own := [][]string{{"--json"}, {"--dir", "/d"}, {"4711"}, {"4712"}}
+		rand.Shuffle(len(global), func(i, j int) { global[i], global[j] = global[j], global[i] })
+		before := rand.IntN(len(global) + 1)
+		after := append(slices.Clone(global[before:]), own...)
+		rand.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
+		args := slices.Concat(slices.Concat(global[:before]...), []string{"status"}, slices.Concat(after...))
+		got := strings.Replace(said(args...), "[4712 4711]", "[4711 4712]", 1)
+		if got != want {
+			t.Fatalf("%v: %s", args, got)
+		}
+	}
+}
+
+func TestAFlagWithoutItsValueIsNamedAsItIsTyped(t *testing.T) {
+	for _, args := range []string{"status --dir", "--config"} {
+		if got := said(strings.Fields(args)...); !strings.Contains(got, "gresnet-x: flag --"+args[strings.LastIndex(args, "--")+2:]+" needs a value") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
+func TestAFlagWithAWrongValueIsNamedAsItIsTyped(t *testing.T) {
+	if got, want := said("status", "--count", "-1"), `gresnet-x: flag --count cannot be "-1"`; !strings.Contains(got, want) {
+		t.Errorf("%s, wanted %s", got, want)
+	}
+}
+
+func TestWhatIsMistypedIsNamedWithWhatIsMeant(t *testing.T) {
+	for args, want := range map[string]string{
+		"statis":              "did you mean gresnet-x status?",
+		"swep 7":              "did you mean gresnet-x sweep?",
+		"versoin":             "did you mean gresnet-x version?",
+		"frobnicate":          "see gresnet-x --help",
+		"status --jsn":        "did you mean --json?",
+		"status --frobnicate": "see gresnet-x status --help",
+		"--stat /s":           "did you mean --state?",
+		"help statis":         "did you mean gresnet-x status?",
+		"help status sweep":   "see gresnet-x --help",
+		"close it":            "see gresnet-x close --help",
+		"--dir x status":      "see gresnet-x --help",
+		"--state /s":          "see gresnet-x --help",
+		"--":                  "see gresnet-x --help",
+
+		"status --dir x --dir y":       "give it once",
+		"--trace status --trace":       "give it once",
+		"status --config=x --config x": "give it once",
+		"version 7":                    "see gresnet-x version --help",
+	} {
+		if got := said(strings.Fields(args)...); !strings.HasPrefix(got, "1 ") || !strings.HasSuffix(got, "gresnet-x: hint: "+want+"\n") {
+			t.Errorf("%s: %s", args, got)
+		}
+	}
+}
+
+func TestHelpAndVersionAreCommands(t *testing.T) {
+	for command, flag := range map[string]string{"help": "--help", "help status": "status --help", "version": "--version", "status --version": "--version"} {
+		got, want := said(strings.Fields(command)...), said(strings.Fields(flag)...)
+		if got != want || !strings.HasPrefix(got, "0 ") {
+			t.Errorf("%s prints\n%s\nand %s\n%s", command, got, flag, want)
+		}
+	}
+}
+
+func TestTheJournalHasTheProblemsOfCommandsThatChangeTheNodeAlone(t *testing.T) {
+	wrong := func(*urfave.Context) error { return errors.New("no") }
+	for args, want := range map[string]int{
+		"sweep": 1, "--trace sweep": 1, "status": 0, "stauts": 0, "sweep --nonsense": 0, "--nonsense": 0, "--trace": 0,
+	} {
+		lines := 0
+		w := &cli.World{
+			Args: append([]string{"gresnet-x"}, strings.Fields(args)...), Getenv: func(string) string { return "" }, Stdout: io.Discard, Stderr: io.Discard,
+			Send: func(string, journal.Priority, map[string]string) error { lines++; return nil },
+		}
+		code := w.Run("gresnet-x", func() error {
+			return call(w, &urfave.App{Name: "gresnet-x", Commands: []*urfave.Command{{Name: "status", Action: wrong}, {Name: "sweep", Action: wrong}}})
+		})
+		if code != cli.Undone || lines != want {
+			t.Errorf("%q: exit %d, the journal has %d lines, wanted %d", args, code, lines, want)
+		}
+	}
+}
