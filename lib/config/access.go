@@ -101,7 +101,7 @@ func (a *Access) read(t document.Table) {
 	}
 }
 
-// Kinds are the kinds of device nodes that a job gets, as the kernel names them.
+// Kinds returns the kinds of device nodes that a job gets, as the kernel names them.
 func (a Access) Kinds() []string {
 	kinds := []string{"uverbs"}
 	if a.UMAD {

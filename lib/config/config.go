@@ -56,7 +56,7 @@ const (
 	Scontrol = "scontrol" // scontrol show resources, or show job -d
 )
 
-// Sources are all of them.
+// Sources returns all of them.
 func Sources() []string { return []string{GPU, Node, Fixed, File, Program, Scontrol} }
 
 // What becomes of an HCA of whose GPUs a job has a part.
@@ -139,7 +139,7 @@ const (
 	NodeTake = "take" // jobs get it all the same
 )
 
-// String is the word that gresnet.toml has for it.
+// String returns the word that gresnet.toml has for it.
 func (i Interface) String() string {
 	if i == Keep {
 		return "keep"
@@ -147,7 +147,7 @@ func (i Interface) String() string {
 	return "move"
 }
 
-// Default is the configuration of a node that has no gresnet.toml.
+// Default returns the configuration of a node that has no gresnet.toml.
 func Default() Config {
 	deadline := Deadline{Prolog: 100 * time.Second, Epilog: 100 * time.Second}
 	return Config{Slurm: Slurm{

@@ -200,7 +200,7 @@ func TestDocumentedDefaultsAreTheDefaults(t *testing.T) {
 	}
 }
 
-// knownKeys are those that the hint for an unknown one lists.
+// knownKeys returns those that the hint for an unknown one lists.
 func knownKeys(t *testing.T, text string) []string {
 	t.Helper()
 	_, err := config.Parse([]byte(text+"such_a_key_there_is_not = 1\n"), "f")
@@ -211,7 +211,7 @@ func knownKeys(t *testing.T, text string) []string {
 	return strings.Split(list, ", ")
 }
 
-// documentOf is a section of the document, without the headings below it.
+// documentOf returns a section of the document, without the headings below it.
 func documentOf(t *testing.T, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/configuration.md")
@@ -228,7 +228,7 @@ func documentOf(t *testing.T, heading string) string {
 
 type row struct{ key, value string }
 
-// rows are those of the section's table of keys.
+// rows returns those of the section's table of keys.
 func rows(section string) []row {
 	_, table, found := strings.Cut(section, "\n| key | default | | error |\n")
 	if !found {

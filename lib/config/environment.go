@@ -22,7 +22,7 @@ const (
 	MellanoxNone  = "MELLANOX_VISIBLE_DEVICES"
 )
 
-// Variables are all of them. The SPANK plugin lets no others through (lease.c).
+// Variables returns all of them. The SPANK plugin lets no others through (lease.c).
 func Variables() []string {
 	return []string{
 		NCCLHCA, NCCLGIDIndex, NCCLInterface, UCXDevices, UCXGIDIndex, GlooInterface, TPInterface, MellanoxNone, NCCLPKey, UCXPKey, OpenIBPKey,

@@ -14,7 +14,7 @@ type Match struct {
 	Value string // as sysfs writes it
 }
 
-// String is the form that ParseMatch reads.
+// String returns the form that ParseMatch reads.
 func (m Match) String() string { return m.Key + "=" + m.Value }
 
 // Matches tells whether an HCA is meant.
@@ -59,7 +59,7 @@ func badMatch(text string) error {
 	)
 }
 
-// normalPCI is an address as the kernel prints it (drivers/pci/probe.c:
+// normalPCI returns an address as the kernel prints it (drivers/pci/probe.c:
 // pci_setup_device, "%04x:%02x:%02x.%d"), or empty if it is none.
 func normalPCI(text string) string {
 	text = strings.ToLower(text)
@@ -78,7 +78,7 @@ func normalPCI(text string) string {
 	return text
 }
 
-// normalGUID is a GUID as sysfs writes it (drivers/infiniband/core/sysfs.c:
+// normalGUID returns a GUID as sysfs writes it (drivers/infiniband/core/sysfs.c:
 // node_guid_show), or empty if it is none. Tools print it as 0x0002c90300abcdef too.
 func normalGUID(text string) string {
 	text = strings.ToLower(text)
@@ -91,7 +91,7 @@ func normalGUID(text string) string {
 	return text
 }
 
-// normalName is the name of an RDMA device, or empty if it cannot be one.
+// normalName returns the name of an RDMA device, or empty if it cannot be one.
 func normalName(text string) string {
 	const most = 63 // IB_DEVICE_NAME_MAX less the closing zero
 	if len(text) > most || text == "." || text == ".." {

@@ -21,7 +21,7 @@ const NodeSign = "{node}"
 
 const hostLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
 
-// Host is what the resolver is asked for about a node, or is empty.
+// Host returns what the resolver is asked for about a node, or is empty.
 func (o Overlay) Host(node string) string { return strings.Replace(o.Underlay, NodeSign, node, 1) }
 
 // The kinds of overlays.
@@ -90,7 +90,7 @@ func (o *Overlay) read(t document.Table) {
 	}
 }
 
-// readPorts is a list of TCP ports, which may be empty.
+// readPorts returns a list of TCP ports, which may be empty.
 func readPorts(t document.Table, key string) (ports []int, there bool) {
 	list, there := document.Value[[]any](t, key, "a list of numbers")
 	for _, v := range list {

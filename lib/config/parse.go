@@ -133,7 +133,7 @@ func (d *Deadline) read(t document.Table) {
 	}
 }
 
-// readPath is the path of a program; empty if there is none.
+// readPath returns the path of a program; empty if there is none.
 func readPath(t document.Table, key string) string {
 	path, _ := t.Text(key)
 	if path != "" && !filepath.IsAbs(path) {

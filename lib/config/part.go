@@ -96,7 +96,7 @@ func (h HCA) InSlots() bool {
 	return h.Part == PartMacvlan || h.Part == PartIPvlan || h.Part == PartPKey || h.Part == PartShared
 }
 
-// Parts is how many entries of the mapping it makes.
+// Parts returns how many entries of the mapping it makes.
 func (h HCA) Parts() int { return max(h.Count, 1) }
 
 // checkIndices notes indices that there are not, or that another table has.
@@ -130,7 +130,7 @@ func (h HCA) checkGPUs(t document.Table) {
 	}
 }
 
-// GPUsOf are the GPUs that a part serves, or that the HCA serves if it is whole.
+// GPUsOf returns the GPUs that a part serves, or that the HCA serves if it is whole.
 func (h HCA) GPUsOf(part int) []int {
 	switch {
 	case h.alone():
@@ -147,7 +147,7 @@ func (h HCA) Gives(have node.HCA) bool {
 	return is || h.Part != PartVF && h.Match.Matches(have)
 }
 
-// PartOf is the number of the part that an HCA of the node is; is is false if it is none.
+// PartOf returns the number of the part that an HCA of the node is; is is false if it is none.
 func (h HCA) PartOf(id node.ID) (number int, is bool) {
 	number, err := strconv.Atoi(id.VF)
 	return number, err == nil && h.Part == PartVF && h.Match.Value == id.PCI && number < h.Count

@@ -38,7 +38,7 @@ func ParseTemplate(text string) (Template, error) {
 	return Template(text), nil
 }
 
-// Path is the file of a job.
+// Path returns the file of a job.
 func (t Template) Path(job, restarts, uid uint32, node string) string {
 	return strings.NewReplacer(
 		"%%", "%", "%j", fmt.Sprint(job), "%r", fmt.Sprint(restarts), "%u", fmt.Sprint(uid), "%n", node,

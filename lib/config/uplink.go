@@ -41,7 +41,7 @@ func (u Uplink) On() bool { return u.Kind != "" && u.Kind != UplinkNone }
 // Range is a range of IPv4 addresses, the ends included.
 type Range struct{ First, Last netip.Addr }
 
-// String is the range as gresnet.toml has it.
+// String returns the range as gresnet.toml has it.
 func (r Range) String() string { return r.First.String() + "-" + r.Last.String() }
 
 // Overlaps tells whether an address of the range is one of a network's.
@@ -50,7 +50,7 @@ func (r Range) Overlaps(p netip.Prefix) bool {
 	return r.First.Compare(network.Last) <= 0 && network.First.Compare(r.Last) <= 0
 }
 
-// NetworkRange is all of a network.
+// NetworkRange returns all of a network.
 func NetworkRange(p netip.Prefix) Range {
 	first := p.Masked().Addr()
 	last := first.As4()

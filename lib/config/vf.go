@@ -129,7 +129,7 @@ func (v VF) Or(other VF) VF {
 	}
 }
 
-// String is the inline table that says it.
+// String returns the inline table that says it.
 func (v VF) String() string {
 	var said []string
 	say := func(key string, there bool, value func() any) {

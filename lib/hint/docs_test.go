@@ -132,7 +132,7 @@ func add(list []string, one string) []string {
 // numbered is what to do as the plugin's messages have it, with the id at the end.
 var numbered = regexp.MustCompile(`^(.*) \[(GN\d{3})\]$`)
 
-// plugin is what the plugin's C code says with a hint.
+// plugin returns what the plugin's C code says with a hint.
 func plugin(t *testing.T) (all []said) {
 	t.Helper()
 	files, err := filepath.Glob("../../spank/*.c")

@@ -19,7 +19,7 @@ func With(err error, text string) error {
 	return hinted{err, text}
 }
 
-// Whole is the hint of an error or of what it wraps, with its id; empty if there is none.
+// Whole returns the hint of an error or of what it wraps, with its id; empty if there is none.
 func Whole(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -28,13 +28,13 @@ func Whole(err error) string {
 	return ""
 }
 
-// Of is the hint of an error or of what it wraps; empty if there is none.
+// Of returns the hint of an error or of what it wraps; empty if there is none.
 func Of(err error) string {
 	_, text := Cut(Whole(err))
 	return text
 }
 
-// ID is the id of an error's message; empty if it has none.
+// ID returns the id of an error's message; empty if it has none.
 func ID(err error) string {
 	id, _ := Cut(Whole(err))
 	return id
@@ -49,7 +49,7 @@ func Cut(hint string) (id, text string) {
 	return hint[:size], hint[size+1:]
 }
 
-// Tag is how a message has its id at the end; empty without one.
+// Tag returns how a message has its id at the end; empty without one.
 func Tag(id string) string {
 	if id == "" {
 		return ""

@@ -2,7 +2,7 @@ package hint
 
 import "strings"
 
-// Nearest is the known word that a mistyped one is closest to; empty if none is close.
+// Nearest returns the known word that a mistyped one is closest to; empty if none is close.
 func Nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {

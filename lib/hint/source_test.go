@@ -76,7 +76,7 @@ func (s *source) remember(path string) {
 	})
 }
 
-// warning is the kind of an event that is made with a warning.
+// warning returns the kind of an event that is made with a warning.
 func warning(c *ast.CompositeLit) (kind string, warns bool) {
 	for _, e := range c.Elts {
 		pair, is := e.(*ast.KeyValueExpr)
@@ -113,7 +113,7 @@ func (s *source) functions(below string, f func(function)) {
 	}
 }
 
-// rows is what a search finds in the functions below a folder, each once.
+// rows returns what a search finds in the functions below a folder, each once.
 func (s *source) rows(t *testing.T, below string, find func(*source, function) []said) []said {
 	t.Helper()
 	var all []said
@@ -137,7 +137,7 @@ func (s *source) rows(t *testing.T, below string, find func(*source, function) [
 	return slices.Compact(all)
 }
 
-// hints are the calls of hint.With in a function. What it is called with may have
+// hints returns the calls of hint.With in a function. What it is called with may have
 // been made before: the last error above it is meant.
 func hints(s *source, f function) (all []said) {
 	last := ""
@@ -161,7 +161,7 @@ func hints(s *source, f function) (all []said) {
 	return all
 }
 
-// faults are what package config finds wrong with a key of a table.
+// faults returns what package config finds wrong with a key of a table.
 func faults(s *source, f function) (all []said) {
 	f.calls(func(call *ast.CallExpr) {
 		_, method := call.Fun.(*ast.SelectorExpr)
@@ -179,7 +179,7 @@ func faults(s *source, f function) (all []said) {
 // noHint is what lineError says where nobody says more.
 const noHint = "GN008 correct line … of …"
 
-// findings are what package check says, but what is ok.
+// findings returns what package check says, but what is ok.
 func findings(s *source, f function) (all []said) {
 	f.calls(func(call *ast.CallExpr) {
 		_, is := call.Fun.(*ast.Ident)
@@ -191,7 +191,7 @@ func findings(s *source, f function) (all []said) {
 	return all
 }
 
-// leavings are what package setup does not do itself.
+// leavings returns what package setup does not do itself.
 func leavings(s *source, f function) (all []said) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -214,7 +214,7 @@ func leavings(s *source, f function) (all []said) {
 	return slices.DeleteFunc(all, func(r said) bool { return !letter.MatchString(r.do) })
 }
 
-// refusals are what makes a gres.Refusal.
+// refusals returns what makes a gres.Refusal.
 func refusals(s *source, f function) (all []said) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -245,7 +245,7 @@ func refusals(s *source, f function) (all []said) {
 // usual is what a Refusal says where nobody says more.
 const usual = "GN009 ask for a GRES that this node has, or have gresnet.toml and gres.conf say the same"
 
-// overlays is what refusals of package overlay say.
+// overlays returns what refusals of package overlay say.
 func (s *source) overlays() (do string) {
 	s.functions("../../lib/overlay", func(f function) {
 		if f.Name.Name == "refusal" {
@@ -282,7 +282,7 @@ func (f function) calls(with func(*ast.CallExpr)) {
 	})
 }
 
-// field is the field of a value that is assigned to.
+// field returns the field of a value that is assigned to.
 func field(e ast.Expr) string {
 	if s, is := e.(*ast.SelectorExpr); is {
 		return s.Sel.Name
@@ -304,7 +304,7 @@ var letter = regexp.MustCompile(`[a-z]`)
 
 var verb = regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`)
 
-// words is the text of an expression in a function, with … for what is not known here.
+// words returns the text of an expression in a function, with … for what is not known here.
 func (s *source) words(f function, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -333,7 +333,7 @@ func (s *source) words(f function, e ast.Expr) string {
 	return "…"
 }
 
-// value is a name's value, where a function gives it one.
+// value returns a name's value, where a function gives it one.
 func (f function) value(name string) (value ast.Expr) {
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -351,7 +351,7 @@ func (f function) value(name string) (value ast.Expr) {
 	return value
 }
 
-// anchors are the texts that what to do may begin with.
+// anchors returns the texts that what to do may begin with.
 func (s *source) anchors(f function, e ast.Expr) (all []*ast.BasicLit) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -515,7 +515,7 @@ func (s *source) used(t *testing.T) map[string]string {
 
 const idsFile = "ids.txt"
 
-// known are all ids that any message ever had.
+// known returns all ids that any message ever had.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", idsFile))
@@ -529,7 +529,7 @@ func known(t *testing.T) map[string]bool {
 	return all
 }
 
-// everUsed are the ids that messages have or had.
+// everUsed returns the ids that messages have or had.
 func everUsed(t *testing.T, s *source) map[string]bool {
 	t.Helper()
 	all := known(t)

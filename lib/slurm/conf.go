@@ -20,10 +20,10 @@ type Line struct {
 	Include string // the file that the line includes; it has no keys then
 }
 
-// Get is a key's value, empty if the line does not have it. Slurm takes the last of several.
+// Get returns a key's value, empty if the line does not have it. Slurm takes the last of several.
 func (l Line) Get(key string) string { return l.Pair(key).Value }
 
-// Pair is the last with a key, the zero one if there is none.
+// Pair returns the last with a key, the zero one if there is none.
 func (l Line) Pair(key string) Pair {
 	for _, p := range slices.Backward(l.Keys) {
 		if p.Key == key {
@@ -33,7 +33,7 @@ func (l Line) Pair(key string) Pair {
 	return Pair{}
 }
 
-// String is the line with all of its pairs.
+// String returns the line with all of its pairs.
 func (l Line) String() string {
 	var pairs []string
 	for _, p := range l.Keys {
@@ -48,7 +48,7 @@ func (l Line) fault(err error) error { return fmt.Errorf("%s:%d: %w", l.File, l.
 // Conf is a configuration file with all that it includes.
 type Conf []Line
 
-// Last is the value of a key that the last line with it gives; Slurm warns of
+// Last returns the value of a key that the last line with it gives; Slurm warns of
 // two and uses the latest (Slurm src/common/parse_config.c).
 func (c Conf) Last(key string) string {
 	value := ""
@@ -60,7 +60,7 @@ func (c Conf) Last(key string) string {
 	return value
 }
 
-// All are the lines that begin with a key.
+// All returns the lines that begin with a key.
 func (c Conf) All(key string) []Line {
 	var lines []Line
 	for _, l := range c {
@@ -71,12 +71,12 @@ func (c Conf) All(key string) []Line {
 	return lines
 }
 
-// Places is where slurm.conf is: packages' and, of a configless slurmd, its cache.
+// Places returns where slurm.conf is: packages' and, of a configless slurmd, its cache.
 func Places() []string {
 	return []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
 }
 
-// ControllerAddrs are the names and addresses by which nodes reach slurmctld, with the
+// ControllerAddrs returns the names and addresses by which nodes reach slurmctld, with the
 // keys that say them.
 func (c Conf) ControllerAddrs() []Pair {
 	var all []Pair
@@ -95,7 +95,7 @@ func (c Conf) ControllerAddrs() []Pair {
 	return all
 }
 
-// Controllers are the hosts that slurmctld runs on.
+// Controllers returns the hosts that slurmctld runs on.
 func (c Conf) Controllers() []string {
 	var hosts []string
 	for _, key := range []string{"slurmctldhost", "controlmachine"} {
@@ -153,7 +153,7 @@ func (r *reader) read(name string, depth int) error {
 	return nil
 }
 
-// find is the path of an included file. %c in its name is the cluster's, as far as the file has said
+// find returns the path of an included file. %c in its name is the cluster's, as far as the file has said
 // it. It is relative to the first file, and before Slurm 23.02 to the file that includes it
 // (src/common/parse_config.c:_parse_include_directive).
 func (r *reader) find(l Line) (string, error) {

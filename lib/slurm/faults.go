@@ -18,7 +18,7 @@ const (
 // wideKeys are those of slurm.conf that more keys may follow in their line.
 const wideKeys = "downnodes frontendname nodename nodeset partitionname poweraction"
 
-// Faults are what slurmd refuses a slurm.conf for. Keys of other lines than NodeName's are not looked
+// Faults returns what slurmd refuses a slurm.conf for. Keys of other lines than NodeName's are not looked
 // at: there are hundreds, and each Slurm has others.
 func (c Conf) Faults() (all []error) {
 	for _, l := range c {
@@ -45,7 +45,7 @@ func (c Conf) Faults() (all []error) {
 	return all
 }
 
-// GresFaults are what slurmd refuses a gres.conf for.
+// GresFaults returns what slurmd refuses a gres.conf for.
 func (c Conf) GresFaults() (all []error) {
 	for _, l := range c {
 		err := l.knows(gresKeys)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// AutoDetect is how slurmd finds a node's GPUs, as gres.conf says it: nvml, nvidia and the like; off,
+// AutoDetect returns how slurmd finds a node's GPUs, as gres.conf says it: nvml, nvidia and the like; off,
 // or empty. What a line of the node says counts before what holds for all nodes
 // (src/interfaces/gres.c:_handle_autodetect_flags).
 func (c Conf) AutoDetect(node string) string {
@@ -63,7 +63,7 @@ type promise struct {
 	count int
 }
 
-// promises are those of a list like "gpu:a100:4,gpu:h100:2". It leaves out what has a count that no node
+// promises returns those of a list like "gpu:a100:4,gpu:h100:2". It leaves out what has a count that no node
 // has of what has files.
 func promises(list, name string) (all []promise) {
 	for _, fields := range fieldsOf(list, name) {

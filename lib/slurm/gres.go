@@ -19,7 +19,7 @@ type Device struct {
 	More       []string
 }
 
-// Devices are a node's devices of a GRES in the order of their indices: first those of the lines that
+// Devices returns a node's devices of a GRES in the order of their indices: first those of the lines that
 // begin with Name=, then those of NodeName= (Slurm src/interfaces/gres.c:_parse_gres_conf_locked).
 // Slurm takes the GRES' name in any case.
 func (c Conf) Devices(node, name string) ([]Device, error) {
@@ -82,7 +82,7 @@ func fit(all []record) error {
 	return nil
 }
 
-// gres is the GRES that a line is about: the name that it begins with, or the last one.
+// gres returns the GRES that a line is about: the name that it begins with, or the last one.
 func (l Line) gres() string {
 	if l.Keys[0].Key == "name" {
 		return l.Keys[0].Value
@@ -90,7 +90,7 @@ func (l Line) gres() string {
 	return l.Get("name")
 }
 
-// record is what a line has, if it is about the node.
+// record returns what a line has, if it is about the node.
 func (l Line) record(node string) (r record, is bool, err error) {
 	if l.Keys[0].Key == "nodename" {
 		list, err := ParseHostlist(l.Keys[0].Value)
@@ -130,7 +130,7 @@ func (l Line) record(node string) (r record, is bool, err error) {
 	return r, true, nil
 }
 
-// files are those that a line of gres.conf names. If multiple, they are one device's.
+// files returns those that a line of gres.conf names. If multiple, they are one device's.
 func (l Line) files() (names []string, multiple bool, err error) {
 	list, all := cmp.Or(l.Get("file"), l.Get("files")), l.Get("multiplefiles")
 	if list != "" && all != "" {
@@ -146,7 +146,7 @@ func (l Line) files() (names []string, multiple bool, err error) {
 	return names, all != "", err
 }
 
-// FilesIn are the files in a folder that a gres.conf names, of whichever node and GRES. It leaves
+// FilesIn returns the files in a folder that a gres.conf names, of whichever node and GRES. It leaves
 // out lines that it does not understand: Slurm says what is wrong with them.
 func (c Conf) FilesIn(dir string) []string {
 	var names []string
@@ -164,7 +164,7 @@ func (c Conf) FilesIn(dir string) []string {
 	return names
 }
 
-// Promised is what a node's line in slurm.conf has of a GRES, and whether there
+// Promised returns what a node's line in slurm.conf has of a GRES, and whether there
 // is such a line with a count that is plain.
 func (c Conf) Promised(node, name string) (count int, is bool) {
 	list, is := c.promised(node)
@@ -174,7 +174,7 @@ func (c Conf) Promised(node, name string) (count int, is bool) {
 	return countOf(list, name)
 }
 
-// Types are those that a node's line in slurm.conf has of a GRES, in their order. Slurm numbers
+// Types returns those that a node's line in slurm.conf has of a GRES, in their order. Slurm numbers
 // devices in the order of their types here, and only those of one type in the order of gres.conf
 // (src/common/gres.c:_merge_gres). A type is empty for those without one.
 func (c Conf) Types(node, name string) (types []string) {

@@ -134,10 +134,10 @@ func parseHostNumber(text string) (uint64, error) {
 	return strconv.ParseUint(text, 10, 64)
 }
 
-// digits is how many digits a text begins with.
+// digits returns how many digits a text begins with.
 func digits(text string) int { return len(text) - len(strings.TrimLeft(text, "0123456789")) }
 
-// endDigits is how many digits a text ends with.
+// endDigits returns how many digits a text ends with.
 func endDigits(text string) int { return len(text) - len(strings.TrimRight(text, "0123456789")) }
 
 // Contains tells whether a host is in the list.
@@ -169,7 +169,7 @@ func (p hostPattern) matches(name string) bool {
 	return reached[len(name)]
 }
 
-// lengths are those of the beginnings of a text that are the part's.
+// lengths returns those of the beginnings of a text that are the part's.
 func (p hostPart) lengths(text string) func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		if p.numbers == nil {
@@ -215,7 +215,7 @@ func (l Hostlist) Names(most int) ([]string, error) {
 	return names, nil
 }
 
-// names are an element's. The last brackets count fastest, then the first, the second and so on, as
+// names returns an element's. The last brackets count fastest, then the first, the second and so on, as
 // in Slurm (src/common/hostlist.c:_push_range_list).
 func (p hostPattern) names(most int) ([]string, error) {
 	texts := make([]string, len(p))

@@ -95,7 +95,7 @@ const spaces = " \t\n\v\f\r"
 
 func isSpace(c byte) bool { return strings.IndexByte(spaces, c) >= 0 }
 
-// included is the file that a statement names that begins with Include, which may be empty.
+// included returns the file that a statement names that begins with Include, which may be empty.
 func (s statement) included() (file, rest string, is bool) {
 	const word = "include"
 	if len(s.text) <= len(word) || !strings.EqualFold(s.text[:len(word)], word) || !isSpace(s.text[len(word)]) {
@@ -108,7 +108,7 @@ func (s statement) included() (file, rest string, is bool) {
 	return name, rest, true
 }
 
-// pairs are those of a statement. An error says what Slurm does not understand.
+// pairs returns those of a statement. An error says what Slurm does not understand.
 func (s statement) pairs() (all []Pair, err error) {
 	at := 0
 	for {
@@ -125,7 +125,7 @@ func (s statement) pairs() (all []Pair, err error) {
 	return all, nil
 }
 
-// pair is the first one from a place on, as Slurm's regular expression finds it
+// pair returns the first one from a place on, as Slurm's regular expression finds it
 // (src/common/parse_config.c:keyvalue_pattern).
 func (s statement) pair(at int) (p Pair, end int, found bool) {
 	skip := func(i int, of string) int {
@@ -158,7 +158,7 @@ func (s statement) pair(at int) (p Pair, end int, found bool) {
 
 const keyLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_."
 
-// value is the end of the value that begins at a place: the first blank, or the quote that closes the
+// value returns the end of the value that begins at a place: the first blank, or the quote that closes the
 // one there, if a blank follows it.
 func (s statement) value(at int) (end int) {
 	if at < len(s.text) && s.text[at] == '"' {

@@ -21,7 +21,7 @@ type Host struct {
 // node table (Slurm src/common/read_config.h, MAX_SLURM_NODES).
 const maxNodes = 64 * 1024
 
-// Hosts are the nodes of some names, as far as the file has them.
+// Hosts returns the nodes of some names, as far as the file has them.
 func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	wanted := map[string]bool{}
 	for _, name := range names {
@@ -44,7 +44,7 @@ func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	return hosts, err
 }
 
-// NodeAddrs are where the cluster's nodes are, by names or addresses, as far as lines have NodeAddr.
+// NodeAddrs returns where the cluster's nodes are, by names or addresses, as far as lines have NodeAddr.
 func (c Conf) NodeAddrs() (all []string, err error) {
 	err = c.nodes(func(n nodeLine) error {
 		addrs, err := n.list("nodeaddr")
@@ -54,7 +54,7 @@ func (c Conf) NodeAddrs() (all []string, err error) {
 	return all, err
 }
 
-// Node is the node of a name, or the one that runs on the host of that name, as slurmd finds its own
+// Node returns the node of a name, or the one that runs on the host of that name, as slurmd finds its own
 // by NodeHostname (Slurm src/common/read_config.c:slurm_conf_get_nodename). If the file has neither, it
 // is the name.
 func (c Conf) Node(name string) (string, error) {
@@ -74,7 +74,7 @@ func (c Conf) Node(name string) (string, error) {
 	return name, nil
 }
 
-// nodeOn is the first node whose NodeHostname is a host's, or its own name.
+// nodeOn returns the first node whose NodeHostname is a host's, or its own name.
 func (c Conf) nodeOn(host string) (node string, err error) {
 	err = c.nodes(func(n nodeLine) error {
 		hostnames, err := n.list("nodehostname")
@@ -94,7 +94,7 @@ func (c Conf) nodeOn(host string) (node string, err error) {
 // NodeAddr is the key of a node's own address.
 const NodeAddr = "NodeAddr"
 
-// Needs are the addresses, or names of them, that a node itself must have or reach: its own, and those
+// Needs returns the addresses, or names of them, that a node itself must have or reach: its own, and those
 // of slurmctld. file is its slurm.conf; empty: one of the usual places. A node that the file does not
 // have, as a dynamic one, has its name for an address.
 func Needs(root fs.FS, file, node string) ([]Pair, error) {
@@ -156,7 +156,7 @@ func (c Conf) nodes(each func(nodeLine) error) error {
 // isDefault tells whether a line of nodes says what holds for the lines after it.
 func (l Line) isDefault() bool { return strings.EqualFold(l.Keys[0].Value, "default") }
 
-// host is what the line says of one of its nodes.
+// host returns what the line says of one of its nodes.
 func (n nodeLine) host(i int) (Host, error) {
 	addrs, err := n.list("nodeaddr")
 	if err != nil {
@@ -170,7 +170,7 @@ func (n nodeLine) host(i int) (Host, error) {
 	return Host{Addr: at(addrs, i), Hostname: at(hostnames, i), Port: port}, err
 }
 
-// list is what the line has of each of its nodes, or of all of them.
+// list returns what the line has of each of its nodes, or of all of them.
 func (n nodeLine) list(key string) ([]string, error) {
 	list, err := spellOut(n.Get(key))
 	if err == nil && len(list) > 1 && len(list) != len(n.names) {
@@ -179,7 +179,7 @@ func (n nodeLine) list(key string) ([]string, error) {
 	return list, err
 }
 
-// portOf is the port of one of the nodes, 0 if the line does not say it. Slurm takes ports with and
+// portOf returns the port of one of the nodes, 0 if the line does not say it. Slurm takes ports with and
 // without brackets (src/common/node_conf.c:expand_nodeline_info).
 func (n nodeLine) portOf(i int) (int, error) {
 	if n.port == "" {
@@ -208,7 +208,7 @@ func spellOut(list string) ([]string, error) {
 	return l.Names(maxNodes)
 }
 
-// at is the word of a node: several nodes may have one address, with a port for each.
+// at returns the word of a node: several nodes may have one address, with a port for each.
 func at(list []string, i int) string {
 	switch {
 	case len(list) == 1:

@@ -18,7 +18,7 @@ type Stamp struct {
 // Version is Slurm's SLURM_VERSION_NUMBER: major, minor and micro, a byte each.
 type Version uint32
 
-// String is what of a version a SPANK plugin must share with Slurm: "24.11".
+// String returns what of a version a SPANK plugin must share with Slurm: "24.11".
 func (v Version) String() string { return fmt.Sprintf("%d.%02d", v>>16&0xff, v>>8&0xff) }
 
 // Fits tells whether Slurm loads a SPANK plugin that was built for v: the micro
@@ -69,7 +69,7 @@ func ReadStamp(root fs.FS, name string) (Stamp, error) {
 	return s, nil
 }
 
-// valueOf is what a variable has in the file.
+// valueOf returns what a variable has in the file.
 func valueOf(object *elf.File, symbol elf.Symbol) ([]byte, error) {
 	const most = 256
 	if int(symbol.Section) >= len(object.Sections) || symbol.Size > most {

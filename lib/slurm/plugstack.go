@@ -18,7 +18,7 @@ type StackLine struct {
 // Is tells whether it is a plugin's line, by what the file is called.
 func (l StackLine) Is(name string) bool { return strings.Contains(path.Base(l.Plugin), name) }
 
-// String is the line as it may be written.
+// String returns the line as it may be written.
 func (l StackLine) String() string {
 	return strings.Join(append([]string{l.Need, l.Plugin}, l.Arguments...), " ")
 }

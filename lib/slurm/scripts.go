@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Glob is the files of a pattern in the order in which slurmd runs them, from Z to A and from 9 to
+// Glob returns the files of a pattern in the order in which slurmd runs them, from Z to A and from 9 to
 // 0 (Slurm src/plugins/prep/script/prep_script_slurmd.c:_script_list_create).
 func Glob(root fs.FS, pattern, dir string) []string {
 	if !path.IsAbs(pattern) {

@@ -39,7 +39,7 @@ match = "rdma=mlx5_3"
 gpus = [3]
 `
 
-// mapped is the mapping of a configuration on a node of four HCAs.
+// mapped returns the mapping of a configuration on a node of four HCAs.
 func mapped(cfg config.Config) source.Local {
 	return source.Local{
 		Mapping: func([]int) (gres.Mapping, error) { return gres.Map(cfg, sitetest.HCAs(4)) },

@@ -46,7 +46,7 @@ var drained = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`
 // maxReason bounds a reason, so that sinfo -R shows it on a line.
 const maxReason = 200
 
-// oneLine is a reason that Slurm takes and a terminal can show.
+// oneLine returns a reason that Slurm takes and a terminal can show.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

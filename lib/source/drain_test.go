@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/source"
 )
 
-// ctl is a program in scontrol's place: what it shows of the node, and what it does to update it.
+// ctl returns a program in scontrol's place: what it shows of the node, and what it does to update it.
 func ctl(t *testing.T, state, update string) (program string, updates func() string) {
 	t.Helper()
 	dir := t.TempDir()

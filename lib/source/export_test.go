@@ -3,13 +3,13 @@ package source
 // What only the package's own tests reach.
 var FindScontrolIn = findScontrol
 
-// ParseResources is the GRES detail of a node in an answer.
+// ParseResources returns the GRES detail of a node in an answer.
 func ParseResources(text, node string) (string, error) {
 	has, err := parseResources(text, node)
 	return has.gres, err
 }
 
-// Detail is what text says of a job's GRES on a node, if it is about that job alone.
+// Detail returns what text says of a job's GRES on a node, if it is about that job alone.
 func Detail(text string, id uint32, node string) (string, error) {
 	s, err := parseShow(text, id)
 	if err != nil {

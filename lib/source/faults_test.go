@@ -137,7 +137,7 @@ func chosen(first string, w gres.Want) []error {
 	return []error{err}
 }
 
-// wanted is what comes of a want by each of some sources.
+// wanted returns what comes of a want by each of some sources.
 func wanted(w gres.Want, sources ...string) (errs []error) {
 	for _, w.Source = range sources {
 		errs = append(errs, chosen("held", w)...)
@@ -145,7 +145,7 @@ func wanted(w gres.Want, sources ...string) (errs []error) {
 	return errs
 }
 
-// fromEach is what comes of it when each of some sources gives, by count and by
+// fromEach returns what comes of it when each of some sources gives, by count and by
 // index, an HCA that is held or sick.
 func fromEach(first string, sources ...string) (errs []error) {
 	for _, s := range sources {
@@ -172,7 +172,7 @@ func answered(t *testing.T, script string) []error {
 	return []error{err}
 }
 
-// siteSays is what comes of a text as the site's file, and as its program.
+// siteSays returns what comes of a text as the site's file, and as its program.
 func siteSays(t *testing.T, text string, mode os.FileMode) []error {
 	path := filepath.Join(rootsFolder(t), "4711")
 	write(t, path, "#!/bin/sh\n"+text, mode)

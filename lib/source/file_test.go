@@ -18,7 +18,7 @@ import (
 	"gresnet/test/sitetest"
 )
 
-// rootsFolder is a folder that root alone may write to, all the way up: the
+// rootsFolder returns a folder that root alone may write to, all the way up: the
 // usual place for a test's files is not.
 func rootsFolder(t *testing.T) string {
 	t.Helper()

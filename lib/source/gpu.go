@@ -67,7 +67,7 @@ func (a *answer) grant(e gres.Entry, ifFree bool) {
 	slices.Sort(w.Indices)
 }
 
-// common is what is in both.
+// common returns what is in both.
 func common(a, b []int) []int {
 	var both []int
 	for _, n := range a {

@@ -38,7 +38,7 @@ func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 	return a, nil
 }
 
-// Isolation is what a job has of its own: what the first policy says that fits the
+// Isolation returns what a job has of its own: what the first policy says that fits the
 // job and says anything of it, or else what holds for all jobs.
 func Isolation(c config.Config, j job.Job) string {
 	for _, p := range c.Policies {
@@ -62,7 +62,7 @@ func CM(c config.Config, j job.Job, cpus int) bool {
 	return says == config.CMYes || says == config.CMAuto && j.Share.Whole(cpus)
 }
 
-// VF is what the PF does for a VF of a job: each thing as the first policy says that fits the job
+// VF returns what the PF does for a VF of a job: each thing as the first policy says that fits the job
 // and says it, or else as the VF's own table does.
 func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 	for _, p := range c.Policies {
@@ -73,7 +73,7 @@ func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 	return vf.Or(own)
 }
 
-// PKey is the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
+// PKey returns the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
 // any, or else what the HCA's own table does; 0 if nobody says one.
 func PKey(c config.Config, j job.Job, own pkey.PKey) pkey.PKey {
 	for _, p := range c.Policies {

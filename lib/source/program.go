@@ -82,7 +82,7 @@ func isProgram(program string) error {
 	return hint.Join(err, f.Close())
 }
 
-// environment is what a site's program learns of a job, in slurmd's own words.
+// environment returns what a site's program learns of a job, in slurmd's own words.
 func environment(j job.Job) []string {
 	var env []string
 	for _, v := range []struct{ name, value string }{

@@ -75,7 +75,7 @@ func (f *field[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &f.value)
 }
 
-// allocation is the node's layouts as the older text has them.
+// allocation returns the node's layouts as the older text has them.
 func (n nodeResources) allocation() (allocation, error) {
 	if !n.Gres.there {
 		return allocation{}, fmt.Errorf("unknown form: node %s has no gres", hint.Clip(n.Node.value))
@@ -91,7 +91,7 @@ func (n nodeResources) allocation() (allocation, error) {
 	return allocation{gres: strings.Join(parts, ","), cores: cores}, nil
 }
 
-// String is the layout as the older text has it.
+// String returns the layout as the older text has it.
 func (g gresLayout) String() string {
 	name := g.Name.value
 	if g.Type != "" {
@@ -103,7 +103,7 @@ func (g gresLayout) String() string {
 	return fmt.Sprintf("%s(CNT:%d)", name, g.Count.value)
 }
 
-// parseResources is what a job has on a node, in what the question answers.
+// parseResources returns what a job has on a node, in what the question answers.
 func parseResources(text, node string) (allocation, error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

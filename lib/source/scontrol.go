@@ -21,7 +21,7 @@ import (
 	"gresnet/lib/trust"
 )
 
-// places is where scontrol may be. slurmd gives its prolog no PATH.
+// places returns where scontrol may be. slurmd gives its prolog no PATH.
 func places() []string {
 	return []string{
 		"/usr/bin/scontrol",
@@ -94,7 +94,7 @@ func (a allocation) place(wants []gres.Want, all bool, threads func() (int, erro
 	return err
 }
 
-// coreList is the job's cores as Slurm numbers them: by the text, core n has the CPUs
+// coreList returns the job's cores as Slurm numbers them: by the text, core n has the CPUs
 // from n times its threads on (Slurm src/scontrol/info_job.c:_sprint_job_info).
 func (a allocation) coreList(threads func() (int, error)) ([]int, error) {
 	if a.cores != "" {
@@ -137,7 +137,7 @@ func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 	return hint.With(said, fmt.Sprintf("GN250 run %s show job -d %d by hand on this node, while the job runs", s.program, j.ID))
 }
 
-// FindScontrol is the program that is asked: the one that the site names, or else one in
+// FindScontrol returns the program that is asked: the one that the site names, or else one in
 // the usual places.
 func FindScontrol(configured string) (string, error) { return findScontrol(configured, places()) }
 
@@ -157,7 +157,7 @@ func findScontrol(configured string, places []string) (string, error) {
 	)
 }
 
-// trusted is a program's path without links, if root runs what root alone can have written.
+// trusted returns a program's path without links, if root runs what root alone can have written.
 func trusted(program string) (string, error) {
 	if os.Geteuid() != 0 {
 		return program, nil // one's own rights are at stake

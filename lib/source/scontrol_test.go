@@ -22,7 +22,7 @@ import (
 	"gresnet/test/sitetest"
 )
 
-// shown is what scontrol prints for a job on one node.
+// shown returns what scontrol prints for a job on one node.
 func shown(id int, node, detail string) string {
 	return fmt.Sprintf(`JobId=%d JobName=train
    UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A
@@ -38,7 +38,7 @@ func shown(id int, node, detail string) string {
 `, id, node, detail)
 }
 
-// scontrolThat is a program in scontrol's place. log is what it was asked: its
+// scontrolThat returns a program in scontrol's place. log is what it was asked: its
 // arguments and environment, a line for each time.
 func scontrolThat(t *testing.T, script string) (program string, log func() string) {
 	t.Helper()
@@ -57,7 +57,7 @@ func scontrolThat(t *testing.T, script string) (program string, log func() strin
 	}
 }
 
-// says is a program in scontrol's place that prints a text.
+// says returns a program in scontrol's place that prints a text.
 func says(text string) string { return "cat <<'END'\n" + text + "END\n" }
 
 // askScontrol asks a program about job 4711 on node1.

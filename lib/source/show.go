@@ -134,7 +134,7 @@ func partName(whole, part string) string {
 
 func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// detail is what the job has on each of the group of nodes that a node is in.
+// detail returns what the job has on each of the group of nodes that a node is in.
 func (s show) detail(node string) (allocation, error) {
 	var found []allocation
 	for line := range strings.Lines(s.text) {

@@ -9,13 +9,13 @@ import (
 	"gresnet/lib/indices"
 )
 
-// CPUs is how many CPUs the node has online.
+// CPUs returns how many CPUs the node has online.
 func CPUs(sys fs.FS) (int, error) {
 	list, err := cpusIn(sys, "devices/system/cpu/online")
 	return len(list), err
 }
 
-// Cores are the cores of NUMA nodes as Slurm numbers them (gres.conf(5),
+// Cores returns the cores of NUMA nodes as Slurm numbers them (gres.conf(5),
 // Cores=): one after the other, socket by socket, whatever the numbers of their
 // threads are.
 func Cores(sys fs.FS, numas ...int) (map[int][]int, error) {
@@ -41,7 +41,7 @@ func Cores(sys fs.FS, numas ...int) (map[int][]int, error) {
 	return cores, nil
 }
 
-// Threads is how many CPUs each core has, as Slurm counts them: as many as the others.
+// Threads returns how many CPUs each core has, as Slurm counts them: as many as the others.
 func Threads(sys fs.FS) (int, error) {
 	cores, of, err := coresOf(sys)
 	if err != nil {
@@ -50,7 +50,7 @@ func Threads(sys fs.FS) (int, error) {
 	return max(1, len(of)/max(1, len(cores))), nil
 }
 
-// coresOf are the cores that are online, each once, in Slurm's order, and the core of
+// coresOf returns the cores that are online, each once, in Slurm's order, and the core of
 // each CPU.
 func coresOf(sys fs.FS) (order []core, of map[int]core, err error) {
 	all, err := cpusIn(sys, "devices/system/cpu/online")

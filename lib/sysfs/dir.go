@@ -16,12 +16,12 @@ type Dir struct {
 	path string
 }
 
-// At is the folder with a path.
+// At returns the folder with a path.
 func At(path string) Dir {
 	return Dir{os.DirFS(path).(fs.ReadLinkFS), path}
 }
 
-// Folder is the path of an RDMA device's folder.
+// Folder returns the path of an RDMA device's folder.
 func (d Dir) Folder(rdma string) string { return filepath.Join(d.path, "class/infiniband", rdma) }
 
 // ReadFile reads the first 4096 bytes of a file, which those of sysfs have at most.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// PortGUID is the GUID of an InfiniBand port, which is the second half of its first GID.
+// PortGUID returns the GUID of an InfiniBand port, which is the second half of its first GID.
 func PortGUID(sys fs.FS, rdma string, port uint32) ([]byte, error) {
 	text, err := read(sys, path.Join(portDir(rdma, port), "gids", "0"))
 	if err != nil {
@@ -24,7 +24,7 @@ func PortGUID(sys fs.FS, rdma string, port uint32) ([]byte, error) {
 	return bytes[8:], nil
 }
 
-// MissingGIDs are those of the wanted GIDs that a port does not have. A table
+// MissingGIDs returns those of the wanted GIDs that a port does not have. A table
 // has hundreds of entries, of which the first few are in use: it is read only as
 // far as it takes.
 func MissingGIDs(sys fs.FS, rdma string, port uint32, want []netip.Addr) ([]netip.Addr, error) {
@@ -42,7 +42,7 @@ type Entry struct {
 	GID   netip.Addr
 }
 
-// RoCEv2 are a port's GIDs for RoCE v2 that are addresses of a network interface.
+// RoCEv2 returns a port's GIDs for RoCE v2 that are addresses of a network interface.
 func RoCEv2(sys fs.FS, rdma string, port uint32, netdev string) (entries []Entry, err error) {
 	attributes := path.Join(portDir(rdma, port), "gid_attrs")
 	err = eachGID(sys, rdma, port, func(n int, gid netip.Addr) bool {

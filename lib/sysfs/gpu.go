@@ -20,7 +20,7 @@ type GPU struct {
 	Parts int      // into how many it is divided (MIG, CPX); 0: it is whole
 }
 
-// GPUs are the node's GPUs in the order of their PCI addresses. proc is a /proc.
+// GPUs returns the node's GPUs in the order of their PCI addresses. proc is a /proc.
 func GPUs(sys, proc fs.FS) (gpus []GPU, err error) {
 	for _, list := range []func(sys, proc fs.FS) ([]GPU, error){nvidia, amd, displays} {
 		if gpus, err = list(sys, proc); len(gpus) > 0 || err != nil {
@@ -70,7 +70,7 @@ func nvidia(sys, proc fs.FS) (gpus []GPU, err error) {
 	return addDRM(sys, gpus)
 }
 
-// information is what a line of NVIDIA's driver has after a word.
+// information returns what a line of NVIDIA's driver has after a word.
 func information(text, word string) (value string, found bool) {
 	_, after, found := strings.Cut(text, word)
 	line, _, _ := strings.Cut(after, "\n")
@@ -95,7 +95,7 @@ func amd(sys, _ fs.FS) (gpus []GPU, err error) {
 	return addDRM(sys, gpus)
 }
 
-// displays are the functions of PCI's class for displays (include/linux/
+// displays returns the functions of PCI's class for displays (include/linux/
 // pci_ids.h): 3D controllers, or display adapters that are no service processor's.
 func displays(sys, _ fs.FS) ([]GPU, error) {
 	var accelerators, adapters []GPU
@@ -158,14 +158,14 @@ func addDRM(sys fs.FS, gpus []GPU) ([]GPU, error) {
 	return gpus, nil
 }
 
-// renderNode is the number of a render node.
+// renderNode returns the number of a render node.
 func renderNode(entry string) (minor int, is bool) {
 	text, is := strings.CutPrefix(entry, "renderD")
 	minor, err := strconv.Atoi(text)
 	return minor, is && err == nil
 }
 
-// functionOf is the PCI function that a graphics device is of, empty if none.
+// functionOf returns the PCI function that a graphics device is of, empty if none.
 func functionOf(sys fs.FS, entry string) (pci string, err error) {
 	target, err := fs.ReadLink(sys, path.Join("class/drm", entry))
 	if err != nil {
@@ -174,7 +174,7 @@ func functionOf(sys fs.FS, entry string) (pci string, err error) {
 	return addressOf(target).PCI, nil
 }
 
-// kfdNodes are the PCI functions of AMD's GPUs and their partitions by the numbers of their render
+// kfdNodes returns the PCI functions of AMD's GPUs and their partitions by the numbers of their render
 // nodes. The function's number is the partition's there, so it is left out
 // (drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 func kfdNodes(sys fs.FS) map[int]string {

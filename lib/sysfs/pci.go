@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/node"
 )
 
-// Locate is where a PCI function sits. It stays there wherever the devices that
+// Locate returns where a PCI function sits. It stays there wherever the devices that
 // it has are: PCI knows no network namespaces.
 func Locate(sys fs.FS, pci string) (node.Location, error) {
 	dir, err := pciDir(sys, pci)
@@ -54,7 +54,7 @@ func distances(sys fs.FS, numa int) map[int]int {
 	return far
 }
 
-// pciDir is a function's folder: devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
+// pciDir returns a function's folder: devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
 func pciDir(sys fs.FS, pci string) (string, error) {
 	target, err := fs.ReadLink(sys, path.Join("bus/pci/devices", pci))
 	if err != nil {
@@ -78,7 +78,7 @@ func ManagesSwitches(sys fs.FS, pci string) bool {
 	return bytes.Contains(data, []byte("SW_MNG"))
 }
 
-// attribute is a function's attribute, empty if it has none.
+// attribute returns a function's attribute, empty if it has none.
 func attribute(sys fs.FS, pci, name string) string {
 	dir, err := pciDir(sys, pci)
 	if err != nil {
@@ -91,7 +91,7 @@ func attribute(sys fs.FS, pci, name string) string {
 	return text
 }
 
-// entries are the names in a folder in order, none if it is not there.
+// entries returns the names in a folder in order, none if it is not there.
 func entries(root fs.FS, dir string) []string {
 	list, err := fs.ReadDir(root, dir)
 	if err != nil {

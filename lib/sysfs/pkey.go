@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/pkey"
 )
 
-// PKeys is a port's table of P_Keys, with zeros where nothing is.
+// PKeys returns a port's table of P_Keys, with zeros where nothing is.
 func PKeys(sys fs.FS, rdma string, port uint32) (table []pkey.PKey, err error) {
 	dir := path.Join(portDir(rdma, port), "pkeys")
 	for {

@@ -47,7 +47,7 @@ func Char(sys fs.FS, major, minor uint32) (name string, address BusAddress, err 
 	return path.Base(target), addressOf(path.Dir(path.Dir(target))), nil
 }
 
-// Parent is the place of an RDMA device that is in the namespace whose /sys this is.
+// Parent returns the place of an RDMA device that is in the namespace whose /sys this is.
 func Parent(sys fs.FS, rdma string) (BusAddress, error) {
 	target, err := fs.ReadLink(sys, path.Join("class/infiniband", rdma))
 	if err != nil {
@@ -63,7 +63,7 @@ type Owner struct {
 	Address BusAddress
 }
 
-// CharClass is the kernel's class of an HCA's character device, empty for the name of
+// CharClass returns the kernel's class of an HCA's character device, empty for the name of
 // what is none.
 func CharClass(name string) string {
 	switch strings.TrimRight(name, "0123456789") {
@@ -75,7 +75,7 @@ func CharClass(name string) string {
 	return ""
 }
 
-// OwnerOf is the owner of a character device. One that goes meanwhile is fs.ErrNotExist.
+// OwnerOf returns the owner of a character device. One that goes meanwhile is fs.ErrNotExist.
 func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	dir := path.Join("class", CharClass(name), name)
 	target, err := fs.ReadLink(sys, dir)
@@ -89,7 +89,7 @@ func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	return Owner{device, addressOf(path.Dir(path.Dir(target)))}, nil
 }
 
-// DeviceOf is the name of the device, a PCI function for one, that a character device is of. It is
+// DeviceOf returns the name of the device, a PCI function for one, that a character device is of. It is
 // fs.ErrNotExist for one of a virtual HCA.
 func DeviceOf(sys fs.FS, name string) (string, error) {
 	target, err := fs.ReadLink(sys, path.Join("class", CharClass(name), name, "device"))
@@ -99,7 +99,7 @@ func DeviceOf(sys fs.FS, name string) (string, error) {
 	return path.Base(target), nil
 }
 
-// NodeGUID is the node GUID of an RDMA device that is in the namespace whose /sys this is.
+// NodeGUID returns the node GUID of an RDMA device that is in the namespace whose /sys this is.
 func NodeGUID(sys fs.FS, rdma string) (string, error) {
 	guid, err := read(sys, path.Join("class/infiniband", rdma, "node_guid"))
 	return guid, gone(err)
@@ -195,7 +195,7 @@ func addressOf(dir string) BusAddress {
 	return BusAddress{}
 }
 
-// Dev is the number of a class's device, such as rdma_cm of misc.
+// Dev returns the number of a class's device, such as rdma_cm of misc.
 func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
 	file := path.Join("class", class, name, "dev")
 	text, err := read(sys, file)
@@ -211,7 +211,7 @@ func Dev(sys fs.FS, class, name string) (major, minor uint32, err error) {
 	return uint32(a), uint32(b), nil
 }
 
-// Targets are the hosts of the node's iSCSI sessions.
+// Targets returns the hosts of the node's iSCSI sessions.
 func Targets(sys fs.FS) (list []netip.Addr, err error) {
 	const class = "class/iscsi_connection"
 	entries, err := fs.ReadDir(sys, class)
@@ -233,7 +233,7 @@ func Targets(sys fs.FS) (list []netip.Addr, err error) {
 	return list, nil
 }
 
-// NVMeTargets are the hosts of the node's NVMe disks over TCP. Those over RDMA use HCAs, which the kernel
+// NVMeTargets returns the hosts of the node's NVMe disks over TCP. Those over RDMA use HCAs, which the kernel
 // says.
 func NVMeTargets(sys fs.FS) (list []netip.Addr) {
 	const class = "class/nvme"
@@ -253,12 +253,12 @@ func NVMeTargets(sys fs.FS) (list []netip.Addr) {
 	return list
 }
 
-// LinkLayer is a port's link layer, InfiniBand or Ethernet.
+// LinkLayer returns a port's link layer, InfiniBand or Ethernet.
 func LinkLayer(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "link_layer"))
 }
 
-// Rate is a port's rate as the kernel prints it: "100 Gb/sec (4X EDR)".
+// Rate returns a port's rate as the kernel prints it: "100 Gb/sec (4X EDR)".
 func Rate(sys fs.FS, rdma string, port uint32) (string, error) {
 	return read(sys, path.Join(portDir(rdma, port), "rate"))
 }

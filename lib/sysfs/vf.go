@@ -28,7 +28,7 @@ func HCA(sys fs.FS, name, guid string, at BusAddress) (node.HCA, error) {
 	return h, nil
 }
 
-// parentOf is the PF of a PCI function and the function's number there. Both are empty if it is
+// parentOf returns the PF of a PCI function and the function's number there. Both are empty if it is
 // no VF: a virtual machine, too, sees a VF that it was given as a whole device.
 func parentOf(sys fs.FS, pci string) (pf, number string, err error) {
 	target, err := fs.ReadLink(sys, path.Join("bus/pci/devices", pci, "physfn"))
@@ -50,13 +50,13 @@ func parentOf(sys fs.FS, pci string) (pf, number string, err error) {
 	}
 }
 
-// VF is the PCI address of a PF's VF with a number. Without such a VF it is fs.ErrNotExist.
+// VF returns the PCI address of a PF's VF with a number. Without such a VF it is fs.ErrNotExist.
 func VF(sys fs.FS, pf, number string) (string, error) {
 	target, err := fs.ReadLink(sys, path.Join("bus/pci/devices", pf, "virtfn"+number))
 	return path.Base(target), err
 }
 
-// RDMAOf is the RDMA device of a PCI function that is in the namespace whose /sys this is. Without
+// RDMAOf returns the RDMA device of a PCI function that is in the namespace whose /sys this is. Without
 // one it is fs.ErrNotExist.
 func RDMAOf(sys fs.FS, pci string) (string, error) {
 	entries, err := fs.ReadDir(sys, path.Join("bus/pci/devices", pci, "infiniband"))
@@ -69,7 +69,7 @@ func RDMAOf(sys fs.FS, pci string) (string, error) {
 	return entries[0].Name(), nil
 }
 
-// AddressOf is where the hardware of an HCA sits now. Without a VF of its number it is fs.ErrNotExist.
+// AddressOf returns where the hardware of an HCA sits now. Without a VF of its number it is fs.ErrNotExist.
 func AddressOf(sys fs.FS, id node.ID) (BusAddress, error) {
 	at := BusAddress{PCI: id.PCI, Aux: id.Aux}
 	if id.VF == "" {
@@ -92,7 +92,7 @@ func Lacks(sys fs.FS, list []Owner, id node.ID) (bool, error) {
 	return err == nil && !slices.ContainsFunc(list, func(o Owner) bool { return o.Address == at }), err
 }
 
-// VFs are how many VFs a PCI function has now, and how many it can have; of one without SR-IOV
+// VFs returns how many VFs a PCI function has now, and how many it can have; of one without SR-IOV
 // both are 0.
 func VFs(sys fs.FS, pci string) (now, total int, err error) {
 	for _, f := range []struct {

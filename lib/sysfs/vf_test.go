@@ -12,7 +12,7 @@ import (
 
 const pciDevices = "bus/pci/devices/"
 
-// pfTree is a /sys of a PF, 0000:3b:00.0, with twelve VFs, and of another function.
+// pfTree returns a /sys of a PF, 0000:3b:00.0, with twelve VFs, and of another function.
 func pfTree(t *testing.T) fs.FS {
 	t.Helper()
 	links := map[string]string{}
