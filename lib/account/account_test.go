@@ -57,7 +57,7 @@ func TestEachUIDIsInOneListAtMostAndNoSubuidIsAUser(t *testing.T) {
 	}
 }
 
-// probes are uids at both sides of each end of a range.
+// probes returns uids at both sides of each end of a range.
 func probes(list []Range) (uids []uint32) {
 	for _, r := range append(append(list, services...), Range{1000, beyond}, Range{0, invalid}) {
 		uids = append(uids, r.First-1, r.First, r.First+1, r.Last-1, r.Last, r.Last+1)

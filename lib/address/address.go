@@ -58,7 +58,7 @@ func Clean(m []byte) (Address, error) {
 	return out, nil
 }
 
-// on is an address as a request for the interface with an index.
+// on returns an address as a request for the interface with an index.
 func (m Address) on(index int) []byte {
 	out := slices.Clone([]byte(m))
 	native.PutUint32(out[4:], uint32(index))
@@ -74,10 +74,10 @@ func Tentative(m []byte) bool {
 // keeps it and does not use it; what has a lifetime it removes (addrconf.c:addrconf_dad_stop).
 func duplicate(m []byte) bool { return m[0] == unix.AF_INET6 && m[2]&unix.IFA_F_DADFAILED != 0 }
 
-// lifetime is how long an address is valid still, in seconds; forever is ^0.
+// lifetime returns how long an address is valid still, in seconds; forever is ^0.
 func (m Address) lifetime() uint32 { return m.cacheInfo(4) }
 
-// preferred is how long an address is preferred still, in seconds; forever is ^0.
+// preferred returns how long an address is preferred still, in seconds; forever is ^0.
 func (m Address) preferred() uint32 { return m.cacheInfo(0) }
 
 func (m Address) cacheInfo(offset int) uint32 {
@@ -90,7 +90,7 @@ func (m Address) cacheInfo(offset int) uint32 {
 	return forever
 }
 
-// Key is what makes an address the same address: all but the seconds that
+// Key returns what makes an address the same address: all but the seconds that
 // a lifetime has left, which pass while it is away.
 func (m Address) Key() string {
 	if m.lifetime() == forever && m.preferred() == forever {
@@ -106,7 +106,7 @@ func (m Address) Key() string {
 	return string(out)
 }
 
-// Addr is the address that an address message is about.
+// Addr returns the address that an address message is about.
 func (m Address) Addr() netip.Prefix {
 	list, _ := netlink.Parse(m[headSize:])
 	var addr netip.Addr
@@ -186,7 +186,7 @@ func Give(r *netlink.Route, index int, m Address, name string) error {
 	return nil
 }
 
-// Untested is an IPv6 address that the kernel takes without a test for
+// Untested returns an IPv6 address that the kernel takes without a test for
 // duplicates, which without a carrier it would not begin: until one comes, no
 // route could have the address as its source. The flag goes when the address is
 // given again as it was; that it was taken stays.
@@ -216,7 +216,7 @@ func InOrder(list []Address) []Address {
 	return append(v4, v6...)
 }
 
-// Aged is an address some seconds later, if it is valid still.
+// Aged returns an address some seconds later, if it is valid still.
 func (m Address) Aged(passed uint32) (Address, bool) {
 	out := slices.Clone(m)
 	list, _ := netlink.Parse(out[headSize:])

@@ -133,7 +133,7 @@ func remove[K any](m object, k K) error {
 	return err
 }
 
-// keys are those of a map. One that the plugin writes meanwhile may be there twice,
+// keys returns those of a map. One that the plugin writes meanwhile may be there twice,
 // and hide another (kernel/bpf/hashtab.c:htab_map_get_next_key).
 func keys[K any](m object) (list []K, err error) {
 	var last *K
@@ -150,7 +150,7 @@ func keys[K any](m object) (list []K, err error) {
 	return list, nil
 }
 
-// next is the key after another, or the first; behind the last it is ENOENT.
+// next returns the key after another, or the first; behind the last it is ENOENT.
 func next[K any](m object, after *K) (k K, err error) {
 	_, err = call(unix.BPF_MAP_GET_NEXT_KEY, &element{in: uint32(m), key: unsafe.Pointer(after), value: unsafe.Pointer(&k)})
 	return k, err

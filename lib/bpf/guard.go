@@ -33,7 +33,7 @@ type Guard struct {
 	Cgroup string // the root of the cgroup tree
 }
 
-// Node is the node's guard. The SPANK plugin knows its place, too.
+// Node returns the node's guard. The SPANK plugin knows its place, too.
 func Node() Guard { return Guard{Pins: "/sys/fs/bpf/gresnet", Cgroup: "/sys/fs/cgroup"} }
 
 // Device is a character device.

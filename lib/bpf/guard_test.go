@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 // full is a device that any process may open: /dev/full.
 var full = Device{1, 7}
 
-// guard is a guard of a part of this machine's cgroup tree.
+// guard returns a guard of a part of this machine's cgroup tree.
 func guard(t *testing.T) Guard {
 	t.Helper()
 	pins := cgrouptest.Pins(t)

@@ -62,7 +62,7 @@ func stored(size, at byte, offset int16, from byte) line {
 	return plain(unix.BPF_STX|unix.BPF_MEM|size, at, from, offset, 0)
 }
 
-// mapOf is the first half of an instruction of double length; the other is empty.
+// mapOf returns the first half of an instruction of double length; the other is empty.
 func mapOf(to byte, m object) line {
 	return plain(unix.BPF_LD|unix.BPF_IMM|unix.BPF_DW, to, unix.BPF_PSEUDO_MAP_FD, 0, int32(m))
 }

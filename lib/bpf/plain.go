@@ -76,7 +76,7 @@ func read(at, size int32) []line {
 	}
 }
 
-// inNetworkOrder is a number of 16 bits as the program loads it.
+// inNetworkOrder returns a number of 16 bits as the program loads it.
 func inNetworkOrder(n uint16) int32 {
 	return int32(binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n)))
 }

@@ -34,7 +34,7 @@ func (n *Node) KeepClosed() {
 	n.Access = RootAlone()
 }
 
-// RootAlone is the access of a node that is closed.
+// RootAlone returns the access of a node that is closed.
 func RootAlone() Access { return Access{Mode: 0o600} }
 
 // Stat reads who may open a node.

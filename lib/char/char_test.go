@@ -11,7 +11,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// nodes is a directory where device nodes work.
+// nodes returns a directory where device nodes work.
 func nodes(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

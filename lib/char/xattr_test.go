@@ -19,7 +19,7 @@ import (
 
 const listOfNode, listOfFolder = "system.posix_acl_access", "system.posix_acl_default"
 
-// list is an access control list that lets a user and a group open a node, as linux/posix_acl_xattr.h has it.
+// list returns an access control list that lets a user and a group open a node, as linux/posix_acl_xattr.h has it.
 func list() []byte {
 	any := func() uint16 { return uint16(rand.IntN(8)) }
 	text := binary.LittleEndian.AppendUint32(nil, 2) // POSIX_ACL_XATTR_VERSION

@@ -42,7 +42,7 @@ type Finding struct {
 	HCA   node.HCA // its name and identity, if it is about one
 }
 
-// String is the finding as one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	line := fmt.Sprintf("%-8s %s: %s", f.Level, f.About, f.Text)
 	if f.Do != "" {
@@ -118,7 +118,7 @@ type Refusal struct {
 	Err        error
 }
 
-// refusals are the prolog's own, before a job meets them.
+// refusals returns the prolog's own, before a job meets them.
 func (s Site) refusals() []Finding {
 	if s.RefusalsErr != nil && s.Drift == nil {
 		return []Finding{failed("HCAs", s.RefusalsErr)}
@@ -178,7 +178,7 @@ func (s Site) Run() []Finding {
 	return append(all, s.slurm()...)
 }
 
-// Bad are the findings that are not well.
+// Bad returns the findings that are not well.
 func Bad(all []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Level == OK })
 }

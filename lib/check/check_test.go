@@ -22,7 +22,7 @@ import (
 	"gresnet/test/stamptest"
 )
 
-// site is a node of two HCAs where all is well.
+// site returns a node of two HCAs where all is well.
 func site() check.Site {
 	cfg := config.Default()
 	cfg.Slurm.Source = []string{config.Scontrol}

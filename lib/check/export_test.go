@@ -1,6 +1,6 @@
 package check
 
-// Arguments are those that the plugin knows.
+// Arguments returns those that the plugin knows.
 func Arguments() []string { return arguments() }
 
 // What the relay takes to spare.

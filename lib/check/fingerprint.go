@@ -13,7 +13,7 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// Fingerprint is a line that is equal on nodes that are configured alike, whatever jobs they run.
+// Fingerprint returns a line that is equal on nodes that are configured alike, whatever jobs they run.
 // Where it is not, the word that differs says what is.
 func (s Site) Fingerprint(version string) string {
 	return strings.Join([]string{
@@ -87,7 +87,7 @@ func (s Site) slurmDigest() string {
 	return digest(said)
 }
 
-// pluginDigest is the version of Slurm that the plugin is for, and the digest of its file.
+// pluginDigest returns the version of Slurm that the plugin is for, and the digest of its file.
 func (s Site) pluginDigest() string {
 	conf, dir, _ := s.readSlurm()
 	if conf == nil {
@@ -121,7 +121,7 @@ func (s Site) fileDigest(file string) string {
 	return digest(text)
 }
 
-// modeDigest is the mode now and after a reboot.
+// modeDigest returns the mode now and after a reboot.
 func (s Site) modeDigest() string {
 	if s.InventoryErr != nil {
 		return unknown

@@ -66,7 +66,7 @@ func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
 	return nil
 }
 
-// sharedGPUs are those of which several jobs at once have a part, each of which Slurm
+// sharedGPUs returns those of which several jobs at once have a part, each of which Slurm
 // tells that it has the GPU.
 func sharedGPUs(conf slurm.Conf) []Finding {
 	for _, name := range strings.Split(conf.Last("grestypes"), ",") {
@@ -113,7 +113,7 @@ func (s Site) gpus(lines, conf slurm.Conf) []Finding {
 	return []Finding{warn(about, "GN544 name the GPUs' device nodes in File=, or set AutoDetect=", "it has no GPU's device node: they are taken to be in the order of their PCI addresses")}
 }
 
-// kernelGPUs are the GPUs that the kernel has.
+// kernelGPUs returns the GPUs that the kernel has.
 func (s Site) kernelGPUs() ([]sysfs.GPU, error) {
 	sys, errSys := fs.Sub(s.Root, "sys")
 	proc, errProc := fs.Sub(s.Root, "proc")

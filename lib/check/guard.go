@@ -7,7 +7,7 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// guard is what keeps a job from the HCAs of its user's others in shared mode.
+// guard returns what keeps a job from the HCAs of its user's others in shared mode.
 func (s Site) guard() []Finding {
 	want := s.Config.Access.Guard
 	switch {

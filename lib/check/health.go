@@ -45,7 +45,7 @@ func (s Site) takesNothing() bool {
 	return s.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(s.Config.Policies, network)
 }
 
-// nhcOf is NHC's program: a script of the site's may be around it.
+// nhcOf returns NHC's program: a script of the site's may be around it.
 func nhcOf(program string) string {
 	if strings.HasPrefix(path.Base(program), "nhc") {
 		return program

@@ -29,7 +29,7 @@ func (s Site) managers() (all []Finding) {
 	return all
 }
 
-// managedBy are the interfaces that jobs may have and a manager configures, and
+// managedBy returns the interfaces that jobs may have and a manager configures, and
 // whether the manager runs on this node at all.
 func (s Site) managedBy(name string) (managed []string, ran bool) {
 	dir := map[string]string{manager.NetworkManager: "run/NetworkManager", manager.Networkd: "run/systemd/netif/links"}[name]

@@ -91,7 +91,7 @@ func (s Site) bootedWith(file string) bool {
 	return false
 }
 
-// modeAtBoot is the mode that gresnet.service sets, or else that ib_core starts
+// modeAtBoot returns the mode that gresnet.service sets, or else that ib_core starts
 // with: what its parameter is given on the kernel's command line, or else in
 // modprobe's files (ib_core's device.c:netns_mode, of which the module parameter's
 // default is shared).
@@ -113,7 +113,7 @@ func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
 	return mode, where
 }
 
-// modprobeFiles are modprobe's files in the order in which it reads them: by
+// modprobeFiles returns modprobe's files in the order in which it reads them: by
 // their names, whatever folder they are in; one in an earlier folder hides
 // those of its name in later ones (modprobe.d(5)).
 func (s Site) modprobeFiles() []string {
@@ -152,7 +152,7 @@ func (s Site) modeIn(name string) (mode rdma.Mode, is bool) {
 	return mode, is
 }
 
-// netnsMode is the last netns_mode among options. It is a bool, shared or not,
+// netnsMode returns the last netns_mode among options. It is a bool, shared or not,
 // of which the kernel reads the beginning (lib/kstrtox.c:kstrtobool).
 func netnsMode(options []string, prefix string) (mode rdma.Mode, is bool) {
 	for _, o := range options {
@@ -168,7 +168,7 @@ func netnsMode(options []string, prefix string) (mode rdma.Mode, is bool) {
 	return mode, is
 }
 
-// underscored is a module's or a parameter's name as the kernel compares it.
+// underscored returns a module's or a parameter's name as the kernel compares it.
 func underscored(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // release is the kernel's version, like 6.12; zeros if it cannot be told.
@@ -248,7 +248,7 @@ func states(h report.HCA) string {
 	return strings.Join(all, ", ")
 }
 
-// look is the command that shows why a port is down.
+// look returns the command that shows why a port is down.
 func look(h report.HCA) string {
 	for _, p := range h.Ports {
 		if p.Interface != "" && p.LinkLayer == "Ethernet" {

@@ -30,7 +30,7 @@ func (s Site) RunLogin() []Finding {
 	return []Finding{s.arguments(lines[i]), f}
 }
 
-// stack is what plugstack.conf has.
+// stack returns what plugstack.conf has.
 func (s Site) stack(conf slurm.Conf, dir string) ([]slurm.StackLine, error) {
 	return slurm.ReadPlugstack(s.Root, plugstackFile(conf, dir))
 }

@@ -35,12 +35,12 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	return append(all, s.plugin(line.Plugin, dirs, named))
 }
 
-// arguments are those that the plugin knows (spank/arguments.c), but state=DIR.
+// arguments returns those that the plugin knows (spank/arguments.c), but state=DIR.
 func arguments() []string {
 	return []string{"steps", "batch=auto", "batch=single", "batch", "all", "pmix=relay", "pmix=off", "notice=on", "notice=off", "allow=none"}
 }
 
-// about is what an argument is about. Two about the same thing exclude each other.
+// about returns what an argument is about. Two about the same thing exclude each other.
 func about(argument string) string {
 	if key, _, _ := strings.Cut(argument, "="); !strings.HasPrefix(argument, "batch") && key != argument {
 		return key
@@ -48,7 +48,7 @@ func about(argument string) string {
 	return "who"
 }
 
-// said is what the line has about a thing.
+// said returns what the line has about a thing.
 func said(l slurm.StackLine, thing, without string) string {
 	if i := slices.IndexFunc(l.Arguments, func(a string) bool { return about(a) == thing }); i >= 0 {
 		return l.Arguments[i]

@@ -94,7 +94,7 @@ func (s Site) runnable(files []script, key string) (all []Finding) {
 	return all
 }
 
-// copyOurs is the command that puts gresnet's own script into the folder of a pattern.
+// copyOurs returns the command that puts gresnet's own script into the folder of a pattern.
 func copyOurs(key, pattern, dir string) string {
 	if !path.IsAbs(pattern) {
 		pattern = path.Join(dir, pattern)

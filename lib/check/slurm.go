@@ -58,7 +58,7 @@ func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
 	return append(slurm.Conf{}, conf...), path.Dir(file), nil
 }
 
-// refused are faults of a file of Slurm's.
+// refused returns faults of a file of Slurm's.
 func refused(about string, faults []error) (all []Finding) {
 	for _, err := range faults {
 		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))

@@ -119,7 +119,7 @@ func refused(text string) func(*check.Site) {
 	}
 }
 
-// written is a file of root's that a test makes on this machine: who may write it is the
+// written returns a file of root's that a test makes on this machine: who may write it is the
 // kernel's to say.
 func written(t *testing.T, name, text string, mode fs.FileMode, uid int) string {
 	t.Helper()

@@ -77,7 +77,7 @@ func (s Site) inputs() (all []Finding) {
 	return all
 }
 
-// mapped is how many HCAs jobs can have, and so how many jobs can have any at once.
+// mapped returns how many HCAs jobs can have, and so how many jobs can have any at once.
 func (s Site) mapped() (n int) {
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" {

@@ -56,7 +56,7 @@ type Volume struct {
 	ReceivedPackets uint64 `json:"received_packets"`
 }
 
-// Between is what ports carried between two readings. It leaves out what cannot be told: a
+// Between returns what ports carried between two readings. It leaves out what cannot be told: a
 // counter that was reset or wrapped has less than before, and one that is full has stopped.
 func Between(before, after []Port) (all []Traffic) {
 	for _, b := range before {
@@ -225,7 +225,7 @@ func list(folder string) (all []counter) {
 	return all
 }
 
-// path is where a counter is in its device's folder.
+// path returns where a counter is in its device's folder.
 func (c counter) path() string {
 	kind := "counters"
 	if c.hardware {

@@ -98,7 +98,7 @@ func TestNothingToReadIsReadAtOnce(t *testing.T) {
 	}
 }
 
-// reading is one that has all counters of a port.
+// reading returns one that has all counters of a port.
 func reading(r *rand.Rand) counters.Port {
 	value := func() uint64 { return r.Uint64N(1 << 40) }
 	return counters.Port{
@@ -110,7 +110,7 @@ func reading(r *rand.Rand) counters.Port {
 	}
 }
 
-// grown is a reading of the same port, by so much later.
+// grown returns a reading of the same port, by so much later.
 func grown(p counters.Port, by map[string]uint64) counters.Port {
 	q := counters.Port{Num: p.Num, Data: maps.Clone(p.Data), Hardware: maps.Clone(p.Hardware)}
 	for _, all := range []map[string]uint64{q.Data, q.Hardware} {

@@ -88,7 +88,7 @@ func parse(answer []byte) (all []Priority, err error) {
 	return all, nil
 }
 
-// request is the head of a request about an interface.
+// request returns the head of a request about an interface.
 func request(command byte, name string) []byte {
 	return netlink.AppendText([]byte{unix.AF_UNSPEC, command, 0, 0}, attrIfName, name)
 }
@@ -132,7 +132,7 @@ func send(r *netlink.Route, name string, list []Priority) error {
 	return nil
 }
 
-// tablesOf are the tables with some entries.
+// tablesOf returns the tables with some entries.
 func tablesOf(list []Priority) (tables []byte) {
 	for _, kind := range []uint16{attrApp, attrRewrite} {
 		var entries []byte

@@ -84,7 +84,7 @@ func (s *scanner) comment() {
 	}
 }
 
-// place is the dotted key that comes next, below a table. A part that is an
+// place returns the dotted key that comes next, below a table. A part that is an
 // array of tables means the last of them so far. It steps over one byte at least.
 func (s *scanner) place(table string, entries map[string]int) string {
 	place, start := table, s.pos

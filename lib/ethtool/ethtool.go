@@ -20,7 +20,7 @@ type kind struct {
 	first    uint16 // of the attributes that can be set: what a device can have at most comes before
 }
 
-// kinds are what ethtool sets of an interface, in the order in which one may
+// kinds returns what ethtool sets of an interface, in the order in which one may
 // change another, but for its features, which have their own form.
 func kinds() []kind {
 	return []kind{
@@ -130,7 +130,7 @@ func (s Settings) Differences(want Settings) (diff []string) {
 	return diff
 }
 
-// changed are the attributes that are wanted and that an interface does not have.
+// changed returns the attributes that are wanted and that an interface does not have.
 func changed(have, want Attributes) (m []byte) {
 	h, _ := netlink.Parse(have)
 	w, _ := netlink.Parse(want)
@@ -142,7 +142,7 @@ func changed(have, want Attributes) (m []byte) {
 	return m
 }
 
-// lacking is what of a list is not in another one.
+// lacking returns what of a list is not in another one.
 func lacking(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 }
@@ -157,7 +157,7 @@ func (c *Conn) get(kind kind, index int) (Attributes, error) {
 	return kind.settable(list), nil
 }
 
-// settable are the attributes of an answer that a request to set may have.
+// settable returns the attributes of an answer that a request to set may have.
 func (k kind) settable(list netlink.Attributes) Attributes {
 	m := Attributes{}
 	for a := range list.All() {
@@ -196,7 +196,7 @@ func (c *Conn) set(command byte, index int, attributes []byte) error {
 	return err
 }
 
-// request is the head of a message about an interface.
+// request returns the head of a message about an interface.
 func request(command byte, index int, flags uint32) []byte {
 	head := netlink.AppendUint32(nil, unix.ETHTOOL_A_HEADER_DEV_INDEX, uint32(index))
 	head = netlink.AppendUint32(head, unix.ETHTOOL_A_HEADER_FLAGS, flags)
@@ -226,7 +226,7 @@ func (c *Conn) Features(index int) ([]string, error) {
 	return wanted(list)
 }
 
-// wanted are the names of the features that an answer says to be asked for, sorted.
+// wanted returns the names of the features that an answer says to be asked for, sorted.
 func wanted(list netlink.Attributes) (names []string, err error) {
 	for _, kind := range []uint16{unix.ETHTOOL_A_FEATURES_WANTED, unix.ETHTOOL_A_BITSET_BITS} { // those that are set
 		if list, err = list.Nested(kind); err != nil {

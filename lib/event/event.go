@@ -34,7 +34,7 @@ const (
 	Remark         Kind = "remark"          // what a person may want to know besides
 )
 
-// Kinds are all of them.
+// Kinds returns all of them.
 func Kinds() []Kind {
 	return []Kind{
 		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,

@@ -39,7 +39,7 @@ const (
 	full   = "full" // the first of these that finds a GPU
 )
 
-// Of is what gres.conf and slurm.conf say of a node.
+// Of returns what gres.conf and slurm.conf say of a node.
 func Of(gres, conf slurm.Conf, name string) (Slurm, error) {
 	devices, err := slurm.Merge(gres, conf, name, "gpu")
 	return Slurm{Detect: gres.AutoDetect(name), Devices: devices}, err
@@ -172,7 +172,7 @@ func locations(gpus []sysfs.GPU) (list []node.Location) {
 	return list
 }
 
-// find is which GPU a device is, or is a part of; -1: none.
+// find returns which GPU a device is, or is a part of; -1: none.
 func find(have []sysfs.GPU, d slurm.Device) int {
 	for _, file := range append([]string{d.File}, d.More...) {
 		file = path.Clean(file)
@@ -187,7 +187,7 @@ func find(have []sysfs.GPU, d slurm.Device) int {
 	return -1
 }
 
-// listed are the GPUs of File= lines.
+// listed returns the GPUs of File= lines.
 func (s Slurm) listed(have []sysfs.GPU) (list []node.Location) {
 	for _, d := range s.Devices {
 		if i := find(have, d); i >= 0 {
@@ -221,7 +221,7 @@ func parts(have []sysfs.GPU) (list []sysfs.GPU) {
 	return list
 }
 
-// detected are the GPUs that slurmd finds and that slurm.conf counts. What a line has and slurmd does
+// detected returns the GPUs that slurmd finds and that slurm.conf counts. What a line has and slurmd does
 // not find comes after them.
 func (s Slurm) detected(have []sysfs.GPU, order func(a, b sysfs.GPU) int) ([]node.Location, error) {
 	found := slices.Clone(have)

@@ -15,7 +15,7 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// four are GPUs whose minor numbers, those given, are not in the order of their PCI addresses.
+// four returns GPUs whose minor numbers, those given, are not in the order of their PCI addresses.
 func four(minors ...int) (have []sysfs.GPU) {
 	for i, minor := range minors {
 		have = append(have, sysfs.GPU{
@@ -26,7 +26,7 @@ func four(minors ...int) (have []sysfs.GPU) {
 	return have
 }
 
-// numbered are the minors in Slurm's order, "-" where there is no such GPU.
+// numbered returns the minors in Slurm's order, "-" where there is no such GPU.
 func numbered(have []sysfs.GPU, order []node.Location) string {
 	var words []string
 	for _, at := range order {
@@ -41,7 +41,7 @@ func numbered(have []sysfs.GPU, order []node.Location) string {
 	return strings.Join(words, " ")
 }
 
-// site is a node's file system with Slurm's files.
+// site returns a node's file system with Slurm's files.
 func site(node, gres string) fstest.MapFS {
 	root := fstest.MapFS{"etc/slurm/slurm.conf": {Data: []byte("GresTypes=gpu\nNodeName=n[1-4] " + node + "\n")}}
 	if gres != "" {

@@ -41,7 +41,7 @@ type Job struct {
 	Share                           Share
 }
 
-// FromEnv is the job that a prolog runs for.
+// FromEnv returns the job that a prolog runs for.
 func FromEnv(getenv func(string) string) (Job, error) {
 	j := Job{
 		User: getenv("SLURM_JOB_USER"),
@@ -80,7 +80,7 @@ func FromEnv(getenv func(string) string) (Job, error) {
 	return j, nil
 }
 
-// Ended is the job that an epilog runs for. An epilog must not fail for want of
+// Ended returns the job that an epilog runs for. An epilog must not fail for want of
 // what it can do without, so this is the id and the run, and the uid if it is there.
 func Ended(getenv func(string) string) (Job, error) {
 	var j Job
@@ -105,7 +105,7 @@ func idFrom(getenv func(string) string) (uint32, error) {
 	return id, err
 }
 
-// required is the number in a variable that slurmd always sets.
+// required returns the number in a variable that slurmd always sets.
 func required(getenv func(string) string, name string) (uint32, error) {
 	text := getenv(name)
 	if text == "" {

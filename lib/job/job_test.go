@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/job"
 )
 
-// env is a getenv over "NAME=value" lines.
+// env returns a getenv over "NAME=value" lines.
 func env(lines ...string) func(string) string {
 	return func(name string) string {
 		value := ""

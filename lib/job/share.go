@@ -52,7 +52,7 @@ func cpusPerNode(text string) int {
 	return int(n)
 }
 
-// features are the features that a constraint requires of every node. One that
+// features returns the features that a constraint requires of every node. One that
 // leaves a choice, or counts nodes, requires none for certain.
 func features(constraint string) []string {
 	if constraint == "" || strings.ContainsAny(constraint, "|[]()*") {

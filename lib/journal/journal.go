@@ -173,7 +173,7 @@ func (j *Journal) Shorten(number int) error {
 	return nil
 }
 
-// last is the highest number of a note.
+// last returns the highest number of a note.
 func (j *Journal) last() int {
 	if len(j.Notes) == 0 {
 		return 0

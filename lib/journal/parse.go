@@ -138,7 +138,7 @@ func seal(object []byte) []byte {
 	return fmt.Appendf(nil, "%s %s\n", sum(object), object)
 }
 
-// check is the object of a line, if the checksum agrees.
+// check returns the object of a line, if the checksum agrees.
 func check(row []byte) ([]byte, error) {
 	if len(row) < 10 || row[8] != ' ' {
 		return nil, errors.New("it has no checksum")

@@ -23,7 +23,7 @@ type Socket struct {
 	UID      uint32 // of whose program it is
 }
 
-// String is the socket as people write it.
+// String returns the socket as people write it.
 func (s Socket) String() string { return s.Protocol + " " + s.Address.String() }
 
 const dns = 53

@@ -86,7 +86,7 @@ func readNetworkManager(text string) State {
 	return State{Name: NetworkManager, Configured: value(text, "device", "connection-uuid") != ""}
 }
 
-// value is what a key is given in a section of a file of KEY=VALUE lines; empty
+// value returns what a key is given in a section of a file of KEY=VALUE lines; empty
 // if it is given nothing, or twice.
 func value(text, section, key string) (found string) {
 	in := ""

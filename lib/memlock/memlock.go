@@ -24,7 +24,7 @@ const (
 	Name = "MEMLOCK"
 )
 
-// Faults are why tasks may lock less than all of the node's memory.
+// Faults returns why tasks may lock less than all of the node's memory.
 func Faults(root fs.FS, conf slurm.Conf) (all []error) {
 	for _, dir := range slurm.Daemons(root) {
 		if most, limited := slurm.HardLimit(root, dir, "Max locked memory"); limited {
@@ -55,7 +55,7 @@ func names(list string) bool {
 	return list == "ALL" || slices.Contains(Words(list), Name)
 }
 
-// Words are the names of limits in a list.
+// Words returns the names of limits in a list.
 func Words(list string) (words []string) {
 	for _, word := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \t\n", r) }) {
 		words = append(words, strings.TrimPrefix(word, "RLIMIT_"))
@@ -71,7 +71,7 @@ const DropIn = "/etc/systemd/system/" + unit + ".d/zz-gresnet.conf"
 // DropInText is what it says.
 const DropInText = "# gresnet setup made this file: RDMA programs lock the memory that an HCA reads and writes\n[Service]\nLimitMEMLOCK=infinity\n"
 
-// OfUnit is what slurmd's unit says of the limit, with all of its drop-ins. is is false if there is no
+// OfUnit returns what slurmd's unit says of the limit, with all of its drop-ins. is is false if there is no
 // such unit.
 func OfUnit(root fs.FS) (value string, is bool) {
 	dirs := []string{"etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system"}

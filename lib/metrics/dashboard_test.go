@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/metrics"
 )
 
-// queries are all that the dashboard asks Prometheus.
+// queries returns all that the dashboard asks Prometheus.
 func queries(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../conf/gresnet-dashboard.json")
@@ -44,7 +44,7 @@ func queries(t *testing.T) []string {
 	return all
 }
 
-// series are the metrics by the name that a query has for them.
+// series returns the metrics by the name that a query has for them.
 func series() map[string]metrics.Family {
 	all := map[string]metrics.Family{}
 	for _, f := range metrics.Families() {

@@ -62,7 +62,7 @@ type Label struct {
 // open tells whether the node decides which series a family has.
 func (f Family) open() bool { return len(f.Labels) > 0 && f.Labels[0].Values == nil }
 
-// Families are all metrics, in the order of the file.
+// Families returns all metrics, in the order of the file.
 func Families() []Family {
 	programs := Label{"program", []string{"prolog", "epilog", "sweep", "boot", "release"}}
 	return []Family{
@@ -92,7 +92,7 @@ func Families() []Family {
 	}
 }
 
-// ports are the labels that node_exporter gives a port of an HCA.
+// ports returns the labels that node_exporter gives a port of an HCA.
 func ports() []Label { return []Label{{"device", nil}, {"port", nil}} }
 
 func reasons() []string {

@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/metrics"
 )
 
-// counted is a page on which much has happened.
+// counted returns a page on which much has happened.
 func counted(t testing.TB, seed uint64) *metrics.Page {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))

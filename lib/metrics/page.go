@@ -22,10 +22,10 @@ type row struct {
 	whole  bool // its value is a whole number
 }
 
-// New is a page on which nothing has been counted.
+// New returns a page on which nothing has been counted.
 func New() *Page { return &Page{map[string]float64{}, map[string][]string{}} }
 
-// fixed are the rows of a family that are always there.
+// fixed returns the rows of a family that are always there.
 func (f Family) fixed() []row {
 	rows := []row{
 		{text: "# HELP " + f.Name + " " + f.Help},
@@ -37,7 +37,7 @@ func (f Family) fixed() []row {
 	return rows
 }
 
-// sets are all combinations of the values of a family's labels.
+// sets returns all combinations of the values of a family's labels.
 func (f Family) sets() [][]string {
 	all := [][]string{nil}
 	for _, l := range f.Labels {
@@ -52,7 +52,7 @@ func (f Family) sets() [][]string {
 	return all
 }
 
-// rows are the series of a family with one set of labels.
+// rows returns the series of a family with one set of labels.
 func (f Family) rows(labels []string) []row {
 	if f.Kind != Histogram {
 		return []row{{f.series("", labels, ""), true, true}}
@@ -66,7 +66,7 @@ func (f Family) rows(labels []string) []row {
 		row{f.series("_count", labels, ""), true, true})
 }
 
-// bounds are the upper bounds of a histogram's buckets as the file has them.
+// bounds returns the upper bounds of a histogram's buckets as the file has them.
 func (f Family) bounds() []string {
 	var texts []string
 	for _, b := range f.Bounds {
@@ -75,7 +75,7 @@ func (f Family) bounds() []string {
 	return append(texts, "+Inf")
 }
 
-// series is a series' name with its labels.
+// series returns a series' name with its labels.
 func (f Family) series(suffix string, labels []string, bound string) string {
 	var pairs []string
 	for i, v := range labels {
@@ -177,7 +177,7 @@ func (p *Page) Observe(name string, value float64, labels ...string) error {
 	return nil
 }
 
-// find is the family of a series that there is.
+// find returns the family of a series that there is.
 func (p *Page) find(kind Kind, name string, labels []string) (Family, error) {
 	for _, f := range Families() {
 		known := f.Name == name && f.Kind == kind && len(f.Labels) == len(labels)

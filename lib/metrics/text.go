@@ -12,7 +12,7 @@ import (
 // ErrDamaged means that a file is not as this program wrote it.
 var ErrDamaged = errors.New("metrics file damaged, or of another version")
 
-// Text is the page in Prometheus' text format.
+// Text returns the page in Prometheus' text format.
 func (p *Page) Text() []byte {
 	var b bytes.Buffer
 	for _, f := range Families() {
@@ -58,7 +58,7 @@ type reader struct {
 	line  int    // the one that was read last
 }
 
-// next is the next line, which must have an end.
+// next returns the next line, which must have an end.
 func (r *reader) next() (string, error) {
 	r.line++
 	text, ahead, ends := strings.Cut(r.ahead, "\n")
@@ -106,7 +106,7 @@ func (r *reader) opened(f Family) error {
 	return err
 }
 
-// labels are the values of the labels of a series that the node decides.
+// labels returns the values of the labels of a series that the node decides.
 func (f Family) labels(series string) (values []string, is bool) {
 	inside, braced := strings.CutSuffix(strings.TrimPrefix(series, f.Name+"{"), "}")
 	pairs := strings.Split(inside, ",")
@@ -147,7 +147,7 @@ func (p *Page) check() error {
 	return nil
 }
 
-// number is how the file has a value.
+// number returns how the file has a value.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // Bounds of values. Beyond 2^53 not every whole number is a value, and adding one may change

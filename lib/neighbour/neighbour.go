@@ -62,7 +62,7 @@ func given(m []byte) bool {
 	return state&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
 }
 
-// on is a neighbour as a request for the interface with an index.
+// on returns a neighbour as a request for the interface with an index.
 func (m Neighbour) on(index int) []byte {
 	out := slices.Clone([]byte(m))
 	native.PutUint32(out[4:], uint32(index))
@@ -151,7 +151,7 @@ func RemoveOthers(r *netlink.Route, index int, name string, want []Neighbour) er
 	return nil
 }
 
-// Filters are the unicast hardware addresses beyond its own that the interface, one of Ethernet,
+// Filters returns the unicast hardware addresses beyond its own that the interface, one of Ethernet,
 // takes packets for (`bridge fdb ... self`), and that of VLAN registration. The other
 // multicast ones follow from the groups that the node is a member of.
 func Filters(r *netlink.Route, index int) ([]Neighbour, error) {

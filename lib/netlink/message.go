@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Key is what makes a message the same message: every bit of it.
+// Key returns what makes a message the same message: every bit of it.
 func Key[M ~[]byte](m M) string { return string(m) }
 
 // Missing returns what of a is not in b, in the order of a.

@@ -61,13 +61,13 @@ func (s *Socket) Set(option, value int) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, option, value)
 }
 
-// FD is the socket's file descriptor.
+// FD returns the socket's file descriptor.
 func (s *Socket) FD() int { return s.fd }
 
 // Close closes the socket.
 func (s *Socket) Close() { unix.Close(s.fd) }
 
-// Request is a message with its header. Flags are NLM_F_*, and NLM_F_REQUEST is always there.
+// Request returns a message with its header. Flags are NLM_F_*, and NLM_F_REQUEST is always there.
 func (s *Socket) Request(kind, flags int, body []byte) []byte {
 	s.seq++
 	m := make([]byte, 0, unix.SizeofNlMsghdr+len(body))
@@ -260,7 +260,7 @@ func (s *Socket) send(request []byte) error {
 	}
 }
 
-// receive is what the kernel sends next: good until it is called again. It is there: the
+// receive returns what the kernel sends next: good until it is called again. It is there: the
 // kernel answers before a request returns, and goes on with a dump before what it had of
 // it is received (af_netlink.c:netlink_rcv_skb, netlink_recvmsg).
 func (s *Socket) receive() ([]byte, error) {

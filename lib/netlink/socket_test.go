@@ -20,7 +20,7 @@ func open(t *testing.T) *Socket {
 	return n
 }
 
-// link is the head of a question after an interface, 0: after all.
+// link returns the head of a question after an interface, 0: after all.
 func link(index uint32) []byte {
 	head := make([]byte, unix.SizeofIfInfomsg)
 	native.PutUint32(head[4:], index)

@@ -14,7 +14,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// tables are the names of the tables that are there.
+// tables returns the names of the tables that are there.
 func tables(t *testing.T) (names []string) {
 	t.Helper()
 	c, err := nftables.New()
@@ -176,7 +176,7 @@ print("answered")' 2>&1 || true`)
 	}
 }
 
-// callers are the elements of the set of those who may call a job, of a node and what a cluster has besides.
+// callers returns the elements of the set of those who may call a job, of a node and what a cluster has besides.
 func callers(t *testing.T, also []netip.Addr) []string {
 	t.Helper()
 	node := netip.MustParseAddr("10.9.0.1")

@@ -98,7 +98,7 @@ func readFlowtable(list netlink.Attributes) (Hooked, error) {
 	return Hooked{"flowtable", list.Text(flowtableTable), list.Text(flowtableName), devices}, err
 }
 
-// devicesOf are the interfaces that a hook names.
+// devicesOf returns the interfaces that a hook names.
 func devicesOf(list netlink.Attributes, hook, devices uint16) (names []string, err error) {
 	nested, there := list.Find(hook)
 	if !there {

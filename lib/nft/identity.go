@@ -204,7 +204,7 @@ const most = 1024
 // mostRanges is fewer than one message of the transaction takes.
 const mostRanges = most / 2
 
-// ranges are the elements of a set of ranges that has some addresses and no others: where each range
+// ranges returns the elements of a set of ranges that has some addresses and no others: where each range
 // begins, and what comes after its end.
 func ranges(all []netip.Addr) (list []nftables.SetElement) {
 	all = slices.Compact(slices.SortedFunc(slices.Values(all), netip.Addr.Compare))

@@ -65,7 +65,7 @@ func isBase(c *nftables.Chain, hook nftables.ChainHook) bool {
 	return ip && c.Hooknum != nil && *c.Hooknum == hook
 }
 
-// family is what nft calls a table's family.
+// family returns what nft calls a table's family.
 func family(t *nftables.Table) string {
 	if t.Family == nftables.TableFamilyINet {
 		return "inet"

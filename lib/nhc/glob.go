@@ -140,7 +140,7 @@ func bracket(pattern string) (s set, rest string, closed bool) {
 	return set{}, "", false
 }
 
-// member is the first byte of a text, which may be escaped.
+// member returns the first byte of a text, which may be escaped.
 func member(p string) (c byte, rest string) {
 	if p[0] == '\\' && len(p) > 1 {
 		p = p[1:]

@@ -59,10 +59,10 @@ type HCA struct {
 	Function string `json:"function,omitempty"` // PCI address
 }
 
-// PCI is the PCI address of the HCA's own function.
+// PCI returns the PCI address of the HCA's own function.
 func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
 
-// NodeGUID is the HCA's node GUID.
+// NodeGUID returns the HCA's node GUID.
 func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
 // Port is one physical port of an HCA.

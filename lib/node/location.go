@@ -29,7 +29,7 @@ const (
 	SameSystem              // no more than the machine
 )
 
-// String is a word for it.
+// String returns a word for it.
 func (l Level) String() string { return [...]string{"switch", "root", "numa", "system"}[l] }
 
 // Compare orders distances, nearest first: two devices behind a switch of a
@@ -39,7 +39,7 @@ func (d Distance) Compare(o Distance) int {
 	return cmp.Or(int(d.Level-o.Level), o.Shared-d.Shared, d.Far-o.Far)
 }
 
-// To is the distance to another seat.
+// To returns the distance to another seat.
 func (s Location) To(o Location) Distance {
 	shared := 0
 	for shared < min(len(s.Path), len(o.Path)) && s.Path[shared] == o.Path[shared] {
@@ -63,7 +63,7 @@ func (s Location) To(o Location) Distance {
 // unknownFar is more than any distance of NUMA nodes (ACPI, SLIT: 254 at most).
 const unknownFar = 255
 
-// Nearest is the distance to the nearest of several seats.
+// Nearest returns the distance to the nearest of several seats.
 func (s Location) Nearest(seats []Location) Distance {
 	nearest := Distance{Level: SameSystem, Far: unknownFar}
 	for _, o := range seats {

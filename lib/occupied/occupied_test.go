@@ -25,7 +25,7 @@ func TestWhatUsersSocketsMakeTheKernelUseIsNoFaultOfTheNodes(t *testing.T) {
 	}
 }
 
-// sleeper is a process of a user that ends with the test.
+// sleeper returns a process of a user that ends with the test.
 func sleeper(t *testing.T, uid uint32) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "3600")

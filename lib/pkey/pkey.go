@@ -14,22 +14,22 @@ const full = 0x8000
 // Last is the highest P_Key.
 const Last = 0xffff
 
-// String is how people write it.
+// String returns how people write it.
 func (k PKey) String() string { return fmt.Sprintf("0x%04x", uint16(k)) }
 
 // Text is a P_Key that JSON has as people write it. Journals have a PKey, which is a number there.
 type Text PKey
 
-// String is how people write it.
+// String returns how people write it.
 func (k Text) String() string { return PKey(k).String() }
 
-// MarshalText is how JSON has it.
+// MarshalText returns how JSON has it.
 func (k Text) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// Partition is the partition's number, as programs are told it.
+// Partition returns the partition's number, as programs are told it.
 func (k PKey) Partition() PKey { return k &^ full }
 
-// Full is the same partition's P_Key of full members. The kernel gives its interfaces no other
+// Full returns the same partition's P_Key of full members. The kernel gives its interfaces no other
 // (ipoib_main.c:ipoib_ndo_init).
 func (k PKey) Full() PKey { return k | full }
 

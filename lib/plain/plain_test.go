@@ -18,7 +18,7 @@ var hostile = []string{
 	"\u00ad", "\U000e0001", "\x9b", "\xff", "\xed\xa0\x80",
 }
 
-// text is of harmless and hostile pieces.
+// text returns a text of harmless and hostile pieces.
 func text() (s string) {
 	harmless := []string{"cat", " ", "ü", "(pid 1)", "\"", "\\", "漢", "/"}
 	for range rand.IntN(6) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Links is how many links of descriptors a look has read.
+// Links returns how many links of descriptors a look has read.
 func Links(o *Openers) int { return o.links }
 
 // SetLookTimeout bounds looks for a test.

@@ -34,7 +34,7 @@ var lookTimeout = poll.ProcessLook
 // enough is how many processes inside a namespace end a look.
 const enough = 8
 
-// Inside are processes with a thread in a network namespace, told by the device and inode number that a
+// Inside returns processes with a thread in a network namespace, told by the device and inode number that a
 // netns.NS has, "4:4026531840": the first that are found. Processes of a user and root's are looked at first.
 // If only others' are too many to be looked at in time, there is no error: no user keeps another one's
 // namespace. With NoUser all are looked at in time, or there is an error.

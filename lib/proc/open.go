@@ -131,7 +131,7 @@ func isCharLink(link string) bool {
 	return name == "rdma_cm" || (kind == "uverbs" || kind == "umad") && kind != name
 }
 
-// numbers are the names in a folder that are numbers.
+// numbers returns the names in a folder that are numbers.
 func numbers(folder string) (list []int, err error) {
 	entries, err := os.ReadDir(folder)
 	for _, e := range entries {

@@ -31,7 +31,7 @@ const (
 // follow, as in "slurmstepd: [4711.extern]".
 const title = "slurmstepd: ["
 
-// Steps are the slurmstepd processes of a job. With PrologFlags=Contain a job
+// Steps returns the slurmstepd processes of a job. With PrologFlags=Contain a job
 // has one, its extern step's, from its prolog's end until its epilog.
 func Steps(job uint32) ([]Process, error) {
 	all, err := lookForSteps(fmt.Sprintf("%s%d.", title, job))

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UserOf is a process and its real user or, if that is root, the real user who had its program executed: a
+// UserOf returns a process and its real user or, if that is root, the real user who had its program executed: a
 // program that becomes root is the user's whom it serves, such as a sudo that asks for a password. A process
 // that is gone is fs.ErrNotExist. It reads /proc/PID/status, and of root's processes /proc/PID/auxv: no user
 // can keep these from being read.
@@ -42,7 +42,7 @@ func UserOf(pid int) (Process, uint32, error) {
 	return Process{pid, string(field("Name"))}, uint32(uid), nil
 }
 
-// executedBy is the real user that a process had when it executed its program, as the kernel told the
+// executedBy returns the real user that a process had when it executed its program, as the kernel told the
 // program (getauxval(3)). It is root for a thread of the kernel's.
 func executedBy(pid int) uint64 {
 	const realUser, size = 11, 8 // AT_UID, linux/auxvec.h

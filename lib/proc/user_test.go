@@ -102,7 +102,7 @@ func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
 	}
 }
 
-// openers are the processes that have a device open, and how many links of descriptors were read to find them.
+// openers returns the processes that have a device open, and how many links of descriptors were read to find them.
 func openers(t *testing.T, device proc.Number) (pids []int, links int) {
 	t.Helper()
 	o := proc.Openers{Devices: []proc.Number{device}, At: func(int, int) {}, See: func(pid int, _ proc.Number) bool {

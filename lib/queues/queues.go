@@ -17,7 +17,7 @@ import (
 	"gresnet/lib/hint"
 )
 
-// patterns are what an administrator sets of the queues of an interface
+// patterns returns what an administrator sets of the queues of an interface
 // (net-sysfs.c), and of its power; what the kernel moves by itself, as a queue's limit, is not among them.
 // An interface that is down may have nobody to thread (dev.c:dev_set_threaded).
 func patterns(up bool) []string {

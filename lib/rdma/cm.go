@@ -22,7 +22,7 @@ type CM struct {
 	TOS  string `json:"tos"`  // type of service
 }
 
-// files are where these stand in the folder of a port.
+// files returns where these stand in the folder of a port.
 func (c *CM) files() []cmFile {
 	return []cmFile{{"default_roce_mode", &c.Mode}, {"default_roce_tos", &c.TOS}}
 }

@@ -185,7 +185,7 @@ func (c *Conn) Devices() ([]Device, error) {
 	return devices, nil
 }
 
-// At is the namespace's RDMA device with an index; none if it has none there.
+// At returns the namespace's RDMA device with an index; none if it has none there.
 func (c *Conn) At(index uint32) ([]Device, error) {
 	answers, err := c.send(cmdGet, 0, ofDevice(index))
 	if errors.Is(err, unix.EINVAL) {
@@ -282,7 +282,7 @@ func (c *Conn) charDevice(kind string, of []byte) (CharDevice, error) {
 	return CharDevice{}, ErrNoCharDevice
 }
 
-// MoveRequest is what takes a device to the namespace behind a file descriptor,
+// MoveRequest returns what takes a device to the namespace behind a file descriptor,
 // and the socket to send it over; package mover does. The sending thread must
 // be in the namespace that has the device now: the kernel looks at the thread
 // and at the socket (device.c:ib_device_set_netns_put).
@@ -325,7 +325,7 @@ func (c *Conn) send(cmd, flags int, attributes []byte) ([]netlink.Attributes, er
 
 var native = binary.NativeEndian
 
-// ofDevice is the attribute that says which device a request is about.
+// ofDevice returns the attribute that says which device a request is about.
 func ofDevice(index uint32) []byte { return netlink.AppendUint32(nil, attrDevIndex, index) }
 
 // formatGUID writes a GUID as sysfs does. The kernel sends the number that it

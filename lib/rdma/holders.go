@@ -54,7 +54,7 @@ const (
 // does with the device, and ids of RDMA-CM. Contexts of the kernel's do not count; its ids do.
 type Uses struct{ Contexts, IDs uint64 }
 
-// Uses are those of the namespace's devices, by their indices: one request for all devices, whose answer
+// Uses returns those of the namespace's devices, by their indices: one request for all devices, whose answer
 // is as long however many there are of either.
 func (c *Conn) Uses() (map[uint32]Uses, error) {
 	answers, err := c.send(cmdResGet, unix.NLM_F_DUMP, nil)
@@ -111,7 +111,7 @@ func usesIn(a netlink.Attributes) (u Uses, err error) {
 // ErrNoContexts means that the kernel counts contexts and does not list them.
 var ErrNoContexts = errors.New("the kernel does not list contexts")
 
-// Contexts are the numbers of a device's contexts. The kernel gives none twice. There are so many at most,
+// Contexts returns the numbers of a device's contexts. The kernel gives none twice. There are so many at most,
 // or it is ErrTooMany; the connection is to be closed then.
 func (c *Conn) Contexts(index uint32, most int) (ids []uint32, err error) {
 	err = c.socket.Each(clientNldev<<10|cmdResContexts, unix.NLM_F_DUMP, 0, ofDevice(index), func() { ids = nil }, func(answer []byte) error {

@@ -143,7 +143,7 @@ func (n Nodes) identity(name string) (string, error) {
 	return kind + " of " + h.ID.String(), nil
 }
 
-// classOf is a device node's folder in /sys.
+// classOf returns a device node's folder in /sys.
 func classOf(name string) string {
 	if name == cm {
 		return "class/misc/" + cm
@@ -151,7 +151,7 @@ func classOf(name string) string {
 	return path.Join("class", sysfs.CharClass(name), name)
 }
 
-// kernelMode is the mode with which the kernel makes a device node
+// kernelMode returns the mode with which the kernel makes a device node
 // (drivers/base/core.c:dev_uevent); without a word of it that is 0600.
 func (n Nodes) kernelMode(name string) (uint32, error) {
 	text, err := fs.ReadFile(n.Sys, path.Join(classOf(name), "uevent"))

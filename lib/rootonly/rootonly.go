@@ -87,7 +87,7 @@ func (n Nodes) close() error {
 // cm is the device node of RDMA-CM, by which any HCA of the opener's network namespace can be used.
 const cm = "rdma_cm"
 
-// deviceNodes are the names of the HCAs' device nodes, and of RDMA-CM's.
+// deviceNodes returns the names of the HCAs' device nodes, and of RDMA-CM's.
 func (n Nodes) deviceNodes() (nodes []string, err error) {
 	entries, err := os.ReadDir(n.Dev)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// deviceFolder is a folder in which device nodes work.
+// deviceFolder returns a folder in which device nodes work.
 func deviceFolder(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -73,7 +73,7 @@ func cleanNexthop(m []byte) (Nexthop, error) {
 	return out, nil
 }
 
-// without is a list of attributes less those of a kind.
+// without returns a list of attributes less those of a kind.
 func without(list []byte, kind uint16) []byte {
 	var out []byte
 	all, _ := netlink.Parse(list)
@@ -85,7 +85,7 @@ func without(list []byte, kind uint16) []byte {
 	return out
 }
 
-// on is a next hop object as a request for the interface with an index.
+// on returns a next hop object as a request for the interface with an index.
 func (m Nexthop) on(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
 	list, _ := netlink.Parse(m[nexthopHead:])

@@ -124,7 +124,7 @@ func eachHop(hops []byte, f func([]byte)) {
 	}
 }
 
-// on is a route as a request for the interface with an index.
+// on returns a route as a request for the interface with an index.
 func (m Route) on(index int) []byte {
 	out := slices.Clone(m)
 	out.EachIndex(func(i []byte) {
@@ -341,7 +341,7 @@ func ReadLocal(r *netlink.Route, index int, local []Route) (list []Route, err er
 	return list, nil
 }
 
-// table is the number of a route's table, for which its head may have too few bits.
+// table returns the number of a route's table, for which its head may have too few bits.
 func (m Route) table() uint32 {
 	list, _ := netlink.Parse(m[headSize:])
 	if v := list.Value(unix.RTA_TABLE); len(v) == 4 {
@@ -380,7 +380,7 @@ func Source(m []byte) netip.Addr {
 	return addr
 }
 
-// sourceless is a route that leaves its source to the kernel.
+// sourceless returns a route that leaves its source to the kernel.
 func (m Route) sourceless() Route {
 	return append(slices.Clone(m[:headSize]), without(m[headSize:], unix.RTA_PREFSRC)...)
 }
@@ -467,7 +467,7 @@ func (m Route) Aged(passed uint32) (Route, bool) {
 	return out, seconds > passed+1
 }
 
-// Survives is what becomes of a route with an address that expires while others are
+// Survives returns what becomes of a route with an address that expires while others are
 // left, nil if it goes.
 func (m Route) Survives(expired netip.Prefix, left []netip.Prefix) Route {
 	if m.ComesWith(expired) {

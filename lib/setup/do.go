@@ -76,7 +76,7 @@ func (r *record) last(file string) *entry {
 	return nil
 }
 
-// count is how many entries a file has.
+// count returns how many entries a file has.
 func (r *record) count(file string) (n int) {
 	for _, o := range r.Entries {
 		if o.Path == file {
@@ -123,7 +123,7 @@ func (n Node) Check(p Plan) (all []Refusal) {
 	return all
 }
 
-// folderOf is the folder that a new file comes into, or the one that its folder will be made in.
+// folderOf returns the folder that a new file comes into, or the one that its folder will be made in.
 func (n Node) folderOf(file string) string {
 	dir := filepath.Dir(file)
 	for dir != "/" {
@@ -424,7 +424,7 @@ func (e Edit) becomes() string {
 	return digest(e.After)
 }
 
-// state is what a file is now, as the record has it.
+// state returns what a file is now, as the record has it.
 func (n Node) state(file string) (string, error) {
 	info, err := os.Lstat(n.at(file))
 	switch {
@@ -442,7 +442,7 @@ func (n Node) state(file string) (string, error) {
 	return digest(data), err
 }
 
-// temporary is what a file is called before it has its name. No pattern of a prolog.d matches it.
+// temporary returns what a file is called before it has its name. No pattern of a prolog.d matches it.
 func temporary(file string) string {
 	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".gresnet-setup")
 }

@@ -275,10 +275,10 @@ func (p *planner) line(t *text, key, program string, version slurm.Version) {
 	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, slurm.SeveralLines))
 }
 
-// last is the pair that begins the last of some lines.
+// last returns the pair that begins the last of some lines.
 func last(lines []slurm.Line) slurm.Pair { return lines[len(lines)-1].Keys[0] }
 
-// callBy is how a script of the site's and gresnet's program can both run, whatever the script does.
+// callBy returns how a script of the site's and gresnet's program can both run, whatever the script does.
 func callBy(key, script, program string) string {
 	folder := "/etc/slurm/" + strings.ToLower(key) + ".d"
 	if key == "Prolog" {
@@ -546,7 +546,7 @@ func (p *planner) configless(file string) {
 // enabled is the link by which systemd starts the unit that readies the node at boot.
 const enabled = "/etc/systemd/system/multi-user.target.wants/gresnet.service"
 
-// units is where that unit may be.
+// units returns where that unit may be.
 func units() []string {
 	return []string{"/etc/systemd/system/gresnet.service", "/usr/lib/systemd/system/gresnet.service", "/lib/systemd/system/gresnet.service"}
 }

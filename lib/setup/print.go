@@ -26,7 +26,7 @@ func (p Plan) Print(w io.Writer) {
 	}
 }
 
-// difference is what of two lists of lines is not in both: the lines of the first after "- ", those
+// difference returns what of two lists of lines is not in both: the lines of the first after "- ", those
 // of the second after "+ ".
 func difference(before, after []string) (all []string) {
 	// longest[i][j] is how many lines before[i:] and after[j:] have in common

@@ -22,7 +22,7 @@ import (
 	"gresnet/test/stamptest"
 )
 
-// whatever is one of several.
+// whatever returns one of several.
 func whatever[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
 // tree are the files of a node: "" is a folder, "-> X" a link.
@@ -41,7 +41,7 @@ func base() tree {
 	}
 }
 
-// someSite is a node that a site may have, and that setup understands.
+// someSite returns a node that a site may have, and that setup understands.
 func someSite(r *rand.Rand) tree {
 	t := base()
 	lines := []string{
@@ -148,7 +148,7 @@ func (t tree) lay(tb testing.TB, r *rand.Rand) string {
 	return root
 }
 
-// picture is all that a folder has: contents, owners, modes, times of files.
+// picture returns all that a folder has: contents, owners, modes, times of files.
 func picture(tb testing.TB, root string) map[string]string {
 	tb.Helper()
 	all := map[string]string{}

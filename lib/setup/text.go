@@ -16,7 +16,7 @@ type text struct {
 // correct is what to do about a line that does not read.
 const correct = "GN404 correct the line, which slurmd does not read either, then run setup again"
 
-// String is the file's content.
+// String returns the file's content.
 func (t text) String() string { return t.content }
 
 // add adds a line at the end, on a line of its own.
@@ -39,7 +39,7 @@ func (t *text) before(l slurm.Line, line string) {
 	t.content = t.content[:at] + line + "\n" + t.content[at:]
 }
 
-// parse is the file as far as Slurm reads it.
+// parse returns the file as far as Slurm reads it.
 func (t text) parse() slurm.File {
 	f, _ := slurm.ParseFile(t.file, t.content) // refuse says what Slurm does not read
 	return f
@@ -60,7 +60,7 @@ func (t text) refuse() (all []Refusal) {
 	return all
 }
 
-// keys are the lines that begin with a key.
+// keys returns the lines that begin with a key.
 func (t text) keys(key string) (all []slurm.Line) {
 	for _, l := range t.parse().Lines {
 		if len(l.Keys) > 0 && l.Keys[0].Key == strings.ToLower(key) {

@@ -50,7 +50,7 @@ func (s Seen) CameThrough(program, script string, changed time.Time) bool {
 	return s.Came(program, changed) && word(script) == s.last(program).Caller.Script
 }
 
-// last is the sign of the last run of gresnet-prolog or gresnet-epilog.
+// last returns the sign of the last run of gresnet-prolog or gresnet-epilog.
 func (s Seen) last(program string) *Sign {
 	if strings.HasSuffix(program, "prolog") {
 		return s.Prolog

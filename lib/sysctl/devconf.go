@@ -63,7 +63,7 @@ const (
 	iflaInet6Conf = 2
 )
 
-// unit is how many milliseconds, in which the kernel tells times, make one of those that
+// unit returns how many milliseconds, in which the kernel tells times, make one of those that
 // a file has: proc_dointvec_jiffies's seconds and proc_dointvec_userhz_jiffies's
 // hundredths. 0: the file has the value that the kernel reports.
 func unit(file string) uint64 {

@@ -74,7 +74,7 @@ func eth9(t *testing.T, c *Conn) Interface {
 	return Interface{Index: int(native.Uint32(answers[0][4:])), MTU: int(list.Number(unix.IFLA_MTU)), Name: "eth9", Described: list}
 }
 
-// withFiles are the sysctls of a folder that are reported and have a file.
+// withFiles returns the sysctls of a folder that are reported and have a file.
 func withFiles(t *testing.T, c *Conn, folder string) (keys []string) {
 	t.Helper()
 	known := tell(t, c)
@@ -90,7 +90,7 @@ func withFiles(t *testing.T, c *Conn, folder string) (keys []string) {
 	return keys
 }
 
-// tell is all that is reported, also what a kernel of other ticks would round.
+// tell returns all that is reported, also what a kernel of other ticks would round.
 func tell(t *testing.T, c *Conn) Values {
 	t.Helper()
 	c.Forget()

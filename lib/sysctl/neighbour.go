@@ -20,7 +20,7 @@ const (
 	ndtpaIfindex = 1
 )
 
-// neighbourFile are the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
+// neighbourFile returns the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
 // milliseconds as 64 bits, all else as 32 (neighbour.c:neightbl_fill_parms).
 func neighbourFile(kind uint16) string {
 	switch kind {
@@ -92,7 +92,7 @@ func (c *Conn) addNeighbours(index int, t reported) error {
 	return nil
 }
 
-// count is how many interfaces the calling thread's namespace has, as far as it matters:
+// count returns how many interfaces the calling thread's namespace has, as far as it matters:
 // each has a file for what IPv6 counts, which takes no request for each. 0 without IPv6.
 func count() int {
 	dir, err := os.Open("/proc/thread-self/net/dev_snmp6")

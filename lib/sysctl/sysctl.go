@@ -157,7 +157,7 @@ func (c *Conn) readFolder(list Values, folder, name string, t reported, want Val
 	return nil
 }
 
-// keys are the sysctls that a folder has for an interface: the same for each that has any.
+// keys returns the sysctls that a folder has for an interface: the same for each that has any.
 func (c *Conn) keys(folder, name string) ([]string, error) {
 	if keys, known := c.folders[folder]; known {
 		return keys, nil

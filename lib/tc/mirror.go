@@ -55,7 +55,7 @@ func ReadMirrors(r *netlink.Route, index int) (list []Mirror, err error) {
 	return list, nil
 }
 
-// dumpMirrors are the actions of the kind, comparable and sendable. A kernel without it has none
+// dumpMirrors returns the actions of the kind, comparable and sendable. A kernel without it has none
 // and loads no module for the question (act_api.c:tc_dump_action).
 func dumpMirrors(r *netlink.Route) (list []Mirror, err error) {
 	one := netlink.Append(nil, 1, netlink.Append(nil, actionKind, []byte(mirred+"\x00")))
@@ -135,7 +135,7 @@ func (m Mirror) number() uint32 { return native.Uint32(m.parms()[mirredNumber:])
 // String names an action.
 func (m Mirror) String() string { return fmt.Sprint(m.number()) }
 
-// on is an action for the interface with an index.
+// on returns an action for the interface with an index.
 func (m Mirror) on(index int) Mirror {
 	out := slices.Clone(m)
 	native.PutUint32(out.parms()[mirredInterface:], uint32(index))

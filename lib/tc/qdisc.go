@@ -43,7 +43,7 @@ func perQueue(kind string) bool { return kind == "mq" || kind == "mqprio" }
 // classifies tells the plain queueing disciplines that take traffic filters, though they have no classes.
 func classifies(kind string) bool { return kind == "fq_codel" || kind == "cake" }
 
-// root is the interface's root queueing discipline, nil if it is one that the
+// root returns the interface's root queueing discipline, nil if it is one that the
 // kernel makes by itself: such have no handle (sch_generic.c:attach_default_qdiscs).
 func root(r *netlink.Route, index int) (Qdisc, error) {
 	m, err := get(r, index, atRoot)
@@ -125,7 +125,7 @@ func (m Qdisc) Queue() string {
 	return fmt.Sprintf("%s of queue %d", m.Kind(), m.parent()&0xffff-1)
 }
 
-// get is a discipline as the kernel describes it, nil if there is none to be seen.
+// get returns a discipline as the kernel describes it, nil if there is none to be seen.
 func get(r *netlink.Route, index int, parent uint32) ([]byte, error) {
 	// The answer is a notification, which the asker has too if it wants an echo;
 	// the acknowledgement is for when there is none.
@@ -364,7 +364,7 @@ func RemakeQdiscs(r *netlink.Route, index int, name string, up bool, want Qdiscs
 	return hint.Join(remove(r, index, have, name), ApplyQdiscs(r, index, name, up, want))
 }
 
-// on is a queueing discipline as a request for the interface with an index.
+// on returns a queueing discipline as a request for the interface with an index.
 func (m Qdisc) on(index int) []byte {
 	out := slices.Clone(m[:headSize])
 	native.PutUint32(out[4:], uint32(index))

@@ -13,7 +13,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// rootsOwn is a folder that root alone can write, as are all above it. One below /tmp is not.
+// rootsOwn returns a folder that root alone can write, as are all above it. One below /tmp is not.
 func rootsOwn(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

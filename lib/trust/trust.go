@@ -68,7 +68,7 @@ func checkFolders(dir string) error {
 // maxLinks is how many symbolic links a path may lead through, as the kernel has it (path_resolution(7)).
 const maxLinks = 40
 
-// Resolve is the path of a file without the symbolic links that lead there. It and all that it leads
+// Resolve returns the path of a file without the symbolic links that lead there. It and all that it leads
 // through must be root's, links too, and nobody else may write to it. A folder like /tmp,
 // in which users cannot replace what is root's, will do. A site's own paths may lead
 // through links, as /opt/slurm/current does; what a job's files are called may not: see Open.

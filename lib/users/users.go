@@ -187,7 +187,7 @@ func (u *Look) Counts(id node.ID) bool {
 	return err != nil || slices.ContainsFunc(pids, isUsers) || len(pids) == 0 && uses.Contexts > 0
 }
 
-// Found is who uses an HCA by the last search that was about it.
+// Found returns who uses an HCA by the last search that was about it.
 func (u *Look) Found(id node.ID) string { return u.found[id.Whole()].text }
 
 // device finds an HCA's device, and how much of it is used.

@@ -31,7 +31,7 @@ func keeps(t *testing.T, node string, uid uint32) int {
 	return cmd.Process.Pid
 }
 
-// said are a searcher's answers by the index of the HCA, the last of each.
+// said returns a searcher's answers by the index of the HCA, the last of each.
 func said(t *testing.T, s *seeker) map[uint32]string {
 	t.Helper()
 	all := map[uint32]string{}

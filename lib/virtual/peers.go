@@ -77,7 +77,7 @@ func device(index int, mac net.HardwareAddr, node netip.Addr) []byte {
 	return netlink.Append(netlink.Append(m, unix.NDA_DST, node.AsSlice()), unix.NDA_LLADDR, mac)
 }
 
-// neighbor is a message's fixed part (struct ndmsg).
+// neighbor returns a message's fixed part (struct ndmsg).
 func neighbor(index int, family byte, state uint16, flags byte) []byte {
 	m := make([]byte, unix.SizeofNdMsg)
 	m[0], m[10] = family, flags
