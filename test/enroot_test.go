@@ -40,7 +40,7 @@ cat "$ENROOT_ENVIRON"
 echo "devices $(cd "$root/dev/infiniband" 2>&3 && echo *)"
 `
 
-// folder is one that the job's user reaches and may write to.
+// folder returns one that the job's user reaches and may write to.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ func base() testCase {
 	return testCase{Name: "8 HCAs", HCAs: 8, Mode: "exclusive", Kind: "roce", Routes: 1, Jobs: 1, rounds: 15, others: 5, plain: 3, weight: 16}
 }
 
-// vary is the base case with another value of one factor.
+// vary returns the base case with another value of one factor.
 func vary(name string, f func(*testCase)) testCase {
 	c := base()
 	c.Name, c.others, c.plain, c.weight = name, 3, 0, 9
@@ -37,7 +37,7 @@ func vary(name string, f func(*testCase)) testCase {
 	return c
 }
 
-// hcas is the base case with another number of HCAs.
+// hcas returns the base case with another number of HCAs.
 func hcas(n int) testCase {
 	name := fmt.Sprintf("%d HCAs", n)
 	if n == 1 {
@@ -50,28 +50,28 @@ func jobs(n int) testCase {
 	return vary(fmt.Sprintf("%d jobs at once, 1 HCA each", n), func(c *testCase) { c.HCAs, c.Jobs, c.others, c.weight = n, n, 0, n+n/2 })
 }
 
-// one is a case with an HCA.
+// one returns a case with an HCA.
 func one() testCase {
 	c := hcas(1)
 	c.others, c.plain, c.weight = 5, 3, 5
 	return c
 }
 
-// crowd is a case of so many jobs that five rounds have hundreds of them.
+// crowd returns a case of so many jobs that five rounds have hundreds of them.
 func crowd(n int) testCase {
 	c := jobs(n)
 	c.rounds, c.weight = 5, n/2
 	return c
 }
 
-// many is a case whose rounds take seconds: one of them has the script, too.
+// many returns a case whose rounds take seconds: one of them has the script, too.
 func many(n int) testCase {
 	c := hcas(n)
 	c.others = 1
 	return c
 }
 
-// trains is a case whose links train for 2.5 s, which the floor waits for, too.
+// trains returns a case whose links train for 2.5 s, which the floor waits for, too.
 func trains(n int) testCase {
 	c := hcas(n)
 	c.Name += ", links train 2.5 s"
@@ -79,7 +79,7 @@ func trains(n int) testCase {
 	return c
 }
 
-// networked is a job on so many nodes that has a network of its own between them, and a
+// networked returns a job on so many nodes that has a network of its own between them, and a
 // way out if it is to have one.
 func networked(nodes int, wayOut bool) testCase {
 	c := hcas(1)
@@ -91,7 +91,7 @@ func networked(nodes int, wayOut bool) testCase {
 	return c
 }
 
-// network are the cases of what a job's network costs beside its HCA.
+// network returns the cases of what a job's network costs beside its HCA.
 func network() []testCase {
 	cases := []testCase{hcas(1)}
 	for _, nodes := range []int{2, 64, 1024} {
@@ -100,7 +100,7 @@ func network() []testCase {
 	return cases
 }
 
-// full are all cases. One job at once is 1 HCA, one unrelated route the base.
+// full returns all cases. One job at once is 1 HCA, one unrelated route the base.
 func full() []testCase {
 	return []testCase{
 		hcas(0), one(), hcas(2), hcas(4), base(), hcas(16), many(32), many(64),
@@ -114,7 +114,7 @@ func full() []testCase {
 	}
 }
 
-// short are those that show most, a few times.
+// short returns those that show most, a few times.
 func short() []testCase {
 	cases := []testCase{
 		hcas(0), one(), base(),
@@ -143,7 +143,7 @@ func casesOf(form string) ([]testCase, error) {
 	return nil, fmt.Errorf("unknown form %q: full, short or network", form)
 }
 
-// only is the one case of a name.
+// only returns the one case of a name.
 func only(cases []testCase, name string) ([]testCase, error) {
 	for _, c := range cases {
 		if c.Name == name {
@@ -172,7 +172,7 @@ func deal(cases []testCase) (dealt [2][]testCase) {
 	return dealt
 }
 
-// place is where a case stands among all, the number of all if it is none of them.
+// place returns where a case stands among all, the number of all if it is none of them.
 func place(cases []testCase, name string) int {
 	if i := slices.IndexFunc(cases, func(c testCase) bool { return c.Name == name }); i >= 0 {
 		return i

@@ -81,7 +81,7 @@ func dumpDevices(mode string, list []hca) (string, error) {
 	return text, nil
 }
 
-// dumpLink is an interface with those of its addresses and routes that the
+// dumpLink returns an interface with those of its addresses and routes that the
 // kernel does not make by itself.
 func dumpLink(name string, remade bool) (string, error) {
 	i, err := net.InterfaceByName(name)

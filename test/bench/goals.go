@@ -14,7 +14,7 @@ type goal struct {
 	value func(way string) (float64, bool)
 }
 
-// goals are those that a run in the VM shows.
+// goals returns those that a run in the VM shows.
 func (r results) goals() []goal {
 	floor := func(name string) func(string) (float64, bool) {
 		return func(way string) (float64, bool) { return r.of(name).ratio("gresnet", way) }
@@ -42,7 +42,7 @@ func (r results) goals() []goal {
 	}
 }
 
-// of is what was measured of a case, nothing if it was not.
+// of returns what was measured of a case, nothing if it was not.
 func (r results) of(name string) measured {
 	for _, m := range r.Cases {
 		if m.Name == name {
@@ -52,7 +52,7 @@ func (r results) of(name string) measured {
 	return measured{}
 }
 
-// afterStart is a job with one HCA without what any program takes to start.
+// afterStart returns a job with one HCA without what any program takes to start.
 func (r results) afterStart(way string) (float64, bool) {
 	start, started := r.of("0 HCAs").median("floor", way)
 	own, took := r.of("1 HCA").median("gresnet", way)
@@ -60,7 +60,7 @@ func (r results) afterStart(way string) (float64, bool) {
 	return (own - start) / floor, started && took && there
 }
 
-// afterStartSettled is the same of its way out, with udev's time after the floor's.
+// afterStartSettled returns the same of its way out, with udev's time after the floor's.
 func (r results) afterStartSettled(way string) (float64, bool) {
 	whole, there := r.of("1 HCA").settled(way)
 	own, _ := r.of("1 HCA").median("gresnet", way)
@@ -68,7 +68,7 @@ func (r results) afterStartSettled(way string) (float64, bool) {
 	return whole * (own - start) / own, there && started
 }
 
-// forEach is what an HCA takes of a job's 64, of what one takes of 8.
+// forEach returns what an HCA takes of a job's 64, of what one takes of 8.
 func (r results) forEach(way string) (float64, bool) {
 	many, took := r.of("64 HCAs").median("gresnet", way)
 	few, there := r.of(base().Name).median("gresnet", way)
@@ -79,7 +79,7 @@ func (r results) memory(string) (float64, bool) {
 	return float64(r.peak()) * 1024 / 1e6, r.peak() > 0
 }
 
-// scorecard is the table of goals, and which are reached.
+// scorecard returns the table of goals, and which are reached.
 func (r results) scorecard() string {
 	var b strings.Builder
 	b.WriteString("| goal | | prolog | epilog |\n| --- | --- | --- | --- |\n")

@@ -61,7 +61,7 @@ func measure(form string, cases []testCase, limit time.Duration, programs, cni, 
 	return nil
 }
 
-// hostTime is the time of the machine that the VM runs on, in seconds: the VM's own clock
+// hostTime returns the time of the machine that the VM runs on, in seconds: the VM's own clock
 // counts instructions. QEMU's real-time clock tells it.
 func hostTime() time.Time {
 	text, err := os.ReadFile("/sys/class/rtc/rtc0/since_epoch")
@@ -93,7 +93,7 @@ func near(folder string, names ...string) (string, error) {
 	return dir, nil
 }
 
-// share is what the first of the cases that are left has of the time that is left.
+// share returns what the first of the cases that are left has of the time that is left.
 func share(left time.Duration, cases []testCase) time.Duration {
 	all := 0
 	for _, c := range cases {
@@ -135,7 +135,7 @@ func (r *results) measure(c testCase, tools []tool, end time.Time) error {
 	return err
 }
 
-// needs is how long a round will take, by how long each tool took last.
+// needs returns how long a round will take, by how long each tool took last.
 func needs(tools []tool, took map[string]time.Duration, c testCase, round int) (all time.Duration) {
 	for _, t := range tools {
 		if t.takesPart(c, round) {

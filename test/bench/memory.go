@@ -38,7 +38,7 @@ func peakCommand(args []string) error {
 	return err
 }
 
-// weighed is a tool whose programs are weighed.
+// weighed returns a tool whose programs are weighed.
 func (t tool) weighed() tool {
 	if !t.weigh {
 		return t
@@ -57,7 +57,7 @@ func (t tool) weighed() tool {
 	return t
 }
 
-// heaviest is the most of what was weighed since it was last asked for, in KiB.
+// heaviest returns the most of what was weighed since it was last asked for, in KiB.
 func heaviest() (most int64, err error) {
 	text, err := os.ReadFile(peaks)
 	if err != nil {

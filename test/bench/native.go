@@ -141,7 +141,7 @@ func (m *measured) alternate(tools []tool, list []hca, rounds int) error {
 	return nil
 }
 
-// linkPart is gresnet's own code for interfaces, in a process as a prolog is one.
+// linkPart returns gresnet's own code for interfaces, in a process as a prolog is one.
 func linkPart(dir string, list []hca) (tool, error) {
 	here, err := os.Executable()
 	if err != nil {

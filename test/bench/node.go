@@ -87,7 +87,7 @@ func lookup() ([]hca, error) {
 	return list, nil
 }
 
-// linkOf is the name of an HCA's interface. IPoIB's are numbered as they come.
+// linkOf returns the name of an HCA's interface. IPoIB's are numbered as they come.
 func linkOf(conn *rdma.Conn, d rdma.Device, n int) (string, error) {
 	ports, err := conn.Ports(d.Index)
 	if err != nil {
@@ -110,7 +110,7 @@ func linkOf(conn *rdma.Conn, d rdma.Device, n int) (string, error) {
 	return fmt.Sprintf("ib%d", n), nil
 }
 
-// settingsOf are the ip commands that give each interface an address and a route.
+// settingsOf returns the ip commands that give each interface an address and a route.
 func settingsOf(list []hca) string {
 	text := ""
 	for n, h := range list {
@@ -234,19 +234,19 @@ func settle() error {
 	}
 }
 
-// home is the node as its user sees it; numbers that a move deals anew left out, and
+// home returns the node as its user sees it; numbers that a move deals anew left out, and
 // lost carriers, of which the kernel says so a moment later.
 func home() (string, error) {
 	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sed 's, linkdown,,' | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
 }
 
-// inside is the same of a job's namespace and device nodes. An IPoIB interface's
+// inside returns the same of a job's namespace and device nodes. An IPoIB interface's
 // address begins with a number of its queue pair.
 func inside(netns, dev string) (string, error) {
 	return output("nsenter --net=" + netns + " sh -ec 'ip -br link | awk \"{print \\$1, substr(\\$3, length(\\$3)-16), \\$4 ~ /[<,]UP[,>]/}\" | sort; ip -o -4 addr | sed \"s/^[0-9]*: //\" | sort; ip route | sed \"s, linkdown,,\" | sort; rdma dev | sed \"s/^[0-9]*: //\" | sort'; stat -c '%n %a %u %t' " + dev + "/* | sed 's,.*/,,' | sort")
 }
 
-// patience is how long to wait for what takes no longer than d on a machine at rest: see
+// patience returns how long to wait for what takes no longer than d on a machine at rest: see
 // GRESNET_SLOW in test/vm/README.md.
 func patience(d time.Duration) time.Duration {
 	slow, err := strconv.Atoi(os.Getenv("GRESNET_SLOW"))

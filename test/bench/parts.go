@@ -140,7 +140,7 @@ func (p partCase) measure(programs string, rounds int) (measured, error) {
 	return m, nil
 }
 
-// parts is the table of a run, with what a part takes of what the whole HCA does.
+// parts returns the table of a run, with what a part takes of what the whole HCA does.
 func (r results) parts() string {
 	var b strings.Builder
 	b.WriteString("| prolog, epilog | ms | of the whole HCA's | rounds |\n| --- | --- | --- | --- |\n")

@@ -81,7 +81,7 @@ func (r results) scale(b *strings.Builder, x func(float64) float64, limit float6
 	}
 }
 
-// highest is where the scale ends.
+// highest returns where the scale ends.
 func (r results) highest() float64 {
 	limit := 2.0
 	for _, m := range r.Cases {

@@ -24,7 +24,7 @@ type measured struct {
 
 func (m measured) rounds() int { return len(m.Samples["gresnet in"]) }
 
-// median is of what a tool took for a way; false if it took no part.
+// median returns the median of what a tool took for a way; false if it took no part.
 func (m measured) median(tool, way string) (float64, bool) {
 	list := slices.Sorted(slices.Values(m.Samples[tool+" "+way]))
 	n := len(list)
@@ -34,7 +34,7 @@ func (m measured) median(tool, way string) (float64, bool) {
 	return (list[(n-1)/2] + list[n/2]) / 2, true
 }
 
-// ratio is what a tool's median is of the floor's.
+// ratio returns what a tool's median is of the floor's.
 func (m measured) ratio(tool, way string) (float64, bool) {
 	have, took := m.median(tool, way)
 	floor, there := m.median("floor", way)
@@ -60,7 +60,7 @@ func (r results) write(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// peak is the most memory that one of gresnet's programs had in any case, in KiB.
+// peak returns the most memory that one of gresnet's programs had in any case, in KiB.
 func (r results) peak() (most int64) {
 	for _, m := range r.Cases {
 		most = max(most, m.Peak)
@@ -68,7 +68,7 @@ func (r results) peak() (most int64) {
 	return most
 }
 
-// merge is what two VMs have measured of one form, in its order.
+// merge returns what two VMs have measured of one form, in its order.
 func merge(a, b results) (results, error) {
 	if a.Form != b.Form || a.Kernel != b.Kernel {
 		return results{}, fmt.Errorf("merge a %s form of kernel %s with a %s one of %s", a.Form, a.Kernel, b.Form, b.Kernel)

@@ -69,7 +69,7 @@ func TestAGoalThatIsNotReachedIsBold(t *testing.T) {
 	}
 }
 
-// example is a run of two cases, the first without the script.
+// example returns a run of two cases, the first without the script.
 func example() results {
 	return results{Form: "full", Kernel: "6.1", Cases: []measured{
 		{testCase: testCase{Name: "0 HCAs"}, Samples: samples{

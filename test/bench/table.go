@@ -55,7 +55,7 @@ func (r results) row() string {
 	return names + "\n" + line + "\n" + took + "\n"
 }
 
-// markdown is a table of all cases.
+// markdown returns a table of all cases.
 func (r results) markdown() string {
 	var b strings.Builder
 	b.WriteString("| prolog, epilog | floor, ms | gresnet, ms | gresnet : floor | epilog : floor + udev | script : gresnet | plain : gresnet | rounds |\n")
@@ -71,7 +71,7 @@ func (r results) markdown() string {
 	return b.String()
 }
 
-// cell is one figure, if there is one.
+// cell returns one figure, if there is one.
 func cell(value float64, there bool) string {
 	if !there {
 		return "-"
@@ -79,7 +79,7 @@ func cell(value float64, there bool) string {
 	return fmt.Sprintf("%.2f", value)
 }
 
-// settled is what gresnet's way out is of the floor's and the time that udev is at work
+// settled returns what gresnet's way out is of the floor's and the time that udev is at work
 // after that, which gresnet waits for.
 func (m measured) settled(way string) (float64, bool) {
 	own, _ := m.median("gresnet", "out")
@@ -88,7 +88,7 @@ func (m measured) settled(way string) (float64, bool) {
 	return own / (floor + udev), there && way == "out"
 }
 
-// faster is how many times faster than a script gresnet is.
+// faster returns how many times faster than a script gresnet is.
 func (m measured) faster(than string) func(way string) (float64, bool) {
 	return func(way string) (float64, bool) {
 		script, there := m.median(than, way)
@@ -113,10 +113,10 @@ func (m measured) both(figure func(string) (float64, bool), format string) strin
 // What a document has between two lines is made from the results of a run.
 const end = "<!-- figures end -->\n"
 
-// begin is the line before the figures of a kind.
+// begin returns the line before the figures of a kind.
 func begin(kind string) string { return "<!-- figures: " + kind + " -->\n" }
 
-// figures is what a text has of a kind.
+// figures returns what a text has of a kind.
 func figures(text, kind string) (before, between, after string, err error) {
 	before, rest, first := strings.Cut(text, begin(kind))
 	between, after, second := strings.Cut(rest, end)

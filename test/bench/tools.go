@@ -32,7 +32,7 @@ type tool struct {
 func nothing(testCase, []hca) error { return nil }
 func noMore([]hca) error            { return nil }
 
-// command is a program as slurmd starts one: with no environment but the job's.
+// command returns a program as slurmd starts one: with no environment but the job's.
 func command(environment []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"))
@@ -114,7 +114,7 @@ func gresnet(programs string) tool {
 	}
 }
 
-// gpus are the GPUs of a job's HCAs, which number n serves HCA n.
+// gpus returns the GPUs of a job's HCAs, which number n serves HCA n.
 func gpus(job, count int) string {
 	list := make([]string, count)
 	for i := range list {
@@ -123,7 +123,7 @@ func gpus(job, count int) string {
 	return strings.Join(list, ",")
 }
 
-// script is a site's: told as much at once as it can be, or plain, a command for each thing.
+// script returns a site's: told as much at once as it can be, or plain, a command for each thing.
 func script(folder, name string, environment ...string) tool {
 	way := func(way string) func(int, []hca) []*exec.Cmd {
 		return func(_ int, list []hca) []*exec.Cmd {
@@ -141,7 +141,7 @@ func script(folder, name string, environment ...string) tool {
 	}
 }
 
-// hostDevice is CNI's plugin of that name: the network interfaces alone, each in
+// hostDevice returns CNI's plugin of that name: the network interfaces alone, each in
 // a process of its own, which starts another for the addresses. The namespace is
 // there before, and addresses and routes of the node are not given back.
 func hostDevice(folder string) tool {
@@ -170,7 +170,7 @@ func hostDevice(folder string) tool {
 	}
 }
 
-// networkOf is what a CNI runtime tells the plugin.
+// networkOf returns what a CNI runtime tells the plugin.
 func networkOf(n int, h hca) string {
 	type m = map[string]any
 	text, err := json.Marshal(m{
@@ -187,7 +187,7 @@ func networkOf(n int, h hca) string {
 	return string(text)
 }
 
-// ofJob are the HCAs of one of a case's jobs.
+// ofJob returns the HCAs of one of a case's jobs.
 func ofJob(c testCase, job int, list []hca) []hca {
 	each := len(list) / c.Jobs
 	return list[job*each : (job+1)*each]

@@ -31,7 +31,7 @@ func Pins(t *testing.T) string {
 	return dir
 }
 
-// DevicePrograms is how many BPF programs decide about devices in a cgroup itself.
+// DevicePrograms returns how many BPF programs decide about devices in a cgroup itself.
 func DevicePrograms(t *testing.T, cgroup string) int {
 	t.Helper()
 	f, err := os.Open(cgroup)

@@ -214,7 +214,7 @@ func respond(op Op, node uint64, body []byte) (unix.Errno, []byte) {
 	return unix.ENOSYS, nil
 }
 
-// attributes are a struct fuse_attr.
+// attributes returns a struct fuse_attr.
 func attributes(node uint64) []byte {
 	out := make([]byte, 88)
 	binary.NativeEndian.PutUint64(out, node)

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// Steps are what a lease of A, B and C notes, in exclusive mode. By their numbers in the journal:
+// Steps returns what a lease of A, B and C notes, in exclusive mode. By their numbers in the journal:
 //
 // 1 is the claim, 2 the namespace; 3 access A, 4 settings, 5 access B, 6 settings,
 // 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.

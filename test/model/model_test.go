@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// functions are those of a package, methods with their receiver's type: Node.Take.
+// functions returns those of a package, methods with their receiver's type: Node.Take.
 func functions(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../../" + folder + "/*.go")

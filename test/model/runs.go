@@ -58,7 +58,7 @@ var runs = []run{
 	without("slots", "SET_ASIDE_KEEPS_ACCESS", "KILLS=0", "REMOVALS=1", "DAMAGES=1"),
 }
 
-// without is a model without a law.
+// without returns a model without a law.
 func without(model, law string, defines ...string) run {
 	return run{name: law, model: model, defines: append(defines, "WITHOUT_"+law), mutation: true}
 }

@@ -75,7 +75,7 @@ func (r run) check(ctx context.Context, models string) (result, error) {
 	return f, err
 }
 
-// flags are the defines as spin takes them.
+// flags returns the defines as spin takes them.
 func (r run) flags() (flags []string) {
 	for _, d := range r.defines {
 		flags = append(flags, "-D"+d)

@@ -87,7 +87,7 @@ func shown(lines []Line) []time.Duration {
 	return times
 }
 
-// moment is the class of lines that appear together; none if they are there from the beginning.
+// moment returns the class of lines that appear together; none if they are there from the beginning.
 func moment(times []time.Duration, i int) string {
 	if times[i] == 0 {
 		return ""
@@ -110,7 +110,7 @@ func keyframes(b *bytes.Buffer, times []time.Duration, all time.Duration) {
 	}
 }
 
-// colored is a line with its words in their colors.
+// colored returns a line with its words in their colors.
 func colored(text string) string {
 	var b strings.Builder
 	for text != "" {

@@ -140,7 +140,7 @@ func (r *run) boot(j job, spare bool) *stream {
 	return s
 }
 
-// top is the top folder of the work tree.
+// top returns the top folder of the work tree.
 func (r *run) top() string {
 	top, err := os.Getwd()
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *run) command(name string, arguments ...string) error {
 	return nil
 }
 
-// program is a program that ends when the run does.
+// program returns a program that ends when the run does.
 func (r *run) program(name string, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(r.ctx, name, arguments...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -118,7 +118,7 @@ func (s *stream) result(how, test, seconds string) {
 	delete(s.logs, test)
 }
 
-// reason is what a skipped test said last, without the place in the source.
+// reason returns what a skipped test said last, without the place in the source.
 func reason(log []string) string {
 	if len(log) == 0 {
 		return "no reason was given"

@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/node"
 )
 
-// HCA is the n-th HCA of a node: mlx5_n.
+// HCA returns the n-th HCA of a node: mlx5_n.
 func HCA(n int) node.HCA {
 	return node.HCA{
 		ID:   node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", n), PCI: fmt.Sprintf("0000:%02x:00.0", 0x10+n)},
@@ -22,7 +22,7 @@ func HCA(n int) node.HCA {
 	}
 }
 
-// HCAs are the first n.
+// HCAs returns the first n.
 func HCAs(n int) []node.HCA {
 	var all []node.HCA
 	for i := range n {
@@ -31,7 +31,7 @@ func HCAs(n int) []node.HCA {
 	return all
 }
 
-// Parse is a configuration of the site's.
+// Parse returns a configuration of the site's.
 func Parse(t *testing.T, text string) config.Config {
 	t.Helper()
 	c, err := config.Parse([]byte(text), "gresnet.toml")

@@ -47,7 +47,7 @@ func recase(r *rand.Rand, key string) string {
 	return string(out)
 }
 
-// value is one that a site could write, or an odd one.
+// value returns one that a site could write, or an odd one.
 func value(r *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + r.IntN(3) {
@@ -72,7 +72,7 @@ func pairOf(r *rand.Rand, key string) string {
 	return recase(r, key) + pick(r, "=", "=", "=", "=", " = ", "= ", " =", "+=", " -=", "\t*=", "/=\t", "==") + value(r)
 }
 
-// line is one line of a file, or more that a backslash joins.
+// line returns one line of a file, or more that a backslash joins.
 func line(r *rand.Rand) string {
 	end := pick(r, "\n", "\n", "\n", "\n", "\r\n", " \n", "\t\r\n", "# a comment\n", " # a comment \\\n", "\x00 rest\n", "\\\x00\n", "\v\n", "\f\n")
 	switch r.IntN(8) {
@@ -115,7 +115,7 @@ func file(r *rand.Rand) string {
 	return whole + "\n"
 }
 
-// read is what gresnet reads in a file, as Ref.Conf has it. ok is false if Slurm refuses the file by
+// read returns what gresnet reads in a file, as Ref.Conf has it. ok is false if Slurm refuses the file by
 // what gresnet knows of it.
 func read(name string) (pairs []string, ok bool, err error) {
 	conf, err := slurm.Read(os.DirFS("/"), name)

@@ -65,7 +65,7 @@ func use(t *testing.T, err error) {
 	}
 }
 
-// Path is a file of the slurmd's folder.
+// Path returns a file of the slurmd's folder.
 func (d *Daemon) Path(name string) string { return filepath.Join(d.dir, name) }
 
 // Write writes a file into the slurmd's folder.
@@ -74,7 +74,7 @@ func (d *Daemon) Write(name, text string) {
 	use(d.t, os.WriteFile(d.Path(name), []byte(text), 0o600))
 }
 
-// Conf is a slurm.conf with more lines.
+// Conf returns a slurm.conf with more lines.
 func (d *Daemon) Conf(lines string) string {
 	return "ClusterName=c\nSlurmctldHost=n1\nAuthType=auth/none\nCredType=cred/none\nProctrackType=proctrack/linuxproc\n" +
 		"TaskPlugin=task/none\nMpiDefault=none\nGresTypes=nic,gpu,opa\nSlurmdSpoolDir=/tmp\nSlurmdPidFile=/tmp/pid\n" +
@@ -83,7 +83,7 @@ func (d *Daemon) Conf(lines string) string {
 
 var recordLine = regexp.MustCompile(`Gres Name=(\S+) Type=(\S+) Count=(\d+) .*?ID=\d+(?: File=(\S+))?`)
 
-// Gres are the devices of a GRES in the order of their indices, each with its type and its files. why is
+// Gres returns the devices of a GRES in the order of their indices, each with its type and its files. why is
 // what slurmd refuses the files for.
 func (d *Daemon) Gres(name string) (all []string, why string) {
 	d.t.Helper()
@@ -109,7 +109,7 @@ func (d *Daemon) Gres(name string) (all []string, why string) {
 	return all, ""
 }
 
-// record is one line of slurmd's: devices of one type.
+// record returns one line of slurmd's: devices of one type.
 func record(t *testing.T, m []string) (all []string) {
 	t.Helper()
 	kind := strings.TrimPrefix(m[2], "(null)")

@@ -18,7 +18,7 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// gpus are GPUs in the order of their PCI addresses, whose minor numbers are in any.
+// gpus returns GPUs in the order of their PCI addresses, whose minor numbers are in any.
 func gpus(r *rand.Rand) (have []sysfs.GPU) {
 	for i, minor := range r.Perm(4) {
 		have = append(have, sysfs.GPU{Location: host.Location{PCI: fmt.Sprintf("0000:%02x:00.0", i)}, Minor: minor, Files: []string{fmt.Sprintf("/dev/nvidia%d", minor)}})
@@ -26,7 +26,7 @@ func gpus(r *rand.Rand) (have []sysfs.GPU) {
 	return have
 }
 
-// fakes is what slurmd takes in place of what a library or a driver finds: a library says where each is in PCI's
+// fakes returns what slurmd takes in place of what a library or a driver finds: a library says where each is in PCI's
 // order, by its place among the links.
 func fakes(have []sysfs.GPU, library bool) string {
 	var b strings.Builder
@@ -42,7 +42,7 @@ func fakes(have []sysfs.GPU, library bool) string {
 	return b.String()
 }
 
-// gpuFiles are a gres.conf and a node's Gres= in slurm.conf. found tells whether slurmd is to find GPUs, by a library.
+// gpuFiles returns a gres.conf and a node's Gres= in slurm.conf. found tells whether slurmd is to find GPUs, by a library.
 func gpuFiles(r *rand.Rand) (gres, promise string, found, library bool) {
 	lines := []string{
 		"", "Name=gpu File=/dev/nvidia[0-3]\n", "Name=gpu File=/dev/nvidia3\nName=gpu File=/dev/nvidia[0-2]\n",

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// gresKey is a key of gres.conf with a value.
+// gresKey returns a key of gres.conf with a value.
 func gresKey(r *rand.Rand, key, value string) string {
 	return recase(r, key) + pick(r, "=", "=", "=", " = ", "= ") + value
 }
@@ -25,7 +25,7 @@ func gresFiles(r *rand.Rand) string {
 		"/g/nic[00-01]", "/g/nic[0-1]p[0-1]", "/g/nic0,/g/nic0", `"/g/nic[0-1]"`)
 }
 
-// gresLine is one line of gres.conf, or more that a backslash joins.
+// gresLine returns one line of gres.conf, or more that a backslash joins.
 func gresLine(r *rand.Rand, types []string) string {
 	var words []string
 	if r.IntN(6) == 0 { // another GRES
@@ -73,7 +73,7 @@ func gresFile(r *rand.Rand, most int) string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// promise is a node's Gres= in slurm.conf that fits what gresnet reads in gres.conf, or seldom another one.
+// promise returns a node's Gres= in slurm.conf that fits what gresnet reads in gres.conf, or seldom another one.
 func promise(r *rand.Rand, conf slurm.Conf, err error) string {
 	devices, unread := conf.Devices("n1", "nic")
 	if err != nil || unread != nil {
@@ -142,7 +142,7 @@ func compareGres(t *testing.T, d *Daemon, text, one, gres string) (isTaken bool)
 	return why == ""
 }
 
-// numbered are the node's devices in the order of their indices: the type and the file.
+// numbered returns the node's devices in the order of their indices: the type and the file.
 func numbered(gresConf, slurmConf string) (all []string, err error) {
 	root := os.DirFS("/")
 	lines, err := slurm.Read(root, gresConf)

@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/report"
 )
 
-// mapped is a node with HCAs whose [[hca]] tables have types, or some of them do.
+// mapped returns a node with HCAs whose [[hca]] tables have types, or some of them do.
 func mapped(r *rand.Rand) (inv report.Scan) {
 	names, index := []string{"nic", "opa"}[:1+r.IntN(2)], map[string]int{}
 	types := [][]string{{""}, {"hdr"}, {"hdr", "ndr"}, {"hdr", ""}}[r.IntN(4)]

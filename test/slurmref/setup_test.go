@@ -16,7 +16,7 @@ import (
 
 const plugins = "usr/lib/x86_64-linux-gnu/slurm-wlm"
 
-// node is one with a slurm.conf and the Slurm of a release.
+// node returns one with a slurm.conf and the Slurm of a release.
 func node(text string, version slurm.Version) fstest.MapFS {
 	n := fstest.MapFS{
 		"etc/slurm/slurm.conf": {Data: []byte(text)}, "etc/slurm/plugstack.conf": {Data: []byte("required spank_gresnet.so\n")},
@@ -29,7 +29,7 @@ func node(text string, version slurm.Version) fstest.MapFS {
 	return n
 }
 
-// conf is a slurm.conf as sites have them.
+// conf returns a slurm.conf as sites have them.
 func conf(r *rand.Rand) string {
 	lines := []string{
 		"ClusterName=" + pick(r, "c", "C", `"c"`), "SlurmctldHost=" + pick(r, "ctl", "ctl(10.0.0.1)"),
@@ -51,7 +51,7 @@ func conf(r *rand.Rand) string {
 	return strings.Join(lines, pick(r, "\n", "\n\n")) + pick(r, "", "\n")
 }
 
-// theirs are scripts without gresnet's.
+// theirs returns scripts without gresnet's.
 func theirs(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return strings.HasPrefix(s, "/usr/sbin/gresnet-") })
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// Suites are the releases to ask: Debian 12, or those of GRESNET_SLURMS.
+// Suites returns the releases to ask: Debian 12, or those of GRESNET_SLURMS.
 func Suites() []string {
 	if said := strings.Fields(os.Getenv("GRESNET_SLURMS")); len(said) > 0 {
 		return said
@@ -30,7 +30,7 @@ type Ref struct {
 	tell *bufio.Reader
 }
 
-// Root is the folder of a release's Slurm. It is made if it is missing.
+// Root returns the folder of a release's Slurm. It is made if it is missing.
 func Root(t *testing.T, suite string) string {
 	t.Helper()
 	folder, err := filepath.Abs(filepath.Join("../../.cache/slurm", suite))
@@ -111,7 +111,7 @@ func (r *Ref) unhex(text string) string {
 	return string(plain)
 }
 
-// Conf is what Slurm reads in a file: "+ key=value" for the first pair of a line, "- key=value" for more.
+// Conf returns what Slurm reads in a file: "+ key=value" for the first pair of a line, "- key=value" for more.
 func (r *Ref) Conf(file string) (pairs []string, ok bool) {
 	lines, ok := r.answer("conf", file)
 	for _, line := range lines {
@@ -121,7 +121,7 @@ func (r *Ref) Conf(file string) (pairs []string, ok bool) {
 	return pairs, ok
 }
 
-// Slurm is what slurmd takes of a slurm.conf for Prolog and Epilog, in its order. It has no such file if
+// Slurm returns what slurmd takes of a slurm.conf for Prolog and Epilog, in its order. It has no such file if
 // ok is false.
 func (r *Ref) Slurm(file string) (scripts map[string][]string, ok bool) {
 	lines, ok := r.answer("slurm", file)
@@ -134,7 +134,7 @@ func (r *Ref) Slurm(file string) (scripts map[string][]string, ok bool) {
 	return scripts, ok
 }
 
-// Hosts are the names of a hostlist.
+// Hosts returns the names of a hostlist.
 func (r *Ref) Hosts(list string) (names []string, ok bool) {
 	lines, ok := r.answer("hosts", list)
 	for _, line := range lines {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// read is the text of a file, empty where it has none to give: a sysctl that was never
+// read returns the text of a file, empty where it has none to give: a sysctl that was never
 // set, or that is gone again. A picture
 // reads thousands: os.ReadFile would register each with Go's poller.
 func read(path string) string {
@@ -36,7 +36,7 @@ func read(path string) string {
 	}
 }
 
-// glob are the files of patterns; these are ours, and so well-formed.
+// glob returns the files of patterns; these are ours, and so well-formed.
 func glob(patterns ...string) (paths []string) {
 	for _, pattern := range patterns {
 		some, err := filepath.Glob(pattern)
@@ -48,7 +48,7 @@ func glob(patterns ...string) (paths []string) {
 	return paths
 }
 
-// sysctls are what is set for each interface; some change by themselves.
+// sysctls returns what is set for each interface; some change by themselves.
 func sysctls() (facts []string, err error) {
 	for _, folder := range glob("/proc/sys/net/ipv[46]/conf/*", "/proc/sys/net/ipv[46]/neigh/*", "/proc/sys/net/mpls/conf/*") {
 		entries, err := os.ReadDir(folder)
@@ -72,7 +72,7 @@ func sysctls() (facts []string, err error) {
 	return facts, nil
 }
 
-// queues are what is set for the queues of each interface.
+// queues returns what is set for the queues of each interface.
 func queues() (facts []string, err error) {
 	const of = "/sys/class/net/*/"
 	for _, path := range glob(of+"gro_flush_timeout", of+"napi_defer_hard_irqs", of+"queues/rx-*/rps_*", of+"queues/tx-*/xps_*") {
@@ -108,7 +108,7 @@ func access(name string) (string, error) {
 	return fmt.Sprintf("%s %d:%d%s", info.Mode(), stat.Uid, stat.Gid, attributesOf("/dev/infiniband/"+name)), nil
 }
 
-// attributesOf are the extended attributes of a device node, but for the labels that udev gives.
+// attributesOf returns the extended attributes of a device node, but for the labels that udev gives.
 func attributesOf(path string) (text string) {
 	names, value := make([]byte, 4096), make([]byte, 4096)
 	n, _ := syscall.Listxattr(path, names)
@@ -124,7 +124,7 @@ func attributesOf(path string) (text string) {
 	return text
 }
 
-// gids are those of each port, but for what is empty and the default prefix without an interface.
+// gids returns those of each port, but for what is empty and the default prefix without an interface.
 func gids() (facts []string, err error) {
 	for _, path := range glob("/sys/class/infiniband/*/ports/*/gids/*") {
 		switch gid := read(path); gid {
@@ -137,7 +137,7 @@ func gids() (facts []string, err error) {
 	return facts, nil
 }
 
-// leases are what gresnet itself keeps, and the namespaces and BPF objects that have a
+// leases returns what gresnet itself keeps, and the namespaces and BPF objects that have a
 // name. The locks of HCAs and of the guard stay.
 func leases() (facts []string, err error) {
 	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/gresnet/notes", "/run/netns", "/sys/fs/bpf"} {

@@ -64,7 +64,7 @@ func arrays(text string, into ...*[]object) error {
 	return nil
 }
 
-// line is a fact as one line, keys in their order.
+// line returns a fact as one line, keys in their order.
 func line(fact any) string {
 	text, err := json.Marshal(fact)
 	if err != nil {
@@ -177,10 +177,10 @@ func leftOver(route object, addresses []object) bool {
 	return true
 }
 
-// owner is the interface of an address.
+// owner returns the interface of an address.
 func owner(fact string) string { return strings.Fields(fact)[2] }
 
-// drivers are what ethtool sets of every interface that has it. A fact names a section, if
+// drivers returns what ethtool sets of every interface that has it. A fact names a section, if
 // there is one, since what can be at most and what is have the same names.
 func drivers() (facts []string, err error) {
 	for _, kind := range []struct{ option, says string }{
@@ -210,7 +210,7 @@ func drivers() (facts []string, err error) {
 // dcb is iproute2's own: the guests have a script before it, which does twice what fails that sets something.
 const dcb = "/usr/sbin/dcb"
 
-// bridging is what dcb tells of every interface that has data center bridging.
+// bridging returns what dcb tells of every interface that has data center bridging.
 func bridging() (facts []string, err error) {
 	for _, path := range glob("/sys/class/net/*/device") {
 		name := filepath.Base(filepath.Dir(path))
@@ -256,7 +256,7 @@ func rdma() ([]string, error) {
 	return facts, nil
 }
 
-// virtualFunctions are which driver has which VF, and what its node GUID is. What a PF has on
+// virtualFunctions returns which driver has which VF, and what its node GUID is. What a PF has on
 // record of them is among the facts of its interface.
 func virtualFunctions() (facts []string, err error) {
 	for _, path := range glob("/sys/bus/pci/devices/*/virtfn*") {
@@ -273,7 +273,7 @@ func virtualFunctions() (facts []string, err error) {
 	return facts, nil
 }
 
-// lines are the lines of a text in order, each after what it is.
+// lines returns the lines of a text in order, each after what it is.
 func lines(what, text string) (facts []string) {
 	for l := range strings.Lines(text) {
 		facts = append(facts, what+" "+strings.TrimSpace(l))

@@ -12,7 +12,7 @@ var refCount = regexp.MustCompile(` refcnt \d+`)
 // quantum is what the kernel computes of the MTU when it makes a discipline of its own.
 var quantum = regexp.MustCompile(` (initial_)?quantum \d+b?`)
 
-// qdiscs are all that the interfaces have, but for the kernel's own of one that is down: it
+// qdiscs returns all that the interfaces have, but for the kernel's own of one that is down: it
 // has one that it got when it was up, or none yet.
 func qdiscs() ([]string, error) {
 	text, err := ask("", "tc", "qdisc")
@@ -28,7 +28,7 @@ func qdiscs() ([]string, error) {
 	}), err
 }
 
-// mirrors are the actions that send packets through interfaces, with their numbers; what they
+// mirrors returns the actions that send packets through interfaces, with their numbers; what they
 // count and when they were used is no setting.
 func mirrors() ([]string, error) {
 	text, err := ask("", "tc", "actions", "ls", "action", "mirred")
@@ -41,7 +41,7 @@ func mirrors() ([]string, error) {
 	return facts, err
 }
 
-// labels are the routes of MPLS, where the kernel has it.
+// labels returns the routes of MPLS, where the kernel has it.
 func labels() ([]string, error) {
 	if _, err := os.Stat("/proc/sys/net/mpls"); err != nil {
 		return nil, nil
@@ -60,7 +60,7 @@ func labelled(text string) []string {
 	return lines("MPLS", strings.ReplaceAll(deadIPoIB.ReplaceAllString(text, "$1"), "\\", ""))
 }
 
-// nftables are its rules without what they count, where the kernel has it: the question
+// nftables returns its rules without what they count, where the kernel has it: the question
 // would load it.
 func nftables() ([]string, error) {
 	if _, err := os.Stat("/sys/module/nf_tables"); err != nil {

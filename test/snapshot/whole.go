@@ -102,7 +102,7 @@ func Whole() (string, error) {
 	return text + strings.Join(all, "\n") + "\n", nil
 }
 
-// names are the interfaces, or the RDMA devices, in the order of their names.
+// names returns the interfaces, or the RDMA devices, in the order of their names.
 func names(class string) (all []string) {
 	for _, path := range glob("/sys/class/" + class + "/*") {
 		if info, err := os.Stat(path); err == nil && info.IsDir() { // bonding_masters is a file
@@ -112,7 +112,7 @@ func names(class string) (all []string) {
 	return all
 }
 
-// answers are what the programs say.
+// answers returns what the programs say.
 func answers() (facts []string, err error) {
 	type asked struct {
 		line  string
@@ -151,7 +151,7 @@ func answers() (facts []string, err error) {
 	return facts, err
 }
 
-// names are what the question is asked of.
+// names returns what the question is asked of.
 func (q question) names() []string {
 	switch q.of {
 	case "interface":
@@ -165,7 +165,7 @@ func (q question) names() []string {
 	return []string{""}
 }
 
-// answer is what a program prints. What the kernel does not have is its answer, too; a program
+// answer returns what a program prints. What the kernel does not have is its answer, too; a program
 // that is missing is none. What one that succeeds complains of may be about namespaces that somebody
 // else makes and removes.
 func answer(line string) (string, error) {
@@ -184,7 +184,7 @@ func answer(line string) (string, error) {
 	return string(text), nil
 }
 
-// paragraphs are the entries of a text, each with the lines that belong to it, which are
+// paragraphs returns the entries of a text, each with the lines that belong to it, which are
 // indented. Their order says nothing that Take does not say.
 func (q question) paragraphs(what, text string) (facts []string) {
 	var entries [][]string
@@ -215,7 +215,7 @@ func (q question) paragraphs(what, text string) (facts []string) {
 	return facts
 }
 
-// disciplines are those of all interfaces. The kernel gives one that comes up its own, which has
+// disciplines returns those of all interfaces. The kernel gives one that comes up its own, which has
 // no handle; one that is down has that still, or none yet.
 func disciplines() ([]string, error) {
 	text, err := answer("tc -d qdisc show")
@@ -239,7 +239,7 @@ func up(name string) bool {
 	return flags&1 != 0
 }
 
-// neighbors are those that somebody has set: the kernel learns the others, and makes those of
+// neighbors returns those that somebody has set: the kernel learns the others, and makes those of
 // multicast addresses when it sends to one.
 func neighbors() (facts []string, err error) {
 	for _, line := range []string{"ip -4 -d neigh show nud all", "ip -6 -d neigh show nud all", "ip -4 neigh show proxy", "ip -6 neigh show proxy"} {
@@ -256,7 +256,7 @@ func neighbors() (facts []string, err error) {
 	return facts, nil
 }
 
-// filters are the hardware addresses that interfaces take packets for, and bridges' entries,
+// filters returns the hardware addresses that interfaces take packets for, and bridges' entries,
 // without those that a bridge learned, and those of IPv6's multicast groups.
 func filters() ([]string, error) {
 	const line = "bridge -d fdb show"
@@ -269,7 +269,7 @@ func filters() ([]string, error) {
 	}), nil
 }
 
-// allSysctls are all files of each folder of /proc/sys/net that has an interface's name.
+// allSysctls returns all files of each folder of /proc/sys/net that has an interface's name.
 func allSysctls() (facts []string, err error) {
 	interfaces := names("net")
 	err = filepath.WalkDir("/proc/sys/net", func(path string, entry fs.DirEntry, err error) error {
@@ -289,7 +289,7 @@ func allSysctls() (facts []string, err error) {
 	return facts, err
 }
 
-// attributes are what interfaces and RDMA devices have in sysfs: all that an interface says of
+// attributes returns what interfaces and RDMA devices have in sysfs: all that an interface says of
 // itself, and whatever can be written below.
 func attributes() (facts []string, err error) {
 	for _, root := range []string{"net", "infiniband"} {

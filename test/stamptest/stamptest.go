@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// Plugin is a shared object that has of a Slurm plugin what its loader asks
+// Plugin returns a shared object that has of a Slurm plugin what its loader asks
 // for: plugin_type and plugin_version.
 func Plugin(kind string, version uint32) *fstest.MapFile {
 	value := append([]byte(kind), 0)

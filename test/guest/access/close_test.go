@@ -16,7 +16,7 @@ func isClosed(t *testing.T) bool {
 	return strings.TrimSpace(vm.Run(t, "stat -c '%a %U' /dev/infiniband")) == "700 root"
 }
 
-// hostModes are who may open the node's uverbs devices, as "0600 root" or so, each once.
+// hostModes returns who may open the node's uverbs devices, as "0600 root" or so, each once.
 func hostModes(t *testing.T) string {
 	t.Helper()
 	vm.Run(t, "udevadm settle")

@@ -41,7 +41,7 @@ ways plain
 	unshare -UrmpCf --mount-proc bash -c 'ways container; open container.inherited /proc/self/fd/5/$U') || echo "inherited: not to be had"
 `
 
-// victim is a job of alice's whose task has its HCA open as descriptor 3.
+// victim returns a job of alice's whose task has its HCA open as descriptor 3.
 func victim(t *testing.T) (job, attackIt string) {
 	t.Helper()
 	job = vm.Submit(t, "alice", "--gres=nic:1", `srun bash -c "cd /dev/infiniband; exec 3<>\$(ls -d /dev/infiniband/uverbs*); exec sleep 1234"`)
@@ -76,7 +76,7 @@ func isDenied(t *testing.T, who, out string) {
 	}
 }
 
-// jobsCgroup is the cgroup of the job of alice's whose task runs a command: Slurm names
+// jobsCgroup returns the cgroup of the job of alice's whose task runs a command: Slurm names
 // it by the job's id or, since 26.05, by its SLUID. srun may write a command with its path.
 func jobsCgroup(t *testing.T, command string) string {
 	t.Helper()
@@ -196,7 +196,7 @@ unshare -Ur nsenter -t $PID -n bash -c 'open nsenter.userns /proc/$PID/fd/3' 2>/
 	vm.Same(t, before)
 }
 
-// bpfCalls is how often a program calls bpf(2).
+// bpfCalls returns how often a program calls bpf(2).
 func bpfCalls(t *testing.T, program string) int {
 	t.Helper()
 	if out, code := vm.Traced(t, program, vm.LawJob, ""); code != 0 {

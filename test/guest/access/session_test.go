@@ -55,7 +55,7 @@ func hasSSH(t *testing.T) (said func() string) {
 	return said
 }
 
-// syslog is in the place of the daemon that the VM does not have.
+// syslog stands in the place of the daemon that the VM does not have.
 func syslog(t *testing.T) (said func() string) {
 	t.Helper()
 	os.Remove("/dev/log")
@@ -88,7 +88,7 @@ func syslog(t *testing.T) (said func() string) {
 	}
 }
 
-// ssh is the command that opens a session of a user's.
+// ssh returns the command that opens a session of a user's.
 func ssh(user, more string) string {
 	return vm.Timeout + "ssh -n -i /run/ssh/key -o LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o BatchMode=yes " + user + "@192.0.2.1 " + more
 }

@@ -25,7 +25,7 @@ for h in ${GRESNET_HCAS//,/ }; do
 done
 `
 
-// variables are the lines NAME=VALUE of an output.
+// variables returns the lines NAME=VALUE of an output.
 func variables(out string) map[string]string {
 	m := map[string]string{}
 	for _, line := range strings.Split(out, "\n") {

@@ -50,7 +50,7 @@ func listen(fd, ids int) error {
 	return nil
 }
 
-// number is a number of the environment.
+// number returns a number of the environment.
 func number(name string) int {
 	n, err := strconv.Atoi(os.Getenv(name))
 	use(err)

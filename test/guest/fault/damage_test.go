@@ -38,13 +38,13 @@ func without(pattern string) func([]byte) []byte {
 	}
 }
 
-// homes is what is in the root namespace, without what was configured of it.
+// homes returns what is in the root namespace, without what was configured of it.
 func homes(t *testing.T) string {
 	t.Helper()
 	return vm.Run(t, "udevadm settle; rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort; ls /sys/class/net | sort")
 }
 
-// quarantined are the names of the HCAs that no job may have.
+// quarantined returns the names of the HCAs that no job may have.
 func quarantined(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, "! [ -e "+vm.NodeTable+" ] || jq -r '[.claims[]? | select(.quarantined) | .name] | sort | join(\" \")' "+vm.NodeTable))
@@ -209,7 +209,7 @@ func TestAReleasedHCAIsTakenAsItIs(t *testing.T) {
 	vm.Same(t, before)
 }
 
-// withoutLent is a picture of the node without the list of lent HCAs, where a quarantined one is not.
+// withoutLent returns a picture of the node without the list of lent HCAs, where a quarantined one is not.
 func withoutLent(t *testing.T) string {
 	t.Helper()
 	lent, err := vm.Lent()

@@ -13,7 +13,7 @@ const (
 	seenHCAs = "touch " + countedLines + "; jq -c '.hcas[].id' " + countedLines + "; rm " + countedLines
 )
 
-// taken are the HCAs of the lines that were written since it was called last.
+// taken returns the HCAs of the lines that were written since it was called last.
 func taken(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(vm.Run(t, seenHCAs))

@@ -47,7 +47,7 @@ func pick(t *testing.T, all []vm.Deed) (groups [][]vm.Deed) {
 	return groups
 }
 
-// alone are groups of one deed, which is tried three times.
+// alone returns groups of one deed, which is tried three times.
 func alone(all []vm.Deed) (groups [][]vm.Deed) {
 	for _, d := range all {
 		groups = append(groups, []vm.Deed{d, d, d})
@@ -55,7 +55,7 @@ func alone(all []vm.Deed) (groups [][]vm.Deed) {
 	return groups
 }
 
-// atNotes are the deeds that write the journal, each with what is done next.
+// atNotes returns the deeds that write the journal, each with what is done next.
 func atNotes(t *testing.T, all []vm.Deed) (part []vm.Deed) {
 	t.Helper()
 	for i, d := range all {

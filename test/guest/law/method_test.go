@@ -57,7 +57,7 @@ func (p place) kind() string {
 	return eth
 }
 
-// placeOf is the place of an interface that has been dressed, see vm.Dress.
+// placeOf returns the place of an interface that has been dressed, see vm.Dress.
 func placeOf(t *testing.T, name string) place {
 	t.Helper()
 	f := strings.Fields(vm.Run(t, "cd /sys/class/net/"+name+"; ls device/infiniband; cat address tx_queue_len; ip -4 -o addr show dev "+name))
@@ -98,7 +98,7 @@ func takeAway(t *testing.T, all []*given) {
 	vm.Run(t, script+"true")
 }
 
-// whole is the whole picture as a set of facts, each with how often it is there.
+// whole returns the whole picture as a set of facts, each with how often it is there.
 func whole(t *testing.T) map[string]int {
 	t.Helper()
 	text, err := snapshot.Whole()
@@ -112,7 +112,7 @@ func whole(t *testing.T) map[string]int {
 	return facts
 }
 
-// missing are the facts of one picture that another one does not have.
+// missing returns the facts of one picture that another one does not have.
 func missing(of, in map[string]int) (facts []string) {
 	for f, n := range of {
 		if in[f] < n {
@@ -123,7 +123,7 @@ func missing(of, in map[string]int) (facts []string) {
 	return facts
 }
 
-// about is what a fact is about: a file, or what somebody was asked, and of what.
+// about returns what a fact is about: a file, or what somebody was asked, and of what.
 func about(fact string) string {
 	if strings.HasPrefix(fact, "/") {
 		return strings.SplitN(fact, " ", 2)[0]
@@ -179,7 +179,7 @@ func (r row) fits(g *given) bool {
 	return strings.HasPrefix(r.fate, string(g.fate)) || g.fate == restored && strings.HasPrefix(r.fate, string(left))
 }
 
-// eachSysctl are all sysctls of a place that no other setting of the table is about, each set
+// eachSysctl returns all sysctls of a place that no other setting of the table is about, each set
 // to what it is not.
 func eachSysctl(t *testing.T, p place) (all []*given) {
 	t.Helper()

@@ -75,7 +75,7 @@ func killed(t *testing.T, program, job string, after time.Duration) (took time.D
 	return took, false
 }
 
-// share is how many of a long test's rounds this run does: several runs may share them.
+// share returns how many of a long test's rounds this run does: several runs may share them.
 func share(t *testing.T, all int) int {
 	t.Helper()
 	text := os.Getenv("GRESNET_ROUNDS")
@@ -219,7 +219,7 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 	t.Logf("%d jobs at once on %d HCAs, %d rounds", jobs, len(names), most)
 }
 
-// claimants are the jobs that have claimed the HCA of an index.
+// claimants returns the jobs that have claimed the HCA of an index.
 func claimants(t *testing.T, index int) (jobs []int) {
 	t.Helper()
 	text, err := os.ReadFile("/run/gresnet/node.json")

@@ -23,7 +23,7 @@ type blame struct {
 	want   string // a part of the line that says so
 }
 
-// shows is a scontrol that says what the job has, as people read it.
+// shows returns a scontrol that says what the job has, as people read it.
 func shows(detail string) string {
 	return "#!/bin/sh\ncat <<'E'\nJobId=900110 JobName=x\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=" + detail + "\nE\n"
 }

@@ -25,7 +25,7 @@ func accounting(t *testing.T) (hca string) {
 	return hca
 }
 
-// counted is what a stub has counted: bytes and packets. within is where it is.
+// counted returns what a stub has counted: bytes and packets. within is where it is.
 func counted(t *testing.T, within, hca string) (bytes, packets int) {
 	t.Helper()
 	out := vm.Run(t, within+"unshare -m sh -c 'mount -t sysfs none /sys; cd /sys/class/infiniband/"+hca+"/ports/1; cat hw_counters/sent_bytes hw_counters/sent_packets'")

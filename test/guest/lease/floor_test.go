@@ -49,7 +49,7 @@ var messages = map[string]string{
 	"0x10": "RTM_NEWLINK", "0x14": "RTM_NEWADDR", "0x18": "RTM_NEWROUTE", "0x1402": "RDMA_NLDEV_CMD_SET",
 }
 
-// floorRequests are the requests that strace saw, as requests.txt has them, from
+// floorRequests returns the requests that strace saw, as requests.txt has them, from
 // the one on that reads the floor's input: those of each thread together, because
 // nobody knows how two threads' are among each other.
 func floorRequests(log, input string) []string {
@@ -89,7 +89,7 @@ func floorRequests(log, input string) []string {
 	return requests
 }
 
-// linkOf is the network interface of an HCA.
+// linkOf returns the network interface of an HCA.
 func linkOf(t *testing.T, hca string) string {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, `for i in /sys/class/net/*; do

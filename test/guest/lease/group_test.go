@@ -9,7 +9,7 @@ import (
 
 const groupJob = "SLURM_JOB_ID=900063 SLURM_JOB_GPUS=1"
 
-// roceParent is the interface of the HCA of GPU 1.
+// roceParent returns the interface of the HCA of GPU 1.
 func roceParent(t *testing.T) string {
 	t.Helper()
 	vm.AnHCAOfEachKind(t)

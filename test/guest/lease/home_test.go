@@ -21,7 +21,7 @@ func inHomeJob(t *testing.T, command string) string {
 	return vm.Run(t, "nsenter --net="+homeNetns+" bash -ec "+vm.Quote(command))
 }
 
-// interfacesOfJob are the names of the job's interfaces, the loopback apart.
+// interfacesOfJob returns the names of the job's interfaces, the loopback apart.
 func interfacesOfJob(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(inHomeJob(t, "ls -1 /sys/class/net >/dev/null; ip -j link | jq -r '.[].ifname' | grep -v '^lo$'"))

@@ -141,7 +141,7 @@ func TestTheMetricsFileSaysWhatTheNodeHasAndDid(t *testing.T) {
 		`gresnet_moves_total{device="interface",direction="home",result="done"} 1`, moves("out"), moves("home"))
 }
 
-// otherMode is the RDMA netns mode that the node is not in.
+// otherMode returns the RDMA netns mode that the node is not in.
 func otherMode(t *testing.T) string {
 	t.Helper()
 	if vm.IsExclusive(t) {

@@ -7,7 +7,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// theirs are the interfaces of the HCAs that vm.LawJob has, InfiniBand and RoCE.
+// theirs returns the interfaces of the HCAs that vm.LawJob has, InfiniBand and RoCE.
 func theirs(t *testing.T) (ib, roce string) {
 	t.Helper()
 	vm.AnHCAOfEachKind(t)

@@ -57,7 +57,7 @@ func vanishing(t *testing.T) {
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")
 }
 
-// ofVanish is all that the node has of the interface.
+// ofVanish returns all that the node has of the interface.
 func ofVanish(t *testing.T) string {
 	t.Helper()
 	return vm.Run(t, `ip -d addr show dev vanish0 | sed 's/ qdisc [a-z]*//'; ip -4 route show table all dev vanish0; ip -6 route show table all dev vanish0; ip rule

@@ -91,7 +91,7 @@ timeout $((60 * ${GRESNET_SLOW:-1})) ib_write_bw -d rxe1 -x $(gid rxe1) -s 4096 
 wait
 `
 
-// received is how many packets an HCA has received from the other.
+// received returns how many packets an HCA has received from the other.
 func received(t *testing.T, hca string) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+hca+"/ports/1/hw_counters/rcvd_pkts")))

@@ -17,7 +17,7 @@ const (
 	macvlan     = "\n[uplink]\nkind = \"macvlan\"\nparent = \"eth0\"\naddresses = \"192.0.2.64-192.0.2.71\"\n"
 )
 
-// licences is a server on the node's management address, which tells who asks.
+// licences returns a server on the node's management address, which tells who asks.
 func licences(t *testing.T) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", nodeAddress+":0")
@@ -60,7 +60,7 @@ func nameserver(t *testing.T, answer string) {
 	}()
 }
 
-// answerTo is an answer with one record A, or none to what is not asked for A.
+// answerTo returns an answer with one record A, or none to what is not asked for A.
 func answerTo(question []byte, ip net.IP) []byte {
 	end := 12
 	for end < len(question) && question[end] != 0 {

@@ -36,7 +36,7 @@ KEEP
 '
 `
 
-// meeting is what the two processes of a job say.
+// meeting returns what the two processes of a job say.
 func meeting(job, first, second string) []string {
 	return []string{
 		fmt.Sprintf("rank 0 of %s at %s met %s at %s\n", job, first, job, second),

@@ -52,7 +52,7 @@ func onNode(t *testing.T, node, command string) string {
 	return vm.Run(t, command)
 }
 
-// pictures are those of both nodes.
+// pictures returns those of both nodes.
 func pictures(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable() // in a folder that both have
@@ -80,7 +80,7 @@ func endedOnBoth(t *testing.T, job string) {
 	})
 }
 
-// claimsOn are claims on one of the nodes.
+// claimsOn returns claims on one of the nodes.
 func claimsOn(t *testing.T, node, job string) string {
 	t.Helper()
 	return strings.TrimSpace(onNode(t, node, `jq -r '.claims[] | select(.job == `+job+`) | .name' /run/gresnet/node.json | xargs`))
@@ -177,7 +177,7 @@ func withConfigOnBoth(t *testing.T, more string) {
 	t.Cleanup(func() { onNode2(t, "printf %s "+vm.Quote(vm.Config)+" >"+path) })
 }
 
-// bytesOf is what an interface has sent and received on each of the nodes.
+// bytesOf returns what an interface has sent and received on each of the nodes.
 func bytesOf(t *testing.T, interfaceName string) (all [4]int) {
 	t.Helper()
 	for i, node := range []string{"node1", "node2"} {

@@ -9,7 +9,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// ownAddress is a site whose jobs have VFs with addresses of their own.
+// ownAddress returns a site whose jobs have VFs with addresses of their own.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	return inParts(2, "gpus = [0, 1]\nvf = {address = \"job\", vlan = 7}\n", "gpus = [2, 3]\nvf = {address = \"job\"}\n") + theOthers(t)
@@ -24,7 +24,7 @@ func theOthers(t *testing.T) (tables string) {
 	return tables
 }
 
-// vfAddresses are the MAC that the RoCE PF has on record of VF 1, and the GUIDs of the InfiniBand PF's.
+// vfAddresses returns the MAC that the RoCE PF has on record of VF 1, and the GUIDs of the InfiniBand PF's.
 func vfAddresses(t *testing.T) (mac, guids string) {
 	t.Helper()
 	mac = regexp.MustCompile(`link/ether (\S+)`).FindStringSubmatch(ofVF(t, 1))[1]
@@ -75,7 +75,7 @@ func TestAJobsVFsHaveAddressesOfItsOwnAndTheNodeGetsTheirsBack(t *testing.T) {
 	}
 }
 
-// linkLocalOf is the end of the IPv6 link-local address of a MAC.
+// linkLocalOf returns the end of the IPv6 link-local address of a MAC.
 func linkLocalOf(mac string) string {
 	part := strings.Split(mac, ":")
 	return strings.TrimLeft(part[2], "0") + "ff:fe" + part[3] + ":" + strings.TrimLeft(part[4]+part[5], "0")

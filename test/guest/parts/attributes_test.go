@@ -8,7 +8,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// ofVF is what the RoCE PF has on record of a VF.
+// ofVF returns what the RoCE PF has on record of a VF.
 func ofVF(t *testing.T, number int) string {
 	t.Helper()
 	for line := range strings.Lines(vm.Run(t, "ip link show "+roceLink)) {

@@ -37,7 +37,7 @@ func giveIGB(t *testing.T, more string) {
 	vm.WriteConfig(t, fmt.Sprintf("[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\npart = \"vf\"\ncount = 3\nmatch = \"pci=%s\"\ngpus = [0, 1, 2]\n%s", rocePF, more))
 }
 
-// igbJob is the job that has VF n, by an account.
+// igbJob returns the job that has VF n, by an account.
 func igbJob(n int, account string) string {
 	return fmt.Sprintf("SLURM_JOB_ID=90040%d SLURM_JOB_GPUS=%[1]d SLURM_JOB_ACCOUNT=%s", n, account)
 }

@@ -28,7 +28,7 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 	return hca, link
 }
 
-// linkOf is the interface of an InfiniBand HCA.
+// linkOf returns the interface of an InfiniBand HCA.
 func linkOf(t *testing.T, hca string) string {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, vm.Repo()+"/bin/gresnet scan --json | jq -r '.hcas[] | select(.name == \""+hca+"\").ports[0].interface'"))
@@ -53,7 +53,7 @@ pkey = 0x8001
 
 const physics = "[[policy]]\naccount = \"physics\"\npkey = 0x0002\n"
 
-// inAccount is a job that has slot n and an account.
+// inAccount returns a job that has slot n and an account.
 func inAccount(account string, n int) string { return slotJob(n) + " SLURM_JOB_ACCOUNT=" + account }
 
 func TestJobsOfTwoPartitionsHaveOneHCAAndTheNodeComesBackExactly(t *testing.T) {

@@ -30,18 +30,18 @@ func inSlots(t *testing.T, part, more string) (hca string) {
 	return hca
 }
 
-// hcaOf is the RoCE HCA of an interface.
+// hcaOf returns the RoCE HCA of an interface.
 func hcaOf(t *testing.T, link string) string {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, "rdma -j link | jq -r '.[] | select(.netdev == \""+link+"\").ifname'"))
 }
 
-// slotJob is the job that has slot n.
+// slotJob returns the job that has slot n.
 func slotJob(n int) string { return fmt.Sprintf("SLURM_JOB_ID=90030%d SLURM_JOB_GPUS=%[1]d", n) }
 
 func slotLease(n int) string { return fmt.Sprintf("/run/gresnet/jobs/90030%d", n) }
 
-// exported is a variable of a job's.
+// exported returns a variable of a job's.
 func exported(t *testing.T, n int, name string) string {
 	t.Helper()
 	text := vm.Run(t, "cat "+slotLease(n)+"/env")

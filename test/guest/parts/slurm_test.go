@@ -42,13 +42,13 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	vm.SlurmAnew(t, append(options, "--nics /tmp/nics.conf --conf AuthInfo=cred_expire=600")...)
 }
 
-// stays is a batch job of alice's whose step says what a script prints, and then stays.
+// stays returns a batch job of alice's whose step says what a script prints, and then stays.
 func stays(t *testing.T, options, script string) (job string) {
 	t.Helper()
 	return vm.Submit(t, "alice", options, "srun bash -c "+vm.Quote("echo says; "+script+"; echo said; sleep 1000"))
 }
 
-// said is what the step of such a job says.
+// said returns what the step of such a job says.
 func said(t *testing.T, job string) (text string) {
 	t.Helper()
 	vm.Eventually(t, "the step of job "+job+" runs", func() (is bool) {

@@ -8,7 +8,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// inParts is a configuration that gives some VFs of both PFs, with more keys for each. GPU n is
+// inParts returns a configuration that gives some VFs of both PFs, with more keys for each. GPU n is
 // VF n's of the RoCE PF.
 func inParts(count int, roceMore, ibMore string) string {
 	config := "[slurm]\nsource = [\"gpu\"]\n"
@@ -30,14 +30,14 @@ func boot(t *testing.T, config string) {
 	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 }
 
-// addresses are what the VFs have, and their PF on record.
+// addresses returns what the VFs have, and their PF on record.
 func addresses(t *testing.T) string {
 	t.Helper()
 	return vm.Run(t, "for d in /sys/bus/pci/devices/"+rocePF+"/virtfn*; do cat $d/net/*/address $d/net/*/ifindex; done; ip link show "+roceLink+" | grep -o 'vf . *link/ether [^ ]*'; "+
 		"for d in /sys/bus/pci/devices/"+ibPF+"/virtfn*; do cat $d/infiniband/*/node_guid $d/infiniband/*/ports/1/gids/0 $d/net/*/ifindex; done")
 }
 
-// stable are the addresses without the indices that each bind deals anew.
+// stable returns the addresses without the indices that each bind deals anew.
 func stable(addresses string) string {
 	var list []string
 	for line := range strings.Lines(addresses) {

@@ -22,7 +22,7 @@ func split(t *testing.T, pf string, count int) {
 	vm.Run(t, fmt.Sprintf("echo %d >%s; udevadm settle", count, file))
 }
 
-// vfOf is the PCI address of a PF's VF.
+// vfOf returns the PCI address of a PF's VF.
 func vfOf(t *testing.T, pf string, number int) string {
 	t.Helper()
 	return strings.TrimSpace(vm.Run(t, fmt.Sprintf("basename $(readlink /sys/bus/pci/devices/%s/virtfn%d)", pf, number)))

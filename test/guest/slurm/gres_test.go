@@ -10,7 +10,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// slurmsIndex is the index of the NIC that Slurm gave a job.
+// slurmsIndex returns the index of the NIC that Slurm gave a job.
 func slurmsIndex(t *testing.T, job string) string {
 	t.Helper()
 	out := vm.Run(t, "scontrol show job -d "+job)

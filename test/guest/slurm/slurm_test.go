@@ -26,7 +26,7 @@ echo "gids $(cat /sys/class/infiniband/*/ports/1/gids/* | grep -v -e 0000:0000:0
 GRESNET_PROBE=/dev/infiniband /tmp/guest.test
 `
 
-// facts are the lines of inside by their first word.
+// facts returns the lines of inside by their first word.
 func facts(out string) map[string]string {
 	m := map[string]string{}
 	for _, line := range strings.Split(out, "\n") {
@@ -93,7 +93,7 @@ func TestAJobSeesItsHCAsAndTheNodeGetsThemBack(t *testing.T) {
 	}
 }
 
-// gidText is the tail of the GID of an IPv4 or IPv6 address, as sysfs writes it.
+// gidText returns the tail of the GID of an IPv4 or IPv6 address, as sysfs writes it.
 func gidText(prefix string) string {
 	addr, _, _ := strings.Cut(prefix, "/")
 	var a, b, c, d int

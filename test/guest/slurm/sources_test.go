@@ -331,7 +331,7 @@ func TestAJobGetsTheHCAsThatServeTheGPUsThatSlurmGaveIt(t *testing.T) {
 	vm.Same(t, before)
 }
 
-// gpusOf are the indices of the GPUs that Slurm gave a job.
+// gpusOf returns the indices of the GPUs that Slurm gave a job.
 func gpusOf(t *testing.T, job string) (gpus []int) {
 	t.Helper()
 	out := vm.Run(t, "scontrol show job -d "+job)

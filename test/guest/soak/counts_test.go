@@ -37,7 +37,7 @@ const (
 	kernelMemory    = "slab, unreclaimable, KiB"
 )
 
-// counts are those of the node now.
+// counts returns those of the node now.
 func counts(t *testing.T) (all []count) {
 	t.Helper()
 	names := func(what string, has []string) {
@@ -95,7 +95,7 @@ func settle() {
 	os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0)
 }
 
-// more are the counts that are higher than they were, with what is new.
+// more returns the counts that are higher than they were, with what is new.
 func more(before, now []count) (all []string) {
 	for i, c := range now {
 		if !c.held || c.n <= before[i].n {
@@ -115,7 +115,7 @@ func more(before, now []count) (all []string) {
 	return all
 }
 
-// table is the counts of before and after side by side.
+// table returns the counts of before and after side by side.
 func table(before, after []count) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -251,7 +251,7 @@ func spaceOf(fd string) (kind, name string) {
 	return spaceKinds[number], fmt.Sprintf("%s:[%d]", spaceKinds[number], stat.Ino)
 }
 
-// namespaces are those of some kinds that a process is in, or that a descriptor or a mount keeps.
+// namespaces returns those of some kinds that a process is in, or that a descriptor or a mount keeps.
 func (r running) namespaces(kinds ...string) (all []string) {
 	for _, kind := range kinds {
 		for name := range r.spaces[kind] {
@@ -286,7 +286,7 @@ func mounts(process string) (all []string) {
 	return all
 }
 
-// below are the files of a file system, without what each run has for itself.
+// below returns the files of a file system, without what each run has for itself.
 func below(root string) (all []string) {
 	filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		switch {
@@ -344,7 +344,7 @@ func lines(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }
 
-// field is the first number behind a word at the begin of a line.
+// field returns the first number behind a word at the begin of a line.
 func field(path, word string) int64 {
 	for line := range strings.Lines(read(path)) {
 		if rest, ok := strings.CutPrefix(line, word); ok {

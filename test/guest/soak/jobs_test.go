@@ -101,7 +101,7 @@ func (s site) of(k kind) kind {
 	return k
 }
 
-// partitions are those by which policies know what jobs get.
+// partitions returns those by which policies know what jobs get.
 func partitions() (options []string) {
 	for _, name := range []string{"hcas0", "hcas1", "hcas2", "hcas4", "hcas9", "slots1"} {
 		options = append(options, fmt.Sprintf("--conf 'PartitionName=%s Nodes=node1 MaxTime=INFINITE State=UP'", name))

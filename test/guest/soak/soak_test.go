@@ -23,7 +23,7 @@ const (
 	warmUp        = 2
 )
 
-// rounds are how many count: 2 000 jobs on the first kernel, and a tenth on the others.
+// rounds returns how many count: 2 000 jobs on the first kernel, and a tenth on the others.
 // GRESNET_ROUNDS says otherwise. A run that would not end in go test's time ends earlier.
 func rounds(t *testing.T) int {
 	t.Helper()
@@ -227,7 +227,7 @@ func curve(name string, all []float64) string {
 
 func median(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
 
-// higher is in how many of a hundred pairs the one is higher than the other: 50 if nothing changed.
+// higher tells in how many of a hundred pairs the one is higher than the other: 50 if nothing changed.
 func higher(one, other []float64) float64 {
 	n := 0.0
 	for _, a := range one {

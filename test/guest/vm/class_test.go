@@ -50,7 +50,7 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 	return all
 }
 
-// lanes are all that a part may have.
+// lanes returns all that a part may have.
 func (p part) lanes() (all []Lane) {
 	shapes, levels := []Class{0, PCI, VF}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long

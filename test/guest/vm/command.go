@@ -26,7 +26,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Repo is the top folder of the work tree, which the VM has at the host's path.
+// Repo returns the top folder of the work tree, which the VM has at the host's path.
 func Repo() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "../../..")
@@ -82,7 +82,7 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Slow is a time that is enough on a usual machine, made longer by how slow this VM is,
+// Slow returns a time that is enough on a usual machine, made longer by how slow this VM is,
 // which test/vm/guest-init has measured.
 func Slow(usual time.Duration) time.Duration {
 	slow, err := strconv.Atoi(os.Getenv("GRESNET_SLOW"))
@@ -96,13 +96,13 @@ func Slow(usual time.Duration) time.Duration {
 // where the VM is slow.
 var Timeout = fmt.Sprintf("timeout %.0f ", Slow(time.Minute).Seconds())
 
-// SlurmState is what a person would look at, and what tells the most comes last.
+// SlurmState returns what a person would look at, and what tells the most comes last.
 func SlurmState() string {
 	out, err := Try("set +e; tail -n 30 /var/log/slurmd.log; head -v -n 4 /run/gresnet/jobs/*/env /run/gresnet/notes/*; squeue -a; sinfo -R; scontrol show node | grep -E 'State|Reason'; grep -h 'gresnet-' /var/log/slurmd.log | tail -n 20")
 	return fmt.Sprintln(out, err)
 }
 
-// Mode is the node's RDMA netns mode, as iproute2 says it.
+// Mode returns the node's RDMA netns mode, as iproute2 says it.
 func Mode(t *testing.T) string {
 	t.Helper()
 	if strings.Contains(Run(t, "rdma system"), "exclusive") {
@@ -133,7 +133,7 @@ func Command(t *testing.T, line string) (string, int) {
 	return text, int(code[0] - '0')
 }
 
-// InNamespace is a process that is in a network namespace until its stdin ends.
+// InNamespace returns a process that is in a network namespace until its stdin ends.
 func InNamespace(path string) *exec.Cmd {
 	return exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
 }

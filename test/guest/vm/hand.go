@@ -37,7 +37,7 @@ match = "rdma=HCA1"
 gpus = [1]
 `
 
-// HCAs are the RDMA devices of the node, the names of those that are away not among them.
+// HCAs returns the RDMA devices of the node, the names of those that are away not among them.
 func HCAs(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(Run(t, "rdma -j dev | jq -r '.[].ifname' | sort -V"))
@@ -96,7 +96,7 @@ func WithConfig(t *testing.T, more string) {
 	t.Cleanup(func() { WriteConfig(t, Config) })
 }
 
-// SiteConfig is a configuration beside the one that Slurm's own prologs read.
+// SiteConfig returns a configuration beside the one that Slurm's own prologs read.
 func SiteConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gresnet.toml")

@@ -27,7 +27,7 @@ done
 udevadm settle
 `
 
-// guids are the HCAs' GUIDs by Slurm's index, as two jobs find them that have all.
+// guids returns the HCAs' GUIDs by Slurm's index, as two jobs find them that have all.
 func guids(t *testing.T, count int) []string {
 	t.Helper()
 	found := make([]string, count)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// journalOf is the journal of a job's lease, of a job as it is told to ByHand.
+// journalOf returns the journal of a job's lease, of a job as it is told to ByHand.
 func journalOf(job string) string {
 	return "/run/gresnet/jobs/" + regexp.MustCompile(`SLURM_JOB_ID=(\d+)`).FindStringSubmatch(job)[1] + "/journal"
 }
@@ -45,7 +45,7 @@ func atJournal(program, job, inject string) *exec.Cmd {
 	return cmd
 }
 
-// written is how many lines strace has seen on their way to the journal.
+// written returns how many lines strace has seen on their way to the journal.
 func written() int {
 	log, _ := os.ReadFile(TraceFile) // it is not there before the first
 	return bytes.Count(log, []byte(" write("))
@@ -103,7 +103,7 @@ func KillAt(t *testing.T, program, job string, m Moment) {
 	}
 }
 
-// tracerOf is the strace of a program.
+// tracerOf returns the strace of a program.
 func tracerOf(t *testing.T, pid int) (tracer int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

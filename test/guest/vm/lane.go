@@ -34,7 +34,7 @@ func (l Lane) String() string {
 	return text
 }
 
-// Arguments are those that test/vm/vm run takes for the lane.
+// Arguments returns those that test/vm/vm run takes for the lane.
 func (l Lane) Arguments() []string {
 	arguments := []string{"--suite", l.Suite, "--kernel", l.Kernel, "--mode", modeNames[l.Mode]}
 	switch l.Shape {
@@ -69,7 +69,7 @@ var Runs = map[string][]Lane{
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 
-// lanes are those of each suite, kernel, shape and mode, for tests of some levels.
+// lanes returns those of each suite, kernel, shape and mode, for tests of some levels.
 func lanes(levels Class, suites, kernels []string, shapes ...Class) (all []Lane) {
 	for _, suite := range suites {
 		for _, kernel := range kernels {

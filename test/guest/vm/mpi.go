@@ -27,7 +27,7 @@ func NeedMPI(t *testing.T) {
 	}
 }
 
-// SrunMPI is the command of a step of so many ranks.
+// SrunMPI returns the command of a step of so many ranks.
 func SrunMPI(ranks int, options string) string {
 	return fmt.Sprintf("srun --mpi=pmix -n %d %s python3 %s", ranks, options, MPIPath)
 }

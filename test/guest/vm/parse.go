@@ -67,7 +67,7 @@ func isTest(f *ast.FuncDecl) bool {
 	return f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain"
 }
 
-// declared is the class in a test's first statement.
+// declared returns the class in a test's first statement.
 func declared(f *ast.FuncDecl) (class Class, err error) {
 	call := firstCall(f)
 	if call == nil || text(call.Fun) != "vm.Needs" || len(call.Args) == 0 {
@@ -96,7 +96,7 @@ func firstCall(f *ast.FuncDecl) *ast.CallExpr {
 	return call
 }
 
-// text is an expression of the form PACKAGE.NAME, or "".
+// text returns an expression of the form PACKAGE.NAME, or "".
 func text(e ast.Expr) string {
 	selector, ok := e.(*ast.SelectorExpr)
 	if !ok {

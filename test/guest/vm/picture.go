@@ -13,7 +13,7 @@ import (
 	"gresnet/test/snapshot"
 )
 
-// Picture is the node as gresnet is held to restore it, see test/snapshot, and the list of the HCAs
+// Picture returns the node as gresnet is held to restore it, see test/snapshot, and the list of the HCAs
 // that jobs have.
 func Picture(t *testing.T) string {
 	t.Helper()
@@ -33,7 +33,7 @@ func picture() (string, error) {
 	return text + lent, err
 }
 
-// Lent is the list of the HCAs that jobs have, as other programs read it.
+// Lent returns the list of the HCAs that jobs have, as other programs read it.
 func Lent() (string, error) {
 	text, err := os.ReadFile("/run/gresnet/lent")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func SameInAnyOrder(t *testing.T, before string) {
 	}
 }
 
-// Sorted is a text with its lines in order.
+// Sorted returns a text with its lines in order.
 func Sorted(lines string) string {
 	return strings.Join(slices.Sorted(strings.SplitSeq(lines, "\n")), "\n")
 }

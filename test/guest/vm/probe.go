@@ -37,7 +37,7 @@ func probe(list string) int {
 	return 0
 }
 
-// getContext is the first thing that every verbs program does with a device:
+// getContext returns the first thing that every verbs program does with a device:
 // IB_USER_VERBS_CMD_GET_CONTEXT by write(2), as rdma/ib_user_verbs.h has it.
 func getContext(node string) (*os.File, error) {
 	f, err := os.OpenFile(node, os.O_RDWR, 0)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Seed is where the random tests begin; the one that failed replays the failure.
+// Seed returns where the random tests begin; the one that failed replays the failure.
 func Seed(t *testing.T) uint64 {
 	t.Helper()
 	if text := os.Getenv("GRESNET_SEED"); text != "" {
@@ -20,7 +20,7 @@ func Seed(t *testing.T) uint64 {
 	return uint64(time.Now().UnixNano()) % 1e9
 }
 
-// Rounds is how often the short and the long tests do something.
+// Rounds returns how often the short and the long tests do something.
 func Rounds(short, long int) int {
 	switch os.Getenv("GRESNET_TEST") {
 	case "long", "all":

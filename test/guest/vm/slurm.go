@@ -80,14 +80,14 @@ func NoLease() bool {
 	return err == nil && strings.TrimSpace(out) == ""
 }
 
-// ClaimedUverbs is the node's uverbs device of the one HCA that is claimed.
+// ClaimedUverbs returns the node's uverbs device of the one HCA that is claimed.
 func ClaimedUverbs(t *testing.T) string {
 	t.Helper()
 	name := strings.TrimSpace(Run(t, "jq -r '.claims[].name' /run/gresnet/node.json"))
 	return UverbsOf(t, name)
 }
 
-// UverbsOf is the uverbs device of an RDMA device, wherever that is.
+// UverbsOf returns the uverbs device of an RDMA device, wherever that is.
 func UverbsOf(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(Run(t, "grep -lx "+name+" /sys/class/infiniband_verbs/uverbs*/ibdev | cut -d/ -f5"))
@@ -181,19 +181,19 @@ func WithSource(t *testing.T, text string) {
 	})
 }
 
-// ByIndex are the names of the HCAs by Slurm's index, where the site lists none.
+// ByIndex returns the names of the HCAs by Slurm's index, where the site lists none.
 func ByIndex(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(Run(t, Repo()+"/bin/gresnet scan --json | jq -r '.hcas | sort_by(.index)[].name'"))
 }
 
-// WithoutPCI are the names of the HCAs that are no PCI functions.
+// WithoutPCI returns the names of the HCAs that are no PCI functions.
 func WithoutPCI(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(Run(t, `for d in /sys/class/infiniband/*; do case $(readlink -f $d/device) in */platform/*) basename $d ;; esac; done`))
 }
 
-// Claims are the names of the HCAs that a job has claimed, by their indices. A node
+// Claims returns the names of the HCAs that a job has claimed, by their indices. A node
 // that has claimed none since its boot has no table.
 func Claims(t *testing.T, job string) string {
 	t.Helper()

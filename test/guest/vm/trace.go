@@ -42,7 +42,7 @@ func Traced(t *testing.T, program, job, options string) (out string, code int) {
 	return out, code
 }
 
-// Calls are the deeds in a log of strace.
+// Calls returns the deeds in a log of strace.
 func Calls(log []byte) (all []Deed) {
 	count := map[string]int{} // of a call in a thread
 	known := map[Deed]bool{}
