@@ -31,7 +31,8 @@ type Job struct {
 	Nodes    string    // the job's nodes, as Slurm writes a list of them; empty if Slurm did not say
 	GPUs     []int     // Slurm's indices of the job's GPUs on this node, ascending
 	Conf     string    // the slurm.conf that slurmd uses, for programs that ask slurmctld
-	Part     bool      // it is a component of a heterogeneous job
+	Leader   uint32    // of a component of a heterogeneous job: the first one's id; 0: the job is none
+	Others   []string  // lists of nodes on which other components have HCAs, as far as somebody has asked
 	Start    time.Time // zero: Slurm did not say, as before 23.02
 
 	// What a site's policy may go by; empty if the job has none or Slurm did not say.
@@ -49,7 +50,6 @@ func FromEnv(getenv func(string) string) (Job, error) {
 		Conf: getenv("SLURM_CONF"),
 	}
 	j.Nodes = getenv("SLURM_NODELIST")
-	j.Part = getenv("SLURM_HET_JOB_ID") != "" // only such a job has the variable
 	j.Partition = getenv("SLURM_JOB_PARTITION")
 	j.Account = getenv("SLURM_JOB_ACCOUNT")
 	j.Reservation = getenv("SLURM_JOB_RESERVATION")
@@ -71,6 +71,11 @@ func FromEnv(getenv func(string) string) (Job, error) {
 	}
 	if j.GID, err = required(getenv, "SLURM_JOB_GID"); err != nil {
 		return Job{}, err
+	}
+	if text := getenv("SLURM_HET_JOB_ID"); text != "" { // only such a job has the variable
+		if j.Leader, err = number(text); err != nil {
+			return Job{}, variable("SLURM_HET_JOB_ID", err)
+		}
 	}
 	if text := getenv("SLURM_JOB_GPUS"); text != "" {
 		if j.GPUs, err = indices.Parse(text); err != nil {

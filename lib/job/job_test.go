@@ -60,7 +60,7 @@ func TestFromEnv(t *testing.T) {
 		{name: "constraint of one of several", line: "SLURM_JOB_CONSTRAINTS=[a|b]", want: ada},
 		{name: "a node to itself", line: "SLURM_JOB_EXCLUSIVE=NODE", want: with(func(j *job.Job) { j.Share.Exclusive = "NODE" })},
 		{name: "what a user writes", line: "SLURM_JOB_COMMENT=nic:8", want: ada},
-		{name: "component", line: "SLURM_HET_JOB_ID=4711", want: with(func(j *job.Job) { j.Part = true })},
+		{name: "component", line: "SLURM_HET_JOB_ID=4711", want: with(func(j *job.Job) { j.Leader = 4711 })},
 		{name: "nodes", line: "SLURM_NODELIST=node[1-3]", want: with(func(j *job.Job) { j.Nodes = "node[1-3]" })},
 		{name: "no node name", line: "SLURMD_NODENAME=", want: with(func(j *job.Job) { j.Node = "" })},
 
@@ -85,6 +85,7 @@ func TestFromEnv(t *testing.T) {
 		{name: "SLUID with a path", line: "SLURM_JOB_SLUID=../x", err: `SLURM_JOB_SLUID: SLUID "../x" has a character that is no letter or digit`},
 		{name: "SLUID with a line end", line: "SLURM_JOB_SLUID=s\nLD_PRELOAD=x", err: `SLURM_JOB_SLUID: SLUID "s\nLD_PRELOAD=x" has a character that is no letter or digit`},
 		{name: "long SLUID", line: "SLURM_JOB_SLUID=" + strings.Repeat("s", 33), err: `SLURM_JOB_SLUID: SLUID "` + strings.Repeat("s", 33) + `" is not 1 to 32 characters long`},
+		{name: "component of no job", line: "SLURM_HET_JOB_ID=x", err: `SLURM_HET_JOB_ID: parse number "x"`},
 		{name: "GPUs of another form", line: "SLURM_JOB_GPUS=gpu0", err: `SLURM_JOB_GPUS: parse indices "gpu0": parse number "gpu0"`},
 		{name: "long garbage", line: "SLURM_JOB_ID=" + strings.Repeat("x", 100000), err: `SLURM_JOB_ID: parse number "` + strings.Repeat("x", 120) + `…"`},
 	} {

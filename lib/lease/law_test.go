@@ -143,6 +143,9 @@ var whole = lawLease{lawJob, "hca"}
 // lawTake is what take does, less what needs an RDMA device.
 func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_LAW_NODE"), "node1"), Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
+	if text := os.Getenv("GRESNET_LAW_OTHERS"); text != "" {
+		j.Leader, j.Others = lawLeader, []string{text}
+	}
 	j.Share.Exclusive = os.Getenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", j.ID))
 	l, err := opened.Create(ctx, n.Host, j)
 	if err != nil {

@@ -42,10 +42,14 @@ func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
 	return node, far, farJob, state
 }
 
-// raiseFar makes the other node's end of the overlay, as its prolog would.
-func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
+// lawLeader is the first component of the heterogeneous job that lawJob is one of, if a test says where
+// the others are.
+const lawLeader = lawJob - 1
+
+// raiseFar makes the other node's end of the overlay of a job, as its prolog would.
+func raiseFar(t *testing.T, far, farJob *netnstest.NS, job uint32) {
 	t.Helper()
-	o := virtual.OverlayOf(lawJob)
+	o := virtual.OverlayOf(job)
 	o.Name, o.Port, o.MTU, o.Path, o.Node = "far1", 489, 1500, 1450, netip.MustParseAddr("10.9.0.2")
 	o.Address = netip.MustParsePrefix("10.9.0.2/24")
 	o.Peers = []virtual.Peer{{Address: netip.MustParseAddr("10.9.0.1"), Node: netip.MustParseAddr("10.9.0.1")}}
@@ -60,10 +64,27 @@ func raiseFar(t *testing.T, far, farJob *netnstest.NS) {
 }
 
 func TestAJobsNodesReachEachOtherByTheOverlayAndNothingIsLeftOfIt(t *testing.T) {
-	node, far, farJob, state := overlayBed(t)
+	for name, c := range map[string]struct {
+		nodes, others string
+		id            uint32
+	}{
+		"two nodes of a job":                    {"node[1-2]", "", lawJob},
+		"two components of a heterogeneous job": {"node1", "node2", lawLeader},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node, far, farJob, state := overlayBed(t)
+			t.Setenv("GRESNET_LAW_NODES", c.nodes)
+			t.Setenv("GRESNET_LAW_OTHERS", c.others)
+			meet(t, node, far, farJob, state, c.id)
+		})
+	}
+}
+
+// meet has processes of a job on two nodes, whose network has an id, connect.
+func meet(t *testing.T, node, far, farJob *netnstest.NS, state string, id uint32) {
 	before := lawPicture(node) + node.Run("ss -uanH")
 	lawRun(t, node, state, "prolog", never)
-	raiseFar(t, far, farJob)
+	raiseFar(t, far, farJob, id)
 	farJob.Run(`python3 -c '
 import os, socket
 s = socket.create_server(("10.9.0.2", 7777))
@@ -201,14 +222,19 @@ func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {
 }
 
 func TestAnOverlayThatTheJobMovedIsFound(t *testing.T) {
-	node, _, farJob, state := overlayBed(t)
-	before := lawPicture(node)
-	lawRun(t, node, state, "prolog", never)
-	inLease(node, state, "ip link set mgmt0 netns "+farJob.Path)
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
-	if left := farJob.Run("ip -o link show type vxlan"); left != "" {
-		t.Errorf("left: %s", left)
+	for _, others := range []string{"", "node2"} { // of a job of two nodes, and of a component on one
+		node, _, farJob, state := overlayBed(t)
+		if t.Setenv("GRESNET_LAW_OTHERS", others); others != "" {
+			t.Setenv("GRESNET_LAW_NODES", "node1")
+		}
+		before := lawPicture(node)
+		lawRun(t, node, state, "prolog", never)
+		inLease(node, state, "ip link set mgmt0 netns "+farJob.Path)
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+		if left := farJob.Run("ip -o link show type vxlan"); left != "" {
+			t.Errorf("left: %s", left)
+		}
 	}
 }
 

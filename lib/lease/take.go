@@ -83,6 +83,9 @@ func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
 func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
 	wants, less, err := n.ask(ctx, j)
 	if err == nil && len(wants) > 0 {
+		j.Others, err = source.Companions(ctx, j, n.Config)
+	}
+	if err == nil && len(wants) > 0 {
 		var passed []gres.Holding
 		passed, err = n.takeFree(ctx, j, wants)
 		less = append(less, passedOver(passed)...)
@@ -223,7 +226,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	}
 	written := n.Stopwatch()
 	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
-	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, up.Srun() && !t.job.Part
+	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, up.Srun() && t.job.Leader == 0
 	if err := lease.Write(); err != nil {
 		return err
 	}

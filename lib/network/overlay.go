@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,18 +17,20 @@ import (
 	"gresnet/lib/world"
 )
 
-// Overlay makes the job's end of the network between its nodes. Its undo needs only the job's id,
+// Overlay makes the job's end of the network between its nodes. Its undo needs only the network's id,
 // which determines the interface's identity.
 type Overlay struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
+	Leader  uint32 `json:"leader,omitempty"` // the job whose id the network has, if it is another component
 
 	Link virtual.Overlay `json:"-"`
 }
 
-// NewOverlay returns the step that makes an overlay.
-func NewOverlay(o virtual.Overlay) *Overlay {
-	return &Overlay{Name: o.Name, Address: o.Address.String(), Link: o}
+// NewOverlay returns the step that makes an overlay, of a network with the id of leader, or, if that is 0,
+// the job's own.
+func NewOverlay(o virtual.Overlay, leader uint32) *Overlay {
+	return &Overlay{Name: o.Name, Address: o.Address.String(), Leader: leader, Link: o}
 }
 
 func (*Overlay) Kind() string     { return "overlay" }
@@ -96,7 +99,7 @@ func (s *Overlay) Undo(w *world.World) error {
 }
 
 func (s *Overlay) remove(w *world.World) error {
-	o := virtual.OverlayOf(w.Job)
+	o := virtual.OverlayOf(cmp.Or(s.Leader, w.Job))
 	look := func(*scan.View) error { return virtual.DeleteOverlay(o, w.Host.FD()) }
 	err := w.InJob(look)
 	missing := errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound)

@@ -35,9 +35,10 @@ type Node struct {
 
 // Network is a job's network, as one of its nodes sees it.
 type Network struct {
-	Nodes []Node
-	Own   int // this node's place among them
-	Link  virtual.Overlay
+	Leader uint32 // the job whose id the network has, if that is another component
+	Nodes  []Node
+	Own    int // this node's place among them
+	Link   virtual.Overlay
 
 	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
 	Srun        virtual.Ports // where srun listens, if slurm.conf says so
@@ -85,6 +86,13 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	if n.Own < 0 {
 		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
 	}
+	own := names
+	if names, err = withOthers(own, j.Others); err != nil {
+		return nil, err
+	}
+	if len(names) > len(own) && j.Leader != j.ID {
+		n.Leader, n.Link = j.Leader, virtual.OverlayOf(j.Leader)
+	}
 	for _, name := range names {
 		n.Nodes = append(n.Nodes, Node{Name: name})
 	}
@@ -92,7 +100,7 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	if err != nil {
 		return nil, err
 	}
-	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, names)
+	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, own)
 	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
 	defer cancel()
 	if err := n.learn(ctx, conf, w); err != nil {
@@ -104,6 +112,30 @@ func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, e
 	}
 	n.Link.Name = cmp.Or(c.Interface, n.Link.Name)
 	return n, nil
+}
+
+// withOthers returns the names of the nodes of a job's component and of the other ones. They are one
+// network unless two have a node in common, where an address would mean two jobs: Slurm does not do that.
+func withOthers(own, lists []string) ([]string, error) {
+	all := slices.Clone(own)
+	for _, text := range lists {
+		list, err := slurm.ParseHostlist(text)
+		if err != nil {
+			return nil, refusal("%s", err)
+		}
+		names, err := list.Names(mostNodes)
+		if err != nil {
+			return nil, refusal("%s", err)
+		}
+		all = append(all, names...)
+	}
+	if len(all) > mostNodes {
+		return nil, refusal("its components have more than %d nodes", mostNodes)
+	}
+	if len(slices.Compact(slices.Sorted(slices.Values(all)))) < len(all) {
+		return own, nil
+	}
+	return all, nil
 }
 
 // nodes returns slurm.conf, and what it says of the job's nodes.

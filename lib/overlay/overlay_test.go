@@ -98,6 +98,38 @@ func TestANodeOfAJobIsWhatItIsOnTheNode(t *testing.T) {
 	}
 }
 
+func TestComponentsOfAHeterogeneousJobAreOneNetworkUnlessTheyShareANode(t *testing.T) {
+	hosts := map[string]slurm.Host{"node1": {Addr: "10.0.0.11"}, "node2": {Addr: "10.0.0.1"}, "node3": {Addr: "10.0.0.13"}, "node4": {Addr: "10.0.0.14"}}
+	for _, c := range []struct {
+		id     uint32
+		others []string
+		peers  string
+		net    uint32
+		leader uint32
+	}{
+		{10, nil, "[10.0.0.11]", 10, 0},
+		{10, []string{"node3", "node4"}, "[10.0.0.11 10.0.0.13 10.0.0.14]", 10, 0},
+		{11, []string{"node[3-4]"}, "[10.0.0.11 10.0.0.13 10.0.0.14]", 10, 10},
+		{11, nil, "[10.0.0.11]", 11, 0},
+		{11, []string{"node[2-3]"}, "[10.0.0.11]", 11, 0},
+		{11, []string{"node3", "node[3-4]"}, "[10.0.0.11]", 11, 0},
+	} {
+		j := jobOf("node[1-2]")
+		j.ID, j.Leader, j.Others = c.id, 10, c.others
+		n, err := overlay.New(t.Context(), vxlan, j, world(hosts, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var peers []netip.Addr
+		for _, p := range n.Link.Peers {
+			peers = append(peers, p.Address)
+		}
+		if got := fmt.Sprint(peers); got != c.peers || n.Link.ID != virtual.OverlayOf(c.net).ID || n.Leader != c.leader {
+			t.Errorf("component %d beside %v: %s, network %d, leader %d", c.id, c.others, got, n.Link.ID, n.Leader)
+		}
+	}
+}
+
 // As Debian has it in /etc/hosts: then the node has the address by which it reaches the others.
 func TestANodeWhoseNameMeansItsLoopbackHasTheAddressByWhichItReachesOthers(t *testing.T) {
 	for nodes, from := range map[string]string{"node[1-2]": "", "node2": "", "node2,login": "", "node2,six": "fd00::1"} {

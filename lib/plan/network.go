@@ -27,7 +27,7 @@ func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bo
 	if n == nil {
 		return nil
 	}
-	s := network.NewOverlay(n.Link)
+	s := network.NewOverlay(n.Link, n.Leader)
 	if out == nil {
 		return s
 	}

@@ -71,6 +71,38 @@ func TestProcessesOfAJobMeetAtItsFirstNodesName(t *testing.T) {
 	}
 }
 
+func TestComponentsOfAHeterogeneousJobMeetAndOneEndsBeforeTheOther(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
+	twoNodes(t)
+	configOnBoth(t, vm.AskScontrol)
+	before := pictures(t)
+	both := strings.NewReplacer("SLURM_JOB_NODELIST", "SLURM_JOB_NODELIST_HET_GROUP_0", "srun python3", "srun --het-group=0,1 python3", "KEEP", "time.sleep(1000)").Replace(recipe)
+	first, second := submitHeterogeneous(t, both)
+	output := func() string {
+		out, _ := vm.Try("cat /tmp/" + first + ".out")
+		return out
+	}
+	vm.Eventually(t, "both tasks have met", func() bool { return strings.Count(output(), " met ") == 2 })
+	for _, want := range meeting(first, "192.0.2.1", "192.0.2.2") {
+		if out := output(); !strings.Contains(out, want) {
+			t.Errorf("wanted %q:\n%s", want, out)
+		}
+	}
+	vm.Run(t, "scancel "+first+"+1")
+	vm.Eventually(t, "the second component's lease is gone", func() bool {
+		_, err := vm.Try(inNode2("[ ! -e /run/gresnet/jobs/" + second + " ]"))
+		return err == nil
+	})
+	vm.Cancel(t, first)
+	endedOnBoth(t, second)
+	sameOnBoth(t, before)
+	for _, node := range []string{"node1", "node2"} {
+		if left := onNode(t, node, "ip -o link show type vxlan; ss -uanH '( sport = 489 )'; nft list tables | grep overlay || true"); left != "" {
+			t.Errorf("%s has %s", node, left)
+		}
+	}
+}
+
 func TestTwoJobsOnTheSameNodesReachEachItsOwn(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short, vm.TwoNodes, vm.EverySlurm)
 	twoNodes(t)

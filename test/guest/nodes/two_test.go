@@ -171,10 +171,18 @@ func TestAHeterogeneousStepOnTwoNodesIsInsideOnBoth(t *testing.T) {
 // withConfigOnBoth is withConfig for both nodes.
 func withConfigOnBoth(t *testing.T, more string) {
 	t.Helper()
-	vm.WithConfig(t, more)
-	const path = "/etc/gresnet/gresnet.toml"
-	onNode2(t, "printf %s "+vm.Quote(vm.Config+more)+" >"+path)
-	t.Cleanup(func() { onNode2(t, "printf %s "+vm.Quote(vm.Config)+" >"+path) })
+	configOnBoth(t, vm.Config+more)
+}
+
+// configOnBoth has both nodes have a configuration for the time of a test.
+func configOnBoth(t *testing.T, text string) {
+	t.Helper()
+	write := func(text string) {
+		vm.WriteConfig(t, text)
+		onNode2(t, "printf %s "+vm.Quote(text)+" >/etc/gresnet/gresnet.toml")
+	}
+	write(text)
+	t.Cleanup(func() { write(vm.Config) })
 }
 
 // bytesOf returns what an interface has sent and received on each of the nodes.
