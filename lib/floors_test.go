@@ -35,7 +35,7 @@ var askTheKernel = map[string]string{
 	"gresnet/prolog/gresnet": "reads on which file system a folder is",
 }
 
-// maxLines is what a package may have of Go without tests.
+// maxLines bounds the Go of a package, without tests.
 const maxLines = 2000
 
 var (

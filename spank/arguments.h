@@ -10,7 +10,7 @@ struct arguments {
 	enum enters {
 		ENTER_STEPS,  /* tasks of srun steps enter their job's namespace */
 		ENTER_SINGLE, /* and so do batch scripts of jobs of one node */
-		ENTER_SRUN,   /* and those of jobs inside of which srun works */
+		ENTER_SRUN,   /* and those of jobs in which srun works */
 		ENTER_BATCH,  /* and those of all jobs */
 		ENTER_ALL,    /* and the interactive steps of salloc */
 	} who;

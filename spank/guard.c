@@ -26,7 +26,7 @@
 #define SEVERAL (UINT64_MAX - 1)
 #define EXPECTED (UINT64_C(1) << 63)
 
-/* A device, and what the map has of it: bpf.Device and bpf.entry. */
+/* A device, and the map's value for it: bpf.Device and bpf.entry. */
 struct device {
 	uint32_t major, minor;
 };
@@ -36,7 +36,7 @@ struct entry {
 	uint32_t required;
 };
 
-/* A cgroup that may open a shared device, and what the map has of it: bpf.sharer
+/* A cgroup that may open a shared device, and the map's value for it: bpf.sharer
  * and bpf.holder. */
 struct sharer {
 	struct device device;

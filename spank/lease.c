@@ -312,7 +312,7 @@ static int check_none(const struct lease *lease)
 }
 
 /* open_netns opens the job's namespace, if it has one. A bind mount that is gone leaves
- * an ordinary file behind, and one made anew is another namespace. */
+ * an ordinary file behind, and one made again is another namespace. */
 static int open_netns(struct lease *lease)
 {
 	const char *want = lease->line[LINE_NETNS].value;

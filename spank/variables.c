@@ -1,4 +1,4 @@
-/* The environment of a task, into which goes what the lease has and out of which what others have left in it. */
+/* The environment of a task: the lease's variables go in, and those that others have left there go out. */
 #include "variables.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
  * goes with the directory. It has the number of the mount namespace from which the task comes in
  * its name: a job container of Slurm's, say, or the node.
  *
- * The kernel gives numbers of namespaces and processes anew. So a task enters a namespace only
+ * The kernel gives numbers of namespaces and processes again. So a task enters a namespace only
  * if root has made it, and stays only if the root directory is its own and the device nodes are
  * the lease's. A namespace that a user has made is never entered. */
 #include "view.h"

@@ -89,7 +89,7 @@ func container(t *testing.T, environment ...string) (variables map[string]string
 	return variables, devices
 }
 
-// task is what a task's environment has of the plugin, and more.
+// task returns a task's variables of the plugin, and more.
 var task = []string{
 	"GRESNET_JOB=4711", "GRESNET_HCAS=mlx5_1", "GRESNET_VARIABLES=NCCL_IB_HCA,UCX_NET_DEVICES,MELLANOX_VISIBLE_DEVICES",
 	"NCCL_IB_HCA==mlx5_1:1", "UCX_NET_DEVICES=mlx5_1:1", "MELLANOX_VISIBLE_DEVICES=none",

@@ -5,7 +5,7 @@
 // Modes of device nodes tell users apart, not jobs, and what a mount hides is
 // reached through /proc/PID/root by another process of the same user. The
 // guard tells jobs apart by their cgroups. It hangs on the root of the cgroup
-// tree, of which all processes are a part: those of other jobs, and those that
+// tree, with all processes below it: those of other jobs, and those that
 // their user has outside of any. It allows others beside it (BPF_F_ALLOW_MULTI,
 // which links imply), so that those of systemd and Slurm further down stay what
 // they are: all must allow (kernel/bpf/cgroup.c:compute_effective_progs).
@@ -41,7 +41,7 @@ type Device struct {
 	Major, Minor uint32
 }
 
-// entry is what the map has of a device. The SPANK plugin writes Cgroup.
+// entry is the map's value for a device. The SPANK plugin writes Cgroup.
 type entry struct {
 	Cgroup   uint64 // whose processes may open it
 	Job      uint32

@@ -14,7 +14,7 @@ type instruction struct {
 	immediate int32
 }
 
-// Registers, of which r0 is what a call returns, r1 to r5 what it is given, and r6 to r9
+// Registers: r0 is what a call returns, r1 to r5 what it is given, and r6 to r9
 // what it leaves; frame is the end of the stack.
 const (
 	r0    = 0

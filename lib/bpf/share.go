@@ -21,7 +21,7 @@ type sharer struct {
 	Cgroup uint64
 }
 
-// holder is what the map has of a sharer.
+// holder is the map's value for a sharer.
 type holder struct {
 	Job      uint32
 	Required uint32 // not 0: the device is never anybody's

@@ -124,7 +124,7 @@ func divided(also func(*check.Site)) func(*check.Site) {
 	}
 }
 
-// gpus makes GPUs say what a job gets, some of which the kernel has.
+// gpus makes GPUs say what a job gets. The kernel has some of them.
 func gpus(have int, configured []int) func(*check.Site) {
 	return func(s *check.Site) {
 		s.Config.Slurm.Source = []string{config.GPU}

@@ -168,7 +168,7 @@ func (s Site) gresConf(lines, conf slurm.Conf) []Finding {
 }
 
 // promised holds what the node's line in slurm.conf has of a GRES against
-// gres.conf. A node of which there is no such line says it itself.
+// gres.conf. A node without such a line says it itself.
 func (s Site) promised(conf slurm.Conf, name string, have int) (f Finding, bad bool) {
 	const about = "slurm.conf"
 	do := fmt.Sprintf("GN078 put Gres=%s:%d into the node's line", name, have)

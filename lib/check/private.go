@@ -7,7 +7,7 @@ import (
 	"gresnet/lib/slurm"
 )
 
-// hides finds folders that Slurm gives each job anew, and that jobs' leases are below.
+// hides finds folders that Slurm gives each job again, and that jobs' leases are below.
 func (s Site) hides(conf slurm.Conf, dir string) []Finding {
 	file, dirs := conf.Private(s.Root, dir, s.Node)
 	for _, d := range dirs {

@@ -18,7 +18,7 @@ type Access struct {
 
 	Guard string // GuardAuto, GuardRequired or GuardOff
 
-	// Isolation is what a job has of its own, unless a [[policy]] says otherwise:
+	// Isolation is the job's own part of the node, unless a [[policy]] says otherwise:
 	// IsolateNetwork or IsolateDevices.
 	Isolation string
 }
@@ -42,7 +42,7 @@ func readCM(t document.Table) string {
 	return ""
 }
 
-// What a job has of its own.
+// The job's own part of the node.
 const (
 	// IsolateNetwork: a network namespace with the interfaces of its HCAs, and their device nodes.
 	IsolateNetwork = "network"

@@ -89,7 +89,7 @@ type Slurm struct {
 // empty fits every job; of its values one must fit.
 type Policy struct {
 	Partition, Account, QOS, Reservation []string
-	Constraint                           []string // features of which the job requires one
+	Constraint                           []string // features: the job requires one of them
 
 	// Silent is whether the policy says nothing of what the job gets: it is there
 	// for its Isolation, its CM, its VF or its PKey, and source policy goes on to the next.

@@ -50,7 +50,7 @@ var beside = map[string][]string{
 	"policy": {"count = 1\n"},
 }
 
-// wrong are values, each of which few keys take.
+// wrong are values that few keys take.
 var wrong = []string{"-1", "0", "7", "99999999999", "1.5", "true", `""`, `"a b"`, `"7"`, `"%x"`, `"/a"`, `"::1"`, `"10.0.0.1/8"`, "[]", "[-1]", `[""]`, `["a b"]`, "[1, 1]", `["10.0.0.1/8", "::1", "a", "b"]`, "{}"}
 
 // said is what the source says of a key, in the comment before its name where it is allowed.

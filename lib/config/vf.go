@@ -31,7 +31,7 @@ const (
 	Proto8021AD = "802.1ad"
 )
 
-// What a PF makes of the link of a VF.
+// The states that a PF gives a VF's link.
 const (
 	LinkAuto   = "auto"   // it is up while the PF's is
 	LinkEnable = "enable" // it is up

@@ -1,5 +1,5 @@
 // Package devnode reads and sets who may open an HCA's device nodes on the node. Moving an RDMA
-// device makes its nodes anew, so nodes are found by the HCA and never by their numbers.
+// device makes its nodes again, so nodes are found by the HCA and never by their numbers.
 package devnode
 
 import (

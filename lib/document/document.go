@@ -1,5 +1,5 @@
 // Package document reads TOML strictly: it tells its readers what each table has, and keeps what is
-// wrong, with the line. The library parses the text. This package decodes what the library makes of
+// wrong, with the line. The library parses the text. This package decodes the library's result for
 // it, because the library takes keys in any case, and knows no line for a key that it does not take.
 package document
 

@@ -13,7 +13,7 @@ import (
 	"gresnet/lib/netlink"
 )
 
-// kind is a pair of requests of which one takes what the other tells.
+// kind is a pair of requests: one takes what the other tells.
 type kind struct {
 	name     string
 	get, set byte

@@ -51,7 +51,7 @@ func read(t *testing.T, dirs ...string) *source {
 	return s
 }
 
-// remember keeps what a file has of values, and of kinds of events.
+// remember keeps a file's values, and its kinds of events.
 func (s *source) remember(path string) {
 	dir := filepath.Dir(path)
 	if s.values[dir] == nil {

@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/hint"
 )
 
-// Bounds of what a node can have of one GRES.
+// Bounds of a node's count of one GRES.
 const (
 	Max     = 4095
 	maxList = 1024

@@ -38,6 +38,6 @@ func TestAJobThatHasTheNodeToItself(t *testing.T) {
 		})
 	}
 	if (job.Share{}).Whole(0) {
-		t.Error("a job of which nothing is known has a node of which nothing is known")
+		t.Error("an unknown job has an unknown node")
 	}
 }

@@ -5,7 +5,7 @@
 // reads it, adds what it did, and replaces it. All series are there from the
 // beginning, except those of ports, which begin with the first job that has the
 // HCA. A file is this program's own, to the byte, or it is damaged and starts
-// anew, which Prometheus takes for the restart of an exporter.
+// again, which Prometheus takes for the restart of an exporter.
 package metrics
 
 import (

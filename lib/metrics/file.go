@@ -79,7 +79,7 @@ func (f File) collect(page *Page) (paid []string, err error) {
 }
 
 // Update adds to the page what is owed, changes it under the lock, and replaces the file. A file
-// that cannot be read is replaced by one that starts anew: restarted says why.
+// that cannot be read is replaced by one that starts again: restarted says why.
 func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, err error) {
 	held, err := lock.At(ctx, f.Lock)
 	if err != nil {
@@ -131,7 +131,7 @@ func (f File) read() (*Page, error) {
 
 // write replaces the file by rename, so that node_exporter never meets half of
 // one; it reads only files that end in .prom. There is no fsync: a job would
-// wait for the disk, and what a crash of the node leaves may start anew.
+// wait for the disk, and what a crash of the node leaves may start again.
 func (f File) write(text []byte) error {
 	next := filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".new")
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Name is the name of an interface or of an RDMA device. To the kernel a name is bytes, of which JSON has
+// Name is the name of an interface or of an RDMA device. To the kernel a name is bytes. JSON has
 // none: a byte that is not UTF-8 is a lone surrogate there, \udc80 to \udcff. Programs that do not know
 // that read U+FFFD.
 type Name string

@@ -41,7 +41,7 @@ func (r *Route) Changes() int { return r.changes }
 // Remember forgets all dumps, and has Send ask for each only once from now on.
 func (r *Route) Remember() { r.dumps = map[string][][]byte{} }
 
-// Forget forgets all dumps, and has Send ask for each anew.
+// Forget forgets all dumps, and has Send ask for each again.
 func (r *Route) Forget() { r.dumps = nil }
 
 // Send does one request, and returns the answers of a kind.

@@ -246,7 +246,7 @@ func (m message) result(interrupted bool) error {
 }
 
 // send sends a request, which the kernel has carried out then. Raw system calls keep
-// the scheduler from looking for other work, of which there is none.
+// the scheduler from looking for other work: there is none.
 func (s *Socket) send(request []byte) error {
 	for {
 		_, _, errno := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(&request[0])), uintptr(len(request)), 0, 0, 0)

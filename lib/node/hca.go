@@ -15,7 +15,7 @@ type ID struct {
 	PCI  string `json:"pci,omitempty"`  // PCI address with its domain, a VF's is its PF's; none without a PCI parent
 	VF   string `json:"vf,omitempty"`   // number of a VF among those of its PF
 	Aux  string `json:"aux,omitempty"`  // the device below the PCI function, where several share it
-	Slot string `json:"slot,omitempty"` // number of a slot, which is what one of several jobs has of an HCA; none: the HCA as a whole
+	Slot string `json:"slot,omitempty"` // number of a slot; none: the HCA as a whole
 }
 
 // Whole returns the identity of the HCA that a slot is of.
@@ -54,7 +54,7 @@ type HCA struct {
 	Driver string `json:"driver,omitempty"`
 	Ports  []Port `json:"ports,omitempty"`
 
-	// What a VF has of its own, beside its identity. A GUID of zeros is one that its PF was never told.
+	// A VF's own, beside its identity. A GUID of zeros is one that its PF was never told.
 	GUID     string `json:"guid,omitempty"`     // node GUID
 	Function string `json:"function,omitempty"` // PCI address
 }

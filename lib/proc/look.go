@@ -45,7 +45,7 @@ func Inside(namespace string, uid uint32) ([]Process, error) {
 // NoUser is nobody's user id.
 const NoUser = math.MaxUint32
 
-// Runs tells whether a process has a name, of which the kernel keeps the first 15 bytes
+// Runs tells whether a process has a name. The kernel keeps the first 15 bytes
 // (linux/sched.h:TASK_COMM_LEN).
 func Runs(name string) (bool, error) {
 	list, err := look("named", name[:min(len(name), 15)])

@@ -14,7 +14,7 @@ import (
 
 // known is a folder with a file for each HCA whose device nodes are closed. The file is named by the
 // parent device, a colon, and the RDMA device. udev's rule looks for it, and closes the nodes of
-// such an HCA by itself when they are made anew. It starts gresnet-prolog for others, once for each.
+// such an HCA by itself when they are made again. It starts gresnet-prolog for others, once for each.
 type known string
 
 func (n Nodes) known() known { return known(n.Known) }

@@ -30,7 +30,7 @@ type Nodes struct {
 // closed, and leave them so. What is closed already is not touched. If the site wants the nodes
 // open, the folder is opened again, if this program closed it.
 //
-// udev runs it for each node that is made anew, also of an HCA that is away in a job by then: so
+// udev runs it for each node that is made again, also of an HCA that is away in a job by then: so
 // it looks at device nodes, and at no HCA.
 func (n Nodes) Close() error {
 	switch n.Config.Access.Host {
@@ -72,7 +72,7 @@ func (n Nodes) close() error {
 		if err == nil && v.covered {
 			err = errors.Join(char.Set(path, char.RootAlone()), told.add(n.Sys, name))
 		}
-		// A move makes it anew, and with it there is the next event for udev.
+		// A move makes it again, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("close the device node %s: %w", name, err)
 		}

@@ -203,7 +203,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 	dev, known := deviceFolder(t), filepath.Join(t.TempDir(), "closed")
 	const open, first = "[access]\nhost = \"open\"\n", "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n"
 	one, two, cm := "0000:10:00.0:mlx5_0", "0000:90:00.0:mlx5_1", "rdma_cm"
-	// One after the other, on one node, whose device nodes are made anew each time, or not.
+	// One after the other, on one node, whose device nodes are made again each time, or not.
 	for _, c := range []struct {
 		what, toml string
 		anew       bool

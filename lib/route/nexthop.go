@@ -215,7 +215,7 @@ func dumpNexthops(r *netlink.Route, filter []byte) ([]Nexthop, error) {
 	return list, nil
 }
 
-// ApplyNexthops makes the objects that are missing anew under their numbers,
+// ApplyNexthops makes the objects that are missing again under their numbers,
 // by which routes call them. A group that lost its member when the interface
 // left still has its others, and is replaced.
 func ApplyNexthops(r *netlink.Route, index int, want []Nexthop, name string) error {

@@ -261,7 +261,7 @@ func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, 
 	return list, nil
 }
 
-// Sourced returns the node's IPv4 routes, of which there may be thousands, that prefer a source.
+// Sourced returns the node's IPv4 routes that prefer a source. The node may have thousands of routes.
 func Sourced(r *netlink.Route) (list [][]byte, err error) {
 	again := func() { list = [][]byte{} }
 	again()
@@ -292,7 +292,7 @@ func familyOf(address netip.Prefix) byte {
 }
 
 // Read returns the routes of a family that go through the interface, too. They are asked
-// for after its addresses, for each anew: an address without the routes that the kernel
+// for after its addresses, for each again: an address without the routes that the kernel
 // gave with it would be taken for one that somebody had removed them from.
 func Read(r *netlink.Route, index int, family byte) ([]Route, error) {
 	answers, err := Dump(r, family, through(index))

@@ -68,7 +68,7 @@ func (v *View) Contexts(index uint32, most int) ([]uint32, error) {
 	return conn.Contexts(index, most)
 }
 
-// Uses counts what processes have of the RDMA devices, by the index.
+// Uses counts the processes' objects of the RDMA devices, by the index.
 func (v *View) Uses() (map[uint32]rdma.Uses, error) {
 	if err := v.dial(); err != nil {
 		return nil, err

@@ -447,7 +447,7 @@ func temporary(file string) string {
 	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".gresnet-setup")
 }
 
-// put makes a file anew, whole or not at all.
+// put makes a file again, whole or not at all.
 func (n Node) put(file string, data []byte, as entry) (err error) {
 	n.before()
 	name := n.at(temporary(file))

@@ -23,7 +23,7 @@ type Site struct {
 	Toml      string // path of gresnet.toml
 
 	Gres      []string // GRES names that mean an HCA
-	Counts    string   // what the node has of them: "nic:hdr:2,nic:6"
+	Counts    string   // how many the node has: "nic:hdr:2,nic:6"
 	GresLines []string // for gres.conf, of this node
 	Files     []string // the placeholder files that these name
 	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none

@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/state"
 )
 
-// Seen is what there is of signs.
+// Seen lists the signs that are there.
 type Seen struct {
 	Prolog, Epilog *Sign // of the last ones; nil: there was none since the boot
 	Failed         *Sign // of the last epilog that failed

@@ -44,7 +44,7 @@ func (c Conf) Devices(node, name string) ([]Device, error) {
 	return devices, nil
 }
 
-// record is what one line has of a GRES.
+// record is a GRES on one line.
 type record struct {
 	kind    string
 	files   bool
@@ -191,7 +191,7 @@ func (c Conf) Types(node, name string) (types []string) {
 	return types
 }
 
-// Consumes tells whether Slurm counts what jobs have of a GRES of a node.
+// Consumes tells whether Slurm counts a node's GRES for jobs.
 func (c Conf) Consumes(node, name string) bool {
 	list, _ := c.promised(node)
 	return !slices.ContainsFunc(fieldsOf(list, name), func(fields []string) bool {
@@ -236,7 +236,7 @@ func fieldsOf(list, name string) (all [][]string) {
 	return all
 }
 
-// countOf adds up what such a list has of a GRES.
+// countOf adds up a GRES in such a list.
 func countOf(list, name string) (count int, understood bool) {
 	for _, fields := range fieldsOf(list, name) {
 		last := fields[len(fields)-1]

@@ -26,7 +26,7 @@ type hostRange struct {
 	width     int // of the first number: "001-016" has 3
 }
 
-// Bounds, the first two of which are Slurm's own (src/common/hostlist.h, MAX_RANGE and MAX_PREFIX_CNT).
+// Bounds. The first two are Slurm's own (src/common/hostlist.h, MAX_RANGE and MAX_PREFIX_CNT).
 const (
 	maxHostRange  = 64 * 1024
 	maxHostDigits = 18

@@ -170,7 +170,7 @@ func (n nodeLine) host(i int) (Host, error) {
 	return Host{Addr: at(addrs, i), Hostname: at(hostnames, i), Port: port}, err
 }
 
-// list returns what the line has of each of its nodes, or of all of them.
+// list returns the line's values, one for each of its nodes or one for all.
 func (n nodeLine) list(key string) ([]string, error) {
 	list, err := spellOut(n.Get(key))
 	if err == nil && len(list) > 1 && len(list) != len(n.names) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Private returns the folders that Slurm gives each job of a node anew, and the file that says so.
+// Private returns the folders that Slurm gives each job of a node again, and the file that says so.
 func (c Conf) Private(root fs.FS, dir, node string) (file string, dirs []string) {
 	kind := c.Last("namespacetype")
 	if kind == "" {
@@ -23,7 +23,7 @@ func (c Conf) Private(root fs.FS, dir, node string) (file string, dirs []string)
 	return file, dirs
 }
 
-// containerDirs returns the folders that job_container.conf gives each job of a node anew.
+// containerDirs returns the folders that job_container.conf gives each job of a node again.
 func containerDirs(root fs.FS, file, node string) (dirs []string) {
 	lines, err := Read(root, file)
 	if err != nil {

@@ -124,7 +124,7 @@ var faults = map[string]func(t *testing.T) []error{
 	"a file or program with a text that gresnet cannot read": func(t *testing.T) []error { return siteSays(t, "exit 3\n", 0o755) },
 }
 
-// chosen chooses on a node of two HCAs, the first of which is held, sick, or used by a user.
+// chosen chooses on a node of two HCAs. The first is held, sick, or used by a user.
 func chosen(first string, w gres.Want) []error {
 	m := gres.Mapping{{Gres: "nic", Type: "hdr", Index: 0, HCA: sitetest.HCA(0)}, {Gres: "nic", Type: "ndr", Index: 1, HCA: sitetest.HCA(1)}}
 	_, err := gres.Choose([]gres.Want{w}, m, func(id node.ID) (gres.Holder, bool) {
@@ -155,7 +155,7 @@ func fromEach(first string, sources ...string) (errs []error) {
 	return errs
 }
 
-// mappedAs maps a node of three HCAs, two of which share a PCI function.
+// mappedAs maps a node of three HCAs. Two share a PCI function.
 func mappedAs(t *testing.T, text string) []error {
 	shared := sitetest.HCA(0)
 	shared.ID.Aux, shared.Name = "mlx5_core.sf.2", "mlx5_9"

@@ -38,7 +38,7 @@ func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 	return a, nil
 }
 
-// Isolation returns what a job has of its own: what the first policy says that fits the
+// Isolation returns the job's own part of the node: what the first policy says that fits the
 // job and says anything of it, or else what holds for all jobs.
 func Isolation(c config.Config, j job.Job) string {
 	for _, p := range c.Policies {

@@ -41,7 +41,7 @@ type Rate struct {
 	Max int `json:"max"`
 }
 
-// State is what the PF makes of the link of a VF.
+// State is the state that the PF gives a VF's link.
 type State uint32
 
 // The states of a VF's link (IFLA_VF_LINK_STATE).
@@ -70,7 +70,7 @@ func (v VLAN) String() string {
 
 func (r Rate) String() string { return fmt.Sprintf("from %d to %d Mbit/s", r.Min, r.Max) }
 
-// attribute is one of a VF's attributes, of which the PF's driver takes some.
+// attribute is one of a VF's attributes. The PF's driver takes some of them.
 type attribute struct {
 	name string
 	text func(Attributes) string // empty: it is nil

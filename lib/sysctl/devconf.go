@@ -95,7 +95,7 @@ type reported struct {
 	exact Values
 	// rounded is what the kernel keeps in ticks and reported in milliseconds, if the file may
 	// have another number: it counts seconds, and these are no multiple of that; or it
-	// counts hundredths, of which 300 ticks a second make one less
+	// counts hundredths; with 300 ticks a second there is one less
 	// (time.c:jiffies_to_clock_t).
 	rounded Values
 }

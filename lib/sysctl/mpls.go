@@ -23,7 +23,7 @@ func (c *Conn) HasMPLS() (bool, error) {
 	return *c.mpls, nil
 }
 
-// readMPLS adds what MPLS has of the interface. Not all kinds have it (af_mpls.c:mpls_dev_notify).
+// readMPLS adds the interface's settings of MPLS. Not all kinds have it (af_mpls.c:mpls_dev_notify).
 func (c *Conn) readMPLS(list Values, name string) error {
 	if has, err := c.HasMPLS(); err != nil || !has {
 		return err

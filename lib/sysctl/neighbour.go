@@ -56,7 +56,7 @@ func neighbourFile(kind uint16) string {
 	return ""
 }
 
-// parameters are what each interface has of neighbour tables, as dumped: one answer a table.
+// parameters are the neighbour tables' settings of each interface, as dumped: one answer a table.
 type parameters map[int][][]byte
 
 // crowd is how many interfaces there must be for the thirty files that one has of

@@ -40,7 +40,7 @@ type Conn struct {
 // New returns a connection to the calling thread's network namespace, which route asks about.
 func New(route *netlink.Route) *Conn { return &Conn{route: route, folders: map[string][]string{}} }
 
-// Forget has the neighbour tables read anew: others may have changed them.
+// Forget has the neighbour tables read again: others may have changed them.
 func (c *Conn) Forget() { c.parameters = nil }
 
 // Left says that an interface has left: if it comes back, it does so with other neighbour tables.

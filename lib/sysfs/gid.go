@@ -25,7 +25,7 @@ func PortGUID(sys fs.FS, rdma string, port uint32) ([]byte, error) {
 }
 
 // MissingGIDs returns those of the wanted GIDs that a port does not have. A table
-// has hundreds of entries, of which the first few are in use: it is read only as
+// has hundreds of entries, and the first few are in use: it is read only as
 // far as it takes.
 func MissingGIDs(sys fs.FS, rdma string, port uint32, want []netip.Addr) ([]netip.Addr, error) {
 	missing := slices.Clone(want)

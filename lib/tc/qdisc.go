@@ -1,4 +1,4 @@
-// Package tc keeps what traffic control has of an interface: its queueing disciplines, and the
+// Package tc keeps the traffic control of an interface: its queueing disciplines, and the
 // actions of others' filters that send packets through it.
 package tc
 
@@ -82,7 +82,7 @@ func dump(r *netlink.Route, index int) ([][]byte, error) {
 	}), err
 }
 
-// Qdiscs is what an interface has of queueing disciplines.
+// Qdiscs are an interface's queueing disciplines.
 type Qdiscs struct {
 	Qdisc  Qdisc    `json:"qdisc,omitempty"`  // at the root; empty is the kernel's choice
 	Queues []Qdisc  `json:"queues,omitempty"` // disciplines of the root's queues that are not the kernel's choice

@@ -34,7 +34,7 @@ struct value {
 	uint32_t job, required;
 };
 
-/* A cgroup that may open a shared device, and what the map of these has of it. */
+/* A cgroup that may open a shared device, and the value for it in their map. */
 struct sharer {
 	struct key device;
 	uint64_t cgroup;

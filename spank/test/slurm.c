@@ -47,7 +47,7 @@ const char *spank_strerror(spank_err_t err)
 	return err == ESPANK_NOT_AVAIL ? "not available" : "some error";
 }
 
-/* make_envp makes the environment anew: what was asked for before is good no more. */
+/* make_envp makes the environment again: what was asked for before is good no more. */
 static char **make_envp(void)
 {
 	for (char **old = slurm.envp; *old; old++)

@@ -234,8 +234,8 @@ func settle() error {
 	}
 }
 
-// home returns the node as its user sees it; numbers that a move deals anew left out, and
-// lost carriers, of which the kernel says so a moment later.
+// home returns the node as its user sees it; numbers that a move deals again left out, and
+// lost carriers: the kernel says so a moment later.
 func home() (string, error) {
 	return output("ip -o -4 addr | sed 's/^[0-9]*: //' | sort; ip route | sed 's, linkdown,,' | sort; rdma dev | sed 's/^[0-9]*: //' | sort; find /dev/infiniband -name 'uverbs*' -printf '%f %m %u\n' | sort")
 }

@@ -32,7 +32,7 @@ func marks() []mark {
 	}
 }
 
-// plot draws what the tools' medians are of the floor's, a row for each case, on
+// plot draws the tools' medians in floors, a row for each case, on
 // a logarithmic scale.
 func (r results) plot() string {
 	var b strings.Builder

@@ -26,7 +26,7 @@ func documents() []published {
 }
 
 // publishCommand copies the results that a folder has to docs, and makes the plot and the tables of
-// the documents anew. It is run in the repository's root.
+// the documents again. It is run in the repository's root.
 func publishCommand(args []string) error {
 	f := flag.NewFlagSet("publish", flag.ContinueOnError)
 	if err := arguments(f, args, 1); err != nil {

@@ -34,7 +34,7 @@ func (m measured) median(tool, way string) (float64, bool) {
 	return (list[(n-1)/2] + list[n/2]) / 2, true
 }
 
-// ratio returns what a tool's median is of the floor's.
+// ratio returns a tool's median, divided by the floor's.
 func (m measured) ratio(tool, way string) (float64, bool) {
 	have, took := m.median(tool, way)
 	floor, there := m.median("floor", way)

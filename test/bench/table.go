@@ -8,7 +8,7 @@ import (
 // ways are the two directions, as people call them.
 var ways = []struct{ key, name string }{{"in", "prolog"}, {"out", "epilog"}}
 
-// table is for a terminal: medians in ms, and what they are of the floor's.
+// table is for a terminal: medians in ms, and in floors.
 func (r results) table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "kernel %s, %s form; medians in ms, times the floor in brackets\n", r.Kernel, r.Form)
@@ -116,7 +116,7 @@ const end = "<!-- figures end -->\n"
 // begin returns the line before the figures of a kind.
 func begin(kind string) string { return "<!-- figures: " + kind + " -->\n" }
 
-// figures returns what a text has of a kind.
+// figures returns the figures of a kind in a text.
 func figures(text, kind string) (before, between, after string, err error) {
 	before, rest, first := strings.Cut(text, begin(kind))
 	between, after, second := strings.Cut(rest, end)

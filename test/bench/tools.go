@@ -40,7 +40,7 @@ func command(environment []string, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// floor is told anew of the node before each round: numbers may have changed.
+// floor is told again of the node before each round: numbers may have changed.
 func floor(programs string) tool {
 	return floorOf(programs, func(job int) string { return fmt.Sprintf("/run/floor/%d", job) })
 }

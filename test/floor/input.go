@@ -18,7 +18,7 @@ import (
 //	cm MAJOR MINOR              rdma_cm
 //	rdma INDEX                  an RDMA device to move: the first is the first link's, and so on
 //	node PATH NAME MAJOR MINOR  a device node: the node's own, and its name in the job
-//	link INDEX NAME             an interface to move; index 0: it is made anew by its
+//	link INDEX NAME             an interface to move; index 0: it is made again by its
 //	                            RDMA device's move, and is asked for by its name
 //	address HEX, route HEX      of the interface named last: an RTM_NEWADDR's and an
 //	                            RTM_NEWROUTE's body, the latter with its RTA_OIF last

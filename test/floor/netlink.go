@@ -107,7 +107,7 @@ func (s socket) setNetwork(l link, index int) error {
 	return nil
 }
 
-// find asks for the index of an interface that was made anew under a name.
+// find asks for the index of an interface that was made again under a name.
 func (s socket) find(l link, name string) (int, error) {
 	if l.index != 0 {
 		return l.index, nil

@@ -52,7 +52,7 @@ func enter(path string) (host, job int, home socket, err error) {
 }
 
 // bringLinks brings the interfaces home, each after its RDMA device. One that the device's move has
-// made anew is there already, down and under its name.
+// made again is there already, down and under its name.
 func bringLinks(it input, host int, home socket, next func() error) error {
 	if len(it.links) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func bringLinks(it input, host int, home socket, next func() error) error {
 }
 
 // closeNodes closes the node's own device nodes, which the move of their RDMA
-// device made anew with the kernel's modes.
+// device made again with the kernel's modes.
 func closeNodes(it input) error {
 	if len(it.rdma) == 0 {
 		return nil

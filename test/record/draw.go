@@ -21,7 +21,7 @@ const (
 const (
 	// longest is how long a pause is shown. A machine without KVM takes seconds to start a job.
 	longest = 1500 * time.Millisecond
-	// stays is how long the last line is shown before all begins anew.
+	// stays is how long the last line is shown before all begins again.
 	stays = 9 * time.Second
 )
 

@@ -28,7 +28,7 @@ type stream struct {
 	spare   bool // a VM whose processor stands still is booted once more, for the missing tests
 }
 
-// newStream makes a stream of which the wanted tests are expected to come.
+// newStream makes a stream that is expected to bring the wanted tests.
 func newStream(r *run, name string, wanted []string) *stream {
 	s := &stream{run: r, name: name, show: len(wanted) > 0, begin: time.Now(), missing: map[string]bool{}, logs: map[string][]string{}}
 	for _, test := range wanted {

@@ -1,8 +1,8 @@
 // Package snapshot tells all of a node that gresnet is held to restore, by identity.
 //
 // It asks the tools that administrators ask, and shares no code with what it judges.
-// What a move deals anew is left out: the numbers of device nodes; of an IPoIB
-// interface, which is made anew, the index, the queue pair number in its address and
+// What a move deals again is left out: the numbers of device nodes; of an IPoIB
+// interface, which is made again, the index, the queue pair number in its address and
 // the carrier (there is no subnet manager to give it one for good); the order of one
 // destination's routes through different interfaces.
 package snapshot
@@ -203,7 +203,7 @@ func drivers() (facts []string, err error) {
 			}
 		}
 	}
-	slices.Sort(facts) // an interface that is made anew has another index
+	slices.Sort(facts) // an interface that is made again has another index
 	return facts, nil
 }
 

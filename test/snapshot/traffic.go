@@ -51,7 +51,7 @@ func labels() ([]string, error) {
 }
 
 // deadIPoIB is what the kernel says of a next hop through an IPoIB interface without a carrier. One that
-// is made anew is opened with a carrier and loses it at once, which MPLS hears of from the link watch, up
+// is made again is opened with a carrier and loses it at once, which MPLS hears of from the link watch, up
 // to a second later (ipoib_main.c:ipoib_open, link_watch.c, af_mpls.c:mpls_dev_notify).
 var deadIPoIB = regexp.MustCompile(`( dev ib[^\\\n]*?) linkdown\b`)
 

@@ -32,7 +32,7 @@ type cut struct {
 func cutting(what, by string) cut { return cut{regexp.MustCompile(what), by} }
 
 var (
-	// An IPoIB interface that is made anew has another index and another queue pair, whose
+	// An IPoIB interface that is made again has another index and another queue pair, whose
 	// number is in its address; an RDMA device that comes home has another index.
 	index = cutting(`^\d+:\s*`, "")
 	pair  = cutting(`\b(?:[0-9a-f]{2}:){4}((?:[0-9a-f]{2}:){15}[0-9a-f]{2})\b`, "QP:$1")
@@ -329,7 +329,7 @@ func cutQueuePair(text string) string { return pair.what.ReplaceAllString(text, 
 func dealt(name, attribute string) bool {
 	ipoib := strings.HasPrefix(name, "ib")
 	switch attribute {
-	case "ifindex", "iflink": // IPoIB's are made anew
+	case "ifindex", "iflink": // IPoIB's are made again
 		return true
 	case "carrier_changes", "carrier_up_count", "carrier_down_count", "hold_time": // they count
 		return true

@@ -13,7 +13,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// edit writes a file anew.
+// edit writes a file again.
 func edit(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -238,7 +238,7 @@ func TestAModeThatCannotBeReadIsTheNodesFault(t *testing.T) {
 	t.Fatalf("the prolog was never kept from asking for the mode, with %q", inject)
 }
 
-// closeNodes closes the device nodes that moves have made anew, as the package's rule for
+// closeNodes closes the device nodes that moves have made again, as the package's rule for
 // udev does, and else the next prolog.
 func closeNodes(t *testing.T) {
 	t.Helper()

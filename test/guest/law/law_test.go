@@ -27,7 +27,7 @@ func deedsOf(t *testing.T, program, job string) [][]vm.Deed {
 	return pick(t, vm.Calls(log))
 }
 
-// pick picks the groups of deeds of which a test disturbs one.
+// pick picks the groups of deeds. A test disturbs one of them.
 func pick(t *testing.T, all []vm.Deed) (groups [][]vm.Deed) {
 	t.Helper()
 	if len(all) < 20 {

@@ -112,7 +112,7 @@ func drawVF(r *rand.Rand, roce, rebinds bool) string {
 	return "vf = {" + strings.Join(has, ", ") + "}\n"
 }
 
-// closeNodes closes device nodes that were made anew, as the packages' rule for udev does.
+// closeNodes closes device nodes that were made again, as the packages' rule for udev does.
 func closeNodes(t *testing.T) {
 	t.Helper()
 	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
@@ -184,7 +184,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 			kills += killSome(t, r, s.job, bare, same)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
-			closeNodes(t) // a move made those of the job's HCAs anew
+			closeNodes(t) // a move made those of the job's HCAs again
 			kills += killSome(t, r, s.job, vm.Picture(t), same)
 			vm.Must(t, "epilog", s.neighbor)
 			if same(t, bare); t.Failed() {

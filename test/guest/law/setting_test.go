@@ -18,7 +18,7 @@ type setting struct {
 
 const eth, ipoib = "roce", "ib"
 
-// ownIPv6Again has the kernel make IPv6 anew: nothing else takes a secret away, or makes
+// ownIPv6Again has the kernel make IPv6 again: nothing else takes a secret away, or makes
 // a link local address again.
 const ownIPv6Again = "ip link set $N arp on; ip link set $N addrgenmode eui64; m=$(cat /sys/class/net/$N/mtu); ip link set $N mtu 1200; ip link set $N mtu $m"
 

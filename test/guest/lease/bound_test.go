@@ -8,7 +8,7 @@ import (
 )
 
 // What others have put on an interface, or bound to it, ends with a move, and nobody but they can make
-// it anew.
+// it again.
 func TestWhatOthersHaveBoundToAnInterfaceIsRefusedByName(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.AnHCAOfEachKind(t)

@@ -110,7 +110,7 @@ func TestTheFloorSendsTheRequestsOfItsListAndNoOther(t *testing.T) {
 	nodeMode := vm.Mode(t)
 	for _, h := range []struct{ kind, rdma, link string }{{"roce", "ibfake2", linkOf(t, "ibfake2")}, {"ib", "ibfake0", linkOf(t, "ibfake0")}} {
 		if h.kind == "ib" && nodeMode == "shared" {
-			continue // the same requests as RoCE's: nothing is made anew
+			continue // the same requests as RoCE's: nothing is made again
 		}
 		t.Run(h.kind, func(t *testing.T) {
 			// Other tests may have dressed it.

@@ -172,7 +172,7 @@ func TestAnInterfaceWhoseNameIsTakenComesUnderAnotherAndIsRenamedWhenItCan(t *te
 	}
 }
 
-// The kernel may make another job's IPoIB interface anew under a name of this one's, and it
+// The kernel may make another job's IPoIB interface again under a name of this one's, and it
 // has that until its own epilog is at it.
 func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)

@@ -8,7 +8,7 @@ import (
 	"gresnet/test/guest/vm"
 )
 
-// The interfaces of InfiniBand are made anew in exclusive mode, and have other indices then.
+// The interfaces of InfiniBand are made again in exclusive mode, and have other indices then.
 func TestWhatTwoJobsShareComesBackWithTheLastOfThem(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
 	vm.Slurm(t)

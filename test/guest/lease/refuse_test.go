@@ -145,7 +145,7 @@ func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
 	}
 }
 
-// What the driver keeps stays with the interface; an IPoIB interface that is made anew, as
+// What the driver keeps stays with the interface; an IPoIB interface that is made again, as
 // its P_Key child, is given it again.
 func TestWhatTheDriverKeepsIsAsItWas(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)

@@ -124,7 +124,7 @@ func TestAStubHasThePKeysOfItsKind(t *testing.T) {
 }
 
 // sendMADs sends requests of 256 bytes to the port's own performance management
-// (ib_user_mad.h), of which none is answered.
+// (ib_user_mad.h), none of them is answered.
 const sendMADs = `
 import fcntl, os, struct, sys
 node, lid, count = sys.argv[1], int(sys.argv[2], 0), int(sys.argv[3])

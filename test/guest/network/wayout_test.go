@@ -11,7 +11,7 @@ import (
 
 // world is a network behind the node with one host, which knows of nothing but the node's address
 // there, and a bond, on which the kernel has large receive offload to switch off. When a bond of no
-// interfaces first forwards, the kernel computes its other features anew, and one is not what it was.
+// interfaces first forwards, the kernel computes its other features again, and one is not what it was.
 const world = `
 sysctl -qw net.ipv4.ip_forward=0
 ip netns add far

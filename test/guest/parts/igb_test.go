@@ -27,7 +27,7 @@ func bootIGB(t *testing.T, more string) {
 	if has := vm.Run(t, "ip link show "+roceLink); strings.Contains(has, "ether 00:00") {
 		t.Fatalf("a VF has no MAC:\n%s", has)
 	}
-	// What the node itself has of them.
+	// The node's own.
 	vm.Run(t, "for n in 0 1 2; do i="+roceLink+"v$n; ip link set $i up; ip addr add 10.20.$n.2/24 dev $i; ip route add 172.20.$n.0/24 via 10.20.$n.1 dev $i metric 77; done; while ip -6 addr | grep -q tentative; do sleep 0.1; done")
 	withCarrier(t, "", 0, 1, 2)
 }

@@ -13,7 +13,7 @@ import (
 
 const slotLink = "roce0"
 
-// inSlots has a site give the RoCE HCA of slotLink in slots, of which slot n serves GPU n.
+// inSlots has a site give the RoCE HCA of slotLink in slots. Slot n serves GPU n.
 func inSlots(t *testing.T, part, more string) (hca string) {
 	t.Helper()
 	vm.Slurm(t)

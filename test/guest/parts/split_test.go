@@ -37,7 +37,7 @@ func addresses(t *testing.T) string {
 		"for d in /sys/bus/pci/devices/"+ibPF+"/virtfn*; do cat $d/infiniband/*/node_guid $d/infiniband/*/ports/1/gids/0 $d/net/*/ifindex; done")
 }
 
-// stable returns the addresses without the indices that each bind deals anew.
+// stable returns the addresses without the indices that each bind deals again.
 func stable(addresses string) string {
 	var list []string
 	for line := range strings.Lines(addresses) {

@@ -210,7 +210,7 @@ func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
 	if got, want := vm.Claims(t, "900098"), "0="+first; got != want || first == names[0] {
 		t.Errorf("the job has claimed %q, wanted %q", got, want)
 	}
-	// Nor does it when the table is made anew from that lease.
+	// Nor does it when the table is made again from that lease.
 	vm.Run(t, "rm /run/gresnet/node.json")
 	vm.WriteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
 	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900099"); code != 0 || !strings.Contains(out, "it was made anew") {

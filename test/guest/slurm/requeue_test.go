@@ -29,7 +29,7 @@ exit $rc
 const lockNode = "exec 9</run/gresnet/node.lock; flock 9; echo locked; cat"
 
 // Who cancels or requeues a job while its prolog runs drains no node and loses nothing, wherever the prolog
-// is. A requeued job has its HCAs anew.
+// is. A requeued job has its HCAs again.
 func TestAJobThatIsRequeuedOrCancelledDuringItsPrologDrainsNoNode(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.EverySlurm)
 	vm.Slurm(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // reload has the driver let go of all HCAs and take them again, in the order that
-// sort has with an option. Names are dealt anew.
+// sort has with an option. Names are dealt again.
 const reload = `
 driver=$(readlink -f /sys/class/infiniband/*/device/driver | sort -u)
 devices=$(for d in /sys/class/infiniband/*; do basename "$(readlink -f $d/device)"; done | sort -V OPTION)
@@ -79,7 +79,7 @@ func KeepTheirIndices(t *testing.T, key string) {
 		text += fmt.Sprintf("[[hca]]\nindex = %d\nmatch = \"%s=%s\"\n", i, key, ids[other])
 	}
 	names := Run(t, "rdma -j dev | jq -r '.[] | .ifname + \" \" + .node_guid' | sort")
-	// What the package's udev rule does for device nodes that are made anew.
+	// What the package's udev rule does for device nodes that are made again.
 	closed := Repo() + "/bin/gresnet close"
 	t.Cleanup(func() {
 		Run(t, strings.Replace(reload, "OPTION", "", 1)+Dress+closed)
