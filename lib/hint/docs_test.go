@@ -34,6 +34,7 @@ const misconfigured = "\n## Misconfigurations that"
 
 // elsewhere are problems that their hint meets as a value, by the hint's beginning.
 var elsewhere = map[string]string{
+	"root must own it and all folders on its path, none": "…: it is not root's, is a link, or others than root may write it",
 	"compare `rdma dev`":                "claim … for job …: no such HCA",
 	"mend what is wrong with the HCA,":  "choose …: … (…): is quarantined",
 	"see whether job … still runs here": "choose …: … (…): job … has it",

@@ -141,10 +141,11 @@ func (s *source) rows(t *testing.T, below string, find func(*source, function) [
 // been made before: the last error above it is meant.
 func hints(s *source, f function) (all []said) {
 	last := ""
+	has := map[ast.Expr]bool{} // errors that have a hint of their own
 	f.calls(func(call *ast.CallExpr) {
 		switch name(call.Fun) {
 		case "Errorf", "New":
-			if len(call.Args) > 0 {
+			if len(call.Args) > 0 && !has[call] {
 				last = s.words(f, call.Args[0])
 			}
 		case "With":
@@ -153,6 +154,7 @@ func hints(s *source, f function) (all []said) {
 			}
 			problem := last
 			if inner, is := call.Args[0].(*ast.CallExpr); is && len(inner.Args) > 0 {
+				has[inner] = true
 				problem = s.words(f, inner.Args[0])
 			}
 			all = append(all, said{problem, s.words(f, call.Args[1])})
