@@ -22,10 +22,9 @@ const kernelFloor = 3
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
-	"gresnet/lib/aside":      "starts a process that can be left behind",
 	"gresnet/lib/clock":      "reads a clock",
 	"gresnet/lib/cli":        "reads its own CPU time, and sends to journald's socket",
-	"gresnet/lib/fork":       "forks, and makes raw system calls there",
+	"gresnet/lib/detach":     "starts processes that can be left behind, and makes raw system calls there",
 	"gresnet/lib/metrics":    "opens a file without following a link",
 	"gresnet/lib/mount":      "mounts",
 	"gresnet/lib/netlink":    "asks over netlink",

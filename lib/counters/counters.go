@@ -2,7 +2,7 @@
 //
 // The hardware or the driver counts, and a move of the device changes nothing of that. sysfs
 // shows the counters only where the device is. To read one, the kernel asks the firmware, which
-// may not answer: a process that can be left behind reads them all (lib/fork).
+// may not answer: a process that can be left behind reads them all (lib/detach).
 package counters
 
 import (
@@ -20,7 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/fork"
+	"gresnet/lib/detach"
 )
 
 // Port is what a port has counted since its driver was loaded.
@@ -100,7 +100,7 @@ func growth(was uint64, after map[string]uint64, name string) (by uint64, ok boo
 
 // Reading is a reading of counters that has begun.
 type Reading struct {
-	process  *fork.Process // nil: nothing to read
+	process  *detach.Fork // nil: nothing to read
 	counters []counter
 	devices  int
 }
@@ -131,7 +131,7 @@ func Begin(folders []string) (Reading, error) {
 	if len(work.paths) == 0 {
 		return r, nil
 	}
-	p, err := fork.Start("gresnet-count", &work)
+	p, err := detach.StartFork("gresnet-count", &work)
 	if err != nil {
 		return r, fmt.Errorf("read counters of HCAs: %w", err)
 	}
@@ -162,7 +162,7 @@ func (r Reading) End(until time.Time) ([][]Port, error) {
 	r.dropPart(all, answered)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = fork.ErrHeldUp
+		err = detach.ErrHeldUp
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = errors.New("the process that reads them was ended")
 	}

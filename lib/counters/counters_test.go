@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"gresnet/lib/counters"
-	"gresnet/lib/fork"
+	"gresnet/lib/detach"
 )
 
 // soon is when a reading that can end has ended.
@@ -84,7 +84,7 @@ func TestACounterThatIsNeverReadHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := r.End(time.Now().Add(300 * time.Millisecond))
-	if !errors.Is(err, fork.ErrHeldUp) || len(all) != 3 {
+	if !errors.Is(err, detach.ErrHeldUp) || len(all) != 3 {
 		t.Fatalf("got %v, %v", all, err)
 	}
 	if len(all[0]) != 1 || len(all[1]) > 0 || len(all[2]) > 0 {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reader reads files one after another in a process that can be left behind (lib/fork). It sends
+// reader reads files one after another in a process that can be left behind (lib/detach). It sends
 // an answer for each, which is empty if it could not read the file.
 type reader struct {
 	paths  []*byte // each ends with a zero byte

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/mount"
 	"gresnet/lib/plain"
 )
@@ -22,7 +22,7 @@ const resolveCached = 0x20
 
 // finder searches, and says what it finds.
 type finder struct {
-	say    aside.Say
+	say    detach.Say
 	nsfs   uint64 // device number of the file system that namespaces are on
 	sent   map[string]bool
 	mounts map[string]bool // the mount namespaces that were looked at
@@ -43,7 +43,7 @@ func (b bound) who() string {
 }
 
 // child is the searcher.
-func child(_ []string, say aside.Say) error {
+func child(_ []string, say detach.Say) error {
 	home, err := Current()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/poll"
 )
 
@@ -23,7 +23,7 @@ var (
 )
 
 // searcher searches aside: the kernel asks users' own file servers about users' files.
-var searcher = aside.New("gresnet-search", child)
+var searcher = detach.New("gresnet-search", child)
 
 // A searcher's messages, of a word and what belongs to it.
 const (
@@ -47,7 +47,7 @@ func search(see func(ns *NS, id, who string)) error {
 			until = last
 		}
 		message, fd, err := process.Hear(until)
-		if errors.Is(err, aside.ErrHeldUp) {
+		if errors.Is(err, detach.ErrHeldUp) {
 			return fmt.Errorf("%w by %s", ErrHeldUp, at)
 		}
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/proc"
 	"gresnet/test/crowd"
 	"gresnet/test/netnstest"
@@ -131,10 +131,10 @@ func TestADeviceThatAThreadAloneHasOpenIsFound(t *testing.T) {
 
 func TestALookThatIsNotOverInTimeIsGivenUp(t *testing.T) {
 	proc.SetLookTimeout(t, 0)
-	if _, err := proc.Inside("0:0", proc.NoUser); !errors.Is(err, aside.ErrHeldUp) {
+	if _, err := proc.Inside("0:0", proc.NoUser); !errors.Is(err, detach.ErrHeldUp) {
 		t.Errorf("it ends with %v", err)
 	}
-	if _, err := proc.Runs("slurmd"); !errors.Is(err, aside.ErrHeldUp) {
+	if _, err := proc.Runs("slurmd"); !errors.Is(err, detach.ErrHeldUp) {
 		t.Errorf("it ends with %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"testing"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/proc"
 	"gresnet/test/fusetest"
 )
@@ -35,7 +35,7 @@ func TestASlurmstepdWhoseTitleCannotBeReadIsAnError(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "slurmstepd")
 	copyFile(t, "/proc/self/exe", program)
 	fusetest.Hold(t, program, 0)
-	if steps, err := proc.Steps(4294000005); !errors.Is(err, aside.ErrHeldUp) {
+	if steps, err := proc.Steps(4294000005); !errors.Is(err, detach.ErrHeldUp) {
 		t.Errorf("steps are %v, %v", steps, err)
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/poll"
 )
 
 // looker looks at all processes aside: how long that takes is for users to decide, who have as many
 // processes and threads as they like and can keep folders of /proc from being read.
-var looker = aside.New("gresnet-look", lookChild)
+var looker = detach.New("gresnet-look", lookChild)
 
 // A looker's messages, of a word and what belongs to it, and Progress's.
 const (
@@ -63,7 +63,7 @@ func look(what ...string) (list []Process, err error) {
 	for until := time.Now().Add(lookTimeout); ; {
 		message, _, err := process.Hear(until)
 		switch {
-		case errors.Is(err, aside.ErrHeldUp) && (others || len(list) > 0):
+		case errors.Is(err, detach.ErrHeldUp) && (others || len(list) > 0):
 			return list, nil
 		case err != nil:
 			return nil, fmt.Errorf("look at all processes, at %s: %w", at, err)
@@ -84,7 +84,7 @@ func look(what ...string) (list []Process, err error) {
 }
 
 // lookChild is the looker. Its arguments are look's.
-func lookChild(args []string, say aside.Say) error {
+func lookChild(args []string, say detach.Say) error {
 	pids, err := numbers("/proc")
 	if err != nil {
 		return err

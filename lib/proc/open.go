@@ -14,7 +14,7 @@ import (
 type Number struct{ Major, Minor uint32 }
 
 // Openers looks for the processes that have devices open of HCAs or of RDMA-CM. It is for a process that
-// can be left behind (package aside): a user decides how long it takes, and some of what it asks waits
+// can be left behind (package detach): a user decides how long it takes, and some of what it asks waits
 // for as long as a user likes. It looks at each table of descriptors once, however many processes and
 // threads share it.
 type Openers struct {

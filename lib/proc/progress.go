@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/poll"
 )
 
@@ -16,7 +16,7 @@ type Progress struct{ at atomic.Value }
 const AtProcess = "at"
 
 // TellProgress begins to tell.
-func TellProgress(say aside.Say) *Progress {
+func TellProgress(say detach.Say) *Progress {
 	p := new(Progress)
 	go poll.Every(poll.Progress, func() bool {
 		text := p.String()

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/poll"
 )
 
 // stepper looks for steps aside. A process's title is read from its memory, and that waits
 // while the process changes what is mapped there, which can wait for a file server. And
 // who looks at the memory of a process that ends may have to end what it has mapped.
-var stepper = aside.New("gresnet-steps", stepChild)
+var stepper = detach.New("gresnet-steps", stepChild)
 
 // A stepper's messages, of a word and what belongs to it.
 const (
@@ -84,7 +84,7 @@ func lookForSteps(begin string) (AllSteps, error) {
 			}
 			all.of[uint32(job)] = append(all.of[uint32(job)], Process{pid, name})
 		case stepHeld:
-			all.held = fmt.Errorf("read the title of %s: %w", Process{pid, name}, aside.ErrHeldUp)
+			all.held = fmt.Errorf("read the title of %s: %w", Process{pid, name}, detach.ErrHeldUp)
 		case AtProcess:
 			at = rest
 		case stepsDone:
@@ -94,7 +94,7 @@ func lookForSteps(begin string) (AllSteps, error) {
 }
 
 // stepChild is the stepper. Its argument is what the title begins with.
-func stepChild(args []string, say aside.Say) error {
+func stepChild(args []string, say detach.Say) error {
 	if len(args) != 1 {
 		return errors.New("no title")
 	}

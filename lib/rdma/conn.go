@@ -283,7 +283,7 @@ func (c *Conn) charDevice(kind string, of []byte) (CharDevice, error) {
 }
 
 // MoveRequest returns what takes a device to the namespace behind a file descriptor,
-// and the socket to send it over; package mover does. The sending thread must
+// and the socket to send it over; package detach does. The sending thread must
 // be in the namespace that has the device now: the kernel looks at the thread
 // and at the socket (device.c:ib_device_set_netns_put).
 //

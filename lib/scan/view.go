@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/detach"
 	"gresnet/lib/link"
-	"gresnet/lib/mover"
 	"gresnet/lib/node"
 	"gresnet/lib/poll"
 	"gresnet/lib/rdma"
@@ -120,7 +120,7 @@ func (v *View) Move(d Device, nsfd int, name string, lock *os.File) (wait func(d
 		return nil, err
 	}
 	socket, request := conn.MoveRequest(d.Index, nsfd, name)
-	move, err := mover.Start(socket, nsfd, request, lock)
+	move, err := detach.StartMove(socket, nsfd, request, lock)
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/hint"
 	"gresnet/lib/poll"
 	"gresnet/lib/sysfs"
@@ -20,7 +20,7 @@ import (
 
 // changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its
 // firmware, deaf to signals.
-var changer = aside.New("gresnet-vf", func(args []string, say aside.Say) error {
+var changer = detach.New("gresnet-vf", func(args []string, say detach.Say) error {
 	switch err := change(args); {
 	case errors.Is(err, ErrNoDriver):
 		return say(untaken, -1)
@@ -89,7 +89,7 @@ func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {
 	defer process.Leave()
 	message, _, err := process.Hear(until)
 	switch {
-	case errors.Is(err, aside.ErrHeldUp):
+	case errors.Is(err, detach.ErrHeldUp):
 		return fmt.Errorf("its driver does not end it: %w", err)
 	case err != nil:
 		return err

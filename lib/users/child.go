@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/proc"
 	"gresnet/lib/rdma"
 )
@@ -16,7 +16,7 @@ const some = 3
 
 // seeker is the searcher, in its own process.
 type seeker struct {
-	say      aside.Say
+	say      detach.Say
 	progress *proc.Progress
 	cm       proc.Number // of the device node of RDMA-CM
 	targets  []*sought
@@ -32,7 +32,7 @@ type sought struct {
 }
 
 // child is the searcher. Its arguments are the number of RDMA-CM's device node and the targets.
-func child(args []string, say aside.Say) error {
+func child(args []string, say detach.Say) error {
 	if len(args) == 0 {
 		return errors.New("no arguments")
 	}

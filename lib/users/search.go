@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/node"
 	"gresnet/lib/poll"
 	"gresnet/lib/proc"
@@ -21,7 +21,7 @@ import (
 )
 
 // searcher searches aside.
-var searcher = aside.New("gresnet-users", child)
+var searcher = detach.New("gresnet-users", child)
 
 // A searcher's messages, of a word and what belongs to it, and those of proc.Progress.
 const (
@@ -149,9 +149,9 @@ func (u *Look) ask(all []*target, until time.Time) error {
 	for {
 		message, _, err := process.Hear(until)
 		switch {
-		case errors.Is(err, aside.ErrHeldUp) && at != "":
+		case errors.Is(err, detach.ErrHeldUp) && at != "":
 			return fmt.Errorf("the search was over after %s, at %s", time.Since(begun).Round(time.Second), at)
-		case errors.Is(err, aside.ErrHeldUp):
+		case errors.Is(err, detach.ErrHeldUp):
 			return fmt.Errorf("the search was over after %s", time.Since(begun).Round(time.Second))
 		case err != nil:
 			return fmt.Errorf("search for it: %w", err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"gresnet/lib/aside"
+	"gresnet/lib/detach"
 	"gresnet/lib/proc"
 )
 
@@ -23,7 +23,7 @@ func (m *Managers) IsRunning(name string) (bool, error) {
 		return running, nil
 	}
 	running, err := proc.Runs(name)
-	if errors.Is(err, aside.ErrHeldUp) {
+	if errors.Is(err, detach.ErrHeldUp) {
 		running, err = true, nil
 	}
 	if err != nil {

@@ -68,7 +68,7 @@ func (c Crowd) Gather(last int) error {
 var point = []byte("/mnt\x00")
 
 // keep starts a process that keeps what this one has open, but for one descriptor. It lives by the rules
-// of package fork.
+// of package detach.
 //
 //go:noinline
 //go:norace

@@ -129,7 +129,7 @@ inline land(h)
 	moving[h] = NOWHERE
 }
 
-/* func: lib/mover Start
+/* func: lib/detach StartMove
  * A mover brings an HCA where it was sent, at any later time, whoever still waits for it. */
 active [HCAS] proctype Mover()
 {

@@ -1,4 +1,4 @@
-package fork
+package detach
 
 import (
 	"errors"
@@ -43,9 +43,9 @@ func (w *task) Do(output uintptr) uintptr {
 // forever is longer than a test waits.
 var forever = unix.Timespec{Sec: 1000}
 
-func start(t *testing.T, w *task) *Process {
+func start(t *testing.T, w *task) *Fork {
 	t.Helper()
-	p, err := Start("gresnet-task", w)
+	p, err := StartFork("gresnet-task", w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func start(t *testing.T, w *task) *Process {
 }
 
 // awaitState waits until a process has a state that /proc/PID/stat tells.
-func awaitState(t *testing.T, p *Process, state string) {
+func awaitState(t *testing.T, p *Fork, state string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))

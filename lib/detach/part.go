@@ -1,11 +1,9 @@
-// Package aside runs a part of the program in a process that can be left behind.
+// Package detach does work in a process that can be left behind, because the kernel may not come back from it
+// and is deaf to signals meanwhile: a Part of the program, a Fork, or a Fork that moves an RDMA device (Move).
 //
-// It is for what asks the kernel about processes and files of users: some of that waits
-// for a user's file server, and the kernel's wait can be deaf to signals. The process
-// has a session of its own, so that slurmd does not end it, and none of our standard streams,
-// for whose end slurmd waits, nor any lock that it was not given. Unlike package mover's it is a program of its
-// own, since it takes memory and threads.
-package aside
+// The process has a session of its own, so that slurmd does not end it, and none of our standard streams, for
+// whose end slurmd waits, nor any lock that it was not given.
+package detach
 
 import (
 	"errors"
@@ -22,13 +20,15 @@ import (
 	"gresnet/lib/hint"
 )
 
-// ErrHeldUp means that a process was left behind.
+// ErrHeldUp means that the work was not done in time and is still under way.
 var ErrHeldUp = errors.New("no answer")
 
 // socket is the descriptor by which a process is heard.
 const socket = 3
 
-// Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most.
+// Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most. It asks the kernel
+// about processes and files of users, and some of that waits for a user's file server. It runs as a program
+// of its own, since it takes memory and threads.
 type Part string
 
 // New makes a part. Call it when packages are initialized: a process that was

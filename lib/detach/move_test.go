@@ -1,12 +1,10 @@
-package mover
+package detach
 
 import (
 	"errors"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"gresnet/lib/fork"
 )
 
 func TestAMoveEndsAsItsProcessDoes(t *testing.T) {
@@ -16,7 +14,7 @@ func TestAMoveEndsAsItsProcessDoes(t *testing.T) {
 	if err := result(16, nil); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("a move that the kernel refused: %v", err)
 	}
-	if err := result(0, fork.ErrHeldUp); !errors.Is(err, ErrHangs) {
+	if err := result(0, ErrHeldUp); !errors.Is(err, ErrHangs) {
 		t.Errorf("a move that does not end: %v", err)
 	}
 	killed := errors.New("it was killed")

@@ -1,12 +1,4 @@
-// Package fork does a piece of work in a process that can be left behind, because the kernel may
-// not come back from it and is deaf to signals meanwhile.
-//
-// The process is a fork that never becomes another program: a start of the Go runtime (lib/aside)
-// takes longer than such work. It lives by the rules of syscall.forkAndExecInChild: one thread, no
-// signals, raw system calls, no memory that was not there before. It has a session of its own, so
-// that slurmd does not end it, none of our standard streams, for whose end slurmd waits, and of all
-// other descriptors only those that the work needs.
-package fork
+package detach
 
 import (
 	"errors"
@@ -21,28 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHeldUp means that the work was not done in time and is still under way.
-var ErrHeldUp = errors.New("no answer")
-
 // Work is what a process does.
 type Work interface {
 	// Keep returns the descriptors that Do uses or holds.
 	Keep() []uintptr
-	// Do runs in the process and returns its exit code. Output is what Process.Output reads. Do must
+	// Do runs in the process and returns its exit code. Output is what Fork.Output reads. Do must
 	// be marked go:nosplit, go:norace and go:nocheckptr, and so must all that it calls but raw system
 	// calls: there is no runtime that could grow a stack or give memory.
 	Do(output uintptr) uintptr
 }
 
-// Process is a process that works.
-type Process struct {
+// Fork is a process that works: a fork that never becomes another program, because a start of the Go
+// runtime (Part) takes longer than such work. It lives by the rules of syscall.forkAndExecInChild: one
+// thread, no signals, raw system calls, no memory that was not there before. Of our descriptors it has
+// only those that the work needs.
+type Fork struct {
 	Output *os.File // ends when the process ends
 	pid    int
 }
 
-// Start starts a process, which ps(1) shows by its name: 15 bytes at most. The kernel sees the calling
+// StartFork starts a process, which ps(1) shows by its name: 15 bytes at most. The kernel sees the calling
 // thread's namespaces in it.
-func Start(name string, w Work) (*Process, error) {
+func StartFork(name string, w Work) (*Fork, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -61,7 +53,7 @@ func Start(name string, w Work) (*Process, error) {
 		output.Close()
 		return nil, fmt.Errorf("start %s: %w", name, errno)
 	}
-	return &Process{output, pid}, nil
+	return &Fork{output, pid}, nil
 }
 
 // child is what the process knows.
@@ -109,7 +101,7 @@ func (c *child) start() (pid int, errno syscall.Errno) {
 
 // Wait waits until the work is done, but not past the deadline, and returns the exit code. Nobody
 // else may read Output.
-func (p *Process) Wait(deadline time.Time) (code int, err error) {
+func (p *Fork) Wait(deadline time.Time) (code int, err error) {
 	defer p.Output.Close()
 	if err := p.Output.SetReadDeadline(deadline); err != nil {
 		return 0, err
@@ -133,14 +125,14 @@ func (p *Process) Wait(deadline time.Time) (code int, err error) {
 }
 
 // Leave ends the process, or leaves it behind if it is deaf to signals.
-func (p *Process) Leave() {
+func (p *Fork) Leave() {
 	p.Output.Close()
 	_ = unix.Kill(p.pid, unix.SIGKILL)
 	_, _, _ = p.reap(unix.WNOHANG)
 }
 
 // reap takes the exit code, if the process has ended.
-func (p *Process) reap(how int) (ended bool, status syscall.WaitStatus, err error) {
+func (p *Fork) reap(how int) (ended bool, status syscall.WaitStatus, err error) {
 	for {
 		pid, err := syscall.Wait4(p.pid, &status, how, nil)
 		if err != unix.EINTR {
