@@ -27,3 +27,30 @@ func Differences[M ~[]byte](what string, have, want []M, key, name func(M) strin
 	}
 	return diff
 }
+
+// With returns a list with what it lacks of another.
+func With[M ~[]byte](list, more []M, key func(M) string) []M {
+	return append(slices.Clone(list), Missing(more, list, key)...)
+}
+
+// Keep returns what a function makes of a list's messages, less those that it drops.
+func Keep[M ~[]byte](list []M, f func(M) (M, bool)) (kept []M) {
+	for _, m := range list {
+		if m, keeps := f(m); keeps {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// Part parts a list in two.
+func Part[M ~[]byte](list []M, is func(M) bool) (those, others []M) {
+	for _, m := range list {
+		if is(m) {
+			those = append(those, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return those, others
+}

@@ -22,7 +22,7 @@ func (c *Conn) IsReachable(index int) (bool, error) {
 	return slices.ContainsFunc(list, address.Address.Reachable), err
 }
 
-func (c *Conn) applyAddresses(index int, want Settings) error {
+func (c *Conn) giveAddresses(index int, want Settings) error {
 	have, duplicates, _, err := address.Read(c.Route, index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)

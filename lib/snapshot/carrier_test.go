@@ -2,7 +2,6 @@ package snapshot_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 
@@ -72,7 +71,7 @@ ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd0
 func restored(t *testing.T, c *snapshot.Conn, s snapshot.Settings) error {
 	t.Helper()
 	i := find(t, c, "hca0").Index
-	if err := c.Restore(i, s); err != nil {
+	if err := apply(c, i, s, snapshot.Settled); err != nil {
 		return err
 	}
 	return same(t, c, s)
@@ -87,14 +86,6 @@ func same(t *testing.T, c *snapshot.Conn, s snapshot.Settings) error {
 	return err
 }
 
-func restoreUnmanaged(c *snapshot.Conn, index int, s snapshot.Settings) error {
-	finish, err := c.RaiseUnmanaged(index, s)
-	if finish != nil {
-		err = errors.Join(err, finish())
-	}
-	return err
-}
-
 func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.T) {
 	b := newBed(t)
 	b.node.Run("sysctl -qw net.ipv6.conf.hca0.forwarding=1\n" + tested)
@@ -104,7 +95,7 @@ func TestAnAddressThatIsTestedOnlyWhenTheCarrierIsBackIsNoDifference(t *testing.
 	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Budget = impatient()
 		i := find(t, c, "hca0").Index
-		if err := restoreUnmanaged(c, i, s); err != nil {
+		if err := apply(c, i, s, snapshot.Managed); err != nil {
 			return err
 		}
 		// A manager knows nothing of a test before.

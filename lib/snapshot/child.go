@@ -20,26 +20,19 @@ type Child struct {
 	Settings Settings `json:"settings"`
 }
 
-// returns tells children that outlive the move of what they stand on, or can be
-// made anew; others, such as VXLAN and MACsec, are destroyed with it.
-func returns(i link.Interface) bool {
-	return slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, i.ID.Kind) || i.ID.IsPKeyChild()
-}
-
-func (c *Conn) readChildren(index int) ([]Child, error) {
-	list, err := c.Children(index)
+func readChildren(c *Conn, r *reading) error {
+	list, err := c.Children(r.i.Index)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var children []Child
 	for _, i := range list {
 		s, err := c.snapshot(i.Index, nil)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		children = append(children, Child{i.ID, i.Index, i.PKey, s})
+		r.s.Children = append(r.s.Children, Child{i.ID, i.Index, i.PKey, s})
 	}
-	return children, nil
+	return nil
 }
 
 // findChild finds a child of the interface with an index, which is home. VLANs and
@@ -67,13 +60,13 @@ func (c *Conn) findChild(parent int, child Child) (link.Interface, error) {
 	return link.Interface{}, fmt.Errorf("child %s: %w", child.Settings.Name, link.ErrNotFound)
 }
 
-// restoreChildren must follow what brings the parent, which has the index, up:
-// without it a child can neither be up nor have a carrier.
-func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Settings) error) (err error) {
-	for _, child := range children {
-		i, findErr := c.findChild(index, child)
+// applyChildren gives what stands on an interface all that it had. It must follow what brings the
+// interface up: without that a child can neither be up nor have a carrier.
+func applyChildren(c *Conn, g *giving) (err error) {
+	for _, child := range g.want.Children {
+		i, findErr := c.findChild(g.i.Index, child)
 		if errors.Is(findErr, link.ErrNotFound) && child.ID.IsPKeyChild() {
-			i, findErr = c.makePKeyChild(index, child)
+			i, findErr = c.makePKeyChild(g.i.Index, child)
 		}
 		if errors.Is(findErr, link.ErrNotFound) {
 			continue // Differences names it
@@ -81,7 +74,7 @@ func (c *Conn) restoreChildren(index int, children []Child, restore func(int, Se
 		if findErr != nil {
 			return hint.Join(err, findErr)
 		}
-		err = hint.Join(err, restore(i.Index, child.Settings))
+		err = hint.Join(err, Finished(c.Apply(i.Index, child.Settings, g.stage)))
 	}
 	return err
 }
@@ -98,11 +91,10 @@ func (c *Conn) makePKeyChild(parent int, child Child) (link.Interface, error) {
 	return c.findChild(parent, child)
 }
 
-func (c *Conn) childDifferences(index int, children []Child) ([]string, error) {
-	var diff []string
-	for _, child := range children {
+func differChildren(c *Conn, o comparing) (diff []string, err error) {
+	for _, child := range o.want.Children {
 		name := child.Settings.Name
-		i, err := c.findChild(index, child)
+		i, err := c.findChild(o.index, child)
 		if errors.Is(err, link.ErrNotFound) {
 			diff = append(diff, fmt.Sprintf("child %s is gone", name))
 			continue

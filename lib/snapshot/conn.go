@@ -7,7 +7,6 @@ import (
 
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
-	"gresnet/lib/sysctl"
 )
 
 // Conn is a connection to the namespace that the calling thread was in when it dialed.
@@ -32,8 +31,3 @@ func (c *Conn) Close() {
 }
 
 var native = binary.NativeEndian
-
-// forSysctls returns an interface as package sysctl has it.
-func forSysctls(i link.Described) sysctl.Interface {
-	return sysctl.Interface{Index: i.Index, MTU: i.MTU, Name: i.Name, Described: i.List}
-}

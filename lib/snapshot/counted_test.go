@@ -19,7 +19,7 @@ func thereAndBack(t *testing.T, b *bed) {
 	s := throughJSON(t, b.take(t))
 	in(t, b.job, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
-		if err := c.Apply(i.Index, s); err != nil {
+		if err := apply(c, i.Index, s, snapshot.InJob); err != nil {
 			return err
 		}
 		return c.Move(i.Index, b.node.FD(), "hca0", false)

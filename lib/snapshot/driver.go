@@ -59,24 +59,24 @@ func (c *Conn) remade(i link.Described, s *Settings) (err error) {
 	return nil
 }
 
-// applyDriver sets what of that is not as it was, but for the files of the queues.
-func (c *Conn) applyDriver(index int, want Settings) error {
-	if want.Driver == nil {
+// applyDriver sets what the driver has otherwise than before, but for the files of the queues.
+func applyDriver(c *Conn, g *giving) error {
+	if g.want.Driver == nil {
 		return nil
 	}
-	return c.Ethtool.Apply(index, want.Name, want.Driver.Settings)
+	return c.Ethtool.Apply(g.i.Index, g.want.Name, g.want.Driver.Settings)
 }
 
-// driverDifferences names what of an interface that was made anew is not as it was.
-func (c *Conn) driverDifferences(i Settings, index int, want *Driver) (diff []string, err error) {
-	if want == nil {
+// differDriver names what of an interface that was made anew is not as it was.
+func differDriver(c *Conn, o comparing) ([]string, error) {
+	if o.want.Driver == nil {
 		return nil, nil
 	}
-	have, err := c.Ethtool.Read(index, i.Name)
+	have, err := c.Ethtool.Read(o.index, o.have.Name)
 	if err != nil {
 		return nil, err
 	}
-	return have.Differences(want.Settings), nil
+	return have.Differences(o.want.Driver.Settings), nil
 }
 
 // queues returns an interface as the package of that name has it.
@@ -106,25 +106,32 @@ func (want Settings) queueFiles() map[string]string {
 	return want.Steering
 }
 
+// readSteering reads those that a queueing discipline resets.
+func readSteering(c *Conn, r *reading) (err error) {
+	if r.s.Qdisc.Kind() == "mqprio" {
+		r.s.Steering, err = c.queues(r.i.Interface).Steering()
+	}
+	return err
+}
+
 // applyQueueFiles writes the files that are not as they were. An interface that could not
 // have its name has its files under another one.
-func (c *Conn) applyQueueFiles(index int, want Settings) error {
-	files := want.queueFiles()
+func applyQueueFiles(c *Conn, g *giving) error {
+	files := g.want.queueFiles()
 	if len(files) == 0 {
 		return nil
 	}
-	i, err := c.Get(index)
+	i, err := c.Get(g.i.Index)
 	if err != nil {
 		return err
 	}
 	return c.queues(i).Apply(files)
 }
 
-// queueFileDifferences names the files of an interface's queues that are not as they were.
-func (c *Conn) queueFileDifferences(index int, now, want Settings) (diff []string, err error) {
-	files := want.queueFiles()
+func differQueueFiles(c *Conn, o comparing) ([]string, error) {
+	files := o.want.queueFiles()
 	if len(files) == 0 {
 		return nil, nil
 	}
-	return c.queues(link.Interface{Index: index, Name: now.Name, Up: now.Up}).Differences(files)
+	return c.queues(link.Interface{Index: o.index, Name: o.have.Name, Up: o.have.Up}).Differences(files)
 }

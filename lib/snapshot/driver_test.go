@@ -46,7 +46,7 @@ func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 		if wanted := []string{"feature " + segmentation + " is on, was off", "channels are not what they were"}; !slices.Equal(lost, wanted) {
 			t.Errorf("made anew, it differs by %q, wanted %q", lost, wanted)
 		}
-		if err := c.Apply(index, want); err != nil {
+		if err := apply(c, index, want, snapshot.InJob); err != nil {
 			return err
 		}
 		if left := driverDifferences(t, c, index, want); len(left) > 0 {

@@ -12,17 +12,17 @@ import (
 // when the settings were read. The kernel did not use them and is not to now, untested: it
 // tests them again, as everything else is given by now and the interface's own
 // accept_dad holds. Nobody waits for that.
-func (c *Conn) applyDuplicates(index int, want Settings) error {
-	if len(want.Duplicates) == 0 {
+func applyDuplicates(c *Conn, g *giving) error {
+	if len(g.want.Duplicates) == 0 {
 		return nil
 	}
-	want = want.aged()
-	have, duplicates, _, err := address.Read(c.Route, index)
+	want := g.want.aged()
+	have, duplicates, _, err := address.Read(c.Route, g.i.Index)
 	if err != nil {
 		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
 	}
 	for _, m := range address.InOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), address.Address.Key)) {
-		if err := address.Give(c.Route, index, m, want.Name); err != nil {
+		if err := address.Give(c.Route, g.i.Index, m, want.Name); err != nil {
 			return err
 		}
 	}

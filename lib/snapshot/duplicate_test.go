@@ -37,7 +37,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 			s := throughJSON(t, b.take(t))
 			in(t, b.job, func(c *snapshot.Conn) error {
 				i := find(t, c, "hca0")
-				if err := c.Apply(i.Index, s); err != nil {
+				if err := apply(c, i.Index, s, snapshot.InJob); err != nil {
 					return err
 				}
 				if got := b.job.Run("ip -6 addr show dev hca0"); strings.Contains(got, "fd00::2/") || !strings.Contains(got, "fd00::3/") {
@@ -52,7 +52,7 @@ func TestADuplicateIsTestedAgainAtHomeAndNoJobHasIt(t *testing.T) {
 				i := find(t, c, "hca0")
 				begun := time.Now()
 				for range 2 { // the second while it is tested
-					if err := c.Restore(i.Index, s); err != nil {
+					if err := apply(c, i.Index, s, snapshot.Settled); err != nil {
 						return err
 					}
 					if diff, err := c.Differences(i.Index, s); err != nil || len(diff) > 0 {

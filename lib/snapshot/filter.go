@@ -16,27 +16,28 @@ func (c *Conn) filters(index int, mac string) ([]neighbour.Neighbour, error) {
 	return neighbour.Filters(c.Route, index)
 }
 
-// ownFilters are the filters less those that macvlans put there for themselves.
-func (c *Conn) ownFilters(index int, mac string) ([]neighbour.Neighbour, error) {
-	list, err := c.filters(index, mac)
+// readFilters reads the filters less those that macvlans put there for themselves.
+func readFilters(c *Conn, r *reading) error {
+	list, err := c.filters(r.i.Index, r.s.MAC)
 	if err != nil || len(list) == 0 {
-		return nil, err
+		return err
 	}
-	children, err := c.Children(index)
-	return slices.DeleteFunc(list, func(m neighbour.Neighbour) bool {
+	children, err := c.Children(r.i.Index)
+	r.s.Filters = slices.DeleteFunc(list, func(m neighbour.Neighbour) bool {
 		return slices.ContainsFunc(children, func(i link.Interface) bool { return i.MAC == m.String() })
-	}), err
+	})
+	return err
 }
 
 // applyFilters adds what is missing only: what there is beyond may be the
 // address of a macvlan that stayed in another namespace.
-func (c *Conn) applyFilters(index int, want Settings) error {
-	if len(want.Filters) == 0 {
+func applyFilters(c *Conn, g *giving) error {
+	if len(g.want.Filters) == 0 {
 		return nil
 	}
-	have, err := c.filters(index, want.MAC)
+	have, err := c.filters(g.i.Index, g.want.MAC)
 	if err != nil {
-		return fmt.Errorf("read the hardware address filters of %s: %w", want.Name, err)
+		return fmt.Errorf("read the hardware address filters of %s: %w", g.want.Name, err)
 	}
-	return neighbour.ApplyFilters(c.Route, index, want.Name, want.Filters, have)
+	return neighbour.ApplyFilters(c.Route, g.i.Index, g.want.Name, g.want.Filters, have)
 }

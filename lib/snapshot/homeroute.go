@@ -37,8 +37,23 @@ func (c *Conn) sourced() ([][]byte, error) {
 	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
 }
 
-// applyHomeRoutes adds the routes that only the node can have.
-func (c *Conn) applyHomeRoutes(index int, want Settings) error {
+// readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
+func readHomeRoutes(c *Conn, r *reading) error {
+	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)
+	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, route.Route.Key)
+	return err
+}
+
+func applyHomeRoutes(c *Conn, g *giving) error {
+	want, err := c.located(g.want.aged())
+	if err != nil {
+		return err
+	}
+	return c.despiteRules(want, func() error { return c.giveHomeRoutes(g.i.Index, want) })
+}
+
+// giveHomeRoutes adds the routes that only the node can have.
+func (c *Conn) giveHomeRoutes(index int, want Settings) error {
 	if err := route.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
 		return err
 	}
@@ -70,10 +85,5 @@ func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
 		return nil, err
 	}
 	borrowers, err := c.borrowers(index, want.Addresses)
-	return merge(home, borrowers), err
-}
-
-// merge appends what is not there yet.
-func merge(list, more []route.Route) []route.Route {
-	return append(list, netlink.Missing(more, list, route.Route.Key)...)
+	return netlink.With(home, borrowers, route.Route.Key), err
 }

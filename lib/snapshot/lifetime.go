@@ -5,6 +5,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/clock"
+	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
 
@@ -18,14 +19,14 @@ func (s Settings) aged() Settings {
 	}
 	passed := uint32((clock.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
 	var expired []address.Address
-	s.Addresses = keep(s.Addresses, func(m address.Address) (address.Address, bool) {
+	s.Addresses = netlink.Keep(s.Addresses, func(m address.Address) (address.Address, bool) {
 		left, ok := m.Aged(passed)
 		if !ok {
 			expired = append(expired, m)
 		}
 		return left, ok
 	})
-	s.Duplicates = keep(s.Duplicates, func(m address.Address) (address.Address, bool) { return m.Aged(passed) })
+	s.Duplicates = netlink.Keep(s.Duplicates, func(m address.Address) (address.Address, bool) { return m.Aged(passed) })
 	valid := prefixes(s.Addresses)
 	left := func(m route.Route) (route.Route, bool) {
 		for _, a := range expired {
@@ -35,16 +36,6 @@ func (s Settings) aged() Settings {
 		}
 		return m.Aged(passed)
 	}
-	s.Routes, s.HomeRoutes = keep(s.Routes, left), keep(s.HomeRoutes, left)
+	s.Routes, s.HomeRoutes = netlink.Keep(s.Routes, left), netlink.Keep(s.HomeRoutes, left)
 	return s
-}
-
-func keep[M ~[]byte](list []M, f func(M) (M, bool)) []M {
-	var out []M
-	for _, m := range list {
-		if m, ok := f(m); ok {
-			out = append(out, m)
-		}
-	}
-	return out
 }

@@ -36,7 +36,7 @@ func away(t *testing.T, b *bed, forgets string) (s snapshot.Settings) {
 	})
 	b.node.Run(forgets)
 	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *snapshot.Conn) error { return restoreUnmanaged(c, find(t, c, "hca0").Index, s) })
+	in(t, b.node, func(c *snapshot.Conn) error { return apply(c, find(t, c, "hca0").Index, s, snapshot.Managed) })
 	return s
 }
 
@@ -94,7 +94,7 @@ func agree(t *testing.T, b *bed, s snapshot.Settings, want []string) {
 		if len(diff) < len(want) || !slices.Equal(diff[:len(want)], want) || want == nil && diff != nil {
 			t.Errorf("the manager's differs by %q, wanted %q", diff, want)
 		}
-		if err := c.Restore(i, agreed); err != nil {
+		if err := apply(c, i, agreed, snapshot.Settled); err != nil {
 			return err
 		}
 		left, err := c.Differences(i, agreed)

@@ -65,7 +65,7 @@ func TestWhatIsRestoredIsLookedAtAnew(t *testing.T) {
 			if diff, err := c.Differences(i, want); err != nil || len(diff) == 0 {
 				t.Errorf("differences are %q, %v", diff, err)
 			}
-			if err := c.Restore(i, want); err != nil {
+			if err := apply(c, i, want, snapshot.Settled); err != nil {
 				return err
 			}
 			diff, err := c.Differences(i, want)

@@ -7,6 +7,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/link"
+	"gresnet/lib/netlink"
 	"gresnet/lib/route"
 )
 
@@ -25,19 +26,20 @@ func (s Settings) Shares() bool {
 		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Shares() })
 }
 
-// others are the interfaces that have a part in the settings of the one with an index.
-func (c *Conn) others(index int, s Settings) ([]Other, error) {
+// readOthers reads which interfaces have a part in the routes that were read.
+func readOthers(c *Conn, r *reading) (err error) {
 	var p parties
-	for _, m := range s.HomeRoutes {
+	for _, m := range r.s.HomeRoutes {
 		m.EachIndex(func(b []byte) { p.at(int(native.Uint32(b))) })
 	}
-	if err := c.owners(&p, s); err != nil {
-		return nil, err
+	if err := c.owners(&p, *r.s); err != nil {
+		return err
 	}
-	if err := c.sources(&p, index, s); err != nil {
-		return nil, err
+	if err := c.sources(&p, r.i.Index, *r.s); err != nil {
+		return err
 	}
-	return p.known(c)
+	r.s.Others, err = p.known(c)
+	return err
 }
 
 // parties are others, as far as they are seen already.
@@ -140,7 +142,7 @@ func (c *Conn) located(want Settings) (Settings, error) {
 			want.Others[n].Index = alike[0].Index
 		}
 	}
-	want.HomeRoutes = keep(want.HomeRoutes, func(m route.Route) (route.Route, bool) {
+	want.HomeRoutes = netlink.Keep(want.HomeRoutes, func(m route.Route) (route.Route, bool) {
 		out := slices.Clone(m)
 		out.EachIndex(func(b []byte) {
 			if index, moved := now[int(native.Uint32(b))]; moved {

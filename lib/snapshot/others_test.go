@@ -42,7 +42,7 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 	}
 	in(t, b.job, func(c *snapshot.Conn) error {
 		for _, name := range names {
-			if err := c.Apply(find(t, c, name).Index, settings[name]); err != nil {
+			if err := apply(c, find(t, c, name).Index, settings[name], snapshot.InJob); err != nil {
 				return err
 			}
 		}
@@ -54,9 +54,9 @@ ip route add 10.11.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 10.12
 		return nil
 	})
 	in(t, b.node, func(c *snapshot.Conn) error {
-		for _, restore := range []func(int, snapshot.Settings) error{c.RestoreAlone, c.Restore} {
+		for _, stage := range []snapshot.Stage{snapshot.Home, snapshot.Settled} {
 			for _, name := range names {
-				if err := restore(find(t, c, name).Index, throughJSON(t, settings[name])); err != nil {
+				if err := apply(c, find(t, c, name).Index, throughJSON(t, settings[name]), stage); err != nil {
 					return err
 				}
 			}

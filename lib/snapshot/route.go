@@ -10,6 +10,7 @@ import (
 	"gresnet/lib/address"
 	"gresnet/lib/netlink"
 	"gresnet/lib/route"
+	"gresnet/lib/rule"
 	"gresnet/lib/sysctl"
 )
 
@@ -92,12 +93,29 @@ func (s Settings) homeObjects() []uint32 {
 	return ids
 }
 
-func (c *Conn) applyRoutes(index int, want Settings) error {
-	have, _, err := c.routes(index, want.homeObjects())
-	if err != nil {
-		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+// applyRoutes also gives the next hop objects that they use.
+func applyRoutes(c *Conn, g *giving) error {
+	return c.despiteRules(g.want, func() error {
+		have, _, err := c.routes(g.i.Index, g.want.homeObjects())
+		if err != nil {
+			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
+		}
+		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, route.Route.Key)
+		add := netlink.Missing(g.want.Routes, have, route.Route.Key)
+		return route.Apply(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
+	})
+}
+
+// despiteRules does what the interface's rules would forbid.
+func (c *Conn) despiteRules(want Settings, do func() error) error {
+	return rule.Despite(c.Route, want.forRules(), want.Rules, do)
+}
+
+// forRules returns what policy rules name the interface by.
+func (s Settings) forRules() rule.Interface {
+	i := rule.Interface{Name: s.Name}
+	for _, m := range s.Addresses {
+		i.Addresses = append(i.Addresses, m.Addr().Addr())
 	}
-	remove := netlink.Missing(want.withoutTentative(have), want.Routes, route.Route.Key)
-	add := netlink.Missing(want.Routes, have, route.Route.Key)
-	return route.Apply(c.Route, index, want.Name, remove, add, want.Nexthops)
+	return i
 }

@@ -241,7 +241,7 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 				return c.Move(i.Index, b.job.FD(), "hca0", s.Up)
 			})
 			s = throughJSON(t, s)
-			in(t, b.job, func(c *snapshot.Conn) error { return c.Apply(find(t, c, "hca0").Index, s) })
+			in(t, b.job, func(c *snapshot.Conn) error { return apply(c, find(t, c, "hca0").Index, s, snapshot.InJob) })
 			if diff := netnstest.Diff(before, picture(b.job)); diff != "" && !tt.other {
 				t.Errorf("in the job, before (-) and there (+):\n%s", diff)
 			}
@@ -268,10 +268,15 @@ ip rule add oif hca0 prohibit pref 1000; ip rule add oif hca0 blackhole pref 100
 	}
 }
 
+// apply applies settings, and waits for the carrier.
+func apply(c *snapshot.Conn, index int, s snapshot.Settings, stage snapshot.Stage) error {
+	return snapshot.Finished(c.Apply(index, s, stage))
+}
+
 // restore gives an interface its settings back, and fails the test if it does not have them then.
 func restore(t *testing.T, c *snapshot.Conn, index int, s snapshot.Settings) error {
 	t.Helper()
-	if err := c.Restore(index, s); err != nil {
+	if err := apply(c, index, s, snapshot.Settled); err != nil {
 		return err
 	}
 	diff, err := c.Differences(index, s)
@@ -293,7 +298,7 @@ ip link set hca0 up; ip addr add 10.0.0.2/24 dev hca0; ip route add 10.9.0.0/16 
 		if err != nil {
 			return err
 		}
-		return c.Apply(i.Index, s)
+		return apply(c, i.Index, s, snapshot.InJob)
 	})
 	if diff := netnstest.Diff(before, picture(b.node)); diff != "" {
 		t.Errorf("before (-) and after (+):\n%s", diff)
@@ -314,8 +319,8 @@ func TestAnAddressThatIsStillTestedForDuplicatesKeepsItsLocalRoute(t *testing.T)
 			t.Fatal("the address is not tested any more")
 		}
 		settle(b.node)
-		for _, act := range []func(int, snapshot.Settings) error{c.Apply, c.Restore} {
-			if err := act(i.Index, s); err != nil {
+		for _, stage := range []snapshot.Stage{snapshot.InJob, snapshot.Settled} {
+			if err := apply(c, i.Index, s, stage); err != nil {
 				return err
 			}
 		}
@@ -363,7 +368,7 @@ func awayLong(t *testing.T, b *bed, take string) {
 		}
 		s.Taken -= 100 * time.Second
 		b.node.Run(take)
-		if err := c.Restore(index, s); err != nil {
+		if err := apply(c, index, s, snapshot.Settled); err != nil {
 			return err
 		}
 		diff, err := c.Differences(index, s)
@@ -409,7 +414,7 @@ ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev hca0 nud permanent; ip neigh 
 		if diff, err := c.Differences(index, s); err != nil || len(diff) != 4 {
 			t.Errorf("before: %q, %v", diff, err)
 		}
-		if err := c.Restore(index, s); err != nil {
+		if err := apply(c, index, s, snapshot.Settled); err != nil {
 			return err
 		}
 		diff, err := c.Differences(index, s)
@@ -441,7 +446,7 @@ sysctl -qw net.ipv6.conf.hca0.accept_dad=0; ip link set hca0 up`)
 		if err != nil {
 			return err
 		}
-		return c.Apply(index, s)
+		return apply(c, index, s, snapshot.InJob)
 	})
 	have := b.node.Run("ip route show table all dev hca0; ip -6 route show table all dev hca0")
 	for _, want := range []string{"10.9.0.0/24", "local 10.9.0.1", "fd77::/64"} {
@@ -489,7 +494,7 @@ func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
 			return err
 		}
 		b.node.Run("ip link set hca0 down; ip -6 addr flush dev hca0")
-		if err := c.Restore(index, s); err != nil {
+		if err := apply(c, index, s, snapshot.Settled); err != nil {
 			return err
 		}
 		b.node.Run(awaitTemporary)
@@ -515,12 +520,12 @@ for a in $(seq 0 39); do for c in $(seq 0 249); do echo "route add 172.$a.$c.0/2
 	s := b.take(t)
 	in(t, b.job, func(c *snapshot.Conn) error {
 		i := find(t, c, "hca0")
-		if err := c.Apply(i.Index, s); err != nil {
+		if err := apply(c, i.Index, s, snapshot.InJob); err != nil {
 			return err
 		}
 		return c.Move(i.Index, b.node.FD(), "hca0", false)
 	})
-	in(t, b.node, func(c *snapshot.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	in(t, b.node, func(c *snapshot.Conn) error { return apply(c, find(t, c, "hca0").Index, s, snapshot.Settled) })
 	if diff := netnstest.Diff(before, b.node.Run("ip route show table all | sort")); diff != "" {
 		t.Errorf("the routes are not as they were:\n%.2000s", diff)
 	}
@@ -645,7 +650,7 @@ func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
 	b.job.Run("ip link set hca0 gso_max_size 65536 gro_max_size 65536")
 	set(b.job, 65536, 65536)
 	in(t, b.job, func(c *snapshot.Conn) error { return c.Move(find(t, c, "hca0").Index, b.node.FD(), "hca0", false) })
-	in(t, b.node, func(c *snapshot.Conn) error { return c.Restore(find(t, c, "hca0").Index, s) })
+	in(t, b.node, func(c *snapshot.Conn) error { return apply(c, find(t, c, "hca0").Index, s, snapshot.Settled) })
 	if after := sizes(); after != before {
 		t.Errorf("the sizes are %v, were %v", after, before)
 	}

@@ -34,9 +34,9 @@ func (s Settings) Without(others []Other) (left Settings, shared Shared) {
 	left = s
 	isGroup, isRoute := s.needing(others)
 	shared = Shared{Name: s.Name, Taken: s.Taken, Addresses: s.Addresses}
-	shared.HomeNexthops, left.HomeNexthops = part(s.HomeNexthops, isGroup)
-	shared.HomeRoutes, left.HomeRoutes = part(s.HomeRoutes, isRoute)
-	shared.Routes, left.Routes = part(s.Routes, isRoute)
+	shared.HomeNexthops, left.HomeNexthops = netlink.Part(s.HomeNexthops, isGroup)
+	shared.HomeRoutes, left.HomeRoutes = netlink.Part(s.HomeRoutes, isRoute)
+	shared.Routes, left.Routes = netlink.Part(s.Routes, isRoute)
 	for _, o := range s.Others {
 		isGroup, isRoute := s.needing([]Other{o})
 		if slices.ContainsFunc(shared.HomeNexthops, isGroup) || slices.ContainsFunc(slices.Concat(shared.Routes, shared.HomeRoutes), isRoute) {
@@ -71,18 +71,6 @@ func (s Settings) needing(others []Other) (isGroup func(route.Nexthop) bool, isR
 	}
 }
 
-// part parts a list in two.
-func part[M ~[]byte](list []M, is func(M) bool) (those, others []M) {
-	for _, m := range list {
-		if is(m) {
-			those = append(those, m)
-		} else {
-			others = append(others, m)
-		}
-	}
-	return those, others
-}
-
 // What names the settings.
 func (o Shared) What() []string {
 	return namesOf(o.HomeNexthops, slices.Concat(o.HomeRoutes, o.Routes))
@@ -115,7 +103,7 @@ func (c *Conn) RestoreShared(o Shared) error {
 	if lacking, err := c.lacking(i.Index, want); err != nil || len(lacking) == 0 {
 		return err
 	}
-	given := c.applyHomeRoutes(i.Index, want)
+	given := c.giveHomeRoutes(i.Index, want)
 	for _, m := range want.Routes {
 		if err := route.Give(c.Route, i.Index, m, unix.NLM_F_APPEND); err != nil {
 			given = hint.Join(given, fmt.Errorf("add route %s to %s: %w", m, want.Name, err))

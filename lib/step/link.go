@@ -84,11 +84,11 @@ func (s *Settings) raise(w *world.World) (finish func() error, err error) {
 		if err != nil {
 			return err
 		}
+		stage := snapshot.Home
 		if managed {
-			finish, err = v.Link.RaiseUnmanaged(i.Index, due.Settings)
-		} else {
-			finish, err = v.Link.RaiseAlone(i.Index, due.Settings)
+			stage = snapshot.Managed
 		}
+		finish, err = v.Link.Apply(i.Index, due.Settings, stage)
 		return err
 	})
 	return finish, err
@@ -148,7 +148,7 @@ func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot
 		if rounds == 0 {
 			return want, DifferencesError{s.Settings.Name, diff}
 		}
-		if err := v.Link.Restore(index, want); err != nil && rounds == 1 {
+		if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil && rounds == 1 {
 			return want, err
 		}
 		if len(s.Settings.Others) > 0 {
@@ -254,7 +254,7 @@ func (s *Link) Do(w *world.World) error {
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
 		}
-		finish, err = v.Link.Raise(i.Index, s.Settings)
+		finish, err = v.Link.Apply(i.Index, s.Settings, snapshot.InJob)
 		return err
 	})
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *Link) share(w *world.World, kept *Settings) error {
 		if err != nil {
 			return err
 		}
-		return v.Link.Restore(i.Index, s.Settings)
+		return snapshot.Finished(v.Link.Apply(i.Index, s.Settings, snapshot.Settled))
 	})
 	if err != nil {
 		// An interface that shares them is away or about to leave; the lease's end restores all.

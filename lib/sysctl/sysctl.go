@@ -97,12 +97,12 @@ func (c *Conn) Read(i Interface, want Values) (Values, error) {
 		}
 		for _, folder := range []string{family + "/conf", family + "/neigh"} {
 			if err := c.readFolder(list, folder, i.Name, t, want); err != nil {
-				return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
+				return nil, err
 			}
 		}
 	}
 	if err := c.readMPLS(list, i.Name); err != nil {
-		return nil, fmt.Errorf("read the sysctls of %s: %w", i.Name, err)
+		return nil, err
 	}
 	if aboveItsOwn(list[ipv6MTU], i.MTU) {
 		delete(list, ipv6MTU)

@@ -241,7 +241,7 @@ func (p part) take(indices []int) error {
 		if err := p.host.Move(index, job.FD(), all[i].Name, all[i].Up); err != nil {
 			return err
 		}
-		if err := thread.Do(func() error { return there.Apply(index, all[i]) }); err != nil {
+		if err := thread.Do(func() error { return snapshot.Finished(there.Apply(index, all[i], snapshot.InJob)) }); err != nil {
 			return err
 		}
 	}
@@ -275,7 +275,7 @@ func (p part) give(indices []int) error {
 		}
 	}
 	for i, index := range indices {
-		if err := p.host.RestoreAlone(index, all[i]); err != nil {
+		if err := snapshot.Finished(p.host.Apply(index, all[i], snapshot.Home)); err != nil {
 			return err
 		}
 	}
