@@ -16,7 +16,7 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/node"
-	"gresnet/lib/parts"
+	"gresnet/lib/part"
 	"gresnet/lib/report"
 	"gresnet/lib/sign"
 	"gresnet/lib/uplink"
@@ -147,9 +147,9 @@ func (s Site) Run() []Finding {
 	all = append(all, s.kernel()...)
 	if s.InventoryErr == nil && s.ConfigErr == nil {
 		all = append(all, s.mapping()...)
-		for _, err := range parts.Problems(s.Config, s.Inventory) {
+		for _, err := range part.Problems(s.Config, s.Inventory) {
 			all = append(all, failed("parts", err))
-			if parts.MayBeMeant(err) {
+			if part.MayBeMeant(err) {
 				all[len(all)-1].Level = Warning
 			}
 		}
@@ -238,7 +238,7 @@ func (s Site) mapping() []Finding {
 				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).of(h.Name, h.ID))
 		}
 		split := slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) })
-		if h.Gres == "" && h.ID.VF == "" && !split && !h.Away { // a site need not give its VFs to jobs
+		if h.Gres == "" && !h.ID.Kind().Splits() && !split && !h.Away { // a site need not give its VFs to jobs
 			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
 		}
 	}

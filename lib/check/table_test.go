@@ -56,9 +56,9 @@ func put(mode fs.FileMode, pairs ...string) func(*check.Site) {
 func forPartitions(policy pkey.PKey) func(*check.Site) {
 	return func(s *check.Site) {
 		h := hca(2, "ib2")
-		h.Gres, h.ID.Slot, h.Part = "", "0", config.PartPKey
+		h.Gres, h.ID.Slot, h.Part = "", "0", "pkey"
 		h.Ports[0].LinkLayer, h.Ports[0].State, h.Ports[0].PKeys = "InfiniBand", "ACTIVE", []pkey.Text{0xffff, 0x8001}
-		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "rdma", Value: h.Name}, Part: config.PartPKey, Count: 1}
+		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "rdma", Value: h.Name}, Part: "pkey", Count: 1}
 		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, h), append(s.Config.HCAs, c)
 		s.Config.Policies = append(s.Config.Policies, config.Policy{Silent: true, PKey: policy})
 		s.Inventory.SELinux = sysfs.SELinux{Enforcing: true, PKeys: true}
@@ -70,7 +70,7 @@ func inParts(change func(*report.HCA, *config.HCA)) func(*check.Site) {
 	return func(s *check.Site) {
 		pf := hca(2, "eth2")
 		pf.Gres, pf.ID.PCI, pf.VFs, pf.Ports[0].State = "", "0000:3b:00.0", &report.VFs{Now: 2, Total: 8}, "ACTIVE"
-		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "pci", Value: pf.ID.PCI}, Part: config.PartVF, Count: 2}
+		c := config.HCA{Gres: "nic", Index: 2, Match: config.Match{Key: "pci", Value: pf.ID.PCI}, Part: "vf", Count: 2}
 		change(&pf, &c)
 		s.Inventory.HCAs, s.Config.HCAs = append(s.Inventory.HCAs, pf), append(s.Config.HCAs, c)
 	}

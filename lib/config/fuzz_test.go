@@ -61,7 +61,7 @@ func checkBounds(t *testing.T, c config.Config) {
 		if m, err := config.ParseMatch(h.Match.String()); err != nil || m != h.Match {
 			t.Errorf("match %q parses as %q, %v", h.Match, m, err)
 		}
-		if alone := h.Part == config.PartNone || h.Count == 1; alone && !slices.IsSorted(h.GPUs) || !alone && len(h.GPUs) > h.Parts() {
+		if alone := h.Part == "" || h.Count == 1; alone && !slices.IsSorted(h.GPUs) || !alone && len(h.GPUs) > h.Parts() {
 			t.Errorf("gpus %v", h.GPUs)
 		}
 	}

@@ -215,7 +215,7 @@ func readHCA(t document.Table, names []string) HCA {
 	word, _ := t.Word("node", NodeKeep, NodeTake)
 	h.Take = word == NodeTake
 	h.VF.read(t.Table("vf"))
-	if h.Part != PartVF && h.VF != (VF{}) {
+	if !h.Kind().Has("vf") && h.VF != (VF{}) {
 		t.Fail("vf", `GN323 add part = "vf" and count, or leave it out`, "the HCA is no PF in parts")
 	}
 	return h

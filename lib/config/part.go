@@ -4,23 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"gresnet/lib/document"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
-)
-
-// What a job gets of an HCA.
-const (
-	PartNone = ""   // all of it
-	PartVF   = "vf" // one of its VFs
-
-	// A slot of it, in shared mode: jobs have its device nodes together.
-	PartMacvlan = "macvlan" // with a macvlan of its interface
-	PartIPvlan  = "ipvlan"  // with an ipvlan of its interface
-	PartPKey    = "pkey"    // with an IPoIB interface for a partition
-	PartShared  = "shared"  // without an interface
 )
 
 // mostSlots bounds the slots of an HCA.
@@ -28,22 +15,22 @@ const mostSlots = 256
 
 // readPart reads in which parts jobs get an HCA, and how many there are.
 func (h *HCA) readPart(t document.Table) {
-	h.Part, _ = t.Word("part", PartVF, PartMacvlan, PartIPvlan, PartPKey, PartShared)
+	h.Part, _ = t.Word("part", node.KindNames()...)
 	count, counted := t.Number("count")
 	h.Count = count
 	switch says := t.Has("count"); {
 	case says && !t.Has("part"):
 		t.Fail("count", `GN313 add part = "vf" if jobs are to get its VFs`, "there is no part to count")
-	case h.Part != PartNone && h.Part != PartShared && !says:
+	case h.Part != "" && !h.Kind().Uncounted && !says:
 		t.Fail("count", "GN314 say how many parts the HCA is to have", "is missing")
 	case counted && count == 0:
 		t.Fail("count", "GN315 leave the table out if no job is to have a part", "0 is no number of parts")
-	case h.InSlots() && count > mostSlots:
+	case h.Kind().Slots() && count > mostSlots:
 		t.Fail("count", "", "an HCA has %d slots at most", mostSlots)
 	}
 	h.readNetwork(t)
 	h.PKey = readPKey(t)
-	if h.PKey != 0 && h.Part != PartPKey {
+	if h.PKey != 0 && !h.Kind().Has("pkey") {
 		t.Fail("pkey", `GN360 add part = "pkey" and count, or leave it out`, "jobs get no interface for a partition")
 	}
 }
@@ -68,7 +55,7 @@ func (c *Config) checkPKeys(root document.Table) {
 		return
 	}
 	for i, t := range root.Tables("hca") {
-		if h := c.HCAs[i]; h.Part == PartPKey && h.PKey == 0 {
+		if h := c.HCAs[i]; h.Kind().Has("pkey") && h.PKey == 0 {
 			t.Fail("pkey", "GN353 write it here like 0x8001, or into a [[policy]]", "is missing")
 		}
 	}
@@ -82,7 +69,7 @@ func (h *HCA) readNetwork(t document.Table) {
 	}
 	network, err := netip.ParsePrefix(text)
 	switch {
-	case h.Part != PartMacvlan && h.Part != PartIPvlan && h.Part != PartPKey:
+	case !h.Kind().Has("network"):
 		t.Fail("network", `GN339 it is for part = "macvlan", part = "ipvlan" and part = "pkey"`, "jobs get no interface that gresnet makes")
 	case err != nil || !network.Addr().Is4() || network != network.Masked():
 		t.Fail("network", `GN340 write it like "10.64.0.0/16"`, "%q is not an IPv4 network", text)
@@ -91,10 +78,8 @@ func (h *HCA) readNetwork(t document.Table) {
 	}
 }
 
-// InSlots tells whether several jobs have the HCA at once.
-func (h HCA) InSlots() bool {
-	return h.Part == PartMacvlan || h.Part == PartIPvlan || h.Part == PartPKey || h.Part == PartShared
-}
+// Kind returns the kind of what jobs get of the HCA.
+func (h HCA) Kind() node.Kind { return node.KindNamed(h.Part) }
 
 // Parts returns how many entries of the mapping it makes.
 func (h HCA) Parts() int { return max(h.Count, 1) }
@@ -112,13 +97,13 @@ func (h HCA) checkIndices(t document.Table) {
 
 // checkParent notes a match that does not tell which HCA has the parts, before they are there.
 func (h HCA) checkParent(t document.Table) {
-	if h.Part == PartVF && h.Match.Key != "pci" {
+	if h.Kind().Splits() && h.Match.Key != "pci" {
 		t.Fail("match", `GN316 write it like "pci=0000:3b:00.0": VFs are made before the PF has a name`, "%s does not say which PF has the VFs", h.Match)
 	}
 }
 
 // alone tells whether nobody but one part serves the HCA's GPUs.
-func (h HCA) alone() bool { return h.Part == PartNone || h.Count == 1 }
+func (h HCA) alone() bool { return h.Part == "" || h.Count == 1 }
 
 // checkGPUs orders the GPUs of a whole HCA, or of its only part, and holds those of parts against
 // their number.
@@ -144,22 +129,22 @@ func (h HCA) GPUsOf(part int) []int {
 // Gives tells whether the table gives jobs an HCA of the node: by its match, or as a part.
 func (h HCA) Gives(have node.HCA) bool {
 	_, is := h.PartOf(have.ID)
-	return is || h.Part != PartVF && h.Match.Matches(have)
+	return is || !h.Kind().Splits() && h.Match.Matches(have)
 }
 
 // PartOf returns the number of the part that an HCA of the node is; is is false if it is none.
 func (h HCA) PartOf(id node.ID) (number int, is bool) {
-	number, err := strconv.Atoi(id.VF)
-	return number, err == nil && h.Part == PartVF && h.Match.Value == id.PCI && number < h.Count
+	number, is = h.Kind().PartOf(id, h.Match.Value)
+	return number, is && number < h.Count
 }
 
 // Splits tells whether an HCA of the node is the one that the table gives in parts.
 func (h HCA) Splits(id node.ID) bool {
-	return h.Part == PartVF && id.PCI == h.Match.Value && id.VF == "" && id.Aux == ""
+	return h.Kind().Splits() && id.PCI == h.Match.Value && id.IsFunction()
 }
 
 // Covers tells whether an HCA of the node is for jobs alone: one that the table gives them, or the
 // parent of what it gives, and all that is made of the parent.
 func (h HCA) Covers(have node.HCA) bool {
-	return h.Match.Matches(have) || h.Part == PartVF && h.Match.Value == have.ID.PCI
+	return h.Match.Matches(have) || h.Kind().Splits() && h.Match.Value == have.ID.PCI
 }

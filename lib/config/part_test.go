@@ -17,7 +17,7 @@ func TestATableInPartsMeansThePFsFirstVFsAndCoversAllOfIt(t *testing.T) {
 	}
 	const pf = "0000:3b:00.0"
 	h := c.HCAs[0]
-	want := config.HCA{Gres: "nic", Index: 4, Match: config.Match{Key: "pci", Value: pf}, Part: config.PartVF, Count: 2, GPUs: []int{5, 3}}
+	want := config.HCA{Gres: "nic", Index: 4, Match: config.Match{Key: "pci", Value: pf}, Part: "vf", Count: 2, GPUs: []int{5, 3}}
 	if !reflect.DeepEqual(h, want) || !reflect.DeepEqual(h.GPUsOf(1), []int{3}) || h.GPUsOf(2) != nil {
 		t.Errorf("got %+v, want %+v", h, want)
 	}
@@ -57,7 +57,7 @@ func TestAnHCAInSlotsIsGivenByItsMatchAndCountedOrNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, have := c.HCAs[0], node.HCA{Name: "mlx5_bond_0", ID: node.ID{GUID: "0002:c903:00ab:0001"}}
-		if h.Count != want.count || h.Parts() != want.parts || h.InSlots() != want.slots || !h.Gives(have) || !h.Covers(have) || h.Splits(have.ID) {
+		if h.Count != want.count || h.Parts() != want.parts || h.Kind().Slots() != want.slots || !h.Gives(have) || !h.Covers(have) || h.Splits(have.ID) {
 			t.Errorf("%q: got %+v", text, h)
 		}
 	}

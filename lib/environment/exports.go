@@ -6,7 +6,7 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/config"
-	"gresnet/lib/host"
+	"gresnet/lib/node"
 	"gresnet/lib/plan"
 	"gresnet/lib/poll"
 	"gresnet/lib/scan"
@@ -20,7 +20,7 @@ func (l Lease) exports() ([]Variable, error) {
 	export := WithoutHook(l.Host.Config.Environment.Export, mellanoxHook)
 	var all []HCA
 	for _, h := range l.HCAs {
-		all = append(all, HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.Slot != "", Ports: portsOf(h)})
+		all = append(all, HCA{Name: h.Name, NUMA: h.NUMA, GPU: h.GPU, Slot: h.ID.IsSlot(), Ports: portsOf(h)})
 	}
 	if slices.ContainsFunc(l.HCAs, func(h plan.HCA) bool { return len(h.PKeys) > 0 }) {
 		export = with(export, config.NCCLPKey, config.UCXPKey, config.OpenIBPKey)
@@ -77,7 +77,7 @@ func childOf(h plan.HCA, port uint32) *step.Child {
 // portOf returns a port as it was before the first change: an interface that has just arrived is
 // still coming up, and its port with it.
 func portOf(h plan.HCA, p scan.Port) Port {
-	out := Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == host.Ethernet}
+	out := Port{Num: p.Num, Active: p.State == "ACTIVE", RoCE: p.LinkLayer == node.Ethernet}
 	if k, is := h.PKeys[p.Num]; is {
 		out.PKey = &k
 	}

@@ -43,7 +43,7 @@ func (t Topology) adapters(m Mapping) []*adapter {
 			continue
 		}
 		id := e.HCA.ID.Whole()
-		if id.VF != "" {
+		if id.Kind().Splits() {
 			id = node.ID{PCI: id.PCI}
 		}
 		if whole[id] == nil {

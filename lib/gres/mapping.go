@@ -39,6 +39,7 @@ type Entry struct {
 	Place   int          `json:"-"`
 	PKey    pkey.PKey    `json:"-"`
 	Network netip.Prefix `json:"-"`
+	Decided bool         `json:"-"` // a policy says otherwise: what it says does not fit the node, the job alone pays for
 
 	keep bool // Keep of the HCA as a whole
 	// Slot is what a slot's entry has besides its number, which is in the HCA's identity. It is nil
@@ -54,6 +55,14 @@ type Entry struct {
 type Slot struct {
 	Number int `json:"number"`
 	Of     int `json:"of"` // how many slots the HCA has; 0: any number
+}
+
+// Kind returns the kind of what a job gets of the HCA by the entry.
+func (e Entry) Kind() node.Kind {
+	if e.Part == "" {
+		return e.HCA.ID.Kind()
+	}
+	return node.KindNamed(e.Part)
 }
 
 // String is "nic 0".
@@ -122,7 +131,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 				m = append(m, e)
 				continue
 			}
-			if want.InSlots() {
+			if want.Kind().Slots() {
 				e.Part, e.Place, e.keep, e.Keep = want.Part, place(have, hca.ID), e.Keep, true
 				e.Slot = &Slot{Number: part, Of: want.Count}
 				hca.ID.Slot = strconv.Itoa(part)
@@ -154,7 +163,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 func (m Mapping) InExclusiveMode() Mapping {
 	m = slices.Clone(m)
 	for i, e := range m {
-		if e.Part == config.PartPKey && e.Slot != nil && e.Slot.Of == 1 {
+		if e.Kind().WholeIfOne && e.Slot != nil && e.Slot.Of == 1 {
 			m[i].HCA.ID, m[i].Slot, m[i].Keep = e.HCA.ID.Whole(), nil, e.keep
 		}
 	}
@@ -189,7 +198,7 @@ func place(have []node.HCA, id node.ID) int {
 // which need not be there yet.
 func (m Mapping) checkParts(cfg config.Config) error {
 	for _, parts := range cfg.HCAs {
-		if parts.Part != config.PartVF {
+		if !parts.Kind().Splits() {
 			continue // it splits none
 		}
 		i := slices.IndexFunc(m, func(e Entry) bool { return e.Drift == nil && parts.Splits(e.HCA.ID) })
@@ -203,17 +212,18 @@ func (m Mapping) checkParts(cfg config.Config) error {
 	return nil
 }
 
-// checkPFs returns an error for a PF that is one entry's, while another one has a VF of it: what a
-// job does to the PF reaches the VF.
+// checkPFs returns an error for a PF that is one entry's, while another one has a part of it: what a
+// job does to the PF reaches the part.
 func (m Mapping) checkPFs() error {
-	for _, vf := range m {
-		if vf.Drift != nil || vf.HCA.ID.VF == "" {
+	for _, part := range m {
+		kind := part.HCA.ID.Kind()
+		if part.Drift != nil || !kind.Splits() {
 			continue
 		}
 		for _, pf := range m {
-			if pf.Drift == nil && pf.HCA.ID.VF == "" && pf.HCA.ID.PCI == vf.HCA.ID.PCI {
+			if _, of := kind.PartOf(part.HCA.ID, pf.HCA.ID.PCI); of && pf.Drift == nil && !pf.HCA.ID.Kind().Splits() {
 				return hint.With(
-					fmt.Errorf("map %s: it is VF %s of %s, which %s is as a whole", vf, vf.HCA.ID.VF, describe(pf.HCA), pf),
+					fmt.Errorf("map %s: it is %s %s of %s, which %s is as a whole", part, kind.Title, kind.Number(part.HCA.ID), describe(pf.HCA), pf),
 					"GN184 leave either the PF or its VFs out of [[hca]]: a PF is one job's, or its VFs are several jobs'",
 				)
 			}
@@ -229,7 +239,7 @@ func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 	m := make(Mapping, 0, len(have))
 	for _, hca := range have {
 		// Sites make VFs for virtual machines, too, and their number changes.
-		if hca.ID.VF == "" {
+		if !hca.ID.Kind().Splits() {
 			m = append(m, Entry{Gres: cfg.Slurm.Gres[0], Index: len(m), HCA: hca})
 		}
 	}
@@ -238,8 +248,8 @@ func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 
 // find is the HCA of the node that an entry means, or the part of that number.
 func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
-	if want.Part == config.PartVF {
-		return findVF(want, part, have)
+	if want.Kind().Splits() {
+		return findPart(want, part, have)
 	}
 	var found []node.HCA
 	for i := range have {
@@ -262,14 +272,14 @@ func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
 	)
 }
 
-func findVF(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
+func findPart(want config.HCA, number int, have []node.HCA) (node.HCA, error) {
 	for _, hca := range have {
 		if n, is := want.PartOf(hca.ID); is && n == number {
 			return hca, nil
 		}
 	}
 	return node.HCA{}, hint.With(
-		fmt.Errorf("map %s %d: %s has no VF %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, number),
+		fmt.Errorf("map %s %d: %s has no %s %d with an RDMA device", want.Gres, want.Index+number, want.Match.Value, want.Kind().Title, number),
 		"GN318 gresnet boot makes the VFs before slurmd starts: journalctl -u gresnet.service says why this one is not there",
 	)
 }

@@ -38,7 +38,7 @@ func (n *Host) Mapped(t *table.Table) (gres.Mapping, error) {
 // Map maps what the node has as the configuration says, and as its RDMA netns mode lets.
 func (n *Host) Map(have []node.HCA) (gres.Mapping, error) {
 	m, err := gres.Map(n.Config, have)
-	if err != nil || !slices.ContainsFunc(m, func(e gres.Entry) bool { return e.Part == config.PartPKey }) {
+	if err != nil || !slices.ContainsFunc(m, func(e gres.Entry) bool { return e.Kind().WholeIfOne }) {
 		return m, err
 	}
 	v, err := scan.Open(n.Sys, scan.NewKnown())
@@ -76,10 +76,10 @@ func (n *Host) hasMore(t *table.Table) bool {
 	return count > len(t.HCAs)
 }
 
-// uses tells whether jobs may get an HCA of the node, as far as its kind tells: VFs are only for
+// uses tells whether jobs may get an HCA of the node, as far as its kind tells: parts are only for
 // a site that lists them. A table without one can be read by programs that know no VFs.
 func (n *Host) uses(h node.HCA) bool {
-	return h.ID.VF == "" || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Gives(h) })
+	return !h.ID.Kind().Splits() || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Gives(h) })
 }
 
 // AddHCAs adds the HCAs that jobs may get, and the table does not know. They come

@@ -129,7 +129,7 @@ func heldOrUsed(t *table.Table, u *users.Look) func(node.ID) (gres.Holder, bool)
 		if by, is := held(id); is {
 			return by, true
 		}
-		if t.SharedOf(id) != nil && id.Slot != "" {
+		if t.SharedOf(id) != nil && id.IsSlot() {
 			return gres.Holder{}, false // processes of the jobs that have its other slots use it
 		}
 		by := u.Of(id)

@@ -13,7 +13,9 @@ import (
 	"gresnet/lib/job"
 	"gresnet/lib/link"
 	"gresnet/lib/manager"
+	"gresnet/lib/node"
 	"gresnet/lib/occupied"
+	"gresnet/lib/part"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
@@ -51,20 +53,12 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 		return v.Link.Once(func() error {
 			for _, e := range p.Entries {
 				e.Keep = e.Keep || devices
-				e.VF = source.VF(l.Host.Config, j, e.VF)
-				own := e.PKey
-				if e.PKey, err = l.Host.choosePKey(j, e); err != nil {
+				if e, err = part.Of(e.Kind()).Decide(l.Host.Config, j, e); err != nil {
 					return err
 				}
-				if devices && e.Slot != nil {
-					e.Part = config.PartShared
-				}
-				h, err := l.ReadHCA(v, mode, e)
+				h, err := l.readHCA(v, mode, e, devices)
 				if err == nil && devices {
 					h.Ready, err = ready(v, h.Ports)
-				}
-				if errors.As(err, new(noPKey)) && e.PKey != own {
-					err = refuse("pkey", err) // a policy said it
 				}
 				if err != nil {
 					return fmt.Errorf("claim %s for job %d: %w", e.HCA.Name, l.World.Job, err)
@@ -85,16 +79,15 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 // ReadHCA returns what a job's lease of an entry changes, as it is now. An error is why no job can
 // have it.
 func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
+	return l.readHCA(v, mode, e, false)
+}
+
+func (l *Look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (plan.HCA, error) {
 	d, err := l.findUsable(v, mode, e)
 	if err != nil {
 		return plan.HCA{}, err
 	}
 	h := plan.HCA{ID: e.HCA.ID, Name: d.Name, Keep: e.Keep}
-	if e.Slot == nil {
-		if h.VF, err = l.readVF(mode, d, e); err != nil {
-			return plan.HCA{}, err
-		}
-	}
 	if mode == rdma.Exclusive {
 		if h.CM, err = l.World.ReadCM(d.Name); err != nil {
 			return plan.HCA{}, err
@@ -106,30 +99,25 @@ func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, er
 	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
 	}
-	if e.Slot != nil {
-		err = l.readSlot(v, mode, e, d, &h)
+	kind := part.Of(e.Kind())
+	err = kind.Read(&part.Reading{World: l.World, View: v, Mode: mode, Entry: e, Device: d, Stays: stays, HCA: &h})
+	if err != nil || e.Slot != nil {
 		return h, err
 	}
 	if h.RoCEv2, err = l.readRoCEv2(v, d, h.Ports); err != nil {
 		return plan.HCA{}, err
 	}
-	if h.Rebinds() {
-		h.VF.Rebind.Access = h.Access
-	}
 	for _, p := range h.Ports {
 		if p.Interface == nil || !h.Changes(mode, p.Interface.ID) {
 			continue
 		}
-		s, err := l.readInterface(v, mode, h, e, d, p)
+		s, err := l.readInterface(v, mode, &h, e, d, p)
 		if err != nil {
 			return plan.HCA{}, err
 		}
 		h.Interfaces = append(h.Interfaces, s)
 	}
-	if e.Part == config.PartPKey {
-		err = l.readChildren(v, e, d, &h)
-	}
-	return h, err
+	return h, nil
 }
 
 // findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
@@ -180,7 +168,7 @@ func (n *Host) readAccess(d scan.Device) (*step.Access, error) {
 }
 
 // readInterface reads what the interface of a port has, if the node can do without it.
-func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
+func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.Entry, d scan.Device, p scan.Port) (*step.Settings, error) {
 	if err := survives(e.Keep, d, p.Interface.Name); err != nil {
 		return nil, err
 	}
@@ -199,11 +187,8 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h plan.HCA, e gres.En
 		return nil, err
 	}
 	if h.Remakes(mode, p.Interface.ID) {
-		if err := survivesRebind(h, p, s); err != nil {
+		if err := part.Of(e.Kind()).Remake(h, p, s); err != nil {
 			return nil, err
-		}
-		if h.Rebinds() {
-			h.VF.Rebind.Index = p.Interface.Index
 		}
 		if err := v.Link.Remade(p.Interface.Index, &s); err != nil {
 			return nil, err
@@ -265,7 +250,7 @@ func othersSurvive(v *scan.View, d scan.Device, moved *link.Interface) error {
 // gidsOf are the GIDs of a port that are there for the interface's addresses.
 // They go with the interface and have to be waited for where it arrives.
 func gidsOf(v *scan.View, d scan.Device, p scan.Port, s snapshot.Settings) ([]netip.Addr, error) {
-	if p.LinkLayer != Ethernet {
+	if p.LinkLayer != node.Ethernet {
 		return nil, nil
 	}
 	var own []netip.Addr
@@ -285,9 +270,6 @@ func (n *Host) TellsGIDs() bool {
 	export := n.Config.Environment.Export
 	return slices.Contains(export, config.NCCLGIDIndex) || slices.Contains(export, config.UCXGIDIndex)
 }
-
-// Ethernet is a port's link layer, as sysfs writes it.
-const Ethernet = "Ethernet"
 
 // ready tells of ports whose interfaces stay on the node whether programs can reach others by them.
 func ready(v *scan.View, ports []scan.Port) (map[uint32]bool, error) {
@@ -313,7 +295,7 @@ func (l *Look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[u
 	}
 	all := map[uint32][]netip.Addr{}
 	for _, p := range ports {
-		if p.LinkLayer != Ethernet || p.Interface == nil {
+		if p.LinkLayer != node.Ethernet || p.Interface == nil {
 			continue
 		}
 		entries, err := v.RoCEv2(d, p.Num, p.Interface.Name)

@@ -105,7 +105,7 @@ func Count(n *host.Host) (Counts, error) {
 
 // othersHave tells whether jobs have other slots of an HCA: their processes use it.
 func othersHave(hcas []report.HCA, id node.ID) bool {
-	return id.Slot != "" && slices.ContainsFunc(hcas, func(o report.HCA) bool { return o.Claim != nil && o.ID.Whole() == id.Whole() })
+	return id.IsSlot() && slices.ContainsFunc(hcas, func(o report.HCA) bool { return o.Claim != nil && o.ID.Whole() == id.Whole() })
 }
 
 func countLeases(n *host.Host, c *Counts) error {

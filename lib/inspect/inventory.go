@@ -43,6 +43,6 @@ func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s repo
 	if err != nil {
 		return report.Scan{}, nil, err
 	}
-	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return h.Part != config.PartVF })
+	s.Parts = slices.DeleteFunc(slices.Clone(n.Config.HCAs), func(h config.HCA) bool { return !h.Kind().Splits() })
 	return s, drift, nil
 }

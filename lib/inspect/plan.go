@@ -159,11 +159,8 @@ func stepOf(s step.Step, bare map[node.ID]report.HCA) report.Step {
 	if h, is := bare[s.HCA()]; is {
 		d.HCA = &h
 	}
-	if vf, is := s.(*step.VF); is {
-		d.Sets = vf.Want.String()
-	}
-	if r, is := s.(*step.Rebind); is {
-		d.Sets = r.Want.String()
+	if says, is := s.(interface{ Sets() string }); is {
+		d.Sets = says.Sets()
 	}
 	return d
 }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -110,8 +111,8 @@ func refused(ctx context.Context, n *host.Host, t *table.Table) (map[node.ID]str
 		case h.ID.PCI != "" && sysfs.ManagesSwitches(n.Sys, h.ID.PCI):
 			why[h.ID] = "Fabric Manager manages the node's NVSwitches by it"
 		case m.Has(h.ID):
-		case h.ID.VF != "":
-			why[h.ID] = "jobs get VFs only where [[hca]] lists them, and its PF " + h.ID.PCI + " does not"
+		case h.ID.Kind().Splits():
+			why[h.ID] = fmt.Sprintf("jobs get %ss only where [[hca]] lists them, and its PF %s does not", h.ID.Kind().Title, h.ID.PCI)
 		default:
 			m = append(m, gres.Entry{HCA: h})
 		}

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"slices"
 
-	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
@@ -68,7 +67,7 @@ func take(v *scan.View, sys fs.FS, n input) (report.Scan, error) {
 
 // forPartitions tells whether the mapping has an HCA, or slots of it, for partitions.
 func (n input) forPartitions(id node.ID) bool {
-	return slices.ContainsFunc(n.Mapping, func(e gres.Entry) bool { return e.Part == config.PartPKey && e.HCA.ID.Whole() == id })
+	return slices.ContainsFunc(n.Mapping, func(e gres.Entry) bool { return e.Kind().Has("pkey") && e.HCA.ID.Whole() == id })
 }
 
 // inSlots returns an HCA, or its slots if the mapping has these.
@@ -94,7 +93,7 @@ func (n input) enter(h *report.HCA, e gres.Entry) {
 	switch {
 	case e.Slot != nil:
 		h.Keep, h.Slots = false, e.Slot.Of
-	case e.Part == config.PartPKey:
+	case e.Kind().WholeIfOne:
 		h.Slots = 1
 	}
 	h.PKey, h.Network = pkey.Text(e.PKey), ""
@@ -134,7 +133,7 @@ func (n input) describe(known node.HCA) report.HCA {
 
 // countVFs completes an HCA that is a PF.
 func countVFs(h *report.HCA, sys fs.FS) error {
-	if h.ID.PCI == "" || h.ID.VF != "" {
+	if !h.ID.IsFunction() {
 		return nil
 	}
 	now, total, err := sysfs.VFs(sys, h.ID.PCI)

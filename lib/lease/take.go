@@ -190,7 +190,7 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Lo
 	t.claim.Change, t.claim.Made = change, clock.SinceBoot()
 	t.claim.HCAs, t.claim.Claims = now.Of(t.World.Job, t.World.Run)
 	for _, s := range now.Shared {
-		if slices.ContainsFunc(t.claim.Claims, func(c table.Claim) bool { return c.HCA.Slot != "" && c.HCA.Whole() == s.HCA }) {
+		if slices.ContainsFunc(t.claim.Claims, func(c table.Claim) bool { return c.HCA.IsSlotOf(s.HCA) }) {
 			t.claim.Shared = append(t.claim.Shared, s)
 		}
 	}

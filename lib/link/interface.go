@@ -350,6 +350,9 @@ func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 	return named(err)
 }
 
+// LongestName is how many letters the name of an interface has at most (IFNAMSIZ).
+const LongestName = 15
+
 // FreeName stands for a name that nobody has, which the kernel chooses (dev.c:dev_alloc_name).
 const FreeName = freePrefix + "%d"
 

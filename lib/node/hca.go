@@ -65,6 +65,9 @@ func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
 // NodeGUID returns the HCA's node GUID.
 func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
+// The link layers of ports, as sysfs writes them.
+const Ethernet, InfiniBand = "Ethernet", "InfiniBand"
+
 // Port is one physical port of an HCA.
 type Port struct {
 	Num       uint32 `json:"num"`

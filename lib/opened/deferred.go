@@ -59,7 +59,7 @@ func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, 
 		return node.ID{}, false // all that it has is noted
 	}
 	for _, c := range t.Claims {
-		if c.Job == job && c.Quarantined == "" && !noted[c.HCA] && c.HCA.Slot == "" {
+		if c.Job == job && c.Quarantined == "" && !noted[c.HCA] && !c.HCA.IsSlot() {
 			return c.HCA, true
 		}
 	}

@@ -207,7 +207,7 @@ func (l *Lease) waits() bool {
 func (l *Lease) isBack(notes []recovery.Note) bool {
 	err := l.World.OnHost(func(v *scan.View) (err error) {
 		for _, s := range notes {
-			part := step.PartOf(s.Step)
+			part := partOf(s.Step)
 			switch {
 			case part == world.Part{}:
 			case part == world.Part{HCA: part.HCA}:
@@ -222,4 +222,15 @@ func (l *Lease) isBack(notes []recovery.Note) bool {
 		return nil
 	})
 	return err == nil
+}
+
+// partOf returns the part of an HCA that a step is about.
+func partOf(s world.Deed) world.Part {
+	switch s := s.(type) {
+	case *step.Link:
+		return world.Part{HCA: s.Of, Interface: s.Interface}
+	case *step.Settings:
+		return world.Part{HCA: s.Of, Interface: s.Interface}
+	}
+	return world.Part{HCA: s.HCA()}
 }

@@ -182,7 +182,7 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 		return nil
 	}
 	if errors.Is(err, world.ErrGone) {
-		part := step.PartOf(s)
+		part := partOf(s)
 		l.World.Gone[part] = true
 		warning, what := err.Error(), "RDMA device "+s.Object()
 		if part.Interface != (link.ID{}) {

@@ -26,9 +26,11 @@ type HCA struct {
 	Keep       bool      // its interfaces stay on the node
 	CM         []rdma.CM // RDMA-CM's settings for it, in exclusive mode
 	Access     *step.Access
-	VF         *step.VF // nil: it is none
 	Interfaces []*step.Settings
 	Children   []*step.Child // the interfaces that gresnet makes for a slot
+
+	First []step.Step // what comes before all else, as what a PF does for a VF
+	Anew  *Renewal    // nil: the kernel makes nothing anew but for moves
 
 	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
 
@@ -40,6 +42,13 @@ type HCA struct {
 	// Ready tells by port whether the interface is up and has an address that others can reach. It
 	// is for a job in the node's network, where the interface stays; nil: the job is not there.
 	Ready map[uint32]bool
+}
+
+// Renewal is a step that has the kernel make an HCA and its interfaces anew, with something of the job's
+// own.
+type Renewal struct {
+	Step   step.Step
+	ForJob func(snapshot.Settings) snapshot.Settings // the settings that an interface then has
 }
 
 // Take returns the steps by which a job gets its claimed HCAs, in order.
@@ -60,9 +69,7 @@ type HCA struct {
 func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
 	for _, h := range hcas {
-		if h.VF != nil {
-			steps = append(steps, h.VF)
-		}
+		steps = append(steps, h.First...)
 	}
 	if access.Isolation != config.IsolateDevices {
 		steps = append(steps, &step.Namespace{})
@@ -77,23 +84,20 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	if mode == rdma.Shared {
 		devices.Guard = access.Guard
 	}
-	var children, rebinds []step.Step
+	var children, renewals []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
-		if h.Rebinds() {
-			rebinds = append(rebinds, h.VF.Rebind)
+		if h.Anew != nil {
+			renewals = append(renewals, h.Anew.Step)
 		}
 		for _, c := range h.Children {
 			children = append(children, c)
 		}
 		devices.HCAs = append(devices.HCAs, h.ID)
 	}
-	steps = append(append(append(steps, rebinds...), move(mode, hcas)...), children...)
+	steps = append(append(append(steps, renewals...), move(mode, hcas)...), children...)
 	return append(steps, devices)
 }
-
-// Rebinds tells whether the HCA is a VF that gets an address of the job's own.
-func (h HCA) Rebinds() bool { return h.VF != nil && h.VF.Rebind != nil }
 
 // Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
 // the node, but the RDMA device's move makes an IPoIB interface anew.
@@ -101,7 +105,7 @@ func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlo
 
 // Remakes tells whether a lease has the kernel make an interface of the HCA anew: the VF is bound
 // again, or the interface goes with its RDMA device.
-func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Rebinds() || goesAlong(mode, i) }
+func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Anew != nil || goesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
@@ -140,10 +144,10 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 // forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
 // port then has for them.
 func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
-	if !h.Rebinds() {
+	if h.Anew == nil {
 		return s.Settings, s.GIDs
 	}
-	settings := s.Settings.Readdressed(h.VF.Rebind.Want)
+	settings := h.Anew.ForJob(s.Settings)
 	return settings, s.GIDsOf(settings)
 }
 

@@ -142,16 +142,18 @@ func (d *Damage) doubted() []node.ID {
 		add(after)
 	}
 	for _, id := range d.own() {
-		if !d.Has(id, "access") || d.lacksVF(id) {
+		if !d.Has(id, "access") || d.lacksFirst(id) {
 			add(id)
 		}
 	}
 	return ids
 }
 
-// lacksVF tells whether an HCA is a VF without the note of what its PF did for it. These notes come
-// before all others.
-func (d *Damage) lacksVF(id node.ID) bool { return id.VF != "" && !d.Has(id, "vf") }
+// lacksFirst tells whether an HCA is of a kind that has a note before all others, and lacks it.
+func (d *Damage) lacksFirst(id node.ID) bool {
+	first := id.Kind().First
+	return first != "" && !d.Has(id, first)
+}
 
 // done tells whether all notes about an HCA are struck: it is home and free.
 func (d *Damage) done(id node.ID) bool {
@@ -189,18 +191,22 @@ func (d *Damage) Added() []Note {
 		steps = append(steps, Note{Step: d.Uplink})
 	}
 	for _, id := range d.own() {
-		if id.Slot != "" && !d.Has(id, "child") {
-			steps = append(steps, Note{Step: &step.Child{Of: id, Name: "the interfaces of slots"}})
-		}
-		if id.Slot != "" {
-			continue // nothing of it has moved
+		if id.IsSlot() { // nothing of it has moved
+			if !d.Has(id, "child") {
+				steps = append(steps, Note{Step: &step.Child{Of: id, Name: "the interfaces of slots"}})
+			}
+			continue
 		}
 		if name := d.nameOf(id); name != "" && !d.Has(id, "rdma") {
 			steps = append(steps, Note{Step: &step.RDMA{ID: id, Name: netlink.Name(name)}})
 		}
 		for _, s := range d.Notes {
-			if n, is := s.Step.(*step.VF); is && n.ID == id && n.Rebind != nil && !d.Has(id, "rebind") {
-				steps = append(steps, Note{Step: n.Rebind})
+			if n, is := s.Step.(carrier); is && s.HCA() == id {
+				for _, carried := range n.Carried() {
+					if !d.Has(id, carried.Kind()) {
+						steps = append(steps, Note{Step: carried})
+					}
+				}
 			}
 			if n, is := s.Step.(*step.Settings); is && n.Of == id && !d.moved(n) {
 				steps = append(steps, Note{Step: &step.Link{Of: id, Port: n.Port, Interface: n.Interface, Name: netlink.Name(n.Settings.Name)}})
@@ -209,6 +215,9 @@ func (d *Damage) Added() []Note {
 	}
 	return steps
 }
+
+// carrier is a step whose note has copies of later notes, for a journal that lacks those.
+type carrier interface{ Carried() []step.Step }
 
 // moved tells whether the journal has the note of an interface's move.
 func (d *Damage) moved(s *step.Settings) bool {
@@ -230,7 +239,7 @@ func (d *Damage) Uncertain() map[node.ID]string {
 }
 
 func (d *Damage) forgotten(id node.ID) string {
-	if id.Slot != "" {
+	if id.IsSlot() {
 		return "" // the node table and the claims have what its HCA had, and its interface stayed
 	}
 	i := slices.IndexFunc(d.HCAs, func(h node.HCA) bool { return h.ID == id })
@@ -240,8 +249,8 @@ func (d *Damage) forgotten(id node.ID) string {
 	if !d.Has(id, "access") {
 		return "who may open its device nodes is not known"
 	}
-	if d.lacksVF(id) {
-		return "what its PF did for it is not known"
+	if d.lacksFirst(id) {
+		return id.Kind().Lost
 	}
 	for _, p := range d.HCAs[i].Ports {
 		known := slices.ContainsFunc(d.Notes, func(s Note) bool {

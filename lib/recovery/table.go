@@ -50,7 +50,7 @@ func renumber(t *table.Table) {
 	slices.SortFunc(rest, func(a, b node.HCA) int { return node.Compare(a.ID, b.ID) })
 	placed := map[int]node.HCA{}
 	for _, c := range t.Claims {
-		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA && c.HCA.Slot == "" })
+		i := slices.IndexFunc(rest, func(h node.HCA) bool { return h.ID == c.HCA && !c.HCA.IsSlot() })
 		_, taken := placed[c.Index]
 		// A claim that Rebuild made in place of an unreadable one has no index.
 		if c.Gres == "" || i < 0 || taken || c.Index < 0 || c.Index >= len(t.HCAs) {

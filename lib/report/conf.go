@@ -24,7 +24,7 @@ func (s Scan) TOML(w io.Writer, names []string) error {
 		}
 	}
 	for _, h := range s.numbered(names) {
-		if h.ID.Slot != "" && h.ID.Slot != "0" && h.Slots > 0 {
+		if h.ID.IsSlot() && h.ID.Slot != "0" && h.Slots > 0 {
 			continue // the table of the first slot is for all
 		}
 		text := s.table(h)
@@ -52,7 +52,7 @@ func (s Scan) table(h HCA) string {
 	if h.Slots > 0 {
 		text += fmt.Sprintf("count = %d\n", h.Slots)
 	}
-	if h.ID.Slot != "" && h.Slots > 0 {
+	if h.ID.IsSlot() && h.Slots > 0 {
 		h.Serves = s.served(h)
 	}
 	if h.Network != "" {

@@ -5,16 +5,16 @@ import (
 	"io"
 	"slices"
 
-	"gresnet/lib/config"
 	"gresnet/lib/indices"
+	"gresnet/lib/node"
 	"gresnet/lib/pkey"
 )
 
-// PrintParts says which HCAs are VFs, and which are for which partitions, as scan and status do.
+// PrintParts says which HCAs are parts of others, and which are for which partitions, as scan and status do.
 func PrintParts(w io.Writer, hcas []HCA) {
 	for _, h := range hcas {
-		if h.ID.VF != "" {
-			fmt.Fprintf(w, "%s is VF %s of %s\n", h.Name, h.ID.VF, pfOf(hcas, h))
+		if k := h.ID.Kind(); k.Splits() {
+			fmt.Fprintf(w, "%s is %s %s of %s\n", h.Name, k.Title, k.Number(h.ID), pfOf(hcas, h))
 		}
 	}
 	type group struct {
@@ -25,7 +25,7 @@ func PrintParts(w io.Writer, hcas []HCA) {
 	numbers := map[group][]int{}
 	for _, h := range hcas {
 		g := group{h.PKey, h.Gres}
-		if h.PKey == 0 && h.Part != config.PartPKey {
+		if h.PKey == 0 && !node.KindNamed(h.Part).Has("pkey") {
 			continue
 		}
 		if len(numbers[g]) == 0 {
@@ -43,12 +43,12 @@ func PrintParts(w io.Writer, hcas []HCA) {
 	}
 }
 
-// pfOf names the PF of a VF: by its RDMA device, if it has one.
-func pfOf(hcas []HCA, vf HCA) string {
+// pfOf names the PF of a part: by its RDMA device, if it has one.
+func pfOf(hcas []HCA, part HCA) string {
 	for _, h := range hcas {
-		if h.ID.VF == "" && h.ID.PCI == vf.ID.PCI {
+		if h.ID.PCI == part.ID.PCI && h.ID.IsFunction() {
 			return h.Name
 		}
 	}
-	return vf.ID.PCI
+	return part.ID.PCI
 }

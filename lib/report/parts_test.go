@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"gresnet/lib/config"
 	"gresnet/lib/node"
 	"gresnet/lib/pkey"
 	"gresnet/lib/report"
@@ -12,7 +11,7 @@ import (
 
 func TestPartsAreToldByPFAndByPartition(t *testing.T) {
 	slot := func(number string, index int, k pkey.Text) report.HCA {
-		return report.HCA{Name: "mlx5_1", ID: node.ID{PCI: "0000:3b:00.0", Slot: number}, Gres: "nic", Index: &index, Part: config.PartPKey, PKey: k}
+		return report.HCA{Name: "mlx5_1", ID: node.ID{PCI: "0000:3b:00.0", Slot: number}, Gres: "nic", Index: &index, Part: "pkey", PKey: k}
 	}
 	got := printed(t, func(b *bytes.Buffer) error {
 		report.PrintParts(b, []report.HCA{

@@ -95,7 +95,7 @@ func (s Scan) ports(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tPORT\tLINK\tSTATE\tRATE\tNET\tDEVICES")
 	for n, h := range s.HCAs {
-		if h.ID.Slot != "" && n > 0 && s.HCAs[n-1].ID.Whole() == h.ID.Whole() {
+		if h.ID.IsSlot() && n > 0 && s.HCAs[n-1].ID.Whole() == h.ID.Whole() {
 			continue // another slot of the same HCA
 		}
 		for i, p := range h.Ports {

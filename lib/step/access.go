@@ -58,7 +58,7 @@ func (s *Access) Do(w *world.World) error {
 // Undo restores owner and mode of the nodes. Those of an HCA that jobs have slots of are restored
 // when the last of these jobs frees its claim, see Reopen.
 func (s *Access) Undo(w *world.World) error {
-	if s.ID.Slot != "" {
+	if s.ID.IsSlot() {
 		return nil
 	}
 	restore := func() error {

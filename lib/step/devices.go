@@ -97,7 +97,7 @@ func (s *Devices) findNodes(v *scan.View) (nodes []deviceNode, err error) {
 		}
 		for _, c := range d.Chars {
 			if slices.Contains(s.Kinds, c.Kind) {
-				nodes = append(nodes, deviceNode{c.Name, bpf.Device{Major: c.Major, Minor: c.Minor}, id.Slot != ""})
+				nodes = append(nodes, deviceNode{c.Name, bpf.Device{Major: c.Major, Minor: c.Minor}, id.IsSlot()})
 			}
 		}
 	}

@@ -25,8 +25,6 @@ import (
 // VF, so Do and Undo have it bind the VF again: that makes the RDMA device and the interface anew, on
 // the node, wherever they were. The notes of what this loses come before; Do comes before the moves,
 // and so does Undo: it leaves the moves' undos little to do.
-//
-// The VF's note has a copy of this one.
 type Rebind struct {
 	ID    node.ID       `json:"hca"`
 	Name  netlink.Name  `json:"name"`            // of the RDMA device
@@ -41,6 +39,9 @@ type Rebind struct {
 func (*Rebind) Kind() string     { return "rebind" }
 func (s *Rebind) Object() string { return string(s.Name) }
 func (s *Rebind) HCA() node.ID   { return s.ID }
+
+// Sets says which address the VF gets.
+func (s *Rebind) Sets() string { return s.Want.String() }
 
 // Do gives the VF the job's address.
 func (s *Rebind) Do(w *world.World) error {

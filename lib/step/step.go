@@ -73,17 +73,6 @@ var (
 	AllHome = rankOf("devices")
 )
 
-// PartOf returns the part of an HCA that a step is about.
-func PartOf(s world.Deed) world.Part {
-	switch s := s.(type) {
-	case *Link:
-		return world.Part{HCA: s.Of, Interface: s.Interface}
-	case *Settings:
-		return world.Part{HCA: s.Of, Interface: s.Interface}
-	}
-	return world.Part{HCA: s.HCA()}
-}
-
 // Rank returns a step's place in an unwinding, which undoes low ranks first.
 func Rank(s Step) int { return rankOf(s.Kind()) }
 

@@ -23,16 +23,26 @@ func (*VF) Kind() string     { return "vf" }
 func (s *VF) Object() string { return s.Name }
 func (s *VF) HCA() node.ID   { return s.ID }
 
+// Carried returns the copy of a later note.
+func (s *VF) Carried() []Step {
+	if s.Rebind == nil {
+		return nil
+	}
+	return []Step{s.Rebind}
+}
+
+// Sets says what the PF does for the VF.
+func (s *VF) Sets() string { return s.Want.String() }
+
 // Do sets what the site wants.
 func (s *VF) Do(w *world.World) error { return s.set(w, s.Want) }
 
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
-	err := s.set(w, s.Had)
-	if isGone(err) {
-		return nil
+	if err := s.set(w, s.Had); !isGone(err) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (s *VF) set(w *world.World, want sriov.Attributes) error {

@@ -227,7 +227,7 @@ func (t *Table) SharedOf(id node.ID) *Shared {
 // Unshared returns the HCAs that the table has in Shared and no job has a slot of any more.
 func (t *Table) Unshared() (list []Shared) {
 	for _, s := range t.Shared {
-		if !slices.ContainsFunc(t.Claims, func(c Claim) bool { return c.HCA.Slot != "" && c.HCA.Whole() == s.HCA }) {
+		if !slices.ContainsFunc(t.Claims, func(c Claim) bool { return c.HCA.IsSlotOf(s.HCA) }) {
 			list = append(list, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package part
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
-	"gresnet/lib/parts"
 	"gresnet/lib/sriov"
 )
 
@@ -32,13 +31,13 @@ func TestOnlyWhatTheSiteSaysOfAVFIsSet(t *testing.T) {
 // An account has a VLAN, and the job asks for a VF of InfiniBand.
 func TestAJobWhoseVFCannotHaveWhatItsAccountGivesIsRefusedAndTheNodeIsNotToBlame(t *testing.T) {
 	vlan := config.VF{VLAN: &config.VLAN{ID: 100}}
-	err := refuse("vf", parts.Takes("ib0", true, "mlx5_core", vlan))
+	err := refuse("vf", takes("ib0", true, "mlx5_core", vlan))
 	var refusal *gres.Refusal
 	const says = "vf of the site's configuration: ib0 is InfiniBand: VLANs, rates, trust and spoof checks are Ethernet's"
 	if !errors.As(err, &refusal) || err.Error() != says {
 		t.Errorf("got %v, wanted the refusal: %s", err, says)
 	}
-	if err := parts.Takes("roce0", false, "mlx5_core", vlan); err != nil {
+	if err := takes("roce0", false, "mlx5_core", vlan); err != nil {
 		t.Errorf("a VF that can have it: %v", err)
 	}
 }

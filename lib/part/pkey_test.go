@@ -1,4 +1,4 @@
-package parts
+package part
 
 import (
 	"strings"
@@ -24,14 +24,14 @@ func TestAPKeyOfAPolicyThatAnActivePortLacksIsFoundAndSoIsWhoMayUseTheOthers(t *
 		want   string
 		meant  bool
 	}{
-		{config.PartPKey, port("ACTIVE", 0xffff, 0x8001), 0x8001, enforced, "", false},
-		{config.PartPKey, port("ACTIVE", 0xffff, 0x0001), 0x8001, enforced, "", false},
-		{config.PartPKey, port("ACTIVE", 0xffff), 0, enforced, "", false},
-		{config.PartPKey, port("DOWN", 0xffff), 0x8001, enforced, "", false},
-		{config.PartPKey, port("ACTIVE", 0xffff), 0x8001, enforced, "policy 1 gives jobs P_Key 0x8001, which mlx5_0 port 1 does not have", false},
-		{config.PartPKey, port("ACTIVE", 0xffff), 0, sysfs.SELinux{PKeys: true}, "SELinux is not enforcing", true},
-		{config.PartPKey, port("ACTIVE", 0xffff), 0, sysfs.SELinux{Enforcing: true}, "the SELinux policy does not have the class infiniband_pkey", true},
-		{config.PartMacvlan, port("ACTIVE", 0xffff), 0x8001, sysfs.SELinux{}, "", false},
+		{"pkey", port("ACTIVE", 0xffff, 0x8001), 0x8001, enforced, "", false},
+		{"pkey", port("ACTIVE", 0xffff, 0x0001), 0x8001, enforced, "", false},
+		{"pkey", port("ACTIVE", 0xffff), 0, enforced, "", false},
+		{"pkey", port("DOWN", 0xffff), 0x8001, enforced, "", false},
+		{"pkey", port("ACTIVE", 0xffff), 0x8001, enforced, "policy 1 gives jobs P_Key 0x8001, which mlx5_0 port 1 does not have", false},
+		{"pkey", port("ACTIVE", 0xffff), 0, sysfs.SELinux{PKeys: true}, "SELinux is not enforcing", true},
+		{"pkey", port("ACTIVE", 0xffff), 0, sysfs.SELinux{Enforcing: true}, "the SELinux policy does not have the class infiniband_pkey", true},
+		{"macvlan", port("ACTIVE", 0xffff), 0x8001, sysfs.SELinux{}, "", false},
 	} {
 		cfg := config.Config{HCAs: []config.HCA{{Part: c.part}}, Policies: []config.Policy{{PKey: c.policy}}}
 		slot := func(n string) report.HCA {

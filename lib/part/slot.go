@@ -1,4 +1,4 @@
-package host
+package part
 
 import (
 	"encoding/binary"
@@ -8,11 +8,10 @@ import (
 	"os"
 
 	"gresnet/lib/address"
-	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/link"
-	"gresnet/lib/plan"
+	"gresnet/lib/node"
 	"gresnet/lib/rdma"
 	"gresnet/lib/scan"
 	"gresnet/lib/step"
@@ -20,67 +19,87 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// readSlot reads which interfaces a slot has in a job. An error is why no job can have it.
-func (l *Look) readSlot(v *scan.View, mode rdma.Mode, e gres.Entry, d scan.Device, h *plan.HCA) error {
-	if mode == rdma.Exclusive && e.Part == config.PartPKey {
+// slot is a slot of an HCA on Ethernet: the job has the HCA's device nodes together with other jobs, and a
+// macvlan or an ipvlan on its interface.
+type slot struct{ Whole }
+
+// Read reads which interfaces the slot has in the job.
+func (slot) Read(r *Reading) error {
+	if err := inSharedMode(r); err != nil || r.Stays {
+		return err
+	}
+	return readChildren(r, func(p scan.Port) (*step.Child, error) {
+		if err := canCarry(r.View, r.Entry.Part, *p.Interface, p.LinkLayer); err != nil {
+			return nil, err
+		}
+		c, err := readChild(r, p, r.Entry.Part)
+		if err == nil {
+			err = roomForGIDs(r.View, r.Device, p, r.Entry)
+		}
+		return c, err
+	})
+}
+
+// shared is a slot without an interface.
+type shared struct{ Whole }
+
+// Read reads nothing.
+func (shared) Read(r *Reading) error { return inSharedMode(r) }
+
+// inSharedMode returns an error where the kernel lets one network namespace open an HCA.
+func inSharedMode(r *Reading) error {
+	e := r.Entry
+	switch {
+	case r.Mode != rdma.Exclusive:
+		return nil
+	case e.Kind().WholeIfOne:
 		err := fmt.Errorf("part = %q with count = %d is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part, e.Slot.Of)
 		return hint.With(err, `GN362 take count = 1: a job then gets the whole HCA, and an interface for its partition; or put the node into shared mode ([rdma] mode)`)
 	}
-	if mode == rdma.Exclusive {
-		err := fmt.Errorf("part = %q is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part)
-		return hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
-	}
-	return l.readChildren(v, e, d, h)
+	err := fmt.Errorf("part = %q is for the shared RDMA netns mode, and the node is in exclusive mode", e.Part)
+	return hint.With(err, `GN341 put the node into shared mode ([rdma] mode), or take part = "vf": the kernel lets only one network namespace open an HCA`)
 }
 
-// readChildren reads which interfaces gresnet makes for a job that has a slot of an HCA, or the whole
-// HCA for a partition. An error is why no job can have it.
-func (l *Look) readChildren(v *scan.View, e gres.Entry, d scan.Device, h *plan.HCA) (err error) {
-	if h.PKeys, err = readPKeys(v, d, e, h.Ports); err != nil || e.Part == config.PartShared {
-		return err
-	}
+// readChildren reads which interfaces gresnet makes for the job on those of the HCA. An error is why no
+// job can have them.
+func readChildren(r *Reading, read func(scan.Port) (*step.Child, error)) error {
+	h := r.HCA
 	for _, p := range h.Ports {
 		if _, in := h.PKeys[p.Num]; p.Interface == nil || len(h.PKeys) > 0 && !in {
 			continue
 		}
-		c, err := l.readChild(v, e, p)
-		if err == nil && e.Part != config.PartPKey {
-			err = roomForGIDs(v, d, p, e)
-		}
+		c, err := read(p)
 		if err != nil {
 			return err
 		}
 		h.Children = append(h.Children, c)
 	}
 	if len(h.Children) == 0 {
-		return hint.With(fmt.Errorf("%s has no network interface on the node", e.HCA.Name), `GN342 take part = "shared", which gives jobs no interface`)
+		return hint.With(fmt.Errorf("%s has no network interface on the node", r.Entry.HCA.Name), `GN342 take part = "shared", which gives jobs no interface`)
 	}
 	return nil
 }
 
-// readChild returns the interface that a slot has on that of a port.
-func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, error) {
-	parent := *p.Interface
-	if err := canCarry(v, e.Part, parent, p.LinkLayer); err != nil {
-		return nil, err
-	}
+// readChild returns the interface of a kind that a part has on that of a port.
+func readChild(r *Reading, p scan.Port, kind string) (*step.Child, error) {
+	e, parent := r.Entry, *p.Interface
 	slot, whole := gres.Slot{Of: 1}, e.Slot == nil
 	if !whole {
 		slot = *e.Slot
 	}
-	c := virtual.Child{Kind: e.Part, Name: parent.Name, Index: virtual.ChildIndex(e.Place, p.Num, slot.Number)}
-	switch e.Part {
-	case config.PartMacvlan:
+	c := virtual.Child{Kind: kind, Name: parent.Name, Index: virtual.ChildIndex(e.Place, p.Num, slot.Number)}
+	switch kind {
+	case macvlan:
 		c.MAC = virtual.ChildMAC(parent.MAC, slot.Number)
-	case config.PartPKey:
-		c.Kind, c.PKey = virtual.IPoIB, e.PKey
+	case virtual.IPoIB:
+		c.PKey = e.PKey
 	}
 	if whole && !e.Keep {
 		suffix := fmt.Sprintf(".%04x", uint16(e.PKey)) // as people name it
-		c.Name = parent.Name[:min(len(parent.Name), longestName-len(suffix))] + suffix
+		c.Name = parent.Name[:min(len(parent.Name), link.LongestName-len(suffix))] + suffix
 	}
 	if e.Network.IsValid() {
-		list, _, _, err := address.Read(v.Link.Route, parent.Index)
+		list, _, _, err := address.Read(r.View.Link.Route, parent.Index)
 		if err != nil {
 			return nil, fmt.Errorf("read the addresses of %s: %w", parent.Name, err)
 		}
@@ -98,13 +117,13 @@ func (l *Look) readChild(v *scan.View, e gres.Entry, p scan.Port) (*step.Child, 
 	return child, nil
 }
 
+// The kinds of interfaces that the kernel makes on those of Ethernet, one kind on each.
+const macvlan, ipvlan = "macvlan", "ipvlan"
+
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
 // which a child reaches nothing.
 func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
-	if kind == config.PartPKey {
-		return canJoin(parent, layer)
-	}
-	if layer != Ethernet {
+	if layer != node.Ethernet {
 		return hint.With(fmt.Errorf("%s is not on Ethernet, and carries no %s", parent.Name, kind), `GN343 take part = "pkey", part = "shared" or part = "vf"`)
 	}
 	if !parent.Up {
@@ -119,23 +138,10 @@ func canCarry(v *scan.View, kind string, parent link.Interface, layer string) er
 		case o.Index == parent.Master:
 			err := fmt.Errorf("%s belongs to %s, and the kernel makes no %s of it", parent.Name, o.Name, kind)
 			return hint.With(err, "GN345 the bond as a whole can have slots, if it is an RDMA device (RoCE LAG): match that")
-		case o.Parent == parent.Index && o.ID.Kind != kind && (o.ID.Kind == config.PartMacvlan || o.ID.Kind == config.PartIPvlan):
+		case o.Parent == parent.Index && o.ID.Kind != kind && (o.ID.Kind == macvlan || o.ID.Kind == ipvlan):
 			err := fmt.Errorf("%s carries %s of kind %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
 			return hint.With(err, fmt.Sprintf("GN346 take part = %q, or remove %s", o.ID.Kind, o.Name))
 		}
-	}
-	return nil
-}
-
-// canJoin returns an error for an interface on which the kernel makes none for a partition, or on
-// which such a one reaches nothing.
-func canJoin(parent link.Interface, layer string) error {
-	switch {
-	case layer != InfiniBand:
-		return hint.With(fmt.Errorf("%s is on Ethernet, which has no P_Keys", parent.Name), `GN356 take part = "macvlan", or part = "vf" with a vlan`)
-	case !parent.Up:
-		err := fmt.Errorf("%s is down, and so would its interface for a P_Key be", parent.Name)
-		return hint.With(err, "GN359 ip link set "+parent.Name+" up, before the first job")
 	}
 	return nil
 }
@@ -199,28 +205,4 @@ func slotAddress(parent string, list []address.Address, network netip.Prefix, s 
 func number(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])
-}
-
-// longestName is how many letters the name of an interface has at most (IFNAMSIZ).
-const longestName = 15
-
-// nameChildren gives the interfaces that gresnet makes for a job names of their own. The first has
-// the name of the interface below it, as one that moves to the job has.
-func nameChildren(hcas []plan.HCA) {
-	taken := map[string]bool{}
-	for _, h := range hcas {
-		for _, s := range h.Interfaces {
-			taken[s.Settings.Name] = taken[s.Settings.Name] || !h.Keep
-		}
-	}
-	for _, h := range hcas {
-		for _, c := range h.Children {
-			name := c.Name
-			for n := 1; taken[name]; n++ {
-				suffix := fmt.Sprintf("_%d", n)
-				name = c.Name[:min(len(c.Name), longestName-len(suffix))] + suffix
-			}
-			c.Name, c.Link.Name, taken[name] = name, name, true
-		}
-	}
 }

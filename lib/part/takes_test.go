@@ -1,4 +1,4 @@
-package parts
+package part
 
 import (
 	"testing"
@@ -24,7 +24,7 @@ func TestAnInfiniBandPFSetsTheStateAloneAndSomeDriversNoVLANsOf8021AD(t *testing
 		{false, "bnxt_re", ad, false},
 		{false, "qedr", ad, false},
 	} {
-		if err := Takes("pf", c.infiniband, c.driver, c.v); (err == nil) != c.takes {
+		if err := takes("pf", c.infiniband, c.driver, c.v); (err == nil) != c.takes {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -1,0 +1,102 @@
+package node
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Kind is a kind of what a job gets of an HCA: all of it, or one of several parts. Package part does
+// what differs from kind to kind. This is what tells the kinds apart.
+type Kind struct {
+	Name string   // as part in [[hca]] says it; empty: the whole HCA
+	Keys []string // of [[hca]], which only some kinds have: network, pkey, vf
+
+	// Number returns the number of a part among those of its HCA, empty for what is no such part. Then each
+	// part is an RDMA device of its own, which people call by the title. A kind without Number is of
+	// slots: jobs have one RDMA device together, in shared mode.
+	Number func(ID) string
+	Title  string
+
+	Uncounted bool // count may be left out: an HCA has as many slots as jobs come
+	// WholeIfOne says that in exclusive mode a job that has the only slot has the whole HCA, and its
+	// interface besides.
+	WholeIfOne bool
+
+	// First is the kind of the note that comes before all others about such a part, and Lost is what nobody
+	// knows without it. Empty: there is no such note.
+	First, Lost string
+}
+
+// kinds lists all kinds of parts.
+var kinds = []Kind{
+	{
+		Name: "vf", Title: "VF", Number: func(id ID) string { return id.VF }, Keys: []string{"vf"},
+		First: "vf", Lost: "what its PF did for it is not known",
+	},
+	{Name: "macvlan", Keys: []string{"network"}},
+	{Name: "ipvlan", Keys: []string{"network"}},
+	{Name: "pkey", Keys: []string{"network", "pkey"}, WholeIfOne: true},
+	{Name: "shared", Uncounted: true},
+}
+
+// AddKind adds a kind, and returns a function that removes it. A test does so.
+func AddKind(k Kind) (remove func()) {
+	before := kinds
+	kinds = append(slices.Clone(kinds), k)
+	return func() { kinds = before }
+}
+
+// KindNames lists the names of all kinds of parts.
+func KindNames() (names []string) {
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// KindNamed returns the kind of a name, that of whole HCAs for an empty one.
+func KindNamed(name string) Kind {
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return kinds[i]
+	}
+	return Kind{}
+}
+
+// Kind returns the kind of what an identity means. A slot is of the kind of its HCA: which interface a job
+// has of it, the configuration says, not the identity.
+func (id ID) Kind() Kind {
+	for _, k := range kinds {
+		if k.Splits() && k.Number(id) != "" {
+			return k
+		}
+	}
+	return Kind{}
+}
+
+// Splits tells whether each part of the kind is an RDMA device of its own.
+func (k Kind) Splits() bool { return k.Number != nil }
+
+// Slots tells whether the parts of the kind are slots.
+func (k Kind) Slots() bool { return k.Name != "" && k.Number == nil }
+
+// Has tells whether [[hca]] can have a key with this kind.
+func (k Kind) Has(key string) bool { return slices.Contains(k.Keys, key) }
+
+// PartOf returns the number of the part that an identity means of the HCA at a PCI address; is is false
+// if it means none.
+func (k Kind) PartOf(id ID, pci string) (number int, is bool) {
+	if !k.Splits() {
+		return 0, false
+	}
+	number, err := strconv.Atoi(k.Number(id))
+	return number, err == nil && id.PCI == pci
+}
+
+// IsSlot tells whether the identity is that of a slot.
+func (id ID) IsSlot() bool { return id.Slot != "" }
+
+// IsSlotOf tells whether the identity is that of a slot of an HCA.
+func (id ID) IsSlotOf(whole ID) bool { return id.IsSlot() && id.Whole() == whole }
+
+// IsFunction tells whether the identity is that of a PCI function as a whole, of which others may be parts.
+func (id ID) IsFunction() bool { return id.PCI != "" && id == ID{GUID: id.GUID, PCI: id.PCI} }
