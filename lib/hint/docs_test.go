@@ -109,9 +109,15 @@ func list(t *testing.T, text *strings.Builder, title string, rows []said) {
 		dos[id] = add(dos[id], do)
 	}
 	for _, id := range ids {
-		fmt.Fprintf(text, "- %s: %s → %s\n", id, strings.Join(problems[id], "; "), strings.TrimSpace(strings.Join(dos[id], "; ")))
+		for i, p := range problems[id] {
+			problems[id][i] = filled.ReplaceAllString(p, "")
+		}
+		fmt.Fprintf(text, "- %s: %s → %s\n", id, cmp.Or(strings.Join(problems[id], "; "), "…"), strings.TrimSpace(strings.Join(dos[id], "; ")))
 	}
 }
+
+// filled is what the program fills in after all that a reader can look for.
+var filled = regexp.MustCompile(`(: …+)+$`)
 
 // add appends what a list does not have, nor says with more words.
 func add(list []string, one string) []string {
