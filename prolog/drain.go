@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/source"
 )
 
-// reason is why a node is drained. The id of the message comes first: sinfo -R cuts off the end.
+// reason returns why a node is drained. The id of the message comes first: sinfo -R cuts off the end.
 func reason(cause error) string {
 	if id := hint.ID(cause); id != "" {
 		return "gresnet: " + id + ": " + cause.Error()

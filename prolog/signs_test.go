@@ -107,7 +107,7 @@ func killedAt(t *testing.T, cmd *exec.Cmd, n int) (killed bool, exit int) {
 	return killed, exit
 }
 
-// prologOf is a prolog of a job that asks for no HCA.
+// prologOf returns a prolog of a job that asks for no HCA.
 func prologOf(t *testing.T, d state.Dir, toml string) *exec.Cmd {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "gresnet.toml")
@@ -120,7 +120,7 @@ func prologOf(t *testing.T, d state.Dir, toml string) *exec.Cmd {
 	return cmd
 }
 
-// filesOf are all files of a folder that are not folders.
+// filesOf returns all files of a folder that are not folders.
 func filesOf(t *testing.T, folder string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {

@@ -108,7 +108,7 @@ func (p Part) StartWith(file *os.File, args ...string) (*Process, error) {
 	return &Process{cmd, conn.(*net.UnixConn), make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4))}, nil
 }
 
-// Hear is the next message, and the descriptor that came with it or -1. It is
+// Hear returns the next message, and the descriptor that came with it or -1. It is
 // ErrHeldUp if none comes until then, and io.EOF at the end.
 func (p *Process) Hear(until time.Time) (message string, fd int, err error) {
 	if err := p.conn.SetReadDeadline(until); err != nil {

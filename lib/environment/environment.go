@@ -45,7 +45,7 @@ type Interface struct {
 // Variable is one of a lease's.
 type Variable struct{ Name, Value string }
 
-// Of are the variables of a job: what always is there, and those that the site
+// Of returns the variables of a job: what always is there, and those that the site
 // exports as far as the job has something to say in them.
 func Of(hcas []HCA, export []string) []Variable {
 	all := always(hcas)
@@ -81,7 +81,7 @@ func always(hcas []HCA) []Variable {
 	return all
 }
 
-// exported is the value of a variable that the site can have exported, empty if
+// exported returns the value of a variable that the site can have exported, empty if
 // the job has none for it.
 func exported(name string, hcas []HCA) string {
 	ready := interfaces(hcas, true)
@@ -107,7 +107,7 @@ func exported(name string, hcas []HCA) string {
 	return ""
 }
 
-// exactly is NCCL's list of whole names. Without the sign they are beginnings of
+// exactly returns NCCL's list of whole names. Without the sign they are beginnings of
 // names: mlx5_1 is mlx5_10, too.
 func exactly(names []string) string {
 	if len(names) == 0 {
@@ -138,7 +138,7 @@ func distinct(hcas []HCA) (list []HCA) {
 	return list
 }
 
-// used are the ports of an HCA that a program is to use.
+// used returns the ports of an HCA that a program is to use.
 func (h HCA) used() []Port {
 	active := slices.DeleteFunc(slices.Clone(h.Ports), func(p Port) bool { return !p.Active })
 	if len(active) == 0 {
@@ -147,7 +147,7 @@ func (h HCA) used() []Port {
 	return active
 }
 
-// interfaces are the job's, or those by which its programs can reach others.
+// interfaces returns the job's, or those by which its programs can reach others.
 func interfaces(hcas []HCA, ready bool) []string {
 	var names []string
 	for _, h := range hcas {

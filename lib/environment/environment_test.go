@@ -19,7 +19,7 @@ func ib(name, interfaceName string) environment.HCA {
 	}}
 }
 
-// roce is an HCA whose GID table has "INDEX ADDRESS" for RoCE v2.
+// roce returns an HCA whose GID table has "INDEX ADDRESS" for RoCE v2.
 func roce(name string, gids ...string) environment.HCA {
 	p := environment.Port{Num: 1, Active: true, RoCE: true}
 	for _, text := range gids {

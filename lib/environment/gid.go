@@ -33,7 +33,7 @@ func (g GID) reach() reach {
 	return ipv6
 }
 
-// gidIndex is the lowest index at which each RoCE port that is used has a GID of
+// gidIndex returns the lowest index at which each RoCE port that is used has a GID of
 // one kind, empty if there is none: one number for all is all that NCCL takes.
 func gidIndex(hcas []HCA) string {
 	var tables [][]GID

@@ -11,7 +11,7 @@ import (
 // noPKey stands in GRESNET_PKEY for an HCA that is in all of its partitions.
 const noPKey = "none"
 
-// pkeys are the P_Keys of the job's HCAs, as their ports have them; empty if none has one.
+// pkeys returns the P_Keys of the job's HCAs, as their ports have them; empty if none has one.
 func pkeys(hcas []HCA) string {
 	var all []string
 	for _, h := range distinct(hcas) {
@@ -28,19 +28,19 @@ func pkeys(hcas []HCA) string {
 	return strings.Join(all, ",")
 }
 
-// pkeyIndex is the index at which all ports that are used have the job's P_Key, empty if there is
+// pkeyIndex returns the index at which all ports that are used have the job's P_Key, empty if there is
 // none: one number for all is all that NCCL takes (ncclParamIbPkey).
 func pkeyIndex(hcas []HCA) string {
 	return onePKey(hcas, func(e pkey.Entry) string { return strconv.Itoa(e.Index) })
 }
 
-// partition is the partition that all ports that are used are in for the job, empty if they are in
+// partition returns the partition that all ports that are used are in for the job, empty if they are in
 // several. UCX and Open MPI take it without the bit for full members.
 func partition(hcas []HCA) string {
 	return onePKey(hcas, func(e pkey.Entry) string { return e.PKey.Partition().String() })
 }
 
-// onePKey is what all ports that are used have in common.
+// onePKey returns what all ports that are used have in common.
 func onePKey(hcas []HCA, of func(pkey.Entry) string) (common string) {
 	for _, h := range distinct(hcas) {
 		for _, p := range h.used() {

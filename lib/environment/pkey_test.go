@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/pkey"
 )
 
-// in is an HCA in a partition, which each of its ports has at an index.
+// in returns an HCA in a partition, which each of its ports has at an index.
 func in(h environment.HCA, k pkey.PKey, indices ...int) environment.HCA {
 	h.Slot = true
 	for i, index := range indices {

@@ -13,7 +13,7 @@ import (
 	"gresnet/test/machines"
 )
 
-// random is a machine with sockets, root complexes, switches in a row, and cards of one to three
+// random returns a machine with sockets, root complexes, switches in a row, and cards of one to three
 // functions, some of which are GPUs.
 func random(r *rand.Rand) string {
 	text, bus, gpus, hcas := "", 0, 0, 0

@@ -74,7 +74,7 @@ func TestJobsOnRealMachinesGetTheHCAsNextToTheirGPUs(t *testing.T) {
 	}
 }
 
-// shapes are jobs of one GPU, of aligned pairs and quarters and halves, and of all, and what each gets.
+// shapes returns jobs of one GPU, of aligned pairs and quarters and halves, and of all, and what each gets.
 func shapes(m gres.Mapping, gpus int) string {
 	var text strings.Builder
 	for size := 1; size <= gpus; size *= 2 {

@@ -88,7 +88,7 @@ func (m Mapping) Has(id node.ID) bool {
 	return slices.ContainsFunc(m, func(e Entry) bool { return e.Drift == nil && e.HCA.ID == id })
 }
 
-// HCAs are the mapping's HCAs, of the entries that mean one.
+// HCAs returns the mapping's HCAs, of the entries that mean one.
 func (m Mapping) HCAs() []node.HCA {
 	var hcas []node.HCA
 	for _, e := range m {
@@ -157,7 +157,7 @@ func Map(cfg config.Config, have []node.HCA) (Mapping, error) {
 	return m, m.checkPFs()
 }
 
-// InExclusiveMode is the mapping of a node in exclusive mode, where the kernel lets one network
+// InExclusiveMode returns the mapping of a node in exclusive mode, where the kernel lets one network
 // namespace open an HCA. If an HCA has one slot, and this is for a partition, a job has the whole HCA
 // there, and the interface for the partition besides.
 func (m Mapping) InExclusiveMode() Mapping {
@@ -189,7 +189,7 @@ func (e Entry) Number(held func(node.ID) (Holder, bool)) Entry {
 	}
 }
 
-// place is where the node table has an HCA.
+// place returns where the node table has an HCA.
 func place(have []node.HCA, id node.ID) int {
 	return slices.IndexFunc(have, func(h node.HCA) bool { return h.ID == id })
 }
@@ -246,7 +246,7 @@ func number(cfg config.Config, have []node.HCA) (Mapping, error) {
 	return m, nil
 }
 
-// find is the HCA of the node that an entry means, or the part of that number.
+// find returns the HCA of the node that an entry means, or the part of that number.
 func find(want config.HCA, part int, have []node.HCA) (node.HCA, error) {
 	if want.Kind().Splits() {
 		return findPart(want, part, have)
@@ -297,7 +297,7 @@ func list(hcas []node.HCA) string {
 	return strings.Join(names, ", ")
 }
 
-// of is the part of the mapping that a GRES name and type mean.
+// of returns the part of the mapping that a GRES name and type mean.
 func (m Mapping) of(name, kind string) Mapping {
 	var part Mapping
 	for _, e := range m {
@@ -308,12 +308,12 @@ func (m Mapping) of(name, kind string) Mapping {
 	return part
 }
 
-// find is where an index of a GRES name is, -1 if it is not there.
+// find returns where an index of a GRES name is, -1 if it is not there.
 func (m Mapping) find(name string, index int) int {
 	return slices.IndexFunc(m, func(e Entry) bool { return e.Gres == name && e.Index == index })
 }
 
-// String is what a person needs to see of it: "nic 0-3, hca 0 (mlx5)".
+// String returns what a person needs to see of it: "nic 0-3, hca 0 (mlx5)".
 func (m Mapping) String() string {
 	type kind struct{ gres, kind string }
 	var order []kind

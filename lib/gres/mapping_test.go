@@ -33,7 +33,7 @@ func TestMapWithoutEntriesNumbersInTheOrderGiven(t *testing.T) {
 	}
 }
 
-// vf is a VF of sitetest.HCA(pf).
+// vf returns a VF of sitetest.HCA(pf).
 func vf(pf int, number, function string) node.HCA {
 	return node.HCA{ID: node.ID{PCI: sitetest.HCA(pf).ID.PCI, VF: number}, Name: "vf" + number, GUID: "0000:0000:0000:0000", Function: function}
 }

@@ -68,7 +68,7 @@ func (t Topology) have(m Mapping, gpus []int) error {
 // has tells whether the kernel has the GPU that Slurm means by a number.
 func (t Topology) has(gpu int) bool { return gpu < len(t.GPUs) && t.GPUs[gpu].PCI != "" }
 
-// count is how many GPUs the kernel has.
+// count returns how many GPUs the kernel has.
 func (t Topology) count() (n int) {
 	for g := range t.GPUs {
 		if t.has(g) {
@@ -78,7 +78,7 @@ func (t Topology) count() (n int) {
 	return n
 }
 
-// Nearest is the GPU of a job that is an entry's, of a mapping that says which
+// Nearest returns the GPU of a job that is an entry's, of a mapping that says which
 // HCA serves which GPU: one that it serves, or else the one that sits nearest.
 // Of several it is the lowest. -1: there is none.
 func (t Topology) Nearest(e Entry, gpus []int) int {

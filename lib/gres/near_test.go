@@ -129,7 +129,7 @@ func (m machine) lines(f func(what string, numa, dir string)) {
 	}
 }
 
-// files are the machine's /sys, and its /proc with NVIDIA's driver.
+// files returns the machine's /sys, and its /proc with NVIDIA's driver.
 func (m machine) files() (sys, proc fs.FS) {
 	s, p := fstest.MapFS{}, fstest.MapFS{}
 	m.lines(func(what, numa, dir string) {

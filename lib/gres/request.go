@@ -33,7 +33,7 @@ func ParseRequest(text string, names []string, source string) ([]Want, error) {
 	return wants, nil
 }
 
-// repeated is an index of a want that others have, too. A name has its indices over
+// repeated returns an index of a want that others have, too. A name has its indices over
 // all of its types: whoever says one twice counts an HCA twice.
 func repeated(wants []Want, w Want) (index int, is bool) {
 	for _, o := range wants {

@@ -74,7 +74,7 @@ func (w Want) counted() bool {
 	return true
 }
 
-// heldIndex is an index that the job is to have, and somebody has.
+// heldIndex returns an index that the job is to have, and somebody has.
 func heldIndex(w Want, by Holding) *Taken {
 	e, holder := by.Entry, by.Holder
 	t := &Taken{By: []Holding{by}, want: w}

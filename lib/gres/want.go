@@ -22,7 +22,7 @@ type Want struct {
 	Source     string
 }
 
-// String is the want as Slurm writes one: "nic:mlx5:2", "nic:2(IDX:0-1)".
+// String returns the want as Slurm writes one: "nic:mlx5:2", "nic:2(IDX:0-1)".
 func (w Want) String() string {
 	s := w.Gres
 	if w.Type != "" {
@@ -50,7 +50,7 @@ const (
 	Other       Reason = "other"
 )
 
-// Reasons are all of them.
+// Reasons returns all of them.
 func Reasons() []Reason {
 	return []Reason{NoSuchGres, NoSuchIndex, TooMany, HeldByJobs, UsedByUsers, NoAnswer, NoPolicy, Imitation, Other}
 }
@@ -166,7 +166,7 @@ func (c *chooser) indices(w Want) error {
 	return nil
 }
 
-// PassedOver is what is wanted if it is free, and is not.
+// PassedOver returns what is wanted if it is free, and is not.
 func PassedOver(wants []Want, m Mapping, held func(node.ID) (Holder, bool)) (list []Holding) {
 	for _, w := range wants {
 		for _, index := range w.Indices {

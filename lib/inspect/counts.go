@@ -126,7 +126,7 @@ func countLeases(n *host.Host, c *Counts) error {
 	return nil
 }
 
-// mode is the node's RDMA netns mode.
+// mode returns the node's RDMA netns mode.
 func mode(n *host.Host) (rdma.Mode, error) {
 	v, err := scan.Open(n.Sys, scan.NewKnown())
 	if err != nil {

@@ -21,7 +21,7 @@ func Inventory(n *host.Host) (s report.Scan, drift error, err error) {
 	return inventoryOf(n, t, func(node.HCA) bool { return false })
 }
 
-// inventoryOf is the inventory of a table, with a mapping that lacks some HCAs.
+// inventoryOf returns the inventory of a table, with a mapping that lacks some HCAs.
 func inventoryOf(n *host.Host, t table.Table, lacks func(node.HCA) bool) (s report.Scan, drift error, err error) {
 	top, err := n.Topology(t.HCAs)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Uplinks is where the node's jobs would get their uplinks from now, for one who
+// Uplinks returns where the node's jobs would get their uplinks from now, for one who
 // only wants to know; nil if they have none.
 func Uplinks(n *host.Host) (*uplink.Pool, error) {
 	l, done, err := n.LookFor(context.Background(), 0)

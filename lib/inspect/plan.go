@@ -93,7 +93,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	return planOf(v), nil
 }
 
-// planOf is what a job would have.
+// planOf returns what a job would have.
 func planOf(p preview) *report.Plan {
 	d := &report.Plan{Isolation: p.Isolation, HCAs: []report.HCA{}, Steps: []report.Step{}}
 	bare := map[node.ID]report.HCA{}
@@ -122,7 +122,7 @@ func planOf(p preview) *report.Plan {
 	return d
 }
 
-// planned is an HCA with the addresses that its interfaces have in the job.
+// planned returns an HCA with the addresses that its interfaces have in the job.
 func planned(p plan.HCA) report.HCA {
 	h := report.Bare(p.Name, p.ID)
 	for _, at := range p.Ports {

@@ -22,7 +22,7 @@ type Refusal struct {
 	Err   error
 }
 
-// Refusals are a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
+// Refusals returns a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
 // what cannot be told of the addresses that the node itself needs.
 func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
 	t, err := n.Known()

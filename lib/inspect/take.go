@@ -112,7 +112,7 @@ func (n input) held(id node.ID) *report.Claim {
 	return claimOf(c)
 }
 
-// describe is an HCA as the node table, the mapping and PCI have it.
+// describe returns an HCA as the node table, the mapping and PCI have it.
 func (n input) describe(known node.HCA) report.HCA {
 	h := report.Known(known)
 	h.NUMA = new(-1)

@@ -7,7 +7,7 @@ import (
 	"gresnet/lib/report"
 )
 
-// JobLines are the lines of all jobs whose HCAs a run brought home. A sweep may have several.
+// JobLines returns the lines of all jobs whose HCAs a run brought home. A sweep may have several.
 func JobLines(now time.Time, cluster, node string, events []event.Event) (lines []*report.JobLine) {
 	var line *report.JobLine
 	for _, e := range events {
@@ -28,7 +28,7 @@ func JobLines(now time.Time, cluster, node string, events []event.Event) (lines 
 	return lines
 }
 
-// carried is a port with what it carried.
+// carried returns a port with what it carried.
 func carried(e event.Event) report.Port {
 	p := report.Port{Num: e.Port.Port, Hardware: e.Port.Hardware}
 	if v := e.Port.Volume; v != nil {

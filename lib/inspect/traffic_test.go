@@ -13,7 +13,7 @@ import (
 	"gresnet/test/golden"
 )
 
-// sentBy is the event of a port that sent so many bytes for a job.
+// sentBy returns the event of a port that sent so many bytes for a job.
 func sentBy(job uint32, device string, port uint32, bytes uint64) event.Event {
 	return event.Event{
 		Kind: event.Traffic, Job: job, Run: "0", Identity: node.ID{GUID: "guid of " + device}, Device: device,

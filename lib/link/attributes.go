@@ -23,7 +23,7 @@ import (
 const adminFlags = unix.IFF_NOARP | unix.IFF_MULTICAST | unix.IFF_DYNAMIC | unix.IFF_DEBUG | unix.IFF_NOTRAILERS |
 	unix.IFF_PORTSEL | unix.IFF_AUTOMEDIA | unix.IFF_PROMISC | unix.IFF_ALLMULTI
 
-// attributeNames are the attributes that RTM_NEWLINK takes as RTM_GETLINK
+// attributeNames returns the attributes that RTM_NEWLINK takes as RTM_GETLINK
 // gives them, whatever the driver is (rtnetlink.c:do_setlink), in the order in
 // which one may override another. The name, MTU and MAC have rules of their own.
 func attributeNames() []struct {
@@ -96,7 +96,7 @@ func (c *Conn) ApplyAttributes(index int, have, want Own) error {
 	return nil
 }
 
-// altNames are the alternative names of an interface as dumped.
+// altNames returns the alternative names of an interface as dumped.
 func altNames(list netlink.Attributes) ([]string, error) {
 	inner, err := list.Nested(unix.IFLA_PROP_LIST)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *Conn) altName(kind, flags, index int, name string) error {
 	return err
 }
 
-// ipv6Token is the host part that the interface gives its autoconfigured
+// ipv6Token returns the host part that the interface gives its autoconfigured
 // addresses (`ip token`), sixteen bytes; nil if it has none.
 func ipv6Token(list netlink.Attributes) ([]byte, error) {
 	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {

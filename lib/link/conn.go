@@ -77,7 +77,7 @@ func (c *Conn) Remembers() bool { return c.known != nil }
 
 // Once has f ask once only for what is the whole node's, its rules say, however many
 // interfaces f looks at. What others change of that meanwhile it sees as it was; but
-// whatever of this package changes or awaits something asks anew.
+// whatever of this package changes or awaits something asks again.
 func (c *Conn) Once(f func() error) error {
 	c.remember()
 	defer c.forget()

@@ -61,7 +61,7 @@ func IsGone(err error) bool {
 // lro is what ethtool calls large receive offload.
 const lro = "rx-lro"
 
-// LRO are the interfaces, of an interface and all that is below it, for which large receive
+// LRO returns the interfaces, of an interface and all that is below it, for which large receive
 // offload is asked for: those for which forwarding switches it off (dev.c:dev_disable_lro).
 func (c *Conn) LRO(index int) (on []int, err error) {
 	all, err := c.below(index)
@@ -92,7 +92,7 @@ func (c *Conn) WantLRO(index int) error {
 	return nil
 }
 
-// below are all interfaces on which the one with an index stands, and those that belong to
+// below returns all interfaces on which the one with an index stands, and those that belong to
 // one of them.
 func (c *Conn) below(index int) (all []int, err error) {
 	list, err := c.List()
@@ -124,7 +124,7 @@ type Way struct {
 	Interfaces []int
 }
 
-// Ways are the namespace's routes to elsewhere.
+// Ways returns the namespace's routes to elsewhere.
 func (c *Conn) Ways() (all []Way, err error) {
 	dumped, err := route.Dump(c.Route, unix.AF_INET, nil)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Conn) Ways() (all []Way, err error) {
 	return all, nil
 }
 
-// Named is the interface of a name, or is ErrNotFound.
+// Named returns the interface of a name, or is ErrNotFound.
 func (c *Conn) Named(name string) (Interface, error) {
 	list, err := c.List()
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Conn) Named(name string) (Interface, error) {
 	return Interface{}, fmt.Errorf("interface %s: %w", name, ErrNotFound)
 }
 
-// Networks are the IPv4 addresses of the namespace by interface, with the length
+// Networks returns the IPv4 addresses of the namespace by interface, with the length
 // of the network that each is in.
 func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
 	request := make([]byte, unix.SizeofIfAddrmsg)

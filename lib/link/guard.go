@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/netlink"
 )
 
-// Above are all interfaces that stand on the one with an index, or have what stands on
+// Above returns all interfaces that stand on the one with an index, or have what stands on
 // it for a member.
 func (c *Conn) Above(index int) (all []int, err error) {
 	list, err := c.List()
@@ -72,7 +72,7 @@ func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
 	return false, nil
 }
 
-// outgoing is the interface through which packets to a host leave, 0 if they do not.
+// outgoing returns the interface through which packets to a host leave, 0 if they do not.
 func (c *Conn) outgoing(to netip.Addr) (int, error) {
 	request := make([]byte, unix.SizeofRtMsg)
 	request[0], request[1] = unix.AF_INET6, 128

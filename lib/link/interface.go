@@ -280,7 +280,7 @@ func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int, v
 		return
 	}
 	// The first twelve bytes are a queue pair number and a subnet prefix, dealt
-	// anew whenever the interface is made anew; the rest is the port's GUID.
+	// again whenever the interface is made anew; the rest is the port's GUID.
 	if i.permanent = net.HardwareAddr(mac[12:]).String(); !vf {
 		i.ID.Address = i.permanent
 	}
@@ -292,7 +292,7 @@ func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int, v
 // vxlanLink is IFLA_VXLAN_LINK of linux/if_link.h.
 const vxlanLink = 3
 
-// linkInfo is an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
+// linkInfo returns an interface's rtnl_link_ops, empty for hardware, and what these tell of it.
 func linkInfo(nested []byte) (kind string, data netlink.Attributes, err error) {
 	info, err := netlink.Parse(nested)
 	if err != nil {
@@ -384,7 +384,7 @@ func (c *Conn) set(index int, up bool) error {
 	return err
 }
 
-// change is the head of a message that sets flags of an interface.
+// change returns the head of a message that sets flags of an interface.
 func change(index int, on bool, flag uint32) []byte {
 	if on {
 		return setFlags(index, flag, flag)
@@ -392,7 +392,7 @@ func change(index int, on bool, flag uint32) []byte {
 	return setFlags(index, 0, flag)
 }
 
-// setFlags is the head, struct ifinfomsg, of a message that gives an interface those flags
+// setFlags returns the head, struct ifinfomsg, of a message that gives an interface those flags
 // that are to be changed.
 func setFlags(index int, flags, change uint32) []byte {
 	m := make([]byte, unix.SizeofIfInfomsg)
@@ -416,7 +416,7 @@ func parseMAC(mac string) ([]byte, error) {
 	return hw, nil
 }
 
-// Children are the interfaces of the namespace that stand on the one with an
+// Children returns the interfaces of the namespace that stand on the one with an
 // index. A veth's peer is called its parent, too, but is none.
 func (c *Conn) Children(index int) ([]Interface, error) {
 	list, err := c.List()

@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/netlink"
 )
 
-// described is an interface as the kernel describes it.
+// described returns an interface as the kernel describes it.
 func described(t *testing.T, parent, mac, permanent string) Interface {
 	t.Helper()
 	m := make([]byte, unix.SizeofIfInfomsg)

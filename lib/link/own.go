@@ -31,7 +31,7 @@ func (c *Conn) SetState(have Interface, want Own) (Interface, error) {
 	if err := c.set(have.Index, want.Up); err != nil {
 		return have, fmt.Errorf("bring %s %s: %w", want.Name, UpOrDown(want.Up), err)
 	}
-	c.Budget.Forget(poll.Carrier.Of(have.ID)) // its time begins anew
+	c.Budget.Forget(poll.Carrier.Of(have.ID)) // its time begins again
 	return c.Get(have.Index)
 }
 

@@ -91,7 +91,7 @@ func (c *Conn) refuseBearer(name string) error {
 }
 
 // returns tells children that outlive the move of what they stand on, or can be
-// made anew; others, such as VXLAN and MACsec, are destroyed with it.
+// made again; others, such as VXLAN and MACsec, are destroyed with it.
 func returns(i Interface) bool {
 	return slices.Contains([]string{"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap"}, i.ID.Kind) || i.ID.IsPKeyChild()
 }

@@ -20,7 +20,7 @@ func All() ([]*NS, error) {
 	return all, err
 }
 
-// Others are the network namespaces besides the process's own that can be
+// Others returns the network namespaces besides the process's own that can be
 // entered: by device and inode, who has each. With ErrHeldUp it is as All.
 func Others() (map[string][]string, error) {
 	home, err := Current()

@@ -73,7 +73,7 @@ func child(_ []string, say detach.Say) error {
 	return f.say(allDone, -1)
 }
 
-// processes are the folders of all processes, root's own before those of users. The owner
+// processes returns the folders of all processes, root's own before those of users. The owner
 // of the folder itself is who the process is (fs/proc/base.c:task_dump_owner).
 func processes() ([]string, error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -205,7 +205,7 @@ func (f *finder) tell(ns *NS, who string) error {
 	return f.say(message, fd)
 }
 
-// openFiles are a process's descriptors that may stand for a namespace.
+// openFiles returns a process's descriptors that may stand for a namespace.
 func openFiles(process string) (paths []string) {
 	links, _ := filepath.Glob(process + "/fd/[0-9]*")
 	for _, link := range links {
@@ -244,7 +244,7 @@ func mayBeNamespace(info string) bool {
 	return err == nil && ino >= 0xe0000000 && ino <= 0xffffffff
 }
 
-// mounted are the files of a process's mount namespace that stand for network namespaces.
+// mounted returns the files of a process's mount namespace that stand for network namespaces.
 func mounted(process string) (list []bound) {
 	text, err := os.ReadFile(process + "/mountinfo")
 	if err != nil {

@@ -50,10 +50,10 @@ func Open(path string) (*NS, error) {
 	return ns, nil
 }
 
-// FD is the namespace's file descriptor, for messages that take one.
+// FD returns the namespace's file descriptor, for messages that take one.
 func (ns *NS) FD() int { return int(ns.handle) }
 
-// String is the device and inode number that tell this namespace from any
+// String returns the device and inode number that tell this namespace from any
 // other: "4:4026531840".
 func (ns *NS) String() string { return fmt.Sprintf("%d:%d", ns.dev, ns.ino) }
 

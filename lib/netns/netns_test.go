@@ -48,7 +48,7 @@ func TestANamespaceIsEnteredByOneThreadAlone(t *testing.T) {
 	}
 }
 
-// threadsElsewhere are the threads that are in another namespace; the kernel
+// threadsElsewhere returns the threads that are in another namespace; the kernel
 // ends one some time after its goroutine.
 func threadsElsewhere(t *testing.T, own string) (foreign []string) {
 	tasks, err := filepath.Glob("/proc/self/task/*/ns/net")

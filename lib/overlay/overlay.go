@@ -47,7 +47,7 @@ type Network struct {
 	Cluster     []netip.Addr  // of nodes: those of a new job call srun, too
 }
 
-// Address is the job's own address, which is the node's.
+// Address returns the job's own address, which is the node's.
 func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
 
 // World answers what New asks about the nodes.
@@ -372,7 +372,7 @@ const (
 	treeWidth  = 16
 )
 
-// SlurmdPort is the port of slurmd, unless a node's line has another one.
+// SlurmdPort returns the port of slurmd, unless a node's line has another one.
 func SlurmdPort(c slurm.Conf) int { return number(c, "slurmdport", slurmdPort) }
 
 // called returns slurmd's port if srun calls slurmd on each of some nodes itself, and else 0. With

@@ -55,7 +55,7 @@ func world(hosts map[string]slurm.Host, names map[string]string) overlay.World {
 	}
 }
 
-// confOf is a slurm.conf with some nodes, and more text.
+// confOf returns a slurm.conf with some nodes, and more text.
 func confOf(hosts map[string]slurm.Host, text string) (slurm.Conf, error) {
 	for name, h := range hosts {
 		text += "\nNodeName=" + name

@@ -29,7 +29,7 @@ type Kind interface {
 	// the HCA the steps for it. An error is why no job can have the part.
 	Read(r *Reading) error
 	// Remake reads what is lost of an interface of the HCA that one of these steps has the kernel make
-	// anew.
+	// again.
 	Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error
 	// Problems returns what is wrong with the HCAs that the site gives in such parts, if it gives any.
 	Problems(c config.Config, node report.Scan) []error

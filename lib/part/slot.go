@@ -201,7 +201,7 @@ func slotAddress(parent string, list []address.Address, network netip.Prefix, s 
 	return netip.Prefix{}, hint.With(err, "GN348 give it one, or leave network out of [[hca]]")
 }
 
-// number is an IPv4 address as a number.
+// number returns an IPv4 address as a number.
 func number(a netip.Addr) uint32 {
 	b := a.As4()
 	return binary.BigEndian.Uint32(b[:])

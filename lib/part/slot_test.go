@@ -11,7 +11,7 @@ import (
 	"gresnet/lib/sysfs"
 )
 
-// given is an address as the kernel's message has it.
+// given returns an address as the kernel's message has it.
 func given(prefix string) address.Address {
 	p := netip.MustParsePrefix(prefix)
 	family := byte(unix.AF_INET6)

@@ -21,7 +21,7 @@ func (Whole) Decide(_ config.Config, _ job.Job, e gres.Entry) (gres.Entry, error
 // Read reads nothing.
 func (Whole) Read(*Reading) error { return nil }
 
-// Remake reads nothing: the kernel makes no interface anew.
+// Remake reads nothing: the kernel makes no interface again.
 func (Whole) Remake(*plan.HCA, scan.Port, snapshot.Settings) error { return nil }
 
 // Problems returns none.

@@ -30,7 +30,7 @@ type HCA struct {
 	Children   []*step.Child // the interfaces that gresnet makes for a slot
 
 	First []step.Step // what comes before all else, as what a PF does for a VF
-	Anew  *Renewal    // nil: the kernel makes nothing anew but for moves
+	Anew  *Renewal    // nil: the kernel makes nothing again but for moves
 
 	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
 
@@ -44,7 +44,7 @@ type HCA struct {
 	Ready map[uint32]bool
 }
 
-// Renewal is a step that has the kernel make an HCA and its interfaces anew, with something of the job's
+// Renewal is a step that has the kernel make an HCA and its interfaces again, with something of the job's
 // own.
 type Renewal struct {
 	Step   step.Step
@@ -55,7 +55,7 @@ type Renewal struct {
 //
 // The notes of all that moves lose come before the first move. An RDMA device goes before its
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
-// interface anew. Device nodes come last, because each move assigns their numbers anew. In
+// interface again. Device nodes come last, because each move assigns their numbers anew. In
 // exclusive mode they need no guard: the kernel lets no other network namespace open them
 // (rdma_dev_access_netns). An overlay and an uplink, which may be nil, come before the first HCA:
 // so a mistake in the site's configuration costs no move. The overlay has the address by which the
@@ -100,10 +100,10 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 }
 
 // Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
-// the node, but the RDMA device's move makes an IPoIB interface anew.
+// the node, but the RDMA device's move makes an IPoIB interface again.
 func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlong(mode, i) }
 
-// Remakes tells whether a lease has the kernel make an interface of the HCA anew: the VF is bound
+// Remakes tells whether a lease has the kernel make an interface of the HCA again: the VF is bound
 // again, or the interface goes with its RDMA device.
 func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Anew != nil || goesAlong(mode, i) }
 
@@ -118,7 +118,7 @@ func keep(mode rdma.Mode, h HCA) []step.Step {
 
 // move returns the steps that move the HCAs one after the other. While gresnet moves the interfaces
 // of one, the kernel already moves the RDMA device of the next: both take time, and neither waits
-// for the other. With IPoIB it must: interfaces that the kernel makes anew take names that others
+// for the other. With IPoIB it must: interfaces that the kernel makes again take names that others
 // are about to get.
 func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 	var links []step.Step // of the HCA before, which are not moved yet
@@ -161,11 +161,11 @@ func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
 	return list
 }
 
-// remade tells whether the move of an HCA's RDMA device makes an interface anew.
+// remade tells whether the move of an HCA's RDMA device makes an interface again.
 func remade(mode rdma.Mode, h HCA) bool {
 	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return goesAlong(mode, s.Interface) })
 }
 
-// goesAlong tells whether the move of an interface's RDMA device makes it anew: that of IPoIB goes with
+// goesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
 // its RDMA device (ipoib_main.c:ipoib_remove_one).
 func goesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }

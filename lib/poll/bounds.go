@@ -4,7 +4,7 @@ import "time"
 
 // What a run looks at again and again until it is so.
 var (
-	// Carrier: a port trains its link anew after some moves, one of 400G for five seconds and more. One
+	// Carrier: a port trains its link again after some moves, one of 400G for five seconds and more. One
 	// whose cable was pulled meanwhile gets its settings without it. All ports are brought up before the
 	// first is waited for, so all train at once; Sum is for those that are brought up one after the
 	// other, because one stands on another.
@@ -13,7 +13,7 @@ var (
 	// Rename: another interface has the name for a moment.
 	Rename = Bound{Name: "name", Most: 2 * time.Second, Sum: newName, Half: true, Least: 5 * time.Millisecond}
 	// NewName: the same, if the kernel may have made and named that interface a moment ago: two epilogs
-	// at once may find theirs made anew under each other's names, and rename them as soon as a busy node
+	// at once may find theirs made again under each other's names, and rename them as soon as a busy node
 	// lets them.
 	NewName = Bound{Name: "name", Most: newName, Sum: newName, Half: true, Least: 5 * time.Millisecond}
 	// DeviceName: another job's VF has the name of an RDMA device while its driver binds it.

@@ -166,7 +166,7 @@ func (b *Budget) Begin(bound Bound, now time.Time) {
 	}
 }
 
-// Forget ends the time of what has it once, because it came, or begins anew.
+// Forget ends the time of what has it once, because it came, or begins again.
 func (b *Budget) Forget(bound Bound) {
 	if b != nil {
 		delete(b.begun, bound.clock())

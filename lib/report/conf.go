@@ -39,7 +39,7 @@ func (s Scan) TOML(w io.Writer, names []string) error {
 	return nil
 }
 
-// table is the table [[hca]] for an HCA.
+// table returns the table [[hca]] for an HCA.
 func (s Scan) table(h HCA) string {
 	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID.Whole(), h.Gres)
 	if h.Type != "" {
@@ -83,7 +83,7 @@ func (s Scan) served(h HCA) (gpus []int) {
 	return gpus
 }
 
-// partTable is the table [[hca]] for a PF in parts.
+// partTable returns the table [[hca]] for a PF in parts.
 func partTable(c config.HCA) string {
 	text := fmt.Sprintf("[[hca]]\nmatch = %q\npart  = %q\ncount = %d\ngres  = %q\n", c.Match, c.Part, c.Count, c.Gres)
 	if c.Type != "" {
@@ -109,7 +109,7 @@ func list(numbers []int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
 }
 
-// numbered are all HCAs with a GRES and an index, in Slurm's order, less those of a PF in parts.
+// numbered returns all HCAs with a GRES and an index, in Slurm's order, less those of a PF in parts.
 func (s Scan) numbered(names []string) []HCA {
 	next := 0
 	for _, c := range s.Parts {
@@ -136,7 +136,7 @@ func (s Scan) numbered(names []string) []HCA {
 	return inOrder(list, names)
 }
 
-// mapped are the HCAs that are in the mapping, in Slurm's order.
+// mapped returns the HCAs that are in the mapping, in Slurm's order.
 func (s Scan) mapped(names []string) []HCA {
 	list := slices.DeleteFunc(slices.Clone(s.HCAs), func(h HCA) bool { return h.Gres == "" })
 	return inOrder(list, names)
@@ -149,7 +149,7 @@ func inOrder(list []HCA, names []string) []HCA {
 	return list
 }
 
-// match is what tells an HCA from the others and lasts longest: its slot; its
+// match returns what tells an HCA from the others and lasts longest: its slot; its
 // GUID where several share a slot; its name where they share that, too.
 func (s Scan) match(h HCA) string {
 	alike := func(same func(HCA) bool) int {
@@ -191,7 +191,7 @@ func fitType(before []HCA, h HCA) error {
 	return nil
 }
 
-// Counts is what slurm.conf promises of the node's HCAs, its Gres=: the types in the order of gres.conf.
+// Counts returns what slurm.conf promises of the node's HCAs, its Gres=: the types in the order of gres.conf.
 func (s Scan) Counts(names []string) string {
 	var kinds []string
 	count := map[string]int{}

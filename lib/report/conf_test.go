@@ -16,7 +16,7 @@ import (
 
 func seat(pci string, numa int) report.GPU { return report.GPU{PCI: pci, NUMA: numa} }
 
-// whole is a node with one HCA of each kind that is shown differently.
+// whole returns a node with one HCA of each kind that is shown differently.
 func whole() report.Scan {
 	return report.Scan{
 		Mode: "exclusive",
@@ -55,7 +55,7 @@ func whole() report.Scan {
 	}
 }
 
-// longest is a node of 16 GPUs and HCAs whose names are as long as they get:
+// longest returns a node of 16 GPUs and HCAs whose names are as long as they get:
 // rdma-core's and udev's own, after the PCI address.
 func longest() report.Scan {
 	s := report.Scan{Mode: "shared"}

@@ -113,7 +113,7 @@ func fieldOf(t *testing.T, of string, f *ast.Field) field {
 	return field{name, kind, doc, object, strings.HasPrefix(options, "omit")}
 }
 
-// kindOf is what a type is in JSON, and the object that it is made of.
+// kindOf returns what a type is in JSON, and the object that it is made of.
 func kindOf(e ast.Expr) (kind, object string) {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -165,7 +165,7 @@ func TestEveryFieldIsOnThePage(t *testing.T) {
 	golden.Check(t, "../../../docs/json.md", page.String())
 }
 
-// paths are all fields of all documents: each by the way there, with its kind.
+// paths returns all fields of all documents: each by the way there, with its kind.
 func paths(t *testing.T) (all []string) {
 	t.Helper()
 	byName := map[string]object{}

@@ -14,7 +14,7 @@ import (
 // PlaceholderDir is where gres.conf's placeholder files are, unless a site says otherwise.
 const PlaceholderDir = "/var/lib/gresnet/gres"
 
-// Placeholders are the names of the files that give each HCA an index that
+// Placeholders returns the names of the files that give each HCA an index that
 // Slurm keeps, in Slurm's order: gres.conf numbers a GRES name's files as they come.
 func (s Scan) Placeholders(names []string) ([]string, error) {
 	var files []string
@@ -30,7 +30,7 @@ func (s Scan) Placeholders(names []string) ([]string, error) {
 	return files, nil
 }
 
-// NamedPlaceholders are the files in PlaceholderDir that the node's gres.conf names. known tells
+// NamedPlaceholders returns the files in PlaceholderDir that the node's gres.conf names. known tells
 // whether there is a gres.conf: that of a configless slurmd is not there before slurmd is.
 func NamedPlaceholders(root fs.FS) (files []string, known bool) {
 	for _, conf := range slurm.Places() {

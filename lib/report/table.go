@@ -75,10 +75,10 @@ func (h HCA) numa() string {
 	return strconv.Itoa(h.seat())
 }
 
-// shortPCI is a PCI address without the domain that nearly all have, as lspci prints it.
+// shortPCI returns a PCI address without the domain that nearly all have, as lspci prints it.
 func shortPCI(address string) string { return strings.TrimPrefix(address, "0000:") }
 
-// job is who has the HCA.
+// job returns who has the HCA.
 func (h HCA) job() string {
 	switch {
 	case h.Claim != nil && h.Claim.Quarantined != "":
@@ -109,7 +109,7 @@ func (s Scan) ports(w io.Writer) error {
 	return t.Flush()
 }
 
-// linkLayer is a link layer in few letters.
+// linkLayer returns a link layer in few letters.
 func linkLayer(name string) string {
 	switch name {
 	case "InfiniBand":
@@ -120,7 +120,7 @@ func linkLayer(name string) string {
 	return dash(name)
 }
 
-// state is a port's, unless the port is in a job: then nobody here knows.
+// state returns a port's, unless the port is in a job: then nobody here knows.
 func (h HCA) state(p Port) string {
 	if h.Away {
 		return "away"
@@ -137,7 +137,7 @@ func shortRate(rate string) string {
 	return number + "G"
 }
 
-// chars are the character devices of a port, on its first line with those of the HCA.
+// chars returns the character devices of a port, on its first line with those of the HCA.
 func (h HCA) chars(first bool, port uint32) string {
 	var names []string
 	for _, c := range h.Chars {
@@ -148,7 +148,7 @@ func (h HCA) chars(first bool, port uint32) string {
 	return dash(strings.Join(names, " "))
 }
 
-// short is a level, as package node names it, in so few letters that 16 GPUs fit.
+// short returns a level, as package node names it, in so few letters that 16 GPUs fit.
 func short(level string) string {
 	switch level {
 	case "switch":

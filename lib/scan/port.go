@@ -77,7 +77,7 @@ func (v *View) Signals(d Device) ([]Signal, error) {
 	return signals, nil
 }
 
-// Folder is the path of an RDMA device's folder in the view's /sys, which must show this
+// Folder returns the path of an RDMA device's folder in the view's /sys, which must show this
 // namespace; empty if a test made that up.
 func (v *View) Folder(rdma string) string {
 	if sys, is := v.sys.(interface{ Folder(string) string }); is {
@@ -86,13 +86,13 @@ func (v *View) Folder(rdma string) string {
 	return ""
 }
 
-// RoCEv2 are a port's GIDs for RoCE v2 that are addresses of its network
+// RoCEv2 returns a port's GIDs for RoCE v2 that are addresses of its network
 // interface, which need not be in the namespace.
 func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {
 	return sysfs.RoCEv2(v.sys, d.Name, port, netdev)
 }
 
-// PKeys is a port's table of P_Keys.
+// PKeys returns a port's table of P_Keys.
 func (v *View) PKeys(d Device, port uint32) ([]pkey.PKey, error) {
 	return sysfs.PKeys(v.sys, d.Name, port)
 }
@@ -102,7 +102,7 @@ func (v *View) GIDTable(d Device, port uint32) (sysfs.GIDTable, error) {
 	return sysfs.ReadGIDTable(v.sys, d.Name, port)
 }
 
-// MissingGIDs are those of the wanted GIDs that a port does not have now.
+// MissingGIDs returns those of the wanted GIDs that a port does not have now.
 func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
 	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
 }

@@ -10,7 +10,7 @@ import (
 	"gresnet/lib/rdma"
 )
 
-// Occupants are the parts of the kernel that use a device beyond what the RDMA subsystem itself does, a
+// Occupants returns the parts of the kernel that use a device beyond what the RDMA subsystem itself does, a
 // file system, a storage driver, and the processes that use it, by pid. A move takes the device from them,
 // or waits for them for ever.
 //
@@ -32,7 +32,7 @@ func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 	return foreign, pids, nil
 }
 
-// Users are the processes that use a device, by pid, as far as they can be listed.
+// Users returns the processes that use a device, by pid, as far as they can be listed.
 func (v *View) Users(d Device) (pids []int, err error) {
 	list, err := holders(d.Index)
 	if err != nil && !errors.Is(err, rdma.ErrTooMany) {
@@ -57,7 +57,7 @@ func holders(index uint32) ([]rdma.Holder, error) {
 	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < poll.HolderList })
 }
 
-// Contexts are the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection
+// Contexts returns the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection
 // of its own, which it leaves if there are too many.
 func (v *View) Contexts(index uint32, most int) ([]uint32, error) {
 	conn, err := rdma.Dial()

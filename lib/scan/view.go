@@ -62,7 +62,7 @@ func Open(sys fs.FS, known *Known) (*View, error) {
 	return &View{Link: l, sys: sys, known: known}, nil
 }
 
-// With is the view with another /sys. It uses the same connections: only one of
+// With returns the view with another /sys. It uses the same connections: only one of
 // the two is to be closed.
 func (v *View) With(sys fs.FS) (*View, error) {
 	if err := v.dial(); err != nil {
@@ -91,7 +91,7 @@ func (v *View) dial() (err error) {
 	return nil
 }
 
-// Mode is the node's RDMA netns mode.
+// Mode returns the node's RDMA netns mode.
 func (v *View) Mode() (rdma.Mode, error) {
 	if err := v.dial(); err != nil {
 		return "", fmt.Errorf("read the RDMA netns mode: %w", err)
@@ -159,7 +159,7 @@ type Char struct {
 	Major, Minor uint32
 }
 
-// Names are the names of the namespace's RDMA devices.
+// Names returns the names of the namespace's RDMA devices.
 func (v *View) Names() ([]string, error) {
 	if err := v.dial(); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	return v.pick(list, id)
 }
 
-// indices are where a device was when it was last seen.
+// indices returns where a device was when it was last seen.
 func (k *Known) indices(id node.ID) []uint32 {
 	if index, seen := k.vfs[id]; seen {
 		return []uint32{index}
@@ -279,7 +279,7 @@ func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	return Device{}, fmt.Errorf("HCA %s: %w", id, ErrNotFound)
 }
 
-// retryLookup is a device that others may move meanwhile: one that left is
+// retryLookup returns a device that others may move meanwhile: one that left is
 // ErrNotFound, and one that is there again has other character devices and is
 // looked at once more.
 func (v *View) retryLookup(d rdma.Device) (Device, error) {
@@ -381,7 +381,7 @@ func (v *View) MAD(d *Device) error {
 	return nil
 }
 
-// partsOf are the RDMA devices that are parts of another one (rdma.Device, Sub).
+// partsOf returns the RDMA devices that are parts of another one (rdma.Device, Sub).
 func partsOf(name string, list []rdma.Device) (parts []rdma.Device) {
 	for _, o := range list {
 		if o.Sub && o.Parent == name {
@@ -391,7 +391,7 @@ func partsOf(name string, list []rdma.Device) (parts []rdma.Device) {
 	return parts
 }
 
-// Parts are the names of a device's parts. They do not move with it, and hold on to it: a move would
+// Parts returns the names of a device's parts. They do not move with it, and hold on to it: a move would
 // wait for them for ever (drivers/infiniband/core/device.c:ib_add_sub_device, disable_device).
 func (v *View) Parts(d Device) (names []string, err error) {
 	list, err := link.Remembered(v.Link.Conn, "RDMA devices", v.rdma.Devices)

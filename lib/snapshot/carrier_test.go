@@ -10,7 +10,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// impatient is a run whose time is over: it waits for no carrier.
+// impatient returns a run whose time is over: it waits for no carrier.
 func impatient() *poll.Budget {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -12,7 +12,7 @@ import (
 // Child is an interface that stands on another one. It stays when that is
 // moved, but has no carrier then, and is taken down, which costs it IPv6
 // addresses and routes. A P_Key child of IPoIB goes when the RDMA device is
-// moved, and is made anew.
+// moved, and is made again.
 type Child struct {
 	ID       link.ID  `json:"id"`
 	Index    int      `json:"index,omitempty"` // 0 in a note of an earlier version
@@ -38,7 +38,7 @@ func readChildren(c *Conn, r *reading) error {
 // findChild finds a child of the interface with an index, which is home. VLANs and
 // ipvlans share their parent's hardware address, and theirs changes with the parent's, so their
 // IDs do not tell them apart. They stay on the node, so their index does. If somebody made one
-// anew, its name does. P_Key children are made anew, and their IDs tell them apart.
+// again, its name does. P_Key children are made anew, and their IDs tell them apart.
 func (c *Conn) findChild(parent int, child Child) (link.Interface, error) {
 	list, err := c.Children(parent)
 	if err != nil {
@@ -79,7 +79,7 @@ func applyChildren(c *Conn, g *giving) (err error) {
 	return err
 }
 
-// makePKeyChild makes an IPoIB interface for a partition anew.
+// makePKeyChild makes an IPoIB interface for a partition again.
 func (c *Conn) makePKeyChild(parent int, child Child) (link.Interface, error) {
 	var tx, rx int
 	if d := child.Settings.Driver; d != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // Driver is what a driver keeps for an interface as long as there is one. A move leaves
-// it alone; an interface that is made anew has the driver's defaults.
+// it alone; an interface that is made again has the driver's defaults.
 type Driver struct {
 	TxQueues int `json:"tx_queues,omitempty"`
 	RxQueues int `json:"rx_queues,omitempty"`
@@ -18,8 +18,8 @@ type Driver struct {
 	Files map[string]string `json:"files,omitempty"` // of its queues, below /sys/class/net/NAME; home only
 }
 
-// Remade completes the settings of an interface that is about to be made anew by what
-// its driver has kept until then. It says why a P_Key child, which is made anew, too,
+// Remade completes the settings of an interface that is about to be made again by what
+// its driver has kept until then. It says why a P_Key child, which is made again, too,
 // could not be as it is, if it could not: while its RDMA device stays, so does the child.
 func (c *Conn) Remade(index int, s *Settings) error {
 	i, err := c.Look(index)
@@ -67,7 +67,7 @@ func applyDriver(c *Conn, g *giving) error {
 	return c.Ethtool.Apply(g.i.Index, g.want.Name, g.want.Driver.Settings)
 }
 
-// differDriver names what of an interface that was made anew is not as it was.
+// differDriver names what of an interface that was made again is not as it was.
 func differDriver(c *Conn, o comparing) ([]string, error) {
 	if o.want.Driver == nil {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"gresnet/lib/snapshot"
 )
 
-// A veth that is made anew stands for an IPoIB interface, which the RDMA device's move
-// makes anew: it has its driver's defaults.
+// A veth that is made again stands for an IPoIB interface, which the RDMA device's move
+// makes again: it has its driver's defaults.
 func TestWhatTheDriverKeptIsGivenToAnInterfaceThatIsMadeAnew(t *testing.T) {
 	const segmentation = "tx-tcp-segmentation"
 	b := newBed(t)

@@ -29,7 +29,7 @@ func applyDuplicates(c *Conn, g *giving) error {
 	return nil
 }
 
-// duplicatesIn are the duplicates that are in a list.
+// duplicatesIn returns the duplicates that are in a list.
 func (want Settings) duplicatesIn(list []address.Address) []address.Address {
 	return slices.DeleteFunc(slices.Clone(list), func(m address.Address) bool {
 		return len(netlink.Missing([]address.Address{m}, want.Duplicates, address.Address.Key)) > 0

@@ -8,7 +8,7 @@ import (
 	"gresnet/lib/neighbour"
 )
 
-// filters are the hardware addresses beyond its own that the interface takes packets for.
+// filters returns the hardware addresses beyond its own that the interface takes packets for.
 func (c *Conn) filters(index int, mac string) ([]neighbour.Neighbour, error) {
 	if link.IsIPoIB(mac) {
 		return nil, nil // rtnetlink.c:ndo_dflt_fdb_dump knows Ethernet only

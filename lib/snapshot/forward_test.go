@@ -87,7 +87,7 @@ func TestWhoAsksForLargeReceiveOffloadGivesUpNoOtherFeature(t *testing.T) {
 	})
 }
 
-// featuresOf are the features that are asked for.
+// featuresOf returns the features that are asked for.
 func featuresOf(t *testing.T, c *snapshot.Conn, index int) []string {
 	t.Helper()
 	s, err := c.Settings(index)

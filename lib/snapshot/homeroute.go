@@ -12,7 +12,7 @@ import (
 	"gresnet/lib/route"
 )
 
-// borrowers are the routes of other interfaces that use an IPv4 address of
+// borrowers returns the routes of other interfaces that use an IPv4 address of
 // this one as their source: the kernel removes them with the address
 // (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
 func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route, error) {
@@ -32,7 +32,7 @@ func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route,
 	return route.Borrowers(from, index, sources)
 }
 
-// sourced are the node's IPv4 routes that prefer a source.
+// sourced returns the node's IPv4 routes that prefer a source.
 func (c *Conn) sourced() ([][]byte, error) {
 	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
 }
@@ -75,7 +75,7 @@ func (c *Conn) giveHomeRoutes(index int, want Settings) error {
 	return nil
 }
 
-// homeRoutes are those that there are now of the settings' kind.
+// homeRoutes returns those that there are now of the settings' kind.
 func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
 	if len(want.HomeRoutes) == 0 {
 		return nil, nil

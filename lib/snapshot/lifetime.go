@@ -9,7 +9,7 @@ import (
 	"gresnet/lib/route"
 )
 
-// aged are the settings as they are to be now: lifetimes are shorter by the
+// aged returns the settings as they are to be now: lifetimes are shorter by the
 // time that has passed since the settings were read, and what has expired is not in
 // them. What has a second left is let go, too, so that nothing expires between
 // being restored and being compared.

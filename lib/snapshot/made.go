@@ -19,7 +19,7 @@ type Made struct {
 	settings   Settings
 }
 
-// MadeOtherwise are those among the interface and what stands on it. One that is down has
+// MadeOtherwise returns those among the interface and what stands on it. One that is down has
 // none until it is brought up.
 func (c *Conn) MadeOtherwise(index int, want Settings) (list []Made, err error) {
 	if len(want.Made) > 0 {

@@ -45,7 +45,7 @@ func readOthers(c *Conn, r *reading) (err error) {
 // parties are others, as far as they are seen already.
 type parties []Other
 
-// at is the one with an index; index 0 is nobody's.
+// at returns the one with an index; index 0 is nobody's.
 func (p *parties) at(index int) *Other {
 	n := slices.IndexFunc(*p, func(o Other) bool { return o.Index == index })
 	if n < 0 && index != 0 {
@@ -57,7 +57,7 @@ func (p *parties) at(index int) *Other {
 	return &(*p)[n]
 }
 
-// known are those that are there, with what identifies them.
+// known returns those that are there, with what identifies them.
 func (p parties) known(c *Conn) (list []Other, err error) {
 	for _, o := range p {
 		i, err := c.Get(o.Index)
@@ -122,8 +122,8 @@ func (c *Conn) sources(p *parties, index int, s Settings) error {
 	return nil
 }
 
-// located are the settings with the indices that other interfaces have now: one that was
-// away, too, may have come home under another, as IPoIB's do that are made anew.
+// located returns the settings with the indices that other interfaces have now: one that was
+// away, too, may have come home under another, as IPoIB's do that are made again.
 func (c *Conn) located(want Settings) (Settings, error) {
 	if len(want.Others) == 0 {
 		return want, nil

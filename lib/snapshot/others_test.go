@@ -8,7 +8,7 @@ import (
 	"gresnet/test/netnstest"
 )
 
-// A lease may have both, and an interface that is made anew, as IPoIB's are, has another index.
+// A lease may have both, and an interface that is made again, as IPoIB's are, has another index.
 func TestWhatTwoInterfacesShareComesBackWithBothWhateverTheirIndicesAre(t *testing.T) {
 	b := newBed(t)
 	b.node.Run("sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.default.accept_dad=0\n" + other + `

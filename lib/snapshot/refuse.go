@@ -68,7 +68,7 @@ func (c *Conn) refuseHooked(s Settings) error {
 	return nil
 }
 
-// hooked are all of the namespace.
+// hooked returns all of the namespace.
 func (c *Conn) hooked() ([]nft.Hooked, error) {
 	return link.Remembered(c.Conn, "hooked", c.hooks.Read)
 }

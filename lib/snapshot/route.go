@@ -35,7 +35,7 @@ func comesWithAny(m route.Route, addresses []address.Address) bool {
 	return slices.ContainsFunc(addresses, func(a address.Address) bool { return m.ComesWith(a.Addr()) })
 }
 
-// withoutTentative is what the interface has of routes, less those of IPv6 addresses that
+// withoutTentative returns what the interface has of routes, less those of IPv6 addresses that
 // were still tested for duplicates when the settings were read: the kernel gives
 // an address its local route only after that. One that was another's, too, may pass the test now.
 func (want Settings) withoutTentative(have []route.Route) []route.Route {
@@ -45,7 +45,7 @@ func (want Settings) withoutTentative(have []route.Route) []route.Route {
 	return netlink.Missing(have, later, route.Route.Key)
 }
 
-// settledRoutes are the interface's settled routes, and those of its addresses
+// settledRoutes returns the interface's settled routes, and those of its addresses
 // that it gets with the carrier that it had and has no more: without one the kernel
 // does not begin to test an address. There is nothing to be mended.
 func (want Settings) settledRoutes(have Settings) []route.Route {
@@ -59,7 +59,7 @@ func (want Settings) settledRoutes(have Settings) []route.Route {
 	return append(routes, due...)
 }
 
-// routes are the routes of the interface, and apart from them those that other
+// routes returns the routes of the interface, and apart from them those that other
 // interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
 // objects that others have a part in.
 func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
@@ -75,7 +75,7 @@ func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err
 	return own, append(home, labels...), err
 }
 
-// mplsRoutes are the routes of labels through the interface. The job has none: labels are the
+// mplsRoutes returns the routes of labels through the interface. The job has none: labels are the
 // node's, and another namespace takes none until it is told how many (net.mpls.platform_labels).
 func (c *Conn) mplsRoutes(index int) ([]route.Route, error) {
 	if has, err := c.Sysctls.HasMPLS(); err != nil || !has {
@@ -84,7 +84,7 @@ func (c *Conn) mplsRoutes(index int) ([]route.Route, error) {
 	return route.Read(c.Route, index, unix.AF_MPLS)
 }
 
-// homeObjects are the numbers of the next hop objects that only the node can have.
+// homeObjects returns the numbers of the next hop objects that only the node can have.
 func (s Settings) homeObjects() []uint32 {
 	var ids []uint32
 	for _, m := range s.HomeNexthops {

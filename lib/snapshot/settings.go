@@ -22,7 +22,7 @@ import (
 type Settings struct {
 	Index int `json:"-"` // the note of its move has it
 	link.Own
-	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made anew
+	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made again
 	Token      []byte                `json:"token,omitempty"`  // of IPv6 autoconfiguration
 	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
 	Addresses  []address.Address     `json:"addresses,omitempty"`  // in the kernel's order

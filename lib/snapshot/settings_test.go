@@ -56,7 +56,7 @@ ip -6 addr add fd00::2/64 dev hca0 nodad; ip -6 addr add fd01::2/64 dev other no
 // in calls a function with a connection to a namespace.
 var in = snapshot.Dialled
 
-// picture is all that `ip` knows of the interface, less what passes by itself. Neighbors
+// picture returns all that `ip` knows of the interface, less what passes by itself. Neighbors
 // are in the order of a hash of the whole machine's, which other namespaces change.
 func picture(ns *netnstest.NS) string {
 	return ns.Run(`ip -d link show dev hca0 | sed 's/^[0-9]*: //; s/qdisc [a-z]*//'
@@ -72,7 +72,7 @@ ip rule; ip -6 rule
 ip -d -6 route show table all dev hca0 | sed 's/expires [0-9]*sec/expires Nsec/' | sort`)
 }
 
-// home is what `ip` knows of the namespace beyond the interface.
+// home returns what `ip` knows of the namespace beyond the interface.
 func home(ns *netnstest.NS) string {
 	return ns.Run(`ip maddr show dev hca0 | sed 1d | sort; sed -n 's/^[0-9]* *hca0//p' /proc/net/anycast6
 ip -d -4 route show table all | sed '/^local\|^broadcast\|^multicast/d' | sort

@@ -195,7 +195,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	return s, nil
 }
 
-// refusals are those that a prolog would make.
+// refusals returns those that a prolog would make.
 func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
 	all, unknown, err := inspect.Refusals(c.Context, n)
 	for _, r := range all {
@@ -229,7 +229,7 @@ func forwards(p uplink.Pool) (drops []string, err error) {
 	return slices.Compact(drops), err
 }
 
-// fromJob is what a job sends by its uplink to some port.
+// fromJob returns what a job sends by its uplink to some port.
 func fromJob(p uplink.Pool) nft.Packet {
 	return nft.Packet{From: p.Addresses.First, Protocol: unix.IPPROTO_TCP, In: "job1"}
 }
@@ -262,7 +262,7 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 	return all, err
 }
 
-// wayOut is the node's address on its management network, which other nodes' are like, and the
+// wayOut returns the node's address on its management network, which other nodes' are like, and the
 // interface that has it. The name is empty if the node has no default route.
 func wayOut() (netip.Addr, string) {
 	from, index, err := virtual.Way(netip.MustParseAddr("192.0.2.1")) // nobody's
@@ -276,7 +276,7 @@ func wayOut() (netip.Addr, string) {
 	return from, i.Name
 }
 
-// diskAt is the file system that a folder is on, or will be made on.
+// diskAt returns the file system that a folder is on, or will be made on.
 func diskAt(dir string) (syscall.Statfs_t, error) {
 	var stat syscall.Statfs_t
 	for {
@@ -292,7 +292,7 @@ func diskAt(dir string) (syscall.Statfs_t, error) {
 	}
 }
 
-// lasting is the kind of a file system that outlives a boot, empty for one in memory (statfs(2)).
+// lasting returns the kind of a file system that outlives a boot, empty for one in memory (statfs(2)).
 func lasting(disk syscall.Statfs_t) string {
 	switch uint32(disk.Type) {
 	case 0x01021994, 0x858458f6: // tmpfs, ramfs

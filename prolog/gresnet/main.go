@@ -21,7 +21,7 @@ func run(w *cli.World) int {
 	return w.Run("gresnet", func() error { return call(w, application(w)) })
 }
 
-// application is the command line.
+// application returns the command line.
 func application(w *cli.World) *urfave.App {
 	return &urfave.App{
 		Name:  "gresnet",

@@ -104,7 +104,7 @@ func hasLease(n *host.Host, id uint32) error {
 	return hint.With(fmt.Errorf("plan for job %d: its prolog has run, it has %s", id, strings.Join(names, ", ")), do)
 }
 
-// plannedJob is the job that the flags name.
+// plannedJob returns the job that the flags name.
 func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 	given := 0
 	for _, name := range []string{"job", "gres", "gpus"} {
@@ -138,7 +138,7 @@ func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 	return j, err
 }
 
-// standIn is what a plan takes for what only slurmd says, and only a lease needs.
+// standIn returns what a plan takes for what only slurmd says, and only a lease needs.
 func standIn(w *cli.World, name string) string {
 	switch name {
 	case "SLURM_JOB_ID":

@@ -308,7 +308,7 @@ func restartSlurm(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// networkOf is the kind of a file system that other hosts have, too (statfs(2)).
+// networkOf returns the kind of a file system that other hosts have, too (statfs(2)).
 func networkOf(file string) string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(file, &stat); err != nil {

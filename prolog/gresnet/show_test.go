@@ -61,7 +61,7 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 	}
 }
 
-// problem is what the program says of a call that it refuses.
+// problem returns what the program says of a call that it refuses.
 func problem(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, problems bytes.Buffer

@@ -81,7 +81,7 @@ Examples:
 	}
 }
 
-// oneJob is the job that the arguments name, 0 if they name none.
+// oneJob returns the job that the arguments name, 0 if they name none.
 func oneJob(c *urfave.Context) (uint32, error) {
 	if c.NArg() == 0 {
 		return 0, nil
@@ -140,7 +140,7 @@ func gresOf(h report.HCA) string {
 	return fmt.Sprintf("%s %d", h.Gres, h.Number())
 }
 
-// claimOf is who has an HCA, in four columns.
+// claimOf returns who has an HCA, in four columns.
 func claimOf(h report.HCA) string {
 	c := h.Claim
 	if c == nil {
@@ -199,7 +199,7 @@ func printLeases(w io.Writer, s *report.Status) error {
 	return t.Flush()
 }
 
-// age is how old a lease is, in its two largest units.
+// age returns how old a lease is, in its two largest units.
 func age(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -251,7 +251,7 @@ func grouped(names []string) []string {
 	return groups
 }
 
-// ofJob is what a status has of a job.
+// ofJob returns what a status has of a job.
 func ofJob(s *report.Status, id uint32) (*report.Status, error) {
 	s.HCAs = slices.DeleteFunc(s.HCAs, func(h report.HCA) bool { return h.Claim == nil || h.Claim.Job != id })
 	s.Leases = slices.DeleteFunc(s.Leases, func(l report.Lease) bool { return l.Job != id })

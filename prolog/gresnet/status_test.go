@@ -15,7 +15,7 @@ import (
 	"gresnet/test/golden"
 )
 
-// sick is a node of a bad night, with one HCA and one lease of each kind.
+// sick returns a node of a bad night, with one HCA and one lease of each kind.
 func sick() *report.Status {
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.Local)
 	hca := func(name, gres string, index int, c *report.Claim) report.HCA {
@@ -68,7 +68,7 @@ func sick() *report.Status {
 	return s
 }
 
-// printed is what is printed of a status.
+// printed returns what is printed of a status.
 func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 	t.Helper()
 	var out bytes.Buffer
