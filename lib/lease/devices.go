@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
+	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
-	"gresnet/lib/rootonly"
 )
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that, unless
@@ -30,12 +30,12 @@ func (n *Host) Close(ctx context.Context) error {
 	return n.nodes().Close()
 }
 
-func (n *Host) nodes() rootonly.Nodes {
-	return rootonly.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev, Known: n.State.Known()}
+func (n *Host) nodes() devnode.Nodes {
+	return devnode.Nodes{Config: n.Config, Sys: n.Sys, Dev: n.Dev, Known: n.State.Known()}
 }
 
 // Picture reads who can open the node's own device nodes.
-func (n *Host) Picture() (rootonly.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
+func (n *Host) Picture() (devnode.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
 
 // Redo takes back what GiveBack said: runs close device nodes again.
 func (n *Host) Redo() error {
@@ -48,7 +48,7 @@ func (n *Host) Redo() error {
 // GiveBack gives the node's own device nodes back to users, as setup found them. From then on no
 // run closes them, before Redo or the next boot. A prolog may have begun before: if a job has a
 // lease in the end, GiveBack closes all again and fails.
-func (n *Host) GiveBack(ctx context.Context, had rootonly.Picture, udev func([]string) (bool, error)) error {
+func (n *Host) GiveBack(ctx context.Context, had devnode.Picture, udev func([]string) (bool, error)) error {
 	if err := n.Idle(ctx); err != nil {
 		return err
 	}

@@ -8,13 +8,12 @@ import (
 	"testing/fstest"
 	"time"
 
-	"gresnet/lib/char"
 	"gresnet/lib/config"
+	"gresnet/lib/devnode"
 	"gresnet/lib/event"
 	"gresnet/lib/host"
 	"gresnet/lib/lock"
 	"gresnet/lib/mount"
-	"gresnet/lib/rootonly"
 	"gresnet/lib/state"
 	"gresnet/test/netnstest"
 )
@@ -31,14 +30,14 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = mount.Remove(dev) })
-	if err := char.Make(filepath.Join(dev, "rdma_cm"), 1, 3, char.Access{Mode: 0o666}); err != nil {
+	if err := devnode.Make(filepath.Join(dev, "rdma_cm"), 1, 3, devnode.Access{Mode: 0o666}); err != nil {
 		t.Fatal(err)
 	}
 	n := On(&host.Host{State: state.Dir(filepath.Join(t.TempDir(), "gresnet")), Dev: dev, Sys: fstest.MapFS{}, Proc: os.DirFS("/proc"), Config: config.Default(), Now: time.Now, Log: func(event.Event) {}})
 	rules := func([]string) (bool, error) { return true, nil }
 	is := func(what string, mode uint32) {
 		t.Helper()
-		if now, err := char.Stat(filepath.Join(dev, "rdma_cm")); err != nil || now.Mode != mode {
+		if now, err := devnode.Stat(filepath.Join(dev, "rdma_cm")); err != nil || now.Mode != mode {
 			t.Fatalf("%s: rdma_cm is %o, wanted %o: %v", what, now.Mode, mode, err)
 		}
 	}
@@ -66,7 +65,7 @@ func TestAfterAnUndoNoRunClosesDeviceNodesAndWithALeaseThereIsNoUndo(t *testing.
 		t.Fatal(err)
 	}
 	// A prolog that had begun takes its lease while device nodes are given back.
-	late := rootonly.Picture{Folder: had.Folder}
+	late := devnode.Picture{Folder: had.Folder}
 	begins := func([]string) (bool, error) { return false, os.Mkdir(string(n.State.Lease(4711)), 0o700) }
 	n.Sys = fstest.MapFS{"class/misc/rdma_cm/uevent": &fstest.MapFile{Data: []byte("DEVMODE=0666\n")}}
 	if err := n.GiveBack(t.Context(), late, begins); err == nil || !strings.Contains(err.Error(), "4711") {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/char"
 	"gresnet/lib/config"
+	"gresnet/lib/devnode"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
 	"gresnet/lib/job"
@@ -104,7 +104,7 @@ func mayRebind(r *Reading) error {
 		return nil // the move takes the RDMA device from whoever has opened it
 	}
 	// The kernel makes device nodes that everybody may open.
-	closed, err := char.Folder(r.World.Dev).IsClosed()
+	closed, err := devnode.Folder(r.World.Dev).IsClosed()
 	if err != nil || closed {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
-	"gresnet/lib/rootonly"
 )
 
 // Store is where the copies are of files that setup has changed, and the record of what it did.
@@ -32,9 +32,9 @@ type Node struct {
 // Devices are the node's own device nodes of HCAs, which the programs close once the node is set up.
 type Devices interface {
 	Idle() error // fails if a job has a lease
-	Picture() (rootonly.Picture, error)
-	GiveBack(rootonly.Picture) error // to users; no run closes them from then on
-	Redo() error                     // runs close them again
+	Picture() (devnode.Picture, error)
+	GiveBack(devnode.Picture) error // to users; no run closes them from then on
+	Redo() error                    // runs close them again
 }
 
 // Signs hold jobs to the signs of their prologs.
@@ -51,7 +51,7 @@ type record struct {
 	Entries []entry  `json:"entries"`
 	Dirs    []string `json:"dirs"` // that setup makes, outer ones first
 
-	Devices *rootonly.Picture `json:"devices,omitempty"` // before the first run
+	Devices *devnode.Picture `json:"devices,omitempty"` // before the first run
 }
 
 // entry is a file as it was. It is given back if it still is as setup made it.
@@ -352,7 +352,7 @@ func (n Node) giveBack(r record) error {
 		return nil
 	}
 	if r.Devices == nil {
-		r.Devices = new(rootonly.Picture) // an older version noted none
+		r.Devices = new(devnode.Picture) // an older version noted none
 	}
 	n.before()
 	return n.Devices.GiveBack(*r.Devices)

@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/lib/memlock"
-	"gresnet/lib/rootonly"
 	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
 	"gresnet/test/stamptest"
@@ -412,14 +411,14 @@ type devices struct {
 func (d *devices) Idle() error { return d.jobs }
 func (d *devices) Redo() error { d.undone = false; return nil }
 
-func (d *devices) Picture() (p rootonly.Picture, err error) {
+func (d *devices) Picture() (p devnode.Picture, err error) {
 	if !d.closed {
-		p.Nodes = map[string]char.Node{"rdma_cm": {Access: char.Access{Mode: d.access}}}
+		p.Nodes = map[string]devnode.Node{"rdma_cm": {Access: devnode.Access{Mode: d.access}}}
 	}
 	return p, nil
 }
 
-func (d *devices) GiveBack(p rootonly.Picture) error {
+func (d *devices) GiveBack(p devnode.Picture) error {
 	d.undone, d.closed, d.access = true, false, p.Nodes["rdma_cm"].Access.Mode
 	return d.jobs
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gresnet/lib/char"
 	"gresnet/lib/counters"
 	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
@@ -19,9 +18,9 @@ import (
 // Each HCA has this note and may have no other, so it also has the state of the ports, and what they
 // had counted.
 type Access struct {
-	ID    node.ID     `json:"hca"`
-	Name  string      `json:"name"`
-	Nodes []char.Node `json:"nodes"`
+	ID    node.ID        `json:"hca"`
+	Name  string         `json:"name"`
+	Nodes []devnode.Node `json:"nodes"`
 
 	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
 	Ports  []world.Port `json:"ports,omitempty"`
@@ -39,7 +38,7 @@ func (s *Access) HCA() node.ID   { return s.ID }
 
 // ReadAccess reads who may open the nodes of a device.
 func ReadAccess(dev string, d scan.Device) (*Access, error) {
-	nodes, err := devnode.Read(dev, d)
+	nodes, err := d.Nodes(dev)
 	return &Access{ID: d.ID, Name: d.Name, Nodes: nodes}, err
 }
 
@@ -52,7 +51,7 @@ func (s *Access) KeepClosed() {
 
 // Do closes the nodes.
 func (s *Access) Do(w *world.World) error {
-	return w.OnHost(func(v *scan.View) error { return devnode.Close(v, w.Dev, s.ID, s.Nodes) })
+	return w.OnHost(func(v *scan.View) error { return v.CloseNodes(w.Dev, s.ID, s.Nodes) })
 }
 
 // Undo restores owner and mode of the nodes. Those of an HCA that jobs have slots of are restored
@@ -62,7 +61,7 @@ func (s *Access) Undo(w *world.World) error {
 		return nil
 	}
 	restore := func() error {
-		return w.OnHost(func(v *scan.View) error { return devnode.Restore(v, w.Dev, s.ID, s.Nodes) })
+		return w.OnHost(func(v *scan.View) error { return v.RestoreNodes(w.Dev, s.ID, s.Nodes) })
 	}
 	err := restore()
 	if errors.Is(err, scan.ErrNotFound) {
@@ -92,7 +91,7 @@ func (s *Access) Verify(w *world.World) error {
 func Reopen(w *world.World, t *table.Table) error {
 	var failed []error
 	for _, shared := range t.Unshared() {
-		err := w.OnHost(func(v *scan.View) error { return devnode.Restore(v, w.Dev, shared.HCA, shared.Nodes) })
+		err := w.OnHost(func(v *scan.View) error { return v.RestoreNodes(w.Dev, shared.HCA, shared.Nodes) })
 		if errors.Is(err, scan.ErrNotFound) {
 			if gone, lost := w.HasLost(shared.HCA); lost == nil && gone {
 				err = nil

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"gresnet/lib/bpf"
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/lib/lock"
 	"gresnet/lib/mount"
 	"gresnet/lib/node"
@@ -118,8 +118,8 @@ func (s *Devices) makeNodes(w *world.World, nodes []deviceNode) error {
 		}
 	}
 	for _, n := range nodes {
-		access := char.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-		if err := char.Make(filepath.Join(w.Dir.Devices(), n.name), n.device.Major, n.device.Minor, access); err != nil {
+		access := devnode.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
+		if err := devnode.Make(filepath.Join(w.Dir.Devices(), n.name), n.device.Major, n.device.Minor, access); err != nil {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func makeCM(w *world.World) error {
 	if err != nil {
 		return err
 	}
-	return char.Make(filepath.Join(w.Dir.Devices(), "rdma_cm"), major, minor, char.Access{Mode: 0o666})
+	return devnode.Make(filepath.Join(w.Dir.Devices(), "rdma_cm"), major, minor, devnode.Access{Mode: 0o666})
 }
 
 // Undo removes the device nodes, and then the guard.
@@ -157,7 +157,7 @@ func closeNodes(w *world.World) error {
 		return err
 	}
 	for _, node := range nodes {
-		if err := char.Set(node, char.RootAlone()); err != nil {
+		if err := devnode.Set(node, devnode.RootAlone()); err != nil {
 			w.Notice("close what is in the lease's dev: %s", err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 
 	"gresnet/lib/bpf"
-	"gresnet/lib/char"
 	"gresnet/lib/config"
+	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
 	"gresnet/lib/lock"
 	"gresnet/lib/state"
@@ -89,11 +89,11 @@ func otherJobWith(w *world.World, d bpf.Device) (job string, err error) {
 		return "", err
 	}
 	for _, path := range nodes {
-		major, minor, err := char.Number(path)
+		major, minor, err := devnode.Number(path)
 		if err != nil || major != d.Major || minor != d.Minor {
 			continue // an epilog may have removed it
 		}
-		access, err := char.Stat(path)
+		access, err := devnode.Stat(path)
 		if err == nil && access.UID != 0 {
 			return state.JobOfNode(path), nil
 		}

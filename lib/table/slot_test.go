@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/lib/node"
 	"gresnet/lib/table"
 )
@@ -44,7 +44,7 @@ func TestATableHasTheKeysOfSlotsOnlyWhileJobsHaveSome(t *testing.T) {
 	must(t, n.Update(t.Context(), func(t *table.Table) error {
 		t.HCAs = []node.HCA{{ID: slot.Whole()}}
 		t.Claims = []table.Claim{{HCA: slot, Job: 1, Run: "0"}, {HCA: node.ID{GUID: "a", Slot: "4"}, Job: 2, Run: "0"}}
-		t.Shared = []table.Shared{{HCA: slot.Whole(), Name: "mlx5_0", Nodes: []char.Node{{Kind: "uverbs", Access: char.Access{Mode: 0o666}}}}}
+		t.Shared = []table.Shared{{HCA: slot.Whole(), Name: "mlx5_0", Nodes: []devnode.Node{{Kind: "uverbs", Access: devnode.Access{Mode: 0o666}}}}}
 		return nil
 	}))
 	now, err := n.Read()

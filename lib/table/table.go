@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/lib/node"
 )
 
@@ -71,9 +71,9 @@ type Forwarding struct {
 // Shared says that jobs have slots of an HCA, and who could open its device nodes on the node before.
 // The epilog of the last of these jobs restores that.
 type Shared struct {
-	HCA   node.ID     `json:"hca"`
-	Name  string      `json:"name"`
-	Nodes []char.Node `json:"nodes"`
+	HCA   node.ID        `json:"hca"`
+	Name  string         `json:"name"`
+	Nodes []devnode.Node `json:"nodes"`
 }
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.

@@ -19,13 +19,13 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/config"
+	"gresnet/lib/devnode"
 	"gresnet/lib/hint"
 	"gresnet/lib/inspect"
 	"gresnet/lib/lease"
 	"gresnet/lib/lock"
 	"gresnet/lib/rdma"
 	"gresnet/lib/report"
-	"gresnet/lib/rootonly"
 	"gresnet/lib/setup"
 	"gresnet/lib/sign"
 	"gresnet/lib/source"
@@ -131,10 +131,10 @@ type devices struct {
 	host *lease.Host
 }
 
-func (d devices) Idle() error                        { return d.host.Idle(d.ctx) }
-func (d devices) Picture() (rootonly.Picture, error) { return d.host.Picture() }
-func (d devices) Redo() error                        { return d.host.Redo() }
-func (d devices) GiveBack(had rootonly.Picture) error {
+func (d devices) Idle() error                       { return d.host.Idle(d.ctx) }
+func (d devices) Picture() (devnode.Picture, error) { return d.host.Picture() }
+func (d devices) Redo() error                       { return d.host.Redo() }
+func (d devices) GiveBack(had devnode.Picture) error {
 	return d.host.GiveBack(d.ctx, had, func(nodes []string) (bool, error) { return applyRules(d.ctx, nodes) })
 }
 

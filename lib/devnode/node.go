@@ -1,5 +1,6 @@
-// Package char makes and guards the character devices of HCAs.
-package char
+// Package devnode says who may open the device nodes of HCAs: one node (Node), the folder that they are in
+// (Folder), and all of the node's own (Nodes), which no lease closes and none opens.
+package devnode
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package char_test
+package devnode_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/lib/mount"
 	"gresnet/test/netnstest"
 )
@@ -34,17 +34,17 @@ func nodes(t *testing.T) string {
 
 func TestANodeHasTheAccessThatItWasGiven(t *testing.T) {
 	null := filepath.Join(nodes(t), "null")
-	for i, want := range []char.Access{{Mode: 0o600, UID: 1000, GID: 100}, {Mode: 0o666}, {Mode: 0o600}, {Mode: 0o660, GID: 7}} {
+	for i, want := range []devnode.Access{{Mode: 0o600, UID: 1000, GID: 100}, {Mode: 0o666}, {Mode: 0o600}, {Mode: 0o660, GID: 7}} {
 		var err error
 		if i == 0 {
-			err = char.Make(null, 1, 3, want)
+			err = devnode.Make(null, 1, 3, want)
 		} else {
-			err = char.Set(null, want)
+			err = devnode.Set(null, want)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if have, err := char.Stat(null); err != nil || have != want {
+		if have, err := devnode.Stat(null); err != nil || have != want {
 			t.Errorf("access %+v, %v, wanted %+v", have, err, want)
 		}
 	}
@@ -63,11 +63,11 @@ func TestOnlyCharacterDevicesAreTouched(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, link} {
-		if err := char.Set(path, char.Access{Mode: 0o600}); err == nil {
+		if err := devnode.Set(path, devnode.Access{Mode: 0o600}); err == nil {
 			t.Errorf("%s was changed", path)
 		}
 	}
-	if _, err := char.Stat(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := devnode.Stat(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("stat of a missing node: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package char_test
+package devnode_test
 
 import (
 	"encoding/binary"
@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/test/netnstest"
 )
 
@@ -55,9 +55,9 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := func() char.Node {
+	read := func() devnode.Node {
 		t.Helper()
-		n, err := char.Read(node)
+		n, err := devnode.Read(node)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 		}
 		closed := rand.IntN(4) == 0 // as the site wants free nodes
 		if closed && rand.IntN(2) == 0 {
-			if err := char.Set(node, char.RootAlone()); err != nil {
+			if err := devnode.Set(node, devnode.RootAlone()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,14 +86,14 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var note char.Node
+		var note devnode.Node
 		if err := json.Unmarshal(text, &note); err != nil {
 			t.Fatal(err)
 		}
-		if err := char.Set(node, char.RootAlone()); err != nil {
+		if err := devnode.Set(node, devnode.RootAlone()); err != nil {
 			t.Fatal(err)
 		}
-		if now, err := char.Stat(node); err != nil || now != char.RootAlone() {
+		if now, err := devnode.Stat(node); err != nil || now != devnode.RootAlone() {
 			t.Fatalf("closed, it is %+v, %v", now, err)
 		}
 		if n%2 == 0 {
@@ -103,7 +103,7 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 			made(uint32(rand.IntN(0o1000)))
 		}
 		for range 2 {
-			if err := char.Restore(node, note); err != nil {
+			if err := devnode.Restore(node, note); err != nil {
 				t.Fatal(err)
 			}
 			if now := read(); now.Access != before.Access || !maps.EqualFunc(now.Attributes, before.Attributes, func(a, b []byte) bool { return string(a) == string(b) }) {
@@ -118,18 +118,18 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 
 func TestAnEarlierVersionsNoteLeavesANodesAttributes(t *testing.T) {
 	node := filepath.Join(nodes(t), "null")
-	if err := char.Make(node, 1, 3, char.RootAlone()); err != nil {
+	if err := devnode.Make(node, 1, 3, devnode.RootAlone()); err != nil {
 		t.Fatal(err)
 	}
 	give(t, node, "trusted.site", []byte("rail 0"))
-	var note char.Node
+	var note devnode.Node
 	if err := json.Unmarshal([]byte(`{"kind":"uverbs","access":{"mode":438,"uid":0,"gid":0}}`), &note); err != nil {
 		t.Fatal(err)
 	}
-	if err := char.Restore(node, note); err != nil {
+	if err := devnode.Restore(node, note); err != nil {
 		t.Fatal(err)
 	}
-	now, err := char.Read(node)
+	now, err := devnode.Read(node)
 	if want := map[string][]byte{"trusted.site": []byte("rail 0")}; err != nil || now.Access.Mode != 0o666 || !reflect.DeepEqual(now.Attributes, want) {
 		t.Errorf("it is %+v, %v", now, err)
 	}

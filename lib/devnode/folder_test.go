@@ -1,4 +1,4 @@
-package char_test
+package devnode_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gresnet/lib/char"
+	"gresnet/lib/devnode"
 	"gresnet/test/netnstest"
 )
 
@@ -38,7 +38,7 @@ func TestAFolderIsClosedAndOpenedAgainByWhoClosedIt(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		folder := char.Folder(path)
+		folder := devnode.Folder(path)
 		if err := folder.Open(); err != nil {
 			t.Errorf("%s: open what nobody closed: %v", c.name, err)
 		}
@@ -84,13 +84,13 @@ func TestOnlyAFolderIsClosed(t *testing.T) {
 	if err := errors.Join(os.Mkdir(target, 0o755), os.Symlink(target, link)); err != nil {
 		t.Fatal(err)
 	}
-	if err := char.Folder(link).Close(); err == nil {
+	if err := devnode.Folder(link).Close(); err == nil {
 		t.Error("a symbolic link was followed")
 	}
 	if mode, _ := modeOf(t, target); mode != 0o755 {
 		t.Errorf("its target is %o", mode)
 	}
-	if err := char.Folder(filepath.Join(dir, "no", "folder")).Close(); err != nil {
+	if err := devnode.Folder(filepath.Join(dir, "no", "folder")).Close(); err != nil {
 		t.Errorf("a node without a /dev: %v", err)
 	}
 }

@@ -1,6 +1,4 @@
-// Package rootonly closes the node's own device nodes of HCAs to everybody but root, as the site
-// wants it. No lease does that and none undoes it.
-package rootonly
+package devnode
 
 import (
 	"errors"
@@ -10,12 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 
-	"gresnet/lib/char"
 	"gresnet/lib/config"
 	"gresnet/lib/sysfs"
 )
 
-// Nodes are the node's own device nodes.
+// Nodes are the node's own device nodes of HCAs. They are closed to everybody but root, as the site wants it.
 type Nodes struct {
 	Config config.Config
 	Sys    fs.FS  // the node's /sys
@@ -45,7 +42,7 @@ func (n Nodes) Close() error {
 	return nil // nobody knows what the site wants
 }
 
-func (n Nodes) folder() char.Folder { return char.Folder(n.Dev) }
+func (n Nodes) folder() Folder { return Folder(n.Dev) }
 
 func (n Nodes) close() error {
 	// A list of HCAs leaves others to the node's users.
@@ -65,12 +62,12 @@ func (n Nodes) close() error {
 	shared, known := false, verdicts{}
 	for _, name := range nodes {
 		path := filepath.Join(n.Dev, name)
-		if access, err := char.Stat(path); err == nil && access == char.RootAlone() {
+		if access, err := Stat(path); err == nil && access == RootAlone() {
 			continue // whoever's HCA it is, nobody but root needs the folder for it
 		}
 		v, err := n.covers(name, known)
 		if err == nil && v.covered {
-			err = errors.Join(char.Set(path, char.RootAlone()), told.add(n.Sys, name))
+			err = errors.Join(Set(path, RootAlone()), told.add(n.Sys, name))
 		}
 		// A move makes it again, and with it there is the next event for udev.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

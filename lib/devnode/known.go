@@ -1,4 +1,4 @@
-package rootonly
+package devnode
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package rootonly
+package devnode
 
 import (
 	"errors"
@@ -9,15 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/char"
 	"gresnet/lib/sysfs"
 )
 
 // Picture is who could open the node's own device nodes before gresnet closed them. It lacks those
 // that gresnet may have closed already.
 type Picture struct {
-	Folder *char.Access         `json:"folder,omitempty"` // nil: it was not there, or is not known
-	Nodes  map[string]char.Node `json:"nodes,omitempty"`  // by HCA, kind and port: a node's number changes
+	Folder *Access         `json:"folder,omitempty"` // nil: it was not there, or is not known
+	Nodes  map[string]Node `json:"nodes,omitempty"`  // by HCA, kind and port: a node's number changes
 }
 
 // Picture reads who can open the node's own device nodes. Of a folder that is closed already it
@@ -35,14 +34,14 @@ func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 	if err != nil {
 		return p, err
 	}
-	p = Picture{Folder: &folder, Nodes: map[string]char.Node{}}
-	return p, n.each(func(name string, access char.Access) error {
-		if access == char.RootAlone() && !untouched {
+	p = Picture{Folder: &folder, Nodes: map[string]Node{}}
+	return p, n.each(func(name string, access Access) error {
+		if access == RootAlone() && !untouched {
 			return nil
 		}
 		id, err := n.identity(name)
 		if err == nil {
-			p.Nodes[id], err = char.Read(filepath.Join(n.Dev, name))
+			p.Nodes[id], err = Read(filepath.Join(n.Dev, name))
 		}
 		return err
 	})
@@ -53,8 +52,8 @@ func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 // rules. It returns false where there is no udev: then they get the modes of the kernel.
 func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) error {
 	var unknown []string
-	err := n.each(func(name string, access char.Access) error {
-		if access != char.RootAlone() {
+	err := n.each(func(name string, access Access) error {
+		if access != RootAlone() {
 			return nil
 		}
 		id, err := n.identity(name)
@@ -66,7 +65,7 @@ func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) er
 			unknown = append(unknown, name)
 			return nil
 		}
-		return char.Restore(filepath.Join(n.Dev, name), had)
+		return Restore(filepath.Join(n.Dev, name), had)
 	})
 	if err == nil && len(unknown) > 0 {
 		err = n.giveUnknown(unknown, udev)
@@ -91,7 +90,7 @@ func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) er
 	for _, name := range names {
 		mode, err := n.kernelMode(name)
 		if err == nil {
-			err = char.Set(filepath.Join(n.Dev, name), char.Access{Mode: mode})
+			err = Set(filepath.Join(n.Dev, name), Access{Mode: mode})
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -101,10 +100,10 @@ func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) er
 }
 
 // each calls f with each device node that is there still.
-func (n Nodes) each(f func(name string, access char.Access) error) error {
+func (n Nodes) each(f func(name string, access Access) error) error {
 	nodes, err := n.deviceNodes()
 	for _, name := range nodes {
-		access, err := char.Stat(filepath.Join(n.Dev, name))
+		access, err := Stat(filepath.Join(n.Dev, name))
 		if err == nil {
 			err = f(name, access)
 		}
@@ -164,5 +163,5 @@ func (n Nodes) kernelMode(name string) (uint32, error) {
 			return uint32(bits), err
 		}
 	}
-	return char.RootAlone().Mode, nil
+	return RootAlone().Mode, nil
 }

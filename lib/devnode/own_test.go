@@ -1,4 +1,4 @@
-package rootonly
+package devnode
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/char"
 	"gresnet/lib/config"
 	"gresnet/lib/mount"
 	"gresnet/test/netnstest"
@@ -141,7 +140,7 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 	const first, both = "[[hca]]\nindex = 0\nmatch = \"pci=0000:10:00.0\"\n", "[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n[[hca]]\nindex = 1\nmatch = \"rdma=mlx5_1\"\n"
 	dev := deviceFolder(t)
 	for _, name := range []string{"uverbs0", "uverbs1", "rdma_cm"} {
-		if err := char.Make(filepath.Join(dev, name), 1, 3, char.Access{Mode: 0o666}); err != nil {
+		if err := Make(filepath.Join(dev, name), 1, 3, Access{Mode: 0o666}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -166,12 +165,12 @@ func TestTheFolderIsClosedUnlessTheSiteUsesHCAsBesidesThoseOfJobs(t *testing.T) 
 		if err := n.Close(); err != nil {
 			t.Errorf("%s: %v", c.what, err)
 		}
-		if closed, err := char.Folder(dev).IsClosed(); err != nil || closed != c.closed {
+		if closed, err := Folder(dev).IsClosed(); err != nil || closed != c.closed {
 			t.Errorf("%s: the folder is closed: %v, %v", c.what, closed, err)
 		}
 		var modes []string
 		for _, name := range []string{"uverbs0", "uverbs1", "rdma_cm"} {
-			access, err := char.Stat(filepath.Join(dev, name))
+			access, err := Stat(filepath.Join(dev, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,7 +223,7 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Fatal(err)
 			}
-			if err := char.Make(path, 1, 3, char.Access{Mode: 0o666}); err != nil {
+			if err := Make(path, 1, 3, Access{Mode: 0o666}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,30 +266,30 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 		}
 		return sys
 	}
-	was := map[string]char.Access{"uverbs0": {Mode: 0o660, GID: 7}, "uverbs1": {Mode: 0o666}, "umad0": {Mode: 0o600}, "umad1": {Mode: 0o640}, "rdma_cm": {Mode: 0o666}}
-	lay := func(dev string, access map[string]char.Access) {
+	was := map[string]Access{"uverbs0": {Mode: 0o660, GID: 7}, "uverbs1": {Mode: 0o666}, "umad0": {Mode: 0o600}, "umad1": {Mode: 0o640}, "rdma_cm": {Mode: 0o666}}
+	lay := func(dev string, access map[string]Access) {
 		for name, a := range access {
-			if err := char.Make(filepath.Join(dev, name), 1, 3, a); err != nil {
+			if err := Make(filepath.Join(dev, name), 1, 3, a); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	has := func(what, dev string, want map[string]char.Access, folder char.Access) {
+	has := func(what, dev string, want map[string]Access, folder Access) {
 		t.Helper()
 		for name, access := range want {
-			if now, err := char.Stat(filepath.Join(dev, name)); err != nil || now != access {
+			if now, err := Stat(filepath.Join(dev, name)); err != nil || now != access {
 				t.Errorf("%s: %s is %+v, wanted %+v: %v", what, name, now, access, err)
 			}
 		}
-		if now, err := char.Folder(dev).Access(); err != nil || now != folder {
+		if now, err := Folder(dev).Access(); err != nil || now != folder {
 			t.Errorf("%s: the folder is %+v, wanted %+v: %v", what, now, folder, err)
 		}
-		if is, err := char.Folder(dev).IsMarked(); err != nil || is {
+		if is, err := Folder(dev).IsMarked(); err != nil || is {
 			t.Errorf("%s: the folder has gresnet's mark: %v", what, err)
 		}
 	}
 	dev := deviceFolder(t)
-	folder := char.Access{Mode: 0o750, GID: 7}
+	folder := Access{Mode: 0o750, GID: 7}
 	if err := errors.Join(os.Chmod(dev, 0o750), os.Chown(dev, 0, 7)); err != nil {
 		t.Fatal(err)
 	}
@@ -299,14 +298,14 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	list := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x06\x00\xe8\x03\x00\x00" +
 		"\x04\x00\x00\x00\xff\xff\xff\xff" + "\x10\x00\x06\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff"
 	const acl = "system.posix_acl_access"
-	listed := char.Node{Access: char.Access{Mode: 0o660}, Attributes: map[string][]byte{acl: []byte(list)}}
-	if err := char.Restore(filepath.Join(dev, "uverbs1"), listed); err != nil {
+	listed := Node{Access: Access{Mode: 0o660}, Attributes: map[string][]byte{acl: []byte(list)}}
+	if err := Restore(filepath.Join(dev, "uverbs1"), listed); err != nil {
 		t.Fatal(err)
 	}
 	was["uverbs1"] = listed.Access
 	hasList := func(name string) {
 		t.Helper()
-		if now, err := char.Attributes(filepath.Join(dev, name)); err != nil || string(now[acl]) != list {
+		if now, err := Attributes(filepath.Join(dev, name)); err != nil || string(now[acl]) != list {
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}
@@ -361,12 +360,12 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
-	lay(dev, map[string]char.Access{"uverbs8": char.RootAlone(), "uverbs9": char.RootAlone(), "rdma_cm": char.RootAlone()})
+	lay(dev, map[string]Access{"uverbs8": RootAlone(), "uverbs9": RootAlone(), "rdma_cm": RootAlone()})
 	n.Sys = sysOf("9", "8")
 	if err := n.GiveBack(had, rules); err != nil {
 		t.Fatal(err)
 	}
-	has("with other numbers", dev, map[string]char.Access{"uverbs9": was["uverbs0"], "uverbs8": was["uverbs1"], "rdma_cm": was["rdma_cm"]}, folder)
+	has("with other numbers", dev, map[string]Access{"uverbs9": was["uverbs0"], "uverbs8": was["uverbs1"], "rdma_cm": was["rdma_cm"]}, folder)
 	hasList("uverbs8")
 	// Nobody knows how it was, and there is no udev.
 	if err := n.Close(); err != nil {
@@ -375,14 +374,14 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	if err := n.GiveBack(Picture{}, func([]string) (bool, error) { return false, nil }); err != nil {
 		t.Fatal(err)
 	}
-	has("as the kernel makes them", dev, map[string]char.Access{"uverbs9": {Mode: 0o666}, "uverbs8": {Mode: 0o666}, "rdma_cm": {Mode: 0o666}}, char.Access{Mode: 0o755})
+	has("as the kernel makes them", dev, map[string]Access{"uverbs9": {Mode: 0o666}, "uverbs8": {Mode: 0o666}, "rdma_cm": {Mode: 0o666}}, Access{Mode: 0o755})
 }
 
 // Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
 func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	dev := deviceFolder(t)
 	for _, name := range []string{"uverbs0", "umad0", "rdma_cm"} {
-		if err := char.Make(filepath.Join(dev, name), 1, 3, char.RootAlone()); err != nil {
+		if err := Make(filepath.Join(dev, name), 1, 3, RootAlone()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -390,7 +389,7 @@ func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
-	if closed, err := char.Folder(dev).IsClosed(); err != nil || !closed {
+	if closed, err := Folder(dev).IsClosed(); err != nil || !closed {
 		t.Errorf("the folder is closed: %v, %v", closed, err)
 	}
 }
