@@ -14,7 +14,7 @@ import (
 )
 
 // random returns a machine with sockets, root complexes, switches in a row, and cards of one to three
-// functions, some of which are GPUs.
+// functions. Some are GPUs.
 func random(r *rand.Rand) string {
 	text, bus, gpus, hcas := "", 0, 0, 0
 	address := func(function int) string { bus++; return fmt.Sprintf("0000:%02x:00.%d", bus, function) }

@@ -97,7 +97,7 @@ func heldIndex(w Want, by Holding) *Taken {
 	return t
 }
 
-// short is a count of which too few are free: others hold some, or it is not known
+// short is a count with too few free HCAs: others hold some, or it is not known
 // which HCAs some are. What is spoilt nobody gives back, and if it would be enough
 // with that, it is the node's fault, whoever counts.
 func short(w Want, free, all int, by []Holding, drifted []Entry) error {

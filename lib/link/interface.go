@@ -97,7 +97,7 @@ func (i Interface) IsPort(guid []byte) bool {
 }
 
 // pkeyChild marks, with the P_Key, the parent of an IPoIB interface that belongs
-// to another one, of which it has the parent device and the port.
+// to another one. It has that one's parent device and port.
 const pkeyChild = "/pkey"
 
 // IsPKeyChild tells an IPoIB interface that belongs to another one.
@@ -185,7 +185,7 @@ func decode(m []byte) (Interface, error) {
 	if err != nil {
 		return Interface{}, err
 	}
-	// One way through the list, of which a node may have thousands.
+	// One way through the list: a node may have thousands of interfaces.
 	var name, mac, permanent, bus, device, info []byte
 	var mtu, master, link, state int
 	elsewhere := false
@@ -272,7 +272,7 @@ func isVF(parent string) bool {
 	return err == nil && filepath.Base(driver) != "mlx4_core"
 }
 
-// decodeIPoIB completes an IPoIB interface, of which link is the parent's index, if it has one.
+// decodeIPoIB completes an IPoIB interface. link is its parent's index, if it has one.
 func (i *Interface) decodeIPoIB(data netlink.Attributes, mac []byte, link int, vf bool) {
 	i.PKey = uint16(int(data.Number(ipoibPKey)))
 	i.IPoIB = IPoIB{Connected: int(data.Number(ipoibMode)) != 0, Umcast: int(data.Number(ipoibUmcast)) != 0}
@@ -402,7 +402,7 @@ func setFlags(index int, flags, change uint32) []byte {
 	return m
 }
 
-// IsIPoIB tells a hardware address of InfiniBand's length, of which the kernel
+// IsIPoIB tells a hardware address of InfiniBand's length. The kernel
 // makes the varying part and lets nobody set the rest.
 func IsIPoIB(mac string) bool {
 	return len(mac) == len("00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00:00")

@@ -33,7 +33,7 @@ func With[M ~[]byte](list, more []M, key func(M) string) []M {
 	return append(slices.Clone(list), Missing(more, list, key)...)
 }
 
-// Keep returns what a function makes of a list's messages, less those that it drops.
+// Keep applies a function to a list's messages, and drops those that it drops.
 func Keep[M ~[]byte](list []M, f func(M) (M, bool)) (kept []M) {
 	for _, m := range list {
 		if m, keeps := f(m); keeps {

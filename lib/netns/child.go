@@ -220,7 +220,7 @@ func openFiles(process string) (paths []string) {
 
 // mayBeBound tells a descriptor, by what its link says, that may stand for a namespace:
 // "net:[4026531840]" where it was opened in /proc, else the path that it was bound to.
-// It is no anonymous file, of which some take a lock for fdinfo that a user can hold
+// It is no anonymous file: some of these take a lock for fdinfo that a user can hold
 // (fs/eventpoll.c:ep_show_fdinfo).
 func mayBeBound(link string) bool {
 	return strings.HasPrefix(link, "net:[") || strings.HasPrefix(link, "/")

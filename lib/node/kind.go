@@ -98,5 +98,5 @@ func (id ID) IsSlot() bool { return id.Slot != "" }
 // IsSlotOf tells whether the identity is that of a slot of an HCA.
 func (id ID) IsSlotOf(whole ID) bool { return id.IsSlot() && id.Whole() == whole }
 
-// IsFunction tells whether the identity is that of a PCI function as a whole, of which others may be parts.
+// IsFunction tells whether the identity is that of a whole PCI function. Others may be parts of it.
 func (id ID) IsFunction() bool { return id.PCI != "" && id == ID{GUID: id.GUID, PCI: id.PCI} }

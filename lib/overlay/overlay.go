@@ -304,7 +304,7 @@ func (n *Network) join(i int, known, at []netip.Addr) error {
 // looksAtOnce bounds the requests to a DNS server at one time, so that it drops none.
 const looksAtOnce = 32
 
-// find returns the addresses of names, some of which may be addresses already. It asks the resolver
+// find returns the addresses of names. Some names may be addresses already. It asks the resolver
 // for the others, and returns the first error; what has one has no addresses.
 func find(ctx context.Context, names []string, look func(context.Context, string) ([]netip.Addr, error)) ([][]netip.Addr, error) {
 	found, failed := make([][]netip.Addr, len(names)), make([]error, len(names))

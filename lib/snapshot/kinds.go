@@ -181,14 +181,14 @@ func init() {
 	}
 }
 
-// all returns a differ for messages of which the interface is to have those that it had, and no others.
+// all returns a differ for messages: the interface is to have those that it had, and no others.
 func all[M ~[]byte](what string, of func(Settings) []M, key, name func(M) string) func(*Conn, comparing) ([]string, error) {
 	return func(_ *Conn, o comparing) ([]string, error) {
 		return netlink.Differences(what, of(o.have), of(o.want), key, name), nil
 	}
 }
 
-// lacking returns a differ for messages of which the interface may have more than it had.
+// lacking returns a differ for messages: the interface may have more than it had.
 func lacking[M interface {
 	~[]byte
 	String() string
@@ -201,7 +201,7 @@ func lacking[M interface {
 	}
 }
 
-// reading is an interface of which settings are read.
+// reading is an interface whose settings are read.
 type reading struct {
 	i         link.Described
 	s         *Settings
