@@ -15,11 +15,11 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/node"
 	"gresnet/lib/part"
 	"gresnet/lib/report"
 	"gresnet/lib/sign"
-	"gresnet/lib/uplink"
 )
 
 // Level is how bad a finding is.
@@ -94,7 +94,7 @@ type Site struct {
 
 	GuardErr error // why the kernel takes no guard of device nodes
 
-	Uplinks    *uplink.Pool // where jobs get their uplinks from; nil: they have none
+	Uplinks    *jobnet.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
 	Drops      []string     // chains of nftables that drop what is forwarded and that nothing accepts
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/uplink"
+	"gresnet/lib/jobnet"
 )
 
 // uplinks holds [uplink] against the node.
@@ -38,7 +38,7 @@ func (s Site) uplinks() []Finding {
 }
 
 // leads says what jobs leave the node by.
-func leads(p *uplink.Pool) string {
+func leads(p *jobnet.Pool) string {
 	var names []string
 	for _, i := range p.Leads {
 		names = append(names, i.Name)
@@ -94,7 +94,7 @@ func (s Site) stub() string {
 	if err != nil {
 		return ""
 	}
-	if run, err := fs.Sub(s.Root, "run"); err == nil && uplink.Upstream(string(text), run) != "" {
+	if run, err := fs.Sub(s.Root, "run"); err == nil && jobnet.Upstream(string(text), run) != "" {
 		return ""
 	}
 	for line := range strings.Lines(string(text)) {

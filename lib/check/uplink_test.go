@@ -9,8 +9,8 @@ import (
 	"gresnet/lib/check"
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
-	"gresnet/lib/uplink"
 )
 
 func TestAFirewallThatDropsWhatTheNodeMustGetIsNamed(t *testing.T) {
@@ -24,12 +24,12 @@ func TestAFirewallThatDropsWhatTheNodeMustGetIsNamed(t *testing.T) {
 }
 
 func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
-	pool := func(kind, addresses string) *uplink.Pool {
+	pool := func(kind, addresses string) *jobnet.Pool {
 		r, err := config.ParseRange(addresses)
 		if err != nil {
 			panic(err)
 		}
-		return &uplink.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
+		return &jobnet.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
 	}
 	for _, c := range []struct {
 		name  string

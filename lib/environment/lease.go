@@ -9,8 +9,8 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/netns"
-	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/rdma"
 	"gresnet/lib/state"
@@ -39,9 +39,9 @@ type Lease struct {
 	Access  config.Access
 	Mode    rdma.Mode
 	HCAs    []plan.HCA
-	Uplink  *table.Uplink    // nil: the job has none
-	Network *overlay.Network // the network between the job's nodes; nil: it has none
-	Srun    bool             // srun works in the job, for all of its nodes
+	Uplink  *table.Uplink   // nil: the job has none
+	Network *jobnet.Network // the network between the job's nodes; nil: it has none
+	Srun    bool            // srun works in the job, for all of its nodes
 }
 
 // Write writes all files of the lease, and at last env, which makes the lease count.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gresnet/lib/config"
-	"gresnet/lib/uplink"
+	"gresnet/lib/jobnet"
 )
 
 // writeNames writes the files by which the job's tasks resolve names, if those of the node will
@@ -57,13 +57,13 @@ const debian = "127.0.1.1"
 // node's name servers.
 func (l Lease) writeResolver(c config.Uplink) error {
 	if len(c.Nameservers) > 0 {
-		return writeName(l.World.Dir.ResolvConf(), uplink.ResolvConf(c))
+		return writeName(l.World.Dir.ResolvConf(), jobnet.ResolvConf(c))
 	}
 	node, err := os.ReadFile("/etc/resolv.conf")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read the node's resolv.conf: %w", err)
 	}
-	if text := uplink.Upstream(string(node), l.Host.Run); text != "" {
+	if text := jobnet.Upstream(string(node), l.Host.Run); text != "" {
 		return writeName(l.World.Dir.ResolvConf(), text)
 	}
 	return nil

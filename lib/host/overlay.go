@@ -6,30 +6,29 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
-	"gresnet/lib/overlay"
 	"gresnet/lib/scan"
 	"gresnet/lib/slurm"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
 // Network returns the network between the job's nodes, or nil if the job has none or stays in the
 // node's network. canMove tells which of the node's interfaces a job can get.
-func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*overlay.Network, error) {
+func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, canMove func() (func(link.Interface) bool, error)) (*jobnet.Network, error) {
 	c := l.Host.Config.Overlay
 	if !c.On() || access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
-	var n *overlay.Network
+	var n *jobnet.Network
 	err := l.World.OnHost(func(v *scan.View) error {
-		node, err := uplink.Look(v.Link.Conn)
+		node, err := jobnet.ReadHost(v.Link.Conn)
 		if err != nil {
 			return err
 		}
-		n, err = overlay.New(ctx, c, j, overlay.World{
-			Slurm: func() (slurm.Conf, error) { return overlay.ReadSlurm(j) }, Look: overlay.Look,
-			Way:  func(to netip.Addr) (overlay.Way, error) { return l.way(node, to, canMove) },
+		n, err = jobnet.NewNetwork(ctx, c, j, jobnet.World{
+			Slurm: func() (slurm.Conf, error) { return jobnet.ReadSlurm(j) }, Look: jobnet.Resolve,
+			Way:  func(to netip.Addr) (jobnet.Way, error) { return l.way(node, to, canMove) },
 			Here: virtual.Addressed,
 		})
 		return err
@@ -41,7 +40,7 @@ func (l *Look) Network(ctx context.Context, j job.Job, access config.Access, can
 }
 
 // way returns the source address of packets to another node, and the MTU of an overlay that uses it.
-func (l *Look) way(node uplink.Host, to netip.Addr, canMove func() (func(link.Interface) bool, error)) (w overlay.Way, err error) {
+func (l *Look) way(node jobnet.Host, to netip.Addr, canMove func() (func(link.Interface) bool, error)) (w jobnet.Way, err error) {
 	if w.From, w.Index, err = virtual.Way(to); err != nil {
 		return w, err
 	}

@@ -7,33 +7,33 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/hint"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 )
 
 // Pool returns the pool of the node's uplinks, or nil if jobs have none. moves tells which of the
 // node's interfaces a job can get.
-func (l *Look) Pool(moves func(link.Interface) bool) (*uplink.Pool, error) {
+func (l *Look) Pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 	if !l.Host.Config.Uplink.On() {
 		return nil, nil
 	}
-	var pool uplink.Pool
+	var pool jobnet.Pool
 	err := l.World.OnHost(func(v *scan.View) error {
-		n, err := uplink.Look(v.Link.Conn)
+		n, err := jobnet.ReadHost(v.Link.Conn)
 		if err != nil {
 			return err
 		}
 		n.Moves = moves
-		pool, err = uplink.New(l.Host.Config.Uplink, n)
+		pool, err = jobnet.NewPool(l.Host.Config.Uplink, n)
 		return err
 	})
 	return &pool, err
 }
 
 // PoolFor returns the pool for a job, or nil if the job stays in the node's network.
-func (l *Look) PoolFor(access config.Access) (*uplink.Pool, error) {
+func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
 	if access.Isolation == config.IsolateDevices {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func (l *Look) PoolFor(access config.Access) (*uplink.Pool, error) {
 }
 
 // WayOut returns the pool for a job, or nil if uplinks are automatic and the node has no way out.
-func (l *Look) WayOut(moves func(link.Interface) bool) (*uplink.Pool, error) {
+func (l *Look) WayOut(moves func(link.Interface) bool) (*jobnet.Pool, error) {
 	pool, err := l.Pool(moves)
 	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
 		l.Host.Notice(l.World.Job, "no way out: %s", err)
@@ -66,12 +66,12 @@ func (n *Host) Moves() (func(link.Interface) bool, error) {
 func (n *Host) CanMove() (func(link.Interface) bool, error) {
 	m, err := n.Mapping()
 	return func(i link.Interface) bool {
-		return slices.ContainsFunc(m, func(e gres.Entry) bool { return uplink.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
+		return slices.ContainsFunc(m, func(e gres.Entry) bool { return jobnet.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
 	}, err
 }
 
 // PickUplink takes an address for a job in the table, if there is a pool.
-func PickUplink(t *table.Table, pool *uplink.Pool, job uint32, run string) error {
+func PickUplink(t *table.Table, pool *jobnet.Pool, job uint32, run string) error {
 	if pool == nil {
 		return nil
 	}

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"gresnet/lib/host"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
 // Uplinks returns where the node's jobs would get their uplinks from now, for one who
 // only wants to know; nil if they have none.
-func Uplinks(n *host.Host) (*uplink.Pool, error) {
+func Uplinks(n *host.Host) (*jobnet.Pool, error) {
 	l, done, err := n.LookFor(context.Background(), 0)
 	if err != nil {
 		return nil, err

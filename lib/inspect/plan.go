@@ -9,9 +9,9 @@ import (
 	"gresnet/lib/gres"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
-	"gresnet/lib/overlay"
 	"gresnet/lib/pkey"
 	"gresnet/lib/plan"
 	"gresnet/lib/report"
@@ -30,7 +30,7 @@ type preview struct {
 	Entries   []gres.Entry    // that it would claim
 	HCAs      []plan.HCA      // the same
 	Uplink    *network.Uplink // nil: none
-	Overlay   *overlay.Network
+	Overlay   *jobnet.Network
 	Names     []string    // that mean the node's address in the job and not on the node
 	Steps     []step.Step // in order
 }
@@ -165,7 +165,7 @@ func stepOf(s step.Step, bare map[node.ID]report.HCA) report.Step {
 	return d
 }
 
-func overlayOf(n *overlay.Network) *report.Overlay {
+func overlayOf(n *jobnet.Network) *report.Overlay {
 	d := &report.Overlay{Interface: n.Link.Name, Address: n.Link.Address, MTU: n.Link.MTU}
 	at := map[netip.Addr]string{}
 	for _, p := range n.Link.Peers {

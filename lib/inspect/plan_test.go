@@ -7,16 +7,15 @@ import (
 
 	"gresnet/lib/address"
 	"gresnet/lib/gres"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
-	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/report"
 	"gresnet/lib/scan"
 	"gresnet/lib/snapshot"
 	"gresnet/lib/step"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 	"gresnet/test/golden"
 )
@@ -36,11 +35,11 @@ func TestAPlanHasTheAddressesThatMoveAndNoneThatStay(t *testing.T) {
 	}
 	e0, h0 := hca(0, false)
 	e1, h1 := hca(1, true)
-	nodes := &overlay.Network{Nodes: []overlay.Node{{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2")}}}
+	nodes := &jobnet.Network{Nodes: []jobnet.Node{{Name: "n1", Address: netip.MustParseAddr("172.31.0.1")}, {Name: "n2", Address: netip.MustParseAddr("172.31.0.2")}}}
 	nodes.Link = virtual.Overlay{Name: "job0", Address: netip.MustParsePrefix("172.31.0.1/16"), MTU: 1430, Peers: []virtual.Peer{{Address: nodes.Nodes[1].Address, Node: netip.MustParseAddr("192.0.2.2")}}}
 	d := planOf(preview{
 		Isolation: "network", Entries: []gres.Entry{e0, e1}, HCAs: []plan.HCA{h0, h1}, Overlay: nodes, Names: []string{"n1.cluster", "n1"},
-		Uplink: &network.Uplink{Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Pool: uplink.Pool{Name: "uplink0"}},
+		Uplink: &network.Uplink{Type: "veth", Address: netip.MustParseAddr("100.127.0.3"), Pool: jobnet.Pool{Name: "uplink0"}},
 		Steps:  []step.Step{&step.Claim{}, &step.RDMA{ID: e0.HCA.ID, Name: "mlx5_0"}},
 	})
 	d.Notes = []string{"policy 1 fits"}

@@ -15,13 +15,13 @@ import (
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/opened"
 	"gresnet/lib/plan"
 	"gresnet/lib/repair"
 	"gresnet/lib/source"
 	"gresnet/lib/step"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 	"gresnet/lib/users"
 )
 
@@ -119,7 +119,7 @@ type taking struct {
 	*opened.Lease
 	job    job.Job
 	access config.Access
-	pool   *uplink.Pool // where the job's uplink gets its address; nil: it has none
+	pool   *jobnet.Pool // where the job's uplink gets its address; nil: it has none
 	claim  *step.Claim
 	jobs   int // how many jobs the node can have at one time
 }

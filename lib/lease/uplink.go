@@ -5,9 +5,9 @@ import (
 
 	"gresnet/lib/forwarding"
 	"gresnet/lib/host"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/network"
 	"gresnet/lib/nft"
-	"gresnet/lib/overlay"
 	"gresnet/lib/plan"
 	"gresnet/lib/scan"
 	"gresnet/lib/sysfs"
@@ -46,7 +46,7 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 
 // networks returns the steps that make the job's network between its nodes, and its uplink. Either may
 // be nil.
-func (t *taking) networks(nodes *overlay.Network) (*network.Overlay, *network.Uplink) {
+func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Uplink) {
 	up := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
 	if up != nil {
 		up.Jobs = t.jobs
@@ -88,7 +88,7 @@ func (t *taking) made(s *network.Uplink) *table.Uplink {
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the
 // uplink has such a name, it is the step that fails.
-func checkNames(s *network.Uplink, nodes *overlay.Network, come []string) error {
+func checkNames(s *network.Uplink, nodes *jobnet.Network, come []string) error {
 	if s != nil && slices.Contains(come, s.Pool.Name) {
 		s.Clash = host.NameTaken("uplink", s.Pool.Name)
 	}

@@ -12,12 +12,12 @@ import (
 	"gresnet/lib/bpf"
 	"gresnet/lib/forwarding"
 	"gresnet/lib/hint"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
 	"gresnet/lib/node"
 	"gresnet/lib/scan"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 	"gresnet/lib/world"
 )
@@ -29,7 +29,7 @@ type Uplink struct {
 	Address netip.Addr `json:"address"`
 	NAT     bool       `json:"nat,omitempty"` // of veth: there may be an nftables table for it
 
-	Pool       uplink.Pool        `json:"-"`
+	Pool       jobnet.Pool        `json:"-"`
 	UID        uint32             `json:"-"` // the user whose processes on the node reach the job
 	Jobs       int                `json:"-"` // how many jobs the node can have at one time
 	Forwarding []table.Forwarding `json:"-"`

@@ -4,16 +4,15 @@ import (
 	"slices"
 
 	"gresnet/lib/config"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/network"
 	"gresnet/lib/nft"
-	"gresnet/lib/overlay"
 	"gresnet/lib/table"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
 // Uplink returns the step that makes an uplink; nil if the job has none.
-func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *network.Uplink {
+func Uplink(pool *jobnet.Pool, u *table.Uplink, uid uint32, forwarding []table.Forwarding) *network.Uplink {
 	if pool == nil || u == nil {
 		return nil
 	}
@@ -23,7 +22,7 @@ func Uplink(pool *uplink.Pool, u *table.Uplink, uid uint32, forwarding []table.F
 // Overlay returns the step that makes an overlay; nil if the job has none. It tells the uplink, which
 // may be nil, of the job's nodes, and of who calls srun in the job. whole says that no other job is
 // on the node.
-func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bool) *network.Overlay {
+func Overlay(n *jobnet.Network, c config.Overlay, out *network.Uplink, whole bool) *network.Overlay {
 	if n == nil {
 		return nil
 	}
@@ -43,7 +42,7 @@ func Overlay(n *overlay.Network, c config.Overlay, out *network.Uplink, whole bo
 
 // calls returns who calls srun and salloc in a job, and at which ports: the job's block, or those that
 // slurm.conf says, which all jobs of the node share.
-func calls(n *overlay.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
+func calls(n *jobnet.Network, out *network.Uplink, block virtual.Ports, whole bool) *nft.Calls {
 	k := &nft.Calls{Ports: [][2]int{{block.First, block.Last}}, From: n.Controllers, Also: n.Cluster}
 	if slices.Contains(n.Controllers, n.Address()) {
 		k.Own = []uint32{0, n.SlurmUser}

@@ -14,8 +14,8 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/node"
-	"gresnet/lib/overlay"
 	"gresnet/lib/slurm"
 	"gresnet/lib/source"
 	"gresnet/test/sitetest"
@@ -78,7 +78,7 @@ var faults = map[string]func(t *testing.T) []error{
 		unknown := func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
 		nobody := func() (slurm.Conf, error) { return nil, nil }
 		for _, nodes := range []string{"n[1-9]", "n[0-99999999]"} {
-			_, err := overlay.New(context.Background(), c, job.Job{ID: 1, Node: "n1", Nodes: nodes}, overlay.World{Slurm: nobody, Look: unknown})
+			_, err := jobnet.NewNetwork(context.Background(), c, job.Job{ID: 1, Node: "n1", Nodes: nodes}, jobnet.World{Slurm: nobody, Look: unknown})
 			errs = append(errs, err)
 		}
 		return errs

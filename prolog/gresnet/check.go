@@ -22,15 +22,14 @@ import (
 	"gresnet/lib/host"
 	"gresnet/lib/inspect"
 	"gresnet/lib/job"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
 	"gresnet/lib/nft"
-	"gresnet/lib/overlay"
 	"gresnet/lib/report"
 	"gresnet/lib/sign"
 	"gresnet/lib/source"
 	"gresnet/lib/state"
 	"gresnet/lib/trust"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
@@ -206,7 +205,7 @@ func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []
 
 // forwards looks for what keeps the node from forwarding for jobs, if it is to: chains that drop what
 // they send, and what else.
-func forwards(p uplink.Pool) (drops []string, err error) {
+func forwards(p jobnet.Pool) (drops []string, err error) {
 	if !p.Auto {
 		return nil, nil
 	}
@@ -230,7 +229,7 @@ func forwards(p uplink.Pool) (drops []string, err error) {
 }
 
 // fromJob returns what a job sends by its uplink to some port.
-func fromJob(p uplink.Pool) nft.Packet {
+func fromJob(p jobnet.Pool) nft.Packet {
 	return nft.Packet{From: p.Addresses.First, Protocol: unix.IPPROTO_TCP, In: "job1"}
 }
 
@@ -247,8 +246,8 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 		}
 	}
 	if p := s.Uplinks; p != nil && p.Auto {
-		conf, _ := overlay.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
-		port := overlay.SlurmdPort(conf)
+		conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
+		port := jobnet.SlurmdPort(conf)
 		packet := fromJob(*p)
 		packet.Port = uint16(port)
 		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), "srun in a job starts no step there", packet)

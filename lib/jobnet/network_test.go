@@ -1,4 +1,4 @@
-package overlay_test
+package jobnet_test
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 	"gresnet/lib/config"
 	"gresnet/lib/gres"
 	"gresnet/lib/job"
-	"gresnet/lib/overlay"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/slurm"
 	"gresnet/lib/virtual"
 )
@@ -22,8 +22,8 @@ import (
 func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 
 // world has a resolver that knows some names, and ways from 10.0.0.1 on eth0 and fd00::1 on eth6.
-func world(hosts map[string]slurm.Host, names map[string]string) overlay.World {
-	return overlay.World{
+func world(hosts map[string]slurm.Host, names map[string]string) jobnet.World {
+	return jobnet.World{
 		Slurm: func() (slurm.Conf, error) { return confOf(hosts, "") },
 		Look: func(_ context.Context, name string) (all []netip.Addr, err error) {
 			for _, text := range strings.Fields(names[name]) {
@@ -34,14 +34,14 @@ func world(hosts map[string]slurm.Host, names map[string]string) overlay.World {
 			}
 			return all, err
 		},
-		Way: func(to netip.Addr) (overlay.Way, error) {
+		Way: func(to netip.Addr) (jobnet.Way, error) {
 			switch {
 			case to == addr("192.0.2.9"):
-				return overlay.Way{}, errors.New("network is unreachable")
+				return jobnet.Way{}, errors.New("network is unreachable")
 			case to.Is6():
-				return overlay.Way{From: addr("fd00::1"), MTU: 1430, Index: 3}, nil
+				return jobnet.Way{From: addr("fd00::1"), MTU: 1430, Index: 3}, nil
 			}
-			return overlay.Way{From: addr("10.0.0.1"), MTU: 1450, Index: 2}, nil
+			return jobnet.Way{From: addr("10.0.0.1"), MTU: 1450, Index: 2}, nil
 		},
 		Here: func(a netip.Addr) (virtual.Here, bool) {
 			here, is := map[netip.Addr]virtual.Here{
@@ -75,7 +75,7 @@ func jobOf(nodes string) job.Job { return job.Job{ID: 1<<24 + 7, Node: "node2", 
 func TestANodeOfAJobIsWhatItIsOnTheNode(t *testing.T) {
 	hosts := map[string]slurm.Host{"node1": {Addr: "10.0.0.11"}, "node2": {Addr: "10.0.0.1"}, "node3": {Addr: "three"}, "login": {Hostname: "login.example.org"}}
 	names := map[string]string{"three": "10.0.0.13", "login.example.org": "fd00::9 10.0.0.14"}
-	n, err := overlay.New(t.Context(), vxlan, jobOf("node[1-3],login"), world(hosts, names))
+	n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf("node[1-3],login"), world(hosts, names))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestANodeOfAJobIsWhatItIsOnTheNode(t *testing.T) {
 	if !reflect.DeepEqual(n.Link, want) || n.Address() != addr("10.0.0.1") {
 		t.Errorf("got %+v, want %+v", n.Link, want)
 	}
-	if last := (overlay.Node{Name: "login", Address: addr("10.0.0.14")}); len(n.Nodes) != 4 || n.Nodes[3] != last {
+	if last := (jobnet.Node{Name: "login", Address: addr("10.0.0.14")}); len(n.Nodes) != 4 || n.Nodes[3] != last {
 		t.Errorf("nodes %v, the last is to be %v", n.Nodes, last)
 	}
 	named := vxlan
 	named.Interface = "job0"
-	if n, err := overlay.New(t.Context(), named, jobOf("node[1-2]"), world(hosts, names)); err != nil || n.Link.Name != "job0" {
+	if n, err := jobnet.NewNetwork(t.Context(), named, jobOf("node[1-2]"), world(hosts, names)); err != nil || n.Link.Name != "job0" {
 		t.Errorf("with a name: %+v, %v", n, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestComponentsOfAHeterogeneousJobAreOneNetworkUnlessTheyShareANode(t *testi
 	} {
 		j := jobOf("node[1-2]")
 		j.ID, j.Leader, j.Others = c.id, 10, c.others
-		n, err := overlay.New(t.Context(), vxlan, j, world(hosts, nil))
+		n, err := jobnet.NewNetwork(t.Context(), vxlan, j, world(hosts, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestComponentsOfAHeterogeneousJobAreOneNetworkUnlessTheyShareANode(t *testi
 // As Debian has it in /etc/hosts: then the node has the address by which it reaches the others.
 func TestANodeWhoseNameMeansItsLoopbackHasTheAddressByWhichItReachesOthers(t *testing.T) {
 	for nodes, from := range map[string]string{"node[1-2]": "", "node2": "", "node2,login": "", "node2,six": "fd00::1"} {
-		n, err := overlay.New(t.Context(), vxlan, jobOf(nodes), world(nil, map[string]string{"node1": "10.0.0.11", "node2": "127.0.1.1", "login": "10.0.0.14", "six": "fd00::6"}))
+		n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf(nodes), world(nil, map[string]string{"node1": "10.0.0.11", "node2": "127.0.1.1", "login": "10.0.0.14", "six": "fd00::6"}))
 		if err != nil || n.Address() != addr(cmp.Or(from, "10.0.0.1")) {
 			t.Errorf("%s: %+v, %v", nodes, n, err)
 		}
@@ -145,29 +145,29 @@ func TestTheSiteSaysByWhichNamesNodesReachEachOther(t *testing.T) {
 	c.Underlay = "{node}-ib.example.org"
 	hosts := map[string]slurm.Host{"node1": {Addr: "10.5.0.11"}, "node2": {Addr: "10.5.0.1"}, "node3": {Addr: "three"}}
 	names := map[string]string{"three": "10.5.0.13", "node1-ib.example.org": "10.0.0.11", "node2-ib.example.org": "10.0.0.1", "node3-ib.example.org": "10.0.0.13"}
-	n, err := overlay.New(t.Context(), c, jobOf("node[1-3]"), world(hosts, names))
+	n, err := jobnet.NewNetwork(t.Context(), c, jobOf("node[1-3]"), world(hosts, names))
 	want := []virtual.Peer{{Address: addr("10.5.0.11"), Node: addr("10.0.0.11")}, {Address: addr("10.5.0.13"), Node: addr("10.0.0.13")}}
 	if err != nil || !reflect.DeepEqual(n.Link.Peers, want) || n.Link.Name != "mgmt0" || n.Address() != addr("10.5.0.1") || n.Link.Node != addr("10.0.0.1") || n.Link.Path != 1450 {
 		t.Errorf("got %+v, %v, want %+v", n, err, want)
 	}
-	if _, err := overlay.New(t.Context(), c, jobOf("node[1-3]"), world(hosts, map[string]string{"three": "10.5.0.13"})); fmt.Sprint(err) != "overlay: node node1 has no address: no such host" {
+	if _, err := jobnet.NewNetwork(t.Context(), c, jobOf("node[1-3]"), world(hosts, map[string]string{"three": "10.5.0.13"})); fmt.Sprint(err) != "overlay: node node1 has no address: no such host" {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAJobWithoutNodesOrAnAddressHasNoNetwork(t *testing.T) {
-	if n, err := overlay.New(t.Context(), vxlan, jobOf(""), overlay.World{}); n != nil || err != nil {
+	if n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf(""), jobnet.World{}); n != nil || err != nil {
 		t.Errorf("without a list: %+v, %v", n, err)
 	}
 	w := world(nil, nil)
-	w.Way = func(netip.Addr) (overlay.Way, error) { return overlay.Way{}, errors.New("network is unreachable") }
-	if n, err := overlay.New(t.Context(), vxlan, jobOf("node2"), w); n != nil || err != nil {
+	w.Way = func(netip.Addr) (jobnet.Way, error) { return jobnet.Way{}, errors.New("network is unreachable") }
+	if n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf("node2"), w); n != nil || err != nil {
 		t.Errorf("without an address: %+v, %v", n, err)
 	}
 }
 
 func TestNodesOfIPv6HaveTheirAddressesOfIt(t *testing.T) {
-	n, err := overlay.New(t.Context(), vxlan, jobOf("node[2-3]"), world(nil, map[string]string{"node2": "fd00::1", "node3": "fd00::3"}))
+	n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf("node[2-3]"), world(nil, map[string]string{"node2": "fd00::1", "node3": "fd00::3"}))
 	if err != nil || n.Address() != addr("fd00::1") || n.Link.Node != addr("fd00::1") || n.Link.Peers[0].Node != addr("fd00::3") || n.Link.Path != 1430 {
 		t.Errorf("got %+v, %v", n, err)
 	}
@@ -190,7 +190,7 @@ func TestTheJobsFaultIsARefusalAndTheNodesAnError(t *testing.T) {
 		"node[1-2],six":     {"overlay: node six is at fd00::6, and this node reaches others from 10.0.0.1", true},
 		"node2,far":         {"overlay: reach far: network is unreachable", false},
 	} {
-		_, err := overlay.New(t.Context(), vxlan, jobOf(nodes), world(hosts, nil))
+		_, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf(nodes), world(hosts, nil))
 		var refusal *gres.Refusal
 		if fmt.Sprint(err) != want.err || errors.As(err, &refusal) != want.refused {
 			t.Errorf("%s: %v, refused %t; want %+v", nodes, err, errors.As(err, &refusal), want)
@@ -203,7 +203,7 @@ func TestSlurmConfSaysWhoCallsSrunAndWhere(t *testing.T) {
 	w.Slurm = func() (slurm.Conf, error) {
 		return confOf(nil, "SlurmctldHost=ctl1(10.0.0.98)\nSlurmctldHost=ctl2\nSlurmctldHost=lost\nSrunPortRange=60001-63000\nNodeName=node[4-6] NodeAddr=10.0.1.[4-6]\nNodeName=node7 NodeAddr=named\nNodeName=node8 NodeAddr=127.0.0.1\n")
 	}
-	n, err := overlay.New(t.Context(), vxlan, jobOf("node2"), w)
+	n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf("node2"), w)
 	if err != nil || fmt.Sprint(n.Controllers, n.Cluster, n.Srun) != "[10.0.0.98 10.0.0.99] [10.0.1.4 10.0.1.5 10.0.1.6] {60001 63000}" {
 		t.Errorf("got %+v, %v", n, err)
 	}
@@ -219,7 +219,7 @@ func TestAJobsNodesAreCalledOnlyBySrunThatCallsThemAll(t *testing.T) {
 	} {
 		w := world(nil, map[string]string{"node1": "10.0.0.11", "node3": "10.0.0.13"})
 		w.Slurm = func() (slurm.Conf, error) { return confOf(nil, conf) }
-		n, err := overlay.New(t.Context(), vxlan, jobOf("node[1-3]"), w)
+		n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf("node[1-3]"), w)
 		if err != nil || n.Slurmd != want {
 			t.Errorf("%q: %+v, %v; want %d", conf, n, err, want)
 		}
@@ -230,7 +230,7 @@ func TestAJobsNodesAreCalledOnlyBySrunThatCallsThemAll(t *testing.T) {
 		return []netip.Addr{addr("10.0.0.99")}, nil
 	}
 	for nodes, want := range map[int]int{16: 6818, 17: 0} {
-		n, err := overlay.New(t.Context(), vxlan, jobOf(fmt.Sprintf("node[1-%d]", nodes)), w)
+		n, err := jobnet.NewNetwork(t.Context(), vxlan, jobOf(fmt.Sprintf("node[1-%d]", nodes)), w)
 		if err != nil || n.Slurmd != want {
 			t.Errorf("%d nodes: %+v, %v; want %d", nodes, n, err, want)
 		}

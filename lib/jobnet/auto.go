@@ -1,4 +1,4 @@
-package uplink
+package jobnet
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package uplink_test
+package jobnet_test
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"gresnet/lib/config"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
-	"gresnet/lib/uplink"
 	"gresnet/lib/virtual"
 )
 
 var auto = config.Uplink{Kind: config.UplinkAuto}
 
 // wayOut is node with a default route by eth0, and a free HCA hca0 with a VLAN on it.
-func wayOut(more ...link.Way) uplink.Host {
+func wayOut(more ...link.Way) jobnet.Host {
 	n := node()
 	n.Interfaces[0].Loopback = true
 	n.Interfaces = append(n.Interfaces, link.Interface{Index: 20, Name: "hca0", Up: true}, link.Interface{Index: 21, Name: "hca0.5", Up: true, Parent: 20})
@@ -48,7 +48,7 @@ func TestAnAutomaticUplinkHasTheFirstRangeThatIsNobodys(t *testing.T) {
 		if c.address.IsValid() {
 			n.Networks[3] = append(n.Networks[3], c.address)
 		}
-		p, err := uplink.New(auto, n)
+		p, err := jobnet.NewPool(auto, n)
 		got := p.Addresses.String()
 		if err != nil {
 			got = err.Error()
@@ -60,7 +60,7 @@ func TestAnAutomaticUplinkHasTheFirstRangeThatIsNobodys(t *testing.T) {
 }
 
 func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
-	p, err := uplink.New(auto, wayOut())
+	p, err := jobnet.NewPool(auto, wayOut())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestAnAutomaticUplinkLeadsOutByWhatStaysOnTheNode(t *testing.T) {
 func TestANodeWithoutAWayOutSaysSo(t *testing.T) {
 	n := wayOut()
 	n.Ways = nil
-	if _, err := uplink.New(auto, n); err == nil || err.Error() != "uplink: the node has no way out that its jobs could take" {
+	if _, err := jobnet.NewPool(auto, n); err == nil || err.Error() != "uplink: the node has no way out that its jobs could take" {
 		t.Errorf("err %v", err)
 	}
 }

@@ -1,6 +1,4 @@
-// Package uplink decides by which addresses and routes a node's jobs reach the management network,
-// and which names they have there. It holds the site's configuration against what the node has.
-package uplink
+package jobnet
 
 import (
 	"encoding/binary"
@@ -39,8 +37,8 @@ func HasInterface(h node.HCA, i link.Interface) bool {
 	return slices.ContainsFunc(h.Ports, func(p node.Port) bool { return p.Interface == i.Name })
 }
 
-// Look reads the host from a connection to the node's namespace.
-func Look(c *link.Conn) (n Host, err error) {
+// ReadHost reads the host from a connection to the node's namespace.
+func ReadHost(c *link.Conn) (n Host, err error) {
 	if n.Interfaces, err = c.List(); err != nil {
 		return Host{}, err
 	}
@@ -90,8 +88,8 @@ type Pool struct {
 	own []netip.Addr // addresses that jobs cannot have
 }
 
-// New returns the node's pool, or why jobs cannot have what the site wants.
-func New(c config.Uplink, n Host) (Pool, error) {
+// NewPool returns the node's pool, or why jobs cannot have what the site wants.
+func NewPool(c config.Uplink, n Host) (Pool, error) {
 	if c.Kind == config.UplinkAuto {
 		p, err := n.auto()
 		p.Name = c.Name

@@ -1,4 +1,4 @@
-package uplink_test
+package jobnet_test
 
 import (
 	"net/netip"
@@ -7,15 +7,15 @@ import (
 
 	"gresnet/lib/config"
 	"gresnet/lib/hint"
+	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
-	"gresnet/lib/uplink"
 )
 
 // node has eth0 in 10.1.0.0/16, where it is host 7, eth1 in 10.2.0.0/16, and an
 // uplink of another job.
-func node() uplink.Host {
+func node() jobnet.Host {
 	network := netip.MustParsePrefix
-	return uplink.Host{
+	return jobnet.Host{
 		Interfaces: []link.Interface{
 			{Index: 1, Name: "lo", Up: true}, {Index: 2, Name: "eth0", Up: true}, {Index: 3, Name: "eth1", Up: true},
 			{Index: 4, Name: "iv0", Up: true, ID: link.ID{Kind: "ipvlan"}, Parent: 3}, {Index: 5, Name: "down0"},
@@ -49,7 +49,7 @@ func TestAPoolHasWhatNobodyElseHas(t *testing.T) {
 		{"neither network nor broadcast", config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.255.254-10.1.255.255")}, "10.1.255.254", "10.1.255.254", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := uplink.New(c.site, node())
+			p, err := jobnet.NewPool(c.site, node())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 		{"a share of a node without an address", config.Uplink{Kind: "macvlan", Parent: "bare0", Share: 8, Addresses: addresses("10.8.0.0/26")}, "uplink: bare0 has no IPv4 address, by which the node's share is found", "give it one, or leave uplink.share out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := uplink.New(c.site, node())
+			_, err := jobnet.NewPool(c.site, node())
 			text := ""
 			if err != nil {
 				text = err.Error()
@@ -103,7 +103,7 @@ func TestWhatCannotBeIsSaidBeforeAnythingIsMade(t *testing.T) {
 }
 
 func TestARangeThatIsUsedUpSaysSo(t *testing.T) {
-	p, err := uplink.New(config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.8.0/31")}, node())
+	p, err := jobnet.NewPool(config.Uplink{Kind: "macvlan", Parent: "eth0", Addresses: addresses("10.1.8.0/31")}, node())
 	if err != nil {
 		t.Fatal(err)
 	}

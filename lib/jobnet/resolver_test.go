@@ -1,11 +1,11 @@
-package uplink_test
+package jobnet_test
 
 import (
 	"io/fs"
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/uplink"
+	"gresnet/lib/jobnet"
 )
 
 func TestAJobAsksWhomTheNodesStubAsks(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAJobAsksWhomTheNodesStubAsks(t *testing.T) {
 		{"a stub that asks a stub", stub, fstest.MapFS{"systemd/resolve/resolv.conf": {Data: []byte("nameserver 127.0.0.1\n")}}, ""},
 		{"a stub that asks nobody", stub, fstest.MapFS{"systemd/resolve/resolv.conf": {Data: []byte("# no servers known\n")}}, ""},
 	} {
-		if got := uplink.Upstream(c.node, c.run); got != c.want {
+		if got := jobnet.Upstream(c.node, c.run); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}

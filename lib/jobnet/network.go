@@ -1,9 +1,10 @@
-// Package overlay computes a job's network between its nodes. Each node of the job does so for
-// itself, from what Slurm says about the job. The nodes exchange no message.
+// Package jobnet decides which addresses, routes and names a job's own network has: between its nodes
+// (Network), and by the node to others (Pool). It holds the site's configuration against what Slurm says of
+// the job and what the node has. Each node of a job does so for itself: nodes exchange no message.
 //
-// There are two kinds of errors. A *gres.Refusal is about the job's nodes: this node is not at
-// fault. Every other error is this node's.
-package overlay
+// There are two kinds of errors. A *gres.Refusal is about the job's nodes: this node is not at fault. Every
+// other error is this node's.
+package jobnet
 
 import (
 	"cmp"
@@ -50,7 +51,7 @@ type Network struct {
 // Address returns the job's own address, which is the node's.
 func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
 
-// World answers what New asks about the nodes.
+// World answers what NewNetwork asks about the nodes.
 type World struct {
 	Slurm func() (slurm.Conf, error)                                   // slurm.conf: where nodes are, and how srun calls slurmd
 	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
@@ -68,9 +69,9 @@ type Way struct {
 // mostNodes is more than Slurm has in a cluster (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
 const mostNodes = 1 << 16
 
-// New returns the network of a job, or nil if Slurm does not say which nodes the job has, or the only
+// NewNetwork returns the network of a job, or nil if Slurm does not say which nodes the job has, or the only
 // one has no address.
-func New(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
+func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
 	if j.Nodes == "" {
 		return nil, nil
 	}
@@ -331,8 +332,8 @@ func refusal(format string, a ...any) *gres.Refusal {
 	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "GN221 see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
 }
 
-// Look asks the node's resolver. It returns IPv4 addresses first.
-func Look(ctx context.Context, name string) ([]netip.Addr, error) {
+// Resolve asks the node's resolver. It returns IPv4 addresses first.
+func Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 	for i := range found {
 		found[i] = found[i].Unmap()
@@ -373,7 +374,7 @@ const (
 )
 
 // SlurmdPort returns the port of slurmd, unless a node's line has another one.
-func SlurmdPort(c slurm.Conf) int { return number(c, "slurmdport", slurmdPort) }
+func SlurmdPort(c slurm.Conf) int { return setting(c, "slurmdport", slurmdPort) }
 
 // called returns slurmd's port if srun calls slurmd on each of some nodes itself, and else 0. With
 // more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
@@ -381,7 +382,7 @@ func SlurmdPort(c slurm.Conf) int { return number(c, "slurmdport", slurmdPort) }
 // ports are not called either: the job's network leads one port.
 func called(c slurm.Conf, hosts map[string]slurm.Host, nodes []string) int {
 	bySwitches := strings.EqualFold(c.Last("routeplugin"), "route/topology") || strings.Contains(strings.ToLower(c.Last("topologyparam")), "routetree")
-	if len(nodes) > 1 && (bySwitches || len(nodes) > number(c, "treewidth", treeWidth)) {
+	if len(nodes) > 1 && (bySwitches || len(nodes) > setting(c, "treewidth", treeWidth)) {
 		return 0
 	}
 	all := SlurmdPort(c)
@@ -394,8 +395,8 @@ func called(c slurm.Conf, hosts map[string]slurm.Host, nodes []string) int {
 	return port
 }
 
-// number returns the value of a key, or what holds without it.
-func number(c slurm.Conf, key string, without int) int {
+// setting returns the value of a key, or what holds without it.
+func setting(c slurm.Conf, key string, without int) int {
 	if n, err := strconv.Atoi(c.Last(key)); err == nil && n > 0 {
 		return n
 	}
