@@ -19,7 +19,7 @@ struct step {
 	uint32_t id;
 	uint32_t restarts; /* 0 also where Slurm does not know */
 	uid_t uid;
-	bool speaks; /* who asks is told what all others who ask would be told, too */
+	bool speaks; /* the step's first task, or a session: it alone logs what holds for all */
 };
 
 /* One line of env: NAME=VALUE. Both point into the lease's text. */

@@ -198,14 +198,15 @@ func Print(w io.Writer, all []Finding) error {
 	return nil
 }
 
-// least is what leases of a node full of jobs need, with journals and device nodes.
+// least is the space that the leases of a node full of jobs need, with journals and device nodes.
 const least = 16 << 20
 
-// state must have room, and must not outlive a boot: what it tells of does not.
+// state checks that the state directory has room, and ends with the boot, as the namespaces do that
+// it describes.
 func (s Site) state() Finding {
 	switch {
 	case s.StateOn != "":
-		return fail("state", "GN062 let --state and the plugin's state= be a folder in /run, or mount -t tmpfs tmpfs "+s.State, "%s is on %s, which keeps it over a reboot: the namespaces that it tells of are gone then", s.State, s.StateOn)
+		return fail("state", "GN062 put the state directory on tmpfs: --state and the plugin's state= in /run, or mount -t tmpfs tmpfs "+s.State, "%s is on %s, which keeps it over a reboot: the namespaces that it tells of are gone then", s.State, s.StateOn)
 	case s.Free < least:
 		return fail("state", "GN063 make room: a prolog that cannot write fails, and drains the node", "%s has %d KiB left", s.State, s.Free>>10)
 	}

@@ -98,8 +98,8 @@ func heldIndex(w Want, by Holding) *Taken {
 }
 
 // short is a count with too few free HCAs: others hold some, or it is not known
-// which HCAs some are. What is spoilt nobody gives back, and if it would be enough
-// with that, it is the node's fault, whoever counts.
+// which HCAs some are. short says whose fault that is: the node's, if the HCAs that
+// are quarantined or not known would have been enough.
 func short(w Want, free, all int, by []Holding, drifted []Entry) error {
 	var texts []string
 	var jobs []Holding // who may give theirs back

@@ -82,8 +82,8 @@ func (n *Host) locate(j job.Job, p Picked, hcas []plan.HCA) error {
 	return nil
 }
 
-// surroundings are what a job's HCAs are among. Of a job without GPUs the
-// node's are not looked for.
+// surroundings returns the node's HCAs and GPUs, and where they sit. For a job without
+// GPUs it looks at the job's HCAs alone.
 func (n *Host) surroundings(j job.Job, p Picked) (m gres.Mapping, t gres.Topology, err error) {
 	if len(j.GPUs) == 0 {
 		t.HCAs, err = n.locations(gres.Mapping(p.Entries).HCAs())

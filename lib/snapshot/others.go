@@ -45,7 +45,7 @@ func readOthers(c *Conn, r *reading) (err error) {
 // parties are others, as far as they are seen already.
 type parties []Other
 
-// at returns the one with an index; index 0 is nobody's.
+// at returns the party with an index, and adds one that is new. With index 0 it returns an empty one.
 func (p *parties) at(index int) *Other {
 	n := slices.IndexFunc(*p, func(o Other) bool { return o.Index == index })
 	if n < 0 && index != 0 {

@@ -54,7 +54,7 @@ const PCI Bus = "/sys/bus/pci"
 // Create makes a PF that has no VFs have some.
 func (b Bus) Create(pf string, count int, until time.Time) error {
 	if err := b.aside(until, nil, create, pf, strconv.Itoa(count)); err != nil {
-		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "GN332 journalctl -k says what its driver did not like")
+		return hint.With(fmt.Errorf("make %d VFs of %s: %w", count, pf, err), "GN332 see the driver's messages: journalctl -k")
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (b Bus) Rebind(vf string, until time.Time, lock *os.File) error {
 			err = fmt.Errorf("bind VF %s again: %w: sriov_drivers_autoprobe of its PF is 0", vf, err)
 			return hint.With(err, `GN453 write 1 to it, below /sys/bus/pci/devices, and see what writes 0 when the node starts; or leave part = "vf" out of [[hca]]`)
 		}
-		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 journalctl -k says what its driver did not like")
+		return hint.With(fmt.Errorf("bind VF %s again: %w", vf, err), "GN333 see the driver's messages: journalctl -k")
 	}
 	return nil
 }

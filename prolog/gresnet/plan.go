@@ -113,7 +113,7 @@ func plannedJob(w *cli.World, c *urfave.Context) (job.Job, error) {
 		}
 	}
 	if given != 1 {
-		return job.Job{}, hint.With(errors.New("say one of --job, --gres and --gpus"), "GN285 see gresnet plan --help")
+		return job.Job{}, hint.With(errors.New("plan takes one of --job, --gres and --gpus"), "GN285 see gresnet plan --help")
 	}
 	j, err := job.FromEnv(func(name string) string {
 		switch value := w.Getenv(name); {
