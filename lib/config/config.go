@@ -102,7 +102,7 @@ type Policy struct {
 	CM        string // so, too
 	VF        VF     // what the PFs do for the VFs of such a job
 
-	PKey pkey.PKey // of its slots of Part PartPKey; 0: this policy does not decide it
+	PKey pkey.PKey // of its slots for partitions; 0: this policy does not decide it
 }
 
 // HCA is a table [[hca]]: one line of the GRES mapping, or one for each part of an HCA.

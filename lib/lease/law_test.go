@@ -104,6 +104,9 @@ func lawChild(program string) error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("GRESNET_LAW_FAKE") != "" {
+		addLawFake()
+	}
 	law := lawNode(os.Getenv("GRESNET_LAW_STATE"), n)
 	ctx := context.Background()
 	if text := os.Getenv("GRESNET_LAW_DEADLINE"); text != "" {
@@ -172,6 +175,10 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err != nil {
 		return err
 	}
+	fakes, first, err := lawKind(l, j)
+	if err != nil {
+		return err
+	}
 	moves := func(i link.Interface) bool { return strings.HasPrefix(i.Name, "hca") }
 	claim := new(step.Claim)
 	taken := &taking{Lease: l, job: j, claim: claim}
@@ -191,6 +198,11 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		if slot != nil {
 			now.Claims = append(now.Claims, table.Claim{HCA: slot.Of, Job: j.ID, Run: j.Run.String()})
 		}
+		now.Claims = append(now.Claims, fakes...)
+		if fakes != nil {
+			now.HCAs = []node.HCA{lawFake}
+			claim.HCAs, claim.Claims = now.Of(j.ID, j.Run.String())
+		}
 		if err := taken.claimUplink(now); err != nil {
 			return err
 		}
@@ -203,7 +215,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err != nil {
 		return err
 	}
-	steps := []step.Step{&step.Namespace{}}
+	steps := append(first, &step.Namespace{})
 	network, err := l.Look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ type Kind struct {
 	WholeIfOne bool
 
 	// First is the kind of the note that comes before all others about such a part, and Lost is what nobody
-	// knows without it. Empty: there is no such note.
+	// knows without it. Empty: there is no such note, as about slots.
 	First, Lost string
 }
 
@@ -39,10 +39,10 @@ var kinds = []Kind{
 	{Name: "shared", Uncounted: true},
 }
 
-// AddKind adds a kind, and returns a function that removes it. A test does so.
+// AddKind adds a kind before all others, and returns a function that removes it. A test does so.
 func AddKind(k Kind) (remove func()) {
 	before := kinds
-	kinds = append(slices.Clone(kinds), k)
+	kinds = slices.Insert(slices.Clone(kinds), 0, k)
 	return func() { kinds = before }
 }
 

@@ -1,0 +1,174 @@
+package lease
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/config"
+	"gresnet/lib/gres"
+	"gresnet/lib/inspect"
+	"gresnet/lib/job"
+	"gresnet/lib/journal"
+	"gresnet/lib/node"
+	"gresnet/lib/opened"
+	"gresnet/lib/part"
+	"gresnet/lib/plan"
+	"gresnet/lib/recovery"
+	"gresnet/lib/report"
+	"gresnet/lib/step"
+	"gresnet/lib/table"
+	"gresnet/lib/world"
+	"gresnet/test/netnstest"
+)
+
+// A kind of parts that gresnet does not have, and this file alone: while a job has one, the node has a
+// pair of interfaces for it.
+
+var lawFake = node.HCA{ID: node.ID{PCI: "0000:3b:00.0", Aux: "fake.1"}, Name: "fake_1"}
+
+const lawFakes = "[[hca]]\nindex = 0\npart = \"fake\"\ncount = 2\nmatch = \"pci=3b:00.0\"\n"
+
+func addLawFake() (remove func()) {
+	forget := step.Add("fake", "vf", func() step.Step { return new(pair) })
+	drop := part.Add(node.Kind{
+		Name: "fake", Title: "FAKE", First: "fake", Lost: "what was faked is not known",
+		Number: func(id node.ID) string { _, number, _ := strings.Cut(id.Aux, "fake."); return number },
+	}, fake{})
+	return func() { drop(); forget() }
+}
+
+type fake struct{ part.Whole }
+
+// Read adds the step that makes the pair.
+func (fake) Read(r *part.Reading) error {
+	r.HCA.First = []step.Step{&pair{ID: r.Entry.HCA.ID, Name: fmt.Sprintf("fake%d", r.Entry.Index)}}
+	return nil
+}
+
+// pair makes a pair of interfaces on the node.
+type pair struct {
+	ID   node.ID `json:"hca"`
+	Name string  `json:"name"`
+}
+
+func (*pair) Kind() string     { return "fake" }
+func (s *pair) Object() string { return s.Name }
+func (s *pair) HCA() node.ID   { return s.ID }
+
+// Do makes the pair.
+func (s *pair) Do(*world.World) error {
+	return exec.Command("ip", "link", "add", s.Name, "type", "veth", "peer", "name", s.Name+"peer").Run()
+}
+
+// Undo removes the pair, if it is there.
+func (s *pair) Undo(*world.World) error {
+	if exec.Command("ip", "link", "show", s.Name).Run() != nil {
+		return nil
+	}
+	return exec.Command("ip", "link", "del", s.Name).Run()
+}
+
+// lawKind returns the claim of a fake, and the steps for it, if a test wants that: as the mapping and the
+// kind say.
+func lawKind(l *opened.Lease, j job.Job) (claims []table.Claim, first []step.Step, err error) {
+	if os.Getenv("GRESNET_LAW_FAKE") == "" {
+		return nil, nil, nil
+	}
+	cfg, err := config.Parse([]byte(lawFakes), "law")
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := gres.Map(cfg, []node.HCA{lawFake})
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := part.Of(m[1].Kind()).Decide(cfg, j, m[1])
+	if err != nil {
+		return nil, nil, err
+	}
+	h := plan.HCA{ID: e.HCA.ID, Name: e.HCA.Name}
+	err = part.Of(e.Kind()).Read(&part.Reading{World: l.World, Entry: e, HCA: &h})
+	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index, Job: j.ID, Run: j.Run.String()}}, h.First, err
+}
+
+func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(t *testing.T) {
+	t.Setenv("GRESNET_LAW_FAKE", "1")
+	t.Cleanup(addLawFake())
+	bed, state := lawBed(t)
+	before, job := lawPicture(bed), lawLease{lawJob, nothing}
+	job.run(t, bed, state, "prolog", never)
+	bed.Run("ip link show fake1")
+	if s := fakeStatus(t, bed, state); !strings.Contains(s, "fake_1 is FAKE 1 of 0000:3b:00.0\n") || !strings.Contains(s, "\nleased\n") || !strings.Contains(s, "\nfake fake1\n") {
+		t.Errorf("status says\n%s", s)
+	}
+	job.run(t, bed, state, "epilog", never)
+	lawSame(t, bed, state, before)
+	kills := 0
+	for kill := 1; job.run(t, bed, state, "prolog", kill); kill, kills = kill+1, kills+1 {
+		job.run(t, bed, state, "epilog", never)
+		lawSame(t, bed, state, before)
+	}
+	job.run(t, bed, state, "epilog", never)
+	for kill, killed := 1, true; killed; kill++ {
+		job.run(t, bed, state, "prolog", never)
+		if killed = job.run(t, bed, state, "epilog", kill); killed {
+			kills++
+		}
+		job.run(t, bed, state, "epilog", never)
+		lawSame(t, bed, state, before)
+	}
+	if kills < 8 {
+		t.Errorf("only %d kills", kills)
+	}
+	t.Logf("%d kills", kills)
+}
+
+func TestALostNoteOfAKindMeansWhatTheKindSays(t *testing.T) {
+	t.Cleanup(addLawFake())
+	for _, lost := range []bool{false, true} {
+		d := recovery.Damage{Gaps: []journal.Gap{{Why: "its beginning is lost"}}, HCAs: []node.HCA{lawFake}}
+		if !lost {
+			d.Notes = append(d.Notes, recovery.Note{Step: &pair{ID: lawFake.ID}, Number: 1})
+		}
+		d.Notes = append(d.Notes, recovery.Note{Step: &step.Namespace{}, Number: 2}, recovery.Note{Step: &step.Access{ID: lawFake.ID}, Number: 3})
+		if why := d.Uncertain()[lawFake.ID]; strings.Contains(why, "what was faked is not known") != lost {
+			t.Errorf("lost, %t: %q", lost, why)
+		}
+	}
+}
+
+// fakeStatus returns what status says of HCAs, and what is left to undo.
+func fakeStatus(t *testing.T, bed *netnstest.NS, state string) string {
+	t.Helper()
+	cfg, err := config.Parse([]byte(lawFakes), "law")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := lawNode(state, never)
+	n.Config, n.Proc = cfg, fstest.MapFS{}
+	var text strings.Builder
+	err = bed.Do(func() error {
+		s, err := inspect.ReadStatus(n.Host)
+		if err != nil {
+			return err
+		}
+		report.PrintParts(&text, s.HCAs)
+		for _, h := range s.HCAs {
+			fmt.Fprintln(&text, h.State)
+		}
+		for _, l := range s.Leases {
+			for _, left := range l.Left {
+				fmt.Fprintln(&text, left.Kind, left.Object)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
