@@ -3,7 +3,6 @@ package lease
 import (
 	"slices"
 
-	"gresnet/lib/forwarding"
 	"gresnet/lib/host"
 	"gresnet/lib/jobnet"
 	"gresnet/lib/network"
@@ -38,7 +37,7 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 		return nil, nil
 	}
 	err = t.World.OnHost(func(v *scan.View) error {
-		held, err = forwarding.Hold(v, now, t.pool.Leads)
+		held, err = network.HoldForwarding(v, now, t.pool.Leads)
 		return err
 	})
 	return held, err

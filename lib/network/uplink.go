@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"gresnet/lib/bpf"
-	"gresnet/lib/forwarding"
 	"gresnet/lib/hint"
 	"gresnet/lib/jobnet"
 	"gresnet/lib/link"
@@ -100,10 +99,10 @@ func (s *Uplink) Do(w *world.World) error {
 // even if FreeUplink fails.
 func FreeUplink(w *world.World, t *table.Table, job uint32, run string) error {
 	t.FreeUplink(job, run)
-	if !forwarding.Unneeded(t) {
+	if !forwardsInVain(t) {
 		return nil
 	}
-	return w.OnHost(func(v *scan.View) error { return forwarding.End(v, t) })
+	return w.OnHost(func(v *scan.View) error { return endForwarding(v, t) })
 }
 
 func freeUplink(w *world.World) error {
@@ -172,7 +171,7 @@ func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
 	}
 	for _, f := range s.Forwarding {
 		if err == nil {
-			err = forwarding.Begin(v, f)
+			err = beginForwarding(v, f)
 		}
 	}
 	return err

@@ -1,9 +1,4 @@
-// Package forwarding makes the node forward for automatic uplinks as long as a job has one.
-// Forwarding belongs to no single job: the node table says which interfaces forward for jobs, and
-// each claim's note has a copy. Hold notes the interfaces before anything changes them. Each job's
-// uplink sets all that is noted (Begin). Whoever frees the last such uplink ends forwarding (End).
-// Hold and End run under the node lock.
-package forwarding
+package network
 
 import (
 	"errors"
@@ -17,9 +12,14 @@ import (
 	"gresnet/lib/virtual"
 )
 
-// Hold notes in the table those of the interfaces that do not forward yet. It returns all
+// The node forwards for automatic uplinks as long as a job has one. That belongs to no single job: the node
+// table says which interfaces forward for jobs, and each claim's note has a copy. HoldForwarding notes the
+// interfaces before anything changes them. Each job's uplink sets all that is noted (beginForwarding). Whoever
+// frees the last such uplink ends it (endForwarding). The first and the last run under the node lock.
+
+// HoldForwarding notes in the table those of the interfaces that do not forward yet. It returns all
 // entries of the table, for the job's claim.
-func Hold(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
+func HoldForwarding(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forwarding, error) {
 	router, err := link.Forwards(link.All)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func Hold(v *scan.View, t *table.Table, leads []link.Interface) ([]table.Forward
 // others than jobs.
 func guardTable(f table.Forwarding) string { return fmt.Sprintf("gresnet_forward_%d", f.Index) }
 
-// Begin makes an interface forward. It makes the guard first.
-func Begin(v *scan.View, f table.Forwarding) error {
+// beginForwarding makes an interface forward. It makes the guard first.
+func beginForwarding(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	if err == nil {
 		err = nft.Guard(guardTable(f), uint32(f.Index), virtual.UplinkBit)
@@ -63,9 +63,9 @@ func Begin(v *scan.View, f table.Forwarding) error {
 	return err
 }
 
-// end restores an interface's settings, unless the node forwards by all of its interfaces by
+// endOf restores an interface's settings, unless the node forwards by all of its interfaces by
 // now, because somebody else set that.
-func end(v *scan.View, f table.Forwarding) error {
+func endOf(v *scan.View, f table.Forwarding) error {
 	router, err := link.Forwards(link.All)
 	if err == nil && (!router || f.Router) {
 		err = endBy(v, f)
@@ -76,7 +76,7 @@ func end(v *scan.View, f table.Forwarding) error {
 	return nil
 }
 
-// endBy looks before it writes: perhaps Begin failed because nobody can write the sysctl.
+// endBy looks before it writes: perhaps beginForwarding failed because nobody can write the sysctl.
 func endBy(v *scan.View, f table.Forwarding) error {
 	i, err := v.Link.Get(f.Index)
 	on := false
@@ -97,18 +97,18 @@ func endBy(v *scan.View, f table.Forwarding) error {
 	return err
 }
 
-// Unneeded tells whether the node forwards although no job needs it any more.
-func Unneeded(t *table.Table) bool { return len(t.Forwarding) > 0 && !t.LeadOut() }
+// forwardsInVain tells whether the node forwards although no job needs it any more.
+func forwardsInVain(t *table.Table) bool { return len(t.Forwarding) > 0 && !t.LeadOut() }
 
-// End restores the settings of all interfaces. Call it if forwarding is Unneeded. An entry whose
+// endForwarding restores the settings of all interfaces. Call it if the node forwards in vain. An entry whose
 // interface it cannot restore stays in the table, so that the next run tries again: write the table
-// even if End fails.
-func End(v *scan.View, t *table.Table) error {
+// even if endForwarding fails.
+func endForwarding(v *scan.View, t *table.Table) error {
 	var failed []error
 	var left []table.Forwarding
 	var guards []string
 	for _, f := range t.Forwarding {
-		if err := end(v, f); err != nil {
+		if err := endOf(v, f); err != nil {
 			left, failed = append(left, f), append(failed, err)
 			continue
 		}
