@@ -9,11 +9,15 @@ import (
 	"testing"
 )
 
-// page is a document: its links with their lines, and the anchors that its headings make.
+// page is a document: its links and the source's paths with their lines, and the anchors that its
+// headings make.
 type page struct {
-	links   []link
-	anchors map[string]bool
+	links, paths []link
+	anchors      map[string]bool
 }
+
+// example is the file that CONTRIBUTING.md adds.
+const example = "lib/step/devlink.go"
 
 type link struct {
 	line   int
@@ -23,13 +27,15 @@ type link struct {
 var (
 	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code     = regexp.MustCompile("`[^`]*`")
+	sources  = regexp.MustCompile("`((?:lib|spank|test|conf|packaging|prolog|epilog)/[A-Za-z0-9_./-]+)`")
 	dropped  = regexp.MustCompile(`[^\p{L}\p{N}\s_-]`)
 	anyspace = regexp.MustCompile(`\s`)
 )
 
-// TestEachLinkInADocumentLeadsToAFileAndAHeading follows the links between documents. The anchor of a
+// TestEachLinkAndPathInADocumentLeadsSomewhere follows the links between documents, and looks for the files
+// of the source that they name. The anchor of a
 // heading is what GitHub makes of it: lower case, no punctuation, hyphens for spaces.
-func TestEachLinkInADocumentLeadsToAFileAndAHeading(t *testing.T) {
+func TestEachLinkAndPathInADocumentLeadsSomewhere(t *testing.T) {
 	pages := map[string]page{}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -55,6 +61,11 @@ func TestEachLinkInADocumentLeadsToAFileAndAHeading(t *testing.T) {
 	}
 	followed := 0
 	for path, p := range pages {
+		for _, l := range p.paths {
+			if _, err := os.Stat(filepath.Join("..", l.target)); err != nil && l.target != example {
+				t.Errorf("%s:%d: %s is not there", path, l.line, l.target)
+			}
+		}
 		for _, l := range p.links {
 			if strings.Contains(l.target, "://") || strings.HasPrefix(l.target, "mailto:") {
 				continue
@@ -96,6 +107,9 @@ func read(text string) page {
 				anchor = base + "-" + string(rune('0'+n))
 			}
 			p.anchors[anchor] = true
+		}
+		for _, m := range sources.FindAllStringSubmatch(line, -1) {
+			p.paths = append(p.paths, link{i + 1, m[1]})
 		}
 		for _, m := range linked.FindAllStringSubmatch(code.ReplaceAllString(line, "code"), -1) {
 			p.links = append(p.links, link{i + 1, m[1]})
