@@ -250,7 +250,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	return environment.Lease{
 		Host: n.Host, World: l.World, Job: j, Mode: rdma.Shared,
-		Uplink: taken.made(up), Network: network, Srun: up.Srun(),
+		Uplink: taken.made(),
 	}.Write()
 }
 

@@ -29,6 +29,9 @@ type Sweep struct {
 	// reads all processes of the node: many prologs that wait for one HCA would keep the
 	// processors from the epilog that gives it back.
 	hasty bool
+	// inTime has the sweep end when its context does: a prolog waits for it. Without that, a lease that
+	// is older than the configuration has the time that it was begun with.
+	inTime bool
 }
 
 // Sweep gives back the leases of jobs that are gone and had no epilog. It never touches a live
@@ -98,7 +101,6 @@ func stepsOfAll(jobs []uint32) func(uint32) error {
 }
 
 func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
-	_, inProlog := ctx.Deadline()
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
 	// The look at all processes of the node goes without the job's lock: its epilog may wait for
@@ -128,7 +130,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 		}
 		more := l.UndoTime() - n.Config.Deadline.Epilog // the lease may be older than the configuration
 		l.Until, _ = ctx.Deadline()
-		if !inProlog {
+		if !s.inTime {
 			l.Until = l.Until.Add(max(0, more))
 		}
 		environment.Forget(n.Host, id)

@@ -226,7 +226,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	}
 	written := n.Stopwatch()
 	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
-	lease.Uplink, lease.Network, lease.Srun = t.made(up), network, up.Srun() && t.job.Leader == 0
+	lease.Uplink, lease.Network, lease.Srun = t.made(), network, t.World.WayOut.Srun && t.job.Leader == 0
 	if err := lease.Write(); err != nil {
 		return err
 	}

@@ -74,15 +74,15 @@ func (t *taking) leadIn(s *network.Uplink, whole bool, err error) {
 }
 
 // made returns the uplink that the job has after its steps, or nil.
-func (t *taking) made(s *network.Uplink) *table.Uplink {
-	if s != nil && s.Lacking == nil && s.Closed != nil {
-		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", s.Closed)
+func (t *taking) made() *table.Uplink {
+	switch out := t.World.WayOut; {
+	case out.Lacking != nil:
+		t.Host.Notice(t.World.Job, "no way out: %s", out.Lacking)
+		return nil
+	case out.Closed != nil:
+		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", out.Closed)
 	}
-	if s == nil || s.Lacking == nil {
-		return t.claim.Uplink
-	}
-	t.Host.Notice(t.World.Job, "no way out: %s", s.Lacking)
-	return nil
+	return t.claim.Uplink
 }
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the

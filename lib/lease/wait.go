@@ -83,7 +83,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 			return nil
 		}
 		looked := time.Now()
-		err := n.sweep(ctx, holder, Sweep{hasty: !certain || looked.Sub(free) < poll.Hasty})
+		err := n.sweep(ctx, holder, Sweep{inTime: true, hasty: !certain || looked.Sub(free) < poll.Hasty})
 		switch {
 		case err == nil:
 			n.Tell(event.LeaseSwept, holder, "swept: it was gone and held %s", name)

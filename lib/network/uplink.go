@@ -39,9 +39,6 @@ type Uplink struct {
 	// Clash is why the interface cannot have its name.
 	Clash error `json:"-"`
 
-	// Closed is why the job has no Inbound and no Calls after all.
-	Closed error `json:"-"`
-
 	// Over is the overlay, which the job has before its uplink; nil: it has none. Its nodes' Services,
 	// and those at all ports below 1024, are reached by the uplink. With Slurmd, slurmd's port, srun in
 	// the job calls each node's slurmd itself.
@@ -49,10 +46,6 @@ type Uplink struct {
 	Services []int      `json:"-"`
 	Slurmd   int        `json:"-"`
 	Calls    *nft.Calls `json:"-"` // who calls srun in the job; nil: the node alone
-	served   bool
-
-	// Lacking is why the job has no uplink, if it can do without one.
-	Lacking error `json:"-"`
 }
 
 // UplinkFrom returns the step of an uplink that only the table still knows.
@@ -75,7 +68,8 @@ func (s *Uplink) link(w *world.World) virtual.Uplink {
 }
 
 // Do makes the interface in the job and gives it address and routes. It does not fail for an
-// automatic uplink, which the site did not ask for in so many words: the job then has none.
+// automatic uplink, which the site did not ask for in so many words: the job then has none, and
+// w.WayOut says so.
 func (s *Uplink) Do(w *world.World) error {
 	err := s.Clash
 	if err == nil {
@@ -90,7 +84,7 @@ func (s *Uplink) Do(w *world.World) error {
 	if free := freeUplink(w); free != nil {
 		return hint.Join(err, free)
 	}
-	s.Lacking = err
+	w.WayOut = world.WayOut{Lacking: err}
 	return nil
 }
 
@@ -129,7 +123,7 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 	u := s.link(w)
 	u.Name = s.Pool.Name
 	if s.Pool.Auto {
-		return s.makePair(v, u, job)
+		return s.makePair(w, v, u, job)
 	}
 	parent, err := v.Link.Named(s.Pool.Parent)
 	if err != nil {
@@ -140,13 +134,13 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 
 // makePair makes a veth, and the node lead on what comes by it. Filter and tables are there before the
 // interface is up.
-func (s *Uplink) makePair(v *scan.View, u virtual.Uplink, job int) error {
+func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job int) error {
 	err := virtual.MakeUplink(u, 0, job)
 	if err == nil {
 		err = confine(u)
 	}
 	if err == nil {
-		err = s.leadOut(v, u)
+		err = s.leadOut(w, v, u)
 	}
 	if err == nil {
 		err = s.join(u)
@@ -158,15 +152,14 @@ func (s *Uplink) makePair(v *scan.View, u virtual.Uplink, job int) error {
 }
 
 // leadOut makes the node forward answers to the job, and nothing else.
-func (s *Uplink) leadOut(v *scan.View, u virtual.Uplink) error {
-	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound, Identity: s.identity()}
+func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
+	job := nft.Job{Address: s.Address, Index: uint32(u.Index), Bit: virtual.UplinkBit, UID: s.UID, Inbound: s.Inbound, Identity: s.identity(s.Calls)}
 	if err := s.limit(&job); err != nil {
 		return err
 	}
 	err := nft.LeadOut(natTable(s.Address), job)
 	if err != nil && (job.Inbound != nil || s.Calls != nil) {
-		s.Closed, job.Inbound, s.Calls = err, nil, nil
-		job.Identity = s.identity()
+		w.WayOut.Closed, job.Inbound, job.Identity = err, nil, s.identity(nil)
 		err = nft.LeadOut(natTable(s.Address), job)
 	}
 	for _, f := range s.Forwarding {
@@ -187,12 +180,20 @@ func confine(u virtual.Uplink) error {
 	return virtual.Confine(u, program)
 }
 
-// identity returns what the node does for a job that has the node's address, or nil.
-func (s *Uplink) identity() *nft.Identity {
+// called returns who calls srun in the job, if anybody beyond the node can.
+func (s *Uplink) called(w *world.World) *nft.Calls {
+	if w.WayOut.Closed != nil {
+		return nil
+	}
+	return s.Calls
+}
+
+// identity returns what the node does for a job that has the node's address and is called, or nil.
+func (s *Uplink) identity(calls *nft.Calls) *nft.Identity {
 	if !s.isNode() {
 		return nil
 	}
-	i := &nft.Identity{Node: s.Over.Link.Address.Addr(), Gateway: s.Pool.Gateway, Slurm: s.Services, Calls: s.Calls}
+	i := &nft.Identity{Node: s.Over.Link.Address.Addr(), Gateway: s.Pool.Gateway, Slurm: s.Services, Calls: calls}
 	i.Nodes = s.nodes()
 	return i
 }
@@ -235,13 +236,15 @@ func (s *Uplink) configure(w *world.World) error {
 	u := s.link(w)
 	var err error
 	if s.Pool.Auto {
-		err = s.lead(u)
+		err = s.lead(u, s.called(w))
 	} else {
 		err = s.address(u)
 	}
 	if err == nil && s.Over != nil && s.Over.Link.Address.Addr().Is4() {
 		if err := s.serve(u); err != nil {
 			w.Notice("the names of the job's nodes do not lead to the nodes' own services: %s", err)
+		} else {
+			w.WayOut.Srun = s.srun(s.called(w))
 		}
 	}
 	return err
@@ -263,7 +266,7 @@ func (s *Uplink) address(u virtual.Uplink) error {
 // lead adds routes by an interface without an address. The job is known by the node's address, or has
 // its own on the loopback: programs that tell each other the addresses of their interfaces, as UCX and
 // NCCL do, must not find one that is another job's on each node.
-func (s *Uplink) lead(u virtual.Uplink) error {
+func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
 	from := s.Address
 	var err error
 	if s.isNode() {
@@ -291,8 +294,8 @@ func (s *Uplink) lead(u virtual.Uplink) error {
 	if err == nil && s.isNode() {
 		err = nft.Translate(u.Index, s.Address, from)
 	}
-	if err == nil && s.Calls != nil {
-		block := s.Calls.Ports[0]
+	if err == nil && calls != nil {
+		block := calls.Ports[0]
 		err = virtual.TakePorts(virtual.Ports{First: block[0], Last: block[1]})
 	}
 	return err
@@ -341,7 +344,6 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 	if err == nil {
 		err = virtual.Serve(ports)
 	}
-	s.served = err == nil
 	return err
 }
 
@@ -354,13 +356,9 @@ func (s *Uplink) hop(node netip.Addr) (gateway netip.Addr, reached bool) {
 	return s.Pool.Gateway, slices.ContainsFunc(s.Pool.Routes, leads)
 }
 
-// Srun tells, after Do, whether srun works in the job: it reaches slurmctld and slurmd of all nodes,
-// which call it back. A job without an uplink has a nil one.
-func (s *Uplink) Srun() bool {
-	if s == nil || s.Lacking != nil || !s.isNode() || !s.served {
-		return false
-	}
-	return slices.Contains(s.Services, s.Slurmd) && (len(s.Over.Link.Peers) == 0 || s.Calls != nil)
+// srun tells whether srun works in a job that reaches the nodes' services and is called.
+func (s *Uplink) srun(calls *nft.Calls) bool {
+	return s.isNode() && slices.Contains(s.Services, s.Slurmd) && (len(s.Over.Link.Peers) == 0 || calls != nil)
 }
 
 // Undo removes the interface, wherever the job has put it, and the nftables table. If the interface

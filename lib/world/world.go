@@ -59,6 +59,8 @@ type Outcome struct {
 	Away map[node.ID]string
 	// UplinkLeft says that the job's uplink could not be removed: its address stays taken.
 	UplinkLeft bool
+	// WayOut says what came of the job's uplink.
+	WayOut WayOut
 	// Gone has the parts of HCAs that the node lost meanwhile.
 	Gone map[Part]bool
 	// Deferred has the settings that interfaces at home cannot have yet, because they share them
@@ -66,6 +68,13 @@ type Outcome struct {
 	Deferred map[link.ID]table.Deferred
 	// Rest is what steps left to do, in order. Doing it may leave more.
 	Rest []Rest
+}
+
+// WayOut says what came of a job's uplink when its step was done.
+type WayOut struct {
+	Lacking error // why the job has none, if it can do without one
+	Closed  error // why nobody beyond the node reaches the job, and nobody calls srun in it
+	Srun    bool  // srun works in the job: it reaches slurmctld and slurmd of all nodes, which call it back
 }
 
 // Part is a part of an HCA: its RDMA device with the device nodes, or one of its interfaces. A
