@@ -43,12 +43,23 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 	looked.Stop("look after the node table and who can open device nodes")
 	opened.RestoreLost(ctx, n.Host, false)
 	return n.underLock(ctx, j.ID, func() error {
-		own, err := n.endEarlier(ctx, j)
-		if own || err != nil {
-			return err
+		if n.hasLeftovers(j.ID) {
+			if own, err := n.endEarlier(ctx, j); own || err != nil {
+				return err
+			}
 		}
 		return n.takeEntitled(ctx, j)
 	})
+}
+
+// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a
+// claim whose lease somebody removed. In doubt they did.
+func (n *Host) hasLeftovers(id uint32) bool {
+	if n.State.Lease(id).Exists() || environment.Remembers(n.Host, id) {
+		return true
+	}
+	t := n.Readable(id)
+	return len(t.ClaimsOf(id))+len(t.UplinksOf(id)) > 0
 }
 
 // endEarlier ends what earlier runs of the job left. own says that this run has its lease already.
