@@ -40,12 +40,6 @@ func (slot) Read(r *Reading) error {
 	})
 }
 
-// shared is a slot without an interface.
-type shared struct{ Whole }
-
-// Read reads nothing.
-func (shared) Read(r *Reading) error { return inSharedMode(r) }
-
 // inSharedMode returns an error where the kernel lets one network namespace open an HCA.
 func inSharedMode(r *Reading) error {
 	e := r.Entry
