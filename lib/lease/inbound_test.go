@@ -191,14 +191,5 @@ except OSError:
 func TestAJobThatIsReachedAndIsKilledAnywhereLeavesNothing(t *testing.T) {
 	b := inboundBed(t)
 	before := lawPicture(b.node)
-	for _, program := range []string{"prolog", "epilog"} {
-		for kill, killed := 1, true; killed; kill++ {
-			if program == "epilog" {
-				b.first.run(t, b.node, b.state, "prolog", never)
-			}
-			killed = b.first.run(t, b.node, b.state, program, kill)
-			b.first.run(t, b.node, b.state, "epilog", never)
-			lawSame(t, b.node, b.state, before)
-		}
-	}
+	b.first.killAnywhere(t, b.node, b.state, 9, func() { lawSame(t, b.node, b.state, before) })
 }

@@ -355,40 +355,31 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	}
 }
 
-func TestAPrologThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
-	node, state := lawBed(t)
-	before := lawPicture(node)
-	kill := 1
-	for ; lawRun(t, node, state, "prolog", kill); kill++ {
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
+// killAnywhere kills a prolog and then an epilog before and after each of its deeds. Each time the next epilog
+// finishes, and same looks at the node. Each program has that many deeds at least.
+func (l lawLease) killAnywhere(t *testing.T, node *netnstest.NS, state string, least int, same func()) {
+	t.Helper()
+	for _, program := range []string{"prolog", "epilog"} {
+		kill := 1
+		for killed := true; killed; kill++ {
+			if program == "epilog" {
+				l.run(t, node, state, "prolog", never)
+			}
+			killed = l.run(t, node, state, program, kill)
+			l.run(t, node, state, "epilog", never)
+			same()
+		}
+		if kill -= 2; kill < least {
+			t.Errorf("only %d kills of the %s", kill, program)
+		}
+		t.Logf("%d kills of the %s", kill, program)
 	}
-	if kill < 8 {
-		t.Errorf("only %d kills", kill-1)
-	}
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
-	t.Logf("%d kills of the prolog", kill-1)
 }
 
-func TestAnEpilogThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
+func TestALeaseThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
 	node, state := lawBed(t)
 	before := lawPicture(node)
-	kill := 1
-	for {
-		lawRun(t, node, state, "prolog", never)
-		killed := lawRun(t, node, state, "epilog", kill)
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
-		if !killed {
-			break
-		}
-		kill++
-	}
-	if kill < 8 {
-		t.Errorf("only %d kills", kill-1)
-	}
-	t.Logf("%d kills of the epilog", kill-1)
+	whole.killAnywhere(t, node, state, 7, func() { lawSame(t, node, state, before) })
 }
 
 func TestAnInterfaceWhoseAlternativeNameIsTakenComesHomeWithoutIt(t *testing.T) {

@@ -85,6 +85,9 @@ func meet(t *testing.T, node, far, farJob *netnstest.NS, state string, id uint32
 	before := lawPicture(node) + node.Run("ss -uanH")
 	lawRun(t, node, state, "prolog", never)
 	raiseFar(t, far, farJob, id)
+	if tables := overlayTables(t, node); tables == "" {
+		t.Error("no table drops what is forged")
+	}
 	farJob.Run(`python3 -c '
 import os, socket
 s = socket.create_server(("10.9.0.2", 7777))
@@ -160,46 +163,15 @@ while True:
 E`))
 }
 
-func TestAPrologWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+func TestALeaseWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
 	node, _, _, state := overlayBed(t)
 	before := lawPicture(node)
-	kill := 1
-	for ; lawRun(t, node, state, "prolog", kill); kill++ {
-		lawRun(t, node, state, "epilog", never)
+	whole.killAnywhere(t, node, state, 9, func() {
 		lawSame(t, node, state, before)
 		if tables := overlayTables(t, node); tables != "" {
-			t.Fatalf("left after kill %d: %s", kill, tables)
+			t.Fatalf("left: %s", tables)
 		}
-	}
-	if kill < 10 {
-		t.Errorf("only %d kills", kill-1)
-	}
-	if tables := overlayTables(t, node); tables == "" {
-		t.Error("no table drops what is forged")
-	}
-	lawRun(t, node, state, "epilog", never)
-	lawSame(t, node, state, before)
-	t.Logf("%d kills of the prolog", kill-1)
-}
-
-func TestAnEpilogWithAnOverlayThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
-	node, _, _, state := overlayBed(t)
-	before := lawPicture(node)
-	for kill := 1; ; kill++ {
-		lawRun(t, node, state, "prolog", never)
-		killed := lawRun(t, node, state, "epilog", kill)
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
-		if tables := overlayTables(t, node); tables != "" {
-			t.Fatalf("left after kill %d: %s", kill, tables)
-		}
-		if !killed {
-			if kill < 10 {
-				t.Errorf("only %d kills", kill-1)
-			}
-			return
-		}
-	}
+	})
 }
 
 func TestAJobThatTampersWithItsOverlayKeepsNoEpilogFromItsEnd(t *testing.T) {

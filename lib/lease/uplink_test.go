@@ -156,41 +156,11 @@ func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 	})
 }
 
-func TestAPrologWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
+func TestALeaseWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsUndone(t *testing.T) {
 	uplinkKinds(t, func(t *testing.T, kind string) {
 		node, _, state := uplinkBed(t, kind)
 		before := lawPicture(node)
-		kill := 1
-		for ; lawRun(t, node, state, "prolog", kill); kill++ {
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
-		}
-		if kill < 10 {
-			t.Errorf("only %d kills", kill-1)
-		}
-		lawRun(t, node, state, "epilog", never)
-		lawSame(t, node, state, before)
-		t.Logf("%d kills of the prolog", kill-1)
-	})
-}
-
-func TestAnEpilogWithAnUplinkThatIsKilledBeforeOrAfterAnyDeedIsFinished(t *testing.T) {
-	uplinkKinds(t, func(t *testing.T, kind string) {
-		node, _, state := uplinkBed(t, kind)
-		before := lawPicture(node)
-		for kill := 1; ; kill++ {
-			lawRun(t, node, state, "prolog", never)
-			killed := lawRun(t, node, state, "epilog", kill)
-			lawRun(t, node, state, "epilog", never)
-			lawSame(t, node, state, before)
-			if !killed {
-				if kill < 10 {
-					t.Errorf("only %d kills", kill-1)
-				}
-				t.Logf("%d kills of the epilog", kill-1)
-				return
-			}
-		}
+		whole.killAnywhere(t, node, state, 9, func() { lawSame(t, node, state, before) })
 	})
 }
 

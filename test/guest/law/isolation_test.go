@@ -11,6 +11,12 @@ func TestALeaseOfDevicesAloneIsUndoneAfterAKillAnywhere(t *testing.T) {
 	vm.AnHCAOfEachKind(t)
 	vm.NoDeadline(t)
 	vm.Run(t, `printf '\n[access]\nisolation = "devices"\n' >>/etc/gresnet/gresnet.toml`)
+	killedAnywhere(t)
+}
+
+// killedAnywhere kills a prolog and an epilog at each moment and has the next epilog give the node back.
+func killedAnywhere(t *testing.T) {
+	t.Helper()
 	before := vm.Picture(t)
 	for _, m := range vm.Moments(t, "prolog", lawJob) {
 		vm.Must(t, "epilog", vm.LawJob)

@@ -112,7 +112,7 @@ echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
 	out := vm.Run(t, "cat /tmp/"+job+".out")
 	inside := strings.TrimSpace(strings.SplitN(out, "\n", 2)[0])
 	for _, want := range []string{
-		"uplink 198.19.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 192.0.2.1\n", "master 192.0.2.1\n",
+		"uplink 198.19.0.1\n", "dns 192.0.2.1 192.0.2.1\n", "licence for 198.19.0.1\n", "master 192.0.2.1\n",
 		"srun exits with 0\n", "covered 0\n",
 	} {
 		if !strings.Contains(out, want) {
@@ -193,7 +193,7 @@ func TestAMacvlanIsShownAndUndone(t *testing.T) {
 // it into the node's namespace.
 const former = `
 cd /run/gresnet/jobs/900070
-index=$(nsenter --net=netns cat /sys/class/net/uplink0/ifindex)
+index=$(nsenter --net=netns ip -o link show dev uplink0 | cut -d : -f 1)
 nsenter --net=netns ip link del uplink0
 ip link add up70 index $index link eth0 type ipvlan
 python3 -c '
