@@ -20,6 +20,7 @@ import (
 
 	"gresnet/lib/cli"
 	"gresnet/lib/job"
+	"gresnet/lib/lock"
 	"gresnet/lib/sign"
 	"gresnet/lib/state"
 	"gresnet/test/netnstest"
@@ -193,5 +194,34 @@ func TestAPrologThatIsKilledAtAnyChangeLeavesNoSignOfSuccessAndItsJobIsExpectedT
 				}
 			}
 		})
+	}
+}
+
+func TestAPrologOfAJobThatAsksForNothingWaitsForNoLockOfItsJob(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root: it runs the prolog")
+	}
+	d := state.Dir(filepath.Join(t.TempDir(), "run"))
+	if err := d.Make(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lock.Job(t.Context(), d.Locks(), 4711)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	const asksGPUs = "[slurm]\nsource = [\"gpu\"]\n[access]\nhost = \"open\"\n"
+	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"10s\"\n").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	// What an earlier run has left is looked after under the lock.
+	if err := os.MkdirAll(d.Notices(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.Notice(4711), []byte("it had fewer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"10s\"\n").CombinedOutput(); err == nil || !strings.Contains(string(out), "lock job 4711") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"gresnet/lib/clock"
 	"gresnet/lib/config"
@@ -42,13 +43,18 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 	}
 	looked.Stop("look after the node table and who can open device nodes")
 	opened.RestoreLost(ctx, n.Host, false)
+	asked := sync.OnceValue(func() entitlement { return n.ask(ctx, j) })
+	if !n.hasLeftovers(j.ID) && asked().isNothing() {
+		environment.Notify(n.Host, j, asked().less)
+		return nil // without the job's lock: it would guard nothing
+	}
 	return n.underLock(ctx, j.ID, func() error {
 		if n.hasLeftovers(j.ID) {
 			if own, err := n.endEarlier(ctx, j); own || err != nil {
 				return err
 			}
 		}
-		return n.takeEntitled(ctx, j)
+		return n.takeEntitled(ctx, j, asked())
 	})
 }
 
@@ -90,39 +96,45 @@ func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
 	return repair.Removed(ctx, n.Host, id)
 }
 
-// takeEntitled asks what a job is entitled to, takes it, and tells the job what it lacks.
-func (n *Host) takeEntitled(ctx context.Context, j job.Job) error {
-	wants, less, err := n.ask(ctx, j)
-	if err == nil && len(wants) > 0 {
-		j.Others, err = source.Companions(ctx, j, n.Config)
-	}
-	if err == nil && len(wants) > 0 {
+// takeEntitled takes what a job is entitled to, and tells the job what it lacks.
+func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error {
+	err := e.err
+	if err == nil && len(e.wants) > 0 {
 		var passed []gres.Holding
-		passed, err = n.takeFree(ctx, j, wants)
-		less = append(less, passedOver(passed)...)
+		passed, err = n.takeFree(ctx, j, e.wants)
+		e.less = append(e.less, passedOver(passed)...)
 	}
 	var refusal *gres.Refusal
 	if errors.As(err, &refusal) && !errors.Is(err, ErrRemains) {
 		return n.refuse(ctx, j, refusal)
 	}
 	if err == nil {
-		environment.Notify(n.Host, j, less)
+		environment.Notify(n.Host, j, e.less)
 	}
 	return err
 }
 
-// ask asks the sources what a job is entitled to. less is why that is less than the job could
-// expect.
-func (n *Host) ask(ctx context.Context, j job.Job) (wants []gres.Want, less []string, err error) {
+// entitlement is what the sources say of a job. less is why that is less than the job could expect.
+type entitlement struct {
+	wants []gres.Want
+	less  []string
+	err   error
+}
+
+func (e entitlement) isNothing() bool { return e.err == nil && len(e.wants) == 0 }
+
+// ask asks the sources what a job is entitled to.
+func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement) {
 	asked := n.Stopwatch()
 	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
-	local.Less = func(why string) { less = append(less, why) }
-	wants, notes, err := source.Ask(ctx, j, n.Config, local)
+	local.Less = func(why string) { e.less = append(e.less, why) }
+	var notes []string
+	e.wants, notes, e.err = source.Ask(ctx, j, n.Config, local)
 	asked.Stop("ask what the job is entitled to")
 	for _, note := range notes {
 		n.Notice(j.ID, "%s", note)
 	}
-	return wants, less, err
+	return e
 }
 
 // taking is a lease while a prolog takes it.
