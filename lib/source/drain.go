@@ -3,9 +3,7 @@ package source
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"gresnet/lib/config"
 	"gresnet/lib/job"
@@ -30,7 +28,7 @@ func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) err
 	if err != nil {
 		return fmt.Errorf("ask %s about node %s: %w", program, j.Node, err)
 	}
-	if drained().MatchString(said) {
+	if isDrained(said) {
 		return nil
 	}
 	c.args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
@@ -40,8 +38,17 @@ func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) err
 	return nil
 }
 
-// drained is a node that somebody has taken out of service: State=IDLE+DRAIN, State=DOWN*.
-var drained = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bState=\S*(DRAIN|DOWN|FAIL)`) })
+// isDrained tells by what scontrol says of a node whether somebody has taken it out of service:
+// State=IDLE+DRAIN, State=DOWN*.
+func isDrained(said string) bool {
+	for _, field := range strings.Fields(said) {
+		state, is := strings.CutPrefix(field, "State=")
+		if is && (strings.Contains(state, "DRAIN") || strings.Contains(state, "DOWN") || strings.Contains(state, "FAIL")) {
+			return true
+		}
+	}
+	return false
+}
 
 // maxReason bounds a reason, so that sinfo -R shows it on a line.
 const maxReason = 200
