@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/plugin"
 	"gresnet/lib/report"
 	"gresnet/lib/slurm"
 )
@@ -99,14 +100,14 @@ func (s Site) pluginDigest() string {
 		return "none"
 	}
 	files := []string{stack[i].Plugin}
-	if dirs, _ := conf.PluginDirs(s.Root, dir); !path.IsAbs(files[0]) {
+	if dirs, _ := plugin.Dirs(s.Root, conf, dir); !path.IsAbs(files[0]) {
 		files = nil
 		for _, d := range dirs {
 			files = append(files, path.Join(d, stack[i].Plugin))
 		}
 	}
 	for _, file := range files {
-		if stamp, err := slurm.ReadStamp(s.Root, file); err == nil {
+		if stamp, err := plugin.ReadStamp(s.Root, file); err == nil {
 			return stamp.Version.String() + "/" + s.fileDigest(file)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"path"
 	"slices"
 
+	"gresnet/lib/plugin"
 	"gresnet/lib/slurm"
 )
 
@@ -22,7 +23,7 @@ func (s Site) RunLogin() []Finding {
 	if i < 0 {
 		return []Finding{ok("plugstack.conf", "it does not have gresnet's plugin, which a host without HCAs does not need")}
 	}
-	dirs, said := conf.PluginDirs(s.Root, dir)
+	dirs, said := plugin.Dirs(s.Root, conf, dir)
 	f := s.plugin(lines[i].Plugin, dirs, said)
 	if f.Level == Error {
 		f.Text += ": srun and sbatch do not run here"

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"gresnet/lib/slurm"
+	"gresnet/lib/plugin"
 )
 
 // plugin holds the plugin's file against Slurm, which does not load one that
@@ -13,7 +13,7 @@ import (
 func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
 	const do = "GN099 install the gresnet-spank for this version of Slurm"
-	installed, known := slurm.InstalledVersion(s.Root, dirs)
+	installed, known := plugin.InstalledVersion(s.Root, dirs)
 	files := []string{name}
 	if !path.IsAbs(name) {
 		files = nil
@@ -21,13 +21,13 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 			files = append(files, path.Join(dir, name))
 		}
 	}
-	var built slurm.Version
+	var built plugin.Version
 	for _, file := range files {
 		info, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
 		if err != nil {
 			continue
 		}
-		p, err := slurm.ReadStamp(s.Root, file)
+		p, err := plugin.ReadStamp(s.Root, file)
 		const others = 0o004
 		switch {
 		case err != nil:

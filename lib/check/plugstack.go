@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/plugin"
 	"gresnet/lib/slurm"
 )
 
@@ -31,7 +32,7 @@ func (s Site) plugstack(conf slurm.Conf, dir string) []Finding {
 	if said(line, "pmix", "") != "pmix=off" {
 		all = append(all, s.files()...)
 	}
-	dirs, named := conf.PluginDirs(s.Root, dir)
+	dirs, named := plugin.Dirs(s.Root, conf, dir)
 	return append(all, s.plugin(line.Plugin, dirs, named))
 }
 

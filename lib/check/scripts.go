@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gresnet/lib/plugin"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state"
 )
@@ -68,10 +69,10 @@ func (s Site) scripts(conf slurm.Conf, dir, key string) []Finding {
 }
 
 // takesOne tells whether the installed Slurm is known to take one line.
-func (s Site) takesOne(conf slurm.Conf, dir string) (slurm.Version, bool) {
-	dirs, _ := conf.PluginDirs(s.Root, dir)
-	version, known := slurm.InstalledVersion(s.Root, dirs)
-	return version, known && version < slurm.SeveralLines
+func (s Site) takesOne(conf slurm.Conf, dir string) (plugin.Version, bool) {
+	dirs, _ := plugin.Dirs(s.Root, conf, dir)
+	version, known := plugin.InstalledVersion(s.Root, dirs)
+	return version, known && version < plugin.SeveralLines
 }
 
 // runnable finds files that slurmd cannot run, or that others than root can change.

@@ -1,4 +1,6 @@
-package slurm
+// Package plugin reads Slurm's plugins, and by them which Slurm is installed. It loads none, and runs no
+// program.
+package plugin
 
 import (
 	"debug/elf"

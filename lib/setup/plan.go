@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gresnet/lib/memlock"
+	"gresnet/lib/plugin"
 	"gresnet/lib/sign"
 	"gresnet/lib/slurm"
 )
@@ -194,7 +195,7 @@ func (p *planner) script(t *text, dir, key, program string) {
 		return
 	}
 	version, known := p.version(t, dir)
-	if known && version < slurm.SeveralLines {
+	if known && version < plugin.SeveralLines {
 		all = all[len(all)-1:] // Slurm heeds no other
 	}
 	folder := ""
@@ -214,7 +215,7 @@ func (p *planner) script(t *text, dir, key, program string) {
 	switch {
 	case folder != "" && len(all) == 1:
 		p.beside(folder, dir, key)
-	case known && version >= slurm.SeveralLines:
+	case known && version >= plugin.SeveralLines:
 		p.line(t, key, program, version)
 	default:
 		value := last(all).Value
@@ -246,9 +247,9 @@ func (p *planner) calls(key, file, program string) bool {
 }
 
 // version is that of the installed Slurm.
-func (p *planner) version(t *text, dir string) (slurm.Version, bool) {
-	dirs, _ := slurm.Conf(t.parse().Lines).PluginDirs(p.Root, dir)
-	return slurm.InstalledVersion(p.Root, dirs)
+func (p *planner) version(t *text, dir string) (plugin.Version, bool) {
+	dirs, _ := plugin.Dirs(p.Root, t.parse().Lines, dir)
+	return plugin.InstalledVersion(p.Root, dirs)
 }
 
 // beside puts a script of gresnet's own into a folder all of whose files slurmd runs.
@@ -265,14 +266,14 @@ func (p *planner) beside(folder, dir, key string) {
 
 // line adds a line of gresnet's own to those of the site. slurmd runs lines in their order: the prolog is
 // to come last, the epilog first.
-func (p *planner) line(t *text, key, program string, version slurm.Version) {
+func (p *planner) line(t *text, key, program string, version plugin.Version) {
 	first := t.keys(key)[0]
 	if key == "Prolog" {
 		t.add(key + "=" + program)
 	} else {
 		t.before(first, key+"="+program)
 	}
-	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, slurm.SeveralLines))
+	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, plugin.SeveralLines))
 }
 
 // last returns the pair that begins the last of some lines.
@@ -518,7 +519,7 @@ func (p *planner) plugstack(slurmConf string) {
 
 // without returns the folders of Slurm's plugins, if they lack gresnet's.
 func (p *planner) without(conf slurm.Conf, dir string) string {
-	dirs, _ := conf.PluginDirs(p.Root, dir)
+	dirs, _ := plugin.Dirs(p.Root, conf, dir)
 	known := false
 	for _, d := range dirs {
 		plugins, _ := fs.Glob(p.Root, path.Join(strings.TrimPrefix(d, "/"), "*.so"))

@@ -1,5 +1,5 @@
-// Package slurm reads Slurm's own files, its configuration and its plugins: what a
-// site told Slurm must fit what it told gresnet, and asking slurmctld would be an RPC.
+// Package slurm reads Slurm's own files: what a site told Slurm must fit what it told gresnet, and
+// asking slurmctld would be an RPC.
 package slurm
 
 import (
