@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"gresnet/lib/hint"
+	"gresnet/lib/link"
 	"gresnet/lib/mount"
 	"gresnet/lib/plain"
 	"gresnet/lib/scan"
@@ -35,6 +36,12 @@ func (l *Look) protectNode(v *scan.View, index int, s snapshot.Settings) error {
 		return err
 	}
 	return l.protectUnknown(s.Name)
+}
+
+// Needs tells whether the node cannot do without an interface, or a move would lose what cannot be given back.
+func (l *Look) Needs(v *scan.View, i link.Interface) bool {
+	s, err := v.Link.Settings(i.Index)
+	return err != nil || l.protectNode(v, i.Index, s) != nil
 }
 
 // protect refuses an interface that has the lifeline's address, or by which the node reaches it.

@@ -216,7 +216,12 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	steps := append(first, &step.Namespace{})
-	network, err := l.Look().Network(ctx, j, config.Access{}, func() (func(link.Interface) bool, error) { return moves, nil })
+	canMove := func() (func(link.Interface) bool, error) { return moves, nil }
+	look := l.Look()
+	network, err := look.Network(ctx, j, config.Access{}, canMove)
+	if err == nil {
+		err = taken.findRails(look, network, canMove)
+	}
 	if err != nil {
 		return err
 	}
@@ -246,6 +251,9 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		}
 	}
 	if err := l.CarryOut(ctx, steps); err != nil {
+		return err
+	}
+	if err := taken.leadRails(network, []plan.HCA{{Interfaces: all}}); err != nil {
 		return err
 	}
 	return environment.Lease{

@@ -113,6 +113,65 @@ print(s.recv(99).decode())"`)
 	}
 }
 
+// leadFar has the other node's job, which has an HCA at 10.0.0.77, ask for addresses at 10.1.0.0/24.
+func leadFar(t *testing.T, farJob *netnstest.NS) {
+	t.Helper()
+	o := virtual.OverlayOf(lawJob)
+	o.Address, o.Path = netip.MustParsePrefix("10.9.0.2/24"), 1450
+	o.Rails = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}
+	own := []netip.Addr{netip.MustParseAddr("10.0.0.77")}
+	if err := farJob.Do(func() error { return virtual.LeadRails(o, own) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAJobReachesItsPeersByTheAddressesOfHCAsThatItHasOnlyThere(t *testing.T) {
+	own, other := lawLease{lawJob, "hca1"}, lawLease{lawJob + 1, "hca0"}
+	for _, held := range []bool{false, true} { // whether another job of the node has the HCA of that network
+		t.Run(fmt.Sprint(held), func(t *testing.T) {
+			node, far, farJob, state := overlayBed(t)
+			node.Run("sysctl -qw net.ipv4.conf.all.rp_filter=1 net.ipv4.conf.default.rp_filter=1")
+			for _, l := range []lawLease{other, own} {
+				if l == own || held {
+					l.run(t, node, state, "prolog", never)
+					defer l.run(t, node, state, "epilog", never)
+				}
+			}
+			raiseFar(t, far, farJob, lawJob)
+			farJob.Run(`ip link add there0 type veth peer name there1; ip link set there1 up; ip link set there0 up; ip addr add 10.0.0.77/24 dev there0`)
+			leadFar(t, farJob)
+			farJob.Run(`python3 -c '
+import os, socket
+s = socket.create_server(("10.0.0.77", 7777))
+if os.fork() == 0:
+	os.setsid()
+	os.closerange(0, 3)
+	s.settimeout(60)
+	for i in range(2):
+		c, peer = s.accept()
+		c.sendall(peer[0].encode())
+		c.close()
+	c, peer = s.accept() # a job says where it listens
+	port = int(c.recv(99))
+	socket.create_connection(("10.1.0.2", port), 30, ("10.0.0.77", 0)).close()
+'`)
+			got := inLease(node, state, `python3 -c "
+import os, socket
+def call(to, own=None): return socket.create_connection((to, 7777), 30, own and (own, 0))
+server = socket.create_server((\"10.1.0.2\", 0))
+print(call(\"10.0.0.77\", \"10.1.0.2\").recv(99).decode(), call(\"10.0.0.77\").recv(99).decode())
+call(\"10.0.0.77\").sendall(str(server.getsockname()[1]).encode())
+print(server.accept()[1][0])
+try: call(\"10.0.0.99\")
+except OSError as e: print(os.strerror(e.errno))
+"; ip -4 -o addr show dev mgmt0 | wc -l`)
+			if want := "10.1.0.2 10.1.0.2\n10.0.0.77\nNo route to host\n1\n"; got != want {
+				t.Errorf("the job has %q, and was to have %q", got, want)
+			}
+		})
+	}
+}
+
 func TestTheOverlayTakesTheNetworkOfTheNamesThatTheSiteSays(t *testing.T) {
 	node, far, _, state := overlayBed(t)
 	node.IP("link add ib0 type veth peer name far2 netns " + far.Path)

@@ -228,14 +228,18 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Lo
 func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	n := t.Host
 	looked := n.Stopwatch()
-	mode, hcas, err := t.Look().Read(t.job, t.access, p)
+	look := t.Look()
+	mode, hcas, err := look.Read(t.job, t.access, p)
 	looked.Stop("read what the moves lose")
 	if err != nil {
 		return err
 	}
 	checkMode(n, t.World.Job, mode)
 	found := n.Stopwatch()
-	network, err := t.Look().Network(ctx, t.job, t.access, n.CanMove)
+	network, err := look.Network(ctx, t.job, t.access, n.CanMove)
+	if err == nil {
+		err = t.findRails(look, network, n.CanMove)
+	}
 	found.Stop("find the job's other nodes")
 	if err != nil {
 		return err
@@ -245,6 +249,9 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 		return err
 	}
 	if err := t.CarryOut(ctx, plan.Take(t.job, mode, t.access, up, over, hcas)); err != nil {
+		return err
+	}
+	if err := t.leadRails(network, hcas); err != nil {
 		return err
 	}
 	written := n.Stopwatch()

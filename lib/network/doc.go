@@ -10,10 +10,19 @@
 // sends from another of its addresses.
 //
 // Each node computes an overlay for itself (package overlay), before any of them runs a task: an address
-// says the MAC, the job's id gives the VXLAN's. Nothing is learned and nothing flooded. The interface has
+// says the MAC, the job's id gives the VXLAN's. Nothing is learned. The interface has
 // the index of the node's, so that lists of interfaces have the same order; it is made in a namespace
 // without a name and taken to the job from there. The undo finds it by the VXLAN's id, and needs only the
 // job's id.
+//
+// The job's HCAs may be on different rails on its nodes, and programs tell each other their addresses. No
+// prolog knows which HCAs the job has elsewhere, so the networks of all HCAs that jobs of the node can get
+// lead to the overlay (lib/lease, rails.go), after the main table, where the job's own HCAs lead. There the
+// kernel asks by ARP: the VXLAN sends broadcasts to all nodes of the job, and the one with the address
+// answers from the MAC of its NodeAddr, to which the way is known. Packets come from the address of one of
+// the job's own HCAs: Open MPI takes no connection from another. By the uplink they would leave by the
+// node's default route, or by an HCA that any prolog may take from the node. To refuse them at once would not
+// help: neither Open MPI nor UCX tries a second address.
 //
 // A component of a heterogeneous job has a network of its own. slurmd tells its prolog the first
 // component's job id (SLURM_HET_JOB_ID), but neither the others' ids nor their nodes, in Slurm 22.05 and

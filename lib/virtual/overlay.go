@@ -18,7 +18,7 @@ import (
 
 // Overlay is a job's end of the network between its nodes: a VXLAN in the job's namespace, with its
 // UDP socket in the node's. In the job it is what the node's interface with NodeAddr is on the node.
-// It learns and floods nothing, because gresnet knows beforehand which address is on which node.
+// It learns nothing, because gresnet knows beforehand which node's address is where.
 type Overlay struct {
 	Index int // when it is made
 	Place int // its index in the job, if nothing there has that; 0: it keeps its index
@@ -31,6 +31,9 @@ type Overlay struct {
 	MTU     int        // of the interface
 	Path    int        // the MTU of what reaches peers in one packet
 	Port    int
+
+	// Rails are networks in which peers may have addresses on HCAs: LeadRails leads there.
+	Rails []netip.Prefix
 }
 
 // Peer is another node of the job.
@@ -169,7 +172,10 @@ func RaiseOverlay(o Overlay) error {
 	if err != nil {
 		return err
 	}
-	return addPeers(o)
+	if err := addPeers(o); err != nil {
+		return err
+	}
+	return addAll(i, o)
 }
 
 // FindOverlay returns the index of an overlay that is not its job's yet.

@@ -40,6 +40,25 @@ func addPeers(o Overlay) error {
 	return nil
 }
 
+// addBroadcast has a VXLAN send a broadcast to all peers.
+func addBroadcast(o Overlay) error {
+	r, err := netlink.OpenRoute()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	everybody := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	var all [][]byte
+	for _, p := range o.Peers {
+		all = append(all, device(o.Index, everybody, p.Node))
+	}
+	refused, err := r.SendAll(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_APPEND, all)
+	if err != nil {
+		return fmt.Errorf("have %s send broadcasts to %s: %w", o.Name, o.Peers[refused].Node, err)
+	}
+	return nil
+}
+
 // Networks returns the fewest networks that have some addresses and no others: the nodes of a job often
 // have addresses in a row.
 func Networks(all []netip.Addr) (networks []netip.Prefix) {

@@ -1,0 +1,59 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// RailsTable has the routes by an overlay to the networks of HCAs. Its rule comes after the main table, where
+// the job's own HCAs lead, and before the way out.
+const RailsTable = 491
+
+// addAll has the job reach all its peers by a broadcast, so that ARP asks all of them. One of the job's own
+// HCAs may lead back to where a packet comes from, so reverse-path filtering is off.
+func addAll(i netlink.Link, o Overlay) error {
+	if !o.Address.Addr().Is4() || len(o.Peers) == 0 {
+		return nil
+	}
+	if err := set(i, "ipv4", "rp_filter", "0"); err != nil {
+		return err
+	}
+	return addBroadcast(o)
+}
+
+// LeadRails leads to the overlay, in the job's namespace, what is for the networks of HCAs that the job has not
+// itself. Its packets come from the addresses of its own HCAs, by turns, as they would on the node: Open MPI
+// takes no connection from another address of the peer's.
+func LeadRails(o Overlay, own []netip.Addr) error {
+	if !o.Address.Addr().Is4() || len(o.Rails) == 0 {
+		return nil
+	}
+	index, err := FindOverlay(o)
+	if err != nil {
+		return err
+	}
+	for n, to := range o.Rails {
+		r := Route{To: to, From: o.Address.Addr(), MTU: o.Path, Table: RailsTable}
+		if len(own) > 0 {
+			r.From = own[n%len(own)]
+		}
+		err := r.Add(index)
+		if errors.Is(err, unix.EINVAL) { // the HCA has no carrier, and so not the address yet
+			r.From = o.Address.Addr()
+			err = r.Add(index)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r := netlink.NewRule()
+	r.Priority, r.Table = mainPref, RailsTable // after the one that is there
+	if err := netlink.RuleAdd(r); err != nil {
+		return fmt.Errorf("lead to the networks of other HCAs: %w", err)
+	}
+	return nil
+}
