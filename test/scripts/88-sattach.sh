@@ -6,7 +6,7 @@
 #SBATCH --ntasks-per-node=1
 
 srun --ntasks=1 bash -c "until [ -e seen.$SLURM_JOB_ID ]; do echo tick; sleep 1; done" >/dev/null &
-until squeue --noheader --steps --job "$SLURM_JOB_ID" | grep -q "$SLURM_JOB_ID\.0"; do sleep 0.5; done
-sattach "$SLURM_JOB_ID.0" | grep -m 1 tick
+# A step is there before its tasks are, and sattach says so then.
+until sattach "$SLURM_JOB_ID.0" 2>/dev/null | grep -m 1 tick; do sleep 1; done
 touch "seen.$SLURM_JOB_ID"
 wait
