@@ -29,7 +29,7 @@ const (
 	idSpared      = "f9cf367086a649eaba9f6cff64343c42"
 	idQuarantined = "e43bb2caa13f4ef398e9a1db82a66e01"
 	idReleased    = "f4330cb10ea14159bbcf09be9c47596c"
-	idTableMended = "dc430f78e5b04ddbb91fb9f6f9c31045"
+	idTableUnread = "dc430f78e5b04ddbb91fb9f6f9c31045"
 	idModeSet     = "987700d09e93450391f32edaa8716219"
 	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
 	idTraffic     = "02a38d21bf4c4359913b2540b872ece6"
@@ -45,7 +45,7 @@ func warningID(k event.Kind) string {
 		event.PortWorse:   world.PortHint,
 		event.ModeWrong:   "GN005 gresnet check says which mode the node has after a reboot",
 		event.HCAReleased: "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again",
-		event.TableMended: "GN006 gresnet status shows what is quarantined",
+		event.TableUnread: "GN006 gresnet status shows what is quarantined",
 		event.Remark:      "GN007 compare what the line names with what the interface should have",
 	}[k])
 	return id
@@ -78,8 +78,8 @@ func message(k event.Kind) (id string, p journal.Priority) {
 		return idQuarantined, journal.PriWarning
 	case event.HCAReleased:
 		return idReleased, journal.PriNotice
-	case event.TableMended:
-		return idTableMended, journal.PriWarning
+	case event.TableUnread:
+		return idTableUnread, journal.PriWarning
 	case event.ModeSet:
 		return idModeSet, journal.PriNotice
 	case event.ModeWrong:

@@ -118,9 +118,9 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many", "GRESNET_ID": "GN009"},
 		},
 		{
-			event.Event{Kind: event.TableMended, Warning: "the node table was made anew"},
-			"the node table was made anew", journal.PriWarning,
-			map[string]string{"MESSAGE_ID": idTableMended, "EVENT": "table-mended", "GRESNET_ID": "GN006"},
+			event.Event{Kind: event.TableUnread, Warning: "read claims/x: it is not as it was written"},
+			"read claims/x: it is not as it was written", journal.PriWarning,
+			map[string]string{"MESSAGE_ID": idTableUnread, "EVENT": "table-unread", "GRESNET_ID": "GN006"},
 		},
 	} {
 		w, lines := listening()
@@ -174,7 +174,7 @@ func TestAProblemCarriesTheIDOfItsMessage(t *testing.T) {
 }
 
 func TestAWarningCarriesTheIDOfItsKind(t *testing.T) {
-	for _, kind := range []event.Kind{event.PortWorse, event.ModeWrong, event.TableMended, event.Remark} {
+	for _, kind := range []event.Kind{event.PortWorse, event.ModeWrong, event.TableUnread, event.Remark} {
 		if warningID(kind) == "" {
 			t.Errorf("warnings of kind %s have no id", kind)
 		}

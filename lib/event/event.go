@@ -28,7 +28,7 @@ const (
 	Traffic        Kind = "traffic"         // what a port of an HCA carried for a job
 	HCAQuarantined Kind = "hca-quarantined" // no job gets it until a person has looked
 	HCAReleased    Kind = "hca-released"    // a person has
-	TableMended    Kind = "table-mended"    // the node table was damaged or gone
+	TableUnread    Kind = "table-unread"    // an entry of the node table does not read
 	ModeSet        Kind = "mode-set"        // the RDMA netns mode was changed
 	ModeWrong      Kind = "mode-wrong"      // it is not what the configuration wants
 	Remark         Kind = "remark"          // what a person may want to know besides
@@ -38,7 +38,7 @@ const (
 func Kinds() []Kind {
 	return []Kind{
 		StepDone, StepFailed, Differs, PortWorse, LeaseTaken, LeaseRefused, LeaseReturned, LeaseSwept,
-		LeaseSpared, Traffic, HCAQuarantined, HCAReleased, TableMended, ModeSet, ModeWrong, Remark,
+		LeaseSpared, Traffic, HCAQuarantined, HCAReleased, TableUnread, ModeSet, ModeWrong, Remark,
 	}
 }
 

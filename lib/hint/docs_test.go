@@ -188,7 +188,7 @@ var endings = []said{
 var warnings = []said{
 	{"port … of … came home with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
 	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet check says which mode the node has after a reboot"},
-	{"the node table was …, and is made anew (EVENT=table-mended)", "GN006 see gresnet status: what could not be told of is quarantined"},
+	{"read …: it is not as it was written (EVENT=table-unread)", "GN006 see gresnet status: no job gets the HCA that the entry is about"},
 	{"… (…) is released: the node does not have it any more (EVENT=hca-released)", "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
 	{"what came home is not as it was, a manager or udev is still at it, what was owed cannot be given (EVENT=remark)", "GN007 compare what the line names with what the interface should have"},
 }
@@ -196,7 +196,7 @@ var warnings = []said{
 // kinds are the kinds of events that lib/cli has an id for.
 func TestEachKindOfWarningIsDocumented(t *testing.T) {
 	src := read(t, "../../lib", "../../prolog", "../../prolog/gresnet", "../../epilog")
-	for name, kind := range map[string]event.Kind{"PortWorse": event.PortWorse, "ModeWrong": event.ModeWrong, "TableMended": event.TableMended, "HCAReleased": event.HCAReleased, "Remark": event.Remark} {
+	for name, kind := range map[string]event.Kind{"PortWorse": event.PortWorse, "ModeWrong": event.ModeWrong, "TableUnread": event.TableUnread, "HCAReleased": event.HCAReleased, "Remark": event.Remark} {
 		if !slices.ContainsFunc(warnings, func(w said) bool { return strings.Contains(w.problem, "EVENT="+string(kind)+")") }) {
 			t.Errorf("warnings of kind %s are not documented", kind)
 		}

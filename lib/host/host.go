@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"gresnet/lib/bpf"
@@ -40,9 +39,6 @@ type Host struct {
 	Now    func() time.Time
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
 
-	tabled sync.Once
-	tables table.File // by table
-
 	searched users.Run
 	gpus     gpu.Numbers
 }
@@ -57,10 +53,7 @@ type Slurm struct {
 }
 
 // Table is the node table.
-func (n *Host) Table() table.File {
-	n.tabled.Do(func() { n.tables = table.NewFile(string(n.State)) })
-	return n.tables
-}
+func (n *Host) Table() table.Folder { return table.Folder(n.State) }
 
 // Leased are the jobs that have a lease, or claims or an uplink without one; those
 // of whose lease a person has to see what it left are none.

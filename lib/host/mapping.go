@@ -26,7 +26,7 @@ func (n *Host) Mapping() (gres.Mapping, error) {
 // Mapped is the mapping by a table, to which what it does not know is added.
 func (n *Host) Mapped(t *table.Table) (gres.Mapping, error) {
 	m, err := n.Map(t.HCAs)
-	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) {
+	if err == nil && m.Drift() == nil && len(m) > 0 && !n.hasMore(t) && !slices.ContainsFunc(t.HCAs, isUnknown) {
 		return m, nil
 	}
 	if err := n.AddHCAs(t); err != nil {
@@ -82,6 +82,9 @@ func (n *Host) uses(h node.HCA) bool {
 	return !h.ID.Kind().Splits() || slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Gives(h) })
 }
 
+// isUnknown tells whether the table has an HCA's number alone: what it said of the HCA did not read.
+func isUnknown(h node.HCA) bool { return h.Name == "" }
+
 // AddHCAs adds the HCAs that jobs may get, and the table does not know. They come
 // after those that it knows, whose numbers must stay; names need not.
 func (n *Host) AddHCAs(t *table.Table) error { return n.add(t, n.uses) }
@@ -102,17 +105,22 @@ func (n *Host) add(t *table.Table, wanted func(node.HCA) bool) error {
 			continue // nobody can tell it from the other, and no job gets one
 		}
 		seen[d.ID] = true
-		if i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID }); i >= 0 {
+		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == d.ID })
+		if i >= 0 && !isUnknown(t.HCAs[i]) {
 			// It may have others by now.
 			t.HCAs[i].Name, t.HCAs[i].GUID, t.HCAs[i].Function = d.Name, d.GUID, d.Function
 			continue
 		}
-		if !wanted(d.HCA(nil)) {
+		if i < 0 && !wanted(d.HCA(nil)) {
 			continue
 		}
 		ports, err := v.Ports(d)
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", d.Name, err)
+		}
+		if i >= 0 {
+			t.HCAs[i] = d.HCA(ports)
+			continue
 		}
 		t.HCAs = append(t.HCAs, d.HCA(ports))
 	}

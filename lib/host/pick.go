@@ -50,7 +50,7 @@ func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look)
 		e = e.Number(HoldersIn(t))
 		p.Entries[i] = e
 		t.Claims = append(t.Claims, table.Claim{
-			HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index,
+			HCA: e.HCA.ID, Name: e.HCA.Name,
 			Job: j.ID, Run: j.Run.String(), UID: j.UID, Since: n.Now(),
 		})
 	}

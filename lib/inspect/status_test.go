@@ -32,7 +32,7 @@ func heldHost(t *testing.T, toml string) *host.Host {
 	}
 	update(t, n, func(now *table.Table) {
 		now.HCAs = []node.HCA{{ID: leasetest.A, Name: "mlx5_0"}, {ID: leasetest.B, Name: "mlx5_1"}}
-		now.Claims = []table.Claim{{HCA: leasetest.A, Name: "mlx5_0", Gres: "nic", Job: 1, Run: "0"}}
+		now.Claims = []table.Claim{{HCA: leasetest.A, Name: "mlx5_0", Job: 1, Run: "0"}}
 	})
 	return n
 }

@@ -76,8 +76,8 @@ func (p *parser) take(object []byte, end int64) error {
 		return err
 	}
 	switch {
-	case l.Version != 0 && l.Version != Version:
-		return fmt.Errorf("%w: %d, this program reads %d", ErrVersion, l.Version, Version)
+	case l.Version < 0 || l.Version > Version:
+		return fmt.Errorf("%w: %d, this program reads up to %d", ErrVersion, l.Version, Version)
 	case l.Version != 0:
 		if p.Header != (Header{}) && p.Header != l.Header {
 			return errors.New("a second first line")

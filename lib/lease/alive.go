@@ -67,7 +67,7 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	var err error
 	d.uid = proc.NoUser
 	t := l.Host.Readable(l.World.Job)
-	if _, claims := t.Of(l.World.Job, l.World.Run); len(claims) > 0 {
+	if claims := t.Of(l.World.Job, l.World.Run); len(claims) > 0 {
 		d.uid = claims[0].UID
 	}
 	d.namespace, err = l.World.Namespace()

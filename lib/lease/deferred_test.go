@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/event"
-	"gresnet/lib/repair"
 	"gresnet/lib/table"
 	"gresnet/test/netnstest"
 )
@@ -23,7 +21,7 @@ var (
 // owed are those of whose interfaces something is owed.
 func owed(t *testing.T, state string) (names []string) {
 	t.Helper()
-	now, err := table.File{Dir: state}.Read()
+	now, err := table.Folder(state).Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +34,7 @@ func owed(t *testing.T, state string) (names []string) {
 // ended fails unless a job has left nothing of its own.
 func (l lawLease) ended(t *testing.T, state string) {
 	t.Helper()
-	now, err := table.File{Dir: state}.Read()
+	now, err := table.Folder(state).Read()
 	if err != nil || slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.Job == l.job }) {
 		t.Fatalf("job %d has claims still: %v, %v", l.job, now.Claims, err)
 	}
@@ -187,7 +185,7 @@ func TestWhatIsOwedWithAnInterfaceThatTheNodeLostWaitsForIt(t *testing.T) {
 		t.Errorf("%v: it says %q", err, out)
 	}
 	quarantined := func() bool {
-		now, err := table.File{Dir: state}.Read()
+		now, err := table.Folder(state).Read()
 		return err == nil && slices.ContainsFunc(now.Claims, func(c table.Claim) bool { return c.Job == rail1.job && c.Quarantined != "" })
 	}
 	for _, out := range []string{rail1.says(t, node, state, "sweep"), rail1.says(t, node, state, "epilog")} { // it is not back
@@ -251,7 +249,7 @@ func TestAnHCAThatTheNodeLostIsNotFreedByALaterJobOfTheSameNumber(t *testing.T) 
 	later := lawLease{rail1.job, "hca0"}
 	later.run(t, node, state, "prolog", never)
 	later.run(t, node, state, "epilog", never)
-	now, err := table.File{Dir: state}.Read()
+	now, err := table.Folder(state).Read()
 	if err != nil || len(now.Claims) != 1 || now.Claims[0].HCA.PCI != "hca1" || now.Claims[0].Quarantined == "" {
 		t.Errorf("after a later job of that number the claims are %+v: %v", now.Claims, err)
 	}
@@ -276,23 +274,6 @@ func TestWhatNoLeaseHasIsNotOwed(t *testing.T) {
 	}
 	if got := owed(t, state); len(got) > 0 {
 		t.Errorf("owed is what %q share", got)
-	}
-}
-
-func TestATableThatIsMadeAnewSaysThatWhatWasOwedIsLost(t *testing.T) {
-	for text, lost := range map[string]bool{"{\n  \"owed\": [": true, "{}": false} {
-		n, _ := heldNode(t, byIndex)
-		var said string
-		n.Log = func(e event.Event) { said += e.Warning }
-		if err := os.WriteFile(string(n.State)+"/node.json", []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := repair.Table(t.Context(), n.Host); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(said, "made anew") || strings.Contains(said, "owed") != lost {
-			t.Errorf("of %q: %q", text, said)
-		}
 	}
 }
 

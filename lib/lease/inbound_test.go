@@ -176,7 +176,7 @@ except OSError:
 	}
 	b.first.run(t, b.node, b.state, "epilog", never)
 	b.second.run(t, b.node, b.state, "prolog", never)
-	now, err := table.File{Dir: b.state}.Read()
+	now, err := table.Folder(b.state).Read()
 	if err != nil || len(now.Uplinks) != 1 || now.Uplinks[0].Address.String() != "198.19.0.1" {
 		t.Fatalf("uplinks %v, %v", now.Uplinks, err)
 	}

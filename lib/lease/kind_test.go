@@ -92,7 +92,7 @@ func lawKind(l *opened.Lease, j job.Job) (claims []table.Claim, first []step.Ste
 	}
 	h := plan.HCA{ID: e.HCA.ID, Name: e.HCA.Name}
 	err = part.Of(e.Kind()).Read(&part.Reading{World: l.World, Entry: e, HCA: &h})
-	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Gres: e.Gres, Index: e.Index, Job: j.ID, Run: j.Run.String()}}, h.First, err
+	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Job: j.ID, Run: j.Run.String()}}, h.First, err
 }
 
 func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(t *testing.T) {

@@ -201,12 +201,12 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		now.Claims = append(now.Claims, fakes...)
 		if fakes != nil {
 			now.HCAs = []node.HCA{lawFake}
-			claim.HCAs, claim.Claims = now.Of(j.ID, j.Run.String())
 		}
 		if err := taken.claimUplink(now); err != nil {
 			return err
 		}
-		claim.Uplink = now.Uplink(j.ID, j.Run.String())
+		taken.uplink = now.Uplink(j.ID, j.Run.String())
+		claim.Take(w, claim.Change)
 		if err := l.Journal.Note(claim.Kind(), claim); err != nil {
 			return err
 		}
@@ -357,7 +357,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	if left, err := os.ReadDir(state + "/jobs"); err != nil || len(left) > 0 {
 		t.Fatalf("leases are left: %v, %v", left, err)
 	}
-	now, err := table.File{Dir: state}.Read()
+	now, err := table.Folder(state).Read()
 	if err != nil || len(now.Claims) > 0 || len(now.Uplinks) > 0 || len(now.Deferred) > 0 || len(now.Forwarding) > 0 {
 		t.Fatalf("claims are left: %v, %v, %v, %v", now.Claims, now.Uplinks, now.Deferred, err)
 	}
@@ -477,7 +477,7 @@ func TestWhatIsInTheJobsNamespaceComesHomeWhoeverHasItByTheTable(t *testing.T) {
 	before := lawPicture(node)
 	lawRun(t, node, state, "prolog", never)
 	claims := func(job uint32) error {
-		return table.File{Dir: state}.Update(context.Background(), func(t *table.Table) error {
+		return table.Folder(state).Update(context.Background(), func(t *table.Table) error {
 			if len(t.Claims) != 2 {
 				return fmt.Errorf("the claims are %v", t.Claims)
 			}

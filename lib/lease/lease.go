@@ -14,8 +14,11 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"time"
 
+	"gresnet/lib/event"
 	"gresnet/lib/hint"
 	"gresnet/lib/host"
 	"gresnet/lib/lock"
@@ -40,7 +43,7 @@ type Host struct{ *host.Host }
 func On(h *host.Host) *Host { return &Host{h} }
 
 // ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
-// state directory, and the node table if that is damaged. start is when the job began that it is for.
+// state directory. start is when the job began that it is for.
 func (n *Host) ready(ctx context.Context, start time.Time) error {
 	if err := sign.Expect(n.State, source.Asked(n.Config), sign.Since(sign.Lasting, start)); err != nil {
 		n.Notice(0, "%s", err) // only a site's mistake would show less
@@ -48,7 +51,16 @@ func (n *Host) ready(ctx context.Context, start time.Time) error {
 	if err := n.State.Make(); err != nil {
 		return err
 	}
-	return repair.Table(ctx, n.Host)
+	return n.readTable(0)
+}
+
+// readTable reads the node table, and says what of it does not read.
+func (n *Host) readTable(id uint32) error {
+	t, err := n.Table().Read()
+	for path := range t.Unread {
+		n.Log(event.Event{Kind: event.TableUnread, Job: id, Warning: fmt.Sprintf("read %s: it is not as it was written", filepath.Join(string(n.State), path))})
+	}
+	return err
 }
 
 // again is ready for a run that only goes on with what others began: where nothing has run since the

@@ -8,7 +8,6 @@ import (
 	"gresnet/lib/environment"
 	"gresnet/lib/job"
 	"gresnet/lib/opened"
-	"gresnet/lib/repair"
 	"gresnet/lib/sign"
 )
 
@@ -26,7 +25,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	if err := n.State.Make(); err != nil {
 		return err
 	}
-	if err := repair.Table(ctx, n.Host); err != nil {
+	if err := n.readTable(id); err != nil {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
 	opened.RestoreLost(ctx, n.Host, false)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
-	"gresnet/lib/clock"
 	"gresnet/lib/config"
 	"gresnet/lib/environment"
 	"gresnet/lib/event"
@@ -144,7 +142,10 @@ type taking struct {
 	access config.Access
 	pool   *jobnet.Pool // where the job's uplink gets its address; nil: it has none
 	claim  *step.Claim
-	jobs   int // how many jobs the node can have at one time
+	uplink *table.Uplink // its address; nil: it has none
+	// forwarding lists the interfaces that forward for this job's uplink and those of others.
+	forwarding []table.Forwarding
+	jobs       int // how many jobs the node can have at one time
 }
 
 // take takes what a job wants into a new lease. passed is what the job would have besides, if it
@@ -191,7 +192,7 @@ func (t *taking) claimHCAs(ctx context.Context, wants []gres.Want) (p host.Picke
 	return p, err
 }
 
-// claimLocked decides what the job gets, notes it in the journal and writes it into the node table,
+// claimLocked decides what the job gets, notes it in the journal and then claims it in the node table,
 // in this order, under the node lock.
 func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Look) (host.Picked, error) {
 	change, err := t.World.Table.Begin(ctx)
@@ -210,14 +211,8 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Lo
 			return host.Picked{}, err
 		}
 	}
-	t.claim.Change, t.claim.Made = change, clock.SinceBoot()
-	t.claim.HCAs, t.claim.Claims = now.Of(t.World.Job, t.World.Run)
-	for _, s := range now.Shared {
-		if slices.ContainsFunc(t.claim.Claims, func(c table.Claim) bool { return c.HCA.IsSlotOf(s.HCA) }) {
-			t.claim.Shared = append(t.claim.Shared, s)
-		}
-	}
-	t.claim.Uplink = now.Uplink(t.World.Job, t.World.Run)
+	t.claim.Take(t.World, change)
+	t.uplink = now.Uplink(t.World.Job, t.World.Run)
 	if err := t.Note(t.claim); err != nil {
 		return host.Picked{}, err
 	}

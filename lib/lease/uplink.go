@@ -20,7 +20,7 @@ func (t *taking) claimUplink(now *table.Table) error {
 	before := now.Forwarding
 	err := host.PickUplink(now, t.pool, t.World.Job, t.World.Run)
 	if err == nil {
-		t.claim.Forwarding, err = t.holdForwarding(now)
+		t.forwarding, err = t.holdForwarding(now)
 	}
 	if err == nil || !t.pool.Auto {
 		return err
@@ -46,7 +46,7 @@ func (t *taking) holdForwarding(now *table.Table) (held []table.Forwarding, err 
 // networks returns the steps that make the job's network between its nodes, and its uplink. Either may
 // be nil.
 func (t *taking) networks(nodes *jobnet.Network) (*network.Overlay, *network.Uplink) {
-	up := plan.Uplink(t.pool, t.claim.Uplink, t.job.UID, t.claim.Forwarding)
+	up := plan.Uplink(t.pool, t.uplink, t.job.UID, t.forwarding)
 	if up != nil {
 		up.Jobs = t.jobs
 	}
@@ -82,7 +82,7 @@ func (t *taking) made() *table.Uplink {
 	case out.Closed != nil:
 		t.Host.Notice(t.World.Job, "nobody beyond the node reaches the job: %s", out.Closed)
 	}
-	return t.claim.Uplink
+	return t.uplink
 }
 
 // checkNames returns an error if the overlay has the name of an interface of the job's HCAs. If the

@@ -187,7 +187,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := table.File{Dir: state}.Read()
+	now, err := table.Folder(state).Read()
 	if err != nil || len(now.Uplinks) > 0 || ends() != "0" {
 		t.Errorf("%s ends and the addresses %v are left, %v", ends(), now.Uplinks, err)
 	}
@@ -196,7 +196,7 @@ func TestAnUplinkOfALeaseThatSomebodyRemovedIsFound(t *testing.T) {
 func TestAnUplinkThatIsAnotherJobsByNowIsLeftAlone(t *testing.T) {
 	node, _, state := uplinkBed(t, config.UplinkAuto)
 	lawRun(t, node, state, "prolog", never)
-	file := table.File{Dir: state}
+	file := table.Folder(state)
 	err := file.Update(t.Context(), func(t *table.Table) error {
 		t.Uplinks[0].Job = 99
 		return nil

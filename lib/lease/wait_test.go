@@ -63,7 +63,7 @@ func heldNode(t *testing.T, toml string) (*Host, chan string) {
 	}
 	n.update(t, func(now *table.Table) {
 		now.HCAs = []node.HCA{{ID: leasetest.A, Name: "mlx5_0"}, {ID: leasetest.B, Name: "mlx5_1"}}
-		now.Claims = []table.Claim{{HCA: leasetest.A, Name: "mlx5_0", Gres: "nic", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
+		now.Claims = []table.Claim{{HCA: leasetest.A, Name: "mlx5_0", Job: holderJob, Run: "0", Since: time.Date(2026, 11, 21, 10, 31, 0, 0, time.UTC)}}
 	})
 	return n, log
 }

@@ -4,6 +4,8 @@ package node
 
 import (
 	"cmp"
+	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -88,4 +90,59 @@ func Compare(a, b ID) int {
 		len(a.Slot)-len(b.Slot),
 		strings.Compare(a.Slot, b.Slot),
 	)
+}
+
+// File returns the identity as the name of a file: GUID@PCI, or PCI,vf=2 for a VF; then, if it has
+// them, ",aux=" and ",slot=". It never leads out of a folder, and ParseFile reads it back.
+func (id ID) File() string {
+	name := escape(id.GUID)
+	switch {
+	case id.GUID == "" && id.VF != "":
+		name = escape(id.PCI)
+	case id.PCI != "" || id.VF != "" || id.GUID == "":
+		name += "@" + escape(id.PCI)
+	}
+	for _, p := range []struct{ key, value string }{{"vf", id.VF}, {"aux", id.Aux}, {"slot", id.Slot}} {
+		if p.value != "" {
+			name += "," + p.key + "=" + escape(p.value)
+		}
+	}
+	return name
+}
+
+// escape writes all bytes but letters, digits and a few others as %XX.
+func escape(text string) string {
+	var b strings.Builder
+	for i, c := range []byte(text) {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte(":_-", c) >= 0 || c == '.' && i > 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// ParseFile reads an identity from the name of a file.
+func ParseFile(name string) (id ID, err error) {
+	first, rest, _ := strings.Cut(name, ",")
+	parts := map[string]string{}
+	for p := range strings.SplitSeq(rest, ",") {
+		key, value, _ := strings.Cut(p, "=")
+		if parts[key], err = url.PathUnescape(value); err != nil {
+			return ID{}, fmt.Errorf("read %q as the name of an HCA: %w", name, err)
+		}
+	}
+	id.VF, id.Aux, id.Slot = parts["vf"], parts["aux"], parts["slot"]
+	guid, pci, both := strings.Cut(first, "@")
+	if !both && id.VF != "" {
+		guid, pci = "", guid
+	}
+	if id.GUID, err = url.PathUnescape(guid); err == nil {
+		id.PCI, err = url.PathUnescape(pci)
+	}
+	if err != nil || id.File() != name {
+		return ID{}, fmt.Errorf("read %q as the name of an HCA: it is none", name)
+	}
+	return id, nil
 }

@@ -88,7 +88,7 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	}
 	ends := damage == nil && len(l.World.Gone) == 0
 	for _, s := range notes[first:] {
-		c, claim := s.Step.(*step.Claim)
+		_, claim := s.Step.(*step.Claim)
 		if len(failed) > 0 && !claim {
 			continue // something that is not home may be in there
 		}
@@ -97,9 +97,6 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 		}
 		if claim {
 			failed = append(failed, l.quarantineNotStruck()...)
-		}
-		if claim && len(failed) == 0 && ends && !s.Struck && s.Number > 0 {
-			c.Freed = func() error { return l.Journal.Strike(s.Number) }
 		}
 		failed = append(failed, l.undo(s)...)
 		if len(failed) == 0 && !claim {
@@ -167,7 +164,8 @@ func (l *Lease) quarantineNotStruck() (failed []error) {
 	return failed
 }
 
-// shorten makes room for the node table on a full /run, when only the claim of a lease is left.
+// shorten cuts the journal back to the claim, when nothing else of the lease is left: no strike that
+// was lost on a full /run matters any more.
 func (l *Lease) shorten(claim recovery.Note) {
 	if err := l.Journal.Shorten(claim.Number); err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)
@@ -208,7 +206,7 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 	}
 	others := map[node.ID]bool{}
 	for _, c := range t.Claims {
-		if c.Job != l.World.Job || c.Run != l.World.Run {
+		if c.Job != 0 && (c.Job != l.World.Job || c.Run != l.World.Run) {
 			others[c.HCA] = true
 		}
 	}

@@ -153,6 +153,8 @@ const (
 	// Grace: a sweep takes a lease without a sign that its job ever started: between the prolog's end and
 	// the job's first process the job looks like one that is gone.
 	Grace = 10 * time.Minute
+	// Settled: a folder has changed, so its time tells of the next change: the kernel counts in ticks.
+	Settled = 100 * time.Millisecond
 )
 
 // How long events are collected before somebody looks at them.

@@ -1,5 +1,5 @@
-// Package recovery says what to do about a journal or a node table that does not read in full. It
-// is pure: it reads and changes only its arguments.
+// Package recovery says in which order a lease is undone, and what to do about a journal that does not
+// read in full. It is pure: it reads and changes only its arguments.
 package recovery
 
 import (
@@ -41,7 +41,7 @@ type Damage struct {
 	Others map[node.ID]bool // HCAs that another lease has by now
 	Claims []table.Claim
 	Uplink *network.Uplink // nil if it has none
-	HCAs   []node.HCA      // as the table or the journal's claims describe them
+	HCAs   []node.HCA      // as the table describes them
 }
 
 // Decode returns the notes of a journal as steps. A note that this program cannot read is a gap. So
@@ -62,10 +62,9 @@ func Decode(book *journal.Journal, headless string) (all []Note, gaps []journal.
 	return all, gaps
 }
 
-// AddClaims adds the lease's claims, from the node table and from the journal's own copy.
+// AddClaims adds the lease's claims, from the node table and from the journal.
 func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 	d.HCAs = t.HCAs
-	uplink := t.Uplink(job, run)
 	for _, c := range t.Claims {
 		if c.Job == job && c.Run == run {
 			d.Claims = append(d.Claims, c)
@@ -74,11 +73,9 @@ func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 	for _, s := range d.Notes {
 		if claim, is := s.Step.(*step.Claim); is {
 			d.Claims = append(d.Claims, claim.Claims...)
-			d.HCAs = append(d.HCAs, claim.HCAs...)
-			uplink = cmp.Or(uplink, claim.Uplink)
 		}
 	}
-	if uplink != nil {
+	if uplink := t.Uplink(job, run); uplink != nil {
 		d.Uplink = network.UplinkFrom(*uplink)
 	}
 }

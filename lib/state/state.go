@@ -31,6 +31,24 @@ func (d Dir) Lost() string { return filepath.Join(string(d), lost) }
 
 const lost = "lost"
 
+// NodeLock returns the lock under which what the node has for all jobs is changed.
+func (d Dir) NodeLock() string { return filepath.Join(string(d), "node.lock") }
+
+// Layout returns the file that says in which form the folders below have the node's state.
+func (d Dir) Layout() string { return filepath.Join(string(d), "node.json") }
+
+// The folders of the node's state. Each entry is a link or a small file, see package table.
+const (
+	Claims     = "claims"     // HCA or slot: a link to the lease that has it
+	Quarantine = "quarantine" // HCA or slot: why no job gets it
+	Uplinks    = "uplinks"    // address: a link to the lease that has it
+	Numbers    = "numbers"    // number: a link to the HCA
+	HCAs       = "hcas"       // HCA: what it is
+	Owed       = "owed"       // interface of a lease that has ended: the settings that it still lacks
+	Forwarding = "forwarding" // interface: how it forwarded before the first job
+	Shared     = "shared"     // HCA: who could open its device nodes before the first job with a slot
+)
+
 // Notices returns the folder of what jobs are told that get fewer HCAs than they could expect.
 func (d Dir) Notices() string { return filepath.Join(string(d), "notes") }
 

@@ -1,8 +1,6 @@
 package step
 
 import (
-	"time"
-
 	"gresnet/lib/hint"
 	"gresnet/lib/network"
 	"gresnet/lib/node"
@@ -10,23 +8,24 @@ import (
 	"gresnet/lib/world"
 )
 
-// Claim takes the job's HCAs, and its uplink's address, in the node table. Its note is a copy of
-// what the table then has of them: gresnet can make each anew from the other.
+// Claim takes the job's HCAs, and its uplink's address, in the node table. Its undo frees what the
+// table has of the lease. The note only says which HCAs these are, for a table of which an entry does
+// not read.
 type Claim struct {
-	HCAs   []node.HCA    `json:"hcas"`
 	Claims []table.Claim `json:"claims"`
-	// Made is when the HCAs were claimed, by the time since the node's boot.
-	Made   time.Duration `json:"made,omitempty"`
-	Uplink *table.Uplink `json:"uplink,omitempty"`
-	// Forwarding lists the interfaces that forward for this job's uplink and those of others.
-	Forwarding []table.Forwarding `json:"forwarding,omitempty"`
-	// Shared lists the HCAs that this job and others have slots of.
-	Shared []table.Shared `json:"shared,omitempty"`
 	// Change is the table with the job's claims, under the node lock.
 	Change *table.Change `json:"-"`
-	// Freed is called when Undo has freed all, under the node lock still. Who makes the table anew
-	// from the notes of all claims does not find this one then. It may be nil.
-	Freed func() error `json:"-"`
+}
+
+// Take has Do write a change, with the job's claims. An HCA in doubt may be of an earlier job with the
+// same number and run.
+func (s *Claim) Take(w *world.World, c *table.Change) {
+	s.Change, s.Claims = c, nil
+	for _, c := range c.Table.Of(w.Job, w.Run) {
+		if !c.Doubt {
+			s.Claims = append(s.Claims, table.Claim{HCA: c.HCA, Name: c.Name})
+		}
+	}
 }
 
 func (*Claim) Kind() string   { return "claim" }
@@ -62,14 +61,5 @@ func (s *Claim) Undo(w *world.World) error {
 	if !w.UplinkLeft {
 		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))
 	}
-	if err := commit(w, change); err != nil {
-		return hint.Join(failed, err)
-	}
-	if failed == nil && s.Freed != nil {
-		// The lease is about to go: that its claim is not struck would matter only until then.
-		if err := s.Freed(); err != nil {
-			w.Notice("%s", err)
-		}
-	}
-	return failed
+	return hint.Join(failed, commit(w, change))
 }

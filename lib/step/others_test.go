@@ -20,7 +20,7 @@ func TestWhatAnotherLeaseHasClaimedIsNotFetchedFromItsNamespace(t *testing.T) {
 	home, others := netnstest.New(t), netnstest.New(t)
 	home.Run("ip link add hca0 type veth peer name far")
 	s := &Link{Of: node.ID{GUID: "A"}, Name: "hca0"}
-	file := table.NewFile(t.TempDir())
+	file := table.Folder(t.TempDir())
 	atHome := func(f func(*world.World) error) {
 		t.Helper()
 		err := home.Do(func() error {

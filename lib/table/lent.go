@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"gresnet/lib/hint"
@@ -16,10 +17,10 @@ import (
 // address, its network interfaces and the job. A quarantined HCA is lent to nobody.
 func (t *Table) Lent() []byte {
 	var text bytes.Buffer
-	for _, c := range t.Claims {
+	for _, c := range slices.SortedFunc(slices.Values(t.Claims), byHCA) {
 		if c.Quarantined == "" {
 			pci, interfaces := t.seat(c.HCA.Whole())
-			fmt.Fprintf(&text, "%s %s %s %d\n", c.Name, cmp.Or(pci, "-"), cmp.Or(interfaces, "-"), c.Job)
+			fmt.Fprintf(&text, "%s %s %s %d\n", cmp.Or(c.Name, "-"), cmp.Or(pci, "-"), cmp.Or(interfaces, "-"), c.Job)
 		}
 	}
 	return text.Bytes()
@@ -44,8 +45,8 @@ func (t *Table) seat(id node.ID) (pci, interfaces string) {
 
 // lend has the list of lent HCAs agree with the table. It comes before the table is written: an HCA
 // that a kill leaves in the list alone is home. Readers take no lock, so it is replaced by rename.
-func (f File) lend(t *Table) error {
-	file, text := state.Dir(f.Dir).Lent(), t.Lent()
+func (f Folder) lend(t *Table) error {
+	file, text := state.Dir(f).Lent(), t.Lent()
 	now, err := os.ReadFile(file)
 	if err == nil && bytes.Equal(now, text) || len(text) == 0 && os.IsNotExist(err) {
 		return nil

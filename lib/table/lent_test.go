@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"gresnet/lib/node"
 	"gresnet/lib/table"
@@ -39,13 +38,13 @@ func TestALentHCAHasALineForEachJobThatHasIt(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
 	set := func(claims ...table.Claim) {
-		must(t, table.File{Dir: dir}.Update(t.Context(), func(t *table.Table) error {
+		must(t, table.Folder(dir).Update(t.Context(), func(t *table.Table) error {
 			t.HCAs, t.Claims = []node.HCA{whole, vf, soft}, claims
 			return nil
 		}))
 	}
 	set(claims...)
-	want := "mlx5_0 0000:3b:00.0 ib0,ib1 4711\nmlx5_8 0000:5e:00.3 enp94s0v2 4711\nrxe0 - - 12\nmlx5_9 0000:01:00.0 - 7\n"
+	want := "rxe0 - - 12\nmlx5_9 0000:01:00.0 - 7\nmlx5_0 0000:3b:00.0 ib0,ib1 4711\nmlx5_8 0000:5e:00.3 enp94s0v2 4711\n"
 	if got := lent(t, dir); got != want {
 		t.Errorf("got\n%s\nwanted\n%s", got, want)
 	}
@@ -67,13 +66,14 @@ func TestALentHCAHasALineForEachJobThatHasIt(t *testing.T) {
 // he has nothing to change.
 func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.T) {
 	dir := t.TempDir()
-	f := table.File{Dir: dir}
+	f := table.Folder(dir)
 	for round := range 500 {
 		change := func(t *table.Table) error {
 			if len(t.Claims) > 0 && rand.IntN(2) == 0 {
 				t.Release(t.Claims[rand.IntN(len(t.Claims))].Job, "", nil, nil)
 			} else {
-				t.Claims = append(t.Claims, table.Claim{HCA: node.ID{GUID: fmt.Sprint(round)}, Name: fmt.Sprint("mlx5_", round), Job: uint32(round)})
+				h := node.HCA{ID: node.ID{GUID: fmt.Sprint(round)}, Name: fmt.Sprint("mlx5_", round)}
+				t.HCAs, t.Claims = append(t.HCAs, h), append(t.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: uint32(round)})
 			}
 			return nil
 		}
@@ -103,7 +103,7 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 func TestATableIsWrittenThoughItsListCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, "lent", "x"), 0o755))
-	f := table.File{Dir: dir}
+	f := table.Folder(dir)
 	c, err := f.Begin(t.Context())
 	must(t, err)
 	c.Table.Claims = []table.Claim{{HCA: node.ID{GUID: "a"}, Job: 1}}
@@ -117,18 +117,5 @@ func TestATableIsWrittenThoughItsListCannotBe(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "lent.new")); !os.IsNotExist(err) {
 		t.Errorf("a half is left: %v", err)
-	}
-}
-
-func TestATableThatIsMadeAnewHasItsList(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "node.json"), []byte("torn"), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "lent"), []byte("mlx5_3 - - 4\n"), 0o644))
-	_, why, err := table.File{Dir: dir}.Rebuild(t.Context(), time.Now(), func(t *table.Table) error {
-		t.Claims = []table.Claim{{HCA: node.ID{GUID: "a"}, Name: "mlx5_0", Job: 1}, {HCA: node.ID{GUID: "b"}, Name: "mlx5_1", Job: 2, Quarantined: "in doubt", Doubt: true}}
-		return nil
-	})
-	if err != nil || why == nil || lent(t, dir) != "mlx5_0 - - 1\n" {
-		t.Errorf("the list is %q, %v, %v", lent(t, dir), why, err)
 	}
 }

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -10,42 +9,24 @@ import (
 	"gresnet/lib/node"
 )
 
-// Version is the format of node.json that this program writes and reads.
-const Version = 1
-
-var (
-	// ErrVersion means that another version of gresnet wrote node.json.
-	ErrVersion = errors.New("node table of another version")
-	// ErrDamaged means that node.json is not as it was written, or contradicts itself.
-	ErrDamaged = errors.New("node table damaged")
-)
-
-// Table is the content of node.json.
+// Table is what the node has for all jobs together, as its folders have it.
 type Table struct {
-	Version int    `json:"version"`
-	Sum     string `json:"sum"` // of the file, see seal
 	// HCAs lists the node's HCAs in the order of their numbers. The order holds until the next
 	// boot: an HCA that goes away must not shift the others.
 	HCAs   []node.HCA `json:"hcas"`
 	Claims []Claim    `json:"claims"`
-	// Uplinks lists the jobs' addresses. A table without any has no such key, so that programs
-	// which do not know uplinks can read it.
-	Uplinks []Uplink `json:"uplinks,omitempty"`
+	// Uplinks lists the jobs' addresses. Job 0 has one whose link does not read.
+	Uplinks []Uplink `json:"uplinks"`
 	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
-	Forwarding []Forwarding `json:"forwarding,omitempty"`
+	Forwarding []Forwarding `json:"forwarding"`
 	// Shared lists the HCAs of which jobs have slots, with who could open their device nodes before
-	// the first of these jobs. A table without any has no such key.
-	Shared []Shared `json:"shared,omitempty"`
+	// the first of these jobs.
+	Shared []Shared `json:"shared"`
 	// Deferred lists the settings that interfaces still lack (lib/opened, deferred.go).
-	Deferred []Deferred `json:"owed,omitempty"`
-}
-
-// clone returns a copy. Whoever changes the copy does not change t.
-func (t Table) clone() Table {
-	t.HCAs, t.Claims, t.Uplinks = slices.Clone(t.HCAs), slices.Clone(t.Claims), slices.Clone(t.Uplinks)
-	t.Deferred, t.Forwarding = slices.Clone(t.Deferred), slices.Clone(t.Forwarding)
-	t.Shared = slices.Clone(t.Shared)
-	return t
+	Deferred []Deferred `json:"owed"`
+	// Unread lists the entries that do not read, with the HCA that no job gets for it; the zero ID if
+	// there is none.
+	Unread map[string]node.ID `json:"-"`
 }
 
 // Uplink says that a job's run has an address, by which it reaches the management network.
@@ -78,29 +59,17 @@ type Shared struct {
 
 // Claim says that an HCA is not free: a job's run has it, or it was quarantined.
 type Claim struct {
-	HCA   node.ID   `json:"hca"`
-	Name  string    `json:"name"` // of the RDMA device when it was claimed
-	Gres  string    `json:"gres"`
-	Index int       `json:"index"`
-	Job   uint32    `json:"job"`
-	Run   string    `json:"run"`
-	UID   uint32    `json:"uid"`
-	Since time.Time `json:"since"`
-	// Made is when the HCA was claimed, by the time since the node's boot. Only the journal has it:
-	// older programs refuse a table with a key that they do not know.
-	Made        time.Duration `json:"-"`
-	Quarantined string        `json:"quarantined,omitempty"` // why no job may have it
+	HCA         node.ID   `json:"hca"`
+	Name        string    `json:"name"`          // of the RDMA device
+	Job         uint32    `json:"job,omitempty"` // 0: nobody knows any more who had it
+	Run         string    `json:"run,omitempty"`
+	UID         uint32    `json:"uid,omitempty"`
+	Since       time.Time `json:"since,omitzero"`
+	Quarantined string    `json:"quarantined,omitempty"` // why no job may have it
 	// Doubt says that no lease remembers the HCA's former state, so that a person must look at it.
 	Doubt bool `json:"doubt,omitempty"`
-}
 
-// Before tells whether c was made before o. It compares wall clocks, which somebody may set, only if
-// one of the two claims has nothing else.
-func (c Claim) Before(o Claim) bool {
-	if c.Made == 0 || o.Made == 0 {
-		return c.Since.Before(o.Since)
-	}
-	return c.Made < o.Made
+	unread bool // an entry does not read, and that alone keeps the HCA from jobs
 }
 
 // Holder returns a claim that keeps others from an HCA or a slot, if there is one.
@@ -122,19 +91,14 @@ func (t *Table) Unclaimed(others []node.ID) (ids []node.ID) {
 	})
 }
 
-// Of returns the claims of a job's run, and the HCAs that it claims.
-func (t *Table) Of(job uint32, run string) (hcas []node.HCA, claims []Claim) {
+// Of returns the claims of a job's run.
+func (t *Table) Of(job uint32, run string) (claims []Claim) {
 	for _, c := range t.Claims {
-		if c.Job != job || c.Run != run {
-			continue
-		}
-		claims = append(claims, c)
-		i := slices.IndexFunc(t.HCAs, func(h node.HCA) bool { return h.ID == c.HCA.Whole() })
-		if i >= 0 && !slices.ContainsFunc(hcas, func(h node.HCA) bool { return h.ID == t.HCAs[i].ID }) {
-			hcas = append(hcas, t.HCAs[i])
+		if c.Job == job && c.Run == run {
+			claims = append(claims, c)
 		}
 	}
-	return hcas, claims
+	return claims
 }
 
 // Release removes the claims of a job's run, of those in doubt only its own: a lease that was set aside
@@ -209,7 +173,9 @@ func (t *Table) Jobs() []uint32 {
 		}
 	}
 	for _, u := range t.Uplinks {
-		all = append(all, u.Job)
+		if u.Job != 0 {
+			all = append(all, u.Job)
+		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

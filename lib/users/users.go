@@ -31,7 +31,7 @@ type Look struct {
 	view  *scan.View
 	sys   fs.FS
 	run   *Run
-	table table.File
+	table table.Folder
 	uses  map[uint32]rdma.Uses // by the index of the RDMA device
 	list  func(index uint32, most int) (contexts []uint32, err error)
 	found map[node.ID]answer   // by Search
@@ -55,7 +55,7 @@ type Run struct {
 }
 
 // Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
-func Open(sys fs.FS, t table.File, run *Run) (*Look, error) {
+func Open(sys fs.FS, t table.Folder, run *Run) (*Look, error) {
 	v, err := scan.Open(sys, scan.NewKnown())
 	if err != nil {
 		return nil, err

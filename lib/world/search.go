@@ -79,7 +79,7 @@ func (w *World) OthersHave(id node.ID) bool {
 		return false
 	}
 	c, held := t.Holder(id)
-	return held && (c.Job != w.Job || c.Run != w.Run)
+	return held && c.Job != 0 && (c.Job != w.Job || c.Run != w.Run)
 }
 
 // Await looks again whenever a device comes, until the look finds something, the time is over, or

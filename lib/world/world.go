@@ -35,7 +35,7 @@ type Given struct {
 	CM    string      // RDMA-CM's folder in configfs
 	Udev  *udev.Watch // nil: WaitUdev asks for udev's queue alone
 	Dir   state.Lease // the lease's directory
-	Table table.File
+	Table table.Folder
 	Locks string // directory of locks
 	Guard bpf.Guard
 	Job   uint32

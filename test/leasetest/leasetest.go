@@ -38,7 +38,7 @@ var (
 // 7 access C; 8 rdma A, 9 rdma B, 10 link A, 11 rdma C, 12 link B; 13 the devices.
 // 14 is the overlay, whose place among them is of no matter.
 func Steps() []step.Step {
-	claim := &step.Claim{HCAs: HCAs}
+	claim := &step.Claim{}
 	var hcas []plan.HCA
 	for _, h := range HCAs {
 		claim.Claims = append(claim.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: 1, Run: "0"})
@@ -81,7 +81,6 @@ func Write(t *testing.T, dir state.Dir, id uint32, since time.Duration, hcas []n
 	claim := &step.Claim{}
 	for _, h := range hcas {
 		claim.Claims = append(claim.Claims, table.Claim{HCA: h, Name: h.GUID, Job: id, Run: "0"})
-		claim.HCAs = append(claim.HCAs, node.HCA{ID: h})
 	}
 	if err := j.Note("claim", claim); err != nil { // its number is 1
 		t.Fatal(err)

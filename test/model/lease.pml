@@ -36,9 +36,6 @@
 #ifndef UNWRITTEN
 #define UNWRITTEN 0   /* strikes that a full /run keeps from the journal */
 #endif
-#ifndef DAMAGES
-#define DAMAGES 0     /* how often the node table is damaged */
-#endif
 #ifndef BLOTS
 #define BLOTS 0       /* strikes that do not read any more */
 #endif
@@ -65,11 +62,10 @@ byte moving[HCAS] = NOWHERE;  /* where a mover brings it; the mover holds the HC
 byte hcaLock[HCAS];           /* the program that holds it */
 bool namespace[2];            /* of each job */
 
-/* The node table, lib/table. */
+/* The node table, lib/table: a link for each claim. A kill may come between two. */
 byte claim[HCAS];
 byte claimRun[HCAS];
 bool quarantined[HCAS];
-bool damaged;
 
 /* jobs/JOBID, and the job's lock. */
 typedef Lease {
@@ -82,17 +78,23 @@ typedef Lease {
 	byte struck;      /* those of them that are undone */
 }
 Lease lease[2];
-bit younger;          /* the job that took its lease last: the header's time says so */
-bit claimant;         /* the job that claimed last: the claims' time says so */
 
 /* What Slurm has of each job. */
 byte live[2];         /* the run that has been started and has not ended */
 bool steps[2];        /* that run has a slurmstepd */
 byte next[2] = 1;     /* the run that may begin */
 
-byte kills = KILLS, hangs = HANGS, unwritten = UNWRITTEN, damages = DAMAGES;
+byte kills = KILLS, hangs = HANGS, unwritten = UNWRITTEN;
 byte running;         /* programs, and jobs that will start one */
 bool last;            /* nobody is killed any more, and nobody gives up what can be done */
+
+/* What a release of the lease's claims looks at. */
+#define owns(h) (claim[h] == j + 1 && claimRun[h] == lease[j].round && lease[j].claimed)
+#ifdef WITHOUT_FREE_WHAT_IS_HOME
+#define freed(h) true
+#else
+#define freed(h) !has(away, h)
+#endif
 
 /* Here the program may be killed. */
 #define K if :: kills > 0 && !last -> kills--; TELL("is killed\n"); goto dead :: true fi
@@ -110,11 +112,11 @@ inline holds()
 		do
 		:: i < HCAS ->
 			assert(where[i] != LOST);
-			assert(where[i] == HOME || damaged || (claim[i] == where[i] && namespace[where[i] - 1]));
-			assert(moving[i] == NOWHERE || damaged || claim[i] != FREE);
+			assert(where[i] == HOME || (claim[i] == where[i] && namespace[where[i] - 1]));
+			assert(moving[i] == NOWHERE || claim[i] != FREE);
 #if BLOTS == 0
-			assert(damaged || !(has(lease[0].moved, i) && !has(lease[0].struck, i)) || claim[i] == 1);
-			assert(damaged || !(has(lease[1].moved, i) && !has(lease[1].struck, i)) || claim[i] == 2);
+			assert(!(has(lease[0].moved, i) && !has(lease[0].struck, i)) || claim[i] == 1);
+			assert(!(has(lease[1].moved, i) && !has(lease[1].struck, i)) || claim[i] == 2);
 #endif
 			i++
 		:: else -> break
@@ -197,42 +199,6 @@ start:
 	:: atomic { lease[j].lock == NOBODY -> lease[j].lock = _pid }
 	:: atomic { lease[j].lock != NOBODY && (kind == SWEEP || kind == RELEASE) -> goto ended }
 	fi;
-#endif
-#if DAMAGES > 0
-	/* func: lib/repair Table
-	 * func: lib/repair rebuild
-	 * func: lib/recovery Rebuild
-	 * Under the node lock, from the notes of all claims. */
-	atomic {
-		if
-		:: damaged ->
-			d_step {
-				h = 0;
-				do
-				:: h < HCAS ->
-					claim[h] = FREE; claimRun[h] = 0; quarantined[h] = false;
-#ifdef WITHOUT_LATER_CLAIM_WINS
-#define winner younger
-#else
-#define winner claimant
-#endif
-					if
-					:: has(lease[winner].claimed, h) -> claim[h] = winner + 1; claimRun[h] = lease[winner].round
-					:: !has(lease[winner].claimed, h) && has(lease[1 - winner].claimed, h) -> claim[h] = 2 - winner; claimRun[h] = lease[1 - winner].round
-					:: else
-					fi;
-					h++
-				:: else -> break
-				od;
-				h = 0;
-				damaged = false;
-				TELL("makes the table anew\n")
-			};
-			holds();
-			K
-		:: else
-		fi
-	};
 #endif
 	if
 	:: kind == PROLOG -> goto prolog
@@ -344,7 +310,7 @@ abandoned:
 			h = 0;
 			do
 			:: h < HCAS ->
-				assert(claim[h] != j + 1 || damaged); h++
+				assert(claim[h] != j + 1); h++
 			:: else -> break
 			od;
 			h = 0
@@ -361,19 +327,14 @@ create:
 	atomic {
 		TELL("makes the lease\n");
 		lease[j].round = r;
-		younger = j;
 		failing = true;
 		K
 	};
 	/* func: lib/lease taking.claimLocked
 	 * func: lib/host Host.Pick
-	 * func: lib/table File.Begin
+	 * func: lib/table Folder.Begin
 	 * Whoever writes the table has the node lock from Begin to Close: nobody else is between. */
 	atomic {
-		if
-		:: damaged -> goto unwind
-		:: else
-		fi;
 		i = 0;
 		do
 		:: h < HCAS && i < wants && claim[h] == FREE -> mine = mine | only(h); i++; h++
@@ -399,16 +360,13 @@ create:
 #endif
 		/* func: lib/step Claim.Do
 		 * func: lib/table Change.Commit */
-		d_step {
-			do
-			:: h < HCAS -> if :: has(mine, h) -> claim[h] = j + 1; claimRun[h] = r; quarantined[h] = false :: else fi; h++
-			:: else -> break
-			od;
-			h = 0;
-			TELL("writes its claim into the table\n");
-			claimant = j
-		};
-		K;
+		do
+		:: h < HCAS && has(mine, h) -> claim[h] = j + 1; claimRun[h] = r; quarantined[h] = false; h++; K
+		:: h < HCAS && !has(mine, h) -> h++
+		:: h == HCAS -> break
+		od;
+		h = 0;
+		TELL("writes its claim into the table\n");
 #ifdef WITHOUT_CLAIM_IS_NOTED_FIRST
 		lease[j].claimed = mine;
 #endif
@@ -580,42 +538,24 @@ skipped:	skip
 	};
 	/* func: lib/step Claim.Undo
 	 * func: lib/table Table.Release
-	 * func: lib/table File.Update */
+	 * func: lib/table Folder.Update */
 	atomic {
-		if
-		:: damaged -> goto unlock
-		:: else
-		fi;
-		d_step {
-			do
-			:: h < HCAS ->
-				if
-				:: claim[h] == j + 1 && claimRun[h] == lease[j].round && lease[j].claimed ->
-#ifdef WITHOUT_FREE_WHAT_IS_HOME
-					quarantined[h] = false;
-#else
-					quarantined[h] = has(away, h);
+#ifndef WITHOUT_FREE_WHAT_IS_HOME
+		do
+		:: h < HCAS && owns(h) && has(away, h) -> TELL1("quarantines HCA %d\n", h); quarantined[h] = true; h++; K
+		:: h < HCAS && !(owns(h) && has(away, h)) -> h++
+		:: h == HCAS -> break
+		od;
+		h = 0;
 #endif
-					if
-					:: quarantined[h] -> TELL1("quarantines HCA %d\n", h)
-					:: else -> TELL1("frees HCA %d\n", h); claim[h] = FREE; claimRun[h] = 0
-					fi
-				:: else
-				fi;
-				h++
-			:: else -> break
-			od;
-			h = 0
-		};
+		do
+		:: h < HCAS && owns(h) && freed(h) -> TELL1("frees HCA %d\n", h); quarantined[h] = false; K; claim[h] = FREE; claimRun[h] = 0; h++; K
+		:: h < HCAS && !(owns(h) && freed(h)) -> h++
+		:: h == HCAS -> break
+		od;
+		h = 0;
 		holds();
-		K;
-#ifndef WITHOUT_CLAIM_IS_STRUCK_UNDER_NODE_LOCK
-		if
-		:: away == 0 -> lease[j].claimed = 0
-		:: else
-		fi;
 		K
-#endif
 	};
 	/* func: lib/state Lease.Remove */
 	atomic {
@@ -718,20 +658,9 @@ active proctype Reboot()
 			:: else -> break
 			od;
 			h = 0;
-			younger = 0; claimant = 0;
 			boot = true
 		}
 	}
-	:: last
-	fi
-}
-#endif
-
-#if DAMAGES > 0
-active proctype Damage()
-{
-	if
-	:: atomic { !last -> damages--; printf("the node table is damaged\n"); damaged = true }
 	:: last
 	fi
 }

@@ -17,14 +17,10 @@ var runs = []run{
 	{name: "two-hcas", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "HANGS=2", "UNWRITTEN=1"}},
 	{name: "release", model: "lease", defines: []string{"RELEASES=1", "HANGS=1", "SWEEPS=1", "UNWRITTEN=1"}},
 	{name: "blot", model: "lease", defines: []string{"HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1"}},
-	{name: "table-requeue", model: "lease", defines: []string{"RUNS=2", "DAMAGES=1"}},
-	{name: "table-sweep", model: "lease", defines: []string{"SWEEPS=1", "DAMAGES=1", "KILLS=2"}},
 	{name: "reboot", model: "lease", defines: []string{"RUNS=2", "REBOOTS=1"}},
 	{name: "routes", model: "routes", defines: []string{"AGAIN=1", "KILLS=2"}},
 	{name: "slots", model: "slots", defines: []string{"KILLS=2", "FAILS=1"}},
-	{name: "slots-table", model: "slots", defines: []string{"KILLS=2", "DAMAGES=1"}},
 	{name: "slots-release", model: "slots", defines: []string{"KILLS=2", "REMOVALS=1"}},
-	{name: "slots-aside", model: "slots", defines: []string{"KILLS=0", "REMOVALS=1", "DAMAGES=1"}},
 
 	without("lease", "NOTE_BEFORE_DEED", "OTHERS=0"),
 	without("lease", "ASK_THE_WORLD", "OTHERS=0"),
@@ -34,8 +30,6 @@ var runs = []run{
 	without("lease", "FREE_WHAT_IS_HOME", "HANGS=1"),
 	without("lease", "NODE_LOCK", "KILLS=0"),
 	without("lease", "CLAIM_IS_NOTED_FIRST", "OTHERS=0"),
-	without("lease", "CLAIM_IS_STRUCK_UNDER_NODE_LOCK", "DAMAGES=1"),
-	without("lease", "LATER_CLAIM_WINS", "DAMAGES=1"),
 	without("lease", "STRUCK_BEFORE_FREED", "UNWRITTEN=1", "SWEEPS=1"),
 	without("lease", "OTHERS_ARE_SPARED", "HCAS=2", "WANTS=2", "BLOTS=1", "HANGS=1", "SWEEPS=1", "KILLS=0"),
 	without("lease", "JOB_LOCK", "OTHERS=0", "SWEEPS=1", "KILLS=0"),
@@ -52,10 +46,8 @@ var runs = []run{
 	without("slots", "FIRST_IN_LAST_OUT", "KILLS=0"),
 	without("slots", "OPENED_UNDER_NODE_LOCK", "KILLS=0"),
 	without("slots", "OPENED_BEFORE_WRITTEN"),
-	without("slots", "CLAIMS_NOTE_HAS_ACCESS", "KILLS=0", "DAMAGES=1"),
-	without("slots", "WHOLE_AND_SLOTS_OVERLAP", "DAMAGES=1"),
+	without("slots", "CLAIM_BEFORE_ACCESS"),
 	without("slots", "RELEASE_OPENS", "KILLS=0", "REMOVALS=1"),
-	without("slots", "SET_ASIDE_KEEPS_ACCESS", "KILLS=0", "REMOVALS=1", "DAMAGES=1"),
 }
 
 // without returns a model without a law.

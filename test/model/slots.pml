@@ -11,9 +11,6 @@
 #ifndef FAILS
 #define FAILS 0       /* undos of a slot's interface that fail */
 #endif
-#ifndef DAMAGES
-#define DAMAGES 0     /* of the node table */
-#endif
 #ifndef REMOVALS
 #define REMOVALS 0    /* leases whose journal is damaged, which a person then releases */
 #endif
@@ -32,12 +29,9 @@ byte claim[SLOTS];    /* the node table: slots */
 byte all;             /* the node table: the HCA as a whole */
 bool quarantined[SLOTS];
 byte shared;          /* the node table: who could open the nodes before the first slot */
-byte order;           /* of the next claim */
 typedef Lease {
 	bool there;
 	byte slot;        /* what the note of the claim has: the slot + 1, or SLOTS + 1 for the whole */
-	byte made;        /* and when it was made */
-	byte shared;
 	byte had;         /* the note about access, of a job with the whole */
 	bool child;       /* the slot's interface is in the job's namespace */
 	bool aside;       /* the lease was damaged, and its claim is quarantined */
@@ -45,99 +39,33 @@ typedef Lease {
 }
 Lease lease[JOBS];
 byte kills = KILLS, fails = FAILS, removals = REMOVALS, running = JOBS;
-bool damaged, last;
+bool last;
 
 #define K if :: kills > 0 && !last -> kills--; TELL("is killed\n"); goto dead :: true fi
 #define TELL(what) printf("%d %d %d ", kind, j, 1); printf(what)
 #define noSlot(but) ((claim[0] == FREE || but == 1) && (claim[1] == FREE || but == 2))
 /* What holds in each state: an HCA is whole or slots, and who has it is alone with it. */
-#define holds() assert(damaged || all == FREE || noSlot(0)); \
+#define holds() assert(all == FREE || noSlot(0)); \
 	assert(nodes == CLOSED || !(lease[0].closed || lease[1].closed || (JOBS > 2 && lease[JOBS - 1].closed)))
 
 /* func: lib/step Reopen
  * func: lib/table Table.Unshared
  * Under the node lock. What it changes of the table is in memory until that is written. */
 #define reopen(but) if :: shared != UNKNOWN && noSlot(but) -> TELL("opens the nodes\n"); nodes = shared :: else fi
-#define dropShared if :: shared != UNKNOWN && noSlot(0) -> shared = UNKNOWN :: else fi
-
-/* func: lib/repair rebuild
- * func: lib/recovery Rebuild
- * func: lib/recovery Book.restore */
-inline rebuild()
-{
-	d_step {
-		claim[0] = FREE; claim[1] = FREE; all = FREE; quarantined[0] = false; quarantined[1] = false; shared = UNKNOWN;
-		k = 0;
-		do
-		:: k < JOBS && (lease[k].slot == 0 || lease[k].aside) -> k++
-		:: k < JOBS && !lease[k].aside && lease[k].slot > SLOTS ->
-#ifdef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
-			all = k + 1;
-#else
-			if
-			:: (claim[0] == FREE || lease[claim[0] - 1].made < lease[k].made) && (claim[1] == FREE || lease[claim[1] - 1].made < lease[k].made) ->
-				claim[0] = FREE; claim[1] = FREE; all = k + 1
-			:: else
-			fi;
-#endif
-			k++
-		:: k < JOBS && !lease[k].aside && lease[k].slot > 0 && lease[k].slot <= SLOTS ->
-			if
-#ifndef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
-			:: all != FREE && lease[all - 1].made > lease[k].made
-#endif
-			:: claim[lease[k].slot - 1] != FREE && lease[claim[lease[k].slot - 1] - 1].made > lease[k].made
-			:: else -> claim[lease[k].slot - 1] = k + 1
-			fi;
-			k++
-		:: k == JOBS -> break
-		od;
-		k = 0;
-		do
-		:: k < JOBS ->
-			if
-			:: lease[k].aside && claim[lease[k].slot - 1] == FREE && all == FREE -> claim[lease[k].slot - 1] = k + 1; quarantined[lease[k].slot - 1] = true
-			:: else
-			fi;
-			k++
-		:: else -> break
-		od;
-		k = 0;
-		do
-		:: k < JOBS ->
-			if
-#ifdef WITHOUT_WHOLE_AND_SLOTS_OVERLAP
-			:: lease[k].shared != UNKNOWN && shared == UNKNOWN -> shared = lease[k].shared
-#elif defined(WITHOUT_SET_ASIDE_KEEPS_ACCESS)
-			:: lease[k].shared != UNKNOWN && shared == UNKNOWN && !noSlot(0) && !lease[k].aside -> shared = lease[k].shared
-#else
-			:: lease[k].shared != UNKNOWN && shared == UNKNOWN && !noSlot(0) -> shared = lease[k].shared
-#endif
-			:: else
-			fi;
-			k++
-		:: else -> break
-		od;
-		k = 0;
-		damaged = false;
-		TELL("makes the table anew\n")
-	}
-}
+#define dropSharedFor(but) if :: shared != UNKNOWN && noSlot(but) -> shared = UNKNOWN :: else fi
 
 proctype Job(byte j)
 {
-	byte k, mine, had, seen, kind = 1;
+	byte mine, had, seen, kind = 1;
 	bool away;
 
-	/* func: lib/lease Host.ready */
-	atomic { if :: damaged -> rebuild() :: else fi };
 	/* func: lib/lease taking.claimLocked
 	 * func: lib/host Host.Pick
 	 * func: lib/host Host.share
 	 * func: lib/node ID.Overlaps */
 	atomic {
 		if
-		:: damaged || all != FREE || (wantsAll && !noSlot(0)) || (claim[0] != FREE && claim[1] != FREE) -> running--; goto over
+		:: all != FREE || (wantsAll && !noSlot(0)) || (claim[0] != FREE && claim[1] != FREE) -> running--; goto over
 		:: else
 		fi;
 		if
@@ -150,18 +78,20 @@ proctype Job(byte j)
 #ifndef WITHOUT_FIRST_IN_LAST_OUT
 		if :: !wantsAll && shared == UNKNOWN -> had = nodes :: else fi;
 #endif
-#ifndef WITHOUT_CLAIMS_NOTE_HAS_ACCESS
-		if :: !wantsAll -> lease[j].shared = had :: else fi;
-#endif
-		lease[j].slot = mine; order++; lease[j].made = order;
+		lease[j].slot = mine;
 		K;
-		d_step {
-			TELL("writes its claim into the table\n");
-			if
-			:: wantsAll -> all = j + 1
-			:: else -> claim[mine - 1] = j + 1; shared = had
-			fi
-		};
+#ifdef WITHOUT_CLAIM_BEFORE_ACCESS
+		if :: wantsAll :: else -> shared = had; K fi;
+#endif
+		if
+		:: wantsAll -> all = j + 1
+		:: else -> claim[mine - 1] = j + 1
+		fi;
+		TELL("writes its claim into the table\n");
+		K;
+#ifndef WITHOUT_CLAIM_BEFORE_ACCESS
+		if :: wantsAll :: else -> shared = had fi;
+#endif
 		had = UNKNOWN;
 		K;
 		holds()
@@ -185,7 +115,6 @@ proctype Job(byte j)
 epilog:
 	atomic {
 		kind = 2;
-		if :: damaged -> rebuild() :: else fi;
 		if
 		:: !lease[j].there -> goto done
 		:: lease[j].there -> TELL("begins to unwind\n"); away = false
@@ -213,10 +142,6 @@ epilog:
 	/* func: lib/step Claim.Undo
 	 * func: lib/table Table.Release */
 	atomic {
-		if
-		:: damaged -> goto epilog
-		:: else
-		fi;
 		mine = lease[j].slot;
 		if
 		:: away -> d_step { if :: claim[mine - 1] == j + 1 -> TELL("quarantines its slot\n"); quarantined[mine - 1] = true :: else fi }; goto again
@@ -229,7 +154,7 @@ epilog:
 #ifdef WITHOUT_OPENED_BEFORE_WRITTEN
 			TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false;
 			seen = shared;
-			dropShared;
+			dropSharedFor(0);
 			K;
 			if :: seen != UNKNOWN && noSlot(0) -> TELL("opens the nodes\n"); nodes = seen :: else fi
 #elif !defined(WITHOUT_OPENED_UNDER_NODE_LOCK)
@@ -238,23 +163,29 @@ epilog:
 		:: mine > 0 && mine <= SLOTS && claim[mine - 1] != j + 1 -> reopen(0)
 		fi;
 		K;
-		d_step {
 #ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
-			seen = shared;
+		seen = shared;
 #endif
-			if
-			:: mine == SLOTS + 1 && all == j + 1 -> TELL("frees the HCA\n"); all = FREE
-			:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false
-			:: else
-			fi;
+#ifndef WITHOUT_CLAIM_BEFORE_ACCESS
+		if
+		:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> dropSharedFor(mine)
+		:: else -> dropSharedFor(0)
+		fi;
+		K;
+#endif
+		if
+		:: mine == SLOTS + 1 && all == j + 1 -> TELL("frees the HCA\n"); all = FREE
+		:: mine > 0 && mine <= SLOTS && claim[mine - 1] == j + 1 -> TELL("frees its slot\n"); quarantined[mine - 1] = false; claim[mine - 1] = FREE
+		:: else
+		fi;
+		K;
 #ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
-			if :: seen != UNKNOWN && noSlot(0) :: else -> seen = UNKNOWN fi;
+		if :: seen != UNKNOWN && noSlot(0) :: else -> seen = UNKNOWN fi;
 #endif
-			dropShared
-		};
+		dropSharedFor(0);
 		holds();
 		K;
-		lease[j].slot = 0; lease[j].shared = UNKNOWN;
+		lease[j].slot = 0;
 		K
 	};
 #ifdef WITHOUT_OPENED_UNDER_NODE_LOCK
@@ -273,7 +204,7 @@ damage:
 			mine = lease[j].slot;
 			if :: claim[mine - 1] == j + 1 -> quarantined[mine - 1] = true; lease[j].aside = true :: else fi;
 			lease[j].closed = false; lease[j].child = false; lease[j].there = false;
-			if :: lease[j].aside :: else -> lease[j].slot = 0; lease[j].shared = UNKNOWN fi
+			if :: lease[j].aside :: else -> lease[j].slot = 0 fi
 		}
 	};
 	if
@@ -285,10 +216,6 @@ damage:
 	atomic {
 		kind = 4;
 		if
-		:: damaged -> rebuild()
-		:: else
-		fi;
-		if
 		:: claim[mine - 1] == j + 1 ->
 #ifndef WITHOUT_RELEASE_OPENS
 			reopen(mine);
@@ -296,12 +223,12 @@ damage:
 			d_step {
 				TELL("frees its slot\n"); claim[mine - 1] = FREE; quarantined[mine - 1] = false;
 #ifndef WITHOUT_RELEASE_OPENS
-				dropShared
+				dropSharedFor(0)
 #endif
 			}
 		:: else
 		fi;
-		lease[j].aside = false; lease[j].slot = 0; lease[j].shared = UNKNOWN;
+		lease[j].aside = false; lease[j].slot = 0;
 		holds();
 		goto done
 	};
@@ -316,16 +243,6 @@ over:
 	skip
 }
 
-#if DAMAGES > 0
-active proctype Damage()
-{
-	if
-	:: atomic { !last -> printf("the node table is damaged\n"); damaged = true }
-	:: last
-	fi
-}
-#endif
-
 init
 {
 	byte k, j, kind = 2;
@@ -339,7 +256,6 @@ init
 	atomic {
 		running == 0;
 		last = true;
-		if :: damaged -> rebuild() :: else fi;
 		assert(claim[0] == FREE && claim[1] == FREE && all == FREE && shared == UNKNOWN && nodes == OPEN)
 	}
 }

@@ -79,15 +79,15 @@ func size(programs string, leases, rounds int) (err error) {
 		return err
 	}
 	for _, c := range []struct{ name, program, config, arguments string }{
-		{"status", "prolog", plain, "status"},
-		{"status --json", "prolog", plain, "status --json"},
-		{"sweep, all jobs run", "epilog", plain, "sweep"},
-		{"epilog without a lease", "epilog", plain, ""},
-		{"the same, and metrics", "epilog", counting, ""},
+		{"status", "gresnet", plain, "status"},
+		{"status --json", "gresnet", plain, "status --json"},
+		{"sweep, all jobs run", "gresnet", plain, "sweep"},
+		{"epilog without a lease", "gresnet-epilog", plain, ""},
+		{"the same, and metrics", "gresnet-epilog", counting, ""},
 	} {
 		if err := measure(c.name, leases, rounds, func() *exec.Cmd {
 			arguments := append([]string{"--config", c.config, "--state", dir}, strings.Fields(c.arguments)...)
-			cmd := exec.Command(filepath.Join(programs, "gresnet-"+c.program), arguments...)
+			cmd := exec.Command(filepath.Join(programs, c.program), arguments...)
 			cmd.Env = []string{"SLURM_JOB_ID=900000", "SLURM_JOB_UID=1000", "SLURMD_NODENAME=node1"}
 			return cmd
 		}); err != nil {
@@ -118,11 +118,11 @@ func measure(name string, leases, rounds int, command func() *exec.Cmd) error {
 
 // tables measures the node table itself, in this process: to read it, and to change it under its lock.
 func tables(dir string, leases, rounds int) error {
-	file := table.NewFile(dir)
+	file := table.Folder(dir)
 	var read, change []float64
 	for i := range rounds * 20 {
 		begin := time.Now()
-		if _, err := (table.File{Dir: dir}).Read(); err != nil {
+		if _, err := table.Folder(dir).Read(); err != nil {
 			return err
 		}
 		read = append(read, time.Since(begin).Seconds()*1000)
@@ -138,11 +138,7 @@ func tables(dir string, leases, rounds int) error {
 	}
 	fmt.Printf("%6d  %-28s %9s %9.2f\n", leases, "node table: read", "", slices.Min(read))
 	fmt.Printf("%6d  %-28s %9s %9.2f\n", leases, "node table: change a claim", "", slices.Min(change))
-	info, err := os.Stat(filepath.Join(dir, "node.json"))
-	if err == nil {
-		fmt.Printf("%6d  %-28s %9s %9s %9.2f\n", leases, "node table: its file", "", "", float64(info.Size())/(1<<20))
-	}
-	return err
+	return nil
 }
 
 // fill writes a node table with as many HCAs as leases, and the leases.
@@ -150,20 +146,20 @@ func fill(dir state.Dir, leases int) error {
 	if err := dir.Make(); err != nil {
 		return err
 	}
-	t := table.Table{Version: table.Version}
+	t := table.Table{}
 	for i := range leases {
 		h := node.HCA{
 			ID:   node.ID{GUID: fmt.Sprintf("%04x:0000:0000:0001", i), PCI: fmt.Sprintf("0000:%02x:%02x.%d", i/256, i/8%32, i%8)},
 			Name: fmt.Sprintf("mlx5_%d", i), Driver: "mlx5_core",
 			Ports: []node.Port{{Num: 1, LinkLayer: "Ethernet", State: "ACTIVE", Interface: fmt.Sprintf("eth%d", i)}},
 		}
-		c := table.Claim{HCA: h.ID, Name: h.Name, Gres: "nic", Index: i, Job: job(i), Run: "0", UID: 1000, Since: time.Now()}
+		c := table.Claim{HCA: h.ID, Name: h.Name, Job: job(i), Run: "0", UID: 1000, Since: time.Now()}
 		t.HCAs, t.Claims = append(t.HCAs, h), append(t.Claims, c)
 		if err := lease(dir.Lease(job(i)), job(i), h, c); err != nil {
 			return err
 		}
 	}
-	return (table.File{Dir: string(dir)}).Update(context.Background(), func(now *table.Table) error {
+	return table.Folder(string(dir)).Update(context.Background(), func(now *table.Table) error {
 		*now = t
 		return nil
 	})
@@ -182,7 +178,7 @@ func lease(dir state.Lease, id uint32, h node.HCA, c table.Claim) error {
 	}
 	defer book.Close()
 	for _, s := range []step.Step{
-		&step.Claim{HCAs: []node.HCA{h}, Claims: []table.Claim{c}}, &step.Access{ID: h.ID, Name: h.Name},
+		&step.Claim{Claims: []table.Claim{c}}, &step.Access{ID: h.ID, Name: h.Name},
 		&step.Settings{Of: h.ID, Port: 1}, &step.Access{ID: h.ID, Name: h.Name}, &step.Settings{Of: h.ID, Port: 1},
 	} {
 		if err := book.Note(s.Kind(), s); err != nil {

@@ -173,7 +173,7 @@ func TestAJobIsLimitedInItsCgroup(t *testing.T) {
 	vm.Run(t, ": >/var/log/slurmd.log")
 	job := vm.Submit(t, "alice", "--gres=nic:1", "srun sleep 1000")
 	vm.Eventually(t, "the step runs", func() bool { return vm.HasStep(job) })
-	claimed := strings.TrimSpace(vm.Run(t, "jq -r '.claims[].name' /run/gresnet/node.json"))
+	claimed := strings.TrimSpace(vm.Jq(t, ".claims[].name"))
 	limits := vm.Run(t, "cat "+jobsCgroup(t, "sleep 1000")+"/rdma.max")
 	for _, line := range strings.Split(strings.TrimSpace(limits), "\n") {
 		name, got, _ := strings.Cut(line, " ")

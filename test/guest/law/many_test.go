@@ -38,7 +38,7 @@ func TestPrologsAndEpilogsAtOnceGetInNobodysWay(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if claims := strings.Fields(vm.Run(t, "jq -r '.claims[].name' /run/gresnet/node.json")); program == "prolog" && len(claims) != len(names) {
+			if claims := strings.Fields(vm.Jq(t, ".claims[].name")); program == "prolog" && len(claims) != len(names) {
 				t.Errorf("round %d: claims %q, wanted one of each of %q", round, claims, names)
 			}
 		}

@@ -123,7 +123,7 @@ func closeNodes(t *testing.T) {
 func split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
-	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet boot")
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet boot")
 	closeNodes(t)
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
@@ -161,7 +161,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 	vm.Slurm(t)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
 	first := vm.Seed(t)
 	kills, round := 0, 0

@@ -2,7 +2,6 @@ package law
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -222,18 +221,10 @@ func TestAnyNumberOfJobsAtOnceShareOutTheHCAsAndLoseNone(t *testing.T) {
 // claimants returns the jobs that have claimed the HCA of an index.
 func claimants(t *testing.T, index int) (jobs []int) {
 	t.Helper()
-	text, err := os.ReadFile("/run/gresnet/node.json")
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	var table struct{ Claims []struct{ Job, Index int } }
-	if err := json.Unmarshal(text, &table); err != nil {
-		t.Errorf("read the node's table: %v", err)
-	}
+	table := vm.Table(t)
 	for _, c := range table.Claims {
-		if c.Index == index {
-			jobs = append(jobs, c.Job)
+		if index < len(table.HCAs) && c.HCA == table.HCAs[index].ID {
+			jobs = append(jobs, int(c.Job))
 		}
 	}
 	return jobs

@@ -1,6 +1,10 @@
 package law
 
-import "slices"
+import (
+	"slices"
+
+	"gresnet/test/guest/vm"
+)
 
 // setting is one thing that an administrator may give an interface, as it is not by itself.
 // Commands are the shell's, with $N for the interface, $I for its number, $D for its RDMA
@@ -253,7 +257,7 @@ var refusals = []setting{
 	{name: "MACsec", on: eth, alone: true, give: "ip link add link $N name ms$I type macsec", take: "ip link del ms$I", shows: `^ip -d link show: ms$I@`, row: "other children: VXLAN, MACsec"},
 	{name: "HSR", on: eth, alone: true, give: "modprobe hsr; ip link add other$I type veth peer name far$I; ip link add hsr$I type hsr slave1 $N slave2 other$I", take: "ip link del hsr$I; ip link del other$I", shows: `^ip -d link show: hsr$I: .* slave1 $N`, row: "HSR, PRP"},
 	{name: "AMT", on: eth, alone: true, give: "modprobe amt; ip link add amt$I type amt mode gateway local 10.$I.0.2 discovery 10.$I.0.77 dev $N", take: "ip link del amt$I", shows: `^ip -d link show: amt$I: `, row: "HSR, PRP"},
-	{name: "RDMA device on it", on: eth, alone: true, give: "modprobe rdma_rxe; rdma link add rxe$I type rxe netdev $N", take: "rdma link delete rxe$I; rm -f /run/gresnet/node.json", shows: `^rdma -d link show: link rxe$I/1 .* netdev $N`, row: "other RDMA devices on it"},
+	{name: "RDMA device on it", on: eth, alone: true, give: "modprobe rdma_rxe; rdma link add rxe$I type rxe netdev $N", take: "rdma link delete rxe$I; " + vm.ForgetTable, shows: `^rdma -d link show: link rxe$I/1 .* netdev $N`, row: "other RDMA devices on it"},
 	{name: "bearer of TIPC", on: eth, alone: true, give: "modprobe tipc; tipc bearer enable media eth device $N", take: "tipc bearer disable media eth device $N", shows: `^tipc bearer list: (eth|ib):$N`, row: "bearers of TIPC"},
 	{name: "bearer of TIPC over InfiniBand", on: ipoib, alone: true, give: "modprobe tipc; tipc node set identity rail$I; tipc bearer enable media ib device $N", take: "tipc bearer disable media ib device $N", shows: `^tipc bearer list: (eth|ib):$N`, row: "bearers of TIPC"},
 	{name: "FCoE", on: eth, alone: true, give: "modprobe fcoe; echo $N >/sys/bus/fcoe/ctlr_create", take: "echo $N >/sys/bus/fcoe/ctlr_destroy", shows: `^/sys/class/net/$N/ctlr_`, row: "bearers of TIPC; FCoE"},

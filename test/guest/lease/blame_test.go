@@ -58,7 +58,7 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 		t.Fatalf("epilog: exit %d: %s", code, out)
 	}
 	held := vm.Picture(t)
-	table := vm.Run(t, "cat "+vm.NodeTable)
+	table := vm.Run(t, vm.ListTable)
 	leases := vm.Run(t, "ls -A /run/gresnet/jobs")
 
 	const policy, scontrol = "source = [\"policy\"]\n", "source = [\"scontrol\"]\nscontrol = \"%s\"\n"
@@ -137,7 +137,7 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 				jobsFault(t, out, code, c.want)
 				vm.Must(t, "epilog", vm.FaultyJob)
 			}
-			if now := vm.Run(t, "cat "+vm.NodeTable); now != table {
+			if now := vm.Run(t, vm.ListTable); now != table {
 				t.Errorf("the node table was\n%s\nand is\n%s", table, now)
 			}
 			if now := vm.Run(t, "ls -A /run/gresnet/jobs"); now != leases {

@@ -31,7 +31,7 @@ func TestWhatOthersHaveBoundToAnInterfaceIsRefusedByName(t *testing.T) {
 			of := strings.NewReplacer("ROCE", roce, "IB", ib)
 			vm.Run(t, of.Replace(c.setup))
 			t.Cleanup(func() {
-				vm.Run(t, of.Replace(c.undo)+"; rm -f /run/gresnet/node.json; ip addr flush dev "+roce+"; "+vm.GiveAddresses)
+				vm.Run(t, of.Replace(c.undo)+"; "+vm.ForgetTable+"; ip addr flush dev "+roce+"; "+vm.GiveAddresses)
 			})
 			vm.Run(t, vm.Repo()+"/bin/gresnet close")
 			before := vm.Picture(t)

@@ -13,14 +13,14 @@ func TestALateEpilogLeavesTheNextJobAlone(t *testing.T) {
 	before := vm.Picture(t)
 	const first, next = "SLURM_JOB_ID=900080 SLURM_JOB_GPUS=0", "SLURM_JOB_ID=900081 SLURM_JOB_GPUS=0"
 	vm.Must(t, "prolog", first)
-	// The claim is free once node.json is written; the lease's directory goes after that.
+	// The claim is free once its link is gone; the lease's directory goes after that.
 	vm.Traced(t, "epilog", first, "-P /run/gresnet/jobs/900080/journal -e inject=unlinkat:signal=KILL:when=1")
-	if free := vm.Run(t, "jq -r '.claims | length' /run/gresnet/node.json"); strings.TrimSpace(free) != "0" {
+	if free := vm.Jq(t, ".claims | length"); strings.TrimSpace(free) != "0" {
 		t.Fatalf("the epilog was killed before it had freed its claim")
 	}
 	vm.Run(t, "ls /run/gresnet/jobs/900080/journal")
 	vm.Must(t, "prolog", next)
-	const look = "cat /run/gresnet/jobs/900081/env; jq .claims /run/gresnet/node.json; stat -c '%n %a %u %t:%T' /run/gresnet/jobs/900081/dev/* /dev/infiniband/*" +
+	const look = "cat /run/gresnet/jobs/900081/env; ls -l /run/gresnet/claims; stat -c '%n %a %u %t:%T' /run/gresnet/jobs/900081/dev/* /dev/infiniband/*" +
 		"; nsenter --net=/run/gresnet/jobs/900081/netns sh -c 'ip -d link; ip addr; ip route show table all; ip -6 route show table all; rdma dev'"
 	leased := vm.Run(t, look)
 	for range 2 {

@@ -12,9 +12,9 @@ func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long) // the short tests run on 6.1, which has no sub-devices
 	vm.Slurm(t)
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
-	vm.Run(t, "modprobe -r ibfake; rm -f /run/gresnet/node.json")
+	vm.Run(t, "modprobe -r ibfake; "+vm.ForgetTable)
 	t.Cleanup(func() {
-		vm.Run(t, "modprobe -r ibfake; rm -f /run/gresnet/node.json; modprobe ibfake "+options+"; udevadm settle\n"+vm.Dress+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, "modprobe -r ibfake; "+vm.ForgetTable+"; modprobe ibfake "+options+"; udevadm settle\n"+vm.Dress+vm.Repo()+"/bin/gresnet close")
 		vm.WriteConfig(t, vm.Config)
 	})
 	out, err := vm.Try("modprobe ibfake nib=2 smi=Y 2>&1 && udevadm settle && ls /sys/class/infiniband")

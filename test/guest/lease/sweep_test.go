@@ -139,9 +139,9 @@ func TestAnHCAWhoseLeaseWasRemovedByHandIsKeptThoughItIsHome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			vm.Must(t, "prolog", sweepJob)
-			vm.Run(t, "cp -a /run/gresnet/node.json /tmp/node.json")
+			vm.Run(t, vm.SaveTable)
 			vm.Must(t, "epilog", sweepJob)
-			vm.Run(t, "cp -a /tmp/node.json /run/gresnet/node.json")
+			vm.Run(t, vm.PutTable)
 			end := func() (string, int) {
 				if first == "gresnet sweep" {
 					return vm.Command(t, first)

@@ -26,14 +26,14 @@ ip rule add from 10.77.0.2 table 177 pref 177
 ip route add default via 10.77.0.1 dev vanish0 table 177
 modprobe ibfake nroce=1 nic=vanish0
 udevadm settle
-rm -f /run/gresnet/node.json # it would know the HCAs of before
+` + vm.ForgetTable + ` # it would know the HCAs of before
 `
 
 const vanishDown = `
 modprobe -r ibfake
 ip rule del pref 177
 ip link del vanish0
-rm -f /run/gresnet/node.json
+` + vm.ForgetTable + `
 modprobe ibfake OPTIONS
 udevadm settle
 `
@@ -83,7 +83,7 @@ func TestAnInterfaceOutlivesItsRDMADeviceAndComesHomeWithItsSettings(t *testing.
 	if now := ofVanish(t); now != before {
 		t.Errorf("the interface had\n%s\nand has\n%s", before, now)
 	}
-	if out := vm.Run(t, "ls /run/gresnet/jobs; jq -r '.claims[].quarantined' /run/gresnet/node.json"); !strings.HasPrefix(out, "the node lost it ") || strings.Count(out, "\n") != 1 {
+	if out := vm.Run(t, "ls /run/gresnet/jobs") + vm.Jq(t, ".claims[].quarantined"); !strings.HasPrefix(out, "the node lost it ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("left are %s", out)
 	}
 	vm.Must(t, "epilog", vanishJob) // it was said once

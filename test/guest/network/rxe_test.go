@@ -36,7 +36,7 @@ done
 ip link delete cable0
 ip rule add pref 0 lookup local
 ip rule del pref 100
-rm -f /run/gresnet/node.json # it would know these HCAs until the next boot
+` + vm.ForgetTable + ` # it would know these HCAs until the next boot
 `
 
 const rxeConfig = `
@@ -168,7 +168,7 @@ func TestTwoHCAsOfOneGUIDAreToldAndNoJobs(t *testing.T) {
 	vm.Slurm(t)
 	vm.Run(t, `modprobe rdma_rxe; ip link add twin0 type veth peer name twin1; ip link set twin1 address $(cat /sys/class/net/twin0/address)
 for n in 0 1; do ip link set twin$n up; rdma link add rxe$n type rxe netdev twin$n; done; udevadm settle`)
-	defer vm.Run(t, "for n in 0 1; do rdma link delete rxe$n; done; ip link delete twin0; rm -f /run/gresnet/node.json")
+	defer vm.Run(t, "for n in 0 1; do rdma link delete rxe$n; done; ip link delete twin0; "+vm.ForgetTable)
 	vm.WriteConfig(t, rxeConfig[:strings.LastIndex(rxeConfig, "[[hca]]")])
 	defer vm.WriteConfig(t, vm.Config)
 	if out := vm.Run(t, vm.Repo()+"/bin/gresnet scan"); !strings.Contains(out, "rxe1 has the GUID of rxe0, too: no job gets one of them") {

@@ -30,9 +30,9 @@ func listed(t *testing.T) (roce, ib string) {
 		vm.ByHand(t, "epilog", vfJob)
 		vm.WriteConfig(t, vm.Config)
 		// Numbers of HCAs hold until the next boot.
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
-	vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+	vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	return roce, ib
 }
 
@@ -98,7 +98,7 @@ func TestVFsAreNoHCAsOfASiteThatListsNone(t *testing.T) {
 	vm.WriteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\ncount = 1\n")
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	vm.Must(t, "prolog", job)
-	table := vm.Run(t, "cat "+vm.NodeTable)
+	table := vm.Run(t, vm.ListTable)
 	vm.Must(t, "epilog", job)
 	if strings.Contains(table, `"vf"`) || !strings.Contains(table, "rocep1s0") {
 		t.Errorf("the node table is\n%s", table)
@@ -122,7 +122,7 @@ func TestVFsThatAreTakenAwayDuringAJobAreGoneAndOthersComeHome(t *testing.T) {
 	if now := home(); !strings.Contains(now, "10.20.1.2/24") || !strings.Contains(now, "0200:0000:0000:0007") {
 		t.Errorf("the other VF is not home:\n%s", now)
 	}
-	left := vm.Run(t, "ls /run/gresnet/jobs; jq -c '.claims // [] | .[] | .quarantined' "+vm.NodeTable)
+	left := vm.Run(t, "ls /run/gresnet/jobs") + vm.Jq(t, ".claims[].quarantined")
 	if strings.Count(left, "\n") != 1 || !strings.Contains(left, "owes it its settings") {
 		t.Errorf("left are %s", left)
 	}

@@ -19,10 +19,10 @@ func bootIGB(t *testing.T, more string) {
 			vm.ByHand(t, "epilog", igbJob(n, "x"))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, "echo 0 >/sys/bus/pci/devices/"+rocePF+"/sriov_numvfs; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
 	giveIGB(t, more)
-	vm.Run(t, "rm -f /run/gresnet/node.json; ip link set "+roceLink+" up")
+	vm.Run(t, vm.ForgetTable+"; ip link set "+roceLink+" up")
 	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if has := vm.Run(t, "ip link show "+roceLink); strings.Contains(has, "ether 00:00") {
 		t.Fatalf("a VF has no MAC:\n%s", has)
@@ -162,7 +162,7 @@ func TestAVFOfARealDriverThatVanishesFromItsJobIsGoneAndNothingElse(t *testing.T
 	if code != 2 || !strings.Contains(out, "the node does not have it any more") {
 		t.Errorf("the epilog exits with %d and says %s", code, out)
 	}
-	if left := vm.Run(t, "ls /run/gresnet/jobs; jq -c '.claims // [] | .[]' "+vm.NodeTable); left != "" {
+	if left := vm.Run(t, "ls /run/gresnet/jobs") + vm.Jq(t, ".claims[]"); left != "" {
 		t.Errorf("left are %s", left)
 	}
 	vm.Must(t, "epilog", igbJob(1, "x")) // it was said once

@@ -22,9 +22,9 @@ func forPartitions(t *testing.T, more string) (hca, link string) {
 			vm.ByHand(t, "epilog", slotJob(n))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
-	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
+	vm.Run(t, vm.ForgetTable+"; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca, link
 }
 

@@ -24,9 +24,9 @@ func inSlots(t *testing.T, part, more string) (hca string) {
 			vm.ByHand(t, "epilog", slotJob(n))
 		}
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
-	vm.Run(t, "rm -f /run/gresnet/node.json; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
+	vm.Run(t, vm.ForgetTable+"; chmod 755 /dev/infiniband; chmod 666 /dev/infiniband/uverbs*")
 	return hca
 }
 
@@ -98,9 +98,8 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 				t.Errorf("%s: the GID of job %d is %s, want %s", part, n, gid, want)
 			}
 		}
-		table := vm.Run(t, "cat "+vm.NodeTable)
-		if strings.Count(table, `"slot": `) != len(order) || strings.Count(table, `"shared": [`) != 1 {
-			t.Errorf("%s: the node table is\n%s", part, table)
+		if table := vm.Table(t); len(table.Claims) != len(order) || len(table.Shared) != 1 {
+			t.Errorf("%s: the node table is %+v", part, table)
 		}
 		if _, err := os.Stat("/sys/fs/bpf/gresnet/sharers"); err != nil {
 			t.Errorf("%s: the HCA is not guarded: %v", part, err)
@@ -118,8 +117,8 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 			t.Errorf("%s: the guard is there and no job has an HCA", part)
 		}
 		vm.Same(t, before)
-		if table := vm.Run(t, "cat "+vm.NodeTable); strings.Contains(table, `"shared"`) {
-			t.Errorf("%s: the node table still has\n%s", part, table)
+		if shared := vm.Table(t).Shared; len(shared) > 0 {
+			t.Errorf("%s: the node table still has %+v", part, shared)
 		}
 	}
 }
@@ -130,9 +129,9 @@ func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
 	hca := inSlots(t, "shared", "")
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", slotJob(0))
-	vm.Run(t, "cp -a "+vm.NodeTable+" /tmp/node.json")
+	vm.Run(t, vm.SaveTable)
 	vm.Must(t, "epilog", slotJob(0))
-	vm.Run(t, "cp -a /tmp/node.json "+vm.NodeTable+"; chmod 600 /dev/infiniband/"+vm.UverbsOf(t, hca))
+	vm.Run(t, vm.PutTable+"; chmod 600 /dev/infiniband/"+vm.UverbsOf(t, hca))
 	if out, code := vm.ByHand(t, "epilog", slotJob(0)); code != 2 || !strings.Contains(out, "its lease was removed") {
 		t.Errorf("exit %d: %s", code, out)
 	}
@@ -145,8 +144,8 @@ func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
 	if closed(t, hca) {
 		t.Error("the device node stays closed")
 	}
-	if table := vm.Run(t, "cat "+vm.NodeTable); strings.Contains(table, `"shared"`) {
-		t.Errorf("the node table still has\n%s", table)
+	if shared := vm.Table(t).Shared; len(shared) > 0 {
+		t.Errorf("the node table still has %+v", shared)
 	}
 	vm.Same(t, before)
 }
@@ -191,8 +190,8 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 		vm.Same(t, before)
 		vm.Run(t, c.undo)
 	}
-	if out, err := os.ReadFile(vm.NodeTable); err == nil && strings.Contains(string(out), `"job"`) {
-		t.Errorf("the node table has a claim:\n%s", out)
+	if claims := vm.Table(t).Claims; len(claims) > 0 {
+		t.Errorf("the node table has claims: %+v", claims)
 	}
 }
 
@@ -221,7 +220,7 @@ func TestSlotsOfOneHCAAreTakenAndGivenBackAtOnce(t *testing.T) {
 		run("prolog", atOnce-leave, &all)
 		all.Wait()
 		if t.Failed() {
-			t.Fatalf("in round %d:\n%s", round, vm.Run(t, "cat "+vm.NodeTable))
+			t.Fatalf("in round %d:\n%s", round, vm.Run(t, vm.ListTable))
 		}
 		if !closed(t, hca) {
 			t.Errorf("round %d: the node's device node is open, and four jobs have the HCA", round)

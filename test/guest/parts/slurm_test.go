@@ -22,7 +22,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	vm.Slurm(t)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 		vm.SlurmAnew(t)
 	})
 	if strings.Contains(config, "part = \"vf\"") {
@@ -35,7 +35,7 @@ func bySlurm(t *testing.T, config string, count int, options ...string) {
 	vm.WriteConfig(t, config)
 	vm.NoDeadline(t) // jobs come at once, and the kernel moves one RDMA device at a time
 	program := vm.Repo() + "/bin/gresnet"
-	vm.Run(t, "rm -f /run/gresnet/node.json; "+program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
+	vm.Run(t, vm.ForgetTable+"; "+program+" close; "+program+" scan --gres-files && "+program+" scan --gres-conf >/tmp/nics.conf")
 	if lines := vm.Run(t, "cat /tmp/nics.conf"); strings.Count(lines, "Name=nic ") != count {
 		t.Fatalf("gres.conf has\n%s", lines)
 	}
@@ -93,7 +93,7 @@ func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
 		}
 		had[hca] = job
 	}
-	claims := vm.Run(t, "jq -r '.claims[] | \"\\(.hca.pci)/vf\\(.hca.vf)\"' "+vm.NodeTable+" | sort")
+	claims := vm.Jq(t, ".claims[] | \"\\(.hca.pci)/vf\\(.hca.vf)\"")
 	for _, pf := range []string{rocePF, ibPF} {
 		for vf := range 8 {
 			if !strings.Contains(claims, fmt.Sprintf("%s/vf%d\n", pf, vf)) {
@@ -160,7 +160,7 @@ ip -br -4 addr show $GRESNET_INTERFACES`
 		want := fmt.Sprintf("opened\nGRESNET_HCAS=%s\nGRESNET_INTERFACES=%s\nGRESNET_PKEY=%s\nNCCL_IB_PKEY=%s\nUCX_IB_PKEY=%s\nOMPI_MCA_btl_openib_pkey=%[5]s\npkey %[3]s\n", hca, link, pkey, index, partition)
 		text := said(t, job)
 		// The host's part of the link's address is 2, and there are 4 slots.
-		slot := strings.TrimSpace(vm.Run(t, "jq -r '.claims[] | select(.job == "+job+").hca.slot' "+vm.NodeTable))
+		slot := strings.TrimSpace(vm.Jq(t, ".claims[] | select(.job == "+job+").hca.slot"))
 		address := fmt.Sprintf("10.128.0.%d/16", 2*4+vm.Atoi(slot))
 		if !strings.HasPrefix(text, want) || !strings.Contains(text, address) {
 			t.Errorf("job %s of slot %s wants %s and\n%s\nand says\n%s", job, slot, address, want, text)
@@ -208,7 +208,7 @@ echo "$GRESNET_HCAS:$kinds; P_Key $GRESNET_PKEY; $(ls /dev/infiniband | grep -c 
 			t.Errorf("the job with %s has claimed %q, want %q", a.options, claims, a.claims)
 		}
 	}
-	if all := vm.Run(t, "jq -r '.claims[].index' "+vm.NodeTable+" | sort -n | xargs"); all != "0 1 2 3 4 5 6 7 8 9\n" {
+	if all := vm.Run(t, vm.Repo()+"/bin/gresnet status --json | jq -r '.hcas[] | select(.claim).index' | sort -n | xargs"); all != "0 1 2 3 4 5 6 7 8 9\n" {
 		t.Errorf("the jobs have of all HCAs %s", all)
 	}
 	if vlans := vm.Run(t, "ip link show "+roceLink); strings.Count(vlans, "vlan 100") != 3 {

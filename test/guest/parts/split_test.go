@@ -23,10 +23,10 @@ func boot(t *testing.T, config string) {
 	t.Helper()
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; rm -f /run/gresnet/node.json; "+vm.Repo()+"/bin/gresnet close")
+		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
 	vm.WriteConfig(t, config)
-	vm.Run(t, "rm -f /run/gresnet/node.json")
+	vm.Run(t, vm.ForgetTable)
 	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 }
 

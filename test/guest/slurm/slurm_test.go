@@ -132,7 +132,7 @@ func TestTwoJobsAtOnceGetDifferentHCAs(t *testing.T) {
 	a := vm.Submit(t, "alice", "--gres=nic:1", "srun sleep 1000")
 	b := vm.Submit(t, "bob", "--gres=nic:2", "srun sleep 1000")
 	vm.Eventually(t, "both steps run", func() bool { return vm.HasStep(a) && vm.HasStep(b) })
-	claims := strings.Fields(vm.Run(t, `jq -r '.claims[] | "\(.job):\(.name)"' /run/gresnet/node.json`))
+	claims := strings.Fields(vm.Jq(t, `.claims[] | "\(.job):\(.name)"`))
 	holder := map[string]string{}
 	count := map[string]int{}
 	for _, c := range claims {

@@ -56,7 +56,6 @@ const (
 	DamageJob     = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"
 	DamageLease   = "/run/gresnet/jobs/900060"
 	DamageJournal = DamageLease + "/journal"
-	NodeTable     = "/run/gresnet/node.json"
 )
 
 const HomeJob = "SLURM_JOB_ID=900060 SLURM_JOB_GPUS=0,1"

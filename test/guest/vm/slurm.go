@@ -83,7 +83,7 @@ func NoLease() bool {
 // ClaimedUverbs returns the node's uverbs device of the one HCA that is claimed.
 func ClaimedUverbs(t *testing.T) string {
 	t.Helper()
-	name := strings.TrimSpace(Run(t, "jq -r '.claims[].name' /run/gresnet/node.json"))
+	name := strings.TrimSpace(Jq(t, ".claims[].name"))
 	return UverbsOf(t, name)
 }
 
@@ -193,11 +193,10 @@ func WithoutPCI(t *testing.T) []string {
 	return strings.Fields(Run(t, `for d in /sys/class/infiniband/*; do case $(readlink -f $d/device) in */platform/*) basename $d ;; esac; done`))
 }
 
-// Claims returns the names of the HCAs that a job has claimed, by their indices. A node
-// that has claimed none since its boot has no table.
+// Claims returns the names of the HCAs that a job has claimed, by their indices.
 func Claims(t *testing.T, job string) string {
 	t.Helper()
-	return strings.Join(strings.Fields(Run(t, "! [ -e /run/gresnet/node.json ] || jq -r '.claims[] | select(.job == "+job+") | \"\\(.index)=\\(.name)\"' /run/gresnet/node.json")), " ")
+	return strings.Join(strings.Fields(Run(t, Repo()+"/bin/gresnet status --json | jq -r '.hcas[] | select(.claim.job == "+job+") | \"\\(.index)=\\(.name)\"'")), " ")
 }
 
 func Atoi(text string) (n int) {
