@@ -145,11 +145,12 @@ func TestAJobThatTampersWithItsUplinkKeepsNoEpilogFromItsEnd(t *testing.T) {
 			"ip link del uplink0",
 			"ip link set uplink0 down; ip link set uplink0 address 02:00:00:00:00:99 || true",
 			"ip addr flush dev uplink0; ip link add uplink1 type veth",
+			"ip link set uplink0 netns NODE",
 		} {
 			node, _, state := uplinkBed(t, kind)
 			before := lawPicture(node)
 			lawRun(t, node, state, "prolog", never)
-			inLease(node, state, tamper)
+			inLease(node, state, strings.Replace(tamper, "NODE", node.Path, 1))
 			lawRun(t, node, state, "epilog", never)
 			lawSame(t, node, state, before)
 		}

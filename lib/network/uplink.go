@@ -392,9 +392,5 @@ func (s *Uplink) remove(w *world.World) error {
 	if s.Type == virtual.Veth {
 		return w.OnHost(look)
 	}
-	err := w.InJob(look)
-	if errors.Is(err, world.ErrNoNamespace) || errors.Is(err, virtual.ErrNotFound) {
-		err = w.Elsewhere(virtual.ErrNotFound, look)
-	}
-	return err
+	return w.Everywhere(false, virtual.ErrNotFound, look)
 }
