@@ -19,7 +19,7 @@ import (
 // mostNumbers bounds the numbers of HCAs, whatever the name of an entry says.
 const mostNumbers = 1 << 12
 
-// decode returns the table that entries are. An HCA of which an entry does not read, and an entry
+// decode returns the table that entries are. An HCA whose entry does not read, and an entry
 // that belongs to no HCA, are in Unread, and no job gets such an HCA.
 func decode(entries map[string]entry.Entry) (t Table) {
 	d := decoder{entries, &t}
@@ -69,7 +69,7 @@ func (d decoder) read(path string, into any) bool {
 	return !e.Odd && json.Unmarshal([]byte(e.Text), into) == nil
 }
 
-// hca returns the HCA of which an entry has the name.
+// hca returns the HCA whose name an entry has.
 func (d decoder) hca(path string) (node.ID, bool) {
 	id, err := node.ParseFile(filepath.Base(path))
 	return id, err == nil
@@ -94,7 +94,7 @@ func (d decoder) claim(path string) {
 	d.t.Claims = append(d.t.Claims, Claim{HCA: id, Job: job, Run: run, UID: e.UID, Since: e.Time()})
 }
 
-// quarantine adds the reason to the claim of a job, or a claim of which no lease knows any more.
+// quarantine adds the reason to the claim of a job, or a claim that no lease knows any more.
 func (d decoder) quarantine(path string) {
 	var c Claim
 	id, is := d.hca(path)
@@ -181,7 +181,7 @@ func lost(n int) node.HCA {
 	return node.HCA{ID: node.ID{GUID: name}, Name: name}
 }
 
-// unreadable says why no job gets an HCA of which an entry does not read.
+// unreadable says why no job gets an HCA whose entry does not read.
 func unreadable(path string) string { return path + " does not read" }
 
 // forwarding ends by an interface's index, even if what was there before does not read.
@@ -222,7 +222,7 @@ func (d decoder) uplink(path string) {
 // auto stands for the type of an automatic uplink, which is a veth.
 const auto = "auto"
 
-// keepUnread keeps from all jobs the HCAs of which an entry does not read, unless a job has them.
+// keepUnread keeps from all jobs the HCAs whose entry does not read, unless a job has them.
 func (d decoder) keepUnread() {
 	for path, id := range d.t.Unread {
 		if id == (node.ID{}) || slices.ContainsFunc(d.t.Claims, func(c Claim) bool { return c.HCA == id }) {

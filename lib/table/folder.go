@@ -35,7 +35,7 @@ type Folder string
 var folders = []string{state.HCAs, state.Numbers, state.Forwarding, state.Owed, state.Quarantine, state.Uplinks, state.Claims, state.Shared}
 
 // removed is the order in which entries are removed. An HCA that its job's epilog frees is never in
-// quarantine without a claim: that would be one of which nobody knows what it had.
+// quarantine without a claim: nobody would know what that one had.
 var removed = []string{state.Shared, state.Quarantine, state.Claims, state.Uplinks, state.Forwarding, state.Owed, state.Numbers, state.HCAs}
 
 // Read reads the table. It takes no lock.

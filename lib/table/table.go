@@ -19,7 +19,7 @@ type Table struct {
 	Uplinks []Uplink `json:"uplinks"`
 	// Forwarding lists the interfaces that forward for jobs' uplinks, as long as there are any.
 	Forwarding []Forwarding `json:"forwarding"`
-	// Shared lists the HCAs of which jobs have slots, with who could open their device nodes before
+	// Shared lists the HCAs with slots that jobs have, and who could open their device nodes before
 	// the first of these jobs.
 	Shared []Shared `json:"shared"`
 	// Deferred lists the settings that interfaces still lack (lib/opened, deferred.go).
@@ -81,7 +81,7 @@ func (t *Table) Holder(id node.ID) (Claim, bool) {
 	return t.Claims[i], true
 }
 
-// Unclaimed returns the table's HCAs and others, but for those of which a job has a part.
+// Unclaimed returns the table's HCAs and others, but for those that a job has a part of.
 func (t *Table) Unclaimed(others []node.ID) (ids []node.ID) {
 	for _, h := range t.HCAs {
 		others = append(others, h.ID)

@@ -31,7 +31,7 @@ func Table(t *testing.T) table.Table {
 	return now
 }
 
-// Jq is what jq prints of the node table.
+// Jq returns what jq prints about the node table.
 func Jq(t *testing.T, filter string) string {
 	t.Helper()
 	now := Table(t)
