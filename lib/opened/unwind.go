@@ -71,13 +71,15 @@ func (l *Lease) startOver() {
 }
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the
-// lease's namespace, device nodes and claims.
+// lease's device nodes and namespace. Last it frees the claims: until then the HCAs are the job's.
 func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error {
-	made, first := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome)
+	home, gone, free := recovery.FirstOfRank(notes, step.HomeBegins), recovery.FirstOfRank(notes, step.AllHome), recovery.FirstOfRank(notes, step.Rank(new(step.Claim)))
+
 	traffic := l.beginTraffic(notes)
-	failed := l.remove(notes[:made])
+	failed := l.remove(notes[:home])
 	l.carried = traffic.End()
-	failed = append(failed, l.bringHome(notes[made:first], damage == nil)...)
+
+	failed = append(failed, l.bringHome(notes[home:gone], damage == nil)...)
 	if damage != nil || l.passed {
 		failed = append(failed, l.bringStraysHome()...)
 	}
@@ -86,22 +88,33 @@ func (l *Lease) undoAll(notes []recovery.Note, damage *recovery.Damage) []error 
 	} else {
 		l.quarantineLost()
 	}
-	ends := damage == nil && len(l.World.Gone) == 0
-	for _, s := range notes[first:] {
-		_, claim := s.Step.(*step.Claim)
-		if len(failed) > 0 && !claim {
-			continue // something that is not home may be in there
+
+	if len(failed) == 0 { // else something that is not home may be in there
+		failed = l.removePlaces(notes[gone:free])
+	}
+	all := len(failed) == 0 && damage == nil && len(l.World.Gone) == 0
+	return append(failed, l.free(notes[free:], all)...)
+}
+
+// removePlaces removes the lease's device nodes and namespace, up to the first that stays.
+func (l *Lease) removePlaces(notes []recovery.Note) []error {
+	for _, s := range notes {
+		if failed := l.undo(s); len(failed) > 0 {
+			return failed
 		}
-		if claim && len(failed) == 0 && ends {
+		l.markUndone(s)
+	}
+	return nil
+}
+
+// free frees claims, but for what the journal still says to be away. all says that everything is undone.
+func (l *Lease) free(claims []recovery.Note, all bool) (failed []error) {
+	for _, s := range claims {
+		if all && len(failed) == 0 {
 			l.shorten(s)
 		}
-		if claim {
-			failed = append(failed, l.quarantineNotStruck()...)
-		}
+		failed = append(failed, l.quarantineNotStruck()...)
 		failed = append(failed, l.undo(s)...)
-		if len(failed) == 0 && !claim {
-			l.markUndone(s)
-		}
 	}
 	return failed
 }
