@@ -2,7 +2,7 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # cli's generator of documentation is no part of the programs.
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
-LDFLAGS := -s -w -X gresnet/lib/cli.version=$(VERSION)
+LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
 .PHONY: all build spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
 

@@ -6,12 +6,12 @@ import (
 	"context"
 	"os"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/host"
-	"gresnet/lib/job"
 	"gresnet/lib/lease"
-	"gresnet/lib/sign"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/job"
 )
 
 func main() { os.Exit(run(cli.Outside())) }

@@ -22,16 +22,16 @@ const kernelFloor = 3
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
-	"gresnet/lib/clock":      "reads a clock",
-	"gresnet/lib/cli":        "reads its own CPU time, and sends to journald's socket",
-	"gresnet/lib/detach":     "starts processes that can be left behind, and makes raw system calls there",
-	"gresnet/lib/metrics":    "opens a file without following a link",
-	"gresnet/lib/mount":      "mounts",
-	"gresnet/lib/netlink":    "asks over netlink",
-	"gresnet/lib/setup":      "makes files with the owner and the attributes of those that they replace",
-	"gresnet/lib/source":     "starts programs and kills their process groups",
-	"gresnet/lib/trust":      "opens a file without following a link, and reads who owns it",
-	"gresnet/prolog/gresnet": "reads on which file system a folder is",
+	"gresnet/lib/words/clock":    "reads a clock",
+	"gresnet/lib/people/cli":     "reads its own CPU time, and sends to journald's socket",
+	"gresnet/lib/kernel/detach":  "starts processes that can be left behind, and makes raw system calls there",
+	"gresnet/lib/people/metrics": "opens a file without following a link",
+	"gresnet/lib/kernel/mount":   "mounts",
+	"gresnet/lib/kernel/netlink": "asks over netlink",
+	"gresnet/lib/people/setup":   "makes files with the owner and the attributes of those that they replace",
+	"gresnet/lib/hca/source":     "starts programs and kills their process groups",
+	"gresnet/lib/words/trust":    "opens a file without following a link, and reads who owns it",
+	"gresnet/prolog/gresnet":     "reads on which file system a folder is",
 }
 
 // maxLines bounds the Go of a package, without tests.

@@ -17,7 +17,7 @@ type page struct {
 }
 
 // example is the file that CONTRIBUTING.md adds.
-const example = "lib/step/devlink.go"
+const example = "lib/lease/step/devlink.go"
 
 type link struct {
 	line   int

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/config"
-	"gresnet/lib/hint"
-	"gresnet/lib/job"
-	"gresnet/lib/source"
+	"gresnet/lib/hca/source"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
 )
 
 // reason returns why a node is drained. The id of the message comes first: sinfo -R cuts off the end.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"gresnet/lib/hint"
+	"gresnet/lib/words/hint"
 )
 
 func TestAReasonBeginsWithTheIDSinceSinfoCutsOffTheEnd(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"context"
 	"os"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/config"
-	"gresnet/lib/host"
-	"gresnet/lib/job"
 	"gresnet/lib/lease"
-	"gresnet/lib/sign"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/job"
 )
 
 func main() { os.Exit(run(cli.Outside())) }

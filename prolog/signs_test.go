@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/job"
-	"gresnet/lib/lock"
-	"gresnet/lib/sign"
+	"gresnet/lib/people/cli"
 	"gresnet/lib/state"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/job"
 	"gresnet/test/netnstest"
 )
 

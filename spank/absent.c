@@ -35,7 +35,7 @@
 
 /* Since when each job leaves a sign on this node, and which GRES ask for HCAs: names with
  * commas, or * for all jobs. NAME@SINCE-UNTIL is about jobs that began in this time only;
- * UNTIL may be missing (lib/sign, expected.go). */
+ * UNTIL may be missing (lib/state/sign, expected.go). */
 struct expected {
 	time_t since;
 	char gres[SIGN_SIZE];

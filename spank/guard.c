@@ -1,5 +1,5 @@
 /* The guard: a BPF program that gresnet-prolog attached, which lets nobody but
- * root open the job's devices until its map says whose they are (lib/bpf). The
+ * root open the job's devices until its map says whose they are (lib/kernel/bpf). The
  * job's cgroup is made after the prolog, so the plugin writes it into the map.
  * It changes entries only and adds none: a device without an entry has no guard.
  * A device that several jobs have is the exception: a second map has the cgroups

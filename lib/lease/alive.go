@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"gresnet/lib/clock"
-	"gresnet/lib/event"
-	"gresnet/lib/hint"
-	"gresnet/lib/opened"
-	"gresnet/lib/poll"
-	"gresnet/lib/proc"
+	"gresnet/lib/kernel/proc"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/words/clock"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // errAlive means that a job is not gone, or may not be.

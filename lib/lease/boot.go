@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/event"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
-	"gresnet/lib/netns"
-	"gresnet/lib/opened"
-	"gresnet/lib/poll"
-	"gresnet/lib/rdma"
-	"gresnet/lib/scan"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // Boot prepares the node before slurmd starts. It gives back all leases that are left, because

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
 	"gresnet/test/netnstest"
 )
 

@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"gresnet/lib/devnode"
-	"gresnet/lib/hint"
-	"gresnet/lib/lock"
+	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/words/hint"
 )
 
 // Close closes the node's own device nodes to everybody but root, if the site wants that, unless

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/netns"
-	"gresnet/lib/nft"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/nft"
 	"gresnet/test/netnstest"
 )
 

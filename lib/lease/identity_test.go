@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/config"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
 )
 
 // listen is servers of a namespace, which say as whom they see who comes: ports like 8888, 8888/udp, or 8888/both

@@ -18,15 +18,15 @@ import (
 	"path/filepath"
 	"time"
 
-	"gresnet/lib/event"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
-	"gresnet/lib/lock"
-	"gresnet/lib/opened"
-	"gresnet/lib/recovery"
-	"gresnet/lib/repair"
-	"gresnet/lib/sign"
-	"gresnet/lib/source"
+	"gresnet/lib/hca/source"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/recovery"
+	"gresnet/lib/lease/repair"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/hint"
 )
 
 // What becomes of a lease that does not end as it should.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/config"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

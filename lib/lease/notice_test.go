@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/environment"
-	"gresnet/lib/event"
-	"gresnet/lib/job"
-	"gresnet/lib/lock"
-	"gresnet/lib/poll"
-	"gresnet/lib/table"
+	"gresnet/lib/lease/environment"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/poll"
 )
 
 // toldTo is what a job's steps are told; nothing if they are told nothing.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/config"
-	"gresnet/lib/virtual"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"gresnet/lib/gres"
-	"gresnet/lib/node"
-	"gresnet/lib/table"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/node"
 )
 
 // pin returns the mapping, and writes all of its HCAs into the table: so an index that a source

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"testing"
 
-	"gresnet/lib/gres"
-	"gresnet/lib/host"
-	"gresnet/lib/node"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/lease/host"
 	"gresnet/lib/state"
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/node"
 	"gresnet/test/leasetest"
 )
 

@@ -4,14 +4,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"gresnet/lib/host"
-	"gresnet/lib/jobnet"
-	"gresnet/lib/journal"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/plan"
-	"gresnet/lib/scan"
-	"gresnet/lib/step"
-	"gresnet/lib/virtual"
+	"gresnet/lib/network/jobnet"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/state/journal"
 )
 
 // findRails finds the IPv4 networks of the interfaces that jobs of the node can get. The job may have HCAs on

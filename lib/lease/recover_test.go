@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/event"
-	"gresnet/lib/hint"
-	"gresnet/lib/job"
-	"gresnet/lib/table"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
 	"gresnet/test/leasetest"
 )
 

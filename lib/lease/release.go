@@ -7,15 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"gresnet/lib/event"
-	"gresnet/lib/gres"
-	"gresnet/lib/hint"
-	"gresnet/lib/lock"
-	"gresnet/lib/node"
-	"gresnet/lib/opened"
-	"gresnet/lib/step"
-	"gresnet/lib/table"
-	"gresnet/lib/world"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
 )
 
 // Release lets jobs have a quarantined HCA again, named by its RDMA device, its GUID, its PCI

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
 	"gresnet/test/leasetest"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"gresnet/lib/environment"
-	"gresnet/lib/job"
-	"gresnet/lib/opened"
-	"gresnet/lib/sign"
+	"gresnet/lib/lease/environment"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/job"
 )
 
 // Restore takes back what a run of a job holds, or whatever the job holds if run is nil. If there

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gresnet/lib/config"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

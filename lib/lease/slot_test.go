@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/node"
-	"gresnet/lib/opened"
-	"gresnet/lib/scan"
-	"gresnet/lib/step"
-	"gresnet/lib/virtual"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/words/node"
 	"gresnet/test/netnstest"
 )
 

@@ -3,12 +3,12 @@ package lease
 import (
 	"context"
 
-	"gresnet/lib/config"
-	"gresnet/lib/hint"
-	"gresnet/lib/opened"
-	"gresnet/lib/part"
-	"gresnet/lib/poll"
-	"gresnet/lib/table"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/part"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // split makes the parts of HCAs that the configuration gives to jobs, where they are RDMA devices of their own.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"gresnet/lib/config"
-	"gresnet/lib/node"
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/node"
 )
 
 func TestTheVFsOfLeasesAreKnownByTheirPFAndNumberAndLostOnesAreNoLeases(t *testing.T) {

@@ -10,14 +10,14 @@ import (
 	"strconv"
 	"time"
 
-	"gresnet/lib/environment"
-	"gresnet/lib/event"
-	"gresnet/lib/hint"
-	"gresnet/lib/lock"
-	"gresnet/lib/opened"
-	"gresnet/lib/poll"
-	"gresnet/lib/proc"
-	"gresnet/lib/repair"
+	"gresnet/lib/kernel/proc"
+	"gresnet/lib/lease/environment"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/lease/repair"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // Sweep says which leases a sweep may give back if their jobs are gone.

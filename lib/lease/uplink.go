@@ -3,14 +3,14 @@ package lease
 import (
 	"slices"
 
-	"gresnet/lib/host"
-	"gresnet/lib/jobnet"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/nft"
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/plan"
 	"gresnet/lib/network"
-	"gresnet/lib/nft"
-	"gresnet/lib/plan"
-	"gresnet/lib/scan"
-	"gresnet/lib/sysfs"
-	"gresnet/lib/table"
+	"gresnet/lib/network/jobnet"
+	"gresnet/lib/state/table"
 )
 
 // claimUplink takes an address for the job in the table, and notes which interfaces have to forward

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/config"
-	"gresnet/lib/netns"
-	"gresnet/lib/repair"
-	"gresnet/lib/table"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/lease/repair"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -7,15 +7,15 @@ import (
 	"slices"
 	"time"
 
-	"gresnet/lib/event"
-	"gresnet/lib/gres"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
-	"gresnet/lib/job"
-	"gresnet/lib/lock"
-	"gresnet/lib/node"
-	"gresnet/lib/poll"
-	"gresnet/lib/table"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
 )
 
 // takeFree takes what a job wants, and waits for HCAs that others hold as long as they are about to

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/config"
-	"gresnet/lib/nft"
-	"gresnet/lib/table"
+	"gresnet/lib/kernel/nft"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
 )
 

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/hint"
-	"gresnet/lib/netlink"
-	"gresnet/lib/poll"
-	"gresnet/lib/sysctl"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/sysctl"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // adminFlags are the flags that only an administrator changes, IFF_UP apart;

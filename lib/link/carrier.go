@@ -3,7 +3,7 @@ package link
 import (
 	"time"
 
-	"gresnet/lib/poll"
+	"gresnet/lib/words/poll"
 )
 
 // LacksCarrier tells an interface that is up and has not the carrier that it had: without

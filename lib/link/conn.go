@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/ethtool"
-	"gresnet/lib/netlink"
-	"gresnet/lib/poll"
-	"gresnet/lib/sysctl"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/ethtool"
+	"gresnet/lib/link/sysctl"
+	"gresnet/lib/words/poll"
 )
 
 var (

@@ -3,7 +3,7 @@ package link
 import (
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/netlink"
+	"gresnet/lib/kernel/netlink"
 )
 
 // Described is an interface as one RTM_GETLINK tells it.

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/address"
-	"gresnet/lib/route"
-	"gresnet/lib/sysctl"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+	"gresnet/lib/link/sysctl"
 )
 
 // Forwards tells whether the namespace forwards what arrives by an interface

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/netlink"
+	"gresnet/lib/kernel/netlink"
 )
 
 // FuzzDescribed holds what is made of an interface as the kernel describes it to what stands there.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/address"
-	"gresnet/lib/netlink"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/address"
 )
 
 // Above returns all interfaces that stand on the one with an index, or have what stands on

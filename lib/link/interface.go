@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/netlink"
+	"gresnet/lib/kernel/netlink"
 )
 
 // Interface is a network interface as the kernel describes it now.

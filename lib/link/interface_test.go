@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/netlink"
+	"gresnet/lib/kernel/netlink"
 )
 
 // described returns an interface as the kernel describes it.

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/netlink"
-	"gresnet/lib/poll"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/words/poll"
 )
 
 // Own is what is an interface's own, and not of what it has.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
-	"gresnet/lib/nft"
-	"gresnet/lib/scan"
-	"gresnet/lib/table"
-	"gresnet/lib/virtual"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/state/table"
 )
 
 // The node forwards for automatic uplinks as long as a job has one. That belongs to no single job: the node

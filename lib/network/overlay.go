@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"slices"
 
-	"gresnet/lib/gres"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
-	"gresnet/lib/netns"
-	"gresnet/lib/nft"
-	"gresnet/lib/node"
-	"gresnet/lib/scan"
-	"gresnet/lib/table"
-	"gresnet/lib/virtual"
-	"gresnet/lib/world"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/node"
 )
 
 // Overlay makes the job's end of the network between its nodes. Its undo needs only the network's id,

@@ -9,16 +9,16 @@ import (
 	"net/netip"
 	"slices"
 
-	"gresnet/lib/bpf"
-	"gresnet/lib/hint"
-	"gresnet/lib/jobnet"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/kernel/nft"
 	"gresnet/lib/link"
-	"gresnet/lib/nft"
-	"gresnet/lib/node"
-	"gresnet/lib/scan"
-	"gresnet/lib/table"
-	"gresnet/lib/virtual"
-	"gresnet/lib/world"
+	"gresnet/lib/network/jobnet"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
 )
 
 // Uplink makes the job's way to the management network. Its undo needs only the address, which

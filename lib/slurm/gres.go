@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/indices"
+	"gresnet/lib/words/indices"
 )
 
 // Device is one device of a GRES as gres.conf has it. File is empty where

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/hint"
+	"gresnet/lib/words/hint"
 )
 
 // Hostlist is a list of host names as Slurm writes it: "node[1-3,7],gpu05",

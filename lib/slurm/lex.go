@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"gresnet/lib/hint"
+	"gresnet/lib/words/hint"
 )
 
 // Pair is Key=Value. Slurm takes keys in any case; here they are lower case.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"gresnet/lib/hint"
+	"gresnet/lib/words/hint"
 )
 
 // Dir is the state directory.

@@ -7,13 +7,13 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/config"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
-	"gresnet/lib/inspect"
+	"gresnet/lib/hca/report"
 	"gresnet/lib/lease"
-	"gresnet/lib/report"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 )
 
 func bootCommand(w *cli.World) *urfave.Command {

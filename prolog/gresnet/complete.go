@@ -9,7 +9,7 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
+	"gresnet/lib/people/cli"
 )
 
 // A shell asks for what can come next with the words before, and the library's flag for that. The

@@ -6,11 +6,11 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/check"
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
 	"gresnet/lib/lease"
-	"gresnet/lib/setup"
+	"gresnet/lib/people/check"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/setup"
+	"gresnet/lib/words/hint"
 )
 
 // fix mends what it need not guess about: setup's files, with setup's copies and undo, and device

@@ -11,8 +11,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/hint"
 )
 
 func main() { os.Exit(run(cli.Outside())) }

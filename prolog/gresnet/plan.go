@@ -9,14 +9,14 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/config"
-	"gresnet/lib/gres"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
-	"gresnet/lib/inspect"
-	"gresnet/lib/job"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
 )
 
 func planCommand(w *cli.World) *urfave.Command {

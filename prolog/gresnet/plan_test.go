@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"gresnet/lib/node"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/words/node"
 	"gresnet/test/golden"
 )
 

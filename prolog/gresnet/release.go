@@ -5,10 +5,10 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
 	"gresnet/lib/lease"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/hint"
 )
 
 func releaseCommand(w *cli.World) *urfave.Command {

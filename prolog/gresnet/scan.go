@@ -6,10 +6,10 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
-	"gresnet/lib/inspect"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/words/hint"
 )
 
 func scanCommand(w *cli.World) *urfave.Command {

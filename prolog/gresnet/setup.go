@@ -17,19 +17,19 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/config"
-	"gresnet/lib/devnode"
-	"gresnet/lib/hint"
-	"gresnet/lib/inspect"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/hca/source"
+	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease"
-	"gresnet/lib/lock"
-	"gresnet/lib/rdma"
-	"gresnet/lib/report"
-	"gresnet/lib/setup"
-	"gresnet/lib/sign"
-	"gresnet/lib/source"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/people/setup"
 	"gresnet/lib/state"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 )
 
 func setupCommand(w *cli.World) *urfave.Command {

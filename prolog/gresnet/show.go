@@ -5,8 +5,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/people/cli"
 )
 
 // jsonFlag is every showing command's.

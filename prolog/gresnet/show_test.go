@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"testing"
 
-	"gresnet/lib/check"
-	"gresnet/lib/cli"
-	"gresnet/lib/node"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/people/check"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/node"
 	"gresnet/test/golden"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
-	"gresnet/lib/indices"
-	"gresnet/lib/inspect"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/indices"
 )
 
 func statusCommand(w *cli.World) *urfave.Command {

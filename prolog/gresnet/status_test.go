@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/inspect"
-	"gresnet/lib/node"
-	"gresnet/lib/pkey"
-	"gresnet/lib/proc"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/kernel/proc"
+	"gresnet/lib/people/inspect"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/pkey"
 	"gresnet/test/golden"
 )
 

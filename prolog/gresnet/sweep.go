@@ -6,10 +6,10 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
-	"gresnet/lib/host"
 	"gresnet/lib/lease"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/hint"
 )
 
 func sweepCommand(w *cli.World) *urfave.Command {

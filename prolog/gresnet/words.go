@@ -7,8 +7,8 @@ import (
 
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
-	"gresnet/lib/hint"
+	"gresnet/lib/people/cli"
+	"gresnet/lib/words/hint"
 )
 
 // addWords gives the application its commands help and version.

@@ -12,7 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 	urfave "github.com/urfave/cli/v2"
 
-	"gresnet/lib/cli"
+	"gresnet/lib/people/cli"
 )
 
 // said runs an application with commands status and sweep, and returns what it says, exit code first.

@@ -25,7 +25,7 @@
 #define JOB "/slurm/job_4711"
 #define OWN "0::" JOB "/step_0/user/task_0\n"
 
-/* A device and an entry, as lib/bpf has them. */
+/* A device and an entry, as lib/kernel/bpf has them. */
 struct key {
 	uint32_t major, minor;
 };

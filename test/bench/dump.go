@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/rdma"
-	"gresnet/lib/sysfs"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/kernel/sysfs"
 )
 
 // dumpCommand writes what the floor is told of one HCA.

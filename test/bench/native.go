@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/mount"
-	"gresnet/lib/netns"
-	"gresnet/lib/snapshot"
-	"gresnet/lib/sysctl"
+	"gresnet/lib/kernel/mount"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/link/snapshot"
+	"gresnet/lib/link/sysctl"
 )
 
 // order is what a command that measures all of its cases is told.

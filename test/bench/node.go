@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/netns"
-	"gresnet/lib/rdma"
-	"gresnet/lib/snapshot"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/link/snapshot"
 )
 
 // hca is an HCA of the node as a case begins.

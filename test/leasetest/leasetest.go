@@ -8,18 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"gresnet/lib/config"
-	"gresnet/lib/job"
-	"gresnet/lib/journal"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/plan"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
+	"gresnet/lib/link/snapshot"
 	"gresnet/lib/network"
-	"gresnet/lib/node"
-	"gresnet/lib/plan"
-	"gresnet/lib/rdma"
-	"gresnet/lib/snapshot"
 	"gresnet/lib/state"
-	"gresnet/lib/step"
-	"gresnet/lib/table"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
 )
 
 // The HCAs of the lease.

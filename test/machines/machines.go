@@ -20,8 +20,8 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"gresnet/lib/indices"
-	"gresnet/lib/node"
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/node"
 )
 
 //go:embed layouts

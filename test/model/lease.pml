@@ -62,7 +62,7 @@ byte moving[HCAS] = NOWHERE;  /* where a mover brings it; the mover holds the HC
 byte hcaLock[HCAS];           /* the program that holds it */
 bool namespace[2];            /* of each job */
 
-/* The node table, lib/table: a link for each claim. A kill may come between two. */
+/* The node table, lib/state/table: a link for each claim. A kill may come between two. */
 byte claim[HCAS];
 byte claimRun[HCAS];
 bool quarantined[HCAS];
@@ -131,7 +131,7 @@ inline land(h)
 	moving[h] = NOWHERE
 }
 
-/* func: lib/detach StartMove
+/* func: lib/kernel/detach StartMove
  * A mover brings an HCA where it was sent, at any later time, whoever still waits for it. */
 active [HCAS] proctype Mover()
 {
@@ -191,8 +191,8 @@ proctype Program(byte role; byte j; byte r; byte wants)
 
 	/* func: lib/lease Host.underLock
 	 * func: lib/lease Host.leaseToSweep
-	 * func: lib/lock Job
-	 * func: lib/lock TryJob */
+	 * func: lib/state/lock Job
+	 * func: lib/state/lock TryJob */
 start:
 #ifndef WITHOUT_JOB_LOCK
 	if
@@ -288,9 +288,9 @@ release:
 		:: else -> goto unwind
 		fi
 	};
-	/* func: lib/opened Lease.GiveUp
-	 * func: lib/stray Home
-	 * func: lib/lock Held */
+	/* func: lib/lease/opened Lease.GiveUp
+	 * func: lib/lease/stray Home
+	 * func: lib/state/lock Held */
 giveUp:
 	atomic {
 		h = seenClaim - 1;
@@ -301,8 +301,8 @@ giveUp:
 		fi
 	};
 
-	/* func: lib/repair Removed
-	 * func: lib/repair distrust
+	/* func: lib/lease/repair Removed
+	 * func: lib/lease/repair distrust
 	 * Only a person who removes a lease leaves claims without one. */
 abandoned:
 	atomic {
@@ -322,7 +322,7 @@ abandoned:
 	};
 
 	/* func: lib/lease Host.take
-	 * func: lib/opened Create */
+	 * func: lib/lease/opened Create */
 create:
 	atomic {
 		TELL("makes the lease\n");
@@ -331,8 +331,8 @@ create:
 		K
 	};
 	/* func: lib/lease taking.claimLocked
-	 * func: lib/host Host.Pick
-	 * func: lib/table Folder.Begin
+	 * func: lib/lease/host Host.Pick
+	 * func: lib/state/table Folder.Begin
 	 * Whoever writes the table has the node lock from Begin to Close: nobody else is between. */
 	atomic {
 		i = 0;
@@ -352,14 +352,14 @@ create:
 #else
 		;
 #endif
-		/* func: lib/opened Lease.Note
-		 * func: lib/journal Journal.Note */
+		/* func: lib/lease/opened Lease.Note
+		 * func: lib/state/journal Journal.Note */
 #ifndef WITHOUT_CLAIM_IS_NOTED_FIRST
 		lease[j].claimed = mine;
 		K;
 #endif
-		/* func: lib/step Claim.Do
-		 * func: lib/table Change.Commit */
+		/* func: lib/lease/step Claim.Do
+		 * func: lib/state/table Change.Commit */
 		do
 		:: h < HCAS && has(mine, h) -> claim[h] = j + 1; claimRun[h] = r; quarantined[h] = false; h++; K
 		:: h < HCAS && !has(mine, h) -> h++
@@ -372,11 +372,11 @@ create:
 #endif
 		holds()
 	};
-	/* func: lib/step Namespace.Do */
+	/* func: lib/lease/step Namespace.Do */
 	atomic { namespace[j] = true; K };
-	/* func: lib/plan Take
-	 * func: lib/opened Lease.CarryOut
-	 * func: lib/step RDMA.Start */
+	/* func: lib/lease/plan Take
+	 * func: lib/lease/opened Lease.CarryOut
+	 * func: lib/lease/step RDMA.Start */
 	do
 	:: h < HCAS && !has(mine, h) -> h++
 	:: h < HCAS && has(mine, h) ->
@@ -403,8 +403,8 @@ create:
 		fi
 	:: h == HCAS -> break
 	od;
-	/* func: lib/environment Lease.Write
-	 * func: lib/environment writeEnv */
+	/* func: lib/lease/environment Lease.Write
+	 * func: lib/lease/environment writeEnv */
 	atomic {
 		K;
 		TELL("commits\n");
@@ -420,9 +420,9 @@ create:
 		goto unlock
 	};
 
-	/* func: lib/opened Lease.Unwind
-	 * func: lib/opened Lease.left
-	 * func: lib/opened Lease.peers */
+	/* func: lib/lease/opened Lease.Unwind
+	 * func: lib/lease/opened Lease.left
+	 * func: lib/lease/opened Lease.peers */
 unwind:
 	atomic {
 		h = 0; away = 0; unstruck = 0; others = 0;
@@ -449,10 +449,10 @@ unwind:
 		}
 #endif
 	};
-	/* func: lib/opened Lease.bringHome
-	 * func: lib/step RDMA.StartUndo
-	 * func: lib/step RDMA.Lock
-	 * func: lib/lock HCA */
+	/* func: lib/lease/opened Lease.bringHome
+	 * func: lib/lease/step RDMA.StartUndo
+	 * func: lib/lease/step RDMA.Lock
+	 * func: lib/state/lock HCA */
 	do
 	:: h < HCAS && !noted(h) -> h++
 	:: h < HCAS && noted(h) ->
@@ -471,7 +471,7 @@ unwind:
 #else
 			:: where[h] == HOME -> TELL1("finds HCA %d at home\n", h); hcaLock[h] = NOBODY; h++; goto skipped
 #ifndef WITHOUT_OTHERS_ARE_SPARED
-			/* func: lib/world World.OthersHave */
+			/* func: lib/hca/world World.OthersHave */
 			:: where[h] != HOME && where[h] != j + 1 && claim[h] == where[h] -> hcaLock[h] = NOBODY; h++; goto skipped
 			:: else
 #else
@@ -485,9 +485,9 @@ unwind:
 skipped:	skip
 	:: h == HCAS -> break
 	od;
-	/* func: lib/opened Lease.lookAgain
-	 * func: lib/opened Lease.markUndone
-	 * func: lib/journal Journal.Strike */
+	/* func: lib/lease/opened Lease.lookAgain
+	 * func: lib/lease/opened Lease.markUndone
+	 * func: lib/state/journal Journal.Strike */
 	atomic {
 		h = 0;
 		do
@@ -503,8 +503,8 @@ skipped:	skip
 		od;
 		h = 0
 	};
-	/* func: lib/opened Lease.undoAll
-	 * func: lib/step Namespace.Undo */
+	/* func: lib/lease/opened Lease.undoAll
+	 * func: lib/lease/step Namespace.Undo */
 	atomic {
 		d_step {
 			if
@@ -526,8 +526,8 @@ skipped:	skip
 		};
 		holds();
 		K;
-		/* func: lib/opened Lease.shorten
-		 * func: lib/opened Lease.quarantineNotStruck */
+		/* func: lib/lease/opened Lease.shorten
+		 * func: lib/lease/opened Lease.quarantineNotStruck */
 #ifndef WITHOUT_STRUCK_BEFORE_FREED
 		if
 		:: away == 0 -> lease[j].moved = 0; lease[j].struck = 0; unstruck = 0
@@ -536,9 +536,9 @@ skipped:	skip
 		K
 #endif
 	};
-	/* func: lib/step Claim.Undo
-	 * func: lib/table Table.Release
-	 * func: lib/table Folder.Update */
+	/* func: lib/lease/step Claim.Undo
+	 * func: lib/state/table Table.Release
+	 * func: lib/state/table Folder.Update */
 	atomic {
 #ifndef WITHOUT_FREE_WHAT_IS_HOME
 		do

@@ -32,7 +32,7 @@ bool last;
 #define K if :: kills > 0 && !last -> kills--; TELL("is killed\n"); goto dead :: true fi
 #define TELL(what) printf("%d %d %d ", kind, j, 1); printf(what)
 
-/* func: lib/opened leasedTo
+/* func: lib/lease/opened leasedTo
  * Whether another lease has the interface, or is about to note what it has. */
 #ifdef WITHOUT_CLAIMED_IS_LEASED
 #define leased(k) (claim[other(j)] == k + 1 && lease[k].noted)
@@ -57,16 +57,16 @@ proctype Job(byte j)
 	:: atomic { j == 2 && running == 1 -> running--; goto over }
 	fi;
 	/* func: lib/lease taking.fill
-	 * func: lib/host Look.Read */
+	 * func: lib/lease/host Look.Read */
 	atomic { if :: route -> TELL("reads the route\n") :: else -> TELL("reads that there is no route\n") fi; had = route };
-	/* func: lib/step Settings.Do */
+	/* func: lib/lease/step Settings.Do */
 	atomic { TELL("notes what it has read\n"); lease[j].noted = true; lease[j].had = had; had = false; K };
-	/* func: lib/step Link.Do */
+	/* func: lib/lease/step Link.Do */
 	atomic { TELL("moves its interface into the job\n"); home[of(j)] = false; route = false; K };
 	skip; /* its tasks run */
 
-	/* func: lib/opened Lease.Unwind
-	 * func: lib/step Link.Undo */
+	/* func: lib/lease/opened Lease.Unwind
+	 * func: lib/lease/step Link.Undo */
 epilog:
 	atomic {
 		kind = 2;
@@ -80,8 +80,8 @@ epilog:
 		fi;
 		K
 	};
-	/* func: lib/step Settings.Verify
-	 * func: lib/step Settings.due */
+	/* func: lib/lease/step Settings.Verify
+	 * func: lib/lease/step Settings.due */
 	if
 	:: lease[j].had
 	:: else -> goto strike
@@ -106,8 +106,8 @@ verify:
 #endif
 	};
 defer:
-	/* func: lib/opened Lease.deferRestore
-	 * func: lib/table Table.Defer */
+	/* func: lib/lease/opened Lease.deferRestore
+	 * func: lib/state/table Table.Defer */
 #ifndef WITHOUT_DEFER_BEFORE_STRIKE
 	atomic { if :: deferred -> TELL("writes into the table what is owed\n") :: else fi; owed[j] = owed[j] || deferred; K };
 #endif
@@ -116,16 +116,16 @@ strike:
 #ifdef WITHOUT_DEFER_BEFORE_STRIKE
 	atomic { if :: deferred -> TELL("writes into the table what is owed\n") :: else fi; owed[j] = owed[j] || deferred; K };
 #endif
-	/* func: lib/step Claim.Undo */
+	/* func: lib/lease/step Claim.Undo */
 free:
 	atomic { if :: claim[of(j)] == j + 1 -> TELL("frees its claim\n"); claim[of(j)] = FREE :: else fi; K };
 #ifdef WITHOUT_WHO_FREES_RESTORES
 	atomic { lease[j].there = false; goto done };
 #endif
-	/* func: lib/opened RestoreDeferred
-	 * func: lib/table Table.Claimed
-	 * func: lib/opened restoreShared
-	 * func: lib/opened dropEntry */
+	/* func: lib/lease/opened RestoreDeferred
+	 * func: lib/state/table Table.Claimed
+	 * func: lib/lease/opened restoreShared
+	 * func: lib/lease/opened dropEntry */
 settle:
 	deferred = false;
 	k = 0;

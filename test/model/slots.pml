@@ -48,8 +48,8 @@ bool last;
 #define holds() assert(all == FREE || noSlot(0)); \
 	assert(nodes == CLOSED || !(lease[0].closed || lease[1].closed || (JOBS > 2 && lease[JOBS - 1].closed)))
 
-/* func: lib/step Reopen
- * func: lib/table Table.Unshared
+/* func: lib/lease/step Reopen
+ * func: lib/state/table Table.Unshared
  * Under the node lock. What it changes of the table is in memory until that is written. */
 #define reopen(but) if :: shared != UNKNOWN && noSlot(but) -> TELL("opens the nodes\n"); nodes = shared :: else fi
 #define dropSharedFor(but) if :: shared != UNKNOWN && noSlot(but) -> shared = UNKNOWN :: else fi
@@ -60,9 +60,9 @@ proctype Job(byte j)
 	bool away;
 
 	/* func: lib/lease taking.claimLocked
-	 * func: lib/host Host.Pick
-	 * func: lib/host Host.share
-	 * func: lib/node ID.Overlaps */
+	 * func: lib/lease/host Host.Pick
+	 * func: lib/lease/host Host.share
+	 * func: lib/words/node ID.Overlaps */
 	atomic {
 		if
 		:: all != FREE || (wantsAll && !noSlot(0)) || (claim[0] != FREE && claim[1] != FREE) -> running--; goto over
@@ -96,8 +96,8 @@ proctype Job(byte j)
 		K;
 		holds()
 	};
-	/* func: lib/host Look.readAccess
-	 * func: lib/step Access.Do */
+	/* func: lib/lease/host Look.readAccess
+	 * func: lib/lease/step Access.Do */
 	atomic {
 #ifndef WITHOUT_FIRST_IN_LAST_OUT
 		if :: wantsAll -> lease[j].had = nodes :: else fi;
@@ -107,11 +107,11 @@ proctype Job(byte j)
 		K
 	};
 	atomic { TELL("closes the nodes\n"); nodes = CLOSED; lease[j].closed = true; K };
-	/* func: lib/step Child.Do */
+	/* func: lib/lease/step Child.Do */
 	atomic { lease[j].child = !wantsAll; K };
 	skip; /* its tasks run */
 
-	/* func: lib/opened Lease.Unwind */
+	/* func: lib/lease/opened Lease.Unwind */
 epilog:
 	atomic {
 		kind = 2;
@@ -121,7 +121,7 @@ epilog:
 		:: lease[j].there && removals > 0 && !last && lease[j].slot > 0 && lease[j].slot <= SLOTS -> removals--; goto damage
 		fi
 	};
-	/* func: lib/step Child.Undo */
+	/* func: lib/lease/step Child.Undo */
 	atomic {
 		if
 		:: lease[j].child && fails > 0 && !last -> fails--; TELL("cannot remove the interface\n"); away = true
@@ -130,7 +130,7 @@ epilog:
 		fi;
 		K
 	};
-	/* func: lib/step Access.Undo
+	/* func: lib/lease/step Access.Undo
 	 * Of a slot it restores nothing. */
 	atomic {
 		if
@@ -139,8 +139,8 @@ epilog:
 		fi;
 		K
 	};
-	/* func: lib/step Claim.Undo
-	 * func: lib/table Table.Release */
+	/* func: lib/lease/step Claim.Undo
+	 * func: lib/state/table Table.Release */
 	atomic {
 		mine = lease[j].slot;
 		if
@@ -195,8 +195,8 @@ epilog:
 remove:
 	atomic { lease[j].there = false; goto done };
 
-	/* func: lib/opened Lease.setAside
-	 * func: lib/repair distrust */
+	/* func: lib/lease/opened Lease.setAside
+	 * func: lib/lease/repair distrust */
 damage:
 	atomic {
 		TELL("sets its damaged lease aside\n");

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gresnet/lib/netns"
+	"gresnet/lib/kernel/netns"
 )
 
 // New makes a namespace with its loopback interface up, which goes with the

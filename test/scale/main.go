@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"time"
 
-	"gresnet/lib/clock"
-	"gresnet/lib/journal"
-	"gresnet/lib/node"
+	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
-	"gresnet/lib/step"
-	"gresnet/lib/table"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/clock"
+	"gresnet/lib/words/node"
 )
 
 func main() {

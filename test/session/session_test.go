@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"gresnet/lib/rdma"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/test/netnstest"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/gpu"
-	host "gresnet/lib/node"
+	"gresnet/lib/hca/gpu"
+	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
-	"gresnet/lib/sysfs"
+	host "gresnet/lib/words/node"
 )
 
 // gpus returns GPUs in the order of their PCI addresses, whose minor numbers are in any.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	identity "gresnet/lib/node"
-	"gresnet/lib/report"
+	"gresnet/lib/hca/report"
+	identity "gresnet/lib/words/node"
 )
 
 // mapped returns a node with HCAs whose [[hca]] tables have types, or some of them do.

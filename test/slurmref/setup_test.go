@@ -9,8 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/plugin"
-	"gresnet/lib/setup"
+	"gresnet/lib/people/setup"
+	"gresnet/lib/slurm/plugin"
 	"gresnet/test/stamptest"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"gresnet/lib/table"
+	"gresnet/lib/state/table"
 )
 
 const (

@@ -1,0 +1,90 @@
+package gres_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/node"
+	"gresnet/test/machines"
+)
+
+// topologyOf returns where a machine's GPUs and HCAs sit, and its mapping.
+func topologyOf(t *testing.T, m machines.Machine) (gres.Topology, gres.Mapping) {
+	t.Helper()
+	have, err := sysfs.GPUs(m.Sys, m.Proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := gres.Topology{HCAs: map[node.ID]node.Location{}}
+	top.GPUs, err = gpu.Slurm{Detect: "nvml"}.Order(have)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapping, err := gres.Map(config.Default(), m.HCAs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range mapping {
+		if top.HCAs[e.HCA.ID], err = sysfs.Locate(m.Sys, e.HCA.ID.PCI); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return top, mapping
+}
+
+// granted returns the HCAs that serve no other GPUs than a job's.
+func granted(m gres.Mapping, gpus []int) (names []string) {
+	for _, e := range m {
+		others := slices.ContainsFunc(e.GPUs, func(g int) bool { return !slices.Contains(gpus, g) })
+		if len(e.GPUs) > 0 && !others {
+			names = append(names, e.HCA.Name)
+		}
+	}
+	return names
+}
+
+func TestJobsOnRealMachinesGetTheHCAsNextToTheirGPUs(t *testing.T) {
+	all, err := machines.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, machine := range all {
+		t.Run(name, func(t *testing.T) {
+			top, mapping := topologyOf(t, machine)
+			served, err := top.Serve(mapping, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(machine.Jobs) == 0 {
+				t.Errorf("the layout has no job: these would be\n%s", shapes(served, len(top.GPUs)))
+			}
+			for _, j := range machine.Jobs {
+				if got := granted(served, j.GPUs); !slices.Equal(got, j.HCAs) {
+					t.Errorf("GPUs %s: got %q, want %q", indices.Format(j.GPUs), got, j.HCAs)
+				}
+			}
+		})
+	}
+}
+
+// shapes returns jobs of one GPU, of aligned pairs and quarters and halves, and of all, and what each gets.
+func shapes(m gres.Mapping, gpus int) string {
+	var text strings.Builder
+	for size := 1; size <= gpus; size *= 2 {
+		for first := 0; first+size <= gpus; first += size {
+			var job []int
+			for g := first; g < first+size; g++ {
+				job = append(job, g)
+			}
+			fmt.Fprintln(&text, "job", indices.Format(job), strings.Join(granted(m, job), " "))
+		}
+	}
+	return text.String()
+}

@@ -1,0 +1,135 @@
+package gres
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/node"
+)
+
+// Topology is where the node's GPUs and HCAs sit.
+type Topology struct {
+	GPUs []node.Location           // by Slurm's index
+	HCAs map[node.ID]node.Location // those that sit on PCI
+
+	// Unknown is why nothing tells which of these Slurm means by a number; nil: it is known.
+	Unknown error
+}
+
+// Serve says of a mapping which HCA serves which GPU, if the site has not: see
+// deal. gpus are those that are asked about, and must be there.
+func (t Topology) Serve(m Mapping, gpus []int) (Mapping, error) {
+	if m.ServesGPUs() {
+		return m, t.have(m, gpus)
+	}
+	if t.Unknown != nil && len(gpus) > 0 {
+		return nil, &Refusal{Ask: "the HCAs for GPUs " + indices.Format(gpus), Why: t.Unknown.Error(), Do: hint.Whole(t.Unknown)}
+	}
+	if len(t.GPUs) == 0 && len(gpus) > 0 && len(m) > 0 {
+		return nil, hint.With(fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), ErrNoGPU), compareGPUs)
+	}
+	if t.Unknown != nil || len(t.GPUs) == 0 {
+		return m, nil
+	}
+	if err := t.have(m, gpus); err != nil {
+		return nil, err
+	}
+	// Whom the others serve hangs on whom that one would, wherever it sat.
+	if drift := m.Drift(); drift != nil && len(gpus) > 0 {
+		return nil, fmt.Errorf("find the HCAs for GPUs %s: %w", indices.Format(gpus), drift)
+	}
+	return t.deal(m), nil
+}
+
+// ErrNoGPU means that of a job's GPUs none can be found: they are gone, or they are
+// of a kind that looks like none. A site whose other sources know the job need not care.
+var ErrNoGPU = errors.New("the node has no GPU that can be found")
+
+const compareGPUs = "GN188 compare gres.conf with the GPUs that the kernel has; [[hca]] entries with gpus = say which HCA serves which"
+
+// have wants GPUs to be there, as far as can be told: one that an entry names is, and
+// of all others those that can be found tell how many there are.
+func (t Topology) have(m Mapping, gpus []int) error {
+	for _, g := range gpus {
+		if t.has(g) || len(t.GPUs) == 0 || t.Unknown != nil || m.Names([]int{g}) {
+			continue
+		}
+		return hint.With(
+			fmt.Errorf("find the HCAs for GPUs %s: there is no GPU %d, the node has %d", indices.Format(gpus), g, t.count()),
+			compareGPUs,
+		)
+	}
+	return nil
+}
+
+// has tells whether the kernel has the GPU that Slurm means by a number.
+func (t Topology) has(gpu int) bool { return gpu < len(t.GPUs) && t.GPUs[gpu].PCI != "" }
+
+// count returns how many GPUs the kernel has.
+func (t Topology) count() (n int) {
+	for g := range t.GPUs {
+		if t.has(g) {
+			n++
+		}
+	}
+	return n
+}
+
+// Nearest returns the GPU of a job that is an entry's, of a mapping that says which
+// HCA serves which GPU: one that it serves, or else the one that sits nearest.
+// Of several it is the lowest. -1: there is none.
+func (t Topology) Nearest(e Entry, gpus []int) int {
+	at, known := t.HCAs[e.HCA.ID]
+	best := -1
+	for _, g := range gpus {
+		if slices.Contains(e.GPUs, g) {
+			return g
+		}
+		if !known || t.Unknown != nil || !t.has(g) {
+			continue
+		}
+		if best < 0 || at.To(t.GPUs[g]).Compare(at.To(t.GPUs[best])) < 0 {
+			best = g
+		}
+	}
+	return best
+}
+
+// NearCores compares HCAs by how many of a job's cores are on their NUMA node: the
+// most first. cores are a NUMA node's.
+func (t Topology) NearCores(has []int, cores map[int][]int) func(a, b node.ID) int {
+	shared := func(id node.ID) (n int) {
+		at, known := t.HCAs[id]
+		if !known {
+			return 0
+		}
+		for _, c := range cores[at.NUMA] {
+			if slices.Contains(has, c) {
+				n++
+			}
+		}
+		return n
+	}
+	return func(a, b node.ID) int { return shared(b) - shared(a) }
+}
+
+// Near compares HCAs by how near they are to the nearest of a job's GPUs.
+func (t Topology) Near(gpus []int) func(a, b node.ID) int {
+	var locations []node.Location
+	for _, g := range gpus {
+		if t.has(g) && t.Unknown == nil {
+			locations = append(locations, t.GPUs[g])
+		}
+	}
+	distance := func(id node.ID) node.Distance {
+		at, known := t.HCAs[id]
+		if !known {
+			return node.Location{}.Nearest(nil)
+		}
+		return at.Nearest(locations)
+	}
+	return func(a, b node.ID) int { return distance(a).Compare(distance(b)) }
+}

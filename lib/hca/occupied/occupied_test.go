@@ -1,0 +1,57 @@
+package occupied
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/words/hint"
+	"gresnet/test/netnstest"
+)
+
+func TestWhatUsersSocketsMakeTheKernelUseIsNoFaultOfTheNodes(t *testing.T) {
+	for modules, users := range map[string]bool{"smc": true, "rds_rdma": true, "smc rds_rdma": true, "smc nvme_rdma": false, "nvme_rdma": false} {
+		err := byKernel("mlx5_3", strings.Fields(modules))
+		var refusal *gres.Refusal
+		if errors.As(err, &refusal) != users || !strings.Contains(err.Error(), "the kernel uses mlx5_3 for ") {
+			t.Errorf("%s: %#v", modules, err)
+		}
+	}
+}
+
+// sleeper returns a process of a user that ends with the test.
+func sleeper(t *testing.T, uid uint32) int {
+	t.Helper()
+	cmd := exec.Command("sleep", "3600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+func TestAnHCAThatAServiceOfRootsUsesIsNoJobs(t *testing.T) {
+	if os.Getuid() != 0 {
+		netnstest.Skip(t, "needs root")
+	}
+	service, users := sleeper(t, 0), sleeper(t, 1000)
+	const gone = 1 << 22 // more than any pid
+	err := byServices("mlx5_0", []int{users, service, gone, service}, 0)
+	var refusal *gres.Refusal
+	if want := fmt.Sprintf("mlx5_0: root's sleep (pid %d) uses it", service); !errors.As(err, &refusal) || err.Error() != want || hint.ID(err) != "GN549" {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := byServices("mlx5_0", []int{users, gone}, 0); err != nil {
+		t.Errorf("a user's process, and one that has ended: %v", err)
+	}
+	if err := byServices("mlx5_0", []int{service}, 24*time.Hour); err != nil {
+		t.Errorf("one that only looks at the HCA: %v", err)
+	}
+}

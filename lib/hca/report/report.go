@@ -1,0 +1,269 @@
+// Package report has what people and programs are told of a node: the types that lib/people/inspect fills in,
+// that --json prints and that the tables show, and the lines of [accounting]. docs/json.md is made from
+// the comments here.
+package report
+
+import (
+	"cmp"
+	"net/netip"
+	"time"
+
+	"gresnet/lib/kernel/proc"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/pkey"
+)
+
+// Version is that of all documents. A document may get more fields under the same version; a field
+// that goes, or means something else, makes another one.
+const Version = 1
+
+// Scan is what `gresnet scan --json` prints: the node's HCAs.
+type Scan struct {
+	Stamp
+	Mode rdma.Mode `json:"mode"`           // RDMA netns mode: shared or exclusive
+	HCAs []HCA     `json:"hcas"`           // in the order of the node table
+	GPUs []GPU     `json:"gpus,omitempty"` // in Slurm's order
+
+	Parts   []config.HCA  `json:"-"` // the tables of gresnet.toml that give a PF in parts
+	SELinux sysfs.SELinux `json:"-"`
+}
+
+// Status is what `gresnet status --json` prints: who holds what.
+type Status struct {
+	Stamp
+	HCAs   []HCA   `json:"hcas"`           // those of the node, and those that `[[hca]]` lists and the node lacks
+	Leases []Lease `json:"leases"`         // of jobs that have one; with a job id, of that job alone
+	Owed   []Owed  `json:"owed,omitempty"` // settings that interfaces get when those of other jobs are home
+
+	Drift error `json:"-"` // why there is no mapping: no HCA has a GRES then
+}
+
+// Plan is what `gresnet plan --json` prints: what a job would have, and how it gets it.
+type Plan struct {
+	Stamp
+	Notes     []string `json:"notes,omitempty"`     // what the sources say of the choice
+	Isolation string   `json:"isolation,omitempty"` // network: the job has a network of its own; devices: it has the node's
+	HCAs      []HCA    `json:"hcas"`                // that the job gets
+	Uplink    *Uplink  `json:"uplink,omitempty"`    // the job's way to other networks
+	Overlay   *Overlay `json:"overlay,omitempty"`   // the network between the job's nodes
+	Names     []Names  `json:"names,omitempty"`     // what the job's /etc/hosts has in place of the node's lines
+	Steps     []Step   `json:"steps"`               // what the prolog does, in order
+}
+
+// Check is what `gresnet check --json` prints: what is well, and what is not.
+type Check struct {
+	Stamp
+	Findings []Finding `json:"findings"` // without those that are ok, if --quiet is given
+}
+
+// JobLine is a line of the file of `[accounting]`: what a run of a job sent and received.
+type JobLine struct {
+	Stamp
+	Time    time.Time `json:"time"`              // when the HCAs came home, in UTC
+	Cluster string    `json:"cluster,omitempty"` // Slurm's name for the cluster
+	Node    string    `json:"node"`              // Slurm's name for the node
+	Job     uint32    `json:"job"`               // the job's id
+	Run     string    `json:"run"`               // which run of the job, as in GRESNET_RUN
+	HCAs    []HCA     `json:"hcas"`              // that the run had, with what their ports carried
+}
+
+// HCA is an HCA, or a VF that jobs can have, in whatever document.
+type HCA struct {
+	Name     string    `json:"name,omitempty"`     // of the RDMA device, like mlx5_3; one that is missing has none
+	ID       node.ID   `json:"id,omitzero"`        // what identifies it while it is in its slot
+	GUID     string    `json:"guid,omitempty"`     // a VF's node GUID now
+	Function string    `json:"function,omitempty"` // a VF's own PCI address
+	Driver   string    `json:"driver,omitempty"`   // kernel driver
+	Gres     string    `json:"gres,omitempty"`     // name of its GRES; none: the mapping gives it to no job
+	Type     string    `json:"type,omitempty"`     // type of its GRES
+	Index    *int      `json:"index,omitempty"`    // Slurm's number for it among those of its GRES
+	Part     string    `json:"part,omitempty"`     // what a job has of it, if not all: macvlan, ipvlan, pkey or shared
+	PKey     pkey.Text `json:"pkey,omitempty"`     // of its slots, or of who has it, like 0x8001; in a plan or of a leased one, the job's
+	Keep     bool      `json:"keep,omitempty"`     // its interfaces stay on the node
+	Take     bool      `json:"take,omitempty"`     // jobs get it though the node needs it
+	NUMA     *int      `json:"numa,omitempty"`     // NUMA node; -1: not known
+	Cores    []int     `json:"cores,omitempty"`    // of that NUMA node, as Slurm numbers them
+	VFs      *VFs      `json:"vfs,omitempty"`      // of a PF
+	Ports    []Port    `json:"ports,omitempty"`    // its ports
+	Chars    []Char    `json:"chars,omitempty"`    // its character devices
+	Serves   []int     `json:"serves,omitempty"`   // GPUs whose jobs get it
+	Distance []string  `json:"distance,omitempty"` // to each GPU: switch, root, numa or system is what both are in
+	State    string    `json:"state,omitempty"`    // free, leased, quarantined, unmapped, gone or missing
+	Claim    *Claim    `json:"claim,omitempty"`    // whose it is; none: nobody's
+	Away     bool      `json:"away,omitempty"`     // it is not in the node's network namespace
+	Moving   bool      `json:"moving,omitempty"`   // a move of its RDMA device has not ended
+	Gone     bool      `json:"gone,omitempty"`     // no job has it, and neither has the node
+	Missing  string    `json:"missing,omitempty"`  // why nobody knows which HCA an `[[hca]]` means
+	User     string    `json:"user,omitempty"`     // processes of users that use it though no job has it
+
+	Slots   int      `json:"-"` // how many its HCA has, if it is a slot, or would have if it were not whole
+	Network string   `json:"-"` // where the interfaces that gresnet makes get their addresses
+	Twins   []string `json:"-"` // other RDMA devices that have its identity: no job gets one of them
+	Refused string   `json:"-"` // why no job gets it, if somebody has looked
+}
+
+// Bare returns an HCA with a name and an identity, and nothing else.
+func Bare(name string, id node.ID) HCA { return HCA{Name: name, ID: id} }
+
+// Known returns an HCA as the node table has it.
+func Known(n node.HCA) HCA {
+	h := Bare(n.Name, n.ID)
+	h.GUID, h.Function, h.Driver = n.GUID, n.Function, n.Driver
+	for _, p := range n.Ports {
+		h.Ports = append(h.Ports, PortOf(p))
+	}
+	return h
+}
+
+// PortOf returns a port as the node table has it.
+func PortOf(p node.Port) Port {
+	return Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State, Interface: p.Interface}
+}
+
+// Have gives an HCA its GRES, if it has one.
+func (h *HCA) Have(gres, kind string, index int) {
+	if h.Gres, h.Type, h.Index = gres, kind, nil; gres != "" {
+		h.Index = &index
+	}
+}
+
+// Number returns the HCA's number among those of its GRES, 0 if it has no GRES.
+func (h HCA) Number() int {
+	if h.Index == nil {
+		return 0
+	}
+	return *h.Index
+}
+
+// seat returns the HCA's NUMA node, -1 if it is not known.
+func (h HCA) seat() int {
+	if h.NUMA == nil {
+		return -1
+	}
+	return *h.NUMA
+}
+
+// PCI returns the PCI address of the HCA's own function.
+func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
+
+// NodeGUID returns the HCA's node GUID.
+func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
+
+// VFs is how many VFs a PF has.
+type VFs struct {
+	Now   int `json:"now"`   // that it has
+	Total int `json:"total"` // that it can have
+
+	Switchdev bool `json:"switchdev,omitempty"` // they are Open vSwitch's to set,
+}
+
+// Port is a port of an HCA.
+type Port struct {
+	Num       uint32         `json:"num"`                  // from 1 on
+	LinkLayer string         `json:"link_layer,omitempty"` // InfiniBand or Ethernet
+	State     string         `json:"state,omitempty"`      // ACTIVE, DOWN, …
+	Rate      string         `json:"rate,omitempty"`       // like 400 Gb/sec (4X NDR)
+	Interface string         `json:"interface,omitempty"`  // its network interface
+	Addresses []netip.Prefix `json:"addresses,omitempty"`  // that its interface has in the job
+	PKeys     []pkey.Text    `json:"pkeys,omitempty"`      // that it has, if its HCA is for partitions
+
+	// What the port carried for a job. Each is left out if it is not known.
+	SentBytes       *uint64           `json:"sent_bytes,omitempty"`       // bytes that it sent
+	ReceivedBytes   *uint64           `json:"received_bytes,omitempty"`   // bytes that it received
+	SentPackets     *uint64           `json:"sent_packets,omitempty"`     // packets that it sent
+	ReceivedPackets *uint64           `json:"received_packets,omitempty"` // packets that it received
+	Hardware        map[string]uint64 `json:"hw_counters,omitempty"`      // the driver's own counters that grew, and by how much
+}
+
+// Char is a character device of an HCA.
+type Char struct {
+	Kind string `json:"kind"`           // uverbs, umad or issm
+	Port uint32 `json:"port,omitempty"` // of which port; none: of the HCA
+	Name string `json:"name"`           // below /dev/infiniband
+}
+
+// Claim is who has an HCA.
+type Claim struct {
+	Job         uint32    `json:"job"`                   // the job's id
+	Run         string    `json:"run"`                   // which run of it
+	UID         uint32    `json:"uid"`                   // its user
+	Since       time.Time `json:"since"`                 // when it was claimed
+	Quarantined string    `json:"quarantined,omitempty"` // why no job gets it now
+	Doubt       bool      `json:"doubt,omitempty"`       // nobody knows its former state: a person must look at it
+}
+
+// GPU is a GPU of the node.
+type GPU struct {
+	PCI  string `json:"pci"`  // PCI address
+	NUMA int    `json:"numa"` // NUMA node; -1: not known
+}
+
+// Lease is a job's lease.
+type Lease struct {
+	Job    uint32         `json:"job"`              // the job's id
+	Run    string         `json:"run"`              // which run of it
+	State  string         `json:"state"`            // complete, refused, partial or damaged
+	Age    time.Duration  `json:"age_ns"`           // nanoseconds since the prolog began it
+	Uplink string         `json:"uplink,omitempty"` // address of its uplink
+	Steps  []proc.Process `json:"steps,omitempty"`  // its slurmstepd processes
+	Left   []Step         `json:"left,omitempty"`   // what its epilog will undo
+}
+
+// Step is a step of a lease.
+type Step struct {
+	Kind   string `json:"kind"`             // claim, namespace, rdma, link, …
+	Object string `json:"object,omitempty"` // what it is about
+	HCA    *HCA   `json:"hca,omitempty"`    // which HCA's it is: its name and id
+	Sets   string `json:"sets,omitempty"`   // what the PF of a VF does for it then, or the address that the VF gets, for people
+}
+
+// Owed are settings that an interface shares with others that are away.
+type Owed struct {
+	Job       uint32   `json:"job"`       // the job that had it
+	Interface string   `json:"interface"` // its name
+	With      []string `json:"with"`      // the other interfaces
+	What      []string `json:"what"`      // the settings
+}
+
+// Uplink is a job's way to other networks.
+type Uplink struct {
+	Interface string         `json:"interface"`         // its name in the job
+	Type      string         `json:"type"`              // veth or macvlan
+	Address   netip.Addr     `json:"address"`           // the job's, if no other job takes it meanwhile
+	Gateway   string         `json:"gateway,omitempty"` // of its routes
+	Routes    []netip.Prefix `json:"routes,omitempty"`  // what it leads to
+}
+
+// Overlay is the network between a job's nodes.
+type Overlay struct {
+	Interface string       `json:"interface"` // its name in the job
+	Address   netip.Prefix `json:"address"`   // the job's on this node
+	MTU       int          `json:"mtu"`       // of the interface
+	Nodes     []Node       `json:"nodes"`     // the job's, in Slurm's order
+}
+
+// Node is a node of a job.
+type Node struct {
+	Name    string     `json:"name"`         // Slurm's
+	Address netip.Addr `json:"address"`      // in the job
+	At      string     `json:"at,omitempty"` // the node's own address, which is asked for other nodes alone
+}
+
+// Finding is what a check found of one thing.
+type Finding struct {
+	Level string `json:"level"`         // ok, warning or error
+	About string `json:"about"`         // the file, table or HCA
+	Text  string `json:"text"`          // what was found
+	Do    string `json:"do,omitempty"`  // what to do about it
+	ID    string `json:"id,omitempty"`  // of the message, as errors.md lists it
+	HCA   *HCA   `json:"hca,omitempty"` // the HCA that it is about: its name and id
+}
+
+// Names are the names of an address.
+type Names struct {
+	Address netip.Addr `json:"address"` // in the job
+	Names   []string   `json:"names"`   // that mean it
+}

@@ -1,0 +1,67 @@
+package scan
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/words/node"
+)
+
+// Nodes reads who may open the nodes of a device, which are in the folder dev. It passes over nodes
+// that are not there (no udev, no devtmpfs), and so nothing restores them.
+func (d Device) Nodes(dev string) (nodes []devnode.Node, err error) {
+	for _, c := range d.Chars {
+		n, err := devnode.Read(filepath.Join(dev, c.Name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		n.Kind, n.Port = c.Kind, c.Port
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// CloseNodes gives the nodes of an HCA to root alone.
+func (v *View) CloseNodes(dev string, id node.ID, nodes []devnode.Node) error {
+	return v.setNodes(dev, id, nodes, func(path string, _ devnode.Node) error { return devnode.Set(path, devnode.RootAlone()) })
+}
+
+// RestoreNodes gives the nodes of an HCA the access that was read, whatever their numbers are now: moving an
+// RDMA device makes its nodes again.
+func (v *View) RestoreNodes(dev string, id node.ID, nodes []devnode.Node) error {
+	return v.setNodes(dev, id, nodes, devnode.Restore)
+}
+
+func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(string, devnode.Node) error) error {
+	d, err := v.Find(id)
+	if err != nil {
+		return err
+	}
+	if err := v.MAD(&d); err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		name := d.nodeName(n)
+		if name == "" {
+			continue // its module was unloaded (ib_umad): there is no node to restore
+		}
+		if err := set(filepath.Join(dev, name), n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Device) nodeName(n devnode.Node) string {
+	for _, c := range d.Chars {
+		if c.Kind == n.Kind && c.Port == n.Port {
+			return c.Name
+		}
+	}
+	return ""
+}

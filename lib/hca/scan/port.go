@@ -1,0 +1,179 @@
+package scan
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"slices"
+
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/link"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/pkey"
+)
+
+// Port is a port of an HCA with its network interface, if that is in the namespace.
+type Port struct {
+	Num       uint32
+	LinkLayer string
+	State     string
+	Interface *link.Interface
+}
+
+// Ports reads an HCA's ports. The view's /sys must show this namespace.
+func (v *View) Ports(d Device) ([]Port, error) {
+	list, err := v.rdma.Ports(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	ports := make([]Port, 0, len(list))
+	for _, p := range list {
+		port, err := v.port(d, p)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func (v *View) port(d Device, p rdma.Port) (Port, error) {
+	out := Port{Num: p.Num, State: p.State}
+	var err error
+	if out.LinkLayer, err = sysfs.LinkLayer(v.sys, d.Name, p.Num); err != nil {
+		return Port{}, err
+	}
+	if out.LinkLayer == "InfiniBand" {
+		out.Interface, err = v.ipoib(d, p.Num)
+	} else if p.Interface != 0 {
+		out.Interface, err = v.ethernet(p.Interface)
+	}
+	return out, err
+}
+
+// Signal is whether a port has a link, and how fast that is.
+type Signal struct {
+	Num   uint32
+	State string
+	Rate  string // as the kernel prints it; empty if it does not
+}
+
+// Signals reads what links an HCA's ports have. The view's /sys must show this namespace.
+func (v *View) Signals(d Device) ([]Signal, error) {
+	list, err := v.rdma.Ports(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	signals := make([]Signal, 0, len(list))
+	for _, p := range list {
+		rate, err := sysfs.Rate(v.sys, d.Name, p.Num)
+		if err != nil {
+			rate = "" // of a port without a link a driver may not say a width (sysfs.c:rate_show)
+		}
+		signals = append(signals, Signal{p.Num, p.State, rate})
+	}
+	return signals, nil
+}
+
+// Folder returns the path of an RDMA device's folder in the view's /sys, which must show this
+// namespace; empty if a test made that up.
+func (v *View) Folder(rdma string) string {
+	if sys, is := v.sys.(interface{ Folder(string) string }); is {
+		return sys.Folder(rdma)
+	}
+	return ""
+}
+
+// RoCEv2 returns a port's GIDs for RoCE v2 that are addresses of its network
+// interface, which need not be in the namespace.
+func (v *View) RoCEv2(d Device, port uint32, netdev string) ([]sysfs.Entry, error) {
+	return sysfs.RoCEv2(v.sys, d.Name, port, netdev)
+}
+
+// PKeys returns a port's table of P_Keys.
+func (v *View) PKeys(d Device, port uint32) ([]pkey.PKey, error) {
+	return sysfs.PKeys(v.sys, d.Name, port)
+}
+
+// GIDTable says how many GIDs a port can have.
+func (v *View) GIDTable(d Device, port uint32) (sysfs.GIDTable, error) {
+	return sysfs.ReadGIDTable(v.sys, d.Name, port)
+}
+
+// MissingGIDs returns those of the wanted GIDs that a port does not have now.
+func (v *View) MissingGIDs(d Device, port uint32, want []netip.Addr) ([]netip.Addr, error) {
+	return sysfs.MissingGIDs(v.sys, d.Name, port, want)
+}
+
+// ipoib finds the interface whose hardware address ends in the port's GUID, and that stands on
+// the device's own function: VFs that were never given a GUID all have that of zeros.
+func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
+	guid, err := sysfs.PortGUID(v.sys, d.Name, port)
+	if err != nil {
+		return nil, fmt.Errorf("read the GUID of %s port %d: %w", d.Name, port, err)
+	}
+	list, err := v.Link.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if i.IsPort(guid) && i.ID.StandsOn(d.bare().PCI()) {
+			v.known.interfaces[i.ID] = i.Index
+			return &i, nil
+		}
+	}
+	return nil, nil
+}
+
+func (v *View) ethernet(index int) (*link.Interface, error) {
+	i, err := v.Link.Get(index)
+	if errors.Is(err, link.ErrNotFound) {
+		return nil, nil
+	}
+	v.known.interfaces[i.ID] = i.Index
+	return &i, err
+}
+
+// bare describes a device without its ports.
+func (d Device) bare() node.HCA {
+	return node.HCA{ID: d.ID, Name: d.Name, Driver: d.Driver, GUID: d.GUID, Function: d.Function}
+}
+
+// HCA describes a device in the words of package node.
+func (d Device) HCA(ports []Port) node.HCA {
+	h := d.bare()
+	for _, p := range ports {
+		port := node.Port{Num: p.Num, LinkLayer: p.LinkLayer, State: p.State}
+		if p.Interface != nil {
+			port.Interface = p.Interface.Name
+		}
+		h.Ports = append(h.Ports, port)
+	}
+	return h
+}
+
+// HCAOf returns the HCA that has an interface of the node, the zero ID if none has.
+func (v *View) HCAOf(id link.ID) (node.ID, error) {
+	devices, err := v.Devices()
+	if errors.Is(err, rdma.ErrNoRDMA) {
+		return node.ID{}, nil
+	}
+	if err != nil {
+		return node.ID{}, err
+	}
+	for _, d := range devices {
+		ports, err := v.Ports(d)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+			continue // it is on its way
+		}
+		if err != nil {
+			return node.ID{}, err
+		}
+		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.Is(id) }) {
+			return d.ID, nil
+		}
+	}
+	return node.ID{}, nil
+}

@@ -1,0 +1,134 @@
+// Package source says what a job is entitled to, by asking what a site has
+// named: the job's GPUs, its policies, its own files and programs, slurmctld.
+//
+// There are two kinds of errors. A *gres.Refusal is the job's fault: the job
+// gets nothing, and the node is well. Every other error is the node's or the site's.
+package source
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/job"
+)
+
+// answer is a source's: these, none (mine, and no wants), or not mine.
+type answer struct {
+	mine    bool
+	wants   []gres.Want
+	notes   []string
+	less    []string // of the wants: why they are fewer than the job could expect
+	nothing bool     // not mine, since the job asked for no HCA: no fault if no other source knows it
+	unless  error    // not mine, which is an error unless another source knows the job
+}
+
+func (a *answer) note(format string, v ...any) {
+	a.notes = append(a.notes, fmt.Sprintf(format, v...))
+}
+
+// source knows what some jobs are entitled to. Its error is the node's fault,
+// unless it is a *gres.Refusal.
+type source interface {
+	ask(context.Context, job.Job) (answer, error)
+}
+
+// Local is what a source may want to know of the node. It is asked for only by
+// one that needs it: most jobs of a node without HCAs for them cost nothing.
+type Local struct {
+	// Mapping is the GRES mapping; with GPUs, it says which HCAs serve them.
+	Mapping func(gpus []int) (gres.Mapping, error)
+	CPUs    func() (int, error)
+	Threads func() (int, error) // of each core
+
+	// Less is told why a job gets fewer HCAs than it could expect, a text for each reason;
+	// nil: nobody wants to know.
+	Less func(why string)
+}
+
+// Ask asks the site's sources in their order what a job is entitled to. The
+// first that knows the job answers for it, "none" too; if none knows it, the job
+// is entitled to nothing. The notes are for the log.
+//
+// A site that has policies means every job to fit one: a job that none fits,
+// and no other source knows, is refused. slurmctld knows every job: of one that asked
+// for no HCA it knows that, so what the job did not ask for the sources after it may give,
+// and what those before it did not know is no fault.
+func Ask(ctx context.Context, j job.Job, cfg config.Config, local Local) (wants []gres.Want, notes []string, err error) {
+	var unless error
+	nothing := false
+	for _, name := range cfg.Slurm.Source {
+		s, err := open(name, cfg, local)
+		if err != nil {
+			return nil, notes, err
+		}
+		a, err := s.ask(ctx, j)
+		notes = append(notes, a.notes...)
+		if err != nil {
+			return nil, notes, err
+		}
+		if a.mine {
+			local.less(a.less)
+			return a.wants, notes, nil
+		}
+		if a.nothing {
+			nothing, unless = true, nil
+		}
+		unless = cmp.Or(unless, a.unless)
+	}
+	if slices.Contains(cfg.Slurm.Source, config.Fixed) && !nothing {
+		return nil, notes, unfit(j)
+	}
+	return nil, notes, unless
+}
+
+// Asked returns the GRES that a job asks for which is to have HCAs: without a prolog it lacks them.
+// Other sources than GPUs and slurmctld may give HCAs to any job.
+func Asked(cfg config.Config) []string {
+	names := slices.Clone(cfg.Slurm.Gres)
+	for _, name := range cfg.Slurm.Source {
+		switch name {
+		case config.Scontrol:
+		case config.GPU:
+			names = append(names, "gpu")
+		default:
+			return []string{sign.Every}
+		}
+	}
+	return names
+}
+
+func (l Local) less(why []string) {
+	for _, w := range why {
+		if l.Less != nil {
+			l.Less(w)
+		}
+	}
+}
+
+// about names the job that a source was asked about, which the node's own errors do not.
+func about(j job.Job, source string, err error) error {
+	return fmt.Errorf("ask source %s about job %d: %w", source, j.ID, err)
+}
+
+func open(name string, cfg config.Config, local Local) (source, error) {
+	switch name {
+	case config.GPU:
+		return gpuSource{partial: cfg.Slurm.Partial, mapping: local.Mapping}, nil
+	case config.Node:
+		return nodeSource{local}, nil
+	case config.Fixed:
+		return policySource{cfg.Policies}, nil
+	case config.File:
+		return fileSource{template: cfg.Slurm.File, names: cfg.Slurm.Gres}, nil
+	case config.Program:
+		return programSource{program: cfg.Slurm.Program, names: cfg.Slurm.Gres, timeout: cfg.Slurm.Timeout}, nil
+	case config.Scontrol:
+		return scontrolSource{cfg.Slurm, local.Threads}, nil
+	}
+	return nil, fmt.Errorf("ask source %q: unknown source", name)
+}

@@ -1,0 +1,211 @@
+package source_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/source"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/job"
+	"gresnet/test/netnstest"
+	"gresnet/test/sitetest"
+)
+
+// rootsFolder returns a folder that root alone may write to, all the way up: the
+// usual place for a test's files is not.
+func rootsFolder(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root: only root's files are trusted")
+	}
+	dir, err := os.MkdirTemp("/var/lib", "gresnet-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		t.Fatal(err)
+	}
+}
+
+// askSite asks a source about job 4711 on a site with GRES nic and hca.
+func askSite(name string, change func(*config.Slurm)) ([]gres.Want, []string, error) {
+	cfg := config.Default()
+	cfg.Slurm.Gres = []string{"nic", "hca"}
+	cfg.Slurm.Source = []string{name}
+	change(&cfg.Slurm)
+	j := job.Job{ID: 4711, UID: 1000, User: "ada", Node: "node1", Partition: "train", GPUs: []int{0, 1}}
+	return source.Ask(context.Background(), j, cfg, source.Local{})
+}
+
+func askFile(path string) ([]gres.Want, []string, error) {
+	return askSite("file", func(s *config.Slurm) { s.File = config.Template(path) })
+}
+
+func TestFileSaysWhatAJobGets(t *testing.T) {
+	dir := rootsFolder(t)
+	for _, c := range []struct {
+		text string
+		want []gres.Want
+	}{
+		{"none\n", nil},
+		{"nic\n", []gres.Want{{Gres: "nic", Count: 1}}},
+		{"nic:2\n", []gres.Want{{Gres: "nic", Count: 2}}},
+		{"nic:mlx5\n", []gres.Want{{Gres: "nic", Type: "mlx5", Count: 1}}},
+		{"nic:mlx5:2\nhca:1(IDX:3)\n", []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2}, {Gres: "hca", Indices: []int{3}}}},
+		{"nic:3(IDX:0-1,5)\nhca(CNT:2)\n", []gres.Want{{Gres: "nic", Indices: []int{0, 1, 5}}, {Gres: "hca", Count: 2}}},
+	} {
+		write(t, filepath.Join(dir, "4711"), c.text, 0o644)
+		wants, notes, err := askFile(dir + "/%j")
+		for i := range c.want {
+			c.want[i].Source = "file"
+		}
+		if err != nil || !reflect.DeepEqual(wants, c.want) {
+			t.Errorf("%q is %+v, %v, want %+v", c.text, wants, err, c.want)
+		}
+		if len(notes) != 1 || !strings.HasPrefix(notes[0], dir+"/4711 says ") {
+			t.Errorf("notes %q", notes)
+		}
+	}
+}
+
+func TestAJobWithoutAFileIsNotTheSources(t *testing.T) {
+	wants, notes, err := askFile(rootsFolder(t) + "/%j")
+	if err != nil || len(wants) != 0 || len(notes) != 0 {
+		t.Errorf("got %+v, %q, %v", wants, notes, err)
+	}
+}
+
+func TestAFileThatIsNotInFormIsTheNodesFault(t *testing.T) {
+	dir := rootsFolder(t)
+	for text, want := range map[string]string{
+		"":                        "it does not end with a line's end: it is cut off",
+		"nic:2":                   "it does not end with a line's end: it is cut off",
+		"\n":                      `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
+		"nic:2\n\n":               `parse GRES "": "" is not a GRES that means an HCA; those are nic, hca`,
+		"none\nnic:1\n":           `parse GRES "none": "none" is not a GRES that means an HCA; those are nic, hca`,
+		"gpu:2\n":                 `parse GRES "gpu:2": "gpu" is not a GRES that means an HCA; those are nic, hca`,
+		" nic:2\n":                `parse GRES " nic:2": " nic" is not a GRES that means an HCA; those are nic, hca`,
+		"nic:0\n":                 `parse GRES "nic:0": it is of none`,
+		"nic:1\nnic:2\n":          `parse GRES "nic:2": it is there twice`,
+		"nic:2(IDX:0)\n":          `parse GRES "nic:2(IDX:0)": it counts 2 and has 1 indices`,
+		"nic:2()\n":               `parse GRES "nic:2()": unknown form; known are name:count(IDX:…) and name(CNT:…)`,
+		"nic:a:b:2\n":             `parse GRES "nic:a:b:2": unknown form; known are name:type:count(IDX:…) and name:type(CNT:…)`,
+		"nic:99999\n":             `parse GRES "nic:99999": a count of 99999 is beyond 4096`,
+		strings.Repeat("#", 70e3): "it is longer than 64 KiB",
+	} {
+		path := filepath.Join(dir, "4711")
+		write(t, path, text, 0o644)
+		_, _, err := askFile(dir + "/%j")
+		sitetest.Fault(t, err, "read "+path+" for job 4711: "+want)
+	}
+}
+
+func TestAFileThatOthersMayHaveWrittenIsTheNodesFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(t *testing.T, dir string)
+		err  string // DIR stands for the folder
+	}{
+		"of a user":          {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o644); chown(t, dir+"/4711", 1000) }, "it is not root's"},
+		"that all may write": {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o646) }, "others than root may write it (-rw-r--rw-)"},
+		"that a group may":   {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o664) }, "others than root may write it (-rw-rw-r--)"},
+		"in a user's folder": {func(t *testing.T, dir string) { write(t, dir+"/4711", "nic\n", 0o644); chown(t, dir, 1000) }, "DIR: it is not root's"},
+		"in a sticky folder": {func(t *testing.T, dir string) {
+			write(t, dir+"/4711", "nic\n", 0o644)
+			chmod(t, dir, os.ModeSticky|0o777)
+		}, "DIR: others than root may write it (dtrwxrwxrwx)"},
+		"that is a link":       {func(t *testing.T, dir string) { link(t, "/etc/hostname", dir+"/4711") }, "it is a symbolic link"},
+		"that is a FIFO":       {func(t *testing.T, dir string) { fifo(t, dir+"/4711") }, "it is no regular file"},
+		"that is a folder":     {func(t *testing.T, dir string) { mkdir(t, dir+"/4711") }, "it is no regular file"},
+		"in no folder":         {func(t *testing.T, dir string) { chmod(t, dir, 0o755); os.Remove(dir) }, "lstat DIR: no such file or directory"},
+		"in what is no folder": {func(t *testing.T, dir string) { os.Remove(dir); write(t, dir, "", 0o644) }, "DIR is no folder"},
+		"in a link to one":     {func(t *testing.T, dir string) { os.Remove(dir); link(t, "/etc", dir) }, "DIR is a symbolic link"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(rootsFolder(t), "jobs")
+			mkdir(t, dir)
+			c.make(t, dir)
+			wants, _, err := askFile(dir + "/%j")
+			sitetest.Fault(t, err, "read "+dir+"/4711 for job 4711: "+strings.ReplaceAll(c.err, "DIR", dir))
+			if len(wants) != 0 {
+				t.Errorf("wants %+v", wants)
+			}
+		})
+	}
+}
+
+func chown(t *testing.T, path string, uid int)          { check(t, os.Chown(path, uid, -1)) }
+func chmod(t *testing.T, path string, mode os.FileMode) { check(t, os.Chmod(path, mode)) }
+func link(t *testing.T, to, path string)                { check(t, os.Symlink(to, path)) }
+func mkdir(t *testing.T, path string)                   { check(t, os.Mkdir(path, 0o755)) }
+func fifo(t *testing.T, path string)                    { check(t, syscall.Mkfifo(path, 0o600)) }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func askProgram(path string) ([]gres.Want, []string, error) {
+	return askSite("program", func(s *config.Slurm) { s.Program, s.Timeout = path, time.Second })
+}
+
+func TestProgramSaysWhatAJobGets(t *testing.T) {
+	t.Setenv("SPANK_X", "user")
+	path := filepath.Join(rootsFolder(t), "hcas")
+	write(t, path, "#!/bin/sh\n[ \"$1 $# $SLURM_JOB_USER $SLURM_JOB_PARTITION $SLURM_JOB_GPUS $SPANK_X\" = '4711 1 ada train 0-1 ' ] || exit 9\necho nic:2\n", 0o755)
+	wants, notes, err := askProgram(path)
+	if want := []gres.Want{{Gres: "nic", Count: 2, Source: "program"}}; err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	if len(notes) != 1 || !strings.HasSuffix(notes[0], " and says nic:2") {
+		t.Errorf("notes %q", notes)
+	}
+	write(t, path, "#!/bin/sh\n", 0o755)
+	wants, notes, err = askProgram(path)
+	if err != nil || len(wants) != 0 || len(notes) != 1 || !strings.HasSuffix(notes[0], " and does not know the job") {
+		t.Errorf("of a job that it does not know: %+v, %q, %v", wants, notes, err)
+	}
+}
+
+func TestAProgramThatFailsIsTheNodesFault(t *testing.T) {
+	path := filepath.Join(rootsFolder(t), "hcas")
+	for name, c := range map[string]struct{ script, err string }{
+		"fails":    {"echo no database >&2\nexit 3\n", `exit status 3: it says "no database"`},
+		"hangs":    {"exec sleep 1000\n", "no answer in time"},
+		"cut off":  {"printf nic:2\n", "it does not end with a line's end: it is cut off"},
+		"too much": {"yes nic\n", "it printed too much: more than 64 KiB"},
+		"garbage":  {"echo hello\n", `parse GRES "hello": "hello" is not a GRES that means an HCA; those are nic, hca`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(t, path, "#!/bin/sh\n"+c.script, 0o755)
+			_, _, err := askProgram(path)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: "+c.err)
+		})
+	}
+	write(t, path, "#!/bin/sh\necho nic\n", 0o757)
+	_, _, err := askProgram(path)
+	sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: others than root may write it (-rwxr-xrwx)")
+	check(t, os.Remove(path))
+	_, _, err = askProgram(path)
+	sitetest.Fault(t, plain{took.ReplaceAllString(err.Error(), ""), err}, "ask "+path+" about job 4711: there is no such program")
+}

@@ -1,0 +1,123 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/pkey"
+)
+
+// policySource answers with what the first policy that fits a job gives.
+type policySource struct{ policies []config.Policy }
+
+func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
+	var a answer
+	for i, p := range s.policies {
+		if p.Silent {
+			continue
+		}
+		if len(p.QOS) > 0 && j.QOS == "" {
+			a.note("policy %d goes by QOS, which Slurm does not say of the job", i+1)
+		}
+		if !fits(p, j) {
+			continue
+		}
+		a.mine = true
+		if len(p.Indices) > 0 || p.Count > 0 {
+			a.wants = []gres.Want{{Gres: p.Gres, Type: p.Type, Indices: p.Indices, Count: p.Count, Source: config.Fixed}}
+		}
+		a.note("policy %d fits", i+1)
+		return a, nil
+	}
+	return a, nil
+}
+
+// Isolation returns the job's own part of the node: what the first policy says that fits the
+// job and says anything of it, or else what holds for all jobs.
+func Isolation(c config.Config, j job.Job) string {
+	for _, p := range c.Policies {
+		if p.Isolation != "" && fits(p, j) {
+			return p.Isolation
+		}
+	}
+	return c.Access.Isolation
+}
+
+// CM tells whether a job on a node of so many CPUs gets rdma_cm: what the first policy says that fits
+// the job and says anything of it, or else what holds for all jobs.
+func CM(c config.Config, j job.Job, cpus int) bool {
+	says := c.Access.CM
+	for _, p := range c.Policies {
+		if p.CM != "" && fits(p, j) {
+			says = p.CM
+			break
+		}
+	}
+	return says == config.CMYes || says == config.CMAuto && j.Share.Whole(cpus)
+}
+
+// VF returns what the PF does for a VF of a job: each thing as the first policy says that fits the job
+// and says it, or else as the VF's own table does.
+func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
+	for _, p := range c.Policies {
+		if fits(p, j) {
+			vf = vf.Or(p.VF)
+		}
+	}
+	return vf.Or(own)
+}
+
+// PKey returns the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
+// any, or else what the HCA's own table does; 0 if nobody says one.
+func PKey(c config.Config, j job.Job, own pkey.PKey) pkey.PKey {
+	for _, p := range c.Policies {
+		if p.PKey != 0 && fits(p, j) {
+			return p.PKey
+		}
+	}
+	return own
+}
+
+func fits(p config.Policy, j job.Job) bool {
+	for _, c := range []struct{ wanted, has []string }{
+		{p.Partition, []string{j.Partition}},
+		{p.Account, []string{j.Account}},
+		{p.QOS, []string{j.QOS}},
+		{p.Reservation, []string{j.Reservation}},
+		{p.Constraint, j.Features},
+	} {
+		if len(c.wanted) > 0 && !slices.ContainsFunc(c.has, func(v string) bool { return slices.Contains(c.wanted, v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// unfit refuses a job that no policy fits.
+func unfit(j job.Job) *gres.Refusal {
+	var said []string
+	for _, c := range []struct{ name, value string }{
+		{"partition", j.Partition}, {"account", j.Account}, {"QOS", j.QOS},
+		{"reservation", j.Reservation}, {"constraint", strings.Join(j.Features, "&")},
+	} {
+		if c.value != "" {
+			said = append(said, c.name+" "+hint.Clip(c.value))
+		}
+	}
+	if len(said) == 0 {
+		said = []string{"of which Slurm says nothing"}
+	}
+	return &gres.Refusal{
+		Reason: gres.NoPolicy,
+
+		Ask: fmt.Sprintf("job %d (%s)", j.ID, strings.Join(said, ", ")),
+		Why: "no [[policy]] fits it",
+		Do:  "GN245 submit it to a partition that a policy is for; a last [[policy]] with count = 0 and no conditions lets all other jobs run without an HCA",
+	}
+}

@@ -1,0 +1,108 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/indices"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/trust"
+)
+
+// programSource answers with what a program of the site's says. The program
+// gets the job's id as its argument and what slurmd says of the job in its
+// environment; it prints what a file would have, or nothing if it does not know
+// the job.
+type programSource struct {
+	program string
+	names   []string
+	timeout time.Duration
+}
+
+func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
+	start := time.Now()
+	text, err := s.run(ctx, j)
+	var wants []gres.Want
+	if err == nil && text != "" {
+		wants, err = parseEntitlement(text, s.names, config.Program)
+	}
+	took := time.Since(start).Round(time.Millisecond)
+	if err != nil {
+		return answer{}, hint.With(
+			fmt.Errorf("ask %s about job %d: after %s: %w", s.program, j.ID, took, err),
+			`GN246 only root may be able to write the program, and it must print a GRES on each line, like "nic:2" or "nic:1(IDX:3)", or "none", or nothing; slurm.timeout is how long it may take`,
+		)
+	}
+	a := answer{mine: text != "", wants: wants}
+	if a.mine {
+		a.note("%s took %s and says %s", s.program, took, describeWants(wants))
+	} else {
+		a.note("%s took %s and does not know the job", s.program, took)
+	}
+	return a, nil
+}
+
+func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
+	if err := isProgram(s.program); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	id := strconv.FormatUint(uint64(j.ID), 10)
+	return command{path: s.program, args: []string{id}, env: environment(j), max: maxEntitlement}.run(ctx)
+}
+
+// CheckProgram tells whether the site's program can be asked.
+func CheckProgram(program string) error {
+	if err := isProgram(program); err != nil {
+		return hint.With(fmt.Errorf("ask %s: %w", program, err), "GN247 correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
+	}
+	return nil
+}
+
+// isProgram wants a program that root alone can have written.
+func isProgram(program string) error {
+	f, err := trust.Open(program)
+	switch {
+	case errors.Is(err, trust.ErrNoFile):
+		return errors.New("there is no such program")
+	case err != nil:
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Mode()&0o111 == 0 {
+		err = errors.New("it is not executable")
+	}
+	return hint.Join(err, f.Close())
+}
+
+// environment returns what a site's program learns of a job, in slurmd's own words.
+func environment(j job.Job) []string {
+	var env []string
+	for _, v := range []struct{ name, value string }{
+		{"SLURM_JOB_ID", fmt.Sprint(j.ID)},
+		{"SLURM_JOB_RESTART_COUNT", fmt.Sprint(j.Run.Restart)},
+		{"SLURM_JOB_SLUID", j.Run.SLUID},
+		{"SLURM_JOB_UID", fmt.Sprint(j.UID)},
+		{"SLURM_JOB_GID", fmt.Sprint(j.GID)},
+		{"SLURM_JOB_USER", j.User},
+		{"SLURM_JOB_PARTITION", j.Partition},
+		{"SLURM_JOB_ACCOUNT", j.Account},
+		{"SLURM_JOB_QOS", j.QOS},
+		{"SLURM_JOB_RESERVATION", j.Reservation},
+		{"SLURM_JOB_GPUS", indices.Format(j.GPUs)},
+		{"SLURMD_NODENAME", j.Node},
+		{"SLURM_CONF", j.Conf},
+	} {
+		if v.value != "" {
+			env = append(env, v.name+"="+v.value)
+		}
+	}
+	return env
+}

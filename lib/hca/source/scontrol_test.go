@@ -1,0 +1,364 @@
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/source"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/test/sitetest"
+)
+
+// shown returns what scontrol prints for a job on one node.
+func shown(id int, node, detail string) string {
+	return fmt.Sprintf(`JobId=%d JobName=train
+   UserId=ada(1000) GroupId=ada(1000) MCS_label=N/A
+   Priority=1 Nice=0 Account=(null) QOS=(null)
+   JobState=RUNNING Reason=None Dependency=(null)
+   NodeList=%[2]s
+   JOB_GRES=%[3]s
+     Nodes=%[2]s CPU_IDs=0 Mem=0 GRES=%[3]s
+   MinCPUsNode=1 MinMemoryNode=0 MinTmpDiskNode=0
+   Command=/home/ada/train.sh
+   WorkDir=/home/ada
+
+`, id, node, detail)
+}
+
+// scontrolThat returns a program in scontrol's place. log is what it was asked: its
+// arguments and environment, a line for each time.
+func scontrolThat(t *testing.T, script string) (program string, log func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, asked := filepath.Join(dir, "scontrol"), filepath.Join(dir, "asked")
+	text := "#!/bin/sh\necho \"$*\" $(env | grep -v -e ^PWD= -e ^_= -e ^OLDPWD= -e ^SHLVL= | sort) >>" + asked + "\n" + script
+	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program, func() string {
+		text, err := os.ReadFile(asked)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// says returns a program in scontrol's place that prints a text.
+func says(text string) string { return "cat <<'END'\n" + text + "END\n" }
+
+// askScontrol asks a program about job 4711 on node1.
+func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, error) {
+	cfg := config.Default()
+	cfg.Slurm.Gres = []string{"nic", "hca"}
+	cfg.Slurm.Source = []string{"scontrol"}
+	cfg.Slurm.Scontrol, cfg.Slurm.Timeout = program, timeout
+	j := job.Job{ID: 4711, Node: "node1", Conf: "/run/slurm/slurm.conf"}
+	return source.Ask(context.Background(), j, cfg, source.Local{Threads: func() (int, error) { return 2, nil }})
+}
+
+func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
+	t.Setenv("SPANK_X", "user")
+	program, log := scontrolThat(t, says(shown(4711, "node1", "nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)")))
+	wants, notes, err := askScontrol(program, 5*time.Second)
+	want := []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2, Cores: []int{0}, Source: "scontrol"}, {Gres: "hca", Count: 1, Cores: []int{0}, Source: "scontrol"}}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	const asked = "show job -d 4711 LC_ALL=C PATH=/usr/local/bin:/usr/bin:/bin SLURM_CONF=/run/slurm/slurm.conf\n"
+	if log() != asked {
+		t.Errorf("asked %q, want %q", log(), asked)
+	}
+	if len(notes) != 1 || !strings.HasSuffix(notes[0], " and says GRES=nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+func TestCountsAreToBeNearTheCoresThatTheTextHasTheThreadsOf(t *testing.T) {
+	for cpus, c := range map[string]struct {
+		cores []int
+		note  string
+	}{
+		"4-7,10-11": {[]int{2, 3, 5}, ""},
+		"":          {nil, ""},
+		"4-":        {nil, `HCAs are chosen without regard to the job's CPUs: parse indices "4-": parse number ""`},
+	} {
+		program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic(CNT:2),hca:1(IDX:0)"), "CPU_IDs=0", "CPU_IDs="+cpus, 1)))
+		wants, notes, err := askScontrol(program, 5*time.Second)
+		want := []gres.Want{{Gres: "nic", Count: 2, Cores: c.cores, Source: "scontrol"}, {Gres: "hca", Indices: []int{0}, Source: "scontrol"}}
+		if err != nil || !reflect.DeepEqual(wants, want) {
+			t.Errorf("CPU_IDs=%s: got %+v, %v, want %+v", cpus, wants, err, want)
+		}
+		if noted := len(notes) == 2 && notes[1] == c.note; noted != (c.note != "") {
+			t.Errorf("CPU_IDs=%s: notes %q", cpus, notes)
+		}
+	}
+}
+
+func TestIndicesAreNearTheJobsCoresWhereNearnessDecides(t *testing.T) {
+	program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic:2(IDX:0,3)"), "CPU_IDs=0", "CPU_IDs=4-7", 1)))
+	for word, cores := range map[string][]int{config.IndexSlurm: nil, config.IndexNear: {2, 3}} {
+		cfg := config.Default()
+		cfg.Slurm.Source, cfg.Slurm.Scontrol, cfg.Slurm.Timeout, cfg.Slurm.Index = []string{"scontrol"}, program, 5*time.Second, word
+		wants, _, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1"}, cfg, source.Local{Threads: func() (int, error) { return 2, nil }})
+		if want := []gres.Want{{Gres: "nic", Indices: []int{0, 3}, Cores: cores, Source: "scontrol"}}; err != nil || !reflect.DeepEqual(wants, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", word, wants, err, want)
+		}
+	}
+}
+
+func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
+	head := func(text, parts string) string { return strings.Replace(text, " JobName=", " "+parts+" JobName=", 1) }
+	first := head(shown(4711, "node1", "nic:1(IDX:2)"), "ArrayJobId=4711 ArrayTaskId=1 ArrayTaskThrottle=4")
+	other := head(shown(4710, "node1", "nic:1(IDX:0)"), "ArrayJobId=4711 ArrayTaskId=0")
+	script := "if [ \"$4\" = 4711_1 ]; then\n" + says(first) + "else\n" + says(other+first) + "fi\n"
+	program, log := scontrolThat(t, script)
+	wants, _, err := askScontrol(program, 5*time.Second)
+	want := []gres.Want{{Gres: "nic", Indices: []int{2}, Source: "scontrol"}}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("got %+v, %v, want %+v", wants, err, want)
+	}
+	if n := strings.Count(log(), "\n"); n != 2 {
+		t.Errorf("asked %d times: %s", n, log())
+	}
+
+	het := head(shown(4711, "node1", "nic:1(IDX:3)"), "HetJobId=4711 HetJobOffset=0")
+	rest := head(shown(4712, "node2", ""), "HetJobId=4711 HetJobOffset=1")
+	program, _ = scontrolThat(t, "if [ \"$4\" = 4711+0 ]; then\n"+says(het)+"else\n"+says(het+rest)+"fi\n")
+	wants, _, err = askScontrol(program, 5*time.Second)
+	want[0].Indices = []int{3}
+	if err != nil || !reflect.DeepEqual(wants, want) {
+		t.Errorf("het job: got %+v, %v, want %+v", wants, err, want)
+	}
+}
+
+// took is how long an answer took, which differs.
+var took = regexp.MustCompile(`after [0-9.]+m?s: `)
+
+// How long scontrol's text is users decide, by arrays, comments and paths.
+func TestAnAnswerThatIsTooLongIsTheJobsFault(t *testing.T) {
+	program, _ := scontrolThat(t, "exec yes JobId=4711\n")
+	_, _, err := askScontrol(program, time.Minute)
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(refusal.Why, "more than 16384 KiB: its array is too large") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
+	for _, c := range []struct{ name, script, err, hint string }{
+		{"failing", "echo 'slurm_load_jobs error: Invalid job id specified' >&2\necho more >&2\nexit 1\n",
+			`exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"silent", "exit 0\n", "it printed nothing", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"garbage", "echo '{\"jobs\": []}'\n", `unknown form: it begins with "{\"jobs\": []}" and not with JobId=`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"cut off", "printf 'JobId=4711 JobName=x\\n     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:2(ID'\n", "its output is cut off", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another job", says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another node", says(shown(4711, "node[2-10]", "nic:1(IDX:0)")), "no GRES= for node node1 in it", "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"another form", says(shown(4711, "node1", "nic:2(0/4,1/4)")), `parse GRES "nic:2(0/4,1/4)": unknown form; known are name:count(IDX:…) and name(CNT:…)`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+		{"endless errors", "yes error | head -c 1000000 >&2; exit 3\n", `exit status 3: it says "error"`, "run PROGRAM show job -d 4711 by hand on this node, while the job runs"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program, _ := scontrolThat(t, c.script)
+			wants, _, err := askScontrol(program, 10*time.Second)
+			if len(wants) != 0 {
+				t.Errorf("wants %+v", wants)
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !took.MatchString(err.Error()) {
+				t.Errorf("%v does not say how long it took", err)
+			}
+			err = plain{took.ReplaceAllString(err.Error(), ""), err}
+			sitetest.Fault(t, err, "ask "+program+" about job 4711: "+c.err)
+			if want, got := strings.ReplaceAll(c.hint, "PROGRAM", program), hint.Of(err); got != want {
+				t.Errorf("hint %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// plain is an error whose text is the same in every run.
+type plain struct {
+	text string
+	error
+}
+
+func (p plain) Error() string { return p.text }
+func (p plain) Unwrap() error { return p.error }
+
+func TestWhatScontrolSaidIsToldThoughItHungWhenItWasAskedAgain(t *testing.T) {
+	asked := filepath.Join(t.TempDir(), "asked")
+	program, _ := scontrolThat(t, "if [ -e "+asked+" ]; then exec sleep 1000; fi\ntouch "+asked+"\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1\n")
+	if _, _, err := askScontrol(program, 5*time.Second); err == nil || !strings.Contains(err.Error(), "Unable to contact slurm controller") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
+	for name, script := range map[string]string{
+		"itself":               "echo waiting >&2; echo $$ >PID; exec sleep 1000\n",
+		"a child":              "sleep 1000 & echo $! >PID; wait\n",
+		"a child that is left": "sleep 1000 & echo $! >PID; exit 0\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			pidFile := filepath.Join(t.TempDir(), "pid")
+			program, _ := scontrolThat(t, strings.ReplaceAll(script, "PID", pidFile))
+			start := time.Now()
+			_, _, err := askScontrol(program, time.Second)
+			if err == nil {
+				t.Error("no error")
+			}
+			if took := time.Since(start); took > time.Minute {
+				t.Errorf("took %s", took)
+			}
+			text, err := os.ReadFile(pidFile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waitForEnd(t, pid)
+		})
+	}
+}
+
+// waitForEnd waits until a process is gone. An orphan may stay a zombie.
+func waitForEnd(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestScontrolThatIsNotThere(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "scontrol")
+	_, _, err := askScontrol(missing, time.Second)
+	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing)
+	if err := os.WriteFile(missing, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = askScontrol(missing, time.Second)
+	sitetest.Fault(t, err, "find scontrol: file does not exist as a program: "+missing)
+}
+
+func TestRootRunsNoScontrolThatAUserMayHaveWritten(t *testing.T) {
+	dir := rootsFolder(t)
+	program, ran := filepath.Join(dir, "scontrol"), filepath.Join(dir, "ran")
+	for name, change := range map[string]func() error{
+		"a user's":        func() error { return os.Chown(program, 1000, -1) },
+		"all write it":    func() error { return os.Chmod(program, 0o777) },
+		"a user's folder": func() error { return os.Chown(dir, 1000, -1) },
+	} {
+		chown(t, dir, 0)
+		os.Remove(program)
+		write(t, program, "#!/bin/sh\ntouch "+ran+"\n", 0o755)
+		check(t, change())
+		_, _, err := askScontrol(program, time.Second)
+		if err == nil || !strings.Contains(err.Error(), "run "+program+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(ran); err == nil {
+			t.Errorf("%s: root ran it", name)
+		}
+	}
+}
+
+func TestScontrolWithoutTheNodesName(t *testing.T) {
+	cfg := config.Default()
+	cfg.Slurm.Source = []string{"scontrol"}
+	_, _, err := source.Ask(context.Background(), job.Job{ID: 4711}, cfg, source.Local{})
+	sitetest.Fault(t, err, "ask scontrol about job 4711: the node's name is not known")
+}
+
+func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
+	const line = "     Nodes=node1 CPU_IDs=0 Mem=0 GRES=nic:4(IDX:0-3)"
+	whole := shown(4711, "node1", "nic:1(IDX:0)")
+	part := strings.Replace(whole, " JobName=", " ArrayJobId=4700 ArrayTaskId=3 JobName=", 1)
+	for name, text := range map[string]string{
+		"in its name":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line, 1),
+		"in a path":      strings.Replace(whole, "WorkDir=/home/ada", "WorkDir=/home/ada\n"+line, 1),
+		"with an end":    strings.Replace(whole, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 JobName=y", 1),
+		"with its id":    strings.Replace(whole, "JobName=train", "JobName=x\nJobId=4711 JobName=y\n"+line, 1),
+		"as two parts":   strings.Replace(part, "JobName=train", "JobName=x\nJobId=4711 ArrayJobId=4700 ArrayTaskId=4 JobName=y\n"+line, 1),
+		"as other parts": strings.Replace(part, "JobName=train", "JobName=x\n"+line+"\n\nJobId=9 ArrayJobId=4700 ArrayTaskId=4 JobName=y", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			program, _ := scontrolThat(t, says(text))
+			_, _, err := askScontrol(program, 5*time.Second)
+			var refusal *gres.Refusal
+			if !errors.As(err, &refusal) {
+				t.Errorf("error %v, want a refusal", err)
+			}
+		})
+	}
+}
+
+func TestABusyControllerIsAskedAgainUntilTheTimeIsOver(t *testing.T) {
+	const busy = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n"
+	count := filepath.Join(t.TempDir(), "count")
+	script := "echo >>" + count + "\n[ $(wc -l <" + count + ") -ge 5 ] && {\n" + says(shown(4711, "node1", "nic:1(IDX:0)")) + "exit 0\n}\n" + busy
+	program, log := scontrolThat(t, script)
+	wants, notes, err := askScontrol(program, time.Minute)
+	if err != nil || len(wants) != 1 || strings.Count(log(), "\n") != 5 {
+		t.Errorf("got %+v, %v, asked %q", wants, err, log())
+	}
+	if len(notes) != 1 || !strings.Contains(notes[0], " with 4 more tries and says ") {
+		t.Errorf("notes %q", notes)
+	}
+
+	program, log = scontrolThat(t, busy)
+	_, _, err = askScontrol(program, 3*time.Second)
+	var refusal *gres.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != gres.NoAnswer || !strings.Contains(err.Error(), "slurmctld does not answer: after ") {
+		t.Errorf("error %v, wanted a refusal", err)
+	}
+	if strings.Count(log(), "\n") < 2 {
+		t.Errorf("asked %q", log())
+	}
+
+	// A second try would begin after the deadline, and on a busy machine the first may, too.
+	program, log = scontrolThat(t, busy)
+	_, _, err = askScontrol(program, 100*time.Millisecond)
+	if err == nil || strings.Count(log(), "\n") > 1 {
+		t.Errorf("beyond the deadline: %v, asked %q", err, log())
+	}
+	// It answers only when the deadline has passed.
+	program, log = scontrolThat(t, "sleep 3600\n"+busy)
+	_, _, err = askScontrol(program, 3*time.Second)
+	if err == nil || !strings.Contains(err.Error(), "no answer in time") || strings.Count(log(), "\n") != 1 {
+		t.Errorf("without an answer: %v, asked %q", err, log())
+	}
+}
+
+func TestTheAnswerSaysWhoWasAsked(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "slurm.conf")
+	write(t, conf, "SlurmctldHost=ctl1(10.0.0.1)\nSlurmctldHost=ctl2\n", 0o644)
+	program, _ := scontrolThat(t, says(shown(4711, "node1", "nic:1(IDX:0)")))
+	cfg := config.Default()
+	cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"scontrol"}, program
+	_, notes, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, source.Local{})
+	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], " asking ctl1, ctl2 and says GRES=nic:1(IDX:0)") {
+		t.Errorf("notes %q, %v", notes, err)
+	}
+}

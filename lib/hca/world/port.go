@@ -1,0 +1,137 @@
+package world
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
+)
+
+// Port is the state of an HCA's port when a job claimed the HCA.
+type Port struct {
+	Num   uint32 `json:"num"`
+	State string `json:"state"`          // ACTIVE, DOWN, …
+	Rate  string `json:"rate,omitempty"` // as the kernel prints it: "100 Gb/sec (4X EDR)"
+}
+
+// PortError says how a port that came home is worse than before.
+type PortError struct {
+	HCA       string
+	Port      uint32
+	Interface string // that has no carrier any more; empty if it has, or if none is known
+	What      string // PortState or PortRate
+	Before    string
+	Now       string
+}
+
+// PortState and PortRate say in what a port is worse.
+const (
+	PortState = "state"
+	PortRate  = "rate"
+)
+
+func (e PortError) Error() string {
+	text := fmt.Sprintf("port %d of %s", e.Port, e.HCA)
+	if e.Interface != "" {
+		text += fmt.Sprintf(" (%s)", e.Interface)
+	}
+	return fmt.Sprintf("%s came home with %s %s, it had %s", text, e.What, e.Now, e.Before)
+}
+
+// Hint says what to do about it.
+func (e PortError) Hint() string { return PortHint }
+
+// PortHint is what to do about a PortError.
+const PortHint = "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
+
+// ReadPorts reads the state of an HCA's ports.
+func ReadPorts(v *scan.View, d scan.Device) ([]Port, error) {
+	list, err := v.Signals(d)
+	if err != nil {
+		return nil, err
+	}
+	ports := make([]Port, 0, len(list))
+	for _, p := range list {
+		ports = append(ports, Port(p))
+	}
+	return ports, nil
+}
+
+// AwaitPorts waits until no port of an HCA at home is worse than before, and returns a PortError
+// for one that stays worse.
+func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		d, err := v.Find(id)
+		if err != nil {
+			return err
+		}
+		_, err = w.Until(poll.Ports, func() (bool, error) {
+			now, err := ReadPorts(v, d)
+			if err != nil {
+				return false, err
+			}
+			fault, is := worsePort(name, before, now)
+			if !is {
+				worse = nil
+				return true, nil
+			}
+			var waited bool
+			fault.Interface, waited = w.dark[port{id, fault.Port}]
+			worse = fault
+			return waited, nil
+		})
+		return err
+	})
+	return worse, err
+}
+
+// worsePort returns the first port of an HCA that had a link before and has none now, or a slower
+// one.
+func worsePort(name string, before, now []Port) (fault PortError, is bool) {
+	for _, b := range before {
+		n := Port{Num: b.Num, State: "none"}
+		for _, p := range now {
+			if p.Num == b.Num {
+				n = p
+			}
+		}
+		if b.State == active && n.State != active {
+			return PortError{HCA: name, Port: b.Num, What: PortState, Before: b.State, Now: n.State}, true
+		}
+		if b.State == active && n.Rate != "" && rate(n.Rate) < rate(b.Rate) {
+			return PortError{HCA: name, Port: b.Num, What: PortRate, Before: b.Rate, Now: n.Rate}, true
+		}
+	}
+	return PortError{}, false
+}
+
+// port is a port of an HCA.
+type port struct {
+	hca node.ID
+	num uint32
+}
+
+// NoCarrier records that the interface of a port did not get a carrier in time: nobody waits for
+// the port again.
+func (w *World) NoCarrier(id node.ID, num uint32, name string) {
+	if w.dark == nil {
+		w.dark = map[port]string{}
+	}
+	w.dark[port{id, num}] = name
+}
+
+// active is the state of a port that has a link.
+const active = "ACTIVE"
+
+// rate returns the number with which the text of a rate begins.
+func rate(text string) float64 {
+	number, _, _ := strings.Cut(text, " ")
+	gigabits, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		return 0
+	}
+	return gigabits
+}

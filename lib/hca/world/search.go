@@ -1,0 +1,208 @@
+package world
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/kernel/udev"
+	"gresnet/lib/link"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
+)
+
+// ErrGone means that the node has lost the hardware: its driver let go of it, or somebody removed
+// a virtual function. Nothing is left to bring home.
+var ErrGone = errors.New("the node does not have it any more")
+
+// Elsewhere looks into one namespace after the other, all that can be entered besides the node's
+// and the job's, until a look returns something else than notFound.
+func (w *World) Elsewhere(notFound error, look func(*scan.View) error) error {
+	all, search := netns.All()
+	if search != nil && !errors.Is(search, netns.ErrHeldUp) {
+		return search
+	}
+	defer func() {
+		for _, ns := range all {
+			ns.Close()
+		}
+	}()
+	for _, ns := range all {
+		if ns.String() == w.Host.String() || w.job != nil && ns.String() == w.job.ns.String() {
+			continue
+		}
+		p, err := enter(ns, w.Sys, w.hints())
+		if err != nil {
+			return err
+		}
+		err = p.do(func() error { return look(p.view) })
+		p.leave()
+		if !errors.Is(err, notFound) {
+			return err
+		}
+	}
+	if search != nil {
+		return fmt.Errorf("%w: %w", notFound, search)
+	}
+	return notFound
+}
+
+// Everywhere looks into the job's namespace, into the node's, and Elsewhere. The end of the job's
+// namespace brings what comesHome to the node, a moment later (IPoIB: ipoib_netlink.c, netns_refund).
+func (w *World) Everywhere(comesHome bool, notFound error, look func(*scan.View) error) error {
+	err := w.InJob(look)
+	ended := errors.Is(err, ErrNoNamespace)
+	if !ended && !errors.Is(err, notFound) {
+		return err
+	}
+	if err = w.OnHost(look); errors.Is(err, notFound) {
+		err = w.Elsewhere(notFound, look)
+	}
+	if ended && comesHome && errors.Is(err, notFound) {
+		err = w.Try(poll.Dying, notFound, func() error { return w.OnHost(look) })
+	}
+	return err
+}
+
+// OthersHave tells whether another lease has an HCA. It is asked when the HCA, or an interface of
+// it, was found in a namespace that is not this job's: who is about to move an HCA has claimed it
+// before, so what a claim speaks of then is no stray of this lease. The journal may say that this
+// lease has it still, if a strike does not read.
+func (w *World) OthersHave(id node.ID) bool {
+	t, err := w.Table.Read()
+	if err != nil {
+		return false
+	}
+	c, held := t.Holder(id)
+	return held && c.Job != 0 && (c.Job != w.Job || c.Run != w.Run)
+}
+
+// Await looks again whenever a device comes, until the look finds something, the time is over, or
+// the node turns out to have lost the device. A device that seems lost gets its time even if the first
+// looks at a busy node's namespaces took longer than that.
+func (w *World) Await(lost func() (bool, error), notFound error, look func() error) error {
+	var missing error
+	gone := false
+	bound := func() poll.Bound {
+		if gone {
+			return poll.Gone
+		}
+		return poll.Hidden
+	}
+	found, err := w.UntilHeard(bound, w.awaitArrival, func() (bool, error) {
+		// What comes from now on may come after this look.
+		if err := w.hear(); err != nil {
+			return false, err
+		}
+		if missing = look(); !errors.Is(missing, notFound) {
+			return true, missing
+		}
+		var err error
+		gone, err = lost()
+		return false, err
+	})
+	switch {
+	case found || err != nil:
+		return err
+	case gone && w.IsOver(poll.Gone):
+		return ErrGone
+	}
+	return fmt.Errorf("it is in no namespace that can be entered: %w", missing)
+}
+
+// hear makes the kernel report devices that come to the root namespace.
+func (w *World) hear() (err error) {
+	if w.arrivals == nil {
+		w.arrivals, err = udev.NewArrivals()
+	}
+	return err
+}
+
+// awaitArrival waits until a device comes, for a time at most.
+func (w *World) awaitArrival(most time.Duration) error { return w.arrivals.Wait(most) }
+
+// AwaitLost waits until it is sure that the node has lost an HCA, and returns ErrGone. It returns
+// nil as soon as the node has the HCA, in whatever namespace.
+func (w *World) AwaitLost(id node.ID) error {
+	has, err := w.UntilHeard(func() poll.Bound { return poll.Gone }, w.awaitArrival, func() (bool, error) {
+		if err := w.hear(); err != nil {
+			return false, err
+		}
+		gone, err := w.HasLost(id)
+		return !gone, err
+	})
+	switch {
+	case has || err != nil:
+		return err
+	case w.IsOver(poll.Gone):
+		return ErrGone
+	}
+	return fmt.Errorf("see whether the node has lost HCA %s: %w", id, w.Context.Err())
+}
+
+// HasLost tells whether the node has lost an HCA that no look finds. In doubt the node has it: a
+// namespace that nobody can enter may hide it.
+func (w *World) HasLost(id node.ID) (bool, error) {
+	id = id.Whole()
+	verbs, err := sysfs.AllVerbs(w.Sys)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if id.PCI != "" {
+		return sysfs.Lacks(w.Sys, verbs, id)
+	}
+	// Its PCI address is not known: any device that is in none of the namespaces may be the one.
+	var seen []string
+	see := func(v *scan.View) error {
+		names, err := v.Names()
+		seen = append(seen, names...)
+		if err != nil {
+			return err
+		}
+		return errNext
+	}
+	for _, look := range []func(func(*scan.View) error) error{
+		w.OnHost, w.InJob, func(f func(*scan.View) error) error { return w.Elsewhere(errNext, f) },
+	} {
+		if err := look(see); !errors.Is(err, errNext) && !errors.Is(err, ErrNoNamespace) {
+			return false, err
+		}
+	}
+	return allSeen(verbs, seen), nil
+}
+
+// allSeen tells whether each uverbs device belongs to an RDMA device that a look has seen. Since
+// kernel 7.3 devices of two namespaces may have the same name.
+func allSeen(verbs []sysfs.Owner, seen []string) bool {
+	for _, v := range verbs {
+		i := slices.Index(seen, v.Device)
+		if i < 0 {
+			return false
+		}
+		seen = slices.Delete(seen, i, i+1)
+	}
+	return true
+}
+
+// HasLostInterface tells whether the node has lost an interface that no look finds. An Ethernet
+// interface may outlive its RDMA device: then it is only hidden as long as its own device has a
+// driver.
+func (w *World) HasLostInterface(hca node.ID, id link.ID) (bool, error) {
+	gone, err := w.HasLost(hca)
+	if err != nil || !gone || id.Kind == "ipoib" {
+		return gone, err
+	}
+	bound, err := sysfs.HasDriver(w.Sys, id.Parent)
+	return !bound, err
+}
+
+// errNext makes a search go on with the next namespace.
+var errNext = errors.New("next")

@@ -1,0 +1,140 @@
+// Package detach does work in a process that can be left behind, because the kernel may not come back from it
+// and is deaf to signals meanwhile: a Part of the program, a Fork, or a Fork that moves an RDMA device (Move).
+//
+// The process has a session of its own, so that slurmd does not end it, and none of our standard streams, for
+// whose end slurmd waits, nor any lock that it was not given.
+package detach
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/words/hint"
+)
+
+// ErrHeldUp means that the work was not done in time and is still under way.
+var ErrHeldUp = errors.New("no answer")
+
+// socket is the descriptor by which a process is heard.
+const socket = 3
+
+// Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most. It asks the kernel
+// about processes and files of users, and some of that waits for a user's file server. It runs as a program
+// of its own, since it takes memory and threads.
+type Part string
+
+// New makes a part. Call it when packages are initialized: a process that was
+// started as that part runs it then, and ends.
+func New(name string, run func(args []string, say Say) error) Part {
+	if os.Args[0] == name {
+		// Without it ps(1) shows "exe", which is not worth an error.
+		if text, err := unix.BytePtrFromString(name); err == nil {
+			_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0)
+		}
+		if run(os.Args[1:], say) != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	return Part(name)
+}
+
+// Say sends a message, at most MaxMessage long, and a descriptor with it unless that is -1.
+type Say func(message string, fd int) error
+
+// MaxMessage bounds a message. What is longer is cut off.
+const MaxMessage = 8 << 10
+
+func say(message string, fd int) error {
+	if len(message) > MaxMessage {
+		message = message[:MaxMessage]
+	}
+	var rights []byte
+	if fd >= 0 {
+		rights = unix.UnixRights(fd)
+	}
+	for {
+		err := unix.Sendmsg(socket, []byte(message), rights, nil, unix.MSG_NOSIGNAL)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// Process is a part that runs.
+type Process struct {
+	cmd    *exec.Cmd
+	conn   *net.UnixConn
+	buffer []byte
+	rights []byte
+}
+
+// Start starts a part, in the calling thread's namespaces.
+func (p Part) Start(args ...string) (*Process, error) { return p.StartWith(nil, args...) }
+
+// StartWith starts a part that keeps a file open, such as a lock, until it ends; nil: none.
+func (p Part) StartWith(file *os.File, args ...string) (*Process, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(pair[0]), string(p)), os.NewFile(uintptr(pair[1]), string(p))
+	defer ours.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = append([]string{string(p)}, args...)
+	cmd.Env = []string{}
+	cmd.Dir = "/"
+	cmd.ExtraFiles = []*os.File{theirs} // the first one is number 3, socket
+	if file != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, hint.Join(fmt.Errorf("start %s: %w", p, err), conn.Close())
+	}
+	return &Process{cmd, conn.(*net.UnixConn), make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4))}, nil
+}
+
+// Hear returns the next message, and the descriptor that came with it or -1. It is
+// ErrHeldUp if none comes until then, and io.EOF at the end.
+func (p *Process) Hear(until time.Time) (message string, fd int, err error) {
+	if err := p.conn.SetReadDeadline(until); err != nil {
+		return "", -1, err
+	}
+	n, nrights, _, _, err := p.conn.ReadMsgUnix(p.buffer, p.rights)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "", -1, ErrHeldUp
+	}
+	if err != nil {
+		return "", -1, err
+	}
+	fd = -1
+	messages, err := unix.ParseSocketControlMessage(p.rights[:nrights])
+	if err == nil && len(messages) > 0 {
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err == nil && len(fds) > 0 {
+			fd = fds[0]
+		}
+	}
+	return string(p.buffer[:n]), fd, err
+}
+
+// Leave ends the process, or leaves it behind if it is deaf to signals.
+func (p *Process) Leave() {
+	p.conn.Close()
+	p.cmd.Process.Kill()
+	go p.cmd.Wait()
+}

@@ -1,0 +1,73 @@
+package devnode
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gresnet/lib/kernel/sysfs"
+	"gresnet/lib/words/config"
+)
+
+// known is a folder with a file for each HCA whose device nodes are closed. The file is named by the
+// parent device, a colon, and the RDMA device. udev's rule looks for it, and closes the nodes of
+// such an HCA by itself when they are made again. It starts gresnet-prolog for others, once for each.
+type known string
+
+func (n Nodes) known() known { return known(n.Known) }
+
+// list is the file with the site's list of HCAs, by which Close knew which HCAs to close.
+const list = ".list"
+
+// keepOnly removes what was known by another list of HCAs.
+func (k known) keepOnly(hcas []config.HCA) error {
+	text, err := json.Marshal(hcas)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(string(k), list)
+	if had, err := os.ReadFile(path); err == nil && string(had) == string(text) {
+		return nil
+	}
+	if err := k.forget(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(string(k), 0o700); err != nil {
+		return fmt.Errorf("tell udev which device nodes to close: %w", err)
+	}
+	return os.WriteFile(path, text, 0o600)
+}
+
+// add makes the file of a device node's HCA, or of RDMA-CM's. An HCA without a parent device has none.
+func (k known) add(sys fs.FS, node string) error {
+	name := node
+	if node != cm {
+		owner, err := sysfs.OwnerOf(sys, node)
+		if err != nil {
+			return err
+		}
+		parent, err := sysfs.DeviceOf(sys, node)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name = parent + ":" + owner.Device
+	}
+	if err := os.WriteFile(filepath.Join(string(k), name), nil, 0o600); err != nil {
+		return fmt.Errorf("tell udev to close %s: %w", node, err)
+	}
+	return nil
+}
+
+// forget removes all, so that udev closes nothing by itself.
+func (k known) forget() error {
+	if err := os.RemoveAll(string(k)); err != nil {
+		return fmt.Errorf("have udev close no device nodes: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"gresnet/lib/words/clock"
+)
+
+// ticks is how many of the kernel's units of time a second has in /proc (USER_HZ), on all of Go's ports.
+const ticks = 100
+
+// Running returns for how long a process has run. A process keeps its time when it runs another program.
+func Running(pid int) (time.Duration, error) {
+	file := fmt.Sprintf("/proc/%d/stat", pid)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("look at process %d: %w", pid, err)
+	}
+	// The name may have anything in it, and ends with the last parenthesis (proc_pid_stat(5)).
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	const start = 22 - 3
+	if len(fields) <= start {
+		return 0, fmt.Errorf("read %s: it has no start time", file)
+	}
+	at, err := strconv.ParseInt(string(fields[start]), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", file, err)
+	}
+	return clock.SinceBoot() - time.Duration(at)*time.Second/ticks, nil
+}

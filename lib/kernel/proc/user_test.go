@@ -1,0 +1,116 @@
+package proc_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/proc"
+	"gresnet/test/netnstest"
+	"gresnet/test/standin"
+)
+
+func TestAProcessIsItsRealUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to be another user")
+	}
+	cmd := exec.Command("sh", "-c", "echo; exec cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1234, Gid: 1234}}
+	standin.Start(t, cmd)
+	for pid, want := range map[int]uint32{cmd.Process.Pid: 1234, os.Getpid(): 0} {
+		if p, uid, err := proc.UserOf(pid); err != nil || uid != want || p.PID != pid || p.Name == "" {
+			t.Errorf("process %d is %s of %d, %v, wanted %d", pid, p, uid, err, want)
+		}
+	}
+	if _, _, err := proc.UserOf(1 << 22); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a process that is not there: %v", err)
+	}
+}
+
+// A test binary is also a program that becomes root.
+func init() {
+	if os.Getenv("GRESNET_BECOME") == "" {
+		return
+	}
+	if err := syscall.Setresuid(0, 0, 0); err != nil {
+		panic(err)
+	}
+	os.Stdout.WriteString("\n")
+	io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// Who runs a program that becomes root, as sudo does before it asks for a password, has not become root.
+func TestAProcessThatBecameRootIsItsUsers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to be another user")
+	}
+	dir, err := os.MkdirTemp("", "proctest") // t.TempDir is closed to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "becomes")
+	copyFile(t, "/proc/self/exe", program)
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Chmod(program, 0o755|os.ModeSetuid)); err != nil {
+		t.Fatal(err)
+	}
+	for by, want := range map[uint32]uint32{1234: 1234, 0: 0} {
+		cmd := exec.Command(program)
+		cmd.Env = []string{"GRESNET_BECOME=root"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: by, Gid: 1234}}
+		standin.Start(t, cmd)
+		if _, uid, err := proc.UserOf(cmd.Process.Pid); err != nil || uid != want {
+			t.Errorf("what user %d runs is of user %d, %v", by, uid, err)
+		}
+	}
+}
+
+func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		netnstest.Skip(t, "needs root to make device nodes")
+	}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for name, minor := range map[string]uint32{"uverbs7": 7, "rdma_cm": 5} { // /dev/full, /dev/zero
+		if err := unix.Mknod(at(name), unix.S_IFCHR|0o600, int(unix.Mkdev(1, minor))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(at("uverbs1"), nil, 0o600), os.Symlink("/dev/full", at("uverbs2"))); err != nil {
+		t.Fatal(err)
+	}
+	hold := func(node string) int { return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; echo; exec cat`, at(node)) }
+	opener := hold("uverbs7")
+	others := []int{hold("rdma_cm"), hold("uverbs1"), hold("uverbs2")}
+	found, _ := openers(t, proc.Number{Major: 1, Minor: 7})
+	if !slices.Contains(found, opener) {
+		t.Errorf("found %v, wanted %d", found, opener)
+	}
+	for _, pid := range others {
+		if slices.Contains(found, pid) {
+			t.Errorf("process %d has another file open", pid)
+		}
+	}
+}
+
+// openers returns the processes that have a device open, and how many links of descriptors were read to find them.
+func openers(t *testing.T, device proc.Number) (pids []int, links int) {
+	t.Helper()
+	o := proc.Openers{Devices: []proc.Number{device}, At: func(int, int) {}, See: func(pid int, _ proc.Number) bool {
+		pids = append(pids, pid)
+		return true
+	}}
+	if err := o.Look(); err != nil {
+		t.Fatal(err)
+	}
+	return pids, proc.Links(&o)
+}

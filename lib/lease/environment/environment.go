@@ -1,0 +1,161 @@
+// Package environment writes what a job's programs and the SPANK plugin read: the lease's env, by
+// which the lease counts, its limits, the files by which tasks resolve names, and the notice to a
+// job that gets fewer HCAs than it could expect.
+//
+// environment.go and gid.go say which variables a job has, and are pure.
+package environment
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/pkey"
+)
+
+// HCA is one of the job's HCAs, as its programs find it.
+type HCA struct {
+	Name  string // of the RDMA device
+	NUMA  int    // -1: not known
+	GPU   int    // the nearest of the job's, by Slurm's index; -1: none is
+	Ports []Port
+	Slot  bool // other jobs have it, too
+}
+
+// Port is a port of an HCA.
+type Port struct {
+	Num       uint32
+	Active    bool
+	Interface Interface
+	// RoCE is what only a port on Ethernet has.
+	RoCE bool
+	GIDs []GID // for RoCE v2
+
+	PKey *pkey.Entry // the job's; nil: it may use all
+}
+
+// Interface is a port's network interface, if that is in the job.
+type Interface struct {
+	Name  string
+	Ready bool // it is up and has an address that others can reach
+}
+
+// Variable is one of a lease's.
+type Variable struct{ Name, Value string }
+
+// Of returns the variables of a job: what always is there, and those that the site
+// exports as far as the job has something to say in them.
+func Of(hcas []HCA, export []string) []Variable {
+	all := always(hcas)
+	for _, name := range export {
+		if value := exported(name, hcas); value != "" {
+			all = append(all, Variable{name, value})
+		}
+	}
+	return all
+}
+
+// always returns the variables that each job has. The n-th entry of a list belongs to the n-th HCA,
+// except for ports and interfaces: an HCA has several or none.
+func always(hcas []HCA) []Variable {
+	var names, numa, gpus []string
+	for _, h := range distinct(hcas) {
+		names = append(names, h.Name)
+		numa = append(numa, strconv.Itoa(h.NUMA))
+		gpus = append(gpus, strconv.Itoa(h.GPU))
+	}
+	all := []Variable{
+		{"GRESNET_HCAS", strings.Join(names, ",")},
+		{"GRESNET_PORTS", strings.Join(ports(hcas), ",")},
+		{"GRESNET_INTERFACES", strings.Join(interfaces(hcas, false), ",")},
+		{"GRESNET_NUMA", strings.Join(numa, ",")},
+	}
+	if slices.ContainsFunc(hcas, func(h HCA) bool { return h.GPU >= 0 }) {
+		all = append(all, Variable{"GRESNET_GPUS", strings.Join(gpus, ",")})
+	}
+	if keys := pkeys(hcas); keys != "" {
+		all = append(all, Variable{"GRESNET_PKEY", keys})
+	}
+	return all
+}
+
+// exported returns the value of a variable that the site can have exported, empty if
+// the job has none for it.
+func exported(name string, hcas []HCA) string {
+	ready := interfaces(hcas, true)
+	switch name {
+	case config.NCCLHCA:
+		return exactly(ports(hcas))
+	case config.NCCLInterface:
+		return exactly(ready)
+	case config.NCCLGIDIndex, config.UCXGIDIndex:
+		return gidIndex(hcas)
+	case config.NCCLPKey:
+		return pkeyIndex(hcas)
+	case config.UCXPKey, config.OpenIBPKey:
+		return partition(hcas)
+	case config.UCXDevices:
+		return strings.Join(ports(hcas), ",")
+	case config.GlooInterface, config.TPInterface:
+		// TensorPipe takes one name, and so do some that read Gloo's variable.
+		return strings.Join(ready[:min(1, len(ready))], "")
+	case config.MellanoxNone:
+		return "none"
+	}
+	return ""
+}
+
+// exactly returns NCCL's list of whole names. Without the sign they are beginnings of
+// names: mlx5_1 is mlx5_10, too.
+func exactly(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "=" + strings.Join(names, ",")
+}
+
+// ports are "mlx5_3:1", as NCCL and UCX write them. One that is down is named
+// only if all of its HCA are: UCX warns of it.
+func ports(hcas []HCA) []string {
+	var all []string
+	for _, h := range distinct(hcas) {
+		for _, p := range h.used() {
+			all = append(all, fmt.Sprintf("%s:%d", h.Name, p.Num))
+		}
+	}
+	return all
+}
+
+// distinct leaves each HCA once: a job may have several slots of one.
+func distinct(hcas []HCA) (list []HCA) {
+	for _, h := range hcas {
+		if !slices.ContainsFunc(list, func(o HCA) bool { return o.Name == h.Name }) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// used returns the ports of an HCA that a program is to use.
+func (h HCA) used() []Port {
+	active := slices.DeleteFunc(slices.Clone(h.Ports), func(p Port) bool { return !p.Active })
+	if len(active) == 0 {
+		return h.Ports
+	}
+	return active
+}
+
+// interfaces returns the job's, or those by which its programs can reach others.
+func interfaces(hcas []HCA, ready bool) []string {
+	var names []string
+	for _, h := range hcas {
+		for _, p := range h.Ports {
+			if i := p.Interface; i.Name != "" && (i.Ready || !ready) && !slices.Contains(names, i.Name) {
+				names = append(names, i.Name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,76 @@
+package environment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"gresnet/lib/lease/host"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/job"
+)
+
+// A job that gets fewer HCAs than it could expect is told why in its steps, by one line that the
+// prolog leaves for the SPANK plugin. Most such jobs get no HCA, and so have no lease: the line is
+// in a file of its own, which the job's epilog removes.
+
+// maxNotice bounds the length of the line; the journal has all of it.
+const maxNotice = 1000
+
+// Notify tells a job why it has fewer HCAs than it could expect. If it cannot, the job keeps what
+// it gets all the same.
+func Notify(n *host.Host, j job.Job, why []string) {
+	if len(why) == 0 {
+		return
+	}
+	text := printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, nameOf(j), strings.Join(why, "; ")))
+	text = text[:min(len(text), maxNotice)]
+	n.Notice(j.ID, "the job is told: %s", text)
+	err := os.MkdirAll(n.State.Notices(), 0o700)
+	if err == nil {
+		err = os.WriteFile(n.State.Notice(j.ID), []byte(text+"\n"), 0o600)
+	}
+	if err != nil {
+		n.Notice(j.ID, "tell the job why it has fewer HCAs: %s", err)
+	}
+}
+
+// nameOf returns the node's name for people.
+func nameOf(j job.Job) string {
+	if j.Node == "" {
+		return "this node"
+	}
+	return j.Node
+}
+
+// Remembers tells whether there is anything for Forget to remove. In doubt there is.
+func Remembers(n *host.Host, job uint32) bool {
+	return slices.ContainsFunc([]string{n.State.Notice(job), n.State.Sign(job)}, func(name string) bool {
+		_, err := os.Lstat(name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of
+// its run.
+func Forget(n *host.Host, job uint32) {
+	if err := os.Remove(n.State.Notice(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.Notice(job, "remove what the job was told: %s", err)
+	}
+	if err := sign.Remove(n.State, job); err != nil {
+		n.Notice(job, "remove the sign of the job's prolog: %s", err)
+	}
+}
+
+// printable returns a text as the plugin takes it, on one line: it may quote a user's own words.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, text)
+}

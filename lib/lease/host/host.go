@@ -1,0 +1,91 @@
+// Package host reads the node for leases and for people: what the node has, which HCAs a job
+// would get, what a move would lose, and what the node itself cannot do without. It changes
+// nothing on the node and takes no lock.
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"gresnet/lib/hca/gpu"
+	"gresnet/lib/hca/users"
+	"gresnet/lib/kernel/bpf"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/state"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
+)
+
+// Host is the node, with what is handed in from outside.
+type Host struct {
+	State  state.Dir
+	Sys    fs.FS  // the node's /sys
+	Proc   fs.FS  // the node's /proc
+	Run    fs.FS  // the node's /run, where managers of interfaces keep their state
+	Dev    string // /dev/infiniband
+	CM     string // RDMA-CM's folder in configfs, /sys/kernel/config/rdma_cm
+	Guard  bpf.Guard
+	Files  fs.FS // the node's files from / on, for slurm.conf; nil: it is not read
+	Slurm  Slurm
+	Config config.Config
+	Log    func(event.Event)
+	Timed  func(Timing) // takes times that no step took; nil: nobody wants to know
+	Now    func() time.Time
+	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
+
+	searched users.Run
+	gpus     gpu.Numbers
+}
+
+// Slurm is what Slurm calls the node, and where its configuration is.
+type Slurm struct {
+	Name string // NodeName
+	Conf string // path of slurm.conf; empty: look in the usual places
+
+	// Resolve finds the addresses of a name; nil: as the node does, by its files and by DNS.
+	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// Table is the node table.
+func (n *Host) Table() table.Folder { return table.Folder(n.State) }
+
+// Leased are the jobs that have a lease, or claims or an uplink without one; those
+// of whose lease a person has to see what it left are none.
+func (n *Host) Leased() ([]uint32, error) {
+	entries, err := os.ReadDir(n.State.Jobs())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, n.State.Fault(err)
+	}
+	t, err := n.Table().Read()
+	if err != nil {
+		return nil, err
+	}
+	var jobs []uint32
+	for _, e := range entries {
+		if id, err := strconv.ParseUint(e.Name(), 10, 32); err == nil {
+			jobs = append(jobs, uint32(id))
+		}
+	}
+	for _, id := range t.Jobs() {
+		if !slices.Contains(jobs, id) {
+			jobs = append(jobs, id)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs, nil
+}
+
+// Readable is the table as far as it can be read.
+func (n *Host) Readable(id uint32) table.Table {
+	t, err := n.Table().Read()
+	if err != nil {
+		n.Notice(id, "%s", err)
+	}
+	return t
+}

@@ -1,0 +1,91 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/link"
+	"gresnet/lib/network/jobnet"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+)
+
+// Pool returns the pool of the node's uplinks, or nil if jobs have none. moves tells which of the
+// node's interfaces a job can get.
+func (l *Look) Pool(moves func(link.Interface) bool) (*jobnet.Pool, error) {
+	if !l.Host.Config.Uplink.On() {
+		return nil, nil
+	}
+	var pool jobnet.Pool
+	err := l.World.OnHost(func(v *scan.View) error {
+		n, err := jobnet.ReadHost(v.Link.Conn)
+		if err != nil {
+			return err
+		}
+		n.Moves = moves
+		pool, err = jobnet.NewPool(l.Host.Config.Uplink, n)
+		return err
+	})
+	return &pool, err
+}
+
+// PoolFor returns the pool for a job, or nil if the job stays in the node's network.
+func (l *Look) PoolFor(access config.Access) (*jobnet.Pool, error) {
+	if access.Isolation == config.IsolateDevices {
+		return nil, nil
+	}
+	moves, err := l.Host.Moves()
+	if err != nil {
+		return nil, err
+	}
+	return l.WayOut(moves)
+}
+
+// WayOut returns the pool for a job, or nil if uplinks are automatic and the node has no way out.
+func (l *Look) WayOut(moves func(link.Interface) bool) (*jobnet.Pool, error) {
+	pool, err := l.Pool(moves)
+	if err != nil && l.Host.Config.Uplink.Kind == config.UplinkAuto {
+		l.Host.Notice(l.World.Job, "no way out: %s", err)
+		return nil, nil
+	}
+	return pool, err
+}
+
+// Moves returns CanMove's function for automatic uplinks. Other uplinks do not ask, and it is nil.
+func (n *Host) Moves() (func(link.Interface) bool, error) {
+	if n.Config.Uplink.Kind != config.UplinkAuto {
+		return nil, nil
+	}
+	return n.CanMove()
+}
+
+// CanMove returns a function that tells whether a job can get an interface with an HCA.
+func (n *Host) CanMove() (func(link.Interface) bool, error) {
+	m, err := n.Mapping()
+	return func(i link.Interface) bool {
+		return slices.ContainsFunc(m, func(e gres.Entry) bool { return jobnet.HasInterface(e.HCA, i) && (!e.Keep || i.ID.Kind == "ipoib") })
+	}, err
+}
+
+// PickUplink takes an address for a job in the table, if there is a pool.
+func PickUplink(t *table.Table, pool *jobnet.Pool, job uint32, run string) error {
+	if pool == nil {
+		return nil
+	}
+	a, err := pool.Free(t.Addresses())
+	if err != nil {
+		return err
+	}
+	t.Uplinks = append(t.Uplinks, table.Uplink{Type: pool.Type(), Address: a, Job: job, Run: run, Auto: pool.Auto})
+	return nil
+}
+
+// NameTaken returns the error for an interface, of [uplink] or [overlay], whose name an HCA's
+// interface has.
+func NameTaken(table, name string) error {
+	err := fmt.Errorf("%s: its name %s is that of an HCA's interface, which jobs have, too", table, name)
+	return hint.With(err, fmt.Sprintf("GN201 take another name in [%s]", table))
+}

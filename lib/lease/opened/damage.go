@@ -1,0 +1,87 @@
+package opened
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/recovery"
+	"gresnet/lib/lease/stray"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
+)
+
+// damaged returns what the journal lacks, or nil if it lacks nothing.
+func (l *Lease) damaged(all []recovery.Note, gaps []journal.Gap, others map[node.ID]bool) *recovery.Damage {
+	d := &recovery.Damage{Gaps: gaps, Notes: all, Others: others}
+	// Nobody can overlook what these steps make.
+	for _, made := range []struct{ kind, path string }{{"namespace", l.World.Dir.Netns()}, {"devices", l.World.Dir.Devices()}} {
+		if _, err := os.Lstat(made.path); err == nil && !d.Has(node.ID{}, made.kind) {
+			d.Gaps = append(d.Gaps, journal.Gap{After: d.Last(), Why: filepath.Base(made.path) + " is there without a note"})
+		}
+	}
+	if len(d.Gaps) == 0 {
+		return nil
+	}
+	t, err := l.World.Table.Read()
+	if err != nil {
+		l.Host.Notice(l.World.Job, "%s", err)
+	}
+	d.AddClaims(t, l.World.Job, l.World.Run)
+	return d
+}
+
+// doubt keeps HCAs from later jobs that are home but may not be as they were.
+func (l *Lease) doubt(d *recovery.Damage) {
+	for id, reason := range d.Uncertain() {
+		if _, away := l.World.Away[id]; !away && !l.World.Gone[world.Part{HCA: id}] {
+			l.World.Away[id] = reason
+		}
+	}
+}
+
+// bringStraysHome brings home interfaces in the job's namespace that no note is about.
+func (l *Lease) bringStraysHome() (failed []error) {
+	strays, err := stray.Links(l.World)
+	if err != nil {
+		return []error{err}
+	}
+	for _, s := range strays {
+		failed = append(failed, l.undo(recovery.Note{Step: s})...)
+	}
+	return failed
+}
+
+// setAside ends a damaged lease after everything is undone that can be, and keeps its journal for a
+// person. The HCAs in doubt are quarantined by now.
+func (l *Lease) setAside(d *recovery.Damage) error {
+	if len(l.World.Away) == 0 {
+		l.Host.Notice(l.World.Job, "%s: %s: nothing is lost", recovery.ErrDamaged, d.Why())
+		return l.World.Dir.Remove()
+	}
+	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
+		for i, c := range t.Claims {
+			t.Claims[i].Doubt = c.Doubt || c.Job == l.World.Job && c.Run == l.World.Run
+		}
+		return nil
+	})
+	if err != nil {
+		return Remains(l.Host.State.Fault(err))
+	}
+	folder := l.Host.State.Damaged()
+	path := filepath.Join(folder, fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return Remains(l.Host.State.Fault(err))
+	}
+	if err := os.Rename(l.World.Dir.Journal(), path); err != nil {
+		return Remains(l.Host.State.Fault(err))
+	}
+	if err := l.World.Dir.Remove(); err != nil {
+		return Remains(err)
+	}
+	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, l.World.Job, d.Quarantines(l.World.Away))
+	return Remains(hint.With(err, "GN216 see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet release HCA"))
+}

@@ -1,0 +1,205 @@
+package opened
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/node"
+)
+
+// leasedTo returns the HCA of an interface that a lease of another job has, or is about to have. If
+// a journal does not read, nobody has its interfaces, and they must be on the node.
+func leasedTo(n *host.Host, job uint32, id link.ID) (hca node.ID, leased bool) {
+	t := n.Readable(job)
+	for _, other := range t.Jobs() {
+		if other == job {
+			continue
+		}
+		if hca, leased := leases(n, &t, other, id); leased {
+			return hca, true
+		}
+	}
+	return node.ID{}, false
+}
+
+// leases tells whether a job's lease has an interface: it claims the HCA, and its journal says
+// that the interface is the HCA's and moves. A prolog that has claimed an HCA and noted none of its
+// interfaces yet may have read their settings already, so any interface may be one of them.
+func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, leased bool) {
+	lease := n.State.Lease(job)
+	book, err := journal.Read(lease.Journal())
+	if err != nil {
+		return node.ID{}, false
+	}
+	noted := map[node.ID]bool{}
+	for _, note := range book.Notes {
+		s, err := step.Decode(note.Kind, note.Data)
+		had, is := s.(*step.Settings)
+		if err != nil || !is {
+			continue
+		}
+		noted[had.Of] = true
+		if c, held := t.Holder(had.Of); had.Interface.Same(id) && held && c.Job == job {
+			return had.Of, true
+		}
+	}
+	if _, err := os.Lstat(lease.Env()); err == nil {
+		return node.ID{}, false // all that it has is noted
+	}
+	for _, c := range t.Claims {
+		if c.Job == job && c.Quarantined == "" && !noted[c.HCA] && !c.HCA.IsSlot() {
+			return c.HCA, true
+		}
+	}
+	return node.ID{}, false
+}
+
+// deferRestore writes into the node table which settings the interfaces at home cannot have yet. It
+// does so before anything strikes their steps and frees the HCAs, so that no kill loses them.
+func (l *Lease) deferRestore() (failed []error) {
+	var list []table.Deferred
+	for _, o := range l.World.Deferred {
+		if _, away := l.World.Away[o.Of[0].HCA]; !away && !l.World.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
+			list = append(list, o)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b table.Deferred) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
+	noted := l.Host.Stopwatch()
+	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error { t.Defer(list); return nil })
+	noted.Stop("write into the node table what is owed")
+	for _, o := range list {
+		if err != nil {
+			err := fmt.Errorf("note what %s: %w", sharing(o), err)
+			l.World.Away[o.Of[0].HCA] = err.Error()
+			failed = append(failed, err)
+			continue
+		}
+		l.Host.Log(event.Event{Kind: event.Remark, Job: l.World.Job, HCA: o.Of[0].HCA.String(), Notice: "owed, until all are home: what " + sharing(o)})
+	}
+	return failed
+}
+
+// sharing names the interfaces that share settings, and these settings.
+func sharing(o table.Deferred) string {
+	return fmt.Sprintf("%s shares with %s: %s", o.Of[0].Name, strings.Join(o.Sharers(), ", "), event.FirstOf(o.Shared.What()))
+}
+
+// restoreDeferred restores the deferred settings whose members are all home and in no lease. It
+// fails no job's epilog: settings that it cannot restore stay deferred.
+func restoreDeferred(n *host.Host, w *world.World) {
+	t := n.Readable(w.Job)
+	for _, o := range t.Deferred {
+		if _, claimed := t.Claimed(o); !claimed {
+			restoreEntry(n, w, o)
+		}
+	}
+}
+
+// restoreEntry restores one entry, or finds that the node has lost a member, and drops the entry
+// from the node table.
+func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
+	warn := func(format string, a ...any) {
+		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
+	}
+	looked := n.Stopwatch()
+	done, err := restoreShared(w, o, func(p table.Member) error { return missed(w, p) })
+	looked.Stop("give what is owed")
+	gone := errors.Is(err, world.ErrGone)
+	switch {
+	case gone:
+		warn("given up, since %s: what %s", err, sharing(o))
+	case err != nil:
+		warn("still owed, since %s: what %s", err, sharing(o))
+		return
+	case !done:
+		return
+	}
+	dropped, err := dropEntry(w, o, gone)
+	if err != nil {
+		warn("%s", err)
+		return
+	}
+	if dropped && !gone {
+		n.Notice(w.Job, "restored at last what %s", sharing(o))
+	}
+}
+
+// restoreShared restores deferred settings if all members are on the node; otherwise done is false.
+// It calls lacks for a member that is not there.
+func restoreShared(w *world.World, o table.Deferred, lacks func(table.Member) error) (done bool, err error) {
+	err = w.OnHost(func(v *scan.View) error {
+		for _, p := range o.Of {
+			_, err := v.Interface(p.Interface)
+			if errors.Is(err, link.ErrNotFound) {
+				return lacks(p)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		done = true
+		return v.Link.RestoreShared(o.Shared)
+	})
+	return done && err == nil, err
+}
+
+// missed waits for a member that is away. If the node has lost it, the error is ErrGone and names it.
+func missed(w *world.World, p table.Member) error {
+	if p.HCA == (node.ID{}) {
+		return nil // nobody can tell
+	}
+	if err := w.AwaitLost(p.HCA); err != nil {
+		return fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// dropEntry drops an entry that is restored, unless a job has claimed a member meanwhile: that
+// prolog may have read the settings before. Such a job may also have come and gone, and have taken
+// away what was restored. So dropEntry restores it once more under the node lock, where nobody can
+// claim; it does not wait there. It always drops an entry whose member is gone.
+func dropEntry(w *world.World, o table.Deferred, gone bool) (dropped bool, err error) {
+	err = w.Table.Update(w.Context, func(t *table.Table) error {
+		if _, claimed := t.Claimed(o); !gone && claimed {
+			return nil
+		}
+		if !gone {
+			if done, err := restoreShared(w, o, func(table.Member) error { return nil }); !done {
+				return err
+			}
+		}
+		t.Drop(o)
+		dropped = true
+		return nil
+	})
+	return dropped, err
+}
+
+// RestoreDeferred restores what is deferred, for a run that has no lease open.
+func RestoreDeferred(ctx context.Context, n *host.Host, job uint32) {
+	if len(n.Readable(job).Deferred) == 0 {
+		return
+	}
+	l, done, err := n.LookFor(ctx, job)
+	if err != nil {
+		n.Notice(job, "%s", err)
+		return
+	}
+	defer done()
+	restoreDeferred(n, l.World)
+}

@@ -1,0 +1,124 @@
+package opened
+
+import (
+	"errors"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/recovery"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
+	"gresnet/lib/words/node"
+)
+
+// bringHome brings home all parts of the node's own, and then looks at them again when udev is
+// idle. While an HCA is not home, bringHome strikes none of its steps: bringing the HCA home may
+// make its interface anew. whole says that the journal has a note of all that was done. The notes
+// are then in an order in which one step can be in flight while others are undone.
+func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
+	if len(notes) == 0 {
+		return nil
+	}
+	h := homecoming{lease: l, stuck: map[node.ID]bool{}}
+	up := recovery.FirstOfRank(notes, step.AllUp)
+	for i, s := range notes {
+		if i == up {
+			h.finish()
+		}
+		if h.moving != nil && (!whole || h.moving.before(s.Step)) {
+			h.await()
+		}
+		// A move of an RDMA device that fails may still go on, and no move of its interface may
+		// overlap with it.
+		if !h.stuck[s.HCA()] && !l.World.Gone[partOf(s.Step)] {
+			h.undo(s.Step)
+		}
+	}
+	h.finish()
+	return append(h.failed, l.lookAgain(notes)...)
+}
+
+// homecoming says how far an unwinding is with bringing HCAs home.
+type homecoming struct {
+	lease  *Lease
+	moving *inFlight        // nil: no step is in flight
+	stuck  map[node.ID]bool // HCAs that do not come home
+	failed []error
+}
+
+// undo undoes a step, or leaves it in flight.
+func (h *homecoming) undo(s step.Step) {
+	moving, err := h.lease.begin(undo, s)
+	if moving != nil {
+		h.moving = moving
+		return
+	}
+	h.undone(s, err)
+}
+
+// await waits for the step in flight.
+func (h *homecoming) await() {
+	if ending := h.moving; ending != nil {
+		h.moving = nil
+		h.undone(ending.Step, ending.end())
+	}
+}
+
+// finish does what the steps left to do when all interfaces are up.
+func (h *homecoming) finish() {
+	h.await()
+	for s, err := range h.lease.finish() {
+		h.undone(s, err)
+	}
+}
+
+// undone records how an undo ended. An HCA counts as home although another has its name, or its
+// settings do not come back: then the unwinding still gives its device nodes their access.
+func (h *homecoming) undone(s world.Deed, err error) {
+	errs := h.lease.failure(s, err)
+	h.failed = append(h.failed, errs...)
+	_, settings := s.(*step.Settings)
+	if len(errs) > 0 && !settings && !errors.Is(errs[0], link.ErrNameTaken) && !errors.Is(errs[0], rdma.ErrNameTaken) {
+		h.stuck[s.HCA()] = true
+	}
+}
+
+// lookAgain waits for udev, verifies all that is home, and strikes it.
+func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
+	waited := l.Host.Stopwatch()
+	if err := l.World.WaitUdev(); err != nil {
+		failed = append(failed, err)
+	}
+	waited.Stop("wait for udev")
+	err := l.World.OnHost(func(v *scan.View) error {
+		return v.Link.Once(func() error {
+			failed = append(failed, l.verify(notes)...)
+			return nil
+		})
+	})
+	if err != nil {
+		return append(failed, err) // nothing is verified, so nothing is struck
+	}
+	failed = append(failed, l.deferRestore()...)
+	for _, s := range notes {
+		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[partOf(s.Step)] {
+			l.markUndone(s)
+			l.tellTraffic(s)
+		}
+	}
+	return failed
+}
+
+// verify looks again at all that is home.
+func (l *Lease) verify(notes []recovery.Note) (failed []error) {
+	for _, s := range notes {
+		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[partOf(s.Step)] {
+			continue
+		}
+		if v, is := s.Step.(step.Verifier); is {
+			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, func() error { return v.Verify(l.World) }))...)
+		}
+	}
+	return failed
+}

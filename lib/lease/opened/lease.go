@@ -1,0 +1,170 @@
+// Package opened has the lease that a run of the prolog or the epilog works on, under the job's
+// lock. It notes each step in the journal, carries it out (inflight.go), and unwinds what the
+// journal has: the one order in which anything is undone (unwind.go, home.go).
+//
+// damage.go is the rare path: how an unwinding goes if the journal does not read in full.
+package opened
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"gresnet/lib/hca/counters"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/host"
+	"gresnet/lib/link"
+	"gresnet/lib/state"
+	"gresnet/lib/state/journal"
+	"gresnet/lib/words/clock"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
+)
+
+// ErrNone means that a job has no lease: nothing was noted, so nothing was done.
+var ErrNone = errors.New("no lease")
+
+// ErrRemains means that the node is not as it was, and that the journal has what is left to undo.
+// It is the one failure that needs a person.
+var ErrRemains = errors.New("something remains to be undone")
+
+// Remains marks an error as one that leaves something to undo.
+func Remains(err error) error {
+	if errors.Is(err, ErrRemains) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrRemains, err)
+}
+
+// HeadlessError means that a lease's journal does not say whose lease it is.
+type HeadlessError struct{ Why string }
+
+func (e HeadlessError) Error() string { return "open the lease: " + e.Why }
+
+// Lease is an open lease.
+type Lease struct {
+	Host    *host.Host
+	World   *world.World
+	Journal *journal.Journal
+	Until   time.Time // when an unwinding must end; zero: UndoTime after it began
+
+	notes     notes
+	headless  string            // why the journal's beginning is not known, empty if it is
+	passed    bool              // the journal has notes about HCAs that another lease has by now
+	lost      []string          // what the unwinding found that the node does not have any more
+	notStruck map[node.ID]error // HCAs that are home, and why the journal does not say so
+	unused    bool              // no program of the job has run
+	carried   map[node.ID][]counters.Traffic
+}
+
+// Create starts a lease that does not exist.
+func Create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
+	dir := h.State.Lease(j.ID)
+	if err := os.Mkdir(string(dir), 0o700); err != nil {
+		return nil, fmt.Errorf("create a lease for job %d: %w", j.ID, err)
+	}
+	ns, err := netns.Current()
+	if err != nil {
+		return nil, hint.Join(err, dir.Remove())
+	}
+	header := journal.Header{Job: j.ID, Run: j.Run.String(), Host: ns.String(), Since: clock.SinceBoot(), Undo: h.Config.Deadline.Epilog}
+	book, err := journal.Create(dir.Journal(), header)
+	if err != nil {
+		ns.Close()
+		return nil, hint.Join(err, dir.Remove())
+	}
+	return enter(ctx, h, dir, book, ns), nil
+}
+
+// Open opens a lease that somebody began, or returns ErrNone. A HeadlessError, or a journal of
+// another version, is for package repair.
+func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
+	dir := h.State.Lease(id)
+	book, err := journal.Open(dir.Journal())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !dir.Exists():
+		return nil, ErrNone
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, HeadlessError{"it is not there any more"}
+	case err != nil:
+		return nil, err
+	case book.Header == (journal.Header{}):
+		book.Close()
+		return nil, HeadlessError{"its first line does not read"}
+	}
+	ns, err := netns.Current()
+	if err != nil {
+		book.Close()
+		return nil, err
+	}
+	if book.Header.Host != "" && book.Header.Host != ns.String() {
+		book.Close()
+		ns.Close()
+		err := fmt.Errorf("open the lease of job %d: it was taken in another network namespace than this", id)
+		return nil, hint.With(err, "GN217 run it in the node's root network namespace")
+	}
+	return enter(ctx, h, dir, book, ns), nil
+}
+
+// Headless returns a lease whose journal does not say whose lease it is. Its header is a guess.
+func Headless(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS, why string) *Lease {
+	l := enter(ctx, h, dir, book, ns)
+	l.headless = why
+	return l
+}
+
+func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Journal, ns *netns.NS) *Lease {
+	job := book.Header.Job
+	return &Lease{Host: h, Journal: book, World: &world.World{Given: world.Given{
+		Host:  ns,
+		Sys:   h.Sys,
+		Dev:   h.Dev,
+		CM:    h.CM,
+		Dir:   dir,
+		Table: h.Table(),
+		Locks: h.State.Locks(),
+		Guard: h.Guard,
+		Job:   job,
+		Run:   book.Header.Run,
+
+		Managers: world.Managers{Run: h.Run},
+		Budget:   poll.Budget{Context: ctx},
+		Leased:   func(id link.ID) (node.ID, bool) { return leasedTo(h, job, id) },
+		Warn: func(id node.ID, problem error) {
+			h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem})
+		},
+		Notice: func(format string, a ...any) { h.Notice(job, format, a...) },
+	}}}
+}
+
+// Look returns a look at the node for the lease's job.
+func (l *Lease) Look() *host.Look { return &host.Look{Host: l.Host, World: l.World} }
+
+// Close lets go of the lease, which stays as it is.
+func (l *Lease) Close() {
+	l.Host.ReportTiming(l.notes.timing())
+	l.World.Close()
+	l.World.Host.Close()
+	l.Journal.Close()
+}
+
+// UndoTime returns how long an unwinding may take.
+func (l *Lease) UndoTime() time.Duration {
+	switch {
+	case !l.Until.IsZero():
+		return time.Until(l.Until)
+	case l.Host.Undo > 0:
+		return l.Host.Undo
+	case l.Journal.Header.Undo > 0:
+		return l.Journal.Header.Undo
+	}
+	return config.Default().Deadline.Epilog
+}

@@ -1,0 +1,102 @@
+// Package part has what differs between the kinds of parts that jobs get of HCAs: a file for each kind.
+// Everything else asks the kind; package node has what tells the kinds apart.
+package part
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/report"
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/plan"
+	"gresnet/lib/link/snapshot"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
+)
+
+// Kind is what a kind of parts does in its own way. Whole is what whole HCAs do; other kinds have it in
+// them, and do something else where they differ.
+type Kind interface {
+	// Decide returns an entry with what the site's policies say of its part for a job.
+	Decide(c config.Config, j job.Job, e gres.Entry) (gres.Entry, error)
+	// Read reads what a job's lease changes of the part besides the interfaces that move, and adds to
+	// the HCA the steps for it. An error is why no job can have the part.
+	Read(r *Reading) error
+	// Remake reads what is lost of an interface of the HCA that one of these steps has the kernel make
+	// again.
+	Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error
+	// Problems returns what is wrong with the HCAs that the site gives in such parts, if it gives any.
+	Problems(c config.Config, node report.Scan) []error
+	// Make makes the parts of an HCA when the node boots.
+	Make(ctx context.Context, m *Making) error
+}
+
+// kinds has the kinds by name.
+var kinds = map[string]Kind{
+	"": Whole{}, "vf": vf{}, "macvlan": slot{}, "ipvlan": slot{}, "pkey": partition{}, "shared": shared{},
+}
+
+// Of returns what a kind does.
+func Of(k node.Kind) Kind { return kinds[k.Name] }
+
+// Add adds a kind, and returns a function that removes it. A test does so.
+func Add(k node.Kind, does Kind) (remove func()) {
+	forget := node.AddKind(k)
+	kinds[k.Name] = does
+	return func() { forget(); delete(kinds, k.Name) }
+}
+
+// Reading is a look at an HCA for a job.
+type Reading struct {
+	World  *world.World
+	View   *scan.View
+	Mode   rdma.Mode
+	Entry  gres.Entry
+	Device scan.Device
+	Stays  bool // the job stays in the node's network: it gets no interface
+
+	HCA *plan.HCA // with its device nodes and ports, and without its interfaces
+}
+
+// Making is an HCA that a site gives in parts, and whose parts are to be made.
+type Making struct {
+	Sys    fs.FS
+	Want   config.HCA
+	Taken  map[int]bool // parts that leases have: they stay as they are
+	Notice func(format string, args ...any)
+}
+
+// Problems returns what is wrong with the HCAs that the site gives in parts.
+func Problems(c config.Config, node report.Scan) (all []error) {
+	asked := map[string]bool{}
+	for _, h := range c.HCAs {
+		if !asked[h.Part] {
+			all = append(all, Of(h.Kind()).Problems(c, node)...)
+		}
+		asked[h.Part] = true
+	}
+	return all
+}
+
+// meant is what may be meant so.
+type meant struct{ error }
+
+func (m meant) Unwrap() error { return m.error }
+
+// MayBeMeant tells what a site may want so.
+func MayBeMeant(err error) bool {
+	var m meant
+	return errors.As(err, &m)
+}
+
+// refuse makes what the node cannot do of a key of the configuration a refusal of the job. Users choose
+// by which account and with which type of NIC they ask, so this must not drain the node.
+func refuse(key string, err error) error {
+	return &gres.Refusal{Ask: key + " of the site's configuration", Why: err.Error(), Do: hint.Whole(err)}
+}

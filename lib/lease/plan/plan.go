@@ -1,0 +1,171 @@
+// Package plan turns what a job gets into the ordered steps of its lease. It is pure: it reads and
+// changes nothing, so a prolog carries out the very plan that gresnet plan shows.
+package plan
+
+import (
+	"net/netip"
+	"slices"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/lease/step"
+	"gresnet/lib/link"
+	"gresnet/lib/link/snapshot"
+	"gresnet/lib/network"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/pkey"
+)
+
+// HCA is an HCA that a job gets, as host.Look read it before the first change.
+type HCA struct {
+	ID         node.ID
+	Name       string
+	Keep       bool      // its interfaces stay on the node
+	CM         []rdma.CM // RDMA-CM's settings for it, in exclusive mode
+	Access     *step.Access
+	Interfaces []*step.Settings
+	Children   []*step.Child // the interfaces that gresnet makes for a slot
+
+	First []step.Step // what comes before all else, as what a PF does for a VF
+	Anew  *Renewal    // nil: the kernel makes nothing again but for moves
+
+	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
+
+	// The job's programs learn these.
+	Ports  []scan.Port
+	RoCEv2 map[uint32][]netip.Addr // GIDs that reach beyond the link, by port; nil: nobody wants to know
+	NUMA   int                     // -1: not known
+	GPU    int                     // the nearest of the job's, by Slurm's index; -1: none
+	// Ready tells by port whether the interface is up and has an address that others can reach. It
+	// is for a job in the node's network, where the interface stays; nil: the job is not there.
+	Ready map[uint32]bool
+}
+
+// Renewal is a step that has the kernel make an HCA and its interfaces again, with something of the job's
+// own.
+type Renewal struct {
+	Step   step.Step
+	ForJob func(snapshot.Settings) snapshot.Settings // the settings that an interface then has
+}
+
+// Take returns the steps by which a job gets its claimed HCAs, in order.
+//
+// The notes of all that moves lose come before the first move. An RDMA device goes before its
+// interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
+// interface again. Device nodes come last, because each move assigns their numbers anew. In
+// exclusive mode they need no guard: the kernel lets no other network namespace open them
+// (rdma_dev_access_netns). An overlay and an uplink, which may be nil, come before the first HCA:
+// so a mistake in the site's configuration costs no move. The overlay has the address by which the
+// uplink leads.
+//
+// What a PF does for a VF comes first of all: its driver may refuse it. A VF with an address of the
+// job's own is bound again after all notes, for that loses more than a move, and before all moves.
+//
+// A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
+// network: no step moves anything, and all HCAs must have Keep.
+func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
+	var steps []step.Step
+	for _, h := range hcas {
+		steps = append(steps, h.First...)
+	}
+	if access.Isolation != config.IsolateDevices {
+		steps = append(steps, &step.Namespace{})
+	}
+	if overlay != nil {
+		steps = append(steps, overlay)
+	}
+	if uplink != nil {
+		steps = append(steps, uplink)
+	}
+	devices := &step.Devices{Mode: mode, Kinds: access.Kinds(), CM: access.CM == config.CMYes, UID: j.UID, GID: j.GID}
+	if mode == rdma.Shared {
+		devices.Guard = access.Guard
+	}
+	var children, renewals []step.Step
+	for _, h := range hcas {
+		steps = append(steps, keep(mode, h)...)
+		if h.Anew != nil {
+			renewals = append(renewals, h.Anew.Step)
+		}
+		for _, c := range h.Children {
+			children = append(children, c)
+		}
+		devices.HCAs = append(devices.HCAs, h.ID)
+	}
+	steps = append(append(append(steps, renewals...), move(mode, hcas)...), children...)
+	return append(steps, devices)
+}
+
+// Changes tells whether a lease changes an interface of the HCA. It leaves one alone that stays on
+// the node, but the RDMA device's move makes an IPoIB interface again.
+func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlong(mode, i) }
+
+// Remakes tells whether a lease has the kernel make an interface of the HCA again: the VF is bound
+// again, or the interface goes with its RDMA device.
+func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Anew != nil || goesAlong(mode, i) }
+
+// keep returns the steps that note what the moves of an HCA lose.
+func keep(mode rdma.Mode, h HCA) []step.Step {
+	steps := []step.Step{h.Access}
+	for _, s := range changed(mode, h) {
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// move returns the steps that move the HCAs one after the other. While gresnet moves the interfaces
+// of one, the kernel already moves the RDMA device of the next: both take time, and neither waits
+// for the other. With IPoIB it must: interfaces that the kernel makes again take names that others
+// are about to get.
+func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
+	var links []step.Step // of the HCA before, which are not moved yet
+	for i, h := range hcas {
+		if i > 0 && (remade(mode, hcas[i-1]) || remade(mode, h)) {
+			steps, links = append(steps, links...), nil
+		}
+		if mode == rdma.Exclusive {
+			steps = append(steps, &step.RDMA{ID: h.ID, Name: netlink.Name(h.Name), CM: h.CM})
+		}
+		steps, links = append(steps, links...), nil
+		for _, s := range changed(mode, h) {
+			settings, gids := h.forJob(s)
+			links = append(links, &step.Link{
+				Of: h.ID, Port: s.Port, Interface: s.Interface, Name: netlink.Name(s.Settings.Name), Index: s.Settings.Index, Keep: h.Keep,
+				Settings: settings, GIDs: gids, Mode: mode,
+			})
+		}
+	}
+	return append(steps, links...)
+}
+
+// forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
+// port then has for them.
+func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
+	if h.Anew == nil {
+		return s.Settings, s.GIDs
+	}
+	settings := h.Anew.ForJob(s.Settings)
+	return settings, s.GIDsOf(settings)
+}
+
+// changed returns the interfaces of an HCA that the lease changes.
+func changed(mode rdma.Mode, h HCA) (list []*step.Settings) {
+	for _, s := range h.Interfaces {
+		if h.Changes(mode, s.Interface) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// remade tells whether the move of an HCA's RDMA device makes an interface again.
+func remade(mode rdma.Mode, h HCA) bool {
+	return slices.ContainsFunc(h.Interfaces, func(s *step.Settings) bool { return goesAlong(mode, s.Interface) })
+}
+
+// goesAlong tells whether the move of an interface's RDMA device makes it again: that of IPoIB goes with
+// its RDMA device (ipoib_main.c:ipoib_remove_one).
+func goesAlong(mode rdma.Mode, i link.ID) bool { return mode == rdma.Exclusive && i.Kind == "ipoib" }

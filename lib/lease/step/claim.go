@@ -1,0 +1,65 @@
+package step
+
+import (
+	"gresnet/lib/hca/world"
+	"gresnet/lib/network"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
+)
+
+// Claim takes the job's HCAs, and its uplink's address, in the node table. Its undo frees what the
+// table has of the lease. The note only says which HCAs these are, for a table of which an entry does
+// not read.
+type Claim struct {
+	Claims []table.Claim `json:"claims"`
+	// Change is the table with the job's claims, under the node lock.
+	Change *table.Change `json:"-"`
+}
+
+// Take has Do write a change, with the job's claims. An HCA in doubt may be of an earlier job with the
+// same number and run.
+func (s *Claim) Take(w *world.World, c *table.Change) {
+	s.Change, s.Claims = c, nil
+	for _, c := range c.Table.Of(w.Job, w.Run) {
+		if !c.Doubt {
+			s.Claims = append(s.Claims, table.Claim{HCA: c.HCA, Name: c.Name})
+		}
+	}
+}
+
+func (*Claim) Kind() string   { return "claim" }
+func (*Claim) Object() string { return "" }
+func (*Claim) HCA() node.ID   { return node.ID{} }
+
+// Do writes the table.
+func (s *Claim) Do(w *world.World) error { return commit(w, s.Change) }
+
+// commit writes the table. If it cannot list the HCAs that jobs have for other programs, it says so.
+func commit(w *world.World, c *table.Change) error {
+	err := c.Commit()
+	if c.Unlisted != nil {
+		w.Notice("%s", c.Unlisted)
+	}
+	return err
+}
+
+// Undo frees the HCAs and the address. An HCA that is not home yet stays quarantined, and the
+// address of an uplink that is still there stays taken. Undo comes last in an unwinding, so it also
+// removes the folders of RDMA-CM that other steps made for a moment.
+func (s *Claim) Undo(w *world.World) error {
+	if err := w.RDMACM().Clean(); err != nil {
+		return err
+	}
+	change, err := w.Table.Begin(w.Context)
+	if err != nil {
+		return err
+	}
+	defer change.Close()
+	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, w.Dir.IsLost()), w.Away)
+	failed := Reopen(w, &change.Table)
+	if !w.UplinkLeft {
+		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))
+	}
+	return hint.Join(failed, commit(w, change))
+}

@@ -1,0 +1,70 @@
+package step
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/hca/scan"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/netns"
+	"gresnet/lib/link"
+	"gresnet/lib/state"
+	"gresnet/lib/state/table"
+	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
+	"gresnet/test/netnstest"
+)
+
+// A strike that does not read says that this lease has it still. test/model found it: OTHERS_ARE_SPARED.
+func TestWhatAnotherLeaseHasClaimedIsNotFetchedFromItsNamespace(t *testing.T) {
+	home, others := netnstest.New(t), netnstest.New(t)
+	home.Run("ip link add hca0 type veth peer name far")
+	s := &Link{Of: node.ID{GUID: "A"}, Name: "hca0"}
+	file := table.Folder(t.TempDir())
+	atHome := func(f func(*world.World) error) {
+		t.Helper()
+		err := home.Do(func() error {
+			ns, err := netns.Open(home.Path)
+			if err != nil {
+				return err
+			}
+			defer ns.Close()
+			w := &world.World{Given: world.Given{Host: ns, Sys: fstest.MapFS{}, Table: file, Dir: state.Lease(t.TempDir()), Job: 1, Run: "0", Budget: poll.Budget{Context: t.Context()}}}
+			w.Notice = func(format string, a ...any) { t.Logf(format, a...) }
+			defer w.Close()
+			return f(w)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	atHome(func(w *world.World) error {
+		return w.OnHost(func(v *scan.View) error {
+			list, err := v.Link.List()
+			for _, i := range list {
+				if i.Name == string(s.Name) {
+					s.Interface = i.ID
+				}
+			}
+			return err
+		})
+	})
+	if s.Interface == (link.ID{}) {
+		t.Fatal("hca0 is not there")
+	}
+	home.Run("ip link set hca0 netns " + others.Path)
+	for _, c := range []struct {
+		job uint32
+		at  *netnstest.NS
+	}{{2, others}, {1, home}} {
+		err := file.Update(t.Context(), func(now *table.Table) error {
+			now.Claims = []table.Claim{{HCA: s.Of, Job: c.job, Run: "0"}}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		atHome(s.Undo)
+		c.at.Run("ip link show hca0")
+	}
+}

@@ -1,0 +1,118 @@
+// Package step is the closed set of deeds that a lease is made of. Each kind
+// is a file: what it must know, its Do, and its Undo beside it. Those of the
+// job's own network are in package network.
+//
+// A step is noted in the journal before it is done, so its Undo may find it
+// not begun, half done or done, and may run again after it was killed half
+// way. It therefore asks the world what is left to do, by identity and never
+// by name, and finds nothing to do where all is home already.
+package step
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"gresnet/lib/hca/world"
+	"gresnet/lib/network"
+)
+
+// Step is one deed with all that its undo must know.
+type Step interface {
+	world.Deed
+	Do(*world.World) error
+	Undo(*world.World) error
+}
+
+// Verifier is a step whose undo another program on the node may interfere with. Verify looks at it
+// again when udev is idle.
+type Verifier interface {
+	Step
+	Verify(*world.World) error
+}
+
+// Starter is a step that the kernel can work at while the run does others.
+type Starter interface {
+	Step
+	// Start begins what Do does, and StartUndo what Undo does. The caller must call wait, which
+	// waits for the end.
+	Start(*world.World) (wait func() error, err error)
+	StartUndo(*world.World) (wait func() error, err error)
+}
+
+// order says which kinds an unwinding undoes first: a VF must be bound again before its parts come
+// home, an RDMA device must be home before its interface, which that move may make anew, and all
+// interfaces before their settings. Only this table has kinds and their ranks.
+var order = []struct {
+	kind  string
+	blank func() Step
+}{
+	{"uplink", func() Step { return new(network.Uplink) }},
+	{"overlay", func() Step { return new(network.Overlay) }},
+	{"child", func() Step { return new(Child) }},
+	{"rebind", func() Step { return new(Rebind) }},
+	{"rdma", func() Step { return new(RDMA) }},
+	{"link", func() Step { return new(Link) }},
+	{"settings", func() Step { return new(Settings) }},
+	{"vf", func() Step { return new(VF) }},
+	{"access", func() Step { return new(Access) }},
+	{"devices", func() Step { return new(Devices) }},
+	{"namespace", func() Step { return new(Namespace) }},
+	{"claim", func() Step { return new(Claim) }},
+}
+
+// Where the parts of an unwinding begin, in ranks.
+var (
+	// HomeBegins is the first rank that brings parts of the node home. Lower ranks were made for
+	// the job, and the unwinding removes them whatever else fails.
+	HomeBegins = rankOf("rebind")
+	// Moved is the first rank after those that move an HCA or a part of it.
+	Moved = rankOf("settings")
+	// AllUp is the first rank after those that bring interfaces up.
+	AllUp = rankOf("access")
+	// AllHome is the first rank after those that bring parts of the node home.
+	AllHome = rankOf("devices")
+)
+
+// more is a kind that is not in order. It is undone together with a kind that is.
+type more struct {
+	with  string
+	blank func() Step
+}
+
+var added = map[string]more{}
+
+// Add adds a kind, and returns a function that removes it. A test does so.
+func Add(kind, with string, blank func() Step) (remove func()) {
+	added[kind] = more{with, blank}
+	return func() { delete(added, kind) }
+}
+
+// Rank returns a step's place in an unwinding, which undoes low ranks first.
+func Rank(s Step) int { return rankOf(s.Kind()) }
+
+func rankOf(kind string) int {
+	for rank, o := range order {
+		if o.kind == kind || o.kind == added[kind].with {
+			return rank
+		}
+	}
+	return len(order)
+}
+
+// Decode reads a step from the journal.
+func Decode(kind string, data json.RawMessage) (Step, error) {
+	blank := added[kind].blank
+	for _, o := range order {
+		if o.kind == kind {
+			blank = o.blank
+		}
+	}
+	if blank == nil {
+		return nil, fmt.Errorf("read step %s: unknown kind of step", kind)
+	}
+	s := blank()
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read step %s: %w", kind, err)
+	}
+	return s, nil
+}

@@ -1,0 +1,236 @@
+// Package address keeps the addresses of an interface.
+package address
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+)
+
+// Flags of an address that a request may set; the others say what the kernel did (linux/if_addr.h).
+const flags = unix.IFA_F_NODAD | unix.IFA_F_HOMEADDRESS | unix.IFA_F_MANAGETEMPADDR | unix.IFA_F_NOPREFIXROUTE | unix.IFA_F_MCAUTOJOIN
+
+const forever = ^uint32(0)
+
+// Address is one as the kernel dumped it, made independent of the interface's index.
+type Address []byte
+
+// Family says of what kind an address is.
+func (m Address) Family() byte { return m[0] }
+
+var native = binary.NativeEndian
+
+const headSize = unix.SizeofIfAddrmsg
+
+// Clean makes an address as dumped comparable and sendable.
+func Clean(m []byte) (Address, error) {
+	if len(m) < headSize {
+		return nil, fmt.Errorf("address message of %d bytes", len(m))
+	}
+	list, err := netlink.Parse(m[headSize:])
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(m[:headSize])
+	out[2] &= flags & 0xff // ifa_flags
+	native.PutUint32(out[4:], 0)
+	for a := range list.All() {
+		v := slices.Clone(a.Value)
+		switch a.Kind {
+		case unix.IFA_FLAGS:
+			if len(v) == 4 {
+				native.PutUint32(v, native.Uint32(v)&flags)
+			}
+		case unix.IFA_CACHEINFO:
+			// preferred, valid: seconds that are left; then two time stamps.
+			if len(v) == 16 {
+				native.PutUint64(v[8:], 0)
+			}
+		}
+		out = netlink.Append(out, a.Kind, v)
+	}
+	return out, nil
+}
+
+// on returns an address as a request for the interface with an index.
+func (m Address) on(index int) []byte {
+	out := slices.Clone([]byte(m))
+	native.PutUint32(out[4:], uint32(index))
+	return out
+}
+
+// Tentative tells an address, as dumped, that waits for duplicate address detection.
+func Tentative(m []byte) bool {
+	return len(m) >= headSize && m[2]&unix.IFA_F_TENTATIVE != 0 && m[2]&unix.IFA_F_DADFAILED == 0
+}
+
+// duplicate tells an address, as dumped, that was found to be another's, too. The kernel
+// keeps it and does not use it; what has a lifetime it removes (addrconf.c:addrconf_dad_stop).
+func duplicate(m []byte) bool { return m[0] == unix.AF_INET6 && m[2]&unix.IFA_F_DADFAILED != 0 }
+
+// lifetime returns how long an address is valid still, in seconds; forever is ^0.
+func (m Address) lifetime() uint32 { return m.cacheInfo(4) }
+
+// preferred returns how long an address is preferred still, in seconds; forever is ^0.
+func (m Address) preferred() uint32 { return m.cacheInfo(0) }
+
+func (m Address) cacheInfo(offset int) uint32 {
+	list, _ := netlink.Parse(m[headSize:])
+	for a := range list.All() {
+		if a.Kind == unix.IFA_CACHEINFO && len(a.Value) == 16 {
+			return native.Uint32(a.Value[offset:])
+		}
+	}
+	return forever
+}
+
+// Key returns what makes an address the same address: all but the seconds that
+// a lifetime has left, which pass while it is away.
+func (m Address) Key() string {
+	if m.lifetime() == forever && m.preferred() == forever {
+		return string(m)
+	}
+	out := slices.Clone([]byte(m[:headSize]))
+	list, _ := netlink.Parse(m[headSize:])
+	for a := range list.All() {
+		if a.Kind != unix.IFA_CACHEINFO {
+			out = netlink.Append(out, a.Kind, a.Value)
+		}
+	}
+	return string(out)
+}
+
+// Addr returns the address that an address message is about.
+func (m Address) Addr() netip.Prefix {
+	list, _ := netlink.Parse(m[headSize:])
+	var addr netip.Addr
+	for a := range list.All() {
+		// IFA_LOCAL is the own address where IFA_ADDRESS is a peer's.
+		if a.Kind == unix.IFA_LOCAL || a.Kind == unix.IFA_ADDRESS && !addr.IsValid() {
+			addr, _ = netip.AddrFromSlice(a.Value)
+		}
+	}
+	return netip.PrefixFrom(addr, int(m[1]))
+}
+
+// Replace returns the address with another one in place of old, if old is what it is.
+func (m Address) Replace(old, other netip.Addr) Address {
+	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
+}
+
+// Dump returns the addresses of an interface as they are, 0: of all interfaces.
+func Dump(r *netlink.Route, index int) ([][]byte, error) {
+	request := make([]byte, headSize)
+	native.PutUint32(request[4:], uint32(index))
+	return r.Send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
+}
+
+// Read returns the interface's addresses, and apart from them those that another has, too, and the
+// temporary ones, for privacy, that the kernel makes by itself of those that may have
+// them: no request can.
+func Read(r *netlink.Route, index int) (list, duplicates, temporary []Address, err error) {
+	answers, err := Dump(r, index)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list = make([]Address, 0, len(answers))
+	for _, a := range answers {
+		m, err := Clean(a)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		switch {
+		case duplicate(a):
+			duplicates = append(duplicates, m)
+		// The flag has another meaning with IPv4: IFA_F_SECONDARY.
+		case m.Family() == unix.AF_INET6 && a[2]&unix.IFA_F_TEMPORARY != 0:
+			temporary = append(temporary, m)
+		default:
+			list = append(list, m)
+		}
+	}
+	return list, duplicates, temporary, nil
+}
+
+// Reachable tells whether an address is one that others than neighbors can reach.
+func (m Address) Reachable() bool { return !m.Addr().Addr().IsLinkLocalUnicast() }
+
+// Joins tells an address with which the kernel joins its group (`ip addr add ... autojoin`).
+func (m Address) Joins() bool {
+	list, _ := netlink.Parse(m[headSize:])
+	set := list.Value(unix.IFA_FLAGS)
+	return len(set) == 4 && native.Uint32(set)&unix.IFA_F_MCAUTOJOIN != 0
+}
+
+// Remove removes an address, if it is there.
+func Remove(r *netlink.Route, index int, m Address, name string) error {
+	_, err := r.Send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.on(index))
+	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
+		return fmt.Errorf("remove address %s from %s: %w", m.Addr(), name, err)
+	}
+	return nil
+}
+
+// Give gives an interface an address.
+func Give(r *netlink.Route, index int, m Address, name string) error {
+	_, err := r.Send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
+	if err != nil {
+		return fmt.Errorf("add address %s to %s: %w", m.Addr(), name, err)
+	}
+	return nil
+}
+
+// Untested returns an IPv6 address that the kernel takes without a test for
+// duplicates, which without a carrier it would not begin: until one comes, no
+// route could have the address as its source. The flag goes when the address is
+// given again as it was; that it was taken stays.
+func (m Address) Untested() Address {
+	out := slices.Clone(m)
+	out[2] |= unix.IFA_F_NODAD
+	list, _ := netlink.Parse(out[headSize:])
+	if set, ok := list.Find(unix.IFA_FLAGS); ok && len(set) == 4 {
+		native.PutUint32(set, native.Uint32(set)|unix.IFA_F_NODAD)
+	}
+	return out
+}
+
+// InOrder turns the kernel's order into the one in which addresses must be
+// given so that the kernel has them in its order again: IPv4 appends, IPv6
+// puts the newest first (addrconf.c:ipv6_link_dev_addr).
+func InOrder(list []Address) []Address {
+	var v4, v6 []Address
+	for _, m := range list {
+		if m.Family() == unix.AF_INET6 {
+			v6 = append(v6, m)
+		} else {
+			v4 = append(v4, m)
+		}
+	}
+	slices.Reverse(v6)
+	return append(v4, v6...)
+}
+
+// Aged returns an address some seconds later, if it is valid still.
+func (m Address) Aged(passed uint32) (Address, bool) {
+	out := slices.Clone(m)
+	list, _ := netlink.Parse(out[headSize:])
+	info, ok := list.Find(unix.IFA_CACHEINFO)
+	if !ok || len(info) != 16 {
+		return m, true
+	}
+	if preferred := native.Uint32(info); preferred != forever {
+		native.PutUint32(info, preferred-min(preferred, passed))
+	}
+	valid := native.Uint32(info[4:])
+	if valid == forever {
+		return out, true
+	}
+	native.PutUint32(info[4:], valid-min(valid, passed))
+	return out, valid > passed+1
+}

@@ -1,0 +1,115 @@
+// Package manager reads which program manages a network interface of the node.
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"gresnet/lib/words/clock"
+)
+
+// Managers are programs that configure network interfaces by themselves: they
+// see an interface go and come, and give one that came what their own files say.
+const (
+	Networkd       = "systemd-networkd"
+	NetworkManager = "NetworkManager"
+)
+
+// State is what a manager says of an interface.
+type State struct {
+	Name       string // empty if none has the interface
+	Configured bool   // it has given the interface all that it has to give
+	Said       time.Time
+}
+
+// Of reads what the managers of the node say of the interface with an
+// index of the root namespace; run is the node's /run. What cannot be understood
+// is no manager: the files are their writers' own, without a promise.
+func Of(run fs.FS, index int) (State, error) {
+	for _, m := range []struct {
+		dir  string
+		read func(text string) State
+	}{
+		{"systemd/netif/links", readNetworkd},
+		{"NetworkManager/devices", readNetworkManager},
+	} {
+		text, said, err := readState(run, fmt.Sprintf("%s/%d", m.dir, index))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return State{}, fmt.Errorf("read who manages interface %d: %w", index, err)
+		}
+		if state := m.read(text); state.Name != "" {
+			state.Said = said
+			return state, nil
+		}
+	}
+	return State{}, nil
+}
+
+func readState(run fs.FS, name string) (text string, said time.Time, err error) {
+	f, err := run.Open(name)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	b, err := io.ReadAll(f)
+	return string(b), info.ModTime(), err
+}
+
+// readNetworkd reads what networkd-state-file.c:link_save wrote. The states are
+// those of networkd-link.c:link_state_table less "unmanaged" and "linger".
+func readNetworkd(text string) State {
+	switch state := value(text, "", "ADMIN_STATE"); state {
+	case "pending", "initialized", "configuring", "configured", "failed":
+		return State{Name: Networkd, Configured: state == "configured"}
+	}
+	return State{}
+}
+
+// readNetworkManager reads what nm-config.c:nm_config_device_state_write wrote
+// when a device became active, inactive or unmanaged
+// (nm-manager.c:manager_device_state_changed): it has a connection if active.
+func readNetworkManager(text string) State {
+	if value(text, "device", "managed") != "true" {
+		return State{}
+	}
+	return State{Name: NetworkManager, Configured: value(text, "device", "connection-uuid") != ""}
+}
+
+// value returns what a key is given in a section of a file of KEY=VALUE lines; empty
+// if it is given nothing, or twice.
+func value(text, section, key string) (found string) {
+	in := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
+			in = line[1 : len(line)-1]
+			continue
+		}
+		k, v, _ := strings.Cut(line, "=")
+		if in != section || k != key {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = v
+	}
+	return found
+}
+
+// After tells whether the manager said it after a time since boot, such as that at which an interface
+// left. If the clock was set meanwhile it may deny it.
+func (s State) After(taken time.Duration) bool {
+	return s.Said.After(time.Now().Add(taken - clock.SinceBoot()))
+}

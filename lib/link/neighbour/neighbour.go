@@ -1,0 +1,184 @@
+// Package neighbour keeps the neighbours that somebody gave an interface: permanent ones, those that
+// the node answers for, and the hardware addresses that it takes packets for.
+package neighbour
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+)
+
+const headSize = unix.SizeofNdMsg
+
+// Neighbour is one as the kernel dumped it, made independent of the interface's index.
+type Neighbour []byte
+
+var native = binary.NativeEndian
+
+// clean makes a neighbour as dumped comparable and sendable. One that
+// the kernel learned, and will learn again, is nil.
+func clean(m []byte) (Neighbour, error) {
+	if len(m) < headSize {
+		return nil, fmt.Errorf("neighbour message of %d bytes", len(m))
+	}
+	if !given(m) {
+		return nil, nil
+	}
+	list, err := netlink.Parse(m[headSize:])
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(m[:headSize])
+	native.PutUint32(out[4:], 0) // ndm_ifindex
+	for a := range list.All() {
+		switch a.Kind {
+		case unix.NDA_CACHEINFO, unix.NDA_PROBES, unix.NDA_MASTER:
+			continue
+		}
+		out = netlink.Append(out, a.Kind, a.Value)
+	}
+	return out, nil
+}
+
+// given tells a neighbour that somebody gave the interface. The kernel makes
+// entries without ARP, too, but for multicast and broadcast addresses and on
+// interfaces that have none, where they say nothing (arp.c:arp_constructor).
+func given(m []byte) bool {
+	state, flags, kind := native.Uint16(m[8:]), m[10], m[11]
+	switch {
+	case flags&unix.NTF_PROXY != 0:
+		return true
+	case kind != unix.RTN_UNICAST && m[0] != unix.AF_BRIDGE:
+		return false
+	}
+	return state&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
+}
+
+// on returns a neighbour as a request for the interface with an index.
+func (m Neighbour) on(index int) []byte {
+	out := slices.Clone([]byte(m))
+	native.PutUint32(out[4:], uint32(index))
+	return out
+}
+
+// String names a neighbour for people.
+func (m Neighbour) String() string {
+	list, _ := netlink.Parse(m[headSize:])
+	if v, ok := list.Find(unix.NDA_DST); ok {
+		addr, _ := netip.AddrFromSlice(v)
+		if m[10]&unix.NTF_PROXY != 0 {
+			return "proxy " + addr.String()
+		}
+		return addr.String()
+	}
+	v := list.Value(unix.NDA_LLADDR)
+	return net.HardwareAddr(v).String()
+}
+
+// Read returns the interface's permanent neighbours and those that the node
+// answers for, of both families.
+func Read(r *netlink.Route, index int) ([]Neighbour, error) {
+	var list []Neighbour
+	for _, flags := range []byte{0, unix.NTF_PROXY} {
+		m, err := dump(r, index, unix.AF_UNSPEC, flags)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m...)
+	}
+	return list, nil
+}
+
+func dump(r *netlink.Route, index int, family, flags byte) ([]Neighbour, error) {
+	request := make([]byte, headSize)
+	request[0], request[10] = family, flags
+	request = netlink.AppendUint32(request, unix.NDA_IFINDEX, uint32(index))
+	answers, err := r.Send(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, unix.RTM_NEWNEIGH, request)
+	if err != nil {
+		return nil, err
+	}
+	var list []Neighbour
+	for _, a := range answers {
+		m, err := clean(a)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// Apply adds the neighbours that are missing. It must follow what sets IFF_NOARP, which forgets all.
+func Apply(r *netlink.Route, index int, name string, want []Neighbour) error {
+	if len(want) == 0 {
+		return nil
+	}
+	have, err := Read(r, index)
+	if err != nil {
+		return fmt.Errorf("read the neighbours of %s: %w", name, err)
+	}
+	for _, m := range netlink.Missing(want, have, netlink.Key) {
+		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
+		if err != nil {
+			return fmt.Errorf("add neighbour %s to %s: %w", m, name, err)
+		}
+	}
+	return nil
+}
+
+// RemoveOthers removes the neighbours that are not wanted.
+func RemoveOthers(r *netlink.Route, index int, name string, want []Neighbour) error {
+	have, err := Read(r, index)
+	if err != nil {
+		return fmt.Errorf("read the neighbours of %s: %w", name, err)
+	}
+	for _, m := range netlink.Missing(have, want, netlink.Key) {
+		_, err := r.Send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, m.on(index))
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("remove neighbour %s from %s: %w", m, name, err)
+		}
+	}
+	return nil
+}
+
+// Filters returns the unicast hardware addresses beyond its own that the interface, one of Ethernet,
+// takes packets for (`bridge fdb ... self`), and that of VLAN registration. The other
+// multicast ones follow from the groups that the node is a member of.
+func Filters(r *netlink.Route, index int) ([]Neighbour, error) {
+	list, err := dump(r, index, unix.AF_BRIDGE, 0)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(list, func(m Neighbour) bool { return !m.isGivenFilter() }), err
+}
+
+func (m Neighbour) isGivenFilter() bool {
+	list, _ := netlink.Parse(m[headSize:])
+	mac := list.Value(unix.NDA_LLADDR)
+	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && (mac[0]&1 == 0 || bytes.Equal(mac, vlanRegistration[:]))
+}
+
+// vlanRegistration is the group of GVRP and MVRP, which the kernel joins with the first
+// VLAN of an interface, and not again (vlan.c:register_vlan_dev).
+var vlanRegistration = [...]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x21}
+
+// ApplyFilters adds the filters that an interface lacks, which has some.
+func ApplyFilters(r *netlink.Route, index int, name string, want, have []Neighbour) error {
+	for _, m := range netlink.Missing(want, have, netlink.Key) {
+		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m.on(index))
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return fmt.Errorf("add hardware address filter %s to %s: %w", m, name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+// Package queues keeps the files in /sys of an interface's queues.
+package queues
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/words/hint"
+)
+
+// patterns returns what an administrator sets of the queues of an interface
+// (net-sysfs.c), and of its power; what the kernel moves by itself, as a queue's limit, is not among them.
+// An interface that is down may have nobody to thread (dev.c:dev_set_threaded).
+func patterns(up bool) []string {
+	like := []string{
+		"gro_flush_timeout", "napi_defer_hard_irqs", "power/control",
+		"queues/rx-*/rps_cpus", "queues/rx-*/rps_flow_cnt",
+		"queues/tx-*/xps_cpus", "queues/tx-*/xps_rxqs", "queues/tx-*/tx_maxrate",
+		"queues/tx-*/byte_queue_limits/limit_min", "queues/tx-*/byte_queue_limits/limit_max",
+		"queues/tx-*/byte_queue_limits/hold_time", "queues/tx-*/byte_queue_limits/stall_thrs",
+	}
+	if up {
+		like = append(like, "threaded")
+	}
+	return like
+}
+
+// Interface is an interface that had a name a moment ago.
+type Interface struct {
+	Index int
+	Name  string
+	Up    bool
+	Now   func() (name string, err error) // asks for the name that it has now
+}
+
+// Folder is the folder in which an interface of the node has the files of its queues. It
+// stays that interface's when udev renames it.
+type Folder struct{ *os.Root }
+
+// Open opens the folder of an interface. /sys shows the namespace in which it was mounted, so that
+// nothing is there of a job's interface: nil.
+func (i Interface) Open() (*Folder, error) {
+	// Renamed between two looks, and even back, it is found by the next.
+	for range 4 {
+		root, err := os.OpenRoot(filepath.Join("/sys/class/net", i.Name))
+		if err == nil {
+			f := &Folder{root}
+			if f.of(i.Index) {
+				return f, nil
+			}
+			f.Close()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if i.Name, err = i.Now(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// of tells whether the folder is that of an interface.
+func (f *Folder) of(index int) bool {
+	text, err := f.ReadFile("ifindex")
+	return err == nil && strings.TrimSpace(string(text)) == strconv.Itoa(index)
+}
+
+// read reads the files that the kernel has.
+func (f *Folder) read(up bool) (map[string]string, error) {
+	list := map[string]string{}
+	for _, like := range patterns(up) {
+		files, err := fs.Glob(f.FS(), like)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			text, err := f.ReadFile(file)
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) {
+				continue // there is nothing to share out among queues (net-sysfs.c:xps_cpus_show)
+			}
+			if err != nil {
+				return nil, err
+			}
+			list[file] = strings.TrimSpace(string(text))
+		}
+	}
+	return list, nil
+}
+
+// Sending returns how many queues the interface sends by.
+func (f *Folder) Sending() (int, error) {
+	list, err := fs.Glob(f.FS(), "queues/tx-*")
+	return len(list), err
+}
+
+// Read reads the files that the kernel has for an interface of the node.
+func (i Interface) Read() (map[string]string, error) {
+	f, err := i.Open()
+	if err != nil || f == nil {
+		return nil, err
+	}
+	defer f.Close()
+	list, err := f.read(i.Up)
+	if err != nil {
+		return nil, fmt.Errorf("read the queues of %s: %w", i.Name, err)
+	}
+	return list, nil
+}
+
+// Steering reads which queues processors and receive queues send by. The kernel resets this whenever traffic classes come
+// or go (dev.c:netdev_reset_tc), as mqprio's do with a move.
+func (i Interface) Steering() (map[string]string, error) {
+	list, err := i.Read()
+	maps.DeleteFunc(list, func(file, _ string) bool { return !strings.HasPrefix(filepath.Base(file), "xps_") })
+	return list, err
+}
+
+// Apply writes the files that are not as they were.
+func (i Interface) Apply(files map[string]string) error {
+	f, err := i.Open()
+	if err != nil || f == nil {
+		return err
+	}
+	defer f.Close()
+	have, err := f.read(i.Up)
+	if err != nil {
+		return fmt.Errorf("read the queues of %s: %w", i.Name, err)
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		value := files[file]
+		if is, there := have[file]; !there || is == value {
+			continue
+		}
+		if e := f.WriteFile(file, []byte(value), 0); e != nil {
+			err = hint.Join(err, fmt.Errorf("set %s of %s: %w", file, i.Name, e))
+		}
+	}
+	return err
+}
+
+// Differences names the files that are not as they were.
+func (i Interface) Differences(files map[string]string) (diff []string, err error) {
+	have, err := i.Read()
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if is, there := have[file]; there && is != files[file] {
+			diff = append(diff, fmt.Sprintf("%s is %s, was %s", file, is, files[file]))
+		}
+	}
+	return diff, nil
+}

@@ -1,0 +1,553 @@
+// Package route keeps the routes of an interface, and the next hop objects that they use.
+package route
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+)
+
+// Route is a route as the kernel dumped it, made independent of the interface's index.
+type Route []byte
+
+// Family says of what kind the route's addresses are.
+func (m Route) Family() byte { return m[0] }
+
+// Protocol says who made the route (rtnetlink(7)).
+func (m Route) Protocol() byte { return m[5] } // rtm_protocol
+
+// IsDefault tells a default route of the table that all packets are looked up in.
+func (m Route) IsDefault() bool {
+	// rtmsg: destination length, table, type
+	return m[1] == 0 && m[4] == unix.RT_TABLE_MAIN && m[7] == unix.RTN_UNICAST
+}
+
+var native = binary.NativeEndian
+
+const (
+	headSize = unix.SizeofRtMsg
+
+	flags   = unix.RTNH_F_ONLINK // what a request may say; the rest is the kernel's state
+	rtaNhID = 30                 // RTA_NH_ID of linux/rtnetlink.h, which x/sys/unix lacks
+)
+
+// clean makes a route as dumped comparable and sendable. What it says of
+// the interface with an index it says of index 0 afterwards.
+func clean(m []byte, index int) (Route, error) {
+	if len(m) < headSize {
+		return nil, fmt.Errorf("route message of %d bytes", len(m))
+	}
+	list, err := netlink.Parse(m[headSize:])
+	if err != nil {
+		return nil, err
+	}
+	out := Route(slices.Clone(m[:headSize]))
+	native.PutUint32(out[8:], native.Uint32(out[8:])&flags)
+	_, byObject := list.Find(rtaNhID)
+	for a := range list.All() {
+		v := slices.Clone(a.Value)
+		switch a.Kind {
+		case unix.RTA_CACHEINFO:
+			if out[0] == unix.AF_INET6 {
+				out = appendExpiry(out, v)
+			}
+			continue
+		case unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH, unix.RTA_ENCAP, unix.RTA_ENCAP_TYPE:
+			// The kernel says also what the object says, but takes one of the two only.
+			if byObject {
+				continue
+			}
+		}
+		if a.Kind == unix.RTA_MULTIPATH {
+			eachHop(v, func(hop []byte) { hop[2] &= flags })
+		}
+		out = netlink.Append(out, a.Kind, v)
+	}
+	if byObject {
+		native.PutUint32(out[8:], 0)
+	}
+	out.EachIndex(func(i []byte) {
+		if native.Uint32(i) == uint32(index) {
+			native.PutUint32(i, 0)
+		}
+	})
+	return out, nil
+}
+
+// userHZ is the number of ticks to a second in what the kernel tells user space.
+const userHZ = 100
+
+// appendExpiry turns what is left of a route's life, which is dumped in ticks,
+// to what a request has for it: seconds.
+func appendExpiry(m Route, cacheInfo []byte) Route {
+	const expires = 8 // offset of rta_expires in struct rta_cacheinfo
+	if len(cacheInfo) < expires+4 {
+		return m
+	}
+	ticks := int32(native.Uint32(cacheInfo[expires:]))
+	if ticks <= 0 {
+		return m
+	}
+	return netlink.AppendUint32(m, unix.RTA_EXPIRES, uint32(ticks+userHZ-1)/userHZ)
+}
+
+// EachIndex shows f every place of a route that has an interface's index, for
+// it to look and to write.
+func (m Route) EachIndex(f func([]byte)) {
+	list, _ := netlink.Parse(m[headSize:])
+	for a := range list.All() {
+		switch {
+		case a.Kind == unix.RTA_OIF && len(a.Value) == 4:
+			f(a.Value)
+		case a.Kind == unix.RTA_MULTIPATH:
+			eachHop(a.Value, func(hop []byte) { f(hop[4:8]) })
+		}
+	}
+}
+
+// eachHop shows f every struct rtnexthop of RTA_MULTIPATH.
+func eachHop(hops []byte, f func([]byte)) {
+	for len(hops) >= unix.SizeofRtNexthop {
+		size := int(native.Uint16(hops))
+		if size < unix.SizeofRtNexthop || size > len(hops) {
+			return
+		}
+		f(hops[:size])
+		hops = hops[min((size+3)&^3, len(hops)):]
+	}
+}
+
+// on returns a route as a request for the interface with an index.
+func (m Route) on(index int) []byte {
+	out := slices.Clone(m)
+	out.EachIndex(func(i []byte) {
+		if native.Uint32(i) == 0 {
+			native.PutUint32(i, uint32(index))
+		}
+	})
+	return out
+}
+
+// NeedsOthers tells a route that other interfaces have a part in: a next hop
+// of its own, or a next hop object of those with the numbers.
+func (m Route) NeedsOthers(objects []uint32) bool {
+	needs := slices.Contains(objects, m.Object())
+	m.EachIndex(func(i []byte) { needs = needs || native.Uint32(i) != 0 })
+	return needs
+}
+
+// Object returns the number of the next hop object that a route uses, or 0.
+func (m Route) Object() uint32 {
+	list, _ := netlink.Parse(m[headSize:])
+	if v := list.Value(rtaNhID); len(v) == 4 {
+		return native.Uint32(v)
+	}
+	return 0
+}
+
+// Key returns what makes a route the same route: all but the seconds that it has left, and what it has
+// counted.
+func (m Route) Key() string {
+	m = slices.Clone(m)
+	list, _ := netlink.Parse(m[headSize:])
+	uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
+		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
+		uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	})
+	if _, ok := list.Find(unix.RTA_EXPIRES); !ok {
+		return string(m)
+	}
+	return string(m[:headSize]) + string(without(m[headSize:], unix.RTA_EXPIRES)) + "expires"
+}
+
+// isOwn tells a route that only the kernel makes, for an address of the
+// interface: a request could not give it the kernel's metric.
+func (m Route) isOwn() bool {
+	return m[5] == unix.RTPROT_KERNEL && m[7] != unix.RTN_UNICAST
+}
+
+// IsLocalIPv6 tells the route of one IPv6 address of the interface.
+func (m Route) IsLocalIPv6() bool {
+	return m.Family() == unix.AF_INET6 && m.isOwn() && m[7] == unix.RTN_LOCAL
+}
+
+// ComesWith tells a route that the kernel makes for an IPv6 address: the address's
+// own, or where the interface forwards, the one of all routers of its network.
+func (m Route) ComesWith(address netip.Prefix) bool {
+	if m.Family() != unix.AF_INET6 || !m.isOwn() {
+		return false
+	}
+	switch m[7] {
+	case unix.RTN_LOCAL:
+		return m.Destination() == address.Addr()
+	case unix.RTN_ANYCAST:
+		return m.Destination() == address.Masked().Addr()
+	}
+	return false
+}
+
+// hasGateway tells a route that another route must exist for.
+func (m Route) hasGateway() bool {
+	list, _ := netlink.Parse(m[headSize:])
+	for a := range list.All() {
+		if a.Kind == unix.RTA_GATEWAY || a.Kind == unix.RTA_VIA || a.Kind == unix.RTA_MULTIPATH {
+			return true
+		}
+	}
+	return false
+}
+
+// String names a route for people.
+func (m Route) String() string {
+	list, _ := netlink.Parse(m[headSize:])
+	var b strings.Builder
+	b.WriteString("default")
+	for a := range list.All() {
+		if m.Family() == unix.AF_MPLS && a.Kind == unix.RTA_DST && len(a.Value) == 4 {
+			return fmt.Sprintf("of MPLS label %d", binary.BigEndian.Uint32(a.Value)>>12)
+		}
+		if addr, ok := netip.AddrFromSlice(a.Value); a.Kind == unix.RTA_DST && ok {
+			b.Reset()
+			fmt.Fprintf(&b, "%s/%d", addr, m[1])
+		}
+	}
+	for a := range list.All() {
+		if addr, ok := netip.AddrFromSlice(a.Value); a.Kind == unix.RTA_GATEWAY && ok {
+			fmt.Fprintf(&b, " via %s", addr)
+		}
+		if a.Kind == unix.RTA_TABLE && len(a.Value) == 4 && native.Uint32(a.Value) != unix.RT_TABLE_MAIN {
+			fmt.Fprintf(&b, " table %d", native.Uint32(a.Value))
+		}
+	}
+	return b.String()
+}
+
+// Part parts the routes that other interfaces have a part in, too, from the others; objects are the
+// numbers of the next hop objects that others have a part in.
+func Part(list []Route, objects []uint32) (own, shared []Route) {
+	for _, m := range list {
+		if m.NeedsOthers(objects) {
+			shared = append(shared, m)
+		} else {
+			own = append(own, m)
+		}
+	}
+	return own, shared
+}
+
+// Borrowers returns those among dumped routes that are of other interfaces than one, and prefer one
+// of some sources.
+func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, err error) {
+	for _, a := range dumped {
+		if !slices.Contains(sources, Source(a)) {
+			continue
+		}
+		m, err := clean(a, index)
+		if err != nil {
+			return nil, err
+		}
+		if m.NeedsOthers(nil) {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// Sourced returns the node's IPv4 routes that prefer a source. The node may have thousands of routes.
+func Sourced(r *netlink.Route) (list [][]byte, err error) {
+	again := func() { list = [][]byte{} }
+	again()
+	err = r.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
+		if Source(m).IsValid() {
+			list = append(list, slices.Clone(m))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// IsLeftOver tells the route of all routers of a network (anycast) where an interface is no router, or has no
+// address of the network.
+func (m Route) IsLeftOver(router bool, addresses []netip.Prefix) bool {
+	if m.Family() != unix.AF_INET6 || !m.isOwn() || m[7] != unix.RTN_ANYCAST {
+		return false
+	}
+	return !router || !slices.ContainsFunc(addresses, m.ComesWith)
+}
+
+// familyOf says of what kind an address is.
+func familyOf(address netip.Prefix) byte {
+	if address.Addr().Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// Read returns the routes of a family that go through the interface, too. They are asked
+// for after its addresses, for each again: an address without the routes that the kernel
+// gave with it would be taken for one that somebody had removed them from.
+func Read(r *netlink.Route, index int, family byte) ([]Route, error) {
+	answers, err := Dump(r, family, through(index))
+	if err != nil {
+		return nil, err
+	}
+	return cleanAll(answers, index)
+}
+
+func cleanAll(dumped [][]byte, index int) ([]Route, error) {
+	list := make([]Route, 0, len(dumped))
+	for _, a := range dumped {
+		m, err := clean(a, index)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// ReadLocal returns the interface's IPv6 routes of the tables that some local ones are in, by
+// which the kernel does not walk the node's others: the table local, or that of the VRF that
+// the interface belongs to.
+func ReadLocal(r *netlink.Route, index int, local []Route) (list []Route, err error) {
+	var tables []uint32
+	for _, m := range local {
+		if !slices.Contains(tables, m.table()) {
+			tables = append(tables, m.table())
+		}
+	}
+	for _, table := range tables {
+		answers, err := Dump(r, unix.AF_INET6, netlink.AppendUint32(through(index), unix.RTA_TABLE, table))
+		if errors.Is(err, unix.ENOENT) {
+			continue // ip6_fib.c:inet6_dump_fib, of a table that nobody has needed yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		routes, err := cleanAll(answers, index)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, routes...)
+	}
+	return list, nil
+}
+
+// table returns the number of a route's table, for which its head may have too few bits.
+func (m Route) table() uint32 {
+	list, _ := netlink.Parse(m[headSize:])
+	if v := list.Value(unix.RTA_TABLE); len(v) == 4 {
+		return native.Uint32(v)
+	}
+	return uint32(m[4]) // rtm_table
+}
+
+// through filters routes by an interface.
+func through(index int) []byte {
+	return netlink.AppendUint32(nil, unix.RTA_OIF, uint32(index))
+}
+
+// ofFamily asks for the routes of a family that a filter lets through.
+func ofFamily(family byte, filter []byte) []byte {
+	request := make([]byte, headSize)
+	request[0] = family
+	return append(request, filter...)
+}
+
+// Dump returns the routes of a family that a filter lets through, as they are.
+func Dump(r *netlink.Route, family byte, filter []byte) ([][]byte, error) {
+	answers, err := r.Send(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(family, filter))
+	// A kernel without IPv6 answers for all families that it has.
+	return slices.DeleteFunc(answers, func(m []byte) bool { return len(m) < headSize || m[0] != family }), err
+}
+
+// Source returns the source address that a route as dumped prefers.
+func Source(m []byte) netip.Addr {
+	if len(m) < headSize {
+		return netip.Addr{}
+	}
+	list, _ := netlink.Parse(m[headSize:])
+	v := list.Value(unix.RTA_PREFSRC)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}
+
+// sourceless returns a route that leaves its source to the kernel.
+func (m Route) sourceless() Route {
+	return append(slices.Clone(m[:headSize]), without(m[headSize:], unix.RTA_PREFSRC)...)
+}
+
+// Apply removes some routes from an interface, and adds others and the next hop objects that they use.
+func Apply(r *netlink.Route, index int, name string, remove, add []Route, objects []Nexthop) error {
+	for _, m := range remove {
+		_, err := r.Send(unix.RTM_DELROUTE, unix.NLM_F_ACK, 0, m.on(index))
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("remove route %s from %s: %w", m, name, err)
+		}
+	}
+	add = slices.DeleteFunc(slices.Clone(add), Route.isOwn)
+	// Each rank may need those before it.
+	for rank := range byObject + 1 {
+		// An object's gateway must be reachable, too.
+		if rank == byObject {
+			if err := ApplyNexthops(r, index, objects, name); err != nil {
+				return err
+			}
+		}
+		for _, m := range add {
+			if m.rank() != rank {
+				continue
+			}
+			if err := Add(r, index, m, unix.NLM_F_APPEND, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Add gives an interface a route, without its preferred source if it cannot be had.
+func Add(r *netlink.Route, index int, m Route, how int, name string) error {
+	err := Give(r, index, m, how)
+	// The source may be an address of another interface, which a job does not have, and
+	// the node not yet (fib_semantics.c:fib_valid_prefsrc, route.c:ip6_route_info_create).
+	if errors.Is(err, unix.EINVAL) && Source(m).IsValid() {
+		err = Give(r, index, m.sourceless(), how)
+	}
+	if err != nil {
+		return fmt.Errorf("add route %s to %s: %w", m, name, err)
+	}
+	return nil
+}
+
+// Give gives an interface a route, as the last of those to its destination, or in place of one.
+func Give(r *netlink.Route, index int, m Route, how int) error {
+	_, err := r.Send(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK|how, 0, m.on(index))
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	return err
+}
+
+// What a route must wait for.
+const (
+	direct = iota
+	byGateway
+	byObject
+)
+
+func (m Route) rank() int {
+	switch {
+	case m.Object() != 0:
+		return byObject
+	case m.hasGateway():
+		return byGateway
+	}
+	return direct
+}
+
+// Aged returns a route some seconds later, if it is there still.
+func (m Route) Aged(passed uint32) (Route, bool) {
+	out := slices.Clone(m)
+	list, _ := netlink.Parse(out[headSize:])
+	left, ok := list.Find(unix.RTA_EXPIRES)
+	if !ok || len(left) != 4 {
+		return m, true
+	}
+	seconds := native.Uint32(left)
+	native.PutUint32(left, seconds-min(seconds, passed))
+	return out, seconds > passed+1
+}
+
+// Survives returns what becomes of a route with an address that expires while others are
+// left, nil if it goes.
+func (m Route) Survives(expired netip.Prefix, left []netip.Prefix) Route {
+	if m.ComesWith(expired) {
+		if slices.ContainsFunc(left, m.ComesWith) {
+			return m
+		}
+		return nil
+	}
+	if m.Family() != familyOf(expired) || Source(m) != expired.Addr() {
+		return m
+	}
+	// The next address of the network becomes the first one, from which the kernel has
+	// its own routes then (devinet.c:__inet_del_ifa).
+	heir := slices.IndexFunc(left, func(a netip.Prefix) bool { return a.Masked() == expired.Masked() })
+	if heir < 0 || m.Protocol() != unix.RTPROT_KERNEL || m.Destination() == expired.Addr() {
+		return nil
+	}
+	out := slices.Clone(m)
+	list, _ := netlink.Parse(out[headSize:])
+	source := list.Value(unix.RTA_PREFSRC)
+	copy(source, left[heir].Addr().AsSlice())
+	return out
+}
+
+// Destination returns the address that a route is to, or the first one of its network.
+func (m Route) Destination() netip.Addr {
+	list, _ := netlink.Parse(m[headSize:])
+	v := list.Value(unix.RTA_DST)
+	addr, _ := netip.AddrFromSlice(v)
+	return addr
+}
+
+// Replace returns the route with another address in place of old: its destination, its source.
+func (m Route) Replace(old, other netip.Addr) Route {
+	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
+}
+
+// HasProgram tells whether a BPF program encapsulates what takes the route.
+func (m Route) HasProgram() bool {
+	list, _ := netlink.Parse(m[headSize:])
+	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	hops := list.Value(unix.RTA_MULTIPATH)
+	eachHop(hops, func(hop []byte) {
+		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
+		has = has || hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	})
+	return has
+}
+
+// Kinds of encapsulation of linux/lwtunnel.h, and attributes of linux/seg6_local.h.
+const (
+	encapBPF          = 6
+	encapSeg6Local    = 7
+	seg6LocalBPF      = 8
+	seg6LocalCounters = 10
+)
+
+// uncount clears what the encapsulation that attributes describe has counted, in place. A request must
+// have the counters to have the kernel count, and their values mean nothing then
+// (seg6_local.c:parse_nla_counters).
+func uncount(list netlink.Attributes, kind, encap uint16) {
+	if list.Number(kind) != encapSeg6Local {
+		return
+	}
+	inner, _ := list.Nested(encap)
+	counters, _ := inner.Nested(seg6LocalCounters)
+	for a := range counters.All() {
+		clear(a.Value)
+	}
+}
+
+// hasProgram tells whether the encapsulation that attributes describe is a BPF program's.
+func hasProgram(list netlink.Attributes, kind, encap uint16) bool {
+	switch list.Number(kind) {
+	case encapBPF:
+		return true
+	case encapSeg6Local:
+		inner, _ := list.Nested(encap)
+		_, has := inner.Find(seg6LocalBPF)
+		return has
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package route
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/test/messagetest"
+)
+
+func FuzzMessages(f *testing.F) {
+	m := netlink.Append(make([]byte, headSize), unix.RTA_OIF, []byte{7, 0, 0, 0})
+	f.Add(netlink.Append(m, unix.RTA_MULTIPATH, []byte{8, 0, 1, 0, 7, 0, 0, 0, 8, 0, 0, 0, 3, 0, 0, 0}))
+	address := netip.MustParsePrefix("fd00::2/64")
+	messagetest.Fuzz(f, func(m []byte) (Route, error) { return clean(m, messagetest.Index) }, Route.on, func(m Route) {
+		m.Key()
+		m.NeedsOthers(nil)
+		m.HasProgram()
+		m.Aged(7)
+		m.Survives(address, nil)
+		_ = m.String()
+	})
+}
+
+func FuzzNexthops(f *testing.F) {
+	f.Add(netlink.Append(make([]byte, nexthopHead), unix.NHA_OIF, []byte{7, 0, 0, 0}))
+	messagetest.Fuzz(f, cleanNexthop, Nexthop.on, func(m Nexthop) {
+		m.Members()
+		m.HasProgram()
+		_ = m.String()
+	})
+}

@@ -1,0 +1,17 @@
+package rule
+
+import (
+	"net/netip"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/test/messagetest"
+)
+
+func FuzzMessages(f *testing.F) {
+	f.Add(netlink.AppendText(make([]byte, headSize), unix.FRA_OIFNAME, "hca0"))
+	i := Interface{Name: "hca0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+	messagetest.Fuzz(f, clean, func(m Rule, _ int) []byte { return m }, func(m Rule) { _ = m.String(); m.concerns(i); m.forbids("hca0") })
+}

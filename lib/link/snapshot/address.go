@@ -1,0 +1,142 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
+)
+
+// IsReachable tells whether an interface has an address that is not link-local.
+func (c *Conn) IsReachable(index int) (bool, error) {
+	list, _, _, err := address.Read(c.Route, index)
+	return slices.ContainsFunc(list, address.Address.Reachable), err
+}
+
+func (c *Conn) giveAddresses(index int, want Settings) error {
+	have, duplicates, _, err := address.Read(c.Route, index)
+	if err != nil {
+		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	}
+	have = append(have, duplicates...)
+	for _, m := range netlink.Missing(have, slices.Concat(want.Addresses, want.Duplicates), address.Address.Key) {
+		if err := address.Remove(c.Route, index, m, want.Name); err != nil {
+			return err
+		}
+	}
+	for _, m := range address.InOrder(netlink.Missing(want.Addresses, have, address.Address.Key)) {
+		lost, err := c.lostCarrier(index, m, want)
+		if lost {
+			err = address.Give(c.Route, index, m.Untested(), want.Name)
+		}
+		if err = hint.Join(err, address.Give(c.Route, index, m, want.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Joins tells whether the interface has, or one on it, addresses for LeaveGroups to remove.
+func (s Settings) Joins() bool {
+	return slices.ContainsFunc(s.Addresses, address.Address.Joins) ||
+		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.Joins() })
+}
+
+// LeaveGroups removes the addresses with which the kernel joined their groups. It does so
+// by a socket of the namespace's, which leaves a group only when somebody removes the address, and
+// not when the interface leaves: the address could not be given again (igmp.c:ip_mc_autojoin_config).
+func (c *Conn) LeaveGroups(index int, s Settings) error {
+	for _, m := range s.Addresses {
+		if !m.Joins() {
+			continue
+		}
+		if err := address.Remove(c.Route, index, m, s.Name); err != nil {
+			return err
+		}
+	}
+	for _, child := range s.Children {
+		i, err := c.findChild(index, child)
+		if errors.Is(err, link.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.LeaveGroups(i.Index, child.Settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lostCarrier tells whether an address would wait for its test for duplicates, since the
+// interface does not have the carrier that it had.
+func (c *Conn) lostCarrier(index int, m address.Address, want Settings) (bool, error) {
+	if !want.Running || m.Family() != unix.AF_INET6 {
+		return false, nil
+	}
+	i, err := c.Get(index)
+	return err == nil && !i.Running, err
+}
+
+// awaitDAD waits until the kernel has taken the IPv6 addresses for good. Only then it gives an
+// address its local route and, where the interface forwards, that of all routers of its network. It
+// does so in a work queue of its own, also for an address that is not to be tested and so is never
+// tentative (addrconf.c:addrconf_dad_work).
+func (c *Conn) awaitDAD(index int, want Settings) error {
+	local := slices.DeleteFunc(slices.Clone(want.Routes), func(m route.Route) bool {
+		return !m.IsLocalIPv6() && (!comesWithAny(m, want.Addresses) || want.leftOver(m))
+	})
+	begun, looked := time.Now(), false
+	taken, err := c.Budget.Until(poll.Addresses, func() (bool, error) {
+		taken, err := c.hasTaken(index, want, local)
+		if taken || err != nil || looked {
+			return taken, err
+		}
+		looked = true
+		i, err := c.Get(index)
+		return !i.Running, err // without a carrier the kernel does not begin
+	})
+	if taken || err != nil {
+		return err
+	}
+	if i, err := c.Get(index); err != nil || !i.Running {
+		return err // it lost it meanwhile
+	}
+	return fmt.Errorf("wait for the addresses of %s: the kernel has not taken all after %.1fs", want.Name, time.Since(begun).Seconds())
+}
+
+// hasTaken tells whether no address is tested any more, but for duplicates, and the
+// routes that come with them are there.
+func (c *Conn) hasTaken(index int, want Settings, local []route.Route) (bool, error) {
+	answers, err := address.Dump(c.Route, index)
+	if err != nil {
+		return false, fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	}
+	for _, a := range answers {
+		if !address.Tentative(a) {
+			continue
+		}
+		m, err := address.Clean(a)
+		if err != nil || len(want.duplicatesIn([]address.Address{m})) == 0 {
+			return false, err
+		}
+	}
+	if len(local) == 0 {
+		return true, nil
+	}
+	have, err := route.ReadLocal(c.Route, index, local)
+	if err != nil {
+		return false, fmt.Errorf("read the routes of %s: %w", want.Name, err)
+	}
+	return len(netlink.Missing(local, have, route.Route.Key)) == 0, nil
+}

@@ -1,0 +1,51 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/address"
+)
+
+// applyDuplicates gives the interface the addresses that another on its network had, too,
+// when the settings were read. The kernel did not use them and is not to now, untested: it
+// tests them again, as everything else is given by now and the interface's own
+// accept_dad holds. Nobody waits for that.
+func applyDuplicates(c *Conn, g *giving) error {
+	if len(g.want.Duplicates) == 0 {
+		return nil
+	}
+	want := g.want.aged()
+	have, duplicates, _, err := address.Read(c.Route, g.i.Index)
+	if err != nil {
+		return fmt.Errorf("read the addresses of %s: %w", want.Name, err)
+	}
+	for _, m := range address.InOrder(netlink.Missing(want.Duplicates, append(have, duplicates...), address.Address.Key)) {
+		if err := address.Give(c.Route, g.i.Index, m, want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// duplicatesIn returns the duplicates that are in a list.
+func (want Settings) duplicatesIn(list []address.Address) []address.Address {
+	return slices.DeleteFunc(slices.Clone(list), func(m address.Address) bool {
+		return len(netlink.Missing([]address.Address{m}, want.Duplicates, address.Address.Key)) > 0
+	})
+}
+
+// addressDifferences names what of addresses is not as it was. One that another had, too,
+// may be tested still, or be its own now: either is as it would be had it not been away.
+func addressDifferences(have, want Settings) []string {
+	name := func(m address.Address) string { return m.Addr().String() }
+	all := func(s Settings) []address.Address { return slices.Concat(s.Addresses, s.Duplicates) }
+	diff := netlink.Differences("address", all(have), all(want), address.Address.Key, name)
+	for _, m := range netlink.Missing(have.Duplicates, want.Duplicates, address.Address.Key) {
+		if len(netlink.Missing([]address.Address{m}, want.Addresses, address.Address.Key)) == 0 {
+			diff = append(diff, fmt.Sprintf("address %s is another's, too (dadfailed), was not", name(m)))
+		}
+	}
+	return diff
+}

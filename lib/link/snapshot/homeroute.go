@@ -1,0 +1,89 @@
+package snapshot
+
+import (
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+)
+
+// borrowers returns the routes of other interfaces that use an IPv4 address of
+// this one as their source: the kernel removes them with the address
+// (fib_semantics.c:fib_sync_down_addr). IPv6 leaves them.
+func (c *Conn) borrowers(index int, addresses []address.Address) ([]route.Route, error) {
+	var sources []netip.Addr
+	for _, m := range addresses {
+		if m.Family() == unix.AF_INET {
+			sources = append(sources, m.Addr().Addr())
+		}
+	}
+	if len(sources) == 0 {
+		return nil, nil
+	}
+	from, err := c.sourced()
+	if err != nil {
+		return nil, err
+	}
+	return route.Borrowers(from, index, sources)
+}
+
+// sourced returns the node's IPv4 routes that prefer a source.
+func (c *Conn) sourced() ([][]byte, error) {
+	return link.Remembered(c.Conn, "sourced", func() ([][]byte, error) { return route.Sourced(c.Route) })
+}
+
+// readHomeRoutes adds to the routes that others have a part in those from the interface's addresses.
+func readHomeRoutes(c *Conn, r *reading) error {
+	borrowers, err := c.borrowers(r.i.Index, r.s.Addresses)
+	r.s.HomeRoutes = netlink.With(r.s.HomeRoutes, borrowers, route.Route.Key)
+	return err
+}
+
+func applyHomeRoutes(c *Conn, g *giving) error {
+	want, err := c.located(g.want.aged())
+	if err != nil {
+		return err
+	}
+	return c.despiteRules(want, func() error { return c.giveHomeRoutes(g.i.Index, want) })
+}
+
+// giveHomeRoutes adds the routes that only the node can have.
+func (c *Conn) giveHomeRoutes(index int, want Settings) error {
+	if err := route.ApplyNexthops(c.Route, index, want.HomeNexthops, want.Name); err != nil {
+		return err
+	}
+	have, err := c.homeRoutes(index, want)
+	if err != nil {
+		return fmt.Errorf("read the routes of %s: %w", want.Name, err)
+	}
+	for _, m := range netlink.Missing(want.HomeRoutes, have, route.Route.Key) {
+		how := unix.NLM_F_APPEND
+		if m.Family() != unix.AF_INET {
+			// IPv6 keeps the other interfaces' next hops (route.c:fib6_ifdown), and
+			// has them all in one route when it is replaced; so does MPLS.
+			how = unix.NLM_F_REPLACE
+		}
+		if err := route.Add(c.Route, index, m, how, want.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// homeRoutes returns those that there are now of the settings' kind.
+func (c *Conn) homeRoutes(index int, want Settings) ([]route.Route, error) {
+	if len(want.HomeRoutes) == 0 {
+		return nil, nil
+	}
+	_, home, err := c.routes(index, want.homeObjects())
+	if err != nil {
+		return nil, err
+	}
+	borrowers, err := c.borrowers(index, want.Addresses)
+	return netlink.With(home, borrowers, route.Route.Key), err
+}

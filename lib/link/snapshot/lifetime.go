@@ -1,0 +1,41 @@
+package snapshot
+
+import (
+	"time"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+	"gresnet/lib/words/clock"
+)
+
+// aged returns the settings as they are to be now: lifetimes are shorter by the
+// time that has passed since the settings were read, and what has expired is not in
+// them. What has a second left is let go, too, so that nothing expires between
+// being restored and being compared.
+func (s Settings) aged() Settings {
+	if s.Taken == 0 {
+		return s
+	}
+	passed := uint32((clock.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
+	var expired []address.Address
+	s.Addresses = netlink.Keep(s.Addresses, func(m address.Address) (address.Address, bool) {
+		left, ok := m.Aged(passed)
+		if !ok {
+			expired = append(expired, m)
+		}
+		return left, ok
+	})
+	s.Duplicates = netlink.Keep(s.Duplicates, func(m address.Address) (address.Address, bool) { return m.Aged(passed) })
+	valid := prefixes(s.Addresses)
+	left := func(m route.Route) (route.Route, bool) {
+		for _, a := range expired {
+			if m = m.Survives(a.Addr(), valid); m == nil {
+				return nil, false
+			}
+		}
+		return m.Aged(passed)
+	}
+	s.Routes, s.HomeRoutes = netlink.Keep(s.Routes, left), netlink.Keep(s.HomeRoutes, left)
+	return s
+}

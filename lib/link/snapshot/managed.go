@@ -1,0 +1,43 @@
+package snapshot
+
+import (
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+	"gresnet/lib/link/rule"
+)
+
+// AcceptManaged returns the settings that the interface is to have after its manager
+// (NetworkManager, systemd-networkd) has configured it. Addresses are the manager's alone, and so are the routes, rules and
+// next hop objects that say to be of a manager's making: these are as the
+// interface has them now. What others made stays as it was, unless the addresses
+// differ, on which it depends. diff is what the manager gives otherwise than before.
+func (c *Conn) AcceptManaged(index int, want Settings) (agreed Settings, diff []string, err error) {
+	defer c.Anew()()
+	have, err := c.snapshot(index, want.Sysctls)
+	if err != nil {
+		return Settings{}, nil, err
+	}
+	if want, err = c.located(want.aged()); err != nil {
+		return Settings{}, nil, err
+	}
+	have.Routes = want.settledRoutes(have)
+	agreed = want
+	agreed.Taken = have.Taken
+	agreed.Addresses, agreed.Duplicates = have.Addresses, netlink.With(have.Duplicates, want.duplicatesIn(have.Addresses), address.Address.Key)
+	diff = addressDifferences(have, want)
+	if len(diff) > 0 {
+		agreed.Neighbours, agreed.Rules = have.Neighbours, have.Rules
+		agreed.Nexthops, agreed.HomeNexthops = have.Nexthops, have.HomeNexthops
+		agreed.Routes, agreed.HomeRoutes = have.Routes, have.HomeRoutes
+		return agreed, append(diff, netlink.Differences("route", have.Routes, want.Routes, route.Route.Key, route.Route.String)...), nil
+	}
+	agreed.Neighbours = netlink.With(have.Neighbours, want.Neighbours, netlink.Key)
+	agreed.HomeNexthops = netlink.With(have.HomeNexthops, want.HomeNexthops, route.Nexthop.Key)
+	agreed.HomeRoutes = netlink.With(have.HomeRoutes, want.HomeRoutes, route.Route.Key)
+
+	agreed.Nexthops, diff = netlink.Concede(diff, "next hop object", have.Nexthops, want.Nexthops, route.Nexthop.Protocol, route.Nexthop.Key, route.Nexthop.String)
+	agreed.Routes, diff = netlink.Concede(diff, "route", have.Routes, want.Routes, route.Route.Protocol, route.Route.Key, route.Route.String)
+	agreed.Rules, diff = netlink.Concede(diff, "policy rule", have.Rules, want.Rules, rule.Rule.Protocol, netlink.Key, rule.Rule.String)
+	return agreed, diff, nil
+}

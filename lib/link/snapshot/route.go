@@ -1,0 +1,121 @@
+package snapshot
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/route"
+	"gresnet/lib/link/rule"
+	"gresnet/lib/link/sysctl"
+)
+
+// leftOver tells the route of all routers of a network (anycast) where the interface is no router, or has no address of the
+// network. The kernel counts an address twice that it has when ARP is switched off (addrconf.c:addrconf_dad_completed), so
+// the route stays when forwarding is switched off or the address is removed. No request makes such a route.
+func (want Settings) leftOver(m route.Route) bool {
+	return m.IsLeftOver(want.Sysctls[sysctl.Forwarding6] != "0", prefixes(want.Addresses))
+}
+
+// prefixes returns the addresses that messages are about.
+func prefixes(list []address.Address) []netip.Prefix {
+	all := make([]netip.Prefix, 0, len(list))
+	for _, m := range list {
+		all = append(all, m.Addr())
+	}
+	return all
+}
+
+// comesWithAny tells a route that the kernel makes for one of some addresses.
+func comesWithAny(m route.Route, addresses []address.Address) bool {
+	return slices.ContainsFunc(addresses, func(a address.Address) bool { return m.ComesWith(a.Addr()) })
+}
+
+// withoutTentative returns what the interface has of routes, less those of IPv6 addresses that
+// were still tested for duplicates when the settings were read: the kernel gives
+// an address its local route only after that. One that was another's, too, may pass the test now.
+func (want Settings) withoutTentative(have []route.Route) []route.Route {
+	later := slices.DeleteFunc(netlink.Missing(have, want.Routes, route.Route.Key), func(m route.Route) bool {
+		return !m.IsLocalIPv6() && !want.leftOver(m) && !comesWithAny(m, want.Duplicates)
+	})
+	return netlink.Missing(have, later, route.Route.Key)
+}
+
+// settledRoutes returns the interface's settled routes, and those of its addresses
+// that it gets with the carrier that it had and has no more: without one the kernel
+// does not begin to test an address. There is nothing to be mended.
+func (want Settings) settledRoutes(have Settings) []route.Route {
+	routes := want.withoutTentative(have.Routes)
+	if have.Running || !want.Running {
+		return routes
+	}
+	due := slices.DeleteFunc(netlink.Missing(want.Routes, routes, route.Route.Key), func(m route.Route) bool {
+		return !comesWithAny(m, have.Addresses)
+	})
+	return append(routes, due...)
+}
+
+// routes returns the routes of the interface, and apart from them those that other
+// interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
+// objects that others have a part in.
+func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		list, err := route.Read(c.Route, index, family)
+		if err != nil {
+			return nil, nil, err
+		}
+		alone, shared := route.Part(list, objects)
+		own, home = append(own, alone...), append(home, shared...)
+	}
+	labels, err := c.mplsRoutes(index)
+	return own, append(home, labels...), err
+}
+
+// mplsRoutes returns the routes of labels through the interface. The job has none: labels are the
+// node's, and another namespace takes none until it is told how many (net.mpls.platform_labels).
+func (c *Conn) mplsRoutes(index int) ([]route.Route, error) {
+	if has, err := c.Sysctls.HasMPLS(); err != nil || !has {
+		return nil, err
+	}
+	return route.Read(c.Route, index, unix.AF_MPLS)
+}
+
+// homeObjects returns the numbers of the next hop objects that only the node can have.
+func (s Settings) homeObjects() []uint32 {
+	var ids []uint32
+	for _, m := range s.HomeNexthops {
+		ids = append(ids, m.ID())
+	}
+	return ids
+}
+
+// applyRoutes also gives the next hop objects that they use.
+func applyRoutes(c *Conn, g *giving) error {
+	return c.despiteRules(g.want, func() error {
+		have, _, err := c.routes(g.i.Index, g.want.homeObjects())
+		if err != nil {
+			return fmt.Errorf("read the routes of %s: %w", g.want.Name, err)
+		}
+		remove := netlink.Missing(g.want.withoutTentative(have), g.want.Routes, route.Route.Key)
+		add := netlink.Missing(g.want.Routes, have, route.Route.Key)
+		return route.Apply(c.Route, g.i.Index, g.want.Name, remove, add, g.want.Nexthops)
+	})
+}
+
+// despiteRules does what the interface's rules would forbid.
+func (c *Conn) despiteRules(want Settings, do func() error) error {
+	return rule.Despite(c.Route, want.forRules(), want.Rules, do)
+}
+
+// forRules returns what policy rules name the interface by.
+func (s Settings) forRules() rule.Interface {
+	i := rule.Interface{Name: s.Name}
+	for _, m := range s.Addresses {
+		i.Addresses = append(i.Addresses, m.Addr().Addr())
+	}
+	return i
+}

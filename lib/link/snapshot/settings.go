@@ -1,0 +1,177 @@
+package snapshot
+
+import (
+	"slices"
+	"time"
+
+	"gresnet/lib/link"
+	"gresnet/lib/link/address"
+	"gresnet/lib/link/dcb"
+	"gresnet/lib/link/neighbour"
+	"gresnet/lib/link/route"
+	"gresnet/lib/link/rule"
+	"gresnet/lib/link/sysctl"
+	"gresnet/lib/link/tc"
+	"gresnet/lib/words/clock"
+	"gresnet/lib/words/hint"
+)
+
+// Settings is what an administrator gave an interface and a move takes from
+// it. Settings are read before the first change and applied by whoever brings
+// the interface somewhere: the prolog into the job, the epilog back.
+type Settings struct {
+	Index int `json:"-"` // the note of its move has it
+	link.Own
+	Driver     *Driver               `json:"driver,omitempty"` // of an interface that is made again
+	Token      []byte                `json:"token,omitempty"`  // of IPv6 autoconfiguration
+	Sysctls    sysctl.Values         `json:"sysctls,omitempty"`
+	Addresses  []address.Address     `json:"addresses,omitempty"`  // in the kernel's order
+	Duplicates []address.Address     `json:"duplicates,omitempty"` // addresses that another has, too
+	Routes     []route.Route         `json:"routes,omitempty"`     // of every table, the kernel's own included
+	Nexthops   []route.Nexthop       `json:"nexthops,omitempty"`   // objects that routes may use
+	Neighbours []neighbour.Neighbour `json:"neighbours,omitempty"` // permanent ones and proxies
+	Filters    []neighbour.Neighbour `json:"filters,omitempty"`    // other hardware addresses that it takes packets for
+	tc.Qdiscs
+	Priorities []dcb.Priority `json:"priorities,omitempty"` // of applications, by data center bridging
+	Rules      []rule.Rule    `json:"rules,omitempty"`      // that name it or its addresses; they stay on the node, too
+
+	// Taken is the time since boot at which the settings were read.
+	Taken time.Duration `json:"taken"`
+
+	// Manager is the program that had configured the interface, if one had.
+	Manager string `json:"manager,omitempty"`
+
+	// What other interfaces of the node have a part in: only Settled gives it.
+	HomeNexthops []route.Nexthop `json:"home_nexthops,omitempty"` // groups with others' members
+	HomeRoutes   []route.Route   `json:"home_routes,omitempty"`   // over others, too, or from an address of this one
+	Others       []Other         `json:"others,omitempty"`        // these interfaces, and those whose addresses Routes are from
+	Children     []Child         `json:"children,omitempty"`      // which stay on the node
+	Mirrors      []tc.Mirror     `json:"mirrors,omitempty"`       // actions of others' traffic filters that send packets through it
+
+	// Steering has files of the queues, below /sys/class/net/NAME, that Qdisc resets. Only the node has them.
+	Steering map[string]string `json:"steering,omitempty"`
+}
+
+// Settings reads an interface's settings. What could not be put back is
+// refused here, before anything was changed.
+func (c *Conn) Settings(index int) (Settings, error) {
+	i, err := c.Look(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	s, err := c.complete(i, nil, true)
+	if err != nil {
+		return Settings{}, err
+	}
+	s.Index = index
+	return s, c.refuse(i, s)
+}
+
+// snapshot reads an interface's settings, whether they could be put back or not. What
+// sysctls are expected to be, which may be nothing, spares files.
+func (c *Conn) snapshot(index int, expected sysctl.Values) (Settings, error) {
+	i, err := c.Look(index)
+	if err != nil {
+		return Settings{}, err
+	}
+	return c.complete(i, expected, false)
+}
+
+// complete reads the rest of the settings of an interface that was just looked at.
+func (c *Conn) complete(i link.Described, expected sysctl.Values, top bool) (Settings, error) {
+	if !c.Remembers() {
+		c.Sysctls.Forget() // others may have changed them
+	}
+	s := Settings{Own: i.Own, Token: i.Token, Taken: clock.SinceBoot()}
+	r := reading{i: i, s: &s, expected: expected}
+	if err := c.read(&r, top); err != nil {
+		// udev may have renamed it meanwhile: then others' settings were read by its name, or none.
+		if now, lookErr := c.Look(i.Index); lookErr == nil && now.Name != i.Name {
+			return c.complete(now, expected, top)
+		}
+		return Settings{}, err
+	}
+	s.Routes = slices.DeleteFunc(s.Routes, func(m route.Route) bool {
+		return comesWithAny(m, r.temporary) && !comesWithAny(m, s.Addresses) || s.leftOver(m)
+	})
+	return s, nil
+}
+
+// Apply gives an interface that was moved the settings that it is to have at a stage, and only what
+// differs: on one that has them it changes nothing. What fails does not keep it from the rest.
+//
+// It does not wait for the carrier: an interface that has none yet, though it had one, is up then, and
+// finish waits for it and gives the rest. Whoever applies the settings of all interfaces before it
+// finishes the first waits for the slowest link only. finish is nil if nothing is left.
+func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error, err error) {
+	defer c.Anew()()
+	if stage == Settled {
+		err = c.clear(index, want)
+	}
+	raised, raiseErr := c.raise(index, want, stage)
+	err = hint.Join(err, raiseErr)
+	atHome := func() error {
+		defer c.Anew()()
+		g := giving{want: want, stage: stage}
+		g.i.Index = index
+		return hint.Join(c.give(home, &g), c.give(above, &g), c.give(shared, &g))
+	}
+	if raised == nil {
+		return nil, hint.Join(err, atHome())
+	}
+	return func() error { return hint.Join(raised(), atHome()) }, err
+}
+
+// Finished does what Apply has left, too.
+func Finished(finish func() error, err error) error {
+	if finish != nil {
+		err = hint.Join(err, finish())
+	}
+	return err
+}
+
+// raise gives an interface what is its own: its name, what it can have while it is down, sysctls, its state,
+// and what it can have only while it is up and has its carrier.
+func (c *Conn) raise(index int, want Settings, stage Stage) (finish func() error, err error) {
+	i, err := c.Look(index)
+	if err != nil {
+		return nil, err
+	}
+	changes := c.Changes()
+	// Under another name it is of use to the node still.
+	renamed := c.Rename(&i.Interface, want.Name)
+	want.Name = i.Name
+	err = hint.Join(renamed, c.give(down, &giving{i, want, stage}))
+	if c.Changes() != changes {
+		var lookErr error
+		if i, lookErr = c.Look(index); lookErr != nil {
+			return nil, hint.Join(err, lookErr)
+		}
+	}
+	have, sysctlErr := c.Sysctls.Apply(forSysctls(i), want.Sysctls.Before())
+	err = hint.Join(err, sysctlErr)
+	now, stateErr := c.SetState(i.Interface, want.Own)
+	err = hint.Join(err, stateErr)
+	rest := func(now link.Interface) error {
+		g := giving{i, want.aged(), stage}
+		err := hint.Join(c.give(up, &g), c.give(network, &g))
+		if sysctlErr != nil {
+			return err
+		}
+		return hint.Join(err, c.Sysctls.ApplyUp(index, now.Name, want.Sysctls, have, func() (sysctl.Interface, error) {
+			i, err := c.Look(index)
+			return forSysctls(i), err
+		}))
+	}
+	if !c.LeaveCarrier(now, want.Own) {
+		return nil, hint.Join(err, rest(now))
+	}
+	return func() error {
+		defer c.Anew()()
+		now, err := c.AwaitCarrier(index, want.Own)
+		if err != nil {
+			return err
+		}
+		return rest(now)
+	}, err
+}

@@ -1,0 +1,156 @@
+package sysctl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+)
+
+// Of linux/neighbour.h.
+const (
+	ndtmsgHead = 4
+
+	ndtaParms = 6
+
+	ndtpaIfindex = 1
+)
+
+// neighbourFile returns the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
+// milliseconds as 64 bits, all else as 32 (neighbour.c:neightbl_fill_parms).
+func neighbourFile(kind uint16) string {
+	switch kind {
+	case 4:
+		return "base_reachable_time_ms"
+	case 5:
+		return "retrans_time_ms"
+	case 6:
+		return "gc_stale_time"
+	case 7:
+		return "delay_first_probe_time"
+	case 9:
+		return "app_solicit"
+	case 10:
+		return "ucast_solicit"
+	case 11:
+		return "mcast_solicit"
+	case 12:
+		return "anycast_delay"
+	case 13:
+		return "proxy_delay"
+	case 14:
+		return "proxy_qlen"
+	case 15:
+		return "locktime"
+	case 16:
+		return "unres_qlen_bytes"
+	case 17:
+		return "mcast_resolicit"
+	case 19:
+		return "interval_probe_time_ms"
+	}
+	return ""
+}
+
+// parameters are the neighbour tables' settings of each interface, as dumped: one answer a table.
+type parameters map[int][][]byte
+
+// crowd is how many interfaces there must be for the thirty files that one has of
+// neighbour tables to be read sooner than the kernel tells those of all.
+const crowd = 50
+
+// addNeighbours adds the sysctls of an interface's neighbour tables, which the kernel
+// tells of all interfaces at once, unless these are many: then they are in their files.
+// It is asked again for an interface that was not there, had its own changed, or left.
+func (c *Conn) addNeighbours(index int, t reported) error {
+	if c.interfaces == 0 {
+		c.interfaces = count()
+	}
+	if c.interfaces > crowd {
+		return nil
+	}
+	if _, known := c.parameters[index]; !known {
+		answers, err := c.route.Send(unix.RTM_GETNEIGHTBL, unix.NLM_F_DUMP, unix.RTM_NEWNEIGHTBL, make([]byte, ndtmsgHead))
+		if err != nil {
+			return fmt.Errorf("read the neighbour tables: %w", err)
+		}
+		if c.parameters, err = byInterface(answers); err != nil {
+			return err
+		}
+		c.interfaces = max(c.interfaces, len(c.parameters))
+		c.parameters[index] = append(c.parameters[index], nil...) // that it has none is known now, too
+	}
+	for _, m := range c.parameters[index] {
+		if err := t.addTable(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count returns how many interfaces the calling thread's namespace has, as far as it matters:
+// each has a file for what IPv6 counts, which takes no request for each. 0 without IPv6.
+func count() int {
+	dir, err := os.Open("/proc/thread-self/net/dev_snmp6")
+	if err != nil {
+		return 0
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(crowd + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0
+	}
+	return len(names)
+}
+
+func byInterface(answers [][]byte) (parameters, error) {
+	list := parameters{}
+	for _, m := range answers {
+		inner, err := parametersOf(m)
+		if err != nil {
+			return nil, err
+		}
+		// The table itself has parameters of no interface, which a new one begins with.
+		if v := inner.Value(ndtpaIfindex); len(v) == 4 {
+			index := int(native.Uint32(v))
+			list[index] = append(list[index], m)
+		}
+	}
+	return list, nil
+}
+
+func parametersOf(m []byte) (netlink.Attributes, error) {
+	if len(m) < ndtmsgHead {
+		return nil, fmt.Errorf("neighbour table message of %d bytes", len(m))
+	}
+	list, err := netlink.Parse(m[ndtmsgHead:])
+	if err != nil {
+		return nil, err
+	}
+	return list.Nested(ndtaParms)
+}
+
+// addTable adds the sysctls that one answer is about.
+func (t reported) addTable(m []byte) error {
+	inner, err := parametersOf(m)
+	if err != nil {
+		return err
+	}
+	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
+	for a := range inner.All() {
+		file := neighbourFile(a.Kind)
+		if folder == "" || file == "" || len(a.Value) < 4 {
+			continue
+		}
+		value := native.Uint32(a.Value)
+		if len(a.Value) == 8 {
+			value = uint32(native.Uint64(a.Value))
+		}
+		t.add(folder+"/"+file, value)
+	}
+	return nil
+}

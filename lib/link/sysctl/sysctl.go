@@ -1,0 +1,280 @@
+// Package sysctl keeps the sysctls of an interface.
+package sysctl
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/netlink"
+)
+
+// Values are an interface's own sysctls: "ipv4/conf/rp_filter" is
+// net.ipv4.conf.NAME.rp_filter. An interface that arrives in a namespace has
+// what that namespace's default is, so all are kept: which of them an
+// administrator set cannot be told from the default at home, which may have
+// been changed after the interface was made.
+type Values map[string]string
+
+var native = binary.NativeEndian
+
+// Conn reads and writes sysctls of a namespace's interfaces, and keeps what is the same for all of them.
+type Conn struct {
+	route      *netlink.Route
+	interfaces int                 // how many there were when they were last counted, 0: they were not
+	folders    map[string][]string // the keys of those that there are
+	parameters parameters          // of neighbour tables, as they were when last asked for
+	mpls       *bool               // whether the kernel has it, nil: nobody has looked
+}
+
+// New returns a connection to the calling thread's network namespace, which route asks about.
+func New(route *netlink.Route) *Conn { return &Conn{route: route, folders: map[string][]string{}} }
+
+// Forget has the neighbour tables read again: others may have changed them.
+func (c *Conn) Forget() { c.parameters = nil }
+
+// Left says that an interface has left: if it comes back, it does so with other neighbour tables.
+func (c *Conn) Left(index int) { delete(c.parameters, index) }
+
+// Counted says how many interfaces there are, which spares counting them.
+func (c *Conn) Counted(interfaces int) { c.interfaces = interfaces }
+
+// Interface is an interface that was just looked at.
+type Interface struct {
+	Index, MTU int
+	Name       string
+	Described  netlink.Attributes // of RTM_NEWLINK
+}
+
+// Path returns the file of an interface's sysctl.
+func Path(key, name string) string {
+	return filepath.Join("/proc/sys/net", filepath.Dir(key), name, filepath.Base(key))
+}
+
+// Forwarding6 says whether an interface passes on what arrives by it over IPv6.
+const Forwarding6 = "ipv6/conf/forwarding"
+
+const (
+	stableSecret = "ipv6/conf/stable_secret"
+	addrGenMode  = "ipv6/conf/addr_gen_mode"
+	acceptDAD    = "ipv6/conf/accept_dad"
+	ipv6MTU      = "ipv6/conf/mtu"
+)
+
+// derived tells sysctls that have no value of their own: multicast forwarding
+// is a routing daemon's socket option, the others are a coarser view of one
+// that is kept (neighbour.c:neigh_sysctl_template).
+func derived(file string) bool {
+	switch file {
+	case "mc_forwarding", "base_reachable_time", "retrans_time", "unres_qlen":
+		return true
+	}
+	return false
+}
+
+// Read reads the sysctls of an interface of the calling thread's namespace that was
+// just looked at. A kernel without IPv6, and an interface too small for it, lack some: of
+// these the kernel tells none.
+func (c *Conn) Read(i Interface, want Values) (Values, error) {
+	t, err := c.reported(i)
+	if err != nil {
+		return nil, err
+	}
+	list := make(Values, len(t.exact))
+	for _, family := range []string{"ipv4", "ipv6"} {
+		if _, has := t.exact[family+"/conf/forwarding"]; !has {
+			continue
+		}
+		for _, folder := range []string{family + "/conf", family + "/neigh"} {
+			if err := c.readFolder(list, folder, i.Name, t, want); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := c.readMPLS(list, i.Name); err != nil {
+		return nil, err
+	}
+	if aboveItsOwn(list[ipv6MTU], i.MTU) {
+		delete(list, ipv6MTU)
+	}
+	return list, nil
+}
+
+// aboveItsOwn tells whether an IPv6 MTU is greater than the MTU of its interface, which no write can make it
+// (addrconf.c:addrconf_sysctl_mtu). An ipvlan has such a one after its parent was given a smaller MTU, until
+// it is brought up again (ipvlan_main.c:ipvlan_adjust_mtu tells nobody).
+func aboveItsOwn(ipv6 string, mtu int) bool {
+	n, err := strconv.Atoi(ipv6)
+	return err == nil && n > mtu
+}
+
+// reported returns the sysctls of an interface that the kernel reports over netlink.
+func (c *Conn) reported(i Interface) (reported, error) {
+	t, err := reportedByInterface(i.Described)
+	if err != nil {
+		return reported{}, err
+	}
+	return t, c.addNeighbours(i.Index, t)
+}
+
+// readFolder adds what a folder has: what was reported, but that what was rounded counts only
+// if it is what is wanted, and else its file does.
+func (c *Conn) readFolder(list Values, folder, name string, t reported, want Values) error {
+	keys, err := c.keys(folder, name)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		value, ok := t.exact[key]
+		if !ok {
+			value, ok = t.rounded[key]
+			ok = ok && value == want[key]
+		}
+		if ok {
+			list[key] = value
+			continue
+		}
+		value, err := ReadFile(Path(key, name))
+		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
+		if key == stableSecret && errors.Is(err, unix.EIO) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		list[key] = value
+	}
+	return nil
+}
+
+// keys returns the sysctls that a folder has for an interface: the same for each that has any.
+func (c *Conn) keys(folder, name string) ([]string, error) {
+	if keys, known := c.folders[folder]; known {
+		return keys, nil
+	}
+	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	files, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	files = slices.DeleteFunc(files, derived)
+	c.folders[folder] = inFolder(folder+"/", files)
+	return files, nil
+}
+
+// ReadFile reads the file of a sysctl, with a third of the system calls of os.ReadFile.
+func ReadFile(path string) (string, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	var text [256]byte // the longest is an IPv6 address
+	n, err := unix.Read(fd, text[:])
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text[:n])), nil
+}
+
+// Before returns the sysctls as they must be while addresses are given. An address
+// was tested for duplicates when it was given first; testing it again would
+// leave it unusable for a second, and its GID with it.
+func (want Values) Before() Values {
+	list := maps.Clone(want)
+	if _, ok := list[acceptDAD]; ok {
+		list[acceptDAD] = "0"
+	}
+	return list
+}
+
+// Apply writes the sysctls that differ, and tells what the interface has then.
+// One that it has beyond those that are wanted is the kernel's doing.
+func (c *Conn) Apply(i Interface, want Values) (have Values, err error) {
+	if have, err = c.Read(i, want); err != nil {
+		return nil, err
+	}
+	return have, c.write(i.Index, i.Name, want, have)
+}
+
+// ApplyUp is Apply after the interface was brought up, which makes its IPv6 MTU
+// the interface's own (addrconf.c:addrconf_notify), and gives it IPv6 sysctls if
+// it had none. Then look looks at it again.
+func (c *Conn) ApplyUp(index int, name string, want, have Values, look func() (Interface, error)) error {
+	if _, ok := have[ipv6MTU]; !ok {
+		i, err := look()
+		if err != nil {
+			return err
+		}
+		_, err = c.Apply(i, want)
+		return err
+	}
+	text, err := ReadFile(Path(ipv6MTU, name))
+	if err != nil {
+		return fmt.Errorf("read a sysctl: %w", err)
+	}
+	have[ipv6MTU] = text
+	return c.write(index, name, want, have)
+}
+
+func (c *Conn) write(index int, name string, want, have Values) error {
+	for _, key := range want.Differing(have) {
+		delete(c.parameters, index)
+		if err := os.WriteFile(Path(key, name), []byte(want[key]), 0); err != nil {
+			return fmt.Errorf("restore a sysctl: %w", err)
+		}
+		have[key] = want[key]
+	}
+	return nil
+}
+
+// Differing returns the sysctls that are not what is wanted, in the order in which they must be written.
+func (want Values) Differing(have Values) []string {
+	var keys []string
+	for key, value := range want {
+		if have[key] != value {
+			keys = append(keys, key)
+		}
+	}
+	// Writing the secret sets the mode, which in turn cannot be had without one
+	// (addrconf.c:addrconf_sysctl_addr_gen_mode).
+	rank := func(key string) int {
+		switch key {
+		case stableSecret:
+			return 0
+		case addrGenMode:
+			return 1
+		}
+		return 2
+	}
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
+	// A mode that changes while the interface is up makes it a new link local address.
+	if slices.Contains(keys, stableSecret) && want[addrGenMode] != "" && !slices.Contains(keys, addrGenMode) {
+		keys = slices.Insert(keys, 1, addrGenMode)
+	}
+	return keys
+}
+
+// SkipDAD makes the calling thread's namespace give new interfaces their IPv6
+// addresses without testing them for duplicates, which takes a second each.
+func SkipDAD() error {
+	const path = "/proc/sys/net/ipv6/conf/default/accept_dad"
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return os.WriteFile(path, []byte("0"), 0)
+}

@@ -1,0 +1,142 @@
+package jobnet
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"gresnet/lib/link"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+)
+
+// autoNetwork has the addresses of automatic uplinks. It is a half of the network that RFC 2544
+// reserves for tests of devices, so no site uses it. The other half is the overlay's.
+var autoNetwork = netip.MustParsePrefix("198.19.0.0/16")
+
+// autoBits is the length of a node's share of it, which has room for 4095 jobs.
+const autoBits = 20
+
+// autoMetric is higher than that of any route that a job's HCA brings.
+const autoMetric = 1 << 16
+
+var everywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+
+// auto returns the pool of a node whose jobs reach what its own programs reach.
+func (n Host) auto() (Pool, error) {
+	leads := n.leads()
+	if len(leads) == 0 {
+		err := errors.New("uplink: the node has no way out that its jobs could take")
+		return Pool{}, hint.With(err, `GN261 bring up the interface that leads to the management network, or set kind = "none" in [uplink]`)
+	}
+	addresses, err := n.vacant()
+	if err != nil {
+		return Pool{}, err
+	}
+	p := Pool{
+		Kind: config.UplinkAuto, Addresses: addresses, Bits: 32, Gateway: addresses.First, Routes: []netip.Prefix{everywhere}, Metric: autoMetric,
+		Auto: true, Leads: leads, own: []netip.Addr{addresses.First},
+	}
+	// The node's own addresses have routes, too, in case a job's HCA is in the same network. Its networks have some in
+	// case an HCA brings a route to all that is around them: slurmctld may be there.
+	for _, i := range leads {
+		if own := n.Networks[i.Index]; len(own) > 0 && !p.Source.IsValid() {
+			p.Source = own[0].Addr()
+		}
+		p.Routes = n.toNeighbors(n.toItself(p.Routes, i), i)
+	}
+	return p, nil
+}
+
+// toItself returns the routes and those to the node's own addresses on an interface.
+func (n Host) toItself(routes []netip.Prefix, i link.Interface) []netip.Prefix {
+	for _, a := range n.Networks[i.Index] {
+		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(routes, own) {
+			routes = append(routes, own)
+		}
+	}
+	return routes
+}
+
+// toNeighbors returns the routes and those to the networks of an interface.
+func (n Host) toNeighbors(routes []netip.Prefix, i link.Interface) []netip.Prefix {
+	for _, a := range n.Networks[i.Index] {
+		if network := a.Masked(); !slices.Contains(routes, network) {
+			routes = append(routes, network)
+		}
+	}
+	return routes
+}
+
+// leads returns the interfaces by which the node reaches others, and which no job can get.
+func (n Host) leads() (all []link.Interface) {
+	for _, i := range n.Interfaces {
+		leads := slices.ContainsFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
+		if leads && i.Up && !i.Loopback && !IsHostEnd(i) && !n.moves(i) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// moves tells whether a job can get an interface, or one below it.
+func (n Host) moves(i link.Interface) bool {
+	for range n.Interfaces {
+		if n.Moves != nil && n.Moves(i) {
+			return true
+		}
+		below := slices.IndexFunc(n.Interfaces, func(o link.Interface) bool { return o.Index == i.Parent && i.ID.Kind != "veth" })
+		if below < 0 {
+			return false
+		}
+		i = n.Interfaces[below]
+	}
+	return false
+}
+
+// Stays returns an error if an IPv4 address of the node can go to a job with an HCA's interface.
+func (n Host) Stays(a netip.Addr) error {
+	for _, i := range n.Interfaces {
+		if n.moves(i) && slices.ContainsFunc(n.Networks[i.Index], func(p netip.Prefix) bool { return p.Addr() == a }) {
+			err := fmt.Errorf("%s is on %s, which jobs can have", a, i.Name)
+			return hint.With(err, "GN262 have overlay.underlay mean addresses on interfaces that stay on the node: leave their HCA out of the mapping")
+		}
+	}
+	return nil
+}
+
+// vacant returns the first share of autoNetwork in which the node has no address and no route.
+func (n Host) vacant() (config.Range, error) {
+	const step = 1 << (32 - autoBits)
+	first := int64(number(autoNetwork.Addr()))
+	for at := first; at < first+1<<(32-autoNetwork.Bits()); at += step {
+		p := netip.PrefixFrom(address(at), autoBits)
+		if !n.has(p) {
+			return config.NetworkRange(p), nil
+		}
+	}
+	err := errors.New("uplink: the node has networks of its own all over " + autoNetwork.String())
+	return config.Range{}, hint.With(err, `GN263 take kind = "macvlan" with addresses of the node's network, or free a sixteenth of it`)
+}
+
+// defaultBits is the least length of a route to some network. A shorter one leads everywhere, or to
+// a half or less of everywhere, as VPNs have it.
+const defaultBits = 8
+
+// has tells whether the node has an address or a route in a network, besides those of jobs.
+func (n Host) has(p netip.Prefix) bool {
+	jobs := map[int]bool{}
+	for _, i := range n.Interfaces {
+		if jobs[i.Index] = IsHostEnd(i); jobs[i.Index] {
+			continue
+		}
+		if slices.ContainsFunc(n.Networks[i.Index], func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.Ways, func(w link.Way) bool {
+		ofJob := len(w.Interfaces) == 1 && jobs[w.Interfaces[0]]
+		return !ofJob && w.To.Bits() >= defaultBits && w.To.Overlaps(p)
+	})
+}

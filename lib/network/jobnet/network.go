@@ -1,0 +1,404 @@
+// Package jobnet decides which addresses, routes and names a job's own network has: between its nodes
+// (Network), and by the node to others (Pool). It holds the site's configuration against what Slurm says of
+// the job and what the node has. Each node of a job does so for itself: nodes exchange no message.
+//
+// There are two kinds of errors. A *gres.Refusal is about the job's nodes: this node is not at fault. Every
+// other error is this node's.
+package jobnet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/slurm"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+	"gresnet/lib/words/poll"
+)
+
+// Node is a node of the job.
+type Node struct {
+	Name    string     // Slurm's
+	Address netip.Addr // NodeAddr, by which all of the job's programs know it
+}
+
+// Network is a job's network, as one of its nodes sees it.
+type Network struct {
+	Leader uint32 // the job whose id the network has, if that is another component
+	Nodes  []Node
+	Own    int // this node's place among them
+	Link   virtual.Overlay
+
+	Slurmd      int           // the port of slurmd, if srun in the job calls slurmd on each of its nodes itself; else 0
+	Srun        virtual.Ports // where srun listens, if slurm.conf says so
+	Controllers []netip.Addr  // of slurmctld, which calls srun
+	SlurmUser   uint32        // as whom slurmctld runs
+	Cluster     []netip.Addr  // of nodes: those of a new job call srun, too
+}
+
+// Address returns the job's own address, which is the node's.
+func (n Network) Address() netip.Addr { return n.Nodes[n.Own].Address }
+
+// World answers what NewNetwork asks about the nodes.
+type World struct {
+	Slurm func() (slurm.Conf, error)                                   // slurm.conf: where nodes are, and how srun calls slurmd
+	Look  func(ctx context.Context, name string) ([]netip.Addr, error) // the resolver
+	Way   func(to netip.Addr) (Way, error)                             // to another node
+	Here  func(a netip.Addr) (virtual.Here, bool)                      // where this node has an address
+}
+
+// Way is the way to another node.
+type Way struct {
+	From  netip.Addr
+	MTU   int
+	Index int // of the interface
+}
+
+// mostNodes is more than Slurm has in a cluster (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
+const mostNodes = 1 << 16
+
+// NewNetwork returns the network of a job, or nil if Slurm does not say which nodes the job has, or the only
+// one has no address.
+func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
+	if j.Nodes == "" {
+		return nil, nil
+	}
+	list, err := slurm.ParseHostlist(j.Nodes)
+	if err != nil {
+		return nil, refusal("%s", err)
+	}
+	names, err := list.Names(mostNodes)
+	if err != nil {
+		return nil, refusal("%s", err)
+	}
+	n := &Network{Own: slices.Index(names, j.Node), Link: virtual.OverlayOf(j.ID)}
+	if n.Own < 0 {
+		return nil, refusal("the job's nodes %s do not have this node, %q", hint.Clip(j.Nodes), j.Node)
+	}
+	own := names
+	if names, err = withOthers(own, j.Others); err != nil {
+		return nil, err
+	}
+	if len(names) > len(own) && j.Leader != j.ID {
+		n.Leader, n.Link = j.Leader, virtual.OverlayOf(j.Leader)
+	}
+	for _, name := range names {
+		n.Nodes = append(n.Nodes, Node{Name: name})
+	}
+	conf, hosts, err := w.nodes(names)
+	if err != nil {
+		return nil, err
+	}
+	n.Link.Port, n.Slurmd = c.Port, called(conf, hosts, own)
+	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
+	defer cancel()
+	if err := n.learn(ctx, conf, w); err != nil {
+		return nil, unread(err)
+	}
+	found, err := n.fill(ctx, c, hosts, w)
+	if !found || err != nil {
+		return nil, err
+	}
+	n.Link.Name = cmp.Or(c.Interface, n.Link.Name)
+	return n, nil
+}
+
+// withOthers returns the names of the nodes of a job's component and of the other ones. They are one
+// network unless two have a node in common, where an address would mean two jobs: Slurm does not do that.
+func withOthers(own, lists []string) ([]string, error) {
+	all := slices.Clone(own)
+	for _, text := range lists {
+		list, err := slurm.ParseHostlist(text)
+		if err != nil {
+			return nil, refusal("%s", err)
+		}
+		names, err := list.Names(mostNodes)
+		if err != nil {
+			return nil, refusal("%s", err)
+		}
+		all = append(all, names...)
+	}
+	if len(all) > mostNodes {
+		return nil, refusal("its components have more than %d nodes", mostNodes)
+	}
+	if len(slices.Compact(slices.Sorted(slices.Values(all)))) < len(all) {
+		return own, nil
+	}
+	return all, nil
+}
+
+// nodes returns slurm.conf, and what it says of the job's nodes.
+func (w World) nodes(names []string) (slurm.Conf, map[string]slurm.Host, error) {
+	conf, err := w.Slurm()
+	if err != nil {
+		return nil, nil, err
+	}
+	hosts, err := conf.Hosts(names)
+	if err != nil {
+		return nil, nil, unread(err)
+	}
+	return conf, hosts, nil
+}
+
+// learn learns of slurm.conf how Slurm calls into the job.
+func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
+	if first, last, is := strings.Cut(conf.Last("srunportrange"), "-"); is {
+		n.Srun.First, _ = strconv.Atoi(first)
+		n.Srun.Last, _ = strconv.Atoi(last)
+	}
+	var names []string
+	for _, p := range conf.ControllerAddrs() {
+		names = append(names, p.Value)
+	}
+	found, _ := find(ctx, names, w.Look) // without it slurmctld does not wake a step that waits
+	for _, all := range found {
+		for _, a := range all {
+			if a.Is4() && !a.IsLoopback() {
+				n.Controllers = append(n.Controllers, a)
+			}
+		}
+	}
+	if u, err := user.Lookup(cmp.Or(conf.Last("slurmuser"), "root")); err == nil {
+		id, _ := strconv.ParseUint(u.Uid, 10, 32)
+		n.SlurmUser = uint32(id)
+	}
+	addrs, err := conf.NodeAddrs()
+	for _, text := range addrs { // to ask the resolver for all of a cluster's names takes too long
+		if a, err := netip.ParseAddr(text); err == nil && a.Is4() && !a.IsLoopback() {
+			n.Cluster = append(n.Cluster, a)
+		}
+	}
+	return err
+}
+
+// fill finds the nodes' addresses, what the node has of its own, and the way to the others. It tells
+// whether the node has an address.
+func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]slurm.Host, w World) (bool, error) {
+	var names, under []string
+	for _, node := range n.Nodes {
+		h := hosts[node.Name]
+		names = append(names, cmp.Or(h.Addr, h.Hostname, node.Name))
+		under = append(under, c.Host(node.Name))
+	}
+	known, failed := find(ctx, names, w.Look)
+	at := known
+	if c.Underlay != "" {
+		var err error
+		if at, err = find(ctx, under, w.Look); err != nil {
+			return false, n.lost(at, err)
+		}
+	}
+	if failed != nil {
+		if err := n.lost(known, failed); err != nil {
+			return false, err
+		}
+	}
+	way, err := n.way(at, w)
+	if err != nil {
+		return false, err
+	}
+	if !n.settle(known[n.Own], way, w) {
+		return false, nil
+	}
+	for i := range n.Nodes {
+		if i == n.Own {
+			continue
+		}
+		if err := n.join(i, known[i], at[i]); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// lost returns why another node has no address. This node may have none by its name: then it has the
+// one by which it reaches others.
+func (n *Network) lost(found [][]netip.Addr, why error) error {
+	for i := range found {
+		if i != n.Own && len(found[i]) == 0 {
+			return refusal("node %s has no address: %s", n.Nodes[i].Name, why)
+		}
+	}
+	return nil
+}
+
+// way returns the way to the first of the other nodes, or else to slurmctld.
+func (n *Network) way(at [][]netip.Addr, w World) (Way, error) {
+	for i, all := range at {
+		if i == n.Own {
+			continue
+		}
+		way, err := w.Way(all[0])
+		if err != nil && hint.Of(err) != "" {
+			return Way{}, fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err)
+		}
+		if err != nil {
+			return Way{}, hint.With(fmt.Errorf("overlay: reach %s: %w", n.Nodes[i].Name, err), `GN220 see ip route, and NodeAddr in slurm.conf; or set kind = "none" in [overlay]`)
+		}
+		return way, nil
+	}
+	for _, a := range append(slices.Clone(n.Controllers), anywhere) {
+		if way, err := w.Way(a); err == nil && !way.From.IsLoopback() {
+			return way, nil
+		}
+	}
+	return Way{}, nil
+}
+
+// anywhere is nobody's (RFC 5737): the way there is the default route.
+var anywhere = netip.AddrFrom4([4]byte{192, 0, 2, 0})
+
+// settle gives the job's interface what the node's has: the one with NodeAddr, or by which the node
+// reaches others. It tells whether there is one. NodeAddr may be a name that means the loopback here
+// and an address elsewhere, as Debian has it in /etc/hosts.
+func (n *Network) settle(own []netip.Addr, way Way, w World) bool {
+	o := &n.Link
+	for _, a := range append(slices.Clone(own), way.From) {
+		here, is := w.Here(a)
+		if !is || a.IsLoopback() {
+			continue
+		}
+		n.Nodes[n.Own].Address = a
+		o.Address, o.Name, o.Place, o.MTU = here.Address, here.Name, here.Index, here.MTU
+		if o.Node, o.Path = way.From, way.MTU; !way.From.IsValid() {
+			o.Node, o.Path = a, here.MTU
+		}
+		return true
+	}
+	return false
+}
+
+// join adds a node that programs know by one of some addresses, and that is at one of others.
+func (n *Network) join(i int, known, at []netip.Addr) error {
+	p := virtual.Peer{}
+	for _, one := range []struct {
+		of  netip.Addr
+		all []netip.Addr
+		to  *netip.Addr
+	}{{n.Address(), known, &p.Address}, {n.Link.Node, at, &p.Node}} {
+		same := slices.IndexFunc(one.all, func(a netip.Addr) bool { return a.Is4() == one.of.Is4() })
+		switch {
+		case same < 0:
+			return refusal("node %s is at %s, and this node reaches others from %s", n.Nodes[i].Name, one.all[0], one.of)
+		case one.all[same] == one.of || one.all[same].IsLoopback():
+			return refusal("node %s is at %s, which is this node's", n.Nodes[i].Name, one.all[same])
+		}
+		*one.to = one.all[same]
+	}
+	n.Nodes[i].Address = p.Address
+	n.Link.Peers = append(n.Link.Peers, p)
+	return nil
+}
+
+// looksAtOnce bounds the requests to a DNS server at one time, so that it drops none.
+const looksAtOnce = 32
+
+// find returns the addresses of names. Some names may be addresses already. It asks the resolver
+// for the others, and returns the first error; what has one has no addresses.
+func find(ctx context.Context, names []string, look func(context.Context, string) ([]netip.Addr, error)) ([][]netip.Addr, error) {
+	found, failed := make([][]netip.Addr, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	turn := make(chan struct{}, looksAtOnce)
+	for i, name := range names {
+		if a, err := netip.ParseAddr(name); err == nil {
+			found[i] = []netip.Addr{a.Unmap()}
+			continue
+		}
+		all.Go(func() {
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			if found[i], failed[i] = look(ctx, name); failed[i] == nil && len(found[i]) == 0 {
+				failed[i] = fmt.Errorf("nobody knows %s", name)
+			}
+		})
+	}
+	all.Wait()
+	return found, cmp.Or(failed...)
+}
+
+func refusal(format string, a ...any) *gres.Refusal {
+	return &gres.Refusal{Ask: "overlay", Why: fmt.Sprintf(format, a...), Do: "GN221 see NodeAddr in slurm.conf, and whether the node's resolver knows the job's nodes"}
+}
+
+// Resolve asks the node's resolver. It returns IPv4 addresses first.
+func Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return found, err
+}
+
+// ReadSlurm returns the first slurm.conf that is there, or an empty one, in the order in which Slurm
+// looks for it: the path that slurmd says, and where slurmd keeps the file that slurmctld sends it (Slurm
+// src/common/read_config.c).
+func ReadSlurm(j job.Job) (slurm.Conf, error) {
+	places := []string{"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}
+	if j.Conf != "" {
+		places = append([]string{j.Conf}, places...)
+	}
+	for _, place := range places {
+		if _, err := os.Stat(place); err != nil {
+			continue
+		}
+		conf, err := slurm.Read(os.DirFS("/"), place)
+		if err != nil {
+			return nil, unread(err)
+		}
+		return conf, nil
+	}
+	return nil, nil
+}
+
+func unread(err error) error {
+	return hint.With(fmt.Errorf("overlay: %w", err), "GN403 correct the line: Slurm does not read it either")
+}
+
+// What holds if slurm.conf does not say it. The width was 50 before Slurm 23.11.
+const (
+	slurmdPort = 6818
+	treeWidth  = 16
+)
+
+// SlurmdPort returns the port of slurmd, unless a node's line has another one.
+func SlurmdPort(c slurm.Conf) int { return setting(c, "slurmdport", slurmdPort) }
+
+// called returns slurmd's port if srun calls slurmd on each of some nodes itself, and else 0. With
+// more nodes than TreeWidth, or by switches, it has one slurmd call the next, which then calls srun back
+// at an address that only the first one knows (Slurm src/common/slurm_route.c). Nodes that have several
+// ports are not called either: the job's network leads one port.
+func called(c slurm.Conf, hosts map[string]slurm.Host, nodes []string) int {
+	bySwitches := strings.EqualFold(c.Last("routeplugin"), "route/topology") || strings.Contains(strings.ToLower(c.Last("topologyparam")), "routetree")
+	if len(nodes) > 1 && (bySwitches || len(nodes) > setting(c, "treewidth", treeWidth)) {
+		return 0
+	}
+	all := SlurmdPort(c)
+	port := cmp.Or(hosts[nodes[0]].Port, all)
+	for _, node := range nodes {
+		if cmp.Or(hosts[node].Port, all) != port {
+			return 0
+		}
+	}
+	return port
+}
+
+// setting returns the value of a key, or what holds without it.
+func setting(c slurm.Conf, key string, without int) int {
+	if n, err := strconv.Atoi(c.Last(key)); err == nil && n > 0 {
+		return n
+	}
+	return without
+}

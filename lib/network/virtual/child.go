@@ -1,0 +1,182 @@
+package virtual
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/pkey"
+)
+
+// Child is an interface in a job's namespace that stands on an interface of the node, which other
+// jobs have children of, too.
+type Child struct {
+	Kind    string           // macvlan, ipvlan or IPoIB
+	Name    string           // in the job, when it is made
+	Index   int              // in the job, where no other interface can have so high a one
+	MAC     net.HardwareAddr // an ipvlan has its parent's, and the kernel makes that of IPoIB
+	Address netip.Prefix     // invalid: none
+	PKey    pkey.PKey        // of IPoIB
+}
+
+// IPoIB is the kernel's word for the kind of interfaces of InfiniBand.
+const IPoIB = "ipoib"
+
+// childBit is set in the index of children, beside UplinkBit, and of no other interface.
+const childBit = UplinkBit >> 5
+
+// Bounds of what ChildIndex takes.
+const (
+	MostSlots = 256 // of an HCA
+	mostPorts = 8
+)
+
+// ChildIndex returns the index of the child that a slot has of an HCA's port. No two children of a
+// node have the same, whatever names their jobs give them. place is the HCA's in the node table.
+// Open MPI keeps 16 bits of an index (opal/mca/if/if.h:opal_if_t), and takes two interfaces with the
+// same 16 bits for one. So bit 13 is set, unlike in the kernel's small indices, and bits 14 and 15
+// are not, unlike in uplinks' and overlays' indices.
+func ChildIndex(place int, port uint32, slot int) int {
+	id := (place*mostPorts+int(port%mostPorts))*MostSlots + slot
+	const low = 1<<13 - 1
+	return UplinkBit | childBit | (id&^low<<3)&(childBit-1) | 1<<13 | id&low
+}
+
+// ChildMAC returns the MAC for a slot's child of an interface. It is the same for each job that has
+// the slot, and locally administered.
+func ChildMAC(parent string, slot int) net.HardwareAddr {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", parent, slot))
+	return append(net.HardwareAddr{0x12}, sum[:5]...)
+}
+
+// MakeChild makes a child of an interface in the namespace behind a file descriptor. One message
+// makes all of it, so it never is in the calling thread's namespace.
+func MakeChild(c Child, parent, nsfd int) error {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.HardwareAddr = c.Name, c.Index, c.MAC
+	attrs.ParentIndex, attrs.Namespace = parent, netlink.NsFd(nsfd)
+	// These modes let jobs of one node reach each other, as jobs of different nodes do.
+	var link netlink.Link = &netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}
+	switch c.Kind {
+	case "ipvlan":
+		link = &netlink.IPVlan{LinkAttrs: attrs, Mode: netlink.IPVLAN_MODE_L2}
+	case IPoIB:
+		// The kernel sets connected mode safely only when the interface is made.
+		link = &netlink.IPoIB{LinkAttrs: attrs, Pkey: uint16(c.PKey), Mode: netlink.IPOIB_MODE_DATAGRAM}
+	}
+	if c.Kind == IPoIB {
+		// The end of an earlier job's namespace may have brought one home that nobody found.
+		if err := DeleteChild(IPoIB, c.Index); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	err := netlink.LinkAdd(link)
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		err = fmt.Errorf("the kernel has no %s", c.Kind)
+	case errors.Is(err, unix.EEXIST):
+		err = errors.New("another interface has that name")
+	case errors.Is(err, unix.ENODEV):
+		err = ErrNotFound
+	case errors.Is(err, unix.EBUSY):
+		err = hint.With(err, "GN349 the interface below it may be a port of a bridge or a bond, or carry interfaces of another kind")
+	}
+	if err != nil {
+		return fmt.Errorf("make the %s %s: %w", c.Kind, c.Name, err)
+	}
+	return nil
+}
+
+// RaiseChild gives a child its address and brings it up. No router gives it addresses that nobody
+// asked for. RaiseChild returns the addresses that the child then has.
+func RaiseChild(c Child) ([]netip.Addr, error) {
+	learns := filepath.Join("/proc/sys/net/ipv6/conf", c.Name, "accept_ra")
+	if err := os.WriteFile(learns, []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("have %s ignore routers: %w", c.Name, err)
+	}
+	if c.Kind == IPoIB {
+		// By itself the kernel makes an address of the port's GUID, which all children of a port have.
+		if err := randomLinkLocal(c.Name); err != nil {
+			return nil, err
+		}
+	}
+	if c.Address.IsValid() {
+		if err := setAddress(c.Index, c.Address, 0); err != nil {
+			return nil, err
+		}
+	}
+	if err := netlink.LinkSetUp(byIndex(c.Index)); err != nil {
+		err = fmt.Errorf("bring up %s: %w", c.Name, err)
+		return nil, hint.With(err, "GN350 another interface on the same network may have its MAC or its address")
+	}
+	list, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(byIndex(c.Index), netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, fmt.Errorf("list the addresses of %s: %w", c.Name, err)
+	}
+	var all []netip.Addr
+	for _, a := range list {
+		if addr, ok := netip.AddrFromSlice(a.IP); ok {
+			all = append(all, addr.Unmap())
+		}
+	}
+	return all, nil
+}
+
+// randomLinkLocal has the kernel give an interface a random link-local address.
+func randomLinkLocal(name string) error {
+	const random = "3" // IN6_ADDR_GEN_MODE_RANDOM
+	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "addr_gen_mode"), []byte(random), 0)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("have %s take a random link-local address: %w", name, err)
+	}
+	return nil
+}
+
+// DeleteChild deletes a child, whatever its name is by now, or returns ErrNotFound.
+func DeleteChild(kind string, index int) error {
+	i, err := find(index)
+	if err != nil {
+		return err
+	}
+	if i.Type() != kind {
+		return fmt.Errorf("interface %d: %w", index, ErrNotFound)
+	}
+	return remove(i)
+}
+
+// DeleteChildren deletes all children that the namespace has.
+func DeleteChildren() error {
+	list, err := whole(netlink.LinkList)
+	if err != nil {
+		return fmt.Errorf("list network interfaces: %w", err)
+	}
+	for _, i := range list {
+		kind, index := i.Type(), i.Attrs().Index
+		if (kind == "macvlan" || kind == "ipvlan" || kind == IPoIB) && index&(UplinkBit|UplinkBit>>1|childBit) == UplinkBit|childBit {
+			if err := remove(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// whole asks for a list again if something changed while the kernel listed it, as it does where other
+// interfaces just come up.
+func whole[T any](ask func() ([]T, error)) (list []T, err error) {
+	const tries = 100
+	for range tries {
+		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	return list, err
+}

@@ -1,0 +1,171 @@
+package virtual
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"gresnet/lib/words/hint"
+)
+
+// Uplink is an interface that gresnet makes in a job's namespace. gresnet chooses its identity
+// before it makes the interface, so that the journal can have it, and the job cannot change it.
+type Uplink struct {
+	Kind  string           // Veth or Macvlan; an older prolog's may be ipvlan
+	Name  string           // in the job, when it is made
+	Index int              // in the job, where no other interface can have so high a one
+	MAC   net.HardwareAddr // in the job
+
+	former int // the index that older programs gave, which may be another's in 16 bits
+
+	// Host is the end of a veth on the node. When it is deleted, so is the job's end.
+	Host    string
+	HostMAC net.HardwareAddr
+}
+
+// The kinds of uplinks, as the kernel calls them.
+const (
+	Veth    = "veth"
+	Macvlan = "macvlan"
+)
+
+// UplinkBit is set in the index of uplinks and overlays, and of no other interface: the kernel
+// counts up from 1 and never comes so far.
+const UplinkBit = 1 << 30
+
+// UplinkOf returns the uplink with an address. The address determines its index and MAC: no two
+// uplinks of a node or of a network have the same address at once.
+func UplinkOf(kind, host string, address netip.Addr) Uplink {
+	a := address.As4()
+	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
+	mac := func(first byte) net.HardwareAddr { return append(net.HardwareAddr{first, 0x67}, a[:]...) }
+	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
+	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06), former: UplinkBit | id}
+	if kind == Veth {
+		u.Host, u.HostMAC = host, mac(0x0a)
+	}
+	return u
+}
+
+// uplinkIndex returns the index for an id of 22 bits. Open MPI keeps 16 bits of an index
+// (opal/mca/if/if.h:opal_if_t), and takes two interfaces with the same 16 bits for one. So bit 14
+// is set, unlike in the kernel's small indices, and bit 15 is not, unlike in overlays' indices. Bit
+// 24 tells the index from a former one.
+func uplinkIndex(id int) int {
+	const low = 1<<14 - 1
+	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
+}
+
+// MakeUplink makes an uplink in the namespace behind a file descriptor. One message makes all of
+// it, so there is never half of one, and it never is in the calling thread's namespace.
+func MakeUplink(u Uplink, parent, nsfd int) error {
+	err := u.add(parent, nsfd)
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("make the uplink: the kernel has no %s", u.Kind)
+	case errors.Is(err, unix.EEXIST):
+		err = errors.New("another interface has that name")
+	case errors.Is(err, unix.ENODEV):
+		err = ErrNotFound
+	case errors.Is(err, unix.EBUSY):
+		return hint.With(fmt.Errorf("make the uplink: %w", err), "GN279 its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
+	}
+	if err != nil {
+		return fmt.Errorf("make the uplink: %w", err)
+	}
+	return nil
+}
+
+// add makes the interfaces. A macvlan's mode lets jobs of one node reach each other, as jobs of
+// different nodes do.
+func (u Uplink) add(parent, nsfd int) error {
+	if u.Kind == Veth {
+		return u.addPair(nsfd)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.HardwareAddr = u.Name, u.Index, u.MAC
+	attrs.ParentIndex, attrs.Namespace = parent, netlink.NsFd(nsfd)
+	return netlink.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE})
+}
+
+// addPair makes a veth. It builds the message itself because netlink.Veth cannot give the job's end
+// an index.
+func (u Uplink) addPair(nsfd int) error {
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(u.Kind))
+	job := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
+	nl.NewIfInfomsgChild(job, unix.AF_UNSPEC).Index = int32(u.Index)
+	job.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(u.Name))
+	job.AddRtAttr(unix.IFLA_ADDRESS, u.MAC)
+	job.AddRtAttr(unix.IFLA_NET_NS_FD, nl.Uint32Attr(uint32(nsfd)))
+
+	r := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	host := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	host.Index = int32(u.Index)
+	r.AddData(host)
+	r.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(u.Host)))
+	r.AddData(nl.NewRtAttr(unix.IFLA_ADDRESS, u.HostMAC))
+	r.AddData(info)
+	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// FindUplink returns the name of an uplink, or of its end on the node, or ErrNotFound. The job may
+// have changed the name and the MAC, but cannot change the index.
+func FindUplink(u Uplink) (name string, err error) {
+	i, err := u.find()
+	if err != nil {
+		return "", err
+	}
+	return i.Attrs().Name, nil
+}
+
+func (u Uplink) find() (netlink.Link, error) {
+	for _, index := range []int{u.Index, u.former} {
+		i, err := find(index)
+		if err == nil && i.Type() == u.Kind {
+			return i, nil
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
+}
+
+// DeleteUplink deletes an uplink, or returns ErrNotFound.
+func DeleteUplink(u Uplink) error {
+	i, err := u.find()
+	if err != nil {
+		return err
+	}
+	return remove(i)
+}
+
+// Confine attaches a filter to the node's end of an uplink, for packets from the job. The filter
+// and its program go with the interface.
+func Confine(u Uplink, program *os.File) error {
+	attributes := netlink.QdiscAttrs{LinkIndex: u.Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT}
+	err := netlink.QdiscAdd(&netlink.Clsact{QdiscAttrs: attributes})
+	if err == nil {
+		err = netlink.FilterAdd(&netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{
+				LinkIndex: u.Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Priority: 1, Protocol: unix.ETH_P_ALL,
+			},
+			Fd: int(program.Fd()), Name: "gresnet", DirectAction: true,
+		})
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return hint.With(fmt.Errorf("filter what comes by %s: %w", u.Host, err), "GN280 the kernel must have CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF")
+	}
+	if err != nil {
+		return fmt.Errorf("filter what comes by %s: %w", u.Host, err)
+	}
+	return nil
+}

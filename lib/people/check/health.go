@@ -1,0 +1,112 @@
+package check
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/people/health"
+	"gresnet/lib/slurm"
+	"gresnet/lib/slurm/nhc"
+	"gresnet/lib/words/config"
+)
+
+// health warns of a health check that takes what is in a job for broken, and
+// would drain the node of it. Checks of gresnet's own know better
+// (conf/nhc-gresnet.nhc).
+func (s Site) health(conf slurm.Conf) []Finding {
+	program := conf.Last("healthcheckprogram")
+	if s.InventoryErr != nil || program == "" || !runs(conf) || s.takesNothing() {
+		return nil
+	}
+	node := health.Node{Root: s.Root, Inventory: s.Inventory}
+	script := node.Script(program)
+	if strings.HasPrefix(path.Base(program), "nhc") || strings.Contains(script, "nhc") {
+		files := nhc.Find(s.Root, nhcOf(program))
+		if text, err := fs.ReadFile(s.Root, strings.TrimPrefix(files.Conf, "/")); err == nil {
+			return s.nhc(node, files, string(text))
+		}
+	}
+	if s.Inventory.Mode != rdma.Exclusive {
+		return nil
+	}
+	if strings.Contains(script, "gresnet") {
+		return []Finding{ok("health check", "%s asks gresnet who has which HCA", program)}
+	}
+	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
+}
+
+// takesNothing tells whether jobs get device nodes alone: all else stays where monitors look.
+func (s Site) takesNothing() bool {
+	network := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
+	return s.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(s.Config.Policies, network)
+}
+
+// nhcOf returns NHC's program: a script of the site's may be around it.
+func nhcOf(program string) string {
+	if strings.HasPrefix(path.Base(program), "nhc") {
+		return program
+	}
+	return "nhc"
+}
+
+// runs tells whether slurmctld has nodes with jobs run HealthCheckProgram: each HealthCheckInterval
+// seconds, which is never unless somebody has set it, and where HealthCheckNodeState says so; the
+// default is ANY (Slurm src/slurmctld/controller.c, src/common/read_config.c:_health_node_state).
+func runs(conf slurm.Conf) bool {
+	if every, err := strconv.ParseUint(conf.Last("healthcheckinterval"), 0, 64); err == nil && every == 0 || conf.Last("healthcheckinterval") == "" {
+		return false
+	}
+	idle := false
+	for state := range strings.SplitSeq(strings.ToUpper(conf.Last("healthchecknodestate")), ",") {
+		switch state {
+		case "ANY", "ALLOC", "MIXED":
+			return true
+		case "IDLE", "NONDRAINED_IDLE", "START_ONLY", "REBOOT_ONLY":
+			idle = true
+		}
+	}
+	return !idle
+}
+
+// nhc looks in NHC's configuration for checks that fail while jobs have HCAs.
+func (s Site) nhc(node health.Node, files nhc.Files, text string) (all []Finding) {
+	for _, m := range node.NHC(files, text) {
+		if m.Sure {
+			all = append(all, fail("health check", "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE",
+				"%s:%d: %s fails while %s", files.Conf, m.Line, m.Check, m.Why))
+			continue
+		}
+		all = append(all, warn("health check", "GN470 have it leave out the HCAs that "+s.State+"/lent lists, or run it on idle nodes alone",
+			"%s:%d: %s may fail while jobs have HCAs: %s", files.Conf, m.Line, m.Check, m.Why))
+	}
+	if len(all) == 0 {
+		return []Finding{ok("health check", "%s looks for nothing that jobs take away", files.Conf)}
+	}
+	return all
+}
+
+// monitors names programs that watch HCAs, and would take one that is with a job for broken.
+func (s Site) monitors() (all []Finding) {
+	if s.takesNothing() {
+		return nil
+	}
+	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).Find() {
+		misses := "HCAs"
+		if s.Inventory.Mode != rdma.Exclusive {
+			misses = "interfaces"
+		}
+		switch {
+		case s.Inventory.Mode != rdma.Exclusive && !m.Shared:
+			all = append(all, ok("monitor", "%s %s: it misses nothing in shared mode", m.Name, m.How))
+		case m.Acts:
+			all = append(all, warn("monitor", "GN471 gresnet(7), What other programs lose, says how to configure it", "%s %s, and may take %s that are with jobs for broken", m.Name, m.How, misses))
+		default:
+			all = append(all, ok("monitor", "%s %s: its series of %s end while jobs have them, so alerts must not fire on that", m.Name, m.How, misses))
+		}
+	}
+	return all
+}

@@ -1,0 +1,130 @@
+package check
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gresnet/lib/people/memlock"
+	"gresnet/lib/slurm"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
+)
+
+// slurm checks what Slurm's own files say.
+func (s Site) slurm() []Finding {
+	conf, dir, missing := s.readSlurm()
+	if conf == nil {
+		return missing
+	}
+	if name, err := conf.Node(s.Node); err == nil { // Faults says what is wrong with the line
+		s.Node = name
+	}
+	all := append(refused("slurm.conf", conf.Faults()), s.prologAndEpilog(conf, dir)...)
+	all = append(all, prologFlags(conf))
+	all = append(all, s.deadlines(conf)...)
+	all = append(all, s.plugstack(conf, dir)...)
+	all = append(all, s.namespaces(conf, dir)...)
+	all = append(all, s.hides(conf, dir)...)
+	all = append(all, s.health(conf)...)
+	all = append(all, s.proctrack(conf)...)
+	all = append(all, s.accounts(conf)...)
+	for _, err := range memlock.Faults(s.Root, conf) {
+		all = append(all, bad(Warning, "memlock", hint.Whole(err), err.Error()))
+	}
+	return append(all, s.gres(conf, dir)...)
+}
+
+// readSlurm reads slurm.conf, and says which folder it is in.
+func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
+	file := s.SlurmConf
+	for _, place := range slurm.Places() {
+		if file == "" && s.exists(place) {
+			file = place
+		}
+	}
+	if file == "" {
+		return nil, "", []Finding{warn("slurm.conf", "GN124 set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
+	}
+	conf, err := slurm.Read(s.Root, file)
+	if err != nil {
+		return nil, "", []Finding{fail("slurm.conf", "GN125 correct the line, which slurmd does not read either, or see whether all is there that the file includes: ls -l "+path.Dir(file), "%s", err)}
+	}
+	return append(slurm.Conf{}, conf...), path.Dir(file), nil
+}
+
+// refused returns faults of a file of Slurm's.
+func refused(about string, faults []error) (all []Finding) {
+	for _, err := range faults {
+		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))
+	}
+	return all
+}
+
+func (s Site) exists(file string) bool {
+	_, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
+	return err == nil
+}
+
+// prologFlags must make slurmd run the prolog when a job starts, on each of its
+// nodes, and not before a step here or there. The other flags imply Alloc
+// (Slurm src/common/read_config.c).
+func prologFlags(conf slurm.Conf) Finding {
+	flags := strings.Split(strings.ToLower(conf.Last("prologflags")), ",")
+	if slices.Contains(flags, "runinjob") {
+		return warn("slurm.conf", "GN126 leave RunInJob out", "PrologFlags has RunInJob: the extern step begins before the prolog, so a sweep cannot tell that a job without an epilog has ended, unless the job is named")
+	}
+	for _, f := range []string{"contain", "alloc", "x11", "runinjob"} {
+		if slices.Contains(flags, f) {
+			return ok("slurm.conf", "PrologFlags=%s", conf.Last("prologflags"))
+		}
+	}
+	return fail("slurm.conf", "GN127 gresnet setup, or set PrologFlags=Contain", "PrologFlags has neither Contain nor Alloc: a step may start before its job has HCAs")
+}
+
+// deadlines warns of programs that slurmd would kill before their own time is
+// over. PrologTimeout and EpilogTimeout (25.05) come before the one for both.
+func (s Site) deadlines(conf slurm.Conf) []Finding {
+	if s.ConfigErr != nil {
+		return nil
+	}
+	var all []Finding
+	for _, d := range []struct {
+		name string
+		own  time.Duration
+	}{{"Prolog", s.Config.Deadline.Prolog}, {"Epilog", s.Config.Deadline.Epilog}} {
+		for _, key := range []string{d.name + "Timeout", "PrologEpilogTimeout"} {
+			seconds, err := strconv.ParseUint(conf.Last(strings.ToLower(key)), 10, 16)
+			if err != nil {
+				continue // it is not set, or without limit
+			}
+			if slurms := time.Duration(seconds) * time.Second; slurms < d.own+poll.Telling {
+				do := fmt.Sprintf("GN128 raise it, or lower deadline.%s in gresnet.toml", strings.ToLower(d.name))
+				all = append(all, warn("slurm.conf", do, "%s is %s: slurmd kills the %s, which may take %s, and %s to tell of it", key, slurms, strings.ToLower(d.name), d.own, poll.Telling))
+			}
+			break
+		}
+	}
+	return all
+}
+
+// accounts warns of policies by account where Slurm lets users name any. What enforces
+// associations is that or implies it (slurm.conf(5), AccountingStorageEnforce).
+func (s Site) accounts(conf slurm.Conf) []Finding {
+	byAccount := func(p config.Policy) bool { return len(p.Account) > 0 }
+	if s.ConfigErr != nil || !slices.ContainsFunc(s.Config.Policies, byAccount) {
+		return nil
+	}
+	for _, value := range strings.Split(strings.ToLower(conf.Last("accountingstorageenforce")), ",") {
+		switch value {
+		case "associations", "limits", "qos", "safe", "wckeys", "all", "1":
+			return nil
+		}
+	}
+	return []Finding{warn("slurm.conf", "GN129 set AccountingStorageEnforce=associations", "without AccountingStorageEnforce users can name any account, and policies depend on it")}
+}

@@ -1,0 +1,86 @@
+package check_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gresnet/lib/link"
+	"gresnet/lib/network/jobnet"
+	"gresnet/lib/people/check"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+)
+
+func TestAFirewallThatDropsWhatTheNodeMustGetIsNamed(t *testing.T) {
+	s := site()
+	s.Inputs = []check.Input{{Chain: "inet filter input", What: "what jobs send to slurmd of their own node", Rule: `iifname "job*" tcp dport 6818`, Without: "srun in a job starts no step there"}}
+	got := printed(t, s.Run())
+	if want := "warning  firewall: the chain inet filter input of nftables drops what jobs send to slurmd of their own node, unless a rule of it says otherwise that cannot be read here: srun in a job starts no step there; " +
+		`accept that in the firewall's own configuration; to try it: nft insert rule inet filter input iifname "job*" tcp dport 6818 accept` + "\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
+	pool := func(kind, addresses string) *jobnet.Pool {
+		r, err := config.ParseRange(addresses)
+		if err != nil {
+			panic(err)
+		}
+		return &jobnet.Pool{Kind: kind, Addresses: r, Auto: kind == config.UplinkAuto}
+	}
+	for _, c := range []struct {
+		name  string
+		spoil func(*check.Site)
+		want  string // the lines about uplinks
+	}{
+		{"none", func(*check.Site) {}, ""},
+		{"well", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/30") },
+			"ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n"},
+		{"too few", func(s *check.Site) { s.Uplinks = pool("macvlan", "10.8.0.0/32") },
+			"warning  uplink: there are addresses for 1 jobs, and HCAs for 2: the prolog of a job without one fails, and drains the node; make uplink.addresses or uplink.share larger\n"},
+		{"what a prolog would fail with", func(s *check.Site) { s.UplinksErr = hint.With(errors.New("uplink: eth0 is down"), "up with it") },
+			"error    uplink: eth0 is down; up with it\n"},
+		{"a node that lets no job out", func(s *check.Site) {
+			s.Config.Uplink.Kind, s.UplinksErr = config.UplinkAuto, hint.With(errors.New("uplink: the node has no way out"), "make one")
+		}, "warning  uplink: jobs have no way out of their own network: the node has no way out; make one\n"},
+		{"a way out, and a firewall", func(s *check.Site) {
+			s.Uplinks = pool("auto", "198.19.0.0/30")
+			s.Uplinks.Leads, s.Drops = []link.Interface{{Name: "eth0"}, {Name: "eth1"}}, []string{"filter FORWARD"}
+			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
+		}, "ok       uplink: auto: addresses for 4 jobs, of 198.19.0.0-198.19.0.3, out by eth0, eth1\n" +
+			"warning  uplink: the chain filter FORWARD of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node; " +
+			"accept there what comes from 198.19.0.0-198.19.0.3, and established connections to it\n"},
+		{"a stub whose servers are known", func(s *check.Site) {
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("nameserver 127.0.0.53\n")
+			s.Root.(fstest.MapFS)["run/systemd/resolve/resolv.conf"] = file("nameserver 10.0.0.53\n")
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n"},
+		{"a stub", func(s *check.Site) {
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/resolv.conf"] = file("# stub\nnameserver 127.0.0.53\noptions edns0\n")
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n" +
+			"warning  uplink: /etc/resolv.conf has nameserver 127.0.0.53, which is the job's own loopback inside: names are not resolved there; name the network's in uplink.nameservers\n"},
+		{"a macvlan and a script inside", func(s *check.Site) {
+			s.Uplinks = pool("macvlan", "10.8.0.0/30")
+			s.Root.(fstest.MapFS)["etc/slurm/plugstack.conf.d/20.conf"] = file("required spank_gresnet.so batch\n")
+		}, "ok       uplink: macvlan: addresses for 4 jobs, of 10.8.0.0-10.8.0.3\n" +
+			"warning  uplink: plugstack.conf says batch, and from a macvlan the node itself is not reached: srun in a script does not reach the node's own slurmd; take kind = \"auto\"\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := site()
+			c.spoil(&s)
+			got := ""
+			for line := range strings.Lines(printed(t, s.Run())) {
+				if strings.Contains(line, " uplink: ") {
+					got += line
+				}
+			}
+			if got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}

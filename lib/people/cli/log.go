@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/coreos/go-systemd/v22/journal"
+
+	"gresnet/lib/hca/counters"
+	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/event"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/plain"
+)
+
+// MESSAGE_ID of each kind of event in the systemd journal, as its catalogs have
+// them (sd-id128(3)). Sites search for them: one that was given is never changed.
+const (
+	idProblem     = "5e5ee970c0c34ca584c6aa92dc1cff61"
+	idStepDone    = "eea256fdf8e1489aba61667b5ab82885"
+	idStepFailed  = "cded88888355420a871ebae7aad3299e"
+	idDiffers     = "5aaa185f954848d1b6e12a2aed2f6dff"
+	idPortWorse   = "40a18b812f0f480eb1c71b2a64b02e9f"
+	idTaken       = "4c8393597c5945b7bbfa9c717c631455"
+	idRefused     = "001a984d1b854376bf0a331652114184"
+	idReturned    = "cda683fc30a34d028f4eefdebe97cc62"
+	idSwept       = "a921dd8cdb7e417b975f0787e4d3d49a"
+	idSpared      = "f9cf367086a649eaba9f6cff64343c42"
+	idQuarantined = "e43bb2caa13f4ef398e9a1db82a66e01"
+	idReleased    = "f4330cb10ea14159bbcf09be9c47596c"
+	idTableUnread = "dc430f78e5b04ddbb91fb9f6f9c31045"
+	idModeSet     = "987700d09e93450391f32edaa8716219"
+	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
+	idTraffic     = "02a38d21bf4c4359913b2540b872ece6"
+	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
+)
+
+// fieldID has the id of a message, as docs/errors.md lists it.
+const fieldID = "GRESNET_ID"
+
+// warningID is the id of the warnings of a kind of event.
+func warningID(k event.Kind) string {
+	id, _ := hint.Cut(map[event.Kind]string{
+		event.PortWorse:   world.PortHint,
+		event.ModeWrong:   "GN005 gresnet check says which mode the node has after a reboot",
+		event.HCAReleased: "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again",
+		event.TableUnread: "GN006 gresnet status shows what is quarantined",
+		event.Remark:      "GN007 compare what the line names with what the interface should have",
+	}[k])
+	return id
+}
+
+// message is how the journal has a kind of event.
+func message(k event.Kind) (id string, p journal.Priority) {
+	switch k {
+	case event.StepDone:
+		return idStepDone, journal.PriInfo
+	case event.StepFailed:
+		return idStepFailed, journal.PriWarning
+	case event.Differs:
+		return idDiffers, journal.PriWarning
+	case event.PortWorse:
+		return idPortWorse, journal.PriWarning
+	case event.LeaseTaken:
+		return idTaken, journal.PriNotice
+	case event.LeaseRefused:
+		return idRefused, journal.PriNotice
+	case event.LeaseReturned:
+		return idReturned, journal.PriNotice
+	case event.LeaseSwept:
+		return idSwept, journal.PriNotice
+	case event.LeaseSpared:
+		return idSpared, journal.PriNotice
+	case event.Traffic:
+		return idTraffic, journal.PriNotice
+	case event.HCAQuarantined:
+		return idQuarantined, journal.PriWarning
+	case event.HCAReleased:
+		return idReleased, journal.PriNotice
+	case event.TableUnread:
+		return idTableUnread, journal.PriWarning
+	case event.ModeSet:
+		return idModeSet, journal.PriNotice
+	case event.ModeWrong:
+		return idModeWrong, journal.PriWarning
+	}
+	return idRemark, journal.PriNotice
+}
+
+// lowest is the least urgent priority that a level of the configuration lets through.
+func lowest(level string) journal.Priority {
+	switch level {
+	case config.LogWarnings:
+		return journal.PriWarning
+	case config.LogEvents:
+		return journal.PriNotice
+	}
+	return journal.PriInfo
+}
+
+// log puts an event into the systemd journal, if the level lets it through.
+func (w *World) log(level string, e event.Event) {
+	id, priority := message(e.Kind)
+	if w.Send == nil || priority > lowest(level) {
+		return
+	}
+	fields := map[string]string{
+		"SYSLOG_IDENTIFIER": w.name,
+		"MESSAGE_ID":        id,
+		"EVENT":             string(e.Kind),
+	}
+	if e.Job != 0 {
+		fields["JOB_ID"] = fmt.Sprint(e.Job)
+	}
+	if e.HCA != "" {
+		fields["HCA"] = e.HCA
+	}
+	if e.Deed != "" {
+		fields["STEP"] = e.Deed
+		fields["DURATION_US"] = strconv.FormatInt(e.Took.Microseconds(), 10)
+	}
+	if e.Warning != "" {
+		fields[fieldID] = warningID(e.Kind)
+	}
+	if e.ID != "" {
+		fields[fieldID] = e.ID
+	}
+	if e.Reason != "" {
+		fields["REASON"] = string(e.Reason)
+	}
+	if e.Port != nil {
+		fields["DEVICE"] = e.Device
+		fields["PORT"] = fmt.Sprint(e.Port.Port)
+		if v := e.Port.Volume; v != nil {
+			fields["SENT_BYTES"], fields["RECEIVED_BYTES"] = fmt.Sprint(v.SentBytes), fmt.Sprint(v.ReceivedBytes)
+			fields["SENT_PACKETS"], fields["RECEIVED_PACKETS"] = fmt.Sprint(v.SentPackets), fmt.Sprint(v.ReceivedPackets)
+		}
+	}
+	w.send(textOf(e), priority, fields)
+}
+
+// send puts a line into the journal, where what users have named is read on terminals. A journal that
+// cannot be written is no reason to fail.
+func (w *World) send(line string, p journal.Priority, fields map[string]string) {
+	for name, value := range fields {
+		fields[name] = plain.Text(value)
+	}
+	_ = w.Send(plain.Text(line), p, fields)
+}
+
+// textOf is an event's line for people.
+func textOf(e event.Event) string {
+	text := e.Deed
+	switch {
+	case e.Warning != "":
+		text = e.Warning
+	case e.Err != nil:
+		text = fmt.Sprintf("%s: %v", e.Deed, e.Err)
+	case e.Notice != "":
+		text = e.Notice
+	case e.Port != nil:
+		text = traffic(e.Device, *e.Port)
+	}
+	if e.Job == 0 {
+		return text
+	}
+	return fmt.Sprintf("job %d: %s", e.Job, text)
+}
+
+// traffic is what a port carried, for people.
+func traffic(device string, t counters.Traffic) string {
+	if t.Volume == nil {
+		return fmt.Sprintf("%s port %d: how much it sent is not known", device, t.Port)
+	}
+	return fmt.Sprintf("%s port %d sent %d bytes and received %d", device, t.Port, t.SentBytes, t.ReceivedBytes)
+}
+
+// logProblem puts into the systemd journal what a person is told on stderr.
+func (w *World) logProblem(line, id string, exit int) {
+	if w.Send == nil {
+		return
+	}
+	fields := map[string]string{
+		"SYSLOG_IDENTIFIER": w.name,
+		"MESSAGE_ID":        idProblem,
+		"EVENT":             "problem",
+		"EXIT_CODE":         strconv.Itoa(exit),
+		fieldID:             id,
+	}
+	if job := w.Getenv("SLURM_JOB_ID"); job != "" {
+		fields["JOB_ID"] = job
+	}
+	w.send(line, journal.PriErr, fields)
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gresnet/lib/words/hint"
+)
+
+// given are the flags of a program of slurmd's.
+type given map[string]string
+
+func (g given) String(name string) string {
+	if value, is := g[name]; is {
+		return value
+	}
+	return map[string]string{"config": ConfigFile, "state": StateDir}[name]
+}
+func (g given) Bool(name string) bool  { return g.IsSet(name) }
+func (g given) IsSet(name string) bool { _, is := g[name]; return is }
+
+// ServeSlurmd runs a program that slurmd calls and returns its exit code. The program knows --config,
+// --state and --trace, and says with --help and --version what it is. All else is for gresnet.
+func (w *World) ServeSlurmd(name, about string, call func(Flags) error) int {
+	return w.Run(name, func() error {
+		flags, known := parse(w.Args[1:])
+		switch {
+		case !known:
+			return handOver(w.Args[1:])
+		case flags.IsSet("help"):
+			_, err := fmt.Fprintf(w.Stdout, "NAME:\n   %s - %s\n%s", name, about, flagsHelp)
+			return err
+		case flags.IsSet("version"):
+			_, err := fmt.Fprintf(w.Stdout, "%s version %s\n", name, version)
+			return err
+		}
+		w.Changing()
+		return call(flags)
+	})
+}
+
+const flagsHelp = `
+OPTIONS:
+   --config FILE  configuration FILE (default: "` + ConfigFile + `")
+   --state DIR    keep leases and the node lock in DIR (default: "` + StateDir + `")
+   --trace        print each step and how long it took to stderr
+   --help         show help
+   --version      print the version
+`
+
+// parse reads flags. It returns false if there is anything else, or a flag that lacks its value or is
+// there twice: gresnet says what is wrong with it.
+func parse(args []string) (flags given, known bool) {
+	flags = given{}
+	for len(args) > 0 {
+		name, value, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(args[0], "-"), "-"), "=")
+		if args[0] == name || flags.IsSet(name) {
+			return nil, false
+		}
+		args = args[1:]
+		switch name {
+		case "config", "state":
+			if !joined {
+				if len(args) == 0 {
+					return nil, false
+				}
+				value, args = args[0], args[1:]
+			}
+		case "h", "help", "v", "version":
+			name = map[string]string{"h": "help", "v": "version"}[name[:1]]
+			fallthrough
+		case "trace":
+			if joined {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+		flags[name] = value
+	}
+	return flags, true
+}
+
+// handOver has gresnet do what the arguments say, in this process: scripts, units and rules of udev
+// call commands by the names of the programs that once had them.
+func handOver(args []string) error {
+	var failed error
+	for _, program := range gresnets() {
+		err := syscall.Exec(program, slices.Concat([]string{"gresnet"}, args), os.Environ())
+		failed = fmt.Errorf("hand %q over to %s: %w", strings.Join(args, " "), program, err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return hint.With(failed, "GN581 install package gresnet again: apt install --reinstall gresnet, or dnf reinstall gresnet")
+}
+
+// gresnets lists where gresnet can be: beside this program, or where the package has it. Nobody's PATH
+// decides what root runs.
+func gresnets() []string {
+	const packaged = "/usr/sbin/gresnet"
+	self, err := os.Executable()
+	if err != nil {
+		return []string{packaged}
+	}
+	return []string{filepath.Join(filepath.Dir(self), "gresnet"), packaged}
+}

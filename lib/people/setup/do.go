@@ -1,0 +1,504 @@
+package setup
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/words/hint"
+)
+
+// Store is where the copies are of files that setup has changed, and the record of what it did.
+const Store = "/var/lib/gresnet/setup"
+
+// Node is where a plan is carried out.
+type Node struct {
+	Root    string                   // "/", but in tests
+	Network func(file string) string // the kind of file system, if other hosts have the file, too
+	Devices Devices                  // nil: the node has none
+	Signs   Signs                    // nil: no job is held to signs
+	deed    func()                   // before each change of the node: tests stop here
+}
+
+// Devices are the node's own device nodes of HCAs, which the programs close once the node is set up.
+type Devices interface {
+	Idle() error // fails if a job has a lease
+	Picture() (devnode.Picture, error)
+	GiveBack(devnode.Picture) error // to users; no run closes them from then on
+	Redo() error                    // runs close them again
+}
+
+// Signs hold jobs to the signs of their prologs.
+type Signs interface {
+	Expect(file string) error // for all boots, by a file in Store, and for this one
+	Forget(file string) error
+}
+
+// expected is where that is said for all boots.
+const expected = Store + "/expected"
+
+// record says how to undo. It is written before the first deed.
+type record struct {
+	Entries []entry  `json:"entries"`
+	Dirs    []string `json:"dirs"` // that setup makes, outer ones first
+
+	Devices *devnode.Picture `json:"devices,omitempty"` // before the first run
+}
+
+// entry is a file as it was. It is given back if it still is as setup made it.
+type entry struct {
+	Path   string      `json:"path"`
+	Before string      `json:"before"`
+	After  []string    `json:"after"` // one for each run of setup
+	Copy   string      `json:"copy,omitempty"`
+	Mode   fs.FileMode `json:"mode"`
+	UID    int         `json:"uid"`
+	GID    int         `json:"gid"`
+	Time   time.Time   `json:"time"`
+}
+
+// last returns the latest entry of a file, nil if there is none.
+func (r *record) last(file string) *entry {
+	for i := range slices.Backward(r.Entries) {
+		if r.Entries[i].Path == file {
+			return &r.Entries[i]
+		}
+	}
+	return nil
+}
+
+// count returns how many entries a file has.
+func (r *record) count(file string) (n int) {
+	for _, o := range r.Entries {
+		if o.Path == file {
+			n++
+		}
+	}
+	return n
+}
+
+func (n Node) at(file string) string { return filepath.Join(n.Root, file) }
+
+func (n Node) before() {
+	if n.deed != nil {
+		n.deed()
+	}
+}
+
+// Check finds files that setup must not replace.
+func (n Node) Check(p Plan) (all []Refusal) {
+	const byHand = "GN228 make the changes by hand: gresnet(7), Install by hand; then gresnet check"
+	for _, e := range p.Edits {
+		if e.Link != "" || !e.There && len(e.After) == 0 {
+			continue // a unit's link, or a file that gres.conf names
+		}
+		there := n.at(e.Path)
+		if e.There {
+			info, err := os.Lstat(there)
+			if err != nil {
+				all = append(all, Refusal{err.Error(), "GN229 run setup again"})
+				continue
+			}
+			if stat, is := info.Sys().(*syscall.Stat_t); is && stat.Nlink > 1 {
+				all = append(all, Refusal{e.Path + " has another name, too (a hard link)", byHand})
+			}
+		} else {
+			there = n.folderOf(e.Path)
+		}
+		if n.Network != nil {
+			if kind := n.Network(there); kind != "" {
+				all = append(all, Refusal{e.Path + " is on " + kind + ", so other hosts have it, too", byHand})
+			}
+		}
+	}
+	return all
+}
+
+// folderOf returns the folder that a new file comes into, or the one that its folder will be made in.
+func (n Node) folderOf(file string) string {
+	dir := filepath.Dir(file)
+	for dir != "/" {
+		if _, err := os.Stat(n.at(dir)); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return n.at(dir)
+}
+
+// Do carries out a plan. Killed anywhere it leaves whole files, and Undo knows of all.
+func (n Node) Do(p Plan) error {
+	r, err := n.read()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(n.at(Store), 0o700); err != nil {
+		return fmt.Errorf("make the folder for copies: %w", err)
+	}
+	if err := n.noteDevices(&r); err != nil {
+		return err
+	}
+	for _, e := range p.Edits {
+		if err := n.note(&r, e); err != nil {
+			return err
+		}
+	}
+	if err := n.write(r); err != nil {
+		return err
+	}
+	if err := n.Expect(); err != nil {
+		return err
+	}
+	for _, e := range p.Edits {
+		if err := n.apply(e, r); err != nil {
+			return fmt.Errorf("change %s: %w", e.Path, err)
+		}
+	}
+	return n.Redo()
+}
+
+// Redo has runs close device nodes again, if Undo said that none shall.
+func (n Node) Redo() error {
+	if n.Devices == nil {
+		return nil
+	}
+	n.before()
+	return n.Devices.Redo()
+}
+
+// Expect holds each job that begins from now on to the sign of its prolog.
+func (n Node) Expect() error {
+	if n.Signs == nil {
+		return nil
+	}
+	if err := os.MkdirAll(n.at(Store), 0o700); err != nil {
+		return fmt.Errorf("make the folder for copies: %w", err)
+	}
+	n.before()
+	return n.Signs.Expect(n.at(expected))
+}
+
+// noteDevices notes who can open device nodes, unless an earlier run did.
+func (n Node) noteDevices(r *record) error {
+	if n.Devices == nil || r.Devices != nil {
+		return nil
+	}
+	p, err := n.Devices.Picture()
+	r.Devices = &p
+	return err
+}
+
+// note adds to the record how to undo an edit, and makes a copy of the file.
+func (n Node) note(r *record, e Edit) error {
+	now, err := n.state(e.Path)
+	if err != nil {
+		return err
+	}
+	planned := absent
+	if e.There {
+		planned = digest(e.Before)
+	}
+	if now != planned {
+		return hint.With(fmt.Errorf("change %s: it is another one than a moment ago", e.Path), "GN230 run setup again")
+	}
+	// Of a file that somebody else has changed since there is one entry more: Undo gives their
+	// version back, and leaves it.
+	if o := r.last(e.Path); o != nil && (now == o.Before || slices.Contains(o.After, now)) {
+		o.After = append(o.After, e.becomes())
+		return nil
+	}
+	o := entry{Path: e.Path, Before: now, After: []string{e.becomes()}}
+	if e.There {
+		info, err := os.Lstat(n.at(e.Path))
+		if err != nil {
+			return err
+		}
+		o.Mode, o.Time = info.Mode(), info.ModTime()
+		if stat, is := info.Sys().(*syscall.Stat_t); is {
+			o.UID, o.GID = int(stat.Uid), int(stat.Gid)
+		}
+		o.Copy = strings.ReplaceAll(strings.TrimPrefix(e.Path, "/"), "/", "+")
+		if n := r.count(e.Path); n > 0 {
+			o.Copy += fmt.Sprintf(".%d", n)
+		}
+		if err := n.put(filepath.Join(Store, o.Copy), e.Before, entry{Mode: 0o600}); err != nil {
+			return fmt.Errorf("copy %s: %w", e.Path, err)
+		}
+	}
+	for dir := filepath.Dir(e.Path); dir != "/"; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(n.at(dir)); errors.Is(err, fs.ErrNotExist) && !slices.Contains(r.Dirs, dir) {
+			r.Dirs = append(r.Dirs, dir)
+		}
+	}
+	slices.Sort(r.Dirs)
+	r.Entries = append(r.Entries, o)
+	return nil
+}
+
+// apply makes a file what the plan says, with the owner and the mode that it had.
+func (n Node) apply(e Edit, r record) error {
+	n.before()
+	if err := os.MkdirAll(filepath.Dir(n.at(e.Path)), 0o755); err != nil {
+		return err
+	}
+	if e.Link != "" {
+		return n.link(e.Path, e.Link)
+	}
+	as := entry{Mode: e.Mode}
+	if o := r.last(e.Path); o != nil && o.Before != absent {
+		as = *o
+		as.Time = time.Time{}
+	}
+	return n.put(e.Path, e.After, as)
+}
+
+// Undo gives back what setup changed, byte for byte, and says what it leaves: files that somebody
+// else has changed since. It gives users the device nodes back that gresnet has closed. While a job
+// has a lease it does nothing.
+func (n Node) Undo() (undone []string, left []string, err error) {
+	r, err := n.read()
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(r.Entries) == 0 {
+		return nil, nil, n.forget(r)
+	}
+	if n.Devices != nil {
+		if err := n.Devices.Idle(); err != nil {
+			return nil, nil, err
+		}
+	}
+	undone, kept, err := n.restoreAll(r)
+	for _, o := range kept {
+		if !slices.Contains(left, o.Path) {
+			left = append(left, o.Path)
+		}
+	}
+	if err == nil {
+		err = n.disable(r, &undone)
+	}
+	if err == nil {
+		err = n.giveBack(r)
+	}
+	if err == nil && n.Signs != nil {
+		n.before()
+		err = n.Signs.Forget(n.at(expected))
+	}
+	if err != nil {
+		return undone, left, err
+	}
+	if len(kept) > 0 {
+		// Who can open device nodes is the site's to say from now on: the next setup looks again.
+		return undone, left, n.write(record{Entries: kept, Dirs: r.Dirs})
+	}
+	return undone, left, n.forget(r)
+}
+
+// restoreAll gives back all files that nobody else has changed. kept are the entries of the others.
+func (n Node) restoreAll(r record) (undone []string, kept []entry, err error) {
+	for _, o := range slices.Backward(r.Entries) {
+		now, err := n.state(o.Path)
+		if err != nil {
+			return undone, kept, err
+		}
+		switch {
+		case now == o.Before:
+		case slices.Contains(o.After, now), o.Path == enabled && slices.ContainsFunc(units(), func(u string) bool { return now == "link:"+u }):
+			if err := n.restore(o); err != nil {
+				return undone, kept, fmt.Errorf("give %s back: %w", o.Path, err)
+			}
+			undone = append(undone, o.Path)
+		default:
+			kept = append(kept, o)
+		}
+		if err := remove(n.at(temporary(o.Path))); err != nil {
+			return undone, kept, err
+		}
+	}
+	slices.Reverse(kept)
+	return undone, kept, nil
+}
+
+// byPackage is there where an older package has enabled gresnet.service by itself.
+const byPackage = "/var/lib/systemd/deb-systemd-helper-enabled/gresnet.service.dsh-also"
+
+// disable disables gresnet.service where not setup, but an older package has enabled it.
+func (n Node) disable(r record, undone *[]string) error {
+	if r.last(enabled) != nil {
+		return nil
+	}
+	for _, file := range []string{byPackage, enabled} {
+		if now, err := n.state(file); err != nil || now == absent {
+			return err
+		}
+	}
+	n.before()
+	*undone = append(*undone, enabled)
+	return remove(n.at(enabled))
+}
+
+// giveBack gives users the device nodes back.
+func (n Node) giveBack(r record) error {
+	if n.Devices == nil {
+		return nil
+	}
+	if r.Devices == nil {
+		r.Devices = new(devnode.Picture) // an older version noted none
+	}
+	n.before()
+	return n.Devices.GiveBack(*r.Devices)
+}
+
+// forget removes the record, and the folders that setup made, if nothing else is in them.
+func (n Node) forget(r record) error {
+	for _, dir := range slices.Backward(r.Dirs) {
+		n.before()
+		if err := os.Remove(n.at(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+	}
+	n.before()
+	if err := remove(n.at(recordFile)); err != nil {
+		return err
+	}
+	n.before()
+	return os.RemoveAll(n.at(Store))
+}
+
+// restore gives one file back.
+func (n Node) restore(o entry) error {
+	n.before()
+	if o.Before == absent {
+		return remove(n.at(o.Path))
+	}
+	data, err := os.ReadFile(n.at(filepath.Join(Store, o.Copy)))
+	if err != nil {
+		return err
+	}
+	return n.put(o.Path, data, o)
+}
+
+const recordFile = Store + "/record.json"
+
+// read reads the record; an empty one if there is none.
+func (n Node) read() (r record, err error) {
+	data, err := os.ReadFile(n.at(recordFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return r, hint.With(fmt.Errorf("read what setup did: %w", err), "GN232 copies of the files as they were are in "+Store)
+	}
+	return r, nil
+}
+
+func (n Node) write(r record) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return n.put(recordFile, append(data, '\n'), entry{Mode: 0o600})
+}
+
+// absent is the state of a file that is not there.
+const absent = "absent"
+
+func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
+
+func (e Edit) becomes() string {
+	if e.Link != "" {
+		return "link:" + e.Link
+	}
+	return digest(e.After)
+}
+
+// state returns what a file is now, as the record has it.
+func (n Node) state(file string) (string, error) {
+	info, err := os.Lstat(n.at(file))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return absent, nil
+	case err != nil:
+		return "", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		to, err := os.Readlink(n.at(file))
+		return "link:" + to, err
+	case !info.Mode().IsRegular():
+		return "other", nil
+	}
+	data, err := os.ReadFile(n.at(file))
+	return digest(data), err
+}
+
+// temporary returns what a file is called before it has its name. No pattern of a prolog.d matches it.
+func temporary(file string) string {
+	return filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".gresnet-setup")
+}
+
+// put makes a file again, whole or not at all.
+func (n Node) put(file string, data []byte, as entry) (err error) {
+	n.before()
+	name := n.at(temporary(file))
+	if err := remove(name); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Chown(as.UID, as.GID), f.Chmod(as.Mode), keepAttributes(n.at(file), f), f.Sync(), f.Close())
+	if err == nil && !as.Time.IsZero() {
+		err = os.Chtimes(name, as.Time, as.Time)
+	}
+	if err != nil {
+		return errors.Join(err, remove(name))
+	}
+	n.before()
+	if err := os.Rename(name, n.at(file)); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(n.at(file)))
+}
+
+func (n Node) link(file, to string) error {
+	name := n.at(temporary(file))
+	if err := remove(name); err != nil {
+		return err
+	}
+	if err := os.Symlink(to, name); err != nil {
+		return err
+	}
+	n.before()
+	if err := os.Rename(name, n.at(file)); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(n.at(file)))
+}
+
+func remove(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	return nil
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,601 @@
+// Package setup makes a node with an installed package one whose jobs get HCAs: it changes Slurm's
+// files and the node's, and gives them back byte for byte. The plan is pure; the deeds are in do.go.
+package setup
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"gresnet/lib/people/memlock"
+	"gresnet/lib/slurm"
+	"gresnet/lib/slurm/plugin"
+	"gresnet/lib/state/sign"
+)
+
+// Site is the node that setup changes.
+type Site struct {
+	Root      fs.FS  // the node's files, from / on
+	Node      string // Slurm's name for the node
+	SlurmConf string // path of slurm.conf; empty: look in the usual places
+	Toml      string // path of gresnet.toml
+
+	Gres      []string // GRES names that mean an HCA
+	Counts    string   // how many the node has: "nic:hdr:2,nic:6"
+	GresLines []string // for gres.conf, of this node
+	Files     []string // the placeholder files that these name
+	HCATables string   // [[hca]] tables that gresnet.toml must have; empty: none
+	Mode      string   // the RDMA netns mode that is wished for, and that gresnet.toml does not say; empty: none
+	Systemd   bool     // the node has systemd
+	Signs     sign.Seen
+}
+
+// Edit is one file that is to have another content.
+type Edit struct {
+	Path   string      `json:"path"`
+	Before []byte      `json:"-"`
+	There  bool        `json:"there"` // there is such a file before
+	After  []byte      `json:"-"`
+	Mode   fs.FileMode `json:"mode"`           // of one that is made
+	Link   string      `json:"link,omitempty"` // the file is a symbolic link to this
+}
+
+// Refusal is what setup does not do, because it would have to guess.
+type Refusal struct{ Text, Do string }
+
+// Plan is what setup does, in this order: slurmd, if it starts meanwhile, finds all that its files
+// name.
+type Plan struct {
+	Edits      []Edit
+	Refusals   []Refusal
+	Controller []string // what slurm.conf of the controller, and of all nodes, must have, too
+	Notes      []string
+}
+
+// Changes tells whether there is anything to do.
+func (p Plan) Changes() bool { return len(p.Edits) > 0 }
+
+// the programs, as the packages install them
+const (
+	prolog = "/usr/sbin/gresnet-prolog"
+	epilog = "/usr/sbin/gresnet-epilog"
+)
+
+// Make plans.
+func Make(s Site) Plan {
+	var p planner
+	p.Site = s
+	file := s.SlurmConf
+	for _, place := range slurm.Places() {
+		if _, err := p.read(place); file == "" && err == nil {
+			file = place
+		}
+	}
+	if conf, err := slurm.Read(p.Root, file); file != "" && err == nil {
+		if name, err := conf.Node(p.Node); err == nil {
+			p.Node = name
+		}
+	}
+	p.node()
+	switch {
+	case file == "":
+		p.refuse("there is no slurm.conf in "+strings.Join(slurm.Places(), ", "), "GN233 install Slurm first, or set SLURM_CONF to its path")
+	case strings.HasPrefix(file, "/run/"):
+		p.configless(file)
+	default:
+		p.plugstack(file)
+		p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
+		p.gresConf(path.Join(path.Dir(file), "gres.conf"))
+		p.slurmConf(file)
+	}
+	if len(p.Plan.Refusals) > 0 {
+		p.Plan.Edits = nil
+	}
+	return p.Plan
+}
+
+// Mend plans as much of it as it need not guess about: all, or what is the node's own alone. refused
+// finds files that must not be replaced.
+func Mend(s Site, refused func(Plan) []Refusal) Plan {
+	p := Make(s)
+	if p.Refusals = append(p.Refusals, refused(p)...); len(p.Refusals) == 0 {
+		return p
+	}
+	var own planner
+	own.Site = s
+	own.HCATables, own.Mode = "", ""
+	own.node()
+	own.Plan.Refusals = p.Refusals
+	return own.Plan
+}
+
+type planner struct {
+	Site
+	Plan
+}
+
+func (p *planner) refuse(text, do string) {
+	p.Plan.Refusals = append(p.Plan.Refusals, Refusal{text, do})
+}
+
+func (p *planner) read(file string) (string, error) {
+	data, err := fs.ReadFile(p.Root, strings.TrimPrefix(path.Clean(file), "/"))
+	return string(data), err
+}
+
+// open reads a file that setup will change. there says that the file exists, understood that setup
+// understands all of it.
+func (p *planner) open(file string) (t text, there, understood bool) {
+	name := strings.TrimPrefix(path.Clean(file), "/")
+	info, err := fs.Lstat(p.Root, name)
+	if err == nil && !info.Mode().IsRegular() {
+		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "GN234 set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
+		return text{}, true, false
+	}
+	content, err := p.read(file)
+	if err != nil {
+		return text{file: file}, false, true
+	}
+	return text{file, content}, true, true
+}
+
+func kind(mode fs.FileMode) string {
+	if mode&fs.ModeSymlink != 0 {
+		return "a symbolic link"
+	}
+	return "a " + mode.Type().String()
+}
+
+// change plans a file's new content, if it is another one.
+func (p *planner) change(t text, there bool, before string) {
+	if after := t.String(); after != before || !there {
+		p.Plan.Edits = append(p.Plan.Edits, Edit{Path: t.file, Before: []byte(before), There: there, After: []byte(after), Mode: 0o644})
+	}
+}
+
+// slurmConf is the file that all hosts have alike.
+func (p *planner) slurmConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if bad := t.refuse(); len(bad) > 0 {
+		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
+		return
+	}
+	p.script(&t, path.Dir(file), "Prolog", prolog)
+	p.script(&t, path.Dir(file), "Epilog", epilog)
+	p.flags(&t)
+	for _, name := range p.Gres {
+		t.list("GresTypes", name)
+	}
+	p.nodeLine(&t)
+	p.memlock(&t)
+	p.change(t, there, before)
+	var old []string
+	for _, l := range (text{file, before}).parse().Lines {
+		old = append(old, l.String())
+	}
+	for _, l := range t.parse().Lines {
+		if !slices.Contains(old, l.String()) {
+			p.Plan.Controller = append(p.Plan.Controller, l.String())
+		}
+	}
+}
+
+// script sees to a Prolog or an Epilog.
+func (p *planner) script(t *text, dir, key, program string) {
+	all := t.keys(key)
+	if len(all) == 0 || last(all).Value == "" {
+		t.add(key + "=" + program)
+		return
+	}
+	version, known := p.version(t, dir)
+	if known && version < plugin.SeveralLines {
+		all = all[len(all)-1:] // Slurm heeds no other
+	}
+	folder := ""
+	for _, one := range all {
+		for _, file := range slurm.Glob(p.Root, one.Keys[0].Value, dir) {
+			if p.calls(key, file, path.Base(program)) {
+				return
+			}
+		}
+		if path.Base(one.Keys[0].Value) == path.Base(program) {
+			return
+		}
+		if path.Base(one.Keys[0].Value) == "*" {
+			folder = path.Dir(one.Keys[0].Value)
+		}
+	}
+	switch {
+	case folder != "" && len(all) == 1:
+		p.beside(folder, dir, key)
+	case known && version >= plugin.SeveralLines:
+		p.line(t, key, program, version)
+	default:
+		value := last(all).Value
+		p.refuse(fmt.Sprintf("%s:%d has a %s of the site's, %s", t.file, all[len(all)-1].Number, key, value), callBy(key, value, program))
+	}
+}
+
+// calls tells whether a script of slurmd's calls the program, so far as a run has shown that since it
+// changed, or its text does. If nobody can tell, setup leaves it to check.
+func (p *planner) calls(key, file, program string) bool {
+	call := slurm.CallOf(p.Root, file, program)
+	if call == slurm.Calls {
+		return true
+	}
+	var changed time.Time
+	if info, err := fs.Stat(p.Root, strings.TrimPrefix(file, "/")); err == nil {
+		changed = info.ModTime()
+	}
+	if missed := p.Signs.MissedSince(changed); key == "Prolog" && missed != nil {
+		return false
+	}
+	if p.Signs.CameThrough(program, file, changed) {
+		return true
+	}
+	if call == slurm.Mentions {
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s names %s and stays as it is: whether it calls it, and ends with its exit code, shows gresnet check after a job (%s)", file, program, key))
+	}
+	return call == slurm.Mentions
+}
+
+// version is that of the installed Slurm.
+func (p *planner) version(t *text, dir string) (plugin.Version, bool) {
+	dirs, _ := plugin.Dirs(p.Root, t.parse().Lines, dir)
+	return plugin.InstalledVersion(p.Root, dirs)
+}
+
+// beside puts a script of gresnet's own into a folder all of whose files slurmd runs.
+func (p *planner) beside(folder, dir, key string) {
+	if !path.IsAbs(folder) {
+		folder = path.Join(dir, folder)
+	}
+	name, content := PrologD, prologScript
+	if key == "Epilog" {
+		name, content = EpilogD, epilogScript
+	}
+	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
+}
+
+// line adds a line of gresnet's own to those of the site. slurmd runs lines in their order: the prolog is
+// to come last, the epilog first.
+func (p *planner) line(t *text, key, program string, version plugin.Version) {
+	first := t.keys(key)[0]
+	if key == "Prolog" {
+		t.add(key + "=" + program)
+	} else {
+		t.before(first, key+"="+program)
+	}
+	p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s has several lines with %s, as Slurm %s here takes them: a host with one before %s that has the same file heeds the last of them alone", t.file, key, version, plugin.SeveralLines))
+}
+
+// last returns the pair that begins the last of some lines.
+func last(lines []slurm.Line) slurm.Pair { return lines[len(lines)-1].Keys[0] }
+
+// callBy returns how a script of the site's and gresnet's program can both run, whatever the script does.
+func callBy(key, script, program string) string {
+	folder := "/etc/slurm/" + strings.ToLower(key) + ".d"
+	if key == "Prolog" {
+		return fmt.Sprintf("GN049 move %s into %s, set Prolog=%s/*, and run setup again: it puts a script that calls %s beside it", script, folder, folder, program)
+	}
+	return fmt.Sprintf("GN050 move %s into %s, set Epilog=%s/*, and run setup again: it puts a script that calls %s beside it", script, folder, folder, program)
+}
+
+// flags sees to PrologFlags: Slurm must run the prolog on all of a job's nodes before it begins.
+func (p *planner) flags(t *text) {
+	all := t.keys("PrologFlags")
+	if len(all) > 0 {
+		for _, flag := range strings.Split(strings.ToLower(last(all).Value), ",") {
+			switch strings.TrimSpace(flag) {
+			case "contain", "x11":
+				return
+			case "nohold":
+				p.refuse(fmt.Sprintf("%s:%d has PrologFlags=NoHold, with which Slurm does not take Contain", t.file, all[len(all)-1].Number), "GN235 take NoHold out, if you can do without it")
+				return
+			}
+		}
+	}
+	t.list("PrologFlags", "Contain")
+}
+
+// nodeLine sees to what slurm.conf says that the node has.
+func (p *planner) nodeLine(t *text) {
+	defaults, found := "", false
+	for i := range t.keys("NodeName") {
+		line := t.keys("NodeName")[i] // an edit moves those after it
+		have := defaults
+		gres := line.Pair("gres")
+		if gres.Key != "" {
+			have = gres.Value
+		}
+		name := line.Keys[0]
+		if strings.EqualFold(name.Value, "default") {
+			defaults = have
+			continue
+		}
+		hosts, err := slurm.ParseHostlist(name.Value)
+		if err != nil {
+			p.refuse(fmt.Sprintf("%s:%d: %s", t.file, line.Number, err), correct)
+			return
+		}
+		if !hosts.Contains(p.Node) {
+			continue
+		}
+		found = true
+		want := gresOf(have, p.Gres, p.Counts)
+		switch {
+		case sameGres(have, want):
+		case name.Value != p.Node:
+			p.refuse(fmt.Sprintf("%s:%d is about several nodes: NodeName=%s", t.file, line.Number, name.Value),
+				fmt.Sprintf("GN236 if all of them have HCAs like this one, put Gres=%s into it, then run setup again", want))
+		case gres.Key != "":
+			t.replace(gres, want)
+		default:
+			t.insert(name, "Gres", want)
+		}
+	}
+	if !found {
+		p.refuse(fmt.Sprintf("%s has no line with NodeName=%s", t.file, p.Node), "GN237 set SLURMD_NODENAME to Slurm's name of this node, or add the line")
+	}
+}
+
+// sameGres tells whether two lists have the same elements.
+func sameGres(a, b string) bool {
+	split := func(list string) (all []string) {
+		for rest, more := list, list != ""; more; {
+			var part string
+			part, rest, more = slurm.CutOutside(rest, '(', ')')
+			part, _, _ = strings.Cut(part, "(")
+			if last := part[strings.LastIndex(part, ":")+1:]; strings.TrimLeft(last, "0123456789") == last {
+				part += ":1" // "nic" and "nic:hdr" are one each
+			}
+			all = append(all, part)
+		}
+		slices.Sort(all)
+		return all
+	}
+	return slices.Equal(split(a), split(b))
+}
+
+// The lines that setup keeps in gres.conf, and their marks. Setup made the old ones while it was a
+// command of gresnet-prolog's.
+const (
+	begin    = "# gresnet setup made these lines"
+	end      = "# gresnet setup made the lines above"
+	oldBegin = "# gresnet-prolog setup made these lines"
+	oldEnd   = "# gresnet-prolog setup made the lines above"
+)
+
+// gresConf has a line for each HCA.
+func (p *planner) gresConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if bad := t.refuse(); len(bad) > 0 {
+		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
+		return
+	}
+	at := t.cut()
+	if p.hasNICs(t) {
+		return
+	}
+	rest := t.content[at:]
+	t.content = t.content[:at]
+	t.add(begin)
+	for _, line := range p.GresLines {
+		t.add("NodeName=" + p.Node + " " + line)
+	}
+	t.add(end)
+	t.content += rest
+	p.change(t, there, before)
+}
+
+// hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
+// they mean, unless they are the right ones.
+func (p *planner) hasNICs(t text) bool {
+	has := false
+	for _, l := range t.parse().Lines {
+		for _, name := range p.Gres {
+			devices, err := slurm.Conf{l}.Devices(p.Node, name)
+			if err != nil {
+				p.refuse(err.Error(), correct)
+			}
+			has = has || err != nil || len(devices) > 0
+			if len(devices) == 0 {
+				continue
+			}
+			if wanted, is := p.site(t.file); is && wanted {
+				continue
+			}
+			p.refuse(fmt.Sprintf("%s:%d has %s of this node already: %s", t.file, l.Number, name, l), "GN238 take the line out, if gresnet is to number the HCAs, then run setup again")
+		}
+	}
+	return has
+}
+
+// site tells whether the lines of the site's gres.conf name the files that setup would.
+func (p *planner) site(file string) (same, is bool) {
+	conf, err := slurm.Read(p.Root, file)
+	if err != nil {
+		return false, false
+	}
+	var files []string
+	for _, name := range p.Gres {
+		devices, err := conf.Devices(p.Node, name)
+		if err != nil {
+			return false, false
+		}
+		for _, d := range devices {
+			files = append(files, d.File)
+		}
+	}
+	return slices.Equal(files, p.Files), true
+}
+
+// cut removes the lines between the marks, and these. It returns their place, or the place for new ones.
+func (t *text) cut() (at int) {
+	first, after, place := -1, -1, 0
+	for line := range strings.Lines(t.content) {
+		switch strings.TrimSpace(line) {
+		case begin, oldBegin:
+			first = place
+		case end, oldEnd:
+			after = place + len(line)
+		}
+		place += len(line)
+	}
+	if first < 0 || after < first {
+		return len(t.content)
+	}
+	t.content = t.content[:first] + t.content[after:]
+	return first
+}
+
+// cgroupConf has jobs open the GPUs that they were given, and no others.
+func (p *planner) cgroupConf(file string) {
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if _, err := slurm.ParseFile(t.file, before); err != nil {
+		p.Plan.Refusals = append(p.Plan.Refusals, t.refuse()...)
+		return
+	}
+	all := t.keys("ConstrainDevices")
+	switch {
+	case len(all) == 0:
+		t.add("ConstrainDevices=yes")
+		p.change(t, there, before)
+	case !strings.EqualFold(last(all).Value, "yes"):
+		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].Number, last(all).Value))
+	}
+}
+
+const stackLine = "required spank_gresnet.so batch=auto"
+
+// plugstack has Slurm load the plugin.
+func (p *planner) plugstack(slurmConf string) {
+	file := path.Join(path.Dir(slurmConf), "plugstack.conf")
+	conf, err := slurm.Read(p.Root, slurmConf)
+	if err == nil && conf.Last("plugstackconfig") != "" {
+		file = conf.Last("plugstackconfig")
+	}
+	if dir := p.without(conf, path.Dir(slurmConf)); dir != "" {
+		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
+		return
+	}
+	t, there, understood := p.open(file)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if there {
+		lines, err := slurm.ReadPlugstack(p.Root, file)
+		if err != nil {
+			p.refuse(err.Error(), "GN239 mend the file, then run setup again")
+			return
+		}
+		if i := slices.IndexFunc(lines, func(l slurm.StackLine) bool { return l.Is("gresnet") }); i >= 0 {
+			if lines[i].Need != "required" {
+				p.refuse(fmt.Sprintf("%s has %s", file, lines[i]), "GN240 say required: where the plugin fails, tasks would run in the node's network")
+			}
+			return
+		}
+	}
+	t.add(stackLine)
+	p.change(t, there, before)
+	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet check --role login")
+}
+
+// without returns the folders of Slurm's plugins, if they lack gresnet's.
+func (p *planner) without(conf slurm.Conf, dir string) string {
+	dirs, _ := plugin.Dirs(p.Root, conf, dir)
+	known := false
+	for _, d := range dirs {
+		plugins, _ := fs.Glob(p.Root, path.Join(strings.TrimPrefix(d, "/"), "*.so"))
+		known = known || len(plugins) > 0
+		if slices.ContainsFunc(plugins, func(name string) bool { return path.Base(name) == "spank_gresnet.so" }) {
+			return ""
+		}
+	}
+	if !known {
+		return "" // where Slurm's are is not known
+	}
+	return strings.Join(dirs, ", ")
+}
+
+// configless is a node that has its files of Slurm from the controller.
+func (p *planner) configless(file string) {
+	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+path.Dir(file)+"): they are not changed here")
+	p.Plan.Controller = append(p.Plan.Controller, "slurm.conf: Prolog="+prolog, "slurm.conf: Epilog="+epilog, "slurm.conf: PrologFlags=Contain",
+		"slurm.conf: "+memlock.ExceptKey+"="+memlock.Name, "slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
+	for _, line := range p.GresLines {
+		p.Plan.Controller = append(p.Plan.Controller, "gres.conf: NodeName="+p.Node+" "+line)
+	}
+}
+
+// enabled is the link by which systemd starts the unit that readies the node at boot.
+const enabled = "/etc/systemd/system/multi-user.target.wants/gresnet.service"
+
+// units returns where that unit may be.
+func units() []string {
+	return []string{"/etc/systemd/system/gresnet.service", "/usr/lib/systemd/system/gresnet.service", "/lib/systemd/system/gresnet.service"}
+}
+
+// node plans what is the node's own.
+func (p *planner) node() {
+	for _, file := range p.Files {
+		if _, err := fs.Lstat(p.Root, strings.TrimPrefix(file, "/")); err != nil {
+			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: file, After: []byte{}, Mode: 0o644})
+		}
+	}
+	p.toml()
+	if !p.Systemd {
+		return
+	}
+	p.unit()
+	if _, err := fs.Lstat(p.Root, strings.TrimPrefix(enabled, "/")); err == nil {
+		return
+	}
+	for _, unit := range units() {
+		if _, err := p.read(unit); err == nil {
+			p.Plan.Edits = append(p.Plan.Edits, Edit{Path: enabled, Link: unit})
+			return
+		}
+	}
+	p.Plan.Notes = append(p.Plan.Notes, "gresnet.service is not installed: nothing readies the node at boot")
+}
+
+// toml plans what gresnet.toml is to say.
+func (p *planner) toml() {
+	if p.HCATables == "" && p.Mode == "" {
+		return
+	}
+	t, there, understood := p.open(p.Toml)
+	if !understood {
+		return
+	}
+	before := t.String()
+	if p.Mode != "" {
+		if slices.ContainsFunc(strings.Split(t.content, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
+			p.refuse(p.Toml+" has a table [rdma] already", "GN241 set mode = \""+p.Mode+"\" in it")
+			return
+		}
+		t.add("\n[rdma]\nmode = \"" + p.Mode + "\"")
+		p.Plan.Notes = append(p.Plan.Notes, "the RDMA netns mode is "+p.Mode+" after a reboot")
+	}
+	if p.HCATables != "" {
+		t.add("\n" + strings.TrimRight(p.HCATables, "\n"))
+	}
+	p.change(t, there, before)
+}

@@ -1,0 +1,244 @@
+package sign_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gresnet/lib/state"
+	"gresnet/lib/state/sign"
+	"gresnet/lib/words/job"
+)
+
+// asCaller has this test's program print who started it, and end.
+const asCaller = "GRESNET_TEST_CALLER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCaller) != "" {
+		fmt.Println(sign.FindCaller())
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestASignReadsAsItWasLeft(t *testing.T) {
+	callers := []sign.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
+	whys := []string{"", "read gresnet.toml: line 3: unknown key [GN001]", "a why=b exit=0 c"}
+	for range 200 {
+		s := sign.Sign{Exit: rand.IntN(3), Job: 1 + rand.Uint32N(1<<31), Run: job.Run{Restart: rand.Uint32N(9)}, Caller: callers[rand.IntN(3)], Why: whys[rand.IntN(3)]}
+		if rand.IntN(2) == 0 {
+			s.Run.SLUID = "s8KQ3V7Z1"
+		}
+		d := state.Dir(filepath.Join(t.TempDir(), "run"))
+		if err := sign.End(d, s); err != nil {
+			t.Fatal(err)
+		}
+		for _, got := range []*sign.Sign{sign.Of(d, s.Job), sign.Look(d).Prolog} {
+			if got == nil || got.At.IsZero() {
+				t.Fatalf("%s reads as %v", s, got)
+			}
+			want := s
+			want.At = got.At
+			if *got != want {
+				t.Fatalf("%s reads as %+v, wanted %+v", s, *got, want)
+			}
+		}
+	}
+}
+
+func TestASignSaysThatTheJobHasALease(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	if err := os.MkdirAll(string(d.Lease(4711)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := sign.End(d, sign.Sign{Job: 4711}); err != nil || !sign.Of(d, 4711).Lease {
+		t.Errorf("%v, %+v", err, sign.Of(d, 4711))
+	}
+}
+
+func TestAPrologThatIsKilledLeavesNoSignOfAnEarlierRun(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	if err := sign.End(d, sign.Sign{Job: 4711}); err != nil {
+		t.Fatal(err)
+	}
+	sign.Begin(d, 4711)
+	if got := sign.Of(d, 4711); got != nil {
+		t.Errorf("there is %s", got)
+	}
+}
+
+func TestASignIsLeftOnAFullFileSystemWithoutItsReason(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k,mode=0755"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	d := state.Dir(dir)
+	if err := d.MakeSigns(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "full"), make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the file system is not full")
+	}
+	s := sign.Sign{Exit: 1, Job: 4711, Caller: sign.Caller{Slurmd: true}, Why: strings.Repeat("long ", 60)}
+	if err := sign.End(d, s); err != nil {
+		t.Fatal(err)
+	}
+	if got := sign.Of(d, 4711); got == nil || got.Exit != 1 || got.Job != 4711 {
+		t.Errorf("the sign is %+v", got)
+	}
+}
+
+func TestTheSignOfAnEpilogThatFailedOutlastsOthersThatDidNot(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	for _, s := range []sign.Sign{{Exit: 2, Job: 7}, {Job: 8}} {
+		if err := sign.Last(d, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if seen := sign.Look(d); seen.Failed == nil || seen.Failed.Job != 7 || seen.Epilog == nil || seen.Epilog.Job != 8 {
+		t.Errorf("the failed one is %+v, the last one %+v", seen.Failed, seen.Epilog)
+	}
+}
+
+func TestUsersDoNotReachSigns(t *testing.T) {
+	d := state.Dir(filepath.Join(t.TempDir(), "run"))
+	if err := sign.Last(d, sign.Sign{Job: 4711}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(d.Signs()); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+func expect(t *testing.T, d state.Dir, gres ...string) (text string, since time.Time) {
+	t.Helper()
+	if err := sign.Expect(d, gres, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(d.Expected())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.Readlink(d.Expected()); err != nil {
+		t.Fatal(err)
+	}
+	return text, info.ModTime()
+}
+
+func TestAListThatChangesKeepsTheTimeSinceWhenAndSaysWhichJobsAChangeIsAbout(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	long := time.Unix(1, 0)
+	if err := sign.Expect(d, []string{"nic"}, long); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		gres []string
+		want string
+	}{
+		{[]string{"nic"}, `nic`},
+		{[]string{"nic", "gpu"}, `nic,gpu@NOW`},
+		{[]string{"nic", "gpu"}, `nic,gpu@NOW`},
+		{[]string{"gpu"}, `nic@0-NOW,gpu@NOW`},
+		{[]string{sign.Every}, `nic@0-NOW,gpu@NOW-NOW,\*@NOW`},
+		{[]string{"nic"}, `nic,gpu@NOW-NOW,\*@NOW-NOW`},
+	} {
+		got, since := expect(t, d, c.gres...)
+		if !regexp.MustCompile("^"+strings.ReplaceAll(c.want, "NOW", "[0-9]{10}")+"$").MatchString(got) || !since.Equal(long) {
+			t.Errorf("%v: %s since %v, wanted %s since %v", c.gres, got, since, c.want, long)
+		}
+	}
+}
+
+func TestAListThatThePluginCannotReadWholeStandsForAllJobs(t *testing.T) {
+	d := state.Dir(t.TempDir())
+	for n := range 200 {
+		got, _ := expect(t, d, fmt.Sprintf("gres%d", n))
+		if got == sign.Every {
+			return
+		}
+		if len(got) > 1023 {
+			t.Fatalf("it has %d bytes", len(got))
+		}
+	}
+	t.Error("it never did")
+}
+
+func TestTheFirstJobIsHeldToItsSignByWhoeverKnewOfItFirst(t *testing.T) {
+	lasting := filepath.Join(t.TempDir(), "expected")
+	began := time.Now().Add(-time.Minute).Truncate(time.Second)
+	if got := sign.Since(lasting, began); !got.Equal(began) {
+		t.Errorf("without setup: since %v, the job began at %v", got, began)
+	}
+	setUp := began.Add(-time.Hour)
+	if err := sign.ExpectForGood(lasting, []string{"nic"}, setUp); err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range []time.Time{began, {}} {
+		if got := sign.Since(lasting, start); !got.Equal(setUp) {
+			t.Errorf("a job of %v: since %v, setup was at %v", start, got, setUp)
+		}
+	}
+	d := state.Dir(t.TempDir())
+	if err := sign.Forget(lasting, d.Expected()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sign.Since(lasting, time.Time{}); got.Before(began) {
+		t.Errorf("after undo: since %v", got)
+	}
+}
+
+func TestTheCallerIsSlurmdOrItsScriptOrAnother(t *testing.T) {
+	dir := t.TempDir()
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) {
+		if err := os.WriteFile(at(name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("slurmd", string(shell)) // the kernel names a process after the file
+	write("direct", "#!/bin/sh\nexec "+self+"\n")
+	write("site", "#!/bin/sh\n"+self+"\nexit 0\n")
+	write("piped", "#!/bin/bash -e\n"+self+" | tee "+at("out")+"\n")
+	write("lib.sh", self+"\n")
+	write("sources", "#!/bin/sh\n. "+at("lib.sh")+"\n:\n")
+	write("parts", "#!/usr/bin/env bash\nfor f in "+at("site")+"; do $f || exit; done\n")
+	for _, c := range []struct{ by, script, want string }{
+		{"slurmd", "direct", "slurmd"},
+		{"slurmd", "site", "slurmd:" + at("site")},
+		{"slurmd", "piped", "slurmd:" + at("piped")},
+		{"slurmd", "sources", "slurmd:" + at("sources")},
+		{"slurmd", "parts", "slurmd:" + at("parts")},
+		{"/bin/sh", "direct", "other:"},
+	} {
+		program := c.by
+		if program == "slurmd" {
+			program = at(program)
+		}
+		cmd := exec.Command(program, "-c", at(c.script)+"; exit $?")
+		cmd.Env = append(os.Environ(), asCaller+"=1")
+		out, err := cmd.CombinedOutput()
+		if got := strings.TrimSpace(string(out)); err != nil || got != c.want && (c.want != "other:" || !strings.HasPrefix(got, c.want)) {
+			t.Errorf("%s by %s: %s, %v, wanted %s", c.script, c.by, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package table
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"gresnet/lib/state"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
+)
+
+// Lent returns a line for each HCA, and each slot, that a job has: the RDMA device's name, its PCI
+// address, its network interfaces and the job. A quarantined HCA is lent to nobody.
+func (t *Table) Lent() []byte {
+	var text bytes.Buffer
+	for _, c := range slices.SortedFunc(slices.Values(t.Claims), byHCA) {
+		if c.Quarantined == "" {
+			pci, interfaces := t.seat(c.HCA.Whole())
+			fmt.Fprintf(&text, "%s %s %s %d\n", cmp.Or(c.Name, "-"), cmp.Or(pci, "-"), cmp.Or(interfaces, "-"), c.Job)
+		}
+	}
+	return text.Bytes()
+}
+
+// seat returns the PCI address of an HCA, and the names of its interfaces.
+func (t *Table) seat(id node.ID) (pci, interfaces string) {
+	for _, h := range t.HCAs {
+		if h.ID != id {
+			continue
+		}
+		var names []string
+		for _, p := range h.Ports {
+			if p.Interface != "" {
+				names = append(names, p.Interface)
+			}
+		}
+		return h.PCI(), strings.Join(names, ",")
+	}
+	return id.PCI, ""
+}
+
+// lend has the list of lent HCAs agree with the table. It comes before the table is written: an HCA
+// that a kill leaves in the list alone is home. Readers take no lock, so it is replaced by rename.
+func (f Folder) lend(t *Table) error {
+	file, text := state.Dir(f).Lent(), t.Lent()
+	now, err := os.ReadFile(file)
+	if err == nil && bytes.Equal(now, text) || len(text) == 0 && os.IsNotExist(err) {
+		return nil
+	}
+	next := file + ".new"
+	err = os.WriteFile(next, text, 0o644)
+	if err == nil {
+		err = os.Chmod(next, 0o644) // slurmd's umask may be any
+	}
+	if err == nil {
+		err = os.Rename(next, file)
+	}
+	if err != nil {
+		return fmt.Errorf("list the HCAs that jobs have: %w", hint.Join(err, remove(next)))
+	}
+	return nil
+}
+
+// remove removes a file, if it is there.
+func remove(file string) error {
+	if err := os.Remove(file); !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}

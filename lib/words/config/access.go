@@ -1,0 +1,114 @@
+package config
+
+import (
+	"cmp"
+	"strconv"
+
+	"gresnet/lib/words/document"
+)
+
+// Access is the table [access]: who may open which device nodes.
+type Access struct {
+	Host string // Closed or Open: the node's own, of HCAs that jobs can have
+
+	// What a job gets besides uverbs, by which all programs use an HCA.
+	CM   string // RDMA-CM: connections by addresses. CMAuto, CMYes or CMNo
+	UMAD bool   // management datagrams
+	ISSM bool   // to be the fabric's subnet manager
+
+	Guard string // GuardAuto, GuardRequired or GuardOff
+
+	// Isolation is the job's own part of the node, unless a [[policy]] says otherwise:
+	// IsolateNetwork or IsolateDevices.
+	Isolation string
+}
+
+// Whether a job gets rdma_cm.
+const (
+	// CMAuto: if it has the node to itself. By rdma_cm a job gets at other jobs' HCAs.
+	CMAuto = "auto"
+	CMYes  = "true"
+	CMNo   = "false"
+)
+
+// readCM reads the key rdma_cm. It returns an empty text if the key is not there, or is wrong.
+func readCM(t document.Table) string {
+	if v, _ := document.Value[any](t, "rdma_cm", ""); v == CMAuto {
+		return CMAuto
+	}
+	if cm, there := document.Value[bool](t, "rdma_cm", `true, false or "auto"`); there {
+		return strconv.FormatBool(cm)
+	}
+	return ""
+}
+
+// The job's own part of the node.
+const (
+	// IsolateNetwork: a network namespace with the interfaces of its HCAs, and their device nodes.
+	IsolateNetwork = "network"
+	// IsolateDevices: the device nodes of its HCAs. It stays in the node's network, and nothing is moved.
+	IsolateDevices = "devices"
+)
+
+// What keeps a user's other jobs from a job's HCAs where the RDMA netns mode is
+// shared: a BPF program.
+const (
+	GuardAuto     = "auto"     // where the node can
+	GuardRequired = "required" // a node that cannot gives no job an HCA
+	GuardOff      = "off"
+)
+
+// Who may open the node's own device nodes of an HCA that no job has.
+const (
+	Closed = "closed" // root
+	Open   = "open"   // whoever udev and the kernel let
+)
+
+func (a *Access) read(t document.Table) {
+	t.Allow(
+		// `"closed"` | on the node, only root can open `uverbs`, `umad` and `issm` devices (0600), even
+		// those of free HCAs, and `rdma_cm`, and only root can enter `/dev/infiniband` (0700); `"open"`:
+		// the folder, `rdma_cm` and the devices of free HCAs are as the kernel and udev have them
+		"host",
+		// `"auto"` | whether the job gets [`rdma_cm`](#rdma-cm): `"auto"`: if it has the node to itself;
+		// `true`; `false`. A `[[policy]]` may say it for some jobs
+		"rdma_cm",
+		// `false` | the job gets the `umad` devices of its HCAs, too, and those of their SMI sub-devices
+		// (`smi1` beside `mlx5_0`, on ConnectX-8), which are no HCAs. In exclusive mode no job gets an HCA
+		// with such a sub-device: the kernel does not end the move
+		"umad",
+		// `false` | and the `issm` devices
+		"issm",
+		// `"auto"` | in shared mode, a BPF program keeps a job's HCAs from its user's other processes if
+		// the node can have one; `"required"`: a node that cannot gives no job an HCA; `"off"`: there is
+		// none
+		"guard",
+		// `"network"` | what a job has of its own: a network namespace with its HCAs' interfaces, and
+		// device nodes; `"devices"`: device nodes only. A `[[policy]]` may say it for some jobs
+		"isolation",
+	)
+	if word, there := t.Word("host", Closed, Open); there {
+		a.Host = word
+	}
+	a.CM = cmp.Or(readCM(t), a.CM)
+	a.UMAD, _ = document.Value[bool](t, "umad", "true or false")
+	a.ISSM, _ = document.Value[bool](t, "issm", "true or false")
+	if word, there := t.Word("guard", GuardAuto, GuardRequired, GuardOff); there {
+		a.Guard = word
+	}
+	if word, there := t.Word("isolation", IsolateNetwork, IsolateDevices); there {
+		a.Isolation = word
+	}
+}
+
+// Kinds returns the kinds of device nodes that a job gets, as the kernel names them.
+func (a Access) Kinds() []string {
+	kinds := []string{"uverbs"}
+	if a.UMAD {
+		kinds = append(kinds, "umad")
+	}
+	if a.ISSM {
+		kinds = append(kinds, "issm")
+	}
+	return kinds
+}

@@ -1,0 +1,26 @@
+package config
+
+import "gresnet/lib/words/document"
+
+// How much goes into the systemd journal.
+const (
+	LogWarnings = "warning" // what went wrong
+	LogEvents   = "notice"  // and what became of leases and HCAs
+	LogSteps    = "info"    // and each step
+)
+
+// Log is the table [log]. What goes to stderr, and so into slurmd's log, is not its.
+type Log struct {
+	Level string // LogWarnings, LogEvents or LogSteps
+}
+
+func (l *Log) read(t document.Table) {
+	t.Allow(
+		// `"info"` | each step; `"notice"`: what became of leases and HCAs, without the steps;
+		// `"warning"`: what went wrong
+		"level",
+	)
+	if word, there := t.Word("level", LogWarnings, LogEvents, LogSteps); there {
+		l.Level = word
+	}
+}

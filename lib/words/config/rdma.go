@@ -1,0 +1,19 @@
+package config
+
+import "gresnet/lib/words/document"
+
+// RDMA is the table [rdma].
+type RDMA struct {
+	Mode string // the RDMA netns mode, "shared" or "exclusive"; empty: whatever it is
+}
+
+func (r *RDMA) read(t document.Table) {
+	t.Allow(
+		// `""` | `"shared"`, `"exclusive"`: `gresnet boot` sets this mode before slurmd starts;
+		// empty: it leaves the mode as it is
+		"mode",
+	)
+	if word, there := t.Word("mode", "", "shared", "exclusive"); there {
+		r.Mode = word
+	}
+}

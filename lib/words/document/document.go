@@ -1,0 +1,84 @@
+// Package document reads TOML strictly: it tells its readers what each table has, and keeps what is
+// wrong, with the line. The library parses the text. This package decodes the library's result for
+// it, because the library takes keys in any case, and knows no line for a key that it does not take.
+package document
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"gresnet/lib/words/hint"
+)
+
+// Document is a TOML text that is being decoded, and what was found wrong with it.
+type Document struct {
+	name     string
+	text     string
+	lines    map[string]int // line of each key, see linesOf; nil: nobody has asked
+	problems []lineError
+	seen     map[string]string // place of what may be said once, see Table.Once
+}
+
+// Parse reads the syntax. name is the file's, for errors.
+func Parse(data []byte, name string) (*Document, Table, error) {
+	d := &Document{name: name, text: string(data), seen: map[string]string{}}
+	values := map[string]any{}
+	if err := toml.Unmarshal(data, &values); err != nil {
+		var bad toml.ParseError
+		if errors.As(err, &bad) {
+			// Its own count of lines goes wrong where a CRLF is; its offset does not.
+			before := data[:min(max(bad.Position.Start, 0), len(data))]
+			return nil, Table{}, lineError{file: name, line: 1 + bytes.Count(before, []byte("\n")), text: bad.Message}
+		}
+		return nil, Table{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return d, Table{doc: d, values: values}, nil
+}
+
+// First returns the fault that stands first in the file, as one line for a person.
+func (d *Document) First() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.problems, func(a, b lineError) int {
+		return cmp.Or(a.line-b.line, strings.Compare(a.text, b.text))
+	})
+	return d.problems[0]
+}
+
+// line returns the line of a key, or that of the table around it if nothing nearer is known.
+func (d *Document) line(place string) int {
+	if d.lines == nil {
+		d.lines = linesOf(d.text)
+	}
+	for place != "" {
+		if n, known := d.lines[place]; known {
+			return n
+		}
+		place = place[:max(strings.LastIndexAny(place, ".["), 0)]
+	}
+	return 1
+}
+
+// lineError is a fault and its line.
+type lineError struct {
+	file       string
+	line       int
+	text, hint string
+}
+
+func (e lineError) Error() string { return fmt.Sprintf("%s:%d: %s", e.file, e.line, e.text) }
+
+// Hint returns what a person can do about it.
+func (e lineError) Hint() string {
+	return cmp.Or(e.hint, "GN008 correct line "+fmt.Sprint(e.line)+" of "+e.file)
+}
+
+// Fault is what is wrong with a value, before anybody says where it stands.
+func Fault(text, do string) error { return hint.With(errors.New(text), do) }
