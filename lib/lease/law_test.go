@@ -258,7 +258,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}
 	return environment.Lease{
 		Host: n.Host, World: l.World, Job: j, Mode: rdma.Shared,
-		Uplink: taken.made(),
+		Uplink: taken.made(), Network: network, Srun: l.World.WayOut.Srun,
 	}.Write()
 }
 
