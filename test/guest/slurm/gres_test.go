@@ -210,12 +210,12 @@ func TestAnHCAThatComesAfterASourceWasAskedShiftsNoNumber(t *testing.T) {
 	if got, want := vm.Claims(t, "900098"), "0="+first; got != want || first == names[0] {
 		t.Errorf("the job has claimed %q, wanted %q", got, want)
 	}
-	// Nor does another job that wants it.
+	// The next number is another HCA's as before.
 	vm.WriteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
 	if out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900099"); code != 0 {
 		t.Errorf("a later prolog: exit %d: %s", code, out)
 	}
-	if got, want := vm.Claims(t, "900098")+" "+vm.Claims(t, "900099"), "0="+first+" 1="+names[0]; got != want {
+	if got, want := vm.Claims(t, "900098")+" "+vm.Claims(t, "900099"), "0="+first+" 1="+names[2]; got != want {
 		t.Errorf("the jobs have claimed %q, wanted %q", got, want)
 	}
 	for _, job := range []string{"900097", "900098", "900099"} {
