@@ -98,6 +98,9 @@ func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
 func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error {
 	err := e.err
 	if err == nil && len(e.wants) > 0 {
+		j.Others, err = source.Companions(ctx, j, n.Config)
+	}
+	if err == nil && len(e.wants) > 0 {
 		var passed []gres.Holding
 		passed, err = n.takeFree(ctx, j, e.wants)
 		e.less = append(e.less, passedOver(passed)...)
