@@ -196,7 +196,7 @@ func WithoutPCI(t *testing.T) []string {
 // Claims returns the names of the HCAs that a job has claimed, by their indices.
 func Claims(t *testing.T, job string) string {
 	t.Helper()
-	return strings.Join(strings.Fields(Run(t, Repo()+"/bin/gresnet status --json | jq -r '.hcas[] | select(.claim.job == "+job+") | \"\\(.index)=\\(.name)\"'")), " ")
+	return strings.Join(strings.Fields(Run(t, Repo()+"/bin/gresnet status --json | jq -r '[.hcas[] | select(.claim.job == "+job+")] | sort_by(.index)[] | \"\\(.index)=\\(.name)\"'")), " ")
 }
 
 func Atoi(text string) (n int) {
