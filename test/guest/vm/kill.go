@@ -60,7 +60,7 @@ func Moments(t *testing.T, program, job string) (all []Moment) {
 		t.Fatalf("%s: %v: %s", program, err, out)
 	}
 	lines := written()
-	if lines < 4 {
+	if lines < 3 { // an epilog of a lease of devices alone strikes three notes
 		t.Fatalf("%s wrote only %d lines to its journal", program, lines)
 	}
 	for n := 1; n <= lines; n++ {
