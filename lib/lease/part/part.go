@@ -64,7 +64,7 @@ type Reading struct {
 	HCA *plan.HCA // with its device nodes and ports, and without its interfaces
 }
 
-// Making is an HCA that a site gives in parts, and whose parts are to be made.
+// Making names an HCA whose parts gresnet has to make, because the site gives it to jobs in parts.
 type Making struct {
 	Sys    fs.FS
 	Want   config.HCA

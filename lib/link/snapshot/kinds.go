@@ -18,8 +18,8 @@ import (
 	"gresnet/lib/words/hint"
 )
 
-// kind is one kind of setting that an interface has. All that is to be known of it is in its row of the
-// table, and how it is done in one file. What a row lacks it does not need.
+// kind describes one kind of setting of an interface. Its row in the table says how to read, apply and
+// compare it; one file has the functions. A row leaves out what its kind does not need.
 type kind struct {
 	// name is what people call it, for errors.
 	name string

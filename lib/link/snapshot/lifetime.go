@@ -9,10 +9,9 @@ import (
 	"gresnet/lib/words/clock"
 )
 
-// aged returns the settings as they are to be now: lifetimes are shorter by the
-// time that has passed since the settings were read, and what has expired is not in
-// them. What has a second left is let go, too, so that nothing expires between
-// being restored and being compared.
+// aged returns the settings with the lifetimes that are left of them. It leaves out what has
+// expired, and what has less than a second left, so that nothing expires between the restore and
+// the comparison.
 func (s Settings) aged() Settings {
 	if s.Taken == 0 {
 		return s

@@ -66,8 +66,8 @@ func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
 	return nil
 }
 
-// sharedGPUs returns those of which several jobs at once have a part, each of which Slurm
-// tells that it has the GPU.
+// sharedGPUs finds GPUs that several jobs share: Slurm tells each of these jobs that it has the
+// GPU.
 func sharedGPUs(conf slurm.Conf) []Finding {
 	for _, name := range strings.Split(conf.Last("grestypes"), ",") {
 		if name = strings.ToLower(name); name == "shard" || name == "mps" {

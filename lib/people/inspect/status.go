@@ -123,7 +123,7 @@ func hcaStatus(n *host.Host, t *table.Table, m gres.Mapping, h node.HCA) (list [
 	return list
 }
 
-// missing returns the entries of a mapping of which it is not known which HCAs they are.
+// missing returns the entries of a mapping whose HCAs are not known.
 func missing(m gres.Mapping) (list []report.HCA) {
 	for _, e := range m {
 		if e.Drift != nil {

@@ -19,7 +19,7 @@ import (
 	"gresnet/test/leasetest"
 )
 
-// heldHost returns a node with two HCAs of which a job has the first. Nothing of it is there.
+// heldHost returns a node with two HCAs. A job has the first one, which the node has lost.
 func heldHost(t *testing.T, toml string) *host.Host {
 	t.Helper()
 	cfg, err := config.Parse([]byte(toml), "test.toml")
