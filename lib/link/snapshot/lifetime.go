@@ -10,8 +10,8 @@ import (
 )
 
 // aged returns the settings with the lifetimes that are left of them. It leaves out what has
-// expired, and what has less than a second left, so that nothing expires between the restore and
-// the comparison.
+// expired, and what has a second or less left, so that nothing expires between the restore and the
+// comparison.
 func (s Settings) aged() Settings {
 	if s.Taken == 0 {
 		return s
