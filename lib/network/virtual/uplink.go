@@ -116,16 +116,8 @@ func (u Uplink) addPair(nsfd int) error {
 	return err
 }
 
-// FindUplink returns the name of an uplink, or of its end on the node, or ErrNotFound. The job may
-// have changed the name and the MAC, but cannot change the index.
-func FindUplink(u Uplink) (name string, err error) {
-	i, err := u.find()
-	if err != nil {
-		return "", err
-	}
-	return i.Attrs().Name, nil
-}
-
+// find returns an uplink, or its end on the node, or ErrNotFound. The job may have changed the name
+// and the MAC, but cannot change the index.
 func (u Uplink) find() (netlink.Link, error) {
 	for _, index := range []int{u.Index, u.former} {
 		i, err := find(index)

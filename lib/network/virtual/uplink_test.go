@@ -46,7 +46,7 @@ func TestAnUplinkThatHasItsFormerIndexIsDeletedAndNoOther(t *testing.T) {
 				t.Errorf("delete it: %v, wanted %v", err, want)
 			}
 		}
-		if name, err := virtual.FindUplink(other); err != nil || name != "job8" {
+		if name, err := virtual.NameOf(other); err != nil || name != "job8" {
 			t.Errorf("the other one is %q, %v", name, err)
 		}
 		return nil
