@@ -50,13 +50,13 @@ func (fake) Read(r *part.Reading) error {
 	return nil
 }
 
-// Make leaves a sign of itself.
+// Make logs what it would make.
 func (fake) Make(_ context.Context, m *part.Making) error {
 	m.Notice("%d fakes of %s", m.Want.Count, m.Want.Match.Value)
 	return nil
 }
 
-// Problems are what check would say.
+// Problems returns what check would say.
 func (fake) Problems(config.Config, report.Scan) []error { return []error{errors.New("it is a fake")} }
 
 // dummy makes a dummy interface on the node.
@@ -69,12 +69,12 @@ func (*dummy) Kind() string     { return "fake" }
 func (s *dummy) Object() string { return s.Name }
 func (s *dummy) HCA() node.ID   { return s.ID }
 
-// Do makes it.
+// Do makes the interface.
 func (s *dummy) Do(*world.World) error {
 	return exec.Command("ip", "link", "add", s.Name, "type", "dummy").Run()
 }
 
-// Undo removes it, if it is there.
+// Undo removes the interface, if it is there.
 func (s *dummy) Undo(*world.World) error {
 	if exec.Command("ip", "link", "show", s.Name).Run() != nil {
 		return nil
