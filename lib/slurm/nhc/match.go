@@ -23,15 +23,17 @@ func Matches(host, target string) (match, sure bool) {
 	return !sure || match != not, sure
 }
 
-// odd tells whether a pattern has an extended list that is empty or not closed, or one beside a bracket
-// that is not closed. Bash reads these in more than one way.
+// odd tells whether a pattern has an extended list that is empty or not closed, one beside a bracket that is
+// not closed, or one after an asterisk. Bash reads these in more than one way: a is no *!(1) for bash 5.2.
 func odd(pattern string) bool {
 	lists := false
 	for i := range pattern {
 		if strings.IndexByte("?*+@!", pattern[i]) < 0 || !strings.HasPrefix(pattern[i+1:], "(") {
 			continue
 		}
-		if _, _, closed := alternatives(pattern[i+1:]); !closed {
+		_, _, closed := alternatives(pattern[i+1:])
+		before := pattern[len(strings.TrimRight(pattern[:i], "?*")):i]
+		if !closed || strings.Contains(before, "*") {
 			return true
 		}
 		lists = true

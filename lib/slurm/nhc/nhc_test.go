@@ -16,7 +16,8 @@ import (
 var (
 	globs = []string{"*", "?", "[a-n]", "[!0-4]", "[[:digit:]]", "[^1]", "[]x]", "node", "n", "gpu", "1", "01", "12", "-", ".", ".cluster", "!(", "@(", "+(", "*(", "?(", "|", ")", "[", "]", "\\", "[1-", "x"}
 	words = []string{"^", "$", ".*", "n", "node", "[0-9]+", "[0-9]*", "(a|n)", "gpu", "1", "01", ".", "\\.", "-", "(", ")", "|", "+", "?", "{2}", "cluster", "[0-4]", "[^a]"}
-	hosts = []string{"node1", "node01", "node12", "n1", "n123", "gpu-12", "gpu12.cluster", "node12.hpc.example", "a", "login", "x1y2"}
+	lists = []string{"*", "?", "!(1)", "@(a|b)", "+(?)", "*([^1])", "?(n)", "!(*)", "!(x|?)", "*(a)", "a", "n"}
+	hosts = []string{"node1", "node01", "node12", "n1", "n123", "gpu-12", "gpu12.cluster", "node12.hpc.example", "a", "ab", "login", "x1y2"}
 )
 
 func made(of []string) (text string) {
@@ -42,6 +43,9 @@ done 2>/dev/null`
 	for range 20000 {
 		q := question{host: hosts[rand.IntN(len(hosts))], not: rand.IntN(4) == 0}
 		kind, target := "glob", made(globs)
+		if rand.IntN(3) == 0 {
+			target = made(lists)
+		}
 		q.target = target
 		if strings.HasPrefix(target, "!") {
 			continue // it is NHC's own sign
