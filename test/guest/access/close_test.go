@@ -53,7 +53,7 @@ func TestWithoutAnHCAOfItsOwnAJobHasNone(t *testing.T) {
 }
 
 func TestWhatTheSiteDoesNotListIsNotClosed(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.Run(t, reopen)
 	vm.Must(t, "prolog", vm.HomeJob)
@@ -110,7 +110,7 @@ func TestAnOpenNodeIsGivenBackOpenAndClosedWhenTheSiteWantsThat(t *testing.T) {
 
 // Some sites give HCAs to a group of users by setfacl, and no HCA to others.
 func TestTheAccessControlListOfADeviceNodeComesHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"[access]\nhost = \"open\"\n")
 	vm.Run(t, vm.Repo()+"/bin/gresnet close")

@@ -76,7 +76,7 @@ func TestAJobIsToldOfItsHCAs(t *testing.T) {
 }
 
 func TestWhatAUserHasSetStaysAndWhatIsOursDoesNot(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.WithConfig(t, exportAll)
 	out := vm.As(t, "alice", "export NCCL_IB_HCA=mine NCCL_IB_GID_INDEX= GRESNET_HCAS=mine GRESNET_PORTS=mine MELLANOX_VISIBLE_DEVICES=all; srun --gres=nic:1 env")
 	got := variables(out)
@@ -101,7 +101,7 @@ func TestEnrootsMellanoxHookIsSwitchedOffForAJob(t *testing.T) {
 }
 
 func TestNothingIsExportedThatTheSiteDoesNotName(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	out := vm.As(t, "alice", "srun --gres=nic:1 env")
 	for name := range variables(out) {
@@ -157,7 +157,7 @@ for d in /sys/fs/cgroup /sys/fs/cgroup/system.slice /sys/fs/cgroup/system.slice/
 done`
 
 func TestAJobIsLimitedInItsCgroup(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.WithConfig(t, "\n[limits]\nhca_handle = 1\nhca_object = 1000\n")
 	before := vm.Picture(t)
 	probe := vm.ProbeProgram(t)

@@ -139,7 +139,7 @@ func TestAJobOnAnotherHCADoesNotWaitForALookAtWhatUsersHaveOpen(t *testing.T) {
 // A server that listens at all addresses has an id on each HCA of the node, in whatever namespace
 // (cma.c:cma_listen_on_all). It is no use of the HCA.
 func TestAServerOfRDMACMKeepsNoHCAFromJobs(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	hasPolicies(t, "[[policy]]\npartition = \"rest\"\ncount = 3\n[access]\nrdma_cm = true\n")
 	before := vm.Picture(t)
 	for _, servers := range []int{1, 2000} {

@@ -101,7 +101,7 @@ func survives(t *testing.T, before string, damage func()) (out string, code int)
 }
 
 func TestALeaseWhoseJournalIsDamagedComesHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	names := vm.HCAs(t)
 	ib, roce := names[0], names[len(names)-1]
@@ -152,7 +152,7 @@ func reseal(text []byte, old, new string) []byte {
 }
 
 func TestAFlippedBitOfAJournalLosesNoDevice(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
 	flips, seed := vm.Rounds(2, 25), vm.Seed(t)

@@ -58,7 +58,7 @@ func TestAPrologThatFailsAtItsLastStepIsUndoneAndTheRequeuedJobSucceeds(t *testi
 }
 
 func TestTheSameRunAgainChangesNothing(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	const job = "SLURM_JOB_ID=900001 SLURM_JOB_GPUS=0,1"

@@ -10,7 +10,7 @@ import (
 // What others have put on an interface, or bound to it, ends with a move, and nobody but they can make
 // it again.
 func TestWhatOthersHaveBoundToAnInterfaceIsRefusedByName(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	names := vm.HCAs(t)
 	roce, ib := linkOf(t, names[len(names)-1]), linkOf(t, names[0])

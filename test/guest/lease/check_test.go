@@ -9,7 +9,7 @@ import (
 
 // docs/errors.md has what needs no kernel.
 func TestCheckFailsForHCAsThatAPrologWouldRefuse(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	vm.WriteConfig(t, vm.AskScontrol)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })

@@ -40,7 +40,7 @@ func jobs(t *testing.T, query string) string {
 }
 
 func TestAJobsLineHasWhatItsHCACountedFromArrivalToDeparture(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	hca := accounting(t)
 	before := vm.Picture(t)
 	lid := strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+hca+"/ports/1/lid"))

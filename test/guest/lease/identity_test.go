@@ -7,7 +7,7 @@ import (
 )
 
 func TestAnIndexMeansTheSameHCAAfterReloadingReorderingAndRenaming(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	vm.KeepTheirIndices(t, "guid")
 }

@@ -11,7 +11,7 @@ import (
 const lentJob = "SLURM_JOB_ID=900095 SLURM_JOB_GPUS=0,1"
 
 func TestAnyoneCanReadWhichHCAsJobsHave(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", lentJob)

@@ -30,7 +30,7 @@ func port(t *testing.T, parameter, hca string) {
 }
 
 func TestAPortThatComesHomeWithoutItsLinkIsAWarning(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", operateJob)
@@ -44,7 +44,7 @@ func TestAPortThatComesHomeWithoutItsLinkIsAWarning(t *testing.T) {
 }
 
 func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", operateJob)
@@ -67,7 +67,7 @@ func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
 }
 
 func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := withOperation(t, "[health]\nport = \"quarantine\"\n")
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", operateJob)

@@ -10,7 +10,7 @@ import (
 
 // The interfaces of InfiniBand are made again in exclusive mode, and have other indices then.
 func TestWhatTwoJobsShareComesBackWithTheLastOfThem(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	all := vm.HCAs(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })

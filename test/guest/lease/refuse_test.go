@@ -23,7 +23,7 @@ func listing(t *testing.T, name, more string) {
 
 // Whether the site lists the HCA is no matter.
 func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	number := strings.Split(strings.Fields(vm.Run(t, "ip -4 -br addr show dev roce0"))[2], ".")[1]
@@ -61,7 +61,7 @@ func TestAnHCAByWhichSlurmReachesTheNodeIsNoJobs(t *testing.T) {
 
 // What the node itself needs is in slurm.conf. A prolog that cannot read that moves no interface.
 func TestAPrologThatCannotTellWhatTheNodeNeedsMovesNothing(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	listing(t, "roce0", "")
@@ -96,7 +96,7 @@ func TestAPrologThatCannotTellWhatTheNodeNeedsMovesNothing(t *testing.T) {
 
 // Whether the site lists the HCA is no matter, unless it says that it goes all the same.
 func TestTheInterfaceOfTheDefaultRouteIsNoJobs(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	t.Cleanup(func() { vm.WriteConfig(t, vm.Config) })
 	const (

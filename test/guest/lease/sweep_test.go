@@ -32,7 +32,7 @@ func TestASweepGivesBackTheLeaseOfAJobThatIsGone(t *testing.T) {
 }
 
 func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.WithGPUs(t)
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", sweepJob)
@@ -196,7 +196,7 @@ func TestStatusShowsWhoHoldsWhat(t *testing.T) {
 }
 
 func TestAnHCAThatIsQuarantinedIsReleasedWhenItIsHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	before := vm.Picture(t)
 	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 1 || !strings.Contains(out, "no HCA of that name is quarantined") {

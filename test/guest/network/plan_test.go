@@ -10,7 +10,7 @@ import (
 )
 
 func TestAPlanShowsTheAddressesAndNamesThatTheJobThenHas(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.WithGPUs(t)
 	vm.WriteConfig(t, vm.Run(t, "cat /etc/gresnet/gresnet.toml")+"\n[uplink]\nkind = \"auto\"\n")
 	link := vm.Run(t, "rdma -j link | jq -r '.[] | select(.ifname == \""+names[0]+"\").netdev // empty'")

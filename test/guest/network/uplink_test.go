@@ -90,7 +90,7 @@ c = socket.create_connection((name, s.getsockname()[1]), timeout=20)
 print("master", s.accept()[1][0], flush=True)'`
 
 func TestABatchScriptInsideHasTheManagementNetworkByAnUplink(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	port := licences(t)
@@ -129,7 +129,7 @@ echo "covered $(grep -c " /etc/hosts " /proc/self/mountinfo)"
 }
 
 func TestABatchScriptIsInsideWhereSrunWorksThere(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.PluginArguments(t, "batch=auto")

@@ -59,7 +59,7 @@ for address in sys.argv[2:]:
 `
 
 func TestAJobReachesWhatItsNodeReachesAndTheNodeIsAsItWas(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	names := vm.HCAsWithGPUs(t)
 	servers := strings.Fields(vm.Run(t, world))
 	t.Cleanup(func() { vm.Run(t, "kill "+strings.Join(servers, " ")+noWorld) })

@@ -62,7 +62,7 @@ func TestAVFHasWhatTheSiteSaysWhileAJobHasIt(t *testing.T) {
 
 // The driver does not take a minimum above the maximum, which is the node's own.
 func TestWhatAPFsDriverRefusesFailsThePrologBeforeAnythingElse(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, inParts(2, "gpus = [0, 1]\nvf = {vlan = 100, min_rate = 500}\n", "gpus = [2, 3]\nvf = {trust = true}\n"))
 	vm.Run(t, "ip link set "+roceLink+" vf 1 max_tx_rate 100")
 	before := vm.Picture(t)

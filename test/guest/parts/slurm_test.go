@@ -76,7 +76,7 @@ func slots(index int, kind, hca, part string, count int, more string) string {
 }
 
 func TestSixteenJobsAtOnceHaveTheVFsOfTwoPFs(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	config := inParts(8, "type = \"vf\"\nvf = {vlan = 100, trust = false}\n", "type = \"vf\"\n")
 	bySlurm(t, strings.Replace(config, "[slurm]\nsource = [\"gpu\"]\n", slurmAsks, 1), 16)
 	before := vm.Picture(t)

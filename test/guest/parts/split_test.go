@@ -49,7 +49,7 @@ func stable(addresses string) string {
 }
 
 func TestBootSplitsPFsIntoVFsWithAddressesThatStay(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, inParts(3, "", ""))
 	first := addresses(t)
 	if strings.Contains(first, "0000:0000:0000:0000\n") || strings.Contains(first, "link/ether 00:00:00:00:00:00") || strings.Count(stable(first), "\n") != 12 {
@@ -100,7 +100,7 @@ func TestBootSaysWhyItDoesNotSplitAPF(t *testing.T) {
 }
 
 func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, inParts(2, "gpus = [0, 1]\n", ""))
 	before := stable(addresses(t))
 	const job = "SLURM_JOB_ID=900203 SLURM_JOB_GPUS=1"
@@ -131,7 +131,7 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 // A boot that is killed after it told a PF the MAC of a VF, and before the VF's driver bound the VF again,
 // leaves a VF whose random MAC is not the one that the PF has on record.
 func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, inParts(4, "gpus = [0, 1, 2, 3]\ninterface = \"keep\"\n", ""))
 	vfs := func() (all []string) {
 		for n := range 4 {
@@ -175,7 +175,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 // Nobody has the settings of an HCA any more whose lease was deleted. If the node has lost the HCA, nothing
 // needs them.
 func TestReleaseFreesAQuarantinedVFThatTheNodeHasLostAndBootSplitsThePFAgain(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	boot(t, inParts(2, "gpus = [0, 1]\n", ""))
 	before := stable(addresses(t))
 	const job, lease = "SLURM_JOB_ID=900216 SLURM_JOB_GPUS=1", "/run/gresnet/jobs/900216"

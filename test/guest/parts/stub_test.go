@@ -74,7 +74,7 @@ func TestARoCEPFOfTheTestBedKeepsEveryAttributeOfItsVFs(t *testing.T) {
 }
 
 func TestAMACAndGUIDsOfTheTestBedsVFsCountFromTheNextBind(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.VF)
+	vm.Needs(t, vm.Either, vm.Short, vm.VF)
 	split(t, rocePF, 2)
 	split(t, ibPF, 2)
 	vm.Run(t, "ip link set "+roceLink+" vf 1 mac 02:00:00:00:00:07")

@@ -41,7 +41,7 @@ fi
 
 // A container without a network namespace of its own, as enroot makes one.
 func TestAStepsContainerSeesWhatTheStepSeesAndCannotPeelItOff(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	step := "echo step; " + view
@@ -138,7 +138,7 @@ func TestATaskThatIsKilledBeforeItsProgramIsExecutedLeavesNothing(t *testing.T) 
 }
 
 func TestAStepWhoseSlurmstepdIsKilledStaysInsideAndLeavesNothing(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	counted(t, func() {
 		job := vm.Submit(t, "alice", "--gres=nic:1", "srun"+byPMIx(t)+" sleep 4321")

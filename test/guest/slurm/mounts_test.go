@@ -78,12 +78,12 @@ func mountsAreTheJobs(t *testing.T) {
 }
 
 func TestWhatATaskMountsTheJobsOtherTasksSeeAndTheNodeDoesNot(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	mountsAreTheJobs(t)
 }
 
 func TestWhatATaskMountsInAJobContainerTheJobsOtherTasksSee(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	vm.Run(t, "printf 'AutoBasePath=true\nBasePath=/var/containers\n' >/etc/slurm/job_container.conf")
 	vm.SlurmAnew(t, "--conf JobContainerType=job_container/tmpfs")
@@ -127,7 +127,7 @@ os.execvp("fusermount3", ["fusermount3", "--", "/home/alice/fuse/step"])
 
 // No process of the job has to do with such a server: Slurm does not end it.
 func TestAFileSystemWhoseServerDoesNotAnswerHoldsUpNoEpilog(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	hasImage(t)
 	before := vm.Picture(t)

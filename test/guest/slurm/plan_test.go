@@ -66,7 +66,7 @@ func quoteWords(text string) string {
 }
 
 func TestScanShowsEveryHCALeasedOrNot(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	config := " --config " + vm.SiteConfig(t, "[slurm]\nsource = [\"policy\"]\n[[policy]]\nindices = [1]\n")
 	program := vm.Repo() + "/bin/gresnet" + config

@@ -75,7 +75,7 @@ func TestStepsOfEveryKindOfJobAreInside(t *testing.T) {
 // job_container/tmpfs gives each job a mount namespace, made by the extern step
 // when the lease is there: the plugin mounts inside of it.
 func TestStepsInJobContainersAreInside(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.EverySlurm)
+	vm.Needs(t, vm.Either, vm.Short, vm.EverySlurm)
 	vm.Slurm(t)
 	before := vm.Picture(t)
 	vm.Run(t, "printf 'AutoBasePath=true\nBasePath=/var/containers\n' >/etc/slurm/job_container.conf")
