@@ -67,7 +67,7 @@ func TestALinkThatComesUpLateIsWaitedFor(t *testing.T) {
 }
 
 func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
-	vm.Needs(t, vm.Either, vm.Short)
+	vm.Needs(t, vm.Both, vm.Short)
 	names := withOperation(t, "[health]\nport = \"quarantine\"\n")
 	before := vm.Picture(t)
 	vm.Must(t, "prolog", operateJob)
