@@ -62,8 +62,7 @@ func cleanAttributes(list netlink.Attributes) netlink.Attributes {
 
 // Differing names the attributes that are not the same in two lists of them.
 func Differing(have, want netlink.Attributes) []string {
-	h, _ := netlink.Parse(have)
-	w, _ := netlink.Parse(want)
+	h, w := netlink.Kept(have, 0), netlink.Kept(want, 0)
 	var names []string
 	for _, a := range attributeNames() {
 		x, inHave := h.Find(a.kind)
@@ -86,11 +85,10 @@ func (c *Conn) ApplyAttributes(index int, have, want Own) error {
 		return nil
 	}
 	m := append(setFlags(index, want.Flags, adminFlags), want.Attributes...)
-	list, _ := netlink.Parse(want.Attributes)
-	if _, ok := list.Find(unix.IFLA_IFALIAS); !ok {
+	if _, ok := netlink.Kept(want.Attributes, 0).Find(unix.IFLA_IFALIAS); !ok {
 		m = netlink.Append(m, unix.IFLA_IFALIAS, nil)
 	}
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+	if err := c.setLink(m); err != nil {
 		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), want.Name, err)
 	}
 	return nil
@@ -167,23 +165,17 @@ func (c *Conn) altName(kind, flags, index int, name string) error {
 // ipv6Token returns the host part that the interface gives its autoconfigured
 // addresses (`ip token`), sixteen bytes; nil if it has none.
 func ipv6Token(list netlink.Attributes) ([]byte, error) {
-	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6, unix.IFLA_INET6_TOKEN} {
-		value, ok := list.Find(kind)
-		if !ok {
-			return nil, nil
-		}
-		if kind == unix.IFLA_INET6_TOKEN {
-			if bytes.Count(value, []byte{0}) == len(value) {
-				return nil, nil
-			}
-			return slices.Clone(value), nil
-		}
+	for _, kind := range []uint16{unix.IFLA_AF_SPEC, unix.AF_INET6} {
 		var err error
-		if list, err = netlink.Parse(value); err != nil {
+		if list, err = list.Nested(kind); err != nil {
 			return nil, err
 		}
 	}
-	return nil, nil
+	token := list.Value(unix.IFLA_INET6_TOKEN)
+	if bytes.Count(token, []byte{0}) == len(token) {
+		return nil, nil
+	}
+	return slices.Clone(token), nil
 }
 
 // ApplyToken must follow what brings the interface up and sets accept_ra: the
@@ -209,8 +201,7 @@ func (c *Conn) setToken(index int, token []byte) error {
 	m := netlink.Append(nil, unix.IFLA_INET6_TOKEN, token)
 	m = netlink.Append(nil, unix.AF_INET6|unix.NLA_F_NESTED, m)
 	m = netlink.Append(change(index, false, 0), unix.IFLA_AF_SPEC|unix.NLA_F_NESTED, m)
-	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-	return err
+	return c.setLink(m)
 }
 
 // setTokenDespite sets a token on an interface that heeds no router advertisements, as one that
@@ -239,8 +230,7 @@ func (c *Conn) setTokenDespite(i Described, want Own, token []byte) (err error) 
 }
 
 func (c *Conn) setNoARP(index int, on bool) error {
-	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, change(index, on, unix.IFF_NOARP))
-	return err
+	return c.setLink(change(index, on, unix.IFF_NOARP))
 }
 
 // IPoIB is what only an IPoIB interface has.
@@ -280,11 +270,7 @@ func (c *Conn) SetIPoIB(have Interface, want Own) error {
 	info := netlink.Append(nil, unix.IFLA_INFO_KIND, []byte("ipoib"))
 	info = netlink.Append(info, unix.IFLA_INFO_DATA|unix.NLA_F_NESTED, data)
 	m := netlink.Append(change(have.Index, false, 0), unix.IFLA_LINKINFO|unix.NLA_F_NESTED, info)
-	err := c.Budget.Try(poll.IPoIBMode, unix.EBUSY, func() error {
-		_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-		return err
-	})
-	if err != nil {
+	if err := c.Budget.Try(poll.IPoIBMode, unix.EBUSY, func() error { return c.setLink(m) }); err != nil {
 		return fmt.Errorf("set IPoIB's mode and umcast of %s: %w", have.Name, err)
 	}
 	return nil

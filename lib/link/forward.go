@@ -92,32 +92,6 @@ func (c *Conn) WantLRO(index int) error {
 	return nil
 }
 
-// below returns all interfaces on which the one with an index stands, and those that belong to
-// one of them.
-func (c *Conn) below(index int) (all []int, err error) {
-	list, err := c.List()
-	if err != nil {
-		return nil, err
-	}
-	isIn := func(i int) bool { return i == index || slices.Contains(all, i) }
-	add := func(i int) bool {
-		if i == 0 || isIn(i) {
-			return false
-		}
-		all = append(all, i)
-		return true
-	}
-	for more := true; more; {
-		more = false
-		for _, i := range list {
-			if isIn(i.Master) && add(i.Index) || isIn(i.Index) && i.ID.Kind != "veth" && add(i.Parent) {
-				more = true
-			}
-		}
-	}
-	return all, nil
-}
-
 // Way is a route of IPv4, of any table: where it leads, and by which interfaces, if by any.
 type Way struct {
 	To         netip.Prefix
@@ -146,25 +120,14 @@ func (c *Conn) Ways() (all []Way, err error) {
 	return all, nil
 }
 
-// Named returns the interface of a name, or is ErrNotFound.
-func (c *Conn) Named(name string) (Interface, error) {
-	list, err := c.List()
-	if err != nil {
-		return Interface{}, err
-	}
-	for _, i := range list {
-		if i.Name == name {
-			return i, nil
-		}
-	}
-	return Interface{}, fmt.Errorf("interface %s: %w", name, ErrNotFound)
-}
-
 // Networks returns the IPv4 addresses of the namespace by interface, with the length
 // of the network that each is in.
-func (c *Conn) Networks() (map[int][]netip.Prefix, error) {
+func (c *Conn) Networks() (map[int][]netip.Prefix, error) { return c.addresses(unix.AF_INET) }
+
+// addresses returns the addresses of a family, or of all, by interface.
+func (c *Conn) addresses(family byte) (map[int][]netip.Prefix, error) {
 	request := make([]byte, unix.SizeofIfAddrmsg)
-	request[0] = unix.AF_INET
+	request[0] = family
 	answers, err := c.send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)

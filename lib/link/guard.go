@@ -9,29 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/link/address"
 )
 
 // Above returns all interfaces that stand on the one with an index, or have what stands on
 // it for a member.
-func (c *Conn) Above(index int) (all []int, err error) {
+func (c *Conn) Above(index int) ([]int, error) { return c.climb(index, true) }
+
+// below returns all interfaces on which the one with an index stands, and those that belong to
+// one of them.
+func (c *Conn) below(index int) ([]int, error) { return c.climb(index, false) }
+
+// climb goes from an interface up to what stands on it or has it for a member, and on from there, or down.
+func (c *Conn) climb(index int, up bool) (all []int, err error) {
 	list, err := c.List()
 	if err != nil {
 		return nil, err
 	}
-	add := func(i int) bool {
-		if i == 0 || i == index || slices.Contains(all, i) {
-			return false
-		}
-		all = append(all, i)
-		return true
-	}
 	isIn := func(i int) bool { return i == index || slices.Contains(all, i) }
-	for more := true; more; {
-		more = false
+	step := func(lower, upper int) {
+		from, to := lower, upper
+		if !up {
+			from, to = upper, lower
+		}
+		if isIn(from) && to != 0 && !isIn(to) {
+			all = append(all, to)
+		}
+	}
+	for found := -1; found < len(all); {
+		found = len(all)
 		for _, i := range list {
-			if isIn(i.Index) && add(i.Master) || isIn(i.Parent) && i.ID.Kind != "veth" && add(i.Index) {
-				more = true
+			step(i.Index, i.Master)
+			if i.ID.Kind != "veth" {
+				step(i.Parent, i.Index)
 			}
 		}
 	}
@@ -52,24 +61,14 @@ func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
 // Carries tells whether the interface with an index, or one that stands on it, has an
 // address.
 func (c *Conn) Carries(index int, addr netip.Addr) (bool, error) {
-	answers, err := address.Dump(c.Route, 0)
-	if err != nil {
-		return false, fmt.Errorf("list addresses: %w", err)
-	}
-	above, err := c.Above(index)
+	all, err := c.addresses(unix.AF_UNSPEC)
 	if err != nil {
 		return false, err
 	}
-	for _, m := range answers {
-		if len(m) < unix.SizeofIfAddrmsg {
-			return false, fmt.Errorf("address message of %d bytes", len(m))
-		}
-		on := int(native.Uint32(m[4:]))
-		if (on == index || slices.Contains(above, on)) && address.Address(m).Addr().Addr() == addr {
-			return true, nil
-		}
-	}
-	return false, nil
+	above, err := c.Above(index)
+	return slices.ContainsFunc(append(above, index), func(on int) bool {
+		return slices.ContainsFunc(all[on], func(a netip.Prefix) bool { return a.Addr() == addr })
+	}), err
 }
 
 // outgoing returns the interface through which packets to a host leave, 0 if they do not.
@@ -87,11 +86,5 @@ func (c *Conn) outgoing(to netip.Addr) (int, error) {
 		return 0, fmt.Errorf("look up the route to %s: %w", to, err)
 	}
 	list, err := netlink.Parse(answers[0][unix.SizeofRtMsg:])
-	if err != nil {
-		return 0, err
-	}
-	if v := list.Value(unix.RTA_OIF); len(v) == 4 {
-		return int(native.Uint32(v)), nil
-	}
-	return 0, nil
+	return int(list.Number(unix.RTA_OIF)), err
 }

@@ -123,13 +123,28 @@ func (c *Conn) List() ([]Interface, error) {
 
 // OfFunction describes the interface of a PCI function that has one, or is ErrNotFound.
 func (c *Conn) OfFunction(pci string) (Interface, error) {
+	return c.first("of "+pci, func(i Interface) bool { return i.ID.Parent == "pci/"+pci })
+}
+
+// Find finds an interface by what identifies it, or is ErrNotFound.
+func (c *Conn) Find(id ID) (Interface, error) {
+	return c.first(id.String(), func(i Interface) bool { return i.Is(id) })
+}
+
+// Named returns the interface of a name, or is ErrNotFound.
+func (c *Conn) Named(name string) (Interface, error) {
+	return c.first(name, func(i Interface) bool { return i.Name == name })
+}
+
+// first returns the first interface of the namespace that is the one that what says.
+func (c *Conn) first(what string, is func(Interface) bool) (Interface, error) {
 	list, err := c.List()
 	if err != nil {
 		return Interface{}, err
 	}
-	i := slices.IndexFunc(list, func(i Interface) bool { return i.ID.Parent == "pci/"+pci })
+	i := slices.IndexFunc(list, is)
 	if i < 0 {
-		return Interface{}, fmt.Errorf("interface of %s: %w", pci, ErrNotFound)
+		return Interface{}, fmt.Errorf("interface %s: %w", what, ErrNotFound)
 	}
 	return list[i], nil
 }
@@ -163,25 +178,8 @@ func briefly(request []byte) []byte {
 // rtextFilterSkipStats is RTEXT_FILTER_SKIP_STATS of linux/rtnetlink.h.
 const rtextFilterSkipStats = 1 << 3
 
-// Find finds an interface by what identifies it, or is ErrNotFound.
-func (c *Conn) Find(id ID) (Interface, error) {
-	list, err := c.List()
-	if err != nil {
-		return Interface{}, err
-	}
-	for _, i := range list {
-		if i.Is(id) {
-			return i, nil
-		}
-	}
-	return Interface{}, fmt.Errorf("interface %s: %w", id, ErrNotFound)
-}
-
 func decode(m []byte) (Interface, error) {
-	if len(m) < unix.SizeofIfInfomsg {
-		return Interface{}, fmt.Errorf("parse a network interface: %d bytes", len(m))
-	}
-	list, err := netlink.Parse(m[unix.SizeofIfInfomsg:])
+	list, err := netlink.Behind(m, unix.SizeofIfInfomsg, "network interface")
 	if err != nil {
 		return Interface{}, err
 	}
@@ -346,8 +344,7 @@ func (c *Conn) move(index, nsfd int, name string, up bool, as int) error {
 	}
 	m = netlink.AppendText(m, unix.IFLA_IFNAME, name)
 	c.Sysctls.Left(index)
-	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
-	return named(err)
+	return named(c.setLink(m))
 }
 
 // LongestName is how many letters the name of an interface has at most (IFNAMSIZ).
@@ -367,7 +364,7 @@ func (c *Conn) Park(i Interface) error {
 		return fmt.Errorf("bring %s down to rename it: %w", i.Name, err)
 	}
 	m := netlink.AppendText(change(i.Index, false, 0), unix.IFLA_IFNAME, FreeName)
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+	if err := c.setLink(m); err != nil {
 		return fmt.Errorf("rename %s out of the way: %w", i.Name, err)
 	}
 	return nil
@@ -380,7 +377,12 @@ func (c *Conn) Up(index int) error { return c.set(index, true) }
 func (c *Conn) Down(index int) error { return c.set(index, false) }
 
 func (c *Conn) set(index int, up bool) error {
-	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, change(index, up, unix.IFF_UP))
+	return c.setLink(change(index, up, unix.IFF_UP))
+}
+
+// setLink sends a message that changes an interface.
+func (c *Conn) setLink(m []byte) error {
+	_, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m)
 	return err
 }
 

@@ -51,7 +51,7 @@ func (c *Conn) Rename(have *Interface, name string) error {
 		have.Up = false
 	}
 	m := netlink.AppendText(change(have.Index, false, 0), unix.IFLA_IFNAME, name)
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+	if err := c.setLink(m); err != nil {
 		return fmt.Errorf("rename %s to %s: %w", have.Name, name, named(err))
 	}
 	have.Name = name
@@ -66,15 +66,19 @@ func (c *Conn) awaitName(index int, name string) error {
 	bound := poll.Rename
 	free, err := c.Budget.UntilOne(func() poll.Bound { return bound }, func() (bool, error) {
 		answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request) // also by alternative names
+		var has Interface
+		if err == nil && len(answers) == 1 {
+			has, err = decode(answers[0])
+		}
 		switch {
 		case errors.Is(err, unix.ENODEV):
 			return true, nil
 		case err != nil:
 			return false, err
-		case isOf(answers, index):
+		case has.Index == index:
 			return true, c.dropAltName(index, name)
-		case mayBeNew(answers):
-			bound = poll.NewName
+		case has.ID.Kind == "ipoib" && !has.Up:
+			bound = poll.NewName // the kernel may have made and named it a moment ago, as an HCA with IPoIB came home
 		default:
 			bound = poll.Rename
 		}
@@ -86,32 +90,13 @@ func (c *Conn) awaitName(index int, name string) error {
 	return err
 }
 
-// isOf tells whether an answer describes the interface with an index.
-func isOf(answers [][]byte, index int) bool {
-	if len(answers) != 1 {
-		return false
-	}
-	i, err := decode(answers[0])
-	return err == nil && i.Index == index
-}
-
-// mayBeNew tells an interface that the kernel may have made and named a moment ago, as
-// it does when an HCA with IPoIB comes home.
-func mayBeNew(answers [][]byte) bool {
-	if len(answers) != 1 {
-		return false
-	}
-	i, err := decode(answers[0])
-	return err == nil && i.ID.Kind == "ipoib" && !i.Up
-}
-
 // SetMTU gives an interface an MTU.
 func (c *Conn) SetMTU(index int, have Own, mtu int) error {
 	if have.MTU == mtu {
 		return nil
 	}
 	m := netlink.AppendUint32(change(index, false, 0), unix.IFLA_MTU, uint32(mtu))
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+	if err := c.setLink(m); err != nil {
 		return fmt.Errorf("set the MTU of %s to %d: %w", have.Name, mtu, err)
 	}
 	return nil
@@ -127,7 +112,7 @@ func (c *Conn) SetMAC(index int, have Own, mac string) error {
 		return err
 	}
 	m := netlink.Append(change(index, false, 0), unix.IFLA_ADDRESS, hw)
-	if _, err := c.send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, m); err != nil {
+	if err := c.setLink(m); err != nil {
 		return fmt.Errorf("set the MAC of %s to %s: %w", have.Name, mac, err)
 	}
 	return nil

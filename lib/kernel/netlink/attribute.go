@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,6 +61,20 @@ func Parse(m []byte) (Attributes, error) {
 	return m, nil
 }
 
+// Behind returns the attributes behind a message's fixed head, if the message is whole. what names it.
+func Behind(m []byte, head int, what string) (Attributes, error) {
+	if len(m) < head {
+		return nil, fmt.Errorf("%s message of %d bytes", what, len(m))
+	}
+	return Parse(m[head:])
+}
+
+// Kept returns the attributes of a message that Behind has read before, as a note may have it.
+func Kept(m []byte, head int) Attributes {
+	list, _ := Parse(m[min(head, len(m)):])
+	return list
+}
+
 // All returns the attributes in the kernel's order.
 func (list Attributes) All() iter.Seq[Attribute] {
 	return func(yield func(Attribute) bool) {
@@ -106,6 +121,12 @@ func (list Attributes) Number(kind uint16) uint64 { return Number(list.Value(kin
 
 // Text returns the value of an attribute up to the first zero in it, "" if there is none.
 func (list Attributes) Text(kind uint16) string { return unix.ByteSliceToString(list.Value(kind)) }
+
+// Addr returns the address that an attribute has, the zero Addr if it has none.
+func (list Attributes) Addr(kind uint16) netip.Addr {
+	addr, _ := netip.AddrFromSlice(list.Value(kind))
+	return addr
+}
 
 // Nested returns the attributes in the value of an attribute, none if it is not there.
 func (list Attributes) Nested(kind uint16) (Attributes, error) { return Parse(list.Value(kind)) }

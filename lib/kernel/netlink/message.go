@@ -8,6 +8,29 @@ import (
 // Key returns what makes a message the same message: every bit of it.
 func Key[M ~[]byte](m M) string { return string(m) }
 
+// On returns a message as a request for the interface with an index. The index is behind the first four
+// bytes, as struct ifaddrmsg and struct ndmsg have it.
+func On[M ~[]byte](m M, index int) []byte {
+	out := slices.Clone([]byte(m))
+	native.PutUint32(out[4:], uint32(index))
+	return out
+}
+
+// Cleaned cleans messages as dumped, and drops those for which clean returns nil.
+func Cleaned[M ~[]byte](dumped [][]byte, clean func([]byte) (M, error)) ([]M, error) {
+	list := make([]M, 0, len(dumped))
+	for _, d := range dumped {
+		m, err := clean(d)
+		if err != nil {
+			return nil, err
+		}
+		if m != nil {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
 // Missing returns what of a is not in b, in the order of a.
 func Missing[M ~[]byte](a, b []M, key func(M) string) []M {
 	in := make(map[string]bool, len(b))

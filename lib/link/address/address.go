@@ -30,10 +30,7 @@ const headSize = unix.SizeofIfAddrmsg
 
 // Clean makes an address as dumped comparable and sendable.
 func Clean(m []byte) (Address, error) {
-	if len(m) < headSize {
-		return nil, fmt.Errorf("address message of %d bytes", len(m))
-	}
-	list, err := netlink.Parse(m[headSize:])
+	list, err := netlink.Behind(m, headSize, "address")
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +55,7 @@ func Clean(m []byte) (Address, error) {
 	return out, nil
 }
 
-// on returns an address as a request for the interface with an index.
-func (m Address) on(index int) []byte {
-	out := slices.Clone([]byte(m))
-	native.PutUint32(out[4:], uint32(index))
-	return out
-}
+func (m Address) attributes() netlink.Attributes { return netlink.Kept(m, headSize) }
 
 // Tentative tells an address, as dumped, that waits for duplicate address detection.
 func Tentative(m []byte) bool {
@@ -81,11 +73,8 @@ func (m Address) lifetime() uint32 { return m.cacheInfo(4) }
 func (m Address) preferred() uint32 { return m.cacheInfo(0) }
 
 func (m Address) cacheInfo(offset int) uint32 {
-	list, _ := netlink.Parse(m[headSize:])
-	for a := range list.All() {
-		if a.Kind == unix.IFA_CACHEINFO && len(a.Value) == 16 {
-			return native.Uint32(a.Value[offset:])
-		}
+	if info := m.attributes().Value(unix.IFA_CACHEINFO); len(info) == 16 {
+		return native.Uint32(info[offset:])
 	}
 	return forever
 }
@@ -97,8 +86,7 @@ func (m Address) Key() string {
 		return string(m)
 	}
 	out := slices.Clone([]byte(m[:headSize]))
-	list, _ := netlink.Parse(m[headSize:])
-	for a := range list.All() {
+	for a := range m.attributes().All() {
 		if a.Kind != unix.IFA_CACHEINFO {
 			out = netlink.Append(out, a.Kind, a.Value)
 		}
@@ -108,13 +96,10 @@ func (m Address) Key() string {
 
 // Addr returns the address that an address message is about.
 func (m Address) Addr() netip.Prefix {
-	list, _ := netlink.Parse(m[headSize:])
-	var addr netip.Addr
-	for a := range list.All() {
-		// IFA_LOCAL is the own address where IFA_ADDRESS is a peer's.
-		if a.Kind == unix.IFA_LOCAL || a.Kind == unix.IFA_ADDRESS && !addr.IsValid() {
-			addr, _ = netip.AddrFromSlice(a.Value)
-		}
+	list := m.attributes()
+	addr := list.Addr(unix.IFA_LOCAL) // where IFA_ADDRESS is a peer's
+	if !addr.IsValid() {
+		addr = list.Addr(unix.IFA_ADDRESS)
 	}
 	return netip.PrefixFrom(addr, int(m[1]))
 }
@@ -163,14 +148,12 @@ func (m Address) Reachable() bool { return !m.Addr().Addr().IsLinkLocalUnicast()
 
 // Joins tells an address with which the kernel joins its group (`ip addr add ... autojoin`).
 func (m Address) Joins() bool {
-	list, _ := netlink.Parse(m[headSize:])
-	set := list.Value(unix.IFA_FLAGS)
-	return len(set) == 4 && native.Uint32(set)&unix.IFA_F_MCAUTOJOIN != 0
+	return m.attributes().Number(unix.IFA_FLAGS)&unix.IFA_F_MCAUTOJOIN != 0
 }
 
 // Remove removes an address, if it is there.
 func Remove(r *netlink.Route, index int, m Address, name string) error {
-	_, err := r.Send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, m.on(index))
+	_, err := r.Send(unix.RTM_DELADDR, unix.NLM_F_ACK, 0, netlink.On(m, index))
 	if err != nil && !errors.Is(err, unix.EADDRNOTAVAIL) {
 		return fmt.Errorf("remove address %s from %s: %w", m.Addr(), name, err)
 	}
@@ -179,7 +162,7 @@ func Remove(r *netlink.Route, index int, m Address, name string) error {
 
 // Give gives an interface an address.
 func Give(r *netlink.Route, index int, m Address, name string) error {
-	_, err := r.Send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
+	_, err := r.Send(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, netlink.On(m, index))
 	if err != nil {
 		return fmt.Errorf("add address %s to %s: %w", m.Addr(), name, err)
 	}
@@ -193,8 +176,7 @@ func Give(r *netlink.Route, index int, m Address, name string) error {
 func (m Address) Untested() Address {
 	out := slices.Clone(m)
 	out[2] |= unix.IFA_F_NODAD
-	list, _ := netlink.Parse(out[headSize:])
-	if set, ok := list.Find(unix.IFA_FLAGS); ok && len(set) == 4 {
+	if set := out.attributes().Value(unix.IFA_FLAGS); len(set) == 4 {
 		native.PutUint32(set, native.Uint32(set)|unix.IFA_F_NODAD)
 	}
 	return out
@@ -204,14 +186,7 @@ func (m Address) Untested() Address {
 // given so that the kernel has them in its order again: IPv4 appends, IPv6
 // puts the newest first (addrconf.c:ipv6_link_dev_addr).
 func InOrder(list []Address) []Address {
-	var v4, v6 []Address
-	for _, m := range list {
-		if m.Family() == unix.AF_INET6 {
-			v6 = append(v6, m)
-		} else {
-			v4 = append(v4, m)
-		}
-	}
+	v6, v4 := netlink.Part(list, func(m Address) bool { return m.Family() == unix.AF_INET6 })
 	slices.Reverse(v6)
 	return append(v4, v6...)
 }
@@ -219,9 +194,8 @@ func InOrder(list []Address) []Address {
 // Aged returns an address some seconds later, if it is valid still.
 func (m Address) Aged(passed uint32) (Address, bool) {
 	out := slices.Clone(m)
-	list, _ := netlink.Parse(out[headSize:])
-	info, ok := list.Find(unix.IFA_CACHEINFO)
-	if !ok || len(info) != 16 {
+	info := out.attributes().Value(unix.IFA_CACHEINFO)
+	if len(info) != 16 {
 		return m, true
 	}
 	if preferred := native.Uint32(info); preferred != forever {

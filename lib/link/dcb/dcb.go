@@ -61,7 +61,7 @@ func Read(r *netlink.Route, name string) ([]Priority, error) {
 
 // parse reads the entries of an answer.
 func parse(answer []byte) (all []Priority, err error) {
-	list, err := netlink.Parse(answer[min(headSize, len(answer)):])
+	list, err := netlink.Behind(answer, headSize, "DCB")
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func send(r *netlink.Route, name string, list []Priority) error {
 	if err != nil || len(answers) == 0 {
 		return err
 	}
-	answer, err := netlink.Parse(answers[0][min(headSize, len(answers[0])):])
+	answer, err := netlink.Behind(answers[0], headSize, "DCB")
 	if err != nil {
 		return err
 	}

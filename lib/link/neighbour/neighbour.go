@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -26,14 +25,8 @@ var native = binary.NativeEndian
 // clean makes a neighbour as dumped comparable and sendable. One that
 // the kernel learned, and will learn again, is nil.
 func clean(m []byte) (Neighbour, error) {
-	if len(m) < headSize {
-		return nil, fmt.Errorf("neighbour message of %d bytes", len(m))
-	}
-	if !given(m) {
-		return nil, nil
-	}
-	list, err := netlink.Parse(m[headSize:])
-	if err != nil {
+	list, err := netlink.Behind(m, headSize, "neighbour")
+	if err != nil || !given(m) {
 		return nil, err
 	}
 	out := slices.Clone(m[:headSize])
@@ -62,25 +55,17 @@ func given(m []byte) bool {
 	return state&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
 }
 
-// on returns a neighbour as a request for the interface with an index.
-func (m Neighbour) on(index int) []byte {
-	out := slices.Clone([]byte(m))
-	native.PutUint32(out[4:], uint32(index))
-	return out
-}
-
 // String names a neighbour for people.
 func (m Neighbour) String() string {
-	list, _ := netlink.Parse(m[headSize:])
-	if v, ok := list.Find(unix.NDA_DST); ok {
-		addr, _ := netip.AddrFromSlice(v)
-		if m[10]&unix.NTF_PROXY != 0 {
-			return "proxy " + addr.String()
-		}
-		return addr.String()
+	list := netlink.Kept(m, headSize)
+	_, is := list.Find(unix.NDA_DST)
+	switch {
+	case !is:
+		return net.HardwareAddr(list.Value(unix.NDA_LLADDR)).String()
+	case m[10]&unix.NTF_PROXY != 0:
+		return "proxy " + list.Addr(unix.NDA_DST).String()
 	}
-	v := list.Value(unix.NDA_LLADDR)
-	return net.HardwareAddr(v).String()
+	return list.Addr(unix.NDA_DST).String()
 }
 
 // Read returns the interface's permanent neighbours and those that the node
@@ -105,17 +90,7 @@ func dump(r *netlink.Route, index int, family, flags byte) ([]Neighbour, error) 
 	if err != nil {
 		return nil, err
 	}
-	var list []Neighbour
-	for _, a := range answers {
-		m, err := clean(a)
-		if err != nil {
-			return nil, err
-		}
-		if m != nil {
-			list = append(list, m)
-		}
-	}
-	return list, nil
+	return netlink.Cleaned(answers, clean)
 }
 
 // Apply adds the neighbours that are missing. It must follow what sets IFF_NOARP, which forgets all.
@@ -128,7 +103,7 @@ func Apply(r *netlink.Route, index int, name string, want []Neighbour) error {
 		return fmt.Errorf("read the neighbours of %s: %w", name, err)
 	}
 	for _, m := range netlink.Missing(want, have, netlink.Key) {
-		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, m.on(index))
+		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE|unix.NLM_F_ACK, 0, netlink.On(m, index))
 		if err != nil {
 			return fmt.Errorf("add neighbour %s to %s: %w", m, name, err)
 		}
@@ -143,7 +118,7 @@ func RemoveOthers(r *netlink.Route, index int, name string, want []Neighbour) er
 		return fmt.Errorf("read the neighbours of %s: %w", name, err)
 	}
 	for _, m := range netlink.Missing(have, want, netlink.Key) {
-		_, err := r.Send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, m.on(index))
+		_, err := r.Send(unix.RTM_DELNEIGH, unix.NLM_F_ACK, 0, netlink.On(m, index))
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("remove neighbour %s from %s: %w", m, name, err)
 		}
@@ -163,8 +138,7 @@ func Filters(r *netlink.Route, index int) ([]Neighbour, error) {
 }
 
 func (m Neighbour) isGivenFilter() bool {
-	list, _ := netlink.Parse(m[headSize:])
-	mac := list.Value(unix.NDA_LLADDR)
+	mac := netlink.Kept(m, headSize).Value(unix.NDA_LLADDR)
 	return m[10]&unix.NTF_SELF != 0 && len(mac) > 0 && (mac[0]&1 == 0 || bytes.Equal(mac, vlanRegistration[:]))
 }
 
@@ -175,7 +149,7 @@ var vlanRegistration = [...]byte{0x01, 0x80, 0xc2, 0x00, 0x00, 0x21}
 // ApplyFilters adds the filters that an interface lacks, which has some.
 func ApplyFilters(r *netlink.Route, index int, name string, want, have []Neighbour) error {
 	for _, m := range netlink.Missing(want, have, netlink.Key) {
-		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, m.on(index))
+		_, err := r.Send(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK, 0, netlink.On(m, index))
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			return fmt.Errorf("add hardware address filter %s to %s: %w", m, name, err)
 		}

@@ -36,16 +36,14 @@ func (m Nexthop) Protocol() byte { return m[2] } // nh_protocol
 
 // HasProgram tells whether a BPF program encapsulates what it takes.
 func (m Nexthop) HasProgram() bool {
-	list, _ := netlink.Parse(m[nexthopHead:])
-	return hasProgram(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
+	return hasProgram(m.attributes(), unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
 }
+
+func (m Nexthop) attributes() netlink.Attributes { return netlink.Kept(m, nexthopHead) }
 
 // cleanNexthop makes a next hop object as dumped comparable and sendable.
 func cleanNexthop(m []byte) (Nexthop, error) {
-	if len(m) < nexthopHead {
-		return nil, fmt.Errorf("next hop message of %d bytes", len(m))
-	}
-	list, err := netlink.Parse(m[nexthopHead:])
+	list, err := netlink.Behind(m, nexthopHead, "next hop")
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +86,7 @@ func without(list []byte, kind uint16) []byte {
 // on returns a next hop object as a request for the interface with an index.
 func (m Nexthop) on(index int) []byte {
 	out := slices.Clone([]byte(m[:nexthopHead]))
-	list, _ := netlink.Parse(m[nexthopHead:])
-	for a := range list.All() {
+	for a := range m.attributes().All() {
 		switch a.Kind {
 		case unix.NHA_OIF:
 			a.Value = native.AppendUint32(nil, uint32(index))
@@ -102,20 +99,12 @@ func (m Nexthop) on(index int) []byte {
 }
 
 // ID returns the number by which routes and groups call a next hop object.
-func (m Nexthop) ID() uint32 {
-	list, _ := netlink.Parse(m[nexthopHead:])
-	v := list.Value(unix.NHA_ID)
-	if len(v) != 4 {
-		return 0
-	}
-	return native.Uint32(v)
-}
+func (m Nexthop) ID() uint32 { return uint32(m.attributes().Number(unix.NHA_ID)) }
 
 // Key returns what makes a next hop object the same one: all but what it has counted.
 func (m Nexthop) Key() string {
 	m = slices.Clone(m)
-	list, _ := netlink.Parse(m[nexthopHead:])
-	uncount(list, unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
+	uncount(m.attributes(), unix.NHA_ENCAP_TYPE, unix.NHA_ENCAP)
 	return string(m)
 }
 
@@ -124,8 +113,7 @@ func (m Nexthop) String() string { return fmt.Sprint(m.ID()) }
 
 // Members returns the numbers of the objects in a group.
 func (m Nexthop) Members() []uint32 {
-	list, _ := netlink.Parse(m[nexthopHead:])
-	group := list.Value(unix.NHA_GROUP)
+	group := m.attributes().Value(unix.NHA_GROUP)
 	var ids []uint32
 	for ; len(group) >= nexthopMember; group = group[nexthopMember:] {
 		ids = append(ids, native.Uint32(group))
@@ -170,15 +158,9 @@ func Owner(r *netlink.Route, id uint32) (int, error) {
 		return 0, err
 	}
 	for _, a := range answers {
-		if len(a) < nexthopHead {
-			return 0, fmt.Errorf("next hop message of %d bytes", len(a))
-		}
-		list, err := netlink.Parse(a[nexthopHead:])
-		if err != nil {
-			return 0, err
-		}
-		if v := list.Value(unix.NHA_OIF); len(v) == 4 {
-			return int(native.Uint32(v)), nil
+		list, err := netlink.Behind(a, nexthopHead, "next hop")
+		if owner := list.Number(unix.NHA_OIF); owner != 0 || err != nil {
+			return int(owner), err
 		}
 	}
 	return 0, nil
@@ -198,21 +180,10 @@ func dumpGroups(r *netlink.Route) ([]Nexthop, error) {
 func dumpNexthops(r *netlink.Route, filter []byte) ([]Nexthop, error) {
 	request := append(make([]byte, nexthopHead), filter...)
 	answers, err := r.Send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, nil // before kernel 5.3
-	}
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Nexthop, 0, len(answers))
-	for _, a := range answers {
-		m, err := cleanNexthop(a)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, nil
+	return netlink.Cleaned(answers, cleanNexthop)
 }
 
 // ApplyNexthops makes the objects that are missing again under their numbers,

@@ -2,6 +2,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ func (m Route) Family() byte { return m[0] }
 // Protocol says who made the route (rtnetlink(7)).
 func (m Route) Protocol() byte { return m[5] } // rtm_protocol
 
+func (m Route) attributes() netlink.Attributes { return netlink.Kept(m, headSize) }
+
 // IsDefault tells a default route of the table that all packets are looked up in.
 func (m Route) IsDefault() bool {
 	// rtmsg: destination length, table, type
@@ -41,10 +44,7 @@ const (
 // clean makes a route as dumped comparable and sendable. What it says of
 // the interface with an index it says of index 0 afterwards.
 func clean(m []byte, index int) (Route, error) {
-	if len(m) < headSize {
-		return nil, fmt.Errorf("route message of %d bytes", len(m))
-	}
-	list, err := netlink.Parse(m[headSize:])
+	list, err := netlink.Behind(m, headSize, "route")
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +101,7 @@ func appendExpiry(m Route, cacheInfo []byte) Route {
 // EachIndex shows f every place of a route that has an interface's index, for
 // it to look and to write.
 func (m Route) EachIndex(f func([]byte)) {
-	list, _ := netlink.Parse(m[headSize:])
-	for a := range list.All() {
+	for a := range m.attributes().All() {
 		switch {
 		case a.Kind == unix.RTA_OIF && len(a.Value) == 4:
 			f(a.Value)
@@ -124,6 +123,9 @@ func eachHop(hops []byte, f func([]byte)) {
 	}
 }
 
+// ofHop returns the attributes of a struct rtnexthop.
+func ofHop(hop []byte) netlink.Attributes { return netlink.Kept(hop, unix.SizeofRtNexthop) }
+
 // on returns a route as a request for the interface with an index.
 func (m Route) on(index int) []byte {
 	out := slices.Clone(m)
@@ -144,23 +146,16 @@ func (m Route) NeedsOthers(objects []uint32) bool {
 }
 
 // Object returns the number of the next hop object that a route uses, or 0.
-func (m Route) Object() uint32 {
-	list, _ := netlink.Parse(m[headSize:])
-	if v := list.Value(rtaNhID); len(v) == 4 {
-		return native.Uint32(v)
-	}
-	return 0
-}
+func (m Route) Object() uint32 { return uint32(m.attributes().Number(rtaNhID)) }
 
 // Key returns what makes a route the same route: all but the seconds that it has left, and what it has
 // counted.
 func (m Route) Key() string {
 	m = slices.Clone(m)
-	list, _ := netlink.Parse(m[headSize:])
+	list := m.attributes()
 	uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
-		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
-		uncount(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+		uncount(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 	})
 	if _, ok := list.Find(unix.RTA_EXPIRES); !ok {
 		return string(m)
@@ -196,8 +191,7 @@ func (m Route) ComesWith(address netip.Prefix) bool {
 
 // hasGateway tells a route that another route must exist for.
 func (m Route) hasGateway() bool {
-	list, _ := netlink.Parse(m[headSize:])
-	for a := range list.All() {
+	for a := range m.attributes().All() {
 		if a.Kind == unix.RTA_GATEWAY || a.Kind == unix.RTA_VIA || a.Kind == unix.RTA_MULTIPATH {
 			return true
 		}
@@ -207,7 +201,7 @@ func (m Route) hasGateway() bool {
 
 // String names a route for people.
 func (m Route) String() string {
-	list, _ := netlink.Parse(m[headSize:])
+	list := m.attributes()
 	var b strings.Builder
 	b.WriteString("default")
 	for a := range list.All() {
@@ -233,13 +227,7 @@ func (m Route) String() string {
 // Part parts the routes that other interfaces have a part in, too, from the others; objects are the
 // numbers of the next hop objects that others have a part in.
 func Part(list []Route, objects []uint32) (own, shared []Route) {
-	for _, m := range list {
-		if m.NeedsOthers(objects) {
-			shared = append(shared, m)
-		} else {
-			own = append(own, m)
-		}
-	}
+	shared, own = netlink.Part(list, func(m Route) bool { return m.NeedsOthers(objects) })
 	return own, shared
 }
 
@@ -303,15 +291,7 @@ func Read(r *netlink.Route, index int, family byte) ([]Route, error) {
 }
 
 func cleanAll(dumped [][]byte, index int) ([]Route, error) {
-	list := make([]Route, 0, len(dumped))
-	for _, a := range dumped {
-		m, err := clean(a, index)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, nil
+	return netlink.Cleaned(dumped, func(m []byte) (Route, error) { return clean(m, index) })
 }
 
 // ReadLocal returns the interface's IPv6 routes of the tables that some local ones are in, by
@@ -343,11 +323,7 @@ func ReadLocal(r *netlink.Route, index int, local []Route) (list []Route, err er
 
 // table returns the number of a route's table, for which its head may have too few bits.
 func (m Route) table() uint32 {
-	list, _ := netlink.Parse(m[headSize:])
-	if v := list.Value(unix.RTA_TABLE); len(v) == 4 {
-		return native.Uint32(v)
-	}
-	return uint32(m[4]) // rtm_table
+	return cmp.Or(uint32(m.attributes().Number(unix.RTA_TABLE)), uint32(m[4])) // rtm_table
 }
 
 // through filters routes by an interface.
@@ -370,15 +346,7 @@ func Dump(r *netlink.Route, family byte, filter []byte) ([][]byte, error) {
 }
 
 // Source returns the source address that a route as dumped prefers.
-func Source(m []byte) netip.Addr {
-	if len(m) < headSize {
-		return netip.Addr{}
-	}
-	list, _ := netlink.Parse(m[headSize:])
-	v := list.Value(unix.RTA_PREFSRC)
-	addr, _ := netip.AddrFromSlice(v)
-	return addr
-}
+func Source(m []byte) netip.Addr { return Route(m).attributes().Addr(unix.RTA_PREFSRC) }
 
 // sourceless returns a route that leaves its source to the kernel.
 func (m Route) sourceless() Route {
@@ -457,9 +425,8 @@ func (m Route) rank() int {
 // Aged returns a route some seconds later, if it is there still.
 func (m Route) Aged(passed uint32) (Route, bool) {
 	out := slices.Clone(m)
-	list, _ := netlink.Parse(out[headSize:])
-	left, ok := list.Find(unix.RTA_EXPIRES)
-	if !ok || len(left) != 4 {
+	left := out.attributes().Value(unix.RTA_EXPIRES)
+	if len(left) != 4 {
 		return m, true
 	}
 	seconds := native.Uint32(left)
@@ -486,19 +453,12 @@ func (m Route) Survives(expired netip.Prefix, left []netip.Prefix) Route {
 		return nil
 	}
 	out := slices.Clone(m)
-	list, _ := netlink.Parse(out[headSize:])
-	source := list.Value(unix.RTA_PREFSRC)
-	copy(source, left[heir].Addr().AsSlice())
+	copy(out.attributes().Value(unix.RTA_PREFSRC), left[heir].Addr().AsSlice())
 	return out
 }
 
 // Destination returns the address that a route is to, or the first one of its network.
-func (m Route) Destination() netip.Addr {
-	list, _ := netlink.Parse(m[headSize:])
-	v := list.Value(unix.RTA_DST)
-	addr, _ := netip.AddrFromSlice(v)
-	return addr
-}
+func (m Route) Destination() netip.Addr { return m.attributes().Addr(unix.RTA_DST) }
 
 // Replace returns the route with another address in place of old: its destination, its source.
 func (m Route) Replace(old, other netip.Addr) Route {
@@ -507,12 +467,10 @@ func (m Route) Replace(old, other netip.Addr) Route {
 
 // HasProgram tells whether a BPF program encapsulates what takes the route.
 func (m Route) HasProgram() bool {
-	list, _ := netlink.Parse(m[headSize:])
+	list := m.attributes()
 	has := hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
-	hops := list.Value(unix.RTA_MULTIPATH)
-	eachHop(hops, func(hop []byte) {
-		list, _ := netlink.Parse(hop[unix.SizeofRtNexthop:])
-		has = has || hasProgram(list, unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
+	eachHop(list.Value(unix.RTA_MULTIPATH), func(hop []byte) {
+		has = has || hasProgram(ofHop(hop), unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP)
 	})
 	return has
 }

@@ -27,10 +27,7 @@ var native = binary.NativeEndian
 
 // clean makes a policy rule as dumped comparable and sendable.
 func clean(m []byte) (Rule, error) {
-	if len(m) < headSize {
-		return nil, fmt.Errorf("policy rule message of %d bytes", len(m))
-	}
-	if _, err := netlink.Parse(m[headSize:]); err != nil {
+	if _, err := netlink.Behind(m, headSize, "policy rule"); err != nil {
 		return nil, err
 	}
 	out := Rule(slices.Clone(m))
@@ -60,40 +57,28 @@ func Read(r *netlink.Route, i Interface) ([]Rule, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range answers {
-			m, err := clean(a)
-			if err != nil {
-				return nil, err
-			}
-			if m[0] == family && m.concerns(i) {
-				list = append(list, m)
-			}
+		all, err := netlink.Cleaned(answers, clean)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, slices.DeleteFunc(all, func(m Rule) bool { return m[0] != family || !m.concerns(i) })...)
 	}
 	return list, nil
 }
 
+func (m Rule) attributes() netlink.Attributes { return netlink.Kept(m, headSize) }
+
 func (m Rule) concerns(i Interface) bool {
-	list, _ := netlink.Parse(m[headSize:])
-	for _, kind := range []uint16{unix.FRA_IIFNAME, unix.FRA_OIFNAME} {
-		if v, ok := list.Find(kind); ok && unix.ByteSliceToString(v) == i.Name {
-			return true
-		}
+	list := m.attributes()
+	if i.Name == list.Text(unix.FRA_IIFNAME) || i.Name == list.Text(unix.FRA_OIFNAME) {
+		return true
 	}
-	v := list.Value(unix.FRA_SRC)
-	source, ok := netip.AddrFromSlice(v)
-	return ok && int(m[2]) == source.BitLen() && slices.Contains(i.Addresses, source)
+	source := list.Addr(unix.FRA_SRC)
+	return source.IsValid() && int(m[2]) == source.BitLen() && slices.Contains(i.Addresses, source)
 }
 
 // String names a policy rule for people.
-func (m Rule) String() string {
-	list, _ := netlink.Parse(m[headSize:])
-	v := list.Value(unix.FRA_PRIORITY)
-	if len(v) != 4 {
-		return "0"
-	}
-	return fmt.Sprint(native.Uint32(v))
-}
+func (m Rule) String() string { return fmt.Sprint(m.attributes().Number(unix.FRA_PRIORITY)) }
 
 // Apply adds the rules that are missing. One beyond them is not the
 // interface's, but of whoever wrote it.
@@ -116,9 +101,7 @@ func Apply(r *netlink.Route, i Interface, want []Rule) error {
 
 // forbids tells a rule that lets nothing pass, to whatever is sent by the interface.
 func (m Rule) forbids(name string) bool {
-	list, _ := netlink.Parse(m[headSize:])
-	v, ok := list.Find(unix.FRA_OIFNAME)
-	return ok && unix.ByteSliceToString(v) == name && m[7] >= blackhole && m[7] <= prohibit
+	return m.attributes().Text(unix.FRA_OIFNAME) == name && m[7] >= blackhole && m[7] <= prohibit
 }
 
 // What a rule does in place of a lookup (FR_ACT_BLACKHOLE to FR_ACT_PROHIBIT, linux/fib_rules.h).
@@ -163,10 +146,4 @@ func lift(r *netlink.Route, i Interface, want []Rule) (lifted int, err error) {
 }
 
 // Protocol says who made a rule (rtnetlink(7)).
-func (m Rule) Protocol() byte {
-	list, _ := netlink.Parse(m[headSize:])
-	if v := list.Value(unix.FRA_PROTOCOL); len(v) == 1 {
-		return v[0]
-	}
-	return unix.RTPROT_UNSPEC
-}
+func (m Rule) Protocol() byte { return byte(m.attributes().Number(unix.FRA_PROTOCOL)) }

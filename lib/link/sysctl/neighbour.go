@@ -115,8 +115,7 @@ func byInterface(answers [][]byte) (parameters, error) {
 			return nil, err
 		}
 		// The table itself has parameters of no interface, which a new one begins with.
-		if v := inner.Value(ndtpaIfindex); len(v) == 4 {
-			index := int(native.Uint32(v))
+		if index := int(inner.Number(ndtpaIfindex)); index != 0 {
 			list[index] = append(list[index], m)
 		}
 	}
@@ -124,10 +123,7 @@ func byInterface(answers [][]byte) (parameters, error) {
 }
 
 func parametersOf(m []byte) (netlink.Attributes, error) {
-	if len(m) < ndtmsgHead {
-		return nil, fmt.Errorf("neighbour table message of %d bytes", len(m))
-	}
-	list, err := netlink.Parse(m[ndtmsgHead:])
+	list, err := netlink.Behind(m, ndtmsgHead, "neighbour table")
 	if err != nil {
 		return nil, err
 	}
@@ -143,14 +139,10 @@ func (t reported) addTable(m []byte) error {
 	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
 	for a := range inner.All() {
 		file := neighbourFile(a.Kind)
-		if folder == "" || file == "" || len(a.Value) < 4 {
+		if folder == "" || file == "" {
 			continue
 		}
-		value := native.Uint32(a.Value)
-		if len(a.Value) == 8 {
-			value = uint32(native.Uint64(a.Value))
-		}
-		t.add(folder+"/"+file, value)
+		t.add(folder+"/"+file, uint32(netlink.Number(a.Value)))
 	}
 	return nil
 }

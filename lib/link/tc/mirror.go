@@ -58,7 +58,7 @@ func ReadMirrors(r *netlink.Route, index int) (list []Mirror, err error) {
 // dumpMirrors returns the actions of the kind, comparable and sendable. A kernel without it has none
 // and loads no module for the question (act_api.c:tc_dump_action).
 func dumpMirrors(r *netlink.Route) (list []Mirror, err error) {
-	one := netlink.Append(nil, 1, netlink.Append(nil, actionKind, []byte(mirred+"\x00")))
+	one := netlink.Append(nil, 1, netlink.AppendText(nil, actionKind, mirred))
 	request := netlink.Append(make([]byte, actionHead), rootActions|unix.NLA_F_NESTED, one)
 	flag := native.AppendUint32(native.AppendUint32(nil, largeDump), largeDump) // struct nla_bitfield32
 	request = netlink.Append(request, rootFlags, flag)
@@ -71,7 +71,7 @@ func dumpMirrors(r *netlink.Route) (list []Mirror, err error) {
 		return nil, err
 	}
 	for _, a := range answers {
-		outer, err := netlink.Parse(a[min(actionHead, len(a)):])
+		outer, err := netlink.Behind(a, actionHead, "traffic control action")
 		if err != nil {
 			return nil, err
 		}
@@ -98,18 +98,17 @@ func cleanMirror(action []byte) (Mirror, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := list.Value(actionKind)
 	inner, err := list.Nested(actionOptions)
 	if err != nil {
 		return nil, err
 	}
 	parms := inner.Value(mirredParms)
-	if unix.ByteSliceToString(kind) != mirred || len(parms) < mirredSize {
+	if list.Text(actionKind) != mirred || len(parms) < mirredSize {
 		return nil, nil
 	}
 	parms = slices.Clone(parms)
 	clear(parms[mirredCounts : mirredCounts+8])
-	m := netlink.Append(nil, actionKind, kind)
+	m := netlink.AppendText(nil, actionKind, mirred)
 	m = netlink.Append(m, actionOptions|unix.NLA_F_NESTED, netlink.Append(nil, mirredParms, parms))
 	for _, a := range []uint16{actionCookie, actionFlags, actionHWStats} {
 		if v, ok := list.Find(a); ok {
@@ -124,8 +123,7 @@ func cleanMirror(action []byte) (Mirror, error) {
 
 // parms is struct tc_mirred in an action.
 func (m Mirror) parms() []byte {
-	list, _ := netlink.Parse(m)
-	inner, _ := list.Nested(actionOptions)
+	inner, _ := netlink.Kept(m, 0).Nested(actionOptions)
 	return inner.Value(mirredParms)
 }
 
@@ -190,7 +188,7 @@ func eachFilter(r *netlink.Route, f func(at int, filter netlink.Attributes) erro
 				return fmt.Errorf("read the traffic filters of interface %d: %w", at, err)
 			}
 			for _, filter := range filters {
-				list, err := netlink.Parse(filter[min(headSize, len(filter)):])
+				list, err := netlink.Behind(filter, headSize, "traffic filter")
 				if err != nil {
 					return err
 				}
@@ -208,8 +206,7 @@ func offloaded(filter netlink.Attributes, numbers []uint32) (number uint32, is b
 	const inHW = 1 << 2 // TCA_CLS_FLAGS_IN_HW
 	// TCA_FLOWER_ACT, TCA_FLOWER_FLAGS and so on: the kinds that hardware can do.
 	kinds := map[string][2]uint16{"flower": {3, 22}, "matchall": {2, 3}, "u32": {7, 11}, "bpf": {1, 9}}
-	kind := filter.Value(unix.TCA_KIND)
-	at, can := kinds[unix.ByteSliceToString(kind)]
+	at, can := kinds[filter.Text(unix.TCA_KIND)]
 	list, err := filter.Nested(unix.TCA_OPTIONS)
 	if err != nil || !can || list.Number(at[1])&inHW == 0 {
 		return 0, false

@@ -55,7 +55,7 @@ func root(r *netlink.Route, index int) (Qdisc, error) {
 
 // clean makes a discipline as dumped comparable and sendable.
 func clean(m []byte) (Qdisc, error) {
-	list, err := netlink.Parse(m[headSize:])
+	list, err := netlink.Behind(m, headSize, "queueing discipline")
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +117,8 @@ func ReadQdiscs(r *netlink.Route, index int, up bool) (q Qdiscs, err error) {
 	return q, nil
 }
 
+func (m Qdisc) attributes() netlink.Attributes { return netlink.Kept(m, headSize) }
+
 func (m Qdisc) handle() uint32 { return native.Uint32(m[8:]) }
 func (m Qdisc) parent() uint32 { return native.Uint32(m[12:]) }
 
@@ -153,9 +155,7 @@ func (m Qdisc) Kind() string {
 	if len(m) < headSize {
 		return "the kernel's default"
 	}
-	list, _ := netlink.Parse(m[headSize:])
-	kind := list.Value(unix.TCA_KIND)
-	return unix.ByteSliceToString(kind)
+	return m.attributes().Text(unix.TCA_KIND)
 }
 
 // RefuseQdiscs refuses what is more than plain disciplines, one at the root or one for each queue.
@@ -207,8 +207,7 @@ func RefuseQdiscs(r *netlink.Route, index int, name string, q Qdiscs, sending fu
 // an estimator than what it has measured (gen_stats.c:gnet_stats_copy_rate_est).
 func estimates(m []byte) bool {
 	const rate = 2 // TCA_STATS_RATE_EST of linux/gen_stats.h
-	list, _ := netlink.Parse(m[headSize:])
-	stats, _ := list.Nested(unix.TCA_STATS2)
+	stats, _ := Qdisc(m).attributes().Nested(unix.TCA_STATS2)
 	_, is := stats.Find(rate)
 	return is
 }
@@ -217,8 +216,7 @@ func estimates(m []byte) bool {
 // not say of it: the kernel tells no more of a table of packet sizes than that there is one.
 func refuseFilters(r *netlink.Route, index int, name string, of Qdisc) error {
 	kind := of.Kind()
-	list, _ := netlink.Parse(of[headSize:])
-	if _, sized := list.Find(unix.TCA_STAB); sized {
+	if _, sized := of.attributes().Find(unix.TCA_STAB); sized {
 		return fmt.Errorf("%s has queueing discipline %s with a table of packet sizes, which gresnet cannot restore", name, kind)
 	}
 	if !classifies(kind) {
@@ -253,8 +251,7 @@ func (m Qdisc) classQueues() (n int) {
 	if m.Kind() != "mqprio" {
 		return 0
 	}
-	list, _ := netlink.Parse(m[headSize:])
-	o := list.Value(unix.TCA_OPTIONS)
+	o := m.attributes().Value(unix.TCA_OPTIONS)
 	if len(o) < mqprioSize {
 		return 0
 	}
@@ -368,8 +365,7 @@ func RemakeQdiscs(r *netlink.Route, index int, name string, up bool, want Qdiscs
 func (m Qdisc) on(index int) []byte {
 	out := slices.Clone(m[:headSize])
 	native.PutUint32(out[4:], uint32(index))
-	list, _ := netlink.Parse(m[headSize:])
-	for a := range list.All() {
+	for a := range m.attributes().All() {
 		if a.Kind == unix.TCA_OPTIONS {
 			a.Value = m.withoutEntries(m.codelTimes(a.Value))
 		}
