@@ -223,6 +223,18 @@ static int renew_sysfs(const struct lease *lease, const char *stage)
 	return 0;
 }
 
+/* share_mounts has the job's mounts shared as systemd has the node's: rootless podman, say, asks for that.
+ * A mount that comes from the node stays a slave. It is done last, since no mount moves from a shared one
+ * (fs/namespace.c:do_move_mount). */
+static int share_mounts(uint32_t job)
+{
+	if (mount(NULL, "/", NULL, MS_SHARED | MS_REC, NULL) == -1) {
+		slurm_error("gresnet: job %u: make all mounts shared: %m", job);
+		return -1;
+	}
+	return 0;
+}
+
 /* make_view makes the mount namespace that the job's tasks have together. */
 static int make_view(const struct lease *lease, const char *state)
 {
@@ -230,7 +242,9 @@ static int make_view(const struct lease *lease, const char *state)
 		return -1;
 	if (lease_has_network(lease) && renew_sysfs(lease, state))
 		return -1;
-	return classes_cover(lease->job);
+	if (classes_cover(lease->job))
+		return -1;
+	return share_mounts(lease->job);
 }
 
 int enter(const struct lease *lease, const char *state)
@@ -253,7 +267,7 @@ int enter_without(uint32_t job)
 		slurm_error("gresnet: job %u: cover " DEVICES ": %m", job);
 		return -1;
 	}
-	return 0;
+	return share_mounts(job);
 }
 
 int shut_in(uint32_t job)

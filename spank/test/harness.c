@@ -616,9 +616,27 @@ static int count_mounts(const char *at)
 	fclose(file);
 	return n;
 }
+/* shared_inside: rootless podman warns where / is no shared mount. */
+static void shared_inside(void)
+{
+	char line[8192];
+	char options[64];
+	bool found = false;
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+
+	must(file != NULL, "/proc/self/mountinfo");
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "%*d %*d %*s %*s / %*s %63[^-]", options) == 1) {
+			check(strstr(options, "shared:"), "/ is not shared among the job's mount namespaces");
+			found = true;
+		}
+	check(found, "/ is not mounted");
+	fclose(file);
+}
 /* The sandbox's /sys lies over the machine's, and the job's in its place. */
 static void mounted_once(void)
 {
+	shared_inside();
 	check(count_mounts("/sys") == 2, "the node's /sys is still there");
 	check(count_mounts("/sys/firmware/efi") == 1, "/sys/firmware/efi is not mounted once");
 	check(count_mounts("/sys/devices/virtual/net/host0") == 0, "the node's host0 is still there");
