@@ -39,9 +39,10 @@ type Starter interface {
 	StartUndo(*world.World) (wait func() error, err error)
 }
 
-// order says which kinds an unwinding undoes first: a VF must be bound again before its parts come
-// home, an RDMA device must be home before its interface, which that move may make anew, and all
-// interfaces before their settings. Only this table has kinds and their ranks.
+// order says which kinds of steps an unwinding undoes first: a VF must be bound again before its parts
+// come home, an RDMA device must be home before its interface, which that move may make again, and all
+// interfaces before their settings. From rebind to link this holds only where the journal lacks notes: else
+// these are undone as they were done (recovery.SortForUndo). Only this table has kinds and their ranks.
 var order = []struct {
 	kind  string
 	blank func() Step
