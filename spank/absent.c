@@ -193,14 +193,14 @@ void absent_judge(const char *state, const struct step *step, char *text, size_t
 	int runs;
 	int dir = lease_dir(state, step->job);
 
-	/* Of a lease that is there, or cannot be opened, lease_open says more. */
-	sign_gone(step->job, text, size);
-	if (dir != -1) {
-		close(dir);
+	if (dir != -1 || errno != ENOENT) {
+		/* lease_open says what is wrong with it, as long as it is there. A task that finds none later must fail. */
+		sign_gone(step->job, text, size);
+		if (dir != -1)
+			close(dir);
 		return;
 	}
-	if (errno != ENOENT)
-		return;
+	*text = '\0';
 	runs = sign_open(state, step->job, text, size);
 	if (!*text && !sign_found(runs, step->job, text, size))
 		judge_absence(runs, state, step->job, text, size);

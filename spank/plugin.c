@@ -54,7 +54,7 @@ static struct {
 	struct relay *relay;
 	struct relay *display;
 
-	char wanting[SIGN_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
+	char if_no_lease[SIGN_ERROR]; /* the error of a task that finds no lease; empty: its job need not have one */
 	char note[2048]; /* why the job has fewer HCAs than it could expect; empty if it has not */
 
 	bool refused; /* this task may not run; the reason is logged */
@@ -136,7 +136,7 @@ static int begin_step(spank_t spank, int argc, char *argv[])
 	if (context.step.id == SLURM_EXTERN_CONT)
 		lease_mark(context.arguments.state, context.step.job);
 	else
-		absent_judge(context.arguments.state, &context.step, context.wanting, sizeof(context.wanting));
+		absent_judge(context.arguments.state, &context.step, context.if_no_lease, sizeof(context.if_no_lease));
 	if (context.step.id == SLURM_EXTERN_CONT || !lease_marked(context.arguments.state, context.step.job))
 		limit_set(context.arguments.state, &context.step);
 	return 0;
@@ -221,10 +221,10 @@ static int go_inside(spank_t spank, const struct lease *lease)
  * had one when the step began. */
 static int go_without(struct about job)
 {
-	if (!*context.wanting || !arguments_enter(&context.arguments, context.step.id, job))
+	if (!*context.if_no_lease || !arguments_enter(&context.arguments, context.step.id, job))
 		return 0;
 	if (context.step.speaks)
-		slurm_error("%s", context.wanting);
+		slurm_error("%s", context.if_no_lease);
 	return -1;
 }
 

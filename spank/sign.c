@@ -59,7 +59,6 @@ int sign_open(const char *state, uint32_t job, char *text, size_t size)
 {
 	int runs = lease_folder(state, job, "runs");
 
-	*text = '\0';
 	if (runs == -1 && errno != ENOENT)
 		snprintf(text, size, "gresnet: job %u: %s/runs cannot be trusted; hint: see the reason in slurmd's log [GN424]", job, state);
 	return runs;

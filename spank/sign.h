@@ -12,7 +12,7 @@ enum {
 };
 
 /* sign_open opens the folder of signs. Where it is not there it returns -1; where it cannot be
- * trusted, too, and fills text with the error of a job that has no lease. */
+ * trusted, too, and fills text, which is empty before, with the error of a job that has no lease. */
 int sign_open(const char *state, uint32_t job, char *text, size_t size);
 
 /* sign_found tells whether the prolog of a job without a lease left a sign, and fills text with the
