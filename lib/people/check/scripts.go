@@ -127,7 +127,7 @@ func (s Site) calls(files []script, changed time.Time, key, program, add string)
 	}
 	do := "GN426 run a job, then check again: srun --gres=nic:1 true"
 	if !mentions {
-		do = "GN307 if it does not, " + add + "; then run a job, and check again: srun --gres=nic:1 true"
+		do = "GN307 run a job, then check again: srun --gres=nic:1 true; if no script calls it, " + add
 	}
 	return []Finding{warn("slurm.conf", do, "nobody can tell whether %s=%s calls %s and ends with its exit code: no job has run since the boot, or since a file changed", key, strings.Join(names, ", "), program)}
 }

@@ -304,12 +304,10 @@ func misconfigurations(t *testing.T) []row {
 const misconfigured = "\n## Misconfigurations that `check` finds\n"
 
 const checksHead = `
-%[1]d of them are each made on a node where all is well, and ` + "`check`" + ` must then exit with 1 and say what to do:
-%[2]s.
-
+A test makes %[1]d of them on a node where all is well, and wants ` + "`check`" + ` to exit with 1 and to say what to do.
 ` + "`check --fix`" + ` mends what setup would have done, with copies, and ` + "`setup --undo`" + ` gives the files back: some of
-%[3]s. It also closes device nodes that users can open;
-` + "`--dry-run`" + ` shows what it would do. Where ` + "`setup`" + ` would have to guess, it changes no file of Slurm's, only makes the placeholder files and enables ` + "`gresnet.service`" + `. What
+%[2]s. It also closes device nodes that users can open. Where ` + "`setup`" + ` would have to guess, it
+only makes the placeholder files and enables ` + "`gresnet.service`" + `. ` + "`--dry-run`" + ` shows what it would do. What
 users may have written, what a person has chosen, and broken hardware it leaves to a person.
 `
 
@@ -371,7 +369,7 @@ func TestEachMisconfigurationIsFoundAndSaysWhatToDo(t *testing.T) {
 	rest, _, _ := strings.Cut(string(page), misconfigured)
 	var text strings.Builder
 	text.WriteString(rest + misconfigured)
-	fmt.Fprintf(&text, checksHead, len(rows), listed(made), listed(fixed))
+	fmt.Fprintf(&text, checksHead, len(rows), listed(fixed))
 	text.WriteString(checksFoot)
 	for id := range made {
 		if !strings.Contains(rest, "- "+id+": ") {

@@ -22,7 +22,7 @@ type said struct{ problem, do string }
 const head = `# Errors, and what to do
 
 Search this page for the id at the end of a line of gresnet's, like GN012; journald has it in the field
-GRESNET_ID, and a drained node at the begin of its reason. After the arrow stands what to do. … is what the
+GRESNET_ID, and a drained node at the beginning of its reason. After the arrow stands what to do. … is what the
 program fills in.
 
 A message has an id if a person can act on it. The rest of a line is what the kernel or Slurm says. An id
