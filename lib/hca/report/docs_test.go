@@ -19,10 +19,8 @@ import (
 
 const head = `# JSON
 
-For those who write scripts. This page has each object that gresnet prints as JSON: what the
-commands with ` + "`--json`" + ` print, and the lines of the file of
-[` + "`[accounting]`" + `](configuration.md#accounting-what-each-job-sent). It is made from the source (lib/hca/report), and a test
-fails where the two differ.
+Each object that gresnet prints as JSON: what the commands with ` + "`--json`" + ` print, and the lines of the file of
+[` + "`[accounting]`" + `](configuration.md#accounting-what-each-job-sent). It is made from the source (lib/hca/report).
 
 - ` + "`version`" + ` is %d in all of them. gresnet may add fields under a version: ignore those that you do not
   know. If a field goes, or means something else, all objects get another version.

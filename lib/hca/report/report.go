@@ -66,7 +66,7 @@ type JobLine struct {
 	Cluster string    `json:"cluster,omitempty"` // Slurm's name for the cluster
 	Node    string    `json:"node"`              // Slurm's name for the node
 	Job     uint32    `json:"job"`               // the job's id
-	Run     string    `json:"run"`               // which run of the job, as in GRESNET_RUN
+	Run     string    `json:"run"`               // which run of the job: how often it was requeued, and "/" and its SLUID where it has one
 	HCAs    []HCA     `json:"hcas"`              // that the run had, with what their ports carried
 }
 
@@ -157,7 +157,7 @@ type VFs struct {
 	Now   int `json:"now"`   // that it has
 	Total int `json:"total"` // that it can have
 
-	Switchdev bool `json:"switchdev,omitempty"` // they are Open vSwitch's to set,
+	Switchdev bool `json:"switchdev,omitempty"` // their VLANs and rates are Open vSwitch's to set
 }
 
 // Port is a port of an HCA.
