@@ -24,10 +24,10 @@
 // node's default route, or by an HCA that any prolog may take from the node. To refuse them at once would not
 // help: neither Open MPI nor UCX tries a second address.
 //
-// A component of a heterogeneous job has a network of its own. slurmd tells its prolog the first
-// component's job id (SLURM_HET_JOB_ID), but neither the others' ids nor their nodes, in Slurm 22.05 and
-// 26.11 alike; scontrol's lines about several jobs cannot be told from users' own words between them. One
-// network for all would also need an answer where two components are on one node, which has one address.
+// slurmd tells the prolog of a heterogeneous job's component the first one's job id (SLURM_HET_JOB_ID), but
+// neither the others' ids nor their nodes, in Slurm 22.05 and 26.11 alike. If scontrol is the first source,
+// it says where the others are, and they have one network with the first one's id (lib/hca/source,
+// component.go). Otherwise, and where two of them share a node, which has one address, each has its own.
 //
 // Slurm calls back: slurmd's steps connect to srun, and slurmctld wakes it, at the node's address and the
 // port that srun has told. So each job has a block of ports, which follows from the uplink's address and
