@@ -20,7 +20,7 @@ func documents() []published {
 		{"README.md", "in short", "speed.json", results.row},
 		{"docs/speed.md", "make bench", "speed.json", results.markdown},
 		{"test/bench/README.md", "goals", "speed.json", results.scorecard},
-		{"docs/speed.md", "make bench-native", "native.json", results.markdown},
+		{"test/bench/README.md", "make bench-native", "native.json", results.markdown},
 		{"docs/speed.md", "make bench-parts", "parts.json", results.parts},
 	}
 }
