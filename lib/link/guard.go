@@ -50,7 +50,7 @@ func (c *Conn) climb(index int, up bool) (all []int, err error) {
 // Leads tells whether packets to a host leave through the interface with an
 // index, or through one that stands on it.
 func (c *Conn) Leads(index int, to netip.Addr) (bool, error) {
-	out, err := c.outgoing(to)
+	out, err := Remembered(c, "way to "+to.String(), func() (int, error) { return c.outgoing(to) })
 	if err != nil || out == 0 || out == index {
 		return out == index && err == nil, err
 	}

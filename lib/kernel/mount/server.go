@@ -35,31 +35,44 @@ func Servers() ([]Server, error) {
 }
 
 func servers(text []byte, root fs.FS) (list []Server) {
-	for _, m := range Parse(linesOf(text, func(t string) bool { return slices.Contains(network, t) })) {
+	mounts := Parse(networkLines(text))
+	for _, m := range mounts {
+		if !slices.Contains(network, m.FSType) {
+			continue
+		}
 		for _, addr := range slices.Concat(optionAddrs(m.VFSOptions), lustreAddrs(m.FSType, m.Source), wekaAddrs(m.FSType, m.Source)) {
 			list = append(list, Server{m.Mountpoint, addr})
 		}
 	}
-	return append(list, storageServers(text, root)...)
+	return append(list, storageServers(mounts, root)...)
 }
 
-// linesOf returns the lines of some types of file systems, which alone are parsed: a node may have
-// thousands of others.
-func linesOf(text []byte, is func(fsType string) bool) (lines []byte) {
-	for line := range bytes.Lines(text) {
-		if is(typeOf(line)) {
-			lines = append(lines, line...)
+// separator stands before the type of a file system. The kernel escapes the blanks of all that users
+// name, so no path has it (fs/proc_namespace.c:show_mountinfo).
+var separator = []byte(" - ")
+
+// networkLines returns the lines of network file systems, which alone are parsed: a node may have thousands
+// of others.
+func networkLines(text []byte) (lines []byte) {
+	for {
+		before, rest, found := bytes.Cut(text, separator)
+		if !found {
+			return lines
 		}
+		end := bytes.IndexByte(rest, '\n') + 1
+		if end == 0 {
+			end = len(rest)
+		}
+		if fsType, _, _ := bytes.Cut(rest[:end], []byte(" ")); isNetwork(fsType) {
+			begun := bytes.LastIndexByte(before, '\n') + 1 // a line without a separator may precede
+			lines = append(lines, text[begun:len(before)+len(separator)+end]...)
+		}
+		text = rest[end:]
 	}
-	return lines
 }
 
-// typeOf returns the type of file system that a line has behind its " - ". The kernel escapes the
-// blanks of all that users name, so no path has this separator (fs/proc_namespace.c:show_mountinfo).
-func typeOf(line []byte) string {
-	_, rest, _ := bytes.Cut(line, []byte(" - "))
-	name, _, _ := bytes.Cut(rest, []byte(" "))
-	return string(name)
+func isNetwork(fsType []byte) bool {
+	return slices.Contains(network, string(fsType)) || storage[string(fsType)] != nil
 }
 
 func optionAddrs(options string) (addrs []netip.Addr) {

@@ -7,14 +7,19 @@ import (
 	"os"
 	"path"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // storage are the types of file systems whose servers stand in files of root's, and what reads these.
 var storage = map[string]func(root fs.FS) []netip.Addr{"beegfs": beegfsAddrs, "gpfs": gpfsAddrs}
 
-// storageServers returns the servers of the file systems of those types. root is the node's from / on.
-func storageServers(text []byte, root fs.FS) (list []Server) {
-	for _, m := range Parse(linesOf(text, func(t string) bool { return storage[t] != nil })) {
+// storageServers returns the servers of those mounts that are of such a type. root is the node's from / on.
+func storageServers(mounts []*mountinfo.Info, root fs.FS) (list []Server) {
+	for _, m := range mounts {
+		if storage[m.FSType] == nil {
+			continue
+		}
 		for _, addr := range storage[m.FSType](root) {
 			list = append(list, Server{m.Mountpoint, addr})
 		}

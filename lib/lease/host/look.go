@@ -14,6 +14,7 @@ type Look struct {
 	World     *world.World
 	lifelines []lifeline // where the node itself must be reached, and what it must reach
 	unknown   []error    // what cannot be told of these: then no interface moves
+	storage   []storage  // what the node has from elsewhere; nil: nobody has looked
 }
 
 // LookFor opens a look at the node for a job, which has a lease or has none.

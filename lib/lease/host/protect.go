@@ -65,6 +65,32 @@ func (line lifeline) protect(v *scan.View, index int, name string) error {
 
 // protectStorage refuses an interface by which the node has an iSCSI disk or a mounted file system.
 func (l *Look) protectStorage(v *scan.View, index int, name string) error {
+	if err := l.findStorage(); err != nil {
+		return err
+	}
+	for _, s := range l.storage {
+		leads, err := v.Link.Leads(index, s.from)
+		if err != nil {
+			return err
+		}
+		if leads {
+			return hint.With(fmt.Errorf("the node has %s from %s through %s", s.what, s.from, name), takeHint)
+		}
+	}
+	return nil
+}
+
+// storage is a disk or a mounted file system that the node has from elsewhere.
+type storage struct {
+	what string // for people
+	from netip.Addr
+}
+
+// findStorage lists the node's storage, once for all interfaces: a node may have thousands of mounts.
+func (l *Look) findStorage() error {
+	if l.storage != nil {
+		return nil
+	}
 	servers, err := mount.Servers()
 	if err != nil {
 		return err
@@ -73,30 +99,15 @@ func (l *Look) protectStorage(v *scan.View, index int, name string) error {
 	if err != nil {
 		return err
 	}
-	keep := func(what string, from netip.Addr) error {
-		leads, err := v.Link.Leads(index, from)
-		if err != nil {
-			return err
-		}
-		if leads {
-			return hint.With(fmt.Errorf("the node has %s from %s through %s", what, from, name), takeHint)
-		}
-		return nil
-	}
+	l.storage = []storage{}
 	for _, addr := range targets {
-		if err := keep("an iSCSI disk", addr); err != nil {
-			return err
-		}
+		l.storage = append(l.storage, storage{"an iSCSI disk", addr})
 	}
 	for _, addr := range sysfs.NVMeTargets(l.World.Sys) {
-		if err := keep("an NVMe disk", addr); err != nil {
-			return err
-		}
+		l.storage = append(l.storage, storage{"an NVMe disk", addr})
 	}
 	for _, server := range servers {
-		if err := keep(plain.Name(server.Point), server.Addr); err != nil {
-			return err
-		}
+		l.storage = append(l.storage, storage{plain.Name(server.Point), server.Addr})
 	}
 	return nil
 }
