@@ -14,7 +14,7 @@ import (
 
 // known is a folder with a file for each HCA whose device nodes are closed. The file is named by the
 // parent device, a colon, and the RDMA device. udev's rule looks for it, and closes the nodes of
-// such an HCA by itself when they are made again. It starts gresnet-prolog for others, once for each.
+// such an HCA by itself when they are made again. It starts gresnet for others, once for each.
 type known string
 
 func (n Nodes) known() known { return known(n.Known) }
@@ -62,6 +62,24 @@ func (k known) add(sys fs.FS, node string) error {
 		return fmt.Errorf("tell udev to close %s: %w", node, err)
 	}
 	return nil
+}
+
+// opened is the file by which udev knows that the site wants all nodes open, and starts no program.
+const opened = ".open"
+
+// open removes what was known, and has udev leave all nodes open.
+func (k known) open() error {
+	path := filepath.Join(string(k), opened)
+	if _, err := os.Lstat(path); err == nil {
+		return nil
+	}
+	if err := k.forget(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(string(k), 0o700); err != nil {
+		return fmt.Errorf("tell udev to close no device nodes: %w", err)
+	}
+	return os.WriteFile(path, nil, 0o600)
 }
 
 // forget removes all, so that udev closes nothing by itself.

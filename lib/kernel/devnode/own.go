@@ -32,7 +32,7 @@ type Nodes struct {
 func (n Nodes) Close() error {
 	switch n.Config.Access.Host {
 	case config.Open:
-		if err := n.known().forget(); err != nil {
+		if err := n.known().open(); err != nil {
 			return err
 		}
 		return n.folder().Open()

@@ -212,7 +212,8 @@ func TestUdevIsToldOfEachHCAThatCloseClosesAndOfNoOther(t *testing.T) {
 		{"all are closed already", "", false, []string{one, two, cm}},
 		{"one is listed, and nobody has looked", first, false, nil},
 		{"one is listed", first, true, []string{one, cm}},
-		{"the site wants all open", open, true, nil},
+		{"the site wants all open", open, true, []string{opened}},
+		{"it still does", open, false, []string{opened}},
 		{"and again none is listed", "", true, []string{one, two, cm}},
 	} {
 		for _, name := range []string{"uverbs0", "umad0", "uverbs1", "umad1", "uverbs2", "rdma_cm"} {
