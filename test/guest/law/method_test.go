@@ -155,7 +155,7 @@ func rows(t *testing.T) (all []row) {
 	var last row
 	for l := range strings.Lines(string(text)) {
 		cells := strings.Split(l, "|")
-		if len(cells) != 6 {
+		if len(cells) != 5 {
 			continue
 		}
 		r := row{strings.TrimSpace(cells[1]), strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
