@@ -87,18 +87,12 @@ func (a *Access) read(t document.Table) {
 		// device nodes; `"devices"`: device nodes only. A `[[policy]]` may say it for some jobs
 		"isolation",
 	)
-	if word, there := t.Word("host", Closed, Open); there {
-		a.Host = word
-	}
+	t.Choose("host", &a.Host, Closed, Open)
 	a.CM = cmp.Or(readCM(t), a.CM)
 	a.UMAD, _ = document.Value[bool](t, "umad", "true or false")
 	a.ISSM, _ = document.Value[bool](t, "issm", "true or false")
-	if word, there := t.Word("guard", GuardAuto, GuardRequired, GuardOff); there {
-		a.Guard = word
-	}
-	if word, there := t.Word("isolation", IsolateNetwork, IsolateDevices); there {
-		a.Isolation = word
-	}
+	t.Choose("guard", &a.Guard, GuardAuto, GuardRequired, GuardOff)
+	t.Choose("isolation", &a.Isolation, IsolateNetwork, IsolateDevices)
 }
 
 // Kinds returns the kinds of device nodes that a job gets, as the kernel names them.

@@ -21,7 +21,5 @@ func (h *Health) read(t document.Table) {
 		// `"off"`: nobody looks
 		"port",
 	)
-	if word, there := t.Word("port", HealthWarn, HealthQuarantine, HealthOff); there {
-		h.Port = word
-	}
+	t.Choose("port", &h.Port, HealthWarn, HealthQuarantine, HealthOff)
 }

@@ -20,7 +20,5 @@ func (l *Log) read(t document.Table) {
 		// `"warning"`: what went wrong
 		"level",
 	)
-	if word, there := t.Word("level", LogWarnings, LogEvents, LogSteps); there {
-		l.Level = word
-	}
+	t.Choose("level", &l.Level, LogWarnings, LogEvents, LogSteps)
 }

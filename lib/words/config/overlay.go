@@ -64,9 +64,7 @@ func (o *Overlay) read(t document.Table) {
 		// with an uplink: slurmctld, slurmd. All ports below 1024 are so in any case
 		"services",
 	)
-	if word, there := t.Word("kind", OverlayNone, OverlayVXLAN); there {
-		o.Kind = word
-	}
+	t.Choose("kind", &o.Kind, OverlayNone, OverlayVXLAN)
 	t.Text("network") // which older files have, and which means nothing any more
 	if n, there := document.Value[int64](t, "port", "a number"); there {
 		o.Port = int(n)

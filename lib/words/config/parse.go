@@ -96,12 +96,8 @@ func (s *Slurm) read(t document.Table) {
 		s.Source = sources
 		t.Check("source", checkSources(sources))
 	}
-	if word, there := t.Word("partial", PartialNone, PartialFirst); there {
-		s.Partial = word
-	}
-	if word, there := t.Word("index", IndexSlurm, IndexNear); there {
-		s.Index = word
-	}
+	t.Choose("partial", &s.Partial, PartialNone, PartialFirst)
+	t.Choose("index", &s.Index, IndexSlurm, IndexNear)
 	s.DrainReason, _ = document.Value[bool](t, "drain_reason", "true or false")
 	s.Scontrol = readPath(t, "scontrol")
 	s.Program = readPath(t, "program")
@@ -110,9 +106,7 @@ func (s *Slurm) read(t document.Table) {
 		s.File = template
 		t.Check("file", err)
 	}
-	if text, there := t.Text("timeout"); there {
-		s.Timeout = readTime(t, "timeout", text, minTimeout, maxTimeout)
-	}
+	readTime(t, "timeout", &s.Timeout, minTimeout, maxTimeout)
 }
 
 func (d *Deadline) read(t document.Table) {
@@ -125,12 +119,8 @@ func (d *Deadline) read(t document.Table) {
 		// What is left stays in the journal, and the next run goes on
 		"epilog",
 	)
-	if text, there := t.Text("prolog"); there {
-		d.Prolog = readTime(t, "prolog", text, minDeadline, maxDeadline)
-	}
-	if text, there := t.Text("epilog"); there {
-		d.Epilog = readTime(t, "epilog", text, minDeadline, maxDeadline)
-	}
+	readTime(t, "prolog", &d.Prolog, minDeadline, maxDeadline)
+	readTime(t, "epilog", &d.Epilog, minDeadline, maxDeadline)
 }
 
 // readPath returns the path of a program; empty if there is none.
@@ -142,12 +132,17 @@ func readPath(t document.Table, key string) string {
 	return path
 }
 
-func readTime(t document.Table, key, text string, shortest, longest time.Duration) time.Duration {
+// readTime reads a time, if the key is there.
+func readTime(t document.Table, key string, into *time.Duration, shortest, longest time.Duration) {
+	text, there := t.Text(key)
+	if !there {
+		return
+	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < shortest || d > longest {
 		t.Fail(key, `GN159 write it like "5s" or "500ms"`, "%q is not a time from %s to %s", text, shortest, longest)
 	}
-	return d
+	*into = d
 }
 
 func readHCA(t document.Table, names []string) HCA {

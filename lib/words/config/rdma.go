@@ -13,7 +13,5 @@ func (r *RDMA) read(t document.Table) {
 		// empty: it leaves the mode as it is
 		"mode",
 	)
-	if word, there := t.Word("mode", "", "shared", "exclusive"); there {
-		r.Mode = word
-	}
+	t.Choose("mode", &r.Mode, "", "shared", "exclusive")
 }

@@ -103,9 +103,7 @@ func (u *Uplink) read(t document.Table) {
 	if readFormer(t) {
 		return
 	}
-	if word, there := t.Word("kind", UplinkNone, UplinkAuto, UplinkMacvlan); there {
-		u.Kind = word
-	}
+	t.Choose("kind", &u.Kind, UplinkNone, UplinkAuto, UplinkMacvlan)
 	readName(t, "name", &u.Name)
 	u.readParent(t)
 	u.readAddresses(t)

@@ -101,6 +101,13 @@ func (t Table) Word(key string, words ...string) (string, bool) {
 	return text, there
 }
 
+// Choose gives into the word of a key, which is one of a closed set, if the key is there.
+func (t Table) Choose(key string, into *string, words ...string) {
+	if word, there := t.Word(key, words...); there {
+		*into = word
+	}
+}
+
 // Texts returns the list of texts of a key, none of them twice.
 func (t Table) Texts(key string) ([]string, bool) {
 	list, there := Value[[]any](t, key, "a list of texts in quotes")
