@@ -12,6 +12,7 @@ import (
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state"
+	"gresnet/lib/state/sign"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -28,7 +29,7 @@ func head(j job.Job) string {
 
 // Refuse writes a lease that says why the job gets nothing.
 func Refuse(dir state.Lease, j job.Job, refusal *gres.Refusal) error {
-	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
+	return writeEnv(dir, head(j)+"GRESNET_REFUSED="+sign.Printable(refusal.Error()+hint.Tag(hint.ID(refusal)))+"\n")
 }
 
 // Lease is a lease whose steps are all done, with what the job learns of it.

@@ -26,7 +26,7 @@ func Notify(n *host.Host, j job.Job, why []string) {
 	if len(why) == 0 {
 		return
 	}
-	text := printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, nameOf(j), strings.Join(why, "; ")))
+	text := sign.Printable(fmt.Sprintf("job %d has fewer HCAs than it could expect on %s: %s", j.ID, nameOf(j), strings.Join(why, "; ")))
 	text = text[:min(len(text), maxNotice)]
 	n.Notice(j.ID, "the job is told: %s", text)
 	err := os.MkdirAll(n.State.Notices(), 0o700)
@@ -63,14 +63,4 @@ func Forget(n *host.Host, job uint32) {
 	if err := sign.Remove(n.State, job); err != nil {
 		n.Notice(job, "remove the sign of the job's prolog: %s", err)
 	}
-}
-
-// printable returns a text as the plugin takes it, on one line: it may quote a user's own words.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text)
 }

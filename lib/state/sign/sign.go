@@ -48,7 +48,7 @@ func (s Sign) String() string {
 	if s.Why != "" {
 		text += " why=" + s.Why
 	}
-	return printable(text[:min(len(text), most)])
+	return Printable(text[:min(len(text), most)])
 }
 
 func yes(is bool) string {
@@ -58,8 +58,8 @@ func yes(is bool) string {
 	return "no"
 }
 
-// printable replaces what the plugin does not print to a user.
-func printable(text string) string {
+// Printable returns a text as the plugin prints it to a user, on one line.
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'
