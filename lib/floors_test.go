@@ -22,7 +22,6 @@ const kernelFloor = 3
 
 // askTheKernel are packages of other floors that ask the kernel themselves, and what for.
 var askTheKernel = map[string]string{
-	"gresnet/lib/words/clock":    "reads a clock",
 	"gresnet/lib/people/cli":     "reads its own CPU time, and sends to journald's socket",
 	"gresnet/lib/kernel/detach":  "starts processes that can be left behind, and makes raw system calls there",
 	"gresnet/lib/people/metrics": "opens a file without following a link",

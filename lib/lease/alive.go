@@ -8,7 +8,6 @@ import (
 	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/opened"
-	"gresnet/lib/words/clock"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
 )
@@ -58,7 +57,7 @@ type signs struct {
 func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	dir := l.World.Dir
 	d := signs{lease: true, job: l.World.Job, since: l.Journal.Header.Since, marked: dir.Marked()}
-	d.age = clock.SinceBoot() - d.since
+	d.age = proc.SinceBoot() - d.since
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = !d.marked && dir.Counts() && !s.Boot
 	if d.expected && d.age < poll.Grace && s.hasty {

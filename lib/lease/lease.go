@@ -7,8 +7,8 @@
 //
 // Read take.go and restore.go first. wait.go, sweep.go and alive.go are about leases that others
 // have or left; release.go is about quarantined HCAs. Package opened has what one lease does and
-// undoes, package environment what the job reads. Package repair is the rare path: this file goes
-// there if the node table or a journal does not read, or somebody has removed a lease.
+// undoes, package environment what the job reads. repair.go is the rare path: this file goes there
+// if a journal does not say whose it is, or somebody has removed a lease.
 package lease
 
 import (
@@ -23,7 +23,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/recovery"
-	"gresnet/lib/lease/repair"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/hint"
@@ -76,7 +75,7 @@ func (n *Host) again(ctx context.Context) error {
 func (n *Host) open(ctx context.Context, id uint32) (*opened.Lease, error) {
 	l, err := opened.Open(ctx, n.Host, id)
 	if err != nil && !errors.Is(err, opened.ErrNone) {
-		return repair.Open(ctx, n.Host, id, err)
+		return openDamaged(ctx, n.Host, id, err)
 	}
 	return l, err
 }

@@ -1,7 +1,4 @@
-// Package repair is the rare path beside leases: the node table does not read, a journal does not
-// say whose it is, or somebody has removed a lease. It makes right what it can, by what package
-// recovery finds out, and keeps HCAs in doubt from later jobs.
-package repair
+package lease
 
 import (
 	"cmp"
@@ -23,22 +20,22 @@ import (
 	"gresnet/lib/words/node"
 )
 
-// Open opens a lease that opened.Open cannot open, and cause is why.
-func Open(ctx context.Context, h *host.Host, id uint32, cause error) (*opened.Lease, error) {
+// openDamaged opens a lease that opened.Open cannot open, and cause is why.
+func openDamaged(ctx context.Context, h *host.Host, id uint32, cause error) (*opened.Lease, error) {
 	var headless opened.HeadlessError
 	switch {
 	case errors.Is(cause, journal.ErrVersion):
 		return nil, foreign(ctx, h, id, cause)
 	case errors.As(cause, &headless):
-		return open(ctx, h, id, headless.Why)
+		return openHeadless(ctx, h, id, headless.Why)
 	}
 	return nil, cause
 }
 
-// open opens a lease whose journal does not say whose it is. A prolog that was killed before it
+// openHeadless opens a lease whose journal does not say whose it is. A prolog that was killed before it
 // wrote the journal's first line leaves such a journal, too: it has done nothing then, and there is
 // no lease.
-func open(ctx context.Context, h *host.Host, id uint32, why string) (*opened.Lease, error) {
+func openHeadless(ctx context.Context, h *host.Host, id uint32, why string) (*opened.Lease, error) {
 	dir := h.State.Lease(id)
 	t := h.Readable(id)
 	claims := t.ClaimsOf(id)
@@ -65,11 +62,11 @@ func open(ctx context.Context, h *host.Host, id uint32, why string) (*opened.Lea
 	return opened.Headless(ctx, h, dir, book, ns, why), nil
 }
 
-// Removed ends what a job without a lease still has in the node table: somebody removed the lease,
+// endRemoved ends what a job without a lease still has in the node table: somebody removed the lease,
 // since a claim is in the lease's journal before it is in the table, and leaves the table before
-// the lease goes. Removed keeps the HCAs from later jobs until a person has seen them, and says so
+// the lease goes. endRemoved keeps the HCAs from later jobs until a person has seen them, and says so
 // once.
-func Removed(ctx context.Context, h *host.Host, id uint32) error {
+func endRemoved(ctx context.Context, h *host.Host, id uint32) error {
 	if err := h.State.Lease(id).Remove(); err != nil {
 		return opened.Remains(err)
 	}

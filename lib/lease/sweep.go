@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/opened"
-	"gresnet/lib/lease/repair"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
@@ -150,7 +149,7 @@ func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease
 	return n.under(held, id, func() error {
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {
-			return repair.Removed(ctx, n.Host, id)
+			return endRemoved(ctx, n.Host, id)
 		}
 		if err != nil {
 			return opened.Remains(err)

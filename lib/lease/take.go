@@ -15,7 +15,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/plan"
-	"gresnet/lib/lease/repair"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state/table"
@@ -91,7 +90,7 @@ func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) 
 // still in the node table if somebody removed a lease.
 func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
 	environment.Forget(n.Host, id)
-	return repair.Removed(ctx, n.Host, id)
+	return endRemoved(ctx, n.Host, id)
 }
 
 // takeEntitled takes what a job is entitled to, and tells the job what it lacks.

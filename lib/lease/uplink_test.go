@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"gresnet/lib/kernel/netns"
-	"gresnet/lib/lease/repair"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
 	"gresnet/test/netnstest"
@@ -269,7 +268,7 @@ func TestAnUplinkOfTheNameOfAnHCAsInterfaceIsRefusedBeforeAnythingMoves(t *testi
 // lawRemoved ends what a job has whose lease somebody removed, and expects that its HCAs are kept
 // from later jobs.
 func lawRemoved(t *testing.T, law *Host) error {
-	if err := repair.Removed(t.Context(), law.Host, lawJob); !errors.Is(err, ErrDamaged) {
+	if err := endRemoved(t.Context(), law.Host, lawJob); !errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("the HCAs are not kept: %w", err)
 	}
 	return nil

@@ -1,5 +1,4 @@
-// Package manager reads which program manages a network interface of the node.
-package manager
+package link
 
 import (
 	"errors"
@@ -9,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/words/clock"
+	"gresnet/lib/kernel/proc"
 )
 
 // Managers are programs that configure network interfaces by themselves: they
@@ -19,40 +18,40 @@ const (
 	NetworkManager = "NetworkManager"
 )
 
-// State is what a manager says of an interface.
-type State struct {
+// Manager is what the program that manages an interface says of it.
+type Manager struct {
 	Name       string // empty if none has the interface
 	Configured bool   // it has given the interface all that it has to give
 	Said       time.Time
 }
 
-// Of reads what the managers of the node say of the interface with an
+// ManagerOf reads what the managers of the node say of the interface with an
 // index of the root namespace; run is the node's /run. What cannot be understood
 // is no manager: the files are their writers' own, without a promise.
-func Of(run fs.FS, index int) (State, error) {
+func ManagerOf(run fs.FS, index int) (Manager, error) {
 	for _, m := range []struct {
 		dir  string
-		read func(text string) State
+		read func(text string) Manager
 	}{
 		{"systemd/netif/links", readNetworkd},
 		{"NetworkManager/devices", readNetworkManager},
 	} {
-		text, said, err := readState(run, fmt.Sprintf("%s/%d", m.dir, index))
+		text, said, err := readSaid(run, fmt.Sprintf("%s/%d", m.dir, index))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return State{}, fmt.Errorf("read who manages interface %d: %w", index, err)
+			return Manager{}, fmt.Errorf("read who manages interface %d: %w", index, err)
 		}
 		if state := m.read(text); state.Name != "" {
 			state.Said = said
 			return state, nil
 		}
 	}
-	return State{}, nil
+	return Manager{}, nil
 }
 
-func readState(run fs.FS, name string) (text string, said time.Time, err error) {
+func readSaid(run fs.FS, name string) (text string, said time.Time, err error) {
 	f, err := run.Open(name)
 	if err != nil {
 		return "", time.Time{}, err
@@ -68,27 +67,27 @@ func readState(run fs.FS, name string) (text string, said time.Time, err error) 
 
 // readNetworkd reads what networkd-state-file.c:link_save wrote. The states are
 // those of networkd-link.c:link_state_table less "unmanaged" and "linger".
-func readNetworkd(text string) State {
-	switch state := value(text, "", "ADMIN_STATE"); state {
+func readNetworkd(text string) Manager {
+	switch state := valueIn(text, "", "ADMIN_STATE"); state {
 	case "pending", "initialized", "configuring", "configured", "failed":
-		return State{Name: Networkd, Configured: state == "configured"}
+		return Manager{Name: Networkd, Configured: state == "configured"}
 	}
-	return State{}
+	return Manager{}
 }
 
 // readNetworkManager reads what nm-config.c:nm_config_device_state_write wrote
 // when a device became active, inactive or unmanaged
 // (nm-manager.c:manager_device_state_changed): it has a connection if active.
-func readNetworkManager(text string) State {
-	if value(text, "device", "managed") != "true" {
-		return State{}
+func readNetworkManager(text string) Manager {
+	if valueIn(text, "device", "managed") != "true" {
+		return Manager{}
 	}
-	return State{Name: NetworkManager, Configured: value(text, "device", "connection-uuid") != ""}
+	return Manager{Name: NetworkManager, Configured: valueIn(text, "device", "connection-uuid") != ""}
 }
 
-// value returns what a key is given in a section of a file of KEY=VALUE lines; empty
+// valueIn returns what a key is given in a section of a file of KEY=VALUE lines; empty
 // if it is given nothing, or twice.
-func value(text, section, key string) (found string) {
+func valueIn(text, section, key string) (found string) {
 	in := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -110,6 +109,6 @@ func value(text, section, key string) (found string) {
 
 // After tells whether the manager said it after a time since boot, such as that at which an interface
 // left. If the clock was set meanwhile it may deny it.
-func (s State) After(taken time.Duration) bool {
-	return s.Said.After(time.Now().Add(taken - clock.SinceBoot()))
+func (m Manager) After(taken time.Duration) bool {
+	return m.Said.After(time.Now().Add(taken - proc.SinceBoot()))
 }

@@ -1,12 +1,12 @@
-package manager_test
+package link_test
 
 import (
 	"testing"
 	"testing/fstest"
 	"time"
 
-	"gresnet/lib/link/manager"
-	"gresnet/lib/words/clock"
+	"gresnet/lib/kernel/proc"
+	"gresnet/lib/link"
 )
 
 func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
@@ -17,18 +17,18 @@ func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
 		want       string
 		configured bool
 	}{
-		{"networkd has configured it", networkd, "# This is private data. Do not parse.\nADMIN_STATE=configured\nOPER_STATE=routable\n", manager.Networkd, true},
-		{"networkd is at it", networkd, "ADMIN_STATE=configuring\n", manager.Networkd, false},
-		{"networkd has only seen it", networkd, "ADMIN_STATE=pending\n", manager.Networkd, false},
-		{"networkd failed", networkd, "ADMIN_STATE=failed\n", manager.Networkd, false},
+		{"networkd has configured it", networkd, "# This is private data. Do not parse.\nADMIN_STATE=configured\nOPER_STATE=routable\n", link.Networkd, true},
+		{"networkd is at it", networkd, "ADMIN_STATE=configuring\n", link.Networkd, false},
+		{"networkd has only seen it", networkd, "ADMIN_STATE=pending\n", link.Networkd, false},
+		{"networkd failed", networkd, "ADMIN_STATE=failed\n", link.Networkd, false},
 		{"networkd leaves it alone", networkd, "ADMIN_STATE=unmanaged\n", "", false},
 		{"networkd says nothing", networkd, "", "", false},
 		{"networkd says something else", networkd, "ADMIN_STATE=perfect\n", "", false},
 		{"networkd says two things", networkd, "ADMIN_STATE=configured\nADMIN_STATE=unmanaged\n", "", false},
 		{"networkd says it of another key", networkd, "MY_ADMIN_STATE=configured\n", "", false},
 		{"networkd says it of another interface", "systemd/netif/links/77", "ADMIN_STATE=configured\n", "", false},
-		{"NetworkManager has a connection active", networkManager, "[device]\nmanaged=true\nconnection-uuid=2b1a1a4e-8e2b-4b1c-9a53-0d6f6f2a7c11\n", manager.NetworkManager, true},
-		{"NetworkManager has no connection active", networkManager, "[device]\nmanaged=true\nnm-owned=false\n", manager.NetworkManager, false},
+		{"NetworkManager has a connection active", networkManager, "[device]\nmanaged=true\nconnection-uuid=2b1a1a4e-8e2b-4b1c-9a53-0d6f6f2a7c11\n", link.NetworkManager, true},
+		{"NetworkManager has no connection active", networkManager, "[device]\nmanaged=true\nnm-owned=false\n", link.NetworkManager, false},
 		{"NetworkManager leaves it alone", networkManager, "[device]\nmanaged=false\n", "", false},
 		{"NetworkManager does not know", networkManager, "[device]\nperm-hw-addr-fake=02:00:00:00:00:01\n", "", false},
 		{"NetworkManager says it in another section", networkManager, "[main]\nmanaged=true\n", "", false},
@@ -38,11 +38,11 @@ func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			said := time.Now().Add(-time.Minute)
 			run := fstest.MapFS{tt.path: {Data: []byte(tt.text), ModTime: said}}
-			m, err := manager.Of(run, 7)
+			m, err := link.ManagerOf(run, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := manager.State{Name: tt.want, Configured: tt.configured}
+			want := link.Manager{Name: tt.want, Configured: tt.configured}
 			if tt.want != "" {
 				want.Said = said
 			}
@@ -54,11 +54,11 @@ func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
 }
 
 func TestWhatAManagerSaidBeforeTheInterfaceLeftIsOld(t *testing.T) {
-	taken := clock.SinceBoot()
-	if (manager.State{Said: time.Now().Add(-time.Second)}).After(taken) {
+	taken := proc.SinceBoot()
+	if (link.Manager{Said: time.Now().Add(-time.Second)}).After(taken) {
 		t.Error("what was said a second before counts as said after")
 	}
-	if !(manager.State{Said: time.Now().Add(time.Second)}).After(taken) {
+	if !(link.Manager{Said: time.Now().Add(time.Second)}).After(taken) {
 		t.Error("what was said a second later counts as said before")
 	}
 }

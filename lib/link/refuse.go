@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netlink"
-	"gresnet/lib/link/tipc"
 )
 
 // Refuse says why an interface could not be put back where it is, if it could not.
@@ -80,7 +79,7 @@ func (c *Conn) refuseChildren(i Interface) error {
 // refuseBearer refuses an interface that TIPC has for a bearer: TIPC lets go when the interface leaves,
 // and nothing tells it to come back (bearer.c:tipc_l2_device_event).
 func (c *Conn) refuseBearer(name string) error {
-	all, err := Remembered(c, "bearers of TIPC", tipc.Interfaces)
+	all, err := Remembered(c, "bearers of TIPC", bearers)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,4 @@
-// Package tipc reads which interfaces TIPC has for its bearers.
-package tipc
+package link
 
 import (
 	"errors"
@@ -15,23 +14,19 @@ import (
 
 // Of linux/tipc_netlink.h.
 const (
-	family    = "TIPCv2"
-	version   = 1
-	bearerGet = 4 // TIPC_NL_BEARER_GET
-	bearer    = 1 // TIPC_NLA_BEARER
-	name      = 1 // TIPC_NLA_BEARER_NAME
+	tipcVersion    = 1
+	tipcBearerGet  = 4 // TIPC_NL_BEARER_GET
+	tipcBearer     = 1 // TIPC_NLA_BEARER
+	tipcBearerName = 1 // TIPC_NLA_BEARER_NAME
 )
 
-// sysctls is a folder that the kernel has while TIPC is loaded.
-const sysctls = "/proc/sys/net/tipc"
-
-// Interfaces returns the names of the interfaces of the calling thread's namespace that have a bearer. It
+// bearers returns the names of the interfaces of the calling thread's namespace that have a bearer. It
 // does not ask a kernel that has not loaded TIPC, which the question would load.
-func Interfaces() ([]string, error) {
-	if _, err := os.Stat(sysctls); errors.Is(err, fs.ErrNotExist) {
+func bearers() ([]string, error) {
+	if _, err := os.Stat("/proc/sys/net/tipc"); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	s, number, err := netlink.OpenGeneric(family)
+	s, number, err := netlink.OpenGeneric("TIPCv2")
 	if err != nil {
 		return nil, err
 	}
@@ -39,26 +34,26 @@ func Interfaces() ([]string, error) {
 	if number == 0 {
 		return nil, nil
 	}
-	answers, err := s.Do(int(number), unix.NLM_F_DUMP, number, []byte{bearerGet, version, 0, 0})
+	answers, err := s.Do(int(number), unix.NLM_F_DUMP, number, []byte{tipcBearerGet, tipcVersion, 0, 0})
 	if err != nil {
 		return nil, fmt.Errorf("list the bearers of TIPC: %w", err)
 	}
-	return interfaces(answers)
+	return bearersIn(answers)
 }
 
-// interfaces reads the names of bearers, as eth:roce0. Those of UDP, which are on no interface, have no
+// bearersIn reads the names of bearers, as eth:roce0. Those of UDP, which are on no interface, have no
 // name of one (bearer.c:bearer_name_validate).
-func interfaces(answers [][]byte) (names []string, err error) {
+func bearersIn(answers [][]byte) (names []string, err error) {
 	for _, m := range answers {
 		list, err := netlink.Parse(m[min(netlink.GenericHead, len(m)):])
 		if err != nil {
 			return nil, err
 		}
-		inner, err := list.Nested(bearer)
+		inner, err := list.Nested(tipcBearer)
 		if err != nil {
 			return nil, err
 		}
-		media, on, _ := strings.Cut(inner.Text(name), ":")
+		media, on, _ := strings.Cut(inner.Text(tipcBearerName), ":")
 		if media == "eth" || media == "ib" {
 			names = append(names, on)
 		}

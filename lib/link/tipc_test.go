@@ -1,4 +1,4 @@
-package tipc
+package link
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 // The unit tests' kernel has no TIPC. In the VM, test/guest/lease asks a real one.
 func TestABearerOfUDPIsOnNoInterface(t *testing.T) {
 	answer := func(text string) []byte {
-		return netlink.Append([]byte{bearerGet, version, 0, 0}, bearer, netlink.AppendText(nil, name, text))
+		return netlink.Append([]byte{tipcBearerGet, tipcVersion, 0, 0}, tipcBearer, netlink.AppendText(nil, tipcBearerName, text))
 	}
-	names, err := interfaces([][]byte{answer("eth:roce0"), answer("udp:uplink"), answer("ib:ib0"), nil, {1}})
+	names, err := bearersIn([][]byte{answer("eth:roce0"), answer("udp:uplink"), answer("ib:ib0"), nil, {1}})
 	if err != nil || !slices.Equal(names, []string{"roce0", "ib0"}) {
 		t.Errorf("%q, %v", names, err)
 	}

@@ -289,7 +289,7 @@ release:
 		fi
 	};
 	/* func: lib/lease/opened Lease.GiveUp
-	 * func: lib/lease/stray Home
+	 * func: lib/lease/opened isHome
 	 * func: lib/state/lock Held */
 giveUp:
 	atomic {
@@ -301,8 +301,8 @@ giveUp:
 		fi
 	};
 
-	/* func: lib/lease/repair Removed
-	 * func: lib/lease/repair distrust
+	/* func: lib/lease endRemoved
+	 * func: lib/lease distrust
 	 * Only a person who removes a lease leaves claims without one. */
 abandoned:
 	atomic {

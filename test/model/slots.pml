@@ -196,7 +196,7 @@ remove:
 	atomic { lease[j].there = false; goto done };
 
 	/* func: lib/lease/opened Lease.setAside
-	 * func: lib/lease/repair distrust */
+	 * func: lib/lease distrust */
 damage:
 	atomic {
 		TELL("sets its damaged lease aside\n");

@@ -17,11 +17,11 @@ import (
 	"syscall"
 	"time"
 
+	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/clock"
 	"gresnet/lib/words/node"
 )
 
@@ -172,7 +172,7 @@ func lease(dir state.Lease, id uint32, h node.HCA, c table.Claim) error {
 	if err := os.Mkdir(string(dir), 0o700); err != nil {
 		return err
 	}
-	book, err := journal.Create(dir.Journal(), journal.Header{Job: id, Run: "0", Since: clock.SinceBoot()})
+	book, err := journal.Create(dir.Journal(), journal.Header{Job: id, Run: "0", Since: proc.SinceBoot()})
 	if err != nil {
 		return err
 	}

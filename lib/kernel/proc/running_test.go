@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/proc"
-	"gresnet/lib/words/clock"
 )
 
 func TestAProcessRunsSinceItsStart(t *testing.T) {
-	before := clock.SinceBoot()
+	before := proc.SinceBoot()
 	mine, err := proc.Running(os.Getpid())
-	if err != nil || mine < 0 || mine > clock.SinceBoot() {
+	if err != nil || mine < 0 || mine > proc.SinceBoot() {
 		t.Fatalf("got %s, %v", mine, err)
 	}
 	parent, err := proc.Running(os.Getppid())

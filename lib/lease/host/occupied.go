@@ -1,6 +1,4 @@
-// Package occupied tells what keeps an HCA from going to a job, as the HCA is already in use: by a part of
-// the kernel, or by a service of the node's that runs as root, as a parallel file system's does.
-package occupied
+package host
 
 import (
 	"errors"
@@ -17,19 +15,20 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// most is how many processes are looked at: users begin them.
-const most = 4096
+// mostOccupants is how many processes are looked at: users begin them.
+const mostOccupants = 4096
 
-// Check returns an error for an HCA that is in use. moves says that the job has more of it than its device
+// checkIdle returns an error for an HCA that is in use: by a part of the kernel, or by a service of the node's
+// that runs as root, as a parallel file system's does. moves says that the job has more of it than its device
 // nodes, and take that the site gives it to jobs even if the node itself needs it.
-func Check(v *scan.View, d scan.Device, moves bool, mode rdma.Mode, take bool) error {
+func checkIdle(v *scan.View, d scan.Device, moves bool, mode rdma.Mode, take bool) error {
 	if mode == rdma.Exclusive {
 		if err := whole(v, d); err != nil {
 			return err
 		}
 	}
 	foreign, processes, err := v.Occupants(d)
-	if err == nil && len(processes) > most {
+	if err == nil && len(processes) > mostOccupants {
 		err = rdma.ErrTooMany
 	}
 	if errors.Is(err, rdma.ErrTooMany) {

@@ -1,4 +1,4 @@
-package occupied
+package host
 
 import (
 	"errors"

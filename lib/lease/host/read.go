@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gresnet/lib/hca/gres"
-	"gresnet/lib/hca/occupied"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/hca/world"
@@ -18,7 +17,6 @@ import (
 	"gresnet/lib/lease/plan"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
-	"gresnet/lib/link/manager"
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -141,7 +139,7 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 		err := fmt.Errorf("%s and %s have one GUID, %s, by which nobody can tell them apart", d.Name, strings.Join(twins, ", "), d.ID)
 		return scan.Device{}, hint.With(err, "GN452 remove all but one, `rdma link delete`")
 	}
-	return d, occupied.Check(v, d, mode == rdma.Exclusive || !e.Keep, mode, e.Take)
+	return d, checkIdle(v, d, mode == rdma.Exclusive || !e.Keep, mode, e.Take)
 }
 
 // readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
@@ -194,7 +192,7 @@ func (l *Look) readInterface(v *scan.View, mode rdma.Mode, h *plan.HCA, e gres.E
 			return nil, err
 		}
 	}
-	m, err := manager.Of(l.Host.Run, p.Interface.Index)
+	m, err := link.ManagerOf(l.Host.Run, p.Interface.Index)
 	if err != nil {
 		return nil, err
 	}

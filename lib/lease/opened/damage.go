@@ -7,7 +7,6 @@ import (
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/recovery"
-	"gresnet/lib/lease/stray"
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/hint"
@@ -45,7 +44,7 @@ func (l *Lease) doubt(d *recovery.Damage) {
 
 // bringStraysHome brings home interfaces in the job's namespace that no note is about.
 func (l *Lease) bringStraysHome() (failed []error) {
-	strays, err := stray.Links(l.World)
+	strays, err := strayLinks(l.World)
 	if err != nil {
 		return []error{err}
 	}

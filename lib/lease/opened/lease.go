@@ -16,12 +16,12 @@ import (
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/netns"
+	"gresnet/lib/kernel/proc"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/link"
 	"gresnet/lib/state"
 	"gresnet/lib/state/journal"
-	"gresnet/lib/words/clock"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -75,7 +75,7 @@ func Create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 	if err != nil {
 		return nil, hint.Join(err, dir.Remove())
 	}
-	header := journal.Header{Job: j.ID, Run: j.Run.String(), Host: ns.String(), Since: clock.SinceBoot(), Undo: h.Config.Deadline.Epilog}
+	header := journal.Header{Job: j.ID, Run: j.Run.String(), Host: ns.String(), Since: proc.SinceBoot(), Undo: h.Config.Deadline.Epilog}
 	book, err := journal.Create(dir.Journal(), header)
 	if err != nil {
 		ns.Close()
@@ -85,7 +85,7 @@ func Create(ctx context.Context, h *host.Host, j job.Job) (*Lease, error) {
 }
 
 // Open opens a lease that somebody began, or returns ErrNone. A HeadlessError, or a journal of
-// another version, is for package repair.
+// another version, is for repair.go of package lease.
 func Open(ctx context.Context, h *host.Host, id uint32) (*Lease, error) {
 	dir := h.State.Lease(id)
 	book, err := journal.Open(dir.Journal())

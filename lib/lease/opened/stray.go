@@ -1,5 +1,4 @@
-// Package stray finds what of the node's hardware is in a job's namespace, whatever the journal says.
-package stray
+package opened
 
 import (
 	"errors"
@@ -15,10 +14,10 @@ import (
 	"gresnet/lib/words/node"
 )
 
-// Links returns the interfaces of hardware in the job's namespace, each as the step whose undo
+// strayLinks returns the interfaces of hardware in the job's namespace, each as the step whose undo
 // brings it home under its present name. An unwinding asks for them after it has brought home all
 // that it knows of.
-func Links(w *world.World) (strays []*step.Link, err error) {
+func strayLinks(w *world.World) (strays []*step.Link, err error) {
 	err = w.InJob(func(v *scan.View) error {
 		list, err := v.Link.List()
 		for _, i := range list {
@@ -35,9 +34,9 @@ func Links(w *world.World) (strays []*step.Link, err error) {
 	return strays, err
 }
 
-// Inside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
+// hcasInside returns the HCAs that have a part in the job's namespace: an RDMA device, or an interface
 // that one of the steps is about.
-func Inside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
+func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 	err = w.InJob(func(v *scan.View) error {
 		if ids, err = rdmaDevices(v); err != nil {
 			return err
@@ -73,9 +72,9 @@ func rdmaDevices(v *scan.View) (ids []node.ID, err error) {
 	return ids, err
 }
 
-// Home returns an error unless the device that a step moved is on the node, or the node has lost
+// isHome returns an error unless the device that a step moved is on the node, or the node has lost
 // it.
-func Home(w *world.World, s step.Step) error {
+func isHome(w *world.World, s step.Step) error {
 	var err error
 	switch s := s.(type) {
 	case *step.RDMA:

@@ -14,7 +14,6 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
-	"gresnet/lib/lease/stray"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/state/table"
@@ -226,7 +225,7 @@ func (l *Lease) peers(all []recovery.Note) map[node.ID]bool {
 	if !slices.ContainsFunc(all, func(s recovery.Note) bool { return others[s.HCA()] }) {
 		return others
 	}
-	here, err := stray.Inside(l.World, recovery.StepsOf(all))
+	here, err := hcasInside(l.World, recovery.StepsOf(all))
 	if err != nil {
 		l.Host.Notice(l.World.Job, "list what is in the job's namespace: %s", err)
 	}
@@ -291,7 +290,7 @@ func (l *Lease) GiveUp(id node.ID) error {
 	notes, _ := l.left()
 	notes = slices.DeleteFunc(notes, func(s recovery.Note) bool { return s.HCA() != id })
 	for _, s := range notes {
-		if err := stray.Home(l.World, s.Step); err != nil {
+		if err := isHome(l.World, s.Step); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
-	"gresnet/lib/link/manager"
+	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
 	"gresnet/lib/words/poll"
 )
@@ -30,11 +30,11 @@ func (s *Settings) agree(w *world.World, v *scan.View, index int) (snapshot.Sett
 	if !managed {
 		return s.Settings, nil
 	}
-	var m manager.State
+	var m link.Manager
 	var agreed snapshot.Settings
 	var diff []string
 	done, err := w.Until(poll.Managers, func() (_ bool, err error) {
-		if m, err = manager.Of(w.Managers.Run, index); err != nil || !m.Configured {
+		if m, err = link.ManagerOf(w.Managers.Run, index); err != nil || !m.Configured {
 			return false, err
 		}
 		if agreed, diff, err = v.Link.AcceptManaged(index, s.Settings); err != nil || len(diff) == 0 {

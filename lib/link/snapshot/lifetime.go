@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/kernel/proc"
 	"gresnet/lib/link/address"
 	"gresnet/lib/link/route"
-	"gresnet/lib/words/clock"
 )
 
 // aged returns the settings with the lifetimes that are left of them. It leaves out what has
@@ -16,7 +16,7 @@ func (s Settings) aged() Settings {
 	if s.Taken == 0 {
 		return s
 	}
-	passed := uint32((clock.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
+	passed := uint32((proc.SinceBoot() - s.Taken + time.Second - 1) / time.Second)
 	var expired []address.Address
 	s.Addresses = netlink.Keep(s.Addresses, func(m address.Address) (address.Address, bool) {
 		left, ok := m.Aged(passed)

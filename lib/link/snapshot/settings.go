@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"gresnet/lib/kernel/proc"
 	"gresnet/lib/link"
 	"gresnet/lib/link/address"
 	"gresnet/lib/link/dcb"
@@ -12,7 +13,6 @@ import (
 	"gresnet/lib/link/rule"
 	"gresnet/lib/link/sysctl"
 	"gresnet/lib/link/tc"
-	"gresnet/lib/words/clock"
 	"gresnet/lib/words/hint"
 )
 
@@ -82,7 +82,7 @@ func (c *Conn) complete(i link.Described, expected sysctl.Values, top bool) (Set
 	if !c.Remembers() {
 		c.Sysctls.Forget() // others may have changed them
 	}
-	s := Settings{Own: i.Own, Token: i.Token, Taken: clock.SinceBoot()}
+	s := Settings{Own: i.Own, Token: i.Token, Taken: proc.SinceBoot()}
 	r := reading{i: i, s: &s, expected: expected}
 	if err := c.read(&r, top); err != nil {
 		// udev may have renamed it meanwhile: then others' settings were read by its name, or none.

@@ -6,19 +6,19 @@ import (
 	"strconv"
 	"strings"
 
-	"gresnet/lib/link/manager"
+	"gresnet/lib/link"
 )
 
 // managers warns of interfaces that another program configures by itself: it
 // gives them their addresses when they come home, and an epilog waits for it.
 func (s Site) managers() (all []Finding) {
 	for _, m := range []struct{ name, do string }{
-		{manager.NetworkManager, "GN014 put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},
-		{manager.Networkd, "GN015 put Unmanaged=yes under [Link] into the .network file of %s"},
+		{link.NetworkManager, "GN014 put unmanaged-devices=%s under [keyfile] into a file in /etc/NetworkManager/conf.d"},
+		{link.Networkd, "GN015 put Unmanaged=yes under [Link] into the .network file of %s"},
 	} {
 		managed, ran := s.managedBy(m.name)
 		switch {
-		case len(managed) > 0 && m.name == manager.NetworkManager:
+		case len(managed) > 0 && m.name == link.NetworkManager:
 			all = append(all, warn(m.name, fmt.Sprintf(m.do, "interface-name:"+strings.Join(managed, ";interface-name:")), "it manages %s", strings.Join(managed, ", ")))
 		case len(managed) > 0:
 			all = append(all, warn(m.name, fmt.Sprintf(m.do, strings.Join(managed, ", ")), "it manages %s", strings.Join(managed, ", ")))
@@ -32,7 +32,7 @@ func (s Site) managers() (all []Finding) {
 // managedBy returns the interfaces that jobs may have and a manager configures, and
 // whether the manager runs on this node at all.
 func (s Site) managedBy(name string) (managed []string, ran bool) {
-	dir := map[string]string{manager.NetworkManager: "run/NetworkManager", manager.Networkd: "run/systemd/netif/links"}[name]
+	dir := map[string]string{link.NetworkManager: "run/NetworkManager", link.Networkd: "run/systemd/netif/links"}[name]
 	if _, err := fs.Stat(s.Root, dir); err != nil {
 		return nil, false
 	}
@@ -53,7 +53,7 @@ func (s Site) managedBy(name string) (managed []string, ran bool) {
 			if err != nil {
 				continue
 			}
-			if m, err := manager.Of(run, index); err == nil && m.Name == name {
+			if m, err := link.ManagerOf(run, index); err == nil && m.Name == name {
 				managed = append(managed, p.Interface)
 			}
 		}

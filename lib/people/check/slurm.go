@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/people/memlock"
+	"gresnet/lib/people/setup"
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -34,7 +34,7 @@ func (s Site) slurm() []Finding {
 	all = append(all, s.health(conf)...)
 	all = append(all, s.proctrack(conf)...)
 	all = append(all, s.accounts(conf)...)
-	for _, err := range memlock.Faults(s.Root, conf) {
+	for _, err := range setup.MemlockFaults(s.Root, conf) {
 		all = append(all, bad(Warning, "memlock", hint.Whole(err), err.Error()))
 	}
 	return append(all, s.gres(conf, dir)...)

@@ -19,7 +19,6 @@ import (
 	"gresnet/lib/state/journal"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/clock"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/pkey"
@@ -189,7 +188,7 @@ func leaseStatus(n *host.Host, id uint32) (s report.Lease, keys map[node.ID]pkey
 		s.State = Damaged
 		return s, nil, nil
 	}
-	s.Run, s.Age = book.Header.Run, clock.SinceBoot()-book.Header.Since
+	s.Run, s.Age = book.Header.Run, proc.SinceBoot()-book.Header.Since
 	for _, note := range book.Notes {
 		if note.Struck {
 			continue

@@ -1,11 +1,10 @@
-package memlock_test
+package setup
 
 import (
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"gresnet/lib/people/memlock"
 	"gresnet/lib/slurm"
 )
 
@@ -26,7 +25,7 @@ func TestTasksHaveTheSubmittersLimitAsSlurmConfSays(t *testing.T) {
 		"PropagateResourceLimitsExcept=MEMLOCK\nPropagateResourceLimitsExcept=NOFILE": true,
 	} {
 		f, err := slurm.ParseFile("slurm.conf", text)
-		if got := memlock.Propagated(slurm.Conf(f.Lines)); err != nil || got != want {
+		if got := propagated(slurm.Conf(f.Lines)); err != nil || got != want {
 			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
 		}
 	}
@@ -53,9 +52,9 @@ func TestAUnitsLimitIsThatOfItsLastDropIn(t *testing.T) {
 		{files(lib+"slurmd.service: LimitMEMLOCK=infinity", etc+"slurmd.service: LimitMEMLOCK = 8M"), "8M", true},
 		{files(lib+"slurmd.service: LimitMEMLOCK=infinity", lib+d+"b.conf: LimitMEMLOCK=1M", etc+d+"a.conf: LimitMEMLOCK=2M"), "1M", true},
 		{files(lib+"slurmd.service: LimitMEMLOCK=infinity", lib+d+"b.conf: LimitMEMLOCK=1M", etc+d+"b.conf: LimitMEMLOCK=2M"), "2M", true},
-		{files(lib+"slurmd.service: X=y", etc+d+"override.conf: LimitMEMLOCK=1M", strings.TrimPrefix(memlock.DropIn, "/")+": LimitMEMLOCK=infinity"), "infinity", true},
+		{files(lib+"slurmd.service: X=y", etc+d+"override.conf: LimitMEMLOCK=1M", strings.TrimPrefix(dropIn, "/")+": LimitMEMLOCK=infinity"), "infinity", true},
 	} {
-		if got, is := memlock.OfUnit(c.root); got != c.want || is != c.is {
+		if got, is := ofUnit(c.root); got != c.want || is != c.is {
 			t.Errorf("%v: got %q, %v, want %q, %v", c.root, got, is, c.want, c.is)
 		}
 	}

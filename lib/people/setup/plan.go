@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"gresnet/lib/people/memlock"
 	"gresnet/lib/slurm"
 	"gresnet/lib/slurm/plugin"
 	"gresnet/lib/state/sign"
@@ -538,7 +537,7 @@ func (p *planner) without(conf slurm.Conf, dir string) string {
 func (p *planner) configless(file string) {
 	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+path.Dir(file)+"): they are not changed here")
 	p.Plan.Controller = append(p.Plan.Controller, "slurm.conf: Prolog="+prolog, "slurm.conf: Epilog="+epilog, "slurm.conf: PrologFlags=Contain",
-		"slurm.conf: "+memlock.ExceptKey+"="+memlock.Name, "slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
+		"slurm.conf: "+memlockExcept+"="+memlockName, "slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
 	for _, line := range p.GresLines {
 		p.Plan.Controller = append(p.Plan.Controller, "gres.conf: NodeName="+p.Node+" "+line)
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/devnode"
-	"gresnet/lib/people/memlock"
 	"gresnet/lib/slurm"
 	"gresnet/lib/state/sign"
 	"gresnet/test/stamptest"
@@ -226,10 +225,10 @@ func isSetUp(root string) error {
 	if flags := strings.ToLower(conf.Last("prologflags")); !strings.Contains(flags, "contain") && !strings.Contains(flags, "x11") {
 		return fmt.Errorf("PrologFlags=%s", flags)
 	}
-	if memlock.Propagated(conf) {
+	if propagated(conf) {
 		return errors.New("slurm.conf has tasks lock as much memory as whoever submits their job")
 	}
-	if limit, is := memlock.OfUnit(files); is && limit != "infinity" {
+	if limit, is := ofUnit(files); is && limit != "infinity" {
 		return fmt.Errorf("slurmd's unit has LimitMEMLOCK=%s", limit)
 	}
 	if types := strings.Split(conf.Last("grestypes"), ","); !slices.Contains(types, "nic") {
