@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
 	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/words/hint"
 )
@@ -38,12 +38,7 @@ func (n *Host) nodes() devnode.Nodes {
 func (n *Host) Picture() (devnode.Picture, error) { return n.nodes().Picture(!n.State.IsMade()) }
 
 // Redo takes back what GiveBack said: runs close device nodes again.
-func (n *Host) Redo() error {
-	if err := os.Remove(n.State.Undone()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func (n *Host) Redo() error { return state.Remove(n.State.Undone()) }
 
 // GiveBack gives the node's own device nodes back to users, as setup found them. From then on no
 // run closes them, before Redo or the next boot. A prolog may have begun before: if a job has a

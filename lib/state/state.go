@@ -205,6 +205,14 @@ func isThere(path string) bool {
 	return err == nil
 }
 
+// Remove removes a file, if it is there.
+func Remove(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // End makes a lease count no longer, whatever has the name of its Env.
 func (l Lease) End() error { return os.RemoveAll(l.Env()) }
 
@@ -223,7 +231,7 @@ func (l Lease) Remove() error {
 		return err
 	}
 	for _, path := range []string{l.NewEnv(), l.Limits(), l.Hosts(), l.ResolvConf(), l.Mark(), l.Journal(), string(l)} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := Remove(path); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gresnet/lib/lease/host"
+	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/job"
 )
@@ -57,7 +58,7 @@ func Remembers(n *host.Host, job uint32) bool {
 // Forget removes what the prolog left for the job's steps beside the lease: the line, and the sign of
 // its run.
 func Forget(n *host.Host, job uint32) {
-	if err := os.Remove(n.State.Notice(job)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := state.Remove(n.State.Notice(job)); err != nil {
 		n.Notice(job, "remove what the job was told: %s", err)
 	}
 	if err := sign.Remove(n.State, job); err != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/words/hint"
 )
@@ -55,7 +56,7 @@ func (f File) Owe(p *Page) error {
 		err = os.Rename(page.Name(), page.Name()+whole)
 	}
 	if err != nil {
-		return hint.Join(err, removed(page.Name()))
+		return hint.Join(err, state.Remove(page.Name()))
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, 
 		return restarted, err
 	}
 	for _, name := range paid {
-		full = hint.Join(full, removed(name))
+		full = hint.Join(full, state.Remove(name))
 	}
 	return restarted, full
 }
@@ -134,7 +135,7 @@ func (f File) read() (*Page, error) {
 // wait for the disk, and what a crash of the node leaves may start again.
 func (f File) write(text []byte) error {
 	next := filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".new")
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := state.Remove(next); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
@@ -148,14 +149,7 @@ func (f File) write(text []byte) error {
 		err = os.Rename(next, f.Path)
 	}
 	if err != nil {
-		return fmt.Errorf("write metrics: %w", hint.Join(err, removed(next)))
-	}
-	return nil
-}
-
-func removed(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return fmt.Errorf("write metrics: %w", hint.Join(err, state.Remove(next)))
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func Since(lasting string, start time.Time) time.Time {
 // Forget ends what Expect and ExpectForGood say.
 func Forget(names ...string) error {
 	for _, name := range names {
-		if err := remove(name); err != nil {
+		if err := state.Remove(name); err != nil {
 			return fmt.Errorf("say that jobs leave no signs: %w", err)
 		}
 	}

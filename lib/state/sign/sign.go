@@ -127,7 +127,7 @@ func leave(d state.Dir, name string, s Sign) error {
 // later one counts.
 func link(folder func() error, to, name string, at time.Time) error {
 	next := name + ".new"
-	if err := remove(next); err != nil {
+	if err := state.Remove(next); err != nil {
 		return err
 	}
 	err := os.Symlink(to, next)
@@ -151,14 +151,6 @@ func link(folder func() error, to, name string, at time.Time) error {
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, os.Remove(next))
-	}
-	return nil
-}
-
-// remove removes a link that may be gone.
-func remove(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	return nil
 }
@@ -189,4 +181,4 @@ func target(name string) (text string, at time.Time, ok bool) {
 }
 
 // Remove removes the sign of a job that has ended.
-func Remove(d state.Dir, id uint32) error { return remove(d.Sign(id)) }
+func Remove(d state.Dir, id uint32) error { return state.Remove(d.Sign(id)) }

@@ -60,15 +60,7 @@ func (f Folder) lend(t *Table) error {
 		err = os.Rename(next, file)
 	}
 	if err != nil {
-		return fmt.Errorf("list the HCAs that jobs have: %w", hint.Join(err, remove(next)))
-	}
-	return nil
-}
-
-// remove removes a file, if it is there.
-func remove(file string) error {
-	if err := os.Remove(file); !os.IsNotExist(err) {
-		return err
+		return fmt.Errorf("list the HCAs that jobs have: %w", hint.Join(err, state.Remove(next)))
 	}
 	return nil
 }
