@@ -77,12 +77,7 @@ func (t *taking) hadBy(job uint32) (all []netip.Prefix) {
 	if err != nil {
 		return nil
 	}
-	for _, note := range book.Notes {
-		s, err := step.Decode(note.Kind, note.Data)
-		had, is := s.(*step.Settings)
-		if err != nil || !is {
-			continue
-		}
+	for _, had := range step.NotedSettings(book) {
 		for _, a := range had.Settings.Addresses {
 			all = append(all, a.Addr())
 		}

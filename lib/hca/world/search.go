@@ -179,6 +179,12 @@ func (w *World) HasLost(id node.ID) (bool, error) {
 	return allSeen(verbs, seen), nil
 }
 
+// IsLost tells whether the node has lost an HCA for sure.
+func (w *World) IsLost(id node.ID) bool {
+	gone, err := w.HasLost(id)
+	return err == nil && gone
+}
+
 // allSeen tells whether each uverbs device belongs to an RDMA device that a look has seen. Since
 // kernel 7.3 devices of two namespaces may have the same name.
 func allSeen(verbs []sysfs.Owner, seen []string) bool {

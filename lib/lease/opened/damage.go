@@ -61,26 +61,34 @@ func (l *Lease) setAside(d *recovery.Damage) error {
 		l.Host.Notice(l.World.Job, "%s: %s: nothing is lost", recovery.ErrDamaged, d.Why())
 		return l.World.Dir.Remove()
 	}
+	path := filepath.Join(l.Host.State.Damaged(), fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))
+	if err := l.keepAs(path, l.World.Dir.Journal()); err != nil {
+		return err
+	}
+	if err := l.World.Dir.Remove(); err != nil {
+		return Remains(err)
+	}
+	err := fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, l.World.Job, d.Quarantines(l.World.Away))
+	return Remains(hint.With(err, "GN216 see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet release HCA"))
+}
+
+// keepAs keeps a file or the folder of a lease that ends, and says in the node table that no lease has its claims
+// any more.
+func (l *Lease) keepAs(path, file string) error {
 	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
 		for i, c := range t.Claims {
 			t.Claims[i].Doubt = c.Doubt || c.Job == l.World.Job && c.Run == l.World.Run
 		}
 		return nil
 	})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = os.Rename(file, path)
+	}
 	if err != nil {
 		return Remains(l.Host.State.Fault(err))
 	}
-	folder := l.Host.State.Damaged()
-	path := filepath.Join(folder, fmt.Sprintf("job-%d-%s.journal", l.World.Job, l.Host.Now().UTC().Format("20060102T150405.000")))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return Remains(l.Host.State.Fault(err))
-	}
-	if err := os.Rename(l.World.Dir.Journal(), path); err != nil {
-		return Remains(l.Host.State.Fault(err))
-	}
-	if err := l.World.Dir.Remove(); err != nil {
-		return Remains(err)
-	}
-	err = fmt.Errorf("%w: job %d: %s", recovery.ErrDamaged, l.World.Job, d.Quarantines(l.World.Away))
-	return Remains(hint.With(err, "GN216 see whether the HCA is as it should be, by what can be read of "+path+", then run: gresnet release HCA"))
+	return nil
 }

@@ -44,12 +44,7 @@ func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, 
 		return node.ID{}, false
 	}
 	noted := map[node.ID]bool{}
-	for _, note := range book.Notes {
-		s, err := step.Decode(note.Kind, note.Data)
-		had, is := s.(*step.Settings)
-		if err != nil || !is {
-			continue
-		}
+	for _, had := range step.NotedSettings(book) {
 		noted[had.Of] = true
 		if c, held := t.Holder(had.Of); had.Interface.Same(id) && held && c.Job == job {
 			return had.Of, true

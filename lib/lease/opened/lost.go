@@ -44,26 +44,13 @@ func (l *Lease) quarantineLost() {
 // keepLost ends a lease after the node lost an HCA, and keeps it with its journal: the notes that are
 // not struck say what the node owes, and the claim's is one of them.
 func (l *Lease) keepLost() error {
-	h, folder := l.Host, l.Host.State.Lost()
 	if l.World.Dir.IsLost() {
 		return l.lostAny()
 	}
-	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error {
-		for i, c := range t.Claims {
-			t.Claims[i].Doubt = c.Doubt || c.Job == l.World.Job && c.Run == l.World.Run
-		}
-		return nil
-	})
-	if err != nil {
-		return Remains(h.State.Fault(err))
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return Remains(h.State.Fault(err))
-	}
 	// As a whole: whoever looks meanwhile takes a folder without a journal for the rest of a removal.
-	kept := filepath.Join(folder, fmt.Sprintf("job-%d-%d", l.World.Job, l.Journal.Header.Since))
-	if err := os.Rename(string(l.World.Dir), kept); err != nil {
-		return Remains(h.State.Fault(err))
+	kept := filepath.Join(l.Host.State.Lost(), fmt.Sprintf("job-%d-%d", l.World.Job, l.Journal.Header.Since))
+	if err := l.keepAs(kept, string(l.World.Dir)); err != nil {
+		return err
 	}
 	return l.lostAny()
 }

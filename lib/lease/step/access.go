@@ -92,12 +92,7 @@ func Reopen(w *world.World, t *table.Table) error {
 	var failed []error
 	for _, shared := range t.Unshared() {
 		err := w.OnHost(func(v *scan.View) error { return v.RestoreNodes(w.Dev, shared.HCA, shared.Nodes) })
-		if errors.Is(err, scan.ErrNotFound) {
-			if gone, lost := w.HasLost(shared.HCA); lost == nil && gone {
-				err = nil
-			}
-		}
-		if err != nil {
+		if err != nil && !(errors.Is(err, scan.ErrNotFound) && w.IsLost(shared.HCA)) {
 			failed = append(failed, fmt.Errorf("give the device nodes of %s their access again: %w", shared.Name, err))
 			continue
 		}

@@ -111,11 +111,9 @@ func (s *Rebind) Undo(w *world.World) error {
 		return err
 	}
 	err = s.bind(w, vf, s.Had, held)
-	if errors.As(err, &absentError{}) || errors.Is(err, sriov.ErrNoDriver) {
-		if gone, lost := w.HasLost(s.ID); lost == nil && gone {
-			w.Notice("%s", err)
-			return nil
-		}
+	if (errors.As(err, &absentError{}) || errors.Is(err, sriov.ErrNoDriver)) && w.IsLost(s.ID) {
+		w.Notice("%s", err)
+		return nil
 	}
 	if err != nil {
 		return err
@@ -174,10 +172,8 @@ func (s *Rebind) giveIndex(w *world.World, vf function) error {
 // Verify gives the RDMA device its name once more, see RDMA.Verify.
 func (s *Rebind) Verify(w *world.World) error {
 	err := s.device().Verify(w)
-	if errors.Is(err, scan.ErrNotFound) {
-		if gone, lost := w.HasLost(s.ID); lost == nil && gone {
-			return nil // other steps say so
-		}
+	if errors.Is(err, scan.ErrNotFound) && w.IsLost(s.ID) {
+		return nil // other steps say so
 	}
 	return err
 }
@@ -200,7 +196,7 @@ func (s *Rebind) AtHome(w *world.World) error {
 	if err != nil || has {
 		return err
 	}
-	if gone, lost := w.HasLost(s.ID); lost == nil && gone {
+	if w.IsLost(s.ID) {
 		return nil
 	}
 	return fmt.Errorf("%s does not have %s", s.Name, s.Had)

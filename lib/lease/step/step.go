@@ -14,6 +14,7 @@ import (
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/network"
+	"gresnet/lib/state/journal"
 )
 
 // Step is one deed with all that its undo must know.
@@ -98,6 +99,17 @@ func rankOf(kind string) int {
 		}
 	}
 	return len(order)
+}
+
+// NotedSettings returns the settings that a journal has, as far as they read.
+func NotedSettings(book *journal.Journal) (all []*Settings) {
+	for _, note := range book.Notes {
+		s, err := Decode(note.Kind, note.Data)
+		if had, is := s.(*Settings); is && err == nil {
+			all = append(all, had)
+		}
+	}
+	return all
 }
 
 // Decode reads a step from the journal.
