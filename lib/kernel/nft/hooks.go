@@ -18,7 +18,6 @@ import (
 const (
 	genHead = 4 // sizeof(struct nfgenmsg)
 
-	hookDevice     = 3 // NFTA_HOOK_DEV
 	hookDevices    = 4 // NFTA_HOOK_DEVS
 	flowtableTable = 1 // NFTA_FLOWTABLE_TABLE
 	flowtableName  = 2 // NFTA_FLOWTABLE_NAME
@@ -70,7 +69,7 @@ func (k *Hooks) Read() (list []Hooked, err error) {
 		again := func() { list = list[:begun] }
 		request := make([]byte, genHead) // AF_UNSPEC, all families
 		err := k.socket.Each(subsystem|of.get, unix.NLM_F_DUMP, uint16(subsystem|of.kind), request, again, func(m []byte) error {
-			whole, err := netlink.Parse(m[min(genHead, len(m)):])
+			whole, err := netlink.Behind(m, genHead, "nftables")
 			if err != nil {
 				return err
 			}
@@ -100,19 +99,11 @@ func readFlowtable(list netlink.Attributes) (Hooked, error) {
 
 // devicesOf returns the interfaces that a hook names.
 func devicesOf(list netlink.Attributes, hook, devices uint16) (names []string, err error) {
-	nested, there := list.Find(hook)
-	if !there {
-		return nil, nil
+	inner, err := list.Nested(hook)
+	if err == nil {
+		inner, err = inner.Nested(devices)
 	}
-	inner, err := netlink.Parse(nested)
 	if err != nil {
-		return nil, err
-	}
-	// Before kernel 5.5 a chain has one alone.
-	if one := inner.Text(hookDevice); one != "" && devices == hookDevices {
-		names = append(names, one)
-	}
-	if inner, err = inner.Nested(devices); err != nil {
 		return nil, err
 	}
 	for a := range inner.All() {

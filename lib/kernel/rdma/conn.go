@@ -150,11 +150,7 @@ func (c *Conn) Dump() ([]Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list RDMA devices: %w", err)
 	}
-	devices := make([]Device, 0, len(answers))
-	for _, a := range answers {
-		devices = append(devices, deviceOf(a))
-	}
-	return devices, nil
+	return devicesIn(answers), nil
 }
 
 // Devices lists the namespace's RDMA devices and misses none: what a dump
@@ -194,21 +190,21 @@ func (c *Conn) At(index uint32) ([]Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read RDMA device %d: %w", index, err)
 	}
-	devices := make([]Device, 0, len(answers))
-	for _, a := range answers {
-		devices = append(devices, deviceOf(a))
-	}
-	return devices, nil
+	return devicesIn(answers), nil
 }
 
-func deviceOf(a netlink.Attributes) Device {
-	return Device{
-		Index:  uint32(a.Number(attrDevIndex)),
-		Name:   a.Text(attrDevName),
-		GUID:   formatGUID(a.Value(attrNodeGUID)),
-		Sub:    a.Value(attrDevType) != nil || a.Value(attrParentName) != nil,
-		Parent: a.Text(attrParentName),
+func devicesIn(answers []netlink.Attributes) []Device {
+	devices := make([]Device, 0, len(answers))
+	for _, a := range answers {
+		devices = append(devices, Device{
+			Index:  uint32(a.Number(attrDevIndex)),
+			Name:   a.Text(attrDevName),
+			GUID:   formatGUID(a.Value(attrNodeGUID)),
+			Sub:    a.Value(attrDevType) != nil || a.Value(attrParentName) != nil,
+			Parent: a.Text(attrParentName),
+		})
 	}
+	return devices
 }
 
 // Port is one port of an RDMA device. Interface is the index of its network
@@ -227,13 +223,9 @@ func (c *Conn) Ports(index uint32) ([]Port, error) {
 	}
 	ports := make([]Port, 0, len(answers))
 	for _, a := range answers {
-		state := a.Value(attrPortState)
-		if len(state) != 1 {
-			state = []byte{0}
-		}
 		ports = append(ports, Port{
 			Num:       uint32(a.Number(attrPortIndex)),
-			State:     portState(state[0]),
+			State:     portState(byte(a.Number(attrPortState))),
 			Interface: int(a.Number(attrNdevIndex)),
 		})
 	}

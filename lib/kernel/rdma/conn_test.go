@@ -24,7 +24,7 @@ func TestADeviceWithATypeOrAParentIsAPartOfAnHCA(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := deviceOf(a); d.Sub != c.sub || d.Parent != c.parent || d.GUID != "0200:0000:0000:0001" {
+		if d := devicesIn([]netlink.Attributes{a})[0]; d.Sub != c.sub || d.Parent != c.parent || d.GUID != "0200:0000:0000:0001" {
 			t.Errorf("%s: got %+v", c.name, d)
 		}
 	}

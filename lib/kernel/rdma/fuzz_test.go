@@ -19,7 +19,7 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			return
 		}
-		d := deviceOf(a)
+		d := devicesIn([]netlink.Attributes{a})[0]
 		if len(d.Name) > len(m) || bytes.IndexByte([]byte(d.Name), 0) >= 0 || d.GUID != "" && len(d.GUID) != len("0002:c903:00ab:cdef") {
 			t.Errorf("device %+v", d)
 		}

@@ -114,35 +114,40 @@ func gone(err error) error {
 	return err
 }
 
-// CountVerbs counts the node's uverbs devices, wherever their RDMA devices are.
-func CountVerbs(sys fs.FS) (count int, err error) {
-	entries, err := fs.ReadDir(sys, "class/infiniband_verbs")
+const verbsClass = "class/infiniband_verbs"
+
+// verbs returns the names of the node's uverbs devices. A kernel without ib_uverbs has no such class:
+// fs.ErrNotExist.
+func verbs(sys fs.FS) (names []string, err error) {
+	entries, err := fs.ReadDir(sys, verbsClass)
 	for _, e := range entries {
-		if CharClass(e.Name()) != "" {
-			count++
+		if CharClass(e.Name()) != "" { // else abi_version, which is a file
+			names = append(names, e.Name())
 		}
 	}
-	return count, err
+	if err != nil {
+		return nil, fmt.Errorf("list uverbs devices: %w", err)
+	}
+	return names, nil
+}
+
+// CountVerbs counts the node's uverbs devices, wherever their RDMA devices are.
+func CountVerbs(sys fs.FS) (count int, err error) {
+	names, err := verbs(sys)
+	return len(names), err
 }
 
 // CountNamed counts the node's uverbs devices whose RDMA devices have a name, wherever those
 // are. One that goes meanwhile is not counted.
 func CountNamed(sys fs.FS, device string) (count int, err error) {
-	const class = "class/infiniband_verbs"
-	entries, err := fs.ReadDir(sys, class)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+	names, err := verbs(sys)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
 	}
-	if err != nil {
-		return 0, fmt.Errorf("list uverbs devices: %w", err)
-	}
-	for _, e := range entries {
-		if CharClass(e.Name()) == "" {
-			continue
-		}
-		name, err := read(sys, path.Join(class, e.Name(), "ibdev"))
+	for _, verbs := range names {
+		name, err := read(sys, path.Join(verbsClass, verbs, "ibdev"))
 		if err = gone(err); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("read the RDMA device of %s: %w", e.Name(), err)
+			return 0, fmt.Errorf("read the RDMA device of %s: %w", verbs, err)
 		}
 		if err == nil && name == device {
 			count++
@@ -154,16 +159,13 @@ func CountNamed(sys fs.FS, device string) (count int, err error) {
 // AllVerbs lists the owners of the node's uverbs devices, wherever their RDMA devices are.
 // A kernel without ib_uverbs has no such class: fs.ErrNotExist.
 func AllVerbs(sys fs.FS) ([]Owner, error) {
-	entries, err := fs.ReadDir(sys, "class/infiniband_verbs")
+	names, err := verbs(sys)
 	if err != nil {
-		return nil, fmt.Errorf("list uverbs devices: %w", err)
+		return nil, err
 	}
 	var list []Owner
-	for _, e := range entries {
-		if CharClass(e.Name()) == "" {
-			continue // abi_version, which is a file
-		}
-		owner, err := OwnerOf(sys, e.Name())
+	for _, name := range names {
+		owner, err := OwnerOf(sys, name)
 		if err != nil {
 			return nil, err
 		}
