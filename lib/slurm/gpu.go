@@ -41,6 +41,9 @@ func Merge(gres, conf Conf, node, name string) ([]Device, error) {
 	}
 	var merged []Device
 	for _, p := range promises(list, name) {
+		if !p.plain || p.count < 0 || p.count > maxNodes {
+			continue // no node has so many of what has files
+		}
 		left = slices.DeleteFunc(left, func(d Device) bool {
 			if p.count == 0 || p.kind != "" && !strings.EqualFold(d.Type, p.kind) {
 				return false
@@ -61,28 +64,28 @@ func Merge(gres, conf Conf, node, name string) ([]Device, error) {
 type promise struct {
 	kind  string
 	count int
+	plain bool // not 2K and the like
 }
 
-// promises returns those of a list like "gpu:a100:4,gpu:h100:2". It leaves out what has a count that no node
-// has of what has files.
+// promises returns those of a list like "gpu:a100:4,gpu:h100:2", each type once.
 func promises(list, name string) (all []promise) {
 	for _, fields := range fieldsOf(list, name) {
-		p := promise{count: 1}
+		p := promise{count: 1, plain: true}
 		for _, f := range fields[1:] {
 			n, err := strconv.Atoi(f)
 			switch {
-			case strings.EqualFold(f, "no_consume"):
+			case f == "" || strings.EqualFold(f, "no_consume"):
 			case err == nil:
 				p.count = n
-			case f != "":
+			case digits(f) > 0 && digits(f) == len(f)-1:
+				p.plain = false
+			default:
 				p.kind = f
 			}
 		}
-		if p.count < 0 || p.count > maxNodes {
-			continue
-		}
 		if i := slices.IndexFunc(all, func(o promise) bool { return o.kind == p.kind }); i >= 0 {
 			all[i].count += p.count
+			all[i].plain = all[i].plain && p.plain
 			continue
 		}
 		all = append(all, p)

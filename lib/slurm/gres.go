@@ -168,10 +168,13 @@ func (c Conf) FilesIn(dir string) []string {
 // is such a line with a count that is plain.
 func (c Conf) Promised(node, name string) (count int, is bool) {
 	list, is := c.promised(node)
-	if !is {
-		return 0, false
+	for _, p := range promises(list, name) {
+		if !p.plain {
+			return 0, false
+		}
+		count += p.count
 	}
-	return countOf(list, name)
+	return count, is
 }
 
 // Types returns those that a node's line in slurm.conf has of a GRES, in their order. Slurm numbers
@@ -179,14 +182,8 @@ func (c Conf) Promised(node, name string) (count int, is bool) {
 // (src/common/gres.c:_merge_gres). A type is empty for those without one.
 func (c Conf) Types(node, name string) (types []string) {
 	list, _ := c.promised(node)
-	for _, fields := range fieldsOf(list, name) {
-		kind := ""
-		if len(fields) > 1 && strings.TrimLeft(fields[1], "0123456789") == fields[1] && fields[1] != "no_consume" {
-			kind = fields[1]
-		}
-		if !slices.Contains(types, kind) {
-			types = append(types, kind)
-		}
+	for _, p := range promises(list, name) {
+		types = append(types, p.kind)
 	}
 	return types
 }
@@ -222,9 +219,7 @@ func (c Conf) promised(node string) (list string, is bool) {
 // takes its name here in this case alone, and the name without more for one of them and no others
 // (src/interfaces/gres.c:_get_gres_cnt).
 func fieldsOf(list, name string) (all [][]string) {
-	for rest, more := list, true; more; {
-		var part string
-		part, rest, more = CutOutside(rest, '(', ')')
+	for _, part := range Parts(list) {
 		if part == name {
 			return [][]string{{name}}
 		}
@@ -234,21 +229,4 @@ func fieldsOf(list, name string) (all [][]string) {
 		}
 	}
 	return all
-}
-
-// countOf adds up a GRES in such a list.
-func countOf(list, name string) (count int, understood bool) {
-	for _, fields := range fieldsOf(list, name) {
-		last := fields[len(fields)-1]
-		n, err := strconv.Atoi(last)
-		switch {
-		case err == nil:
-			count += n
-		case strings.TrimLeft(last, "0123456789") != last:
-			return 0, false // 2K and the like
-		default:
-			count++
-		}
-	}
-	return count, true
 }

@@ -123,7 +123,7 @@ func TestWhatSlurmConfPromisesOfAGRESIsAddedUp(t *testing.T) {
 func TestTypesOfAGRESAreInTheOrderOfSlurmConf(t *testing.T) {
 	for text, want := range map[string][]string{
 		"NodeName=n1 Gres=gpu:a100:8(S:0-1),nic:vf:2(S:0),nic:whole,nic:vf:1,gpu:h100:1,nic:4\n": {"vf", "whole", ""},
-		"NodeName=n1 Gres=nic:no_consume:4\n":                                                    {""},
+		"NodeName=n1 Gres=nic:no_consume:4,nic:1g.5gb:2\n":                                       {"", "1g.5gb"},
 		"NodeName=n2 Gres=nic:vf:2\n":                                                            nil,
 	} {
 		if types := conf(t, text).Types("n1", "nic"); !slices.Equal(types, want) {

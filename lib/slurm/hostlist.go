@@ -61,22 +61,22 @@ func hostElements(text string) []string {
 	})
 }
 
-// CutOutside cuts Slurm's lists, at the first comma that is not between brackets.
-func CutOutside(text string, open, shut byte) (before, after string, found bool) {
-	depth := 0
-	for i := range len(text) {
-		switch text[i] {
-		case open:
+// Parts returns what is between the commas of a list of GRES. Those in parentheses divide nothing.
+func Parts(list string) (parts []string) {
+	depth, begin := 0, 0
+	for i := range len(list) {
+		switch list[i] {
+		case '(':
 			depth++
-		case shut:
+		case ')':
 			depth--
 		case ',':
 			if depth == 0 {
-				return text[:i], text[i+1:], true
+				parts, begin = append(parts, list[begin:i]), i+1
 			}
 		}
 	}
-	return text, "", false
+	return append(parts, list[begin:])
 }
 
 func parseHostPattern(text string) (hostPattern, error) {

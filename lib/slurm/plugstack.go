@@ -58,18 +58,9 @@ func readPlugstack(root fs.FS, file string, depth int) ([]StackLine, error) {
 }
 
 func includedInStack(root fs.FS, file, pattern string, depth int) ([]StackLine, error) {
-	from := pattern
-	if !path.IsAbs(from) {
-		from = path.Join(path.Dir(file), from)
-	}
-	names, err := fs.Glob(root, strings.TrimPrefix(from, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: include %s: %w", file, pattern, err)
-	}
-	names = slices.DeleteFunc(names, func(name string) bool { return isHidden(name, from) })
 	var lines []StackLine
-	for _, name := range names {
-		more, err := readPlugstack(root, "/"+name, depth+1)
+	for _, name := range slices.Backward(Glob(root, pattern, path.Dir(file))) {
+		more, err := readPlugstack(root, name, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -36,9 +36,7 @@ func ParseDetail(text string, names []string, source string) ([]Want, error) {
 		return nil, nil
 	}
 	var wants []Want
-	for rest, more := text, true; more; {
-		var part string
-		part, rest, more = slurm.CutOutside(rest, '(', ')')
+	for _, part := range slurm.Parts(text) {
 		head, inside, err := splitDetail(part)
 		if err != nil {
 			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)

@@ -14,9 +14,7 @@ import (
 // what it got: "nic:2", "nic:mlx5", "nic:2(IDX:0,3),hca". Each must be among names.
 func ParseRequest(text string, names []string, source string) ([]Want, error) {
 	var wants []Want
-	for rest, more := text, true; more; {
-		var part string
-		part, rest, more = slurm.CutOutside(rest, '(', ')')
+	for _, part := range slurm.Parts(text) {
 		w, err := parseRequested(part, names)
 		if err != nil {
 			return nil, fmt.Errorf("parse GRES %q: %w", hint.Clip(part), err)

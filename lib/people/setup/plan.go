@@ -348,9 +348,7 @@ func (p *planner) nodeLine(t *text) {
 // sameGres tells whether two lists have the same elements.
 func sameGres(a, b string) bool {
 	split := func(list string) (all []string) {
-		for rest, more := list, list != ""; more; {
-			var part string
-			part, rest, more = slurm.CutOutside(rest, '(', ')')
+		for _, part := range slurm.Parts(list) {
 			part, _, _ = strings.Cut(part, "(")
 			if last := part[strings.LastIndex(part, ":")+1:]; strings.TrimLeft(last, "0123456789") == last {
 				part += ":1" // "nic" and "nic:hdr" are one each

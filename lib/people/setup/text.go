@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gresnet/lib/slurm"
@@ -101,15 +102,8 @@ func (t *text) list(key, word string) {
 // gresOf sees to what a list such as "gpu:8,nic:hdr:2(S:0)" has of some names: want.
 func gresOf(list string, names []string, want string) string {
 	var kept []string
-	for rest, more := list, list != ""; more; {
-		var part string
-		part, rest, more = slurm.CutOutside(rest, '(', ')')
-		name, _, _ := strings.Cut(part, ":")
-		ours := false
-		for _, n := range names {
-			ours = ours || n == name
-		}
-		if !ours {
+	for _, part := range slurm.Parts(list) {
+		if name, _, _ := strings.Cut(part, ":"); name != "" && !slices.Contains(names, name) {
 			kept = append(kept, part)
 		}
 	}
