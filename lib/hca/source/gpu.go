@@ -40,9 +40,9 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 		switch {
 		case len(has) == 0:
 		case len(has) == len(e.GPUs):
-			a.grant(e, false)
+			a.grant(e, config.GPU, false)
 		case s.partial == config.PartialFirst:
-			a.grant(e, true)
+			a.grant(e, config.GPU, true)
 			a.note("%s serves GPUs %s, of which the job has %s: granted if no other job has it", e, indices.Format(e.GPUs), indices.Format(has))
 		default:
 			a.note("%s is not granted: it serves GPUs %s, of which the job has %s", e, indices.Format(e.GPUs), indices.Format(has))
@@ -56,11 +56,11 @@ func (s gpuSource) ask(_ context.Context, j job.Job) (answer, error) {
 }
 
 // grant adds an entry to the want for its GRES name.
-func (a *answer) grant(e gres.Entry, ifFree bool) {
+func (a *answer) grant(e gres.Entry, source string, ifFree bool) {
 	i := slices.IndexFunc(a.wants, func(w gres.Want) bool { return w.Gres == e.Gres && w.IfFree == ifFree })
 	if i < 0 {
 		i = len(a.wants)
-		a.wants = append(a.wants, gres.Want{Gres: e.Gres, IfFree: ifFree, Source: config.GPU})
+		a.wants = append(a.wants, gres.Want{Gres: e.Gres, IfFree: ifFree, Source: source})
 	}
 	w := &a.wants[i]
 	w.Indices = append(w.Indices, e.Index)

@@ -38,27 +38,27 @@ func (s policySource) ask(_ context.Context, j job.Job) (answer, error) {
 	return a, nil
 }
 
+// said returns what the first policy says that fits the job and says any of it, or else what holds anyway.
+func said[T comparable](c config.Config, j job.Job, of func(config.Policy) T, anyway T) T {
+	var none T
+	for _, p := range c.Policies {
+		if says := of(p); says != none && fits(p, j) {
+			return says
+		}
+	}
+	return anyway
+}
+
 // Isolation returns the job's own part of the node: what the first policy says that fits the
 // job and says anything of it, or else what holds for all jobs.
 func Isolation(c config.Config, j job.Job) string {
-	for _, p := range c.Policies {
-		if p.Isolation != "" && fits(p, j) {
-			return p.Isolation
-		}
-	}
-	return c.Access.Isolation
+	return said(c, j, func(p config.Policy) string { return p.Isolation }, c.Access.Isolation)
 }
 
 // CM tells whether a job on a node of so many CPUs gets rdma_cm: what the first policy says that fits
 // the job and says anything of it, or else what holds for all jobs.
 func CM(c config.Config, j job.Job, cpus int) bool {
-	says := c.Access.CM
-	for _, p := range c.Policies {
-		if p.CM != "" && fits(p, j) {
-			says = p.CM
-			break
-		}
-	}
+	says := said(c, j, func(p config.Policy) string { return p.CM }, c.Access.CM)
 	return says == config.CMYes || says == config.CMAuto && j.Share.Whole(cpus)
 }
 
@@ -76,12 +76,7 @@ func VF(c config.Config, j job.Job, own config.VF) (vf config.VF) {
 // PKey returns the P_Key of a job's slots of an HCA: what the first policy says that fits the job and says
 // any, or else what the HCA's own table does; 0 if nobody says one.
 func PKey(c config.Config, j job.Job, own pkey.PKey) pkey.PKey {
-	for _, p := range c.Policies {
-		if p.PKey != 0 && fits(p, j) {
-			return p.PKey
-		}
-	}
-	return own
+	return said(c, j, func(p config.Policy) pkey.PKey { return p.PKey }, own)
 }
 
 func fits(p config.Policy, j job.Job) bool {

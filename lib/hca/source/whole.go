@@ -2,9 +2,7 @@ package source
 
 import (
 	"context"
-	"slices"
 
-	"gresnet/lib/hca/gres"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 )
@@ -26,13 +24,7 @@ func (s nodeSource) ask(_ context.Context, j job.Job) (answer, error) {
 	}
 	a := answer{mine: true}
 	for _, e := range m {
-		i := slices.IndexFunc(a.wants, func(w gres.Want) bool { return w.Gres == e.Gres })
-		if i < 0 {
-			i = len(a.wants)
-			a.wants = append(a.wants, gres.Want{Gres: e.Gres, Source: config.Node})
-		}
-		a.wants[i].Indices = append(a.wants[i].Indices, e.Index)
-		slices.Sort(a.wants[i].Indices)
+		a.grant(e, config.Node, false)
 	}
 	a.note("the job has the node to itself")
 	return a, nil
