@@ -41,7 +41,7 @@ func Merge(gres, conf Conf, node, name string) ([]Device, error) {
 	}
 	var merged []Device
 	for _, p := range promises(list, name) {
-		if !p.plain || p.count < 0 || p.count > maxNodes {
+		if !p.plain || p.count < 0 || p.count > MaxNodes {
 			continue // no node has so many of what has files
 		}
 		left = slices.DeleteFunc(left, func(d Device) bool {

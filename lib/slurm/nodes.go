@@ -17,9 +17,8 @@ type Host struct {
 	Port     int    // of its slurmd
 }
 
-// maxNodes bounds what one line of slurm.conf can be about: Slurm's own bound of a
-// node table (Slurm src/common/read_config.h, MAX_SLURM_NODES).
-const maxNodes = 64 * 1024
+// MaxNodes is how many nodes a cluster can have (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
+const MaxNodes = 64 * 1024
 
 // Hosts returns the nodes of some names, as far as the file has them.
 func (c Conf) Hosts(names []string) (map[string]Host, error) {
@@ -137,7 +136,7 @@ func (c Conf) nodes(each func(nodeLine) error) error {
 		}
 		n := nodeLine{Line: l, port: cmp.Or(l.Get("port"), port)}
 		var err error
-		if n.names, err = spellOut(l.Keys[0].Value); err == nil && len(n.names) == 0 {
+		if n.names, err = NodesIn(l.Keys[0].Value); err == nil && len(n.names) == 0 {
 			err = errors.New("it names no node")
 		}
 		if err == nil {
@@ -172,7 +171,7 @@ func (n nodeLine) host(i int) (Host, error) {
 
 // list returns the line's values, one for each of its nodes or one for all.
 func (n nodeLine) list(key string) ([]string, error) {
-	list, err := spellOut(n.Get(key))
+	list, err := NodesIn(n.Get(key))
 	if err == nil && len(list) > 1 && len(list) != len(n.names) {
 		err = fmt.Errorf("%s counts %d and NodeName %d", key, len(list), len(n.names))
 	}
@@ -189,7 +188,7 @@ func (n nodeLine) portOf(i int) (int, error) {
 	if text[0] != '[' && strings.ContainsAny(text, ",-") {
 		text = "[" + text + "]"
 	}
-	list, err := spellOut(text)
+	list, err := NodesIn(text)
 	if err != nil {
 		return 0, err
 	}
@@ -200,12 +199,13 @@ func (n nodeLine) portOf(i int) (int, error) {
 	return int(port), nil
 }
 
-func spellOut(list string) ([]string, error) {
+// NodesIn returns the names of a hostlist, which has no more of them than a cluster has nodes.
+func NodesIn(list string) ([]string, error) {
 	l, err := ParseHostlist(list)
 	if err != nil {
 		return nil, err
 	}
-	return l.Names(maxNodes)
+	return l.Names(MaxNodes)
 }
 
 // at returns the word of a node: several nodes may have one address, with a port for each.

@@ -66,20 +66,13 @@ type Way struct {
 	Index int // of the interface
 }
 
-// mostNodes is more than Slurm has in a cluster (Slurm src/common/slurm_protocol_defs.h, MAX_SLURM_NODES).
-const mostNodes = 1 << 16
-
 // NewNetwork returns the network of a job, or nil if Slurm does not say which nodes the job has, or the only
 // one has no address.
 func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Network, error) {
 	if j.Nodes == "" {
 		return nil, nil
 	}
-	list, err := slurm.ParseHostlist(j.Nodes)
-	if err != nil {
-		return nil, refusal("%s", err)
-	}
-	names, err := list.Names(mostNodes)
+	names, err := slurm.NodesIn(j.Nodes)
 	if err != nil {
 		return nil, refusal("%s", err)
 	}
@@ -120,18 +113,14 @@ func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Net
 func withOthers(own, lists []string) ([]string, error) {
 	all := slices.Clone(own)
 	for _, text := range lists {
-		list, err := slurm.ParseHostlist(text)
-		if err != nil {
-			return nil, refusal("%s", err)
-		}
-		names, err := list.Names(mostNodes)
+		names, err := slurm.NodesIn(text)
 		if err != nil {
 			return nil, refusal("%s", err)
 		}
 		all = append(all, names...)
 	}
-	if len(all) > mostNodes {
-		return nil, refusal("its components have more than %d nodes", mostNodes)
+	if len(all) > slurm.MaxNodes {
+		return nil, refusal("its components have more than %d nodes", slurm.MaxNodes)
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(all)))) < len(all) {
 		return own, nil

@@ -78,21 +78,14 @@ func MakeChild(c Child, parent, nsfd int) error {
 			return err
 		}
 	}
-	err := netlink.LinkAdd(link)
-	switch {
-	case errors.Is(err, unix.EOPNOTSUPP):
-		err = fmt.Errorf("the kernel has no %s", c.Kind)
-	case errors.Is(err, unix.EEXIST):
-		err = errors.New("another interface has that name")
-	case errors.Is(err, unix.ENODEV):
-		err = ErrNotFound
-	case errors.Is(err, unix.EBUSY):
-		err = hint.With(err, "GN349 the interface below it may be a port of a bridge or a bond, or carry interfaces of another kind")
-	}
+	err := refused(netlink.LinkAdd(link), c.Kind)
 	if err != nil {
-		return fmt.Errorf("make the %s %s: %w", c.Kind, c.Name, err)
+		err = fmt.Errorf("make the %s %s: %w", c.Kind, c.Name, err)
 	}
-	return nil
+	if errors.Is(err, unix.EBUSY) {
+		return hint.With(err, "GN349 the interface below it may be a port of a bridge or a bond, or carry interfaces of another kind")
+	}
+	return err
 }
 
 // RaiseChild gives a child its address and brings it up. No router gives it addresses that nobody

@@ -50,9 +50,8 @@ func LeadRails(o Overlay, own []netip.Addr) error {
 			return err
 		}
 	}
-	r := netlink.NewRule()
-	r.Priority, r.Table = mainPref, RailsTable // after the one that is there
-	if err := netlink.RuleAdd(r); err != nil {
+	after := rule(mainPref, RailsTable) // the one that is there
+	if err := netlink.RuleAdd(after); err != nil {
 		return fmt.Errorf("lead to the networks of other HCAs: %w", err)
 	}
 	return nil

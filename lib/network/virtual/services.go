@@ -22,19 +22,23 @@ const (
 	mainPref = 32766 // the kernel's
 )
 
+func rule(pref, table int) *netlink.Rule {
+	r := netlink.NewRule()
+	r.Priority, r.Table = pref, table
+	return r
+}
+
 // Ports is a range of ports, the ends included.
 type Ports struct{ First, Last int }
 
 // Serve makes ports mean the nodes' own services, where routes of ServicesTable lead to the nodes. What a
 // program of the job's listens on at these ports is then reached only at the loopback's addresses.
 func Serve(all []Ports) error {
-	local := netlink.NewRule()
-	local.Priority, local.Table = localPref, unix.RT_TABLE_LOCAL
-	rules := []*netlink.Rule{local}
+	rules := []*netlink.Rule{rule(localPref, unix.RT_TABLE_LOCAL)}
 	for _, p := range all {
 		for _, protocol := range []int{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-			r := netlink.NewRule()
-			r.Priority, r.Table, r.IifName = servicesPref, ServicesTable, "lo" // what the job itself sends
+			r := rule(servicesPref, ServicesTable)
+			r.IifName = "lo" // what the job itself sends
 			r.IPProto, r.Dport = protocol, netlink.NewRulePortRange(uint16(p.First), uint16(p.Last))
 			rules = append(rules, r)
 		}
@@ -45,9 +49,7 @@ func Serve(all []Ports) error {
 		}
 	}
 	// The kernel asks this rule before all others, in which the node's own address is the job's.
-	first := netlink.NewRule()
-	first.Priority, first.Table = 0, unix.RT_TABLE_LOCAL
-	if err := netlink.RuleDel(first); err != nil {
+	if err := netlink.RuleDel(rule(0, unix.RT_TABLE_LOCAL)); err != nil {
 		return fmt.Errorf("lead ports to the nodes: %w", err)
 	}
 	return nil
@@ -56,11 +58,6 @@ func Serve(all []Ports) error {
 // ShowDefault makes the default route of the main table one for programs to look at: they take the
 // interface that it names for the one that others reach them by. The kernel takes the one of OutTable.
 func ShowDefault() error {
-	rule := func(pref, table int) *netlink.Rule {
-		r := netlink.NewRule()
-		r.Priority, r.Table = pref, table
-		return r
-	}
 	err := netlink.RuleDel(rule(mainPref, unix.RT_TABLE_MAIN))
 	all := rule(mainPref, unix.RT_TABLE_MAIN)
 	all.SuppressPrefixlen = 0 // but the default route

@@ -65,21 +65,14 @@ func uplinkIndex(id int) int {
 // MakeUplink makes an uplink in the namespace behind a file descriptor. One message makes all of
 // it, so there is never half of one, and it never is in the calling thread's namespace.
 func MakeUplink(u Uplink, parent, nsfd int) error {
-	err := u.add(parent, nsfd)
-	switch {
-	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("make the uplink: the kernel has no %s", u.Kind)
-	case errors.Is(err, unix.EEXIST):
-		err = errors.New("another interface has that name")
-	case errors.Is(err, unix.ENODEV):
-		err = ErrNotFound
-	case errors.Is(err, unix.EBUSY):
-		return hint.With(fmt.Errorf("make the uplink: %w", err), "GN279 its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
-	}
+	err := refused(u.add(parent, nsfd), u.Kind)
 	if err != nil {
-		return fmt.Errorf("make the uplink: %w", err)
+		err = fmt.Errorf("make the uplink: %w", err)
 	}
-	return nil
+	if errors.Is(err, unix.EBUSY) {
+		return hint.With(err, "GN279 its parent may be a port of a bridge or a bond, or carry interfaces of another kind")
+	}
+	return err
 }
 
 // add makes the interfaces. A macvlan's mode lets jobs of one node reach each other, as jobs of

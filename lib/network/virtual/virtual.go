@@ -136,6 +136,19 @@ func Join(index int, a netip.Addr, mac net.HardwareAddr) error {
 	return nil
 }
 
+// refused says why the kernel makes no interface of a kind.
+func refused(err error, kind string) error {
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("the kernel has no %s", kind)
+	case errors.Is(err, unix.EEXIST):
+		return errors.New("another interface has that name")
+	case errors.Is(err, unix.ENODEV):
+		return ErrNotFound
+	}
+	return err
+}
+
 // byIndex returns a link for calls that use only its index.
 func byIndex(index int) netlink.Link {
 	return &netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}
