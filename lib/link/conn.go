@@ -80,9 +80,14 @@ func (c *Conn) Remembers() bool { return c.known != nil }
 // whatever of this package changes or awaits something asks again.
 func (c *Conn) Once(f func() error) error {
 	c.remember()
+	defer c.About()
 	defer c.forget()
 	return f()
 }
+
+// About says which interfaces are looked at within Once: what the kernel lists of an interface is then asked
+// for all of them at once.
+func (c *Conn) About(indices ...int) { c.Route.About(indices) }
 
 func (c *Conn) remember() {
 	c.Route.Remember()
@@ -103,6 +108,13 @@ func (c *Conn) Anew() (end func()) {
 		if within {
 			c.remember()
 		}
+	}
+}
+
+// LookAgain forgets, within Once, what was known: who waited wants to know what has become of it.
+func (c *Conn) LookAgain() {
+	if c.known != nil {
+		c.remember()
 	}
 }
 

@@ -158,6 +158,23 @@ func (c *Conn) Get(index int) (Interface, error) {
 	return decode(m)
 }
 
+// Listed describes an interface as Get does, within Once by the list of all.
+func (c *Conn) Listed(index int) (Interface, error) {
+	if !c.Remembers() {
+		return c.Get(index)
+	}
+	list, err := c.List()
+	if err != nil {
+		return Interface{}, err
+	}
+	for _, i := range list {
+		if i.Index == index {
+			return i, nil
+		}
+	}
+	return Interface{}, fmt.Errorf("interface %d: %w", index, ErrNotFound)
+}
+
 func (c *Conn) ask(index int, request []byte) ([]byte, error) {
 	answers, err := c.send(unix.RTM_GETLINK, 0, unix.RTM_NEWLINK, request)
 	if err == unix.ENODEV || err == nil && len(answers) == 0 {

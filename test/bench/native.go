@@ -202,6 +202,7 @@ type part struct {
 func (p part) take(indices []int) error {
 	var all []snapshot.Settings
 	err := p.host.Once(func() error {
+		p.host.About(indices...)
 		for _, index := range indices {
 			s, err := p.host.Settings(index)
 			if err != nil {
@@ -280,6 +281,7 @@ func (p part) give(indices []int) error {
 		}
 	}
 	err = p.host.Once(func() error {
+		p.host.About(indices...)
 		for i, index := range indices {
 			diff, err := p.host.Differences(index, all[i])
 			if err != nil || len(diff) > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/words/node"
@@ -42,7 +43,7 @@ func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(s
 	if err != nil {
 		return err
 	}
-	if err := v.MAD(&d); err != nil {
+	if err := v.addNoted(&d, nodes); err != nil {
 		return err
 	}
 	for _, n := range nodes {
@@ -53,6 +54,27 @@ func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(s
 		if err := set(filepath.Join(dev, name), n); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// addNoted completes a device with the umad and issm devices that a lease has noted. Those of its own ports
+// it asks for by their numbers.
+func (v *View) addNoted(d *Device, nodes []devnode.Node) error {
+	if slices.ContainsFunc(nodes, func(n devnode.Node) bool { return n.Port > partPorts }) {
+		return v.MAD(d)
+	}
+	var asked []uint32
+	for _, n := range nodes {
+		if n.Port == 0 || slices.Contains(asked, n.Port) {
+			continue
+		}
+		asked = append(asked, n.Port)
+		chars, err := v.mad(d.Index, n.Port, 0)
+		if err != nil {
+			return err
+		}
+		d.Chars = append(d.Chars, chars...)
 	}
 	return nil
 }

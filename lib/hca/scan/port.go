@@ -24,13 +24,18 @@ type Port struct {
 
 // Ports reads an HCA's ports. The view's /sys must show this namespace.
 func (v *View) Ports(d Device) ([]Port, error) {
-	list, err := v.rdma.Ports(d.Index)
+	list, err := v.ports(d.Index)
 	if err != nil {
 		return nil, err
 	}
+	return v.withInterfaces(d, list, v.Link.Listed)
+}
+
+// withInterfaces completes the ports of an HCA that were listed.
+func (v *View) withInterfaces(d Device, list []rdma.Port, get func(index int) (link.Interface, error)) ([]Port, error) {
 	ports := make([]Port, 0, len(list))
 	for _, p := range list {
-		port, err := v.port(d, p)
+		port, err := v.port(d, p, get)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +44,12 @@ func (v *View) Ports(d Device) ([]Port, error) {
 	return ports, nil
 }
 
-func (v *View) port(d Device, p rdma.Port) (Port, error) {
+// ports lists the ports of an RDMA device.
+func (v *View) ports(index uint32) ([]rdma.Port, error) {
+	return link.Remembered(v.Link.Conn, fmt.Sprint("ports of RDMA device ", index), func() ([]rdma.Port, error) { return v.rdma.Ports(index) })
+}
+
+func (v *View) port(d Device, p rdma.Port, get func(index int) (link.Interface, error)) (Port, error) {
 	out := Port{Num: p.Num, State: p.State}
 	var err error
 	if out.LinkLayer, err = sysfs.LinkLayer(v.sys, d.Name, p.Num); err != nil {
@@ -48,7 +58,7 @@ func (v *View) port(d Device, p rdma.Port) (Port, error) {
 	if out.LinkLayer == "InfiniBand" {
 		out.Interface, err = v.ipoib(d, p.Num)
 	} else if p.Interface != 0 {
-		out.Interface, err = v.ethernet(p.Interface)
+		out.Interface, err = v.ethernet(p.Interface, get)
 	}
 	return out, err
 }
@@ -68,13 +78,25 @@ func (v *View) Signals(d Device) ([]Signal, error) {
 	}
 	signals := make([]Signal, 0, len(list))
 	for _, p := range list {
-		rate, err := sysfs.Rate(v.sys, d.Name, p.Num)
-		if err != nil {
-			rate = "" // of a port without a link a driver may not say a width (sysfs.c:rate_show)
-		}
-		signals = append(signals, Signal{p.Num, p.State, rate})
+		signals = append(signals, v.signal(d, p.Num, p.State))
 	}
 	return signals, nil
+}
+
+// SignalsOf completes what the ports of an HCA, which were just read, have for links.
+func (v *View) SignalsOf(d Device, ports []Port) (signals []Signal) {
+	for _, p := range ports {
+		signals = append(signals, v.signal(d, p.Num, p.State))
+	}
+	return signals
+}
+
+func (v *View) signal(d Device, port uint32, state string) Signal {
+	rate, err := sysfs.Rate(v.sys, d.Name, port)
+	if err != nil {
+		rate = "" // of a port without a link a driver may not say a width (sysfs.c:rate_show)
+	}
+	return Signal{port, state, rate}
 }
 
 // Folder returns the path of an RDMA device's folder in the view's /sys, which must show this
@@ -127,8 +149,8 @@ func (v *View) ipoib(d Device, port uint32) (*link.Interface, error) {
 	return nil, nil
 }
 
-func (v *View) ethernet(index int) (*link.Interface, error) {
-	i, err := v.Link.Get(index)
+func (v *View) ethernet(index int, get func(int) (link.Interface, error)) (*link.Interface, error) {
+	i, err := get(index)
 	if errors.Is(err, link.ErrNotFound) {
 		return nil, nil
 	}
@@ -154,6 +176,15 @@ func (d Device) HCA(ports []Port) node.HCA {
 	return h
 }
 
+// portsNow asks for the ports also within Once: others move interfaces meanwhile.
+func (v *View) portsNow(d Device) ([]Port, error) {
+	list, err := v.rdma.Ports(d.Index)
+	if err != nil {
+		return nil, err
+	}
+	return v.withInterfaces(d, list, v.Link.Get)
+}
+
 // HCAOf returns the HCA that has an interface of the node, the zero ID if none has.
 func (v *View) HCAOf(id link.ID) (node.ID, error) {
 	devices, err := v.Devices()
@@ -164,7 +195,7 @@ func (v *View) HCAOf(id link.ID) (node.ID, error) {
 		return node.ID{}, err
 	}
 	for _, d := range devices {
-		ports, err := v.Ports(d)
+		ports, err := v.portsNow(d)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 			continue // it is on its way
 		}

@@ -22,13 +22,13 @@ func (v *View) Sharing(d Device, index int) (names []string, err error) {
 
 // byInterface returns the RDMA devices that use each interface, by its index.
 func (v *View) byInterface() (map[int][]rdma.Device, error) {
-	list, err := v.rdma.Devices()
+	list, err := v.list()
 	if err != nil {
 		return nil, err
 	}
 	all := map[int][]rdma.Device{}
 	for _, d := range list {
-		ports, err := v.rdma.Ports(d.Index)
+		ports, err := v.ports(d.Index)
 		if err != nil && v.left(d) {
 			continue // another job's prolog took it meanwhile
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/link"
 	"gresnet/lib/words/poll"
 )
 
@@ -16,7 +17,16 @@ import (
 //
 // If users make the kernel's list of users longer than can be read, it is rdma.ErrTooMany.
 func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
-	holders, err := holders(d.Index)
+	// Contexts and ids of RDMA-CM are counted once for all devices that a lease takes. Most have none.
+	counts, err := link.Remembered(v.Link.Conn, "uses of RDMA devices", v.Uses)
+	if err != nil {
+		return nil, nil, err
+	}
+	var counted *rdma.Uses
+	if uses, is := counts[d.Index]; is {
+		counted = &uses
+	}
+	holders, err := holders(d.Index, counted)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,7 +44,7 @@ func (v *View) Occupants(d Device) (foreign []string, pids []int, err error) {
 
 // Users returns the processes that use a device, by pid, as far as they can be listed.
 func (v *View) Users(d Device) (pids []int, err error) {
-	list, err := holders(d.Index)
+	list, err := holders(d.Index, nil)
 	if err != nil && !errors.Is(err, rdma.ErrTooMany) {
 		return nil, err
 	}
@@ -47,14 +57,14 @@ func (v *View) Users(d Device) (pids []int, err error) {
 }
 
 // holders lists the users of a device by a connection of its own, which it leaves if it takes too long.
-func holders(index uint32) ([]rdma.Holder, error) {
+func holders(index uint32, counted *rdma.Uses) ([]rdma.Holder, error) {
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	begun := time.Now()
-	return conn.Holders(index, func(rdma.Holder) bool { return time.Since(begun) < poll.HolderList })
+	return conn.Holders(index, counted, func(rdma.Holder) bool { return time.Since(begun) < poll.HolderList })
 }
 
 // Contexts returns the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection

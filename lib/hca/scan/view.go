@@ -42,12 +42,13 @@ type Known struct {
 
 	devices    map[string][]uint32 // indices by GUID
 	vfs        map[node.ID]uint32  // indices of VFs
+	ids        map[uint32]node.ID  // of devices that were looked at closely, by index
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{devices: map[string][]uint32{}, vfs: map[node.ID]uint32{}, interfaces: map[link.ID]int{}}
+	return &Known{devices: map[string][]uint32{}, vfs: map[node.ID]uint32{}, ids: map[uint32]node.ID{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -241,6 +242,50 @@ func (v *View) Glance(id node.ID) (Device, error) {
 	return v.pick(list, id)
 }
 
+// Locate finds an HCA for those who need only its index and name. The kernel gives no device the index of an
+// earlier one (device.c:assign_name, xa_alloc_cyclic): so one that was looked at closely needs no second look.
+func (v *View) Locate(id node.ID) (Device, error) {
+	if err := v.dial(); err != nil {
+		return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
+	}
+	for _, index := range v.known.indices(id.Whole()) {
+		if v.known.ids[index] != id.Whole() {
+			continue
+		}
+		list, err := v.rdma.At(index)
+		if err != nil {
+			return Device{}, err
+		}
+		if len(list) == 1 {
+			return Device{ID: id.Whole(), Index: index, Name: list[0].Name}, nil
+		}
+	}
+	return v.Find(id)
+}
+
+// Listed finds an HCA for those who look at several within Once: it lists all at one time.
+func (v *View) Listed(id node.ID) (Device, error) {
+	id = id.Whole()
+	return link.Remembered(v.Link.Conn, "HCA "+id.String(), func() (Device, error) {
+		if err := v.dial(); err != nil {
+			return Device{}, fmt.Errorf("find HCA %s: %w", id, err)
+		}
+		list, err := v.list()
+		if err != nil {
+			return Device{}, err
+		}
+		v.known.remember(list)
+		known := v.known.indices(id)
+		before := slices.DeleteFunc(slices.Clone(list), func(d rdma.Device) bool { return !slices.Contains(known, d.Index) })
+		d, err := v.pick(before, id)
+		if errors.Is(err, ErrNotFound) {
+			d, err = v.pick(list, id)
+		}
+		d.Chars = slices.Clip(d.Chars)
+		return d, err
+	})
+}
+
 // indices returns where a device was when it was last seen.
 func (k *Known) indices(id node.ID) []uint32 {
 	if index, seen := k.vfs[id]; seen {
@@ -331,10 +376,25 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		return Device{}, err
 	}
 	out.ID, out.GUID, out.Function = h.ID, h.GUID, h.Function
+	v.known.ids[d.Index] = h.ID
 	if h.ID.VF != "" {
 		v.known.vfs[h.ID] = d.Index
 	}
 	return out, nil
+}
+
+// Described finds a network interface, with all that is its own.
+func (v *View) Described(id link.ID) (link.Described, error) {
+	if index, seen := v.Seen(id); seen {
+		if i, err := v.Link.Look(index); err == nil && i.Is(id) {
+			return i, nil
+		}
+	}
+	i, err := v.Interface(id)
+	if err != nil {
+		return link.Described{}, err
+	}
+	return v.Link.Look(i.Index)
 }
 
 // Interface finds a network interface by its identity, or is link.ErrNotFound.
@@ -360,6 +420,12 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 	return found, err
 }
 
+// Seen returns the index that an interface had when it was last seen.
+func (v *View) Seen(id link.ID) (index int, seen bool) {
+	index, seen = v.known.interfaces[id]
+	return index, seen
+}
+
 // partPorts is what the ports of an HCA's parts count from: 1001 is the first port of the first part.
 const partPorts = 1000
 
@@ -368,12 +434,15 @@ func (v *View) MAD(d *Device) error {
 	if err := v.addMAD(d, d.Index, 0); err != nil {
 		return err
 	}
-	// A device with parts moves nowhere, so a dump has them.
-	list, err := v.rdma.Dump()
+	list := v.rdma.Dump // a device with parts moves nowhere, so a dump has them
+	if v.Link.Remembers() {
+		list = v.list
+	}
+	all, err := list()
 	if err != nil {
 		return err
 	}
-	for i, part := range partsOf(d.Name, list) {
+	for i, part := range partsOf(d.Name, all) {
 		if err := v.addMAD(d, part.Index, uint32(i+1)*partPorts); err != nil {
 			return err
 		}
@@ -391,10 +460,15 @@ func partsOf(name string, list []rdma.Device) (parts []rdma.Device) {
 	return parts
 }
 
+// list returns the namespace's RDMA devices.
+func (v *View) list() ([]rdma.Device, error) {
+	return link.Remembered(v.Link.Conn, "RDMA devices", v.rdma.Devices)
+}
+
 // Parts returns the names of a device's parts. They do not move with it, and hold on to it: a move would
 // wait for them for ever (drivers/infiniband/core/device.c:ib_add_sub_device, disable_device).
 func (v *View) Parts(d Device) (names []string, err error) {
-	list, err := link.Remembered(v.Link.Conn, "RDMA devices", v.rdma.Devices)
+	list, err := v.list()
 	for _, p := range partsOf(d.Name, list) {
 		names = append(names, p.Name)
 	}
@@ -403,33 +477,39 @@ func (v *View) Parts(d Device) (names []string, err error) {
 
 // addMAD adds the umad and issm devices of an RDMA device, whose ports it counts from a number.
 func (v *View) addMAD(d *Device, index, from uint32) error {
-	ports, err := v.rdma.Ports(index)
+	ports, err := v.ports(index)
 	if err != nil {
 		return err
 	}
 	for _, p := range ports {
-		umad, err := v.rdma.Umad(index, p.Num)
-		if errors.Is(err, rdma.ErrNoCharDevice) {
-			continue
-		}
+		chars, err := v.mad(index, p.Num, from)
 		if err != nil {
 			return err
 		}
-		name, _, err := sysfs.Char(v.sys, umad.Major, umad.Minor)
-		if err != nil {
-			return err
-		}
-		d.Chars = append(d.Chars, Char{Kind: "umad", Port: from + p.Num, Name: name, Major: umad.Major, Minor: umad.Minor})
-		// Netlink does not tell of issm, whose number is its umad's (user_mad.c:ib_umad_init_port).
-		issm := "issm" + strings.TrimPrefix(name, "umad")
-		major, minor, err := sysfs.Dev(v.sys, "infiniband_mad", issm)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		d.Chars = append(d.Chars, Char{Kind: "issm", Port: from + p.Num, Name: issm, Major: major, Minor: minor})
+		d.Chars = append(d.Chars, chars...)
 	}
 	return nil
+}
+
+// mad returns the umad and issm devices of a port of an RDMA device, whose ports are counted from a number.
+func (v *View) mad(index, port, from uint32) ([]Char, error) {
+	umad, err := v.rdma.Umad(index, port)
+	if errors.Is(err, rdma.ErrNoCharDevice) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	name, _, err := sysfs.Char(v.sys, umad.Major, umad.Minor)
+	if err != nil {
+		return nil, err
+	}
+	chars := []Char{{Kind: "umad", Port: from + port, Name: name, Major: umad.Major, Minor: umad.Minor}}
+	// Netlink does not tell of issm, whose number is its umad's (user_mad.c:ib_umad_init_port).
+	issm := "issm" + strings.TrimPrefix(name, "umad")
+	major, minor, err := sysfs.Dev(v.sys, "infiniband_mad", issm)
+	if errors.Is(err, fs.ErrNotExist) {
+		return chars, nil
+	}
+	return append(chars, Char{Kind: "issm", Port: from + port, Name: issm, Major: major, Minor: minor}), err
 }

@@ -62,7 +62,7 @@ func child(args []string, say detach.Say) error {
 
 // list answers by the kernel's list of who uses an HCA, unless a process that began to use it has ended.
 func (s *seeker) list(conn *rdma.Conn, t *target) error {
-	holders, err := conn.Holders(t.index, func(h rdma.Holder) bool {
+	holders, err := conn.Holders(t.index, nil, func(h rdma.Holder) bool {
 		s.progress.At(int(h.PID), 0)
 		return true
 	})

@@ -54,18 +54,14 @@ type Run struct {
 	found map[node.ID]answer
 }
 
-// Open begins a look by the node's /sys. A node without RDMA has nobody who uses it.
+// Open begins a look by the node's /sys. A node without RDMA has nobody who uses it. Who asks Of or Counts
+// calls Refresh first.
 func Open(sys fs.FS, t table.Folder, run *Run) (*Look, error) {
 	v, err := scan.Open(sys, scan.NewKnown())
 	if err != nil {
 		return nil, err
 	}
-	u := &Look{view: v, sys: sys, run: run, table: t, list: v.Contexts, found: map[node.ID]answer{}}
-	if err := u.Refresh(); err != nil {
-		v.Close()
-		return nil, err
-	}
-	return u, nil
+	return &Look{view: v, sys: sys, run: run, table: t, list: v.Contexts, found: map[node.ID]answer{}}, nil
 }
 
 // Close ends the look.
@@ -75,7 +71,7 @@ func (u *Look) Close() {
 	}
 }
 
-// Refresh asks the kernel again how much of each HCA is used.
+// Refresh asks the kernel how much of each HCA is used now.
 func (u *Look) Refresh() (err error) {
 	u.Asked = map[node.ID]struct{}{}
 	if u.view == nil {

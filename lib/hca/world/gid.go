@@ -29,6 +29,7 @@ func (w *World) AwaitGIDs(v *scan.View, g GIDs) error {
 		return err
 	}
 	var missing []netip.Addr
+	waited := false
 	came, err := w.Until(poll.GIDs, func() (_ bool, err error) {
 		if missing, err = v.MissingGIDs(d, g.Port, g.Want); err != nil || len(missing) == 0 {
 			return true, err
@@ -37,8 +38,12 @@ func (w *World) AwaitGIDs(v *scan.View, g GIDs) error {
 			w.Notice("GID %s of %s port %d is not there: the interface has no carrier any more", missing[0], d.Name, g.Port)
 			return true, nil
 		}
+		waited = true
 		return false, nil
 	})
+	if waited {
+		v.Link.LookAgain()
+	}
 	if !came && err == nil {
 		return fmt.Errorf("wait for GID %s of %s port %d: not there after %s", missing[0], d.Name, g.Port, poll.GIDs.Most)
 	}

@@ -47,17 +47,13 @@ func (e PortError) Hint() string { return PortHint }
 // PortHint is what to do about a PortError.
 const PortHint = "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
 
-// ReadPorts reads the state of an HCA's ports.
-func ReadPorts(v *scan.View, d scan.Device) ([]Port, error) {
-	list, err := v.Signals(d)
-	if err != nil {
-		return nil, err
-	}
-	ports := make([]Port, 0, len(list))
-	for _, p := range list {
+// Ports returns the state of an HCA's ports.
+func Ports(signals []scan.Signal) []Port {
+	ports := make([]Port, 0, len(signals))
+	for _, p := range signals {
 		ports = append(ports, Port(p))
 	}
-	return ports, nil
+	return ports
 }
 
 // AwaitPorts waits until no port of an HCA at home is worse than before, and returns a PortError
@@ -68,21 +64,25 @@ func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err e
 		if err != nil {
 			return err
 		}
+		var waitedFor, waits bool
 		_, err = w.Until(poll.Ports, func() (bool, error) {
-			now, err := ReadPorts(v, d)
+			now, err := v.Signals(d)
 			if err != nil {
 				return false, err
 			}
-			fault, is := worsePort(name, before, now)
+			fault, is := worsePort(name, before, Ports(now))
 			if !is {
 				worse = nil
 				return true, nil
 			}
-			var waited bool
-			fault.Interface, waited = w.dark[port{id, fault.Port}]
+			fault.Interface, waitedFor = w.dark[port{id, fault.Port}]
 			worse = fault
-			return waited, nil
+			waits = waits || !waitedFor
+			return waitedFor, nil
 		})
+		if waits {
+			v.Link.LookAgain()
+		}
 		return err
 	})
 	return worse, err

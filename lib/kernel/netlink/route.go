@@ -11,6 +11,8 @@ import (
 type Route struct {
 	socket  *Socket
 	dumps   map[string][][]byte // that were asked for already, by request; nil: none is remembered
+	tables  map[string]*listed  // that were read for several interfaces, by request
+	about   []int               // the interfaces that these are read for
 	changes int                 // how many requests were for one
 }
 
@@ -39,10 +41,102 @@ func (r *Route) Asked() int { return r.socket.Asked() }
 func (r *Route) Changes() int { return r.changes }
 
 // Remember forgets all dumps, and has Send ask for each only once from now on.
-func (r *Route) Remember() { r.dumps = map[string][][]byte{} }
+func (r *Route) Remember() { r.dumps, r.tables = map[string][][]byte{}, map[string]*listed{} }
 
 // Forget forgets all dumps, and has Send ask for each again.
-func (r *Route) Forget() { r.dumps = nil }
+func (r *Route) Forget() { r.dumps, r.tables = nil, nil }
+
+// About says which interfaces are looked at one after the other while dumps are remembered: of these, tables
+// are read at once.
+func (r *Route) About(indices []int) { r.about = indices }
+
+// Table is one of the kernel's lists that has entries of interfaces.
+type Table struct {
+	Kind    int
+	Want    uint16
+	All     []byte                                   // asks for the whole list
+	Of      func(index int) []byte                   // asks for the entries of one interface
+	Indices func(entry []byte, each func(index int)) // the interfaces that an entry is of
+	Keep    func(entry []byte) bool                  // entries to be kept whatever they are of; nil: none
+}
+
+// Unclear is given for an index by an entry that does not say which interfaces it is of. A table with such a
+// one is read for each interface by itself.
+const Unclear = -1
+
+// listed is what was kept of a table.
+type listed struct {
+	of      map[int][][]byte // by interface
+	kept    [][]byte
+	unclear bool
+}
+
+// Entries returns the entries of a table that are of an interface. It asks for them; or while dumps are
+// remembered for several interfaces, once for those of all of them.
+func (r *Route) Entries(t Table, index int) ([][]byte, error) {
+	if !r.readsAll() || !slices.Contains(r.about, index) {
+		return r.Send(t.Kind, unix.NLM_F_DUMP, t.Want, t.Of(index))
+	}
+	l, err := r.list(t)
+	if err != nil {
+		return nil, err
+	}
+	if l.unclear {
+		return r.Send(t.Kind, unix.NLM_F_DUMP, t.Want, t.Of(index))
+	}
+	return slices.Clone(l.of[index]), nil
+}
+
+// Kept returns the entries that a table is to keep, if the table is read for several interfaces.
+func (r *Route) Kept(t Table) (kept [][]byte, read bool, err error) {
+	if !r.readsAll() {
+		return nil, false, nil
+	}
+	l, err := r.list(t)
+	if err != nil {
+		return nil, false, err
+	}
+	return l.kept, true, nil
+}
+
+func (r *Route) readsAll() bool { return r.dumps != nil && len(r.about) > 1 }
+
+// list reads a table, unless it is known. It may have very many entries, so only those of use are copied.
+func (r *Route) list(t Table) (*listed, error) {
+	key := string(native.AppendUint16(slices.Clone(t.All), uint16(t.Kind)))
+	if l := r.tables[key]; l != nil {
+		return l, nil
+	}
+	l := &listed{}
+	again := func() { *l = listed{of: map[int][][]byte{}} }
+	again()
+	err := r.socket.Each(t.Kind, unix.NLM_F_DUMP, t.Want, t.All, again, func(entry []byte) error {
+		var copied []byte
+		take := func() []byte {
+			if copied == nil {
+				copied = slices.Clone(entry)
+			}
+			return copied
+		}
+		var of []int // a route may lead over an interface twice
+		t.Indices(entry, func(index int) {
+			l.unclear = l.unclear || index == Unclear
+			if slices.Contains(r.about, index) && !slices.Contains(of, index) {
+				of = append(of, index)
+				l.of[index] = append(l.of[index], take())
+			}
+		})
+		if t.Keep != nil && t.Keep(entry) {
+			l.kept = append(l.kept, take())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.tables[key] = l
+	return l, nil
+}
 
 // Send does one request, and returns the answers of a kind.
 func (r *Route) Send(kind, flags int, want uint16, body []byte) ([][]byte, error) {

@@ -23,13 +23,16 @@ type Holder struct {
 // Resource dumps, each with the table that it answers with: queue pairs,
 // connections, protection domains, contexts. Who has any has a device in use.
 var resources = []resource{
-	{10, 19},        // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
-	{cmdResIDs, 30}, // …_RES_CM_ID_GET, …_RES_CM_ID
-	{14, 46},        // …_RES_PD_GET, …_RES_PD
+	{10, 19}, // RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP
+	ids,
+	{14, 46}, // …_RES_PD_GET, …_RES_PD
 	contexts,
 }
 
-var contexts = resource{cmdResContexts, 86} // …_RES_CTX_GET, …_RES_CTX; kernel 5.14
+var (
+	ids      = resource{cmdResIDs, 30}      // …_RES_CM_ID_GET, …_RES_CM_ID
+	contexts = resource{cmdResContexts, 86} // …_RES_CTX_GET, …_RES_CTX; kernel 5.14
+)
 
 type resource struct {
 	cmd   int
@@ -69,6 +72,9 @@ func (c *Conn) Uses() (map[uint32]Uses, error) {
 			return nil, err
 		}
 		highest = max(highest, index)
+	}
+	if c.socket.Whole() {
+		return all, nil
 	}
 	return all, c.addUses(all, highest)
 }
@@ -144,11 +150,15 @@ var ErrTooMany = errors.New("the kernel's list of its users is too long")
 
 // Holders tells who uses a device. Users make that list as long as they like: so it keeps each holder
 // once, and calls goOn for each entry. When that says no, Holders returns whom it has found, and
-// ErrTooMany; the connection is to be closed then.
-func (c *Conn) Holders(index uint32, goOn func(Holder) bool) ([]Holder, error) {
+// ErrTooMany; the connection is to be closed then. It does not list what was counted to be nothing; counted
+// is nil if nobody counted.
+func (c *Conn) Holders(index uint32, counted *Uses, goOn func(Holder) bool) ([]Holder, error) {
 	found := map[Holder]bool{}
 	var failed error
 	for _, r := range resources {
+		if counted != nil && (r == ids && counted.IDs == 0 || r == contexts && counted.Contexts == 0) {
+			continue
+		}
 		err := c.socket.Each(clientNldev<<10|r.cmd, unix.NLM_F_DUMP, 0, ofDevice(index), func() {}, func(answer []byte) error {
 			return r.read(answer, found, goOn)
 		})
@@ -177,7 +187,7 @@ func (r resource) read(answer []byte, found map[Holder]bool, goOn func(Holder) b
 	stop := false
 	err = entries(attributes.Value(r.table), func(entry netlink.Attributes) {
 		holder := Holder{PID: uint32(entry.Number(attrResPID)), Kernel: entry.Text(attrResKernName)}
-		if stop = stop || !goOn(holder); !stop && (r.cmd != cmdResIDs || !isServers(entry)) {
+		if stop = stop || !goOn(holder); !stop && (r != ids || !isServers(entry)) {
 			found[holder] = true
 		}
 	})

@@ -49,6 +49,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 			return hint.With(err, "GN195 leave isolation out of gresnet.toml, or put the node into shared mode: [rdma] mode")
 		}
 		return v.Link.Once(func() error {
+			v.Link.About(interfaces(v, p.Entries)...)
 			for _, e := range p.Entries {
 				e.Keep = e.Keep || devices
 				if e, err = part.Of(e.Kind()).Decide(l.Host.Config, j, e); err != nil {
@@ -74,6 +75,23 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 	return mode, hcas, l.Host.locate(j, p, hcas)
 }
 
+// interfaces returns the indices of those of some entries, as far as they can be found.
+func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
+	for _, e := range entries {
+		d, err := v.Listed(e.HCA.ID)
+		if err != nil {
+			continue
+		}
+		ports, _ := v.Ports(d) // whoever needs them says what is wrong
+		for _, p := range ports {
+			if p.Interface != nil && !slices.Contains(indices, p.Interface.Index) {
+				indices = append(indices, p.Interface.Index)
+			}
+		}
+	}
+	return indices
+}
+
 // ReadHCA returns what a job's lease of an entry changes, as it is now. An error is why no job can
 // have it.
 func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
@@ -91,10 +109,10 @@ func (l *Look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 			return plan.HCA{}, err
 		}
 	}
-	if h.Access, err = l.readAccess(v, d, e); err != nil {
+	if h.Ports, err = v.Ports(d); err != nil {
 		return plan.HCA{}, err
 	}
-	if h.Ports, err = v.Ports(d); err != nil {
+	if h.Access, err = l.readAccess(v, d, e, h.Ports); err != nil {
 		return plan.HCA{}, err
 	}
 	kind := part.Of(e.Kind())
@@ -120,7 +138,7 @@ func (l *Look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (
 
 // findUsable finds the RDMA device of an entry, if programs can use it and the kernel does not.
 func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Device, error) {
-	d, err := v.Find(e.HCA.ID)
+	d, err := v.Listed(e.HCA.ID)
 	if err != nil {
 		return scan.Device{}, hint.With(err, "GN196 compare `rdma dev` with the configuration; is its driver loaded, or is it in another namespace?")
 	}
@@ -144,16 +162,15 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 
 // readAccess reads who may open an HCA's device nodes, and the state of its ports if the site
 // watches that. Of a slot it reads nothing: the node table has it.
-func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry) (*step.Access, error) {
+func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry, ports []scan.Port) (*step.Access, error) {
 	a, err := l.Host.readAccess(d)
 	if err != nil || e.Slot != nil {
 		return &step.Access{ID: e.HCA.ID, Name: d.Name, Nodes: a.Nodes}, err
 	}
 	if health := l.Host.Config.Health.Port; health != config.HealthOff {
-		a.Health = health
-		a.Ports, err = world.ReadPorts(v, d)
+		a.Health, a.Ports = health, world.Ports(v.SignalsOf(d, ports))
 	}
-	return a, err
+	return a, nil
 }
 
 // readAccess reads who may open an HCA's device nodes when no job has it.

@@ -93,6 +93,7 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	waited.Stop("wait for udev")
 	err := l.World.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
+			v.Link.About(interfaces(v, notes)...)
 			failed = append(failed, l.verify(notes)...)
 			return nil
 		})
@@ -108,6 +109,20 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 		}
 	}
 	return failed
+}
+
+// interfaces returns the indices of the interfaces whose settings a lease has, as far as they were seen.
+func interfaces(v *scan.View, notes []recovery.Note) (indices []int) {
+	for _, s := range notes {
+		settings, is := s.Step.(*step.Settings)
+		if !is {
+			continue
+		}
+		if index, seen := v.Seen(settings.Interface); seen {
+			indices = append(indices, index)
+		}
+	}
+	return indices
 }
 
 // verify looks again at all that is home.

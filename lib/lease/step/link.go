@@ -247,14 +247,14 @@ func (s *Link) Do(w *world.World) error {
 	}
 	var finish func() error
 	err = w.InJob(func(v *scan.View) error {
-		i, err := v.Interface(s.Interface)
+		i, err := v.Described(s.Interface)
 		if err != nil && errors.Is(moved, link.ErrNameTaken) {
 			return moved
 		}
 		if err != nil {
 			return fmt.Errorf("configure %s: %w", s.Name, err)
 		}
-		finish, err = v.Link.Apply(i.Index, s.Settings, snapshot.InJob)
+		finish, err = v.Link.Arrive(i, s.Settings)
 		return err
 	})
 	if err != nil {

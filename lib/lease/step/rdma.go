@@ -45,7 +45,7 @@ func (s *RDMA) Start(w *world.World) (wait func() error, err error) {
 	deadline := moveDeadline(w.Context)
 	var end func(time.Time) error
 	err = w.OnHost(func(v *scan.View) error {
-		d, err := v.Find(s.ID)
+		d, err := v.Locate(s.ID)
 		if err != nil {
 			return err
 		}

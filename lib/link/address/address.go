@@ -109,12 +109,27 @@ func (m Address) Replace(old, other netip.Addr) Address {
 	return append(slices.Clone(m[:headSize]), netlink.Replace(m[headSize:], old.AsSlice(), other.AsSlice())...)
 }
 
-// Dump returns the addresses of an interface as they are, 0: of all interfaces.
-func Dump(r *netlink.Route, index int) ([][]byte, error) {
+// table has the addresses of all interfaces.
+var table = netlink.Table{
+	Kind: unix.RTM_GETADDR, Want: unix.RTM_NEWADDR,
+	All: of(0),
+	Of:  of,
+	Indices: func(m []byte, each func(int)) {
+		if len(m) >= headSize {
+			each(int(native.Uint32(m[4:])))
+		}
+	},
+}
+
+// of asks for the addresses of an interface, 0: of all.
+func of(index int) []byte {
 	request := make([]byte, headSize)
 	native.PutUint32(request[4:], uint32(index))
-	return r.Send(unix.RTM_GETADDR, unix.NLM_F_DUMP, unix.RTM_NEWADDR, request)
+	return request
 }
+
+// Dump returns the addresses of an interface as they are, 0: of all interfaces.
+func Dump(r *netlink.Route, index int) ([][]byte, error) { return r.Entries(table, index) }
 
 // Read returns the interface's addresses, and apart from them those that another has, too, and the
 // temporary ones, for privacy, that the kernel makes by itself of those that may have

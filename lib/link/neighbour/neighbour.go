@@ -26,7 +26,7 @@ var native = binary.NativeEndian
 // the kernel learned, and will learn again, is nil.
 func clean(m []byte) (Neighbour, error) {
 	list, err := netlink.Behind(m, headSize, "neighbour")
-	if err != nil || !given(m) {
+	if err != nil || !isGiven(m) {
 		return nil, err
 	}
 	out := slices.Clone(m[:headSize])
@@ -41,10 +41,10 @@ func clean(m []byte) (Neighbour, error) {
 	return out, nil
 }
 
-// given tells a neighbour that somebody gave the interface. The kernel makes
+// isGiven tells a neighbour that somebody gave the interface. The kernel makes
 // entries without ARP, too, but for multicast and broadcast addresses and on
 // interfaces that have none, where they say nothing (arp.c:arp_constructor).
-func given(m []byte) bool {
+func isGiven(m []byte) bool {
 	state, flags, kind := native.Uint16(m[8:]), m[10], m[11]
 	switch {
 	case flags&unix.NTF_PROXY != 0:
@@ -71,22 +71,44 @@ func (m Neighbour) String() string {
 // Read returns the interface's permanent neighbours and those that the node
 // answers for, of both families.
 func Read(r *netlink.Route, index int) ([]Neighbour, error) {
-	var list []Neighbour
-	for _, flags := range []byte{0, unix.NTF_PROXY} {
-		m, err := dump(r, index, unix.AF_UNSPEC, flags)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, m...)
+	list, err := dump(r, index, unix.AF_UNSPEC)
+	if err != nil {
+		return nil, err
 	}
-	return list, nil
+	answered, err := given(r.Entries(proxies, index))
+	return append(list, answered...), err
 }
 
-func dump(r *netlink.Route, index int, family, flags byte) ([]Neighbour, error) {
+// proxies has the neighbours that the node answers for. Those are few. A node may have learned thousands of
+// other neighbours, and the kernel picks those of one interface sooner than it lists all.
+var proxies = netlink.Table{
+	Kind: unix.RTM_GETNEIGH, Want: unix.RTM_NEWNEIGH,
+	All: head(unix.AF_UNSPEC, unix.NTF_PROXY),
+	Of:  func(index int) []byte { return of(index, unix.AF_UNSPEC, unix.NTF_PROXY) },
+	Indices: func(m []byte, each func(int)) {
+		if len(m) >= headSize {
+			each(int(native.Uint32(m[4:]))) // ndm_ifindex
+		}
+	},
+}
+
+func head(family, flags byte) []byte {
 	request := make([]byte, headSize)
 	request[0], request[10] = family, flags
-	request = netlink.AppendUint32(request, unix.NDA_IFINDEX, uint32(index))
-	answers, err := r.Send(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, unix.RTM_NEWNEIGH, request)
+	return request
+}
+
+// of asks for the neighbours of an interface.
+func of(index int, family, flags byte) []byte {
+	return netlink.AppendUint32(head(family, flags), unix.NDA_IFINDEX, uint32(index))
+}
+
+func dump(r *netlink.Route, index int, family byte) ([]Neighbour, error) {
+	return given(r.Send(unix.RTM_GETNEIGH, unix.NLM_F_DUMP, unix.RTM_NEWNEIGH, of(index, family, 0)))
+}
+
+// given returns those among neighbours as dumped that somebody gave.
+func given(answers [][]byte, err error) ([]Neighbour, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +152,7 @@ func RemoveOthers(r *netlink.Route, index int, name string, want []Neighbour) er
 // takes packets for (`bridge fdb ... self`), and that of VLAN registration. The other
 // multicast ones follow from the groups that the node is a member of.
 func Filters(r *netlink.Route, index int) ([]Neighbour, error) {
-	list, err := dump(r, index, unix.AF_BRIDGE, 0)
+	list, err := dump(r, index, unix.AF_BRIDGE)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
 		return nil, nil
 	}

@@ -124,7 +124,7 @@ func (m Nexthop) Members() []uint32 {
 // ReadNexthops returns the next hop objects of the interface and the groups of
 // nothing else, and at home the groups that have others' members, too.
 func ReadNexthops(r *netlink.Route, index int) (own, home []Nexthop, err error) {
-	own, err = dumpNexthops(r, netlink.AppendUint32(nil, unix.NHA_OIF, uint32(index)))
+	own, err = cleanNexthops(r.Entries(objects, index))
 	if err != nil || len(own) == 0 {
 		return nil, nil, err
 	}
@@ -177,9 +177,30 @@ func dumpGroups(r *netlink.Route) ([]Nexthop, error) {
 	return groups, err
 }
 
+// objects has the next hop objects.
+var objects = netlink.Table{
+	Kind: unix.RTM_GETNEXTHOP, Want: unix.RTM_NEWNEXTHOP,
+	All: make([]byte, nexthopHead),
+	Of: func(index int) []byte {
+		return netlink.AppendUint32(make([]byte, nexthopHead), unix.NHA_OIF, uint32(index))
+	},
+	Indices: func(m []byte, each func(int)) {
+		if len(m) < nexthopHead {
+			return
+		}
+		list, _ := netlink.Parse(m[nexthopHead:])
+		if v := list.Value(unix.NHA_OIF); len(v) == 4 {
+			each(int(native.Uint32(v)))
+		}
+	},
+}
+
 func dumpNexthops(r *netlink.Route, filter []byte) ([]Nexthop, error) {
 	request := append(make([]byte, nexthopHead), filter...)
-	answers, err := r.Send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request)
+	return cleanNexthops(r.Send(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP, unix.RTM_NEWNEXTHOP, request))
+}
+
+func cleanNexthops(answers [][]byte, err error) ([]Nexthop, error) {
 	if err != nil {
 		return nil, err
 	}

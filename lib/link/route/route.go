@@ -251,6 +251,9 @@ func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, 
 
 // Sourced returns the node's IPv4 routes that prefer a source. The node may have thousands of routes.
 func Sourced(r *netlink.Route) (list [][]byte, err error) {
+	if list, read, err := r.Kept(table); read || err != nil {
+		return list, err
+	}
 	again := func() { list = [][]byte{} }
 	again()
 	err = r.Each(unix.RTM_GETROUTE, unix.NLM_F_DUMP, unix.RTM_NEWROUTE, ofFamily(unix.AF_INET, nil), again, func(m []byte) error {
@@ -279,15 +282,48 @@ func familyOf(address netip.Prefix) byte {
 	return unix.AF_INET6
 }
 
-// Read returns the routes of a family that go through the interface, too. They are asked
-// for after its addresses, for each again: an address without the routes that the kernel
+// table has the routes of all families.
+var table = netlink.Table{
+	Kind: unix.RTM_GETROUTE, Want: unix.RTM_NEWROUTE,
+	All:     ofFamily(unix.AF_UNSPEC, nil),
+	Of:      func(index int) []byte { return ofFamily(unix.AF_UNSPEC, through(index)) },
+	Indices: indices,
+	Keep:    func(m []byte) bool { return len(m) >= headSize && m[0] == unix.AF_INET && Source(m).IsValid() },
+}
+
+// indices returns the interfaces that a route as dumped goes through. One that uses a next hop object may say
+// no more of it than its number (net.ipv4.nexthop_compat_mode).
+func indices(m []byte, each func(int)) {
+	if len(m) < headSize {
+		return
+	}
+	says := false
+	Route(m).EachIndex(func(b []byte) {
+		says = true
+		each(int(native.Uint32(b)))
+	})
+	if !says && Route(m).Object() != 0 {
+		each(netlink.Unclear)
+	}
+}
+
+// Read returns the routes of some families that go through the interface, too. They are asked
+// for after its addresses: an address without the routes that the kernel
 // gave with it would be taken for one that somebody had removed them from.
-func Read(r *netlink.Route, index int, family byte) ([]Route, error) {
-	answers, err := Dump(r, family, through(index))
+func Read(r *netlink.Route, index int, families ...byte) (list []Route, err error) {
+	answers, err := r.Entries(table, index)
 	if err != nil {
 		return nil, err
 	}
-	return cleanAll(answers, index)
+	for _, family := range families {
+		of := slices.DeleteFunc(slices.Clone(answers), func(m []byte) bool { return len(m) < headSize || m[0] != family })
+		routes, err := cleanAll(of, index)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, routes...)
+	}
+	return list, nil
 }
 
 func cleanAll(dumped [][]byte, index int) ([]Route, error) {

@@ -61,27 +61,19 @@ func (want Settings) settledRoutes(have Settings) []route.Route {
 
 // routes returns the routes of the interface, and apart from them those that other
 // interfaces have a part in, too, or that only the node has; objects are the numbers of the next hop
-// objects that others have a part in.
+// objects that others have a part in. The job has no routes of MPLS: labels are the node's, and another
+// namespace takes none until it is told how many (net.mpls.platform_labels).
 func (c *Conn) routes(index int, objects []uint32) (own, home []route.Route, err error) {
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		list, err := route.Read(c.Route, index, family)
-		if err != nil {
-			return nil, nil, err
-		}
-		alone, shared := route.Part(list, objects)
-		own, home = append(own, alone...), append(home, shared...)
+	list, err := route.Read(c.Route, index, unix.AF_INET, unix.AF_INET6, unix.AF_MPLS)
+	if err != nil {
+		return nil, nil, err
 	}
-	labels, err := c.mplsRoutes(index)
-	return own, append(home, labels...), err
-}
-
-// mplsRoutes returns the routes of labels through the interface. The job has none: labels are the
-// node's, and another namespace takes none until it is told how many (net.mpls.platform_labels).
-func (c *Conn) mplsRoutes(index int) ([]route.Route, error) {
-	if has, err := c.Sysctls.HasMPLS(); err != nil || !has {
-		return nil, err
+	labels := slices.IndexFunc(list, func(m route.Route) bool { return m.Family() == unix.AF_MPLS })
+	if labels < 0 {
+		labels = len(list)
 	}
-	return route.Read(c.Route, index, unix.AF_MPLS)
+	own, home = route.Part(list[:labels], objects)
+	return own, append(home, list[labels:]...), nil
 }
 
 // homeObjects returns the numbers of the next hop objects that only the node can have.

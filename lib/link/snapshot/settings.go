@@ -122,6 +122,12 @@ func (c *Conn) Apply(index int, want Settings, stage Stage) (finish func() error
 	return func() error { return hint.Join(raised(), atHome()) }, err
 }
 
+// Arrive applies settings in the job, to an interface that was just looked at.
+func (c *Conn) Arrive(i link.Described, want Settings) (finish func() error, err error) {
+	defer c.Anew()()
+	return c.raiseLooked(i, want, InJob)
+}
+
 // Finished does what Apply has left, too.
 func Finished(finish func() error, err error) error {
 	if finish != nil {
@@ -137,7 +143,11 @@ func (c *Conn) raise(index int, want Settings, stage Stage) (finish func() error
 	if err != nil {
 		return nil, err
 	}
-	changes := c.Changes()
+	return c.raiseLooked(i, want, stage)
+}
+
+func (c *Conn) raiseLooked(i link.Described, want Settings, stage Stage) (finish func() error, err error) {
+	index, changes := i.Index, c.Changes()
 	// Under another name it is of use to the node still.
 	renamed := c.Rename(&i.Interface, want.Name)
 	want.Name = i.Name
