@@ -131,7 +131,7 @@ func lawChild(program string) error {
 	if err := law.State.Make(); err != nil {
 		return err
 	}
-	return law.underLock(ctx, l.job, func() error { return lawTake(ctx, law, l) })
+	return opened.UnderLock(ctx, law.Host, l.job, func() error { return lawTake(ctx, law, l) })
 }
 
 // lawLease is a job's, of the HCAs whose interfaces' names begin with a word.

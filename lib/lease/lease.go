@@ -23,9 +23,7 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/recovery"
-	"gresnet/lib/state/lock"
 	"gresnet/lib/state/sign"
-	"gresnet/lib/words/hint"
 )
 
 // What becomes of a lease that does not end as it should.
@@ -78,22 +76,4 @@ func (n *Host) open(ctx context.Context, id uint32) (*opened.Lease, error) {
 		return openDamaged(ctx, n.Host, id, err)
 	}
 	return l, err
-}
-
-// underLock calls f while nobody else touches the job's lease. If the lease is gone then, so is the
-// lock's file.
-func (n *Host) underLock(ctx context.Context, job uint32, f func() error) error {
-	held, err := lock.Job(ctx, n.State.Locks(), job)
-	if err != nil {
-		return n.State.Fault(err)
-	}
-	return n.under(held, job, f)
-}
-
-func (n *Host) under(held *lock.File, job uint32, f func() error) error {
-	err := f()
-	if !n.State.Lease(job).Exists() {
-		return hint.Join(err, held.Remove())
-	}
-	return hint.Join(err, held.Close())
 }

@@ -49,14 +49,7 @@ func (n *Host) Release(ctx context.Context, name string) error {
 // free frees a quarantined HCA. It looks again under the job's lock: meanwhile a sweep may have
 // freed the HCA, and the next job claimed it.
 func (n *Host) free(ctx context.Context, c table.Claim) error {
-	held, err := lock.TryJob(n.State.Locks(), c.Job)
-	if errors.Is(err, lock.ErrHeld) {
-		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
-	}
-	if err != nil {
-		return n.State.Fault(err)
-	}
-	return n.under(held, c.Job, func() error {
+	err := opened.IfFree(n.Host, c.Job, func() error {
 		t, err := n.Table().Read()
 		if err != nil {
 			return err
@@ -80,6 +73,10 @@ func (n *Host) free(ctx context.Context, c table.Claim) error {
 		}
 		return n.releaseFrom(l, c)
 	})
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("release %s: a prolog or an epilog of job %d is running", c.Name, c.Job)
+	}
+	return err
 }
 
 // sameQuarantine returns a function that tells whether a claim is the same quarantine, though its

@@ -80,41 +80,24 @@ func endRemoved(ctx context.Context, h *host.Host, id uint32) error {
 		return err
 	}
 	defer done()
-	failed := dropUplinks(l.World, uplinks)
-	if len(claims) == 0 {
-		return failed
-	}
-	return hint.Join(failed, dropOverlay(l.World), distrust(l, &t, claims))
-}
-
-// dropUplinks removes uplinks of a job without a lease, and frees their addresses.
-func dropUplinks(w *world.World, uplinks []table.Uplink) error {
 	var failed []error
 	for _, u := range uplinks {
-		failed = append(failed, dropUplink(w, u))
+		l.World.Run = u.Run
+		err := network.UplinkFrom(u).Undo(l.World)
+		if err != nil {
+			err = opened.Remains(err)
+		} else {
+			err = network.ForgetUplink(l.World)
+		}
+		failed = append(failed, err)
 	}
-	return errors.Join(failed...)
-}
-
-func dropUplink(w *world.World, u table.Uplink) error {
-	w.Run = u.Run
-	if err := network.UplinkFrom(u).Undo(w); err != nil {
-		return opened.Remains(err)
+	if len(claims) > 0 {
+		if err := new(network.Overlay).Undo(l.World); err != nil {
+			failed = append(failed, opened.Remains(err))
+		}
+		failed = append(failed, distrust(l, &t, claims))
 	}
-	var failed error
-	err := w.Table.Update(w.Context, func(t *table.Table) error {
-		failed = network.FreeUplink(w, t, u.Job, u.Run)
-		return nil
-	})
-	return errors.Join(failed, err)
-}
-
-// dropOverlay removes the overlay of a job without a lease, if there is one.
-func dropOverlay(w *world.World) error {
-	if err := new(network.Overlay).Undo(w); err != nil {
-		return opened.Remains(err)
-	}
-	return nil
+	return hint.Join(failed...)
 }
 
 // distrust quarantines claims whose lease is gone: the HCAs may be home, but nobody knows any more

@@ -29,7 +29,7 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		n.Notice(id, "%s", err) // the unwinding does not need the node table
 	}
 	opened.RestoreLost(ctx, n.Host, false)
-	err := n.underLock(ctx, id, func() error {
+	err := opened.UnderLock(ctx, n.Host, id, func() error {
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {
 			if s := sign.Of(n.State, id); s != nil && run != nil && s.Run.Restart > run.Restart {

@@ -139,14 +139,7 @@ func (n *Host) sweep(ctx context.Context, id uint32, s Sweep) error {
 
 // leaseToSweep calls f with a job's lock and lease, or gives back what the job has without one.
 func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease) error) error {
-	held, err := lock.TryJob(n.State.Locks(), id)
-	if errors.Is(err, lock.ErrHeld) {
-		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
-	}
-	if err != nil {
-		return n.State.Fault(err)
-	}
-	return n.under(held, id, func() error {
+	err := opened.IfFree(n.Host, id, func() error {
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {
 			return endRemoved(ctx, n.Host, id)
@@ -157,15 +150,10 @@ func (n *Host) leaseToSweep(ctx context.Context, id uint32, f func(*opened.Lease
 		defer l.Close()
 		return f(l)
 	})
-}
-
-// waitForJob waits until no prolog or epilog of a job runs.
-func (n *Host) waitForJob(ctx context.Context, id uint32) error {
-	held, err := lock.Job(ctx, n.State.Locks(), id)
-	if err != nil {
-		return err
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("%w: a prolog or an epilog of it is running: %w", errAlive, err)
 	}
-	return n.under(held, id, func() error { return nil })
+	return err
 }
 
 // forgetGone removes what prologs left for the steps of jobs that are gone without an epilog and have
@@ -193,14 +181,7 @@ func (n *Host) forgetGone(boot bool) error {
 }
 
 func (n *Host) forgetIfGone(id uint32) error {
-	held, err := lock.TryJob(n.State.Locks(), id)
-	if errors.Is(err, lock.ErrHeld) {
-		return nil
-	}
-	if err != nil {
-		return n.State.Fault(err)
-	}
-	return n.under(held, id, func() error {
+	err := opened.IfFree(n.Host, id, func() error {
 		if n.State.Lease(id).Exists() {
 			return nil // it goes with the lease
 		}
@@ -211,4 +192,8 @@ func (n *Host) forgetIfGone(id uint32) error {
 		environment.Forget(n.Host, id)
 		return nil
 	})
+	if errors.Is(err, lock.ErrHeld) {
+		return nil
+	}
+	return err
 }

@@ -45,7 +45,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		environment.Notify(n.Host, j, asked().less)
 		return nil // without the job's lock: it would guard nothing
 	}
-	return n.underLock(ctx, j.ID, func() error {
+	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
 		if n.hasLeftovers(j.ID) {
 			if own, err := n.endEarlier(ctx, j); own || err != nil {
 				return err
@@ -53,44 +53,6 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 		}
 		return n.takeEntitled(ctx, j, asked())
 	})
-}
-
-// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a
-// claim whose lease somebody removed. In doubt they did.
-func (n *Host) hasLeftovers(id uint32) bool {
-	if n.State.Lease(id).Exists() || environment.Remembers(n.Host, id) {
-		return true
-	}
-	t := n.Readable(id)
-	return len(t.ClaimsOf(id))+len(t.UplinksOf(id)) > 0
-}
-
-// endEarlier ends what earlier runs of the job left. own says that this run has its lease already.
-func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) {
-	l, err := n.open(ctx, j.ID)
-	if err == nil {
-		defer l.Close()
-		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
-			n.Notice(j.ID, "the lease is there already")
-			return true, nil
-		}
-		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
-		err = l.Unwind()
-	}
-	if err == nil || errors.Is(err, opened.ErrNone) {
-		err = n.endWithoutLease(ctx, j.ID)
-	}
-	if err != nil {
-		return false, opened.Remains(err)
-	}
-	return false, nil
-}
-
-// endWithoutLease ends what a job has that has no lease: what a prolog left for its steps, and what is
-// still in the node table if somebody removed a lease.
-func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
-	environment.Forget(n.Host, id)
-	return endRemoved(ctx, n.Host, id)
 }
 
 // takeEntitled takes what a job is entitled to, and tells the job what it lacks.
@@ -262,25 +224,50 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	return nil
 }
 
-// interfaceNames returns all names of the interfaces that a job has of its HCAs.
-func interfaceNames(hcas []plan.HCA) (all []string) {
-	for _, h := range hcas {
-		for _, s := range h.Interfaces {
-			all = append(append(all, s.Settings.Name), s.Settings.AltNames...)
-		}
-		for _, c := range h.Children {
-			all = append(all, c.Name)
-		}
-	}
-	return all
-}
-
 func namesOf(hcas []plan.HCA) string {
 	var names []string
 	for _, h := range hcas {
 		names = append(names, h.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a
+// claim whose lease somebody removed. In doubt they did.
+func (n *Host) hasLeftovers(id uint32) bool {
+	if n.State.Lease(id).Exists() || environment.Remembers(n.Host, id) {
+		return true
+	}
+	t := n.Readable(id)
+	return len(t.ClaimsOf(id))+len(t.UplinksOf(id)) > 0
+}
+
+// endEarlier ends what earlier runs of the job left. own says that this run has its lease already.
+func (n *Host) endEarlier(ctx context.Context, j job.Job) (own bool, err error) {
+	l, err := n.open(ctx, j.ID)
+	if err == nil {
+		defer l.Close()
+		if l.World.Dir.Counts() && l.World.Run == j.Run.String() {
+			n.Notice(j.ID, "the lease is there already")
+			return true, nil
+		}
+		n.Notice(j.ID, "unwinding what run %s left", l.World.Run)
+		err = l.Unwind()
+	}
+	if err == nil || errors.Is(err, opened.ErrNone) {
+		err = n.endWithoutLease(ctx, j.ID)
+	}
+	if err != nil {
+		return false, opened.Remains(err)
+	}
+	return false, nil
+}
+
+// endWithoutLease ends what a job has that has no lease: what a prolog left for its steps, and what is
+// still in the node table if somebody removed a lease.
+func (n *Host) endWithoutLease(ctx context.Context, id uint32) error {
+	environment.Forget(n.Host, id)
+	return endRemoved(ctx, n.Host, id)
 }
 
 // refuse writes a lease that says why the job gets nothing: its steps fail with the reason, and the

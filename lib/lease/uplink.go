@@ -96,3 +96,16 @@ func checkNames(s *network.Uplink, nodes *jobnet.Network, come []string) error {
 	}
 	return nil
 }
+
+// interfaceNames returns all names of the interfaces that a job has of its HCAs.
+func interfaceNames(hcas []plan.HCA) (all []string) {
+	for _, h := range hcas {
+		for _, s := range h.Interfaces {
+			all = append(append(all, s.Settings.Name), s.Settings.AltNames...)
+		}
+		for _, c := range h.Children {
+			all = append(all, c.Name)
+		}
+	}
+	return all
+}

@@ -10,8 +10,8 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
+	"gresnet/lib/lease/opened"
 	"gresnet/lib/state/lock"
-	"gresnet/lib/state/table"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
@@ -91,7 +91,7 @@ func (n *Host) waitForHolder(ctx context.Context, id uint32, by gres.Holding, ce
 		case errors.Is(err, lock.ErrHeld):
 			// This run holds no HCA, so nobody who waits for it can hold that lock.
 			n.Notice(id, "waits for the prolog or epilog of job %d, which has %s", holder, name)
-			if err := n.waitForJob(ctx, holder); err != nil {
+			if err := opened.UnderLock(ctx, n.Host, holder, func() error { return nil }); err != nil {
 				n.Notice(id, "waited in vain: %s", err)
 				return err
 			}
@@ -127,19 +127,12 @@ func (n *Host) rest(ctx context.Context, by gres.Holding, wait, took time.Durati
 	})
 }
 
-// holds tells whether a job has an HCA that is not quarantined.
+// holds tells whether a job has an HCA that is not quarantined. If nobody can read that, the next try to
+// take the HCA says why.
 func (n *Host) holds(job uint32, id node.ID) bool {
-	c, held := n.holder(id)
-	return held && c.Job == job && c.Quarantined == ""
-}
-
-// holder returns the claim of an HCA.
-func (n *Host) holder(id node.ID) (table.Claim, bool) {
 	t, err := n.Table().Read()
-	if err != nil {
-		return table.Claim{}, true // in doubt it is held
-	}
-	return t.Holder(id)
+	c, held := t.Holder(id)
+	return err == nil && held && c.Job == job && c.Quarantined == ""
 }
 
 // reclaim gets back the HCAs that a job gets only if they are free: it waits for epilogs that run,

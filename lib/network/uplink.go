@@ -81,7 +81,7 @@ func (s *Uplink) Do(w *world.World) error {
 	if undo := s.Undo(w); undo != nil {
 		return hint.Join(err, undo)
 	}
-	if free := freeUplink(w); free != nil {
+	if free := ForgetUplink(w); free != nil {
 		return hint.Join(err, free)
 	}
 	w.WayOut = world.WayOut{Lacking: err}
@@ -91,18 +91,19 @@ func (s *Uplink) Do(w *world.World) error {
 // FreeUplink frees the address of a job's uplink in the table, when the interface is gone. If no
 // other job needs forwarding, it ends that; what it cannot end stays in the table: write the table
 // even if FreeUplink fails.
-func FreeUplink(w *world.World, t *table.Table, job uint32, run string) error {
-	t.FreeUplink(job, run)
+func FreeUplink(w *world.World, t *table.Table) error {
+	t.FreeUplink(w.Job, w.Run)
 	if !forwardsInVain(t) {
 		return nil
 	}
 	return w.OnHost(func(v *scan.View) error { return endForwarding(v, t) })
 }
 
-func freeUplink(w *world.World) error {
+// ForgetUplink frees the address in the node table.
+func ForgetUplink(w *world.World) error {
 	var failed error
 	err := w.Table.Update(w.Context, func(t *table.Table) error {
-		failed = FreeUplink(w, t, w.Job, w.Run)
+		failed = FreeUplink(w, t)
 		return nil
 	})
 	return hint.Join(failed, err)

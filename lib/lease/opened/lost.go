@@ -132,32 +132,28 @@ func withLost(ctx context.Context, h *host.Host, dir state.Lease, f func(*Lease)
 	if err != nil {
 		return err
 	}
-	job := book.Header.Job
-	held, err := lock.TryJob(h.State.Locks(), job)
+	err = IfFree(h, book.Header.Job, func() error {
+		book, err := journal.Open(dir.Journal())
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ns, err := netns.Current()
+		if err != nil {
+			book.Close()
+			return err
+		}
+		l := enter(ctx, h, dir, book, ns)
+		l.unused = true // an HCA that comes back counts from nothing
+		defer l.Close()
+		return f(l)
+	})
 	if errors.Is(err, lock.ErrHeld) {
 		return nil
 	}
-	if err != nil {
-		return h.State.Fault(err)
-	}
-	release := held.Close
-	if !h.State.Lease(job).Exists() {
-		release = held.Remove
-	}
-	if book, err = journal.Open(dir.Journal()); errors.Is(err, fs.ErrNotExist) {
-		return release()
-	} else if err != nil {
-		return hint.Join(err, release())
-	}
-	ns, err := netns.Current()
-	if err != nil {
-		book.Close()
-		return hint.Join(err, release())
-	}
-	l := enter(ctx, h, dir, book, ns)
-	l.unused = true // an HCA that comes back counts from nothing
-	defer l.Close()
-	return hint.Join(f(l), release())
+	return err
 }
 
 // restoreLost unwinds the rest of a lease, if all is back that the node lost of it.

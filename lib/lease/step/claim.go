@@ -59,7 +59,7 @@ func (s *Claim) Undo(w *world.World) error {
 	change.Table.Release(w.Job, w.Run, table.Noted(s.Claims, w.Dir.IsLost()), w.Away)
 	failed := Reopen(w, &change.Table)
 	if !w.UplinkLeft {
-		failed = hint.Join(failed, network.FreeUplink(w, &change.Table, w.Job, w.Run))
+		failed = hint.Join(failed, network.FreeUplink(w, &change.Table))
 	}
 	return hint.Join(failed, commit(w, change))
 }
