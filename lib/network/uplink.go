@@ -204,6 +204,14 @@ func (s *Uplink) isNode() bool {
 	return s.Pool.Auto && s.Over != nil && s.Over.Link.Address.Addr().Is4()
 }
 
+// known returns the address that the job is known by.
+func (s *Uplink) known() netip.Addr {
+	if s.isNode() {
+		return s.Over.Link.Address.Addr()
+	}
+	return s.Address
+}
+
 // nodes returns the addresses of the job's nodes, this one first.
 func (s *Uplink) nodes() []netip.Addr {
 	all := []netip.Addr{s.Over.Link.Address.Addr()}
@@ -268,10 +276,9 @@ func (s *Uplink) address(u virtual.Uplink) error {
 // its own on the loopback: programs that tell each other the addresses of their interfaces, as UCX and
 // NCCL do, must not find one that is another job's on each node.
 func (s *Uplink) lead(u virtual.Uplink, calls *nft.Calls) error {
-	from := s.Address
+	from := s.known()
 	var err error
 	if s.isNode() {
-		from = s.Over.Link.Address.Addr()
 		err = virtual.SetMTU(u.Index, s.Over.Link.MTU)
 	} else {
 		err = virtual.GiveLoopback(s.Address)
@@ -324,10 +331,7 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 			ports = append(ports, virtual.Ports{First: port, Last: port})
 		}
 	}
-	from := s.Address
-	if s.isNode() {
-		from = s.Over.Link.Address.Addr()
-	}
+	from := s.known()
 	hops := map[netip.Addr][]netip.Addr{}
 	for _, a := range s.nodes() {
 		if gateway, reached := s.hop(a); reached {

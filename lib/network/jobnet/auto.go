@@ -44,29 +44,24 @@ func (n Host) auto() (Pool, error) {
 		if own := n.Networks[i.Index]; len(own) > 0 && !p.Source.IsValid() {
 			p.Source = own[0].Addr()
 		}
-		p.Routes = n.toNeighbors(n.toItself(p.Routes, i), i)
+		for _, to := range n.around(i) {
+			if !slices.Contains(p.Routes, to) {
+				p.Routes = append(p.Routes, to)
+			}
+		}
 	}
 	return p, nil
 }
 
-// toItself returns the routes and those to the node's own addresses on an interface.
-func (n Host) toItself(routes []netip.Prefix, i link.Interface) []netip.Prefix {
+// around returns the node's own addresses on an interface, and its networks.
+func (n Host) around(i link.Interface) (all []netip.Prefix) {
 	for _, a := range n.Networks[i.Index] {
-		if own := netip.PrefixFrom(a.Addr(), 32); !slices.Contains(routes, own) {
-			routes = append(routes, own)
-		}
+		all = append(all, netip.PrefixFrom(a.Addr(), 32))
 	}
-	return routes
-}
-
-// toNeighbors returns the routes and those to the networks of an interface.
-func (n Host) toNeighbors(routes []netip.Prefix, i link.Interface) []netip.Prefix {
 	for _, a := range n.Networks[i.Index] {
-		if network := a.Masked(); !slices.Contains(routes, network) {
-			routes = append(routes, network)
-		}
+		all = append(all, a.Masked())
 	}
-	return routes
+	return all
 }
 
 // leads returns the interfaces by which the node reaches others, and which no job can get.
