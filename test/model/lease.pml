@@ -189,7 +189,7 @@ proctype Program(byte role; byte j; byte r; byte wants)
 	:: role == PROLOG && kind != 0 -> goto epilogue /* of a run that a reboot ended */
 	fi;
 
-	/* func: lib/lease Host.underLock
+	/* func: lib/lease/opened UnderLock
 	 * func: lib/lease Host.leaseToSweep
 	 * func: lib/state/lock Job
 	 * func: lib/state/lock TryJob */
