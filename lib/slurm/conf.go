@@ -76,6 +76,17 @@ func Places() []string {
 	return []string{"/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/usr/local/etc/slurm.conf", "/opt/slurm/etc/slurm.conf"}
 }
 
+// Find returns slurm.conf: the file that somebody says, or else the first of Places that is there. It is empty
+// if there is none.
+func Find(root fs.FS, said string) string {
+	for _, place := range Places() {
+		if said == "" && Exists(root, place) {
+			said = place
+		}
+	}
+	return said
+}
+
 // ControllerAddrs returns the names and addresses by which nodes reach slurmctld, with the
 // keys that say them.
 func (c Conf) ControllerAddrs() []Pair {
@@ -172,10 +183,10 @@ func (r *reader) find(l Line) (string, error) {
 		return file, nil
 	}
 	now, before := path.Join(r.dir, file), path.Join(path.Dir(l.File), file)
-	switch is := exists(r.root, before); {
+	switch is := Exists(r.root, before); {
 	case now == before || !is:
 		return now, nil
-	case exists(r.root, now):
+	case Exists(r.root, now):
 		return "", fmt.Errorf("include %s: that is %s to Slurm since 23.02, and %s before", file, now, before)
 	}
 	return before, nil

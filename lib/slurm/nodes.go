@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -97,10 +96,7 @@ const NodeAddr = "NodeAddr"
 // of slurmctld. file is its slurm.conf; empty: one of the usual places. A node that the file does not
 // have, as a dynamic one, has its name for an address.
 func Needs(root fs.FS, file, node string) ([]Pair, error) {
-	if i := slices.IndexFunc(Places(), func(place string) bool { return exists(root, place) }); file == "" && i >= 0 {
-		file = Places()[i]
-	}
-	if file == "" {
+	if file = Find(root, file); file == "" {
 		return nil, fmt.Errorf("read slurm.conf: it is in none of %s", strings.Join(Places(), ", "))
 	}
 	conf, err := Read(root, file)

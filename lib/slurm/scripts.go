@@ -61,13 +61,14 @@ func CallOf(root fs.FS, file, program string) Call {
 			code = append(code, strings.TrimPrefix(line, "exec "))
 		}
 	}
-	if len(code) == 1 && path.IsAbs(code[0]) && path.Base(code[0]) == program && exists(root, code[0]) {
+	if len(code) == 1 && path.IsAbs(code[0]) && path.Base(code[0]) == program && Exists(root, code[0]) {
 		return Calls
 	}
 	return Mentions
 }
 
-func exists(root fs.FS, file string) bool {
-	_, err := fs.Stat(root, strings.TrimPrefix(file, "/"))
+// Exists tells whether a file is there.
+func Exists(root fs.FS, file string) bool {
+	_, err := fs.Stat(root, strings.TrimPrefix(path.Clean(file), "/"))
 	return err == nil
 }

@@ -69,15 +69,9 @@ func Read(root fs.FS, file, host string) (Slurm, error) {
 }
 
 func readFiles(root fs.FS, file, host string) (Slurm, error) {
-	is := func(name string) bool {
-		_, err := fs.Stat(root, strings.TrimPrefix(path.Clean(name), "/"))
-		return err == nil
-	}
-	if i := slices.IndexFunc(slurm.Places(), is); file == "" && i >= 0 {
-		file = slurm.Places()[i]
-	}
+	file = slurm.Find(root, file)
 	gresFile := path.Join(path.Dir(file), "gres.conf")
-	if file == "" || !is(file) || !is(gresFile) {
+	if file == "" || !slurm.Exists(root, file) || !slurm.Exists(root, gresFile) {
 		return Slurm{}, nil
 	}
 	conf, err := slurm.Read(root, file)

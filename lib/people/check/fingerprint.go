@@ -99,14 +99,8 @@ func (s Site) pluginDigest() string {
 	if err != nil || i < 0 {
 		return "none"
 	}
-	files := []string{stack[i].Plugin}
-	if dirs, _ := plugin.Dirs(s.Root, conf, dir); !path.IsAbs(files[0]) {
-		files = nil
-		for _, d := range dirs {
-			files = append(files, path.Join(d, stack[i].Plugin))
-		}
-	}
-	for _, file := range files {
+	dirs, _ := plugin.Dirs(s.Root, conf, dir)
+	for _, file := range plugin.Files(stack[i].Plugin, dirs) {
 		if stamp, err := plugin.ReadStamp(s.Root, file); err == nil {
 			return stamp.Version.String() + "/" + s.fileDigest(file)
 		}

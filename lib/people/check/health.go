@@ -3,7 +3,6 @@ package check
 import (
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"gresnet/lib/people/health"
 	"gresnet/lib/slurm"
 	"gresnet/lib/slurm/nhc"
-	"gresnet/lib/words/config"
 )
 
 // health warns of a health check that takes what is in a job for broken, and
@@ -19,7 +17,7 @@ import (
 // (conf/nhc-gresnet.nhc).
 func (s Site) health(conf slurm.Conf) []Finding {
 	program := conf.Last("healthcheckprogram")
-	if s.InventoryErr != nil || program == "" || !runs(conf) || s.takesNothing() {
+	if s.InventoryErr != nil || program == "" || !runs(conf) || s.Config.MovesNothing() {
 		return nil
 	}
 	node := health.Node{Root: s.Root, Inventory: s.Inventory}
@@ -37,12 +35,6 @@ func (s Site) health(conf slurm.Conf) []Finding {
 		return []Finding{ok("health check", "%s asks gresnet who has which HCA", program)}
 	}
 	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
-}
-
-// takesNothing tells whether jobs get device nodes alone: all else stays where monitors look.
-func (s Site) takesNothing() bool {
-	network := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
-	return s.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(s.Config.Policies, network)
 }
 
 // nhcOf returns NHC's program: a script of the site's may be around it.
@@ -91,7 +83,7 @@ func (s Site) nhc(node health.Node, files nhc.Files, text string) (all []Finding
 
 // monitors names programs that watch HCAs, and would take one that is with a job for broken.
 func (s Site) monitors() (all []Finding) {
-	if s.takesNothing() {
+	if s.Config.MovesNothing() {
 		return nil
 	}
 	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).Find() {

@@ -9,7 +9,7 @@ func (s Site) loopback() (all []Finding) {
 		return []Finding{failed("loopback", err)}
 	}
 	for _, k := range services {
-		if !s.takesNothing() {
+		if !s.Config.MovesNothing() {
 			all = append(all, ok("loopback", "jobs do not reach %s, on which a service of the node listens", k))
 		}
 	}

@@ -14,13 +14,7 @@ func (s Site) plugin(name string, dirs []string, said bool) Finding {
 	const about = "plugin"
 	const do = "GN099 install the gresnet-spank for this version of Slurm"
 	installed, known := plugin.InstalledVersion(s.Root, dirs)
-	files := []string{name}
-	if !path.IsAbs(name) {
-		files = nil
-		for _, dir := range dirs {
-			files = append(files, path.Join(dir, name))
-		}
-	}
+	files := plugin.Files(name, dirs)
 	var built plugin.Version
 	for _, file := range files {
 		info, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))

@@ -42,12 +42,7 @@ func (s Site) slurm() []Finding {
 
 // readSlurm reads slurm.conf, and says which folder it is in.
 func (s Site) readSlurm() (conf slurm.Conf, dir string, missing []Finding) {
-	file := s.SlurmConf
-	for _, place := range slurm.Places() {
-		if file == "" && s.exists(place) {
-			file = place
-		}
-	}
+	file := slurm.Find(s.Root, s.SlurmConf)
 	if file == "" {
 		return nil, "", []Finding{warn("slurm.conf", "GN124 set SLURM_CONF to its path", "it is in none of %s: Slurm's configuration is not checked", strings.Join(slurm.Places(), ", "))}
 	}

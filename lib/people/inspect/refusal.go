@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"gresnet/lib/hca/gres"
@@ -12,7 +11,6 @@ import (
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/state/table"
-	"gresnet/lib/words/config"
 	"gresnet/lib/words/node"
 )
 
@@ -56,7 +54,7 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 				if e.Slot != nil && e.Slot.Number > 0 && e.Slot.Number < e.Slot.Of-1 {
 					continue // what holds for the first and the last slot holds for those between
 				}
-				e.Keep = e.Keep || movesNothing(n)
+				e.Keep = e.Keep || n.Config.MovesNothing()
 				if _, err := l.ReadHCA(v, mode, e); err != nil {
 					list = append(list, Refusal{e, err})
 				}
@@ -65,12 +63,6 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 		})
 	})
 	return list, unknown, err
-}
-
-// movesNothing tells whether all jobs stay in the node's network.
-func movesNothing(n *host.Host) bool {
-	moves := func(p config.Policy) bool { return p.Isolation == config.IsolateNetwork }
-	return n.Config.Access.Isolation == config.IsolateDevices && !slices.ContainsFunc(n.Config.Policies, moves)
 }
 
 // Proposal makes an inventory of the node for a person who is about to list its HCAs: those that

@@ -67,12 +67,7 @@ const (
 func Make(s Site) Plan {
 	var p planner
 	p.Site = s
-	file := s.SlurmConf
-	for _, place := range slurm.Places() {
-		if _, err := p.read(place); file == "" && err == nil {
-			file = place
-		}
-	}
+	file := slurm.Find(s.Root, s.SlurmConf)
 	if conf, err := slurm.Read(p.Root, file); file != "" && err == nil {
 		if name, err := conf.Node(p.Node); err == nil {
 			p.Node = name

@@ -34,6 +34,17 @@ func Dirs(root fs.FS, c slurm.Conf, dir string) (dirs []string, said bool) {
 	return dirs, false
 }
 
+// Files returns where the file of a line of plugstack.conf may be, if Slurm looks in some folders.
+func Files(said string, dirs []string) (files []string) {
+	if path.IsAbs(said) {
+		return []string{said}
+	}
+	for _, dir := range dirs {
+		files = append(files, path.Join(dir, said))
+	}
+	return files
+}
+
 // SeveralLines is the version from which Slurm takes several lines of Prolog and of Epilog
 // (Slurm src/common/read_config.c:_load_script). Before it, the last one counts.
 const SeveralLines = Version(24<<16 | 5<<8)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"gresnet/lib/words/document"
@@ -30,6 +31,12 @@ const (
 	CMYes  = "true"
 	CMNo   = "false"
 )
+
+// MovesNothing tells whether jobs get device nodes alone: all else stays where monitors look.
+func (c Config) MovesNothing() bool {
+	network := func(p Policy) bool { return p.Isolation == IsolateNetwork }
+	return c.Access.Isolation == IsolateDevices && !slices.ContainsFunc(c.Policies, network)
+}
 
 // readCM reads the key rdma_cm. It returns an empty text if the key is not there, or is wrong.
 func readCM(t document.Table) string {
