@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +18,9 @@ type Arrivals struct{ fd int }
 
 // NewArrivals opens a socket that hears of devices from now on.
 func NewArrivals() (*Arrivals, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	fd, err := listenTo(kernelGroup)
 	if err != nil {
-		return nil, fmt.Errorf("open a socket for the kernel's events: %w", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
-		unix.Close(fd)
-		return nil, fmt.Errorf("bind a socket for the kernel's events: %w", err)
+		return nil, fmt.Errorf("hear the kernel's events: %w", err)
 	}
 	return &Arrivals{fd}, nil
 }
@@ -56,35 +53,19 @@ func (a *Arrivals) Wait(most time.Duration) error {
 
 // drain reads what has been told, and tells whether an arrival was among it.
 func (a *Arrivals) drain() (came bool, err error) {
-	var event [4096]byte
-	for {
-		n, _, err := unix.Recvfrom(a.fd, event[:], 0)
-		switch {
-		case errors.Is(err, unix.EAGAIN):
-			return came, nil
-		case errors.Is(err, unix.ENOBUFS):
-			came = true // more than fits: anything may have come
-		case err != nil && !errors.Is(err, unix.EINTR):
-			return false, fmt.Errorf("read the kernel's events: %w", err)
-		case err == nil:
-			came = came || arrival(event[:n])
-		}
+	lost, err := each(a.fd, make([]byte, maxEvent), func(event []byte) { came = came || arrival(event) })
+	if err != nil {
+		return false, fmt.Errorf("read the kernel's events: %w", err)
 	}
+	return came || lost, nil // anything may be among what is lost
 }
 
 // arrival tells an event of a device that comes, or that comes from another namespace, as
 // lib/kobject_uevent.c writes it: ACTION@PATH, and KEY=VALUE, each with a zero at its end.
 func arrival(event []byte) bool {
-	fields := bytes.Split(event, []byte{0})
-	action, _, _ := bytes.Cut(fields[0], []byte("@"))
+	action, _, _ := bytes.Cut(event, []byte("@"))
 	if string(action) != "add" && string(action) != "move" {
 		return false
 	}
-	for _, f := range fields[1:] {
-		switch string(f) {
-		case "SUBSYSTEM=net", "SUBSYSTEM=infiniband", "SUBSYSTEM=infiniband_verbs":
-			return true
-		}
-	}
-	return false
+	return slices.Contains([]string{"net", "infiniband", "infiniband_verbs"}, string(property(event, "SUBSYSTEM")))
 }

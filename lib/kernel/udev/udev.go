@@ -49,20 +49,46 @@ type Watch struct {
 
 // Open begins a watch in the network namespace of the calling thread. run is the node's /run.
 func Open(run string) (*Watch, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	fd, err := listenTo(kernelGroup | udevGroup)
 	if err != nil {
 		return nil, fmt.Errorf("watch udev: %w", err)
 	}
 	w := &Watch{queue: filepath.Join(run, "udev/queue"), socket: fd, pending: map[uint64]bool{}}
+	go w.listen()
+	return w, nil
+}
+
+// listenTo opens a socket that hears the events of some groups.
+func listenTo(groups uint32) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		return -1, err
+	}
 	const room = 16 << 20
 	err = hint.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room),
-		unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup | udevGroup}))
+		unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups}))
 	if err != nil {
-		return nil, hint.Join(fmt.Errorf("watch udev: %w", err), unix.Close(fd))
+		return -1, hint.Join(err, unix.Close(fd))
 	}
-	go w.listen()
-	return w, nil
+	return fd, nil
+}
+
+// each calls take with each event that a socket has heard. lost tells whether there was no room for some.
+func each(socket int, buffer []byte, take func(event []byte)) (lost bool, err error) {
+	for {
+		n, err := unix.Read(socket, buffer)
+		switch {
+		case err == nil:
+			take(buffer[:n])
+		case errors.Is(err, unix.EAGAIN):
+			return lost, nil
+		case errors.Is(err, unix.ENOBUFS):
+			lost = true
+		case !errors.Is(err, unix.EINTR):
+			return lost, err
+		}
+	}
 }
 
 // Idle tells whether udev is done with all events of network and RDMA devices that have
@@ -110,19 +136,12 @@ const maxEvent = 16 << 10
 
 // hear takes what has come.
 func (w *Watch) hear(buffer []byte) error {
-	for {
-		n, err := unix.Read(w.socket, buffer)
-		switch {
-		case err == nil:
-			w.take(buffer[:n])
-		case errors.Is(err, unix.EAGAIN):
-			return nil
-		case errors.Is(err, unix.ENOBUFS):
-			w.lost = true
-		case !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("watch udev: %w", err)
-		}
+	lost, err := each(w.socket, buffer, w.take)
+	w.lost = w.lost || lost
+	if err != nil {
+		return fmt.Errorf("watch udev: %w", err)
 	}
+	return nil
 }
 
 func (w *Watch) take(message []byte) {
