@@ -3,13 +3,12 @@ package check
 import (
 	"fmt"
 	"io/fs"
-	"maps"
-	"path"
 	"slices"
 	"strings"
 
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
+	"gresnet/lib/people/setup"
 	"gresnet/lib/words/config"
 )
 
@@ -105,35 +104,13 @@ func (s Site) modeAtBoot() (mode rdma.Mode, where string) {
 		}
 	}
 	mode, where = rdma.Shared, "the kernel's default"
-	for _, name := range s.modprobeFiles() {
+	dirs := []string{"etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"}
+	for _, name := range setup.Settings(s.Root, dirs, "*.conf") {
 		if m, is := s.modeIn(name); is {
 			mode, where = m, "/"+name
 		}
 	}
 	return mode, where
-}
-
-// modprobeFiles returns modprobe's files in the order in which it reads them: by
-// their names, whatever folder they are in; one in an earlier folder hides
-// those of its name in later ones (modprobe.d(5)).
-func (s Site) modprobeFiles() []string {
-	files := map[string]string{}
-	for _, dir := range []string{"etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d"} {
-		names, err := fs.Glob(s.Root, dir+"/*.conf")
-		if err != nil {
-			continue
-		}
-		for _, name := range names {
-			if _, hidden := files[path.Base(name)]; !hidden {
-				files[path.Base(name)] = name
-			}
-		}
-	}
-	var list []string
-	for _, base := range slices.Sorted(maps.Keys(files)) {
-		list = append(list, files[base])
-	}
-	return list
 }
 
 func (s Site) modeIn(name string) (mode rdma.Mode, is bool) {

@@ -3,6 +3,7 @@ package setup
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -113,6 +114,28 @@ const dropIn = "/etc/systemd/system/" + unit + ".d/zz-gresnet.conf"
 // dropInText is what it says.
 const dropInText = "# gresnet setup made this file: RDMA programs lock the memory that an HCA reads and writes\n[Service]\nLimitMEMLOCK=infinity\n"
 
+// Settings returns the files of a pattern in the order in which the node's programs read them: by their names,
+// whatever folder they are in. One in an earlier folder hides those of its name in later ones (modprobe.d(5),
+// systemd.unit(5)).
+func Settings(root fs.FS, dirs []string, pattern string) (list []string) {
+	files := map[string]string{}
+	for _, dir := range dirs {
+		names, err := fs.Glob(root, path.Join(dir, pattern))
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if _, hidden := files[path.Base(name)]; !hidden {
+				files[path.Base(name)] = name
+			}
+		}
+	}
+	for _, base := range slices.Sorted(maps.Keys(files)) {
+		list = append(list, files[base])
+	}
+	return list
+}
+
 // ofUnit returns what slurmd's unit says of the limit, with all of its drop-ins. is is false if there is no
 // such unit.
 func ofUnit(root fs.FS) (value string, is bool) {
@@ -124,24 +147,8 @@ func ofUnit(root fs.FS) (value string, is bool) {
 			break
 		}
 	}
-	dropIns := map[string]string{} // by name: the first folder's counts
-	var order []string
-	for _, dir := range dirs {
-		found, err := fs.Glob(root, path.Join(dir, unit+".d", "*.conf"))
-		if err != nil {
-			continue
-		}
-		for _, file := range found {
-			if _, seen := dropIns[path.Base(file)]; !seen {
-				dropIns[path.Base(file)] = file
-				order = append(order, path.Base(file))
-			}
-		}
-	}
-	slices.Sort(order)
-	for _, name := range order {
-		data, err := fs.ReadFile(root, dropIns[name])
-		if err == nil {
+	for _, name := range Settings(root, dirs, unit+".d/*.conf") {
+		if data, err := fs.ReadFile(root, name); err == nil {
 			text += "\n" + string(data)
 		}
 	}
