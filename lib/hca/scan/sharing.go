@@ -50,7 +50,7 @@ func (v *View) Twins(d Device) (names []string, err error) {
 	if d.ID.PCI != "" {
 		return nil, nil
 	}
-	all, err := v.Devices()
+	all, err := link.Remembered(v.Link.Conn, "HCAs", v.Devices)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,6 @@ type Socket struct {
 	port   uint32 // the kernel's address for this socket
 	seq    uint32
 	buffer []byte // of size, once anything was received
-	whole  bool   // see Whole
 }
 
 // size is more than the kernel sends at once (af_netlink.c:netlink_dump).
@@ -104,14 +103,6 @@ func (s *Socket) Asked() int { return int(s.seq) }
 // kernel has more to say.
 var ErrStop = errors.New("no more answers are wanted")
 
-// Whole tells whether the kernel gave all answers to the last dump at one moment: they came in its first
-// datagram, which had room for another. What does not fit into a datagram the kernel lists later.
-func (s *Socket) Whole() bool { return s.whole }
-
-// room is less than a datagram has room for, by more than one answer of RDMA netlink takes
-// (af_netlink.c:netlink_dump, NLMSG_GOODSIZE).
-const room = 3 << 10
-
 // Each is Do for answers that may be many: each is good until the function that it is
 // given to returns. Before a dump is asked for again, again is called.
 func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), each func([]byte) error) error {
@@ -186,13 +177,10 @@ func (s *Socket) once(request []byte, want uint16, each func([]byte) error) (fai
 		return err
 	}
 	interrupted := false
-	for first := true; ; first = false {
+	for {
 		messages, err := s.receive()
 		if err != nil {
 			return err
-		}
-		if first {
-			s.whole = len(messages) <= room
 		}
 		for len(messages) > 0 {
 			var m message
@@ -206,7 +194,6 @@ func (s *Socket) once(request []byte, want uint16, each func([]byte) error) (fai
 			if m.kind == unix.NLMSG_DONE || m.kind == unix.NLMSG_ERROR {
 				return cmp.Or(m.result(interrupted), failed)
 			}
-			s.whole = s.whole && first
 			if failed == nil && (want == 0 || m.kind == want) {
 				failed = each(m.body)
 			}

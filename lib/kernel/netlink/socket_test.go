@@ -50,24 +50,6 @@ func TestAnswersAreThoseOfTheRequestAndOfItsKind(t *testing.T) {
 	}
 }
 
-// A family of generic netlink is a few hundred bytes, and there are more than ten.
-func TestOnlyADumpThatFitsIntoADatagramIsWhole(t *testing.T) {
-	route := open(t)
-	generic, err := Open(unix.NETLINK_GENERIC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer generic.Close()
-	for range 3 {
-		if all, err := route.Do(unix.RTM_GETRULE, unix.NLM_F_DUMP, 0, make([]byte, 12)); err != nil || len(all) == 0 || !route.Whole() {
-			t.Errorf("the dump of %d rules is in pieces, %v", len(all), err)
-		}
-		if all, err := generic.Do(unix.GENL_ID_CTRL, unix.NLM_F_DUMP, 0, []byte{unix.CTRL_CMD_GETFAMILY, 1, 0, 0}); err != nil || generic.Whole() {
-			t.Errorf("the dump of %d families is whole, %v", len(all), err)
-		}
-	}
-}
-
 func TestWhatTheKernelRefusesIsItsErrno(t *testing.T) {
 	n := open(t)
 	for range 2 {

@@ -142,8 +142,8 @@ type Device struct {
 }
 
 // Dump lists the namespace's RDMA devices (in shared mode: the node's) as the
-// kernel dumps them. What it lists is there, but it may lack a device: after
-// each datagram the kernel goes on by position (device.c:ib_enum_all_devs), so one
+// kernel dumps them. What it lists is there, but it may lack a device: the
+// kernel goes on by position after each (device.c:ib_enum_all_devs), so one
 // that another job's move takes out hides its neighbour, without a sign.
 func (c *Conn) Dump() ([]Device, error) {
 	answers, err := c.send(cmdGet, unix.NLM_F_DUMP, nil)
@@ -153,13 +153,14 @@ func (c *Conn) Dump() ([]Device, error) {
 	return devicesIn(answers), nil
 }
 
-// Devices lists the namespace's RDMA devices and misses none: where the kernel has not dumped all at one
-// moment, which it does of a score, what the dump lacks is asked for by its index.
+// Devices lists the namespace's RDMA devices and misses none: what a dump
+// lacks is asked for by its index, which the kernel deals in turn
+// (device.c:assign_name, xa_alloc_cyclic).
 func (c *Conn) Devices() ([]Device, error) {
 	const spare = 128 // indices beyond the highest one seen
 	devices, err := c.Dump()
-	if err != nil || c.socket.Whole() {
-		return devices, err
+	if err != nil {
+		return nil, err
 	}
 	seen := map[uint32]bool{}
 	highest := uint32(0)

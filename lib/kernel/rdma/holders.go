@@ -73,9 +73,6 @@ func (c *Conn) Uses() (map[uint32]Uses, error) {
 		}
 		highest = max(highest, index)
 	}
-	if c.socket.Whole() {
-		return all, nil
-	}
 	return all, c.addUses(all, highest)
 }
 
