@@ -50,7 +50,13 @@ func (v *View) Twins(d Device) (names []string, err error) {
 	if d.ID.PCI != "" {
 		return nil, nil
 	}
-	all, err := link.Remembered(v.Link.Conn, "HCAs", v.Devices)
+	all, err := link.Remembered(v.Link.Conn, "HCAs", func() ([]Device, error) {
+		list, err := v.list()
+		if err != nil {
+			return nil, err
+		}
+		return v.hcas(list)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -52,11 +52,9 @@ func (s *Devices) Do(w *world.World) error {
 		look = w.InJob
 	}
 	var nodes []deviceNode
-	err := look(func(v *scan.View) error {
-		return v.Link.Once(func() (err error) {
-			nodes, err = s.findNodes(v)
-			return err
-		})
+	err := look(func(v *scan.View) (err error) {
+		nodes, err = s.findNodes(v)
+		return err
 	})
 	if err != nil {
 		return err
@@ -84,7 +82,7 @@ func (s *Devices) findNodes(v *scan.View) (nodes []deviceNode, err error) {
 			continue
 		}
 		seen[id.Whole()] = true
-		d, err := v.Listed(id)
+		d, err := v.Find(id)
 		if err != nil {
 			return nil, err
 		}
