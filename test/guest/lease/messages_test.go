@@ -50,7 +50,7 @@ func requestsIn(log string) (n requests, kinds string) {
 }
 
 func TestALeaseOfEightHCAsAsksTheKernelFewThingsOverNetlink(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.Slurm(t)
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	vm.Run(t, "modprobe -r ibfake; "+vm.ForgetTable+"; modprobe ibfake nib=0 nmin=0 nroce=8; udevadm settle\n"+vm.GiveAddresses)
