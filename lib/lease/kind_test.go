@@ -34,8 +34,8 @@ const lawFakes = "[[hca]]\nindex = 0\npart = \"fake\"\ncount = 2\nmatch = \"pci=
 
 func addLawFake() (remove func()) {
 	forget := step.Add("fake", "vf", func() step.Step { return new(pair) })
-	drop := part.Add(node.Kind{
-		Name: "fake", Title: "FAKE", First: "fake", Lost: "what was faked is not known",
+	drop := part.Add(node.PartKind{
+		Name: "fake", Title: "FAKE", FirstNote: "fake", WithoutNote: "what was faked is not known",
 		Number: func(id node.ID) string { _, number, _ := strings.Cut(id.Aux, "fake."); return number },
 	}, fake{})
 	return func() { drop(); forget() }
@@ -45,7 +45,7 @@ type fake struct{ part.Whole }
 
 // Read adds the step that makes the pair.
 func (fake) Read(r *part.Reading) error {
-	r.HCA.First = []step.Step{&pair{ID: r.Entry.HCA.ID, Name: fmt.Sprintf("fake%d", r.Entry.Index)}}
+	r.HCA.Before = []step.Step{&pair{ID: r.Entry.HCA.ID, Name: fmt.Sprintf("fake%d", r.Entry.Index)}}
 	return nil
 }
 
@@ -92,7 +92,7 @@ func lawKind(l *opened.Lease, j job.Job) (claims []table.Claim, first []step.Ste
 	}
 	h := plan.HCA{ID: e.HCA.ID, Name: e.HCA.Name}
 	err = part.Of(e.Kind()).Read(&part.Reading{World: l.World, Entry: e, HCA: &h})
-	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Job: j.ID, Run: j.Run.String()}}, h.First, err
+	return []table.Claim{{HCA: e.HCA.ID, Name: e.HCA.Name, Job: j.ID, Run: j.Run.String()}}, h.Before, err
 }
 
 func TestAKindOfPartsInOneFileGoesThroughAPrologAnEpilogAKillAnywhereAndAStatus(t *testing.T) {

@@ -58,7 +58,7 @@ type Slot struct {
 }
 
 // Kind returns the kind of what a job gets of the HCA by the entry.
-func (e Entry) Kind() node.Kind {
+func (e Entry) Kind() node.PartKind {
 	if e.Part == "" {
 		return e.HCA.ID.Kind()
 	}

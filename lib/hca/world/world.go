@@ -62,7 +62,7 @@ type Outcome struct {
 	// WayOut says what came of the job's uplink.
 	WayOut WayOut
 	// Gone has the parts of HCAs that the node lost meanwhile.
-	Gone map[Part]bool
+	Gone map[Piece]bool
 	// Deferred has the settings that interfaces at home cannot have yet, because they share them
 	// with an interface that another lease has.
 	Deferred map[link.ID]table.Deferred
@@ -77,9 +77,9 @@ type WayOut struct {
 	Srun    bool  // srun works in the job: it reaches slurmctld and slurmd of all nodes, which call it back
 }
 
-// Part is a part of an HCA: its RDMA device with the device nodes, or one of its interfaces. A
+// Piece is what moves of an HCA at once: its RDMA device with the device nodes, or one of its interfaces. A
 // driver may let go of either and keep the other.
-type Part struct {
+type Piece struct {
 	HCA       node.ID
 	Interface link.ID // the zero ID means the RDMA device
 }

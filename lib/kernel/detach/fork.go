@@ -24,7 +24,7 @@ type Work interface {
 }
 
 // Fork is a process that works: a fork that never becomes another program, because a start of the Go
-// runtime (Part) takes longer than such work. It lives by the rules of syscall.forkAndExecInChild: one
+// runtime (Task) takes longer than such work. It lives by the rules of syscall.forkAndExecInChild: one
 // thread, no signals, raw system calls, no memory that was not there before. Of our descriptors it has
 // only those that the work needs.
 type Fork struct {

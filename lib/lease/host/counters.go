@@ -27,7 +27,7 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 	}
 	// The jobs with slots of a port share what it counts, and a port that is made anew counts from
 	// another value.
-	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.IsSlot() || h.Anew != nil })
+	hcas = slices.DeleteFunc(slices.Clone(hcas), func(h plan.HCA) bool { return h.ID.IsSlot() || h.Renewal != nil })
 	if len(hcas) == 0 {
 		return
 	}

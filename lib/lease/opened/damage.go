@@ -36,7 +36,7 @@ func (l *Lease) damaged(all []recovery.Note, gaps []journal.Gap, others map[node
 // doubt keeps HCAs from later jobs that are home but may not be as they were.
 func (l *Lease) doubt(d *recovery.Damage) {
 	for id, reason := range d.Uncertain() {
-		if _, away := l.World.Away[id]; !away && !l.World.Gone[world.Part{HCA: id}] {
+		if _, away := l.World.Away[id]; !away && !l.World.Gone[world.Piece{HCA: id}] {
 			l.World.Away[id] = reason
 		}
 	}

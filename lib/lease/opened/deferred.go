@@ -66,7 +66,7 @@ func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, 
 func (l *Lease) deferRestore() (failed []error) {
 	var list []table.Deferred
 	for _, o := range l.World.Deferred {
-		if _, away := l.World.Away[o.Of[0].HCA]; !away && !l.World.Gone[world.Part{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
+		if _, away := l.World.Away[o.Of[0].HCA]; !away && !l.World.Gone[world.Piece{HCA: o.Of[0].HCA, Interface: o.Of[0].Interface}] {
 			list = append(list, o)
 		}
 	}

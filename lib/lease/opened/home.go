@@ -31,7 +31,7 @@ func (l *Lease) bringHome(notes []recovery.Note, whole bool) []error {
 		}
 		// A move of an RDMA device that fails may still go on, and no move of its interface may
 		// overlap with it.
-		if !h.stuck[s.HCA()] && !l.World.Gone[partOf(s.Step)] {
+		if !h.stuck[s.HCA()] && !l.World.Gone[pieceOf(s.Step)] {
 			h.undo(s.Step)
 		}
 	}
@@ -103,7 +103,7 @@ func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
 	}
 	failed = append(failed, l.deferRestore()...)
 	for _, s := range notes {
-		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[partOf(s.Step)] {
+		if _, away := l.World.Away[s.HCA()]; !away && !l.World.Gone[pieceOf(s.Step)] {
 			l.markUndone(s)
 			l.tellTraffic(s)
 		}
@@ -128,7 +128,7 @@ func interfaces(v *scan.View, notes []recovery.Note) (indices []int) {
 // verify looks again at all that is home.
 func (l *Lease) verify(notes []recovery.Note) (failed []error) {
 	for _, s := range notes {
-		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[partOf(s.Step)] {
+		if _, away := l.World.Away[s.HCA()]; away || l.World.Gone[pieceOf(s.Step)] {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {

@@ -190,13 +190,13 @@ func (l *Lease) waits() bool {
 func (l *Lease) isBack(notes []recovery.Note) bool {
 	err := l.World.OnHost(func(v *scan.View) (err error) {
 		for _, s := range notes {
-			part := partOf(s.Step)
+			piece := pieceOf(s.Step)
 			switch {
-			case part == world.Part{}:
-			case part == world.Part{HCA: part.HCA}:
-				_, err = v.Find(part.HCA)
+			case piece == world.Piece{}:
+			case piece == world.Piece{HCA: piece.HCA}:
+				_, err = v.Find(piece.HCA)
 			default:
-				_, err = v.Interface(part.Interface)
+				_, err = v.Interface(piece.Interface)
 			}
 			if err != nil {
 				return err
@@ -207,13 +207,13 @@ func (l *Lease) isBack(notes []recovery.Note) bool {
 	return err == nil
 }
 
-// partOf returns the part of an HCA that a step is about.
-func partOf(s world.Deed) world.Part {
+// pieceOf returns the piece of an HCA that a step is about.
+func pieceOf(s world.Deed) world.Piece {
 	switch s := s.(type) {
 	case *step.Link:
-		return world.Part{HCA: s.Of, Interface: s.Interface}
+		return world.Piece{HCA: s.Of, Interface: s.Interface}
 	case *step.Settings:
-		return world.Part{HCA: s.Of, Interface: s.Interface}
+		return world.Piece{HCA: s.Of, Interface: s.Interface}
 	}
-	return world.Part{HCA: s.HCA()}
+	return world.Piece{HCA: s.HCA()}
 }

@@ -66,7 +66,7 @@ func (l *Lease) Unwind() error {
 func (l *Lease) startOver() {
 	l.World.Managers, l.World.Budget = world.Managers{Run: l.Host.Run}, poll.Budget{Context: l.World.Context}
 	l.World.Rest, l.lost, l.notStruck, l.World.UplinkLeft = nil, nil, nil, false
-	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Part]bool{}, map[link.ID]table.Deferred{}
+	l.World.Away, l.World.Gone, l.World.Deferred = map[node.ID]string{}, map[world.Piece]bool{}, map[link.ID]table.Deferred{}
 }
 
 // undoAll removes what was made for the job, brings the node's own parts home, and then removes the
@@ -192,10 +192,10 @@ func (l *Lease) failure(s world.Deed, err error) []error {
 		return nil
 	}
 	if errors.Is(err, world.ErrGone) {
-		part := partOf(s)
-		l.World.Gone[part] = true
+		piece := pieceOf(s)
+		l.World.Gone[piece] = true
 		warning, what := err.Error(), "RDMA device "+s.Object()
-		if part.Interface != (link.ID{}) {
+		if piece.Interface != (link.ID{}) {
 			what = s.Object() + " with its settings"
 		}
 		l.lost = append(l.lost, what)

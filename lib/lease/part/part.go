@@ -43,10 +43,10 @@ var kinds = map[string]Kind{
 }
 
 // Of returns what a kind does.
-func Of(k node.Kind) Kind { return kinds[k.Name] }
+func Of(k node.PartKind) Kind { return kinds[k.Name] }
 
 // Add adds a kind, and returns a function that removes it. A test does so.
-func Add(k node.Kind, does Kind) (remove func()) {
+func Add(k node.PartKind, does Kind) (remove func()) {
 	forget := node.AddKind(k)
 	kinds[k.Name] = does
 	return func() { forget(); delete(kinds, k.Name) }

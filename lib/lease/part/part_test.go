@@ -43,7 +43,7 @@ func TestAKindThatIsAddedIsAskedForByItsNameAndByIdentityUntilItIsRemoved(t *tes
 		}
 		return id.Aux[len("fake."):]
 	}
-	remove := Add(node.Kind{Name: "fake", Title: "FAKE", Number: number}, Whole{})
+	remove := Add(node.PartKind{Name: "fake", Title: "FAKE", Number: number}, Whole{})
 	cfg, err := config.Parse([]byte(toml), "f")
 	if err != nil {
 		t.Fatal(err)

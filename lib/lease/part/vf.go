@@ -39,10 +39,10 @@ func (vf) Read(r *Reading) error {
 	if err != nil {
 		return err
 	}
-	r.HCA.First = []step.Step{s}
+	r.HCA.Before = []step.Step{s}
 	if s.Rebind != nil {
 		s.Rebind.Access = r.HCA.Access
-		r.HCA.Anew = &plan.Renewal{Step: s.Rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(s.Rebind.Want) }}
+		r.HCA.Renewal = &plan.Renewal{Step: s.Rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(s.Rebind.Want) }}
 	}
 	return nil
 }
@@ -142,10 +142,10 @@ func readRebind(r *Reading, pf sriov.Link, number int) (*step.Rebind, error) {
 // for one that has children, which end when the driver lets go of the VF; or has another MAC from its driver
 // than the PF was told, which no new bind gives it again.
 func (vf) Remake(h *plan.HCA, p scan.Port, s snapshot.Settings) error {
-	if h.Anew == nil {
+	if h.Renewal == nil {
 		return nil
 	}
-	rebind := h.Anew.Step.(*step.Rebind)
+	rebind := h.Renewal.Step.(*step.Rebind)
 	rebind.Index = p.Interface.Index
 	if told, has := rebind.Had.MAC, p.Interface.BoundWith(); told != "" && told != has {
 		err := fmt.Errorf("the driver of %s gave it MAC %s, and the PF was told %s, which counts from the next bind", s.Name, has, told)

@@ -29,8 +29,8 @@ type HCA struct {
 	Interfaces []*step.Settings
 	Children   []*step.Child // the interfaces that gresnet makes for a slot
 
-	First []step.Step // what comes before all else, as what a PF does for a VF
-	Anew  *Renewal    // nil: the kernel makes nothing again but for moves
+	Before  []step.Step // what comes before all else, as what a PF does for a VF
+	Renewal *Renewal    // nil: the kernel makes nothing again but for moves
 
 	PKeys map[uint32]pkey.Entry // where the ports have the slot's P_Key, by port; nil: it has none
 
@@ -69,7 +69,7 @@ type Renewal struct {
 func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
 	for _, h := range hcas {
-		steps = append(steps, h.First...)
+		steps = append(steps, h.Before...)
 	}
 	if access.Isolation != config.IsolateDevices {
 		steps = append(steps, &step.Namespace{})
@@ -87,8 +87,8 @@ func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplin
 	var children, renewals []step.Step
 	for _, h := range hcas {
 		steps = append(steps, keep(mode, h)...)
-		if h.Anew != nil {
-			renewals = append(renewals, h.Anew.Step)
+		if h.Renewal != nil {
+			renewals = append(renewals, h.Renewal.Step)
 		}
 		for _, c := range h.Children {
 			children = append(children, c)
@@ -105,7 +105,7 @@ func (h HCA) Changes(mode rdma.Mode, i link.ID) bool { return !h.Keep || goesAlo
 
 // Remakes tells whether a lease has the kernel make an interface of the HCA again: the VF is bound
 // again, or the interface goes with its RDMA device.
-func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Anew != nil || goesAlong(mode, i) }
+func (h HCA) Remakes(mode rdma.Mode, i link.ID) bool { return h.Renewal != nil || goesAlong(mode, i) }
 
 // keep returns the steps that note what the moves of an HCA lose.
 func keep(mode rdma.Mode, h HCA) []step.Step {
@@ -144,10 +144,10 @@ func move(mode rdma.Mode, hcas []HCA) (steps []step.Step) {
 // forJob returns the settings that an interface has while the job has the HCA, and the GIDs that its
 // port then has for them.
 func (h HCA) forJob(s *step.Settings) (snapshot.Settings, []netip.Addr) {
-	if h.Anew == nil {
+	if h.Renewal == nil {
 		return s.Settings, s.GIDs
 	}
-	settings := h.Anew.ForJob(s.Settings)
+	settings := h.Renewal.ForJob(s.Settings)
 	return settings, s.GIDsOf(settings)
 }
 

@@ -86,7 +86,7 @@ func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 
 func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
-	vf.First = []step.Step{&step.VF{Name: "mlx5_4"}}
+	vf.Before = []step.Step{&step.VF{Name: "mlx5_4"}}
 	steps := plan.Take(job.Job{}, rdma.Shared, verbs, nil, nil, []plan.HCA{whole, vf})
 	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, link eth1, link eth4, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -102,8 +102,8 @@ func TestAVFWithAnAddressOfTheJobIsBoundAgainAfterAllNotesAndBeforeAllMovesBothW
 	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
 	const mac = "02:00:00:00:00:99"
 	rebind := &step.Rebind{Name: "mlx5_4", Want: sriov.Address{MAC: mac}}
-	vf.First = []step.Step{&step.VF{Name: "mlx5_4", Rebind: rebind}}
-	vf.Anew = &plan.Renewal{Step: rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(rebind.Want) }}
+	vf.Before = []step.Step{&step.VF{Name: "mlx5_4", Rebind: rebind}}
+	vf.Renewal = &plan.Renewal{Step: rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(rebind.Want) }}
 	vf.Interfaces[0].Settings.MAC = "02:00:00:00:00:01"
 	steps := plan.Take(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole, vf})
 	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, rebind mlx5_4, rdma mlx5_0, rdma mlx5_4, link eth1, link eth4, devices"; got != want {

@@ -148,7 +148,7 @@ func (d *Damage) doubted() []node.ID {
 
 // lacksFirst tells whether an HCA is of a kind that has a note before all others, and lacks it.
 func (d *Damage) lacksFirst(id node.ID) bool {
-	first := id.Kind().First
+	first := id.Kind().FirstNote
 	return first != "" && !d.Has(id, first)
 }
 
@@ -247,7 +247,7 @@ func (d *Damage) forgotten(id node.ID) string {
 		return "who may open its device nodes is not known"
 	}
 	if d.lacksFirst(id) {
-		return id.Kind().Lost
+		return id.Kind().WithoutNote
 	}
 	for _, p := range d.HCAs[i].Ports {
 		known := slices.ContainsFunc(d.Notes, func(s Note) bool {

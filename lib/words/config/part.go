@@ -79,7 +79,7 @@ func (h *HCA) readNetwork(t document.Table) {
 }
 
 // Kind returns the kind of what jobs get of the HCA.
-func (h HCA) Kind() node.Kind { return node.KindNamed(h.Part) }
+func (h HCA) Kind() node.PartKind { return node.KindNamed(h.Part) }
 
 // Parts returns how many entries of the mapping it makes.
 func (h HCA) Parts() int { return max(h.Count, 1) }

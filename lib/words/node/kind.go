@@ -5,9 +5,9 @@ import (
 	"strconv"
 )
 
-// Kind is a kind of what a job gets of an HCA: all of it, or one of several parts. Package part does
+// PartKind is a kind of what a job gets of an HCA: all of it, or one of several parts. Package part does
 // what differs from kind to kind. This is what tells the kinds apart.
-type Kind struct {
+type PartKind struct {
 	Name string   // as part in [[hca]] says it; empty: the whole HCA
 	Keys []string // of [[hca]], which only some kinds have: network, pkey, vf
 
@@ -22,16 +22,16 @@ type Kind struct {
 	// interface besides.
 	WholeIfOne bool
 
-	// First is the kind of the note that comes before all others about such a part, and Lost is what nobody
+	// FirstNote is the kind of the note that comes before all others about such a part, and WithoutNote is what nobody
 	// knows without it. Empty: there is no such note, as about slots.
-	First, Lost string
+	FirstNote, WithoutNote string
 }
 
 // kinds lists all kinds of parts.
-var kinds = []Kind{
+var kinds = []PartKind{
 	{
 		Name: "vf", Title: "VF", Number: func(id ID) string { return id.VF }, Keys: []string{"vf"},
-		First: "vf", Lost: "what its PF did for it is not known",
+		FirstNote: "vf", WithoutNote: "what its PF did for it is not known",
 	},
 	{Name: "macvlan", Keys: []string{"network"}},
 	{Name: "ipvlan", Keys: []string{"network"}},
@@ -40,7 +40,7 @@ var kinds = []Kind{
 }
 
 // AddKind adds a kind before all others, and returns a function that removes it. A test does so.
-func AddKind(k Kind) (remove func()) {
+func AddKind(k PartKind) (remove func()) {
 	before := kinds
 	kinds = slices.Insert(slices.Clone(kinds), 0, k)
 	return func() { kinds = before }
@@ -55,36 +55,36 @@ func KindNames() (names []string) {
 }
 
 // KindNamed returns the kind of a name, that of whole HCAs for an empty one.
-func KindNamed(name string) Kind {
-	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+func KindNamed(name string) PartKind {
+	if i := slices.IndexFunc(kinds, func(k PartKind) bool { return k.Name == name }); i >= 0 {
 		return kinds[i]
 	}
-	return Kind{}
+	return PartKind{}
 }
 
 // Kind returns the kind of what an identity means. A slot is of the kind of its HCA: which interface a job
 // has of it, the configuration says, not the identity.
-func (id ID) Kind() Kind {
+func (id ID) Kind() PartKind {
 	for _, k := range kinds {
 		if k.Splits() && k.Number(id) != "" {
 			return k
 		}
 	}
-	return Kind{}
+	return PartKind{}
 }
 
 // Splits tells whether each part of the kind is an RDMA device of its own.
-func (k Kind) Splits() bool { return k.Number != nil }
+func (k PartKind) Splits() bool { return k.Number != nil }
 
 // Slots tells whether the parts of the kind are slots.
-func (k Kind) Slots() bool { return k.Name != "" && k.Number == nil }
+func (k PartKind) Slots() bool { return k.Name != "" && k.Number == nil }
 
 // Has tells whether [[hca]] can have a key with this kind.
-func (k Kind) Has(key string) bool { return slices.Contains(k.Keys, key) }
+func (k PartKind) Has(key string) bool { return slices.Contains(k.Keys, key) }
 
 // PartOf returns the number of the part that an identity means of the HCA at a PCI address; is is false
 // if it means none.
-func (k Kind) PartOf(id ID, pci string) (number int, is bool) {
+func (k PartKind) PartOf(id ID, pci string) (number int, is bool) {
 	if !k.Splits() {
 		return 0, false
 	}

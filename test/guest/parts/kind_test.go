@@ -35,9 +35,9 @@ import (
 
 func addFake() (remove func()) {
 	forget := step.Add("fake", "vf", func() step.Step { return new(dummy) })
-	drop := part.Add(node.Kind{
+	drop := part.Add(node.PartKind{
 		Name: "fake", Title: "FAKE", Number: func(id node.ID) string { return id.VF },
-		First: "fake", Lost: "what was faked is not known",
+		FirstNote: "fake", WithoutNote: "what was faked is not known",
 	}, fake{})
 	return func() { drop(); forget() }
 }
@@ -46,7 +46,7 @@ type fake struct{ part.Whole }
 
 // Read adds the step that makes the dummy.
 func (fake) Read(r *part.Reading) error {
-	r.HCA.First = []step.Step{&dummy{ID: r.Device.ID, Name: "fake" + r.Device.ID.VF}}
+	r.HCA.Before = []step.Step{&dummy{ID: r.Device.ID, Name: "fake" + r.Device.ID.VF}}
 	return nil
 }
 

@@ -1,5 +1,5 @@
 // Package detach does work in a process that can be left behind, because the kernel may not come back from it
-// and is deaf to signals meanwhile: a Part of the program, a Fork, or a Fork that moves an RDMA device (Move).
+// and is deaf to signals meanwhile: a Task of the program, a Fork, or a Fork that moves an RDMA device (Move).
 //
 // The process has a session of its own, so that slurmd does not end it, and none of our standard streams, for
 // whose end slurmd waits, nor any lock that it was not given.
@@ -26,14 +26,14 @@ var ErrHeldUp = errors.New("no answer")
 // socket is the descriptor by which a process is heard.
 const socket = 3
 
-// Part is a part of the program, by the name under which ps(1) shows it: 15 bytes at most. It asks the kernel
+// Task is a part of the program, by the name under which ps(1) shows it: 15 bytes at most. It asks the kernel
 // about processes and files of users, and some of that waits for a user's file server. It runs as a program
 // of its own, since it takes memory and threads.
-type Part string
+type Task string
 
-// New makes a part. Call it when packages are initialized: a process that was
-// started as that part runs it then, and ends.
-func New(name string, run func(args []string, say Say) error) Part {
+// New makes a task. Call it when packages are initialized: a process that was
+// started as that task runs it then, and ends.
+func New(name string, run func(args []string, say Say) error) Task {
 	if os.Args[0] == name {
 		// Without it ps(1) shows "exe", which is not worth an error.
 		if text, err := unix.BytePtrFromString(name); err == nil {
@@ -44,7 +44,7 @@ func New(name string, run func(args []string, say Say) error) Part {
 		}
 		os.Exit(0)
 	}
-	return Part(name)
+	return Task(name)
 }
 
 // Say sends a message, at most MaxMessage long, and a descriptor with it unless that is -1.
@@ -69,7 +69,7 @@ func say(message string, fd int) error {
 	}
 }
 
-// Process is a part that runs.
+// Process is a task that runs.
 type Process struct {
 	cmd    *exec.Cmd
 	conn   *net.UnixConn
@@ -77,11 +77,11 @@ type Process struct {
 	rights []byte
 }
 
-// Start starts a part, in the calling thread's namespaces.
-func (p Part) Start(args ...string) (*Process, error) { return p.StartWith(nil, args...) }
+// Start starts a task, in the calling thread's namespaces.
+func (p Task) Start(args ...string) (*Process, error) { return p.StartWith(nil, args...) }
 
-// StartWith starts a part that keeps a file open, such as a lock, until it ends; nil: none.
-func (p Part) StartWith(file *os.File, args ...string) (*Process, error) {
+// StartWith starts a task that keeps a file open, such as a lock, until it ends; nil: none.
+func (p Task) StartWith(file *os.File, args ...string) (*Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
