@@ -171,14 +171,16 @@ func TestAMacvlanIsShownAndUndone(t *testing.T) {
 	if plan := vm.Run(t, vm.Repo()+"/bin/gresnet plan --gres nic:1"); !strings.Contains(plan, "uplink macvlan 192.0.2.64") {
 		t.Errorf("the plan:\n%s", plan)
 	}
-	job := vm.Submit(t, "alice", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
-	other := vm.Submit(t, "bob", "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
-	for _, j := range []string{job, other} {
+	// One after the other: of two prologs at one time either may be the first to take an address.
+	submit := func(user string) string {
+		job := vm.Submit(t, user, "--gres=nic:1", "srun bash -c 'ip -o -4 addr show dev uplink0; sleep 1000'")
 		vm.Eventually(t, "the step has written", func() bool {
-			text, err := os.ReadFile("/tmp/" + j + ".out")
+			text, err := os.ReadFile("/tmp/" + job + ".out")
 			return err == nil && strings.Contains(string(text), "uplink0")
 		})
+		return job
 	}
+	job, other := submit("alice"), submit("bob")
 	for _, want := range []struct{ job, address string }{{job, "192.0.2.64"}, {other, "192.0.2.65"}} {
 		if status := vm.Run(t, vm.Repo()+"/bin/gresnet status "+want.job); !strings.Contains(status, "uplink: "+want.address+"\n") {
 			t.Errorf("status lacks %s:\n%s", want.address, status)
