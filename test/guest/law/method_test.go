@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/lib/people/picture"
 	"gresnet/test/guest/vm"
-	"gresnet/test/snapshot"
 )
 
 // given is a setting of one interface, and what became of it.
@@ -101,7 +101,7 @@ func takeAway(t *testing.T, all []*given) {
 // whole returns the whole picture as a set of facts, each with how often it is there.
 func whole(t *testing.T) map[string]int {
 	t.Helper()
-	text, err := snapshot.Whole()
+	text, err := picture.Whole()
 	if err != nil {
 		t.Fatal(err)
 	}

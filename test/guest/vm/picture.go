@@ -9,23 +9,23 @@ import (
 	"strings"
 	"testing"
 
+	"gresnet/lib/people/picture"
 	"gresnet/test/netnstest"
-	"gresnet/test/snapshot"
 )
 
-// Picture returns the node as gresnet is held to restore it, see test/snapshot, and the list of the HCAs
+// Picture returns the node as gresnet is held to restore it, see lib/people/picture, and the list of the HCAs
 // that jobs have.
 func Picture(t *testing.T) string {
 	t.Helper()
-	text, err := picture()
+	text, err := pictureWithLent()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func picture() (string, error) {
-	text, err := snapshot.Take()
+func pictureWithLent() (string, error) {
+	text, err := picture.Take()
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ func Lent() (string, error) {
 
 // printPicture runs in place of the tests on another node.
 func printPicture() int {
-	text, err := picture()
+	text, err := pictureWithLent()
 	if err != nil {
 		fmt.Println(err)
 		return 1

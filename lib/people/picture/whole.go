@@ -1,4 +1,4 @@
-package snapshot
+package picture
 
 import (
 	"errors"
@@ -85,21 +85,11 @@ var questions = []question{
 }
 
 // Whole is Take, and besides what every interface of the kernel says that can name a
-// device. It asks some hundred programs, so it is for tests that look once.
+// device. It asks some hundred programs, so it is for those that look once.
 func Whole() (string, error) {
 	text, err := Take()
-	if err != nil {
-		return "", err
-	}
-	var all []string
-	for _, look := range []func() ([]string, error){answers, disciplines, neighbors, filters, allSysctls, attributes} {
-		facts, err := look()
-		if err != nil {
-			return "", fmt.Errorf("take the whole picture of the node: %w", err)
-		}
-		all = append(all, facts...)
-	}
-	return text + strings.Join(all, "\n") + "\n", nil
+	more, lacks := take(answers, disciplines, neighbors, filters, allSysctls, attributes)
+	return text + more, errors.Join(err, lacks)
 }
 
 // names returns the interfaces, or the RDMA devices, in the order of their names.

@@ -1,15 +1,17 @@
-// Package snapshot tells all of a node that gresnet is held to restore, by identity.
+// Package picture tells all of a node that gresnet is held to restore, by identity: the tests in the VM
+// compare pictures from before and after, and so does gresnet try on a node of a site.
 //
 // It asks the tools that administrators ask, and shares no code with what it judges.
 // What a move deals again is left out: the numbers of device nodes; of an IPoIB
 // interface, which is made again, the index, the queue pair number in its address and
 // the carrier (there is no subnet manager to give it one for good); the order of one
 // destination's routes through different interfaces.
-package snapshot
+package picture
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -18,23 +20,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
+
+	"gresnet/lib/words/poll"
 )
 
-// Take waits until udev has done what it was told, and takes the picture: a fact a line.
+// Take waits until udev has done what it was told, and takes the picture: a fact a line. An error says what
+// the picture lacks, such as what a program tells that the node does not have.
 func Take() (string, error) {
-	if _, err := ask("", "udevadm", "settle"); err != nil {
-		return "", err
-	}
+	_, unsettled := ask("", "udevadm", "settle")
+	text, err := take(interfaces, drivers, bridging, rdma, virtualFunctions, rules, qdiscs, mirrors, labels, nftables, sysctls, queues, nodes, gids, leases)
+	return text, errors.Join(unsettled, err)
+}
+
+// take returns the facts of all looks that succeed.
+func take(looks ...func() ([]string, error)) (string, error) {
 	var all []string
-	for _, look := range []func() ([]string, error){interfaces, drivers, bridging, rdma, virtualFunctions, rules, qdiscs, mirrors, labels, nftables, sysctls, queues, nodes, gids, leases} {
+	var lacks error
+	for _, look := range looks {
 		facts, err := look()
-		if err != nil {
-			return "", fmt.Errorf("take a picture of the node: %w", err)
-		}
-		all = append(all, facts...)
+		all, lacks = append(all, facts...), errors.Join(lacks, err)
 	}
-	return strings.Join(all, "\n") + "\n", nil
+	return strings.Join(all, "\n") + "\n", lacks
 }
 
 // ask runs a program with an input and returns its output.
@@ -96,19 +102,17 @@ func tested(addresses []object) bool {
 
 func interfaces() ([]string, error) {
 	var links, addresses, routes []object
-	for range 50 {
+	_, err := new(poll.Budget).Until(poll.Addresses, func() (bool, error) {
 		text, err := ask("link\naddr\nroute show table all\n", "ip", "-d", "-j", "-batch", "-")
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		links, addresses, routes = nil, nil, nil
-		if err := arrays(text, &links, &addresses, &routes); err != nil {
-			return nil, err
-		}
-		if !tested(addresses) {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
+		err = arrays(text, &links, &addresses, &routes)
+		return !tested(addresses), err
+	})
+	if err != nil {
+		return nil, err
 	}
 	var facts []string
 	for _, link := range links {

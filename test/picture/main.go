@@ -6,13 +6,13 @@ import (
 	"os"
 	"slices"
 
-	"gresnet/test/snapshot"
+	"gresnet/lib/people/picture"
 )
 
 func main() {
-	take := snapshot.Take
+	take := picture.Take
 	if slices.Contains(os.Args, "-whole") {
-		take = snapshot.Whole
+		take = picture.Whole
 	}
 	text, err := take()
 	if err != nil {
