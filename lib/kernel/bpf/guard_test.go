@@ -178,6 +178,34 @@ func TestOnlyTheJobsCgroupOpensAGuardedDevice(t *testing.T) {
 	}
 }
 
+// What a trial does in the place of the SPANK plugin must come to the same.
+func TestAllowOpensAJobsDevicesToItsCgroupAlone(t *testing.T) {
+	g := guard(t)
+	own, other := filepath.Join(g.Cgroup, "job_1"), filepath.Join(g.Cgroup, "job_2")
+	id := makeCgroup(t, own)
+	makeCgroup(t, other)
+	if guarded, err := g.Allow(1, id); err != nil || guarded {
+		t.Errorf("without a guard: %t, %v", guarded, err)
+	}
+	for _, protect := range []func(uint32, []Device, bool) error{g.Protect, g.Share} {
+		if err := protect(1, []Device{full}, true); err != nil {
+			t.Fatal(err)
+		}
+		if guarded, err := g.Allow(2, id); err != nil || guarded || opens(t, own, user) {
+			t.Errorf("another job's: %t, %v", guarded, err)
+		}
+		if guarded, err := g.Allow(1, id); err != nil || !guarded {
+			t.Errorf("the job's: %t, %v", guarded, err)
+		}
+		if !opens(t, own, user) || opens(t, other, user) {
+			t.Errorf("the job's cgroup opens the device: %t, another one: %t", opens(t, own, user), opens(t, other, user))
+		}
+		if err := g.Forget(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestTheGuardIsThereWhileAnyDeviceIs(t *testing.T) {
 	g := guard(t)
 	other := Device{231, 192}
