@@ -73,6 +73,9 @@ func sayCommands(w *cli.World, app *urfave.App) {
 func sayFlags(w *cli.World, flags []urfave.Flag) {
 	said := []urfave.Flag{urfave.BashCompletionFlag}
 	for _, f := range flags {
+		if v, is := f.(urfave.VisibleFlag); is && !v.IsVisible() {
+			continue
+		}
 		if d, is := f.(urfave.DocGenerationFlag); is && !slices.Contains(said, f) {
 			said = append(said, f)
 			fmt.Fprintf(w.Stdout, "--%s\t%s\n", f.Names()[0], strings.ReplaceAll(d.GetUsage(), "`", ""))
@@ -88,7 +91,7 @@ func sayArguments(w *cli.World, app *urfave.App, command string, c *urfave.Conte
 		sayCommands(w, app)
 	case "status", "sweep":
 		names = namesIn(filepath.Join(c.String("state"), "jobs"))
-	case "release":
+	case "release", "try":
 		names = namesIn("/sys/class/infiniband")
 	}
 	for _, name := range names {

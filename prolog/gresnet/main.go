@@ -34,11 +34,12 @@ Exit status: 0 done; 1 failed, and the node is as it was; 2 failed, and
 something remains to be undone.
 
 Begin with:
+  gresnet try                 whether this node's HCAs go into a job and back
   gresnet setup --dry-run     what a node needs
   gresnet check               what would go wrong
   gresnet status              who has which HCA`,
 		Commands: []*urfave.Command{
-			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), setupCommand(w),
+			statusCommand(w), scanCommand(w), planCommand(w), checkCommand(w), tryCommand(w), setupCommand(w),
 			sweepCommand(w), releaseCommand(w), closeCommand(w), bootCommand(w),
 		},
 	}
@@ -91,4 +92,4 @@ func call(w *cli.World, app *urfave.App) error {
 }
 
 // changing are the commands that change the node.
-var changing = []string{"sweep", "boot", "release", "close", "setup"}
+var changing = []string{"sweep", "boot", "release", "close", "setup", "try"}

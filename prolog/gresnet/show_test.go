@@ -23,6 +23,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-sweep.txt":   {"sweep", "--help"},
 		"help-boot.txt":    {"boot", "--help"},
 		"help-release.txt": {"release", "--help"},
+		"help-try.txt":     {"try", "--help"},
 	} {
 		var out, problems bytes.Buffer
 		code := run(&cli.World{Args: append([]string{"gresnet"}, args...), Getenv: func(string) string { return "" }, Stdout: &out, Stderr: &problems})

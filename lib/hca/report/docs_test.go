@@ -139,7 +139,7 @@ func kindOf(e ast.Expr) (kind, object string) {
 			return "text", ""
 		case "bool":
 			return "flag", ""
-		case "int", "uint32", "uint64":
+		case "int", "uint32", "uint64", "float64":
 			return "number", ""
 		}
 		return fmt.Sprintf("[%s](#%s)", e.Name, strings.ToLower(e.Name)), e.Name

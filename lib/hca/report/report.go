@@ -59,6 +59,37 @@ type Check struct {
 	Findings []Finding `json:"findings"` // without those that are ok, if --quiet is given
 }
 
+// Trial is what `gresnet try --report` writes: how each HCA went into a job and came back. Serial numbers,
+// GUIDs and addresses are left out.
+type Trial struct {
+	Stamp
+	Gresnet  string    `json:"gresnet"`            // version of gresnet
+	Kernel   string    `json:"kernel"`             // version of the kernel
+	Mode     rdma.Mode `json:"mode"`               // RDMA netns mode: shared or exclusive
+	HCAs     []Tried   `json:"hcas"`               // that were asked for
+	Unread   []string  `json:"unread,omitempty"`   // what of the node was not compared, and why
+	Restless []string  `json:"restless,omitempty"` // what of the node changes by itself, and was not compared
+}
+
+// Tried is an HCA that `gresnet try` has tried.
+type Tried struct {
+	Name        string   `json:"name"`                  // of the RDMA device, like mlx5_3
+	Driver      string   `json:"driver,omitempty"`      // kernel driver
+	Firmware    string   `json:"firmware,omitempty"`    // version of its firmware
+	Links       []string `json:"links,omitempty"`       // link layers of its ports
+	Together    bool     `json:"together,omitempty"`    // it went into a job with all others at once
+	Rounds      int      `json:"rounds"`                // how often it went into a job and came back
+	Kills       int      `json:"kills,omitempty"`       // how often a prolog or an epilog was killed meanwhile
+	In          float64  `json:"in_seconds"`            // the slowest prolog
+	Out         float64  `json:"out_seconds"`           // the slowest epilog
+	Training    float64  `json:"training_seconds"`      // the longest time from an epilog's end until the links were as before
+	Verbs       string   `json:"verbs,omitempty"`       // what the kernel's verbs said inside
+	Differences []string `json:"differences,omitempty"` // lines that the node had before (-) and has now (+)
+	Faults      []string `json:"faults,omitempty"`      // what else went wrong
+	Refused     string   `json:"refused,omitempty"`     // why no job gets it: it was not touched
+	Verdict     string   `json:"verdict"`               // good, differs, failed, refused or interrupted
+}
+
 // JobLine is a line of the file of `[accounting]`: what a run of a job sent and received.
 type JobLine struct {
 	Stamp

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +48,9 @@ type AllSteps struct {
 	of   map[uint32][]Process
 	held error // a slurmstepd whose title could not be read
 }
+
+// Jobs returns the jobs that have a step.
+func (a AllSteps) Jobs() []uint32 { return slices.Sorted(maps.Keys(a.of)) }
 
 // Of returns the slurmstepd processes of a job.
 func (a AllSteps) Of(job uint32) ([]Process, error) {

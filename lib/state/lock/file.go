@@ -66,10 +66,13 @@ func HCA(ctx context.Context, dir string, id node.ID) (*File, error) {
 }
 
 // Held tells whether a move of an HCA has not ended, and so holds its lock.
-func Held(dir string, id node.ID) bool {
-	f, err := os.Open(hcaFile(dir, id))
+func Held(dir string, id node.ID) bool { return IsHeld(hcaFile(dir, id)) }
+
+// IsHeld tells whether somebody holds the lock of a file. Without permission to look nobody does.
+func IsHeld(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
-		return false // nobody ever moved it, or we have no permission
+		return false // nobody ever took it, or we have no permission
 	}
 	defer f.Close()
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)

@@ -69,6 +69,10 @@ var (
 	// wait for it.
 	Holder = Bound{Name: "another job", Least: 20 * time.Millisecond, Longest: time.Second}
 
+	// Picture: the kernel tells of a link that came back up to a second later, and IPv6 tests addresses
+	// again.
+	Picture = Bound{Name: "the node as it was", Most: 10 * time.Second, Least: 500 * time.Millisecond}
+
 	// Slurmctld: a slurmctld that is busy is asked again, since another one that takes over is not there
 	// at once. The site's timeout bounds it.
 	Slurmctld = Bound{Name: "slurmctld", Least: 200 * time.Millisecond, Longest: 5 * time.Second, Scatter: true}

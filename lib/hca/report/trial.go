@@ -1,0 +1,104 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// What becomes of a trial.
+const (
+	Good        = "good"
+	Differs     = "differs"     // the node is not as it was
+	Failed      = "failed"      // something else went wrong
+	NoJobs      = "refused"     // a prolog refuses it
+	Interrupted = "interrupted" // somebody ended the trial before this one's end
+)
+
+// Judge gives an HCA its verdict.
+func (t *Tried) Judge(ended bool) {
+	switch {
+	case len(t.Differences) > 0:
+		t.Verdict = Differs
+	case len(t.Faults) > 0:
+		t.Verdict = Failed
+	case t.Refused != "":
+		t.Verdict = NoJobs
+	case !ended:
+		t.Verdict = Interrupted
+	default:
+		t.Verdict = Good
+	}
+}
+
+// Table prints a line for each HCA, and below what a person must read of it.
+func (t Trial) Table(w io.Writer) error {
+	table := columns(w)
+	fmt.Fprintln(table, "HCA\tDRIVER\tFIRMWARE\tKERNEL\tMODE\tROUNDS\tKILLS\tIN\tOUT\tLINK\tDIFFERENCES\tVERDICT")
+	for _, h := range t.HCAs {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%d\t%s\n", h.Name, dash(h.Driver), dash(h.Firmware), t.Kernel, t.Mode,
+			h.Rounds, h.Kills, h.In, h.Out, h.Training, len(h.Differences), h.Verdict)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, h := range t.HCAs {
+		if h.Verdict == Good {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s: %s\n", h.Name, h.Verdict)
+		for _, line := range append(append([]string{}, h.Faults...), h.Differences...) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+		if h.Refused != "" {
+			fmt.Fprintf(w, "  %s\n", h.Refused)
+		}
+	}
+	for _, l := range []struct {
+		title string
+		lines []string
+	}{{"not compared, since the node does not say it", t.Unread}, {"not compared, since it changes by itself", t.Restless}} {
+		if len(l.lines) > 0 {
+			fmt.Fprintf(w, "\n%s:\n  %s\n", l.title, strings.Join(l.lines, "\n  "))
+		}
+	}
+	return nil
+}
+
+// secrets are what a site may not want to publish, and what stands for them.
+var secrets = []struct {
+	found *regexp.Regexp
+	by    string
+}{
+	{regexp.MustCompile(`(?i)(serial[ _-]?(?:number|no)?|\bsn)(["']?[\s:=]+["']?)[^\s"',|]+`), "$1$2<serial>"},
+	{regexp.MustCompile(`(?i)\b(?:0x)?[0-9a-f]{12,}\b`), "<number>"},
+	{regexp.MustCompile(`(?i)(?:\b[0-9a-f]{1,4}|:)(?::[0-9a-f]{0,4}){2,}(?:\.\d+)*(?:/\d+)?`), "<address>"},
+	{regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`), "<address>"},
+}
+
+// Redact takes serial numbers, GUIDs and addresses out of a text. PCI addresses go with them.
+func Redact(text string) string {
+	for _, s := range secrets {
+		text = s.found.ReplaceAllString(text, s.by)
+	}
+	return text
+}
+
+// Redacted returns the trial without serial numbers, GUIDs and addresses, and without the host's name.
+func (t Trial) Redacted(host string) *Trial {
+	clean := func(lines []string) (all []string) {
+		for _, l := range lines {
+			all = append(all, Redact(strings.ReplaceAll(l, cmp.Or(host, "\n"), "<host>")))
+		}
+		return all
+	}
+	hcas := append([]Tried{}, t.HCAs...)
+	for i, h := range hcas {
+		hcas[i].Differences, hcas[i].Faults = clean(h.Differences), clean(h.Faults)
+		hcas[i].Refused, hcas[i].Verbs = strings.Join(clean([]string{h.Refused}), ""), strings.Join(clean([]string{h.Verbs}), "")
+	}
+	t.HCAs, t.Unread, t.Restless = hcas, clean(t.Unread), clean(t.Restless)
+	return &t
+}

@@ -1,0 +1,113 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"gresnet/lib/hca/gres"
+	"gresnet/lib/lease/opened"
+	"gresnet/lib/state/lock"
+	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
+	"gresnet/lib/words/job"
+)
+
+// TrialJob is the job for which gresnet try takes HCAs. Slurm never has it: a job's number within its
+// cluster is in the lower 26 bits of the id and begins with 1 (slurm.h, MAX_JOB_ID; fed_mgr.h).
+const TrialJob = 1 << 26
+
+// Trial is a run of gresnet try on the node. While it lasts, nobody sweeps its lease.
+type Trial struct {
+	held *lock.File
+	dir  string // the state directory, if this node had none before the trial
+}
+
+// BeginTrial makes the state directory if there is none, and keeps other trials away.
+func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
+	t := &Trial{}
+	if !n.State.IsMade() {
+		t.dir = string(n.State)
+	}
+	if err := n.State.Make(); err != nil {
+		return nil, err
+	}
+	if t.dir != "" {
+		// Another trial removes the directory if this one is killed.
+		if err := os.WriteFile(n.madeByTrial(), nil, 0o600); err != nil {
+			return nil, n.State.Fault(err)
+		}
+	} else if _, err := os.Lstat(n.madeByTrial()); err == nil && !n.isInUse() {
+		t.dir = string(n.State)
+	}
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	held, err := lock.At(now, n.trialLock())
+	if errors.Is(err, context.Canceled) {
+		return nil, hint.With(errors.New("another gresnet try runs"), "GN630 wait until it has ended: fuser -v "+n.trialLock())
+	}
+	if err != nil {
+		return nil, n.State.Fault(err)
+	}
+	t.held = held
+	if err := n.readyTrial(ctx); err != nil {
+		return nil, hint.Join(err, t.End(n))
+	}
+	return t, nil
+}
+
+// readyTrial closes device nodes as each prolog does, except where no prolog has ever run since the boot:
+// there nobody has closed any, and the trial leaves those of other HCAs as they are.
+func (n *Host) readyTrial(ctx context.Context) error {
+	if err := n.State.Make(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(n.madeByTrial()); err == nil && !n.isInUse() {
+		n.Config.Access.Host = config.Open
+	}
+	if err := n.readTable(TrialJob); err != nil {
+		return err
+	}
+	return n.Close(ctx)
+}
+
+func (n *Host) trialLock() string { return filepath.Join(n.State.Locks(), "trial") }
+
+// madeByTrial returns the sign that a trial has made the state directory.
+func (n *Host) madeByTrial() string { return filepath.Join(string(n.State), "trial") }
+
+// isInUse tells whether prologs have run here.
+func (n *Host) isInUse() bool {
+	_, err := os.Lstat(n.State.LastProlog())
+	return err == nil
+}
+
+// End ends the trial. A node that had no state directory has none afterwards, unless the trial's lease is
+// left or prologs have run meanwhile: the directory decides what later runs expect of jobs.
+func (t *Trial) End(n *Host) error {
+	jobs, err := n.Leased()
+	if err == nil && t.dir != "" && len(jobs) == 0 && !n.isInUse() {
+		err = os.RemoveAll(t.dir)
+	}
+	return hint.Join(err, t.held.Close())
+}
+
+// TakeTrial takes what a trial wants, as Take takes what a job is entitled to. It asks no source, and leaves
+// nothing for a job's steps. An error is why a prolog would fail or refuse a job; then there is no lease, or
+// the error is ErrRemains.
+func (n *Host) TakeTrial(ctx context.Context, j job.Job, wants []gres.Want) error {
+	if err := n.readyTrial(ctx); err != nil {
+		return err
+	}
+	opened.RestoreLost(ctx, n.Host, false)
+	return opened.UnderLock(ctx, n.Host, j.ID, func() error {
+		if n.hasLeftovers(j.ID) {
+			if own, err := n.endEarlier(ctx, j); own || err != nil {
+				return err
+			}
+		}
+		_, err := n.takeFree(ctx, j, wants)
+		return err
+	})
+}

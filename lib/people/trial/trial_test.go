@@ -1,0 +1,86 @@
+package trial
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gresnet/lib/hca/report"
+)
+
+// Whatever is changed between two pictures must be in what differs, and nothing else.
+func TestAllLinesThatDifferAreFoundAndNoOthers(t *testing.T) {
+	for range 500 {
+		var was []string
+		for i := range 1 + rand.IntN(8) {
+			was = append(was, fmt.Sprintf("fact %d", i%5))
+		}
+		is, want := slices.Clone(was), []string{}
+		for range rand.IntN(3) {
+			if i := rand.IntN(len(is)); !strings.HasPrefix(is[i], "new") {
+				want = append(want, "- "+is[i], "+ new "+is[i])
+				is[i] = "new " + is[i]
+			}
+		}
+		got := compare(strings.Join(was, "\n"), strings.Join(is, "\n"))
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Fatalf("%q and %q: %q, want %q", was, is, got, want)
+		}
+	}
+	if got := compare("a\nb", "b\na"); len(got) != 4 {
+		t.Errorf("another order: %q", got)
+	}
+}
+
+// node returns an HCA with what its node sees, and what its job must see.
+func node() (h *hca, in sight) {
+	h = &hca{Tried: &report.Tried{Name: "mlx5_0"}, interfaces: []string{"roce0"}, moves: true}
+	see := func() sight {
+		return sight{
+			Devices: []string{"mlx5_0"}, GIDs: map[string][]string{"mlx5_0": {"gid-a", "gid-b"}},
+			Links: map[string]*link{"roce0": {Hardware: true, Carrier: true, Addresses: []string{"10.1.0.1/24"}}, "lo": {}},
+			Nodes: map[string]*charDev{"uverbs0": {Of: "mlx5_0", Verbs: "context"}},
+		}
+	}
+	h.before = see()
+	return h, see()
+}
+
+func TestEachFaultInsideIsNamed(t *testing.T) {
+	for want, put := range map[string]func(*sight){
+		"":                                     func(*sight) {},
+		"RDMA device mlx5_0 is not there":      func(s *sight) { s.Devices = nil },
+		"mlx5_1 is there, which is not":        func(s *sight) { s.Devices = append(s.Devices, "mlx5_1") },
+		"interface eth0 is there, which":       func(s *sight) { s.Links["eth0"] = &link{Hardware: true} },
+		"interface roce0 is not there":         func(s *sight) { delete(s.Links, "roce0") },
+		"roce0 lacks address 10.1.0.1/24":      func(s *sight) { s.Links["roce0"].Addresses = nil },
+		"roce0 has no carrier":                 func(s *sight) { s.Links["roce0"].Carrier = false },
+		"mlx5_0 lacks GID gid-b":               func(s *sight) { s.GIDs["mlx5_0"] = []string{"gid-a"} },
+		"user cannot open uverbs0: permission": func(s *sight) { s.Nodes["uverbs0"].Refused = "permission denied" },
+		"another user can open uverbs0":        func(s *sight) { s.Nodes["uverbs0"].Foreign = true },
+		"mlx5_0 has no uverbs device":          func(s *sight) { s.Nodes = nil },
+	} {
+		h, in := node()
+		put(&in)
+		h.judge(in, []*hca{h}, true)
+		got := strings.Join(h.Faults, "\n")
+		if want == "" && got != "" || !strings.Contains(got, want) || len(h.Faults) > 1 {
+			t.Errorf("wanted %q alone: %q", want, h.Faults)
+		}
+	}
+}
+
+func TestAFaultIsThatOfTheHCAThatItNames(t *testing.T) {
+	a := &hca{Tried: &report.Tried{Name: "mlx5_1"}, interfaces: []string{"roce1"}}
+	b := &hca{Tried: &report.Tried{Name: "mlx5_10"}, interfaces: []string{"roce10"}}
+	new(Trial).blame([]*hca{a, b}, `- link {"ifname":"roce10"}`, "do rdma mlx5_1: busy", "no space left")
+	for h, want := range map[*hca]string{a: "do rdma mlx5_1: busy, no space left", b: `- link {"ifname":"roce10"}, no space left`} {
+		if got := strings.Join(h.Faults, ", "); got != want {
+			t.Errorf("%s: %s", h.Name, got)
+		}
+	}
+}
