@@ -16,7 +16,7 @@ import (
 // device by its index are not counted: there is one for each index up to the highest, which grows with each HCA that
 // came since the boot.
 var most = map[string]map[string]requests{
-	"exclusive": {"prolog": {330, 100}, "epilog": {380, 105}},
+	"exclusive": {"prolog": {330, 100}, "epilog": {330, 105}},
 	"shared":    {"prolog": {460, 100}, "epilog": {300, 75}},
 }
 
