@@ -3,11 +3,13 @@ package lease
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/lease/opened"
+	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -21,25 +23,22 @@ const TrialJob = 1 << 26
 // Trial is a run of gresnet try on the node. While it lasts, nobody sweeps its lease.
 type Trial struct {
 	held *lock.File
-	dir  string // the state directory, if this node had none before the trial
+	made bool // this node had no state directory before the trial
 }
 
 // BeginTrial makes the state directory if there is none, and keeps other trials away.
 func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
-	t := &Trial{}
-	if !n.State.IsMade() {
-		t.dir = string(n.State)
-	}
+	t := &Trial{made: !n.State.IsMade()}
 	if err := n.State.Make(); err != nil {
 		return nil, err
 	}
-	if t.dir != "" {
-		// Another trial removes the directory if this one is killed.
+	if t.made {
+		// Another trial unmakes the directory if this one is killed.
 		if err := os.WriteFile(n.madeByTrial(), nil, 0o600); err != nil {
 			return nil, n.State.Fault(err)
 		}
 	} else if _, err := os.Lstat(n.madeByTrial()); err == nil && !n.isInUse() {
-		t.dir = string(n.State)
+		t.made = true
 	}
 	now, cancel := context.WithCancel(ctx)
 	cancel()
@@ -83,19 +82,30 @@ func (n *Host) isInUse() bool {
 	return err == nil
 }
 
-// End ends the trial. A node that had no state directory has none afterwards, unless the trial's lease is
-// left or prologs have run meanwhile: the directory decides what later runs expect of jobs.
+// End ends the trial. A node that had no state directory is as if it had none afterwards, unless prologs have
+// run meanwhile or something remains to be done: the directory decides what later runs expect of jobs.
 func (t *Trial) End(n *Host) error {
-	jobs, err := n.Leased()
-	if err == nil && t.dir != "" && len(jobs) == 0 && !n.isInUse() {
-		err = os.RemoveAll(t.dir)
+	var err error
+	if t.made && !n.isInUse() && !n.remembers() {
+		if err = n.State.Unmake(); err == nil && !n.State.IsMade() {
+			err = state.Remove(n.madeByTrial())
+		}
 	}
 	return hint.Join(err, t.held.Close())
 }
 
-// TakeTrial takes what a trial wants, as Take takes what a job is entitled to. It asks no source, and leaves
-// nothing for a job's steps. An error is why a prolog would fail or refuse a job; then there is no lease, or
-// the error is ErrRemains.
+// remembers tells whether anything of an HCA or the node remains to be done. In doubt it does.
+func (n *Host) remembers() bool {
+	now, err := n.Table().Read()
+	lost, unread := os.ReadDir(n.State.Lost())
+	if err != nil || unread != nil && !errors.Is(unread, fs.ErrNotExist) {
+		return true
+	}
+	return len(lost)+len(now.Claims)+len(now.Uplinks)+len(now.Forwarding)+len(now.Shared)+len(now.Deferred)+len(now.Unread) > 0
+}
+
+// TakeTrial takes HCAs for a trial, as Take does for a job. It asks no source, and leaves nothing for a job's
+// steps. It fails where a prolog fails or refuses a job; then there is no lease, or the error is ErrRemains.
 func (n *Host) TakeTrial(ctx context.Context, j job.Job, wants []gres.Want) error {
 	if err := n.readyTrial(ctx); err != nil {
 		return err

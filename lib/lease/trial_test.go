@@ -14,8 +14,10 @@ import (
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/state"
+	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
 )
 
 func trialNode(t *testing.T) *Host {
@@ -84,6 +86,20 @@ func TestATrialLeavesNoStateDirectoryWhereThereWasNone(t *testing.T) {
 			}
 		}, func(*Host) {}, true},
 		{"a lease is left", func(*Host) {}, func(n *Host) { leave(t, n) }, true},
+		{"a lease is left whose HCA did not come home", func(*Host) {}, func(n *Host) {
+			if err := os.MkdirAll(filepath.Join(n.State.Lost(), "job-67108864-1"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, true},
+		{"an HCA is in quarantine", func(*Host) {}, func(n *Host) {
+			err := n.Table().Update(t.Context(), func(now *table.Table) error {
+				now.Claims = append(now.Claims, table.Claim{HCA: node.ID{GUID: "0002:c903:00ab:0001"}, Name: "mlx5_0", Quarantined: "it hangs"})
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, true},
 		{"a prolog has run meanwhile", func(*Host) {}, func(n *Host) {
 			if err := n.State.MakeSigns(); err != nil {
 				t.Fatal(err)
@@ -100,6 +116,9 @@ func TestATrialLeavesNoStateDirectoryWhereThereWasNone(t *testing.T) {
 		c.during(n)
 		if err := trial.End(n); err != nil || n.State.IsMade() != c.left {
 			t.Errorf("%s: there is a state directory: %t: %v", c.name, n.State.IsMade(), err)
+		}
+		if _, err := os.Lstat(n.trialLock()); err != nil {
+			t.Errorf("%s: a lock was removed: %v", c.name, err)
 		}
 	}
 }

@@ -147,8 +147,8 @@ var ErrTooMany = errors.New("the kernel's list of its users is too long")
 
 // Holders tells who uses a device. Users make that list as long as they like: so it keeps each holder
 // once, and calls goOn for each entry. When that says no, Holders returns whom it has found, and
-// ErrTooMany; the connection is to be closed then. It does not list what was counted to be nothing; counted
-// is nil if nobody counted.
+// ErrTooMany; close the connection then. It asks for no kind of resource whose count is zero; counted is nil
+// if nobody counted.
 func (c *Conn) Holders(index uint32, counted *Uses, goOn func(Holder) bool) ([]Holder, error) {
 	found := map[Holder]bool{}
 	var failed error

@@ -59,7 +59,7 @@ type hca struct {
 
 func (h *hca) fault(format string, a ...any) { h.Faults = append(h.Faults, fmt.Sprintf(format, a...)) }
 
-// Run tries the HCAs, and returns what it found. An error is why there was no trial, or what is left of it.
+// Run tries the HCAs and returns what it found. It fails if it could not begin, or if a lease remains.
 func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 	t.node, t.lines = lease.On(t.Host), map[string]int{}
 	t.report = &report.Trial{Gresnet: t.Version, Kernel: read("/proc/sys/kernel/osrelease")}
@@ -153,7 +153,7 @@ func (t *Trial) tryAll(ctx context.Context) error {
 	}
 	for _, group := range groups {
 		if err = t.try(ctx, group); err != nil {
-			break // what is left of a lease would be in the way of the next one
+			break // a lease that remains is in the way of the next one
 		}
 	}
 	for _, h := range hcas {
@@ -163,7 +163,7 @@ func (t *Trial) tryAll(ctx context.Context) error {
 	return err
 }
 
-// choose returns the HCAs that are to be tried, and says which of these a prolog refuses.
+// choose returns the HCAs to try, and notes why a prolog refuses some.
 func (t *Trial) choose(ctx context.Context) (hcas []*hca, err error) {
 	s, drift, err := inspect.Inventory(t.Host)
 	if err = hint.Join(err, drift); err != nil {
@@ -219,7 +219,7 @@ func (t *Trial) choose(ctx context.Context) (hcas []*hca, err error) {
 	return hcas, nil
 }
 
-// try tries HCAs that go into one job. An error is what is left of its lease.
+// try tries HCAs that go into one job. It fails if the lease remains.
 func (t *Trial) try(ctx context.Context, group []*hca) error {
 	for _, h := range group {
 		h.before = see()
@@ -291,7 +291,7 @@ func (t *Trial) round(ctx context.Context, group []*hca, killTake, killRestore i
 	return ended && len(group[0].Faults) == 0, hint.Join(err, left)
 }
 
-// giveBack has an epilog give back what the trial's job has. An error is what is left of its lease.
+// giveBack has an epilog give back the HCAs of the trial's job. It fails if the lease remains.
 func (t *Trial) giveBack(group ...*hca) error {
 	gave, err := t.play(context.Background(), partRestore, 0)
 	if err != nil {
