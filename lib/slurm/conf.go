@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Line is a line of slurm.conf or gres.conf: Key=Value pairs.
@@ -141,6 +143,9 @@ func (r *reader) read(name string, depth int) error {
 		return fmt.Errorf("read %s: files include one another more than %d deep", name, maxDepth)
 	}
 	text, err := fs.ReadFile(r.root, strings.TrimPrefix(path.Clean(name), "/"))
+	if errors.Is(err, unix.EISDIR) {
+		return nil // Slurm reads a folder as an empty file
+	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
@@ -211,6 +216,8 @@ func ParseFile(name, text string) (File, error) {
 			err = errors.New("include names no file")
 		case include && strings.Trim(rest, spaces) != "":
 			err = errors.New("include takes one file")
+		case include && rest == "" && s.end() < len(text):
+			err = fmt.Errorf("include %s: put a space after the name: Slurm reads beyond it", file)
 		case include:
 			l.Include = file
 		default:

@@ -102,6 +102,7 @@ func TestIncludesAreFoundAsSlurmFindsThem(t *testing.T) {
 	for text, want := range map[string]string{
 		"Include sub/a.conf\n":             "/etc/slurm/sub/a.conf:1: include b.conf: that is /etc/slurm/b.conf to Slurm since 23.02, and /etc/slurm/sub/b.conf before",
 		"Include %c.conf\nClusterName=c\n": "/etc/slurm/slurm.conf:1: include %c.conf: no ClusterName is before it",
+		"Include b.conf# x\n":              "/etc/slurm/slurm.conf:1: include b.conf: put a space after the name: Slurm reads beyond it",
 		"Include *.conf\n":                 "/etc/slurm/slurm.conf:1: include *.conf: Slurm takes no patterns",
 		" Include b.conf\n":                `/etc/slurm/slurm.conf:1: "Include b.conf" is not KEY=VALUE`,
 		"\nNodeName=n1 NodeAddr\n":         `/etc/slurm/slurm.conf:2: "NodeAddr" is not KEY=VALUE`,

@@ -46,6 +46,9 @@ func statements(text string) (all []statement) {
 	return all
 }
 
+// end returns the offset after the statement in the file's text, its comment not counted.
+func (s statement) end() int { return s.at[len(s.at)-1].end }
+
 // append adds a line's code, which begins at an offset of the file's text.
 func (s *statement) append(code string, offset int) {
 	s.text += code

@@ -3,13 +3,14 @@ package nhc
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"gresnet/test/seed"
 )
 
 // pieces is what patterns are made of, and names to try them on.
@@ -21,8 +22,8 @@ var (
 )
 
 func made(of []string) (text string) {
-	for range rand.IntN(5) {
-		text += of[rand.IntN(len(of))]
+	for range seed.IntN(5) {
+		text += of[seed.IntN(len(of))]
 	}
 	return text
 }
@@ -41,16 +42,16 @@ done 2>/dev/null`
 	var asked []question
 	var in bytes.Buffer
 	for range 20000 {
-		q := question{host: hosts[rand.IntN(len(hosts))], not: rand.IntN(4) == 0}
+		q := question{host: hosts[seed.IntN(len(hosts))], not: seed.IntN(4) == 0}
 		kind, target := "glob", made(globs)
-		if rand.IntN(3) == 0 {
+		if seed.IntN(3) == 0 {
 			target = made(lists)
 		}
 		q.target = target
 		if strings.HasPrefix(target, "!") {
 			continue // it is NHC's own sign
 		}
-		if rand.IntN(3) == 0 {
+		if seed.IntN(3) == 0 {
 			kind, target = "expression", made(words)
 			q.target = "/" + target + "/"
 		}
