@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	urfave "github.com/urfave/cli/v2"
 
 	"gresnet/lib/people/cli"
+	"gresnet/test/seed"
 )
 
 // said runs an application with commands status and sweep, and returns what it says, exit code first.
@@ -38,10 +38,10 @@ func TestFlagsCanBeGivenInAnyOrder(t *testing.T) {
 	for range 500 {
 		global := [][]string{{"--config", "/c"}, {"--state=/s"}, {"--trace"}}
 		own := [][]string{{"--json"}, {"--dir", "/d"}, {"4711"}, {"4712"}}
-		rand.Shuffle(len(global), func(i, j int) { global[i], global[j] = global[j], global[i] })
-		before := rand.IntN(len(global) + 1)
+		seed.Shuffle(len(global), func(i, j int) { global[i], global[j] = global[j], global[i] })
+		before := seed.IntN(len(global) + 1)
 		after := append(slices.Clone(global[before:]), own...)
-		rand.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
+		seed.Shuffle(len(after), func(i, j int) { after[i], after[j] = after[j], after[i] })
 		args := slices.Concat(slices.Concat(global[:before]...), []string{"status"}, slices.Concat(after...))
 		got := strings.Replace(said(args...), "[4712 4711]", "[4711 4712]", 1)
 		if got != want {

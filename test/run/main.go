@@ -20,8 +20,8 @@ const usage = `run [-limit DURATION] [-enough DURATION] [-jobs N] RUN [FOLDER...
 
   test         vet, units, network namespaces, the plugin's harness, and a smoke set in the VM
   test-vm      all short tests in the VM, in both RDMA netns modes; FOLDER: those of test/guest/FOLDER
-  rest         what CI runs after test: the rest of test-vm, fuzzing, static analysis
-  test-long    all tests, all kernels, two nodes, packages
+  rest         what CI runs after test: the rest of test-vm, static analysis
+  test-long    all tests, all kernels, two nodes, packages, fuzzing; another GRESNET_SEED each time
   test-matrix  what depends on Slurm, with each of its versions that Debian has
 `
 
@@ -40,6 +40,9 @@ func main() {
 		os.Exit(2)
 	}
 	r.folders = flag.Args()[1:]
+	if r.what != "test-long" && os.Getenv("GRESNET_SEED") == "" {
+		os.Setenv("GRESNET_SEED", "1") // a commit has one answer; test-long looks for what others find
+	}
 	if err := r.all(); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		r.fail("run", []string{err.Error()})
@@ -83,7 +86,7 @@ func (r *run) all() error {
 	}
 	switch r.what {
 	case "rest":
-		return r.scripts("static analysis", "test/lint", "fuzz targets", "test/fuzz 3s")
+		return r.scripts("static analysis", "test/lint")
 	case "test-long":
 		return r.scripts("static analysis", "test/lint", "fuzz targets", "test/fuzz 60s", "models", "make --no-print-directory model",
 			"packages", "make --no-print-directory packages-test packages-test-vm")

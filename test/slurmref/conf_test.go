@@ -6,26 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"gresnet/lib/slurm"
+	"gresnet/test/seed"
 )
-
-// seed is GRESNET_SEED, or another one each time.
-func seed(t *testing.T) *rand.Rand {
-	n := uint64(time.Now().UnixNano())
-	if text := os.Getenv("GRESNET_SEED"); text != "" {
-		var err error
-		if n, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("GRESNET_SEED=%d", n)
-	return rand.New(rand.NewPCG(n, 0))
-}
 
 // The keys that ref.c knows.
 var (
@@ -79,7 +65,7 @@ func line(r *rand.Rand) string {
 	case 0:
 		return pick(r, "", "#", "# NodeName=x", " ", "\t# x \\") + end
 	case 1:
-		return pick(r, "Include ", "include\t", "INCLUDE  ", "Include\r", " Include ", "Includes ") + pick(r, "one.conf", "%c.conf", "missing.conf", "*.conf", "./one.conf", `o\ne.conf`, "one.conf more") + pick(r, "\n", " \n", "\r\n", " # x\n")
+		return pick(r, "Include ", "include\t", "INCLUDE  ", "Include\r", " Include ", "Includes ") + pick(r, "one.conf", "%c.conf", "missing.conf", "*.conf", "./", "./one.conf", `o\ne.conf`, "one.conf more") + pick(r, "\n", " \n", "\r\n", " # x\n")
 	case 2:
 		return pick(r, "junk", "=", "a=", "Key", "=x", "NodeName", "Nodes==", `\`, `"`, "-=x", "\xe9=x") + end
 	case 3, 4:
@@ -144,7 +130,7 @@ func read(name string) (pairs []string, ok bool, err error) {
 func TestFilesAreReadAsSlurmReadsThem(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
-			ref, r, dir := Start(t, suite), seed(t), t.TempDir()
+			ref, r, dir := Start(t, suite), seed.Rand(), t.TempDir()
 			const most = 5000
 			read := 0
 			for range most {
@@ -177,7 +163,8 @@ func compare(t *testing.T, ref *Ref, name, text, one string) (isRead bool) {
 	want, wanted := ref.Conf(name)
 	got, ok, err := read(name)
 	switch {
-	case err != nil && strings.HasSuffix(err.Error(), "include names no file"): // Slurm reads beyond the line's end
+	case err != nil && (strings.HasSuffix(err.Error(), "include names no file") || strings.Contains(err.Error(), "Slurm reads beyond")):
+		// Slurm's answer depends on what its memory holds after the line.
 	case ok != wanted:
 		t.Errorf("Slurm reads it: %t, gresnet: %t (%v)\n%q\none.conf:\n%q\n%s", wanted, ok, err, text, one, diff(got, want))
 	case wanted && !slices.Equal(got, want):

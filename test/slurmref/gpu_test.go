@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/slurm"
 	host "gresnet/lib/words/node"
+	"gresnet/test/seed"
 )
 
 // gpus returns GPUs in the order of their PCI addresses, whose minor numbers are in any.
@@ -71,7 +72,7 @@ func TestGPUsAreNumberedAsSlurmdDoes(t *testing.T) {
 					use(t, err)
 				}
 			}
-			r := seed(t)
+			r := seed.Rand()
 			for range 60 {
 				have := gpus(r)
 				gres, promise, found, library := gpuFiles(r)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gresnet/lib/slurm"
+	"gresnet/test/seed"
 )
 
 // gresKey returns a key of gres.conf with a value.
@@ -100,7 +101,7 @@ func promise(r *rand.Rand, conf slurm.Conf, err error) string {
 func TestGRESAreNumberedAsSlurmdDoes(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
-			d, r := StartDaemon(t, suite), seed(t)
+			d, r := StartDaemon(t, suite), seed.Rand()
 			const most = 500
 			taken := 0
 			for range most {

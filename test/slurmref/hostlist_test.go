@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/lib/slurm"
+	"gresnet/test/seed"
 )
 
 func hostlist(r *rand.Rand) string {
@@ -60,7 +61,7 @@ func longNumber(list string) bool {
 func TestHostlistsAreSpelledOutAsSlurmDoes(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
-			ref, r := Start(t, suite), seed(t)
+			ref, r := Start(t, suite), seed.Rand()
 			const most = 10000
 			read := 0
 			for range most {

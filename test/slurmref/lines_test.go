@@ -12,6 +12,7 @@ import (
 
 	"gresnet/lib/hca/report"
 	identity "gresnet/lib/words/node"
+	"gresnet/test/seed"
 )
 
 // mapped returns a node with HCAs whose [[hca]] tables have types, or some of them do.
@@ -35,7 +36,7 @@ func mapped(r *rand.Rand) (inv report.Scan) {
 func TestSlurmdTakesTheLinesThatSetupWrites(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
-			d, r := StartDaemon(t, suite), seed(t)
+			d, r := StartDaemon(t, suite), seed.Rand()
 			names := []string{"nic", "opa"}
 			refused := 0
 			const most = 200

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/people/setup"
 	"gresnet/lib/slurm/plugin"
+	"gresnet/test/seed"
 	"gresnet/test/stamptest"
 )
 
@@ -59,7 +60,7 @@ func theirs(all []string) []string {
 func TestWhatSetupWritesSlurmReadsAndRunsGresnetInItsPlace(t *testing.T) {
 	for _, suite := range Suites() {
 		t.Run(suite, func(t *testing.T) {
-			ref, r, dir := Start(t, suite), seed(t), t.TempDir()
+			ref, r, dir := Start(t, suite), seed.Rand(), t.TempDir()
 			version, known := plugin.InstalledVersion(os.DirFS(Root(t, suite)), []string{"/" + plugins})
 			if !known {
 				t.Fatal("no version")

@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/words/node"
 	"gresnet/test/machines"
+	"gresnet/test/seed"
 )
 
 // random returns a machine with sockets, root complexes, switches in a row, and cards of one to three
@@ -44,12 +45,11 @@ func random(r *rand.Rand) string {
 
 // TestOnAnyMachineTheNearestHCAsAreDealtAndNoneOfThemIdles holds the deal against what it promises.
 func TestOnAnyMachineTheNearestHCAsAreDealtAndNoneOfThemIdles(t *testing.T) {
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := seed.Rand()
 	for range 1000 {
 		text := random(r)
 		fault := func(format string, args ...any) {
-			t.Fatalf("seed %d: %s, on the machine\n%s", seed, fmt.Sprintf(format, args...), text)
+			t.Fatalf("%s, on the machine\n%s", fmt.Sprintf(format, args...), text)
 		}
 		machine, err := machines.Parse("random", text)
 		if err != nil {

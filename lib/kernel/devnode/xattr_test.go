@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,13 +14,14 @@ import (
 
 	"gresnet/lib/kernel/devnode"
 	"gresnet/test/netnstest"
+	"gresnet/test/seed"
 )
 
 const listOfNode, listOfFolder = "system.posix_acl_access", "system.posix_acl_default"
 
 // list returns an access control list that lets a user and a group open a node, as linux/posix_acl_xattr.h has it.
 func list() []byte {
-	any := func() uint16 { return uint16(rand.IntN(8)) }
+	any := func() uint16 { return uint16(seed.IntN(8)) }
 	text := binary.LittleEndian.AppendUint32(nil, 2) // POSIX_ACL_XATTR_VERSION
 	for _, e := range []struct {
 		tag, allowed uint16
@@ -65,15 +65,15 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 	}
 	for n := range 300 {
 		unix.Removexattr(dir, listOfFolder)
-		made(uint32(rand.IntN(0o1000)))
-		if rand.IntN(2) == 0 {
+		made(uint32(seed.IntN(0o1000)))
+		if seed.IntN(2) == 0 {
 			give(t, node, listOfNode, list())
 		}
-		if rand.IntN(2) == 0 {
+		if seed.IntN(2) == 0 {
 			give(t, node, "trusted.site", []byte("rail 0\x00\xff"))
 		}
-		closed := rand.IntN(4) == 0 // as the site wants free nodes
-		if closed && rand.IntN(2) == 0 {
+		closed := seed.IntN(4) == 0 // as the site wants free nodes
+		if closed && seed.IntN(2) == 0 {
 			if err := devnode.Set(node, devnode.RootAlone()); err != nil {
 				t.Fatal(err)
 			}
@@ -97,10 +97,10 @@ func TestANodeHasItsAccessControlListAgainAlsoIfItIsMadeAnew(t *testing.T) {
 			t.Fatalf("closed, it is %+v, %v", now, err)
 		}
 		if n%2 == 0 {
-			if rand.IntN(2) == 0 {
+			if seed.IntN(2) == 0 {
 				give(t, dir, listOfFolder, list())
 			}
-			made(uint32(rand.IntN(0o1000)))
+			made(uint32(seed.IntN(0o1000)))
 		}
 		for range 2 {
 			if err := devnode.Restore(node, note); err != nil {

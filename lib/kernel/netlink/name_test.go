@@ -2,18 +2,18 @@ package netlink_test
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"testing"
 
 	"gresnet/lib/kernel/netlink"
+	"gresnet/test/seed"
 )
 
 func TestANameKeepsItsBytesInJSON(t *testing.T) {
 	parts := []string{"", "ib0", "caf\xe9", "\xff", "\x80\x81", "\xed\xb0\x80", "é", "\ufffd", "😀", `\`, `\udcff`, `"`, "<", "\t", "\x01", "\xf0\x9f", "\u2028"}
 	for range 20000 {
 		var name string
-		for range rand.IntN(5) {
-			name += parts[rand.IntN(len(parts))]
+		for range seed.IntN(5) {
+			name += parts[seed.IntN(len(parts))]
 		}
 		text, err := json.Marshal(map[string]netlink.Name{"name": netlink.Name(name)})
 		if err != nil {

@@ -1,9 +1,10 @@
 package proc
 
 import (
-	"math/rand/v2"
 	"regexp"
 	"testing"
+
+	"gresnet/test/seed"
 )
 
 func TestALinkOfADeviceNodeIsKnownWhereverItIsAndWhetherItIsStillThere(t *testing.T) {
@@ -12,8 +13,8 @@ func TestALinkOfADeviceNodeIsKnownWhereverItIsAndWhetherItIsStillThere(t *testin
 	known := 0
 	for range 20000 {
 		link := ""
-		for range 1 + rand.IntN(5) {
-			link += parts[rand.IntN(len(parts))]
+		for range 1 + seed.IntN(5) {
+			link += parts[seed.IntN(len(parts))]
 		}
 		got := isCharLink(link)
 		if got != want.MatchString(link) {

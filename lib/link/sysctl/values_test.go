@@ -3,33 +3,34 @@ package sysctl
 import (
 	"encoding/json"
 	"maps"
-	"math/rand/v2"
 	"reflect"
 	"testing"
+
+	"gresnet/test/seed"
 )
 
 func TestValuesReadAsAnyObjectOfStringsDoes(t *testing.T) {
 	odd := []string{"", "0", "ipv4/conf/rp_filter", `"`, `\`, `":"`, `","`, "{", "}", "a b", "\n", "<&>", "ü", "\u2028", "\xff"}
 	word := func() (text string) {
-		for range rand.IntN(4) {
-			text += odd[rand.IntN(len(odd))]
+		for range seed.IntN(4) {
+			text += odd[seed.IntN(len(odd))]
 		}
 		return text
 	}
 	for range 5000 {
 		want := map[string]string{}
-		for range rand.IntN(5) {
+		for range seed.IntN(5) {
 			want[word()] = word()
 		}
 		text, err := json.Marshal(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rand.IntN(4) == 0 {
+		if seed.IntN(4) == 0 {
 			text, _ = json.MarshalIndent(want, "", " ")
 		}
-		if len(text) > 2 && rand.IntN(4) == 0 { // and what no program writes
-			text[rand.IntN(len(text))] = `{}",: \0`[rand.IntN(8)]
+		if len(text) > 2 && seed.IntN(4) == 0 { // and what no program writes
+			text[seed.IntN(len(text))] = `{}",: \0`[seed.IntN(8)]
 		}
 		var got Values
 		read := map[string]string(nil)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode"
@@ -13,6 +12,7 @@ import (
 	"gresnet/lib/lease/event"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
+	"gresnet/test/seed"
 )
 
 // What users name comes out of a program in three ways: on its two streams, and in the systemd journal.
@@ -20,8 +20,8 @@ func TestWhatUsersNameLeavesTheProgramWithoutWhatSteersATerminal(t *testing.T) {
 	pieces := []string{"cat", " ", "\x1b[2J", "\n", "\r", "\u202e", "\u009b", "\x9b", "\x7f", "ü"}
 	for range 2000 {
 		name := ""
-		for range 1 + rand.IntN(5) {
-			name += pieces[rand.IntN(len(pieces))]
+		for range 1 + seed.IntN(5) {
+			name += pieces[seed.IntN(len(pieces))]
 		}
 		w, lines := listening()
 		var stdout, stderr bytes.Buffer

@@ -2,24 +2,24 @@ package trial
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"gresnet/lib/hca/report"
+	"gresnet/test/seed"
 )
 
 // Whatever is changed between two pictures must be in what differs, and nothing else.
 func TestAllLinesThatDifferAreFoundAndNoOthers(t *testing.T) {
 	for range 500 {
 		var was []string
-		for i := range 1 + rand.IntN(8) {
+		for i := range 1 + seed.IntN(8) {
 			was = append(was, fmt.Sprintf("fact %d", i%5))
 		}
 		is, want := slices.Clone(was), []string{}
-		for range rand.IntN(3) {
-			if i := rand.IntN(len(is)); !strings.HasPrefix(is[i], "new") {
+		for range seed.IntN(3) {
+			if i := seed.IntN(len(is)); !strings.HasPrefix(is[i], "new") {
 				want = append(want, "- "+is[i], "+ new "+is[i])
 				is[i] = "new " + is[i]
 			}

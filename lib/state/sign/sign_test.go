@@ -2,7 +2,6 @@ package sign_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/job"
+	"gresnet/test/seed"
 )
 
 // asCaller has this test's program print who started it, and end.
@@ -32,8 +32,8 @@ func TestASignReadsAsItWasLeft(t *testing.T) {
 	callers := []sign.Caller{{Slurmd: true}, {Slurmd: true, Script: "/etc/slurm/prolog.d/50-site"}, {Other: "bash"}}
 	whys := []string{"", "read gresnet.toml: line 3: unknown key [GN001]", "a why=b exit=0 c"}
 	for range 200 {
-		s := sign.Sign{Exit: rand.IntN(3), Job: 1 + rand.Uint32N(1<<31), Run: job.Run{Restart: rand.Uint32N(9)}, Caller: callers[rand.IntN(3)], Why: whys[rand.IntN(3)]}
-		if rand.IntN(2) == 0 {
+		s := sign.Sign{Exit: seed.IntN(3), Job: 1 + uint32(seed.IntN(1<<31)), Run: job.Run{Restart: uint32(seed.IntN(9))}, Caller: callers[seed.IntN(3)], Why: whys[seed.IntN(3)]}
+		if seed.IntN(2) == 0 {
 			s.Run.SLUID = "s8KQ3V7Z1"
 		}
 		d := state.Dir(filepath.Join(t.TempDir(), "run"))

@@ -3,7 +3,6 @@ package table_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
+	"gresnet/test/seed"
 )
 
 // lent is what other programs read in a state directory. No file means what an empty one does.
@@ -69,8 +69,8 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 	f := table.Folder(dir)
 	for round := range 500 {
 		change := func(t *table.Table) error {
-			if len(t.Claims) > 0 && rand.IntN(2) == 0 {
-				t.Release(t.Claims[rand.IntN(len(t.Claims))].Job, "", nil, nil)
+			if len(t.Claims) > 0 && seed.IntN(2) == 0 {
+				t.Release(t.Claims[seed.IntN(len(t.Claims))].Job, "", nil, nil)
 			} else {
 				h := node.HCA{ID: node.ID{GUID: fmt.Sprint(round)}, Name: fmt.Sprint("mlx5_", round)}
 				t.HCAs, t.Claims = append(t.HCAs, h), append(t.Claims, table.Claim{HCA: h.ID, Name: h.Name, Job: uint32(round)})
@@ -79,7 +79,7 @@ func TestTheListHasWhatIsLentAfterAKillAndIsMendedByWhoeverComesNext(t *testing.
 		}
 		now, err := f.Read()
 		must(t, err)
-		switch rand.IntN(5) {
+		switch seed.IntN(5) {
 		case 0: // killed between the list and the table
 			must(t, change(&now))
 			must(t, table.Lend(f, &now))

@@ -3,13 +3,13 @@ package plain_test
 import (
 	"bytes"
 	"encoding/json"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"gresnet/lib/words/plain"
+	"gresnet/test/seed"
 )
 
 // hostile are bytes that steer a terminal, begin a line, or turn the order of what is read.
@@ -21,12 +21,12 @@ var hostile = []string{
 // text returns a text of harmless and hostile pieces.
 func text() (s string) {
 	harmless := []string{"cat", " ", "ü", "(pid 1)", "\"", "\\", "漢", "/"}
-	for range rand.IntN(6) {
+	for range seed.IntN(6) {
 		from := harmless
-		if rand.IntN(2) == 0 {
+		if seed.IntN(2) == 0 {
 			from = hostile
 		}
-		s += from[rand.IntN(len(from))]
+		s += from[seed.IntN(len(from))]
 	}
 	return s
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/seed"
 )
 
 // edit writes a file again.
@@ -155,7 +156,7 @@ func TestAFlippedBitOfAJournalLosesNoDevice(t *testing.T) {
 	vm.Needs(t, vm.Either, vm.Short)
 	vm.AnHCAOfEachKind(t)
 	before := vm.Picture(t)
-	flips, seed := vm.Rounds(2, 25), vm.Seed(t)
+	flips, seed := vm.Rounds(2, 25), seed.Value()
 	random := rand.New(rand.NewPCG(seed, 0))
 	doubts := 0
 	for i := range flips {

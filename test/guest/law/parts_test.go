@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/seed"
 )
 
 // The PFs of test/vm/vm's pfs, and the interface of the RoCE one.
@@ -163,7 +164,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 		vm.WriteConfig(t, vm.Config)
 		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
 	})
-	first := vm.Seed(t)
+	first := seed.Value()
 	kills, round := 0, 0
 	var s site
 	defer func() {

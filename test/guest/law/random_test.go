@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/seed"
 )
 
 // configure gives interfaces settings at random, of those that come back, and returns them. What two
@@ -102,7 +103,7 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 	vm.NoDeadline(t)
 	config := vm.Run(t, "cat /etc/gresnet/gresnet.toml")
 	const job = "SLURM_JOB_ID=900070 SLURM_JOB_GPUS=0,1 SLURM_NODELIST=node1" // with an overlay
-	first := vm.Seed(t)
+	first := seed.Value()
 	kills, round := 0, 0
 	var s uint64
 	var drawn []*given

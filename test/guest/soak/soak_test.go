@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/seed"
 )
 
 // jobsOfARound are submitted at once. The first rounds warm the node up, with fewer jobs, and do not
@@ -96,7 +97,7 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 	if !vm.IsExclusive(t) {
 		slots = strings.TrimSpace(vm.Run(t, `rdma -j link | jq -r '.[] | select(.netdev == "roce0").ifname'`))
 	}
-	enough, seed, begin := rounds(t), vm.Seed(t), time.Now()
+	enough, seed, begin := rounds(t), seed.Value(), time.Now()
 	t.Logf("%d rounds of %d jobs; replay: GRESNET_SEED=%d", enough, jobsOfARound, seed)
 	var picture string
 	all := result{seed: seed, total: map[string]int{}, hit: map[string]int{}}
