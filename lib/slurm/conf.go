@@ -10,8 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // Line is a line of slurm.conf or gres.conf: Key=Value pairs.
@@ -143,7 +142,7 @@ func (r *reader) read(name string, depth int) error {
 		return fmt.Errorf("read %s: files include one another more than %d deep", name, maxDepth)
 	}
 	text, err := fs.ReadFile(r.root, strings.TrimPrefix(path.Clean(name), "/"))
-	if errors.Is(err, unix.EISDIR) {
+	if errors.Is(err, syscall.EISDIR) {
 		return nil // Slurm reads a folder as an empty file
 	}
 	if err != nil {
