@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // Line is a line of slurm.conf or gres.conf: Key=Value pairs.
@@ -141,10 +140,11 @@ func (r *reader) read(name string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("read %s: files include one another more than %d deep", name, maxDepth)
 	}
-	text, err := fs.ReadFile(r.root, strings.TrimPrefix(path.Clean(name), "/"))
-	if errors.Is(err, syscall.EISDIR) {
+	inRoot := cmp.Or(strings.TrimPrefix(path.Clean(name), "/"), ".")
+	if info, err := fs.Stat(r.root, inRoot); err == nil && info.IsDir() {
 		return nil // Slurm reads a folder as an empty file
 	}
+	text, err := fs.ReadFile(r.root, inRoot)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
