@@ -350,8 +350,8 @@ func (v *View) retryLookup(d rdma.Device) (Device, error) {
 
 // left tells that a device that was listed is not in the namespace any more.
 func (v *View) left(d rdma.Device) bool {
-	list, err := v.rdma.Devices()
-	return err == nil && !slices.ContainsFunc(list, func(o rdma.Device) bool { return o.Index == d.Index })
+	list, err := v.rdma.At(d.Index)
+	return err == nil && len(list) == 0
 }
 
 // device completes what netlink says. The place of the hardware comes from
