@@ -103,6 +103,10 @@ static int slow = -1;
 module_param(slow, int, 0644);
 MODULE_PARM_DESC(slow, "HCA whose port has one of its four lanes (default -1, none)");
 
+static int noisy = -1;
+module_param(noisy, int, 0644);
+MODULE_PARM_DESC(noisy, "HCA whose port counts 5 symbol errors, 1 link down and 7 packets out of sequence more than others (default -1, none)");
+
 static unsigned int train;
 module_param(train, uint, 0644);
 MODULE_PARM_DESC(train, "milliseconds from an Ethernet interface's opening to its carrier (default 0)");
@@ -702,6 +706,11 @@ static int ibfake_detach_mcast(struct ib_qp *ibqp, union ib_gid *gid, u16 lid)
 	return 0;
 }
 
+static bool ibfake_is_noisy(struct ibfake_hca *hca)
+{
+	return READ_ONCE(noisy) == hca->index;
+}
+
 /*
  * Performance management, which counters/ in sysfs asks for: what is sent.
  * The extended counters are those without the IETF's four.
@@ -725,6 +734,8 @@ static void ibfake_fill_pma(struct ibfake_hca *hca, struct ib_pma_mad *pma)
 		counters->port_select = IBFAKE_PORT;
 		counters->port_xmit_data = cpu_to_be32(min_t(u64, words, U32_MAX));
 		counters->port_xmit_packets = cpu_to_be32(min_t(u64, packets, U32_MAX));
+		counters->symbol_error_counter = cpu_to_be16(ibfake_is_noisy(hca) ? 5 : 0);
+		counters->link_downed_counter = ibfake_is_noisy(hca) ? 1 : 0;
 		break;
 	case IB_PMA_PORT_COUNTERS_EXT:
 		extended->port_select = IBFAKE_PORT;
@@ -748,11 +759,12 @@ static int ibfake_process_mad(struct ib_device *ibdev, int flags, u32 port,
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
 }
 
-/* hw_counters/: what is sent, in bytes. */
+/* hw_counters/: what is sent, in bytes, and a fault. */
 
 static const struct rdma_stat_desc ibfake_stats[] = {
 	{ .name = "sent_bytes" },
 	{ .name = "sent_packets" },
+	{ .name = "out_of_sequence" },
 };
 
 static struct rdma_hw_stats *ibfake_alloc_hw_port_stats(struct ib_device *ibdev,
@@ -770,6 +782,7 @@ static int ibfake_get_hw_stats(struct ib_device *ibdev,
 
 	stats->value[0] = atomic64_read(&hca->sent_bytes);
 	stats->value[1] = atomic64_read(&hca->sent_packets);
+	stats->value[2] = ibfake_is_noisy(hca) ? 7 : 0;
 	return ARRAY_SIZE(ibfake_stats);
 }
 

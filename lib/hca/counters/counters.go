@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ type Port struct {
 	Num      uint32            `json:"num"`
 	Data     map[string]uint64 `json:"data,omitempty"`     // what it carried
 	Hardware map[string]uint64 `json:"hardware,omitempty"` // what else its driver counts
+	Faults   map[string]uint64 `json:"faults,omitempty"`   // what the site has limits for besides
 }
 
 // The counters of what a port carries, as the kernel names them. The hardware has them in 64
@@ -46,6 +48,23 @@ type Traffic struct {
 	Port     uint32            `json:"port"`
 	*Volume                    // nil: the driver does not say, or the counters were reset meanwhile
 	Hardware map[string]uint64 `json:"hw_counters,omitempty"` // those of the driver that grew
+	Faults   map[string]uint64 `json:"-"`                     // those of Port.Faults that grew
+}
+
+// Over is a counter that grew by more than it may.
+type Over struct {
+	Counter     string
+	By, Allowed uint64
+}
+
+// Over returns the counters that grew by more than some limits allow, sorted by name.
+func (t Traffic) Over(limits map[string]uint64) (all []Over) {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if by := max(t.Faults[name], t.Hardware[name]); by > limits[name] {
+			all = append(all, Over{name, by, limits[name]})
+		}
+	}
+	return all
 }
 
 // Volume is how much a port carried.
@@ -64,15 +83,25 @@ func Between(before, after []Port) (all []Traffic) {
 		if i < 0 {
 			continue
 		}
-		t := Traffic{Port: b.Num, Hardware: map[string]uint64{}}
-		for name, was := range b.Hardware {
-			if grown, ok := growth(was, after[i].Hardware, name); ok && grown > 0 {
-				t.Hardware[name] = grown
-			}
-		}
+		t := Traffic{Port: b.Num, Hardware: grown(b.Hardware, after[i].Hardware), Faults: grown(b.Faults, after[i].Faults)}
 		t.Volume = carried(b.Data, after[i].Data)
-		if t.Volume != nil || len(t.Hardware) > 0 {
+		if t.Volume != nil || len(t.Hardware)+len(t.Faults) > 0 {
 			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// grown returns the counters that grew, and by how much.
+func grown(before, after map[string]uint64) (all map[string]uint64) {
+	for name, was := range before {
+		by, ok := growth(was, after, name)
+		switch {
+		case !ok || by == 0:
+		case all == nil:
+			all = map[string]uint64{name: by}
+		default:
+			all[name] = by
 		}
 	}
 	return all
@@ -114,12 +143,12 @@ type counter struct {
 }
 
 // Begin begins to read the counters of RDMA devices, each by its folder in a sysfs that shows
-// where it is: /sys/class/infiniband/mlx5_0.
-func Begin(folders []string) (Reading, error) {
+// where it is: /sys/class/infiniband/mlx5_0. It reads those of some faults, too, where a port has them.
+func Begin(folders, faults []string) (Reading, error) {
 	r := Reading{devices: len(folders)}
 	work := reader{answer: new([answerSize]byte)}
 	for i, folder := range folders {
-		for _, c := range list(folder) {
+		for _, c := range list(folder, faults) {
 			path, err := unix.BytePtrFromString(filepath.Join(folder, c.path()))
 			if err != nil {
 				continue
@@ -182,9 +211,12 @@ func (r Reading) add(all [][]Port, a *[answerSize]byte) {
 		*ports = append(*ports, Port{Num: c.port})
 	}
 	p := &(*ports)[len(*ports)-1]
-	values := &p.Data
-	if c.hardware {
+	values := &p.Faults
+	switch {
+	case c.hardware:
 		values = &p.Hardware
+	case slices.Contains(volume, c.name):
+		values = &p.Data
 	}
 	if *values == nil {
 		*values = map[string]uint64{}
@@ -199,7 +231,7 @@ func (r Reading) dropPart(all [][]Port, answered int) {
 }
 
 // list lists a device's counters. The names come from the kernel's memory: no driver is asked.
-func list(folder string) (all []counter) {
+func list(folder string, faults []string) (all []counter) {
 	entries, err := os.ReadDir(filepath.Join(folder, "ports"))
 	if err != nil {
 		return nil
@@ -209,7 +241,7 @@ func list(folder string) (all []counter) {
 		if err != nil {
 			continue
 		}
-		for _, name := range volume {
+		for _, name := range slices.Concat(volume, faults) {
 			all = append(all, counter{port: uint32(num), name: name})
 		}
 		names, err := os.ReadDir(filepath.Join(folder, "ports", e.Name(), "hw_counters"))

@@ -39,7 +39,7 @@ func device(t *testing.T, files map[string]string) string {
 
 func readAll(t *testing.T, folders ...string) [][]counters.Port {
 	t.Helper()
-	r, err := counters.Begin(folders)
+	r, err := counters.Begin(folders, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +72,50 @@ func TestAReadingHasEachPortOfEachDeviceAndLeavesOutWhatIsNoCounter(t *testing.T
 	}
 }
 
+func TestFaultsAreReadWhereAPortHasThemAndNowhereElse(t *testing.T) {
+	one := device(t, map[string]string{
+		"1/counters/port_xmit_data": "12\n", "1/counters/symbol_error": "7\n", "1/counters/link_downed": "N/A (no PMA)\n",
+		"1/hw_counters/out_of_sequence": "5\n",
+		"2/counters/symbol_error":       "0\n",
+	})
+	r, err := counters.Begin([]string{one}, []string{"link_downed", "out_of_sequence", "symbol_error"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.End(soon())
+	want := [][]counters.Port{{
+		{Num: 1, Data: map[string]uint64{"port_xmit_data": 12}, Hardware: map[string]uint64{"out_of_sequence": 5}, Faults: map[string]uint64{"symbol_error": 7}},
+		{Num: 2, Faults: map[string]uint64{"symbol_error": 0}},
+	}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v, %v\nwant %v", got, err, want)
+	}
+}
+
+func TestOnlyWhatGrewByMoreThanItsLimitIsOver(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 1000 {
+		before := counters.Port{Num: 1, Hardware: map[string]uint64{"b": r.Uint64N(9)}, Faults: map[string]uint64{"a": r.Uint64N(9), "c": r.Uint64N(9)}}
+		after := counters.Port{Num: 1, Hardware: map[string]uint64{"b": r.Uint64N(9)}, Faults: map[string]uint64{"a": r.Uint64N(9), "c": r.Uint64N(9)}}
+		limits := map[string]uint64{"a": r.Uint64N(5), "b": r.Uint64N(5), "no such": 0}
+		var want, got []counters.Over
+		for _, c := range []struct {
+			name    string
+			was, is uint64
+		}{{"a", before.Faults["a"], after.Faults["a"]}, {"b", before.Hardware["b"], after.Hardware["b"]}} {
+			if c.is > c.was+limits[c.name] {
+				want = append(want, counters.Over{Counter: c.name, By: c.is - c.was, Allowed: limits[c.name]})
+			}
+		}
+		for _, traffic := range counters.Between([]counters.Port{before}, []counters.Port{after}) {
+			got = append(got, traffic.Over(limits)...)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("from %v to %v with limits %v: got %v, want %v", before, after, limits, got, want)
+		}
+	}
+}
+
 func TestACounterThatIsNeverReadHoldsUpNobody(t *testing.T) {
 	quick := device(t, map[string]string{"1/hw_counters/rx": "1\n"})
 	stuck := device(t, map[string]string{"1/hw_counters/rx": "1\n"})
@@ -79,7 +123,7 @@ func TestACounterThatIsNeverReadHoldsUpNobody(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil { // its opening waits for one who writes
 		t.Fatal(err)
 	}
-	r, err := counters.Begin([]string{quick, stuck, quick})
+	r, err := counters.Begin([]string{quick, stuck, quick}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

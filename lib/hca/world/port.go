@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/poll"
@@ -27,10 +28,11 @@ type PortError struct {
 	Now       string
 }
 
-// PortState and PortRate say in what a port is worse.
+// PortState and PortRate say in what a port is worse; PortFaults stands for a FaultsError.
 const (
-	PortState = "state"
-	PortRate  = "rate"
+	PortState  = "state"
+	PortRate   = "rate"
+	PortFaults = "faults"
 )
 
 func (e PortError) Error() string {
@@ -46,6 +48,22 @@ func (e PortError) Hint() string { return PortHint }
 
 // PortHint is what to do about a PortError.
 const PortHint = "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"
+
+// FaultsError says that a counter of a port grew by more than the site allows while a job had the HCA.
+type FaultsError struct {
+	HCA  string
+	Port uint32
+	counters.Over
+}
+
+func (e FaultsError) Error() string {
+	return fmt.Sprintf("port %d of %s counted %d more of %s for the job, [health] allows %d", e.Port, e.HCA, e.By, e.Counter, e.Allowed)
+}
+
+// Hint says what to do about it.
+func (e FaultsError) Hint() string {
+	return "GN641 see whether cable and switch are in order, then gresnet release it if it is quarantined"
+}
 
 // Ports returns the state of an HCA's ports.
 func Ports(signals []scan.Signal) []Port {

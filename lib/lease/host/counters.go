@@ -14,9 +14,9 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// tellsTraffic tells whether anybody wants to know what jobs send.
+// tellsTraffic tells whether anybody wants to know what ports count for jobs.
 func (n *Host) tellsTraffic() bool {
-	return n.Config.Accounting.File != "" || n.Config.Metrics.File != "" || n.Config.Log.Level != config.LogWarnings
+	return len(n.Config.Health.Counters()) > 0 || n.Config.Accounting.File != "" || n.Config.Metrics.File != "" || n.Config.Log.Level != config.LogWarnings
 }
 
 // readCounters fills in what the ports of HCAs have counted before a job has them. Nothing that
@@ -39,7 +39,7 @@ func (l *Look) readCounters(v *scan.View, hcas []plan.HCA) {
 		}
 		folders = append(folders, folder)
 	}
-	reading, err := counters.Begin(folders)
+	reading, err := counters.Begin(folders, l.Host.Config.Health.Counters())
 	if err == nil {
 		var all [][]counters.Port
 		all, err = reading.End(time.Now().Add(poll.Counters))
@@ -88,7 +88,7 @@ func (l *Look) BeginTraffic(notes []*step.Access) *Traffic {
 	_ = l.World.WithHCAs(l.mode(), look)
 	err := l.World.OnHost(look)
 	if err == nil {
-		t.reading, err = counters.Begin(folders)
+		t.reading, err = counters.Begin(folders, l.Host.Config.Health.Counters())
 	}
 	if err != nil {
 		l.Host.Notice(l.World.Job, "%s", err)

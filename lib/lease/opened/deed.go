@@ -43,10 +43,11 @@ func (l *Lease) report(verb string, s world.Deed, t measured) error {
 	}
 	var differences step.DifferencesError
 	var port world.PortError
+	var faults world.FaultsError
 	switch {
 	case errors.As(err, &differences):
 		e.Kind = event.Differs
-	case errors.As(err, &port):
+	case errors.As(err, &port), errors.As(err, &faults):
 		e.Kind = event.PortWorse
 	case err != nil:
 		e.Kind = event.StepFailed

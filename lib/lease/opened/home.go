@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
 
@@ -132,7 +133,7 @@ func (l *Lease) verify(notes []recovery.Note) (failed []error) {
 			continue
 		}
 		if v, is := s.Step.(step.Verifier); is {
-			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, func() error { return v.Verify(l.World) }))...)
+			failed = append(failed, l.failure(s.Step, l.timed(verify, s.Step, func() error { return hint.Join(v.Verify(l.World), l.faults(s.Step)) }))...)
 		}
 	}
 	return failed

@@ -139,7 +139,7 @@ func enter(ctx context.Context, h *host.Host, dir state.Lease, book *journal.Jou
 		Budget:   poll.Budget{Context: ctx},
 		Leased:   func(id link.ID) (node.ID, bool) { return leasedTo(h, job, id) },
 		Warn: func(id node.ID, problem error) {
-			h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem})
+			h.Log(event.Event{Kind: event.PortWorse, Job: job, HCA: id.String(), Warning: problem.Error(), Err: problem, ID: hint.ID(problem)})
 		},
 		Notice: func(format string, a ...any) { h.Notice(job, format, a...) },
 	}}}

@@ -1,10 +1,15 @@
 package opened
 
 import (
+	"slices"
+
+	"gresnet/lib/hca/counters"
+	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
+	"gresnet/lib/words/hint"
 )
 
 // beginTraffic begins to read what the HCAs carried for the job. If the prolog failed, they carried
@@ -27,8 +32,35 @@ func (l *Lease) tellTraffic(s recovery.Note) {
 		return
 	}
 	for _, t := range l.carried[a.ID] {
+		if t.Volume == nil && len(t.Hardware) == 0 {
+			continue
+		}
 		l.Host.Log(event.Event{
 			Kind: event.Traffic, Job: l.World.Job, Run: l.World.Run, HCA: a.ID.String(), Identity: a.ID, Device: a.Name, Port: &t,
 		})
 	}
+}
+
+// faults compares what the ports of an HCA counted for the job with the site's limits. It warns, or returns an
+// error where no job is to get the HCA.
+func (l *Lease) faults(s step.Step) error {
+	a, is := s.(*step.Access)
+	if !is {
+		return nil
+	}
+	limits := l.Host.Config.Health
+	var worse []error
+	for _, t := range l.carried[a.ID] {
+		fault := func(over counters.Over) error { return world.FaultsError{HCA: a.Name, Port: t.Port, Over: over} }
+		quarantined := t.Over(limits.Quarantine)
+		for _, over := range quarantined {
+			worse = append(worse, fault(over))
+		}
+		for _, over := range t.Over(limits.Warn) {
+			if !slices.ContainsFunc(quarantined, func(o counters.Over) bool { return o.Counter == over.Counter }) {
+				l.World.Warn(a.ID, fault(over))
+			}
+		}
+	}
+	return hint.Join(worse...)
 }

@@ -157,7 +157,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.closed()...)
 		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
-		all = append(all, s.monitors()...)
+		all = append(append(all, s.monitors()...), s.counters()...)
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)
 		all = append(all, s.inputs()...)

@@ -254,6 +254,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			vf.Gres, vf.ID = "", node.ID{PCI: s.Inventory.HCAs[0].ID.PCI, VF: "0"}
 			s.Inventory.HCAs = append(s.Inventory.HCAs, vf)
 		}, "warning  mapping: jobs get mlx5_0 as a whole, though it has VFs (2); list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/0000:01:00.0/sriov_numvfs"},
+		"limits for a counter that a port has, and for one that none has": {func(s *check.Site) {
+			put(0o644, "sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error", "0\n", "sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence", "0\n")(s)
+			s.Config.Health.Warn = map[string]uint64{"symbol_error": 1, "out_of_sequence": 1, "symbol_errors": 1}
+		}, "warning  health: no port counts symbol_errors; ls /sys/class/infiniband/*/ports/*/*counters"},
 		"a PF in parts": {inParts(func(*report.HCA, *config.HCA) {}), ""},
 		"a PF in parts that is down": {inParts(func(pf *report.HCA, _ *config.HCA) { pf.Ports[0].State = "DOWN" }),
 			"warning  parts: no port of mlx5_2 is active: its VFs have no link; bring its interface up, and see whether its cable is in"},

@@ -102,3 +102,17 @@ func (s Site) monitors() (all []Finding) {
 	}
 	return all
 }
+
+// counters warns of limits for what no port of the node counts.
+func (s Site) counters() (all []Finding) {
+	const ports = "sys/class/infiniband/*/ports/*"
+	if there, _ := fs.Glob(s.Root, ports); len(there) == 0 {
+		return nil // jobs have them, or there are none
+	}
+	for _, name := range s.Config.Health.Counters() {
+		if there, _ := fs.Glob(s.Root, ports+"/*counters/"+name); len(there) == 0 {
+			all = append(all, warn("health", "GN642 ls /"+ports+"/*counters", "no port counts %s", name))
+		}
+	}
+	return all
+}

@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -180,7 +181,7 @@ func (w *World) Host(c Flags, cfg config.Config) *host.Host {
 	}
 	n.Log = func(e event.Event) {
 		if e.Warning != "" {
-			fmt.Fprintf(w.Stderr, "%s: warning: %s%s\n", w.name, e.Warning, hint.Tag(warningID(e.Kind)))
+			fmt.Fprintf(w.Stderr, "%s: warning: %s%s\n", w.name, e.Warning, hint.Tag(cmp.Or(e.ID, warningID(e.Kind))))
 		} else if w.trace != nil {
 			w.trace.event(e)
 		}

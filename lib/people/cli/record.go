@@ -114,6 +114,9 @@ func countEvent(p *metrics.Page, e event.Event) error {
 	case event.PortWorse:
 		worse := world.PortError{What: world.PortState} // as that of an interface without a carrier is
 		errors.As(e.Err, &worse)
+		if faults := (world.FaultsError{}); errors.As(e.Err, &faults) {
+			worse.What = world.PortFaults
+		}
 		return p.Add(metrics.PortFaults, 1, worse.What)
 	case event.LeaseRefused:
 		reason := e.Reason

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: event.StepDone, Verb: "do", Step: "claim"},
 		{Kind: event.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
 		{Kind: event.PortWorse, Err: world.PortError{What: world.PortRate}},
+		{Kind: event.PortWorse, Err: fmt.Errorf("verify: %w", world.FaultsError{HCA: "mlx5_0"})},
 		{Kind: event.LeaseRefused, Reason: gres.NoPolicy},
 		{Kind: event.LeaseRefused},
 		{Kind: event.HCAQuarantined},
@@ -63,6 +65,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		`gresnet_restore_differences_total 2`,
 		`gresnet_port_faults_total{what="rate"} 1`,
 		`gresnet_port_faults_total{what="state"} 0`,
+		`gresnet_port_faults_total{what="faults"} 1`,
 		`gresnet_refusals_total{reason="no_policy"} 1`,
 		`gresnet_refusals_total{reason="other"} 1`,
 		`gresnet_quarantines_total 1`,

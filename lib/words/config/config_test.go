@@ -52,6 +52,8 @@ file = "/var/lib/node_exporter/gresnet.prom"
 
 [health]
 port = "quarantine"
+warn = { symbol_error = 100, out_of_sequence = 5000 }
+quarantine = { link_downed = 0 }
 
 [rdma]
 mode = "exclusive"
@@ -83,7 +85,7 @@ func TestParse(t *testing.T) {
 		Log:         config.Log{Level: "warning"},
 		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		Accounting:  config.Accounting{File: "/var/lib/gresnet/jobs.jsonl"},
-		Health:      config.Health{Port: "quarantine"},
+		Health:      config.Health{Port: "quarantine", Warn: map[string]uint64{"symbol_error": 100, "out_of_sequence": 5000}, Quarantine: map[string]uint64{"link_downed": 0}},
 		RDMA:        config.RDMA{Mode: "exclusive"},
 		Uplink:      config.Uplink{Kind: "none", Name: "uplink0"},
 		Overlay:     config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}},
@@ -241,6 +243,11 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"rdma_cm of a policy is a number", "[[policy]]\nrdma_cm = 1\ncount = 1\n", `f:2: policy.rdma_cm: is not true, false or "auto"`, "correct line 2 of f"},
 		{"guard is another word", "[access]\nguard = \"on\"\n", `f:2: access.guard: "on" is not one of "auto", "required", "off"`, "correct line 2 of f"},
 		{"access to what there is not", "[access]\nuverbs = true\n", `f:2: unknown key "access.uverbs"`, "known keys are host, rdma_cm, umad, issm, guard, isolation"},
+		{"a fault that a job can cause, as a reason for quarantine", "[health]\nquarantine = { rnr_nak_retry_err = 5 }\n", `f:2: unknown key "health.quarantine.rnr_nak_retry_err"`, "known keys are link_downed, link_error_recovery, symbol_error, port_rcv_errors, local_link_integrity_errors, rx_icrc_encapsulated"},
+		{"a limit for a file elsewhere", "[health]\nwarn = { \"../rate\" = 5 }\n", `f:2: health.warn.../rate: that is no counter of faults`, "ls /sys/class/infiniband/*/ports/*/*counters"},
+		{"a limit for what each job makes grow", "[health]\n[health.warn]\nport_xmit_data = 5\n", `f:3: health.warn.port_xmit_data: that is no counter of faults`, "ls /sys/class/infiniband/*/ports/*/*counters"},
+		{"a limit below nothing", "[health]\nwarn = { symbol_error = -1 }\n", `f:2: health.warn.symbol_error: -1 is not from 0 to 4294967295`, "correct line 2 of f"},
+		{"a limit of faults in words", "[health]\nwarn = { symbol_error = \"few\" }\n", `f:2: health.warn.symbol_error: is not a number`, "correct line 2 of f"},
 		{"a limit of nothing", "[limits]\nhca_handle = 0\n", `f:2: limits.hca_handle: 0 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit that the kernel does not take", "[limits]\nhca_object = 2147483648\n", `f:2: limits.hca_object: 2147483648 is not from 1 to 2147483647`, "leave the key out for no limit"},
 		{"a limit in words", "[limits]\nhca_object = \"max\"\n", `f:2: limits.hca_object: is not a number`, "correct line 2 of f"},

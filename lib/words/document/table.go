@@ -2,6 +2,7 @@ package document
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,6 +86,9 @@ func (t Table) Has(key string) bool {
 	_, there := t.values[key]
 	return there
 }
+
+// Keys returns the keys that are there, sorted.
+func (t Table) Keys() []string { return slices.Sorted(maps.Keys(t.values)) }
 
 // Text returns the text of a key.
 func (t Table) Text(key string) (string, bool) {

@@ -84,6 +84,38 @@ func TestAnHCAWithASlowerPortIsQuarantinedWhereTheSiteWantsThat(t *testing.T) {
 	vm.Same(t, before)
 }
 
+func TestAnHCAWithFaultsBeyondALimitIsQuarantinedUntilItIsReleased(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	const file = "/tmp/metrics/gresnet.prom"
+	names := withOperation(t, "[health]\nwarn = { out_of_sequence = 6, symbol_error = 5 }\nquarantine = { symbol_error = 5, link_downed = 0 }\n[metrics]\nfile = \""+file+"\"\n")
+	vm.Run(t, "rm -rf /tmp/metrics; mkdir /tmp/metrics")
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", operateJob)
+	port(t, "noisy", names[0])
+	out, code := vm.ByHand(t, "epilog", operateJob)
+	for _, want := range []string{
+		"warning: port 1 of " + names[0] + " counted 7 more of out_of_sequence for the job, [health] allows 6 [GN641]",
+		"port 1 of " + names[0] + " counted 1 more of link_downed for the job, [health] allows 0",
+	} {
+		if code != 2 || !strings.Contains(out, want) || strings.Contains(out, "symbol_error") {
+			t.Errorf("exit %d, wanted %q:\n%s", code, want, out)
+		}
+	}
+	if out, _ := vm.Command(t, "gresnet status"); !strings.Contains(out, names[0]+" (") || !strings.Contains(out, "is quarantined:\n  port 1 of") {
+		t.Errorf("status:\n%s", out)
+	}
+	if text := vm.Run(t, "cat "+file); !strings.Contains(text, `gresnet_port_faults_total{what="faults"} 2`+"\n") || !strings.Contains(text, "gresnet_quarantines_total 1\n") {
+		t.Errorf("metrics:\n%s", text)
+	}
+	if out, code := vm.Command(t, "gresnet release "+names[0]); code != 0 {
+		t.Errorf("release: exit %d: %s", code, out)
+	}
+	vm.Must(t, "prolog", operateJob) // it counts from what is there now
+	vm.Must(t, "epilog", operateJob)
+	port(t, "noisy", "ibfake-1")
+	vm.Same(t, before)
+}
+
 func TestAnHCAThatIsReleasedStaysReleasedThoughItsPortIsWorse(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long)
 	names := withOperation(t, "[health]\nport = \"quarantine\"\n")
