@@ -28,7 +28,6 @@ var askTheKernel = map[string]string{
 	"gresnet/lib/kernel/mount":   "mounts",
 	"gresnet/lib/kernel/netlink": "asks over netlink",
 	"gresnet/lib/people/setup":   "makes files with the owner and the attributes of those that they replace",
-	"gresnet/lib/hca/source":     "starts programs and kills their process groups",
 	"gresnet/lib/people/trial":   "starts processes in a job's namespaces and as a job's user, and kills some",
 	"gresnet/lib/words/trust":    "opens a file without following a link, and reads who owns it",
 	"gresnet/prolog/gresnet":     "reads on which file system a folder is",

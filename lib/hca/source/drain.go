@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/poll"
@@ -16,24 +17,24 @@ import (
 func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, poll.Drain)
 	defer cancel()
-	program, err := FindScontrol(site.Scontrol)
+	scontrol, err := FindScontrol(site.Scontrol)
 	if err != nil {
 		return err
 	}
-	c := command{path: program, args: []string{"show", "node", "-o", j.Node}, max: maxOutput}
+	c := program.Program{Path: scontrol, Args: []string{"show", "node", "-o", j.Node}, Max: maxOutput}
 	if j.Conf != "" {
-		c.env = []string{"SLURM_CONF=" + j.Conf}
+		c.Env = []string{"SLURM_CONF=" + j.Conf}
 	}
-	said, err := c.run(ctx)
+	said, err := c.Run(ctx)
 	if err != nil {
-		return fmt.Errorf("ask %s about node %s: %w", program, j.Node, err)
+		return fmt.Errorf("ask %s about node %s: %w", scontrol, j.Node, err)
 	}
 	if isDrained(said) {
 		return nil
 	}
-	c.args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
-	if _, err := c.run(ctx); err != nil {
-		return fmt.Errorf("give %s the reason why node %s is drained: %w", program, j.Node, err)
+	c.Args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
+	if _, err := c.Run(ctx); err != nil {
+		return fmt.Errorf("give %s the reason why node %s is drained: %w", scontrol, j.Node, err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
@@ -57,7 +58,7 @@ func (s fileSource) readWithin(ctx context.Context, path string) ([]gres.Want, e
 	case r := <-done:
 		return r.wants, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: does its file system answer?", errLate)
+		return nil, fmt.Errorf("%w: does its file system answer?", program.ErrLate)
 	}
 }
 

@@ -2,17 +2,16 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/indices"
 	"gresnet/lib/words/job"
-	"gresnet/lib/words/trust"
 )
 
 // programSource answers with what a program of the site's says. The program
@@ -49,41 +48,25 @@ func (s programSource) ask(ctx context.Context, j job.Job) (answer, error) {
 }
 
 func (s programSource) run(ctx context.Context, j job.Job) (string, error) {
-	if err := isProgram(s.program); err != nil {
+	if err := program.Check(s.program); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	id := strconv.FormatUint(uint64(j.ID), 10)
-	return command{path: s.program, args: []string{id}, env: environment(j), max: maxEntitlement}.run(ctx)
+	return program.Program{Path: s.program, Args: []string{id}, Env: Environment(j), Max: maxEntitlement}.Run(ctx)
 }
 
 // CheckProgram tells whether the site's program can be asked.
-func CheckProgram(program string) error {
-	if err := isProgram(program); err != nil {
-		return hint.With(fmt.Errorf("ask %s: %w", program, err), "GN247 correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
+func CheckProgram(path string) error {
+	if err := program.Check(path); err != nil {
+		return hint.With(fmt.Errorf("ask %s: %w", path, err), "GN247 correct slurm.program; root must own the program and all folders on its path, and nobody else may write to them: ls -ld, chown root, chmod go-w,+x")
 	}
 	return nil
 }
 
-// isProgram wants a program that root alone can have written.
-func isProgram(program string) error {
-	f, err := trust.Open(program)
-	switch {
-	case errors.Is(err, trust.ErrNoFile):
-		return errors.New("there is no such program")
-	case err != nil:
-		return err
-	}
-	info, err := f.Stat()
-	if err == nil && info.Mode()&0o111 == 0 {
-		err = errors.New("it is not executable")
-	}
-	return hint.Join(err, f.Close())
-}
-
-// environment returns what a site's program learns of a job, in slurmd's own words.
-func environment(j job.Job) []string {
+// Environment returns what a site's program learns of a job, in slurmd's own words.
+func Environment(j job.Job) []string {
 	var env []string
 	for _, v := range []struct{ name, value string }{
 		{"SLURM_JOB_ID", fmt.Sprint(j.ID)},

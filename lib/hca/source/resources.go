@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/words/hint"
 )
 
@@ -19,8 +20,8 @@ var errUnknownForm = errors.New("unknown form of the question")
 // src/plugins/data_parser/v0.0.44/parsers.c:PARSER_ARRAY(NODE_GRES_LAYOUT)).
 func (s *scontrol) resources(ctx context.Context, id, node string) (allocation, error) {
 	text, err := s.ask(ctx, "show", "resources", id, "--json")
-	var exit exitError
-	if errors.As(err, &exit) && (unknownForm(exit.said) || exit.said == "" || notRunning(exit.said)) {
+	var exit program.ExitError
+	if errors.As(err, &exit) && (unknownForm(exit.Said) || exit.Said == "" || notRunning(exit.Said)) {
 		return allocation{}, errUnknownForm
 	}
 	if err != nil {

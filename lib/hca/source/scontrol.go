@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -126,7 +127,7 @@ func explain(err error, s *scontrol, j job.Job, took time.Duration) error {
 	if errors.As(err, &refusal) {
 		return refusal
 	}
-	if passing(err) || errors.Is(err, errLate) {
+	if passing(err) || errors.Is(err, program.ErrLate) {
 		return &gres.Refusal{
 			Reason: gres.NoAnswer, Ask: fmt.Sprintf("what source scontrol says of job %d", j.ID),
 			Why: fmt.Sprintf("slurmctld does not answer: after %s%s%s: %s", took, s.again(), s.whom(), err),
@@ -225,7 +226,7 @@ const maxOutput = 16 << 20
 // askShow asks for the text that people read. How long that is users decide.
 func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
 	text, err := s.ask(ctx, "show", "job", "-d", name)
-	if errors.Is(err, errLong) {
+	if errors.Is(err, program.ErrLong) {
 		return "", &gres.Refusal{Ask: "what scontrol says of job " + name, Why: err.Error() + ": its array is too large, or its texts are too long"}
 	}
 	return text, err
@@ -233,9 +234,9 @@ func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
 
 // ask asks a slurmctld that is busy again until the time is over.
 func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
-	c := command{path: s.program, args: args, max: maxOutput}
+	c := program.Program{Path: s.program, Args: args, Max: maxOutput}
 	if s.conf != "" {
-		c.env = []string{"SLURM_CONF=" + s.conf}
+		c.Env = []string{"SLURM_CONF=" + s.conf}
 	}
 	var text string
 	var said error
@@ -246,8 +247,8 @@ func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 			}
 			s.retries++
 		}
-		answer, err := c.run(ctx)
-		if said != nil && errors.Is(err, errLate) {
+		answer, err := c.Run(ctx)
+		if said != nil && errors.Is(err, program.ErrLate) {
 			return false, said // it was cut off: what it said before says more
 		}
 		text, said = answer, err
@@ -262,11 +263,11 @@ func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
 // passing tells failures that may be over in a moment (Slurm
 // src/common/slurm_errno.c): slurmctld is busy, restarts, or another takes over.
 func passing(err error) bool {
-	var exit exitError
+	var exit program.ExitError
 	if !errors.As(err, &exit) {
 		return false
 	}
-	said := strings.ToLower(exit.said)
+	said := strings.ToLower(exit.Said)
 	return slices.ContainsFunc([]string{
 		"contact slurm controller", "timed out", "connection", "zero bytes", "communication", "temporarily", "try again",
 	}, func(sign string) bool { return strings.Contains(said, sign) })

@@ -129,6 +129,8 @@ const (
 	// keeps the output open, but a node with many times more to do than processors takes a while to read
 	// what is there.
 	LeftOpen = 5 * time.Second
+	// Killed: a program that is killed ends at once, but for LeftOpen. One that does not waits in the kernel.
+	Killed = 10 * time.Second
 
 	// Accounting: the site's file for accounting may be on a file system whose server is away.
 	Accounting = 5 * time.Second
