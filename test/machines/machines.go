@@ -32,6 +32,7 @@ type Machine struct {
 	Name      string
 	Sys, Proc fs.FS      // its /sys, and its /proc with NVIDIA's driver
 	HCAs      []node.HCA // those that jobs can get
+	Others    []node.HCA // those that no job gets
 	Jobs      []Job
 }
 
@@ -105,9 +106,11 @@ func Parse(name, text string) (Machine, error) {
 		case kind == "hca":
 			pci := function(sys, words[1], words[2])
 			hca, flag, _ := strings.Cut(rest, ":")
-			if flag == "" || flag == "stor" {
-				m.HCAs = append(m.HCAs, node.HCA{ID: node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number), PCI: pci}, Name: hca})
+			list := &m.HCAs
+			if flag != "" && flag != "stor" {
+				list = &m.Others
 			}
+			*list = append(*list, node.HCA{ID: node.ID{GUID: fmt.Sprintf("0002:c903:00ab:%04x", number), PCI: pci}, Name: hca})
 		default:
 			return Machine{}, fault("no line of a layout")
 		}
