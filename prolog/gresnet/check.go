@@ -211,18 +211,18 @@ func forwards(p jobnet.Pool) (drops []string, err error) {
 	}
 	err = nft.Try()
 	for _, i := range p.Leads {
+		var more []nft.Chain
 		if err == nil {
 			err = link.MayForward(i.Name)
 		}
-	}
-	for _, i := range p.Leads {
-		var more []string
 		if err == nil {
 			packet := fromJob(p)
 			packet.Out = i.Name
-			more, err = nft.Dropping(packet)
+			more, err = nft.DroppingAll(packet)
 		}
-		drops = append(drops, more...)
+		for _, c := range more {
+			drops = append(drops, c.String())
+		}
 	}
 	slices.Sort(drops)
 	return slices.Compact(drops), err
@@ -236,13 +236,13 @@ func fromJob(p jobnet.Pool) nft.Packet {
 // inputs looks for chains that drop what jobs send to slurmd of their node, and what other nodes send
 // by the overlay.
 func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
-	ask := func(what, rule, without string, p nft.Packet) {
-		var chains []string
+	ask := func(what, rule, old, without string, p nft.Packet) {
+		var chains []nft.Chain
 		if err == nil {
-			chains, err = nft.Dropping(p)
+			chains, err = nft.DroppingAll(p)
 		}
-		for _, chain := range chains {
-			all = append(all, check.Input{Chain: chain, What: what, Rule: rule, Without: without})
+		for _, c := range chains {
+			all = append(all, check.Input{Chain: c.String(), What: what, Accept: c.Accept(rule, old), Without: without})
 		}
 	}
 	if p := s.Uplinks; p != nil && p.Auto {
@@ -250,13 +250,13 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 		port := jobnet.SlurmdPort(conf)
 		packet := fromJob(*p)
 		packet.Port = uint16(port)
-		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), "srun in a job starts no step there", packet)
+		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), fmt.Sprintf("-i job+ -p tcp --dport %d", port), "srun in a job starts no step there", packet)
 	}
 	c := s.Config.Overlay
 	from, in := wayOut()
 	if c.On() && c.Underlay == "" && s.OverlayErr == nil && in != "" {
 		packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, Port: uint16(c.Port), In: in}
-		ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
+		ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), fmt.Sprintf("-p udp --sport 600:1000 --dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
 	}
 	return all, err
 }

@@ -197,16 +197,11 @@ func (j judge) matches(e expr.Any, registers map[uint32][]byte) bool {
 
 // meta returns what a packet's key is, or nil if nobody can tell.
 func (j judge) meta(key expr.MetaKey) []byte {
-	name := func(name string) []byte {
-		padded := make([]byte, unix.IFNAMSIZ)
-		copy(padded, name)
-		return padded
-	}
 	switch key {
 	case expr.MetaKeyIIFNAME:
-		return name(j.packet.In)
+		return named(j.packet.In)
 	case expr.MetaKeyOIFNAME:
-		return name(j.packet.Out)
+		return named(j.packet.Out)
 	case expr.MetaKeyL4PROTO:
 		return []byte{j.packet.Protocol}
 	case expr.MetaKeyNFPROTO:

@@ -1,8 +1,10 @@
 package nft_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -99,28 +101,79 @@ table inet five { chain input { type filter hook input priority 10; policy accep
 	}
 }
 
-func TestRulesOfIptablesAreReadLikeOthers(t *testing.T) {
+func TestRulesOfBothIptablesAreReadLikeOthers(t *testing.T) {
 	needs(t)
-	const dropped = "[ip filter INPUT]"
+	const dropped = "INPUT"
 	for _, c := range []struct {
 		rules  string // after a policy of drop
 		packet nft.Packet
 		want   string
 	}{
-		{"-A INPUT -i lo -j ACCEPT; iptables-nft -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; iptables-nft -A INPUT -s 10.0.0.0/8 -j ACCEPT", toSlurmd, dropped},
-		{"-A INPUT -s 10.0.0.0/8 -j ACCEPT", overlay, "[]"},
-		{"-A INPUT -i job+ -p tcp --dport 6818 -j ACCEPT", toSlurmd, "[]"},
-		{"-A INPUT -p tcp -m tcp --dport 6800:6900 -m comment --comment x -j ACCEPT", toSlurmd, "[]"},
+		{"-A INPUT -i lo -j ACCEPT; I -A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; I -A INPUT -s 10.0.0.0/8 -j ACCEPT", toSlurmd, dropped},
+		{"-A INPUT -s 10.0.0.0/8 -j ACCEPT", overlay, ""},
+		{"-A INPUT ! -s 10.0.0.0/8 -j ACCEPT", overlay, dropped},
+		{"-A INPUT ! -s 10.0.0.0/8 -j ACCEPT", toSlurmd, ""},
+		{"-A INPUT -d 10.0.0.7 -j ACCEPT", toSlurmd, ""},
+		{"-A INPUT -d 10.0.0.7 -j ACCEPT", overlay, dropped}, // nobody knows which address it comes to
+		{"-A INPUT -i job+ -p tcp --dport 6818 -j ACCEPT", toSlurmd, ""},
+		{"-A INPUT ! -i eth0 -j ACCEPT", overlay, dropped},
+		{"-A INPUT ! -p tcp -j ACCEPT", overlay, ""},
+		{"-A INPUT -p tcp -m tcp --dport 6800:6900 -m comment --comment x -j ACCEPT", toSlurmd, ""},
+		{"-A INPUT -p tcp -m tcp --syn --dport 6818 -j ACCEPT", toSlurmd, dropped},
 		{"-A INPUT -p udp -m udp --dport 488 -j ACCEPT", overlay, dropped},
-		{"-A INPUT -p udp -m udp --dport 489 -j ACCEPT", overlay, "[]"},
-		{"-A INPUT -j REJECT; iptables-nft -P INPUT ACCEPT", toSlurmd, dropped},
-		{"-N SITE; iptables-nft -A INPUT -j SITE; iptables-nft -A SITE -s 198.19.0.0/16 -j ACCEPT", toSlurmd, "[]"},
+		{"-A INPUT -p udp -m udp --dport 489 -j ACCEPT", overlay, ""},
+		{"-A INPUT -j REJECT; I -P INPUT ACCEPT", toSlurmd, dropped},
+		{"-A INPUT -j LOG; I -A INPUT -j ACCEPT", toSlurmd, ""},
+		{"-N SITE; I -A INPUT -j SITE; I -A SITE -s 198.19.0.0/16 -j ACCEPT", toSlurmd, ""},
+		{"-N SITE; I -A INPUT -j SITE; I -A INPUT -j ACCEPT; I -A SITE -s 198.19.0.0/16 -j RETURN; I -A SITE -j DROP", toSlurmd, ""},
+		{"-N SITE; I -A INPUT -j SITE; I -A INPUT -j ACCEPT; I -A SITE -s 198.19.0.0/16 -j RETURN; I -A SITE -j DROP", overlay, dropped},
+		{"-N SITE; I -A INPUT -g SITE; I -A INPUT -j ACCEPT", toSlurmd, dropped},
+		{"-N SITE; I -A INPUT -j RETURN; I -A INPUT -j ACCEPT", toSlurmd, dropped},
 		{"-A INPUT -m statistic --mode random --probability 0.5 -j ACCEPT", toSlurmd, dropped}, // cannot be told
+		{"-P FORWARD DROP; I -P INPUT ACCEPT", passing, "FORWARD"},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT", toSlurmd, ""},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -i job+ -o eth0 -j ACCEPT", passing, ""},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -i job+ -o eth1 -j ACCEPT", passing, "FORWARD"},
 	} {
-		ns := netnstest.New(t)
-		ns.Run("iptables-nft -P INPUT DROP; iptables-nft " + c.rules)
-		if names, err := drops(ns, c.packet); err != nil || fmt.Sprint(names) != c.want {
-			t.Errorf("%s: got %v, %v, want %s", c.rules, names, err, c.want)
+		for _, iptables := range []string{"iptables-nft", "iptables-legacy"} {
+			ns := netnstest.New(t)
+			ns.Run("I() { " + iptables + ` "$@"; }; I -P INPUT DROP; I ` + c.rules)
+			of, dropping, none := "ip filter ", nft.Dropping, nft.DroppingLegacy
+			if iptables == "iptables-legacy" {
+				of, dropping, none = "filter ", nft.DroppingLegacy, nft.Dropping
+			}
+			want := "[]"
+			if c.want != "" {
+				want = "[" + of + c.want + "]"
+			}
+			err := ns.Do(func() error {
+				got, err := dropping(c.packet)
+				more, other := none(c.packet)
+				if fmt.Sprint(got) != want || len(more) > 0 {
+					t.Errorf("%s: %s: got %v and %v, want %s", iptables, c.rules, got, more, want)
+				}
+				return errors.Join(err, other)
+			})
+			if err != nil {
+				t.Errorf("%s: %s: %v", iptables, c.rules, err)
+			}
 		}
+	}
+}
+
+func TestWhereNobodyUsesIptablesLegacyNoTableOfItsIsMade(t *testing.T) {
+	ns := netnstest.New(t)
+	err := ns.Do(func() error {
+		if names, err := nft.DroppingLegacy(passing); err != nil || names != nil {
+			return fmt.Errorf("got %v, %v", names, err)
+		}
+		text, err := os.ReadFile("/proc/thread-self/net/ip_tables_names")
+		if len(text) > 0 || err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("there is %q, %v", text, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -96,7 +96,7 @@ type Site struct {
 
 	Uplinks    *jobnet.Pool // where jobs get their uplinks from; nil: they have none
 	UplinksErr error        // why there is none
-	Drops      []string     // chains of nftables that drop what is forwarded and that nothing accepts
+	Drops      []string     // chains of firewalls that drop what is forwarded and that nothing accepts
 
 	Inputs     []Input
 	InputsErr  error // why nobody can tell

@@ -56,23 +56,23 @@ func (s Site) firewall() (all []Finding) {
 	}
 	for _, chain := range s.Drops {
 		all = append(all, warn("uplink", fmt.Sprintf("GN132 accept there what comes from %s, and established connections to it", s.Uplinks.Addresses),
-			"the chain %s of nftables drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node", chain))
+			"the chain %s drops what is forwarded, unless a rule of it says otherwise: jobs may reach only the node", chain))
 	}
 	return all
 }
 
-// Input is a chain of nftables that drops what its node must get for jobs. Rule is what to accept, as
-// nft has it, and Without what does not work otherwise.
-type Input struct{ Chain, What, Rule, Without string }
+// Input is a chain of a firewall that drops what its node must get for jobs. Accept is the command that
+// has the chain accept it, and Without what does not work otherwise.
+type Input struct{ Chain, What, Accept, Without string }
 
 // inputs warns of what drops packets for the node itself.
 func (s Site) inputs() (all []Finding) {
 	if s.InputsErr != nil {
-		return []Finding{warn("firewall", "GN391 look with nft list ruleset", "what it drops of jobs' packets is not known: %s", s.InputsErr)}
+		return []Finding{warn("firewall", "GN391 look with nft list ruleset, and iptables-legacy -S", "what it drops of jobs' packets is not known: %s", s.InputsErr)}
 	}
 	for _, i := range s.Inputs {
-		all = append(all, warn("firewall", fmt.Sprintf("GN392 accept that in the firewall's own configuration; to try it: nft insert rule %s %s accept", i.Chain, i.Rule),
-			"the chain %s of nftables drops %s, unless a rule of it says otherwise that cannot be read here: %s", i.Chain, i.What, i.Without))
+		all = append(all, warn("firewall", fmt.Sprintf("GN392 accept that in the firewall's own configuration; to try it: %s", i.Accept),
+			"the chain %s drops %s, unless a rule of it says otherwise that cannot be read here: %s", i.Chain, i.What, i.Without))
 	}
 	return all
 }
