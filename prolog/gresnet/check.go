@@ -185,6 +185,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	s.OverlayErr = inspect.CheckOverlay(w.Host(c, s.Config))
 	s.Inputs, s.InputsErr = inputs(w, s)
+	s.Bounds, s.BoundErr = inspect.Bound(c.Context, s.Movable())
 	s.GuardErr = bpf.Node().Try()
 	disk, err := diskAt(s.State)
 	if err != nil {

@@ -108,6 +108,9 @@ type Site struct {
 	StateOn   string // the kind of its file system, if that outlives a boot
 	Free      uint64 // bytes that are free where it is
 
+	Bounds   []Bound
+	BoundErr error // why nobody can tell
+
 	Signs sign.Seen // what the last prolog and epilog left
 }
 
@@ -157,6 +160,7 @@ func (s Site) Run() []Finding {
 		all = append(all, s.closed()...)
 		all = append(all, s.guard()...)
 		all = append(all, s.managers()...)
+		all = append(all, s.bound()...)
 		all = append(append(all, s.monitors()...), s.counters()...)
 		all = append(all, s.uplinks()...)
 		all = append(all, s.overlays()...)

@@ -40,23 +40,49 @@ func (s Site) managedBy(name string) (managed []string, ran bool) {
 	if err != nil {
 		return nil, false
 	}
-	for _, h := range s.Inventory.HCAs {
-		for _, p := range h.Ports {
-			if h.Gres == "" || h.Keep || p.Interface == "" {
-				continue
-			}
-			text, err := fs.ReadFile(s.Root, "sys/class/net/"+p.Interface+"/ifindex")
-			if err != nil {
-				continue // it is away in a job
-			}
-			index, err := strconv.Atoi(strings.TrimSpace(string(text)))
-			if err != nil {
-				continue
-			}
-			if m, err := link.ManagerOf(run, index); err == nil && m.Name == name {
-				managed = append(managed, p.Interface)
-			}
+	for _, i := range s.Movable() {
+		text, err := fs.ReadFile(s.Root, "sys/class/net/"+i+"/ifindex")
+		if err != nil {
+			continue // it is away in a job
+		}
+		index, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			continue
+		}
+		if m, err := link.ManagerOf(run, index); err == nil && m.Name == name {
+			managed = append(managed, i)
 		}
 	}
 	return managed, true
+}
+
+// Movable returns the interfaces that jobs can have.
+func (s Site) Movable() (names []string) {
+	for _, h := range s.Inventory.HCAs {
+		for _, p := range h.Ports {
+			if h.Gres != "" && !h.Keep && p.Interface != "" {
+				names = append(names, p.Interface)
+			}
+		}
+	}
+	return names
+}
+
+// Bound is a service that systemd stops when an interface leaves the node.
+type Bound struct{ Interface, Unit string }
+
+// bound warns of services that end when a job gets an interface. When ifupdown's ends late, it takes the
+// addresses of an interface that is home again.
+func (s Site) bound() (all []Finding) {
+	if s.BoundErr != nil {
+		return []Finding{warn("systemd", "GN660 see systemctl status", "what it stops when an interface goes to a job is not known: %s", s.BoundErr)}
+	}
+	for _, b := range s.Bounds {
+		if strings.HasPrefix(b.Unit, "ifup@") {
+			all = append(all, warn("ifupdown", fmt.Sprintf("GN662 write auto in place of allow-hotplug for %s in /etc/network/interfaces, and reboot", b.Interface), "%s ends when %s goes to a job", b.Unit, b.Interface))
+			continue
+		}
+		all = append(all, warn("systemd", "GN661 take BindsTo= out of it, or leave the HCA out of [[hca]]", "it stops %s when %s goes to a job", b.Unit, b.Interface))
+	}
+	return all
 }

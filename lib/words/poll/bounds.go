@@ -119,6 +119,9 @@ const (
 	// once.
 	Resolver = 12 * time.Second
 
+	// Systemd: PID 1 answers at once, if it is not busy with a boot.
+	Systemd = 10 * time.Second
+
 	// Counters: firmware counts within milliseconds, but a process on a node that has other work may take
 	// a second to start.
 	Counters = 5 * time.Second

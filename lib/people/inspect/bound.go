@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+
+	"gresnet/lib/people/check"
+	"gresnet/lib/words/poll"
+)
+
+// Bound returns the services that systemd stops when interfaces leave the node: they are bound to the
+// devices, as ifupdown's are (allow-hotplug).
+func Bound(ctx context.Context, interfaces []string) ([]check.Bound, error) {
+	if _, err := os.Stat("/run/systemd/system"); errors.Is(err, fs.ErrNotExist) || len(interfaces) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, poll.Systemd)
+	defer cancel()
+	arguments := []string{"show", "--property=Id,BoundBy", "--"}
+	for _, name := range interfaces {
+		arguments = append(arguments, deviceUnit(name))
+	}
+	out, err := exec.CommandContext(ctx, "systemctl", arguments...).Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask systemctl: %w", err)
+	}
+	return boundBy(string(out), interfaces), nil
+}
+
+// boundBy reads what systemctl shows of the units of interfaces: a paragraph for each, with a line for each
+// property.
+func boundBy(shown string, interfaces []string) (all []check.Bound) {
+	for paragraph := range strings.SplitSeq(shown, "\n\n") {
+		has := map[string]string{}
+		for line := range strings.Lines(paragraph) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			has[key] = value
+		}
+		for _, name := range interfaces {
+			for unit := range strings.FieldsSeq(has["BoundBy"]) {
+				if has["Id"] == deviceUnit(name) && strings.HasSuffix(unit, ".service") {
+					all = append(all, check.Bound{Interface: name, Unit: unit})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// deviceUnit returns systemd's unit of an interface, with the name escaped as systemd.unit(5) says.
+func deviceUnit(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ':' || c == '_' || c == '.'
+		if plain {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return "sys-subsystem-net-devices-" + b.String() + ".device"
+}
