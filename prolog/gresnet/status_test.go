@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,10 +78,10 @@ func printed(t *testing.T, print func(*bytes.Buffer) error) string {
 }
 
 func TestStatusFitsATerminalAtThreeAtNight(t *testing.T) {
-	text := printed(t, func(b *bytes.Buffer) error { return printStatus(b, sick()) })
+	text := printed(t, func(b *bytes.Buffer) error { return sick().Table(b) })
 	golden.Check(t, "status.txt", text)
 	golden.Fits(t, text)
-	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return printStatus(b, &report.Status{HCAs: sick().HCAs[11:]}) }))
+	golden.Check(t, "status-none.txt", printed(t, func(b *bytes.Buffer) error { return (&report.Status{HCAs: sick().HCAs[11:]}).Table(b) }))
 }
 
 func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
@@ -93,7 +92,7 @@ func TestStatusOfAJobSaysWhatItsEpilogWillUndo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return printJob(b, s, id)
+			return s.JobTable(b, id)
 		})
 		golden.Fits(t, text)
 		all.WriteString(text + "\n")
@@ -112,18 +111,4 @@ func TestStatusIsReadByMachines(t *testing.T) {
 		s.HCAs[i].Claim.Since = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	}
 	golden.Check(t, "status.json", printed(t, func(b *bytes.Buffer) error { return report.Print(b, s) }))
-}
-
-func TestNamesAreGroupedAsSlurmDoes(t *testing.T) {
-	for _, c := range []struct{ names, want []string }{
-		{nil, []string{"-"}},
-		{[]string{"mlx5_0"}, []string{"mlx5_0"}},
-		{[]string{"mlx5_10", "siw", "mlx5_2", "mlx5_3", "ib0"}, []string{"mlx5_[2-3,10]", "siw", "ib0"}},
-		{[]string{"ib", "ib0", "ib00", "ib1"}, []string{"ib", "ib[0-1]", "ib00"}},
-		{[]string{"7", "8"}, []string{"[7-8]"}},
-	} {
-		if got := grouped(c.names); !slices.Equal(got, c.want) {
-			t.Errorf("%q became %q, want %q", c.names, got, c.want)
-		}
-	}
 }
