@@ -18,6 +18,7 @@ func TestEachCommandsHelpFitsATerminal(t *testing.T) {
 		"help-scan.txt":    {"scan", "--help"},
 		"help-plan.txt":    {"plan", "--help"},
 		"help-check.txt":   {"check", "--help"},
+		"help-metrics.txt": {"metrics", "--help"},
 		"help-setup.txt":   {"setup", "--help"},
 		"help-close.txt":   {"close", "--help"},
 		"help-sweep.txt":   {"sweep", "--help"},

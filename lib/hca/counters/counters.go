@@ -144,9 +144,15 @@ type counter struct {
 
 // Begin begins to read the counters of RDMA devices, each by its folder in a sysfs that shows
 // where it is: /sys/class/infiniband/mlx5_0. It reads those of some faults, too, where a port has them.
-func Begin(folders, faults []string) (Reading, error) {
+func Begin(folders, faults []string) (Reading, error) { return BeginWith(nil, folders, faults) }
+
+// BeginWith has the process that reads keep a file open, such as a lock, until it ends; nil: none.
+func BeginWith(file *os.File, folders, faults []string) (Reading, error) {
 	r := Reading{devices: len(folders)}
 	work := reader{answer: new([answerSize]byte)}
+	if file != nil {
+		work.keep = []uintptr{file.Fd()}
+	}
 	for i, folder := range folders {
 		for _, c := range list(folder, faults) {
 			path, err := unix.BytePtrFromString(filepath.Join(folder, c.path()))

@@ -13,6 +13,7 @@ import (
 type reader struct {
 	paths  []*byte // each ends with a zero byte
 	answer *[answerSize]byte
+	keep   []uintptr
 }
 
 // An answer has the file's place in the list, how many bytes were read, and these. A counter has 21
@@ -22,8 +23,8 @@ const (
 	header     = 8
 )
 
-// Keep returns no descriptor: the process opens what it reads.
-func (r *reader) Keep() []uintptr { return nil }
+// Keep returns what the process holds; it opens what it reads.
+func (r *reader) Keep() []uintptr { return r.keep }
 
 // Do reads.
 //

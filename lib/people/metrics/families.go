@@ -6,6 +6,9 @@
 // beginning, except those of ports, which begin with the first job that has the
 // HCA. A file is this program's own, to the byte, or it is damaged and starts
 // again, which Prometheus takes for the restart of an exporter.
+//
+// What running jobs count is in a file of its own, which each look writes whole: no
+// prolog and no epilog waits for a look, nor a look for them.
 package metrics
 
 import (
@@ -44,6 +47,18 @@ const (
 	ReceivedPackets = "gresnet_job_received_packets_total"
 )
 
+// Names of metrics of jobs that run.
+const (
+	RunningSentBytes       = "gresnet_running_job_sent_bytes_total"
+	RunningReceivedBytes   = "gresnet_running_job_received_bytes_total"
+	RunningSentPackets     = "gresnet_running_job_sent_packets_total"
+	RunningReceivedPackets = "gresnet_running_job_received_packets_total"
+	RunningHardware        = "gresnet_running_job_hardware_total"
+	RunningIPSentBytes     = "gresnet_running_job_ip_sent_bytes_total"
+	RunningIPReceivedBytes = "gresnet_running_job_ip_received_bytes_total"
+	RunningUnread          = "gresnet_running_job_hcas_unread"
+)
+
 // Family is a metric with all the values that its labels may have.
 type Family struct {
 	Name   string
@@ -62,8 +77,31 @@ type Label struct {
 // open tells whether the node decides which series a family has.
 func (f Family) open() bool { return len(f.Labels) > 0 && f.Labels[0].Values == nil }
 
-// Families returns all metrics, in the order of the file.
-func Families() []Family {
+// Families returns all metrics.
+func Families() []Family { return append(counted(), running()...) }
+
+// running returns the metrics of jobs that run. A label named job would be Prometheus' own.
+func running() []Family {
+	labels := func(more ...string) (all []Label) {
+		for _, name := range append([]string{"jobid", "user", "device"}, more...) {
+			all = append(all, Label{name, nil})
+		}
+		return all
+	}
+	return []Family{
+		{RunningSentBytes, Counter, "What a job that runs has sent by a port.", labels("port"), nil},
+		{RunningReceivedBytes, Counter, "What a job that runs has received by a port.", labels("port"), nil},
+		{RunningSentPackets, Counter, "Packets that a job that runs has sent by a port.", labels("port"), nil},
+		{RunningReceivedPackets, Counter, "Packets that a job that runs has received by a port.", labels("port"), nil},
+		{RunningHardware, Counter, "What else has been counted for a job that runs, where it is not zero.", labels("port", "counter"), nil},
+		{RunningIPSentBytes, Counter, "What a job with a part of an HCA has sent by its interface; RDMA passes that by.", labels("interface"), nil},
+		{RunningIPReceivedBytes, Counter, "What a job with a part of an HCA has received by its interface; RDMA passes that by.", labels("interface"), nil},
+		{RunningUnread, Gauge, "HCAs of jobs that run whose counters were not read in time.", nil, nil},
+	}
+}
+
+// counted returns the metrics that runs count, in the order of the file.
+func counted() []Family {
 	programs := Label{"program", []string{"prolog", "epilog", "sweep", "boot", "release"}}
 	return []Family{
 		{Leases, Gauge, "Leases of jobs on this node.",

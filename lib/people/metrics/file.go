@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"gresnet/lib/state"
@@ -98,7 +99,7 @@ func (f File) Update(ctx context.Context, change func(*Page) error) (restarted, 
 	if err := ctx.Err(); err != nil {
 		return restarted, err
 	}
-	if err := f.write(page.Text()); err != nil {
+	if err := write(f.Path, page.Text()); err != nil {
 		return restarted, err
 	}
 	for _, name := range paid {
@@ -130,11 +131,18 @@ func (f File) read() (*Page, error) {
 	return page, nil
 }
 
-// write replaces the file by rename, so that node_exporter never meets half of
+// RunningBeside returns the file for jobs that run beside the one that runs write: gresnet-running.prom
+// beside gresnet.prom.
+func RunningBeside(path string) string { return strings.TrimSuffix(path, whole) + "-running" + whole }
+
+// Replace writes a page into a file of its own.
+func Replace(path string, p *Page) error { return write(path, p.Text()) }
+
+// write replaces a file by rename, so that node_exporter never meets half of
 // one; it reads only files that end in .prom. There is no fsync: a job would
 // wait for the disk, and what a crash of the node leaves may start again.
-func (f File) write(text []byte) error {
-	next := filepath.Join(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".new")
+func write(path string, text []byte) error {
+	next := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
 	if err := state.Remove(next); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
@@ -146,7 +154,7 @@ func (f File) write(text []byte) error {
 	// node_exporter is another user, and slurmd's umask may keep that out.
 	err = hint.Join(err, file.Chmod(0o644), file.Close())
 	if err == nil {
-		err = os.Rename(next, f.Path)
+		err = os.Rename(next, path)
 	}
 	if err != nil {
 		return fmt.Errorf("write metrics: %w", hint.Join(err, state.Remove(next)))

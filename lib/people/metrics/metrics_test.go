@@ -14,10 +14,14 @@ import (
 // counted returns a page on which much has happened.
 func counted(t testing.TB, seed uint64) *metrics.Page {
 	t.Helper()
+	return fill(t, metrics.New(), seed)
+}
+
+func fill(t testing.TB, p *metrics.Page, seed uint64) *metrics.Page {
+	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	p := metrics.New()
 	for range 200 {
-		families := metrics.Families()
+		families := p.Families()
 		f := families[r.IntN(len(families))]
 		var labels []string
 		for _, l := range f.Labels {
@@ -54,7 +58,10 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 }
 
 func TestPrometheusReadsWhatIsWritten(t *testing.T) {
-	for name, text := range map[string][]byte{"new": metrics.New().Text(), "counted": counted(t, 1).Text()} {
+	for name, text := range map[string][]byte{
+		"new": metrics.New().Text(), "counted": counted(t, 1).Text(),
+		"of no job": metrics.NewRunning().Text(), "of jobs that run": fill(t, metrics.NewRunning(), 1).Text(),
+	} {
 		for _, problem := range lint(string(text)) {
 			t.Errorf("%s: %s", name, problem)
 		}

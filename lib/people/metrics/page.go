@@ -9,10 +9,11 @@ import (
 	"gresnet/lib/words/hint"
 )
 
-// Page is what the file says: a value for each series that there is.
+// Page is what a file says: a value for each series that there is.
 type Page struct {
-	values map[string]float64
-	opened map[string][]string // series that the node decides, in their order, by family
+	families []Family
+	values   map[string]float64
+	opened   map[string][]string // series that the node decides, in their order, by family
 }
 
 // row is a line of the file: a comment, or a series.
@@ -23,7 +24,17 @@ type row struct {
 }
 
 // New returns a page on which nothing has been counted.
-func New() *Page { return &Page{map[string]float64{}, map[string][]string{}} }
+func New() *Page { return blank(counted()) }
+
+// NewRunning returns a page for what jobs that run have counted so far.
+func NewRunning() *Page { return blank(running()) }
+
+// Families returns the metrics of the page, in their order.
+func (p *Page) Families() []Family { return p.families }
+
+func blank(families []Family) *Page {
+	return &Page{families, map[string]float64{}, map[string][]string{}}
+}
 
 // fixed returns the rows of a family that are always there.
 func (f Family) fixed() []row {
@@ -130,7 +141,7 @@ func (p *Page) openSeries(name, key string) error {
 
 // Count adds what another page has counted. Gauges stay as they are.
 func (p *Page) Count(more *Page) (err error) {
-	for _, f := range Families() {
+	for _, f := range p.families {
 		if f.Kind == Gauge {
 			continue
 		}
@@ -154,8 +165,8 @@ func (p *Page) Count(more *Page) (err error) {
 // end, and the file is read as a whole.
 const maxOpened = 1000
 
-// isWord tells what the value of a label can be that the node decides.
-func isWord(value string) bool {
+// IsWord tells what the value of a label can be that the node decides.
+func IsWord(value string) bool {
 	return value != "" && len(value) <= 64 && !strings.ContainsFunc(value, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("_.:-", c)
 	})
@@ -179,10 +190,10 @@ func (p *Page) Observe(name string, value float64, labels ...string) error {
 
 // find returns the family of a series that there is.
 func (p *Page) find(kind Kind, name string, labels []string) (Family, error) {
-	for _, f := range Families() {
+	for _, f := range p.families {
 		known := f.Name == name && f.Kind == kind && len(f.Labels) == len(labels)
 		for i := 0; known && i < len(labels); i++ {
-			known = slices.Contains(f.Labels[i].Values, labels[i]) || f.open() && isWord(labels[i])
+			known = slices.Contains(f.Labels[i].Values, labels[i]) || f.open() && IsWord(labels[i])
 		}
 		if known {
 			return f, nil

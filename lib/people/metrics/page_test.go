@@ -19,7 +19,7 @@ func TestALabelsValueIsAWordOfSixtyFourBytesAtMost(t *testing.T) {
 				value.WriteByte("AZaz09_.:-"[seed.IntN(10)])
 			}
 		}
-		if got := isWord(value.String()); got != want.MatchString(value.String()) {
+		if got := IsWord(value.String()); got != want.MatchString(value.String()) {
 			t.Fatalf("%q: %t", value.String(), got)
 		}
 	}

@@ -15,7 +15,7 @@ var ErrDamaged = errors.New("metrics file damaged, or of another version")
 // Text returns the page in Prometheus' text format.
 func (p *Page) Text() []byte {
 	var b bytes.Buffer
-	for _, f := range Families() {
+	for _, f := range p.families {
 		for _, r := range f.fixed() {
 			b.WriteString(r.text)
 			if r.series {
@@ -33,7 +33,7 @@ func (p *Page) Text() []byte {
 // Parse reads a page that is what Text made of it, to the byte.
 func Parse(text []byte) (*Page, error) {
 	r := reader{page: New(), ahead: string(text)}
-	for _, f := range Families() {
+	for _, f := range r.page.families {
 		for _, row := range f.fixed() {
 			if err := r.fixed(row); err != nil {
 				return nil, fmt.Errorf("%w: line %d: %w", ErrDamaged, r.line, err)
@@ -116,7 +116,7 @@ func (f Family) labels(series string) (values []string, is bool) {
 	for _, pair := range pairs {
 		_, quoted, _ := strings.Cut(pair, "=")
 		value := strings.Trim(quoted, `"`)
-		if !isWord(value) {
+		if !IsWord(value) {
 			return nil, false
 		}
 		values = append(values, value)
@@ -126,7 +126,7 @@ func (f Family) labels(series string) (values []string, is bool) {
 
 // check is an error if a histogram contradicts itself.
 func (p *Page) check() error {
-	for _, f := range Families() {
+	for _, f := range p.families {
 		if f.Kind != Histogram {
 			continue
 		}

@@ -43,11 +43,27 @@ var ErrHeld = errors.New("another process holds the lock")
 
 // TryJob takes a job's lock if nobody holds it. Otherwise it returns ErrHeld.
 func TryJob(dir string, id uint32) (*File, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	f, err := Job(ctx, dir, id)
+	f, err := Job(over(), dir, id)
 	if errors.Is(err, context.Canceled) {
 		return nil, fmt.Errorf("lock job %d: %w", id, ErrHeld)
+	}
+	return f, err
+}
+
+// over returns a context that has ended: nobody waits.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// TryLook takes the lock of looks at what an HCA counts, in dir, if nobody holds it. Otherwise it returns
+// ErrHeld: an earlier look has been left behind and stands still in the kernel. No prolog and no epilog
+// wants this lock.
+func TryLook(dir string, id node.ID) (*File, error) {
+	f, err := take(over(), filepath.Join(dir, "look-"+fileName(id)))
+	if errors.Is(err, context.Canceled) {
+		return nil, fmt.Errorf("look at HCA %s: %w", id, ErrHeld)
 	}
 	return f, err
 }
@@ -79,8 +95,10 @@ func IsHeld(path string) bool {
 }
 
 func hcaFile(dir string, id node.ID) string {
-	return filepath.Join(dir, "hca-"+strings.ReplaceAll(id.String(), "/", "_"))
+	return filepath.Join(dir, "hca-"+fileName(id))
 }
+
+func fileName(id node.ID) string { return strings.ReplaceAll(id.String(), "/", "_") }
 
 // Remove releases a job's lock and removes its file, when the job has no lease any more.
 func (f *File) Remove() error {

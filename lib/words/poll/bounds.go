@@ -122,6 +122,9 @@ const (
 	// Systemd: PID 1 answers at once, if it is not busy with a boot.
 	Systemd = 10 * time.Second
 
+	// UserNames: a directory of users may be on a server that is away.
+	UserNames = 5 * time.Second
+
 	// Counters: firmware counts within milliseconds, but a process on a node that has other work may take
 	// a second to start.
 	Counters = 5 * time.Second
