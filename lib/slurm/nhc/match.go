@@ -1,72 +1,74 @@
 package nhc
 
 import (
+	"context"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"gresnet/lib/words/poll"
 )
 
-// Matches tells whether a line's target means a host, as NHC's mcheck does (scripts/common.nhc): a
-// glob of bash's, a regular expression between slashes, or a list of nodes in braces, each perhaps
-// after an exclamation mark. It is not sure of what this program does not read as bash does; then
-// it takes the target for the host's.
-func Matches(host, target string) (match, sure bool) {
-	target, not := strings.CutPrefix(target, "!")
-	switch {
-	case len(target) > 1 && target[0] == '/' && target[len(target)-1] == '/':
-		match, sure = expression(host, target[1:len(target)-1])
-	case len(target) > 1 && target[0] == '{' && target[len(target)-1] == '}':
-		match, sure = inList(host, target[1:len(target)-1]), true
-	default:
-		match, sure = glob(target, host), target != "/" && !odd(target)
-	}
-	return !sure || match != not, sure
-}
+// inBash tells for each argument but the first whether bash finds that it means the first one, as NHC's
+// mcheck_glob and mcheck_regexp ask bash (scripts/common.nhc).
+const inBash = `host=$1; shift
+for target; do
+	case $target in
+	/*/) target=${target#/} && [[ $host =~ ${target%/} ]] ;;
+	*) [[ $host == $target ]] ;;
+	esac
+	[ $? = 0 ]; echo $?
+done`
 
-// odd tells whether a pattern has an extended list that is empty or not closed, one beside a bracket that is
-// not closed, or one after an asterisk. Bash reads these in more than one way: a is no *!(1) for bash 5.2.
-func odd(pattern string) bool {
-	lists := false
-	for i := range pattern {
-		if strings.IndexByte("?*+@!", pattern[i]) < 0 || !strings.HasPrefix(pattern[i+1:], "(") {
+// matches tells for each target of a line whether it means a host, as NHC's mcheck does (scripts/common.nhc): a
+// glob of bash's, a regular expression between slashes, or a list of nodes in braces, each perhaps after an
+// exclamation mark. Bash says of globs and expressions what they mean; without its answer they mean the host.
+func matches(host string, targets []string) []bool {
+	means := make([]bool, len(targets))
+	asked := []string{"-c", inBash, "bash", host}
+	for _, target := range targets {
+		if _, is := listed(target); !is {
+			asked = append(asked, strings.TrimPrefix(target, "!"))
+		}
+	}
+	answers, err := answersOf(asked)
+	sure := err == nil && len(answers) == len(asked)-4
+	for i, target := range targets {
+		not := strings.HasPrefix(target, "!")
+		if list, is := listed(target); is {
+			means[i] = inList(host, list) != not
 			continue
 		}
-		_, _, closed := alternatives(pattern[i+1:])
-		before := pattern[len(strings.TrimRight(pattern[:i], "?*")):i]
-		if !closed || strings.Contains(before, "*") {
-			return true
-		}
-		lists = true
-	}
-	return strings.Contains(pattern, "()") || lists && hasOpenBracket(pattern)
-}
-
-// hasOpenBracket tells whether a pattern has a bracket that is not closed.
-func hasOpenBracket(pattern string) bool {
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
-			i++
-		case '[':
-			_, after, closed := bracket(pattern[i:])
-			if !closed {
-				return true
-			}
-			i = len(pattern) - len(after) - 1
+		means[i] = true
+		if sure {
+			means[i] = (answers[0] == "0") != not
+			answers = answers[1:]
 		}
 	}
-	return false
+	return means
 }
 
-// plain has what this program's regular expressions and those of the C library read alike.
-var plain = regexp.MustCompile(`^\^?([-a-zA-Z0-9_.]|\\\.|\.[*+?]|\[[a-zA-Z0-9_]+(-[a-zA-Z0-9])?\][*+?]?|[(|)])*\$?$`)
-
-func expression(host, text string) (match, sure bool) {
-	e, err := regexp.CompilePOSIX(text)
-	if err != nil || !plain.MatchString(text) {
-		return false, false
+// answersOf returns the words that bash prints; none if it is asked for no target.
+func answersOf(asked []string) ([]string, error) {
+	if len(asked) == 4 {
+		return nil, nil
 	}
-	return e.MatchString(host), true
+	ctx, cancel := context.WithTimeout(context.Background(), poll.Bash)
+	defer cancel()
+	bash := exec.CommandContext(ctx, "/bin/bash", asked...)
+	bash.Env = []string{"LC_ALL=C"}
+	out, err := bash.Output()
+	return strings.Fields(string(out)), err
+}
+
+// listed returns what is in a target's braces, and whether it has these.
+func listed(target string) (list string, is bool) {
+	target = strings.TrimPrefix(target, "!")
+	if len(target) < 2 || target[0] != '{' || target[len(target)-1] != '}' {
+		return "", false
+	}
+	return target[1 : len(target)-1], true
 }
 
 var (
@@ -79,7 +81,7 @@ var (
 func inList(host, list string) bool {
 	for _, group := range strings.Split(strings.TrimSuffix(list, ","), ",") {
 		if oneNode.MatchString(group) {
-			if glob(group, host) {
+			if strings.ReplaceAll(group, `\`, "") == host {
 				return true
 			}
 			continue

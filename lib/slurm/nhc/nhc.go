@@ -1,6 +1,6 @@
 // Package nhc reads the files of LBNL's Node Health Check as NHC itself reads them: which lines of
 // nhc.conf are for a host, which commands a line has, and what a check's function says. NHC is a
-// script of bash's, so its file is bash's to read: what is here follows nhc 1.4.3.
+// script of bash's, so bash is asked which hosts a line is for. What is here follows nhc 1.4.3.
 package nhc
 
 import (
@@ -57,7 +57,9 @@ type Line struct {
 }
 
 // Lines returns the lines of nhc.conf for a host (nhc_load_conf).
-func Lines(text, host string) (list []Line) {
+func Lines(text, host string) []Line {
+	var all []Line
+	var targets []string
 	for number, line := range read(text) {
 		target, check, found := strings.Cut(line, "||")
 		if !found {
@@ -67,8 +69,12 @@ func Lines(text, host string) (list []Line) {
 		if target == "" || target[0] == '#' || check == "" {
 			continue
 		}
-		if match, _ := Matches(host, target); match {
-			list = append(list, Line{number, check})
+		all, targets = append(all, Line{number, check}), append(targets, target)
+	}
+	var list []Line
+	for i, means := range matches(host, targets) {
+		if means {
+			list = append(list, all[i])
 		}
 	}
 	return list
