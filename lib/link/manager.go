@@ -31,7 +31,7 @@ type Manager struct {
 func ManagerOf(run fs.FS, index int) (Manager, error) {
 	for _, m := range []struct {
 		dir  string
-		read func(text string) Manager
+		read func(run fs.FS, text string) (Manager, error)
 	}{
 		{"systemd/netif/links", readNetworkd},
 		{"NetworkManager/devices", readNetworkManager},
@@ -40,10 +40,14 @@ func ManagerOf(run fs.FS, index int) (Manager, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		var state Manager
+		if err == nil {
+			state, err = m.read(run, text)
+		}
 		if err != nil {
 			return Manager{}, fmt.Errorf("read who manages interface %d: %w", index, err)
 		}
-		if state := m.read(text); state.Name != "" {
+		if state.Name != "" {
 			state.Said = said
 			return state, nil
 		}
@@ -67,22 +71,48 @@ func readSaid(run fs.FS, name string) (text string, said time.Time, err error) {
 
 // readNetworkd reads what networkd-state-file.c:link_save wrote. The states are
 // those of networkd-link.c:link_state_table less "unmanaged" and "linger".
-func readNetworkd(text string) Manager {
+func readNetworkd(_ fs.FS, text string) (Manager, error) {
 	switch state := valueIn(text, "", "ADMIN_STATE"); state {
 	case "pending", "initialized", "configuring", "configured", "failed":
-		return Manager{Name: Networkd, Configured: state == "configured"}
+		return Manager{Name: Networkd, Configured: state == "configured"}, nil
 	}
-	return Manager{}
+	return Manager{}, nil
 }
 
 // readNetworkManager reads what nm-config.c:nm_config_device_state_write wrote
 // when a device became active, inactive or unmanaged
 // (nm-manager.c:manager_device_state_changed): it has a connection if active.
-func readNetworkManager(text string) Manager {
+func readNetworkManager(run fs.FS, text string) (Manager, error) {
 	if valueIn(text, "device", "managed") != "true" {
-		return Manager{}
+		return Manager{}, nil
 	}
-	return Manager{Name: NetworkManager, Configured: valueIn(text, "device", "connection-uuid") != ""}
+	connection := valueIn(text, "device", "connection-uuid")
+	if external, err := isExternal(run, connection); external || err != nil {
+		return Manager{}, err
+	}
+	return Manager{Name: NetworkManager, Configured: connection != ""}, nil
+}
+
+// isExternal tells whether NetworkManager only describes by a connection what others have given an interface
+// ("connected (externally)"): it gives the interface nothing when that comes back.
+func isExternal(run fs.FS, connection string) (bool, error) {
+	files, err := fs.Glob(run, "NetworkManager/system-connections/*.nmconnection")
+	if err != nil || connection == "" {
+		return false, err
+	}
+	for _, name := range files {
+		text, err := fs.ReadFile(run, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just removed it
+		}
+		if err != nil {
+			return false, err
+		}
+		if valueIn(string(text), "connection", "uuid") == connection {
+			return valueIn(string(text), ".nmmeta", "external") == "true", nil
+		}
+	}
+	return false, nil
 }
 
 // valueIn returns what a key is given in a section of a file of KEY=VALUE lines; empty

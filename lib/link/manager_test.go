@@ -11,6 +11,10 @@ import (
 
 func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
 	const networkd, networkManager = "systemd/netif/links/7", "NetworkManager/devices/7"
+	connections := map[string]string{
+		"ib0":  "[connection]\nid=ib0\nuuid=fe618be8\ntype=infiniband\n\n[.nmmeta]\nnm-generated=true\nvolatile=true\nexternal=true\n",
+		"mine": "[connection]\nid=mine\nuuid=7fa05b9c\n\n[.nmmeta]\nnm-generated=true\n",
+	}
 	tests := []struct {
 		name       string
 		path, text string
@@ -33,11 +37,17 @@ func TestOfBelievesOnlyWhatItUnderstands(t *testing.T) {
 		{"NetworkManager does not know", networkManager, "[device]\nperm-hw-addr-fake=02:00:00:00:00:01\n", "", false},
 		{"NetworkManager says it in another section", networkManager, "[main]\nmanaged=true\n", "", false},
 		{"NetworkManager says it in no section", networkManager, "managed=true\n", "", false},
+		{"NetworkManager sees what others gave it", networkManager, "[device]\nmanaged=true\nconnection-uuid=fe618be8\n", "", false},
+		{"NetworkManager has another connection active", networkManager, "[device]\nmanaged=true\nconnection-uuid=72ce7145\n", link.NetworkManager, true},
+		{"NetworkManager has a connection active that is in memory alone", networkManager, "[device]\nmanaged=true\nconnection-uuid=7fa05b9c\n", link.NetworkManager, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			said := time.Now().Add(-time.Minute)
 			run := fstest.MapFS{tt.path: {Data: []byte(tt.text), ModTime: said}}
+			for name, text := range connections {
+				run["NetworkManager/system-connections/"+name+".nmconnection"] = &fstest.MapFile{Data: []byte(text)}
+			}
 			m, err := link.ManagerOf(run, 7)
 			if err != nil {
 				t.Fatal(err)
