@@ -36,7 +36,16 @@ type HCA struct {
 	Job, UID uint32
 	Device   string // RDMA device
 	Ports    []counters.Traffic
-	IP       *IP // of a part, whose port counts for all jobs that have parts
+
+	// Of a part, whose port counts for all jobs that have parts.
+	IP  *IP
+	QPs map[QP]uint64
+}
+
+// QP names what a driver counts for all queue pairs of a job that there are now.
+type QP struct {
+	Port    uint32
+	Counter string
 }
 
 // IP is what a part's own interface has carried: no RDMA, which passes it by.
@@ -60,6 +69,7 @@ type look struct {
 	sys   []*sysfs.Mounted // of jobs' namespaces
 	found Found
 	asked []*asked
+	split map[node.ID]*split
 }
 
 // asked is an HCA whose counters are read.
@@ -74,7 +84,7 @@ type asked struct {
 // Read reads the counters of all jobs' HCAs. An error about one job costs the others nothing. The calling
 // thread must be in the node's namespace.
 func Read(n *host.Host) (Found, error) {
-	l := look{node: n, known: scan.NewKnown()}
+	l := look{node: n, known: scan.NewKnown(), split: map[node.ID]*split{}}
 	home, err := scan.Open(n.Sys, l.known)
 	if err != nil {
 		return l.found, err
@@ -142,7 +152,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 			}
 		}
 	}
-	err = l.inside(dir.Netns(), func(v *scan.View, sys *sysfs.Mounted) {
+	err = l.inside(dir.Netns(), func(ns *netns.NS, v *scan.View, sys *sysfs.Mounted) {
 		if l.mode == rdma.Exclusive {
 			find(v, whole)
 		}
@@ -152,6 +162,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 				part := of
 				part.Device, part.IP = c.Name, ip
 				l.found.HCAs = append(l.found.HCAs, part)
+				l.note(p.Of.Whole(), ns.String())
 			}
 		}
 	})
@@ -161,7 +172,7 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 }
 
 // inside calls f in a job's namespace with a /sys that shows it, if the job has one still.
-func (l *look) inside(path string, f func(*scan.View, *sysfs.Mounted)) error {
+func (l *look) inside(path string, f func(*netns.NS, *scan.View, *sysfs.Mounted)) error {
 	ns, err := netns.Open(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, netns.ErrNotNetns) {
 		return nil
@@ -181,9 +192,20 @@ func (l *look) inside(path string, f func(*scan.View, *sysfs.Mounted)) error {
 			return err
 		}
 		defer v.Close()
-		f(v, sys)
+		f(ns, v, sys)
 		return nil
 	})
+}
+
+// note notes that the last one found is a part of an HCA. Of several parts that a job has, the first one has
+// the job's queue pairs.
+func (l *look) note(id node.ID, ns string) {
+	if l.split[id] == nil {
+		l.split[id] = &split{id: id, parts: map[string]int{}}
+	}
+	if _, is := l.split[id].parts[ns]; !is {
+		l.split[id].parts[ns] = len(l.found.HCAs) - 1
+	}
 }
 
 // find finds the folders of HCAs that have none yet.
@@ -216,30 +238,74 @@ func readIP(sys *sysfs.Mounted, part *step.Child) *IP {
 	return &IP{part.Name, sent, received}
 }
 
-// readAll reads the counters of all HCAs that were found.
+// reader is what reads counters of an HCA aside.
+type reader interface {
+	begin(locks string) error
+	end(until time.Time) error
+}
+
+// readAll reads the counters of all HCAs that were found. All are waited for at once, or one that does not
+// answer would cost those behind it, too.
 func (l *look) readAll() (failed error) {
-	var reading []*asked
+	var all []reader
 	for _, a := range l.asked {
-		if a.folder == "" {
-			continue // it goes home, or is lost
+		if a.folder != "" { // else it goes home, or is lost
+			all = append(all, a)
 		}
-		held, err := lock.TryLook(l.node.State.Locks(), a.id)
-		if errors.Is(err, lock.ErrHeld) {
+	}
+	for _, s := range l.split {
+		if d, err := l.home.Glance(s.id); err == nil {
+			s.index = d.Index
+			all = append(all, s)
+		}
+	}
+	unread := make([]bool, len(all))
+	var ends sync.WaitGroup
+	until := time.Now().Add(poll.Counters)
+	for i, r := range all {
+		switch err := r.begin(l.node.State.Locks()); {
+		case errors.Is(err, lock.ErrHeld):
+			unread[i] = true
+		case err != nil:
+			unread[i] = true
+			failed = hint.Join(failed, err)
+		default:
+			ends.Go(func() { unread[i] = r.end(until) != nil })
+		}
+	}
+	ends.Wait()
+	for i, r := range all {
+		if unread[i] {
 			l.found.Unread++
 			continue
 		}
-		if err == nil {
-			a.reading, err = counters.BeginWith(held.File, []string{a.folder}, a.faults())
-			held.Close() // the process holds it
+		switch r := r.(type) {
+		case *asked:
+			l.found.HCAs = append(l.found.HCAs, r.HCA)
+		case *split:
+			r.share(l.found.HCAs)
 		}
-		if err != nil {
-			failed = hint.Join(failed, err)
-			continue
-		}
-		reading = append(reading, a)
 	}
-	l.await(reading)
 	return failed
+}
+
+// begin has a process of its own read the HCA's counters.
+func (a *asked) begin(locks string) error {
+	held, err := lock.TryLook(locks, a.id)
+	if err != nil {
+		return err
+	}
+	a.reading, err = counters.BeginWith(held.File, []string{a.folder}, a.faults())
+	return hint.Join(err, held.Close()) // the process holds it
+}
+
+// end takes what was read until then.
+func (a *asked) end(until time.Time) error {
+	ports, err := a.reading.End(until)
+	if err == nil {
+		a.Ports = counters.Between(a.before, ports[0])
+	}
+	return err
 }
 
 // faults names the counters of faults that were read before the job.
@@ -251,28 +317,4 @@ func (a *asked) faults() []string {
 		}
 	}
 	return slices.Collect(maps.Keys(names))
-}
-
-// await takes what was read in time. All are waited for at once, or one that does not answer would cost those
-// behind it, too.
-func (l *look) await(reading []*asked) {
-	until := time.Now().Add(poll.Counters)
-	unread := make([]bool, len(reading))
-	var all sync.WaitGroup
-	for i, a := range reading {
-		all.Go(func() {
-			ports, err := a.reading.End(until)
-			if unread[i] = err != nil; err == nil {
-				a.Ports = counters.Between(a.before, ports[0])
-			}
-		})
-	}
-	all.Wait()
-	for i, a := range reading {
-		if unread[i] {
-			l.found.Unread++
-			continue
-		}
-		l.found.HCAs = append(l.found.HCAs, a.HCA)
-	}
 }

@@ -3,10 +3,10 @@ package meter
 import (
 	"context"
 	"maps"
-	"os/exec"
 	"strconv"
 	"strings"
 
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/people/metrics"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
@@ -41,6 +41,10 @@ func (f Found) Page(names map[uint32]string) (*metrics.Page, error) {
 				add(metrics.RunningHardware, grown, port, counter)
 			}
 		}
+		for of, value := range h.QPs {
+			err = hint.Join(err, p.Set(metrics.RunningQPs, float64(value), strconv.FormatUint(uint64(h.Job), 10), user, h.Device,
+				strconv.FormatUint(uint64(of.Port), 10), of.Counter))
+		}
 		if h.IP != nil {
 			add(metrics.RunningIPSentBytes, h.IP.SentBytes, h.IP.Interface)
 			add(metrics.RunningIPReceivedBytes, h.IP.ReceivedBytes, h.IP.Interface)
@@ -63,10 +67,9 @@ func (f Found) Names(ctx context.Context) map[uint32]string {
 	}
 	ctx, cancel := context.WithTimeout(ctx, poll.UserNames)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "getent", args...)
-	cmd.WaitDelay = poll.LeftOpen
-	out, _ := cmd.Output() // it says those that it knows, and fails if it does not know all
-	for line := range strings.Lines(string(out)) {
+	// It says those that it knows, and fails if it does not know all.
+	out, _ := program.Program{Path: "getent", Args: args, Max: 1 << 20}.Run(ctx)
+	for line := range strings.Lines(out) {
 		// name:password:uid:…
 		if fields := strings.Split(line, ":"); len(fields) > 2 {
 			if uid, err := strconv.ParseUint(fields[2], 10, 32); err == nil && names[uint32(uid)] == "" {
