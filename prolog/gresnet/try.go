@@ -40,7 +40,7 @@ Examples:
 			&urfave.IntFlag{Name: "rounds", Usage: "have each go into a job `N` times", Value: 1},
 			&urfave.IntFlag{Name: "kill", Usage: "kill a prolog or an epilog `N` times besides"},
 			&urfave.BoolFlag{Name: "all-at-once", Usage: "have all go into one job", DisableDefaultText: true},
-			&urfave.StringFlag{Name: "report", Usage: "write JSON without serial numbers, GUIDs and addresses to `FILE`"},
+			&urfave.StringFlag{Name: "report", Usage: "write what may be published to `FILE`: JSON, or text if .txt"},
 			&urfave.StringFlag{Name: "as", Hidden: true},
 			&urfave.IntFlag{Name: "line", Hidden: true},
 		},

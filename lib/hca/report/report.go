@@ -65,6 +65,7 @@ type Trial struct {
 	Stamp
 	Gresnet  string    `json:"gresnet"`            // version of gresnet
 	Kernel   string    `json:"kernel"`             // version of the kernel
+	Slurm    string    `json:"slurm,omitempty"`    // version of Slurm
 	Mode     rdma.Mode `json:"mode"`               // RDMA netns mode: shared or exclusive
 	HCAs     []Tried   `json:"hcas"`               // that were asked for
 	Unread   []string  `json:"unread,omitempty"`   // what of the node was not compared, and why
@@ -75,6 +76,7 @@ type Trial struct {
 type Tried struct {
 	Name        string   `json:"name"`                  // of the RDMA device, like mlx5_3
 	Driver      string   `json:"driver,omitempty"`      // kernel driver
+	Card        string   `json:"card,omitempty"`        // PCI vendor and device, and the board's id
 	Firmware    string   `json:"firmware,omitempty"`    // version of its firmware
 	Links       []string `json:"links,omitempty"`       // link layers of its ports
 	Together    bool     `json:"together,omitempty"`    // it went into a job with all others at once

@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/proc"
+	"gresnet/lib/kernel/program"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
@@ -27,6 +28,7 @@ import (
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
+	"gresnet/lib/words/poll"
 )
 
 // Trial is one call of gresnet try.
@@ -62,7 +64,7 @@ func (h *hca) fault(format string, a ...any) { h.Faults = append(h.Faults, fmt.S
 // Run tries the HCAs and returns what it found. It fails if it could not begin, or if a lease remains.
 func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 	t.node, t.lines = lease.On(t.Host), map[string]int{}
-	t.report = &report.Trial{Gresnet: t.Version, Kernel: read("/proc/sys/kernel/osrelease")}
+	t.report = &report.Trial{Gresnet: t.Version, Kernel: read("/proc/sys/kernel/osrelease"), Slurm: slurmVersion(ctx)}
 	if t.Rounds < 1 || t.Kills < 0 {
 		return nil, hint.With(errors.New("--rounds is 1 at least, --kill 0"), "GN634 see gresnet try --help")
 	}
@@ -85,6 +87,32 @@ func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 		return nil, err
 	}
 	return t.report, err
+}
+
+// slurmVersion returns the version of the node's Slurm, if it has one.
+func slurmVersion(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, poll.SlurmConf)
+	defer cancel()
+	out, err := program.Program{Path: "slurmd", Args: []string{"-V"}, Max: 1 << 10}.Run(ctx)
+	words := strings.Fields(out) // slurm 24.11.5
+	if err != nil || len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
+}
+
+// card returns what says which card an RDMA device is: 15b3:1021 MT_0000000838.
+func card(name string) string {
+	folder := filepath.Join("/sys/class/infiniband", name)
+	var words []string
+	vendor, device := read(filepath.Join(folder, "device/vendor")), read(filepath.Join(folder, "device/device"))
+	if vendor != "" && device != "" {
+		words = append(words, strings.TrimPrefix(vendor, "0x")+":"+strings.TrimPrefix(device, "0x"))
+	}
+	if board := read(filepath.Join(folder, "board_id")); board != "" {
+		words = append(words, board)
+	}
+	return strings.Join(words, " ")
 }
 
 // standInForSlurm writes a slurm.conf for a node that has none, by which a prolog knows what the node needs:
@@ -202,7 +230,7 @@ func (t *Trial) choose(ctx context.Context) (hcas []*hca, err error) {
 				}
 			}
 		}
-		h.Firmware = read(filepath.Join("/sys/class/infiniband", h.Name, "fw_ver"))
+		h.Firmware, h.Card = read(filepath.Join("/sys/class/infiniband", h.Name, "fw_ver")), card(h.Name)
 		for _, r := range refusals {
 			if r.Entry.HCA.ID == e.HCA.ID {
 				h.Refused = r.Err.Error()

@@ -2,6 +2,8 @@ package trial
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +83,20 @@ func TestAFaultIsThatOfTheHCAThatItNames(t *testing.T) {
 	for h, want := range map[*hca]string{a: "do rdma mlx5_1: busy, no space left", b: `- link {"ifname":"roce10"}, no space left`} {
 		if got := strings.Join(h.Faults, ", "); got != want {
 			t.Errorf("%s: %s", h.Name, got)
+		}
+	}
+}
+
+func TestAReportIsTextIfItsNameSaysSo(t *testing.T) {
+	found := &report.Trial{HCAs: []report.Tried{{Name: "mlx5_0", Verdict: report.Failed, Faults: []string{"roce0 lacks address 10.1.0.1/24"}}}}
+	for name, want := range map[string]string{"try.json": `{"version":1,`, "try.txt": "HCA "} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := Write(path, found); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if one := strings.Join(strings.Fields(string(text)), ""); err != nil || !strings.HasPrefix(one, strings.TrimSpace(want)) || strings.Contains(one, "10.1.0.1") {
+			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"gresnet/lib/words/hint"
 )
 
-// Write writes what can be shown to others into a file; without a path it writes nothing.
+// Write writes what can be shown to others into a file: JSON, or the table if the file's name ends in .txt.
+// Without a path it writes nothing.
 func Write(path string, found *report.Trial) error {
 	if path == "" {
 		return nil
@@ -18,7 +19,11 @@ func Write(path string, found *report.Trial) error {
 	host, _ := os.Hostname() // a host without a name has none to hide
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err == nil {
-		err = hint.Join(report.Print(file, found.Redacted(host)), file.Close())
+		print := func() error { return report.Print(file, found.Redacted(host)) }
+		if strings.HasSuffix(path, ".txt") {
+			print = func() error { return found.Redacted(host).Table(file) }
+		}
+		err = hint.Join(print(), file.Close())
 	}
 	if err != nil {
 		return hint.With(fmt.Errorf("write the report: %w", err), "GN635 --report names a file in a folder that is there")
