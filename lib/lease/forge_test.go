@@ -2,10 +2,14 @@ package lease
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/nft"
@@ -96,15 +100,6 @@ func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 		t.Errorf("the job heard %q first", got)
 	}
 
-	// Another VXLAN of the node's, on the same port, is none of the rule's business.
-	node.IP("link add other0 address 0e:67:0a:09:00:01 type vxlan id 99 local 10.9.0.1 dstport 489 nolearning")
-	node.Run("ip link set other0 up; sysctl -qw net.ipv4.conf.other0.accept_local=1 net.ipv4.conf.other0.rp_filter=0 net.ipv4.conf.all.rp_filter=0")
-	inOther := hears(t, node)
-	sendFrom(t, far, user, forge(99, "of another network"))
-	if got := heard(t, inOther); got != "of another network" {
-		t.Errorf("the other VXLAN heard %q", got)
-	}
-
 	// It is the rule that drops it.
 	if err := node.Do(func() error { return nft.RemoveForged("gresnet_overlay_4711") }); err != nil {
 		t.Fatal(err)
@@ -114,4 +109,91 @@ func TestWhatUsersForgeDoesNotReachAJob(t *testing.T) {
 		t.Errorf("without the rule the job heard %q", got)
 	}
 	lawRun(t, node, state, "epilog", never)
+}
+
+// forger sends forged packets: from a namespace, to an address, perhaps by one interface.
+type forger struct{ who, path, to, by string }
+
+// send sends a packet to the nodes' VXLAN port from a port of its own, perhaps as several packets of a size.
+func (f forger) send(port int, packet []byte, size int) error {
+	ns, err := netns.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer ns.Close()
+	d := net.Dialer{LocalAddr: &net.UDPAddr{Port: port}, Control: func(_, _ string, raw syscall.RawConn) (failed error) {
+		err := raw.Control(func(fd uintptr) {
+			if f.by != "" {
+				failed = unix.BindToDevice(int(fd), f.by)
+			}
+			if failed == nil && size > 0 {
+				failed = unix.SetsockoptInt(int(fd), unix.SOL_UDP, unix.UDP_SEGMENT, size)
+			}
+		})
+		return errors.Join(err, failed)
+	}}
+	return ns.Do(func() error {
+		c, err := d.Dial("udp4", f.to+":489")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write(packet)
+		return err
+	})
+}
+
+// The kernel takes a packet apart only for the socket that it is for (UDP_SEGMENT), after all rules. The first
+// part may be of another network.
+func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.T) {
+	c := newCluster(t)
+	for _, l := range []lawLease{jobJ, jobK} {
+		c.both(l, "prolog")
+	}
+	job, err := netns.Open(c.job(jobJ, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	inJob := hears(t, job)
+	for _, f := range []forger{
+		{"a user of the node", c.node[0].Path, "10.9.0.1", ""},
+		{"a user of the node by its loopback", c.node[0].Path, "127.0.0.1", ""},
+		{"the job itself by its uplink", c.job(jobJ, 0), "10.9.0.1", "uplink0"},
+		{"another job of the node", c.job(jobK, 0), "10.9.0.1", "uplink0"},
+		{"a user of a peer node", c.node[1].Path, "10.9.0.1", ""},
+		{"another job of a peer node", c.job(jobK, 1), "10.9.0.1", "uplink0"},
+		{"a user of another host", c.h.Path, "10.9.0.1", ""},
+		{"a user of a host beyond", c.inet.Path, "10.9.0.1", ""},
+	} {
+		plain, first, second := forge(lawJob, f.who), forge(99, f.who), forge(lawJob, f.who+", in two parts")
+		for len(first) < len(second) {
+			first = append(first, 0)
+		}
+		err := f.send(5000, plain, 0)
+		if err == nil {
+			err = f.send(5001, append(first, second...), len(first))
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", f.who, err)
+		}
+		// What comes later has come when the other does.
+		if err := (forger{path: c.h.Path, to: "10.9.0.1"}).send(700, forge(lawJob, "root of another host"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := heard(t, inJob); got != "root of another host" {
+			t.Errorf("the job heard %q", got)
+			heard(t, inJob)
+		}
+	}
+	for _, path := range []string{c.node[0].Path, c.job(jobK, 0)} {
+		const bind = "import os, socket; os.setuid(65534); socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((\"\", 700))"
+		if got := c.in(path, "", "sh", "-c", "python3 -c '"+bind+"' 2>&1 | tail -n 1"); got != "PermissionError: [Errno 13] Permission denied" {
+			t.Errorf("a user binds a port below 1024: %s", got)
+		}
+	}
+	for _, l := range []lawLease{jobK, jobJ} {
+		c.both(l, "epilog")
+	}
+	c.same()
 }

@@ -47,7 +47,7 @@ func (s *Overlay) Do(w *world.World) error {
 		if err := virtual.HoldsLowPorts(); err != nil {
 			return err
 		}
-		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port, s.Link.ID); err != nil {
+		if err := nft.DropForged(overlayTable(w.Job), s.Link.Port); err != nil {
 			return err
 		}
 		return s.make(w)

@@ -49,7 +49,7 @@ func (o *Overlay) read(t document.Table) {
 		"kind",
 		// | of older files: means nothing any more
 		"network",
-		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes
+		// `489` | UDP port of the nodes, 1 to 1023, the same on all nodes, and no other VXLAN's
 		"port",
 		// that of the node's interface with NodeAddr | the interface's name in the job; it must differ
 		// from those of HCAs' interfaces that come to the job
