@@ -143,9 +143,18 @@ type lawLease struct {
 // whole is a lease of all that the node has.
 var whole = lawLease{lawJob, "hca"}
 
+// lawUID returns the user of a job, whom a test says in the environment.
+func lawUID(job uint32) uint32 {
+	uid, err := strconv.ParseUint(os.Getenv(fmt.Sprintf("GRESNET_LAW_UID_%d", job)), 10, 32)
+	if err != nil {
+		return 1000
+	}
+	return uint32(uid)
+}
+
 // lawTake is what take does, less what needs an RDMA device.
 func lawTake(ctx context.Context, n *Host, lease lawLease) error {
-	j := job.Job{ID: lease.job, UID: 1000, GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_LAW_NODE"), "node1"), Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
+	j := job.Job{ID: lease.job, UID: lawUID(lease.job), GID: 1000, Node: cmp.Or(os.Getenv("GRESNET_LAW_NODE"), "node1"), Nodes: os.Getenv("GRESNET_LAW_NODES"), Conf: os.Getenv("GRESNET_LAW_CONF")}
 	if text := os.Getenv("GRESNET_LAW_OTHERS"); text != "" {
 		j.Leader, j.Others = lawLeader, []string{text}
 	}

@@ -134,7 +134,8 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 }
 
 // makePair makes a veth, and the node lead on what comes by it. Filter and tables are there before the
-// interface is up.
+// interface is up. Once they judge, nobody begins what they would not let through: so old connections are
+// forgotten last.
 func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job int) error {
 	err := virtual.MakeUplink(u, 0, job)
 	if err == nil {
@@ -145,6 +146,9 @@ func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job in
 	}
 	if err == nil {
 		err = s.join(u)
+	}
+	if err == nil {
+		err = nft.Forget(s.Address)
 	}
 	if err == nil {
 		err = link.Forward(u.Host, true)

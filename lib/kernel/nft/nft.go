@@ -22,7 +22,7 @@ func missing() error {
 	return hint.With(errors.New("this kernel has no nftables"), "GN215 modprobe nf_tables, or install the kernel's package that has it")
 }
 
-// Try returns an error if nobody can make a table.
+// Try returns an error if nobody can make a table, or forget connections.
 func Try() error {
 	c, err := open()
 	if err != nil {
@@ -31,7 +31,7 @@ func Try() error {
 	if _, err := c.ListTables(); isMissing(err) {
 		return missing()
 	}
-	return nil
+	return tryForget()
 }
 
 // create makes a table with all that fill adds, in one transaction. An existing table is therefore

@@ -1,7 +1,8 @@
 """Servers that answer each who comes with a name and as whom they see them, and a client of theirs.
 
 echo.py serve NAME ADDRESS PORT...
-echo.py call    takes a call from each line: tcp|udp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [free=1] [ttl=N] [size=BYTES]
+echo.py call    takes a call from each line: tcp|udp|icmp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [own=PORT] [free=1] [ttl=N]
+                [size=BYTES] [options=HEX]
 """
 import os
 import socket
@@ -46,9 +47,10 @@ def ask(s, question, patience):
                 raise
 
 
-def call(kind, address, port, patience, uid="0", dev="", src="", free="", ttl="", size="3"):
+def call(kind, address, port, patience, uid="0", dev="", src="", own="0", free="", ttl="", size="3", options=""):
     os.seteuid(int(uid))
-    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM,
+                      socket.IPPROTO_ICMP if kind == "icmp" else 0)
     s.settimeout(float(patience))
     try:
         if dev:
@@ -58,11 +60,16 @@ def call(kind, address, port, patience, uid="0", dev="", src="", free="", ttl=""
         if ttl:
             s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, int(ttl))
             s.setsockopt(socket.IPPROTO_IP, 11, 1)  # IP_RECVERR
-        if src:
-            s.bind((src, 0))
+        if options:
+            s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, bytes.fromhex(options))
+        if src or own != "0":
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind((src, int(own)))
         s.connect((address, int(port)))
         if kind == "tcp":
-            return s.makefile().read().strip()
+            return s.recv(65536).decode().strip()
+        if kind == "icmp":
+            return "answers" if ask(s, bytes([8, 0, 0, 0, 0, 0, 0, 1]), float(patience)) else ""
         answer = ask(s, b"x" * int(size), float(patience))
         return answer.decode().strip() + ("" if len(answer) >= int(size) else " short")
     except socket.timeout:
