@@ -139,7 +139,7 @@ func (s *Uplink) make(w *world.World, v *scan.View, job int) error {
 func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job int) error {
 	err := virtual.MakeUplink(u, 0, job)
 	if err == nil {
-		err = confine(u)
+		err = s.confine(u)
 	}
 	if err == nil {
 		err = s.leadOut(w, v, u)
@@ -175,9 +175,9 @@ func (s *Uplink) leadOut(w *world.World, v *scan.View, u virtual.Uplink) error {
 	return err
 }
 
-// confine limits what the job sends to plain IPv4, which the tables of nftables then judge.
-func confine(u virtual.Uplink) error {
-	program, err := bpf.NewPlain()
+// confine limits what the job sends to plain IPv4 from its address, which the tables of nftables then judge.
+func (s *Uplink) confine(u virtual.Uplink) error {
+	program, err := bpf.NewPlain(s.Address)
 	if err != nil {
 		return err
 	}

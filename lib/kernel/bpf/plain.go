@@ -3,6 +3,7 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -22,16 +23,19 @@ const (
 // Where a frame has what the program looks at, and what that is in IPv4 without options.
 const (
 	ipVersion       = 14
+	ipSource        = ipVersion + 12
 	ipDestination   = ipVersion + 16
 	ipv4, noOptions = 4, 5 // words of the head
 	loopback        = 127  // the first byte of an address
 )
 
-// NewPlain loads a traffic filter that lets IPv4 and ARP pass, and drops all others, IPv6 among them.
-// It drops what has IP options, for these may say that the packet goes on to elsewhere, and what goes
-// to a loopback address, which a node takes in with the sysctl route_localnet.
-func NewPlain() (*os.File, error) {
-	code, err := assemble(plainIPv4())
+// NewPlain loads a traffic filter that lets IPv4 from an address and ARP pass, and drops all others, IPv6
+// among them. It drops what has another source, which the node would send on as it is: an HCA's address, to
+// which a program binds, or what the job's own table does not translate. It drops what has IP options, for
+// these may say that the packet goes on to elsewhere, and what goes to a loopback address, which a node takes
+// in with the sysctl route_localnet.
+func NewPlain(from netip.Addr) (*os.File, error) {
+	code, err := assemble(plainIPv4(from.As4()))
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +46,7 @@ func NewPlain() (*os.File, error) {
 	return os.NewFile(uintptr(p), "BPF program"), nil
 }
 
-func plainIPv4() []line {
+func plainIPv4(from [4]byte) []line {
 	list := []line{
 		copied(r6, r1),
 		loaded(unix.BPF_W, r2, r6, skBuffProtocol),
@@ -53,6 +57,13 @@ func plainIPv4() []line {
 	list = append(list,
 		loaded(unix.BPF_B, r2, frame, -8),
 		jump(unix.BPF_JNE, r2, ipv4<<4|noOptions, "drop"))
+	// The kernel compares with a number of 32 bits as with one of 64, by its sign.
+	list = append(list, read(ipSource, 4)...)
+	list = append(list,
+		loaded(unix.BPF_H, r2, frame, -8),
+		jump(unix.BPF_JNE, r2, inNetworkOrder(binary.BigEndian.Uint16(from[:2])), "drop"),
+		loaded(unix.BPF_H, r2, frame, -6),
+		jump(unix.BPF_JNE, r2, inNetworkOrder(binary.BigEndian.Uint16(from[2:])), "drop"))
 	list = append(list, read(ipDestination, 1)...)
 	return append(list,
 		loaded(unix.BPF_B, r2, frame, -8),

@@ -2,6 +2,7 @@ package bpf
 
 import (
 	"encoding/hex"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -17,16 +18,17 @@ func TestAnUplinksFilterPassesPlainIPv4Alone(t *testing.T) {
 		netnstest.Skip(t, "needs root to load BPF programs")
 	}
 	const (
-		macs    = "0a670a0800010667 0a080001"
-		from    = "0a080001"
+		macs    = "0a67c61380fe0667 c61380fe"
+		from    = "c61380fe"
 		source  = "fd000000000000000000000000000001"
-		request = "0806 0001 0800 06 04 0001 06670a080001" + from + "000000000000"
+		request = "0806 0001 0800 06 04 0001 0667c61380fe" + from + "000000000000"
 		v6      = "86dd 60000000 0014 06 40" + source
 		tail    = "0000 0000 0000 0000 0000 0000 0000 0000 0000 0000"
 	)
-	to := func(head, address string) string {
-		return macs + "0800" + head + "000028 0000 4000 40 06 0000" + from + address + tail
+	between := func(head, from, to string) string {
+		return macs + "0800" + head + "000028 0000 4000 40 06 0000" + from + to + tail
 	}
+	to := func(head, address string) string { return between(head, from, address) }
 	for _, c := range []struct {
 		name, frame string
 		passes      bool
@@ -35,6 +37,9 @@ func TestAnUplinksFilterPassesPlainIPv4Alone(t *testing.T) {
 		{"broadcast", to("45", "ffffffff"), true},
 		{"a loopback address", to("45", "7f000035"), false},
 		{"the address before", to("45", "7effffff"), true},
+		{"another job's address", between("45", "c61380ff", "0a080000"), false},
+		{"an HCA's address", between("45", "0a0080fe", "0a080000"), false},
+		{"the loopback's own", between("45", "7f000001", "0a080000"), false},
 		{"IP options", to("46", "0a080000"), false},
 		{"no head", to("44", "0a080000"), false},
 		{"IPv6 in an IPv4 frame", to("60", "0a080000"), false},
@@ -42,7 +47,7 @@ func TestAnUplinksFilterPassesPlainIPv4Alone(t *testing.T) {
 		{"IPv6", macs + v6 + source + tail, false},
 		{"a VLAN's", macs + "8100 0005" + strings.TrimPrefix(to("45", "0a080000"), macs), false},
 	} {
-		f, err := NewPlain()
+		f, err := NewPlain(netip.MustParseAddr("198.19.128.254"))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
