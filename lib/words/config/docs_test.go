@@ -171,17 +171,6 @@ func faultsOf(s section, key string) []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-func TestTheRuleForUdevIsTheOneThatIsInstalled(t *testing.T) {
-	installed, err := os.ReadFile("../../../packaging/systemd/udev.rules")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rules := regexp.MustCompile(`(?m)^[^#\n].*\n`).FindAllString(string(installed), -1)
-	if len(rules) < 2 || !strings.Contains(documentOf(t, "### On the node"), "\n    "+strings.Join(rules, "    ")) {
-		t.Errorf("docs/configuration.md has another rule than %q", rules)
-	}
-}
-
 func TestDocumentedDefaultsAreTheDefaults(t *testing.T) {
 	for _, s := range sections {
 		if strings.HasPrefix(s.text, "[[") {
