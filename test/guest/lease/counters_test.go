@@ -2,6 +2,9 @@ package lease
 
 import (
 	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,4 +105,98 @@ func TestNoEpilogFailsForALineThatCannotBeWritten(t *testing.T) {
 		t.Errorf("there is a line: %s", out)
 	}
 	vm.Same(t, before)
+}
+
+// running returns what `gresnet metrics` says of a counter of the job's HCA, by the job's labels.
+func running(t *testing.T, counter, hca string) int {
+	t.Helper()
+	out, code := vm.Command(t, "gresnet metrics")
+	m := regexp.MustCompile(`(?m)^gresnet_running_job_` + counter + `\{jobid="900095",user="alice",device="` + hca + `",port="1"[^}]*\} ([0-9]+)$`).FindStringSubmatch(out)
+	if code != 0 || m == nil {
+		t.Fatalf("exit %d: it says nothing of %s of %s:\n%s", code, counter, hca, out)
+	}
+	return vm.Atoi(m[1])
+}
+
+func TestWhatAJobsHCACountsIsReadWhileTheJobRuns(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	hca := accounting(t)
+	before := vm.Picture(t)
+	lid := strings.TrimSpace(vm.Run(t, "cat /sys/class/infiniband/"+hca+"/ports/1/lid"))
+	within := ""
+	if vm.IsExclusive(t) {
+		within = "nsenter --net=" + countedIn + " "
+	}
+	_, p0 := counted(t, "", hca)
+	vm.Must(t, "prolog", countedJob)
+	node := strings.TrimSpace(vm.Run(t, "grep -lx "+hca+" /sys/class/infiniband_mad/umad*/ibdev | cut -d / -f 5"))
+	last := 0
+	for _, sent := range []int{40, 3} {
+		_, p1 := counted(t, within, hca)
+		vm.Run(t, within+"python3 -c "+vm.Quote(sendMADs)+" /dev/infiniband/"+node+" "+lid+" "+strconv.Itoa(sent))
+		is := running(t, "sent_packets_total", hca)
+		_, p2 := counted(t, within, hca)
+		// The kernel itself sends, too.
+		if is < last+sent || is < p1-p0+sent-10 || is > p2-p0 {
+			t.Errorf("the job has sent %d packets, wanted %d to %d", is, last+sent, p2-p0)
+		}
+		last = is
+	}
+	if hardware := running(t, "hardware_total", hca); hardware < last {
+		t.Errorf("hw_counters/sent_bytes is %d", hardware)
+	}
+	vm.Run(t, vm.Repo()+"/bin/gresnet metrics --write")
+	const file = "/var/lib/gresnet-counters/gresnet-running.prom"
+	if out := vm.Run(t, "stat -c %a "+file+"; cat "+file); !strings.HasPrefix(out, "644\n# HELP") || !strings.Contains(out, `sent_bytes_total{jobid="900095"`) {
+		t.Errorf("%s is\n%s", file, out)
+	}
+	vm.Must(t, "epilog", countedJob)
+	if out, code := vm.Command(t, "gresnet metrics"); code != 0 || strings.Contains(out, "900095") {
+		t.Errorf("after the job: exit %d\n%s", code, out)
+	}
+	vm.Same(t, before)
+}
+
+// A look that stands still in the job's namespace, for as long as the test likes.
+func TestAnEpilogDoesNotFailWhileALookIsInItsJob(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	hca := accounting(t)
+	before := vm.Picture(t)
+	stopped := "for p in $(pgrep -x gresnet); do for s in /proc/$p/task/*; do [ $(readlink $s/ns/net) = net:[$(stat -c %i " + countedIn + ")] ] && echo $p; done; done; true"
+	for range 3 {
+		vm.Must(t, "prolog", countedJob)
+		// In shared mode no look has to go there: the HCA is on the node.
+		if vm.IsExclusive(t) {
+			running := exec.Command("strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsopen", "-e", "inject=fsopen:signal=STOP", vm.Repo()+"/bin/gresnet", "metrics")
+			var out strings.Builder
+			running.Stdout, running.Stderr = &out, &out
+			if err := running.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { vm.Try("pkill -KILL -x gresnet"); running.Wait() })
+			pid := ""
+			vm.Eventually(t, "a look is in the job", func() bool {
+				pid = strings.TrimSpace(vm.Run(t, stopped))
+				return pid != ""
+			})
+			vm.Must(t, "epilog", countedJob)
+			vm.Same(t, before)
+			vm.Run(t, "kill -CONT "+pid)
+			if err := running.Wait(); err != nil {
+				t.Errorf("the look, whose job has ended: %v\n%s", err, out.String())
+			}
+			continue
+		}
+		looks := exec.Command("sh", "-c", "while :; do "+vm.Repo()+"/bin/gresnet metrics || exit; done")
+		if err := looks.Start(); err != nil {
+			t.Fatal(err)
+		}
+		vm.Must(t, "epilog", countedJob)
+		looks.Process.Kill()
+		looks.Wait()
+		vm.Same(t, before)
+	}
+	if home := vm.HCAs(t); !slices.Contains(home, hca) {
+		t.Errorf("%s is not home: %v", hca, home)
+	}
 }

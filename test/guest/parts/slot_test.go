@@ -123,6 +123,33 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 	}
 }
 
+func TestWhatAJobWithASlotHasSentByItsOwnInterfaceIsReadWhileItRuns(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	hca := inSlots(t, "macvlan", "network = \"10.128.0.0/16\"\n")
+	before := vm.Picture(t)
+	vm.Must(t, "prolog", slotJob(0))
+	vm.Must(t, "prolog", slotJob(3))
+	vm.Run(t, fmt.Sprintf("nsenter --net=%s/netns ping -c 3 -s 1000 10.128.0.16", slotLease(3)))
+	out, code := vm.Command(t, "gresnet metrics")
+	sent := func(job, counter string) int {
+		m := regexp.MustCompile(`(?m)^gresnet_running_job_ip_` + counter + `_bytes_total\{jobid="` + job + `",user="alice",device="` + hca + `",interface="roce0"\} ([0-9]+)$`).FindStringSubmatch(out)
+		if m == nil {
+			t.Fatalf("exit %d: it says nothing of job %s:\n%s", code, job, out)
+		}
+		return vm.Atoi(m[1])
+	}
+	if sent("900303", "sent") < 3000 || sent("900300", "received") < 3000 {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+	// The kernel takes the question about queue pairs, for which the stub's driver counts nothing.
+	if !strings.Contains(out, "gresnet_running_job_hcas_unread 0\n") || strings.Contains(out, "\ngresnet_running_job_sent_bytes_total{") {
+		t.Errorf("it does not answer, or counts for all jobs what one has sent:\n%s", out)
+	}
+	vm.Must(t, "epilog", slotJob(3))
+	vm.Must(t, "epilog", slotJob(0))
+	vm.Same(t, before)
+}
+
 // Somebody has removed the lease, so no epilog opens them. test/model found it: RELEASE_OPENS.
 func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
