@@ -7,8 +7,15 @@ import (
 	"strings"
 )
 
-// Print shows what a plan changes, for a person.
+// Print shows what a plan changes, for a person, and once what each kind of line is for.
 func (p Plan) Print(w io.Writer) {
+	told := map[string]bool{}
+	tell := func(why string) {
+		if why != "" && !told[why] {
+			fmt.Fprintf(w, "      # %s\n", why)
+			told[why] = true
+		}
+	}
 	for _, e := range p.Edits {
 		switch {
 		case e.Link != "":
@@ -20,8 +27,12 @@ func (p Plan) Print(w io.Writer) {
 		default:
 			fmt.Fprintf(w, "%s\n", e.Path)
 		}
+		tell(whyOf(e, ""))
 		for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
 			fmt.Fprintf(w, "  %s\n", strings.TrimRight(line, "\r\n"))
+			if added, is := strings.CutPrefix(line, "+ "); is {
+				tell(whyOf(e, strings.TrimSpace(added)))
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -931,28 +932,97 @@ func TestAPlanIsShownAsLinesThatComeAndGo(t *testing.T) {
 	var out strings.Builder
 	Make(siteAt(root)).Print(&out)
 	const want = `/var/lib/gresnet/gres/nic0 (an empty file)
+      # Slurm numbers NICs by such files
 /var/lib/gresnet/gres/nic1 (an empty file)
 /etc/systemd/system/multi-user.target.wants/gresnet.service -> /usr/lib/systemd/system/gresnet.service
+      # it readies the node at each boot
 /etc/slurm/plugstack.conf
   + required spank_gresnet.so batch=auto
+      # tasks and batch scripts run in their job's network; without the plugin no step starts
 /etc/slurm/cgroup.conf
   + ConstrainDevices=yes
+      # jobs open the GPUs that they were given, and no others
 /etc/slurm/gres.conf
   + # gresnet setup made these lines
   + NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
+      # Slurm gives jobs NICs by these. When it says "We should had got gres_devices", nothing is wrong
   + NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
   + # gresnet setup made the lines above
 /etc/slurm/slurm.conf
   - GresTypes=gpu
   - NodeName=node1 CPUs=4 Gres=gpu:8
   + GresTypes=gpu,nic
+      # jobs can ask for NICs
   + NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
+      # Slurm counts the node's NICs
   + Prolog=/usr/sbin/gresnet-prolog
+      # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
   + Epilog=/usr/sbin/gresnet-epilog
+      # it brings the HCAs home; if it fails, Slurm drains the node
   + PrologFlags=Contain
+      # Prolog runs on each of a job's nodes before the job's first step
   + PropagateResourceLimitsExcept=MEMLOCK
+      # RDMA programs lock more memory than whoever submits a job often may
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
+}
+
+func TestEachLineThatSetupWritesIsExplainedOrExplainsItself(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	seen := map[string]bool{}
+	for range 200 {
+		site := siteAt(someSite(r).lay(t, r))
+		site.HCATables, site.Mode = "[[hca]]\nindex = 0\n", "exclusive"
+		for _, e := range Make(site).Edits {
+			for _, line := range added(t, e) {
+				if whyOf(e, line) == "" {
+					t.Errorf("%s: nothing says what this is for: %q", e.Path, line)
+				}
+				word, _, _ := strings.Cut(line, "=")
+				seen[strings.ToLower(word)] = true
+			}
+		}
+	}
+	for _, word := range []string{"", "grestypes", "nodename", "prolog", "epilog", "prologflags", "propagateresourcelimits", "propagateresourcelimitsexcept", "constraindevices", "[[hca]]", "[rdma]"} {
+		if !seen[word] {
+			t.Errorf("no site that was made up gets a line with %s", word)
+		}
+	}
+}
+
+// added returns what an edit adds, as Slurm reads it: lines, heads of tables; empty for a file without text.
+// A file that begins with a comment of gresnet's says itself what it is for.
+func added(t *testing.T, e Edit) (lines []string) {
+	t.Helper()
+	switch text := string(e.After); {
+	case text == "":
+		return []string{""}
+	case !e.There && strings.Contains(text, "\n# For "), !e.There && strings.HasPrefix(text, "# gresnet setup made this file: "):
+		return nil
+	case path.Ext(e.Path) == ".toml":
+		for line := range strings.Lines(strings.TrimPrefix(text, string(e.Before))) {
+			if strings.HasPrefix(line, "[") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return lines
+	case path.Base(e.Path) == "plugstack.conf":
+		return []string{stackLine}
+	}
+	before, err := slurm.ParseFile(e.Path, string(e.Before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := slurm.ParseFile(e.Path, string(e.After))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range after.Lines {
+		if !slices.ContainsFunc(before.Lines, func(b slurm.Line) bool { return b.String() == l.String() }) {
+			lines = append(lines, l.String())
+		}
+	}
+	return lines
 }
