@@ -2,10 +2,13 @@ package lease
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netns"
+	"gresnet/lib/network/virtual"
+	"gresnet/lib/words/config"
 )
 
 // holds starts a server of TCP port 7000 in a namespace that answers and never closes, until the test ends.
@@ -186,7 +191,7 @@ cat /proc/sys/net/ipv4/ip_local_port_range /proc/sys/net/ipv4/ip_unprivileged_po
 		fmt.Fprintf(&script, "if ( %s ) >/dev/null 2>&1; then echo %d; fi\n", command, n)
 	}
 	for _, wrap := range []string{"", "unshare -rm"} {
-		out, err := c.asUser(j1, wrap, "ip link show dev eth0 >/dev/null\n"+script.String())
+		out, err := c.asUser(j1, wrap, "ip link show dev eth0 >/dev/null; python3 -c 1\n"+script.String())
 		if err != nil {
 			t.Fatalf("%s: %v: %s", wrap, err, out)
 		}
@@ -242,4 +247,88 @@ func TestWhatAUserPutsIntoAPacketsHeadLeadsItNowhereWithAndWithoutTheNodesTables
 	c.node[0].Run("nft flush ruleset") // as sites reload their firewalls
 	try("10.9.0.1", inNode)
 	c.both(jobJ, "epilog")
+}
+
+func TestAFirewallsReloadOpensJobsAndTheNextPrologMakesTheGuardsAgain(t *testing.T) {
+	b := wayBed(t)
+	b.first.run(t, b.node, b.state, "prolog", never)
+	serve(t, b.netns(b.first), "0.0.0.0")
+	user := func() string {
+		return strings.TrimSpace(b.node.Run("setpriv --reuid 1001 --clear-groups sh -ec '" + seenAs("198.19.0.1", brief) + "'"))
+	}
+	if got := user(); got != "silence" {
+		t.Errorf("a user of the node at a job: %s", got)
+	}
+	b.node.Run("nft flush ruleset")
+	if got := user(); got != "10.9.0.2" {
+		t.Errorf("a user of the node at a job without tables: %s", got)
+	}
+	b.second.run(t, b.node, b.state, "prolog", never)
+	all := strings.Join(firewall(b.node), "\n")
+	if strings.Count(all, "table gresnet_forward_") != 2 || !strings.Contains(all, "table gresnet_198.19.0.2") || strings.Contains(all, "table gresnet_198.19.0.1") {
+		t.Errorf("nftables has\n%s", all)
+	}
+	b.second.run(t, b.node, b.state, "epilog", never)
+	b.first.run(t, b.node, b.state, "epilog", never)
+}
+
+func TestAnUplinksFilterIsThereBeforeItIsUp(t *testing.T) {
+	b := wayBed(t)
+	var fd int
+	err := b.node.Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
+		err = cmp.Or(err, unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+		for _, group := range []int{unix.RTNLGRP_LINK, unix.RTNLGRP_TC} {
+			err = cmp.Or(err, unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, group))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	b.first.run(t, b.node, b.state, "prolog", never)
+	index := uint32(virtual.UplinkOf(virtual.Veth, "", netip.MustParseAddr("198.19.0.1")).Index)
+	var events []string
+	m := make([]byte, 1<<16)
+	for {
+		n, _, err := unix.Recvfrom(fd, m, 0)
+		if err != nil || n < 28 {
+			break // nothing more, as the prolog has ended
+		}
+		number := func(at int) uint32 { return binary.NativeEndian.Uint32(m[unix.SizeofNlMsghdr+at:]) }
+		kind := binary.NativeEndian.Uint16(m[4:])
+		if number(4) != index {
+			continue
+		}
+		if kind == unix.RTM_NEWTFILTER {
+			events = append(events, "filter")
+		}
+		if kind == unix.RTM_NEWLINK && number(8)&unix.IFF_UP != 0 {
+			events = append(events, "up")
+		}
+	}
+	if got := slices.Compact(events); fmt.Sprint(got) != "[filter up]" {
+		t.Errorf("one after the other: %v", got)
+	}
+	b.first.run(t, b.node, b.state, "epilog", never)
+}
+
+// A macvlan is a neighbor of all, and its routes are no filter.
+func TestABoundSocketOfAMacvlanReachesWhateverAnswersThere(t *testing.T) {
+	node, far, state := uplinkBed(t, config.UplinkMacvlan)
+	lawRun(t, node, state, "prolog", never)
+	far.Run("ip addr add 203.0.113.9/32 dev lo")
+	serve(t, far.Path, "203.0.113.9")
+	got := inLease(node, state, `ip route del default; setpriv --reuid 1000 --clear-groups python3 -c "
+import socket
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b\"uplink0\")
+s.settimeout(30)
+s.connect((\"203.0.113.9\", 7777))
+print(s.recv(99).decode())"`)
+	if got != "10.9.0.128\n" {
+		t.Errorf("a host saw %q", got)
+	}
+	lawRun(t, node, state, "epilog", never)
 }

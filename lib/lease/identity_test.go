@@ -315,8 +315,18 @@ func TestSlurmCallsAJobAndNobodyElseDoes(t *testing.T) {
 		call{what: "another job at the uplink", path: k1, to: "tcp 198.19.0.1 8080", want: "silence"},
 		call{what: "another job there, bound", path: k1, to: "tcp 198.19.0.1 8080", want: "silence", more: "dev=uplink0"},
 	)
-	c.h.Run("ip route add 198.19.0.0/16 via 10.9.0.1")
-	c.check(call{what: "a host at the uplink", path: c.h.Path, to: "tcp 198.19.0.1 8080", want: "silence"})
+	c.h.Run("ip route add 198.19.0.0/16 via 10.9.0.1; ip route add 10.2.0.1 via 10.9.0.1")
+	c.node[0].Run("sysctl -qw net.ipv4.ping_group_range='0 2147483647'")
+	c.check(
+		call{what: "a host at the uplink", path: c.h.Path, to: "tcp 198.19.0.1 8080", want: "silence"},
+		call{what: "slurmctld at another address of the node", path: c.h.Path, to: "tcp 10.2.0.1 " + blockJ, want: "refused"},
+		call{what: "another job at the block", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "refused", more: "uid=1000 dev=uplink0"},
+		call{what: "another job at the block from another node", path: c.job(jobJ, 1), to: "tcp 10.9.0.1 " + blockK, want: "k1<198.19.0.0", more: "uid=1000 dev=uplink0"},
+		call{what: "a user of the node by the job's end", path: n1, to: "tcp 198.19.0.1 8080", want: "silence", more: "uid=65534 dev=job4711"},
+		call{what: "a user of the node by the job's end, to all", path: n1, to: "udp 224.0.0.1 8080", want: "Operation not permitted", more: "uid=65534 dev=job4711"},
+		call{what: "a user of the node by a ping", path: n1, to: "icmp 198.19.0.1 0", want: "Operation not permitted", more: "uid=65534"},
+		call{what: "root by a ping", path: n1, to: "icmp 198.19.0.1 0", want: "answers"},
+	)
 	for _, one := range []struct {
 		job  lawLease
 		want string
@@ -345,7 +355,8 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 		c.both(l, "prolog")
 	}
 	j1, k1, j2, n1 := c.job(jobJ, 0), c.job(jobK, 0), c.job(jobJ, 1), c.node[0].Path
-	c.serve(j1, "j1", "0.0.0.0", "8080", blockJ, blockK)
+	c.serve(j1, "j1", "0.0.0.0", "8080", blockJ, blockK, "17501")
+	c.serve(n1, "n1", "0.0.0.0", "17501")
 	c.serve(k1, "k1", "0.0.0.0", blockK)
 	c.serve(j2, "j2", "0.0.0.0", blockJ)
 	c.check(
@@ -354,6 +365,8 @@ func TestSlurmctldOnTheJobsOwnNodeCallsTheJobAndUsersThereDoNot(t *testing.T) {
 		call{what: "slurmctld, as SlurmUser", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "j1<198.19.0.0", more: "uid=1"},
 		call{what: "slurmctld at the peer's job", path: n1, to: "tcp 10.9.0.2 " + blockJ, want: "j2<198.19.0.0"},
 		call{what: "a user", path: n1, to: "tcp 10.9.0.1 " + blockJ, want: "refused", more: "uid=65534"},
+		call{what: "root where a program of the node listens", path: n1, to: "tcp 10.9.0.1 17501", want: "j1<198.19.0.0"},
+		call{what: "a user there", path: n1, to: "tcp 10.9.0.1 17501", want: "n1<10.9.0.1", more: "uid=65534"},
 		call{what: "root at another port", path: n1, to: "tcp 10.9.0.1 8080", want: "refused"},
 		call{what: "a job at itself", path: j1, to: "tcp 10.9.0.1 " + blockK, want: "j1<10.9.0.1"},
 	)

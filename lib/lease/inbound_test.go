@@ -188,6 +188,23 @@ except OSError:
 	b.second.run(t, b.node, b.state, "epilog", never)
 }
 
+func TestOfTwoJobsThatHaveTheNodeInTurnsTheLastIsReachedUntilItEndsAndTheFirewallSeesItAsForwarded(t *testing.T) {
+	b := inboundBed(t)
+	t.Setenv(fmt.Sprintf("GRESNET_LAW_EXCLUSIVE_%d", b.second.job), "NODE")
+	for _, l := range []lawLease{b.first, b.second} {
+		l.run(t, b.node, b.state, "prolog", never)
+		listen(t, b.netns(l), fmt.Sprint(l.job), "8888", "8889")
+	}
+	b.node.Run(`nft 'table ip site { chain input { type filter hook input priority filter; tcp dport 8888 drop; }; chain forward { type filter hook forward priority filter; tcp dport 8889 drop; }; }'`)
+	for _, l := range []lawLease{b.second, b.first} {
+		want := fmt.Sprintf("8888:%d<10.9.0.1 8889:silence", l.job)
+		if got := scanned(b.far.Run, "10.9.0.2", patient, "8888") + " " + scanned(b.far.Run, "10.9.0.2", brief, "8889"); got != want {
+			t.Errorf("a host: %q, want %q", got, want)
+		}
+		l.run(t, b.node, b.state, "epilog", never)
+	}
+}
+
 func TestAJobThatIsReachedAndIsKilledAnywhereLeavesNothing(t *testing.T) {
 	b := inboundBed(t)
 	before := lawPicture(b.node)

@@ -149,6 +149,11 @@ func TestTheNodeIsARouterForItsJobsAlone(t *testing.T) {
 	if got := neighbor(); got != "silence" {
 		t.Errorf("a neighbor goes through the node: %s", got)
 	}
+	b.node.Run(`nft 'table ip site { chain prerouting { type nat hook prerouting priority dstnat; ip daddr 10.9.0.2 tcp dport 7777 dnat to 10.7.0.1; }; }'`)
+	if got := strings.TrimSpace(b.far.Run("sh -ec '" + seenAs("10.9.0.2", patient) + "'")); got != "10.9.0.1" {
+		t.Errorf("a neighbor at a port that somebody on the node passes on: %s", got)
+	}
+	b.node.Run("nft delete table ip site")
 	// What it is that keeps it from that.
 	err := b.node.Do(func() error {
 		now, err := table.Folder(b.state).Read()
