@@ -71,7 +71,7 @@ func lawNode(folder string, n int) *Host {
 				fmt.Fprintln(os.Stderr, e.Notice)
 			}
 		},
-		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink(), Overlay: lawOverlay()},
+		Config: config.Config{Deadline: config.Default().Deadline, Uplink: lawUplink(), Overlay: lawOverlay(), Hooks: lawHooks()},
 		Now: func() time.Time {
 			if seen++; seen == n {
 				syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -263,6 +263,9 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 		return err
 	}
 	if err := taken.leadRails(network, []plan.HCA{{Interfaces: all}}); err != nil {
+		return err
+	}
+	if err := l.CarryOut(ctx, taken.hooks(rdma.Shared, []string{"hca0", "hca1"})); err != nil {
 		return err
 	}
 	return environment.Lease{

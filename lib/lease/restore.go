@@ -8,6 +8,7 @@ import (
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/state/sign"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 )
 
@@ -49,7 +50,8 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 		environment.Forget(n.Host, id)
 		// The wait for the lock is a part of the run's time.
 		l.Until = begun.Add(max(all, l.UndoTime()))
-		return l.Unwind()
+		err = l.Unwind()
+		return hint.Join(err, l.Complaint)
 	})
 	if err != nil && n.State.Lease(id).Exists() {
 		return opened.Remains(err)

@@ -213,6 +213,9 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := t.leadRails(network, hcas); err != nil {
 		return err
 	}
+	if err := t.CarryOut(ctx, t.hooks(mode, namesOf(hcas))); err != nil {
+		return err
+	}
 	written := n.Stopwatch()
 	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
 	lease.Uplink, lease.Network, lease.Srun = t.made(), network, t.World.WayOut.Srun && t.job.Leader == 0
@@ -220,16 +223,15 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 		return err
 	}
 	written.Stop("tell the job of it, commit")
-	n.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, namesOf(hcas))
+	n.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, strings.Join(namesOf(hcas), ", "))
 	return nil
 }
 
-func namesOf(hcas []plan.HCA) string {
-	var names []string
+func namesOf(hcas []plan.HCA) (names []string) {
 	for _, h := range hcas {
 		names = append(names, h.Name)
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // hasLeftovers tells whether earlier runs of a job left a lease, something for the job's steps, or a

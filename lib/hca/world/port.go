@@ -62,7 +62,7 @@ func (e FaultsError) Error() string {
 
 // Hint says what to do about it.
 func (e FaultsError) Hint() string {
-	return "GN641 see whether cable and switch are in order, then gresnet release it if it is quarantined"
+	return "GN641 look at cable and switch; gresnet release ends a quarantine"
 }
 
 // Ports returns the state of an HCA's ports.

@@ -79,7 +79,7 @@ func Check(path string) error {
 func (p Program) Run(ctx context.Context) (string, error) {
 	out, problems := &bounded{max: p.Max, drop: p.Alone}, &bounded{max: maxErrors, drop: true}
 	if p.Alone {
-		problems = out
+		out.whole, problems = true, out
 	}
 	cmd := exec.CommandContext(ctx, p.Path, p.Args...)
 	cmd.Dir = "/"
@@ -130,7 +130,7 @@ func wait(ctx context.Context, cmd *exec.Cmd) error {
 
 // judge says what went wrong, if anything.
 func judge(ctx context.Context, err error, out, problems *bounded) error {
-	said := problems.firstLine()
+	said := problems.line()
 	switch {
 	case out.over && !out.drop:
 		return fmt.Errorf("%w: more than %d KiB", ErrLong, out.max>>10)
@@ -151,6 +151,8 @@ type bounded struct {
 	max  int
 	drop bool
 	over bool
+
+	whole bool // it has all that the program prints, whose last line tells most
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -165,7 +167,11 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (b *bounded) firstLine() string {
-	line, _, _ := strings.Cut(strings.TrimSpace(string(b.text)), "\n")
-	return hint.Clip(line)
+// line returns the line that tells most.
+func (b *bounded) line() string {
+	lines := strings.Split(strings.TrimSpace(string(b.text)), "\n")
+	if b.whole {
+		return hint.Clip(lines[len(lines)-1])
+	}
+	return hint.Clip(lines[0])
 }

@@ -59,20 +59,50 @@ func daemon(pipe string) string {
 	return "setsid sh -c '(echo up; exec sleep infinity) >" + pipe + " 2>&1 & touch " + pipe + ".up' </dev/null >/dev/null 2>&1\nwhile ! [ -e " + pipe + ".up ]; do sleep 0.01; done\n"
 }
 
+// await waits until a file is there.
+func await(path string) {
+	for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// late is a context whose deadline passes when done is closed.
+type late struct {
+	context.Context
+	done chan struct{}
+}
+
+func (l late) Done() <-chan struct{} { return l.done }
+
+func (l late) Err() error {
+	select {
+	case <-l.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestNothingThatAnAloneProgramStartedOutlivesIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		then string
+		late bool
 		is   func(error) bool
 	}{
-		"it ends":        {"exit 0", func(err error) bool { return err == nil }},
-		"it fails":       {"echo broken >&2; exit 3", func(err error) bool { return strings.Contains(err.Error(), `exit status 3: it says "broken"`) }},
-		"its time ends":  {"sleep infinity", func(err error) bool { return errors.Is(err, program.ErrLate) }},
-		"it blocks TERM": {"trap '' TERM HUP INT; while :; do sleep 1; done", func(err error) bool { return errors.Is(err, program.ErrLate) }},
+		"it ends":        {"exit 0", false, func(err error) bool { return err == nil }},
+		"it fails":       {"echo broken >&2; exit 3", false, func(err error) bool { return strings.Contains(err.Error(), `exit status 3: it says "broken"`) }},
+		"its time ends":  {"sleep infinity", true, func(err error) bool { return errors.Is(err, program.ErrLate) }},
+		"it blocks TERM": {"trap '' TERM HUP INT; while :; do sleep 1; done", true, func(err error) bool { return errors.Is(err, program.ErrLate) }},
 	} {
 		path, ended := pipe(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		ctx := late{t.Context(), make(chan struct{})}
+		if c.late {
+			go func() {
+				await(path + ".up")
+				close(ctx.done)
+			}()
+		}
 		_, err := program.Program{Path: script(t, daemon(path)+c.then), Max: 100, Alone: true}.Run(ctx)
-		cancel()
 		if !c.is(err) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -90,9 +120,7 @@ func TestAnAloneProgramEndsWithAPrologThatIsKilled(t *testing.T) {
 	if err := prolog.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := os.Stat(up); err != nil; _, err = os.Stat(up) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	await(up)
 	if err := prolog.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

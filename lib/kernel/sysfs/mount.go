@@ -35,3 +35,18 @@ func Mount() (*Mounted, error) {
 	// Not by /proc/self: a child of this process may be told the path.
 	return &Mounted{At(fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd)), fd}, nil
 }
+
+// Replace has the calling thread, and what it starts, see a /sys that shows the thread's network namespace. The
+// thread is in a mount namespace of its own then.
+func Replace() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("create a mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keep mounts private: %w", err)
+	}
+	if err := unix.Mount("sysfs", "/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount a sysfs: %w", err)
+	}
+	return nil
+}

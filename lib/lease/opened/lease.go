@@ -56,6 +56,9 @@ type Lease struct {
 	Journal *journal.Journal
 	Until   time.Time // when an unwinding must end; zero: UndoTime after it began
 
+	// Complaint is what the site's program for the end of a lease has against the node.
+	Complaint error
+
 	notes     notes
 	headless  string            // why the journal's beginning is not known, empty if it is
 	passed    bool              // the journal has notes about HCAs that another lease has by now

@@ -11,12 +11,14 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/udev"
 	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/recovery"
 	"gresnet/lib/lease/step"
 	"gresnet/lib/link"
 	"gresnet/lib/network"
 	"gresnet/lib/state/table"
+	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/poll"
@@ -189,6 +191,13 @@ func (l *Lease) shorten(claim recovery.Note) {
 // failure keeps the HCA of a step that failed from later jobs, or records that the node lost it.
 func (l *Lease) failure(s world.Deed, err error) []error {
 	if err == nil {
+		return nil
+	}
+	if leave := (hook.LeaveError{}); errors.As(err, &leave) {
+		l.Host.Log(event.Event{Kind: event.Remark, Job: l.World.Job, Warning: err.Error(), ID: hint.ID(err)})
+		if leave.Fault == config.FaultNode {
+			l.Complaint = err
+		}
 		return nil
 	}
 	if errors.Is(err, world.ErrGone) {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 
 	"gresnet/lib/hca/world"
+	"gresnet/lib/lease/hook"
 	"gresnet/lib/network"
 	"gresnet/lib/state/journal"
 )
@@ -48,6 +49,7 @@ var order = []struct {
 	kind  string
 	blank func() Step
 }{
+	{"hook", func() Step { return new(hook.Hook) }},
 	{"uplink", func() Step { return new(network.Uplink) }},
 	{"overlay", func() Step { return new(network.Overlay) }},
 	{"child", func() Step { return new(Child) }},

@@ -14,6 +14,7 @@ import (
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
+	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/state/sign"
@@ -171,6 +172,9 @@ func (s Site) Run() []Finding {
 		if err != nil {
 			all = append(all, failed("slurm.source", err))
 		}
+	}
+	if err := hook.Check(s.Config.Hooks); err != nil {
+		all = append(all, failed("hooks", err))
 	}
 	if s.ConfigErr == nil {
 		all = append(all, s.limits()...)

@@ -236,6 +236,9 @@ func misconfigurations(t *testing.T) []row {
 		{"the program is not root's", program(0o755, 1000)},
 		{"users can write the program", program(0o777, 0)},
 		{"the program is not executable", program(0o644, 0)},
+		{"users can write a program of `[hooks]`", func(s *check.Site) {
+			s.Config.Hooks.Ready = written(t, "ready", theirs, 0o777, 0)
+		}},
 		{"the folder of the metrics is not there", func(s *check.Site) { s.Config.Metrics.File = "/var/lib/node_exporter/gresnet.prom" }},
 		{"the folder for `[accounting]` is not there", account("lines/jobs.jsonl", func(string) error { return nil })},
 		{"that folder is a user's", account("lines/jobs.jsonl", func(path string) error {

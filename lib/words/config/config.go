@@ -33,6 +33,7 @@ type Config struct {
 	Metrics    Metrics
 	Accounting Accounting
 	Health     Health
+	Hooks      Hooks
 	RDMA       RDMA
 	Uplink     Uplink
 	Overlay    Overlay
@@ -157,6 +158,7 @@ func Default() Config {
 		Timeout: deadline.Prolog / 2,
 	}, Deadline: deadline,
 		Access: Access{Host: Closed, CM: CMAuto, Guard: GuardAuto, Isolation: IsolateNetwork}, Log: Log{Level: LogSteps}, Health: Health{Port: HealthWarn},
+		Hooks:  Hooks{Timeout: 20 * time.Second, Fault: FaultJob},
 		Uplink: Uplink{Kind: UplinkNone, Name: UplinkName}, Overlay: defaultOverlay}
 }
 

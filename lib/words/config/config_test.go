@@ -55,6 +55,12 @@ port = "quarantine"
 warn = { symbol_error = 100, out_of_sequence = 5000 }
 quarantine = { link_downed = 0 }
 
+[hooks]
+ready = "/usr/libexec/site/ready"
+leave = "/usr/libexec/site/leave"
+timeout = "9s"
+fault = "node"
+
 [rdma]
 mode = "exclusive"
 
@@ -86,6 +92,7 @@ func TestParse(t *testing.T) {
 		Metrics:     config.Metrics{File: "/var/lib/node_exporter/gresnet.prom"},
 		Accounting:  config.Accounting{File: "/var/lib/gresnet/jobs.jsonl"},
 		Health:      config.Health{Port: "quarantine", Warn: map[string]uint64{"symbol_error": 100, "out_of_sequence": 5000}, Quarantine: map[string]uint64{"link_downed": 0}},
+		Hooks:       config.Hooks{Ready: "/usr/libexec/site/ready", Leave: "/usr/libexec/site/leave", Timeout: 9 * time.Second, Fault: "node"},
 		RDMA:        config.RDMA{Mode: "exclusive"},
 		Uplink:      config.Uplink{Kind: "none", Name: "uplink0"},
 		Overlay:     config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}},
@@ -114,6 +121,7 @@ func TestWhatIsNotSaidIsTheDefault(t *testing.T) {
 		Access:   config.Access{Host: "closed", CM: "auto", Guard: "auto", Isolation: "network"},
 		Log:      config.Log{Level: "info"},
 		Health:   config.Health{Port: "warn"},
+		Hooks:    config.Hooks{Timeout: 20 * time.Second, Fault: "job"},
 		Uplink:   config.Uplink{Kind: "none", Name: "uplink0"},
 		Overlay:  config.Overlay{Kind: "vxlan", Port: 489, Services: []int{6817, 6818}}}
 	for _, text := range []string{"", "# nothing\n", "[slurm]\n", "[slurm]\nscontrol = \"\"\n"} {
@@ -232,6 +240,9 @@ func TestErrorsNameLineAndKey(t *testing.T) {
 		{"partial", "[slurm]\npartial = \"all\"\n", `f:2: slurm.partial: "all" is not one of "none", "first"`, "correct line 2 of f"},
 		{"index", "[slurm]\nindex = \"far\"\n", `f:2: slurm.index: "far" is not one of "slurm", "near"`, "correct line 2 of f"},
 		{"scontrol without a path", "[slurm]\nscontrol = \"scontrol\"\n", `f:2: slurm.scontrol: "scontrol" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
+		{"a hook without a path", "[hooks]\nready = \"nccl\"\n", `f:2: hooks.ready: "nccl" is not an absolute path`, "give the whole path: slurmd gives its prolog no PATH"},
+		{"a hook's timeout too long", "[hooks]\ntimeout = \"31m\"\n", `f:2: hooks.timeout: "31m" is not a time from 100ms to 30m0s`, `write it like "5s" or "500ms"`},
+		{"nobody's fault", "[hooks]\nfault = \"nobody\"\n", `f:2: hooks.fault: "nobody" is not one of "job", "node"`, "correct line 2 of f"},
 		{"timeout is a number", "[slurm]\ntimeout = 5\n", `f:2: slurm.timeout: is not a text in quotes`, "correct line 2 of f"},
 		{"timeout too short", "[slurm]\ntimeout = \"99ms\"\n", `f:2: slurm.timeout: "99ms" is not a time from 100ms to 30m0s`, `write it like "5s" or "500ms"`},
 		{"deadline too short", "[deadline]\nprolog = \"9s\"\n", `f:2: deadline.prolog: "9s" is not a time from 10s to 1h0m0s`, `write it like "5s" or "500ms"`},

@@ -32,6 +32,7 @@ var sections = []section{
 	{"metrics", "## `[metrics]`", "[metrics]\n"},
 	{"accounting", "## `[accounting]`", "[accounting]\n"},
 	{"health", "## `[health]`", "[health]\n"},
+	{"hooks", "## `[hooks]`", "[hooks]\n"},
 	{"rdma", "## `[rdma]`", "[rdma]\n"},
 	{"uplink", "## `[uplink]`", "[uplink]\n"},
 	{"overlay", "## `[overlay]`", "[overlay]\n"},

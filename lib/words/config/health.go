@@ -38,7 +38,7 @@ func (h *Health) read(t document.Table) {
 		// `"off"`: nobody looks
 		"port",
 		// | by how much a port's `counters` and `hw_counters` may grow during a job before slurmd's log
-		// has a line: `{ symbol_error = 100, out_of_sequence = 5000 }`
+		// warns: `{ symbol_error = 100 }`
 		"warn",
 		// | the same for quarantine: `link_downed`, `link_error_recovery`, `symbol_error`,
 		// `port_rcv_errors`, `local_link_integrity_errors`, `rx_icrc_encapsulated`; a job can make others

@@ -29,7 +29,7 @@ func Parse(data []byte, name string) (Config, error) {
 	}
 	c := Default()
 	c.Slurm.Timeout = 0
-	root.Allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "accounting", "health", "rdma", "uplink", "overlay")
+	root.Allow("slurm", "deadline", "access", "limits", "environment", "hca", "policy", "log", "metrics", "accounting", "health", "hooks", "rdma", "uplink", "overlay")
 	c.Slurm.read(root.Table("slurm"))
 	c.Deadline.read(root.Table("deadline"))
 	c.Slurm.Timeout = cmp.Or(c.Slurm.Timeout, c.Deadline.Prolog/2)
@@ -40,6 +40,7 @@ func Parse(data []byte, name string) (Config, error) {
 	c.Metrics.read(root.Table("metrics"))
 	c.Accounting.read(root.Table("accounting"))
 	c.Health.read(root.Table("health"))
+	c.Hooks.read(root.Table("hooks"))
 	c.RDMA.read(root.Table("rdma"))
 	c.Uplink.read(root.Table("uplink"))
 	c.Overlay.read(root.Table("overlay"))

@@ -187,7 +187,7 @@ var endings = []said{
 // warnings are those that a run prints. lib/people/cli knows their ids by the kind of event.
 var warnings = []said{
 	{"port … of … came home with …, it had …; … has no carrier (EVENT=port-worse)", "GN004 see whether cable, switch and subnet manager are in order; a link that comes up late needs no more than that"},
-	{"port … of … counted … more of … for the job, [health] allows … (EVENT=port-worse)", "GN641 see whether cable and switch are in order, then gresnet release it if it is quarantined"},
+	{"port … of … counted … more of … for the job, [health] allows … (EVENT=port-worse)", "GN641 look at cable and switch; gresnet release ends a quarantine"},
 	{"the RDMA netns mode is …, … wants … (EVENT=mode-wrong)", "GN005 gresnet check says which mode the node has after a reboot"},
 	{"read …: it is not as it was written (EVENT=table-unread)", "GN006 see gresnet status: no job gets the HCA that the entry is about"},
 	{"… (…) is released: the node does not have it any more (EVENT=hca-released)", "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
