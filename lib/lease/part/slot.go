@@ -88,6 +88,12 @@ func readChild(r *Reading, p scan.Port, kind string) (*step.Child, error) {
 	case virtual.IPoIB:
 		c.PKey = e.PKey
 	}
+	if kind != virtual.IPoIB {
+		var err error
+		if c.ARP, err = virtual.ReadARP(parent.Name); err != nil {
+			return nil, err
+		}
+	}
 	if whole && !e.Keep {
 		suffix := fmt.Sprintf(".%04x", uint16(e.PKey)) // as people name it
 		c.Name = parent.Name[:min(len(parent.Name), link.LongestName-len(suffix))] + suffix

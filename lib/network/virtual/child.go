@@ -25,6 +25,24 @@ type Child struct {
 	MAC     net.HardwareAddr // an ipvlan has its parent's, and the kernel makes that of IPoIB
 	Address netip.Prefix     // invalid: none
 	PKey    pkey.PKey        // of IPoIB
+	ARP     ARP              // of a macvlan and an ipvlan
+}
+
+// ARP has the settings by which an interface answers for addresses, by sysctl. A site whose HCAs are in
+// one network sets them, or one HCA's interface answers for another's address.
+type ARP map[string]string
+
+// ReadARP returns what an interface of the calling thread's namespace has.
+func ReadARP(name string) (ARP, error) {
+	arp := ARP{}
+	for _, key := range []string{"arp_announce", "arp_filter", "arp_ignore"} {
+		value, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv4/conf", name, key))
+		if err != nil {
+			return nil, fmt.Errorf("read how %s answers for addresses: %w", name, err)
+		}
+		arp[key] = string(value)
+	}
+	return arp, nil
 }
 
 // IPoIB is the kernel's word for the kind of interfaces of InfiniBand.
@@ -94,6 +112,11 @@ func RaiseChild(c Child) ([]netip.Addr, error) {
 	learns := filepath.Join("/proc/sys/net/ipv6/conf", c.Name, "accept_ra")
 	if err := os.WriteFile(learns, []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("have %s ignore routers: %w", c.Name, err)
+	}
+	for key, value := range c.ARP {
+		if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", c.Name, key), []byte(value), 0); err != nil {
+			return nil, fmt.Errorf("have %s answer for addresses as the interface below it: %w", c.Name, err)
+		}
 	}
 	if c.Kind == IPoIB {
 		// By itself the kernel makes an address of the port's GUID, which all children of a port have.

@@ -40,6 +40,11 @@ func TestAChildIsMadeInTheJobRaisedAndDeletedWhateverItsNameIsByThen(t *testing.
 	host, job := netnstest.New(t), netnstest.New(t)
 	host.IP("link add eth2 mtu 4000 type veth peer name eth9")
 	host.IP("link set eth2 up")
+	host.Run("cd /proc/sys/net/ipv4/conf/eth2; echo 1 >arp_ignore; echo 2 >arp_announce")
+	var arp virtual.ARP
+	if err := host.Do(func() (err error) { arp, err = virtual.ReadARP("eth2"); return err }); err != nil {
+		t.Fatal(err)
+	}
 	before := host.IP("-d link show eth2")
 	var parent int
 	if _, err := fmt.Sscan(host.Run("cat /sys/class/net/eth2/ifindex"), &parent); err != nil {
@@ -50,7 +55,7 @@ func TestAChildIsMadeInTheJobRaisedAndDeletedWhateverItsNameIsByThen(t *testing.
 	for slot := range 2 {
 		c := virtual.Child{Kind: kind, Name: fmt.Sprintf("eth2_%d", slot), Index: virtual.ChildIndex(3, 1, slot)}
 		c.Address = netip.MustParsePrefix(fmt.Sprintf("10.64.0.%d/16", 24+slot))
-		c.MAC = virtual.ChildMAC("b8:59:9f:00:00:01", slot)
+		c.MAC, c.ARP = virtual.ChildMAC("b8:59:9f:00:00:01", slot), arp
 		made = append(made, c)
 	}
 	file, err := os.Open(job.Path)
@@ -74,6 +79,9 @@ func TestAChildIsMadeInTheJobRaisedAndDeletedWhateverItsNameIsByThen(t *testing.
 	}
 	if links := host.IP("link"); strings.Contains(links, "eth2_") {
 		t.Errorf("the node has\n%s", links)
+	}
+	if has := job.Run("cd /proc/sys/net/ipv4/conf/eth2_1; cat arp_ignore arp_announce arp_filter"); has != "1\n2\n0\n" {
+		t.Errorf("the job's interface answers for addresses by %q", has)
 	}
 	links := job.IP("-d link")
 	if strings.Count(links, "mtu 4000") != 2 || strings.Count(links, kind+" ") < 2 {

@@ -67,6 +67,7 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 			network = ""
 		}
 		hca := inSlots(t, part, network)
+		vm.Run(t, "echo 1 >/proc/sys/net/ipv4/conf/roce0/arp_ignore")
 		before := vm.Picture(t)
 		order := []int{3, 0, 7, 5}
 		indices := map[string]int{}
@@ -82,6 +83,9 @@ func TestSeveralJobsHaveSlotsOfOneHCAAndTheNodeComesBackExactly(t *testing.T) {
 			}
 			if part == "shared" {
 				continue
+			}
+			if arp := vm.Run(t, fmt.Sprintf("nsenter --net=%s/netns cat /proc/sys/net/ipv4/conf/roce0/arp_ignore", slotLease(n))); arp != "1\n" {
+				t.Errorf("%s: job %d has arp_ignore %q, and the HCA's interface 1", part, n, arp)
 			}
 			index := exported(t, n, "NCCL_IB_GID_INDEX")
 			if other, twice := indices[index]; twice || exported(t, n, "UCX_IB_GID_INDEX") != index {
