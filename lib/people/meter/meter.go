@@ -110,7 +110,8 @@ func Read(n *host.Host) (Found, error) {
 	for _, job := range jobs {
 		err = hint.Join(err, l.lookAt(job, &t))
 	}
-	return l.found, hint.Join(err, l.readAll())
+	err = hint.Join(err, l.readAll())
+	return l.found, err
 }
 
 // lookAt looks for the HCAs of a job that runs. Those of a lease that a prolog or an epilog is at work on
@@ -152,20 +153,23 @@ func (l *look) lookAt(job uint32, t *table.Table) error {
 			}
 		}
 	}
-	err = l.inside(dir.Netns(), func(ns *netns.NS, v *scan.View, sys *sysfs.Mounted) {
-		if l.mode == rdma.Exclusive {
-			find(v, whole)
-		}
-		for _, p := range parts {
-			if ip := readIP(sys, p); ip != nil {
-				c, _ := t.Holder(p.Of)
-				part := of
-				part.Device, part.IP = c.Name, ip
-				l.found.HCAs = append(l.found.HCAs, part)
-				l.note(p.Of.Whole(), ns.String())
+	isInside := l.mode == rdma.Exclusive && len(whole) > 0
+	if isInside || len(parts) > 0 {
+		err = l.inside(dir.Netns(), func(ns *netns.NS, v *scan.View, sys *sysfs.Mounted) {
+			if isInside {
+				find(v, whole)
 			}
-		}
-	})
+			for _, p := range parts {
+				if ip := readIP(sys, p); ip != nil {
+					c, _ := t.Holder(p.Of)
+					part := of
+					part.Device, part.IP = c.Name, ip
+					l.found.HCAs = append(l.found.HCAs, part)
+					l.note(p.Of.Whole(), ns.String())
+				}
+			}
+		})
+	}
 	find(l.home, whole) // what the job's namespace does not have
 	l.asked = append(l.asked, whole...)
 	return err
