@@ -7,6 +7,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -231,6 +232,9 @@ func (t *Trial) choose(ctx context.Context) (hcas []*hca, err error) {
 			}
 		}
 		h.Firmware, h.Card = read(filepath.Join("/sys/class/infiniband", h.Name, "fw_ver")), card(h.Name)
+		if link, err := os.Readlink(filepath.Join("/sys/class/infiniband", h.Name, "device/driver")); err == nil {
+			h.Driver = cmp.Or(h.Driver, filepath.Base(link)) // the kernel has no number for it
+		}
 		for _, r := range refusals {
 			if r.Entry.HCA.ID == e.HCA.ID {
 				h.Refused = r.Err.Error()
