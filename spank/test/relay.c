@@ -183,6 +183,16 @@ static void ssh_display(void)
 	spank_setenv(NULL, "DISPLAY", "localhost:10.0", 1);
 	display = 6010;
 }
+static void display_beyond(void)
+{
+	spank_setenv(NULL, "DISPLAY", "localhost:100.0", 1);
+	display = 6100;
+}
+static void long_display(void) /* in 32 bits it is display 20 */
+{
+	spank_setenv(NULL, "DISPLAY", "localhost:4294967316.0", 1);
+	display = 6020;
+}
 /* set_uris is what Slurm's plugin does before task_init. */
 static void set_uris(void)
 {
@@ -427,6 +437,8 @@ static const struct row {
 	{"X11: with pmix=off", one_display, NULL, 0, NULL, shows_windows, .argument = (char[]){"pmix=off"}, .alone = true},
 	{"X11: another step has it, too", two_steps, NULL, 0, NULL, shows_windows, .alone = true},
 	{"X11: a user's own display", ssh_display, NULL, 0, NULL, shows_none, .alone = true},
+	{"X11: a display after Slurm's", display_beyond, NULL, 0, NULL, shows_none, .alone = true},
+	{"X11: a display of a long number", long_display, NULL, 0, NULL, shows_none, .alone = true},
 	{"X11: somebody listens there", taken_display, "listen for X11", 0, NULL, shows_none, .alone = true},
 	{"X11: a callback in another process", one_display, NULL, 0, NULL, shows_none, .alone = true, .elsewhere = true},
 	{"PMIx: a server that nothing names", unnamed_server, NULL, -1, "no PMIX_SERVER_URI names"},
