@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -192,8 +193,50 @@ func TestWhatUsersAnywhereForgeDoesNotReachAJobAndWhatRootForgesDoes(t *testing.
 			t.Errorf("a user binds a port below 1024: %s", got)
 		}
 	}
-	for _, l := range []lawLease{jobK, jobJ} {
-		c.both(l, "epilog")
+	// Nothing is learned of a sender's hardware address.
+	root := forger{path: c.h.Path, to: "10.9.0.1"}
+	strange := forge(lawJob, "from a strange address")
+	strange[8+11] = 0x77
+	if err := root.send(700, strange, 0); err != nil {
+		t.Fatal(err)
 	}
+	if got := heard(t, inJob); got != "from a strange address" {
+		t.Errorf("the job heard %q", got)
+	}
+	if got := c.in(c.job(jobJ, 0), "", "sh", "-c", "bridge fdb show dev eth0 | grep -o 'dst [^ ]*' | uniq -c | tr -s ' '"); strings.TrimSpace(got) != "2 dst 10.9.0.2" {
+		t.Errorf("eth0 sends to: %s", got)
+	}
+	// A job that names a node which is not its own sends to nobody there.
+	c.both(jobJ, "epilog")
+	other, err := netns.Open(c.job(jobK, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	inOther := hears(t, other)
+	for _, id := range []uint32{jobJ.job, jobK.job} {
+		if err := root.send(700, forge(id, fmt.Sprint(id)), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := heard(t, inOther); got != fmt.Sprint(jobK.job) {
+		t.Errorf("job %d heard what was for %s", jobK.job, got)
+	}
+	c.both(jobK, "epilog")
 	c.same()
+}
+
+func TestAPrologFailsWhereUsersBindThePortsThatNodesSendFrom(t *testing.T) {
+	for first, fails := range map[int]bool{0: true, 1000: true, 1023: true, 1024: false, 2000: false} {
+		node, _, _, state := overlayBed(t)
+		node.Run(fmt.Sprintf("sysctl -qw net.ipv4.ip_unprivileged_port_start=%d", first))
+		before := lawPicture(node)
+		out, err := whole.command(node, state, "prolog", never).CombinedOutput()
+		why := fmt.Sprintf("users of the node can bind ports from %d on, and so forge packets of jobs' networks", first)
+		if failed := err != nil && strings.Contains(string(out), why); failed != fails {
+			t.Errorf("from %d on: the prolog: %v: %s", first, err, out)
+		}
+		lawRun(t, node, state, "epilog", never)
+		lawSame(t, node, state, before)
+	}
 }
