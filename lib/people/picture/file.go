@@ -138,7 +138,7 @@ func gids() (facts []string, err error) {
 }
 
 // leases returns what gresnet itself keeps, and the namespaces and BPF objects that have a
-// name. The locks of HCAs, of the guard and of trials stay.
+// name. The locks of HCAs and of looks at them, of the guard and of trials stay.
 func leases() (facts []string, err error) {
 	for _, root := range []string{"/run/gresnet/jobs", "/run/gresnet/locks", "/run/gresnet/notes", "/run/netns", "/sys/fs/bpf"} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -147,7 +147,7 @@ func leases() (facts []string, err error) {
 				return nil
 			case err != nil:
 				return err
-			case path != root && path != "/run/gresnet/locks/guard" && path != "/run/gresnet/locks/qdisc" && path != "/run/gresnet/locks/trial" && !strings.HasPrefix(entry.Name(), "hca-"):
+			case path != root && path != "/run/gresnet/locks/guard" && path != "/run/gresnet/locks/qdisc" && path != "/run/gresnet/locks/trial" && !strings.HasPrefix(entry.Name(), "hca-") && !strings.HasPrefix(entry.Name(), "look-"):
 				facts = append(facts, "there is "+path)
 			}
 			return nil
