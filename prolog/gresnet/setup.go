@@ -205,12 +205,7 @@ func tell(out io.Writer, plan setup.Plan, c *urfave.Context) {
 	for _, note := range plan.Notes {
 		fmt.Fprintf(out, "note: %s\n", note)
 	}
-	if len(plan.Controller) > 0 {
-		fmt.Fprintln(out, "\nthe controller, and all other hosts, need the same in slurm.conf:")
-		for _, line := range plan.Controller {
-			fmt.Fprintf(out, "  %s\n", line)
-		}
-	}
+	plan.PrintController(out)
 	if !plan.Changes() || c.Bool("restart") {
 		return
 	}

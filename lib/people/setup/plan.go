@@ -13,6 +13,7 @@ import (
 	"gresnet/lib/slurm"
 	"gresnet/lib/slurm/plugin"
 	"gresnet/lib/state/sign"
+	"gresnet/lib/words/hint"
 )
 
 // Site is the node that setup changes.
@@ -80,10 +81,7 @@ func Make(s Site) Plan {
 	case strings.HasPrefix(file, "/run/"):
 		p.configless(file)
 	default:
-		p.plugstack(file)
-		p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
-		p.gresConf(path.Join(path.Dir(file), "gres.conf"))
-		p.slurmConf(file)
+		p.slurm(file)
 	}
 	if len(p.Plan.Refusals) > 0 {
 		p.Plan.Edits = nil
@@ -526,13 +524,36 @@ func (p *planner) without(conf slurm.Conf, dir string) string {
 	return strings.Join(dirs, ", ")
 }
 
-// configless is a node that has its files of Slurm from the controller.
+// slurm plans what Slurm's files are to say: slurm.conf and those beside it.
+func (p *planner) slurm(file string) {
+	p.plugstack(file)
+	p.cgroupConf(path.Join(path.Dir(file), "cgroup.conf"))
+	p.gresConf(path.Join(path.Dir(file), "gres.conf"))
+	p.slurmConf(file)
+}
+
+// configless lists what the controller's files lack, on a node that has its files of Slurm from there. A
+// script in a folder is the node's own.
 func (p *planner) configless(file string) {
-	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+path.Dir(file)+"): they are not changed here")
-	p.Plan.Controller = append(p.Plan.Controller, "slurm.conf: Prolog="+prolog, "slurm.conf: Epilog="+epilog, "slurm.conf: PrologFlags=Contain",
-		"slurm.conf: "+memlockExcept+"="+memlockName, "slurm.conf: GresTypes="+strings.Join(p.Gres, ","), "slurm.conf: NodeName="+p.Node+" … Gres="+p.Counts, "plugstack.conf: "+stackLine)
-	for _, line := range p.GresLines {
-		p.Plan.Controller = append(p.Plan.Controller, "gres.conf: NodeName="+p.Node+" "+line)
+	dir := path.Dir(file)
+	there := planner{Site: p.Site}
+	there.slurm(file)
+	p.Plan.Notes = append(p.Plan.Notes, "slurmd has its files from the controller ("+dir+"): they are not changed here")
+	p.Plan.Notes = append(p.Plan.Notes, there.Plan.Notes...)
+	for _, r := range there.Plan.Refusals {
+		_, do := hint.Cut(r.Do)
+		p.Plan.Notes = append(p.Plan.Notes, "on the controller: "+r.Text+"; "+do)
+	}
+	for _, e := range there.Plan.Edits {
+		if path.Dir(e.Path) != dir {
+			p.Plan.Edits = append(p.Plan.Edits, e)
+			continue
+		}
+		for _, line := range e.added() {
+			if !strings.HasPrefix(line, "#") {
+				p.Plan.Controller = append(p.Plan.Controller, path.Base(e.Path)+": "+line)
+			}
+		}
 	}
 }
 

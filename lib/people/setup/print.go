@@ -7,15 +7,45 @@ import (
 	"strings"
 )
 
-// Print shows what a plan changes, for a person, and once what each kind of line is for.
-func (p Plan) Print(w io.Writer) {
-	told := map[string]bool{}
-	tell := func(why string) {
-		if why != "" && !told[why] {
+// teller says once what each kind of line is for.
+func teller(w io.Writer) func(why string) {
+	told := map[string]bool{"": true}
+	return func(why string) {
+		if !told[why] {
 			fmt.Fprintf(w, "      # %s\n", why)
 			told[why] = true
 		}
 	}
+}
+
+// PrintController shows what the controller's files must have, for a person.
+func (p Plan) PrintController(w io.Writer) {
+	if len(p.Controller) == 0 {
+		return
+	}
+	tell := teller(w)
+	fmt.Fprintln(w, "\nthe controller, and all other hosts, need the same in slurm.conf:")
+	for _, line := range p.Controller {
+		fmt.Fprintf(w, "  %s\n", line)
+		if file, text, is := strings.Cut(line, ".conf: "); is {
+			tell(whyOf(Edit{Path: file + ".conf"}, text)) // Print has explained others
+		}
+	}
+}
+
+// added returns the lines that an edit adds.
+func (e Edit) added() (lines []string) {
+	for _, line := range difference(slices.Collect(strings.Lines(string(e.Before))), slices.Collect(strings.Lines(string(e.After)))) {
+		if text, is := strings.CutPrefix(line, "+ "); is {
+			lines = append(lines, strings.TrimSpace(text))
+		}
+	}
+	return lines
+}
+
+// Print shows what a plan changes, for a person.
+func (p Plan) Print(w io.Writer) {
+	tell := teller(w)
 	for _, e := range p.Edits {
 		switch {
 		case e.Link != "":

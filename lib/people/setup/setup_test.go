@@ -976,7 +976,7 @@ func TestEachLineThatSetupWritesIsExplainedOrExplainsItself(t *testing.T) {
 		site := siteAt(someSite(r).lay(t, r))
 		site.HCATables, site.Mode = "[[hca]]\nindex = 0\n", "exclusive"
 		for _, e := range Make(site).Edits {
-			for _, line := range added(t, e) {
+			for _, line := range written(t, e) {
 				if whyOf(e, line) == "" {
 					t.Errorf("%s: nothing says what this is for: %q", e.Path, line)
 				}
@@ -992,9 +992,9 @@ func TestEachLineThatSetupWritesIsExplainedOrExplainsItself(t *testing.T) {
 	}
 }
 
-// added returns what an edit adds, as Slurm reads it: lines, heads of tables; empty for a file without text.
+// written returns what an edit adds, as Slurm reads it: lines, heads of tables; empty for a file without text.
 // A file that begins with a comment of gresnet's says itself what it is for.
-func added(t *testing.T, e Edit) (lines []string) {
+func written(t *testing.T, e Edit) (lines []string) {
 	t.Helper()
 	switch text := string(e.After); {
 	case text == "":
@@ -1025,4 +1025,77 @@ func added(t *testing.T, e Edit) (lines []string) {
 		}
 	}
 	return lines
+}
+
+func TestANodeWithoutFilesOfItsOwnIsToldWhatTheControllersLack(t *testing.T) {
+	const cache = "run/slurm/conf/"
+	served := func(files tree) tree {
+		n := tree{}
+		for name, text := range files {
+			n[strings.Replace(name, "etc/slurm/", cache, 1)] = text
+		}
+		return n
+	}
+	files := base()
+	delete(files, "etc/slurm/plugstack.conf")
+	files["etc/slurm/slurm.conf"] = bare + "Epilog=/etc/slurm/epilog.d/*\n"
+	root := served(files).lay(t, rand.New(rand.NewPCG(6, 6)))
+	plan := Make(siteAt(root))
+	var out strings.Builder
+	plan.PrintController(&out)
+	const want = `
+the controller, and all other hosts, need the same in slurm.conf:
+  plugstack.conf: required spank_gresnet.so batch=auto
+      # tasks and batch scripts run in their job's network; without the plugin no step starts
+  cgroup.conf: ConstrainDevices=yes
+      # jobs open the GPUs that they were given, and no others
+  gres.conf: NodeName=node1 Name=nic Type=hdr File=/var/lib/gresnet/gres/nic0 # mlx5_0
+      # Slurm gives jobs NICs by these. When it says "We should had got gres_devices", nothing is wrong
+  gres.conf: NodeName=node1 Name=nic Type=ndr File=/var/lib/gresnet/gres/nic1 # mlx5_1
+  slurm.conf: GresTypes=gpu,nic
+      # jobs can ask for NICs
+  slurm.conf: NodeName=node1 CPUs=4 Gres=gpu:8,nic:hdr:1,nic:ndr:1
+      # Slurm counts the node's NICs
+  slurm.conf: Prolog=/usr/sbin/gresnet-prolog
+      # it gives a job its HCAs before the job begins; if it fails, Slurm drains the node
+  slurm.conf: PrologFlags=Contain
+      # Prolog runs on each of a job's nodes before the job's first step
+  slurm.conf: PropagateResourceLimitsExcept=MEMLOCK
+      # RDMA programs lock more memory than whoever submits a job often may
+`
+	if out.String() != want || len(plan.Refusals) > 0 {
+		t.Errorf("got %v\n%s\nwant\n%s", plan.Refusals, out.String(), want)
+	}
+	own := false
+	for _, e := range plan.Edits {
+		if strings.HasPrefix(e.Path, "/"+cache) {
+			t.Errorf("setup changes what slurmd has from the controller: %s", e.Path)
+		}
+		own = own || e.Path == "/etc/slurm/epilog.d/"+EpilogD
+	}
+	if !own {
+		t.Error("setup puts no script into the node's own folder of epilogs")
+	}
+	// When the controller has the lines, the node is told no more.
+	for _, line := range plan.Controller {
+		name, text, _ := strings.Cut(line, ": ")
+		if key, _, _ := strings.Cut(text, "="); key == "GresTypes" || key == "NodeName" && name == "slurm.conf" {
+			continue // a line that is changed
+		}
+		files["etc/slurm/"+name] += text + "\n"
+	}
+	files["etc/slurm/slurm.conf"] = strings.NewReplacer("GresTypes=gpu", "GresTypes=gpu,nic", "Gres=gpu:8", "Gres=gpu:8,nic:hdr:1,nic:ndr:1").Replace(files["etc/slurm/slurm.conf"])
+	files["etc/slurm/epilog.d/"+EpilogD] = epilogScript
+	after := served(files)
+	after["etc/slurm/epilog.d/"+EpilogD] = epilogScript
+	if plan := Make(siteAt(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Controller) > 0 || len(plan.Refusals) > 0 {
+		t.Errorf("the node is told %q, %v", plan.Controller, plan.Refusals)
+	}
+	files["etc/slurm/slurm.conf"] = strings.Replace(bare, "NodeName=node1", "NodeName=node[1-9]", 1)
+	plan = Make(siteAt(served(files).lay(t, rand.New(rand.NewPCG(8, 8)))))
+	if len(plan.Refusals) > 0 || !slices.ContainsFunc(plan.Notes, func(n string) bool {
+		return strings.HasPrefix(n, "on the controller: ") && strings.Contains(n, "NodeName=node[1-9]; if all of them have HCAs like this one, put Gres=gpu:8,nic:hdr:1,nic:ndr:1 into it")
+	}) {
+		t.Errorf("of a line about several nodes the node is told %q, %v", plan.Notes, plan.Refusals)
+	}
 }
