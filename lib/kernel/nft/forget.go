@@ -22,9 +22,8 @@ const (
 
 	tupleOriginal, tupleReply = 1, 2 // CTA_TUPLE_*
 	connectionZone            = 18   // CTA_ZONE
-	connectionFilter          = 25   // CTA_FILTER
 	tupleIP                   = 1    // CTA_TUPLE_IP
-	sourceIP                  = 1    // CTA_IP_V4_SRC, and the bit in CTA_FILTER_*_FLAGS that asks for it
+	sourceIP                  = 1    // CTA_IP_V4_SRC
 )
 
 // Forget removes the connections from and to an address from the kernel's list. Its entries outlive the job
@@ -41,27 +40,32 @@ func tryForget() error {
 	return each(netip.IPv4Unspecified(), func(*netlink.Socket, []byte) error { return nil })
 }
 
-// each lists the connections of an address, and then gives each to a function.
+// each lists the connections of an address, and then gives each to a function. The list is as long as
+// Tracked says at most. The kernel could choose by one side's address alone, and goes through all of its
+// hash table each time.
 func each(a netip.Addr, do func(*netlink.Socket, []byte) error) error {
 	s, err := netlink.Open(unix.NETLINK_NETFILTER)
 	if err != nil {
 		return fmt.Errorf("open nfnetlink: %w", err)
 	}
 	defer s.Close()
-	// What comes from the address, and what answers do.
-	for _, side := range []uint16{tupleOriginal, tupleReply} {
-		var old [][]byte
-		if old, err = connections(s, side, a); err != nil {
-			break
+	var old [][]byte
+	again := func() { old = nil }
+	err = s.Each(getConnection, unix.NLM_F_DUMP, newConnection, []byte{unix.AF_INET, 0, 0, 0}, again, func(m []byte) error {
+		list, err := netlink.Behind(m, genHead, "conntrack")
+		// What comes from the address, or answers do.
+		if err == nil && (comesFrom(list, tupleOriginal, a) || comesFrom(list, tupleReply, a)) {
+			old = append(old, identity(list))
 		}
-		for _, m := range old {
-			if err := do(s, m); err != nil {
-				return err
-			}
-		}
-	}
+		return err
+	})
 	if isMissing(err) {
 		return hint.With(errors.New("this kernel does not show its list of connections"), "GN690 modprobe nf_conntrack_netlink, or install the kernel's package that has it")
+	}
+	for _, m := range old {
+		if err == nil {
+			err = do(s, m)
+		}
 	}
 	return err
 }
@@ -72,28 +76,6 @@ func forget(s *netlink.Socket, connection []byte) error {
 		return nil
 	}
 	return err
-}
-
-// connections returns what identifies the entries where a side comes from an address.
-func connections(s *netlink.Socket, side uint16, a netip.Addr) (all [][]byte, err error) {
-	again := func() { all = nil }
-	err = s.Each(getConnection, unix.NLM_F_DUMP, newConnection, from(side, a), again, func(m []byte) error {
-		list, err := netlink.Behind(m, genHead, "conntrack")
-		// Kernels before 5.8 list all connections.
-		if err == nil && comesFrom(list, side, a) {
-			all = append(all, identity(list))
-		}
-		return err
-	})
-	return all, err
-}
-
-// from returns a request for connections where a side comes from an address.
-func from(side uint16, a netip.Addr) []byte {
-	nested := func(kind uint16, value []byte) []byte { return netlink.Append(nil, kind|unix.NLA_F_NESTED, value) }
-	ip := nested(tupleIP, netlink.Append(nil, sourceIP, a.AsSlice()))
-	m := append([]byte{unix.AF_INET, 0, 0, 0}, nested(side, ip)...)
-	return append(m, nested(connectionFilter, netlink.AppendUint32(nil, side, sourceIP))...)
 }
 
 func comesFrom(list netlink.Attributes, side uint16, a netip.Addr) bool {
