@@ -48,7 +48,7 @@ func newCluster(t *testing.T) *cluster {
 		c.node[i], c.state[i] = netnstest.New(t), t.TempDir()
 		plug(c.node[i], fmt.Sprintf("n%d", i+1))
 		c.node[i].Run(fmt.Sprintf(`sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1 net.ipv4.ip_forward=0
-ip addr add 10.9.0.%d/24 dev eth0; ip route add default via 10.9.0.254
+ip addr add 10.9.0.%d/24 brd + dev eth0; ip route add default via 10.9.0.254
 for n in 0 1 2; do ip link add hca$n type veth peer name far$n; ip link set far$n up; ip link set hca$n up; ip addr add 10.$n.0.%d/24 dev hca$n; done
 while ip -6 addr | grep -q tentative; do sleep 0.02; done`, i+1, i+1))
 	}
@@ -115,7 +115,13 @@ func (c *cluster) in(path, input string, command ...string) string {
 // serve runs servers in a namespace till the test ends.
 func (c *cluster) serve(path, name, address string, ports ...string) {
 	c.t.Helper()
-	server := exec.Command("nsenter", append([]string{"--net=" + path, "python3", c.program, "serve", name, address}, ports...)...)
+	c.start(path, append([]string{"serve", name, address}, ports...)...)
+}
+
+// start runs echo.py in a namespace till the test ends, or end is called.
+func (c *cluster) start(path string, arguments ...string) (end func()) {
+	c.t.Helper()
+	server := exec.Command("nsenter", append([]string{"--net=" + path, "python3", c.program}, arguments...)...)
 	server.Stderr = os.Stderr
 	out, err := server.StdoutPipe()
 	if err == nil {
@@ -124,10 +130,12 @@ func (c *cluster) serve(path, name, address string, ports ...string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(func() { server.Process.Kill(); server.Wait() })
+	end = func() { server.Process.Kill(); server.Wait() }
+	c.t.Cleanup(end)
 	if _, err := fmt.Fscan(out, new(string)); err != nil {
-		c.t.Fatalf("the servers %s: %v", name, err)
+		c.t.Fatalf("echo.py %v: %v", arguments, err)
 	}
+	return end
 }
 
 // call is a connection that somebody begins, and how it ends.
@@ -199,6 +207,9 @@ func TestWhateverAProgramAsksItGetsAnAddressThatItsPeersReach(t *testing.T) {
 	ask("SIOCGIFADDR", "10.9.0.1", "python3", "-c", `import fcntl, socket, struct
 print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8915, struct.pack("256s", b"eth0"))[20:24]))`)
 	ask("the interface's number", c.node[0].Run("cat /sys/class/net/eth0/ifindex | tr -d '\\n'"), "python3", "-c", `import socket; print(socket.if_nametoindex("eth0"))`)
+	ask("the broadcast address", "10.9.0.255", "python3", "-c", `import fcntl, socket, struct
+print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8919, struct.pack("256s", b"eth0"))[20:24]))`)
+	ask("the state", "UP", "sh", "-c", "ip -br link show dev eth0 | tr -s ' '")
 	ask("the MTU", "1500", "sh", "-c", "ip -o link show dev eth0 | sed 's/.* mtu //'")
 
 	c.serve(j1, "j1", "0.0.0.0", "8080")
@@ -218,6 +229,31 @@ print(socket.inet_ntoa(fcntl.ioctl(socket.socket(), 0x8915, struct.pack("256s", 
 	}
 	c.check(sizes...)
 	c.both(jobJ, "epilog")
+	c.same()
+}
+
+func TestAMulticastReachesTheJobOnItsNodesAndNobodyElse(t *testing.T) {
+	c := newCluster(t)
+	for _, l := range []lawLease{jobJ, jobK} {
+		c.both(l, "prolog")
+	}
+	var ends []func()
+	for path, name := range map[string]string{
+		c.job(jobJ, 0): "j1", c.job(jobJ, 1): "j2", c.job(jobK, 0): "k1", c.job(jobK, 1): "k2", c.node[0].Path: "n1", c.node[1].Path: "n2", c.h.Path: "h",
+	} {
+		ends = append(ends, c.start(path, "hear", name, "239.1.2.3", "7219"))
+	}
+	for path, want := range map[string]string{c.job(jobJ, 0): "j1 j2", c.job(jobJ, 1): "j1 j2", c.job(jobK, 0): "k1 k2", c.h.Path: "h n1 n2"} {
+		if got := c.in(path, "", "python3", c.program, "gather", "239.1.2.3", "7219"); got != want {
+			t.Errorf("%s is heard by %q, want %q", path, got, want)
+		}
+	}
+	for _, end := range ends {
+		end()
+	}
+	for _, l := range []lawLease{jobJ, jobK} {
+		c.both(l, "epilog")
+	}
 	c.same()
 }
 

@@ -1,8 +1,10 @@
 """Servers that answer each who comes with a name and as whom they see them, and a client of theirs.
 
 echo.py serve NAME ADDRESS PORT...
+echo.py hear NAME GROUP PORT
 echo.py call    takes a call from each line: tcp|udp|icmp ADDRESS PORT PATIENCE [uid=N] [dev=NAME] [src=ADDRESS] [own=PORT] [free=1] [ttl=N]
                 [size=BYTES] [options=HEX]
+echo.py gather GROUP PORT    prints the names of those who hear a multicast
 """
 import os
 import socket
@@ -32,6 +34,31 @@ def serve(name, address, ports):
             threading.Thread(target=answer, args=(s,), daemon=True).start()
     print("ready", flush=True)
     threading.Event().wait()
+
+
+def hear(name, group, port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind((group, int(port)))
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + socket.inet_aton("0.0.0.0"))
+    print("ready", flush=True)
+    while True:
+        s.sendto(name.encode(), s.recvfrom(65536)[1])
+
+
+def gather(group, port, patience=60):
+    """Asks again until there is an answer, and looks a second longer for others."""
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(1)
+    names, end = set(), time.monotonic() + patience
+    while time.monotonic() < end:
+        if not names:
+            s.sendto(b"who?".ljust(3000), (group, int(port)))
+        try:
+            names.add(s.recv(100).decode())
+        except socket.timeout:
+            if names:
+                break
+    return " ".join(sorted(names))
 
 
 def ask(s, question, patience):
@@ -84,6 +111,10 @@ def call(kind, address, port, patience, uid="0", dev="", src="", own="0", free="
 
 if sys.argv[1] == "serve":
     serve(sys.argv[2], sys.argv[3], sys.argv[4:])
+elif sys.argv[1] == "hear":
+    hear(*sys.argv[2:])
+elif sys.argv[1] == "gather":
+    print(gather(*sys.argv[2:]))
 else:
     for line in sys.stdin:
         words = line.split()

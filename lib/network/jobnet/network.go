@@ -260,7 +260,7 @@ func (n *Network) settle(own []netip.Addr, way Way, w World) bool {
 			continue
 		}
 		n.Nodes[n.Own].Address = a
-		o.Address, o.Name, o.Place, o.MTU = here.Address, here.Name, here.Index, here.MTU
+		o.Address, o.All, o.Name, o.Place, o.MTU = here.Address, here.All, here.Name, here.Index, here.MTU
 		if o.Node, o.Path = way.From, way.MTU; !way.From.IsValid() {
 			o.Node, o.Path = a, here.MTU
 		}

@@ -125,7 +125,7 @@ func RaiseChild(c Child) ([]netip.Addr, error) {
 		}
 	}
 	if c.Address.IsValid() {
-		if err := setAddress(c.Index, c.Address, 0); err != nil {
+		if err := setAddress(c.Index, c.Address, none, 0); err != nil {
 			return nil, err
 		}
 	}

@@ -26,6 +26,7 @@ type Overlay struct {
 
 	Name    string
 	Address netip.Prefix // the node's own
+	All     netip.Addr   // the node's broadcast address; invalid: it has none
 	Peers   []Peer
 	Node    netip.Addr // from which the node sends the overlay's packets
 	MTU     int        // of the interface
@@ -103,6 +104,7 @@ type Here struct {
 	Index   int
 	MTU     int
 	Address netip.Prefix
+	All     netip.Addr // the broadcast address; invalid: it has none
 }
 
 // Addressed returns the interface that has an address, if there is one.
@@ -120,7 +122,8 @@ func Addressed(a netip.Addr) (h Here, is bool) {
 			return Here{}, false
 		}
 		bits, _ := one.Mask.Size()
-		return Here{Name: i.Attrs().Name, Index: one.LinkIndex, MTU: i.Attrs().MTU, Address: netip.PrefixFrom(a, bits)}, true
+		all, _ := netip.AddrFromSlice(one.Broadcast)
+		return Here{Name: i.Attrs().Name, Index: one.LinkIndex, MTU: i.Attrs().MTU, Address: netip.PrefixFrom(a, bits), All: all}, true
 	}
 	return Here{}, false
 }
@@ -160,7 +163,7 @@ func RaiseOverlay(o Overlay) error {
 	}
 	if err == nil {
 		// The network around the address is not on the interface: only peers are.
-		err = setAddress(o.Index, o.Address, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_NODAD)
+		err = setAddress(o.Index, o.Address, o.All, unix.IFA_F_NOPREFIXROUTE|unix.IFA_F_NODAD)
 	}
 	if err == nil {
 		err = raise(i)
@@ -172,10 +175,13 @@ func RaiseOverlay(o Overlay) error {
 	if err != nil {
 		return err
 	}
-	if err := addPeers(o); err != nil {
-		return err
+	if err = setOperational(o.Index); err == nil {
+		err = addPeers(o)
 	}
-	return addAll(i, o)
+	if err == nil {
+		err = addAll(i, o)
+	}
+	return err
 }
 
 // FindOverlay returns the index of an overlay that is not its job's yet.

@@ -40,14 +40,15 @@ func addPeers(o Overlay) error {
 	return nil
 }
 
-// addBroadcast has a VXLAN send a broadcast to all peers.
+// addBroadcast has a VXLAN send to all peers what is for several: to this MAC it sends what is for none that it
+// knows, and so broadcasts and multicasts.
 func addBroadcast(o Overlay) error {
 	r, err := netlink.OpenRoute()
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	everybody := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+	everybody := make(net.HardwareAddr, 6)
 	var all [][]byte
 	for _, p := range o.Peers {
 		all = append(all, device(o.Index, everybody, p.Node))
@@ -103,4 +104,21 @@ func neighbor(index int, family byte, state uint16, flags byte) []byte {
 	binary.NativeEndian.PutUint32(m[4:], uint32(index))
 	binary.NativeEndian.PutUint16(m[8:], state)
 	return m
+}
+
+// setOperational has an interface that is up say that it is. The kernel says so by itself of those that can lose
+// their link; a VXLAN is UNKNOWN to programs that look for interfaces which are UP.
+func setOperational(index int) error {
+	const up = 6 // IF_OPER_UP
+	r, err := netlink.OpenRoute()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	m := make([]byte, unix.SizeofIfInfomsg)
+	binary.NativeEndian.PutUint32(m[4:], uint32(index))
+	if _, err := r.Send(unix.RTM_NEWLINK, unix.NLM_F_ACK, 0, netlink.Append(m, unix.IFLA_OPERSTATE, []byte{up})); err != nil {
+		return fmt.Errorf("say that interface %d is up: %w", index, err)
+	}
+	return nil
 }

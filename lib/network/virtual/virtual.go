@@ -20,7 +20,7 @@ var ErrNotFound = errors.New("no such network interface")
 
 // Give gives an interface an address and brings it up.
 func Give(index int, address netip.Prefix) error {
-	if err := setAddress(index, address, 0); err != nil {
+	if err := setAddress(index, address, none, 0); err != nil {
 		return err
 	}
 	return Open(index)
@@ -32,14 +32,20 @@ func GiveLoopback(a netip.Addr) error {
 	if err != nil {
 		return fmt.Errorf("read interface lo: %w", err)
 	}
-	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), 0)
+	return setAddress(lo.Attrs().Index, netip.PrefixFrom(a, a.BitLen()), none, 0)
 }
 
-func setAddress(index int, address netip.Prefix, flags int) error {
+var none netip.Addr
+
+// setAddress gives an interface an address, and the broadcast address all, if that is one.
+func setAddress(index int, address netip.Prefix, all netip.Addr, flags int) error {
 	mask := net.CIDRMask(address.Bits(), address.Addr().BitLen())
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: address.Addr().AsSlice(), Mask: mask}, Flags: flags}
 	if address.Addr().Is4() {
 		a.Broadcast = net.IPv4zero // none
+		if all.Is4() {
+			a.Broadcast = all.AsSlice()
+		}
 	}
 	if err := netlink.AddrReplace(byIndex(index), a); err != nil {
 		return fmt.Errorf("give interface %d the address %s: %w", index, address, err)
