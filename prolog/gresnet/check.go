@@ -243,7 +243,10 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 			chains, err = nft.DroppingAll(p)
 		}
 		for _, c := range chains {
-			all = append(all, check.Input{Chain: c.String(), What: what, Accept: c.Accept(rule, old), Without: without})
+			i := check.Input{Chain: c.String(), What: what, Accept: c.Accept(rule, old), Without: without}
+			if !slices.Contains(all, i) {
+				all = append(all, i)
+			}
 		}
 	}
 	if p := s.Uplinks; p != nil && p.Auto {
@@ -256,8 +259,10 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 	c := s.Config.Overlay
 	from, in := wayOut()
 	if c.On() && c.Underlay == "" && s.OverlayErr == nil && in != "" {
-		packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, Port: uint16(c.Port), In: in}
-		ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), fmt.Sprintf("-p udp --sport 600:1000 --dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
+		for _, port := range []uint16{600, 1000} { // the first and the last that nodes send from
+			packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, FromPort: port, Port: uint16(c.Port), In: in}
+			ask("what a job's other nodes send by the overlay", fmt.Sprintf("udp sport 600-1000 udp dport %d", c.Port), fmt.Sprintf("-p udp --sport 600:1000 --dport %d", c.Port), "processes of a job on several nodes do not reach each other", packet)
+		}
 	}
 	return all, err
 }
@@ -265,7 +270,7 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 // wayOut returns the node's address on its management network, which other nodes' are like, and the
 // interface that has it. The name is empty if the node has no default route.
 func wayOut() (netip.Addr, string) {
-	from, index, err := virtual.Way(netip.MustParseAddr("192.0.2.1")) // nobody's
+	from, index, err := virtual.Way(netip.MustParseAddr("192.0.0.8")) // nobody's (RFC 7600)
 	if err != nil {
 		return from, ""
 	}

@@ -20,6 +20,7 @@ type Packet struct {
 	From, To netip.Addr // IPv4; a zero To: the rules do not know it
 	Protocol byte       // unix.IPPROTO_TCP or IPPROTO_UDP
 	Port     uint16     // the destination's
+	FromPort uint16     // the source's; 0: the rules do not know it
 	In, Out  string     // interfaces; empty: none
 }
 
@@ -223,8 +224,9 @@ func (j judge) payload(e *expr.Payload) []byte {
 	case e.Base == expr.PayloadBaseNetworkHeader && end > destination && !j.packet.To.IsValid():
 	case e.Base == expr.PayloadBaseNetworkHeader && e.Offset >= protocol && end <= 20 && (e.Offset >= source || end <= protocol+1):
 		return header[e.Offset:end]
-	case e.Base == expr.PayloadBaseTransportHeader && e.Offset == destinationPort && e.Len == 2:
-		return binary.BigEndian.AppendUint16(nil, j.packet.Port)
+	case e.Base == expr.PayloadBaseTransportHeader && end <= 4 && (e.Offset >= destinationPort || j.packet.FromPort != 0):
+		ports := binary.BigEndian.AppendUint16(nil, j.packet.FromPort)
+		return binary.BigEndian.AppendUint16(ports, j.packet.Port)[e.Offset:end]
 	}
 	return nil
 }
@@ -334,12 +336,14 @@ func before(a, b nftables.SetElement) bool {
 // old is a match of iptables.
 func (j judge) old(m *expr.Match) bool {
 	within := func(p uint16, r [2]uint16) bool { return r[0] <= p && p <= r[1] }
-	all := [2]uint16{0, 65535}
+	from := func(r [2]uint16) bool {
+		return r == [2]uint16{0, 65535} || j.packet.FromPort != 0 && within(j.packet.FromPort, r)
+	}
 	switch info := m.Info.(type) {
 	case *xt.Tcp:
-		return j.packet.Protocol == unix.IPPROTO_TCP && within(j.packet.Port, info.DstPorts) && info.SrcPorts == all && info.InvFlags == 0 && info.FlagsMask == 0
+		return j.packet.Protocol == unix.IPPROTO_TCP && within(j.packet.Port, info.DstPorts) && from(info.SrcPorts) && info.InvFlags == 0 && info.FlagsMask == 0
 	case *xt.Udp:
-		return j.packet.Protocol == unix.IPPROTO_UDP && within(j.packet.Port, info.DstPorts) && info.SrcPorts == all && info.InvFlags == 0
+		return j.packet.Protocol == unix.IPPROTO_UDP && within(j.packet.Port, info.DstPorts) && from(info.SrcPorts) && info.InvFlags == 0
 	}
 	return m.Name == "comment"
 }

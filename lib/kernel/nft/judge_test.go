@@ -21,7 +21,7 @@ var (
 		Protocol: unix.IPPROTO_TCP, Port: 6818, In: "job1",
 	}
 	passing = nft.Packet{From: toSlurmd.From, Protocol: unix.IPPROTO_TCP, Port: 6817, In: "job1", Out: "eth0"}
-	overlay = nft.Packet{From: netip.MustParseAddr("10.0.0.7"), Protocol: unix.IPPROTO_UDP, Port: 489, In: "eth0"}
+	overlay = nft.Packet{From: netip.MustParseAddr("10.0.0.7"), Protocol: unix.IPPROTO_UDP, Port: 489, FromPort: 600, In: "eth0"}
 )
 
 // A rule of nft's that is put into a chain with a policy of drop, and the packets that get through.
@@ -40,6 +40,7 @@ func TestAChainThatDropsAPacketIsNamedUnlessARuleIsCertainToAcceptIt(t *testing.
 		{"ct state established,related accept", neither}, {"ct state new accept", both}, {"ct state vmap { established : accept, new : jump called }", other},
 		{"ct state invalid drop; ct state new tcp dport 6818 counter accept", job}, {"reject", neither}, {"reject; accept", neither},
 		{"meta l4proto tcp accept", job}, {"ip protocol udp accept", other}, {"meta nfproto ipv6 accept", neither}, {"fib daddr type local accept", both},
+		{"udp sport 600-1000 udp dport 489 accept", other}, {"udp sport 600 udp dport 489 accept", other}, {"udp sport 601-1000 accept", neither}, {"tcp sport != 22 accept", neither},
 		{"meta mark 7 accept", neither}, {"tcp sport 1024 accept", neither}, {"limit rate 9/second accept", neither}, {"meta skuid 0 accept", neither}, {"return; accept", neither},
 		{`log prefix "x" accept`, both}, {`tcp dport 6818 accept comment "y"`, job}, {"ip saddr . tcp dport { 198.19.0.1 . 6818 } accept", neither},
 	} {
@@ -122,6 +123,9 @@ func TestRulesOfBothIptablesAreReadLikeOthers(t *testing.T) {
 		{"-A INPUT -p tcp -m tcp --syn --dport 6818 -j ACCEPT", toSlurmd, dropped},
 		{"-A INPUT -p udp -m udp --dport 488 -j ACCEPT", overlay, dropped},
 		{"-A INPUT -p udp -m udp --dport 489 -j ACCEPT", overlay, ""},
+		{"-A INPUT -p udp --sport 600:1000 --dport 489 -j ACCEPT", overlay, ""},
+		{"-A INPUT -p udp --sport 601:1000 --dport 489 -j ACCEPT", overlay, dropped},
+		{"-A INPUT -p tcp --sport 600:1000 -j ACCEPT", toSlurmd, dropped},
 		{"-A INPUT -j REJECT; I -P INPUT ACCEPT", toSlurmd, dropped},
 		{"-A INPUT -j LOG; I -A INPUT -j ACCEPT", toSlurmd, ""},
 		{"-N SITE; I -A INPUT -j SITE; I -A SITE -s 198.19.0.0/16 -j ACCEPT", toSlurmd, ""},
