@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netlink"
+	"gresnet/lib/words/hint"
 )
 
 // Refuse says why an interface could not be put back where it is, if it could not.
@@ -34,7 +35,11 @@ func (c *Conn) refuseMaster(i Described) error {
 	if err != nil {
 		return fmt.Errorf("read the master of %s: %w", i.Name, err)
 	}
-	return fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", i.Name, master.ID.Kind, master.Name)
+	err = fmt.Errorf("%s belongs to %s %s, to which gresnet cannot give it back", i.Name, master.ID.Kind, master.Name)
+	if master.ID.Kind == "bond" {
+		return hint.With(err, `GN671 if both slaves are one HCA (RoCE LAG), let one job have it by part = "ipvlan" and count = 1, or several by slots`)
+	}
+	return err
 }
 
 // attached tells whether an XDP program is attached, in whichever mode.

@@ -29,7 +29,12 @@ func (slot) Read(r *Reading) error {
 		return err
 	}
 	return readChildren(r, func(p scan.Port) (*step.Child, error) {
-		if err := canCarry(r.View, r.Entry.Part, *p.Interface, p.LinkLayer); err != nil {
+		parent, err := carrier(r.View, *p.Interface)
+		if err != nil {
+			return nil, err
+		}
+		p.Interface = &parent
+		if err := canCarry(r.View, r.Entry.Part, parent, p.LinkLayer); err != nil {
 			return nil, err
 		}
 		c, err := readChild(r, p, r.Entry.Part)
@@ -120,6 +125,40 @@ func readChild(r *Reading, p scan.Port, kind string) (*step.Child, error) {
 // The kinds of interfaces that the kernel makes on those of Ethernet, one kind on each.
 const macvlan, ipvlan = "macvlan", "ipvlan"
 
+// carrier returns the interface on which slots of an HCA's stand: itself, or its bond if the HCA has the whole
+// bond. Of such a RoCE LAG, mlx5 says that one of the two slaves is the port's interface, and the other one's
+// function has no RDMA device any more (mlx5/core/lag/lag.c:mlx5_do_bond).
+func carrier(v *scan.View, own link.Interface) (link.Interface, error) {
+	if own.Master == 0 {
+		return own, nil
+	}
+	bond, err := v.Link.Get(own.Master)
+	if err != nil {
+		return link.Interface{}, fmt.Errorf("read the master of %s: %w", own.Name, err)
+	}
+	if bond.ID.Kind != "bond" {
+		return own, nil
+	}
+	list, err := v.Link.List()
+	if err != nil {
+		return link.Interface{}, err
+	}
+	for _, other := range list {
+		if other.Master != bond.Index || other.Index == own.Index {
+			continue
+		}
+		hca, err := v.HCAOf(other.ID)
+		if err != nil {
+			return link.Interface{}, err
+		}
+		if hca != (node.ID{}) {
+			err := fmt.Errorf("%s and %s belong to %s, and are interfaces of two HCAs, which the bond does not join", own.Name, other.Name, bond.Name)
+			return link.Interface{}, hint.With(err, "GN670 have the driver make one HCA of both (RoCE LAG), or match an HCA whose interface belongs to no bond")
+		}
+	}
+	return bond, nil
+}
+
 // canCarry returns an error for an interface on which the kernel makes no child of a kind, or on
 // which a child reaches nothing.
 func canCarry(v *scan.View, kind string, parent link.Interface, layer string) error {
@@ -137,7 +176,7 @@ func canCarry(v *scan.View, kind string, parent link.Interface, layer string) er
 		switch {
 		case o.Index == parent.Master:
 			err := fmt.Errorf("%s belongs to %s, and the kernel makes no %s of it", parent.Name, o.Name, kind)
-			return hint.With(err, "GN345 the bond as a whole can have slots, if it is an RDMA device (RoCE LAG): match that")
+			return hint.With(err, "GN345 take it out of "+o.Name)
 		case o.Parent == parent.Index && o.ID.Kind != kind && (o.ID.Kind == macvlan || o.ID.Kind == ipvlan):
 			err := fmt.Errorf("%s carries %s of kind %s, and the kernel makes no %s beside it", parent.Name, o.Name, o.ID.Kind, kind)
 			return hint.With(err, fmt.Sprintf("GN346 take part = %q, or remove %s", o.ID.Kind, o.Name))

@@ -154,6 +154,39 @@ func TestWhatAJobWithASlotHasSentByItsOwnInterfaceIsReadWhileItRuns(t *testing.T
 	vm.Same(t, before)
 }
 
+// The second slave is no HCA's, as where mlx5 has made one HCA of two functions.
+func TestSlotsOfAnHCAThatIsABondStandOnTheBondAndItComesBackExactly(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Short)
+	vm.Run(t, `modprobe bonding max_bonds=0; ip link add slave1 type dummy; ip link add bond7 type bond mode active-backup miimon 100
+for i in roce0 slave1; do ip link set $i down; ip addr flush dev $i; ip link set $i master bond7; ip link set $i up; done
+ip addr add 10.200.0.2/24 dev bond7; ip link set bond7 up; ip link set bond7 type bond active_slave roce0`)
+	t.Cleanup(func() {
+		vm.Run(t, "ip link set roce0 nomaster; ip link del bond7; ip link del slave1; modprobe -r bonding\n"+vm.GiveAddresses)
+	})
+	for _, part := range []string{"macvlan", "ipvlan"} {
+		hca := inSlots(t, part, "network = \"10.128.0.0/16\"\n")
+		before := vm.Picture(t)
+		for _, n := range []int{0, 5} {
+			vm.Must(t, "prolog", slotJob(n))
+			links := vm.Run(t, fmt.Sprintf("nsenter --net=%s/netns ip -d -br addr", slotLease(n)))
+			if want := fmt.Sprintf("10.128.0.%d/16", 2*8+n); !regexp.MustCompile(`(?m)^bond7@.*` + regexp.QuoteMeta(want)).MatchString(links) {
+				t.Errorf("%s: job %d has no bond7 with %s:\n%s", part, n, want, links)
+			}
+			gid := strings.TrimSpace(vm.Run(t, fmt.Sprintf("cat /sys/class/infiniband/%s/ports/1/gids/%s", hca, exported(t, n, "NCCL_IB_GID_INDEX"))))
+			if want := fmt.Sprintf("0000:0000:0000:0000:0000:ffff:0a80:%04x", 2*8+n); gid != want {
+				t.Errorf("%s: the GID of job %d is %s, want %s", part, n, gid, want)
+			}
+		}
+		if part == "macvlan" {
+			killAnywhere(t, slotJob(2), func() bool { return !t.Failed() })
+		}
+		for _, n := range []int{0, 5} {
+			vm.Must(t, "epilog", slotJob(n))
+		}
+		vm.Same(t, before)
+	}
+}
+
 // Somebody has removed the lease, so no epilog opens them. test/model found it: RELEASE_OPENS.
 func TestTheReleaseOfTheLastSlotOfAnHCAOpensItsDeviceNodes(t *testing.T) {
 	vm.Needs(t, vm.Shared, vm.Short)
@@ -203,7 +236,8 @@ func TestASlotThatTheNodeCannotMakeIsFoundByCheckAndRefusedBeforeAnythingChanges
 	for _, c := range []struct{ prepare, undo, want string }{
 		{"ip link add odd0 link roce0 type ipvlan", "ip link del odd0", "roce0 carries odd0 of kind ipvlan, and the kernel makes no macvlan beside it"},
 		{"ip link set roce0 down", vm.GiveAddresses, "roce0 is down, and so would a macvlan of it be"},
-		{"ip link add odd0 type bond; ip link set odd0 down; ip link set roce0 down; ip link set roce0 master odd0; ip link set roce0 up", "ip link set roce0 nomaster; ip link del odd0;" + vm.GiveAddresses, "roce0 belongs to odd0, and the kernel makes no macvlan of it"},
+		{"ip link add odd0 type bridge; ip link set roce0 master odd0", "ip link set roce0 nomaster; ip link del odd0;" + vm.GiveAddresses, "roce0 belongs to odd0, and the kernel makes no macvlan of it"},
+		{"modprobe bonding max_bonds=0; ip link add odd0 type bond; for i in 0 1; do ip link set roce$i down; ip link set roce$i master odd0; done", "for i in 0 1; do ip link set roce$i nomaster; done; ip link del odd0; modprobe -r bonding;" + vm.GiveAddresses, "roce0 and roce1 belong to odd0, and are interfaces of two HCAs, which the bond does not join"},
 		{"ip -4 addr flush dev roce0", vm.GiveAddresses, "roce0 has no IPv4 address, from which the addresses of slots follow"},
 		{"ip -4 addr flush dev roce0; ip addr add 10.200.0.40/24 dev roce0", "ip addr del 10.200.0.40/24 dev roce0;" + vm.GiveAddresses, "network 10.128.0.0/24 has no address for slot 0 of 8 on roce0, whose address is 10.200.0.40/24"},
 		{"for n in {1..16}; do ip addr add 10.250.0.$n/32 dev roce0; done; until [ $(cat /sys/class/infiniband/*/ports/1/gids/* 2>/dev/null | grep -c 0afa:00) = 32 ]; do sleep 0.1; done", "for n in {1..16}; do ip addr del 10.250.0.$n/32 dev roce0; done", "has room for 64 GIDs: its own interface needs "},
