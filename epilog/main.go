@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 
+	"gresnet/lib/kernel/detach"
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
@@ -54,7 +55,24 @@ func restore(w *cli.World, f cli.Flags) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	err = w.Record(f, w.Lenient(f), "epilog", func(n *host.Host) error { return lease.On(n).Restore(context.Background(), j.ID, run) })
+	cfg, behind := w.Lenient(f), f.Bool(cli.Behind)
+	if cfg.Deadline.Behind && run != nil && !behind && detach.Behind("--"+cli.Behind) == nil {
+		return nil
+	}
+	ctx := context.Background()
+	err = w.Record(f, cfg, "epilog", func(h *host.Host) error {
+		n := lease.On(h)
+		if !behind {
+			return n.Restore(ctx, j.ID, run)
+		}
+		n.Alone = detach.Back()
+		err := n.Restore(ctx, j.ID, run)
+		j.Node, j.Conf = h.Slurm.Name, h.Slurm.Conf
+		if err := cli.Drain(ctx, cfg.Slurm, j, err); err != nil {
+			h.Notice(j.ID, "%s", err)
+		}
+		return err
+	})
 	w.Sign(err, sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
 	return err
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 
 	"gresnet/lib/lease"
@@ -12,6 +13,7 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 )
 
@@ -70,6 +72,10 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 		defer cancel()
 		return n.Take(ctx, j)
 	})
-	sayWhy(ctx, w, cfg, j, err)
+	if w.Getenv("SLURM_SCRIPT_CONTEXT") == "prolog_slurmd" { // slurmd drains the node
+		if err := cli.Drain(ctx, cfg.Slurm, j, err); err != nil {
+			fmt.Fprintf(w.Stderr, "gresnet-prolog: warning: %s%s\n", err, hint.Tag(hint.ID(err)))
+		}
+	}
 	return err
 }

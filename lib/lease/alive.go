@@ -62,7 +62,7 @@ func signsOf(l *opened.Lease, s Sweep) (signs, error) {
 	// Without a mark none can come if the lease does not count, or there is no slurmd yet.
 	d.expected = !d.marked && dir.Counts() && !s.Boot
 	if d.job == TrialJob {
-		if on := (&Host{l.Host}); lock.IsHeld(on.trialLock()) {
+		if lock.IsHeld(On(l.Host).trialLock()) {
 			return d, living{fmt.Errorf("%w: gresnet try runs", errAlive)}
 		}
 		d.expected = false

@@ -34,10 +34,15 @@ var (
 )
 
 // Host is the node that leases are taken on.
-type Host struct{ *host.Host }
+type Host struct {
+	*host.Host
+
+	// Alone is called, unless it is nil, when Restore has the job's lock.
+	Alone func() error
+}
 
 // On is a node that leases are taken on.
-func On(h *host.Host) *Host { return &Host{h} }
+func On(h *host.Host) *Host { return &Host{Host: h} }
 
 // ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
 // state directory. start is when the job began that it is for.

@@ -31,6 +31,11 @@ func (n *Host) Restore(ctx context.Context, id uint32, run *job.Run) error {
 	}
 	opened.RestoreLost(ctx, n.Host, false)
 	err := opened.UnderLock(ctx, n.Host, id, func() error {
+		if n.Alone != nil {
+			if err := n.Alone(); err != nil {
+				n.Notice(id, "slurmd waits for this epilog: %s", err)
+			}
+		}
 		l, err := n.open(ctx, id)
 		if errors.Is(err, opened.ErrNone) {
 			if s := sign.Of(n.State, id); s != nil && run != nil && s.Run.Restart > run.Restart {

@@ -45,6 +45,8 @@ type Config struct {
 type Deadline struct {
 	Prolog time.Duration // half of it is kept for undoing what was begun
 	Epilog time.Duration // what is left then stays in the journal
+	// Behind has slurmd go on while the epilog works.
+	Behind bool
 }
 
 // The sources that may say what a job is entitled to.
