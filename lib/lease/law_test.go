@@ -276,7 +276,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 
 // lawBed is a node in a network namespace, with two interfaces that have much to lose,
 // some of it together.
-func lawBed(t *testing.T) (node *netnstest.NS, state string) {
+func lawBed(t testing.TB) (node *netnstest.NS, state string) {
 	node = netnstest.New(t)
 	node.Run(`sysctl -qw net.ipv6.conf.default.accept_dad=0; ip link add hca0 type veth peer name far; ip link set far up
 ip link set hca0 mtu 1400 alias 'rail 0' txqueuelen 77; ip link property add dev hca0 altname rail0
@@ -331,12 +331,12 @@ func firewall(node *netnstest.NS) (all []string) {
 }
 
 // lawRun runs a program in the node's namespace and tells whether it was killed.
-func lawRun(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
+func lawRun(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
 	return whole.run(t, node, state, program, kill)
 }
 
-func (l lawLease) run(t *testing.T, node *netnstest.NS, state, program string, kill int) (killed bool) {
+func (l lawLease) run(t testing.TB, node *netnstest.NS, state, program string, kill int) (killed bool) {
 	t.Helper()
 	out, err := l.command(node, state, program, kill).CombinedOutput()
 	var exit *exec.ExitError

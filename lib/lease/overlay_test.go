@@ -26,7 +26,7 @@ func lawOverlay() config.Overlay {
 
 // overlayBed is lawBed with another node, on whose side of a cable two namespaces are one
 // node and a job of its own.
-func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
+func overlayBed(t testing.TB) (node, far, farJob *netnstest.NS, state string) {
 	node, state = lawBed(t)
 	far, farJob = netnstest.New(t), netnstest.New(t)
 	node.IP("link add mgmt0 type veth peer name far1 netns " + far.Path)
@@ -47,7 +47,7 @@ func overlayBed(t *testing.T) (node, far, farJob *netnstest.NS, state string) {
 const lawLeader = lawJob - 1
 
 // raiseFar makes the other node's end of the overlay of a job, as its prolog would.
-func raiseFar(t *testing.T, far, farJob *netnstest.NS, job uint32) {
+func raiseFar(t testing.TB, far, farJob *netnstest.NS, job uint32) {
 	t.Helper()
 	o := virtual.OverlayOf(job)
 	o.Name, o.Port, o.MTU, o.Path, o.Node = "far1", 489, 1500, 1450, netip.MustParseAddr("10.9.0.2")
