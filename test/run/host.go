@@ -6,8 +6,6 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
-
-	"gresnet/test/guest/vm"
 )
 
 const binaries = ".cache/test"
@@ -44,10 +42,7 @@ func isStatic(program string) error {
 func (r *run) images(plan []job) error {
 	built := map[string]bool{}
 	for _, j := range plan {
-		arguments := []string{"build", "--suite", j.lane.Suite, "--kernel", j.lane.Kernel}
-		if j.lane.Shape == vm.IGB {
-			arguments = append(arguments, "--igb") // which takes another QEMU
-		}
+		arguments := j.lane.Image()
 		if key := strings.Join(arguments, " "); !built[key] {
 			built[key] = true
 			if err := r.command("test/vm/vm", arguments...); err != nil {

@@ -30,6 +30,7 @@ const (
 	VF         // needs HCAs with SR-IOV: runs in the VM of --vf alone
 	IGB        // needs a NIC whose VFs carry packets: runs in the VM of --igb alone
 	TwoNodes   // needs two nodes: runs in the VMs of --nodes 2 alone
+	Managed    // needs systemd and network managers: runs in the VM of --systemd alone
 	Many       // runs once more in a VM with 16 HCAs
 	EverySlurm // depends on Slurm's version: `make test-matrix` runs it
 
@@ -45,13 +46,13 @@ const (
 const (
 	levels = Smoke | Short | Long
 	// places are shapes of VMs that run only the tests that ask for them.
-	places = PCI | VF | IGB | TwoNodes
+	places = PCI | VF | IGB | TwoNodes | Managed
 )
 
 var classNames = map[string]Class{
 	"Shared": Shared, "Exclusive": Exclusive, "Both": Both, "Either": Either,
 	"Smoke": Smoke, "Short": Short, "Long": Long,
-	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Many": Many, "EverySlurm": EverySlurm,
+	"PCI": PCI, "VF": VF, "IGB": IGB, "TwoNodes": TwoNodes, "Managed": Managed, "Many": Many, "EverySlurm": EverySlurm,
 }
 
 // check returns why a class is none.
@@ -92,14 +93,14 @@ func Needs(t *testing.T, classes ...Class) {
 }
 
 // shapeNames are the values of GRESNET_VM that test/vm/guest-init sets.
-var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes"}
+var shapeNames = map[Class]string{0: "node", PCI: "pci", VF: "vf", IGB: "igb", TwoNodes: "nodes", Managed: "systemd"}
 
 var modeNames = map[Class]string{Shared: "shared", Exclusive: "exclusive"}
 
 // String names the parts of a class.
 func (c Class) String() string {
 	var names []string
-	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Many", "EverySlurm"} {
+	for _, name := range []string{"Shared", "Exclusive", "Smoke", "Short", "Long", "PCI", "VF", "IGB", "TwoNodes", "Managed", "Many", "EverySlurm"} {
 		if c&classNames[name] != 0 {
 			names = append(names, name)
 		}

@@ -54,7 +54,7 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 func (p part) lanes() (all []Lane) {
 	shapes, levels := []Class{0, PCI, VF}, Smoke|Short
 	if len(p.kernels) > 1 { // the tests that take long
-		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Many}, levels|Long
+		shapes, levels = []Class{0, PCI, VF, IGB, TwoNodes, Managed, Many}, levels|Long
 	}
 	return lanes(levels, p.suites, p.kernels, shapes...)
 }

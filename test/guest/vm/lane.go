@@ -8,7 +8,7 @@ type Lane struct {
 	Suite  string // Debian release of the user space
 	Kernel string // series of the kernel
 	Mode   Class  // Shared or Exclusive
-	Shape  Class  // PCI, VF, IGB, TwoNodes, Many, or 0 for one node with four HCAs
+	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, Many, or 0 for one node with four HCAs
 	Levels Class  // the tests of these levels
 	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
 }
@@ -46,12 +46,29 @@ func (l Lane) Arguments() []string {
 		return append(arguments, "--igb", "--hca", "roce=0")
 	case TwoNodes:
 		return append(arguments, "--nodes", "2", "--hca", "roce=2")
+	case Managed:
+		return append(arguments, "--systemd", "--root", managersRoot, "--mem", "3G", "--hca", "roce=2,ib=2")
 	case Many:
 		return append(arguments, "--hca", "roce=12,ib=4")
 	default:
 		return append(arguments, "--hca", "roce=2,ib=2")
 	}
 }
+
+// Image returns the arguments with which test/vm/vm build makes what the lane boots.
+func (l Lane) Image() []string {
+	arguments := []string{"build", "--suite", l.Suite, "--kernel", l.Kernel}
+	switch l.Shape {
+	case IGB:
+		return append(arguments, "--igb") // which takes another QEMU
+	case Managed:
+		return append(arguments, "--root", managersRoot)
+	}
+	return arguments
+}
+
+// managersRoot says what the user space of a Managed VM has beside that of others.
+const managersRoot = "test/guest/managers"
 
 // CI takes the first kernel and the first suite; the long tests take all kernels, and the
 // matrix also all suites, which have Slurm 22.05, 24.11 and unstable's.
@@ -65,7 +82,7 @@ var Runs = map[string][]Lane{
 	"test":        lanes(Smoke, suites[:1], kernels[:1], 0),
 	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF),
 	"rest":        lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), // what CI runs after `make test`
-	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB),
+	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 
