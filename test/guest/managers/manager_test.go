@@ -74,7 +74,7 @@ var managers = []manager{
 ip route add 172.21.$2.0/24 via 10.20$2.0.1 dev $1 proto static`,
 		done:  "nmcli -t -f GENERAL.STATE device show $1 | grep -q ':100 .*externally'",
 		again: "nmcli connection reload; systemctl restart NetworkManager",
-		stop:  "systemctl stop NetworkManager",
+		stop:  "systemctl stop NetworkManager; rm -rf /run/NetworkManager", // check believes what it left
 		check: "ok       NetworkManager: it leaves the HCAs' interfaces alone",
 	},
 	{
