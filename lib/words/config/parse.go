@@ -119,10 +119,9 @@ func (d *Deadline) read(t document.Table) {
 		// sweep of the job, the rest to undo. The longer of this and what it was when the job began holds.
 		// What is left stays in the journal, and the next run goes on
 		"epilog",
-		// `false` | `true`: slurmd goes on as soon as an epilog has the job's lock, and its job has ended. A
-		// prolog that wants one of its HCAs waits. An epilog that fails drains no node, unless
-		// `slurm.drain_reason` is set; no job gets what it could not give back. What it says is in the
-		// journal alone
+		// `false` | `true`: slurmd goes on once an epilog has the job's lock; a prolog that wants its HCAs
+		// waits. Of one that fails no job gets them, and the node is drained only with
+		// `slurm.drain_reason`. It logs to the journal alone
 		"epilog_behind",
 	)
 	d.Behind, _ = document.Value[bool](t, "epilog_behind", "true or false")
