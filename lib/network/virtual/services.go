@@ -1,10 +1,12 @@
 package virtual
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -34,25 +36,39 @@ type Ports struct{ First, Last int }
 // Serve makes ports mean the nodes' own services, where routes of ServicesTable lead to the nodes. What a
 // program of the job's listens on at these ports is then reached only at the loopback's addresses.
 func Serve(all []Ports) error {
-	rules := []*netlink.Rule{rule(localPref, unix.RT_TABLE_LOCAL)}
+	err := netlink.RuleAdd(rule(localPref, unix.RT_TABLE_LOCAL))
 	for _, p := range all {
-		for _, protocol := range []int{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
-			r := rule(servicesPref, ServicesTable)
-			r.IifName = "lo" // what the job itself sends
-			r.IPProto, r.Dport = protocol, netlink.NewRulePortRange(uint16(p.First), uint16(p.Last))
-			rules = append(rules, r)
+		for _, protocol := range []uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
+			if err == nil {
+				err = lead(p, protocol)
+			}
 		}
 	}
-	for _, r := range rules {
-		if err := netlink.RuleAdd(r); err != nil {
-			return fmt.Errorf("lead ports to the nodes: %w", err)
-		}
+	if err != nil {
+		return fmt.Errorf("lead ports to the nodes: %w", err)
 	}
 	// The kernel asks this rule before all others, in which the node's own address is the job's.
 	if err := netlink.RuleDel(rule(0, unix.RT_TABLE_LOCAL)); err != nil {
 		return fmt.Errorf("lead ports to the nodes: %w", err)
 	}
 	return nil
+}
+
+// lead has what the job itself sends to a protocol's ports take the routes of ServicesTable. netlink.RuleAdd says
+// the protocol in four bytes (v1.3.1), for which the kernel, which has one, complains in its log.
+func lead(p Ports, protocol uint8) error {
+	head := nl.NewRtMsg()
+	head.Family, head.Table, head.Scope, head.Type = unix.AF_INET, unix.RT_TABLE_UNSPEC, unix.RT_SCOPE_UNIVERSE, unix.RTN_UNICAST
+	request := nl.NewNetlinkRequest(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	request.AddData(head)
+	request.AddData(nl.NewRtAttr(nl.FRA_PRIORITY, nl.Uint32Attr(servicesPref)))
+	request.AddData(nl.NewRtAttr(nl.FRA_TABLE, nl.Uint32Attr(ServicesTable)))
+	request.AddData(nl.NewRtAttr(nl.FRA_IIFNAME, nl.ZeroTerminated("lo")))
+	request.AddData(nl.NewRtAttr(nl.FRA_IP_PROTO, nl.Uint8Attr(protocol)))
+	ports := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, uint16(p.First)), uint16(p.Last))
+	request.AddData(nl.NewRtAttr(nl.FRA_DPORT_RANGE, ports))
+	_, err := request.Execute(unix.NETLINK_ROUTE, 0)
+	return err
 }
 
 // ShowDefault makes the default route of the main table one for programs to look at: they take the

@@ -103,6 +103,9 @@ func TestAJobReachesWhatItsNodeReachesAndTheNodeIsAsItWas(t *testing.T) {
 	}
 	vm.Must(t, "epilog", jobs[1])
 	vm.Same(t, before)
+	if log, _ := vm.Try("dmesg | grep \"netlink: 'gresnet\""); log != "" {
+		t.Errorf("the kernel complains of messages: %s", log)
+	}
 	if after := vm.Run(t, offload); after != lro {
 		t.Errorf("the bond has %swant %s", after, lro)
 	}
