@@ -16,7 +16,7 @@ import (
 const (
 	connection = unix.NFNL_SUBSYS_CTNETLINK << 8
 
-	newConnection    = connection | 0 // IPCTNL_MSG_CT_NEW
+	newConnection    = connection     // IPCTNL_MSG_CT_NEW
 	getConnection    = connection | 1 // IPCTNL_MSG_CT_GET
 	deleteConnection = connection | 2 // IPCTNL_MSG_CT_DELETE
 
