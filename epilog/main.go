@@ -30,8 +30,8 @@ DESCRIPTION:
    It is slurmd's Epilog; people use gresnet. It reads the job from the
    environment (SLURM_JOB_ID) and undoes what gresnet-prolog did for it. If the
    job has no lease on this node, that is success. It needs neither the
-   configuration nor slurmctld; of the configuration it reads only what concerns
-   the log and metrics.
+   configuration nor slurmctld; of the configuration it reads only [deadline],
+   and what concerns the log and metrics.
 
    Exit status: 0 done; 2 something remains to be undone: no later job gets the
    HCAs that are not home or in doubt, and the next run goes on; 1 nothing was
@@ -55,8 +55,9 @@ func restore(w *cli.World, f cli.Flags) error {
 	if w.Getenv("SLURM_JOB_RESTART_COUNT") == "" {
 		run = nil // a person, who means the lease that is there; slurmd always says which run
 	}
-	cfg, behind := w.Lenient(f), f.Bool(cli.Behind)
-	if cfg.Deadline.Behind && run != nil && !behind && detach.Behind("--"+cli.Behind) == nil {
+	cfg, behind, dir := w.Lenient(f), f.Bool(cli.Behind), state.Dir(f.String("state"))
+	// A job without a lease pays for no second program.
+	if cfg.Deadline.Behind && run != nil && !behind && dir.Lease(j.ID).Exists() && detach.Behind("--"+cli.Behind) == nil {
 		return nil
 	}
 	ctx := context.Background()
@@ -73,6 +74,6 @@ func restore(w *cli.World, f cli.Flags) error {
 		}
 		return err
 	})
-	w.Sign(err, sign.Last(state.Dir(f.String("state")), w.SignOf(j, err)))
+	w.Sign(err, sign.Last(dir, w.SignOf(j, err)))
 	return err
 }
