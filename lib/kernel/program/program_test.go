@@ -34,7 +34,8 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// pipe returns a named pipe, and a function that waits until all who write to it have ended.
+// pipe returns a named pipe, and a function that waits until all who write to it have ended. If nobody
+// ever wrote, that function returns "".
 func pipe(t *testing.T) (path string, ended func() string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "pipe")
@@ -51,12 +52,25 @@ func pipe(t *testing.T) (path string, ended func() string) {
 		text, _ := io.ReadAll(f)
 		said <- string(text)
 	}()
-	return path, func() string { return <-said }
+	return path, func() string {
+		for {
+			// A reader waits for the first writer. If there was none, this is the one.
+			if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+				f.Close()
+			}
+			select {
+			case text := <-said:
+				return text
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
 }
 
-// A daemon, in a session of its own and nobody's child any more. The script goes on when it runs.
+// A daemon, in a session of its own and nobody's child any more. The script goes on when the daemon has
+// the pipe open and has written to it.
 func daemon(pipe string) string {
-	return "setsid sh -c '(echo up; exec sleep infinity) >" + pipe + " 2>&1 & touch " + pipe + ".up' </dev/null >/dev/null 2>&1\nwhile ! [ -e " + pipe + ".up ]; do sleep 0.01; done\n"
+	return "setsid sh -c '(echo up; touch " + pipe + ".up; exec sleep infinity) >" + pipe + " 2>&1 &' </dev/null >/dev/null 2>&1\nwhile ! [ -e " + pipe + ".up ]; do sleep 0.01; done\n"
 }
 
 // await waits until a file is there.
