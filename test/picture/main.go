@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"gresnet/lib/people/picture"
+	"gresnet/test/picture/whole"
 )
 
 func main() {
 	take := picture.Take
 	if slices.Contains(os.Args, "-whole") {
-		take = picture.Whole
+		take = whole.Picture
 	}
 	text, err := take()
 	if err != nil {

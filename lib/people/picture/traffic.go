@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -11,6 +12,15 @@ var refCount = regexp.MustCompile(` refcnt \d+`)
 
 // quantum is what the kernel computes of the MTU when it makes a discipline of its own.
 var quantum = regexp.MustCompile(` (initial_)?quantum \d+b?`)
+
+// kernels finds the kernel's own disciplines: they have no handle.
+var kernels = regexp.MustCompile(` 0: dev (\S+) `)
+
+func up(name string) bool {
+	var flags uint64
+	fmt.Sscanf(read("/sys/class/net/"+name+"/flags"), "0x%x", &flags)
+	return flags&1 != 0
+}
 
 // qdiscs returns all that the interfaces have, but for the kernel's own of one that is down: it
 // has one that it got when it was up, or none yet.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gresnet/lib/people/picture"
 	"gresnet/test/guest/vm"
+	"gresnet/test/picture/whole"
 )
 
 // given is a setting of one interface, and what became of it.
@@ -98,10 +98,10 @@ func takeAway(t *testing.T, all []*given) {
 	vm.Run(t, script+"true")
 }
 
-// whole returns the whole picture as a set of facts, each with how often it is there.
-func whole(t *testing.T) map[string]int {
+// factsNow returns the whole picture as a set of facts, each with how often it is there.
+func factsNow(t *testing.T) map[string]int {
 	t.Helper()
-	text, err := picture.Whole()
+	text, err := whole.Picture()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestWhatCanBeSetComesBackOrHasARowThatSaysOtherwise(t *testing.T) {
 	pinXDP(t)
 	// What the kernel has of itself when it has these is no setting.
 	vm.Run(t, "modprobe -a mpls_iptunnel mpls_router fou l2tp_eth ip_gre; modprobe bonding max_bonds=0; ip link add vrf9 type vrf table 900; ip link del vrf9")
-	base, bare := vm.Picture(t), whole(t)
+	base, bare := vm.Picture(t), factsNow(t)
 	var all []*given
 	for _, s := range settings {
 		for _, p := range places {
@@ -316,7 +316,7 @@ func TestWhatCanBeSetComesBackOrHasARowThatSaysOtherwise(t *testing.T) {
 func round(t *testing.T, all []*given, bare map[string]int) {
 	t.Helper()
 	give(t, all)
-	before := whole(t)
+	before := factsNow(t)
 	told := slices.Collect(maps.Keys(before))
 	for _, g := range all {
 		if g.fate == "" && !slices.ContainsFunc(told, func(f string) bool { return g.shown.MatchString(f) && (bare[f] == 0 || g.give == "true") }) {
@@ -342,7 +342,7 @@ func round(t *testing.T, all []*given, bare map[string]int) {
 	if code != 0 && code != 2 {
 		t.Fatalf("epilog: exit %d: %s", code, out)
 	}
-	after := whole(t)
+	after := factsNow(t)
 	lost, new := missing(before, after), missing(after, before)
 	explained := map[string]bool{}
 	for _, g := range all {

@@ -1,4 +1,6 @@
-package picture
+// Package whole takes pictures of a node for the test that asks whether pictures have all: besides what
+// lib/people/picture tells, what every interface of the kernel says that can name a device.
+package whole
 
 import (
 	"errors"
@@ -12,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"gresnet/lib/people/picture"
 )
 
 // question is what a program is asked of the node, or once of each interface, whose name is
@@ -84,12 +88,28 @@ var questions = []question{
 	{"Ethernet", []string{"dcb app show dev IF", "dcb rewr show dev IF", "dcb apptrust show dev IF", "dcb ets show dev IF", "dcb pfc show dev IF", "dcb buffer show dev IF", "dcb maxrate show dev IF", "dcb dcbx show dev IF"}, nil, false},
 }
 
-// Whole is Take, and besides what every interface of the kernel says that can name a
-// device. It asks some hundred programs, so it is for those that look once.
-func Whole() (string, error) {
-	text, err := Take()
-	more, lacks := take(answers, disciplines, neighbors, filters, allSysctls, attributes)
-	return text + more, errors.Join(err, lacks)
+// Picture returns a picture: a fact a line. It asks some hundred programs, so it is for those that look once.
+func Picture() (string, error) {
+	text, err := picture.Take()
+	for _, look := range []func() ([]string, error){answers, disciplines, neighbors, filters, sysctls, attributes} {
+		facts, lacks := look()
+		text, err = text+strings.Join(append(facts, ""), "\n"), errors.Join(err, lacks)
+	}
+	return text, err
+}
+
+// read returns the text of a file, empty where it has none to give.
+func read(path string) string {
+	text, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(text))
+}
+
+func glob(pattern string) []string {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		panic(err) // the patterns are ours
+	}
+	return paths
 }
 
 // names returns the interfaces, or the RDMA devices, in the order of their names.
@@ -259,8 +279,8 @@ func filters() ([]string, error) {
 	}), nil
 }
 
-// allSysctls returns all files of each folder of /proc/sys/net that has an interface's name.
-func allSysctls() (facts []string, err error) {
+// sysctls returns all files of each folder of /proc/sys/net that has an interface's name.
+func sysctls() (facts []string, err error) {
 	interfaces := names("net")
 	err = filepath.WalkDir("/proc/sys/net", func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
