@@ -22,8 +22,7 @@ func (s Site) closed() []Finding {
 		return nil
 	}
 	const others = 0o077
-	var open []string
-	seen := false
+	open, seen := []string(nil), false
 	folder, err := fs.Stat(s.Root, "dev/infiniband")
 	if err == nil && folder.IsDir() && folder.Mode().Perm()&others == 0 {
 		return []Finding{ok(about, "they are in a folder that is root's alone")}

@@ -369,6 +369,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
 		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },
 			"error    HCA mlx5_0: driver efa cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
+		"one with device nodes elsewhere": {func(s *check.Site) {
+			s.Inventory.HCAs[0].Driver, s.Inventory.Mode = "hfi1", rdma.Shared
+			remove("etc/modprobe.d/rdma.conf")(s)
+		}, "warning  HCA mlx5_0: all users can open it by /dev/hfi1_*, which gresnet does not close; run one job at a time: OverSubscribe=EXCLUSIVE"},
 		"one that cannot yet": {func(s *check.Site) {
 			s.Inventory.HCAs[0].Driver = "bnxt_re"
 			set("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")(s)
