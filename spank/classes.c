@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define CLASS "/sys/class/infiniband"
 #define VERBS "/sys/class/infiniband_verbs"
 #define DEVICES "/dev/infiniband"
 
@@ -26,6 +27,7 @@ enum {
 	HCA_NAME_SIZE = 64, /* IB_DEVICE_NAME_MAX */
 	HCAS_MAX = 256,
 	ATTRIBUTE_SIZE = 64,
+	FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC,
 };
 
 /* The job's HCAs, as their RDMA devices are called now. */
@@ -207,10 +209,36 @@ out:
 	return rc;
 }
 
+/* mount_empty puts an empty folder over a class. */
+static int mount_empty(uint32_t job, const char *path)
+{
+	if (mount("gresnet", path, "tmpfs", FLAGS, "mode=0755") == -1) {
+		slurm_error("gresnet: job %u: cover %s: %m", job, path);
+		return -1;
+	}
+	return 0;
+}
+
+/* keep_whole mounts a /sys without covers below the cover of a class, where nobody reaches it. The kernel lets a
+ * user mount a sysfs in namespaces of his own only if the mount namespace has a whole one
+ * (fs/namespace.c:mount_too_revealing). */
+static int keep_whole(uint32_t job, const char *path)
+{
+	char to[PATH_MAX];
+
+	snprintf(to, sizeof(to), "%s/sys", path);
+	if (mount_empty(job, path))
+		return -1;
+	if (mkdir(to, 0755) == -1 || mount("/sys", to, NULL, MS_BIND, NULL) == -1) {
+		slurm_error("gresnet: job %u: keep a whole /sys below %s: %m", job, path);
+		return -1;
+	}
+	return 0;
+}
+
 /* cover_class puts a folder with the job's part over a class. What was there stays open below it. */
 static int cover_class(uint32_t job, const struct hcas *hcas, const char *path)
 {
-	const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 	int rc = -1;
 	DIR *class = opendir(path);
 
@@ -220,13 +248,13 @@ static int cover_class(uint32_t job, const struct hcas *hcas, const char *path)
 		slurm_error("gresnet: job %u: list %s: %m", job, path);
 		return -1;
 	}
-	if (mount("gresnet", path, "tmpfs", flags, "mode=0755") == -1) {
-		slurm_error("gresnet: job %u: cover %s: %m", job, path);
+	if (!strcmp(path, CLASS) && keep_whole(job, path))
 		goto out;
-	}
+	if (mount_empty(job, path))
+		goto out;
 	if (copy_entries(job, hcas, class, path))
 		goto out;
-	if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | flags, NULL) == -1) {
+	if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | FLAGS, NULL) == -1) {
 		slurm_error("gresnet: job %u: make the job's %s read-only: %m", job, path);
 		goto out;
 	}
@@ -240,7 +268,7 @@ int classes_cover(uint32_t job)
 {
 	/* infiniband_cm is in kernels before 5.13. */
 	static const char *const classes[] = {
-		"/sys/class/infiniband", "/sys/class/infiniband_mad", "/sys/class/infiniband_cm", VERBS,
+		CLASS, "/sys/class/infiniband_mad", "/sys/class/infiniband_cm", VERBS,
 	};
 	struct hcas hcas = {.count = 0};
 	int rc = -1;

@@ -642,6 +642,13 @@ static void mounted_once(void)
 	check(count_mounts("/sys/devices/virtual/net/host0") == 0, "the node's host0 is still there");
 	check(!access(LEASE "/env", F_OK), STATE " is covered");
 }
+static void mount_sysfs(const void *argument)
+{
+	(void)argument;
+	must(!unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET), "make a user's namespaces");
+	check(!mount("sysfs", "/mnt", "sysfs", 0, NULL), "a user mounts no sysfs in namespaces of his own");
+}
+static void users_sysfs(void) { in_child(mount_sysfs, NULL); }
 static void names_covered(void)
 {
 	check_text("/etc/hosts", "10.8.0.1 node1\n");
@@ -836,6 +843,8 @@ static const struct row rows[] = {
 	{"an HCA that is just going", INSIDE, NULL, .task = hca_is_gone},
 	{"an HCA with too long a name", SHUT_IN, "read uverbs1/ibdev of /sys/class: too long", .task = long_owner},
 	{"what is mounted afterwards", INSIDE, NULL, .then = mounted_once},
+	{"a user's own sysfs", INSIDE, NULL, .then = users_sysfs},
+	{"a user's own sysfs, in the node's network", IN_NODES, NULL, HEAD "GRESNET_NETNS=node\n", .spoil = no_netns, .then = users_sysfs},
 	{"/sys read-only", INSIDE, NULL, .spoil = read_only_sys, .then = superblock_writable},
 	{"/sys no longer read-only", INSIDE, NULL, .spoil = usual_sys},
 	{"what the user has set", INSIDE, NULL, HEAD NETNS EXPORTS, .task = user_has_set, .then = users_stay},
