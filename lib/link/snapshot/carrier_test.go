@@ -50,14 +50,14 @@ func TestAnInterfaceWithoutTheCarrierThatItHadHasAllElse(t *testing.T) {
 ` + tested + `ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip -6 route add fd09::/64 via fd00::1 dev hca0
 ip route add 10.10.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.0.0.3 dev hca0 weight 3
 ip -6 route add fd10::/64 nexthop via fd00::1 dev hca0 nexthop via fd00::3 dev hca0 weight 4`,
-		"routes from its addresses": tested + `for i in $(seq 200); do ip -6 addr | grep -q tentative || break; sleep 0.02; done
+		"routes from its addresses": tested + `for i in $(seq 3000); do ip -6 addr | grep -q tentative || break; sleep 0.02; done
 ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd09::/64 via fd00::1 src fd00::2 dev hca0`,
 		"a macvlan": tested + `ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the tests for duplicates take their time
 			b := newBed(t)
-			b.node.Run(setup + "\nfor i in $(seq 200); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
+			b.node.Run(setup + "\nfor i in $(seq 3000); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
 			s := unplugged(t, b)
 			in(t, b.node, func(c *snapshot.Conn) error {
 				c.Budget = impatient()

@@ -464,7 +464,8 @@ ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip route add 10.8.0.0/16 via 10.
 ip -6 addr add fd00::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 addr add fd01::2/64 dev hca0 nodad valid_lft 90 preferred_lft 50; ip -6 addr add fd01::3/64 dev hca0 nodad`)
 	settle(b.node)
 	awayLong(t, b, "ip addr flush dev hca0; ip -6 addr flush dev hca0; ip route flush dev hca0")
-	have := b.node.Run("ip route show table all dev hca0; ip -6 route show table all dev hca0")
+	// A work queue adds the anycast route behind the address's (addrconf_dad_completed).
+	have := b.node.Run("for i in $(seq 3000); do ip -6 route show table all dev hca0 | grep -q 'anycast fd01::' && break; sleep 0.02; done\nip route show table all dev hca0; ip -6 route show table all dev hca0")
 	for _, want := range []string{
 		"10.0.0.0/24 proto kernel scope link src 10.0.0.9", "local 10.0.0.9 table local proto kernel scope host src 10.0.0.9",
 		"local 10.0.0.10 table local proto kernel scope host src 10.0.0.9", "10.9.0.0/16 via 10.0.0.1", "anycast fd01::",
@@ -484,7 +485,7 @@ func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.use_tempaddr=2; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad mngtmpaddr`)
 	const temporary = `ip -6 -o addr show dev hca0 temporary | awk '{print $4}'`
-	awaitTemporary := `for i in $(seq 100); do [ -z "$(` + temporary + `)" ] || break; sleep 0.02; done; ` + temporary
+	awaitTemporary := `for i in $(seq 3000); do [ -z "$(` + temporary + `)" ] || break; sleep 0.02; done; ` + temporary
 	had := b.node.Run(awaitTemporary)
 	settle(b.node)
 	in(t, b.node, func(c *snapshot.Conn) error {
@@ -659,7 +660,7 @@ func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
 // settle waits until the kernel has taken the addresses of what is up; on an
 // interface that is down they stay tentative.
 func settle(n *netnstest.NS) {
-	n.Run(`for i in $(seq 100); do ip -6 addr show up | grep -q tentative || break; sleep 0.02; done`)
+	n.Run(`for i in $(seq 3000); do ip -6 addr show up | grep -q tentative || break; sleep 0.02; done`)
 }
 
 func find(t *testing.T, c *snapshot.Conn, name string) link.Interface {
