@@ -14,78 +14,43 @@ import (
 	"gresnet/lib/words/plain"
 )
 
-// MESSAGE_ID of each kind of event in the systemd journal, as its catalogs have
-// them (sd-id128(3)). Sites search for them: one that was given is never changed.
-const (
-	idProblem     = "5e5ee970c0c34ca584c6aa92dc1cff61"
-	idStepDone    = "eea256fdf8e1489aba61667b5ab82885"
-	idStepFailed  = "cded88888355420a871ebae7aad3299e"
-	idDiffers     = "5aaa185f954848d1b6e12a2aed2f6dff"
-	idPortWorse   = "40a18b812f0f480eb1c71b2a64b02e9f"
-	idTaken       = "4c8393597c5945b7bbfa9c717c631455"
-	idRefused     = "001a984d1b854376bf0a331652114184"
-	idReturned    = "cda683fc30a34d028f4eefdebe97cc62"
-	idSwept       = "a921dd8cdb7e417b975f0787e4d3d49a"
-	idSpared      = "f9cf367086a649eaba9f6cff64343c42"
-	idQuarantined = "e43bb2caa13f4ef398e9a1db82a66e01"
-	idReleased    = "f4330cb10ea14159bbcf09be9c47596c"
-	idTableUnread = "dc430f78e5b04ddbb91fb9f6f9c31045"
-	idModeSet     = "987700d09e93450391f32edaa8716219"
-	idModeWrong   = "0ba731d32cc342d6a02b5f630c89b4c7"
-	idTraffic     = "02a38d21bf4c4359913b2540b872ece6"
-	idRemark      = "da1a9a9fee9e4d9da57eb1d502f56873"
-)
-
 // fieldID has the id of a message, as docs/errors.md lists it.
 const fieldID = "GRESNET_ID"
 
-// warningID is the id of the warnings of a kind of event.
-func warningID(k event.Kind) string {
-	id, _ := hint.Cut(map[event.Kind]string{
-		event.PortWorse:   world.PortHint,
-		event.ModeWrong:   "GN005 gresnet check says which mode the node has after a reboot",
-		event.HCAReleased: "GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again",
-		event.TableUnread: "GN006 gresnet status shows what is quarantined",
-		event.Remark:      "GN007 compare what the line names with what the interface should have",
-	}[k])
-	return id
+// idProblem is the MESSAGE_ID of what a person is told on stderr.
+const idProblem = "5e5ee970c0c34ca584c6aa92dc1cff61"
+
+// message is how the systemd journal has a kind of event.
+type message struct {
+	id       string // MESSAGE_ID, as catalogs have it (sd-id128(3)). Sites search for it: it is never changed
+	priority journal.Priority
+	hint     string // what to do about its warnings, with their id
 }
 
-// message is how the journal has a kind of event.
-func message(k event.Kind) (id string, p journal.Priority) {
-	switch k {
-	case event.StepDone:
-		return idStepDone, journal.PriInfo
-	case event.StepFailed:
-		return idStepFailed, journal.PriWarning
-	case event.Differs:
-		return idDiffers, journal.PriWarning
-	case event.PortWorse:
-		return idPortWorse, journal.PriWarning
-	case event.LeaseTaken:
-		return idTaken, journal.PriNotice
-	case event.LeaseRefused:
-		return idRefused, journal.PriNotice
-	case event.LeaseReturned:
-		return idReturned, journal.PriNotice
-	case event.LeaseSwept:
-		return idSwept, journal.PriNotice
-	case event.LeaseSpared:
-		return idSpared, journal.PriNotice
-	case event.Traffic:
-		return idTraffic, journal.PriNotice
-	case event.HCAQuarantined:
-		return idQuarantined, journal.PriWarning
-	case event.HCAReleased:
-		return idReleased, journal.PriNotice
-	case event.TableUnread:
-		return idTableUnread, journal.PriWarning
-	case event.ModeSet:
-		return idModeSet, journal.PriNotice
-	case event.ModeWrong:
-		return idModeWrong, journal.PriWarning
-	}
-	return idRemark, journal.PriNotice
+var messages = map[event.Kind]message{
+	event.StepDone:       {"eea256fdf8e1489aba61667b5ab82885", journal.PriInfo, ""},
+	event.StepFailed:     {"cded88888355420a871ebae7aad3299e", journal.PriWarning, ""},
+	event.Differs:        {"5aaa185f954848d1b6e12a2aed2f6dff", journal.PriWarning, ""},
+	event.PortWorse:      {"40a18b812f0f480eb1c71b2a64b02e9f", journal.PriWarning, world.PortHint},
+	event.LeaseTaken:     {"4c8393597c5945b7bbfa9c717c631455", journal.PriNotice, ""},
+	event.LeaseRefused:   {"001a984d1b854376bf0a331652114184", journal.PriNotice, ""},
+	event.LeaseReturned:  {"cda683fc30a34d028f4eefdebe97cc62", journal.PriNotice, ""},
+	event.LeaseSwept:     {"a921dd8cdb7e417b975f0787e4d3d49a", journal.PriNotice, ""},
+	event.LeaseSpared:    {"f9cf367086a649eaba9f6cff64343c42", journal.PriNotice, ""},
+	event.Traffic:        {"02a38d21bf4c4359913b2540b872ece6", journal.PriNotice, ""},
+	event.HCAQuarantined: {"e43bb2caa13f4ef398e9a1db82a66e01", journal.PriWarning, ""},
+	event.HCAReleased: {"f4330cb10ea14159bbcf09be9c47596c", journal.PriNotice,
+		"GN377 see in journalctl -k where the HCA went; jobs get it when the node has it again"},
+	event.TableUnread: {"dc430f78e5b04ddbb91fb9f6f9c31045", journal.PriWarning, "GN006 gresnet status shows what is quarantined"},
+	event.ModeSet:     {"987700d09e93450391f32edaa8716219", journal.PriNotice, ""},
+	event.ModeWrong:   {"0ba731d32cc342d6a02b5f630c89b4c7", journal.PriWarning, "GN005 gresnet check says which mode the node has after a reboot"},
+	event.Remark:      {"da1a9a9fee9e4d9da57eb1d502f56873", journal.PriNotice, "GN007 compare what the line names with what the interface should have"},
+}
+
+// warningID is the id of the warnings of a kind of event.
+func warningID(k event.Kind) string {
+	id, _ := hint.Cut(messages[k].hint)
+	return id
 }
 
 // lowest is the least urgent priority that a level of the configuration lets through.
@@ -101,13 +66,13 @@ func lowest(level string) journal.Priority {
 
 // log puts an event into the systemd journal, if the level lets it through.
 func (w *World) log(level string, e event.Event) {
-	id, priority := message(e.Kind)
-	if w.Send == nil || priority > lowest(level) {
+	m := messages[e.Kind]
+	if w.Send == nil || m.priority > lowest(level) {
 		return
 	}
 	fields := map[string]string{
 		"SYSLOG_IDENTIFIER": w.name,
-		"MESSAGE_ID":        id,
+		"MESSAGE_ID":        m.id,
 		"EVENT":             string(e.Kind),
 	}
 	if e.Job != 0 {
@@ -137,7 +102,7 @@ func (w *World) log(level string, e event.Event) {
 			fields["SENT_PACKETS"], fields["RECEIVED_PACKETS"] = fmt.Sprint(v.SentPackets), fmt.Sprint(v.ReceivedPackets)
 		}
 	}
-	w.send(textOf(e), priority, fields)
+	w.send(textOf(e), m.priority, fields)
 }
 
 // send puts a line into the journal, where what users have named is read on terminals. A journal that

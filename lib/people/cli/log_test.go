@@ -45,7 +45,7 @@ func listening() (*World, *[]sent) {
 func TestEachKindOfEventHasAMessageIDOfItsOwn(t *testing.T) {
 	seen := map[string]event.Kind{idProblem: "problem"}
 	for _, kind := range event.Kinds() {
-		id, _ := message(kind)
+		id := messages[kind].id
 		if other, there := seen[id]; there {
 			t.Errorf("%s and %s have one MESSAGE_ID", kind, other)
 		}
@@ -62,7 +62,7 @@ func TestEachMessageIDIsDocumentedWithItsEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range event.Kinds() {
-		id, p := message(kind)
+		id, p := messages[kind].id, messages[kind].priority
 		row := "| `" + string(kind) + "` | " + map[journal.Priority]string{
 			journal.PriInfo: "info", journal.PriNotice: "notice", journal.PriWarning: "warning",
 		}[p] + " | `" + id + "` |"
@@ -110,17 +110,17 @@ func TestAnEventIsALineWithFields(t *testing.T) {
 		{
 			event.Event{Kind: event.StepDone, Job: 4711, HCA: "0002:c903:00ab:0000", Deed: "do rdma mlx5_3", Took: 1500 * time.Microsecond},
 			"job 4711: do rdma mlx5_3", journal.PriInfo,
-			map[string]string{"MESSAGE_ID": idStepDone, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
+			map[string]string{"MESSAGE_ID": messages[event.StepDone].id, "EVENT": "step-done", "JOB_ID": "4711", "HCA": "0002:c903:00ab:0000", "STEP": "do rdma mlx5_3", "DURATION_US": "1500"},
 		},
 		{
 			event.Event{Kind: event.LeaseRefused, Job: 4711, Notice: "refused: no", Reason: gres.TooMany, ID: "GN009"},
 			"job 4711: refused: no", journal.PriNotice,
-			map[string]string{"MESSAGE_ID": idRefused, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many", "GRESNET_ID": "GN009"},
+			map[string]string{"MESSAGE_ID": messages[event.LeaseRefused].id, "EVENT": "lease-refused", "JOB_ID": "4711", "REASON": "too_many", "GRESNET_ID": "GN009"},
 		},
 		{
 			event.Event{Kind: event.TableUnread, Warning: "read claims/x: it is not as it was written"},
 			"read claims/x: it is not as it was written", journal.PriWarning,
-			map[string]string{"MESSAGE_ID": idTableUnread, "EVENT": "table-unread", "GRESNET_ID": "GN006"},
+			map[string]string{"MESSAGE_ID": messages[event.TableUnread].id, "EVENT": "table-unread", "GRESNET_ID": "GN006"},
 		},
 	} {
 		w, lines := listening()
