@@ -53,11 +53,9 @@ func child(args []string, say detach.Say) error {
 		}
 	}
 	if len(s.targets) > 0 {
-		if err := s.seek(); err != nil {
-			return err
-		}
+		return s.seek()
 	}
-	return say(saidDone, -1)
+	return nil
 }
 
 // list answers by the kernel's list of who uses an HCA, unless a process that began to use it has ended.

@@ -23,11 +23,10 @@ import (
 // searcher searches aside.
 var searcher = detach.New("gresnet-users", child)
 
-// A searcher's messages, of a word and what belongs to it, and those of proc.Progress.
+// A searcher's messages, of a word and what belongs to it.
 const (
 	saidUsed   = "used"   // INDEX WHO: who uses the HCA; nobody if that is empty
 	saidHanded = "handed" // INDEX: somebody who was handed a descriptor, and is not found yet
-	saidDone   = "done"
 )
 
 // target is an HCA that a search is about.
@@ -140,32 +139,21 @@ func (u *Look) ask(all []*target, until time.Time) error {
 		t.answer.text = unanswered
 		args = append(args, t.format())
 	}
-	process, err := searcher.Start(args...)
-	if err != nil {
-		return err
-	}
-	defer process.Leave()
-	begun, at := time.Now(), ""
-	for {
-		message, _, err := process.Hear(until)
-		switch {
-		case errors.Is(err, detach.ErrHeldUp) && at != "":
-			return fmt.Errorf("the search was over after %s, at %s", time.Since(begun).Round(time.Second), at)
-		case errors.Is(err, detach.ErrHeldUp):
-			return fmt.Errorf("the search was over after %s", time.Since(begun).Round(time.Second))
-		case err != nil:
-			return fmt.Errorf("search for it: %w", err)
-		}
+	begun := time.Now()
+	at, err := searcher.Ask(until, 0, func(message string, _ int) error {
 		word, rest, _ := strings.Cut(message, " ")
-		switch word {
-		case saidDone:
-			return nil
-		case proc.AtProcess:
-			at = rest
-		case saidUsed, saidHanded:
-			hear(all, word, rest)
-		}
+		hear(all, word, rest)
+		return nil
+	}, args...)
+	switch {
+	case errors.Is(err, detach.ErrHeldUp) && at != "":
+		return fmt.Errorf("the search was over after %s, at %s", time.Since(begun).Round(time.Second), at)
+	case errors.Is(err, detach.ErrHeldUp):
+		return fmt.Errorf("the search was over after %s", time.Since(begun).Round(time.Second))
+	case err != nil:
+		return fmt.Errorf("search for it: %w", err)
 	}
+	return nil
 }
 
 // hear takes a searcher's answer.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -39,7 +40,7 @@ func New(name string, run func(args []string, say Say) error) Task {
 		if text, err := unix.BytePtrFromString(name); err == nil {
 			_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(text)), 0, 0, 0)
 		}
-		if run(os.Args[1:], say) != nil {
+		if run(os.Args[1:], say) != nil || say(done, -1) != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -49,6 +50,15 @@ func New(name string, run func(args []string, say Say) error) Task {
 
 // Say sends a message, at most MaxMessage long, and a descriptor with it unless that is -1.
 type Say func(message string, fd int) error
+
+// At says what the task looks at now. Who leaves it behind can tell then whose fault that is.
+func (s Say) At(what string) error { return s(at+what, -1) }
+
+// What a task says besides: what it is at, and that it has done all.
+const (
+	at   = "at "
+	done = "done"
+)
 
 // MaxMessage bounds a message. What is longer is cut off.
 const MaxMessage = 8 << 10
@@ -77,11 +87,18 @@ type Process struct {
 	rights []byte
 }
 
-// Start starts a task, in the calling thread's namespaces.
-func (p Task) Start(args ...string) (*Process, error) { return p.StartWith(nil, args...) }
+// Ask starts a task, and hears it: see Listen.
+func (p Task) Ask(until time.Time, most time.Duration, hear func(message string, fd int) error, args ...string) (where string, err error) {
+	process, err := p.Start(nil, args...)
+	if err != nil {
+		return "", err
+	}
+	return process.Listen(until, most, hear)
+}
 
-// StartWith starts a task that keeps a file open, such as a lock, until it ends; nil: none.
-func (p Task) StartWith(file *os.File, args ...string) (*Process, error) {
+// Start starts a task, in the calling thread's namespaces. It keeps a file open, such as a lock, until it ends;
+// nil: none.
+func (p Task) Start(file *os.File, args ...string) (*Process, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -108,9 +125,32 @@ func (p Task) StartWith(file *os.File, args ...string) (*Process, error) {
 	return &Process{cmd, conn.(*net.UnixConn), make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4))}, nil
 }
 
-// Hear returns the next message, and the descriptor that came with it or -1. It is
-// ErrHeldUp if none comes until then, and io.EOF at the end.
-func (p *Process) Hear(until time.Time) (message string, fd int, err error) {
+// Listen calls hear with each message that comes until then, and the descriptor that came with it or -1, until
+// the task has done all. Then it ends the task, or leaves it behind if that is deaf to signals. An error, such as
+// ErrHeldUp, comes with what the task was at, as far as it has said that. most bounds the wait for one message; 0:
+// nothing does.
+func (p *Process) Listen(until time.Time, most time.Duration, hear func(message string, fd int) error) (where string, err error) {
+	defer p.leave()
+	for {
+		end := until
+		if soon := time.Now().Add(most); most > 0 && soon.Before(until) {
+			end = soon
+		}
+		message, fd, err := p.hear(end)
+		if err != nil || message == done {
+			return where, err
+		}
+		if what, is := strings.CutPrefix(message, at); is {
+			where = what
+		} else if err := hear(message, fd); err != nil {
+			return where, err
+		}
+	}
+}
+
+// hear returns the next message, and the descriptor that came with it or -1. It is
+// ErrHeldUp if none comes until then, and io.EOF if the process ends before it has done all.
+func (p *Process) hear(until time.Time) (message string, fd int, err error) {
 	if err := p.conn.SetReadDeadline(until); err != nil {
 		return "", -1, err
 	}
@@ -132,8 +172,7 @@ func (p *Process) Hear(until time.Time) (message string, fd int, err error) {
 	return string(p.buffer[:n]), fd, err
 }
 
-// Leave ends the process, or leaves it behind if it is deaf to signals.
-func (p *Process) Leave() {
+func (p *Process) leave() {
 	p.conn.Close()
 	p.cmd.Process.Kill()
 	go p.cmd.Wait()

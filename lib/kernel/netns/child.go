@@ -63,14 +63,14 @@ func child(_ []string, say detach.Say) error {
 	}
 	// What a file server is asked for on the way goes last: it may never answer.
 	for _, b := range f.late {
-		if err := f.say(atProcess+" "+b.who(), -1); err != nil {
+		if err := f.say.At(b.who()); err != nil {
 			return err
 		}
 		if _, err := f.lookBound(b, 0); err != nil {
 			return err
 		}
 	}
-	return f.say(allDone, -1)
+	return nil
 }
 
 // processes returns the folders of all processes, root's own before those of users. The owner
@@ -95,7 +95,7 @@ func processes() ([]string, error) {
 func (f *finder) look(process string, look func(process, who string) error) error {
 	comm, _ := os.ReadFile(process + "/comm")
 	who := fmt.Sprintf("%s (pid %s)", plain.Name(string(bytes.TrimSuffix(comm, []byte("\n")))), filepath.Base(process))
-	if err := f.say(atProcess+" "+who, -1); err != nil {
+	if err := f.say.At(who); err != nil {
 		return err
 	}
 	return look(process, who)
@@ -193,7 +193,7 @@ func (f *finder) check(fd int, who string) error {
 // tell says who has a namespace, once, and sends it along the first time.
 func (f *finder) tell(ns *NS, who string) error {
 	id := ns.String()
-	message := sighted + " " + id + " " + who
+	message := id + " " + who
 	if f.sent[message] {
 		return nil
 	}

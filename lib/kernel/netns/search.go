@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,51 +26,28 @@ var (
 // searcher searches aside: the kernel asks users' own file servers about users' files.
 var searcher = detach.New("gresnet-search", child)
 
-// A searcher's messages, of a word and what belongs to it.
-const (
-	atProcess = "at"   // PROCESS: it looks at that one now
-	sighted   = "seen" // ID WHO: who has a namespace, which comes along at its first sighting
-	allDone   = "done"
-)
-
 // search searches all network namespaces, and calls see for all who have one. ns is nil
 // but for the first of them, and is see's to close.
 func search(see func(ns *NS, id, who string)) error {
-	process, err := searcher.Start()
-	if err != nil {
+	// A message is who has a namespace, ID WHO. The namespace comes along at its first sighting.
+	at, err := searcher.Ask(time.Now().Add(searchTimeout), lookTimeout, func(message string, fd int) (err error) {
+		var ns *NS
+		if fd >= 0 {
+			if ns, err = of(fd); err != nil {
+				return err
+			}
+		}
+		id, who, _ := strings.Cut(message, " ")
+		see(ns, id, who)
+		return nil
+	})
+	switch {
+	case errors.Is(err, detach.ErrHeldUp):
+		return fmt.Errorf("%w by %s", ErrHeldUp, cmp.Or(at, "/proc"))
+	case err != nil:
 		return fmt.Errorf("search all network namespaces: %w", err)
 	}
-	defer process.Leave()
-	at := "/proc"
-	for last := time.Now().Add(searchTimeout); ; {
-		until := time.Now().Add(lookTimeout)
-		if last.Before(until) {
-			until = last
-		}
-		message, fd, err := process.Hear(until)
-		if errors.Is(err, detach.ErrHeldUp) {
-			return fmt.Errorf("%w by %s", ErrHeldUp, at)
-		}
-		if err != nil {
-			return fmt.Errorf("search all network namespaces: %w", err)
-		}
-		word, rest, _ := strings.Cut(message, " ")
-		switch word {
-		case atProcess:
-			at = rest
-		case sighted:
-			var ns *NS
-			if fd >= 0 {
-				if ns, err = of(fd); err != nil {
-					return fmt.Errorf("search all network namespaces: %w", err)
-				}
-			}
-			id, who, _ := strings.Cut(rest, " ")
-			see(ns, id, who)
-		case allDone:
-			return nil
-		}
-	}
+	return nil
 }
 
 // of makes an NS of a descriptor, and closes one that is no network namespace's.

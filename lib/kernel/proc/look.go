@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,12 +22,8 @@ import (
 // processes and threads as they like and can keep folders of /proc from being read.
 var looker = detach.New("gresnet-look", lookChild)
 
-// A looker's messages, of a word and what belongs to it, and Progress's.
-const (
-	lookFound  = "found" // PID NAME
-	lookOthers = "others"
-	lookDone   = "done"
-)
+// lookOthers is what a looker says when it begins with others' processes. All else that it says is PID NAME.
+const lookOthers = "others"
 
 // lookTimeout is a variable for tests.
 var lookTimeout = poll.ProcessLook
@@ -54,33 +51,19 @@ func Runs(name string) (bool, error) {
 
 // look has a looker look.
 func look(what ...string) (list []Process, err error) {
-	process, err := looker.Start(what...)
-	if err != nil {
-		return nil, fmt.Errorf("look at all processes: %w", err)
-	}
-	defer process.Leave()
-	at, others := "/proc", false
-	for until := time.Now().Add(lookTimeout); ; {
-		message, _, err := process.Hear(until)
-		switch {
-		case errors.Is(err, detach.ErrHeldUp) && (others || len(list) > 0):
-			return list, nil
-		case err != nil:
-			return nil, fmt.Errorf("look at all processes, at %s: %w", at, err)
-		}
-		switch word, rest, _ := strings.Cut(message, " "); word {
-		case AtProcess:
-			at = rest
-		case lookOthers:
-			others = true
-		case lookFound:
-			number, name, _ := strings.Cut(rest, " ")
+	others := false
+	at, err := looker.Ask(time.Now().Add(lookTimeout), 0, func(message string, _ int) error {
+		if others = others || message == lookOthers; message != lookOthers {
+			number, name, _ := strings.Cut(message, " ")
 			pid, _ := strconv.Atoi(number)
 			list = append(list, Process{pid, name})
-		case lookDone:
-			return list, nil
 		}
+		return nil
+	}, what...)
+	if err != nil && !(errors.Is(err, detach.ErrHeldUp) && (others || len(list) > 0)) {
+		return nil, fmt.Errorf("look at all processes, at %s: %w", cmp.Or(at, "/proc"), err)
 	}
+	return list, nil
 }
 
 // lookChild is the looker. Its arguments are look's.
@@ -114,14 +97,14 @@ func lookChild(args []string, say detach.Say) error {
 		if err != nil {
 			continue // it has ended
 		}
-		if err := say(fmt.Sprintf("%s %d %s", lookFound, pid, name), -1); err != nil {
+		if err := say(fmt.Sprintf("%d %s", pid, name), -1); err != nil {
 			return err
 		}
 		if found++; found == most {
 			break
 		}
 	}
-	return say(lookDone, -1)
+	return nil
 }
 
 // divide puts the processes of a user and root's before those of others.

@@ -12,15 +12,12 @@ import (
 // it behind can say at which user's process it was.
 type Progress struct{ at atomic.Value }
 
-// AtProcess is the word before a message of Progress; the rest names processes for people.
-const AtProcess = "at"
-
 // TellProgress begins to tell.
 func TellProgress(say detach.Say) *Progress {
 	p := new(Progress)
 	go poll.Every(poll.Progress, func() bool {
 		text := p.String()
-		return text == "" || say(AtProcess+" "+text, -1) == nil
+		return text == "" || say.At(text) == nil
 	})
 	return p
 }

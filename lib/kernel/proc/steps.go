@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,6 @@ var stepper = detach.New("gresnet-steps", stepChild)
 const (
 	stepFound = "step" // PID JOB NAME
 	stepHeld  = "held" // PID NAME: a slurmstepd whose title it could not read in time
-	stepsDone = "done"
 )
 
 // title is what the titles of all steps begin with (slurmstepd.c:_init_from_slurmd): job and step
@@ -66,36 +66,26 @@ func LookForSteps() (AllSteps, error) { return lookForSteps(title) }
 // lookForSteps looks for steps whose titles begin with a text.
 func lookForSteps(begin string) (AllSteps, error) {
 	all := AllSteps{of: map[uint32][]Process{}}
-	process, err := stepper.Start(begin)
-	if err != nil {
-		return all, fmt.Errorf("look for slurmstepd: %w", err)
-	}
-	defer process.Leave()
-	at := "/proc"
-	for until := time.Now().Add(poll.StepLook); ; {
-		message, _, err := process.Hear(until)
-		if err != nil {
-			return all, fmt.Errorf("look for slurmstepd, at %s: %w", at, err)
-		}
+	at, err := stepper.Ask(time.Now().Add(poll.StepLook), 0, func(message string, _ int) error {
 		word, rest, _ := strings.Cut(message, " ")
 		number, name, _ := strings.Cut(rest, " ")
 		pid, _ := strconv.Atoi(number)
-		switch word {
-		case stepFound:
-			number, name, _ := strings.Cut(name, " ")
-			job, err := strconv.ParseUint(number, 10, 32)
-			if err != nil {
-				return all, fmt.Errorf("look for slurmstepd: read its job: %w", err)
-			}
-			all.of[uint32(job)] = append(all.of[uint32(job)], Process{pid, name})
-		case stepHeld:
+		if word == stepHeld {
 			all.held = fmt.Errorf("read the title of %s: %w", Process{pid, name}, detach.ErrHeldUp)
-		case AtProcess:
-			at = rest
-		case stepsDone:
-			return all, nil
+			return nil
 		}
+		number, name, _ = strings.Cut(name, " ")
+		job, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			return fmt.Errorf("read its job: %w", err)
+		}
+		all.of[uint32(job)] = append(all.of[uint32(job)], Process{pid, name})
+		return nil
+	}, begin)
+	if err != nil {
+		return all, fmt.Errorf("look for slurmstepd, at %s: %w", cmp.Or(at, "/proc"), err)
 	}
+	return all, nil
 }
 
 // stepChild is the stepper. Its argument is what the title begins with.
@@ -133,7 +123,7 @@ func stepChild(args []string, say detach.Say) error {
 			return err
 		}
 	}
-	return say(stepsDone, -1)
+	return nil
 }
 
 // lookStep returns the job of a step, or nothing. Whose the process is it asks first: that takes no

@@ -21,20 +21,15 @@ import (
 // changer makes VFs and binds their drivers aside: the write waits for a driver that waits for its
 // firmware, deaf to signals.
 var changer = detach.New("gresnet-vf", func(args []string, say detach.Say) error {
-	switch err := change(args); {
-	case errors.Is(err, ErrNoDriver):
-		return say(untaken, -1)
-	case err != nil:
+	err := change(args)
+	if errors.Is(err, ErrNoDriver) {
+		err = ErrNoDriver
+	}
+	if err != nil {
 		return say(err.Error(), -1)
 	}
-	return say(changed, -1)
+	return nil
 })
-
-// What the changer says in the end, unless it has an error to tell.
-const (
-	changed = "changed"
-	untaken = "untaken"
-)
 
 // ErrNoDriver means that a VF was offered to the drivers, and none has taken it.
 var ErrNoDriver = errors.New("no driver takes it")
@@ -82,23 +77,20 @@ func (b Bus) leavesVFs(vf string) bool {
 }
 
 func (b Bus) aside(until time.Time, lock *os.File, args ...string) error {
-	process, err := changer.StartWith(lock, append([]string{string(b)}, args...)...)
+	process, err := changer.Start(lock, append([]string{string(b)}, args...)...)
 	if err != nil {
 		return err
 	}
-	defer process.Leave()
-	message, _, err := process.Hear(until)
-	switch {
-	case errors.Is(err, detach.ErrHeldUp):
+	_, err = process.Listen(until, 0, func(fault string, _ int) error {
+		if fault == ErrNoDriver.Error() {
+			return ErrNoDriver
+		}
+		return errors.New(fault)
+	})
+	if errors.Is(err, detach.ErrHeldUp) {
 		return fmt.Errorf("its driver does not end it: %w", err)
-	case err != nil:
-		return err
-	case message == untaken:
-		return ErrNoDriver
-	case message != changed:
-		return errors.New(message)
 	}
-	return nil
+	return err
 }
 
 func change(args []string) error {

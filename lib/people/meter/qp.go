@@ -52,27 +52,22 @@ func (s *split) begin(locks string) error {
 	if err != nil {
 		return err
 	}
-	s.process, err = statistics.StartWith(held.File, strconv.FormatUint(uint64(s.index), 10))
+	s.process, err = statistics.Start(held.File, strconv.FormatUint(uint64(s.index), 10))
 	return hint.Join(err, held.Close()) // the process holds it
 }
 
 // end hears what the process says until then.
 func (s *split) end(until time.Time) error {
-	defer s.process.Leave()
-	for {
-		text, _, err := s.process.Hear(until)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	_, err := s.process.Listen(until, 0, func(text string, _ int) error {
 		var one rdma.Statistic
-		if err := json.Unmarshal([]byte(text), &one); err != nil {
-			return err
-		}
+		err := json.Unmarshal([]byte(text), &one)
 		s.said = append(s.said, one)
+		return err
+	})
+	if errors.Is(err, io.EOF) {
+		return nil // no such device, or a kernel that counts nothing
 	}
+	return err
 }
 
 // share gives each job what is counted for its processes: those in its namespace.
