@@ -18,7 +18,6 @@ import (
 	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/lease/host"
 	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
@@ -168,7 +167,7 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	s.Inventory, s.Drift, s.InventoryErr = inspect.Inventory(w.Host(c, s.Config))
 	if s.InventoryErr == nil && s.ConfigErr == nil {
-		s.Refusals, s.Unknown, s.RefusalsErr = refusals(c, w.Host(c, s.Config))
+		s.Refusals, s.Unknown, s.RefusalsErr = inspect.Refusals(c.Context, w.Host(c, s.Config))
 	}
 	if slices.Contains(s.Config.Slurm.Source, config.Scontrol) {
 		_, s.ScontrolErr = source.FindScontrol(s.Config.Slurm.Scontrol)
@@ -193,15 +192,6 @@ func look(w *cli.World, c *urfave.Context) (check.Site, error) {
 	}
 	s.Free, s.StateOn = disk.Bavail*uint64(disk.Bsize), lasting(disk)
 	return s, nil
-}
-
-// refusals returns those that a prolog would make.
-func refusals(c *urfave.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
-	all, unknown, err := inspect.Refusals(c.Context, n)
-	for _, r := range all {
-		list = append(list, check.Refusal{Name: r.Entry.HCA.Name, ID: r.Entry.HCA.ID, Gres: r.Entry.String(), Err: r.Err})
-	}
-	return list, unknown, err
 }
 
 // forwards looks for what keeps the node from forwarding for jobs, if it is to: chains that drop what

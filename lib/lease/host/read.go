@@ -55,7 +55,7 @@ func (l *Look) Read(j job.Job, access config.Access, p Picked) (mode rdma.Mode, 
 				if e, err = part.Of(e.Kind()).Decide(l.Host.Config, j, e); err != nil {
 					return err
 				}
-				h, err := l.readHCA(v, mode, e, devices)
+				h, err := l.ReadHCA(v, mode, e, devices)
 				if err == nil && devices {
 					h.Ready, err = ready(v, h.Ports)
 				}
@@ -92,13 +92,9 @@ func interfaces(v *scan.View, entries []gres.Entry) (indices []int) {
 	return indices
 }
 
-// ReadHCA returns what a job's lease of an entry changes, as it is now. An error is why no job can
-// have it.
-func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry) (plan.HCA, error) {
-	return l.readHCA(v, mode, e, false)
-}
-
-func (l *Look) readHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (plan.HCA, error) {
+// ReadHCA returns what a job's lease of an entry changes, as it is now, in a job that stays in the node's
+// network or not. An error is why no job can have it.
+func (l *Look) ReadHCA(v *scan.View, mode rdma.Mode, e gres.Entry, stays bool) (plan.HCA, error) {
 	d, err := l.findUsable(v, mode, e)
 	if err != nil {
 		return plan.HCA{}, err

@@ -117,9 +117,8 @@ type Site struct {
 
 // Refusal is why a prolog fails that is to give an HCA to a job.
 type Refusal struct {
-	Name, Gres string
-	ID         node.ID
-	Err        error
+	Entry gres.Entry
+	Err   error
 }
 
 // refusals returns the prolog's own, before a job meets them.
@@ -130,7 +129,8 @@ func (s Site) refusals() []Finding {
 	var all []Finding
 	for _, r := range s.Refusals {
 		do := cmp.Or(hint.Whole(r.Err), "GN060 undo that on the node, or leave the HCA out: gresnet scan --toml lists the others")
-		all = append(all, fail(r.Name, do, "a job that gets %s fails its prolog: %s", r.Gres, r.Err).of(r.Name, r.ID))
+		h := r.Entry.HCA
+		all = append(all, fail(h.Name, do, "a job that gets %s fails its prolog: %s", r.Entry, r.Err).of(h.Name, h.ID))
 	}
 	for _, err := range s.Unknown {
 		all = append(all, warn("guard", "GN061 write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",

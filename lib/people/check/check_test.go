@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/check"
@@ -582,7 +583,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)
 		}, "warning  slurm.conf: GresTypes has shard: the first of the jobs that share a GPU gets its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
 		"an HCA that a prolog refuses": {func(s *check.Site) {
-			s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
+			s.Refusals = []check.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
 		}, "error    mlx5_1: a job that gets nic 1 fails its prolog: ib1 has the address of NodeAddr 10.0.0.2; leave it out"},
 		"an address that is not known": {func(s *check.Site) { s.Unknown = []error{errors.New("look up SlurmctldHost ctl: no such host")} },
 			"warning  guard: no job gets an interface that may lead there: look up SlurmctldHost ctl: no such host; write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},

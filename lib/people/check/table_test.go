@@ -24,6 +24,7 @@ import (
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
 	"gresnet/lib/words/pkey"
 	"gresnet/lib/words/trust"
 	"gresnet/test/golden"
@@ -115,7 +116,7 @@ func folders(change func(*check.Site)) func(*check.Site) {
 
 func refused(text string) func(*check.Site) {
 	return func(s *check.Site) {
-		s.Refusals = []check.Refusal{{Name: "mlx5_1", Gres: "nic 1", Err: errors.New(text)}}
+		s.Refusals = []check.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: errors.New(text)}}
 	}
 }
 

@@ -10,19 +10,14 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
+	"gresnet/lib/people/check"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 )
 
-// Refusal is why a prolog would fail that is to give an HCA to a job.
-type Refusal struct {
-	Entry gres.Entry
-	Err   error
-}
-
-// Refusals returns a prolog's own, of all HCAs of the mapping that nobody holds. unknown is
+// Refusals returns why a prolog would fail, of all HCAs of the mapping that nobody holds. unknown is
 // what cannot be told of the addresses that the node itself needs.
-func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
+func Refusals(ctx context.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
 	t, err := n.Known()
 	if err != nil {
 		return nil, nil, err
@@ -34,7 +29,7 @@ func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []erro
 	return refusals(ctx, n, &t, m)
 }
 
-func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
+func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping) (list []check.Refusal, unknown []error, err error) {
 	l, done, err := n.LookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
@@ -55,8 +50,8 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 					continue // what holds for the first and the last slot holds for those between
 				}
 				e.Keep = e.Keep || n.Config.MovesNothing()
-				if _, err := l.ReadHCA(v, mode, e); err != nil {
-					list = append(list, Refusal{e, err})
+				if _, err := l.ReadHCA(v, mode, e, false); err != nil {
+					list = append(list, check.Refusal{Entry: e, Err: err})
 				}
 			}
 			return nil
