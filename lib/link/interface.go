@@ -73,24 +73,6 @@ func (id ID) StandsOn(pci string) bool {
 // driver says so; else the one that the interface has.
 func (i Interface) BoundWith() string { return cmp.Or(i.permanent, i.MAC) }
 
-// Is tells whether an interface has an identity. Older versions wrote the MAC into that of
-// an interface that has no permanent one, and the MAC or the port GUID into that of each VF's.
-func (i Interface) Is(id ID) bool {
-	if i.ID.Address == "" && id.Address != "" && (id.Address == i.MAC || id.Address == i.permanent) {
-		id.Address = ""
-	}
-	return i.ID == id
-}
-
-// Same tells whether two identities are one. One of them may be an older version's, which wrote an
-// address into that of a VF's interface.
-func (id ID) Same(other ID) bool {
-	if id.Address == "" || other.Address == "" {
-		id.Address, other.Address = "", ""
-	}
-	return id == other
-}
-
 // IsPort tells the IPoIB interface of the port with a GUID; its children are not it.
 func (i Interface) IsPort(guid []byte) bool {
 	return i.ID.Kind == "ipoib" && i.permanent == net.HardwareAddr(guid).String() && !i.ID.IsPKeyChild()
@@ -128,7 +110,7 @@ func (c *Conn) OfFunction(pci string) (Interface, error) {
 
 // Find finds an interface by what identifies it, or is ErrNotFound.
 func (c *Conn) Find(id ID) (Interface, error) {
-	return c.first(id.String(), func(i Interface) bool { return i.Is(id) })
+	return c.first(id.String(), func(i Interface) bool { return i.ID == id })
 }
 
 // Named returns the interface of a name, or is ErrNotFound.

@@ -202,7 +202,7 @@ func (v *View) HCAOf(id link.ID) (node.ID, error) {
 		if err != nil {
 			return node.ID{}, err
 		}
-		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.Is(id) }) {
+		if slices.ContainsFunc(ports, func(p Port) bool { return p.Interface != nil && p.Interface.ID == id }) {
 			return d.ID, nil
 		}
 	}

@@ -391,7 +391,7 @@ func (v *View) device(d rdma.Device) (Device, error) {
 // Described finds a network interface, with all that is its own.
 func (v *View) Described(id link.ID) (link.Described, error) {
 	if index, seen := v.Seen(id); seen {
-		if i, err := v.Link.Look(index); err == nil && i.Is(id) {
+		if i, err := v.Link.Look(index); err == nil && i.ID == id {
 			return i, nil
 		}
 	}
@@ -406,7 +406,7 @@ func (v *View) Described(id link.ID) (link.Described, error) {
 func (v *View) Interface(id link.ID) (link.Interface, error) {
 	if index, ok := v.known.interfaces[id]; ok {
 		i, err := v.Link.Get(index)
-		if err == nil && i.Is(id) {
+		if err == nil && i.ID == id {
 			return i, nil
 		}
 	}
@@ -418,7 +418,7 @@ func (v *View) Interface(id link.ID) (link.Interface, error) {
 	found, err := link.Interface{}, fmt.Errorf("interface %s: %w", id, link.ErrNotFound)
 	for _, i := range slices.Backward(list) {
 		v.known.interfaces[i.ID] = i.Index
-		if i.Is(id) {
+		if i.ID == id {
 			found, err = i, nil
 		}
 	}

@@ -46,7 +46,7 @@ func leases(n *host.Host, t *table.Table, job uint32, id link.ID) (hca node.ID, 
 	noted := map[node.ID]bool{}
 	for _, had := range step.NotedSettings(book) {
 		noted[had.Of] = true
-		if c, held := t.Holder(had.Of); had.Interface.Same(id) && held && c.Job == job {
+		if c, held := t.Holder(had.Of); had.Interface == id && held && c.Job == job {
 			return had.Of, true
 		}
 	}

@@ -44,7 +44,7 @@ func hcasInside(w *world.World, steps []step.Step) (ids []node.ID, err error) {
 		interfaces, err := v.Link.List()
 		for _, s := range steps {
 			move, is := s.(*step.Link)
-			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.Is(move.Interface) }) {
+			if is && slices.ContainsFunc(interfaces, func(i link.Interface) bool { return i.ID == move.Interface }) {
 				ids = append(ids, move.Of)
 			}
 		}

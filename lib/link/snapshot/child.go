@@ -15,7 +15,7 @@ import (
 // moved, and is made again.
 type Child struct {
 	ID       link.ID  `json:"id"`
-	Index    int      `json:"index,omitempty"` // 0 in a note of an earlier version
+	Index    int      `json:"index,omitempty"`
 	PKey     uint16   `json:"pkey,omitempty"`
 	Settings Settings `json:"settings"`
 }
@@ -44,7 +44,7 @@ func (c *Conn) findChild(parent int, child Child) (link.Interface, error) {
 	if err != nil {
 		return link.Interface{}, err
 	}
-	known := child.Index != 0 && !child.ID.IsPKeyChild()
+	known := !child.ID.IsPKeyChild()
 	alike := slices.DeleteFunc(list, func(i link.Interface) bool {
 		return i.ID.Kind != child.ID.Kind || !known && i.ID != child.ID
 	})

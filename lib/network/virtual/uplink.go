@@ -22,8 +22,6 @@ type Uplink struct {
 	Index int              // in the job, where no other interface can have so high a one
 	MAC   net.HardwareAddr // in the job
 
-	former int // the index that older programs gave, which may be another's in 16 bits
-
 	// Host is the end of a veth on the node. When it is deleted, so is the job's end.
 	Host    string
 	HostMAC net.HardwareAddr
@@ -46,7 +44,7 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 	// Locally administered, and none of the ranges that hypervisors and container runtimes use.
 	mac := func(first byte) net.HardwareAddr { return append(net.HardwareAddr{first, 0x67}, a[:]...) }
 	id := int(a[1]&0x3f)<<16 | int(a[2])<<8 | int(a[3])
-	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06), former: UplinkBit | id}
+	u := Uplink{Kind: kind, Index: uplinkIndex(id), MAC: mac(0x06)}
 	if kind == Veth {
 		u.Host, u.HostMAC = host, mac(0x0a)
 	}
@@ -55,8 +53,7 @@ func UplinkOf(kind, host string, address netip.Addr) Uplink {
 
 // uplinkIndex returns the index for an id of 22 bits. Open MPI keeps 16 bits of an index
 // (opal/mca/if/if.h:opal_if_t), and takes two interfaces with the same 16 bits for one. So bit 14
-// is set, unlike in the kernel's small indices, and bit 15 is not, unlike in overlays' indices. Bit
-// 24 tells the index from a former one.
+// is set, unlike in the kernel's small indices, and bit 15 is not, unlike in overlays' indices.
 func uplinkIndex(id int) int {
 	const low = 1<<14 - 1
 	return UplinkBit | 1<<24 | id&^low<<2 | 1<<14 | id&low
@@ -112,16 +109,11 @@ func (u Uplink) addPair(nsfd int) error {
 // find returns an uplink, or its end on the node, or ErrNotFound. The job may have changed the name
 // and the MAC, but cannot change the index.
 func (u Uplink) find() (netlink.Link, error) {
-	for _, index := range []int{u.Index, u.former} {
-		i, err := find(index)
-		if err == nil && i.Type() == u.Kind {
-			return i, nil
-		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, err
-		}
+	i, err := find(u.Index)
+	if err == nil && i.Type() != u.Kind {
+		return nil, fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
 	}
-	return nil, fmt.Errorf("interface %d: %w", u.Index, ErrNotFound)
+	return i, err
 }
 
 // DeleteUplink deletes an uplink, or returns ErrNotFound.
