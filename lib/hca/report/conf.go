@@ -27,7 +27,10 @@ func (s Scan) TOML(w io.Writer, names []string) error {
 		if h.ID.IsSlot() && h.ID.Slot != "0" && h.Slots > 0 {
 			continue // the table of the first slot is for all
 		}
-		text := s.table(h)
+		if h.ID.IsSlot() && h.Slots > 0 {
+			h.Serves = s.served(h)
+		}
+		text := fmt.Sprintf("[[hca]] # %s, %s\n%s", h.Name, h.ID.Whole(), table(h, s.match(h)))
 		if h.Refused != "" {
 			text = strings.ReplaceAll("no job's: "+h.Refused+"\n"+text, "\n", "\n# ")
 			text = "# " + strings.TrimSuffix(text, "# ")
@@ -39,21 +42,18 @@ func (s Scan) TOML(w io.Writer, names []string) error {
 	return nil
 }
 
-// table returns the table [[hca]] for an HCA.
-func (s Scan) table(h HCA) string {
-	text := fmt.Sprintf("[[hca]] # %s, %s\ngres  = %q\n", h.Name, h.ID.Whole(), h.Gres)
+// table returns the table [[hca]] for an HCA, after its first line.
+func table(h HCA, match string) string {
+	text := fmt.Sprintf("gres  = %q\n", h.Gres)
 	if h.Type != "" {
 		text += fmt.Sprintf("type  = %q\n", h.Type)
 	}
-	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Number(), s.match(h))
+	text += fmt.Sprintf("index = %d\nmatch = %q\n", h.Number(), match)
 	if h.Part != "" {
 		text += fmt.Sprintf("part  = %q\n", h.Part)
 	}
 	if h.Slots > 0 {
 		text += fmt.Sprintf("count = %d\n", h.Slots)
-	}
-	if h.ID.IsSlot() && h.Slots > 0 {
-		h.Serves = s.served(h)
 	}
 	if h.Network != "" {
 		text += fmt.Sprintf("network = %q\n", h.Network)
@@ -85,20 +85,9 @@ func (s Scan) served(h HCA) (gpus []int) {
 
 // partTable returns the table [[hca]] for a PF in parts.
 func partTable(c config.HCA) string {
-	text := fmt.Sprintf("[[hca]]\nmatch = %q\npart  = %q\ncount = %d\ngres  = %q\n", c.Match, c.Part, c.Count, c.Gres)
-	if c.Type != "" {
-		text += fmt.Sprintf("type  = %q\n", c.Type)
-	}
-	text += fmt.Sprintf("index = %d\n", c.Index)
-	if len(c.GPUs) > 0 {
-		text += fmt.Sprintf("gpus  = [%s]\n", list(c.GPUs))
-	}
-	if c.Interface == config.Keep {
-		text += "interface = \"keep\"\n"
-	}
-	if c.Take {
-		text += "node = \"take\"\n"
-	}
+	h := HCA{Part: c.Part, Slots: c.Count, Serves: c.GPUs, Keep: c.Interface == config.Keep, Take: c.Take}
+	h.Have(c.Gres, c.Type, c.Index)
+	text := "[[hca]]\n" + table(h, c.Match.String())
 	if c.VF != (config.VF{}) {
 		text += fmt.Sprintf("vf = %s\n", c.VF)
 	}

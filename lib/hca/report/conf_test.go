@@ -135,7 +135,7 @@ func TestTOMLParsesAndMapsBackToTheSame(t *testing.T) {
 
 func TestTOMLHasOneTableForAPFInParts(t *testing.T) {
 	s := whole()
-	const parts = "[[hca]]\nmatch = \"pci=0000:0c:00.0\"\npart  = \"vf\"\ncount = 4\ngres  = \"nic\"\ntype  = \"vf\"\nindex = 3\ngpus  = [1, 0]\nvf = {vlan = 100}\n"
+	const parts = "[[hca]]\ngres  = \"nic\"\ntype  = \"vf\"\nindex = 3\nmatch = \"pci=0000:0c:00.0\"\npart  = \"vf\"\ncount = 4\ngpus  = [1, 0]\nvf = {vlan = 100}\n"
 	cfg, err := config.Parse([]byte(parts), "site")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -39,7 +38,7 @@ func (s *Status) printHCAs(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "HCA\tGRES\tSTATE\tJOB\tUID\tSINCE")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", cmp.Or(h.Name, "-"), gresOf(h), claimOf(h))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", dash(h.Name), h.gres(), claimOf(h))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -49,13 +48,6 @@ func (s *Status) printHCAs(w io.Writer) error {
 		printTrouble(w, h)
 	}
 	return nil
-}
-
-func gresOf(h HCA) string {
-	if h.Gres == "" {
-		return "-"
-	}
-	return fmt.Sprintf("%s %d", h.Gres, h.Number())
 }
 
 // claimOf returns who has an HCA, in four columns.
@@ -78,7 +70,7 @@ func printTrouble(w io.Writer, h HCA) {
 	}
 	if h.Missing != "" {
 		fmt.Fprintf(w, "\n%s is missing:\n  %s\n"+
-			"  a job that needs it fails its prolog; see gresnet check.\n", gresOf(h), h.Missing)
+			"  a job that needs it fails its prolog; see gresnet check.\n", h.gres(), h.Missing)
 	}
 	if h.User != "" {
 		fmt.Fprintf(w, "\n%s (%s) is quarantined:\n  no job has it, but %s uses it.\n  Jobs get it when that has ended.\n", h.Name, h.ID, h.User)
@@ -109,7 +101,7 @@ func (s *Status) printLeases(w io.Writer) error {
 		if l.Uplink != "" {
 			groups = append(groups, "uplink "+l.Uplink)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\n", l.Job, cmp.Or(l.Run, "-"), l.State, age(l.Age), len(l.Steps), groups[0])
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%d\t%s\n", l.Job, dash(l.Run), l.State, age(l.Age), len(l.Steps), groups[0])
 		for _, more := range groups[1:] {
 			fmt.Fprintf(t, "\t\t\t\t\t%s\n", more)
 		}
