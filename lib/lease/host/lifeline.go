@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/network/jobnet"
 	"gresnet/lib/slurm"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
@@ -56,17 +55,15 @@ const needs = "what the node itself needs"
 func (n *Host) resolve(ctx context.Context, names []slurm.Pair) (list []lifeline, unknown []error) {
 	ctx, cancel := context.WithTimeout(ctx, poll.Resolver)
 	defer cancel()
-	found := make([][]netip.Addr, len(names))
-	failed := make([]error, len(names))
-	var all sync.WaitGroup
-	for i, name := range names {
-		if addr, err := netip.ParseAddr(name.Value); err == nil {
-			found[i] = []netip.Addr{addr}
-			continue
-		}
-		all.Go(func() { found[i], failed[i] = n.lookUp(ctx, name.Value) })
+	look := n.Slurm.Resolve
+	if look == nil {
+		look = jobnet.Resolve
 	}
-	all.Wait()
+	var asked []string
+	for _, name := range names {
+		asked = append(asked, name.Value)
+	}
+	found, failed := jobnet.Find(ctx, asked, look)
 	for i, name := range names {
 		if failed[i] != nil {
 			unknown = append(unknown, &gres.Refusal{
@@ -76,20 +73,13 @@ func (n *Host) resolve(ctx context.Context, names []slurm.Pair) (list []lifeline
 		}
 		for _, addr := range found[i] {
 			what := name.Key + " " + name.Value
-			if addr = addr.Unmap(); addr.String() != name.Value {
+			if addr.String() != name.Value {
 				what += fmt.Sprintf(" (%s)", addr)
 			}
 			list = append(list, lifeline{what, addr, name.Key == slurm.NodeAddr})
 		}
 	}
 	return list, unknown
-}
-
-func (n *Host) lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
-	if n.Slurm.Resolve != nil {
-		return n.Slurm.Resolve(ctx, name)
-	}
-	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
 // FindLifelines finds the addresses that the node itself must have or reach. unknown is what

@@ -151,7 +151,7 @@ func (n *Network) learn(ctx context.Context, conf slurm.Conf, w World) error {
 	for _, p := range conf.ControllerAddrs() {
 		names = append(names, p.Value)
 	}
-	found, _ := find(ctx, names, w.Look) // without it slurmctld does not wake a step that waits
+	found, _ := Find(ctx, names, w.Look) // without it slurmctld does not wake a step that waits
 	for _, all := range found {
 		for _, a := range all {
 			if a.Is4() && !a.IsLoopback() {
@@ -181,16 +181,17 @@ func (n *Network) fill(ctx context.Context, c config.Overlay, hosts map[string]s
 		names = append(names, cmp.Or(h.Addr, h.Hostname, node.Name))
 		under = append(under, c.Host(node.Name))
 	}
-	known, failed := find(ctx, names, w.Look)
+	known, failed := Find(ctx, names, w.Look)
 	at := known
 	if c.Underlay != "" {
-		var err error
-		if at, err = find(ctx, under, w.Look); err != nil {
+		var unknown []error
+		at, unknown = Find(ctx, under, w.Look)
+		if err := cmp.Or(unknown...); err != nil {
 			return false, n.lost(at, err)
 		}
 	}
-	if failed != nil {
-		if err := n.lost(known, failed); err != nil {
+	if err := cmp.Or(failed...); err != nil {
+		if err := n.lost(known, err); err != nil {
 			return false, err
 		}
 	}
@@ -294,10 +295,10 @@ func (n *Network) join(i int, known, at []netip.Addr) error {
 // looksAtOnce bounds the requests to a DNS server at one time, so that it drops none.
 const looksAtOnce = 32
 
-// find returns the addresses of names. Some names may be addresses already. It asks the resolver
-// for the others, and returns the first error; what has one has no addresses.
-func find(ctx context.Context, names []string, look func(context.Context, string) ([]netip.Addr, error)) ([][]netip.Addr, error) {
-	found, failed := make([][]netip.Addr, len(names)), make([]error, len(names))
+// Find returns the addresses of names, or why a name has none. Some names may be addresses already. It asks
+// the resolver for the others, all at once.
+func Find(ctx context.Context, names []string, look func(context.Context, string) ([]netip.Addr, error)) (found [][]netip.Addr, failed []error) {
+	found, failed = make([][]netip.Addr, len(names)), make([]error, len(names))
 	var all sync.WaitGroup
 	turn := make(chan struct{}, looksAtOnce)
 	for i, name := range names {
@@ -314,7 +315,7 @@ func find(ctx context.Context, names []string, look func(context.Context, string
 		})
 	}
 	all.Wait()
-	return found, cmp.Or(failed...)
+	return found, failed
 }
 
 func refusal(format string, a ...any) *gres.Refusal {

@@ -18,12 +18,12 @@ var upstreams = []string{"systemd/resolve/resolv.conf", "NetworkManager/no-stub-
 // which the job does not reach. It returns "" if the node's own file will do, or if no file names
 // the servers behind the loopback's.
 func Upstream(node string, run fs.FS) string {
-	if !slices.ContainsFunc(servers(node), netip.Addr.IsLoopback) || run == nil {
+	if !slices.ContainsFunc(Servers(node), netip.Addr.IsLoopback) || run == nil {
 		return ""
 	}
 	for _, path := range upstreams {
 		text, err := fs.ReadFile(run, path)
-		asked := servers(string(text))
+		asked := Servers(string(text))
 		if err == nil && len(asked) > 0 && !slices.ContainsFunc(asked, netip.Addr.IsLoopback) {
 			return string(text)
 		}
@@ -31,8 +31,8 @@ func Upstream(node string, run fs.FS) string {
 	return ""
 }
 
-// servers returns the name servers of a resolv.conf.
-func servers(text string) (all []netip.Addr) {
+// Servers returns the name servers of a resolv.conf.
+func Servers(text string) (all []netip.Addr) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] != "nameserver" {

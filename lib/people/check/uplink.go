@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"strings"
 
 	"gresnet/lib/network/jobnet"
@@ -97,13 +96,9 @@ func (s Site) stub() string {
 	if run, err := fs.Sub(s.Root, "run"); err == nil && jobnet.Upstream(string(text), run) != "" {
 		return ""
 	}
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) < 2 || words[0] != "nameserver" {
-			continue
-		}
-		if a, err := netip.ParseAddr(words[1]); err == nil && a.IsLoopback() {
-			return words[1]
+	for _, a := range jobnet.Servers(string(text)) {
+		if a.IsLoopback() {
+			return a.String()
 		}
 	}
 	return ""
