@@ -12,10 +12,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -121,15 +121,7 @@ func (f *FS) End() {
 // Await waits until the server has left a request without an answer.
 func (f *FS) Await(t testing.TB, want Op) {
 	t.Helper()
-	for end := time.After(time.Minute); ; {
-		select {
-		case op := <-f.asked:
-			if op == want {
-				return
-			}
-		case <-end:
-			t.Fatalf("request %d did not come", want)
-		}
+	for await.Value(t, fmt.Sprintf("request %d has come", want), f.asked) != want {
 	}
 }
 

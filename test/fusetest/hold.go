@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/test/await"
 )
 
 const mapper = "mapper"
@@ -46,7 +48,7 @@ func mapForEver(path string) error {
 }
 
 // Hold starts a user's process whose memory nobody can read until the test ends: program
-// is /proc/self/exe, or a copy of it. A test that waits for it fails after half a minute.
+// is /proc/self/exe, or a copy of it. A test that waits for it fails.
 func Hold(t testing.TB, program string, uid uint32) {
 	t.Helper()
 	f := Mount(t, "none", Write)
@@ -57,7 +59,7 @@ func Hold(t testing.TB, program string, uid uint32) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(30*time.Second, func() {
+	late := time.AfterFunc(await.Most(t), func() {
 		t.Error("a process whose memory cannot be read is waited for")
 		f.End()
 	})

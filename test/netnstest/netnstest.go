@@ -3,14 +3,17 @@
 package netnstest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gresnet/lib/kernel/netns"
+	"gresnet/test/await"
 )
 
 // New makes a namespace with its loopback interface up, which goes with the
@@ -51,14 +54,22 @@ func (n *NS) IP(args string) string {
 }
 
 // Run runs a shell command in the namespace, with a /sys of its own, and
-// returns what it prints; a failure ends the test. What it complains of may be
-// about others' namespaces, so only a failure tells it.
+// returns what it prints; a failure ends the test, and so does a command that does
+// not end. What it complains of may be about others' namespaces, so only a failure
+// tells it.
 func (n *NS) Run(command string) string {
 	n.t.Helper()
-	cmd := exec.Command("nsenter", "--net="+n.Path, "unshare", "-m", "sh", "-ec", "mount -t sysfs sysfs /sys\n"+command)
+	most := await.Most(n.t)
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nsenter", "--net="+n.Path, "unshare", "-m", "sh", "-ec", "mount -t sysfs sysfs /sys\n"+command)
+	cmd.WaitDelay = most // for what the command has left, and keeps its output open
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		n.t.Fatalf("after %s still not at its end: %s\n%s%s", most.Round(time.Second), command, out, &complaints)
+	}
 	if err != nil {
 		n.t.Fatalf("%s: %v\n%s%s", command, err, out, &complaints)
 	}

@@ -3,9 +3,13 @@
 package standin
 
 import (
+	"io"
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
+
+	"gresnet/test/await"
 )
 
 // Start starts a command, which says a line when it is what it is to be, and
@@ -24,12 +28,22 @@ func Start(t testing.TB, cmd *exec.Cmd) (end func()) {
 		t.Fatal(err)
 	}
 	end = sync.OnceFunc(func() {
+		late := time.AfterFunc(await.Most(t), func() {
+			t.Errorf("%s does not end with its stdin", cmd)
+			cmd.Process.Kill()
+		})
 		in.Close()
 		cmd.Wait()
+		late.Stop()
 	})
 	t.Cleanup(end)
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
+	said := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(out, make([]byte, 1))
+		said <- err
+	}()
+	if err := await.Value(t, cmd.String()+" has said a line", said); err != nil {
+		t.Fatalf("%s says nothing: %v", cmd, err)
 	}
 	return end
 }

@@ -2,16 +2,18 @@ package vm
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"gresnet/test/await"
 )
 
 // Main is what each folder's TestMain calls. A test binary is also a program that tests
@@ -42,13 +44,22 @@ func Run(t *testing.T, command string) string {
 	return out
 }
 
-// Try is run for a command that may fail: it returns both outputs together then.
+// Try is run for a command that may fail: it returns both outputs together then. A command that does not end
+// fails.
 func Try(command string) (string, error) {
+	most := Slow(10 * time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
 	var out, problems bytes.Buffer
-	cmd := exec.Command("bash", "-ec", "set -o pipefail\n"+command)
+	cmd := exec.CommandContext(ctx, "bash", "-ec", "set -o pipefail\n"+command)
 	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.WaitDelay = most // for what the command has left, and keeps its outputs open
 	cmd.Dir = "/"
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("after %s it has not ended", most)
+	}
+	if err != nil {
 		return out.String() + problems.String(), err
 	}
 	return out.String(), nil
@@ -84,13 +95,7 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 
 // Slow returns a time that is enough on a usual machine, made longer by how slow this VM is,
 // which test/vm/guest-init has measured.
-func Slow(usual time.Duration) time.Duration {
-	slow, err := strconv.Atoi(os.Getenv("GRESNET_SLOW"))
-	if err != nil || slow < 1 {
-		return usual
-	}
-	return time.Duration(slow) * usual
-}
+func Slow(usual time.Duration) time.Duration { return await.Slow(usual) }
 
 // Timeout is the command that ends another one which has not ended in a minute, or more
 // where the VM is slow.
