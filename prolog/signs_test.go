@@ -211,7 +211,7 @@ func TestAPrologOfAJobThatAsksForNothingWaitsForNoLockOfItsJob(t *testing.T) {
 	}
 	defer held.Close()
 	const asksGPUs = "[slurm]\nsource = [\"gpu\"]\n[access]\nhost = \"open\"\n"
-	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"10s\"\n").CombinedOutput(); err != nil {
+	if out, err := prologOf(t, d, asksGPUs+"[deadline]\nprolog = \"1h\"\n").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	// What an earlier run has left is looked after under the lock.

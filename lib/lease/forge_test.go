@@ -14,6 +14,7 @@ import (
 
 	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/nft"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -72,7 +73,7 @@ func hears(t *testing.T, ns interface{ Do(func() error) error }) net.PacketConn 
 // heard is what a socket hears next.
 func heard(t *testing.T, c net.PacketConn) string {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(await.Most(t))); err != nil {
 		t.Fatal(err)
 	}
 	text := make([]byte, 100)

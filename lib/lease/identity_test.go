@@ -50,7 +50,7 @@ func newCluster(t *testing.T) *cluster {
 		c.node[i].Run(fmt.Sprintf(`sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1 net.ipv4.ip_forward=0
 ip addr add 10.9.0.%d/24 brd + dev eth0; ip route add default via 10.9.0.254
 for n in 0 1 2; do ip link add hca$n type veth peer name far$n; ip link set far$n up; ip link set hca$n up; ip addr add 10.$n.0.%d/24 dev hca$n; done
-while ip -6 addr | grep -q tentative; do sleep 0.02; done`, i+1, i+1))
+while ip -6 addr | grep -q tentative || `+lawRises+`; do sleep 0.02; done`, i+1, i+1))
 	}
 	plug(c.h, "ctl")
 	c.h.Run("ip addr add 10.9.0.99/24 dev eth0; ip route add default via 10.9.0.254")

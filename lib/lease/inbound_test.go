@@ -149,18 +149,18 @@ func TestNobodyReachesAJobUnlessItHasTheNodeAndTheSiteWantsIt(t *testing.T) {
 func TestAConnectionToAJobThatEndedDoesNotReachTheNext(t *testing.T) {
 	b := inboundBed(t)
 	// It sends and never asks, from one port.
-	send := func() {
-		b.far.Run(`python3 -c '
+	send := func(patience int) {
+		b.far.Run(fmt.Sprintf(`python3 -c '
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("10.9.0.1", 5555))
 s.connect(("10.9.0.2", 8888))
-s.settimeout(2)
+s.settimeout(%d)
 try:
 	s.send(b"?")
 	s.recv(99)
 except OSError:
-	pass'`)
+	pass'`, patience))
 	}
 	b.first.run(t, b.node, b.state, "prolog", never)
 	heard := func(l lawLease) (counted func() string) {
@@ -170,7 +170,7 @@ except OSError:
 		}
 	}
 	first := heard(b.first)
-	send()
+	send(patient)
 	if got := first(); got != "1" {
 		t.Errorf("the job heard %s, want 1", got)
 	}
@@ -181,7 +181,7 @@ except OSError:
 		t.Fatalf("uplinks %v, %v", now.Uplinks, err)
 	}
 	second := heard(b.second)
-	send()
+	send(brief)
 	if got := second(); got != "0" {
 		t.Errorf("the next job heard %s, want nothing", got)
 	}

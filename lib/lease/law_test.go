@@ -35,6 +35,7 @@ import (
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -275,6 +276,10 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	}.Write()
 }
 
+// lawRises is a shell command that succeeds while the kernel has yet to come to an interface that was brought up, in
+// a work queue (link_watch.c).
+const lawRises = "ip -br link show up | grep -v '^lo ' | grep -qv ' UP '"
+
 // lawBed is a node in a network namespace, with two interfaces that have much to lose,
 // some of it together.
 func lawBed(t testing.TB) (node *netnstest.NS, state string) {
@@ -292,7 +297,7 @@ ip link add hca1 type veth peer name farther; ip link set farther up; ip link se
 ip route add 172.17.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.1.0.1 dev hca1; ip -6 route add fd17::/64 nexthop via fd00::1 dev hca0 nexthop via fd01::1 dev hca1
 ip nexthop add id 7 via 10.0.0.1 dev hca0; ip nexthop add id 8 via 10.1.0.1 dev hca1; ip nexthop add id 9 group 7/8; ip route add 172.18.0.0/16 nhid 9
 ip route add 172.19.0.0/16 via 10.0.0.1 dev hca0 src 10.1.0.2; ip route add 172.20.0.0/16 via 10.1.0.1 dev hca1 src 10.0.0.2
-while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd01::2; do sleep 0.02; done`)
+while ip -6 addr | grep -q tentative || ! ip -6 route show table local | grep -q fd01::2 || ` + lawRises + `; do sleep 0.02; done`)
 	return node, t.TempDir()
 }
 
@@ -367,7 +372,7 @@ func lawSame(t *testing.T, node *netnstest.NS, state, before string) {
 	after := lawPicture(node)
 	// An interface learns of its parent's and of its peer's carrier in a work queue
 	// (link_watch.c), which has its time on a slow machine.
-	for i := 0; i < 600 && after != before && noCarrier.ReplaceAllString(after, "") == noCarrier.ReplaceAllString(before, ""); i++ {
+	for end := time.Now().Add(await.Most(t)); time.Now().Before(end) && after != before && noCarrier.ReplaceAllString(after, "") == noCarrier.ReplaceAllString(before, ""); {
 		time.Sleep(100 * time.Millisecond)
 		after = lawPicture(node)
 	}

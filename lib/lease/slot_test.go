@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"gresnet/lib/lease/step"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/words/node"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
+	"gresnet/test/standin"
 )
 
 // lawSlot returns the interface of a job's slot on the interface that the test names, nil if it
@@ -55,7 +58,7 @@ func TestAKillBeforeOrAfterAnyDeedLosesNothingOfASlotAndOfThatOfAnotherJob(t *te
 		t.Helper()
 		// The kernel tells of a parent's new state in a work queue (link_watch.c).
 		diff := netnstest.Diff(before, lawPicture(bed))
-		for end := time.Now().Add(10 * time.Second); diff != "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(await.Most(t)); diff != "" && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			diff = netnstest.Diff(before, lawPicture(bed))
 		}
 		if diff != "" {
@@ -105,15 +108,16 @@ func TestTheInterfaceOfASlotGoesThoughItsNamespaceStaysAndItsNoteIsLost(t *testi
 		if lost {
 			bed.Run("sed -i '/\"child\"/s/./x/' " + lease + "/journal")
 		}
-		keeper := strings.TrimSpace(bed.Run("nsenter --net=" + lease + "/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
+		keeper := exec.Command("nsenter", "--net="+lease+"/netns", "sh", "-c", "echo; exec cat")
+		end := standin.Start(t, keeper)
 		out, err := job.command(bed, state, "epilog", never).CombinedOutput()
 		if err != nil && !(lost && strings.Contains(string(out), "journal damaged")) {
 			t.Errorf("note lost: %t: %v: %s", lost, err, out)
 		}
-		if links := bed.Run("nsenter --net=/proc/" + keeper + "/ns/net ip -br link"); strings.Contains(links, "@") {
+		if links := bed.Run(fmt.Sprintf("nsenter --net=/proc/%d/ns/net ip -br link", keeper.Process.Pid)); strings.Contains(links, "@") {
 			t.Errorf("note lost: %t: the namespace still has\n%s", lost, links)
 		}
-		bed.Run("kill " + keeper)
+		end()
 		lawSame(t, bed, state, before)
 	}
 }

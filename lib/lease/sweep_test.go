@@ -1,11 +1,9 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +21,8 @@ import (
 	"gresnet/lib/words/job"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
+	"gresnet/test/seed"
+	"gresnet/test/standin"
 )
 
 // With /run/gresnet udev's rule would close device nodes, and the plugin expect signs, on a node that has
@@ -60,7 +60,7 @@ func TestASweepThatMeetsAnExternStepAsItStartsSparesTheJob(t *testing.T) {
 		os.Remove(l.World.Dir.Mark())
 		swept := make(chan error, 1)
 		go func() { swept <- alive(l, Sweep{}) }()
-		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond)
+		time.Sleep(time.Duration(seed.IntN(5000)) * time.Microsecond)
 		end := externStep(t)
 		if err := os.WriteFile(l.World.Dir.Mark(), nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -80,20 +80,7 @@ func externStep(t *testing.T) (end func()) {
 		netnstest.Skip(t, "needs root: a process of another user is no slurmstepd")
 	}
 	title := fmt.Sprintf("slurmstepd: [%d.extern]", holderJob)
-	step := exec.Command("bash", "-c", "exec -a '"+title+"' sleep 60")
-	if err := step.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", step.Process.Pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.HasPrefix(line, []byte(title)) {
-			break
-		}
-	}
-	return func() { step.Process.Kill(); step.Wait() }
+	return standin.Start(t, exec.Command("bash", "-c", `exec -a "`+title+`" cat <(echo) -`))
 }
 
 func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -35,12 +36,7 @@ func onNode(node *netnstest.NS, command string) error {
 // interfaces that had addresses before.
 func train(t *testing.T, node *netnstest.NS, look func(command string) error) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); look(raised) != nil; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Error("not all interfaces are brought up while none has a carrier")
-			break
-		}
-	}
+	await.Until(t, "all interfaces are brought up while none has a carrier", func() bool { return look(raised) == nil })
 	// An address is given when its interface has been waited for.
 	if look("ip -4 addr | grep -E 'inet 10[.][01][.]'") == nil {
 		t.Error("an interface was waited for before all were brought up")

@@ -26,6 +26,7 @@ import (
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
+	"gresnet/test/await"
 	"gresnet/test/leasetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
@@ -276,7 +277,7 @@ func takeWhileHeld(t *testing.T, ctx context.Context, n *Host, log chan string) 
 // logged waits for a line in the log.
 func logged(t *testing.T, log chan string, end chan error, line string) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(await.Most(t))
 	for {
 		select {
 		case got := <-log:

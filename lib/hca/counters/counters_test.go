@@ -16,6 +16,7 @@ import (
 
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/kernel/detach"
+	"gresnet/test/await"
 )
 
 // soon is when a reading that can end has ended.
@@ -127,7 +128,15 @@ func TestACounterThatIsNeverReadHoldsUpNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.End(time.Now().Add(300 * time.Millisecond))
+	// Who has it open for writing and writes nothing holds up its reading as long as it likes.
+	await.Until(t, "the counter is read", func() bool {
+		fd, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+		if err == nil {
+			t.Cleanup(func() { syscall.Close(fd) })
+		}
+		return err == nil
+	})
+	all, err := r.End(time.Now().Add(time.Second))
 	if !errors.Is(err, detach.ErrHeldUp) || len(all) != 3 {
 		t.Fatalf("got %v, %v", all, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
@@ -22,7 +21,7 @@ func part(offset int, node, detail string) string {
 func TestAComponentsCompanionsAreThoseWithNICs(t *testing.T) {
 	site := func(change func(*config.Config)) config.Config {
 		c := config.Default()
-		c.Slurm.Source, c.Slurm.Timeout = []string{"scontrol", "gpu"}, 5*time.Second
+		c.Slurm.Source, c.Slurm.Timeout = []string{"scontrol", "gpu"}, patient
 		change(&c)
 		return c
 	}
@@ -63,7 +62,7 @@ func TestAComponentsCompanionsAreThoseWithNICs(t *testing.T) {
 
 func TestAHeterogeneousJobOfWhichNobodyKnowsTheComponentsIsRefused(t *testing.T) {
 	cfg := config.Default()
-	cfg.Slurm.Source, cfg.Slurm.Timeout = []string{"scontrol"}, 5*time.Second
+	cfg.Slurm.Source, cfg.Slurm.Timeout = []string{"scontrol"}, patient
 	for name, c := range map[string]struct{ script, why string }{
 		"slurmctld knows none": {"echo 'slurm_load_jobs error: Invalid job id specified' >&2\nexit 1\n", `exit status 1: it says "slurm_load_jobs error: Invalid job id specified"`},
 		"another job":          {says(shown(4712, "node1", "nic:1(IDX:0)")), "it is about job 4712"},

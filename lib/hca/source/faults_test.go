@@ -113,8 +113,8 @@ var faults = map[string]func(t *testing.T) []error{
 		return append(answered(t, "printf 'JobId=4711 JobName=x'\n"), answered(t, "echo hello\n")...)
 	},
 	"a slurmctld that does not answer in time: `scontrol` says so, or says nothing": func(t *testing.T) []error {
-		said := answered(t, "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
-		return append(said, answered(t, "exec sleep 1000\n")...)
+		said := answeredIn(t, time.Second, "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2\nexit 1\n")
+		return append(said, answeredIn(t, time.Second, "exec sleep 1000\n")...)
 	},
 	"a `scontrol` that fails, or is not there": func(t *testing.T) []error {
 		_, _, err := askScontrol("/no/such/scontrol", time.Second)
@@ -166,9 +166,11 @@ func mappedAs(t *testing.T, text string) []error {
 	return []error{err}
 }
 
-func answered(t *testing.T, script string) []error {
+func answered(t *testing.T, script string) []error { return answeredIn(t, patient, script) }
+
+func answeredIn(t *testing.T, most time.Duration, script string) []error {
 	program, _ := scontrolThat(t, script)
-	_, _, err := askScontrol(program, time.Second)
+	_, _, err := askScontrol(program, most)
 	return []error{err}
 }
 

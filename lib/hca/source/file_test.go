@@ -162,8 +162,10 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func askProgram(path string) ([]gres.Want, []string, error) {
-	return askSite("program", func(s *config.Slurm) { s.Program, s.Timeout = path, time.Second })
+func askProgram(path string) ([]gres.Want, []string, error) { return askProgramFor(patient, path) }
+
+func askProgramFor(most time.Duration, path string) ([]gres.Want, []string, error) {
+	return askSite("program", func(s *config.Slurm) { s.Program, s.Timeout = path, most })
 }
 
 func TestProgramSaysWhatAJobGets(t *testing.T) {
@@ -195,7 +197,11 @@ func TestAProgramThatFailsIsTheNodesFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, path, "#!/bin/sh\n"+c.script, 0o755)
-			_, _, err := askProgram(path)
+			most := patient
+			if name == "hangs" {
+				most = time.Second
+			}
+			_, _, err := askProgramFor(most, path)
 			if err == nil {
 				t.Fatal("no error")
 			}

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
+	"gresnet/test/await"
 	"gresnet/test/sitetest"
 )
 
@@ -60,6 +62,9 @@ func scontrolThat(t *testing.T, script string) (program string, log func() strin
 // says returns a program in scontrol's place that prints a text.
 func says(text string) string { return "cat <<'END'\n" + text + "END\n" }
 
+// patient is a timeout for programs that answer, however slow the machine is.
+const patient = time.Minute
+
 // askScontrol asks a program about job 4711 on node1.
 func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, error) {
 	cfg := config.Default()
@@ -73,7 +78,7 @@ func askScontrol(program string, timeout time.Duration) ([]gres.Want, []string, 
 func TestScontrolIsAskedForTheJobAndNothingElse(t *testing.T) {
 	t.Setenv("SPANK_X", "user")
 	program, log := scontrolThat(t, says(shown(4711, "node1", "nic:mlx5(CNT:2),gpu:2(IDX:0-1),hca(CNT:1)")))
-	wants, notes, err := askScontrol(program, 5*time.Second)
+	wants, notes, err := askScontrol(program, patient)
 	want := []gres.Want{{Gres: "nic", Type: "mlx5", Count: 2, Cores: []int{0}, Source: "scontrol"}, {Gres: "hca", Count: 1, Cores: []int{0}, Source: "scontrol"}}
 	if err != nil || !reflect.DeepEqual(wants, want) {
 		t.Errorf("got %+v, %v, want %+v", wants, err, want)
@@ -97,7 +102,7 @@ func TestCountsAreToBeNearTheCoresThatTheTextHasTheThreadsOf(t *testing.T) {
 		"4-":        {nil, `HCAs are chosen without regard to the job's CPUs: parse indices "4-": parse number ""`},
 	} {
 		program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic(CNT:2),hca:1(IDX:0)"), "CPU_IDs=0", "CPU_IDs="+cpus, 1)))
-		wants, notes, err := askScontrol(program, 5*time.Second)
+		wants, notes, err := askScontrol(program, patient)
 		want := []gres.Want{{Gres: "nic", Count: 2, Cores: c.cores, Source: "scontrol"}, {Gres: "hca", Indices: []int{0}, Source: "scontrol"}}
 		if err != nil || !reflect.DeepEqual(wants, want) {
 			t.Errorf("CPU_IDs=%s: got %+v, %v, want %+v", cpus, wants, err, want)
@@ -112,7 +117,7 @@ func TestIndicesAreNearTheJobsCoresWhereNearnessDecides(t *testing.T) {
 	program, _ := scontrolThat(t, says(strings.Replace(shown(4711, "node1", "nic:2(IDX:0,3)"), "CPU_IDs=0", "CPU_IDs=4-7", 1)))
 	for word, cores := range map[string][]int{config.IndexSlurm: nil, config.IndexNear: {2, 3}} {
 		cfg := config.Default()
-		cfg.Slurm.Source, cfg.Slurm.Scontrol, cfg.Slurm.Timeout, cfg.Slurm.Index = []string{"scontrol"}, program, 5*time.Second, word
+		cfg.Slurm.Source, cfg.Slurm.Scontrol, cfg.Slurm.Timeout, cfg.Slurm.Index = []string{"scontrol"}, program, patient, word
 		wants, _, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1"}, cfg, source.Local{Threads: func() (int, error) { return 2, nil }})
 		if want := []gres.Want{{Gres: "nic", Indices: []int{0, 3}, Cores: cores, Source: "scontrol"}}; err != nil || !reflect.DeepEqual(wants, want) {
 			t.Errorf("%s: got %+v, %v, want %+v", word, wants, err, want)
@@ -126,7 +131,7 @@ func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
 	other := head(shown(4710, "node1", "nic:1(IDX:0)"), "ArrayJobId=4711 ArrayTaskId=0")
 	script := "if [ \"$4\" = 4711_1 ]; then\n" + says(first) + "else\n" + says(other+first) + "fi\n"
 	program, log := scontrolThat(t, script)
-	wants, _, err := askScontrol(program, 5*time.Second)
+	wants, _, err := askScontrol(program, patient)
 	want := []gres.Want{{Gres: "nic", Indices: []int{2}, Source: "scontrol"}}
 	if err != nil || !reflect.DeepEqual(wants, want) {
 		t.Errorf("got %+v, %v, want %+v", wants, err, want)
@@ -138,7 +143,7 @@ func TestScontrolIsAskedAgainForAPartOfAnArray(t *testing.T) {
 	het := head(shown(4711, "node1", "nic:1(IDX:3)"), "HetJobId=4711 HetJobOffset=0")
 	rest := head(shown(4712, "node2", ""), "HetJobId=4711 HetJobOffset=1")
 	program, _ = scontrolThat(t, "if [ \"$4\" = 4711+0 ]; then\n"+says(het)+"else\n"+says(het+rest)+"fi\n")
-	wants, _, err = askScontrol(program, 5*time.Second)
+	wants, _, err = askScontrol(program, patient)
 	want[0].Indices = []int{3}
 	if err != nil || !reflect.DeepEqual(wants, want) {
 		t.Errorf("het job: got %+v, %v, want %+v", wants, err, want)
@@ -172,7 +177,7 @@ func TestScontrolThatFailsIsTheNodesFault(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			program, _ := scontrolThat(t, c.script)
-			wants, _, err := askScontrol(program, 10*time.Second)
+			wants, _, err := askScontrol(program, patient)
 			if len(wants) != 0 {
 				t.Errorf("wants %+v", wants)
 			}
@@ -217,17 +222,19 @@ func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pidFile := filepath.Join(t.TempDir(), "pid")
 			program, _ := scontrolThat(t, strings.ReplaceAll(script, "PID", pidFile))
-			start := time.Now()
-			_, _, err := askScontrol(program, time.Second)
-			if err == nil {
-				t.Error("no error")
-			}
-			if took := time.Since(start); took > time.Minute {
-				t.Errorf("took %s", took)
-			}
-			text, err := os.ReadFile(pidFile)
-			if err != nil {
-				t.Fatal(err)
+			var text []byte
+			for most := time.Second; !bytes.HasSuffix(text, []byte("\n")); most *= 2 { // in which it has said who it is
+				if most > await.Most(t) {
+					t.Fatal("it never said who it is")
+				}
+				start := time.Now()
+				if _, _, err := askScontrol(program, most); err == nil {
+					t.Fatal("no error")
+				}
+				if took := time.Since(start); took > most+await.Most(t) {
+					t.Errorf("took %s", took)
+				}
+				text, _ = os.ReadFile(pidFile)
 			}
 			pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 			if err != nil {
@@ -241,14 +248,11 @@ func TestScontrolThatHangsIsKilledWithItsChildren(t *testing.T) {
 // waitForEnd waits until a process is gone. An orphan may stay a zombie.
 func waitForEnd(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	defer syscall.Kill(pid, syscall.SIGKILL)
+	await.Until(t, fmt.Sprintf("process %d has ended", pid), func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-	}
-	syscall.Kill(pid, syscall.SIGKILL)
-	t.Errorf("process %d is still there", pid)
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }
 
 func TestScontrolThatIsNotThere(t *testing.T) {
@@ -305,7 +309,7 @@ func TestAJobThatImitatesScontrolIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			program, _ := scontrolThat(t, says(text))
-			_, _, err := askScontrol(program, 5*time.Second)
+			_, _, err := askScontrol(program, patient)
 			var refusal *gres.Refusal
 			if !errors.As(err, &refusal) {
 				t.Errorf("error %v, want a refusal", err)

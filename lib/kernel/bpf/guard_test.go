@@ -11,12 +11,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"gresnet/lib/words/hint"
+	"gresnet/test/await"
 	"gresnet/test/cgrouptest"
 	"gresnet/test/netnstest"
 )
@@ -274,11 +274,9 @@ func TestAHalfGuardIsMadeWholeOrTakenAway(t *testing.T) {
 					}
 				}
 				// Without its pin a program ends some time after.
-				for end := time.Now().Add(10 * time.Second); slices.Contains(left.lost, g.program()) && cgrouptest.DevicePrograms(t, g.Cgroup) > 0; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatal("a program without a pin does not end")
-					}
-				}
+				await.Until(t, "a program without a pin has ended", func() bool {
+					return !slices.Contains(left.lost, g.program()) || cgrouptest.DevicePrograms(t, g.Cgroup) == 0
+				})
 				if next == "protect" {
 					if err := g.Protect(1, []Device{full}, true); err != nil {
 						t.Fatal(err)

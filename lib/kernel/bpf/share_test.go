@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"gresnet/test/await"
 	"gresnet/test/cgrouptest"
+	"gresnet/test/seed"
 )
 
 const user = 65534
@@ -124,11 +125,9 @@ func TestAHalfGuardWithSharersIsMadeWholeOrTakenAway(t *testing.T) {
 					}
 				}
 				// Without its pin a program ends some time after.
-				for end := time.Now().Add(10 * time.Second); slices.Contains(lost, g.program()) && cgrouptest.DevicePrograms(t, g.Cgroup) > 0; time.Sleep(time.Millisecond) {
-					if time.Now().After(end) {
-						t.Fatal("a program without a pin does not end")
-					}
-				}
+				await.Until(t, "a program without a pin has ended", func() bool {
+					return !slices.Contains(lost, g.program()) || cgrouptest.DevicePrograms(t, g.Cgroup) == 0
+				})
 				if next == "share" {
 					if err := g.Share(2, []Device{full}, true); err != nil {
 						t.Fatal(err)
@@ -172,7 +171,7 @@ func TestAKillWhileTheProgramIsReplacedOpensNoDevice(t *testing.T) {
 			t.Fatalf("the process that is killed says %q, %v", first, err)
 		}
 		// The kill comes at some moment of the next round, which takes no longer than the first.
-		time.Sleep(rand.N(time.Since(begun)))
+		time.Sleep(time.Duration(seed.IntN(int(time.Since(begun)))))
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

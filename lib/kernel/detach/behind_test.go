@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/test/await"
 )
 
 // The programs that the tests below run are this one: GRESNET_TEST_BEHIND names a pipe, at whose end the run behind ends.
@@ -66,16 +67,19 @@ func TestARunGoesOnBehindWhenSlurmdsHasEndedAndItsPipesAreClosed(t *testing.T) {
 	if _, err := os.Stat(fifo + ".done"); err == nil {
 		t.Fatal("it has not gone on behind: it has ended")
 	}
-	if err := os.WriteFile(fifo, []byte("go on"), 0); err != nil { // waits until it reads
+	var in *os.File
+	await.Until(t, "it reads its pipe", func() (reads bool) {
+		in, err = os.OpenFile(fifo, os.O_WRONLY|unix.O_NONBLOCK, 0)
+		return err == nil
+	})
+	if _, err := in.WriteString("go on"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if text, err := os.ReadFile(fifo + ".done"); string(text) == "go on" {
-			return
-		} else if time.Now().After(end) {
-			t.Fatalf("it does not go on: %q, %v", text, err)
-		}
-	}
+	in.Close()
+	await.Until(t, "it goes on", func() bool {
+		text, _ := os.ReadFile(fifo + ".done")
+		return string(text) == "go on"
+	})
 }
 
 func TestARunThatFailsBeforeItGoesBehindFailsInFront(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 
 	"gresnet/lib/kernel/mount"
 	"gresnet/lib/kernel/netns"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
+	"gresnet/test/standin"
 )
 
 func TestANamespaceIsEnteredByOneThreadAlone(t *testing.T) {
@@ -37,15 +39,7 @@ func TestANamespaceIsEnteredByOneThreadAlone(t *testing.T) {
 			t.Fatal("Do did not enter")
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		foreign := threadsElsewhere(t, own)
-		if len(foreign) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("threads are elsewhere still: %v, the process is in %s", foreign, own)
-		}
-	}
+	await.Until(t, "no thread is elsewhere than in "+own, func() bool { return len(threadsElsewhere(t, own)) == 0 })
 }
 
 // threadsElsewhere returns the threads that are in another namespace; the kernel
@@ -132,16 +126,7 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 			mount.Remove(path)
 		}},
 		{"a process", "cat (pid ", func(t *testing.T, path string) {
-			cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
-			in, _ := cmd.StdinPipe()
-			out, _ := cmd.StdoutPipe()
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { in.Close(); cmd.Wait() })
-			if _, err := out.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
+			standin.Start(t, exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat"))
 			mount.Remove(path)
 		}},
 	} {
@@ -206,7 +191,7 @@ func TestAFileServerThatDoesNotAnswerIsNotWaitedFor(t *testing.T) {
 	}
 	defer unix.Close(file)
 	// Its end is an answer to all who wait.
-	waited := time.AfterFunc(5*time.Second, func() { unix.Close(server) })
+	waited := time.AfterFunc(await.Most(t), func() { unix.Close(server) })
 	all, err := netns.All()
 	if !waited.Stop() {
 		t.Error("the server was asked")

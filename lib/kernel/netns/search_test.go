@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netns"
+	"gresnet/test/await"
 	"gresnet/test/fusetest"
 	"gresnet/test/netnstest"
 	"gresnet/test/standin"
@@ -103,9 +104,9 @@ func TestWhatProcessesAreInIsSeenBeforeWhatTheyHaveOpen(t *testing.T) {
 	}
 }
 
-// endAfter ends a file system if a test is not over in time, and tells whether it had to.
-func endAfter(most time.Duration, f *fusetest.FS) (had func() bool) {
-	timer := time.AfterFunc(most, f.End)
+// endLate ends a file system if what waits for it goes on no further, and tells whether it had to.
+func endLate(t *testing.T, f *fusetest.FS) (had func() bool) {
+	timer := time.AfterFunc(await.Most(t), f.End)
 	return func() bool { return !timer.Stop() }
 }
 
@@ -129,7 +130,7 @@ func TestAnEpollThatAsksAFileServerIsNotWaitedFor(t *testing.T) {
 		close(added)
 	}()
 	f.Await(t, fusetest.Poll)
-	had := endAfter(20*time.Second, f)
+	had := endLate(t, f)
 	if found, err := finds(t, ns); !found || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
@@ -137,19 +138,23 @@ func TestAnEpollThatAsksAFileServerIsNotWaitedFor(t *testing.T) {
 		t.Error("the file server was waited for")
 	}
 	f.End()
-	<-added
+	await.Value(t, "epoll_ctl has returned", added)
 }
 
 // A namespace is bound below a file system whose server stops to answer: a search sees
 // all others, says who held it up, and does not wait.
 func TestASearchIsGivenUpThatAFileServerHoldsUp(t *testing.T) {
-	netns.SetLookTimeout(t, 2*time.Second)
 	ns := netnstest.New(t)
 	f := fusetest.Mount(t, "none")
 	point := filepath.Join(f.Dir, fusetest.File)
 	standin.Start(t, exec.Command("unshare", "-m", "sh", "-ec", fmt.Sprintf("mount --bind %s %s; echo; exec cat", ns.Path, point)))
+	begun := time.Now()
+	if found, err := finds(t, ns); !found || err != nil {
+		t.Fatalf("before: found %v, %v", found, err)
+	}
+	netns.SetLookTimeout(t, 2*time.Second+10*time.Since(begun)) // a look is a part of a search
 	f.Silence(fusetest.Lookup, fusetest.Getattr)
-	had := endAfter(time.Minute, f)
+	had := endLate(t, f)
 	found, err := finds(t, ns)
 	if !found {
 		t.Error("what it could have seen it did not see")

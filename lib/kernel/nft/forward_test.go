@@ -3,6 +3,7 @@ package nft_test
 import (
 	"fmt"
 	"net/netip"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"gresnet/lib/kernel/nft"
 	"gresnet/lib/slurm/account"
 	"gresnet/test/netnstest"
+	"gresnet/test/standin"
 )
 
 // tables returns the names of the tables that are there.
@@ -67,15 +69,12 @@ func TestAJobHasSoManyConnectionsAtOnceAndNoMore(t *testing.T) {
 	node.IP("link add out0 type veth peer name net0 netns " + server.Path)
 	node.Run("sysctl -qw net.ipv4.ip_forward=1; ip link set in0 up; ip link set out0 up; ip addr add 10.8.0.1/24 dev in0; ip addr add 10.9.0.2/24 dev out0")
 	inside.Run("ip link set up0 up; ip addr add 10.8.0.2/24 dev up0; ip route add default via 10.8.0.1")
-	server.Run(`ip link set net0 up; ip addr add 10.9.0.1/24 dev net0
-python3 -c '
-import os, socket, time
+	server.Run("ip link set net0 up; ip addr add 10.9.0.1/24 dev net0")
+	standin.Start(t, exec.Command("nsenter", "--net="+server.Path, "python3", "-c", `
+import socket, sys
 s = socket.create_server(("10.9.0.1", 7777), backlog=64)
-if os.fork() == 0:
-	os.setsid()
-	os.closerange(0, 3)
-	time.sleep(30)
-'`)
+print("listens", flush=True)
+sys.stdin.read()`))
 	index := strings.TrimSpace(node.Run("cat /sys/class/net/in0/ifindex"))
 	err := node.Do(func() error {
 		n, err := strconv.ParseUint(index, 10, 32)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/program"
+	"gresnet/test/await"
 )
 
 // TestMain lets the test binary stand in for a prolog that runs a program and is killed.
@@ -42,7 +43,7 @@ func pipe(t *testing.T) (path string, ended func() string) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan string)
+	said := make(chan string, 1)
 	go func() {
 		f, err := os.Open(path)
 		if err != nil {
@@ -52,18 +53,20 @@ func pipe(t *testing.T) (path string, ended func() string) {
 		text, _ := io.ReadAll(f)
 		said <- string(text)
 	}()
-	return path, func() string {
-		for {
+	return path, func() (text string) {
+		await.Until(t, "all who write to the pipe have ended", func() bool {
 			// A reader waits for the first writer. If there was none, this is the one.
 			if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				f.Close()
 			}
 			select {
-			case text := <-said:
-				return text
-			case <-time.After(10 * time.Millisecond):
+			case text = <-said:
+				return true
+			default:
+				return false
 			}
-		}
+		})
+		return text
 	}
 }
 
@@ -73,11 +76,9 @@ func daemon(pipe string) string {
 	return "setsid sh -c '(echo up; touch " + pipe + ".up; exec sleep infinity) >" + pipe + " 2>&1 &' </dev/null >/dev/null 2>&1\nwhile ! [ -e " + pipe + ".up ]; do sleep 0.01; done\n"
 }
 
-// await waits until a file is there.
-func await(path string) {
-	for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
-		time.Sleep(10 * time.Millisecond)
-	}
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // late is a context whose deadline passes when done is closed.
@@ -110,12 +111,12 @@ func TestNothingThatAnAloneProgramStartedOutlivesIt(t *testing.T) {
 	} {
 		path, ended := pipe(t)
 		ctx := late{t.Context(), make(chan struct{})}
-		if c.late {
-			go func() {
-				await(path + ".up")
-				close(ctx.done)
-			}()
-		}
+		go func() {
+			for end := time.Now().Add(await.Most(t)); time.Now().Before(end) && !(c.late && isThere(path+".up")); {
+				time.Sleep(10 * time.Millisecond)
+			}
+			close(ctx.done)
+		}()
 		_, err := program.Program{Path: script(t, daemon(path)+c.then), Max: 100, Alone: true}.Run(ctx)
 		if !c.is(err) {
 			t.Errorf("%s: %v", name, err)
@@ -134,7 +135,8 @@ func TestAnAloneProgramEndsWithAPrologThatIsKilled(t *testing.T) {
 	if err := prolog.Start(); err != nil {
 		t.Fatal(err)
 	}
-	await(up)
+	t.Cleanup(func() { prolog.Process.Kill() })
+	await.Until(t, "the daemon runs", func() bool { return isThere(up) })
 	if err := prolog.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -50,14 +50,15 @@ func TestAnInterfaceWithoutTheCarrierThatItHadHasAllElse(t *testing.T) {
 ` + tested + `ip route add 10.9.0.0/16 via 10.0.0.1 dev hca0; ip -6 route add fd09::/64 via fd00::1 dev hca0
 ip route add 10.10.0.0/16 nexthop via 10.0.0.1 dev hca0 nexthop via 10.0.0.3 dev hca0 weight 3
 ip -6 route add fd10::/64 nexthop via fd00::1 dev hca0 nexthop via fd00::3 dev hca0 weight 4`,
-		"routes from its addresses": tested + `for i in $(seq 3000); do ip -6 addr | grep -q tentative || break; sleep 0.02; done
+		"routes from its addresses": tested + `while ip -6 addr | grep -q tentative; do sleep 0.02; done
 ip route add 10.9.0.0/16 via 10.0.0.1 src 10.0.0.2 dev hca0; ip -6 route add fd09::/64 via fd00::1 src fd00::2 dev hca0`,
 		"a macvlan": tested + `ip link add mv0 link hca0 type macvlan mode bridge; ip link set mv0 up; ip addr add 10.5.0.2/24 dev mv0; ip -6 addr add fd05::2/64 dev mv0`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // the tests for duplicates take their time
 			b := newBed(t)
-			b.node.Run(setup + "\nfor i in $(seq 3000); do ip -6 addr | grep -q tentative || break; sleep 0.02; done")
+			b.node.Run(setup)
+			settle(b.node)
 			s := unplugged(t, b)
 			in(t, b.node, func(c *snapshot.Conn) error {
 				c.Budget = impatient()
@@ -142,8 +143,11 @@ func TestACarrierThatIsLateIsWaitedFor(t *testing.T) {
 	settle(b.node)
 	before := picture(b.node)
 	s := unplugged(t, b)
-	trained := make(chan string)
-	go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
+	trained := make(chan bool)
+	go func() {
+		defer close(trained)
+		b.far.Run("sleep 0.3; ip link set far0 up")
+	}()
 	in(t, b.node, func(c *snapshot.Conn) error {
 		c.Budget = new(poll.Budget)
 		if err := restored(t, c, s); err != nil {
@@ -176,8 +180,11 @@ func TestACarrierThatComesAfterTheSettingsChangesNothing(t *testing.T) {
 			t.Error("the carrier is not missed")
 		}
 		c.Budget.Context = nil
-		trained := make(chan string)
-		go func() { trained <- b.far.Run("sleep 0.3; ip link set far0 up") }()
+		trained := make(chan bool)
+		go func() {
+			defer close(trained)
+			b.far.Run("sleep 0.3; ip link set far0 up")
+		}()
 		if err := c.AwaitLate(i.Index, s); err != nil {
 			return err
 		}

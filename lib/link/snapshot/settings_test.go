@@ -485,7 +485,7 @@ func TestTemporaryAddressesAreTheKernelsToMakeAnew(t *testing.T) {
 	b := newBed(t)
 	b.node.Run(`sysctl -qw net.ipv6.conf.hca0.accept_dad=0 net.ipv6.conf.hca0.use_tempaddr=2; ip link set hca0 up; ip -6 addr add fd00::2/64 dev hca0 nodad mngtmpaddr`)
 	const temporary = `ip -6 -o addr show dev hca0 temporary | awk '{print $4}'`
-	awaitTemporary := `for i in $(seq 3000); do [ -z "$(` + temporary + `)" ] || break; sleep 0.02; done; ` + temporary
+	awaitTemporary := `while [ -z "$(` + temporary + `)" ]; do sleep 0.02; done; ` + temporary
 	had := b.node.Run(awaitTemporary)
 	settle(b.node)
 	in(t, b.node, func(c *snapshot.Conn) error {
@@ -660,7 +660,7 @@ func TestOffloadSizesOfIPv4ComeBack(t *testing.T) {
 // settle waits until the kernel has taken the addresses of what is up; on an
 // interface that is down they stay tentative.
 func settle(n *netnstest.NS) {
-	n.Run(`for i in $(seq 3000); do ip -6 addr show up | grep -q tentative || break; sleep 0.02; done`)
+	n.Run(`while ip -6 addr show up | grep -q tentative; do sleep 0.02; done`)
 }
 
 func find(t *testing.T, c *snapshot.Conn, name string) link.Interface {

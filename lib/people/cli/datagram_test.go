@@ -4,8 +4,11 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/test/await"
 )
 
 // Else Go's runtime would ask epoll, which says at once that there is room.
@@ -30,7 +33,10 @@ func TestWhoSendsToAReceiverWithoutRoomSleepsInTheKernel(t *testing.T) {
 	if err != unix.EAGAIN {
 		t.Fatal(err)
 	}
-	sent := make(chan error)
+	if err := r.SetReadDeadline(time.Now().Add(await.Most(t))); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
 	go func() { sent <- d.Send([]byte("a message")) }()
 	for b := make([]byte, 1<<10); ; {
 		n, err := r.Read(b)

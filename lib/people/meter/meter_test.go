@@ -25,6 +25,7 @@ import (
 	"gresnet/lib/state/lock"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
+	"gresnet/test/await"
 	"gresnet/test/netnstest"
 )
 
@@ -115,7 +116,7 @@ func TestAPartsInterfaceIsReadInItsJob(t *testing.T) {
 	dir := n.State.Lease(theJob)
 	sent(t, outside, dir)
 	var found Found
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Most(t)); ; time.Sleep(time.Millisecond) {
 		var err error
 		if found, err = Read(n); err != nil || len(found.HCAs) != 1 || found.Unread != 0 || found.HCAs[0].IP == nil {
 			t.Fatalf("%+v, %v", found, err)
@@ -175,7 +176,7 @@ func TestTheNamespaceEndsThoughALookHasItsSysOpen(t *testing.T) {
 	if err := mount.Remove(n.State.Lease(theJob).Netns()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); strings.Contains(outside.IP("-br link"), "outside"); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Most(t)); strings.Contains(outside.IP("-br link"), "outside"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the namespace lives on: its end of the pair is there")
 		}
@@ -257,7 +258,7 @@ func TestWhoeverReadsHoldsTheLockOfLooks(t *testing.T) {
 // free takes the lock of looks at an HCA when a process that was killed has ended.
 func free(t *testing.T, n *host.Host, id node.ID) *lock.File {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Most(t)); ; time.Sleep(time.Millisecond) {
 		held, err := lock.TryLook(n.State.Locks(), id)
 		if err == nil {
 			return held

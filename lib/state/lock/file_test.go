@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gresnet/lib/state/lock"
+	"gresnet/test/await"
 )
 
 func TestOneHolderOfAJobsLockAtATimeThoughEachRemovesIt(t *testing.T) {
@@ -77,7 +78,7 @@ func TestWhoWaitedInVainDoesNotKeepTheLockFromTheNext(t *testing.T) {
 		}
 		cancel()
 		held.Close()
-		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel = context.WithTimeout(t.Context(), await.Most(t))
 		next, err := lock.Job(ctx, dir, 7)
 		cancel()
 		if err != nil {
