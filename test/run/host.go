@@ -66,8 +66,12 @@ func (r *run) host() error {
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
 	// go's own ten minutes for a package are too few for a busy machine.
-	arguments := []string{"test", "-count=1", "-v", "-timeout", r.left().String()}
+	arguments := []string{"test", "-count=1", "-v", "-timeout", r.left().String(), "-exec", fmt.Sprintf("%s -watch %s", self, r.patience())}
 	for _, p := range strings.Fields(string(out)) {
 		if !strings.Contains(p, "/test/guest/") || strings.HasSuffix(p, "/vm") {
 			arguments = append(arguments, p)

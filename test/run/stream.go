@@ -133,8 +133,8 @@ func reason(log []string) string {
 
 func (s *stream) fail(test string, log []string) {
 	s.failed = true
-	if len(log) > 400 {
-		log = log[len(log)-400:]
+	if len(log) > 400 { // what hangs has many goroutines
+		log = append(log[:1:1], log[len(log)-399:]...)
 	}
 	for _, line := range log {
 		fmt.Fprintf(s.run.out, "%s:     %s\n", s.name, line)

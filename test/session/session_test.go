@@ -28,6 +28,7 @@ func TestSessions(t *testing.T) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
+		t.Logf("built %s", program) // else a slow machine's tests would seem to hang
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",

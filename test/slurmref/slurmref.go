@@ -38,7 +38,11 @@ func Root(t *testing.T, suite string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
-		run(t, "./make-root", suite, folder)
+		cmd := exec.Command("./make-root", suite, folder)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr // else tests that take so long would seem to hang
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return folder
 }
