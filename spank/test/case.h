@@ -3,6 +3,9 @@
 
 #include <stdbool.h>
 
+/* HANGS is after how many seconds a case hangs. Each takes milliseconds, and on a slow machine seconds. */
+enum { HANGS = 300 };
+
 /* fail notes why the case that runs is wrong, in whichever process. */
 __attribute__((format(printf, 1, 2))) void fail(const char *format, ...);
 void check(bool ok, const char *what);
@@ -27,7 +30,7 @@ int start_program(char *argv[]);
 /* count_entries counts the files of a directory, but for dot files. */
 int count_entries(const char *path);
 
-/* alone waits until this thread is the process's only one, 5 s: /proc still has a thread
+/* alone waits until this thread is the process's only one: /proc still has a thread
  * for a moment after it was joined, until the kernel has buried it. */
 bool alone(void);
 

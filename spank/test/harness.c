@@ -101,7 +101,7 @@ bool alone(void)
 	const struct timespec tick = {.tv_nsec = 1000 * 1000};
 	int tries;
 
-	for (tries = 0; tries < 5000; tries++) {
+	for (tries = 0; tries < HANGS * 1000 / 4; tries++) {
 		if (count_entries("/proc/self/task") == 1)
 			return true;
 		nanosleep(&tick, NULL);
@@ -1152,7 +1152,7 @@ void in_child(void (*f)(const void *), const void *argument)
 
 	must(child != -1, "fork");
 	if (child == 0) {
-		alarm(20);
+		alarm(HANGS);
 		f(argument);
 		exit(0);
 	}

@@ -252,7 +252,7 @@ static pid_t start_first(bool strange)
 	first = fork();
 	must(first != -1, "fork");
 	if (first == 0) {
-		alarm(20);
+		alarm(HANGS);
 		slurm = (struct slurm){.context = S_CTX_REMOTE, .job = 4711, .restarts = 2, .uid = 1000, .tasks = 1};
 		must(!slurm_spank_init(NULL, 0, argv) && !slurm_spank_task_init_privileged(NULL, 0, argv), "the first task");
 		must(!strange || !mount("sandbox", "/dev/infiniband", "tmpfs", 0, NULL), "/dev/infiniband");

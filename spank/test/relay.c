@@ -20,7 +20,7 @@
 #include "sandbox.h"
 #include "slurm.h"
 
-enum { TASKS = 2, MOST = TASKS + 16, MUCH = 1 << 20, SLOW_MS = 10000, SHORT_MS = 200 };
+enum { TASKS = 2, MOST = TASKS + 16, MUCH = 1 << 20, SLOW_MS = HANGS * 1000 / 4, SHORT_MS = 200 };
 
 static in_port_t server_port; /* 0: there is none */
 static pid_t server;

@@ -117,7 +117,7 @@ static void run_step(const void *argument)
 	first = fork();
 	must(first != -1, "fork");
 	if (first == 0) {
-		alarm(20);
+		alarm(HANGS);
 		run_first(row, ready[1]);
 	}
 	must(read(ready[0], &byte, 1) == 1, "the first task");
@@ -249,7 +249,7 @@ static void run_many(const void *argument)
 		must(task != -1, "fork");
 		if (task)
 			continue;
-		alarm(20);
+		alarm(HANGS);
 		close(out[1]);
 		be_task();
 		namespace_of(getpid(), &st);
