@@ -30,7 +30,7 @@ import (
 //
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
-	looked := n.Stopwatch()
+	looked := n.Time("look after the node table and who can open device nodes")
 	if err := n.ready(ctx, j.Start); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (n *Host) Take(ctx context.Context, j job.Job) error {
 	if err := n.Close(ctx); err != nil {
 		return err
 	}
-	looked.Stop("look after the node table and who can open device nodes")
+	looked()
 	opened.RestoreLost(ctx, n.Host, false)
 	asked := sync.OnceValue(func() entitlement { return n.ask(ctx, j) })
 	if !n.hasLeftovers(j.ID) && asked().isNothing() {
@@ -87,12 +87,12 @@ func (e entitlement) isNothing() bool { return e.err == nil && len(e.wants) == 0
 
 // ask asks the sources what a job is entitled to.
 func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement) {
-	asked := n.Stopwatch()
+	asked := n.Time("ask what the job is entitled to")
 	local := n.Local(func() (gres.Mapping, error) { return n.pin(ctx, n.Mapped) })
 	local.Less = func(why string) { e.less = append(e.less, why) }
 	var notes []string
 	e.wants, notes, e.err = source.Ask(ctx, j, n.Config, local)
-	asked.Stop("ask what the job is entitled to")
+	asked()
 	for _, note := range notes {
 		n.Notice(j.ID, "%s", note)
 	}
@@ -186,20 +186,20 @@ func (t *taking) claimLocked(ctx context.Context, wants []gres.Want, u *users.Lo
 // fill moves what is claimed into the lease, and makes the lease count.
 func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	n := t.Host
-	looked := n.Stopwatch()
+	looked := n.Time("read what the moves lose")
 	look := t.Look()
 	mode, hcas, err := look.Read(t.job, t.access, p)
-	looked.Stop("read what the moves lose")
+	looked()
 	if err != nil {
 		return err
 	}
 	checkMode(n, t.World.Job, mode)
-	found := n.Stopwatch()
+	found := n.Time("find the job's other nodes")
 	network, err := look.Network(ctx, t.job, t.access, n.CanMove)
 	if err == nil {
 		err = t.findRails(look, network, n.CanMove)
 	}
-	found.Stop("find the job's other nodes")
+	found()
 	if err != nil {
 		return err
 	}
@@ -216,13 +216,13 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := t.CarryOut(ctx, t.hooks(mode, namesOf(hcas))); err != nil {
 		return err
 	}
-	written := n.Stopwatch()
+	written := n.Time("tell the job of it, commit")
 	lease := environment.Lease{Host: n, World: t.World, Job: t.job, Access: t.access, Mode: mode, HCAs: hcas}
 	lease.Uplink, lease.Network, lease.Srun = t.made(), network, t.World.WayOut.Srun && t.job.Leader == 0
 	if err := lease.Write(); err != nil {
 		return err
 	}
-	written.Stop("tell the job of it, commit")
+	written()
 	n.Tell(event.LeaseTaken, t.World.Job, "the lease is taken, in %s mode: %s", mode, strings.Join(namesOf(hcas), ", "))
 	return nil
 }

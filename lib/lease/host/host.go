@@ -35,9 +35,12 @@ type Host struct {
 	Slurm  Slurm
 	Config config.Config
 	Log    func(event.Event)
-	Timed  func(Timing) // takes times that no step took; nil: nobody wants to know
 	Now    func() time.Time
 	Undo   time.Duration // how long one unwinding may take; 0: as long as the lease says
+
+	// Timed takes times that no step took: the looks before the first of them, waits between, the journal.
+	// nil: nobody wants to know.
+	Timed func(what string, took time.Duration)
 
 	searched users.Run
 	gpus     gpu.Numbers
@@ -50,6 +53,19 @@ type Slurm struct {
 
 	// Resolve finds the addresses of a name; nil: as the node does, by its files and by DNS.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
+}
+
+// Time begins to measure what no step takes. To call done ends it.
+func (n *Host) Time(what string) (done func()) {
+	start := n.Now()
+	return func() { n.Took(what, n.Now().Sub(start)) }
+}
+
+// Took says what took time that no step took.
+func (n *Host) Took(what string, time time.Duration) {
+	if n.Timed != nil {
+		n.Timed(what, time)
+	}
 }
 
 // Table is the node table.

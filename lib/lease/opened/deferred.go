@@ -74,9 +74,9 @@ func (l *Lease) deferRestore() (failed []error) {
 		return nil
 	}
 	slices.SortFunc(list, func(a, b table.Deferred) int { return strings.Compare(a.Of[0].Name, b.Of[0].Name) })
-	noted := l.Host.Stopwatch()
+	noted := l.Host.Time("write into the node table what is owed")
 	err := l.World.Table.Update(l.World.Context, func(t *table.Table) error { t.Defer(list); return nil })
-	noted.Stop("write into the node table what is owed")
+	noted()
 	for _, o := range list {
 		if err != nil {
 			err := fmt.Errorf("note what %s: %w", sharing(o), err)
@@ -111,9 +111,9 @@ func restoreEntry(n *host.Host, w *world.World, o table.Deferred) {
 	warn := func(format string, a ...any) {
 		n.Log(event.Event{Kind: event.Remark, Job: w.Job, HCA: o.Of[0].HCA.String(), Warning: fmt.Sprintf(format, a...)})
 	}
-	looked := n.Stopwatch()
+	looked := n.Time("give what is owed")
 	done, err := restoreShared(w, o, func(p table.Member) error { return missed(w, p) })
-	looked.Stop("give what is owed")
+	looked()
 	gone := errors.Is(err, world.ErrGone)
 	switch {
 	case gone:

@@ -87,11 +87,11 @@ func (h *homecoming) undone(s world.Deed, err error) {
 
 // lookAgain waits for udev, verifies all that is home, and strikes it.
 func (l *Lease) lookAgain(notes []recovery.Note) (failed []error) {
-	waited := l.Host.Stopwatch()
+	waited := l.Host.Time("wait for udev")
 	if err := l.World.WaitUdev(); err != nil {
 		failed = append(failed, err)
 	}
-	waited.Stop("wait for udev")
+	waited()
 	err := l.World.OnHost(func(v *scan.View) error {
 		return v.Link.Once(func() error {
 			v.Link.About(interfaces(v, notes)...)

@@ -1,10 +1,8 @@
 package opened
 
 import (
-	"fmt"
 	"time"
 
-	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/step"
 )
 
@@ -26,8 +24,4 @@ func (l *Lease) write(f func() error) error {
 // Note writes a step into the journal.
 func (l *Lease) Note(s step.Step) error {
 	return l.write(func() error { return l.Journal.Note(s.Kind(), s) })
-}
-
-func (t notes) timing() host.Timing {
-	return host.Timing{What: fmt.Sprintf("write the lease's journal, %d times; part of what is above", t.count), Took: t.took}
 }

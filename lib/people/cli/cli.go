@@ -177,7 +177,7 @@ func (w *World) Host(c Flags, cfg config.Config) *host.Host {
 	}
 	if c.Bool("trace") && w.trace == nil {
 		w.trace = w.startTrace()
-		n.Timed = w.trace.timed
+		n.Timed = w.trace.line
 	}
 	n.Log = func(e event.Event) {
 		if e.Warning != "" {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/host"
 )
 
 // trace prints where the time of a run goes: a line for each step, and how long it took.
@@ -21,34 +20,31 @@ func (w *World) startTrace() *trace {
 	t := &trace{w.Stderr, w.began}
 	fmt.Fprintf(t.to, "%10s\n", "took")
 	if w.startCPU > 0 {
-		t.line(w.startCPU, host.Timing{What: "start the program (CPU time; more passed if the node is busy)"})
+		t.line("start the program (CPU time; more passed if the node is busy)", w.startCPU)
 	}
-	t.line(time.Since(w.began), host.Timing{What: "read the command line and the configuration"})
+	t.line("read the command line and the configuration", time.Since(w.began))
 	return t
 }
 
-func (t *trace) line(took time.Duration, s host.Timing) {
-	fmt.Fprintf(t.to, "%10s  %s\n", milliseconds(took), s.What)
+func (t *trace) line(what string, took time.Duration) {
+	fmt.Fprintf(t.to, "%10s  %s\n", milliseconds(took), what)
 }
 
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-func (t *trace) timed(s host.Timing) { t.line(s.Took, s) }
-
 func (t *trace) event(e event.Event) {
 	if e.Notice != "" {
 		fmt.Fprintf(t.to, "%10s  %s\n", "", e.Notice)
 		return
 	}
-	t.line(e.Took, host.Timing{What: e.Deed})
+	t.line(e.Deed, e.Took)
 }
 
 // end sums up.
 func (t *trace) end() {
-	what := fmt.Sprintf("all since the program's first line; %s of CPU time", milliseconds(cpuTime()))
-	t.line(time.Since(t.began), host.Timing{What: what})
+	t.line(fmt.Sprintf("all since the program's first line; %s of CPU time", milliseconds(cpuTime())), time.Since(t.began))
 }
 
 // cpuTime is what this process has had of the CPU since it was forked. The wall

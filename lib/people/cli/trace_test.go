@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"gresnet/lib/lease/event"
-	"gresnet/lib/lease/host"
 )
 
 func TestTheTraceSaysHowLongEachStepTook(t *testing.T) {
 	var said strings.Builder
 	w := &World{Stderr: &said, began: time.Now(), startCPU: 2 * time.Millisecond}
 	tr := w.startTrace()
-	tr.timed(host.Timing{What: "wait for udev", Took: 12345 * time.Microsecond})
+	tr.line("wait for udev", 12345*time.Microsecond)
 	tr.event(event.Event{Deed: "do link ib0", Took: 31 * time.Millisecond})
 	tr.event(event.Event{Notice: "the lease is taken"})
 	tr.end()

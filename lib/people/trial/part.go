@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/kernel/netns"
@@ -77,7 +78,7 @@ func (p *played) watch(n *host.Host, kill int) {
 		}
 	}
 	log := n.Log
-	n.Timed = func(host.Timing) { line() }
+	n.Timed = func(string, time.Duration) { line() }
 	n.Log = func(e event.Event) {
 		switch {
 		case e.Warning != "":
