@@ -63,8 +63,8 @@ func Outside() *World {
 	w := &World{Args: os.Args, Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, began: time.Now(), startCPU: cpuTime()}
 	// Not journal.Enabled, which has package net make two sockets and an epoll.
 	if _, err := os.Stat(journaldSocket); err == nil {
-		if d, err := openDatagram(journaldSocket); err == nil {
-			w.Send = (&sender{send: journald{d}.send}).Send
+		if j, err := openJournald(journaldSocket); err == nil {
+			w.Send = (&sender{send: j.send}).Send
 		}
 	}
 	return w

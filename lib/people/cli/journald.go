@@ -2,24 +2,39 @@ package cli
 
 import (
 	"encoding/binary"
+	"fmt"
 	"strconv"
-	"syscall"
 
 	"github.com/coreos/go-systemd/v22/journal"
+	"golang.org/x/sys/unix"
 )
 
 // journaldSocket is where journald takes entries (systemd-journald.service(8)).
 const journaldSocket = "/run/systemd/journal/socket"
 
-// journald sends entries to the systemd journal as go-systemd does, but sleeps where that
-// would spin.
-type journald struct{ *datagram }
+// journald sends entries to the systemd journal as go-systemd does, by a Unix socket that blocks: who sends to a
+// receiver that has no room sleeps until there is some (af_unix.c:unix_dgram_sendmsg). One of package net,
+// which does not block and is connected to nobody, would keep a processor busy meanwhile: for epoll it is
+// writable always (af_unix.c:unix_dgram_poll).
+type journald struct {
+	fd int
+	to *unix.SockaddrUnix
+}
+
+// openJournald opens a socket for what is sent to a path. Whether anybody receives there the first send tells.
+func openJournald(path string) (*journald, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open a socket for %s: %w", path, err)
+	}
+	return &journald{fd, &unix.SockaddrUnix{Name: path}}, nil
+}
 
 // send waits until journald has room for an entry. One that is larger than what a socket
 // may send goes as a file, which go-systemd knows how to do.
-func (j journald) send(text string, p journal.Priority, fields map[string]string) error {
-	err := j.Send(entry(text, p, fields))
-	if err == syscall.EMSGSIZE || err == syscall.ENOBUFS {
+func (j *journald) send(text string, p journal.Priority, fields map[string]string) error {
+	err := unix.Sendto(j.fd, entry(text, p, fields), unix.MSG_NOSIGNAL, j.to)
+	if err == unix.EMSGSIZE || err == unix.ENOBUFS {
 		return journal.Send(text, p, fields)
 	}
 	return err

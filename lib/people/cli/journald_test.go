@@ -7,8 +7,12 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+	"golang.org/x/sys/unix"
+
+	"gresnet/test/await"
 )
 
 func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
@@ -18,13 +22,13 @@ func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	d, err := openDatagram(path)
+	d, err := openJournald(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	defer unix.Close(d.fd)
 	want := map[string]string{"MESSAGE": "job 4711: a line\nPRIORITY=0\n", "PRIORITY": "4", "HCA": "0002:c903:0000:0100", "REASON": ""}
-	if err := (journald{d}).send(want["MESSAGE"], journal.PriWarning, map[string]string{"HCA": want["HCA"], "REASON": ""}); err != nil {
+	if err := d.send(want["MESSAGE"], journal.PriWarning, map[string]string{"HCA": want["HCA"], "REASON": ""}); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 1<<16)
@@ -45,5 +49,46 @@ func TestNoLineFeedInAValueBeginsAnotherField(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("journald has %q, wanted %q", got, want)
+	}
+}
+
+// Else Go's runtime would ask epoll, which says at once that there is room.
+func TestWhoSendsToAReceiverWithoutRoomSleepsInTheKernel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	r, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	d, err := openJournald(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(d.fd)
+	if flags, err := unix.FcntlInt(uintptr(d.fd), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+		t.Fatalf("the socket's flags are %#o (%v), wanted a blocking one", flags, err)
+	}
+	for err == nil {
+		err = unix.Sendto(d.fd, []byte("x"), unix.MSG_DONTWAIT, d.to)
+	}
+	if err != unix.EAGAIN {
+		t.Fatal(err)
+	}
+	if err := r.SetReadDeadline(time.Now().Add(await.Most(t))); err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- d.send("a message", journal.PriInfo, nil) }()
+	for b := make([]byte, 1<<10); ; {
+		n, err := r.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(b[:n], []byte("a message")) {
+			break
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
 	}
 }
