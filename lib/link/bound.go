@@ -20,8 +20,8 @@ type Bound struct {
 	FCoE  []string // the names of FCoE's controllers on it
 }
 
-// Bound reads what is bound to an interface.
-func (c *Conn) Bound(i Interface) (b Bound, err error) {
+// bound reads what is bound to an interface.
+func (c *Conn) bound(i Interface) (b Bound, err error) {
 	const tries = 4 // udev may rename the interfaces meanwhile
 	for try := 1; ; try++ {
 		b, err = readBound(i)

@@ -37,7 +37,7 @@ for n in 1 2; do ip link add mv$n link hca0 type macvlan mode bridge; done`)
 				return err
 			}
 			for _, i := range list {
-				b, err := c.Bound(i)
+				b, err := c.bound(i)
 				if err != nil {
 					return err
 				}

@@ -6,10 +6,10 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// LacksCarrier tells an interface that is up and has not the carrier that it had: without
+// lacksCarrier tells an interface that is up and has not the carrier that it had: without
 // one the kernel takes no IPv6 addresses and marks routes dead. If it is settling, the kernel would give it a link local
 // address after all others.
-func (c *Conn) LacksCarrier(i Interface, want Own) bool {
+func (c *Conn) lacksCarrier(i Interface, want Own) bool {
 	return want.Up && want.Running && i.Up && (!i.Running || i.Settling) && !c.standsOnDead(i)
 }
 
@@ -17,7 +17,7 @@ func (c *Conn) LacksCarrier(i Interface, want Own) bool {
 func (c *Conn) AwaitCarrier(index int, want Own) (i Interface, err error) {
 	_, err = c.Budget.UntilOne(func() poll.Bound { return poll.Carrier.Of(i.ID) }, func() (bool, error) {
 		i, err = c.Get(index)
-		return !c.LacksCarrier(i, want), err
+		return !c.lacksCarrier(i, want), err
 	})
 	if err != nil {
 		return Interface{}, err
@@ -29,7 +29,7 @@ func (c *Conn) AwaitCarrier(index int, want Own) (i Interface, err error) {
 // LeaveCarrier tells whether an interface lacks its carrier. Its time begins then, and AwaitCarrier waits
 // for what is left of it.
 func (c *Conn) LeaveCarrier(i Interface, want Own) bool {
-	if c.LacksCarrier(i, want) {
+	if c.lacksCarrier(i, want) {
 		c.Budget.Begin(poll.Carrier.Of(i.ID), time.Now())
 		return true
 	}

@@ -359,7 +359,7 @@ func (c *Conn) Park(i Interface) error {
 	if strings.HasPrefix(i.Name, freePrefix) {
 		return nil
 	}
-	if err := c.Down(i.Index); err != nil {
+	if err := c.down(i.Index); err != nil {
 		return fmt.Errorf("bring %s down to rename it: %w", i.Name, err)
 	}
 	m := netlink.AppendText(change(i.Index, false, 0), unix.IFLA_IFNAME, FreeName)
@@ -372,8 +372,8 @@ func (c *Conn) Park(i Interface) error {
 // Up brings an interface up.
 func (c *Conn) Up(index int) error { return c.set(index, true) }
 
-// Down takes an interface down.
-func (c *Conn) Down(index int) error { return c.set(index, false) }
+// down takes an interface down.
+func (c *Conn) down(index int) error { return c.set(index, false) }
 
 func (c *Conn) set(index int, up bool) error {
 	return c.setLink(change(index, up, unix.IFF_UP))
@@ -437,7 +437,7 @@ func (c *Conn) DownChildren(index int) error {
 		if err := c.DownChildren(i.Index); err != nil {
 			return err
 		}
-		if err := c.Down(i.Index); err != nil {
+		if err := c.down(i.Index); err != nil {
 			return fmt.Errorf("bring down %s: %w", i.Name, err)
 		}
 	}

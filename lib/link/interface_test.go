@@ -86,7 +86,7 @@ func TestACarrierIsWaitedForUntilTheKernelHasDoneWhatFollowsFromIt(t *testing.T)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := new(Conn).LacksCarrier(i, Own{Up: true, Running: true}); got != tt.lacks {
+		if got := new(Conn).lacksCarrier(i, Own{Up: true, Running: true}); got != tt.lacks {
 			t.Errorf("flags %#x, state %d: lacks the carrier: %v", tt.flags, tt.state, got)
 		}
 	}

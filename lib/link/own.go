@@ -45,7 +45,7 @@ func (c *Conn) Rename(have *Interface, name string) error {
 	}
 	// Kernels before 6.2 refuse to rename an interface that is up.
 	if have.Up {
-		if err := c.Down(have.Index); err != nil {
+		if err := c.down(have.Index); err != nil {
 			return fmt.Errorf("bring %s down to rename it: %w", have.Name, err)
 		}
 		have.Up = false

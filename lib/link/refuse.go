@@ -55,7 +55,7 @@ func (c *Conn) refuseChildren(i Interface) error {
 	if err != nil {
 		return err
 	}
-	bound, err := c.Bound(i)
+	bound, err := c.bound(i)
 	if err != nil {
 		return err
 	}

@@ -45,9 +45,9 @@ func Of(gres, conf slurm.Conf, name string) (Slurm, error) {
 	return Slurm{Detect: gres.AutoDetect(name), Devices: devices}, err
 }
 
-// Read reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
+// read reads slurm.conf and the gres.conf beside it. file is slurm.conf's path; empty: it is in one of the usual
 // places. host is the node's name, or its host's. A node without these files says nothing.
-func Read(root fs.FS, file, host string) (Slurm, error) {
+func read(root fs.FS, file, host string) (Slurm, error) {
 	if root == nil {
 		return Slurm{}, nil
 	}
@@ -102,7 +102,7 @@ func (n *Numbers) Order(have []sysfs.GPU, root fs.FS, file, host string) (gpus [
 	if len(have) == 0 {
 		return nil, nil
 	}
-	n.once.Do(func() { n.slurm, n.err = Read(root, file, host) })
+	n.once.Do(func() { n.slurm, n.err = read(root, file, host) })
 	if n.err == nil {
 		gpus, unknown = n.slurm.Order(have)
 	}

@@ -151,10 +151,10 @@ func (s Scan) match(h HCA) string {
 		return n
 	}
 	switch {
-	case h.PCI() != "" && alike(func(o HCA) bool { return o.PCI() == h.PCI() }) == 1:
-		return "pci=" + h.PCI()
-	case alike(func(o HCA) bool { return o.NodeGUID() == h.NodeGUID() }) == 1:
-		return "guid=" + h.NodeGUID()
+	case h.pci() != "" && alike(func(o HCA) bool { return o.pci() == h.pci() }) == 1:
+		return "pci=" + h.pci()
+	case alike(func(o HCA) bool { return o.nodeGUID() == h.nodeGUID() }) == 1:
+		return "guid=" + h.nodeGUID()
 	}
 	return "rdma=" + h.Name
 }

@@ -179,11 +179,11 @@ func (h HCA) seat() int {
 	return *h.NUMA
 }
 
-// PCI returns the PCI address of the HCA's own function.
-func (h HCA) PCI() string { return cmp.Or(h.Function, h.ID.PCI) }
+// pci returns the pci address of the HCA's own function.
+func (h HCA) pci() string { return cmp.Or(h.Function, h.ID.PCI) }
 
-// NodeGUID returns the HCA's node GUID.
-func (h HCA) NodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
+// nodeGUID returns the HCA's node GUID.
+func (h HCA) nodeGUID() string { return cmp.Or(h.GUID, h.ID.GUID) }
 
 // VFs is how many VFs a PF has.
 type VFs struct {

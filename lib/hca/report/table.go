@@ -39,7 +39,7 @@ func (s Scan) hcas(w io.Writer) error {
 	t := columns(w)
 	fmt.Fprintln(t, "GRES\tHCA\tGUID\tPCI\tNUMA\tDRIVER\tJOB")
 	for _, h := range s.HCAs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.NodeGUID(), dash(shortPCI(h.PCI())), h.numa(), dash(h.Driver), h.job())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", h.gres(), h.Name, h.nodeGUID(), dash(shortPCI(h.pci())), h.numa(), dash(h.Driver), h.job())
 	}
 	if err := t.Flush(); err != nil {
 		return err

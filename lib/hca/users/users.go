@@ -87,13 +87,13 @@ func (u *Look) Refresh() (err error) {
 // used.
 const maxTries = 3
 
-// ErrSearch means that a search is to answer first, without the node lock.
-var ErrSearch = errors.New("it is not known yet who uses the HCAs")
+// errSearch means that a search is to answer first, without the node lock.
+var errSearch = errors.New("it is not known yet who uses the HCAs")
 
-// Fault is the first error of the look, or ErrSearch if Of was asked what it does not know.
+// Fault is the first error of the look, or errSearch if Of was asked what it does not know.
 func (u *Look) Fault() error {
 	if u.Err == nil && len(u.Asked) > 0 {
-		return ErrSearch
+		return errSearch
 	}
 	return u.Err
 }
@@ -103,7 +103,7 @@ func (u *Look) Fault() error {
 func (u *Look) Repeat(pick func() error) error {
 	for {
 		err := pick()
-		if !errors.Is(err, ErrSearch) {
+		if !errors.Is(err, errSearch) {
 			return err
 		}
 		if err := u.SearchFree(); err != nil {

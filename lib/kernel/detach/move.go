@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHangs means that a move was not done in time and is still under way.
-var ErrHangs = errors.New("the move hangs in the kernel")
+// errHangs means that a move was not done in time and is still under way.
+var errHangs = errors.New("the move hangs in the kernel")
 
 // Move is a move of an RDMA device that was started. The kernel carries a move out in its caller, without a
 // time limit and deaf to signals: a kernel user that does not let go of the device (Lustre's o2iblnd, say)
@@ -47,7 +47,7 @@ func (m *Move) Wait(deadline time.Time) error { return result(m.process.Wait(dea
 func result(code int, err error) error {
 	switch {
 	case errors.Is(err, ErrHeldUp):
-		return ErrHangs
+		return errHangs
 	case err != nil:
 		return fmt.Errorf("the process that moves: %w", err)
 	case code != 0:

@@ -48,7 +48,7 @@ func New(name string, run func(args []string, say Say) error) Task {
 	return Task(name)
 }
 
-// Say sends a message, at most MaxMessage long, and a descriptor with it unless that is -1.
+// Say sends a message, at most maxMessage long, and a descriptor with it unless that is -1.
 type Say func(message string, fd int) error
 
 // At says what the task looks at now. Who leaves it behind can tell then whose fault that is.
@@ -60,12 +60,12 @@ const (
 	done = "done"
 )
 
-// MaxMessage bounds a message. What is longer is cut off.
-const MaxMessage = 8 << 10
+// maxMessage bounds a message. What is longer is cut off.
+const maxMessage = 8 << 10
 
 func say(message string, fd int) error {
-	if len(message) > MaxMessage {
-		message = message[:MaxMessage]
+	if len(message) > maxMessage {
+		message = message[:maxMessage]
 	}
 	var rights []byte
 	if fd >= 0 {
@@ -122,7 +122,7 @@ func (p Task) Start(file *os.File, args ...string) (*Process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, hint.Join(fmt.Errorf("start %s: %w", p, err), conn.Close())
 	}
-	return &Process{cmd, conn.(*net.UnixConn), make([]byte, MaxMessage), make([]byte, unix.CmsgSpace(4))}, nil
+	return &Process{cmd, conn.(*net.UnixConn), make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4))}, nil
 }
 
 // Listen calls hear with each message that comes until then, and the descriptor that came with it or -1, until

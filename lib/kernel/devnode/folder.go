@@ -65,11 +65,11 @@ func (f Folder) setMark() error {
 }
 
 // Open opens a folder that Close has closed. Any other is left as it is.
-func (f Folder) Open() error { return f.GiveBack(Access{Mode: folderOpen}) }
+func (f Folder) Open() error { return f.giveBack(Access{Mode: folderOpen}) }
 
-// GiveBack gives a folder that Close has closed the access that it had. Any other is left as it is.
-func (f Folder) GiveBack(had Access) error {
-	if is, err := f.IsMarked(); err != nil || !is {
+// giveBack gives a folder that Close has closed the access that it had. Any other is left as it is.
+func (f Folder) giveBack(had Access) error {
+	if is, err := f.isMarked(); err != nil || !is {
 		return err
 	}
 	st, err := f.stat()
@@ -88,8 +88,8 @@ func (f Folder) GiveBack(had Access) error {
 	return os.Remove(f.mark())
 }
 
-// IsMarked tells whether Close has closed the folder.
-func (f Folder) IsMarked() (bool, error) {
+// isMarked tells whether Close has closed the folder.
+func (f Folder) isMarked() (bool, error) {
 	_, err := os.Lstat(f.mark())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -97,8 +97,8 @@ func (f Folder) IsMarked() (bool, error) {
 	return err == nil, err
 }
 
-// Access reads who may enter the folder.
-func (f Folder) Access() (Access, error) {
+// access reads who may enter the folder.
+func (f Folder) access() (Access, error) {
 	st, err := f.stat()
 	return Access{Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid}, err
 }

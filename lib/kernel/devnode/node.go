@@ -55,7 +55,7 @@ func Read(path string) (n Node, err error) {
 	if n.Access, err = Stat(path); err != nil {
 		return Node{}, err
 	}
-	n.Attributes, err = Attributes(path)
+	n.Attributes, err = attributes(path)
 	return n, err
 }
 

@@ -282,10 +282,10 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 				t.Errorf("%s: %s is %+v, wanted %+v: %v", what, name, now, access, err)
 			}
 		}
-		if now, err := Folder(dev).Access(); err != nil || now != folder {
+		if now, err := Folder(dev).access(); err != nil || now != folder {
 			t.Errorf("%s: the folder is %+v, wanted %+v: %v", what, now, folder, err)
 		}
-		if is, err := Folder(dev).IsMarked(); err != nil || is {
+		if is, err := Folder(dev).isMarked(); err != nil || is {
 			t.Errorf("%s: the folder has gresnet's mark: %v", what, err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	was["uverbs1"] = listed.Access
 	hasList := func(name string) {
 		t.Helper()
-		if now, err := Attributes(filepath.Join(dev, name)); err != nil || string(now[acl]) != list {
+		if now, err := attributes(filepath.Join(dev, name)); err != nil || string(now[acl]) != list {
 			t.Errorf("the access control list of %s is %q: %v", name, now[acl], err)
 		}
 	}

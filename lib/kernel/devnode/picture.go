@@ -23,11 +23,11 @@ type Picture struct {
 // does not know who could, and of a device node only if nothing of gresnet has run since the boot:
 // then the node is untouched, and the site has closed it.
 func (n Nodes) Picture(untouched bool) (p Picture, err error) {
-	marked, err := n.folder().IsMarked()
+	marked, err := n.folder().isMarked()
 	if err != nil || marked {
 		return p, err
 	}
-	folder, err := n.folder().Access()
+	folder, err := n.folder().access()
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}
@@ -76,7 +76,7 @@ func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) er
 	if p.Folder == nil {
 		return n.folder().Open()
 	}
-	return n.folder().GiveBack(*p.Folder)
+	return n.folder().giveBack(*p.Folder)
 }
 
 func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) error {

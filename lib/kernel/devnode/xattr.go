@@ -20,9 +20,9 @@ const acl = "system.posix_acl_access"
 // a user's (xattr.c:xattr_permission).
 func kept(name string) bool { return name == acl || strings.HasPrefix(name, "trusted.") }
 
-// Attributes reads the extended attributes that a node keeps. It is not nil, so that in a note nothing
+// attributes reads the extended attributes that a node keeps. It is not nil, so that in a note nothing
 // is told from not known.
-func Attributes(path string) (map[string][]byte, error) {
+func attributes(path string) (map[string][]byte, error) {
 	names, err := listAttributes(path)
 	if err != nil {
 		return nil, &fs.PathError{Op: "listxattr", Path: path, Err: err}
@@ -78,7 +78,7 @@ func setAttributes(path string, want map[string][]byte) error {
 	if want == nil {
 		return nil
 	}
-	have, err := Attributes(path)
+	have, err := attributes(path)
 	if err != nil {
 		return err
 	}

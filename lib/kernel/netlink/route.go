@@ -24,7 +24,7 @@ func OpenRoute() (*Route, error) {
 	}
 	// With strict checking the kernel filters dumps by what the request names,
 	// instead of sending all that the node has.
-	if err := s.Set(unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
+	if err := s.set(unix.NETLINK_GET_STRICT_CHK, 1); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("set strict checking on rtnetlink: %w", err)
 	}
@@ -35,7 +35,7 @@ func OpenRoute() (*Route, error) {
 func (r *Route) Close() { r.socket.Close() }
 
 // Asked returns how many requests the connection has made: a test counts them.
-func (r *Route) Asked() int { return r.socket.Asked() }
+func (r *Route) Asked() int { return r.socket.asked() }
 
 // Changes returns how many requests were for a change.
 func (r *Route) Changes() int { return r.changes }
@@ -157,10 +157,10 @@ func (r *Route) Send(kind, flags int, want uint16, body []byte) ([][]byte, error
 	return slices.Clone(r.dumps[key]), nil
 }
 
-// SendAll is Socket.DoAll.
+// SendAll is Socket.doAll.
 func (r *Route) SendAll(kind, flags int, bodies [][]byte) (refused int, err error) {
 	r.changes += len(bodies)
-	return r.socket.DoAll(kind, flags, bodies)
+	return r.socket.doAll(kind, flags, bodies)
 }
 
 // Each is Socket.Each, and remembers nothing.

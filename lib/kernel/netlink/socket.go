@@ -56,8 +56,8 @@ func (s *Socket) bind() error {
 	return nil
 }
 
-// Set sets an option of SOL_NETLINK.
-func (s *Socket) Set(option, value int) error {
+// set sets an option of SOL_NETLINK.
+func (s *Socket) set(option, value int) error {
 	return unix.SetsockoptInt(s.fd, unix.SOL_NETLINK, option, value)
 }
 
@@ -96,8 +96,8 @@ func (s *Socket) Do(kind, flags int, want uint16, body []byte) (answers [][]byte
 	return answers, err
 }
 
-// Asked returns how many requests the socket has made: a test counts them.
-func (s *Socket) Asked() int { return int(s.seq) }
+// asked returns how many requests the socket has made: a test counts them.
+func (s *Socket) asked() int { return int(s.seq) }
 
 // ErrStop is what a function returns that wants no more answers. The socket is to be closed then: the
 // kernel has more to say.
@@ -116,13 +116,13 @@ func (s *Socket) Each(kind, flags int, want uint16, body []byte, again func(), e
 	}
 }
 
-// atOnce bounds how many requests DoAll sends by one call. The kernel refuses a call that does not fit
+// atOnce bounds how many requests doAll sends by one call. The kernel refuses a call that does not fit
 // into the socket's send buffer, and a refusal of each must fit into the receive buffer.
 const atOnce = 256
 
-// DoAll sends requests for changes, many by one call. It returns the first refusal, and which request
+// doAll sends requests for changes, many by one call. It returns the first refusal, and which request
 // that is about. The kernel carries out the others of that call nevertheless.
-func (s *Socket) DoAll(kind, flags int, bodies [][]byte) (refused int, err error) {
+func (s *Socket) doAll(kind, flags int, bodies [][]byte) (refused int, err error) {
 	for first := 0; first < len(bodies); first += atOnce {
 		last := min(first+atOnce, len(bodies)) - 1
 		var call []byte

@@ -45,7 +45,7 @@ func TestAnswersAreThoseOfTheRequestAndOfItsKind(t *testing.T) {
 			t.Errorf("answers of another kind are %x, %v", none, err)
 		}
 	}
-	if got := n.Asked(); got != 9 {
+	if got := n.asked(); got != 9 {
 		t.Errorf("it counts %d requests, wanted 9", got)
 	}
 }

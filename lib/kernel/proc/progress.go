@@ -27,15 +27,15 @@ func (p *Progress) At(pid, other int) { p.at.Store([2]int{pid, other}) }
 
 func (p *Progress) String() string {
 	at, _ := p.at.Load().([2]int)
-	text := UserText(at[0])
-	if other := UserText(at[1]); at[1] != at[0] && other != "" {
+	text := userText(at[0])
+	if other := userText(at[1]); at[1] != at[0] && other != "" {
 		text = fmt.Sprintf("%s, beside %s", text, other)
 	}
 	return text
 }
 
-// UserText names a process and its user, if it is still there.
-func UserText(pid int) string {
+// userText names a process and its user, if it is still there.
+func userText(pid int) string {
 	if pid == 0 {
 		return ""
 	}

@@ -111,8 +111,8 @@ func SetAddress(pf Link, vf int, a Address) error {
 	if a.MAC != "" {
 		return Apply(pf, vf, Attributes{MAC: &a.MAC})
 	}
-	node, nodeErr := ParseGUID(a.Node)
-	port, portErr := ParseGUID(a.Port)
+	node, nodeErr := parseGUID(a.Node)
+	port, portErr := parseGUID(a.Port)
 	err := cmp.Or(nodeErr, portErr)
 	var l netlink.Link
 	if err == nil {
@@ -127,8 +127,8 @@ func SetAddress(pf Link, vf int, a Address) error {
 	return nil
 }
 
-// ParseGUID parses a GUID as sysfs writes it.
-func ParseGUID(text string) (net.HardwareAddr, error) {
+// parseGUID parses a GUID as sysfs writes it.
+func parseGUID(text string) (net.HardwareAddr, error) {
 	guid, err := hex.DecodeString(strings.ReplaceAll(text, ":", ""))
 	if err == nil && len(guid) != 8 {
 		err = fmt.Errorf("%q is no GUID", text)

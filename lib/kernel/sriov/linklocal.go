@@ -17,7 +17,7 @@ func LinkLocal(mac, guid string) netip.Addr {
 	switch len(hw) {
 	case 20:
 		copy(id[8:], hw[12:])
-		if port, err := ParseGUID(guid); err == nil {
+		if port, err := parseGUID(guid); err == nil {
 			copy(id[8:], port)
 		}
 		id[8] |= 2

@@ -30,7 +30,7 @@ func TestAddressesOfVFsAreTheSameEachTimeAndNobodysOwn(t *testing.T) {
 					t.Errorf("VF %d of %s has the address %s, %v", vf, pf, a, err)
 				}
 				seen[a.MAC] = true
-				guid, err := ParseGUID(ib.Node)
+				guid, err := parseGUID(ib.Node)
 				if err != nil || guid[:6].String() != a.MAC || ib.Port != ib.Node || ib.MAC != "" {
 					t.Errorf("VF %d of %s has the address %s, %v, and the MAC %s", vf, pf, ib, err, a.MAC)
 				}

@@ -26,8 +26,8 @@ func Open(path string) (Device, error) {
 // Close ends all that the kernel has for the device.
 func (d Device) Close() error { return unix.Close(d.fd) }
 
-// ErrLibrary means that the HCA's driver wants what only its own library knows (rdma-core, providers).
-var ErrLibrary = errors.New("its driver makes a context for its own library alone")
+// errLibrary means that the HCA's driver wants what only its own library knows (rdma-core, providers).
+var errLibrary = errors.New("its driver makes a context for its own library alone")
 
 // Numbers of rdma_user_ioctl_cmds.h and ib_user_ioctl_cmds.h.
 const (
@@ -97,7 +97,7 @@ func (d Device) Context() (driver uint32, err error) {
 			return 0, fmt.Errorf("make a context: %w", err)
 		}
 	}
-	return 0, ErrLibrary
+	return 0, errLibrary
 }
 
 // IsActive asks whether a port is active.

@@ -25,7 +25,7 @@ type Picked struct {
 // Jobs is how many jobs the node can have at one time: each has an HCA, or a part of one.
 func (p Picked) Jobs() int { return len(p.mapping) }
 
-// Pick claims HCAs for a job in the table. It is users.ErrSearch if it must know more of who uses HCAs.
+// Pick claims HCAs for a job in the table. It is users.Look.Fault if it must know more of who uses HCAs.
 func (n *Host) Pick(t *table.Table, j job.Job, wants []gres.Want, u *users.Look) (p Picked, err error) {
 	if p.mapping, err = n.Mapped(t); err != nil {
 		return Picked{}, claimFault(j.ID, err)

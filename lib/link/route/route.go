@@ -137,9 +137,9 @@ func (m Route) on(index int) []byte {
 	return out
 }
 
-// NeedsOthers tells a route that other interfaces have a part in: a next hop
+// needsOthers tells a route that other interfaces have a part in: a next hop
 // of its own, or a next hop object of those with the numbers.
-func (m Route) NeedsOthers(objects []uint32) bool {
+func (m Route) needsOthers(objects []uint32) bool {
 	needs := slices.Contains(objects, m.Object())
 	m.EachIndex(func(i []byte) { needs = needs || native.Uint32(i) != 0 })
 	return needs
@@ -227,7 +227,7 @@ func (m Route) String() string {
 // Part parts the routes that other interfaces have a part in, too, from the others; objects are the
 // numbers of the next hop objects that others have a part in.
 func Part(list []Route, objects []uint32) (own, shared []Route) {
-	shared, own = netlink.Part(list, func(m Route) bool { return m.NeedsOthers(objects) })
+	shared, own = netlink.Part(list, func(m Route) bool { return m.needsOthers(objects) })
 	return own, shared
 }
 
@@ -242,7 +242,7 @@ func Borrowers(dumped [][]byte, index int, sources []netip.Addr) (list []Route, 
 		if err != nil {
 			return nil, err
 		}
-		if m.NeedsOthers(nil) {
+		if m.needsOthers(nil) {
 			list = append(list, m)
 		}
 	}

@@ -16,7 +16,7 @@ func FuzzMessages(f *testing.F) {
 	address := netip.MustParsePrefix("fd00::2/64")
 	messagetest.Fuzz(f, func(m []byte) (Route, error) { return clean(m, messagetest.Index) }, Route.on, func(m Route) {
 		m.Key()
-		m.NeedsOthers(nil)
+		m.needsOthers(nil)
 		m.HasProgram()
 		m.Aged(7)
 		m.Survives(address, nil)

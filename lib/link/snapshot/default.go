@@ -7,19 +7,19 @@ import (
 	"gresnet/lib/link/route"
 )
 
-// CarriesDefaultRoute tells whether the node's default route goes through the interface or one
+// carriesDefaultRoute tells whether the node's default route goes through the interface or one
 // that stands on it, or from one of their addresses, with which the kernel removes it:
 // without it the node may be out of everybody's reach.
-func (s Settings) CarriesDefaultRoute() bool {
+func (s Settings) carriesDefaultRoute() bool {
 	return slices.ContainsFunc(s.Routes, route.Route.IsDefault) ||
 		slices.ContainsFunc(s.HomeRoutes, route.Route.IsDefault) ||
-		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.CarriesDefaultRoute() })
+		slices.ContainsFunc(s.Children, func(c Child) bool { return c.Settings.carriesDefaultRoute() })
 }
 
-// CarriesDefaultRoute is Settings.CarriesDefaultRoute of the interface with an index, and knows of bridges
+// CarriesDefaultRoute is Settings.carriesDefaultRoute of the interface with an index, and knows of bridges
 // and the like, too, to which what stands on it belongs.
 func (c *Conn) CarriesDefaultRoute(index int, s Settings) (bool, error) {
-	if s.CarriesDefaultRoute() {
+	if s.carriesDefaultRoute() {
 		return true, nil
 	}
 	above, err := c.Above(index)

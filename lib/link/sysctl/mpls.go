@@ -9,9 +9,9 @@ import (
 // mplsInput is a sysctl that an interface has where MPLS is.
 const mplsInput = "mpls/conf/input"
 
-// HasMPLS tells whether the namespace's kernel has MPLS: if not, the question for its routes
+// hasMPLS tells whether the namespace's kernel has MPLS: if not, the question for its routes
 // would be answered with all others.
-func (c *Conn) HasMPLS() (bool, error) {
+func (c *Conn) hasMPLS() (bool, error) {
 	if c.mpls == nil {
 		_, err := os.Stat("/proc/sys/net/mpls")
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -25,7 +25,7 @@ func (c *Conn) HasMPLS() (bool, error) {
 
 // readMPLS adds the interface's settings of MPLS. Not all kinds have it (af_mpls.c:mpls_dev_notify).
 func (c *Conn) readMPLS(list Values, name string) error {
-	if has, err := c.HasMPLS(); err != nil || !has {
+	if has, err := c.hasMPLS(); err != nil || !has {
 		return err
 	}
 	value, err := ReadFile(Path(mplsInput, name))

@@ -68,7 +68,7 @@ func (n Host) around(i link.Interface) (all []netip.Prefix) {
 func (n Host) leads() (all []link.Interface) {
 	for _, i := range n.Interfaces {
 		leads := slices.ContainsFunc(n.Ways, func(w link.Way) bool { return slices.Contains(w.Interfaces, i.Index) })
-		if leads && i.Up && !i.Loopback && !IsHostEnd(i) && !n.moves(i) {
+		if leads && i.Up && !i.Loopback && !isHostEnd(i) && !n.moves(i) {
 			all = append(all, i)
 		}
 	}
@@ -123,7 +123,7 @@ const defaultBits = 8
 func (n Host) has(p netip.Prefix) bool {
 	jobs := map[int]bool{}
 	for _, i := range n.Interfaces {
-		if jobs[i.Index] = IsHostEnd(i); jobs[i.Index] {
+		if jobs[i.Index] = isHostEnd(i); jobs[i.Index] {
 			continue
 		}
 		if slices.ContainsFunc(n.Networks[i.Index], func(o netip.Prefix) bool { return o.Masked().Overlaps(p) }) {

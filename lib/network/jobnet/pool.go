@@ -22,8 +22,8 @@ type Host struct {
 	Moves      func(link.Interface) bool // whether a job can get the interface; nil: no job can
 }
 
-// IsHostEnd tells the node's end of a job's uplink from an interface of the node's own.
-func IsHostEnd(i link.Interface) bool { return i.ID.Kind == "veth" && i.Index&virtual.UplinkBit != 0 }
+// isHostEnd tells the node's end of a job's uplink from an interface of the node's own.
+func isHostEnd(i link.Interface) bool { return i.ID.Kind == "veth" && i.Index&virtual.UplinkBit != 0 }
 
 // HasInterface tells whether an interface is an HCA's, by the device below it. HCAs in software
 // have no such device; the interface's name decides.
@@ -160,7 +160,7 @@ func (n Host) share(c config.Uplink, parent link.Interface) (config.Range, error
 // than the parent.
 func (n Host) apart(r config.Range, parent link.Interface) error {
 	for _, i := range n.Interfaces {
-		if IsHostEnd(i) || i.Index == parent.Index {
+		if isHostEnd(i) || i.Index == parent.Index {
 			continue
 		}
 		for _, network := range n.Networks[i.Index] {

@@ -53,7 +53,7 @@ const childBit = UplinkBit >> 5
 
 // Bounds of what ChildIndex takes.
 const (
-	MostSlots = 256 // of an HCA
+	mostSlots = 256 // of an HCA
 	mostPorts = 8
 )
 
@@ -63,7 +63,7 @@ const (
 // same 16 bits for one. So bit 13 is set, unlike in the kernel's small indices, and bits 14 and 15
 // are not, unlike in uplinks' and overlays' indices.
 func ChildIndex(place int, port uint32, slot int) int {
-	id := (place*mostPorts+int(port%mostPorts))*MostSlots + slot
+	id := (place*mostPorts+int(port%mostPorts))*mostSlots + slot
 	const low = 1<<13 - 1
 	return UplinkBit | childBit | (id&^low<<3)&(childBit-1) | 1<<13 | id&low
 }

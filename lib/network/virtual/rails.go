@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RailsTable has the routes by an overlay to the networks of HCAs. Its rule comes after the main table, where
+// railsTable has the routes by an overlay to the networks of HCAs. Its rule comes after the main table, where
 // the job's own HCAs lead, and before the way out.
-const RailsTable = 491
+const railsTable = 491
 
 // multicasts are the addresses of groups.
 var multicasts = netip.PrefixFrom(netip.AddrFrom4([4]byte{224, 0, 0, 0}), 4)
@@ -45,7 +45,7 @@ func LeadRails(o Overlay, own []netip.Addr) error {
 		return err
 	}
 	for n, to := range o.Rails {
-		r := Route{To: to, From: o.Address.Addr(), MTU: o.Path, Table: RailsTable}
+		r := Route{To: to, From: o.Address.Addr(), MTU: o.Path, Table: railsTable}
 		if len(own) > 0 {
 			r.From = own[n%len(own)]
 		}
@@ -58,7 +58,7 @@ func LeadRails(o Overlay, own []netip.Addr) error {
 			return err
 		}
 	}
-	after := rule(mainPref, RailsTable) // the one that is there
+	after := rule(mainPref, railsTable) // the one that is there
 	if err := netlink.RuleAdd(after); err != nil {
 		return fmt.Errorf("lead to the networks of other HCAs: %w", err)
 	}

@@ -74,7 +74,7 @@ func (f File) collect(page *Page) (paid []string, err error) {
 			return nil, readErr
 		}
 		if owed, parseErr := Parse(text); parseErr == nil { // else another version wrote it
-			err = hint.Join(err, page.Count(owed))
+			err = hint.Join(err, page.count(owed))
 		}
 	}
 	return paid, err

@@ -139,8 +139,8 @@ func (p *Page) openSeries(name, key string) error {
 	return nil
 }
 
-// Count adds what another page has counted. Gauges stay as they are.
-func (p *Page) Count(more *Page) (err error) {
+// count adds what another page has counted. Gauges stay as they are.
+func (p *Page) count(more *Page) (err error) {
 	for _, f := range p.families {
 		if f.Kind == Gauge {
 			continue

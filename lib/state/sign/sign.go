@@ -68,8 +68,8 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Parse parses what String returns.
-func Parse(text string) (Sign, error) {
+// parse parses what String returns.
+func parse(text string) (Sign, error) {
 	var s Sign
 	rest, why, _ := strings.Cut(text, " why=")
 	s.Why = why
@@ -163,7 +163,7 @@ func read(name string) *Sign {
 	if !ok {
 		return nil
 	}
-	s, err := Parse(text)
+	s, err := parse(text)
 	if err != nil {
 		return nil
 	}

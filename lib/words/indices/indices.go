@@ -18,8 +18,8 @@ const (
 	maxList = 1024
 )
 
-// MaxDigits bounds the length of a number, leading zeros included.
-const MaxDigits = 9
+// maxDigits bounds the length of a number, leading zeros included.
+const maxDigits = 9
 
 // Range is an element of a list: "4-7", or "4" alone, which is 4 to 4.
 type Range struct {
@@ -58,7 +58,7 @@ func padded(number string) bool { return len(number) > 1 && number[0] == '0' }
 // number parses decimal digits and nothing else.
 func number(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || len(text) > MaxDigits {
+	if err != nil || len(text) > maxDigits {
 		return 0, fmt.Errorf("parse number %q", hint.Clip(text))
 	}
 	return n, nil
