@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 
+	"gresnet/lib/hca/source"
 	"gresnet/lib/kernel/detach"
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
@@ -69,7 +70,7 @@ func restore(w *cli.World, f cli.Flags) error {
 		n.Alone = detach.Back()
 		err := n.Restore(ctx, j.ID, run)
 		j.Node, j.Conf = h.Slurm.Name, h.Slurm.Conf
-		if err := cli.Drain(ctx, cfg.Slurm, j, err); err != nil {
+		if err := source.Drain(ctx, cfg.Slurm, j, err); err != nil {
 			h.Notice(j.ID, "%s", err)
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"gresnet/lib/hca/source"
 	"gresnet/lib/lease"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/people/cli"
@@ -73,7 +74,7 @@ func takeFor(w *cli.World, f cli.Flags, j job.Job) error {
 		return n.Take(ctx, j)
 	})
 	if w.Getenv("SLURM_SCRIPT_CONTEXT") == "prolog_slurmd" { // slurmd drains the node
-		if err := cli.Drain(ctx, cfg.Slurm, j, err); err != nil {
+		if err := source.Drain(ctx, cfg.Slurm, j, err); err != nil {
 			fmt.Fprintf(w.Stderr, "gresnet-prolog: warning: %s%s\n", err, hint.Tag(hint.ID(err)))
 		}
 	}

@@ -5,26 +5,26 @@ import (
 	"fmt"
 	"strings"
 
-	"gresnet/lib/kernel/program"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/poll"
 )
 
-// Drain has Slurm drain the job's node with a reason. A prolog that fails drains it anyway, for
-// "Prolog error", and slurmctld keeps a reason that is there (node_mgr.c:drain_nodes). The reason of
-// somebody who has drained the node already stays.
-func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) error {
+// Drain has Slurm drain the job's node, so that sinfo -R says why a run has failed, if the site wants that. A
+// prolog that fails drains it anyway, for "Prolog error", and slurmctld keeps a reason that is there
+// (node_mgr.c:drain_nodes). The reason of somebody who has drained the node already stays.
+func Drain(ctx context.Context, site config.Slurm, j job.Job, cause error) error {
+	if cause == nil || !site.DrainReason {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, poll.Drain)
 	defer cancel()
 	scontrol, err := FindScontrol(site.Scontrol)
 	if err != nil {
 		return err
 	}
-	c := program.Program{Path: scontrol, Args: []string{"show", "node", "-o", j.Node}, Max: maxOutput}
-	if j.Conf != "" {
-		c.Env = []string{"SLURM_CONF=" + j.Conf}
-	}
+	c := call(scontrol, j.Conf, "show", "node", "-o", j.Node)
 	said, err := c.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("ask %s about node %s: %w", scontrol, j.Node, err)
@@ -32,11 +32,19 @@ func Drain(ctx context.Context, site config.Slurm, j job.Job, reason string) err
 	if isDrained(said) {
 		return nil
 	}
-	c.Args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason)}
+	c.Args = []string{"update", "nodename=" + j.Node, "state=drain", "reason=" + oneLine(reason(cause))}
 	if _, err := c.Run(ctx); err != nil {
 		return fmt.Errorf("give %s the reason why node %s is drained: %w", scontrol, j.Node, err)
 	}
 	return nil
+}
+
+// reason returns why a node is drained. The id of the message comes first: sinfo -R cuts off the end.
+func reason(cause error) string {
+	if id := hint.ID(cause); id != "" {
+		return "gresnet: " + id + ": " + cause.Error()
+	}
+	return "gresnet: " + cause.Error()
 }
 
 // isDrained tells by what scontrol says of a node whether somebody has taken it out of service:

@@ -11,6 +11,7 @@ import (
 
 	"gresnet/lib/hca/source"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 )
 
@@ -33,24 +34,26 @@ func ctl(t *testing.T, state, update string) (program string, updates func() str
 	}
 }
 
-func drain(t *testing.T, program, reason string) error {
+func drain(t *testing.T, program string, cause error) error {
 	t.Helper()
-	return source.Drain(context.Background(), config.Slurm{Scontrol: program}, job.Job{Node: "n7"}, reason)
+	return source.Drain(context.Background(), config.Slurm{Scontrol: program, DrainReason: true}, job.Job{Node: "n7"}, cause)
 }
 
 func TestANodeIsDrainedWithOneLineThatFitsOnIt(t *testing.T) {
 	long := "[gresnet: " + strings.Repeat("a", 188) + "...]\n"
-	for reason, want := range map[string]string{
-		"gresnet: move mlx5_3: device busy":           "[gresnet: move mlx5_3: device busy]\n",
-		"gresnet: it says \"a\"\n$(reboot); \x1b[2J…": "[gresnet: it says 'a' $(reboot);  [2J ]\n",
-		"gresnet: " + strings.Repeat("a", 1000):       long,
+	// sinfo -R cuts off the end.
+	for cause, want := range map[error]string{
+		errors.New("move mlx5_3: device busy"):                          "[gresnet: move mlx5_3: device busy]\n",
+		hint.With(errors.New("move mlx5_3: device busy"), "GN777 wait"): "[gresnet: GN777: move mlx5_3: device busy]\n",
+		errors.New("it says \"a\"\n$(reboot); \x1b[2J…"):                "[gresnet: it says 'a' $(reboot);  [2J ]\n",
+		errors.New(strings.Repeat("a", 1000)):                           long,
 	} {
 		program, updates := ctl(t, "MIXED", "")
-		if err := drain(t, program, reason); err != nil {
+		if err := drain(t, program, cause); err != nil {
 			t.Fatal(err)
 		}
 		if got := updates(); got != "[update]\n[nodename=n7]\n[state=drain]\n"+strings.Replace(want, "[", "[reason=", 1) {
-			t.Errorf("%q: got %s", reason, got)
+			t.Errorf("%q: got %s", cause, got)
 		}
 	}
 }
@@ -61,7 +64,7 @@ func TestTheReasonOfOneWhoHasDrainedTheNodeStays(t *testing.T) {
 		"IDLE": false, "ALLOCATED": false, "MIXED+CLOUD": false,
 	} {
 		program, updates := ctl(t, state, "")
-		if err := drain(t, program, "gresnet: it hangs"); err != nil {
+		if err := drain(t, program, errors.New("it hangs")); err != nil {
 			t.Fatal(err)
 		}
 		if (updates() == "") != stays {
@@ -73,7 +76,7 @@ func TestTheReasonOfOneWhoHasDrainedTheNodeStays(t *testing.T) {
 func TestASlurmctldThatDoesNotAnswerHoldsUpNoPrologForLong(t *testing.T) {
 	program, _ := ctl(t, "IDLE", "sleep 3600")
 	begun := time.Now()
-	err := drain(t, program, "gresnet: it hangs")
+	err := drain(t, program, errors.New("it hangs"))
 	if err == nil || !strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("got %v after %s", err, time.Since(begun))
 	}

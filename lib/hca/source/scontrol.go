@@ -232,12 +232,18 @@ func (s *scontrol) askShow(ctx context.Context, name string) (string, error) {
 	return text, err
 }
 
+// call calls scontrol, for the cluster of a slurm.conf if that is not empty.
+func call(scontrol, conf string, args ...string) program.Program {
+	c := program.Program{Path: scontrol, Args: args, Max: maxOutput}
+	if conf != "" {
+		c.Env = []string{"SLURM_CONF=" + conf}
+	}
+	return c
+}
+
 // ask asks a slurmctld that is busy again until the time is over.
 func (s *scontrol) ask(ctx context.Context, args ...string) (string, error) {
-	c := program.Program{Path: s.program, Args: args, Max: maxOutput}
-	if s.conf != "" {
-		c.Env = []string{"SLURM_CONF=" + s.conf}
-	}
+	c := call(s.program, s.conf, args...)
 	var text string
 	var said error
 	answered, err := (&poll.Budget{Context: ctx}).Until(poll.Slurmctld, func() (bool, error) {
