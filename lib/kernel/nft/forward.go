@@ -99,7 +99,7 @@ func leadOut(table string, j Job, kernels addition) error {
 		prerouting := filter(c, t, "prerouting", nftables.ChainHookPrerouting)
 		drop(c, prerouting, is(expr.MetaKeyIIF, j.Index), isNew(), []expr.Any{over(j.Most)})
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
-		drop(c, forward, is(expr.MetaKeyIIF, j.Index), hasBit(expr.MetaKeyOIF, j.Bit))
+		drop(c, forward, is(expr.MetaKeyIIF, j.Index), masked(meta(expr.MetaKeyOIF), j.Bit, expr.CmpOpNeq))
 		j.acceptCalls(c, forward)
 		if j.Inbound != nil {
 			addInbound(c, t, j)
@@ -139,7 +139,7 @@ func addUsers(c *nftables.Conn, output *nftables.Chain, set *nftables.Set, j Job
 	each := func(conditions []expr.Any, key expr.Any) {
 		drop(c, output, conditions, []expr.Any{key}, countedIn(set, j.Users.Most))
 	}
-	uid := &expr.Meta{Key: expr.MetaKeySKUID, Register: 1}
+	uid := meta(expr.MetaKeySKUID)
 	own := j.Users.Own
 	if !j.Users.Has(j.UID) {
 		own = append([]account.Range{{First: j.UID, Last: j.UID}}, own...)
@@ -158,9 +158,9 @@ func addUsers(c *nftables.Conn, output *nftables.Chain, set *nftables.Set, j Job
 // socket at all is a tunnel's.
 func addKernels(c *nftables.Conn, output *nftables.Chain, most uint32) {
 	// A rule ends if it loads what the packet does not have.
-	add(c, output, accept, []expr.Any{&expr.Meta{Key: expr.MetaKeySKUID, Register: 1}})
+	add(c, output, accept, []expr.Any{meta(expr.MetaKeySKUID)})
 	drop(c, output, []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyCGROUP, Register: 1},
+		meta(expr.MetaKeyCGROUP),
 		&expr.Socket{Key: expr.SocketKeyCgroupv2, Level: 1, Register: 1},
 		over(most),
 	})
@@ -197,7 +197,7 @@ func (j Job) acceptCalls(c *nftables.Conn, forward *nftables.Chain) {
 func Guard(table string, index, bit uint32) error {
 	err := create(nftables.TableFamilyIPv4, table, func(c *nftables.Conn, t *nftables.Table) {
 		forward := filter(c, t, "forward", nftables.ChainHookForward)
-		drop(c, forward, is(expr.MetaKeyIIF, index), hasNoBit(expr.MetaKeyOIF, bit), isNew(), without(status(), statusDNAT))
+		drop(c, forward, is(expr.MetaKeyIIF, index), without(meta(expr.MetaKeyOIF), bit), isNew(), without(status(), statusDNAT))
 	})
 	if err != nil && !errors.Is(err, unix.EEXIST) { // another prolog's
 		return fmt.Errorf("keep interface %d from forwarding for others: %w", index, err)
@@ -220,11 +220,13 @@ func countedIn(set *nftables.Set, most uint32) []expr.Any {
 // statusDNAT is IPS_DST_NAT of linux/netfilter/nf_conntrack_common.h.
 const statusDNAT = 1 << 5
 
+func meta(key expr.MetaKey) expr.Any { return &expr.Meta{Key: key, Register: 1} }
+
 func status() expr.Any { return &expr.Ct{Key: expr.CtKeySTATUS, Register: 1} }
 
 // isOriginal matches packets in the direction of the connection's first packet.
 func isOriginal() []expr.Any {
-	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0}}}
+	return []expr.Any{&expr.Ct{Key: expr.CtKeyDIRECTION, Register: 1}, compare(expr.CmpOpEq, []byte{0})}
 }
 
 func addMasquerade(c *nftables.Conn, t *nftables.Table, from netip.Addr) *nftables.Chain {
@@ -259,15 +261,7 @@ func is(key expr.MetaKey, value uint32) []expr.Any    { return compared(key, exp
 func isNot(key expr.MetaKey, value uint32) []expr.Any { return compared(key, expr.CmpOpNeq, value) }
 
 func compared(key expr.MetaKey, op expr.CmpOp, value uint32) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: 1}, &expr.Cmp{Register: 1, Op: op, Data: native(value)}}
-}
-
-func hasBit(key expr.MetaKey, bit uint32) []expr.Any {
-	return masked(&expr.Meta{Key: key, Register: 1}, bit, expr.CmpOpNeq)
-}
-
-func hasNoBit(key expr.MetaKey, bit uint32) []expr.Any {
-	return without(&expr.Meta{Key: key, Register: 1}, bit)
+	return []expr.Any{meta(key), compare(op, native(value))}
 }
 
 // without matches if the loaded value has none of the bits.
@@ -277,7 +271,7 @@ func masked(load expr.Any, bits uint32, op expr.CmpOp) []expr.Any {
 	return []expr.Any{
 		load,
 		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 4, Mask: native(bits), Xor: native(0)},
-		&expr.Cmp{Register: 1, Op: op, Data: native(0)},
+		compare(op, native(0)),
 	}
 }
 

@@ -1,12 +1,12 @@
 package nft
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -43,7 +43,7 @@ func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nf
 	if err := c.AddSet(nodes, nil); err != nil {
 		return nil, err
 	}
-	add(c, postrouting, nil, is(expr.MetaKeyOIF, j.Index), in(nodes), snat(i.Gateway))
+	add(c, postrouting, nil, is(expr.MetaKeyOIF, j.Index), sourceIn(nodes, false), snat(i.Gateway))
 	input := c.AddChain(&nftables.Chain{Name: "input", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityNATSource})
 	for _, port := range i.Slurm {
 		add(c, input, accept, is(expr.MetaKeyIIF, j.Index), tcp(port, port))
@@ -76,14 +76,10 @@ func (k Calls) add(c *nftables.Conn, t *nftables.Table, i Identity, j Job) error
 		return err
 	}
 	led := c.AddChain(&nftables.Chain{Name: "led", Table: t})
-	// A rule ends if it looks for a socket and finds none.
-	add(c, led, accept, []expr.Any{&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}})
-	for _, lead := range k.Leads {
-		add(c, led, nil, is(expr.MetaKeyIIF, uint32(lead)), dnat(j.Address))
-	}
+	j.lead(c, led, k.Leads)
 	calls := c.AddChain(&nftables.Chain{Name: "calls", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
 	add(c, calls, accept, address(destinationAddress, expr.CmpOpNeq, i.Node))
-	add(c, calls, accept, notIn(callers))
+	add(c, calls, accept, sourceIn(callers, true))
 	for _, p := range k.Ports {
 		add(c, calls, &expr.Verdict{Kind: expr.VerdictGoto, Chain: led.Name}, tcp(p[0], p[1]))
 	}
@@ -167,15 +163,24 @@ const (
 
 // tcp matches connections to a range of ports.
 func tcp(first, last int) []expr.Any {
-	port := func(op expr.CmpOp, n int) expr.Any {
-		return &expr.Cmp{Register: unix.NFT_REG_1, Op: op, Data: binaryutil.BigEndian.PutUint16(uint16(n))}
-	}
-	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: unix.NFT_REG_1},
-		&expr.Cmp{Register: unix.NFT_REG_1, Op: expr.CmpOpEq, Data: []byte{unix.IPPROTO_TCP}},
-		&expr.Payload{DestRegister: unix.NFT_REG_1, Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2},
-		port(expr.CmpOpGte, first), port(expr.CmpOpLte, last),
-	}
+	return append(slices.Concat(protocol(expr.CmpOpEq, unix.IPPROTO_TCP), port(destinationPort, expr.CmpOpGte, first)), compare(expr.CmpOpLte, bigEndian(last)))
+}
+
+// protocol compares what a packet has above IP.
+func protocol(op expr.CmpOp, with byte) []expr.Any {
+	return []expr.Any{meta(expr.MetaKeyL4PROTO), compare(op, []byte{with})}
+}
+
+// port compares a port of a UDP or TCP header.
+func port(offset uint32, op expr.CmpOp, with int) []expr.Any {
+	return []expr.Any{&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2}, compare(op, bigEndian(with))}
+}
+
+func bigEndian(port int) []byte { return binary.BigEndian.AppendUint16(nil, uint16(port)) }
+
+// compare compares what is loaded.
+func compare(op expr.CmpOp, with []byte) expr.Any {
+	return &expr.Cmp{Register: 1, Op: op, Data: with}
 }
 
 func load(offset uint32) expr.Any {
@@ -183,19 +188,15 @@ func load(offset uint32) expr.Any {
 }
 
 func address(offset uint32, op expr.CmpOp, a netip.Addr) []expr.Any {
-	return []expr.Any{load(offset), &expr.Cmp{Register: unix.NFT_REG_1, Op: op, Data: a.AsSlice()}}
+	return []expr.Any{load(offset), compare(op, a.AsSlice())}
 }
 
 // source matches a source address.
 func source(a netip.Addr) []expr.Any { return address(sourceAddress, expr.CmpOpEq, a) }
 
-// in matches source addresses that a set has.
-func in(set *nftables.Set) []expr.Any {
-	return []expr.Any{load(sourceAddress), &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: set.Name, SetID: set.ID}}
-}
-
-func notIn(set *nftables.Set) []expr.Any {
-	return []expr.Any{load(sourceAddress), &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: set.Name, SetID: set.ID, Invert: true}}
+// sourceIn matches source addresses that a set has, or that it has not.
+func sourceIn(set *nftables.Set, not bool) []expr.Any {
+	return []expr.Any{load(sourceAddress), &expr.Lookup{SourceRegister: unix.NFT_REG_1, SetName: set.Name, SetID: set.ID, Invert: not}}
 }
 
 // most bounds the elements of one message, because an attribute's length has 16 bits.

@@ -2,7 +2,6 @@ package nft
 
 import (
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -26,22 +25,20 @@ const afterOthers = -90 // NF_IP_PRI_NAT_DST is -100
 func addInbound(c *nftables.Conn, t *nftables.Table, j Job) {
 	priority := nftables.ChainPriority(afterOthers)
 	chain := c.AddChain(&nftables.Chain{Name: "inbound", Table: t, Type: nftables.ChainTypeNAT, Hooknum: nftables.ChainHookPrerouting, Priority: &priority})
-	rule := func(verdict expr.Any, conditions ...expr.Any) {
-		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: append(conditions, verdict)})
-	}
-	cmp := func(op expr.CmpOp, data []byte) expr.Any { return &expr.Cmp{Register: 1, Op: op, Data: data} }
-	rule(accept, &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, cmp(expr.CmpOpNeq, native(unix.RTN_LOCAL)))
-	protocol := &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}
-	rule(accept, protocol, cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_TCP}), cmp(expr.CmpOpNeq, []byte{unix.IPPROTO_UDP}))
-	port := &expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: destinationPort, Len: 2}
-	rule(accept, port, cmp(expr.CmpOpLt, binaryutil.BigEndian.PutUint16(1024)))
+	add(c, chain, accept, []expr.Any{&expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}, compare(expr.CmpOpNeq, native(unix.RTN_LOCAL))})
+	add(c, chain, accept, protocol(expr.CmpOpNeq, unix.IPPROTO_TCP), []expr.Any{compare(expr.CmpOpNeq, []byte{unix.IPPROTO_UDP})})
+	add(c, chain, accept, port(destinationPort, expr.CmpOpLt, 1024))
 	for _, kept := range j.Inbound.Kept {
-		rule(accept, port, cmp(expr.CmpOpEq, binaryutil.BigEndian.PutUint16(uint16(kept))))
+		add(c, chain, accept, port(destinationPort, expr.CmpOpEq, kept))
 	}
+	j.lead(c, chain, j.Inbound.Leads)
+}
+
+// lead leads what arrives by some interfaces to a job, unless a socket of the node takes it.
+func (j Job) lead(c *nftables.Conn, chain *nftables.Chain, by []int) {
 	// A rule ends if it looks for a socket and finds none.
-	rule(accept, &expr.Socket{Key: expr.SocketKeyTransparent, Register: 1})
-	for _, lead := range j.Inbound.Leads {
-		to := &expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: 1}
-		rule(to, append(is(expr.MetaKeyIIF, uint32(lead)), &expr.Immediate{Register: 1, Data: j.Address.AsSlice()})...)
+	add(c, chain, accept, []expr.Any{&expr.Socket{Key: expr.SocketKeyTransparent, Register: 1}})
+	for _, index := range by {
+		add(c, chain, nil, is(expr.MetaKeyIIF, uint32(index)), dnat(j.Address))
 	}
 }
