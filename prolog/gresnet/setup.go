@@ -107,23 +107,8 @@ func oneAtATime(c *urfave.Context, f func() error) error {
 }
 
 func setupNode(w *cli.World, c *urfave.Context, cfg config.Config) setup.Node {
-	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Signs: signs{state.Dir(c.String("state")), source.Asked(cfg)}}
+	return setup.Node{Root: "/", Network: networkOf, Devices: devices{c.Context, lease.On(w.Host(c, cfg))}, Signs: &setup.Signs{State: state.Dir(c.String("state")), Gres: source.Asked(cfg)}}
 }
-
-// signs hold jobs to the signs of their prologs.
-type signs struct {
-	dir  state.Dir
-	gres []string
-}
-
-func (s signs) Expect(file string) error {
-	if err := sign.ExpectForGood(file, s.gres, time.Now()); err != nil {
-		return err
-	}
-	return sign.Expect(s.dir, s.gres, sign.Since(file, time.Time{}))
-}
-
-func (s signs) Forget(file string) error { return sign.Forget(file, s.dir.Expected()) }
 
 // devices are the node's own device nodes of HCAs.
 type devices struct {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/state"
+	"gresnet/lib/state/sign"
 	"gresnet/lib/words/hint"
 )
 
@@ -25,7 +27,7 @@ type Node struct {
 	Root    string                   // "/", but in tests
 	Network func(file string) string // the kind of file system, if other hosts have the file, too
 	Devices Devices                  // nil: the node has none
-	Signs   Signs                    // nil: no job is held to signs
+	Signs   *Signs                   // nil: no job is held to signs
 	deed    func()                   // before each change of the node: tests stop here
 }
 
@@ -37,13 +39,13 @@ type Devices interface {
 	Redo() error                    // runs close them again
 }
 
-// Signs hold jobs to the signs of their prologs.
-type Signs interface {
-	Expect(file string) error // for all boots, by a file in Store, and for this one
-	Forget(file string) error
+// Signs says which jobs are held to the signs of their prologs.
+type Signs struct {
+	State state.Dir
+	Gres  []string // that they ask for
 }
 
-// expected is where that is said for all boots.
+// expected is where that is said for all boots. The state directory has it for this one.
 const expected = Store + "/expected"
 
 // record says how to undo. It is written before the first deed.
@@ -184,7 +186,10 @@ func (n Node) Expect() error {
 		return fmt.Errorf("make the folder for copies: %w", err)
 	}
 	n.before()
-	return n.Signs.Expect(n.at(expected))
+	if err := sign.ExpectForGood(n.at(expected), n.Signs.Gres, time.Now()); err != nil {
+		return err
+	}
+	return sign.Expect(n.Signs.State, n.Signs.Gres, sign.Since(n.at(expected), time.Time{}))
 }
 
 // noteDevices notes who can open device nodes, unless an earlier run did.
@@ -291,7 +296,7 @@ func (n Node) Undo() (undone []string, left []string, err error) {
 	}
 	if err == nil && n.Signs != nil {
 		n.before()
-		err = n.Signs.Forget(n.at(expected))
+		err = sign.Forget(n.at(expected), n.Signs.State.Expected())
 	}
 	if err != nil {
 		return undone, left, err

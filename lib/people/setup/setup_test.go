@@ -17,6 +17,7 @@ import (
 
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/slurm"
+	"gresnet/lib/state"
 	"gresnet/lib/state/sign"
 	"gresnet/test/stamptest"
 )
@@ -458,24 +459,12 @@ func TestUndoGivesUsersTheDeviceNodesBackKilledAnywhere(t *testing.T) {
 	}
 }
 
-// signs are links as lib/state/sign makes them.
-type signs struct{ runs string }
-
-func (s signs) Expect(file string) error { return errors.Join(s.link(file), s.link(s.runs)) }
-func (s signs) Forget(file string) error { return errors.Join(remove(file), remove(s.runs)) }
-func (s signs) link(file string) error {
-	if err := os.Symlink("nic", file); !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
-}
-
 func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t *testing.T) {
 	for at, alive := 0, false; !alive; at++ {
 		r := rand.New(rand.NewPCG(uint64(at), 13))
 		root := someSite(r).lay(t, r)
 		before, old := picture(t, root), contents(t, root)
-		s := signs{filepath.Join(t.TempDir(), "expected")}
+		s := &Signs{state.Dir(t.TempDir()), []string{"nic"}}
 		n := Node{Root: root, Signs: s}
 		p := Make(siteAt(root))
 		alive = !killed(&n, at, func() {
@@ -483,7 +472,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 				t.Fatal(err)
 			}
 		})
-		for _, file := range []string{s.runs, n.at(expected)} {
+		for _, file := range []string{s.State.Expected(), n.at(expected)} {
 			if _, err := os.Lstat(file); err != nil && (alive || !maps.Equal(contents(t, root), old)) {
 				t.Fatalf("killed at %d, with Slurm's files changed: %v", at, err)
 			}
@@ -500,7 +489,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 			}
 		}) {
 		}
-		if _, err := os.Lstat(s.runs); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(s.State.Expected()); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("killed at %d: after undo jobs are held to signs: %v", at, err)
 		}
 		if d := differ(before, picture(t, root)); d != "" {
@@ -510,7 +499,7 @@ func TestBeforeSlurmReadsAnythingOfSetupsJobsAreHeldToSignsAndAfterUndoNoMore(t 
 }
 
 func TestASiteThatNeedsNoChangeIsHeldToSignsAllTheSame(t *testing.T) {
-	n := Node{Root: t.TempDir(), Signs: signs{filepath.Join(t.TempDir(), "expected")}}
+	n := Node{Root: t.TempDir(), Signs: &Signs{state.Dir(t.TempDir()), []string{"nic"}}}
 	if err := n.Expect(); err != nil {
 		t.Fatal(err)
 	}
