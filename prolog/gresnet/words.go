@@ -81,32 +81,16 @@ func unknown(c *urfave.Context, name string) error {
 	return hint.With(err, "GN139 see "+c.App.Name+" --help")
 }
 
-// valueless says of a flag that it lacks its value.
-func valueless(command, name string) error {
-	return hint.With(errors.New("flag --"+name+" needs a value"), "GN351 see "+command+" --help")
-}
-
-// wrongValue takes the library's error about a flag's value apart.
-func wrongValue(err error) (name, value string, is bool) {
-	_, text, _ := strings.Cut(err.Error(), "invalid value ")
-	value, name, is = strings.Cut(text, " for flag -")
-	name, _, _ = strings.Cut(name, ": ")
-	return name, value, is
-}
-
-// invalid says of a flag that it cannot have its value.
-func invalid(command, name, value string) error {
-	return hint.With(fmt.Errorf("flag --%s cannot be %s", name, value), "GN438 give what "+command+" --help shows")
-}
-
 // usageError says of a command that was called wrongly what may be meant, or where it says how.
 func usageError(command string, flags func() []urfave.Flag) urfave.OnUsageErrorFunc {
 	return func(_ *urfave.Context, err error, _ bool) error {
 		if _, name, lacks := strings.Cut(err.Error(), "flag needs an argument: -"); lacks {
-			return valueless(command, strings.TrimLeft(name, "-"))
+			return hint.With(errors.New("flag --"+strings.TrimLeft(name, "-")+" needs a value"), "GN351 see "+command+" --help")
 		}
-		if name, value, is := wrongValue(err); is {
-			return invalid(command, name, value)
+		_, text, _ := strings.Cut(err.Error(), "invalid value ")
+		if value, name, is := strings.Cut(text, " for flag -"); is {
+			name, _, _ = strings.Cut(name, ": ")
+			return hint.With(fmt.Errorf("flag --%s cannot be %s", name, value), "GN438 give what "+command+" --help shows")
 		}
 		_, given, is := strings.Cut(err.Error(), "flag provided but not defined: -")
 		if !is {
