@@ -46,7 +46,7 @@ func On(h *host.Host) *Host { return &Host{Host: h} }
 
 // ready says which jobs leave a sign of their prolog, before there is anything else, and makes the
 // state directory. start is when the job began that it is for.
-func (n *Host) ready(ctx context.Context, start time.Time) error {
+func (n *Host) ready(start time.Time) error {
 	if err := sign.Expect(n.State, source.Asked(n.Config), sign.Since(sign.Lasting, start)); err != nil {
 		n.Notice(0, "%s", err) // only a site's mistake would show less
 	}
@@ -67,11 +67,11 @@ func (n *Host) readTable(id uint32) error {
 
 // again is ready for a run that only goes on with what others began: where nothing has run since the
 // boot it makes nothing, for a node that has the packages alone must stay as it is.
-func (n *Host) again(ctx context.Context) error {
+func (n *Host) again() error {
 	if !n.State.IsMade() {
 		return nil
 	}
-	return n.ready(ctx, time.Time{})
+	return n.ready(time.Time{})
 }
 
 // open opens a lease that somebody began, or returns opened.ErrNone.

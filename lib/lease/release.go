@@ -24,7 +24,7 @@ import (
 func (n *Host) Release(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.Config.Deadline.Epilog)
 	defer cancel()
-	if err := n.again(ctx); err != nil {
+	if err := n.again(); err != nil {
 		return err
 	}
 	c, err := n.quarantined(name)

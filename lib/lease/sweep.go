@@ -38,9 +38,9 @@ type Sweep struct {
 func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 	begin := n.again
 	if s.Boot {
-		begin = func(ctx context.Context) error { return n.ready(ctx, time.Time{}) }
+		begin = func() error { return n.ready(time.Time{}) }
 	}
-	if err := begin(ctx); err != nil {
+	if err := begin(); err != nil {
 		return err
 	}
 	jobs, err := n.Leased()

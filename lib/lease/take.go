@@ -31,7 +31,7 @@ import (
 // After an error the node is as it was; if not, the error is ErrRemains.
 func (n *Host) Take(ctx context.Context, j job.Job) error {
 	looked := n.Time("look after the node table and who can open device nodes")
-	if err := n.ready(ctx, j.Start); err != nil {
+	if err := n.ready(j.Start); err != nil {
 		return err
 	}
 	// Whatever this job gets, it must not open other HCAs.

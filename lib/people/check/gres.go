@@ -59,7 +59,7 @@ func (s Site) lackingGPUs(conf slurm.Conf) []Finding {
 		return nil // what holds them against the kernel says so
 	}
 	for i, d := range devices {
-		if d.File != "" && !s.exists(d.File) {
+		if d.File != "" && !slurm.Exists(s.Root, d.File) {
 			return []Finding{fail("gres.conf", "GN073 load the GPUs' driver (nvidia-smi), or correct the line", "gpu %d is %s, which the kernel does not have: slurmd does not start", i, d.File)}
 		}
 	}
@@ -253,7 +253,7 @@ func (s Site) compare(name string, devices []slurm.Device) Finding {
 			return warn(about, do, "%s has Count= and no File=: Slurm tells no indices, and each job gets what is free", name)
 		case strings.HasPrefix(d.File, "/dev/infiniband/"):
 			return fail(about, do, "%s %d is %s, whose number changes when the HCA is moved", name, i, d.File)
-		case !s.exists(d.File):
+		case !slurm.Exists(s.Root, d.File):
 			return fail(about, "GN080 make it: gresnet scan --gres-files", "%s is not there, and slurmd does not start without it", d.File)
 		}
 	}

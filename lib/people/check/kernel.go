@@ -9,6 +9,7 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/setup"
+	"gresnet/lib/slurm"
 	"gresnet/lib/words/config"
 )
 
@@ -64,7 +65,7 @@ func (s Site) mode() Finding {
 // bootService tells whether gresnet.service runs at boot. Where systemd does not,
 // something else is taken to run what it does.
 func (s Site) bootService() bool {
-	if !s.exists("/run/systemd/system") {
+	if !slurm.Exists(s.Root, "/run/systemd/system") {
 		return true
 	}
 	links, err := fs.Glob(s.Root, "etc/systemd/system/*.wants/gresnet.service")

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strconv"
@@ -59,11 +58,6 @@ func refused(about string, faults []error) (all []Finding) {
 		all = append(all, fail(about, "GN405 correct the line", "%s: slurmd refuses the file", err))
 	}
 	return all
-}
-
-func (s Site) exists(file string) bool {
-	_, err := fs.Stat(s.Root, strings.TrimPrefix(file, "/"))
-	return err == nil
 }
 
 // prologFlags must make slurmd run the prolog when a job starts, on each of its
