@@ -80,7 +80,7 @@ func externStep(t *testing.T) (end func()) {
 		netnstest.Skip(t, "needs root: a process of another user is no slurmstepd")
 	}
 	title := fmt.Sprintf("slurmstepd: [%d.extern]", holderJob)
-	return standin.Start(t, exec.Command("bash", "-c", `exec -a "`+title+`" cat <(echo) -`))
+	return standin.Start(t, exec.Command("bash", "-c", `exec -a "`+title+`" cat /proc/self/comm -`))
 }
 
 func TestALeaseThatDoesNotCountIsSweptWhateverItsAge(t *testing.T) {

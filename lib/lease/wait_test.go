@@ -206,7 +206,7 @@ func inside(t *testing.T, n *Host) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Unmount(path, unix.MNT_DETACH) })
-	cmd := exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+	cmd := exec.Command("nsenter", "--net="+path, "cat", "/proc/self/comm", "-")
 	standin.Start(t, cmd)
 	return fmt.Sprintf("cat (pid %d)", cmd.Process.Pid)
 }

@@ -13,7 +13,9 @@ import (
 )
 
 // Start starts a command, which says a line when it is what it is to be, and
-// ends when its stdin does: when end is called, or the test is over.
+// ends when its stdin does: when end is called, or the test is over. So does
+// `cat /proc/self/comm -`; what a shell says before it executes another program
+// comes too early.
 func Start(t testing.TB, cmd *exec.Cmd) (end func()) {
 	t.Helper()
 	in, err := cmd.StdinPipe()

@@ -25,7 +25,7 @@ import (
 // keeps starts a program of a user that has a device open until the test ends.
 func keeps(t *testing.T, node string, uid uint32) int {
 	t.Helper()
-	cmd := exec.Command("sh", "-c", `exec 3<"$0"; echo; exec cat`, node)
+	cmd := exec.Command("sh", "-c", `exec 3<"$0"; exec cat /proc/self/comm -`, node)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	standin.Start(t, cmd)
 	return cmd.Process.Pid

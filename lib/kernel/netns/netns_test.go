@@ -126,7 +126,7 @@ func TestANamespaceIsFoundByWhateverKeepsItOpen(t *testing.T) {
 			mount.Remove(path)
 		}},
 		{"a process", "cat (pid ", func(t *testing.T, path string) {
-			standin.Start(t, exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat"))
+			standin.Start(t, exec.Command("nsenter", "--net="+path, "cat", "/proc/self/comm", "-"))
 			mount.Remove(path)
 		}},
 	} {

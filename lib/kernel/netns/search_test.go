@@ -54,7 +54,7 @@ func TestASearchOpensNothingButNamespaces(t *testing.T) {
 			}
 			defer unix.Close(watch)
 			script := fmt.Sprintf(`dir=%s/d canary=%s; mkdir -p "$dir/sub"; touch "$dir/sub/ns"; mount --bind %s "$dir/sub/ns"
-mount -t tmpfs none "$dir"; %s; echo; exec cat`, dir, canary, ns.Path, put)
+mount -t tmpfs none "$dir"; %s; exec cat /proc/self/comm -`, dir, canary, ns.Path, put)
 			standin.Start(t, exec.Command("unshare", "-m", "sh", "-ec", script))
 			if _, err := unix.InotifyAddWatch(watch, canary, unix.IN_OPEN); err != nil {
 				t.Fatal(err)
@@ -86,10 +86,10 @@ func apart(t *testing.T, command ...string) (pid int, id string, end func()) {
 // has open, though root's are looked at before those of users.
 func TestWhatProcessesAreInIsSeenBeforeWhatTheyHaveOpen(t *testing.T) {
 	netnstest.New(t) // needs root
-	first, open, end := apart(t, "sh", "-c", "echo; exec cat")
-	standin.Start(t, exec.Command("sh", "-c", `exec 3<"$0"; echo; exec cat`, fmt.Sprintf("/proc/%d/ns/net", first)))
+	first, open, end := apart(t, "cat", "/proc/self/comm", "-")
+	standin.Start(t, exec.Command("sh", "-c", `exec 3<"$0"; exec cat /proc/self/comm -`, fmt.Sprintf("/proc/%d/ns/net", first)))
 	end()
-	_, in, _ := apart(t, "setpriv", "--reuid", "65534", "sh", "-c", "echo; exec cat")
+	_, in, _ := apart(t, "setpriv", "--reuid", "65534", "cat", "/proc/self/comm", "-")
 	all, err := netns.All()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestASearchIsGivenUpThatAFileServerHoldsUp(t *testing.T) {
 	ns := netnstest.New(t)
 	f := fusetest.Mount(t, "none")
 	point := filepath.Join(f.Dir, fusetest.File)
-	standin.Start(t, exec.Command("unshare", "-m", "sh", "-ec", fmt.Sprintf("mount --bind %s %s; echo; exec cat", ns.Path, point)))
+	standin.Start(t, exec.Command("unshare", "-m", "sh", "-ec", fmt.Sprintf("mount --bind %s %s; exec cat /proc/self/comm -", ns.Path, point)))
 	begun := time.Now()
 	if found, err := finds(t, ns); !found || err != nil {
 		t.Fatalf("before: found %v, %v", found, err)

@@ -19,7 +19,7 @@ func TestStepsAreFoundBesideAProcessWhoseTitleCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fusetest.Hold(t, "/proc/self/exe", uid)
 			const job = 4294000003
-			pid := start(t, "bash", "-c", `exec -a "slurmstepd: [`+fmt.Sprint(uint32(job))+`.extern]" cat <(echo) -`)
+			pid := start(t, "bash", "-c", `exec -a "slurmstepd: [`+fmt.Sprint(uint32(job))+`.extern]" cat /proc/self/comm -`)
 			if steps, err := proc.Steps(job); err != nil || !slices.Equal(pids(steps), []int{pid}) {
 				t.Errorf("steps are %v, %v, wanted pid %d", steps, err, pid)
 			}

@@ -29,7 +29,7 @@ func pids(list []proc.Process) (pids []int) {
 
 func TestAProcessInsideANamespaceIsFound(t *testing.T) {
 	ns := netnstest.New(t)
-	pid := start(t, "nsenter", "--net="+ns.Path, "sh", "-c", "echo; exec cat")
+	pid := start(t, "nsenter", "--net="+ns.Path, "cat", "/proc/self/comm", "-")
 	inside, err := proc.Inside(ns.String(), proc.NoUser)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestAStepIsFoundByItsTitleIfItIsRoots(t *testing.T) {
 	netnstest.New(t) // needs root, as below
 	const job = 4294000001
 	title := fmt.Sprintf("slurmstepd: [%d.extern]", uint32(job))
-	titled := `exec -a "` + title + `" cat <(echo) -`
+	titled := `exec -a "` + title + `" cat /proc/self/comm -`
 	start(t, "setpriv", "--reuid", "65534", "bash", "-c", titled)
 	start(t, "setpriv", "--ruid", "65534", "bash", "-p", "-c", titled) // as a program with the setuid bit
 	if steps, err := proc.Steps(job); err != nil || len(steps) != 0 {
@@ -62,7 +62,7 @@ func TestOneLookFindsTheStepsOfAllJobs(t *testing.T) {
 	netnstest.New(t) // needs root
 	want := map[uint32][]int{}
 	for _, title := range []string{"4294000011.extern", "4294000011.batch", "4294000012.0", "4294000013", "job.extern"} {
-		pid := start(t, "bash", "-c", `exec -a "slurmstepd: [`+title+`]" cat <(echo) -`)
+		pid := start(t, "bash", "-c", `exec -a "slurmstepd: [`+title+`]" cat /proc/self/comm -`)
 		var job uint32
 		if n, _ := fmt.Sscanf(title, "%d.", &job); n == 1 && strings.Contains(title, ".") {
 			want[job] = append(want[job], pid)

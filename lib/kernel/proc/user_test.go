@@ -22,7 +22,7 @@ func TestAProcessIsItsRealUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		netnstest.Skip(t, "needs root to be another user")
 	}
-	cmd := exec.Command("sh", "-c", "echo; exec cat")
+	cmd := exec.Command("cat", "/proc/self/comm", "-")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1234, Gid: 1234}}
 	standin.Start(t, cmd)
 	for pid, want := range map[int]uint32{cmd.Process.Pid: 1234, os.Getpid(): 0} {
@@ -88,7 +88,9 @@ func TestWhoHasADeviceOpenIsFoundByItsNumberWhereverItsNodeIs(t *testing.T) {
 	if err := errors.Join(os.WriteFile(at("uverbs1"), nil, 0o600), os.Symlink("/dev/full", at("uverbs2"))); err != nil {
 		t.Fatal(err)
 	}
-	hold := func(node string) int { return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; echo; exec cat`, at(node)) }
+	hold := func(node string) int {
+		return start(t, "sh", "-c", `exec 3<"$0"; rm "$0"; exec cat /proc/self/comm -`, at(node))
+	}
 	opener := hold("uverbs7")
 	others := []int{hold("rdma_cm"), hold("uverbs1"), hold("uverbs2")}
 	found, _ := openers(t, proc.Number{Major: 1, Minor: 7})
