@@ -10,12 +10,15 @@ import (
 	"time"
 )
 
-// Most returns how long a test waits for what may never come: an eighth of the time that its program has left,
-// or ten minutes of a usual machine if nothing ends the program, as in the VM.
+// begun is when the test's program began.
+var begun = time.Now()
+
+// Most returns how long a test waits for what may never come: an eighth of the time that its program has, or most
+// of what is left of that; ten minutes of a usual machine if nothing ends the program, as in the VM.
 func Most(t testing.TB) time.Duration {
 	if d, has := t.(interface{ Deadline() (time.Time, bool) }); has {
 		if end, ok := d.Deadline(); ok {
-			return time.Until(end) / 8
+			return min(end.Sub(begun)/8, time.Until(end)*9/10)
 		}
 	}
 	return Slow(10 * time.Minute)
