@@ -37,7 +37,7 @@ func watch(most time.Duration, program []string, out io.Writer) (exit int) {
 	}
 	said, ended := chunks(in), make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	quiet := false
+	silences := 0
 	late := time.NewTimer(most)
 	for said != nil || ended != nil {
 		select {
@@ -50,25 +50,28 @@ func watch(most time.Duration, program []string, out io.Writer) (exit int) {
 		case <-ended:
 			ended = nil
 		case <-late.C:
+			silences++
 			switch {
 			case ended == nil:
 				fmt.Fprintf(out, "run: %s has ended, and what it has left keeps its output open\n", program[0])
-				said = nil
-			case quiet:
-				cmd.Process.Kill()
-			default:
+				return 1
+			case silences == 1:
 				fmt.Fprintf(out, "run: %s says nothing for %s: a test hangs\n", program[0], most)
 				cmd.Process.Signal(syscall.SIGQUIT)
+			case silences == 2:
+				cmd.Process.Kill()
+			default:
+				fmt.Fprintf(out, "run: %s does not end: it is left behind\n", program[0])
+				return 1
 			}
-			quiet = true
 		}
-		if quiet {
+		if silences > 0 {
 			late.Reset(most / 10) // to say where the goroutines are takes less
 		} else {
 			late.Reset(most)
 		}
 	}
-	if code := cmd.ProcessState.ExitCode(); code >= 0 && !quiet {
+	if code := cmd.ProcessState.ExitCode(); code >= 0 && silences == 0 {
 		return code
 	}
 	return 1
