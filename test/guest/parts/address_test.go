@@ -88,7 +88,7 @@ func TestAKillAnywhereLosesNothingOfVFsWithAddressesOfTheJob(t *testing.T) {
 	dressVFs(t)
 	const job = "SLURM_JOB_ID=900208 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)
-	kills := killAnywhere(t, job, func() bool { vm.SameInAnyOrder(t, before); return !t.Failed() })
+	kills := vm.KillAnywhere(t, job, func() bool { vm.SameInAnyOrder(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)
 }
 

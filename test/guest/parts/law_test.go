@@ -16,32 +16,6 @@ func TestAKillAnywhereLosesNothingOfVFsAndTheirPFs(t *testing.T) {
 	vm.Run(t, "for i in "+roceLink+"v1 $(ls /sys/bus/pci/devices/"+ibPF+"/virtfn1/net); do ip link set $i up; ip addr add 10.20.$((n = n + 1)).2/24 dev $i; done")
 	const job = "SLURM_JOB_ID=900202 SLURM_JOB_GPUS=1,3"
 	before := vm.Picture(t)
-	kills := killAnywhere(t, job, func() bool { vm.SameInAnyOrder(t, before); return !t.Failed() })
+	kills := vm.KillAnywhere(t, job, func() bool { vm.SameInAnyOrder(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)
-}
-
-// killAnywhere kills the prolog and the epilog of a job around each line of the journal, has the epilog
-// finish, and returns how many kills there were. whole tells whether the node is as it was.
-func killAnywhere(t *testing.T, job string, whole func() bool) int {
-	t.Helper()
-	vm.Must(t, "prolog", job)
-	epilog := vm.Moments(t, "epilog", job)
-	prolog := vm.Moments(t, "prolog", job)
-	vm.Must(t, "epilog", job)
-	for _, m := range prolog {
-		vm.KillAt(t, "prolog", job, m)
-		vm.Must(t, "epilog", job)
-		if !whole() {
-			t.Fatalf("after kill -9 of the prolog %s", m)
-		}
-	}
-	for _, m := range epilog {
-		vm.Must(t, "prolog", job)
-		vm.KillAt(t, "epilog", job, m)
-		vm.Must(t, "epilog", job)
-		if !whole() {
-			t.Fatalf("after kill -9 of the epilog %s", m)
-		}
-	}
-	return len(prolog) + len(epilog)
 }

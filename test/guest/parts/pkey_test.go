@@ -172,7 +172,7 @@ func TestAKillAnywhereLosesNothingOfASlotForAPartition(t *testing.T) {
 			vm.Must(t, "prolog", inAccount("physics", 1))
 		}
 		before := vm.Picture(t)
-		kills := killAnywhere(t, job, func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
+		kills := vm.KillAnywhere(t, job, func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
 		t.Logf("others: %t, %d kills", others, kills)
 	}
 	vm.Must(t, "epilog", slotJob(1))

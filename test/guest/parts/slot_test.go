@@ -178,7 +178,7 @@ ip addr add 10.200.0.2/24 dev bond7; ip link set bond7 up; ip link set bond7 typ
 			}
 		}
 		if part == "macvlan" {
-			killAnywhere(t, slotJob(2), func() bool { return !t.Failed() })
+			vm.KillAnywhere(t, slotJob(2), func() bool { return !t.Failed() })
 		}
 		for _, n := range []int{0, 5} {
 			vm.Must(t, "epilog", slotJob(n))
@@ -223,7 +223,7 @@ func TestAKillAnywhereLosesNothingOfASlot(t *testing.T) {
 			vm.Must(t, "prolog", slotJob(1))
 		}
 		before := vm.Picture(t)
-		kills := killAnywhere(t, slotJob(0), func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
+		kills := vm.KillAnywhere(t, slotJob(0), func() bool { vm.Same(t, before); return !t.Failed() && closed(t, hca) == others })
 		t.Logf("others: %t, %d kills", others, kills)
 	}
 	vm.Must(t, "epilog", slotJob(1))

@@ -97,7 +97,7 @@ func TestAKillAnywhereLosesNothingOfAnHCAForAPartition(t *testing.T) {
 	wholeForAPartition(t, physics)
 	vm.NoDeadline(t)
 	before := vm.Picture(t)
-	kills := killAnywhere(t, inAccount("physics", 0), func() bool { vm.Same(t, before); return !t.Failed() })
+	kills := vm.KillAnywhere(t, inAccount("physics", 0), func() bool { vm.Same(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)
 }
 

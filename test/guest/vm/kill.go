@@ -132,3 +132,29 @@ func held(pid int) bool {
 	}
 	return true
 }
+
+// KillAnywhere kills the prolog and the epilog of a job around each line of the journal, has the epilog
+// finish, and returns how many kills there were. whole tells whether the node is as it was.
+func KillAnywhere(t *testing.T, job string, whole func() bool) int {
+	t.Helper()
+	Must(t, "prolog", job)
+	epilog := Moments(t, "epilog", job)
+	prolog := Moments(t, "prolog", job)
+	Must(t, "epilog", job)
+	for _, m := range prolog {
+		KillAt(t, "prolog", job, m)
+		Must(t, "epilog", job)
+		if !whole() {
+			t.Fatalf("after kill -9 of the prolog %s", m)
+		}
+	}
+	for _, m := range epilog {
+		Must(t, "prolog", job)
+		KillAt(t, "epilog", job, m)
+		Must(t, "epilog", job)
+		if !whole() {
+			t.Fatalf("after kill -9 of the epilog %s", m)
+		}
+	}
+	return len(prolog) + len(epilog)
+}
