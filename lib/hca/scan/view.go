@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/link"
 	"gresnet/lib/link/snapshot"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/poll"
 )
@@ -133,6 +134,7 @@ func (v *View) Move(d Device, nsfd int, name string, lock *os.File) (wait func(d
 			if mode, _ := conn.Mode(); mode == rdma.Shared {
 				return ErrShared
 			}
+			return hint.With(fmt.Errorf("its driver cannot be moved: %w", err), "GN710 use shared mode")
 		}
 		return rdma.Named(err)
 	}, nil
