@@ -5,7 +5,8 @@
  *
  * Each HCA is one platform device "ibfake.N" that this driver binds, or one PCI
  * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
- * device with one port and, for RoCE, one Ethernet interface.
+ * device with one port, or two with ports=2, and for RoCE one Ethernet interface for
+ * each port.
  * QEMU's "nvme" has SR-IOV: as a PF with its VFs each is RoCE, or InfiniBand if
  * it has Intel's id. The PF keeps what is set of its VFs (ip link set PF vf N),
  * and nothing acts on it but a MAC and GUIDs, which count from the VF's next
@@ -28,10 +29,13 @@
  *   kind  RDMA device                          Ethernet interface
  *   IB    uverbs, umad, issm; IPoIB            -
  *   RoCE  uverbs, umad; GIDs of its interface  roceN, 02:c9:03:00:00:NN
- *   min   uverbs only                          -
+ *   min   uverbs only, no link layer, as EFA   -
  *
  * With smi=Y an IB HCA has an RDMA device more, smiN, with umad and issm alone and its
  * GUID and place: a sub-device (RDMA_NLDEV_ATTR_PARENT_NAME).
+ *
+ * With hfi=Y an IB HCA is of hfi1's driver, by its id, and has a character device more, of
+ * class hfi1_user: /dev/NAME, which can be opened, and no more.
  *
  * An IB port has four P_Keys in a table of eight, the others have the default
  * one. RDMA-CM takes IB and RoCE: /sys/kernel/config/rdma_cm.
@@ -63,7 +67,7 @@
 #include <rdma/uverbs_ioctl.h>
 
 #define IBFAKE_MAX_HCAS 64
-#define IBFAKE_PORT 1
+#define IBFAKE_MAX_PORTS 2
 #define IBFAKE_MAX_MTU 9000
 #define IBFAKE_PATH_MTU 4096
 #define IBFAKE_QUEUES 4
@@ -111,9 +115,17 @@ static unsigned int train;
 module_param(train, uint, 0644);
 MODULE_PARM_DESC(train, "milliseconds from an Ethernet interface's opening to its carrier (default 0)");
 
+static unsigned int ports = 1;
+module_param(ports, uint, 0444);
+MODULE_PARM_DESC(ports, "ports of each HCA, two at most (default 1)");
+
 static bool smi;
 module_param(smi, bool, 0444);
 MODULE_PARM_DESC(smi, "give each InfiniBand HCA an SMI sub-device smiN, as ConnectX-8 has one (from kernel 6.11, default N)");
+
+static bool hfi;
+module_param(hfi, bool, 0444);
+MODULE_PARM_DESC(hfi, "InfiniBand HCAs have hfi1's id and its character device beside uverbs; with name=hfi1_%d (default N)");
 
 static char *name = "ibfake%d";
 module_param(name, charp, 0444);
@@ -154,7 +166,7 @@ struct ibfake_hca {
 	u64 port_guid; /* of an InfiniBand VF; 0: its node GUID */
 	enum ibfake_kind kind;
 	int index;
-	struct net_device *netdev; /* RoCE only */
+	struct net_device *netdevs[IBFAKE_MAX_PORTS]; /* RoCE only */
 	atomic_t last_qpn;
 	atomic64_t sent_bytes, sent_packets; /* by queue pairs */
 };
@@ -259,13 +271,15 @@ static int ibfake_gid_tbl_len(struct ibfake_hca *hca)
 }
 
 /* As with hardware, a RoCE port is up while its interface is. */
-static bool ibfake_port_is_up(struct ibfake_hca *hca)
+static bool ibfake_port_is_up(struct ibfake_hca *hca, u32 port)
 {
+	struct net_device *netdev = hca->netdevs[port - 1];
+
 	if (READ_ONCE(nolink) == hca->index)
 		return false;
-	if (!hca->netdev)
+	if (!netdev)
 		return true;
-	return netif_running(hca->netdev) && netif_carrier_ok(hca->netdev);
+	return netif_running(netdev) && netif_carrier_ok(netdev);
 }
 
 static int ibfake_query_port(struct ib_device *ibdev, u32 port,
@@ -275,21 +289,21 @@ static int ibfake_query_port(struct ib_device *ibdev, u32 port,
 
 	attr->state = IB_PORT_DOWN;
 	attr->phys_state = IB_PORT_PHYS_STATE_DISABLED;
-	if (ibfake_port_is_up(hca)) {
+	if (ibfake_port_is_up(hca, port)) {
 		attr->state = IB_PORT_ACTIVE;
 		attr->phys_state = IB_PORT_PHYS_STATE_LINK_UP;
 	}
 	attr->max_mtu = IB_MTU_4096;
 	attr->active_mtu = IB_MTU_4096;
-	if (hca->netdev)
-		attr->active_mtu = iboe_get_mtu(hca->netdev->mtu);
+	if (hca->netdevs[port - 1])
+		attr->active_mtu = iboe_get_mtu(hca->netdevs[port - 1]->mtu);
 	attr->pkey_tbl_len = ibfake_pkey_tbl_len(hca);
 	attr->gid_tbl_len = ibfake_gid_tbl_len(hca);
 	attr->active_speed = IB_SPEED_EDR;
 	attr->active_width = READ_ONCE(slow) == hca->index ? IB_WIDTH_1X : IB_WIDTH_4X;
 	attr->max_msg_sz = 1 << 30;
 	if (hca->kind == IBFAKE_IB) {
-		attr->lid = 10 + hca->index;
+		attr->lid = 10 + hca->index + (port - 1) * IBFAKE_MAX_HCAS;
 		attr->sm_lid = 1;
 		attr->max_vl_num = 1;
 	}
@@ -337,21 +351,29 @@ static int ibfake_query_pkey(struct ib_device *ibdev, u32 port, u16 index,
 static int ibfake_query_gid(struct ib_device *ibdev, u32 port, int index,
 			    union ib_gid *gid)
 {
+	u64 guid = to_hca(ibdev)->port_guid;
+
 	if (index)
 		return -EINVAL;
+	if (!guid)
+		guid = be64_to_cpu(ibdev->node_guid);
+	guid += (u64)(port - 1) << 32;
 	gid->global.subnet_prefix = cpu_to_be64(0xfe80000000000000ULL);
-	gid->global.interface_id = ibdev->node_guid;
-	if (to_hca(ibdev)->port_guid)
-		gid->global.interface_id = cpu_to_be64(to_hca(ibdev)->port_guid);
+	gid->global.interface_id = cpu_to_be64(guid);
 	return 0;
 }
 
 static enum rdma_link_layer ibfake_get_link_layer(struct ib_device *ibdev,
 						  u32 port)
 {
-	if (to_hca(ibdev)->kind == IBFAKE_IB)
+	switch (to_hca(ibdev)->kind) {
+	case IBFAKE_IB:
 		return IB_LINK_LAYER_INFINIBAND;
-	return IB_LINK_LAYER_ETHERNET;
+	case IBFAKE_ROCE:
+		return IB_LINK_LAYER_ETHERNET;
+	default:
+		return IB_LINK_LAYER_UNSPECIFIED;
+	}
 }
 
 static int ibfake_add_gid(const struct ib_gid_attr *attr, void **context)
@@ -715,7 +737,8 @@ static bool ibfake_is_noisy(struct ibfake_hca *hca)
  * Performance management, which counters/ in sysfs asks for: what is sent.
  * The extended counters are those without the IETF's four.
  */
-static void ibfake_fill_pma(struct ibfake_hca *hca, struct ib_pma_mad *pma)
+static void ibfake_fill_pma(struct ibfake_hca *hca, u32 port,
+			    struct ib_pma_mad *pma)
 {
 	struct ib_class_port_info *class = (void *)pma->data;
 	struct ib_pma_portcounters *counters = (void *)pma->data;
@@ -731,14 +754,14 @@ static void ibfake_fill_pma(struct ibfake_hca *hca, struct ib_pma_mad *pma)
 		class->capability_mask = IB_PMA_CLASS_CAP_EXT_WIDTH_NOIETF;
 		break;
 	case IB_PMA_PORT_COUNTERS: /* these stop at their end */
-		counters->port_select = IBFAKE_PORT;
+		counters->port_select = port;
 		counters->port_xmit_data = cpu_to_be32(min_t(u64, words, U32_MAX));
 		counters->port_xmit_packets = cpu_to_be32(min_t(u64, packets, U32_MAX));
 		counters->symbol_error_counter = cpu_to_be16(ibfake_is_noisy(hca) ? 5 : 0);
 		counters->link_downed_counter = ibfake_is_noisy(hca) ? 1 : 0;
 		break;
 	case IB_PMA_PORT_COUNTERS_EXT:
-		extended->port_select = IBFAKE_PORT;
+		extended->port_select = port;
 		extended->port_xmit_data = cpu_to_be64(words);
 		extended->port_xmit_packets = cpu_to_be64(packets);
 		break;
@@ -755,7 +778,7 @@ static int ibfake_process_mad(struct ib_device *ibdev, int flags, u32 port,
 		return IB_MAD_RESULT_SUCCESS;
 	*out = *in;
 	out->mad_hdr.method = IB_MGMT_METHOD_GET_RESP;
-	ibfake_fill_pma(to_hca(ibdev), (struct ib_pma_mad *)out);
+	ibfake_fill_pma(to_hca(ibdev), port, (struct ib_pma_mad *)out);
 	return IB_MAD_RESULT_SUCCESS | IB_MAD_RESULT_REPLY;
 }
 
@@ -801,6 +824,10 @@ static const struct ib_device_ops ibfake_min_ops = {
 	.query_port = ibfake_query_port,
 
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, ibfake_ucontext, ibucontext),
+};
+
+static const struct ib_device_ops ibfake_hfi_ops = {
+	.driver_id = RDMA_DRIVER_HFI1,
 };
 
 static const struct ib_device_ops ibfake_disassociate_ops = {
@@ -1275,9 +1302,10 @@ static const struct dcbnl_rtnl_ops ibfake_dcbnl_ops = {
  * interface counts as hardware: a namespace that dies hands it back to init
  * (default_device_exit_net()) where it would delete a dummy or a veth.
  */
-static struct net_device *ibfake_create_netdev(struct device *parent, int index)
+static struct net_device *ibfake_create_netdev(struct device *parent, int index,
+					       unsigned int port)
 {
-	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x03, 0x00, index >> 8, index };
+	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x02 + port, 0x00, index >> 8, index };
 	struct pci_dev *pdev = dev_is_pci(parent) ? to_pci_dev(parent) : NULL;
 	struct ibfake_vf *vf = ibfake_own_vf(pdev);
 	struct net_device *netdev;
@@ -1294,6 +1322,7 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index)
 	INIT_DELAYED_WORK(&nic->trained, ibfake_trained);
 
 	SET_NETDEV_DEV(netdev, parent);
+	netdev->dev_port = port - 1;
 	strscpy(netdev->name, "roce%d", sizeof(netdev->name));
 	netdev->netdev_ops = &ibfake_netdev_ops;
 	netdev->ethtool_ops = &ibfake_ethtool_ops;
@@ -1487,15 +1516,26 @@ static void ibfake_dealloc_ibdev(void *data)
 	ib_dealloc_device(&hca->ibdev);
 }
 
+/* Our own interfaces know their HCA while it is registered. */
+static void ibfake_tell_netdevs(struct ibfake_hca *hca, struct ibfake_hca *registered)
+{
+	struct net_device *netdev;
+	int i;
+
+	rtnl_lock();
+	for (i = 0; i < IBFAKE_MAX_PORTS; i++) {
+		netdev = hca->netdevs[i];
+		if (netdev && netdev->netdev_ops == &ibfake_netdev_ops)
+			((struct ibfake_nic *)netdev_priv(netdev))->hca = registered;
+	}
+	rtnl_unlock();
+}
+
 static void ibfake_unregister_ibdev(void *data)
 {
 	struct ibfake_hca *hca = data;
 
-	if (hca->netdev && hca->netdev->netdev_ops == &ibfake_netdev_ops) {
-		rtnl_lock();
-		((struct ibfake_nic *)netdev_priv(hca->netdev))->hca = NULL;
-		rtnl_unlock();
-	}
+	ibfake_tell_netdevs(hca, NULL);
 	ib_unregister_device(&hca->ibdev);
 }
 
@@ -1508,7 +1548,7 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 	ibdev->node_type = RDMA_NODE_IB_CA;
 	if (hca->kind == IBFAKE_MIN)
 		ibdev->node_type = RDMA_NODE_UNSPECIFIED;
-	ibdev->phys_port_cnt = 1;
+	ibdev->phys_port_cnt = ports;
 	ibdev->num_comp_vectors = 1;
 	ibdev->node_guid = cpu_to_be64(IBFAKE_GUID_BASE + hca->index);
 	strscpy(ibdev->node_desc, "ibfake", sizeof(ibdev->node_desc));
@@ -1526,6 +1566,61 @@ static void ibfake_init_ibdev(struct ibfake_hca *hca, struct device *parent)
 		ib_set_device_ops(ibdev, &ibfake_roce_ops);
 	if (ibfake_is_pf(hca))
 		ib_set_device_ops(ibdev, &ibfake_pf_ops);
+	if (hfi && hca->kind == IBFAKE_IB)
+		ib_set_device_ops(ibdev, &ibfake_hfi_ops);
+}
+
+/* As hfi1's, the character device has no parent device. */
+
+static struct class ibfake_hfi_class = {
+	.name = "hfi1_user",
+};
+
+static const struct file_operations ibfake_hfi_fops = {
+	.owner = THIS_MODULE,
+};
+
+static int ibfake_hfi_major;
+
+static void ibfake_destroy_hfi(void *data)
+{
+	struct ibfake_hca *hca = data;
+
+	device_destroy(&ibfake_hfi_class, MKDEV(ibfake_hfi_major, hca->index));
+}
+
+static int ibfake_create_hfi(struct ibfake_hca *hca, struct device *dev)
+{
+	struct device *made = device_create(&ibfake_hfi_class, NULL,
+					    MKDEV(ibfake_hfi_major, hca->index), NULL,
+					    "%s", dev_name(&hca->ibdev.dev));
+
+	if (IS_ERR(made))
+		return PTR_ERR(made);
+	return devm_add_action_or_reset(dev, ibfake_destroy_hfi, hca);
+}
+
+static int ibfake_register_hfi(void)
+{
+	int ret = class_register(&ibfake_hfi_class);
+
+	if (ret)
+		return ret;
+	ret = register_chrdev(0, "hfi1", &ibfake_hfi_fops);
+	if (ret < 0) {
+		class_unregister(&ibfake_hfi_class);
+		return ret;
+	}
+	ibfake_hfi_major = ret;
+	return 0;
+}
+
+static void ibfake_unregister_hfi(void)
+{
+	if (!hfi)
+		return;
+	unregister_chrdev(ibfake_hfi_major, "hfi1");
+	class_unregister(&ibfake_hfi_class);
 }
 
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
@@ -1630,16 +1725,16 @@ static int ibfake_take_beside(struct device *dev, struct net_device **netdev)
  * last first. The RDMA device goes before the interface, to which it holds a
  * reference.
  */
-static int ibfake_probe_netdev(struct device *dev, int index,
+static int ibfake_probe_netdev(struct device *dev, int index, unsigned int port,
 			       struct net_device **netdev)
 {
-	unsigned int roce = index - nib;
+	unsigned int roce = (index - nib) * ports + port - 1;
 
 	if (ibfake_is_beside(dev))
 		return ibfake_take_beside(dev, netdev);
 	if (!dev_is_pci(dev) && roce < nic_count)
 		return ibfake_take_netdev(dev, nics[roce], netdev);
-	*netdev = ibfake_create_netdev(dev, index);
+	*netdev = ibfake_create_netdev(dev, index, port);
 	if (IS_ERR(*netdev))
 		return PTR_ERR(*netdev);
 	return devm_add_action_or_reset(dev, ibfake_destroy_netdev, *netdev);
@@ -1647,12 +1742,13 @@ static int ibfake_probe_netdev(struct device *dev, int index,
 
 static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 {
-	struct net_device *netdev = NULL;
+	struct net_device *netdevs[IBFAKE_MAX_PORTS] = {};
 	struct ibfake_hca *hca;
+	unsigned int port;
 	int err;
 
-	if (kind == IBFAKE_ROCE) {
-		err = ibfake_probe_netdev(dev, index, &netdev);
+	for (port = 1; kind == IBFAKE_ROCE && port <= ports; port++) {
+		err = ibfake_probe_netdev(dev, index, port, &netdevs[port - 1]);
 		if (err)
 			return err;
 	}
@@ -1666,13 +1762,13 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 
 	hca->kind = kind;
 	hca->index = index;
-	hca->netdev = netdev;
+	memcpy(hca->netdevs, netdevs, sizeof(netdevs));
 	if (dev_is_pci(dev))
 		hca->pdev = to_pci_dev(dev);
 	dev_set_drvdata(dev, hca);
 	ibfake_init_ibdev(hca, ibfake_is_beside(dev) ? dev->parent : dev);
-	if (netdev) {
-		err = ib_device_set_netdev(&hca->ibdev, netdev, IBFAKE_PORT);
+	for (port = 1; kind == IBFAKE_ROCE && port <= ports; port++) {
+		err = ib_device_set_netdev(&hca->ibdev, netdevs[port - 1], port);
 		if (err)
 			return err;
 	}
@@ -1689,11 +1785,12 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 	err = ib_register_device(&hca->ibdev, name, NULL);
 	if (err)
 		return err;
-	if (netdev && netdev->netdev_ops == &ibfake_netdev_ops)
-		((struct ibfake_nic *)netdev_priv(netdev))->hca = hca;
+	ibfake_tell_netdevs(hca, hca);
 	err = devm_add_action_or_reset(dev, ibfake_unregister_ibdev, hca);
 	if (!err && smi && kind == IBFAKE_IB)
 		err = ibfake_add_smi(hca);
+	if (!err && hfi && kind == IBFAKE_IB)
+		err = ibfake_create_hfi(hca, dev);
 	return err;
 }
 
@@ -1877,10 +1974,17 @@ static int __init ibfake_init(void)
 		pr_err("ibfake: more than %d HCAs\n", IBFAKE_MAX_HCAS);
 		return -EINVAL;
 	}
+	if (!ports || ports > IBFAKE_MAX_PORTS) {
+		pr_err("ibfake: not 1 to %d ports\n", IBFAKE_MAX_PORTS);
+		return -EINVAL;
+	}
 
-	err = register_netdevice_notifier(&ibfake_netdevs);
+	err = hfi ? ibfake_register_hfi() : 0;
 	if (err)
 		return err;
+	err = register_netdevice_notifier(&ibfake_netdevs);
+	if (err)
+		goto unregister_hfi;
 	err = ib_register_client(&ibfake_user);
 	if (err)
 		goto unregister_notifier;
@@ -1908,6 +2012,8 @@ unregister_client:
 	ib_unregister_client(&ibfake_user);
 unregister_notifier:
 	unregister_netdevice_notifier(&ibfake_netdevs);
+unregister_hfi:
+	ibfake_unregister_hfi();
 	return err;
 }
 
@@ -1919,6 +2025,7 @@ static void __exit ibfake_exit(void)
 	platform_driver_unregister(&ibfake_driver);
 	ib_unregister_client(&ibfake_user);
 	unregister_netdevice_notifier(&ibfake_netdevs);
+	ibfake_unregister_hfi();
 }
 
 module_init(ibfake_init);
