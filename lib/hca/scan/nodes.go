@@ -3,7 +3,6 @@ package scan
 import (
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"gresnet/lib/kernel/devnode"
@@ -14,7 +13,7 @@ import (
 // that are not there (no udev, no devtmpfs), and so nothing restores them.
 func (d Device) Nodes(dev string) (nodes []devnode.Node, err error) {
 	for _, c := range d.Chars {
-		n, err := devnode.Read(filepath.Join(dev, c.Name))
+		n, err := devnode.Read(devnode.Path(dev, c.Name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -51,7 +50,7 @@ func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(s
 		if name == "" {
 			continue // its module was unloaded (ib_umad): there is no node to restore
 		}
-		if err := set(filepath.Join(dev, name), n); err != nil {
+		if err := set(devnode.Path(dev, name), n); err != nil {
 			return err
 		}
 	}

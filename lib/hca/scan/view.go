@@ -156,8 +156,8 @@ type Device struct {
 
 // Char is one of an HCA's character devices.
 type Char struct {
-	Kind         string // uverbs, umad or issm
-	Port         uint32 // 0 for uverbs, which serves all ports
+	Kind         string // uverbs, umad, issm or hfi1
+	Port         uint32 // 0 for uverbs and hfi1, which serve all ports
 	Name         string // uverbs3
 	Major, Minor uint32
 }
@@ -377,6 +377,11 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		}
 		out.Driver = rdma.DriverName(verbs.Driver)
 		out.Chars = append(out.Chars, Char{Kind: "uverbs", Name: name, Major: verbs.Major, Minor: verbs.Minor})
+		if out.Driver == "hfi1" {
+			if err := out.addHFI(v.sys); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return Device{}, err
+			}
+		}
 	}
 	h, err := sysfs.HCA(v.sys, d.Name, d.GUID, place)
 	if err != nil {
@@ -388,6 +393,16 @@ func (v *View) device(d rdma.Device) (Device, error) {
 		v.known.vfs[h.ID] = d.Index
 	}
 	return out, nil
+}
+
+// addHFI adds the character device that hfi1 makes beside uverbs. It is not found once the RDMA device has
+// another name.
+func (d *Device) addHFI(sys fs.FS) error {
+	major, minor, err := sysfs.HFI(sys, d.Name)
+	if err == nil {
+		d.Chars = append(d.Chars, Char{Kind: "hfi1", Name: d.Name, Major: major, Minor: minor})
+	}
+	return err
 }
 
 // Described finds a network interface, with all that is its own.

@@ -6,9 +6,20 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/kernel/sysfs"
 )
+
+// Path returns where a device node is: in the folder of HCAs' device nodes, or beside it.
+func Path(folder, name string) string {
+	if sysfs.IsHFI(name) {
+		folder = filepath.Dir(folder)
+	}
+	return filepath.Join(folder, name)
+}
 
 // Access is who may open a device node.
 type Access struct {
@@ -104,4 +115,14 @@ func Make(path string, major, minor uint32, access Access) error {
 		return &fs.PathError{Op: "mknod", Path: path, Err: err}
 	}
 	return Set(path, access)
+}
+
+// Give gives a job a device by a node in the folder of its lease. A node of the node's own that is beside the
+// folder of the others is in the job's sight, too: it is the job's until it is restored as it was.
+func Give(folder, lease, name string, major, minor uint32, access Access) error {
+	err := Make(filepath.Join(lease, name), major, minor, access)
+	if err == nil && sysfs.IsHFI(name) {
+		err = Set(Path(folder, name), access)
+	}
+	return err
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"gresnet/lib/kernel/sysfs"
@@ -61,8 +60,8 @@ func (n Nodes) close() error {
 	}
 	shared, known := false, verdicts{}
 	for _, name := range nodes {
-		path := filepath.Join(n.Dev, name)
-		if access, err := Stat(path); err == nil && access == RootAlone() {
+		path := Path(n.Dev, name)
+		if access, err := Stat(path); err == nil && (access == RootAlone() || isGiven(name, access)) {
 			continue // whoever's HCA it is, nobody but root needs the folder for it
 		}
 		v, err := n.covers(name, known)
@@ -81,6 +80,12 @@ func (n Nodes) close() error {
 	return n.folder().Close()
 }
 
+// isGiven tells whether a job has a device node of the node's own: one that is not in the folder, which a
+// lease replaces. An epilog gives it back.
+func isGiven(name string, access Access) bool {
+	return sysfs.IsHFI(name) && access.UID != 0 && access.Mode == RootAlone().Mode
+}
+
 // cm is the device node of RDMA-CM, by which any HCA of the opener's network namespace can be used.
 const cm = "rdma_cm"
 
@@ -95,7 +100,7 @@ func (n Nodes) deviceNodes() (nodes []string, err error) {
 			nodes = append(nodes, e.Name())
 		}
 	}
-	return nodes, err
+	return append(nodes, sysfs.HFIs(n.Sys)...), err
 }
 
 // verdict says of an HCA whether jobs can have it, and whether it is away.

@@ -378,6 +378,61 @@ func TestDeviceNodesAreGivenBackAsTheyWereWhateverTheirNumbersAre(t *testing.T) 
 	has("as the kernel makes them", dev, map[string]Access{"uverbs9": {Mode: 0o666}, "uverbs8": {Mode: 0o666}, "rdma_cm": {Mode: 0o666}}, Access{Mode: 0o755})
 }
 
+// Programs of Omni-Path open /dev/hfi1_N, which is where no lease covers it.
+func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *testing.T) {
+	top := deviceFolder(t)
+	dev, path := filepath.Join(top, "infiniband"), filepath.Join(top, "hfi1_0")
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open := Access{Mode: 0o666}
+	if err := errors.Join(Make(filepath.Join(dev, "uverbs0"), 1, 3, open), Make(path, 1, 5, open)); err != nil {
+		t.Fatal(err)
+	}
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	const place = "devices/pci0000:00/0000:10:00.0/"
+	sys := fstest.MapFS{
+		"class/infiniband/hfi1_0":                link("../../" + place + "infiniband/hfi1_0"),
+		place + "infiniband/hfi1_0/node_guid":    {Data: []byte("0011:7501:0000:0100\n")},
+		"class/infiniband_verbs/uverbs0":         link("../../" + place + "infiniband_verbs/uverbs0"),
+		place + "infiniband_verbs/uverbs0/ibdev": {Data: []byte("hfi1_0\n")},
+		"class/hfi1_user/hfi1_0":                 link("../../devices/virtual/hfi1_user/hfi1_0"),
+		"devices/virtual/hfi1_user/hfi1_0/dev":   {Data: []byte("1:5\n")},
+	}
+	has := func(when string, want Access) {
+		t.Helper()
+		if now, err := Stat(path); err != nil || now != want {
+			t.Errorf("%s it is %+v, wanted %+v: %v", when, now, want, err)
+		}
+	}
+	for toml, closed := range map[string]Access{
+		"": RootAlone(),
+		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n": RootAlone(),
+		"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n": open,
+	} {
+		n := Nodes{Config: parsed(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}
+		had, err := n.Picture(false)
+		if err := errors.Join(err, n.Close()); err != nil {
+			t.Fatal(err)
+		}
+		has("closed", closed)
+		jobs, lease := Access{Mode: 0o600, UID: 1000, GID: 1000}, deviceFolder(t)
+		if err := errors.Join(Give(dev, lease, "hfi1_0", 1, 5, jobs), n.Close()); err != nil {
+			t.Fatal(err)
+		}
+		has("while a job has it and another one's prolog closes what is open,", jobs)
+		if now, err := Stat(filepath.Join(lease, "hfi1_0")); err != nil || now != jobs { // by which the guard knows it
+			t.Errorf("in the lease it is %+v, wanted %+v: %v", now, jobs, err)
+		}
+		if err := errors.Join(Set(path, closed), n.GiveBack(had, func([]string) (bool, error) { return false, nil })); err != nil {
+			t.Fatal(err)
+		}
+		has("given back", open)
+	}
+}
+
 // Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
 func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	dev := deviceFolder(t)

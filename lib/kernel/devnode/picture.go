@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -41,7 +40,7 @@ func (n Nodes) Picture(untouched bool) (p Picture, err error) {
 		}
 		id, err := n.identity(name)
 		if err == nil {
-			p.Nodes[id], err = Read(filepath.Join(n.Dev, name))
+			p.Nodes[id], err = Read(Path(n.Dev, name))
 		}
 		return err
 	})
@@ -65,7 +64,7 @@ func (n Nodes) GiveBack(p Picture, udev func(devices []string) (bool, error)) er
 			unknown = append(unknown, name)
 			return nil
 		}
-		return Restore(filepath.Join(n.Dev, name), had)
+		return Restore(Path(n.Dev, name), had)
 	})
 	if err == nil && len(unknown) > 0 {
 		err = n.giveUnknown(unknown, udev)
@@ -90,7 +89,7 @@ func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) er
 	for _, name := range names {
 		mode, err := n.kernelMode(name)
 		if err == nil {
-			err = Set(filepath.Join(n.Dev, name), Access{Mode: mode})
+			err = Set(Path(n.Dev, name), Access{Mode: mode})
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -103,7 +102,7 @@ func (n Nodes) giveUnknown(names []string, udev func([]string) (bool, error)) er
 func (n Nodes) each(f func(name string, access Access) error) error {
 	nodes, err := n.deviceNodes()
 	for _, name := range nodes {
-		access, err := Stat(filepath.Join(n.Dev, name))
+		access, err := Stat(Path(n.Dev, name))
 		if err == nil {
 			err = f(name, access)
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 func TestALinkOfADeviceNodeIsKnownWhereverItIsAndWhetherItIsStillThere(t *testing.T) {
-	want := regexp.MustCompile(`(^|/)(uverbs\d+|umad\d+|rdma_cm)( \(deleted\))?$`)
-	parts := []string{"/dev/infiniband/", "/", "uverbs", "umad", "issm", "rdma_cm", "0", "17", " (deleted)", "x"}
+	want := regexp.MustCompile(`(^|/)(uverbs\d+|umad\d+|hfi1_\d+|rdma_cm)( \(deleted\))?$`)
+	parts := []string{"/dev/infiniband/", "/", "uverbs", "umad", "hfi1_", "issm", "rdma_cm", "0", "17", " (deleted)", "x"}
 	known := 0
 	for range 20000 {
 		link := ""

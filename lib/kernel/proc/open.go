@@ -128,7 +128,7 @@ func isCharLink(link string) bool {
 	name := strings.TrimSuffix(link, " (deleted)")
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	kind := strings.TrimRight(name, "0123456789")
-	return name == "rdma_cm" || (kind == "uverbs" || kind == "umad") && kind != name
+	return name == "rdma_cm" || (kind == "uverbs" || kind == "umad" || kind == "hfi1_") && kind != name
 }
 
 // numbers returns the names in a folder that are numbers.

@@ -71,9 +71,25 @@ func CharClass(name string) string {
 		return "infiniband_verbs"
 	case "umad", "issm":
 		return "infiniband_mad"
+	case "hfi1_":
+		return hfiClass
 	}
 	return ""
 }
+
+// hfiClass has the character devices by which programs open Omni-Path HCAs (PSM2, OPX), beside uverbs. They
+// have the names of their RDMA devices, no parent device, and nodes in /dev itself
+// (drivers/infiniband/hw/hfi1/device.c).
+const hfiClass = "hfi1_user"
+
+// IsHFI tells such a device by its name.
+func IsHFI(name string) bool { return CharClass(name) == hfiClass }
+
+// HFIs returns the names of the node's.
+func HFIs(sys fs.FS) []string { return entries(sys, "class/"+hfiClass) }
+
+// HFI returns the number of an HCA's, or fs.ErrNotExist.
+func HFI(sys fs.FS, rdma string) (major, minor uint32, err error) { return Dev(sys, hfiClass, rdma) }
 
 // OwnerOf returns the owner of a character device. One that goes meanwhile is fs.ErrNotExist.
 func OwnerOf(sys fs.FS, name string) (Owner, error) {
@@ -81,6 +97,10 @@ func OwnerOf(sys fs.FS, name string) (Owner, error) {
 	target, err := fs.ReadLink(sys, dir)
 	if err != nil {
 		return Owner{}, fmt.Errorf("find %s: %w", name, err)
+	}
+	if IsHFI(name) {
+		address, err := Parent(sys, name)
+		return Owner{name, address}, err
 	}
 	device, err := read(sys, path.Join(dir, "ibdev"))
 	if err != nil {

@@ -145,6 +145,10 @@ func (l *Look) findUsable(v *scan.View, mode rdma.Mode, e gres.Entry) (scan.Devi
 		err := fmt.Errorf("%s has no uverbs device, without which no program can use it", d.Name)
 		return scan.Device{}, hint.With(err, "GN197 load ib_uverbs")
 	}
+	if d.Driver == "hfi1" && !slices.ContainsFunc(d.Chars, func(c scan.Char) bool { return c.Kind == "hfi1" }) {
+		err := fmt.Errorf("%s has another name than its device node /dev/hfi1_N", d.Name)
+		return scan.Device{}, hint.With(err, "GN712 leave it its name: NAME_KERNEL in udev's 60-rdma-persistent-naming.rules")
+	}
 	twins, err := v.Twins(d)
 	if err != nil {
 		return scan.Device{}, err

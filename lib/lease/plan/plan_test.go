@@ -149,7 +149,7 @@ func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
 		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
-		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs umad]", 2) {
+		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs hfi1 umad]", 2) {
 			t.Errorf("devices: %s", got)
 		}
 		if d.Guard != guard {

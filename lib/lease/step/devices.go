@@ -25,7 +25,7 @@ import (
 type Devices struct {
 	HCAs []node.ID `json:"-"`
 	Mode rdma.Mode `json:"-"`
-	// Kinds are the kinds of nodes, as scan.Char has them: uverbs, umad, issm.
+	// Kinds are the kinds of nodes, as scan.Char has them: uverbs, umad, issm, hfi1.
 	Kinds []string `json:"-"`
 	CM    bool     `json:"-"` // rdma_cm, too
 	UID   uint32   `json:"-"`
@@ -119,7 +119,11 @@ func (s *Devices) makeNodes(w *world.World, nodes []deviceNode) error {
 	}
 	for _, n := range nodes {
 		access := devnode.Access{Mode: 0o600, UID: s.UID, GID: s.GID}
-		if err := devnode.Make(filepath.Join(w.Dir.Devices(), n.name), n.device.Major, n.device.Minor, access); err != nil {
+		if n.slot && sysfs.IsHFI(n.name) { // several users cannot have it
+			w.Notice("jobs that share %s cannot open /dev/%[1]s", n.name)
+			continue
+		}
+		if err := devnode.Give(w.Dev, w.Dir.Devices(), n.name, n.device.Major, n.device.Minor, access); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/words/config"
 )
 
@@ -24,28 +25,28 @@ func (s Site) closed() []Finding {
 	const others = 0o077
 	open, seen := []string(nil), false
 	folder, err := fs.Stat(s.Root, "dev/infiniband")
-	if err == nil && folder.IsDir() && folder.Mode().Perm()&others == 0 {
-		return []Finding{ok(about, "they are in a folder that is root's alone")}
-	}
+	shut := err == nil && folder.IsDir() && folder.Mode().Perm()&others == 0
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres == "" || h.Away {
 			continue
 		}
 		for _, c := range h.Chars {
-			info, err := fs.Stat(s.Root, path.Join("dev/infiniband", c.Name))
+			info, err := fs.Stat(s.Root, devnode.Path("dev/infiniband", c.Name))
 			seen = seen || err == nil
-			if err == nil && info.Mode().Perm()&others != 0 {
+			if err == nil && (!shut || c.Kind == "hfi1") && info.Mode().Perm()&others != 0 {
 				open = append(open, c.Name)
 			}
 		}
 	}
-	if cm, err := fs.Stat(s.Root, "dev/infiniband/rdma_cm"); err == nil && cm.Mode().Perm()&others != 0 {
+	if cm, err := fs.Stat(s.Root, "dev/infiniband/rdma_cm"); err == nil && !shut && cm.Mode().Perm()&others != 0 {
 		open = append(open, "rdma_cm")
 	}
 	switch {
 	case len(open) > 0:
 		return []Finding{warn(about, "GN057 gresnet close closes them now, as gresnet.service does at boot",
 			"users can open %s without a job that was given it, though host is %q", strings.Join(open, ", "), config.Closed)}
+	case shut:
+		return []Finding{ok(about, "they are in a folder that is root's alone")}
 	case seen:
 		return []Finding{ok(about, "they are root's alone")}
 	}

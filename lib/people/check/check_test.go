@@ -281,6 +281,13 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		}, ""},
 		"device nodes that users can open": {nodes(0o666, 0o600),
 			`warning  device nodes: users can open uverbs0 without a job that was given it, though host is "closed"; gresnet close closes them now, as gresnet.service does at boot`},
+		"a node of hfi1 that users can open": {func(s *check.Site) {
+			nodes(0o600, 0o600)(s)
+			root, h := s.Root.(fstest.MapFS), &s.Inventory.HCAs[0]
+			root["dev/infiniband"] = &fstest.MapFile{Mode: fs.ModeDir | 0o700}
+			root["dev/hfi1_0"] = &fstest.MapFile{Mode: fs.ModeCharDevice | 0o666}
+			h.Chars = append(h.Chars, report.Char{Kind: "hfi1", Name: "hfi1_0"})
+		}, `warning  device nodes: users can open hfi1_0 without a job that was given it, though host is "closed"; gresnet close closes them now, as gresnet.service does at boot`},
 		"device nodes that are closed": {nodes(0o600, 0o600), ""},
 		"device nodes that are open as the site wants": {func(s *check.Site) {
 			nodes(0o666, 0o666)(s)
@@ -370,10 +377,6 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"error    HCA mlx5_0: it has no uverbs device, without which no program can use it; load ib_uverbs"},
 		"a driver that cannot be moved": {func(s *check.Site) { s.Inventory.HCAs[0].Driver = "efa" },
 			"error    HCA mlx5_0: driver efa cannot be moved on this kernel; use shared mode, or leave it out of the mapping"},
-		"one with device nodes elsewhere": {func(s *check.Site) {
-			s.Inventory.HCAs[0].Driver, s.Inventory.Mode = "hfi1", rdma.Shared
-			remove("etc/modprobe.d/rdma.conf")(s)
-		}, "warning  HCA mlx5_0: all users can open it by /dev/hfi1_*, which gresnet does not close; run one job at a time: OverSubscribe=EXCLUSIVE"},
 		"one that cannot yet": {func(s *check.Site) {
 			s.Inventory.HCAs[0].Driver = "bnxt_re"
 			set("proc/sys/kernel/osrelease", "6.1.0-40-amd64\n")(s)

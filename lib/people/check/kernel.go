@@ -208,8 +208,6 @@ func (s Site) hca(h report.HCA, r release) (f Finding, bad bool) {
 		return fail(about, `GN095 set interface = "keep" in its [[hca]]`, "driver %s ends the RDMA device when its interface is moved", h.Driver), true
 	case !h.Away && h.Claim == nil && isDown(h):
 		return fail(about, "GN096 bring it up, or see its cable and switch: "+look(h), "%s: a job that has it reaches nobody by it", states(h)), true
-	case h.Driver == "hfi1":
-		return warn(about, "GN711 run one job at a time: OverSubscribe=EXCLUSIVE", "all users can open it by /dev/hfi1_*, which gresnet does not close"), true
 	}
 	return Finding{}, false
 }

@@ -91,6 +91,13 @@ func nodes() (facts []string, err error) {
 		}
 		facts = append(facts, fmt.Sprintf("node of %s %s %s", read(path), strings.TrimRight(name, "0123456789"), access))
 	}
+	for _, path := range glob("/sys/class/hfi1_user/*") {
+		access, err := access("../" + filepath.Base(path))
+		if err != nil {
+			return nil, err
+		}
+		facts = append(facts, "node "+filepath.Base(path)+" "+access)
+	}
 	slices.Sort(facts)
 	access, err := access("rdma_cm")
 	return append(facts, "node rdma_cm "+access), err

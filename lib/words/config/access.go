@@ -104,7 +104,7 @@ func (a *Access) read(t document.Table) {
 
 // Kinds returns the kinds of device nodes that a job gets, as the kernel names them.
 func (a Access) Kinds() []string {
-	kinds := []string{"uverbs"}
+	kinds := []string{"uverbs", "hfi1"}
 	if a.UMAD {
 		kinds = append(kinds, "umad")
 	}

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"strings"
 	"testing"
 
 	"gresnet/test/guest/vm"
@@ -38,4 +39,41 @@ func TestHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) 
 			shape.GoesToAJobAndComesHome(t)
 		})
 	}
+}
+
+// As Omni-Path: programs open /dev/hfi1_N, and its driver has no disassociate_ucontext.
+func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short)
+	vm.WithHCAs(t, "nib=2 hfi=Y name=hfi1_%d disassoc=N")
+	vm.Run(t, "chmod 666 /dev/hfi1_*; "+vm.Repo()+"/bin/gresnet close")
+	closed := func(when string) {
+		t.Helper()
+		if now := vm.Run(t, "stat -c '%a %U' /dev/hfi1_*"); now != "600 root\n600 root\n" {
+			t.Errorf("%s they are\n%s", when, now)
+		}
+	}
+	closed("before the first job")
+	shape := vm.Shape{HCAs: vm.HCAs(t), Ports: 1, Interfaces: 1, UMAD: 1}
+	if vm.IsExclusive(t) {
+		shape.IsRefused(t, "its driver cannot be moved")
+		closed("after a prolog that failed")
+		return
+	}
+	shape.GoesToAJobAndComesHome(t)
+	closed("after jobs")
+	job := vm.Submit(t, "alice", "--gres=gpu:1", "srun bash -c 'exec 3<>/dev/hfi1_0 && echo opened; exec 3<>/dev/hfi1_1 && echo both; sleep 1000'")
+	vm.Eventually(t, "the job has opened its own", func() bool {
+		out, _ := vm.Try("cat /tmp/" + job + ".out")
+		return strings.Contains(out, "opened\n") && strings.Contains(out, "hfi1_1")
+	})
+	if out := vm.Run(t, "cat /tmp/"+job+".out"); strings.Contains(out, "both") {
+		t.Errorf("the job has opened another one's, too: %s", out)
+	}
+	for _, user := range []string{"alice", "bob"} {
+		if out, err := vm.TryAs(user, "exec 3<>/dev/hfi1_0"); err == nil || !strings.Contains(out, "not permitted") && !strings.Contains(out, "denied") {
+			t.Errorf("%s, outside of the job, opens it: %v %s", user, err, out)
+		}
+	}
+	vm.Cancel(t, job)
+	closed("after the last job")
 }
