@@ -45,13 +45,24 @@ func Own() (keys []string, err error) {
 // cannot be read.
 func Settings(keys []string) Values {
 	all := Values{}
-	text := make([]byte, 1<<16) // a list of ports may be long, and is read in one call
+	// The kernel makes and clears a buffer as long as the reader's (proc_sysctl.c:proc_sys_call_handler).
+	// Nearly all values are short; a list of ports may be long, and is read in one call, too.
+	short, long := make([]byte, 256), []byte(nil)
 	for _, key := range keys {
 		fd, err := unix.Open(net+key, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
 		}
-		if n, err := unix.Read(fd, text); err == nil {
+		text := short
+		n, err := unix.Pread(fd, text, 0)
+		if err == nil && n == len(short) {
+			if long == nil {
+				long = make([]byte, 1<<16)
+			}
+			text = long
+			n, err = unix.Pread(fd, text, 0)
+		}
+		if err == nil {
 			all[key] = strings.TrimSpace(string(text[:n]))
 		}
 		unix.Close(fd)
