@@ -1,16 +1,16 @@
 package access
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/standin"
 )
 
 // hide sends a device through a socket, from which nobody takes it. The process that has the socket's two
@@ -61,8 +61,9 @@ func TestRootsProcessesDoNotHideAUsersContext(t *testing.T) {
 
 	// Root has the HCA open, and the user's descriptor is where no process has it.
 	vm.Must(t, "prolog", inPartition(900070, "first"))
-	roots := strings.TrimSpace(vm.Run(t, fmt.Sprintf("setsid sh -c 'exec 3</dev/infiniband/%s; exec sleep 3600' >/dev/null 2>&1 & echo $!", node)))
-	t.Cleanup(func() { ends(t, roots) })
+	process := exec.Command("sh", "-c", `exec 3<"$0"; exec cat /proc/self/comm -`, "/dev/infiniband/"+node)
+	rootsEnds := standin.Start(t, process)
+	roots := strconv.Itoa(process.Process.Pid)
 	pid := held(t, "hide", "alice", "/proc/1/ns/net", "900070", node)
 	vm.Must(t, "epilog", inPartition(900070, "first"))
 	isKept(t, first, roots)
@@ -78,6 +79,6 @@ func TestRootsProcessesDoNotHideAUsersContext(t *testing.T) {
 	ends(t, pid) // only then its child, which was alice's, is no zombie any more
 	vm.Run(t, "while pgrep -u alice >/dev/null; do sleep 0.1; done")
 	isFree(t)
-	ends(t, roots)
+	rootsEnds()
 	vm.Same(t, before)
 }

@@ -218,8 +218,9 @@ func heldWith(t *testing.T, how, user, namespace, job, node string) string {
 	t.Helper()
 	probe := vm.ProbeProgram(t)
 	vm.Run(t, "rm -f /tmp/held; touch /tmp/held; chmod 666 /tmp/held")
-	vm.Run(t, "exec 3</run/gresnet/jobs/"+job+"/dev; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null &")
+	program := strings.TrimSpace(vm.Run(t, "exec 3</run/gresnet/jobs/"+job+"/dev; nsenter --net="+namespace+" setpriv --reuid "+user+" --regid "+user+" --init-groups env GRESNET_HOLD="+how+" GRESNET_NODE=/proc/self/fd/3/"+node+" setsid "+probe+" >/tmp/held 2>&1 </dev/null & echo $!"))
 	var pid string
+	// A program that hands the device on has it, too, until it ends.
 	vm.Eventually(t, "the process has the device", func() bool {
 		out := vm.Run(t, "cat /tmp/held")
 		if m := regexp.MustCompile(`holds (\d+)`).FindStringSubmatch(out); m != nil {
@@ -228,7 +229,8 @@ func heldWith(t *testing.T, how, user, namespace, job, node string) string {
 		if strings.Contains(out, "failed") {
 			t.Fatal(out)
 		}
-		return pid != ""
+		_, err := os.Stat("/proc/" + program)
+		return pid != "" && (pid == program || err != nil)
 	})
 	return pid
 }

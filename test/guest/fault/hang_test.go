@@ -90,8 +90,15 @@ func TestAPrologThatIsKilledInADelayedMoveLosesNothing(t *testing.T) {
 		})
 		vm.Run(t, "pkill -KILL -x gresnet-prolog")
 		// The epilog comes at once, and the move lands while it waits.
-		vm.Run(t, "(sleep 0.3; echo -1 >/sys/module/ibfake/parameters/hold) &")
-		vm.Must(t, "epilog", hangJob)
+		end := vm.Begin(t, "epilog", hangJob)
+		vm.Eventually(t, "the epilog runs", func() bool {
+			_, err := vm.Try("pgrep -x gresnet-epilog")
+			return err == nil
+		})
+		free(t)
+		if out, code := end(); code != 0 || out != "" {
+			t.Fatalf("epilog: exit %d: %s", code, out)
+		}
 		if vm.Same(t, before); t.Failed() {
 			t.Fatalf("round %d", round)
 		}
@@ -117,11 +124,7 @@ func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
 	defer lock.Close()
 	for _, program := range []string{"prolog", "epilog"} {
 		hold(t, names[0])
-		ended := make(chan string)
-		go func() {
-			out, code := vm.ByHand(t, program, hangJob)
-			ended <- fmt.Sprintf("exit %d %s", code, out)
-		}()
+		end := vm.Begin(t, program, hangJob)
 		vm.Eventually(t, "the move is under way", func() bool {
 			_, err := vm.Try("pgrep -x gresnet-mover")
 			return err == nil
@@ -132,8 +135,8 @@ func TestNobodyHoldsTheNodeLockWhileAnHCAMoves(t *testing.T) {
 		const other = "SLURM_JOB_ID=900041 SLURM_JOB_GPUS=1"
 		vm.Must(t, program, other)
 		free(t)
-		if end := <-ended; end != "exit 0 " {
-			t.Errorf("%s: %s", program, end)
+		if out, code := end(); code != 0 || out != "" {
+			t.Errorf("%s: exit %d %s", program, code, out)
 		}
 	}
 	was, err := lock.Stat()

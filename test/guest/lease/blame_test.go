@@ -51,7 +51,7 @@ func TestWhatIsTheJobsFaultIsRefusedWhatIsTheNodesFailsAndNeitherClaims(t *testi
 	vm.WriteConfig(t, "[slurm]\nsource = [\"policy\"]\n[health]\nport = \"quarantine\"\n[[policy]]\npartition = \"first\"\nindices = [0]\n[[policy]]\nindices = [1]\n")
 	vm.Must(t, "prolog", vm.RunningJob+" SLURM_JOB_PARTITION=first")
 	vm.Run(t, "touch /run/gresnet/jobs/900100/extern")
-	end := standin.Start(t, exec.Command("bash", "-c", `exec -a "slurmstepd: [900100.extern]" cat <(echo) -`))
+	end := standin.Start(t, exec.Command("bash", "-c", `exec -a "slurmstepd: [900100.extern]" cat /proc/self/comm -`))
 	vm.Must(t, "prolog", vm.EndedJob)
 	port(t, "slow", names[1])
 	if out, code := vm.ByHand(t, "epilog", vm.EndedJob); code != 2 {

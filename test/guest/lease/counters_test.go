@@ -173,7 +173,7 @@ func TestAnEpilogDoesNotFailWhileALookIsInItsJob(t *testing.T) {
 			if err := running.Start(); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { vm.Try("pkill -KILL -x gresnet"); running.Wait() })
+			t.Cleanup(func() { vm.Try("pkill -KILL -x gresnet") })
 			pid := ""
 			vm.Eventually(t, "a look is in the job", func() bool {
 				pid = strings.TrimSpace(vm.Run(t, stopped))
@@ -181,8 +181,14 @@ func TestAnEpilogDoesNotFailWhileALookIsInItsJob(t *testing.T) {
 			})
 			vm.Must(t, "epilog", countedJob)
 			vm.Same(t, before)
-			vm.Run(t, "kill -CONT "+pid)
-			if err := running.Wait(); err != nil {
+			ended := make(chan error, 1)
+			go func() { ended <- running.Wait() }()
+			// On a slow machine it may be about to stop only now.
+			vm.Eventually(t, "the look, whose job has ended, ends", func() bool {
+				vm.Try("kill -CONT " + pid)
+				return len(ended) > 0
+			})
+			if err := <-ended; err != nil {
 				t.Errorf("the look, whose job has ended: %v\n%s", err, out.String())
 			}
 			continue

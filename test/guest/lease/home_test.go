@@ -134,12 +134,12 @@ func TestANamespaceThatIsPinnedDoesNotKeepTheHCAs(t *testing.T) {
 			$l = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die;
 			$c = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $l->sockport) or die;
 			system("ip link set lo down"); syswrite $c, "x" x 1000'`,
-		"by another's private mount namespace": `unshare -m --propagation private sleep 1000 & echo $! >/tmp/pin`,
+		"by another's private mount namespace": `unshare -m --propagation private sh -c "touch /tmp/pinned; exec sleep 1000" & echo $! >/tmp/pin; until [ -e /tmp/pinned ]; do kill -0 $! || exit 1; sleep 0.1; done`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := vm.Picture(t)
 			vm.Must(t, "prolog", vm.HomeJob)
-			vm.Run(t, "rm -f /tmp/pin; ("+pin+") >/tmp/pin.out 2>&1 || { cat /tmp/pin.out; false; }")
+			vm.Run(t, "rm -f /tmp/pin /tmp/pinned; ("+pin+") >/tmp/pin.out 2>&1 || { cat /tmp/pin.out; false; }")
 			vm.Must(t, "epilog", vm.HomeJob)
 			vm.Same(t, before)
 			vm.Run(t, "[ ! -e /tmp/pin ] || kill $(cat /tmp/pin)")
@@ -184,9 +184,11 @@ func TestANameThatAnInterfaceMayHaveForAMomentIsWaitedFor(t *testing.T) {
 	names := interfacesOfJob(t)
 	name := names[len(names)-1]
 	vm.Run(t, "ip link set ib0 name "+name)
+	end := vm.Begin(t, "epilog", vm.HomeJob)
 	ended := make(chan string, 1)
 	go func() {
-		out, code := vm.ByHand(t, "epilog", vm.HomeJob)
+		defer close(ended)
+		out, code := end()
 		ended <- fmt.Sprintf("exit %d: %s", code, out)
 	}()
 	select {

@@ -218,7 +218,7 @@ func TestBootSaysWhoHasTheNamespacesThatAreInTheModesWay(t *testing.T) {
 	was := vm.Mode(t)
 	withOperation(t, "[rdma]\nmode = \""+otherMode(t)+"\"\n")
 	vm.Run(t, "ip netns add inway")
-	process := exec.Command("unshare", "--net", "sh", "-c", "echo; exec cat")
+	process := exec.Command("unshare", "--net", "cat", "/proc/self/comm", "-")
 	release := standin.Start(t, process)
 	out, code := vm.Command(t, "gresnet boot")
 	for _, want := range []string{"there are other network namespaces: ", "/run/netns/inway", fmt.Sprintf("cat (pid %d)", process.Process.Pid), "hint: "} {

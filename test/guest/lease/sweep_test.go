@@ -60,7 +60,7 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 	mark(t)
 	leased = vm.Picture(t)
 
-	held := exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat")
+	held := exec.Command("flock", "/run/gresnet/locks/job-900050", "cat", "/proc/self/comm", "-")
 	release := standin.Start(t, held)
 	refuses("a prolog or an epilog of it is running")
 	release()
@@ -69,7 +69,7 @@ func TestASweepNeverTouchesALiveJobsLease(t *testing.T) {
 	refuses("cat (pid")
 	release()
 
-	step := exec.Command("bash", "-c", `exec -a "slurmstepd: [900050.extern]" cat <(echo) -`)
+	step := exec.Command("bash", "-c", `exec -a "slurmstepd: [900050.extern]" cat /proc/self/comm -`)
 	release = standin.Start(t, step)
 	refuses("is its step")
 	release()
@@ -105,23 +105,17 @@ func TestAPrologWaitsForTheEpilogThatStillHasItsHCA(t *testing.T) {
 	vm.Must(t, "prolog", sweepJob)
 	mark(t)
 	// Something holds up the epilog, while the next job's prolog is there already.
-	release := standin.Start(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "sh", "-c", "echo; exec cat"))
-	ended := make(chan string)
-	start := func(program, job string) {
-		out, code := vm.ByHand(t, program, job)
-		ended <- fmt.Sprintf("%s: exit %d %s", program, code, out)
-	}
+	release := standin.Start(t, exec.Command("flock", "/run/gresnet/locks/job-900050", "cat", "/proc/self/comm", "-"))
 	const next = "SLURM_JOB_ID=900051 SLURM_JOB_GPUS=0"
-	go start("epilog", sweepJob)
-	go start("prolog", next)
+	ends := []func() (string, int){vm.Begin(t, "epilog", sweepJob), vm.Begin(t, "prolog", next)}
 	vm.Eventually(t, "the prolog has tried", func() bool {
 		out, _ := vm.Try("for p in $(pgrep -x gresnet-prolog; pgrep -x gresnet-epilog); do ls -l /proc/$p/fd; done | grep -c job-900050")
 		return strings.TrimSpace(out) == "2"
 	})
 	release()
-	for range 2 {
-		if end := <-ended; !strings.HasSuffix(end, "exit 0 ") {
-			t.Error(end)
+	for i, end := range ends {
+		if out, code := end(); code != 0 || out != "" {
+			t.Errorf("%s: exit %d %s", []string{"epilog", "prolog"}[i], code, out)
 		}
 	}
 	vm.Must(t, "epilog", next)

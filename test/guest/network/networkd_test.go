@@ -110,7 +110,8 @@ func (n *networkd) mtu(i int) int {
 
 func (n *networkd) start(t *testing.T) {
 	t.Helper()
-	n.pid = strings.TrimSpace(vm.Run(t, "setsid /lib/systemd/systemd-networkd </dev/null >>/tmp/networkd.log 2>&1 & echo $!"))
+	// What an earlier one has left tells nothing of this one.
+	n.pid = strings.TrimSpace(vm.Run(t, "rm -f /run/systemd/netif/state; setsid /lib/systemd/systemd-networkd </dev/null >>/tmp/networkd.log 2>&1 & echo $!"))
 	vm.Eventually(t, "networkd runs", func() bool {
 		_, err := vm.Try("test -e /run/systemd/netif/state")
 		return err == nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gresnet/test/guest/vm"
+	"gresnet/test/standin"
 )
 
 // inParts returns a configuration that gives some VFs of both PFs, with more keys for each. GPU n is
@@ -105,7 +106,7 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 	before := stable(addresses(t))
 	const job = "SLURM_JOB_ID=900203 SLURM_JOB_GPUS=1"
 	vm.Must(t, "prolog", job)
-	pid := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900203/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
+	end := standin.Start(t, vm.InNamespace("/run/gresnet/jobs/900203/netns"))
 	link := func() string { return inJob(t, "900203", "ip -br link show "+roceLink+"v1") }
 	was := link()
 	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
@@ -118,7 +119,7 @@ func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
 	if err == nil || !strings.Contains(out, "split "+rocePF+": a job has VF [1] of it, and the node has not") || vm.Run(t, "cat "+file) != "0\n" {
 		t.Errorf("there are VFs where a job has one: %v\n%s", err, out)
 	}
-	vm.Run(t, "kill "+pid)
+	end()
 	if out, code := vm.ByHand(t, "epilog", job); code != 2 {
 		t.Errorf("the epilog exits with %d: %s", code, out)
 	}
@@ -154,7 +155,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 	if vm.Claims(t, "900215") == "" {
 		t.Fatal("the job has no VF")
 	}
-	pid := strings.TrimSpace(vm.Run(t, "nsenter --net=/run/gresnet/jobs/900215/netns sleep 1000 >/dev/null 2>&1 & echo $!"))
+	end := standin.Start(t, vm.InNamespace("/run/gresnet/jobs/900215/netns"))
 	before := vfs()
 	out := vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	now := vfs()
@@ -164,7 +165,7 @@ func TestBootBindsAVFAgainThatHasNotTakenItsAddressAndThatNoJobHas(t *testing.T)
 	if before[1] == now[1] || !strings.HasPrefix(now[1], mac(1)+"\n") {
 		t.Errorf("VF 1 had\n%s\nand has\n%s\n%s", before[1], now[1], out)
 	}
-	vm.Run(t, "kill "+pid)
+	end()
 	vm.Must(t, "epilog", job)
 	vm.Run(t, vm.Repo()+"/bin/gresnet boot")
 	if last := vfs(); last[0] != now[0] || last[1] != now[1] || last[3] != now[3] || !strings.HasPrefix(last[2], mac(2)+"\n") {

@@ -46,8 +46,9 @@ func Run(t *testing.T, command string) string {
 
 // Try is run for a command that may fail: it returns both outputs together then. A command that does not end
 // fails.
-func Try(command string) (string, error) {
-	most := Slow(10 * time.Minute)
+func Try(command string) (string, error) { return tryFor(Slow(5*time.Minute), command) }
+
+func tryFor(most time.Duration, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
 	var out, problems bytes.Buffer
@@ -140,5 +141,5 @@ func Command(t *testing.T, line string) (string, int) {
 
 // InNamespace returns a process that is in a network namespace until its stdin ends.
 func InNamespace(path string) *exec.Cmd {
-	return exec.Command("nsenter", "--net="+path, "sh", "-c", "echo; exec cat")
+	return exec.Command("nsenter", "--net="+path, "cat", "/proc/self/comm", "-")
 }

@@ -6,21 +6,43 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // SlurmdEnv is what slurmd gives a Prolog of a job of alice's.
 const SlurmdEnv = "env -i SLURMD_NODENAME=node1 SLURM_CONF=/etc/slurm/slurm.conf SLURM_JOB_UID=1000 SLURM_JOB_GID=1000 SLURM_JOB_USER=alice SLURM_JOB_RESTART_COUNT=0 SLURM_SCRIPT_CONTEXT=prolog_slurmd "
 
+// longest is how long the prolog or the epilog may take: one of dozens at once waits for the others.
+var longest = Slow(30 * time.Minute)
+
 // ByHand runs the prolog or the epilog as slurmd would, and returns what it
 // says and its exit code.
 func ByHand(t *testing.T, program, environment string) (string, int) {
 	t.Helper()
-	out, _ := Try("rc=0; " + SlurmdEnv + environment + " " + Repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
-	end := strings.LastIndex(out, "exit ") // what it says may have an exit status in it
-	if end < 0 {
-		t.Fatalf("%s: %s", program, out)
+	return Begin(t, program, environment)()
+}
+
+// Begin runs a program as ByHand does, beside what the test does. The function that it returns waits for the
+// program's end.
+func Begin(t *testing.T, program, environment string) (end func() (string, int)) {
+	type tried struct {
+		out string
+		err error
 	}
-	return out[:end], Atoi(out[end+len("exit "):])
+	ended := make(chan tried, 1)
+	go func() {
+		out, err := tryFor(longest, "rc=0; "+SlurmdEnv+environment+" "+Repo()+"/bin/gresnet-"+program+" 2>&1 || rc=$?; echo \"exit $rc\"")
+		ended <- tried{out, err}
+	}()
+	return func() (string, int) {
+		t.Helper()
+		e := <-ended
+		end := strings.LastIndex(e.out, "exit ") // what it says may have an exit status in it
+		if end < 0 || e.err != nil {
+			t.Fatalf("%s: %v: %s", program, e.err, e.out)
+		}
+		return e.out[:end], Atoi(e.out[end+len("exit "):])
+	}
 }
 
 // GPUConfig maps GPUs to HCAs, so that tests can say what a job gets without asking slurmctld.

@@ -33,7 +33,7 @@ const NoPreemption = "GODEBUG=asyncpreemptoff=1"
 func Traced(t *testing.T, program, job, options string) (out string, code int) {
 	t.Helper()
 	trace := "strace -E " + NoPreemption + " -f -qq -e signal=none -o " + TraceFile + " -e trace=" + deeds + " " + options
-	text, _ := Try("rc=0; " + SlurmdEnv + job + " " + trace + " " + Repo() + "/bin/gresnet-" + program + " 2>&1 || rc=$?; echo \"exit $rc\"")
+	text, _ := tryFor(longest, "rc=0; "+SlurmdEnv+job+" "+trace+" "+Repo()+"/bin/gresnet-"+program+" 2>&1 || rc=$?; echo \"exit $rc\"")
 	out, rest, ok := strings.Cut(text, "exit ")
 	if !ok {
 		t.Fatalf("%s: %s", program, text)
