@@ -17,6 +17,7 @@ import (
 	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/part"
 	"gresnet/lib/network/jobnet"
+	"gresnet/lib/people/inspect"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -84,14 +85,14 @@ type Site struct {
 	Config       config.Config
 	ConfigErr    error // why there is none
 	Inventory    report.Scan
-	InventoryErr error     // why there is none
-	Drift        error     // why the mapping does not hold
-	Refusals     []Refusal // what HCAs of the mapping a prolog would refuse to give
-	RefusalsErr  error     // why that is not known
-	ScontrolErr  error     // why there is no scontrol, where it is asked
-	ProgramErr   error     // why the site's program cannot be asked
-	AccountErr   error     // why no job gets a line in the file of [accounting]
-	Unknown      []error   // what cannot be told of the addresses that the node itself needs
+	InventoryErr error             // why there is none
+	Drift        error             // why the mapping does not hold
+	Refusals     []inspect.Refusal // what HCAs of the mapping a prolog would refuse to give
+	RefusalsErr  error             // why that is not known
+	ScontrolErr  error             // why there is no scontrol, where it is asked
+	ProgramErr   error             // why the site's program cannot be asked
+	AccountErr   error             // why no job gets a line in the file of [accounting]
+	Unknown      []error           // what cannot be told of the addresses that the node itself needs
 
 	GuardErr error // why the kernel takes no guard of device nodes
 
@@ -109,16 +110,10 @@ type Site struct {
 	StateOn   string // the kind of its file system, if that outlives a boot
 	Free      uint64 // bytes that are free where it is
 
-	Bounds   []Bound
+	Bounds   []inspect.BoundUnit
 	BoundErr error // why nobody can tell
 
 	Signs sign.Seen // what the last prolog and epilog left
-}
-
-// Refusal is why a prolog fails that is to give an HCA to a job.
-type Refusal struct {
-	Entry gres.Entry
-	Err   error
 }
 
 // refusals returns the prolog's own, before a job meets them.

@@ -16,6 +16,7 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/check"
+	"gresnet/lib/people/inspect"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
@@ -396,9 +397,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			"warning  systemd-networkd: it manages ib1; put Unmanaged=yes under [Link] into the .network file of ib1"},
 		"networkd has none":       {set("run/systemd/netif/links/7", "ADMIN_STATE=unmanaged\n", "sys/class/net/ib1/ifindex", "7\n"), ""},
 		"NetworkManager has none": {set("run/NetworkManager/devices/7", "[device]\nmanaged=false\n", "sys/class/net/ib1/ifindex", "7\n"), ""},
-		"ifupdown has an interface": {func(s *check.Site) { s.Bounds = []check.Bound{{Interface: "ib1", Unit: "ifup@ib1.service"}} },
+		"ifupdown has an interface": {func(s *check.Site) { s.Bounds = []inspect.BoundUnit{{Interface: "ib1", Unit: "ifup@ib1.service"}} },
 			"warning  ifupdown: ifup@ib1.service ends when ib1 goes to a job; write auto in place of allow-hotplug for ib1 in /etc/network/interfaces, and reboot"},
-		"a service is bound to an interface": {func(s *check.Site) { s.Bounds = []check.Bound{{Interface: "ib1", Unit: "site.service"}} },
+		"a service is bound to an interface": {func(s *check.Site) { s.Bounds = []inspect.BoundUnit{{Interface: "ib1", Unit: "site.service"}} },
 			"warning  systemd: it stops site.service when ib1 goes to a job; take BindsTo= out of it, or leave the HCA out of [[hca]]"},
 		"systemd does not answer": {func(s *check.Site) { s.BoundErr = errors.New("ask systemctl: no answer") },
 			"warning  systemd: what it stops when an interface goes to a job is not known: ask systemctl: no answer; see systemctl status"},
@@ -586,7 +587,7 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			edit("etc/slurm/slurm.conf", "GresTypes=gpu,nic", "GresTypes=gpu,shard,nic")(s)
 		}, "warning  slurm.conf: GresTypes has shard: the first of the jobs that share a GPU gets its HCA, and the others are refused; have jobs of shard run where no HCA serves their GPUs, or leave gpu out of slurm.source"},
 		"an HCA that a prolog refuses": {func(s *check.Site) {
-			s.Refusals = []check.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
+			s.Refusals = []inspect.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: hint.With(errors.New("ib1 has the address of NodeAddr 10.0.0.2"), "leave it out")}}
 		}, "error    mlx5_1: a job that gets nic 1 fails its prolog: ib1 has the address of NodeAddr 10.0.0.2; leave it out"},
 		"an address that is not known": {func(s *check.Site) { s.Unknown = []error{errors.New("look up SlurmctldHost ctl: no such host")} },
 			"warning  guard: no job gets an interface that may lead there: look up SlurmctldHost ctl: no such host; write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF"},

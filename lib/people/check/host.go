@@ -68,9 +68,6 @@ func (s Site) Movable() (names []string) {
 	return names
 }
 
-// Bound is a service that systemd stops when an interface leaves the node.
-type Bound struct{ Interface, Unit string }
-
 // bound warns of services that end when a job gets an interface. When ifupdown's ends late, it takes the
 // addresses of an interface that is home again.
 func (s Site) bound() (all []Finding) {

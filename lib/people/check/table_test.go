@@ -20,6 +20,7 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/people/check"
+	"gresnet/lib/people/inspect"
 	"gresnet/lib/people/setup"
 	"gresnet/lib/state/sign"
 	"gresnet/lib/words/config"
@@ -116,7 +117,7 @@ func folders(change func(*check.Site)) func(*check.Site) {
 
 func refused(text string) func(*check.Site) {
 	return func(s *check.Site) {
-		s.Refusals = []check.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: errors.New(text)}}
+		s.Refusals = []inspect.Refusal{{Entry: gres.Entry{HCA: node.HCA{Name: "mlx5_1"}, Gres: "nic", Index: 1}, Err: errors.New(text)}}
 	}
 }
 

@@ -9,13 +9,15 @@ import (
 	"os/exec"
 	"strings"
 
-	"gresnet/lib/people/check"
 	"gresnet/lib/words/poll"
 )
 
+// BoundUnit is a service that systemd stops when an interface leaves the node.
+type BoundUnit struct{ Interface, Unit string }
+
 // Bound returns the services that systemd stops when interfaces leave the node: they are bound to the
 // devices, as ifupdown's are (allow-hotplug).
-func Bound(ctx context.Context, interfaces []string) ([]check.Bound, error) {
+func Bound(ctx context.Context, interfaces []string) ([]BoundUnit, error) {
 	if _, err := os.Stat("/run/systemd/system"); errors.Is(err, fs.ErrNotExist) || len(interfaces) == 0 {
 		return nil, nil
 	}
@@ -34,7 +36,7 @@ func Bound(ctx context.Context, interfaces []string) ([]check.Bound, error) {
 
 // boundBy reads what systemctl shows of the units of interfaces: a paragraph for each, with a line for each
 // property.
-func boundBy(shown string, interfaces []string) (all []check.Bound) {
+func boundBy(shown string, interfaces []string) (all []BoundUnit) {
 	for paragraph := range strings.SplitSeq(shown, "\n\n") {
 		has := map[string]string{}
 		for line := range strings.Lines(paragraph) {
@@ -44,7 +46,7 @@ func boundBy(shown string, interfaces []string) (all []check.Bound) {
 		for _, name := range interfaces {
 			for unit := range strings.FieldsSeq(has["BoundBy"]) {
 				if has["Id"] == deviceUnit(name) && strings.HasSuffix(unit, ".service") {
-					all = append(all, check.Bound{Interface: name, Unit: unit})
+					all = append(all, BoundUnit{Interface: name, Unit: unit})
 				}
 			}
 		}

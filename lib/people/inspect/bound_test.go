@@ -3,8 +3,6 @@ package inspect
 import (
 	"slices"
 	"testing"
-
-	"gresnet/lib/people/check"
 )
 
 func TestServicesThatAreBoundToAnInterfaceAreFoundByItsUnit(t *testing.T) {
@@ -18,7 +16,7 @@ BoundBy=other.service
 Id=sys-subsystem-net-devices-en\x2dp1.9.device
 `
 	got := boundBy(shown, []string{"roce0", "ib0", "en-p1.9"})
-	want := []check.Bound{{Interface: "ib0", Unit: "ifup@ib0.service"}, {Interface: "ib0", Unit: "site-monitor.service"}, {Interface: "en-p1.9", Unit: "other.service"}}
+	want := []BoundUnit{{Interface: "ib0", Unit: "ifup@ib0.service"}, {Interface: "ib0", Unit: "site-monitor.service"}, {Interface: "en-p1.9", Unit: "other.service"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

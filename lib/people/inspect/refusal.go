@@ -10,14 +10,19 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/people/check"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/node"
 )
 
+// Refusal is why a prolog fails that is to give an HCA to a job.
+type Refusal struct {
+	Entry gres.Entry
+	Err   error
+}
+
 // Refusals returns why a prolog would fail, of all HCAs of the mapping that nobody holds. unknown is
 // what cannot be told of the addresses that the node itself needs.
-func Refusals(ctx context.Context, n *host.Host) (list []check.Refusal, unknown []error, err error) {
+func Refusals(ctx context.Context, n *host.Host) (list []Refusal, unknown []error, err error) {
 	t, err := n.Known()
 	if err != nil {
 		return nil, nil, err
@@ -29,7 +34,7 @@ func Refusals(ctx context.Context, n *host.Host) (list []check.Refusal, unknown 
 	return refusals(ctx, n, &t, m)
 }
 
-func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping) (list []check.Refusal, unknown []error, err error) {
+func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping) (list []Refusal, unknown []error, err error) {
 	l, done, err := n.LookFor(ctx, 0)
 	if err != nil {
 		return nil, nil, err
@@ -51,7 +56,7 @@ func refusals(ctx context.Context, n *host.Host, t *table.Table, m gres.Mapping)
 				}
 				e.Keep = e.Keep || n.Config.MovesNothing()
 				if _, err := l.ReadHCA(v, mode, e, false); err != nil {
-					list = append(list, check.Refusal{Entry: e, Err: err})
+					list = append(list, Refusal{Entry: e, Err: err})
 				}
 			}
 			return nil
