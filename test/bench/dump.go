@@ -58,7 +58,7 @@ func dumpDevices(mode string, list []hca) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var text string // without cm: these jobs have no node to themselves
+	var text string // without rdma_cm: these jobs have no node to themselves
 	index := map[string]uint32{}
 	for _, d := range devices {
 		index[d.Name] = d.Index

@@ -15,7 +15,6 @@ import (
 //	netns PATH                  where the namespace is bound
 //	dev PATH                    where the job's device nodes are made
 //	owner UID GID               whose they are
-//	cm MAJOR MINOR              rdma_cm
 //	rdma INDEX                  an RDMA device to move: the first is the first link's, and so on
 //	node PATH NAME MAJOR MINOR  a device node: the node's own, and its name in the job
 //	link INDEX NAME             an interface to move; index 0: it is made again by its
@@ -25,7 +24,6 @@ import (
 type input struct {
 	netns, dev string
 	uid, gid   int
-	cm         int // device number, 0: there is none
 	rdma       []uint32
 	nodes      []node
 	links      []link
@@ -70,7 +68,7 @@ func parse(text []byte) (it input, err error) {
 }
 
 func (it *input) line(words []string) error {
-	lengths := map[string]int{"netns": 2, "dev": 2, "owner": 3, "cm": 3, "rdma": 2, "node": 5, "link": 3, "address": 2, "route": 2}
+	lengths := map[string]int{"netns": 2, "dev": 2, "owner": 3, "rdma": 2, "node": 5, "link": 3, "address": 2, "route": 2}
 	if len(words) == 0 || len(words) != lengths[words[0]] {
 		return fmt.Errorf("not understood: %q", words)
 	}
@@ -90,8 +88,6 @@ func (it *input) line(words []string) error {
 		it.dev = words[0]
 	case "owner":
 		it.uid, it.gid = number(words[0]), number(words[1])
-	case "cm":
-		it.cm = int(unix.Mkdev(uint32(number(words[0])), uint32(number(words[1]))))
 	case "rdma":
 		it.rdma = append(it.rdma, uint32(number(words[0])))
 	case "node":
