@@ -42,14 +42,14 @@ type Known struct {
 	Budget *poll.Budget
 
 	devices    map[string][]uint32 // indices by GUID
-	vfs        map[node.ID]uint32  // indices of VFs
+	parts      map[node.ID]uint32  // indices of parts that are RDMA devices of their own
 	ids        map[uint32]node.ID  // of devices that were looked at closely, by index
 	interfaces map[link.ID]int
 }
 
 // NewKnown knows nothing yet.
 func NewKnown() *Known {
-	return &Known{devices: map[string][]uint32{}, vfs: map[node.ID]uint32{}, ids: map[uint32]node.ID{}, interfaces: map[link.ID]int{}}
+	return &Known{devices: map[string][]uint32{}, parts: map[node.ID]uint32{}, ids: map[uint32]node.ID{}, interfaces: map[link.ID]int{}}
 }
 
 // Open opens a view of the calling thread's network namespace. sys is a /sys;
@@ -295,7 +295,7 @@ func (v *View) Listed(id node.ID) (Device, error) {
 
 // indices returns where a device was when it was last seen.
 func (k *Known) indices(id node.ID) []uint32 {
-	if index, seen := k.vfs[id]; seen {
+	if index, seen := k.parts[id]; seen {
 		return []uint32{index}
 	}
 	return k.devices[id.GUID]
@@ -310,11 +310,11 @@ func (k *Known) remember(list []rdma.Device) {
 	}
 }
 
-// pick looks more closely at those that have the GUID; for a VF at all, since its GUID changes. A part of
-// an HCA has the HCA's GUID and place, and is none.
+// pick looks more closely at those that have the GUID; for a part that is an RDMA device of its own at all, since
+// a VF's GUID changes. A sub-device has the HCA's GUID and place, and is none.
 func (v *View) pick(list []rdma.Device, id node.ID) (Device, error) {
 	for _, d := range list {
-		if d.Sub || id.VF == "" && d.GUID != id.GUID {
+		if d.Sub || !id.Kind().Splits() && d.GUID != id.GUID {
 			continue
 		}
 		device, err := v.retryLookup(d)
@@ -389,8 +389,8 @@ func (v *View) device(d rdma.Device) (Device, error) {
 	}
 	out.ID, out.GUID, out.Function = h.ID, h.GUID, h.Function
 	v.known.ids[d.Index] = h.ID
-	if h.ID.VF != "" {
-		v.known.vfs[h.ID] = d.Index
+	if h.ID.Kind().Splits() {
+		v.known.parts[h.ID] = d.Index
 	}
 	return out, nil
 }
