@@ -63,7 +63,7 @@ func (n *Host) takeEntitled(ctx context.Context, j job.Job, e entitlement) error
 	}
 	if err == nil && len(e.wants) > 0 {
 		var passed []gres.Holding
-		passed, err = n.takeFree(ctx, j, e.wants)
+		passed, err = n.takeOrWait(ctx, j, e.wants)
 		e.less = append(e.less, passedOver(passed)...)
 	}
 	var refusal *gres.Refusal
@@ -207,7 +207,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := checkNames(up, network, interfaceNames(hcas)); err != nil {
 		return err
 	}
-	if err := t.CarryOut(ctx, plan.Take(t.job, mode, t.access, up, over, hcas)); err != nil {
+	if err := t.CarryOut(ctx, plan.Steps(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
 	if err := t.leadRails(network, hcas); err != nil {

@@ -117,7 +117,7 @@ func (n *Host) TakeTrial(ctx context.Context, j job.Job, wants []gres.Want) erro
 				return err
 			}
 		}
-		_, err := n.takeFree(ctx, j, wants)
+		_, err := n.takeOrWait(ctx, j, wants)
 		return err
 	})
 }

@@ -18,9 +18,9 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// takeFree takes what a job wants, and waits for HCAs that others hold as long as they are about to
+// takeOrWait takes what a job wants, and waits for HCAs that others hold as long as they are about to
 // give them back. passed is what the job would have besides, if it were free.
-func (n *Host) takeFree(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
 	if err := n.reclaim(ctx, j, wants); err != nil {
 		return nil, err
 	}

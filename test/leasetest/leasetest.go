@@ -50,7 +50,7 @@ func Steps() []step.Step {
 		}
 		hcas = append(hcas, taken)
 	}
-	steps := append([]step.Step{claim}, plan.Take(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
+	steps := append([]step.Step{claim}, plan.Steps(job.Job{}, rdma.Exclusive, config.Access{}, nil, nil, hcas)...)
 	return append(steps, &network.Overlay{})
 }
 

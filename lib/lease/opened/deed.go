@@ -26,7 +26,7 @@ func (t measured) and(u measured) measured {
 	return measured{t.took + u.took, u.err}
 }
 
-// Do does a step by a function, and logs how it ended.
+// Do does a step by a function, and logs how it ended. It notes nothing: that is CarryOut's, or the function's.
 func (l *Lease) Do(s step.Step, deed func() error) error { return l.timed(do, s, deed) }
 
 // timed does a deed and logs how it ended.

@@ -51,7 +51,7 @@ type Renewal struct {
 	ForJob func(snapshot.Settings) snapshot.Settings // the settings that an interface then has
 }
 
-// Take returns the steps by which a job gets its claimed HCAs, in order.
+// Steps returns the steps by which a job gets its claimed HCAs, in order.
 //
 // The notes of all that moves lose come before the first move. An RDMA device goes before its
 // interface: the interface's arrival makes the GIDs, and on InfiniBand the device's move makes the
@@ -66,7 +66,7 @@ type Renewal struct {
 //
 // A job that only has device nodes of its own (config.IsolateDevices) gets them in the node's
 // network: no step moves anything, and all HCAs must have Keep.
-func Take(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
+func Steps(j job.Job, mode rdma.Mode, access config.Access, uplink *network.Uplink, overlay *network.Overlay, hcas []HCA) []step.Step {
 	var steps []step.Step
 	for _, h := range hcas {
 		steps = append(steps, h.Before...)

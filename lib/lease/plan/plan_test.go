@@ -68,7 +68,7 @@ func TestTheOrderOfTaking(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := names(plan.Take(job.Job{}, tt.mode, verbs, nil, nil, tt.hcas)); got != tt.want {
+			if got := names(plan.Steps(job.Job{}, tt.mode, verbs, nil, nil, tt.hcas)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
@@ -78,7 +78,7 @@ func TestTheOrderOfTaking(t *testing.T) {
 func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 	over := &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}
 	up := &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}
-	got := names(plan.Take(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
+	got := names(plan.Steps(job.Job{}, rdma.Shared, verbs, up, over, []plan.HCA{hca("mlx5_0", "", "eth1", false)}))
 	if want := "namespace, overlay job0, uplink veth 10.0.0.2, access mlx5_0, settings eth1, link eth1, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -87,7 +87,7 @@ func TestAnUplinkAndAnOverlayAreMadeBeforeTheFirstHCAIsTouched(t *testing.T) {
 func TestWhatAPFDoesForAVFComesBeforeAllElse(t *testing.T) {
 	vf, whole := hca("mlx5_4", "", "eth4", false), hca("mlx5_0", "", "eth1", false)
 	vf.Before = []step.Step{&step.VF{Name: "mlx5_4"}}
-	steps := plan.Take(job.Job{}, rdma.Shared, verbs, nil, nil, []plan.HCA{whole, vf})
+	steps := plan.Steps(job.Job{}, rdma.Shared, verbs, nil, nil, []plan.HCA{whole, vf})
 	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, link eth1, link eth4, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -105,7 +105,7 @@ func TestAVFWithAnAddressOfTheJobIsBoundAgainAfterAllNotesAndBeforeAllMovesBothW
 	vf.Before = []step.Step{&step.VF{Name: "mlx5_4", Rebind: rebind}}
 	vf.Renewal = &plan.Renewal{Step: rebind, ForJob: func(had snapshot.Settings) snapshot.Settings { return had.Readdressed(rebind.Want) }}
 	vf.Interfaces[0].Settings.MAC = "02:00:00:00:00:01"
-	steps := plan.Take(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole, vf})
+	steps := plan.Steps(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole, vf})
 	if got, want := names(steps), "vf mlx5_4, namespace, access mlx5_0, settings eth1, access mlx5_4, settings eth4, rebind mlx5_4, rdma mlx5_0, rdma mlx5_4, link eth1, link eth4, devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -124,7 +124,7 @@ func TestAVFWithAnAddressOfTheJobIsBoundAgainAfterAllNotesAndBeforeAllMovesBothW
 }
 
 func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
-	steps := append([]step.Step{&step.Claim{}}, plan.Take(job.Job{}, rdma.Exclusive, verbs, &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
+	steps := append([]step.Step{&step.Claim{}}, plan.Steps(job.Job{}, rdma.Exclusive, verbs, &network.Uplink{Type: "veth", Address: netip.MustParseAddr("10.0.0.2")}, &network.Overlay{Name: "job0", Address: "198.18.0.1/16"}, []plan.HCA{hca("mlx5_0", "ipoib", "ib0", false)})...)
 	slices.SortStableFunc(steps, func(a, b step.Step) int { return step.Rank(a) - step.Rank(b) })
 	want := "uplink veth 10.0.0.2, overlay job0, rdma mlx5_0, link ib0, settings ib0, access mlx5_0, devices, namespace, claim"
 	if got := names(steps); got != want {
@@ -135,7 +135,7 @@ func TestWhatIsUndoneFirstIsAPropertyOfTheKind(t *testing.T) {
 func TestAnInterfaceForAPartitionIsMadeAfterItsHCAMovesAndRemovedBeforeThat(t *testing.T) {
 	whole := hca("mlx5_0", "ipoib", "ib0", false)
 	whole.Children = []*step.Child{{Of: whole.ID, Name: "ib0.8001", PKey: 0x8001}}
-	steps := plan.Take(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole})
+	steps := plan.Steps(job.Job{}, rdma.Exclusive, verbs, nil, nil, []plan.HCA{whole})
 	if got, want := names(steps), "namespace, access mlx5_0, settings ib0, rdma mlx5_0, link ib0, child ib0.8001 (P_Key 0x8001), devices"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -147,7 +147,7 @@ func TestAnInterfaceForAPartitionIsMadeAfterItsHCAMovesAndRemovedBeforeThat(t *t
 
 func TestTheJobsDeviceNodesAreItsUsersInTheDetectedMode(t *testing.T) {
 	for mode, guard := range map[rdma.Mode]string{rdma.Shared: config.GuardRequired, rdma.Exclusive: ""} {
-		steps := plan.Take(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
+		steps := plan.Steps(job.Job{UID: 1000, GID: 100}, mode, config.Access{UMAD: true, Guard: config.GuardRequired}, nil, nil, []plan.HCA{hca("a", "", "eth1", false), hca("b", "", "eth2", false)})
 		d := steps[len(steps)-1].(*step.Devices)
 		if got := fmt.Sprintln(d.UID, d.GID, d.Mode, d.Kinds, len(d.HCAs)); got != fmt.Sprintln(1000, 100, mode, "[uverbs hfi1 umad]", 2) {
 			t.Errorf("devices: %s", got)

@@ -10,7 +10,7 @@ import (
 // SortForUndo sorts notes by kind, and within a kind as they were done: so the kernel has all that
 // it keeps in the order of arrival (interfaces, routes to one destination) in the old order again.
 // whole says that the journal has a note of all that was done. Then moves of RDMA devices and of
-// interfaces keep the order in which they were done, see plan.Take.
+// interfaces keep the order in which they were done, see plan.Steps.
 func SortForUndo(notes []Note, whole bool) {
 	rank := func(s Note) int {
 		r := step.Rank(s.Step)

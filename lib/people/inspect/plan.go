@@ -89,7 +89,7 @@ func Plan(ctx context.Context, n *host.Host, j job.Job, wants []gres.Want) (*rep
 	}
 	v.Isolation, v.Entries, v.HCAs = access.Isolation, p.Entries, hcas
 	over := plan.Overlay(v.Overlay, n.Config.Overlay, v.Uplink, false)
-	v.Steps = append([]step.Step{&step.Claim{}}, plan.Take(j, mode, access, v.Uplink, over, hcas)...)
+	v.Steps = append([]step.Step{&step.Claim{}}, plan.Steps(j, mode, access, v.Uplink, over, hcas)...)
 	return planOf(v), nil
 }
 
