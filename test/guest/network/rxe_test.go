@@ -118,7 +118,7 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 				t.Errorf("the job has %q", has)
 			}
 			vm.Must(t, "epilog", job)
-		} else if code != 1 || !strings.Contains(out, "move RDMA device rxe0 into the job: operation not supported") {
+		} else if code != 1 || !strings.Contains(out, "move RDMA device rxe0 into the job: its driver cannot be moved: operation not supported") {
 			// Before kernel 7.3 this driver cannot be moved, and the kernel says so.
 			t.Errorf("prolog: exit %d: %s", code, out)
 		}
