@@ -13,8 +13,9 @@ import (
 // begun is when the test's program began.
 var begun = time.Now()
 
-// Most returns how long a test waits for what may never come: an eighth of the time that its program has, or most
-// of what is left of that; ten minutes of a usual machine if nothing ends the program, as in the VM.
+// Most returns how long a test waits for what may never come: an eighth of the time from the program's begin to
+// its deadline, and never more than nine tenths of the time that is left. In the VM a program has no deadline: there it
+// is ten minutes of a usual machine.
 func Most(t testing.TB) time.Duration {
 	if d, has := t.(interface{ Deadline() (time.Time, bool) }); has {
 		if end, ok := d.Deadline(); ok {

@@ -179,7 +179,7 @@ func (h HCA) seat() int {
 	return *h.NUMA
 }
 
-// pci returns the pci address of the HCA's own function.
+// pci returns the PCI address of the HCA's own function.
 func (h HCA) pci() string { return cmp.Or(h.Function, h.ID.PCI) }
 
 // nodeGUID returns the HCA's node GUID.
