@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/opened"
@@ -200,6 +201,10 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		if reason != "" {
 			away[c.HCA] = reason
 			failed = append(failed, fmt.Errorf("release %s: %s", c.Name, reason))
+			continue
+		}
+		if err := l.World.OnHost(func(v *scan.View) error { return v.TakeBack(l.World.Dev, c.HCA) }); err != nil {
+			return fmt.Errorf("release %s: take its device nodes back: %w", c.Name, err)
 		}
 	}
 	err = n.Table().Update(ctx, func(t *table.Table) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"gresnet/lib/kernel/devnode"
+	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/node"
 )
 
@@ -35,6 +36,24 @@ func (v *View) CloseNodes(dev string, id node.ID, nodes []devnode.Node) error {
 // RDMA device makes its nodes again.
 func (v *View) RestoreNodes(dev string, id node.ID, nodes []devnode.Node) error {
 	return v.setNodes(dev, id, nodes, devnode.Restore)
+}
+
+// TakeBack closes those nodes of an HCA that a lease gives to a job's user (devnode.Give), where the lease is gone
+// that would restore them.
+func (v *View) TakeBack(dev string, id node.ID) error {
+	d, err := v.Find(id)
+	if err != nil {
+		return err
+	}
+	for _, c := range d.Chars {
+		if !sysfs.IsHFI(c.Name) {
+			continue
+		}
+		if err := devnode.Set(devnode.Path(dev, c.Name), devnode.RootAlone()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (v *View) setNodes(dev string, id node.ID, nodes []devnode.Node, set func(string, devnode.Node) error) error {
