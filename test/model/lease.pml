@@ -374,7 +374,7 @@ create:
 	};
 	/* func: lib/lease/step Namespace.Do */
 	atomic { namespace[j] = true; K };
-	/* func: lib/lease/plan Take
+	/* func: lib/lease/plan Steps
 	 * func: lib/lease/opened Lease.CarryOut
 	 * func: lib/lease/step RDMA.Start */
 	do
