@@ -678,7 +678,7 @@ func TestNHCIsFailedByWhatJobsTakeAway(t *testing.T) {
 		}, eth},
 		"an interface that is kept": {"* || check_hw_eth ib1", func(s *check.Site) { s.Inventory.HCAs[1].Keep = true }, ""},
 		"another interface":         {"* || check_hw_eth eno1", nil, ""},
-		"a command":                 {`{node1,node2} || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m /Active/ /usr/sbin/ibstat fails while jobs have HCAs`},
+		"a command":                 {`node1 || check_cmd_output -m "/Active/" /usr/sbin/ibstat`, nil, `/etc/nhc/nhc.conf:1: check_cmd_output -m "/Active/" /usr/sbin/ibstat fails while jobs have HCAs`},
 		"another command":           {"* || check_cmd_status -r 0 true", nil, ""},
 		"another node":              {"node2 || check_hw_ib 100", nil, ""},
 		"a comment":                 {"# * || check_hw_ib 100", nil, ""},

@@ -9,7 +9,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/people/health"
 	"gresnet/lib/slurm"
-	"gresnet/lib/slurm/nhc"
 )
 
 // health warns of a health check that takes what is in a job for broken, and
@@ -20,12 +19,10 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	if s.InventoryErr != nil || program == "" || !runs(conf) || s.Config.MovesNothing() {
 		return nil
 	}
-	node := health.Node{Root: s.Root, Inventory: s.Inventory}
-	script := node.Script(program)
+	script := s.script(program)
 	if strings.HasPrefix(path.Base(program), "nhc") || strings.Contains(script, "nhc") {
-		files := nhc.Find(s.Root, nhcOf(program))
-		if text, err := fs.ReadFile(s.Root, strings.TrimPrefix(files.Conf, "/")); err == nil {
-			return s.nhc(node, files, string(text))
+		if text, err := fs.ReadFile(s.Root, strings.TrimPrefix(nhcConf, "/")); err == nil {
+			return s.nhc(string(text))
 		}
 	}
 	if s.Inventory.Mode != rdma.Exclusive {
@@ -37,12 +34,16 @@ func (s Site) health(conf slurm.Conf) []Finding {
 	return []Finding{warn("health check", "GN083 have it leave out the HCAs that "+s.State+"/lent lists, or count HCAs as check_gresnet_hcas of /usr/share/gresnet/nhc-gresnet.nhc does", "%s runs while jobs do, and sees no HCA that is in one", program)}
 }
 
-// nhcOf returns NHC's program: a script of the site's may be around it.
-func nhcOf(program string) string {
-	if strings.HasPrefix(path.Base(program), "nhc") {
-		return program
+// nhcConf is the file of NHC's checks.
+const nhcConf = "/etc/nhc/nhc.conf"
+
+// script returns the text of a script, nothing of another file.
+func (s Site) script(file string) string {
+	text, err := fs.ReadFile(s.Root, strings.TrimPrefix(path.Clean(file), "/"))
+	if err != nil || !strings.HasPrefix(string(text), "#!") {
+		return ""
 	}
-	return "nhc"
+	return string(text)
 }
 
 // runs tells whether slurmctld has nodes with jobs run HealthCheckProgram: each HealthCheckInterval
@@ -64,19 +65,21 @@ func runs(conf slurm.Conf) bool {
 	return !idle
 }
 
-// nhc looks in NHC's configuration for checks that fail while jobs have HCAs.
-func (s Site) nhc(node health.Node, files nhc.Files, text string) (all []Finding) {
-	for _, m := range node.NHC(files, text) {
+// nhc looks in NHC's configuration for checks that fail while jobs have HCAs. NHC looks for its lines by
+// the host's name.
+func (s Site) nhc(text string) (all []Finding) {
+	host, _ := fs.ReadFile(s.Root, "proc/sys/kernel/hostname")
+	for _, m := range (health.Node{Root: s.Root, Inventory: s.Inventory}).NHC(text, strings.TrimSpace(string(host))) {
 		if m.Sure {
 			all = append(all, fail("health check", "GN084 have check_gresnet_hcas in its place (/usr/share/gresnet/nhc-gresnet.nhc), or set HealthCheckNodeState=IDLE",
-				"%s:%d: %s fails while %s", files.Conf, m.Line, m.Check, m.Why))
+				"%s:%d: %s fails while %s", nhcConf, m.Line, m.Check, m.Why))
 			continue
 		}
 		all = append(all, warn("health check", "GN470 have it leave out the HCAs that "+s.State+"/lent lists, or run it on idle nodes alone",
-			"%s:%d: %s may fail while jobs have HCAs: %s", files.Conf, m.Line, m.Check, m.Why))
+			"%s:%d: %s may fail while jobs have HCAs: %s", nhcConf, m.Line, m.Check, m.Why))
 	}
 	if len(all) == 0 {
-		return []Finding{ok("health check", "%s looks for nothing that jobs take away", files.Conf)}
+		return []Finding{ok("health check", "%s looks for nothing that jobs take away", nhcConf)}
 	}
 	return all
 }

@@ -125,9 +125,6 @@ const (
 	// UserNames: a directory of users may be on a server that is away.
 	UserNames = 5 * time.Second
 
-	// Bash bounds what bash compares: names with the patterns of nhc.conf.
-	Bash = 10 * time.Second
-
 	// Counters: firmware counts within milliseconds, but a process on a node that has other work may take
 	// a second to start.
 	Counters = 5 * time.Second
