@@ -67,35 +67,23 @@ func (p Plan) Print(w io.Writer) {
 	}
 }
 
-// difference returns what of two lists of lines is not in both: the lines of the first after "- ", those
-// of the second after "+ ".
+// difference returns what of two lists of lines is not in both, in their order: the lines of the first after
+// "- ", those of the second after "+ ".
 func difference(before, after []string) (all []string) {
-	// longest[i][j] is how many lines before[i:] and after[j:] have in common
-	longest := make([][]int, len(before)+1)
-	for i := range longest {
-		longest[i] = make([]int, len(after)+1)
-	}
-	for i := len(before) - 1; i >= 0; i-- {
-		for j := len(after) - 1; j >= 0; j-- {
-			if before[i] == after[j] {
-				longest[i][j] = longest[i+1][j+1] + 1
-			} else {
-				longest[i][j] = max(longest[i+1][j], longest[i][j+1])
-			}
+	mark := func(lines []string) {
+		for _, l := range lines {
+			all = append(all, "+ "+l)
 		}
 	}
-	i, j := 0, 0
-	for i < len(before) || j < len(after) {
-		switch {
-		case i < len(before) && j < len(after) && before[i] == after[j]:
-			i, j = i+1, j+1
-		case j == len(after) || i < len(before) && longest[i+1][j] >= longest[i][j+1]:
-			all = append(all, "- "+before[i])
-			i++
-		default:
-			all = append(all, "+ "+after[j])
-			j++
+	for _, l := range before {
+		at := slices.Index(after, l)
+		if at < 0 {
+			all = append(all, "- "+l)
+			continue
 		}
+		mark(after[:at])
+		after = after[at+1:]
 	}
+	mark(after)
 	return all
 }
