@@ -16,6 +16,16 @@ import (
 // Close closes the node's own device nodes to everybody but root, if the site wants that, unless
 // setup --undo has given them back to users.
 func (n *Host) Close(ctx context.Context) error {
+	return n.withAccess(ctx, func() error {
+		if n.State.IsUndone() {
+			return nil
+		}
+		return n.nodes().Close()
+	})
+}
+
+// withAccess calls f while nobody else closes device nodes, or has them stay open.
+func (n *Host) withAccess(ctx context.Context, f func() error) error {
 	if err := n.State.Make(); err != nil {
 		return err
 	}
@@ -24,10 +34,7 @@ func (n *Host) Close(ctx context.Context) error {
 		return fmt.Errorf("lock the node's device nodes: %w", err)
 	}
 	defer held.Close()
-	if n.State.IsUndone() {
-		return nil
-	}
-	return n.nodes().Close()
+	return f()
 }
 
 func (n *Host) nodes() devnode.Nodes {
@@ -47,27 +54,16 @@ func (n *Host) GiveBack(ctx context.Context, had devnode.Picture, udev func([]st
 	if err := n.Idle(ctx); err != nil {
 		return err
 	}
-	if err := n.closeNoMore(ctx); err != nil {
+	// Runs that have begun close none any more, either.
+	err := n.withAccess(ctx, func() error { return os.WriteFile(n.State.Undone(), nil, 0o600) })
+	if err != nil {
 		return err
 	}
-	err := hint.Join(n.nodes().GiveBack(had, udev), n.Idle(ctx))
+	err = hint.Join(n.nodes().GiveBack(had, udev), n.Idle(ctx))
 	if err != nil {
 		return hint.Join(err, n.Redo(), n.Close(ctx))
 	}
 	return nil
-}
-
-// closeNoMore has no run close device nodes from now on, those included that have begun.
-func (n *Host) closeNoMore(ctx context.Context) error {
-	if err := n.State.Make(); err != nil {
-		return err
-	}
-	held, err := lock.At(ctx, n.State.AccessLock())
-	if err != nil {
-		return fmt.Errorf("lock the node's device nodes: %w", err)
-	}
-	defer held.Close()
-	return os.WriteFile(n.State.Undone(), nil, 0o600)
 }
 
 // Idle fails if jobs hold HCAs of this node. First it gives back the leases of jobs that are gone.
