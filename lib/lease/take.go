@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
 	"gresnet/lib/hca/gres"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/hca/users"
+	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/environment"
 	"gresnet/lib/lease/event"
+	"gresnet/lib/lease/hook"
 	"gresnet/lib/lease/host"
 	"gresnet/lib/lease/opened"
 	"gresnet/lib/lease/plan"
@@ -21,6 +24,7 @@ import (
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
+	"gresnet/lib/words/node"
 )
 
 // Take gives a job the HCAs that it is entitled to. A job that is entitled to none gets no lease. A
@@ -294,3 +298,41 @@ func passedOver(list []gres.Holding) (why []string) {
 	}
 	return why
 }
+
+// hooks returns the step that runs the site's programs, if there are any. A job in the node's network has none:
+// what they do there, nothing undoes.
+func (t *taking) hooks(mode rdma.Mode, hcas []string) []step.Step {
+	site := t.Host.Config.Hooks
+	if site.Ready == "" && site.Leave == "" || t.access.Isolation == config.IsolateDevices {
+		return nil
+	}
+	return []step.Step{&hook.Hook{
+		Ready: site.Ready, Leave: site.Leave, Timeout: site.Timeout, Fault: site.Fault, Mode: mode,
+		Env: append(source.Environment(t.job), "GRESNET_HCAS="+strings.Join(hcas, ",")),
+	}}
+}
+
+// pin returns the mapping, and writes all of its HCAs into the table: so an index that a source
+// takes from it means the same HCA when the job claims it, even if others come meanwhile. It takes
+// the node lock only if the table lacks an HCA.
+func (n *Host) pin(ctx context.Context, mapped func(*table.Table) (gres.Mapping, error)) (m gres.Mapping, err error) {
+	t, err := n.Table().Read()
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Clone(t.HCAs)
+	if m, err = mapped(&t); err != nil || len(t.HCAs) == len(known) {
+		return m, err
+	}
+	err = n.Table().Update(ctx, func(now *table.Table) error {
+		if slices.EqualFunc(now.HCAs, known, sameHCA) {
+			now.HCAs = t.HCAs // nobody has pinned any meanwhile: what was seen is as good as another look
+			return nil
+		}
+		m, err = mapped(now)
+		return err
+	})
+	return m, err
+}
+
+func sameHCA(a, b node.HCA) bool { return a.ID == b.ID }

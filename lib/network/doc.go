@@ -17,7 +17,7 @@
 //
 // The job's HCAs may be on different rails on its nodes, and programs tell each other their addresses. No
 // prolog knows which HCAs the job has elsewhere, so the networks of all HCAs that jobs of the node can get
-// lead to the overlay (lib/lease, rails.go), after the main table, where the job's own HCAs lead. There the
+// lead to the overlay (lib/lease, network.go), after the main table, where the job's own HCAs lead. There the
 // kernel asks by ARP: the VXLAN sends broadcasts to all nodes of the job, and the one with the address
 // answers from the MAC of its NodeAddr, to which the way is known. Packets come from the address of one of
 // the job's own HCAs: Open MPI takes no connection from another. By the uplink they would leave by the

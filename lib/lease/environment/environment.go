@@ -2,11 +2,12 @@
 // which the lease counts, its limits, the files by which tasks resolve names, and the notice to a
 // job that gets fewer HCAs than it could expect.
 //
-// environment.go and gid.go say which variables a job has, and are pure.
+// environment.go says which variables a job has, and is pure.
 package environment
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,4 +159,106 @@ func interfaces(hcas []HCA, ready bool) []string {
 		}
 	}
 	return names
+}
+
+// GID is an entry of a port's GID table.
+type GID struct {
+	Index int
+	Addr  netip.Addr
+}
+
+// reach is how far an address reaches, by what it is.
+type reach int
+
+// What NCCL looks for, and in this order: RoCE v2 over IPv4 is what fabrics with
+// routers have, and link-local addresses reach no further than a switch does.
+const (
+	ipv4 reach = iota
+	ipv6
+	linkLocal
+)
+
+func (g GID) reach() reach {
+	switch {
+	case g.Addr.Is4In6():
+		return ipv4
+	case g.Addr.IsLinkLocalUnicast():
+		return linkLocal
+	}
+	return ipv6
+}
+
+// gidIndex returns the lowest index at which each RoCE port that is used has a GID of
+// one kind, empty if there is none: one number for all is all that NCCL takes.
+func gidIndex(hcas []HCA) string {
+	var tables [][]GID
+	for _, h := range distinct(hcas) {
+		for _, p := range h.used() {
+			if p.RoCE {
+				tables = append(tables, p.GIDs)
+			}
+		}
+	}
+	if len(tables) == 0 {
+		return ""
+	}
+	for _, r := range []reach{ipv4, ipv6, linkLocal} {
+		for _, g := range tables[0] {
+			if g.reach() == r && inAll(tables, g.Index, r) {
+				return strconv.Itoa(g.Index)
+			}
+		}
+	}
+	return ""
+}
+
+func inAll(tables [][]GID, index int, r reach) bool {
+	return !slices.ContainsFunc(tables, func(t []GID) bool {
+		return !slices.ContainsFunc(t, func(g GID) bool { return g.Index == index && g.reach() == r })
+	})
+}
+
+// noPKey stands in GRESNET_PKEY for an HCA that is in all of its partitions.
+const noPKey = "none"
+
+// pkeys returns the P_Keys of the job's HCAs, as their ports have them; empty if none has one.
+func pkeys(hcas []HCA) string {
+	var all []string
+	for _, h := range distinct(hcas) {
+		i := slices.IndexFunc(h.Ports, func(p Port) bool { return p.PKey != nil })
+		if i < 0 {
+			all = append(all, noPKey)
+		} else {
+			all = append(all, h.Ports[i].PKey.PKey.String())
+		}
+	}
+	if !slices.ContainsFunc(all, func(text string) bool { return text != noPKey }) {
+		return ""
+	}
+	return strings.Join(all, ",")
+}
+
+// pkeyIndex returns the index at which all ports that are used have the job's P_Key, empty if there is
+// none: one number for all is all that NCCL takes (ncclParamIbPkey).
+func pkeyIndex(hcas []HCA) string {
+	return onePKey(hcas, func(e pkey.Entry) string { return strconv.Itoa(e.Index) })
+}
+
+// partition returns the partition that all ports that are used are in for the job, empty if they are in
+// several. UCX and Open MPI take it without the bit for full members.
+func partition(hcas []HCA) string {
+	return onePKey(hcas, func(e pkey.Entry) string { return e.PKey.Partition().String() })
+}
+
+// onePKey returns what all ports that are used have in common.
+func onePKey(hcas []HCA, of func(pkey.Entry) string) (common string) {
+	for _, h := range distinct(hcas) {
+		for _, p := range h.used() {
+			if p.PKey == nil || common != "" && of(*p.PKey) != common {
+				return ""
+			}
+			common = of(*p.PKey)
+		}
+	}
+	return common
 }

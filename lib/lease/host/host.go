@@ -4,8 +4,10 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -20,6 +22,7 @@ import (
 	"gresnet/lib/state"
 	"gresnet/lib/state/table"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/node"
 )
 
 // Host is the node, with what is handed in from outside.
@@ -104,4 +107,27 @@ func (n *Host) Readable(id uint32) table.Table {
 		n.Notice(id, "%s", err)
 	}
 	return t
+}
+
+// Notice tells of what a person may want to know.
+func (n *Host) Notice(job uint32, format string, a ...any) { n.Tell(event.Remark, job, format, a...) }
+
+// Tell tells of an event that has nothing but a text.
+func (n *Host) Tell(kind event.Kind, job uint32, format string, a ...any) {
+	n.Log(event.Event{Kind: kind, Job: job, Notice: fmt.Sprintf(format, a...)})
+}
+
+// TellQuarantines tells which HCAs are kept from later jobs.
+func (n *Host) TellQuarantines(job uint32, away map[node.ID]string) {
+	events := make([]event.Event, 0, len(away))
+	for id, reason := range away {
+		events = append(events, event.Event{
+			Kind: event.HCAQuarantined, Job: job, HCA: id.String(),
+			Notice: fmt.Sprintf("HCA %s is kept from later jobs: %s", id, reason),
+		})
+	}
+	slices.SortFunc(events, func(a, b event.Event) int { return cmp.Compare(a.HCA, b.HCA) })
+	for _, e := range events {
+		n.Log(e)
+	}
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
 	"gresnet/lib/hca/world"
+	"gresnet/lib/kernel/netns"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/lease/part"
@@ -22,6 +24,7 @@ import (
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/job"
 	"gresnet/lib/words/node"
+	"gresnet/lib/words/poll"
 )
 
 // Access is what a job gets of its HCAs.
@@ -34,6 +37,27 @@ func (n *Host) Access(j job.Job) config.Access {
 		access.CM = config.CMYes
 	}
 	return access
+}
+
+// Look reads the node for a job. It changes nothing and needs no lock.
+type Look struct {
+	Host      *Host
+	World     *world.World
+	lifelines []lifeline // where the node itself must be reached, and what it must reach
+	unknown   []error    // what cannot be told of these: then no interface moves
+	storage   []storage  // what the node has from elsewhere; nil: nobody has looked
+}
+
+// LookFor opens a look at the node for a job, which has a lease or has none.
+func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), err error) {
+	host, err := netns.Current()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &world.World{Given: world.Given{
+		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Budget: poll.Budget{Context: ctx}, Table: n.Table(), Locks: n.State.Locks(),
+	}}
+	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil
 }
 
 // Read looks at what was claimed, before anything of it is changed.
@@ -324,4 +348,25 @@ func (l *Look) readRoCEv2(v *scan.View, d scan.Device, ports []scan.Port) (map[u
 		}
 	}
 	return all, nil
+}
+
+// nameChildren gives the interfaces that gresnet makes for a job names of their own. The first has
+// the name of the interface below it, as one that moves to the job has.
+func nameChildren(hcas []plan.HCA) {
+	taken := map[string]bool{}
+	for _, h := range hcas {
+		for _, s := range h.Interfaces {
+			taken[s.Settings.Name] = taken[s.Settings.Name] || !h.Keep
+		}
+	}
+	for _, h := range hcas {
+		for _, c := range h.Children {
+			name := c.Name
+			for n := 1; taken[name]; n++ {
+				suffix := fmt.Sprintf("_%d", n)
+				name = c.Name[:min(len(c.Name), link.LongestName-len(suffix))] + suffix
+			}
+			c.Name, c.Link.Name, taken[name] = name, name, true
+		}
+	}
 }

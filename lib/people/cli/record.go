@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"gresnet/lib/hca/counters"
 	"gresnet/lib/hca/gres"
+	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
@@ -19,6 +21,7 @@ import (
 	"gresnet/lib/words/config"
 	"gresnet/lib/words/hint"
 	"gresnet/lib/words/poll"
+	"gresnet/lib/words/trust"
 )
 
 // Record does a run of a program on the node and counts it, if the
@@ -186,4 +189,27 @@ func census(n *host.Host, p *metrics.Page) error {
 		err = hint.Join(err, p.Set(metrics.HCAs, float64(c.HCAs[state]), state))
 	}
 	return err
+}
+
+// account appends a run's lines to a file. As with metrics, the goroutine is left behind if it
+// does not come back, and a failure is a remark.
+func (w *World) account(n *host.Host, path string, events []event.Event, timeout time.Duration) {
+	if path == "" {
+		return
+	}
+	var text strings.Builder
+	for _, line := range inspect.JobLines(n.Now(), w.Getenv("SLURM_CLUSTER_NAME"), w.NodeName(), events) {
+		// What is encoded are names and numbers, which cannot fail.
+		_ = report.PrintLine(&text, line)
+	}
+	if text.Len() == 0 {
+		return
+	}
+	err, written := poll.Within(context.Background(), timeout, func() error { return trust.Append(path, text.String()) })
+	if !written {
+		err = fmt.Errorf("it was not written within %s", timeout)
+	}
+	if err != nil {
+		n.Log(event.Event{Kind: event.Remark, Notice: fmt.Sprintf("no accounting: write %s: %s", path, err)})
+	}
 }
