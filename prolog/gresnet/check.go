@@ -224,8 +224,8 @@ func fromJob(p jobnet.Pool) nft.Packet {
 	return nft.Packet{From: p.Addresses.First, Protocol: unix.IPPROTO_TCP, In: "job1"}
 }
 
-// inputs looks for chains that drop what jobs send to slurmd of their node, and what other nodes send
-// by the overlay.
+// inputs looks for chains that drop what jobs send to slurmd of their node, what Slurm sends to srun in
+// jobs, and what other nodes send by the overlay.
 func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 	ask := func(what, rule, old, without string, p nft.Packet) {
 		var chains []nft.Chain
@@ -239,15 +239,20 @@ func inputs(w *cli.World, s check.Site) (all []check.Input, err error) {
 			}
 		}
 	}
+	from, in := wayOut()
 	if p := s.Uplinks; p != nil && p.Auto {
 		conf, _ := jobnet.ReadSlurm(job.Job{Conf: w.Getenv("SLURM_CONF")}) // check says itself what does not read
 		port := jobnet.SlurmdPort(conf)
 		packet := fromJob(*p)
 		packet.Port = uint16(port)
 		ask("what jobs send to slurmd of their own node", fmt.Sprintf(`iifname "job*" tcp dport %d`, port), fmt.Sprintf("-i job+ -p tcp --dport %d", port), "srun in a job starts no step there", packet)
+		calls, _ := p.Ports(p.Addresses.First.Next())
+		packet = nft.Packet{From: from, To: p.Addresses.First.Next(), Protocol: unix.IPPROTO_TCP, Port: uint16(calls.First), In: in, Out: "job1", DNAT: true}
+		if in != "" {
+			ask("what Slurm sends to srun in jobs", `oifname "job*" ct status dnat`, "-o job+ -m conntrack --ctstate DNAT", "srun in a job starts no step on other nodes, and no job", packet)
+		}
 	}
 	c := s.Config.Overlay
-	from, in := wayOut()
 	if c.On() && c.Underlay == "" && s.OverlayErr == nil && in != "" {
 		for _, port := range []uint16{600, 1000} { // the first and the last that nodes send from
 			packet := nft.Packet{From: from, To: from, Protocol: unix.IPPROTO_UDP, FromPort: port, Port: uint16(c.Port), In: in}

@@ -22,6 +22,7 @@ type Packet struct {
 	Port     uint16     // the destination's
 	FromPort uint16     // the source's; 0: the rules do not know it
 	In, Out  string     // interfaces; empty: none
+	DNAT     bool       // a rule has given the packet its destination
 }
 
 // Dropping returns the node's chains that drop a packet, or reject it: those that forward packets if
@@ -167,8 +168,11 @@ func (j judge) matches(e expr.Any, registers map[uint32][]byte) bool {
 		return e.OperationType == expr.PayloadLoad
 	case *expr.Ct:
 		registers[e.Register] = nil
-		if e.Key == expr.CtKeySTATE {
+		switch {
+		case e.Key == expr.CtKeySTATE:
 			registers[e.Register] = native(expr.CtStateBitNEW)
+		case e.Key == expr.CtKeySTATUS && j.packet.DNAT:
+			registers[e.Register] = native(statusDNAT)
 		}
 		return !e.SourceRegister
 	case *expr.Fib:
@@ -344,6 +348,12 @@ func (j judge) old(m *expr.Match) bool {
 		return j.packet.Protocol == unix.IPPROTO_TCP && within(j.packet.Port, info.DstPorts) && from(info.SrcPorts) && info.InvFlags == 0 && info.FlagsMask == 0
 	case *xt.Udp:
 		return j.packet.Protocol == unix.IPPROTO_UDP && within(j.packet.Port, info.DstPorts) && from(info.SrcPorts) && info.InvFlags == 0
+	case *xt.ConntrackMtinfo3:
+		has := uint16(1 << 3) // XT_CONNTRACK_STATE_BIT(IP_CT_NEW)
+		if j.packet.DNAT {
+			has |= 1 << 7 // XT_CONNTRACK_STATE_DNAT
+		}
+		return xt.ConntrackFlags(info.MatchFlags)&^xt.ConntrackStateAlias == xt.ConntrackState && (info.StateMask&has != 0) == (info.InvertFlags == 0)
 	}
 	return m.Name == "comment"
 }

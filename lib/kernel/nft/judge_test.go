@@ -21,6 +21,7 @@ var (
 		Protocol: unix.IPPROTO_TCP, Port: 6818, In: "job1",
 	}
 	passing = nft.Packet{From: toSlurmd.From, Protocol: unix.IPPROTO_TCP, Port: 6817, In: "job1", Out: "eth0"}
+	called  = nft.Packet{From: netip.MustParseAddr("10.0.0.7"), To: toSlurmd.From, Protocol: unix.IPPROTO_TCP, Port: 16384, In: "eth0", Out: "job1", DNAT: true}
 	overlay = nft.Packet{From: netip.MustParseAddr("10.0.0.7"), Protocol: unix.IPPROTO_UDP, Port: 489, FromPort: 600, In: "eth0"}
 )
 
@@ -88,11 +89,12 @@ table ip one { chain FORWARD { type filter hook forward priority 0; policy drop;
 table inet two { chain forward { type filter hook forward priority 1; policy accept; ip saddr 198.19.0.0/16 jump zone; reject; }; chain zone { oifname "eth1" accept; }; }
 table inet three { chain forward { type filter hook forward priority 2; policy accept; }; }
 table ip6 four { chain forward { type filter hook forward priority 0; policy drop; }; chain input { type filter hook input priority 0; policy drop; }; }
+table inet six { chain forward { type filter hook forward priority 3; policy drop; ct status dnat accept; }; }
 table inet five { chain input { type filter hook input priority 10; policy accept; ct state vmap { established : accept, invalid : drop }; iifname "lo" accept; jump zones; reject with icmpx admin-prohibited; }; chain zones { ip saddr 10.0.0.0/8 goto trusted; }; chain trusted { accept; }; }'`)
 	for _, c := range []struct {
 		packet nft.Packet
 		want   string
-	}{{passing, "[ip one FORWARD inet two forward]"}, {toSlurmd, "[inet five input]"}, {overlay, "[]"}} {
+	}{{passing, "[ip one FORWARD inet two forward inet six forward]"}, {called, "[ip one FORWARD inet two forward]"}, {toSlurmd, "[inet five input]"}, {overlay, "[]"}} {
 		if names, err := drops(ns, c.packet); err != nil || fmt.Sprint(names) != c.want {
 			t.Errorf("%+v: got %v, %v, want %s", c.packet, names, err, c.want)
 		}
@@ -138,6 +140,12 @@ func TestRulesOfBothIptablesAreReadLikeOthers(t *testing.T) {
 		{"-P FORWARD DROP; I -P INPUT ACCEPT", toSlurmd, ""},
 		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -i job+ -o eth0 -j ACCEPT", passing, ""},
 		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -i job+ -o eth1 -j ACCEPT", passing, "FORWARD"},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -s 198.19.0.0/16 -j ACCEPT; I -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT", called, "FORWARD"},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -o job+ -m conntrack --ctstate DNAT -j ACCEPT", called, ""},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -m conntrack --ctstate DNAT -j ACCEPT", passing, "FORWARD"},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -d 198.19.0.0/16 -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j ACCEPT", called, ""},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -m conntrack ! --ctstate ESTABLISHED -j ACCEPT", called, ""},
+		{"-P FORWARD DROP; I -P INPUT ACCEPT; I -A FORWARD -m conntrack --ctstatus ASSURED -j ACCEPT", called, "FORWARD"},
 	} {
 		for _, iptables := range []string{"iptables-nft", "iptables-legacy"} {
 			ns := netnstest.New(t)
