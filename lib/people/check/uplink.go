@@ -66,14 +66,27 @@ type Input struct{ Chain, What, Accept, Without string }
 
 // inputs warns of what drops packets for the node itself.
 func (s Site) inputs() (all []Finding) {
+	all = s.flushes()
 	if s.InputsErr != nil {
-		return []Finding{warn("firewall", "GN391 look with nft list ruleset, and iptables-legacy -S", "what it drops of jobs' packets is not known: %s", s.InputsErr)}
+		return append(all, warn("firewall", "GN391 look with nft list ruleset, and iptables-legacy -S", "what it drops of jobs' packets is not known: %s", s.InputsErr))
 	}
 	for _, i := range s.Inputs {
 		all = append(all, warn("firewall", fmt.Sprintf("GN392 accept that in the firewall's own configuration; to try it: %s", i.Accept),
 			"the chain %s drops %s, unless a rule of it says otherwise that cannot be read here: %s", i.Chain, i.What, i.Without))
 	}
 	return all
+}
+
+// flushes warns of a nftables.service that deletes all tables when it is reloaded: Red Hat's does, and others
+// if their file says so.
+func (s Site) flushes() []Finding {
+	enabled, _ := fs.Glob(s.Root, "etc/systemd/system/*.wants/nftables.service")
+	text, _ := fs.ReadFile(s.Root, "etc/nftables.conf")
+	_, err := fs.Stat(s.Root, "etc/sysconfig/nftables.conf")
+	if len(enabled) == 0 || err != nil && !strings.Contains("\n"+string(text), "\nflush ruleset") {
+		return nil
+	}
+	return []Finding{warn("firewall", "GN735 let its file and its ExecReload delete the site's own tables alone", "nftables.service deletes gresnet's tables when it is reloaded: running jobs then lose their way out, and others reach them")}
 }
 
 // mapped returns how many HCAs jobs can have, and so how many jobs can have any at once.

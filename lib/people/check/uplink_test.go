@@ -23,6 +23,29 @@ func TestAFirewallThatDropsWhatTheNodeMustGetIsNamed(t *testing.T) {
 	}
 }
 
+func TestANftablesServiceIsNamedOnlyIfAReloadDeletesGresnetsTables(t *testing.T) {
+	const unit, debian, redHat = "etc/systemd/system/sysinit.target.wants/nftables.service", "etc/nftables.conf", "etc/sysconfig/nftables.conf"
+	flushes := "#!/usr/sbin/nft -f\n\nflush ruleset\n"
+	for _, c := range []struct {
+		files map[string]string
+		want  bool
+	}{
+		{map[string]string{debian: flushes}, false},
+		{map[string]string{unit: "", debian: flushes}, true},
+		{map[string]string{unit: "", debian: "# flush ruleset\ndelete table inet site\n"}, false},
+		{map[string]string{unit: "", redHat: ""}, true},
+		{map[string]string{unit: ""}, false},
+	} {
+		s := site()
+		for path, text := range c.files {
+			s.Root.(fstest.MapFS)[path] = file(text)
+		}
+		if got := printed(t, s.Run()); strings.Contains(got, "warning  firewall: nftables.service deletes gresnet's tables") != c.want {
+			t.Errorf("%q: got\n%s", c.files, got)
+		}
+	}
+}
+
 func TestUplinksAreHeldAgainstTheNode(t *testing.T) {
 	pool := func(kind, addresses string) *jobnet.Pool {
 		r, err := config.ParseRange(addresses)
