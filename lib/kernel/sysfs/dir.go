@@ -24,7 +24,8 @@ func At(path string) Dir {
 // Folder returns the path of an RDMA device's folder.
 func (d Dir) Folder(rdma string) string { return filepath.Join(d.path, "class/infiniband", rdma) }
 
-// ReadFile reads the first 4096 bytes of a file, which those of sysfs have at most.
+// ReadFile reads the first 4096 bytes of a file: a page, where pages are smallest. No attribute that gresnet reads
+// is longer.
 func (d Dir) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
