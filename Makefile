@@ -2,16 +2,23 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 # cli's generator of documentation is no part of the programs.
 GOFLAGS := -trimpath -tags urfave_cli_no_docs
+BIN := bin
 LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 
-.PHONY: all build spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
+.PHONY: all build arm64 spank packages release packages-test packages-test-vm demo demo-svg setup-svg model test test-vm test-rest test-long test-matrix scripts ci fuzz bench bench-short bench-native bench-network bench-parts bench-build scale lint clean
 
 all: build spank
 
 build:
-	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet ./prolog/gresnet
-	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-prolog ./prolog
-	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o bin/gresnet-epilog ./epilog
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet ./prolog/gresnet
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet-prolog ./prolog
+	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet-epilog ./epilog
+
+# The programs for arm64, into bin/arm64: those of test/vm/vm run --arch arm64, which builds the plugin itself.
+# ARM64_TESTS=FOLDER/: the VM's tests, too.
+arm64:
+	$(MAKE) build GOARCH=arm64 BIN=bin/arm64
+	$(if $(ARM64_TESTS),mkdir -p $(ARM64_TESTS) && CGO_ENABLED=0 GOARCH=arm64 go test -c -o $(ARM64_TESTS) ./test/guest/...)
 
 # The plugin and the PAM module. SLURM=/prefix: for a Slurm that is not the system's.
 spank:

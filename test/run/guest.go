@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,10 +30,14 @@ func (j job) count() (n int) {
 	return n
 }
 
+// emulators are the programs that run guests of other architectures. A run does not install them.
+var emulators = map[string]string{"arm64": "qemu-system-aarch64"}
+
 // plan deals the lanes' tests to VMs: one for each folder, and one for all of a smoke set,
 // which is too small for the time that a boot takes. The longest come first.
 func (r *run) plan(tests []vm.Test) (plan []job) {
 	for _, lane := range vm.Runs[r.what] {
+		_, err := exec.LookPath(emulators[lane.Arch])
 		whole := job{lane: lane, tests: map[string][]string{}}
 		for _, t := range tests {
 			if len(r.folders) > 0 && !slices.Contains(r.folders, t.Shard) {
@@ -48,6 +54,9 @@ func (r *run) plan(tests []vm.Test) (plan []job) {
 		}
 		switch {
 		case len(whole.folders) == 0:
+		case lane.Arch != "" && err != nil:
+			r.say("%s: %d tests are skipped: %s is not installed", whole.name(), whole.count(), emulators[lane.Arch])
+			r.skip(emulators[lane.Arch]+" is not installed", whole.count())
 		case lane.Levels == vm.Smoke:
 			plan = append(plan, whole)
 		default:
@@ -118,7 +127,7 @@ func (r *run) boot(j job, spare bool) *stream {
 			continue
 		}
 		script += fmt.Sprintf("%s/%s/%s.test -test.v -test.run '^(%s)$' || status=1\n",
-			r.top(), binaries, folder, strings.Join(j.tests[folder], "|"))
+			r.top(), filepath.Join(binaries, j.lane.Arch), folder, strings.Join(j.tests[folder], "|"))
 	}
 	left := int(r.left().Seconds())
 	arguments := append([]string{"run"}, j.lane.Arguments()...)

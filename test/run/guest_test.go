@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"io"
+	"os"
 	"testing"
 	"time"
+
+	"gresnet/test/guest/vm"
 )
 
 func TestAVMThatWouldBeginTooLateIsSkippedWithAReasonAndIsNoFailure(t *testing.T) {
@@ -12,5 +15,29 @@ func TestAVMThatWouldBeginTooLateIsSkippedWithAReasonAndIsNoFailure(t *testing.T
 	r.guests([]job{{folders: []string{"law"}, tests: map[string][]string{"law": {"TestA", "TestB"}}}, {folders: []string{"lease"}, tests: map[string][]string{"lease": {"TestC"}}}})
 	if r.skipped["no VM begins after 40m0s"] != 3 || len(r.skipped) != 1 || len(r.failed) != 0 || r.passed != 0 {
 		t.Errorf("skipped are %v, failed %s, passed %d", r.skipped, names(r), r.passed)
+	}
+}
+
+func TestAGuestOfAnotherArchitectureIsSkippedWithAReasonWhereNoEmulatorIsInstalled(t *testing.T) {
+	tests := []vm.Test{{Shard: "law", Name: "TestA", Class: vm.Both | vm.Smoke}, {Shard: "lease", Name: "TestB", Class: vm.Both | vm.Short}}
+	folder := t.TempDir()
+	t.Setenv("PATH", folder)
+	count := func() (n int, r *run) {
+		r = &run{out: io.Discard, what: "test-long", skipped: map[string]int{}}
+		for _, j := range r.plan(tests) {
+			if j.lane.Arch == "arm64" {
+				n += j.count()
+			}
+		}
+		return n, r
+	}
+	if n, r := count(); n != 0 || r.skipped["qemu-system-aarch64 is not installed"] != 2 || len(r.failed) != 0 {
+		t.Errorf("without an emulator %d tests run, skipped are %v", n, r.skipped)
+	}
+	if err := os.WriteFile(folder+"/qemu-system-aarch64", nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if n, r := count(); n != 2 || len(r.skipped) != 0 {
+		t.Errorf("with an emulator %d tests run, skipped are %v", n, r.skipped)
 	}
 }

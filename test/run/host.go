@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 )
 
 const binaries = ".cache/test"
 
-// build makes the programs, and a program of each folder's tests.
-func (r *run) build() error {
+// build makes the programs, and a program of each folder's tests, for each architecture of a plan.
+func (r *run) build(plan []job) error {
 	r.say("building")
 	return <-r.during("build", func() error {
 		if err := r.command("test/need", "iproute2", "procps", "util-linux", "gcc", "make", "libc6-dev", "libpam0g-dev", "libslurm-dev", "nftables", "iptables"); err != nil {
@@ -26,7 +27,13 @@ func (r *run) build() error {
 		if err := os.MkdirAll(binaries, 0o755); err != nil {
 			return err
 		}
-		return r.command("go", "test", "-c", "-o", binaries+"/", "./test/guest/...")
+		if err := r.command("go", "test", "-c", "-o", binaries+"/", "./test/guest/..."); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(plan, func(j job) bool { return j.lane.Arch == "arm64" }) {
+			return r.command("make", "--no-print-directory", "-s", "arm64", "ARM64_TESTS="+binaries+"/arm64/")
+		}
+		return nil
 	})
 }
 

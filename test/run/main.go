@@ -76,7 +76,7 @@ func (r *run) all() error {
 	plan := r.plan(tests)
 	// Downloads and the disk are the images' work, compiling is the processor's.
 	images := r.during("images", func() error { return r.images(plan) })
-	if err := r.build(); err != nil {
+	if err := r.build(plan); err != nil {
 		return err
 	}
 	// Many tests wait for something: those of this machine and the VMs' leave each other room.

@@ -16,14 +16,16 @@ type part struct {
 	runs            []string
 	suites, kernels []string
 	includes        func(Class) bool
+	arch            string
 }
 
 var parts = map[string]part{
-	"make test":        {[]string{"test"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }},
-	"make test-vm":     {[]string{"test-vm"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }},
-	"CI":               {[]string{"test", "rest"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }},
-	"make test-long":   {[]string{"test-long"}, suites[:1], kernels, func(c Class) bool { return true }},
-	"make test-matrix": {[]string{"test-matrix"}, suites, kernels, func(c Class) bool { return c&EverySlurm != 0 }},
+	"make test":               {[]string{"test"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, ""},
+	"make test-vm":            {[]string{"test-vm"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, ""},
+	"CI":                      {[]string{"test", "rest"}, suites[:1], kernels[:1], func(c Class) bool { return c&Long == 0 }, ""},
+	"make test-long":          {[]string{"test-long"}, suites[:1], kernels, func(c Class) bool { return true }, ""},
+	"make test-long on arm64": {[]string{"test-long"}, suites[:1], kernels[:1], func(c Class) bool { return c&Smoke != 0 }, "arm64"},
+	"make test-matrix":        {[]string{"test-matrix"}, suites, kernels, func(c Class) bool { return c&EverySlurm != 0 }, ""},
 }
 
 // uncovered says where tests that have to run do not run.
@@ -39,7 +41,7 @@ func uncovered(tests []Test, runs map[string][]Lane) (all []string) {
 					continue
 				}
 				runs := func(l Lane) bool {
-					return l.Suite == want.Suite && l.Kernel == want.Kernel && l.Mode == want.Mode && l.Shape == want.Shape && l.Runs(t.Class)
+					return l.Suite == want.Suite && l.Kernel == want.Kernel && l.Mode == want.Mode && l.Shape == want.Shape && l.Arch == p.arch && l.Runs(t.Class)
 				}
 				if !slices.ContainsFunc(lanes, runs) {
 					all = append(all, fmt.Sprintf("%s: %s does not run in lane %s", name, t.Name, want))

@@ -1,6 +1,9 @@
 package vm
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Lane is one kind of VM and the tests that run in it. Each folder with tests for the lane
 // gets a VM of its own.
@@ -11,6 +14,7 @@ type Lane struct {
 	Shape  Class  // PCI, VF, IGB, TwoNodes, Managed, Many, or 0 for one node with four HCAs
 	Levels Class  // the tests of these levels
 	Only   Class  // if set, of these only the tests whose class has this: EverySlurm
+	Arch   string // of the guest, if it is not this machine's: arm64
 }
 
 // Runs tells whether a lane runs the tests of a class.
@@ -31,12 +35,15 @@ func (l Lane) String() string {
 	if l.Shape != 0 {
 		text += " " + l.Shape.String()
 	}
+	if l.Arch != "" {
+		text += " " + l.Arch
+	}
 	return text
 }
 
 // Arguments returns those that test/vm/vm run takes for the lane.
 func (l Lane) Arguments() []string {
-	arguments := []string{"--suite", l.Suite, "--kernel", l.Kernel, "--mode", modeNames[l.Mode]}
+	arguments := append([]string{"--mode", modeNames[l.Mode]}, l.images()...)
 	switch l.Shape {
 	case PCI:
 		return append(arguments, "--pci", "--hca", "roce=0")
@@ -57,12 +64,21 @@ func (l Lane) Arguments() []string {
 
 // Image returns the arguments with which test/vm/vm build makes what the lane boots.
 func (l Lane) Image() []string {
-	arguments := []string{"build", "--suite", l.Suite, "--kernel", l.Kernel}
+	arguments := append([]string{"build"}, l.images()...)
 	switch l.Shape {
 	case IGB:
 		return append(arguments, "--igb") // which takes another QEMU
 	case Managed:
 		return append(arguments, "--root", managersRoot)
+	}
+	return arguments
+}
+
+// images returns the arguments that say which user space and kernel the lane boots.
+func (l Lane) images() []string {
+	arguments := []string{"--suite", l.Suite, "--kernel", l.Kernel}
+	if l.Arch != "" {
+		arguments = append(arguments, "--arch", l.Arch)
 	}
 	return arguments
 }
@@ -82,7 +98,7 @@ var Runs = map[string][]Lane{
 	"test":        lanes(Smoke, suites[:1], kernels[:1], 0),
 	"test-vm":     lanes(Smoke|Short, suites[:1], kernels[:1], 0, PCI, VF),
 	"rest":        lanes(Short, suites[:1], kernels[:1], 0, PCI, VF), // what CI runs after `make test`
-	"test-long":   lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed),
+	"test-long":   slices.Concat(lanes(levels, suites[:1], kernels, 0, Many, TwoNodes, PCI, VF, IGB, Managed), onArm64(lanes(Smoke, suites[:1], kernels[:1], 0))),
 	"test-matrix": only(EverySlurm, lanes(levels, suites, kernels, 0, Many, TwoNodes)),
 }
 
@@ -98,6 +114,14 @@ func lanes(levels Class, suites, kernels []string, shapes ...Class) (all []Lane)
 		}
 	}
 	return all
+}
+
+// onArm64 has lanes run on guests of that architecture, which are emulated on this one.
+func onArm64(lanes []Lane) []Lane {
+	for i := range lanes {
+		lanes[i].Arch = "arm64"
+	}
+	return lanes
 }
 
 // only limits lanes to the tests of a class.
