@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gresnet/lib/hca/report"
+	"gresnet/lib/people/trial"
 	"gresnet/test/golden"
 )
 
@@ -63,21 +64,21 @@ func TestTheTableOfHardwareIsMadeOfTheReportsInTheTree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var trial report.Trial
+		var found report.Trial
 		strict := json.NewDecoder(bytes.NewReader(text))
 		strict.DisallowUnknownFields()
-		if err := strict.Decode(&trial); err != nil || len(trial.HCAs) == 0 {
+		if err := strict.Decode(&found); err != nil || len(found.HCAs) == 0 {
 			t.Errorf("%s is no report of gresnet try: %v", file, err)
 			continue
 		}
 		var again bytes.Buffer
-		if err := report.Print(&again, trial.Redacted("")); err != nil {
+		if err := report.Print(&again, trial.Redacted(found, "")); err != nil {
 			t.Fatal(err)
 		}
 		if again.String() != string(text) {
 			t.Errorf("%s is not as gresnet try writes it, or has an address or a serial number:\n%s", file, again.String())
 		}
-		table += strings.Join(seenBy(filepath.Base(file), trial), "")
+		table += strings.Join(seenBy(filepath.Base(file), found), "")
 	}
 	page, err := os.ReadFile(hardware)
 	if err != nil {

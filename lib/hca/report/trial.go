@@ -1,10 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 )
 
@@ -65,40 +63,4 @@ func (t Trial) Table(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// secrets are what a site may not want to publish, and what stands for them.
-var secrets = []struct {
-	found *regexp.Regexp
-	by    string
-}{
-	{regexp.MustCompile(`(?i)(serial[ _-]?(?:number|no)?|\bsn)(["']?[\s:=]+["']?)[^\s"',|]+`), "$1$2<serial>"},
-	{regexp.MustCompile(`(?i)\b(?:0x)?[0-9a-f]{12,}\b`), "<number>"},
-	{regexp.MustCompile(`(?i)(?:\b[0-9a-f]{1,4}|:)(?::[0-9a-f]{0,4}){2,}(?:\.\d+)*(?:/\d+)?`), "<address>"},
-	{regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}\b`), "<address>"},
-}
-
-// Redact takes serial numbers, GUIDs and addresses out of a text. PCI addresses go with them.
-func Redact(text string) string {
-	for _, s := range secrets {
-		text = s.found.ReplaceAllString(text, s.by)
-	}
-	return text
-}
-
-// Redacted returns the trial without serial numbers, GUIDs and addresses, and without the host's name.
-func (t Trial) Redacted(host string) *Trial {
-	clean := func(lines []string) (all []string) {
-		for _, l := range lines {
-			all = append(all, Redact(strings.ReplaceAll(l, cmp.Or(host, "\n"), "<host>")))
-		}
-		return all
-	}
-	hcas := append([]Tried{}, t.HCAs...)
-	for i, h := range hcas {
-		hcas[i].Differences, hcas[i].Faults = clean(h.Differences), clean(h.Faults)
-		hcas[i].Refused, hcas[i].Verbs = strings.Join(clean([]string{h.Refused}), ""), strings.Join(clean([]string{h.Verbs}), "")
-	}
-	t.HCAs, t.Unread, t.Restless = hcas, clean(t.Unread), clean(t.Restless)
-	return &t
 }

@@ -19,9 +19,9 @@ func Write(path string, found *report.Trial) error {
 	host, _ := os.Hostname() // a host without a name has none to hide
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err == nil {
-		print := func() error { return report.Print(file, found.Redacted(host)) }
+		print := func() error { return report.Print(file, Redacted(*found, host)) }
 		if strings.HasSuffix(path, ".txt") {
-			print = func() error { return found.Redacted(host).Table(file) }
+			print = func() error { return Redacted(*found, host).Table(file) }
 		}
 		err = hint.Join(print(), file.Close())
 	}

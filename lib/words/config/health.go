@@ -3,7 +3,6 @@ package config
 import (
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -57,7 +56,11 @@ func (h Health) Counters() []string {
 	return slices.Compact(names)
 }
 
-var faultName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
+// isFaultName tells whether a file in sysfs may have a name.
+func isFaultName(name string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+	return name != "" && strings.Trim(name, allowed) == ""
+}
 
 // readLimits reads a table of counters with numbers, nil if there is none. Without a list of known ones any
 // name will do that a file in sysfs may have, except those of counters that each job makes grow.
@@ -70,7 +73,7 @@ func readLimits(t document.Table, key string, known []string) map[string]uint64 
 	for _, name := range of.Keys() {
 		n, there := document.Value[int64](of, name, "a number")
 		switch {
-		case !faultName.MatchString(name) || strings.HasSuffix(name, "_data") || strings.HasSuffix(name, "_packets"):
+		case !isFaultName(name) || strings.HasSuffix(name, "_data") || strings.HasSuffix(name, "_packets"):
 			of.Fail(name, "GN640 ls /sys/class/infiniband/*/ports/*/*counters", "that is no counter of faults")
 		case there && (n < 0 || n > math.MaxUint32):
 			of.Fail(name, "", "%d is not from 0 to %d", n, math.MaxUint32)

@@ -1,4 +1,4 @@
-package report_test
+package trial
 
 import (
 	"regexp"
@@ -24,20 +24,20 @@ func TestAReportOfATrialHasNoAddressGUIDSerialNumberOrHostName(t *testing.T) {
 		`"phys_port_id":"b8599f0300abcdef"`,
 		`move mlx5_0 of n17 home: device busy`,
 	} {
-		trial := report.Trial{Unread: []string{line}, Restless: []string{line}, HCAs: []report.Tried{{Name: "mlx5_0", Differences: []string{line}, Faults: []string{line}, Refused: line}}}
+		found := report.Trial{Unread: []string{line}, Restless: []string{line}, HCAs: []report.Tried{{Name: "mlx5_0", Differences: []string{line}, Faults: []string{line}, Refused: line}}}
 		var out strings.Builder
-		if err := report.Print(&out, trial.Redacted("n17")); err != nil {
+		if err := report.Print(&out, Redacted(found, "n17")); err != nil {
 			t.Fatal(err)
 		}
 		if found := secret.FindString(out.String()); found != "" {
 			t.Errorf("%s: %q is in it:\n%s", line, found, out.String())
 		}
-		if !strings.Contains(line, "serial") && !strings.Contains(line, "SN") && len(report.Redact(line)) < 15 {
-			t.Errorf("%s: nothing is left: %s", line, report.Redact(line))
+		if !strings.Contains(line, "serial") && !strings.Contains(line, "SN") && len(redact(line)) < 15 {
+			t.Errorf("%s: nothing is left: %s", line, redact(line))
 		}
 	}
 	for _, line := range []string{`driver of roce0 Current hardware settings: RX: 128`, `"mtu":1400`, "node of mlx5_0 uverbs Dcrw-r----- 0:0", "inside: roce0 has no carrier"} {
-		if got := report.Redact(line); got != line {
+		if got := redact(line); got != line {
 			t.Errorf("%s became %s", line, got)
 		}
 	}
