@@ -39,7 +39,7 @@ func dump(c testCase, list []hca, dir, file string) error {
 		text += devices
 	}
 	for _, h := range list {
-		link, err := dumpLink(h.link, c.Mode == "exclusive" && c.Kind == "ib")
+		link, err := dumpLink(h, c.Mode == "exclusive" && c.Kind == "ib")
 		if err != nil {
 			return err
 		}
@@ -83,17 +83,20 @@ func dumpDevices(mode string, list []hca) (string, error) {
 
 // dumpLink returns an interface with those of its addresses and routes that the
 // kernel does not make by itself.
-func dumpLink(name string, remade bool) (string, error) {
-	i, err := net.InterfaceByName(name)
+func dumpLink(h hca, remade bool) (string, error) {
+	i, err := net.InterfaceByName(h.link)
 	if err != nil {
-		return "", fmt.Errorf("look at %s: %w", name, err)
+		return "", fmt.Errorf("look at %s: %w", h.link, err)
 	}
 	link := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: i.Index}}
-	index := i.Index
+	text := fmt.Sprintf("link %d %s\n", i.Index, h.link)
 	if remade {
-		index = 0
+		device, err := filepath.EvalSymlinks("/sys/class/infiniband/" + h.rdma + "/device")
+		if err != nil {
+			return "", fmt.Errorf("look at %s: %w", h.rdma, err)
+		}
+		text = fmt.Sprintf("remade %s/net %s\n", device, h.link)
 	}
-	text := fmt.Sprintf("link %d %s\n", index, name)
 	addresses, err := netlink.AddrList(link, unix.AF_INET)
 	if err != nil {
 		return "", err

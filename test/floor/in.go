@@ -89,8 +89,8 @@ func moveLinks(it input, namespace int, job socket, next func() error) error {
 			return err
 		}
 		has := s
-		index, err := s.find(l, l.name)
-		if errors.Is(err, unix.ENODEV) {
+		index, err := s.remade(l)
+		if errors.Is(err, unix.ENOENT) {
 			// Since 6.17 it is made in the job, under the kernel's next name.
 			has = job
 			index, err = job.find(l, "ib"+strconv.Itoa(made))

@@ -17,8 +17,9 @@ import (
 //	owner UID GID               whose they are
 //	rdma INDEX                  an RDMA device to move: the first is the first link's, and so on
 //	node PATH NAME MAJOR MINOR  a device node: the node's own, and its name in the job
-//	link INDEX NAME             an interface to move; index 0: it is made again by its
-//	                            RDMA device's move, and is asked for by its name
+//	link INDEX NAME             an interface to move
+//	remade FOLDER NAME          one that its RDMA device's move makes again, and where the
+//	                            HCA's interfaces are below /sys
 //	address HEX, route HEX      of the interface named last: an RTM_NEWADDR's and an
 //	                            RTM_NEWROUTE's body, the latter with its RTA_OIF last
 type input struct {
@@ -35,7 +36,8 @@ type node struct {
 }
 
 type link struct {
-	index     int
+	index     int    // 0: its RDMA device's move makes it again
+	folder    string // then, of the HCA's interfaces
 	name      string
 	addresses [][]byte
 	routes    [][]byte
@@ -68,7 +70,7 @@ func parse(text []byte) (it input, err error) {
 }
 
 func (it *input) line(words []string) error {
-	lengths := map[string]int{"netns": 2, "dev": 2, "owner": 3, "rdma": 2, "node": 5, "link": 3, "address": 2, "route": 2}
+	lengths := map[string]int{"netns": 2, "dev": 2, "owner": 3, "rdma": 2, "node": 5, "link": 3, "remade": 3, "address": 2, "route": 2}
 	if len(words) == 0 || len(words) != lengths[words[0]] {
 		return fmt.Errorf("not understood: %q", words)
 	}
@@ -94,6 +96,8 @@ func (it *input) line(words []string) error {
 		it.nodes = append(it.nodes, node{words[0], words[1], int(unix.Mkdev(uint32(number(words[2])), uint32(number(words[3]))))})
 	case "link":
 		it.links = append(it.links, link{index: number(words[0]), name: words[1]})
+	case "remade":
+		it.links = append(it.links, link{folder: words[0], name: words[1]})
 	case "address", "route":
 		return it.message(kind, words[0])
 	}

@@ -121,3 +121,26 @@ func (s socket) find(l link, name string) (int, error) {
 	}
 	return int(request.Uint32()), nil
 }
+
+// remade asks for the index of an interface that its RDMA device's move has made again in the node. Its name is the
+// first that was free then, and so hangs on which others had left: the HCA's folder tells it. The error is ENOENT if
+// the HCA has no interface in the node.
+func (s socket) remade(l link) (int, error) {
+	if l.index != 0 {
+		return l.index, nil
+	}
+	fd, err := unix.Open(l.folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", l.folder, err)
+	}
+	entries := make([]byte, 4096)
+	n, err := unix.ReadDirent(fd, entries)
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", l.folder, err)
+	}
+	_, _, names := unix.ParseDirent(entries[:n], -1, nil)
+	if len(names) == 0 {
+		return 0, fmt.Errorf("look for an interface in %s: %w", l.folder, unix.ENOENT)
+	}
+	return s.find(l, names[0])
+}
