@@ -66,7 +66,11 @@ func (s scontrolSource) ask(ctx context.Context, j job.Job) (answer, error) {
 		return answer{}, explain(err, asking, j, took)
 	}
 	a := answer{mine: len(wants) > 0, nothing: len(wants) == 0, wants: wants}
-	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), asking.whom(), hint.Clip(has.gres))
+	whom := ""
+	if a.mine { // for others slurm.conf is not read
+		whom = asking.whom()
+	}
+	a.note("scontrol took %s%s%s and says GRES=%s", took, asking.again(), whom, hint.Clip(has.gres))
 	if err := has.place(a.wants, s.site.Index == config.IndexNear, s.threads); err != nil {
 		a.note("HCAs are chosen without regard to the job's CPUs: %s", err)
 	}

@@ -355,14 +355,16 @@ func TestABusyControllerIsAskedAgainUntilTheTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestTheAnswerSaysWhoWasAsked(t *testing.T) {
+func TestTheAnswerSaysWhoWasAskedAboutAJobWithHCAs(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "slurm.conf")
 	write(t, conf, "SlurmctldHost=ctl1(10.0.0.1)\nSlurmctldHost=ctl2\n", 0o644)
-	program, _ := scontrolThat(t, says(shown(4711, "node1", "nic:1(IDX:0)")))
 	cfg := config.Default()
-	cfg.Slurm.Source, cfg.Slurm.Scontrol = []string{"scontrol"}, program
-	_, notes, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, source.Local{})
-	if err != nil || len(notes) != 1 || !strings.Contains(notes[0], " asking ctl1, ctl2 and says GRES=nic:1(IDX:0)") {
-		t.Errorf("notes %q, %v", notes, err)
+	cfg.Slurm.Source = []string{"scontrol"}
+	for has, want := range map[string]string{"nic:1(IDX:0)": "s asking ctl1, ctl2 and says GRES=nic:1(IDX:0)", "gpu:1(IDX:0)": "s and says GRES=gpu:1(IDX:0)"} {
+		cfg.Slurm.Scontrol, _ = scontrolThat(t, says(shown(4711, "node1", has)))
+		_, notes, err := source.Ask(context.Background(), job.Job{ID: 4711, Node: "node1", Conf: conf}, cfg, source.Local{})
+		if err != nil || len(notes) != 1 || !strings.Contains(notes[0], want) {
+			t.Errorf("notes %q, %v, wanted %q", notes, err, want)
+		}
 	}
 }
