@@ -22,6 +22,8 @@ const (
 
 	tupleOriginal, tupleReply = 1, 2 // CTA_TUPLE_*
 	connectionZone            = 18   // CTA_ZONE
+	connectionFilter          = 25   // CTA_FILTER
+	filterSourceIP            = 1    // of the kernel's nf_internals.h: CTA_FILTER_F_CTA_IP_SRC
 	tupleIP                   = 1    // CTA_TUPLE_IP
 	sourceIP                  = 1    // CTA_IP_V4_SRC
 )
@@ -30,10 +32,47 @@ const (
 // that had the address before, and who keeps one alive would reach the next job by it: a user of the node
 // whose connection the tables take for an old one, or a host that the last job called.
 func Forget(a netip.Addr) error {
-	if err := each(a, forget); err != nil {
+	err := forgetAll(a)
+	if errors.Is(err, errNoChoice) {
+		err = each(a, forget)
+	}
+	if err != nil {
 		return fmt.Errorf("forget old connections of %s: %w", a, err)
 	}
 	return nil
+}
+
+// errNoChoice is of a kernel that removes one connection or all.
+var errNoChoice = errors.New("this kernel does not choose connections to remove")
+
+// forgetAll has the kernel choose the connections of an address, as it can since Linux 6.8. It then passes over the
+// empty places of its hash table, where a list takes a lock for each: 12 ms for the 262144 that a node has.
+func forgetAll(a netip.Addr) error {
+	s, err := netlink.Open(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open nfnetlink: %w", err)
+	}
+	defer s.Close()
+	for _, side := range []uint16{tupleOriginal, tupleReply} {
+		_, err := s.Do(deleteConnection, unix.NLM_F_ACK, 0, thatComeFrom(a, side))
+		if isMissing(err) {
+			return errNoChoice
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// thatComeFrom names the connections that an address is the source of on a side. Version 1 has the kernel heed the
+// family. No kernel takes the request to be for all connections: an older one misses the rest of an identity.
+func thatComeFrom(a netip.Addr, side uint16) []byte {
+	const version = 1
+	tuple := netlink.Append(nil, unix.NLA_F_NESTED|tupleIP, netlink.Append(nil, sourceIP, a.AsSlice()))
+	filter := netlink.AppendUint32(nil, side, filterSourceIP) // CTA_FILTER_*_FLAGS count as CTA_TUPLE_* do
+	m := netlink.Append([]byte{unix.AF_INET, version, 0, 0}, unix.NLA_F_NESTED|side, tuple)
+	return netlink.Append(m, unix.NLA_F_NESTED|connectionFilter, filter)
 }
 
 func tryForget() error {
