@@ -32,12 +32,11 @@ func (c Conf) Faults() (all []error) {
 		}
 	}
 	err := c.nodes(func(n nodeLine) error {
-		for i := range n.names {
-			if _, err := n.host(i); err != nil || i == 0 {
-				return err
-			}
+		host, err := n.hosts()
+		if err == nil {
+			_, err = host(0)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		all = append(all, err)

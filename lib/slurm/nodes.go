@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,17 +28,16 @@ func (c Conf) Hosts(names []string) (map[string]Host, error) {
 	}
 	hosts := map[string]Host{}
 	err := c.nodes(func(n nodeLine) error {
-		for i, name := range n.names {
-			if !wanted[name] {
-				continue
-			}
-			h, err := n.host(i)
-			if err != nil {
-				return err
-			}
-			hosts[name] = h
+		if !slices.ContainsFunc(n.names, func(name string) bool { return wanted[name] }) {
+			return nil
 		}
-		return nil
+		host, err := n.hosts()
+		for i, name := range n.names {
+			if err == nil && wanted[name] {
+				hosts[name], err = host(i)
+			}
+		}
+		return err
 	})
 	return hosts, err
 }
@@ -151,18 +151,22 @@ func (c Conf) nodes(each func(nodeLine) error) error {
 // isDefault tells whether a line of nodes says what holds for the lines after it.
 func (l Line) isDefault() bool { return strings.EqualFold(l.Keys[0].Value, "default") }
 
-// host returns what the line says of one of its nodes.
-func (n nodeLine) host(i int) (Host, error) {
+// hosts reads the line's lists, as long as it has nodes, once. The function that it returns says what the line says
+// of one of them.
+func (n nodeLine) hosts() (func(i int) (Host, error), error) {
 	addrs, err := n.list("nodeaddr")
 	if err != nil {
-		return Host{}, err
+		return nil, err
 	}
 	hostnames, err := n.list("nodehostname")
 	if err != nil {
-		return Host{}, err
+		return nil, err
 	}
-	port, err := n.portOf(i)
-	return Host{Addr: at(addrs, i), Hostname: at(hostnames, i), Port: port}, err
+	ports, err := n.ports()
+	return func(i int) (Host, error) {
+		port, err := n.portOf(ports, i)
+		return Host{Addr: at(addrs, i), Hostname: at(hostnames, i), Port: port}, err
+	}, err
 }
 
 // list returns the line's values, one for each of its nodes or one for all.
@@ -174,19 +178,20 @@ func (n nodeLine) list(key string) ([]string, error) {
 	return list, err
 }
 
-// portOf returns the port of one of the nodes, 0 if the line does not say it. Slurm takes ports with and
-// without brackets (src/common/node_conf.c:expand_nodeline_info).
-func (n nodeLine) portOf(i int) (int, error) {
-	if n.port == "" {
-		return 0, nil
-	}
+// ports returns the line's ports, one for each of its nodes or one for all; none if it does not say it. Slurm takes
+// ports with and without brackets (src/common/node_conf.c:expand_nodeline_info).
+func (n nodeLine) ports() ([]string, error) {
 	text := n.port
-	if text[0] != '[' && strings.ContainsAny(text, ",-") {
+	if text != "" && text[0] != '[' && strings.ContainsAny(text, ",-") {
 		text = "[" + text + "]"
 	}
-	list, err := NodesIn(text)
-	if err != nil {
-		return 0, err
+	return NodesIn(text)
+}
+
+// portOf returns the port of one of the nodes, 0 if the line does not say it.
+func (n nodeLine) portOf(list []string, i int) (int, error) {
+	if n.port == "" {
+		return 0, nil
 	}
 	port, err := strconv.ParseUint(at(list, i), 10, 16)
 	if err != nil || port == 0 || len(list) > 1 && len(list) != len(n.names) {

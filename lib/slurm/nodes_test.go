@@ -89,3 +89,25 @@ func TestWhatANodeNeedsIsNotReadFromALineThatGoesOnIntoAnother(t *testing.T) {
 		}
 	}
 }
+
+func TestALinesListsAreReadOnceHoweverManyOfItsNodesAreAskedFor(t *testing.T) {
+	const nodes = 2000
+	line := fmt.Sprintf("NodeName=n[1-%d] NodeAddr=a[1-%[1]d] NodeHostname=h[1-%[1]d] Port=[10001-%d]\n", nodes, 10000+nodes)
+	conf, err := slurm.Read(files("slurm.conf", line), "/slurm.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := slurm.NodesIn(fmt.Sprintf("n[1-%d]", nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocations := testing.AllocsPerRun(1, func() {
+		hosts, err := conf.Hosts(names)
+		if want := (slurm.Host{Addr: "a2000", Hostname: "h2000", Port: 12000}); err != nil || len(hosts) != nodes || hosts["n2000"] != want {
+			t.Errorf("%d hosts, the last %+v, %v", len(hosts), hosts["n2000"], err)
+		}
+	})
+	if allocations > 30*nodes {
+		t.Errorf("%.0f allocations for %d nodes", allocations, nodes)
+	}
+}
