@@ -185,7 +185,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	}
 	defer done()
 	var failed []error
-	var lost []table.Claim
+	var home, lost []table.Claim
 	for _, c := range t.Claims {
 		if !is(c) {
 			continue
@@ -206,6 +206,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		if err := l.World.OnHost(func(v *scan.View) error { return v.TakeBack(l.World.Dev, c.HCA) }); err != nil {
 			return fmt.Errorf("release %s: take its device nodes back: %w", c.Name, err)
 		}
+		home = append(home, c)
 	}
 	err = n.Table().Update(ctx, func(t *table.Table) error {
 		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
@@ -222,6 +223,11 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	if err != nil {
 		return err
 	}
+	for _, c := range append(home, lost...) {
+		if err := n.unguard(l.World, c.Job); err != nil {
+			return err
+		}
+	}
 	for _, c := range lost {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Warning: fmt.Sprintf("%s (%s) is released: %s", c.Name, c.HCA, world.ErrGone)})
 	}
@@ -229,4 +235,14 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		return opened.Remains(hint.Join(failed...))
 	}
 	return nil
+}
+
+// unguard ends the guard for a job that has neither a lease nor a claim any more.
+func (n *Host) unguard(w *world.World, job uint32) error {
+	t, err := n.Table().Read()
+	left := n.State.Lease(job).Exists() || slices.ContainsFunc(t.Claims, func(c table.Claim) bool { return c.Job == job })
+	if err != nil || left {
+		return err
+	}
+	return step.Unguard(w, job)
 }

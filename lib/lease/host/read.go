@@ -55,7 +55,7 @@ func (n *Host) LookFor(ctx context.Context, job uint32) (l *Look, done func(), e
 		return nil, nil, err
 	}
 	w := &world.World{Given: world.Given{
-		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Budget: poll.Budget{Context: ctx}, Table: n.Table(), Locks: n.State.Locks(),
+		Host: host, Sys: n.Sys, Dev: n.Dev, Dir: n.State.Lease(job), Job: job, Budget: poll.Budget{Context: ctx}, Table: n.Table(), Locks: n.State.Locks(), Guard: n.Guard,
 	}}
 	return &Look{Host: n, World: w}, func() { w.Close(); host.Close() }, nil
 }

@@ -150,7 +150,7 @@ func (s *Devices) Undo(w *world.World) error {
 	if err := mount.Remove(w.Dir.Devices()); err != nil {
 		return err
 	}
-	return unguard(w)
+	return Unguard(w, w.Job)
 }
 
 // closeNodes closes the lease's device nodes against users who have one of them, or their folder, open

@@ -101,13 +101,13 @@ func otherJobWith(w *world.World, d bpf.Device) (job string, err error) {
 	return "", nil
 }
 
-// unguard ends the guard for the job, whoever began it and whatever the site wants by now.
-func unguard(w *world.World) error {
+// Unguard ends the guard for a job, whoever began it and whatever the site wants by now.
+func Unguard(w *world.World, job uint32) error {
 	held, err := lock.At(w.Context, guardLock(w))
 	if err != nil {
 		return err
 	}
-	return hint.Join(w.Guard.Forget(w.Job), held.Close())
+	return hint.Join(w.Guard.Forget(job), held.Close())
 }
 
 func guardLock(w *world.World) string { return filepath.Join(w.Locks, "guard") }

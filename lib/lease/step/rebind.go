@@ -216,7 +216,7 @@ func (s *Rebind) device() *RDMA { return &RDMA{ID: s.ID, Name: s.Name, CM: s.CM}
 // close closes the lease's device nodes and ends the guard, while the nodes' numbers are the job's still:
 // another job's VF may get them.
 func (s *Rebind) close(w *world.World) error {
-	return hint.Join(closeNodes(w), unguard(w))
+	return hint.Join(closeNodes(w), Unguard(w, w.Job))
 }
 
 // function is a VF as its PF and the PCI bus know it.
