@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/coreos/go-systemd/v22/unit"
+
 	"gresnet/lib/words/poll"
 )
 
@@ -44,9 +46,9 @@ func boundBy(shown string, interfaces []string) (all []BoundUnit) {
 			has[key] = value
 		}
 		for _, name := range interfaces {
-			for unit := range strings.FieldsSeq(has["BoundBy"]) {
-				if has["Id"] == deviceUnit(name) && strings.HasSuffix(unit, ".service") {
-					all = append(all, BoundUnit{Interface: name, Unit: unit})
+			for by := range strings.FieldsSeq(has["BoundBy"]) {
+				if has["Id"] == deviceUnit(name) && strings.HasSuffix(by, ".service") {
+					all = append(all, BoundUnit{Interface: name, Unit: by})
 				}
 			}
 		}
@@ -54,17 +56,7 @@ func boundBy(shown string, interfaces []string) (all []BoundUnit) {
 	return all
 }
 
-// deviceUnit returns systemd's unit of an interface, with the name escaped as systemd.unit(5) says.
+// deviceUnit returns systemd's unit of an interface.
 func deviceUnit(name string) string {
-	var b strings.Builder
-	for i := range len(name) {
-		c := name[i]
-		plain := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == ':' || c == '_' || c == '.'
-		if plain {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, `\x%02x`, c)
-		}
-	}
-	return "sys-subsystem-net-devices-" + b.String() + ".device"
+	return "sys-subsystem-net-devices-" + unit.UnitNameEscape(name) + ".device"
 }
