@@ -120,7 +120,7 @@ func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) err
 	if c.Bool("quiet") {
 		findings = check.Bad(findings)
 	}
-	if err := show(w, c, reportOf(findings), func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
+	if err := show(w, c, &report.Check{Findings: slices.Concat([]report.Finding{}, findings)}, func(out io.Writer) error { return check.Print(out, findings) }); err != nil {
 		return err
 	}
 	switch count {
@@ -131,20 +131,6 @@ func showFindings(w *cli.World, c *urfave.Context, findings []check.Finding) err
 	default:
 		return hint.With(fmt.Errorf("the check found %d errors", count), "GN283 each line that begins with error says what to do")
 	}
-}
-
-// reportOf has findings for other programs.
-func reportOf(findings []check.Finding) *report.Check {
-	d := &report.Check{Findings: []report.Finding{}}
-	for _, f := range findings {
-		r := report.Finding{Level: string(f.Level), About: f.About, Text: f.Text, Do: f.Do, ID: f.ID}
-		if f.HCA.Name != "" {
-			h := report.Bare(f.HCA.Name, f.HCA.ID)
-			r.HCA = &h
-		}
-		d.Findings = append(d.Findings, r)
-	}
-	return d
 }
 
 // site returns the host with its files; check reads the rest later.

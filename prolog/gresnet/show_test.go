@@ -53,11 +53,11 @@ func TestWhatIsFoundIsReadByMachines(t *testing.T) {
 			},
 		},
 		"plan.json": aPlan(),
-		"check.json": reportOf([]check.Finding{
+		"check.json": &report.Check{Findings: []report.Finding{
 			{Level: check.OK, About: "mapping", Text: "1 HCAs"},
 			{Level: check.Error, About: "slurm.conf", Text: "it has no Epilog", Do: "set Epilog=/usr/sbin/gresnet-epilog"},
-			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "mend the cause, then gresnet release mlx5_1", HCA: node.HCA{Name: "mlx5_1", ID: id}},
-		}),
+			{Level: check.Error, About: "HCA mlx5_1", Text: "it is quarantined: it hangs", Do: "mend the cause, then gresnet release mlx5_1", HCA: &report.HCA{Name: "mlx5_1", ID: id}},
+		}},
 	} {
 		golden.Check(t, name, printed(t, func(b *bytes.Buffer) error { return report.Print(b, found) }))
 	}

@@ -5,6 +5,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/config"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 	"gresnet/lib/words/pkey"
 )
@@ -293,6 +295,22 @@ type Finding struct {
 	Do    string `json:"do,omitempty"`  // what to do about it
 	ID    string `json:"id,omitempty"`  // of the message, as errors.md lists it
 	HCA   *HCA   `json:"hca,omitempty"` // the HCA that it is about: its name and id
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string {
+	line := fmt.Sprintf("%-8s %s: %s", f.Level, f.About, f.Text)
+	if f.Do != "" {
+		line += "; " + f.Do
+	}
+	return line + hint.Tag(f.ID)
+}
+
+// Of returns the finding as one that is about an HCA.
+func (f Finding) Of(name string, id node.ID) Finding {
+	h := Bare(name, id)
+	f.HCA = &h
+	return f
 }
 
 // Names are the names of an address.

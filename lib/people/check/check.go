@@ -24,34 +24,15 @@ import (
 	"gresnet/lib/words/node"
 )
 
-// Level is how bad a finding is.
-type Level string
-
-// The levels.
+// The levels of findings.
 const (
-	OK      Level = "ok"
-	Warning Level = "warning" // it may be meant so
-	Error   Level = "error"   // jobs or the node will fail
+	OK      = "ok"
+	Warning = "warning" // it may be meant so
+	Error   = "error"   // jobs or the node will fail
 )
 
-// Finding is what was found of one thing. Do is what to do about it.
-type Finding struct {
-	Level Level
-	About string
-	Text  string
-	Do    string
-	ID    string   // of the message
-	HCA   node.HCA // its name and identity, if it is about one
-}
-
-// String returns the finding as one line.
-func (f Finding) String() string {
-	line := fmt.Sprintf("%-8s %s: %s", f.Level, f.About, f.Text)
-	if f.Do != "" {
-		line += "; " + f.Do
-	}
-	return line + hint.Tag(f.ID)
-}
+// Finding is what was found of one thing.
+type Finding = report.Finding
 
 func ok(about, format string, a ...any) Finding {
 	return Finding{Level: OK, About: about, Text: fmt.Sprintf(format, a...)}
@@ -67,15 +48,9 @@ func fail(about, do, format string, a ...any) Finding {
 
 func failed(about string, err error) Finding { return bad(Error, about, hint.Whole(err), err.Error()) }
 
-func bad(level Level, about, do, text string) Finding {
+func bad(level, about, do, text string) Finding {
 	id, do := hint.Cut(do)
 	return Finding{Level: level, About: about, Text: text, Do: do, ID: id}
-}
-
-// of says which HCA a finding is about.
-func (f Finding) of(name string, id node.ID) Finding {
-	f.HCA = node.HCA{Name: name, ID: id}
-	return f
 }
 
 // Site is what is checked.
@@ -125,7 +100,7 @@ func (s Site) refusals() []Finding {
 	for _, r := range s.Refusals {
 		do := cmp.Or(hint.Whole(r.Err), "GN060 undo that on the node, or leave the HCA out: gresnet scan --toml lists the others")
 		h := r.Entry.HCA
-		all = append(all, fail(h.Name, do, "a job that gets %s fails its prolog: %s", r.Entry, r.Err).of(h.Name, h.ID))
+		all = append(all, fail(h.Name, do, "a job that gets %s fails its prolog: %s", r.Entry, r.Err).Of(h.Name, h.ID))
 	}
 	for _, err := range s.Unknown {
 		all = append(all, warn("guard", "GN061 write an address in slurm.conf, like NodeAddr=10.0.0.2 or SlurmctldHost=ctl(10.0.0.1); see SLURM_CONF",
@@ -239,11 +214,11 @@ func (s Site) mapping() []Finding {
 	for _, h := range s.Inventory.HCAs {
 		if h.Gres != "" && h.VFs != nil && h.VFs.Now > 0 {
 			all = append(all, warn("mapping", "GN065 list its VFs in [[hca]] in its place, or do without: echo 0 >/sys/bus/pci/devices/"+h.ID.PCI+"/sriov_numvfs",
-				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).of(h.Name, h.ID))
+				"jobs get %s as a whole, though it has VFs (%d)", h.Name, h.VFs.Now).Of(h.Name, h.ID))
 		}
 		split := slices.ContainsFunc(s.Config.HCAs, func(c config.HCA) bool { return c.Splits(h.ID) })
 		if h.Gres == "" && !h.ID.Kind().Splits() && !split && !h.Away { // a site need not give its VFs to jobs
-			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).of(h.Name, h.ID))
+			all = append(all, warn("mapping", "GN066 add an [[hca]] for it, if jobs are to have it (gresnet scan --toml)", "%s (%s) is in no [[hca]]", h.Name, h.ID).Of(h.Name, h.ID))
 		}
 	}
 	mapped := s.mapped()

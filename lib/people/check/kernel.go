@@ -23,7 +23,7 @@ func (s Site) kernel() []Finding {
 	release := s.release()
 	for _, h := range s.Inventory.HCAs {
 		if f, bad := s.hca(h, release); bad {
-			all = append(all, f.of(h.Name, h.ID))
+			all = append(all, f.Of(h.Name, h.ID))
 		}
 	}
 	return all
