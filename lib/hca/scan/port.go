@@ -65,9 +65,9 @@ func (v *View) port(d Device, p rdma.Port, get func(index int) (link.Interface, 
 
 // Signal is whether a port has a link, and how fast that is.
 type Signal struct {
-	Num   uint32
-	State string
-	Rate  string // as the kernel prints it; empty if it does not
+	Num   uint32 `json:"num"`
+	State string `json:"state"`          // ACTIVE, DOWN, …
+	Rate  string `json:"rate,omitempty"` // as the kernel prints it, "100 Gb/sec (4X EDR)"; empty if it does not
 }
 
 // Signals reads what links an HCA's ports have. The view's /sys must show this namespace.

@@ -11,13 +11,6 @@ import (
 	"gresnet/lib/words/poll"
 )
 
-// Port is the state of an HCA's port when a job claimed the HCA.
-type Port struct {
-	Num   uint32 `json:"num"`
-	State string `json:"state"`          // ACTIVE, DOWN, …
-	Rate  string `json:"rate,omitempty"` // as the kernel prints it: "100 Gb/sec (4X EDR)"
-}
-
 // PortError says how a port that came home is worse than before.
 type PortError struct {
 	HCA       string
@@ -65,18 +58,9 @@ func (e FaultsError) Hint() string {
 	return "GN641 look at cable and switch; gresnet release ends a quarantine"
 }
 
-// Ports returns the state of an HCA's ports.
-func Ports(signals []scan.Signal) []Port {
-	ports := make([]Port, 0, len(signals))
-	for _, p := range signals {
-		ports = append(ports, Port(p))
-	}
-	return ports
-}
-
 // AwaitPorts waits until no port of an HCA at home is worse than before, and returns a PortError
 // for one that stays worse.
-func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err error) {
+func (w *World) AwaitPorts(id node.ID, name string, before []scan.Signal) (worse, err error) {
 	err = w.OnHost(func(v *scan.View) error {
 		d, err := v.Find(id)
 		if err != nil {
@@ -88,7 +72,7 @@ func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err e
 			if err != nil {
 				return false, err
 			}
-			fault, is := worsePort(name, before, Ports(now))
+			fault, is := worsePort(name, before, now)
 			if !is {
 				worse = nil
 				return true, nil
@@ -108,9 +92,9 @@ func (w *World) AwaitPorts(id node.ID, name string, before []Port) (worse, err e
 
 // worsePort returns the first port of an HCA that had a link before and has none now, or a slower
 // one.
-func worsePort(name string, before, now []Port) (fault PortError, is bool) {
+func worsePort(name string, before, now []scan.Signal) (fault PortError, is bool) {
 	for _, b := range before {
-		n := Port{Num: b.Num, State: "none"}
+		n := scan.Signal{Num: b.Num, State: "none"}
 		for _, p := range now {
 			if p.Num == b.Num {
 				n = p

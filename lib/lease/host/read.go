@@ -192,7 +192,7 @@ func (l *Look) readAccess(v *scan.View, d scan.Device, e gres.Entry, ports []sca
 		return &step.Access{ID: e.HCA.ID, Name: d.Name, Nodes: a.Nodes}, err
 	}
 	if health := l.Host.Config.Health.Port; health != config.HealthOff {
-		a.Health, a.Ports = health, world.Ports(v.SignalsOf(d, ports))
+		a.Health, a.Ports = health, v.SignalsOf(d, ports)
 	}
 	return a, nil
 }

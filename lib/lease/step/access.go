@@ -23,8 +23,8 @@ type Access struct {
 	Nodes []devnode.Node `json:"nodes"`
 
 	// Ports is empty in the notes of earlier versions: then the undo looks at no port.
-	Ports  []world.Port `json:"ports,omitempty"`
-	Health string       `json:"health,omitempty"` // what to do with an HCA if a port is worse
+	Ports  []scan.Signal `json:"ports,omitempty"`
+	Health string        `json:"health,omitempty"` // what to do with an HCA if a port is worse
 
 	Counters []counters.Port `json:"counters,omitempty"` // what the ports had counted
 }
