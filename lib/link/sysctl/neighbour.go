@@ -20,40 +20,23 @@ const (
 	ndtpaIfindex = 1
 )
 
-// neighbourFile returns the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
+// neighbourFile has the sysctls of ipv4/neigh and ipv6/neigh by NDTPA_*; times are reported in
 // milliseconds as 64 bits, all else as 32 (neighbour.c:neightbl_fill_parms).
-func neighbourFile(kind uint16) string {
-	switch kind {
-	case 4:
-		return "base_reachable_time_ms"
-	case 5:
-		return "retrans_time_ms"
-	case 6:
-		return "gc_stale_time"
-	case 7:
-		return "delay_first_probe_time"
-	case 9:
-		return "app_solicit"
-	case 10:
-		return "ucast_solicit"
-	case 11:
-		return "mcast_solicit"
-	case 12:
-		return "anycast_delay"
-	case 13:
-		return "proxy_delay"
-	case 14:
-		return "proxy_qlen"
-	case 15:
-		return "locktime"
-	case 16:
-		return "unres_qlen_bytes"
-	case 17:
-		return "mcast_resolicit"
-	case 19:
-		return "interval_probe_time_ms"
-	}
-	return ""
+var neighbourFile = map[uint16]string{
+	4:  "base_reachable_time_ms",
+	5:  "retrans_time_ms",
+	6:  "gc_stale_time",
+	7:  "delay_first_probe_time",
+	9:  "app_solicit",
+	10: "ucast_solicit",
+	11: "mcast_solicit",
+	12: "anycast_delay",
+	13: "proxy_delay",
+	14: "proxy_qlen",
+	15: "locktime",
+	16: "unres_qlen_bytes",
+	17: "mcast_resolicit",
+	19: "interval_probe_time_ms",
 }
 
 // parameters are the neighbour tables' settings of each interface, as dumped: one answer a table.
@@ -138,7 +121,7 @@ func (t reported) addTable(m []byte) error {
 	}
 	folder := map[byte]string{unix.AF_INET: "ipv4/neigh", unix.AF_INET6: "ipv6/neigh"}[m[0]]
 	for a := range inner.All() {
-		file := neighbourFile(a.Kind)
+		file := neighbourFile[a.Kind]
 		if folder == "" || file == "" {
 			continue
 		}
