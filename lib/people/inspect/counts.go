@@ -64,14 +64,9 @@ func Count(n *host.Host) (Counts, error) {
 		return c, err
 	}
 	c.Mode = mode
-	t, err := n.Table().Read()
+	t, err := recorded(n)
 	if err != nil {
 		return c, err
-	}
-	if len(t.HCAs) == 0 {
-		if err := n.AddHCAs(&t); err != nil {
-			return c, err
-		}
 	}
 	mapping, err := n.Map(t.HCAs)
 	if err != nil {

@@ -38,14 +38,9 @@ const (
 // ReadStatus reads what jobs hold, and changes nothing.
 func ReadStatus(n *host.Host) (*report.Status, error) {
 	s := &report.Status{HCAs: []report.HCA{}, Leases: []report.Lease{}}
-	t, err := n.Table().Read()
+	t, err := recorded(n)
 	if err != nil {
 		return s, err
-	}
-	if len(t.HCAs) == 0 {
-		if err := n.AddHCAs(&t); err != nil {
-			return s, err
-		}
 	}
 	mapping, drift := n.Map(t.HCAs)
 	// What is missing may have come since, which the next prolog will find, too.
@@ -96,6 +91,15 @@ func ReadStatus(n *host.Host) (*report.Status, error) {
 		s.HCAs[i].State = StateOf(s.HCAs[i])
 	}
 	return s, nil
+}
+
+// recorded returns the node table, with the node's HCAs if it has none yet.
+func recorded(n *host.Host) (table.Table, error) {
+	t, err := n.Table().Read()
+	if err == nil && len(t.HCAs) == 0 {
+		err = n.AddHCAs(&t)
+	}
+	return t, err
 }
 
 // hcaStatus says who has an HCA, or each of its slots.

@@ -17,13 +17,8 @@ func (m *Metrics) read(t document.Table) {
 		// `--collector.textfile.directory`; without it nothing is counted
 		"file",
 	)
-	text, there := t.Text("file")
-	if !there || text == "" {
-		return
-	}
-	m.File = text
-	if !filepath.IsAbs(text) || filepath.Ext(text) != ".prom" || filepath.Base(text) == ".prom" {
+	if m.File, _ = t.Text("file"); m.File != "" && (!filepath.IsAbs(m.File) || filepath.Ext(m.File) != ".prom" || filepath.Base(m.File) == ".prom") {
 		t.Fail("file", `GN149 name a file in the folder of --collector.textfile.directory; node_exporter reads those that end in .prom`,
-			"%q is not the whole path of a .prom file", text)
+			"%q is not the whole path of a .prom file", m.File)
 	}
 }
