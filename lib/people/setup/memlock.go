@@ -50,13 +50,12 @@ func (p *planner) unit() {
 	if value, is := ofUnit(p.Root); !is || value == "infinity" || strings.HasPrefix(value, "infinity:") && strings.HasSuffix(value, ":infinity") {
 		return
 	}
-	t, there, understood := p.open(dropIn)
+	t, understood := p.open(dropIn)
 	if !understood {
 		return
 	}
-	before := t.String()
 	t.content = dropInText
-	p.change(t, there, before)
+	p.change(t)
 }
 
 // Keys of slurm.conf that say which limits tasks have from whoever submits. Slurm takes the second of both.

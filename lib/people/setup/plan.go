@@ -118,20 +118,26 @@ func (p *planner) read(file string) (string, error) {
 	return string(data), err
 }
 
-// open reads a file that setup will change. there says that the file exists, understood that setup
-// understands all of it.
-func (p *planner) open(file string) (t text, there, understood bool) {
+// open reads a file that setup will change. understood says that setup understands all of it.
+func (p *planner) open(file string) (t text, understood bool) {
 	name := strings.TrimPrefix(path.Clean(file), "/")
 	info, err := fs.Lstat(p.Root, name)
 	if err == nil && !info.Mode().IsRegular() {
 		p.refuse(file+" is not a file of its own, but "+kind(info.Mode()), "GN234 set up the host that it belongs to, or make the changes there by hand: gresnet(7), Install by hand")
-		return text{}, true, false
+		return text{}, false
 	}
 	content, err := p.read(file)
-	if err != nil {
-		return text{file: file}, false, true
+	return text{file: file, content: content, was: content, there: err == nil}, true
+}
+
+// openConf opens a file of Slurm's, and refuses one that has lines which may be other nodes'.
+func (p *planner) openConf(file string) (t text, understood bool) {
+	if t, understood = p.open(file); understood {
+		bad := t.refuse()
+		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
+		understood = len(bad) == 0
 	}
-	return text{file, content}, true, true
+	return t, understood
 }
 
 func kind(mode fs.FileMode) string {
@@ -142,21 +148,16 @@ func kind(mode fs.FileMode) string {
 }
 
 // change plans a file's new content, if it is another one.
-func (p *planner) change(t text, there bool, before string) {
-	if after := t.String(); after != before || !there {
-		p.Plan.Edits = append(p.Plan.Edits, Edit{Path: t.file, Before: []byte(before), There: there, After: []byte(after), Mode: 0o644})
+func (p *planner) change(t text) {
+	if t.content != t.was || !t.there {
+		p.Plan.Edits = append(p.Plan.Edits, Edit{Path: t.file, Before: []byte(t.was), There: t.there, After: []byte(t.content), Mode: 0o644})
 	}
 }
 
 // slurmConf is the file that all hosts have alike.
 func (p *planner) slurmConf(file string) {
-	t, there, understood := p.open(file)
+	t, understood := p.openConf(file)
 	if !understood {
-		return
-	}
-	before := t.String()
-	if bad := t.refuse(); len(bad) > 0 {
-		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
 		return
 	}
 	p.script(&t, path.Dir(file), "Prolog", prolog)
@@ -167,9 +168,9 @@ func (p *planner) slurmConf(file string) {
 	}
 	p.nodeLine(&t)
 	p.memlock(&t)
-	p.change(t, there, before)
+	p.change(t)
 	var old []string
-	for _, l := range (text{file, before}).parse().Lines {
+	for _, l := range (text{content: t.was}).parse().Lines {
 		old = append(old, l.String())
 	}
 	for _, l := range t.parse().Lines {
@@ -365,13 +366,8 @@ const (
 
 // gresConf has a line for each HCA.
 func (p *planner) gresConf(file string) {
-	t, there, understood := p.open(file)
+	t, understood := p.openConf(file)
 	if !understood {
-		return
-	}
-	before := t.String()
-	if bad := t.refuse(); len(bad) > 0 {
-		p.Plan.Refusals = append(p.Plan.Refusals, bad...)
 		return
 	}
 	at := t.cut()
@@ -386,7 +382,7 @@ func (p *planner) gresConf(file string) {
 	}
 	t.add(end)
 	t.content += rest
-	p.change(t, there, before)
+	p.change(t)
 }
 
 // hasNICs tells whether the site itself has lines about HCAs of this node: setup does not know what
@@ -452,12 +448,11 @@ func (t *text) cut() (at int) {
 
 // cgroupConf has jobs open the GPUs that they were given, and no others.
 func (p *planner) cgroupConf(file string) {
-	t, there, understood := p.open(file)
+	t, understood := p.open(file)
 	if !understood {
 		return
 	}
-	before := t.String()
-	if _, err := slurm.ParseFile(t.file, before); err != nil {
+	if _, err := slurm.ParseFile(t.file, t.content); err != nil {
 		p.Plan.Refusals = append(p.Plan.Refusals, t.refuse()...)
 		return
 	}
@@ -465,7 +460,7 @@ func (p *planner) cgroupConf(file string) {
 	switch {
 	case len(all) == 0:
 		t.add("ConstrainDevices=yes")
-		p.change(t, there, before)
+		p.change(t)
 	case !strings.EqualFold(last(all).Value, "yes"):
 		p.Plan.Notes = append(p.Plan.Notes, fmt.Sprintf("%s:%d says ConstrainDevices=%s: it stays, and jobs can open GPUs that they were not given", file, all[len(all)-1].Number, last(all).Value))
 	}
@@ -484,12 +479,11 @@ func (p *planner) plugstack(slurmConf string) {
 		p.refuse("spank_gresnet.so is not in "+dir+": no step would start with "+stackLine, "GN474 install the package gresnet-spank for this version of Slurm")
 		return
 	}
-	t, there, understood := p.open(file)
+	t, understood := p.open(file)
 	if !understood {
 		return
 	}
-	before := t.String()
-	if there {
+	if t.there {
 		lines, err := slurm.ReadPlugstack(p.Root, file)
 		if err != nil {
 			p.refuse(err.Error(), "GN239 mend the file, then run setup again")
@@ -503,7 +497,7 @@ func (p *planner) plugstack(slurmConf string) {
 		}
 	}
 	t.add(stackLine)
-	p.change(t, there, before)
+	p.change(t)
 	p.Plan.Notes = append(p.Plan.Notes, "hosts where users call srun and sbatch need package gresnet-spank, if they have the same plugstack.conf: gresnet check --role login")
 }
 
@@ -594,11 +588,10 @@ func (p *planner) toml() {
 	if p.HCATables == "" && p.Mode == "" {
 		return
 	}
-	t, there, understood := p.open(p.Toml)
+	t, understood := p.open(p.Toml)
 	if !understood {
 		return
 	}
-	before := t.String()
 	if p.Mode != "" {
 		if slices.ContainsFunc(strings.Split(t.content, "\n"), func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "[rdma]") }) {
 			p.refuse(p.Toml+" has a table [rdma] already", "GN241 set mode = \""+p.Mode+"\" in it")
@@ -610,5 +603,5 @@ func (p *planner) toml() {
 	if p.HCATables != "" {
 		t.add("\n" + strings.TrimRight(p.HCATables, "\n"))
 	}
-	p.change(t, there, before)
+	p.change(t)
 }

@@ -12,13 +12,12 @@ import (
 type text struct {
 	file    string // for people
 	content string
+	was     string // the content before
+	there   bool   // there was such a file
 }
 
 // correct is what to do about a line that does not read.
 const correct = "GN404 correct the line, which slurmd does not read either, then run setup again"
-
-// String returns the file's content.
-func (t text) String() string { return t.content }
 
 // add adds a line at the end, on a line of its own.
 func (t *text) add(line string) {
