@@ -1,6 +1,7 @@
 package devnode
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,8 +29,13 @@ func (k known) keepOnly(hcas []config.HCA) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(string(k), list)
-	if had, err := os.ReadFile(path); err == nil && string(had) == string(text) {
+	return k.only(list, text)
+}
+
+// only has the folder hold one file, unless it holds it already.
+func (k known) only(name string, text []byte) error {
+	path := filepath.Join(string(k), name)
+	if had, err := os.ReadFile(path); err == nil && bytes.Equal(had, text) {
 		return nil
 	}
 	if err := k.forget(); err != nil {
@@ -68,19 +74,7 @@ func (k known) add(sys fs.FS, node string) error {
 const opened = ".open"
 
 // open removes what was known, and has udev leave all nodes open.
-func (k known) open() error {
-	path := filepath.Join(string(k), opened)
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	if err := k.forget(); err != nil {
-		return err
-	}
-	if err := os.Mkdir(string(k), 0o700); err != nil {
-		return fmt.Errorf("tell udev to close no device nodes: %w", err)
-	}
-	return os.WriteFile(path, nil, 0o600)
-}
+func (k known) open() error { return k.only(opened, nil) }
 
 // forget removes all, so that udev closes nothing by itself.
 func (k known) forget() error {
