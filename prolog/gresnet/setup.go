@@ -288,29 +288,17 @@ func restartSlurm(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// networkOf returns the kind of a file system that other hosts have, too (statfs(2)).
+// networkOf returns the kind of a file system that other hosts have, too.
 func networkOf(file string) string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(file, &stat); err != nil {
 		return ""
 	}
-	switch uint32(stat.Type) {
-	case 0x6969:
-		return "NFS"
-	case 0x517b, 0xff534d42, 0xfe534d42:
-		return "SMB"
-	case 0x0bd00bd0:
-		return "Lustre"
-	case 0x47504653:
-		return "GPFS"
-	case 0x00c36400:
-		return "CephFS"
-	case 0x19830326:
-		return "BeeGFS"
-	case 0x01021997:
-		return "9p"
-	case 0x65735546:
-		return "FUSE"
-	}
-	return ""
+	return networkTypes[uint32(stat.Type)]
+}
+
+// networkTypes has the kinds of these file systems (statfs(2)).
+var networkTypes = map[uint32]string{
+	0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+	0x00c36400: "CephFS", 0x19830326: "BeeGFS", 0x01021997: "9p", 0x65735546: "FUSE",
 }
