@@ -103,6 +103,36 @@ func (n *Host) ask(ctx context.Context, j job.Job) (e entitlement) {
 	return e
 }
 
+// takeOrWait takes what a job wants, and waits for HCAs that others hold as long as they are about to
+// give them back. passed is what the job would have besides, if it were free.
+func (n *Host) takeOrWait(ctx context.Context, j job.Job, wants []gres.Want) (passed []gres.Holding, err error) {
+	if err := n.reclaim(ctx, j, wants); err != nil {
+		return nil, err
+	}
+	for {
+		passed, err := n.take(ctx, j, wants)
+		var taken *gres.Taken
+		if !errors.As(err, &taken) || errors.Is(err, ErrRemains) {
+			return passed, err
+		}
+		shared := taken.Shared()
+		held := n.waitForAnyHolder(ctx, j.ID, taken.By, shared != nil)
+		switch {
+		case held == nil:
+			continue
+		case shared != nil && errors.Is(held, errLives):
+			return nil, shared
+		case errors.Is(held, errAlive):
+			both := fmt.Errorf("%w: %w", err, held)
+			if what := hint.Whole(held); what != "" {
+				return nil, hint.With(both, what) // a sweep by name would spare that job, too
+			}
+			return nil, both
+		}
+		return nil, err
+	}
+}
+
 // taking is a lease while a prolog takes it.
 type taking struct {
 	*opened.Lease
