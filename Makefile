@@ -10,6 +10,7 @@ LDFLAGS := -s -w -X gresnet/lib/people/cli.version=$(VERSION)
 all: build spank
 
 build:
+	packaging/need go
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet ./prolog/gresnet
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet-prolog ./prolog
 	CGO_ENABLED=0 go build $(GOFLAGS) -ldflags '$(LDFLAGS)' -o $(BIN)/gresnet-epilog ./epilog
@@ -30,6 +31,7 @@ NFPM_VERSION := v2.45.0
 NFPM := $(CURDIR)/.cache/nfpm-$(NFPM_VERSION)/nfpm
 
 $(NFPM):
+	packaging/need go
 	GOBIN=$(dir $@) GOFLAGS= go install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 
 # .deb and .rpm into dist/; the plugin's for the Slurm of this machine, or SLURM=/prefix.
