@@ -4,9 +4,10 @@
  * namespaces, on unmodified kernels (seen on Debian's 6.1, 6.12 and 7.3).
  *
  * Each HCA is one platform device "ibfake.N" that this driver binds, or one PCI
- * function of QEMU's "edu" device, which then is RoCE. From it hang one RDMA
- * device with one port, or two with ports=2, and for RoCE one Ethernet interface for
- * each port.
+ * function of QEMU's "edu" device, which then is RoCE, or InfiniBand with eduib=Y, as
+ * a VF in a VM that does not see its PF. From it hang one RDMA device, or two of an edu
+ * with devices=2, with one port, or two with ports=2, and for RoCE one Ethernet interface
+ * for each port.
  * QEMU's "nvme" has SR-IOV: as a PF with its VFs each is RoCE, or InfiniBand if
  * it has Intel's id. The PF keeps what is set of its VFs (ip link set PF vf N),
  * and nothing acts on it but a MAC and GUIDs, which count from the VF's next
@@ -118,6 +119,14 @@ MODULE_PARM_DESC(train, "milliseconds from an Ethernet interface's opening to it
 static unsigned int ports = 1;
 module_param(ports, uint, 0444);
 MODULE_PARM_DESC(ports, "ports of each HCA, two at most (default 1)");
+
+static unsigned int devices = 1;
+module_param(devices, uint, 0444);
+MODULE_PARM_DESC(devices, "HCAs on each edu function (default 1)");
+
+static bool eduib;
+module_param(eduib, bool, 0444);
+MODULE_PARM_DESC(eduib, "edu functions are InfiniBand HCAs (default N: RoCE)");
 
 static bool smi;
 module_param(smi, bool, 0444);
@@ -1305,7 +1314,7 @@ static const struct dcbnl_rtnl_ops ibfake_dcbnl_ops = {
 static struct net_device *ibfake_create_netdev(struct device *parent, int index,
 					       unsigned int port)
 {
-	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x02 + port, 0x00, index >> 8, index };
+	const u8 mac[ETH_ALEN] = { 0x02, 0xc9, 0x02 + port, index >> 16, index >> 8, index };
 	struct pci_dev *pdev = dev_is_pci(parent) ? to_pci_dev(parent) : NULL;
 	struct ibfake_vf *vf = ibfake_own_vf(pdev);
 	struct net_device *netdev;
@@ -1804,7 +1813,13 @@ static int ibfake_platform_probe(struct platform_device *pdev)
 static int ibfake_pci_probe(struct pci_dev *pdev,
 			    const struct pci_device_id *id)
 {
-	return ibfake_probe(&pdev->dev, id->driver_data, pci_dev_id(pdev));
+	bool edu = !pdev->is_physfn && !pdev->is_virtfn;
+	enum ibfake_kind kind = edu && eduib ? IBFAKE_IB : id->driver_data;
+	int n, err = ibfake_probe(&pdev->dev, kind, pci_dev_id(pdev));
+
+	for (n = 1; !err && edu && n < devices; n++)
+		err = ibfake_probe(&pdev->dev, kind, n << 16 | pci_dev_id(pdev));
+	return err;
 }
 
 /* A PF's VFs go before it does. */

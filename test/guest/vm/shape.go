@@ -14,7 +14,7 @@ func WithHCAs(t *testing.T, options string) {
 	Slurm(t)
 	had := strings.TrimSpace(Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	load := func(options string) {
-		Run(t, "modprobe -r ibfake; "+ForgetTable+"; modprobe ibfake "+options+"; udevadm settle\n"+Dress+Repo()+"/bin/gresnet close")
+		Run(t, "modprobe -r ibfake; "+ForgetTable+"; modprobe ibfake "+options+"; udevadm settle\n"+Dress+dressOthers+Repo()+"/bin/gresnet close")
 	}
 	t.Cleanup(func() {
 		load(had)
@@ -22,6 +22,20 @@ func WithHCAs(t *testing.T, options string) {
 	})
 	load(options)
 }
+
+// dressOthers gives addresses to interfaces of HCAs that udev has named after their place.
+const dressOthers = `
+n=101
+for i in $(ls /sys/class/net | grep '^en'); do
+	ip link set $i up mtu 9000
+	ip addr replace 10.$n.0.2/24 dev $i
+	ip addr replace 10.$n.0.9/24 dev $i
+	ip -6 addr replace fd00:$n::2/64 dev $i nodad
+	ip route replace 172.16.$n.0/24 via 10.$n.0.1 dev $i metric 77 proto static
+	n=$((n + 1))
+done
+while ip -6 addr | grep -q tentative; do sleep 0.1; done
+`
 
 // Shape says how a driver shows HCAs, and so how much a job has with each.
 type Shape struct {
@@ -50,13 +64,20 @@ echo "umad $(ls /dev/infiniband | grep -c umad)"
 GRESNET_PROBE=/dev/infiniband /tmp/guest.test
 `
 
-// GoesToAJobAndComesHome has jobs get the HCAs of a shape: one of Slurm's, which sees what it should, one that
-// is killed around lines of its journal, and each time the node gets all back as it was.
-func (s Shape) GoesToAJobAndComesHome(t *testing.T) {
+// GoesToAJob has one of Slurm's jobs get the HCAs of a shape: it sees what it should, and the node gets all back as it
+// was.
+func (s Shape) GoesToAJob(t *testing.T) (before string) {
 	t.Helper()
 	s.configure(t)
-	before := Picture(t)
+	before = Picture(t)
 	s.runs(t, before)
+	return before
+}
+
+// GoesToAJobAndComesHome does so, and then has a job that is killed around lines of its journal get them.
+func (s Shape) GoesToAJobAndComesHome(t *testing.T) {
+	t.Helper()
+	before := s.GoesToAJob(t)
 	NoDeadline(t)
 	kills := KillAnywhere(t, s.job(), func() bool { Same(t, before); return !t.Failed() })
 	t.Logf("%d kills", kills)

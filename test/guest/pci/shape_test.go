@@ -1,0 +1,25 @@
+package pci
+
+import (
+	"strings"
+	"testing"
+
+	"gresnet/test/guest/vm"
+)
+
+// onPCI returns the names of the HCAs that are on PCI functions, in the order of these.
+func onPCI(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(vm.Run(t, "for d in /sys/bus/pci/drivers/ibfake/0000:*; do ls $d/infiniband; done"))
+}
+
+// As on Azure: a VM has VFs, and their PFs are its host's. IPoIB's interface has the name of its RDMA device.
+func TestInfiniBandHCAsWithoutAPFGoToAJobAndComeHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.WithHCAs(t, "eduib=Y")
+	names := onPCI(t)[:2]
+	if out := vm.Run(t, "ls -d /sys/bus/pci/drivers/ibfake/0000:*/physfn 2>/dev/null || true"); out != "" {
+		t.Fatalf("the HCAs have PFs: %s", out)
+	}
+	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndComesHome(t)
+}
