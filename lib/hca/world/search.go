@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -157,14 +158,20 @@ func (w *World) HasLost(id node.ID) (bool, error) {
 		return false, err
 	}
 	if id.PCI != "" {
-		return sysfs.Lacks(w.Sys, verbs, id)
+		verbs, err = sysfs.VerbsAt(w.Sys, verbs, id)
+		if err != nil || len(verbs) == 0 {
+			return err == nil, err
+		}
+		if id.GUID == "" { // its place alone tells which it is
+			return false, nil
+		}
 	}
-	// Its PCI address is not known: any device that is in none of the namespaces may be the one.
-	var seen []string
+	// All that is left may be others': of the same PCI function, or of the whole node if its place is not known.
+	var seen []scan.Device
 	see := func(v *scan.View) error {
-		names, err := v.Names()
-		seen = append(seen, names...)
-		if err != nil {
+		devices, err := v.Devices()
+		seen = append(seen, devices...)
+		if err != nil || areOthers(verbs, seen, id) {
 			return err
 		}
 		return errNext
@@ -173,10 +180,10 @@ func (w *World) HasLost(id node.ID) (bool, error) {
 		w.OnHost, w.InJob, func(f func(*scan.View) error) error { return w.Elsewhere(errNext, f) },
 	} {
 		if err := look(see); !errors.Is(err, errNext) && !errors.Is(err, ErrNoNamespace) {
-			return false, err
+			return err == nil, err
 		}
 	}
-	return allSeen(verbs, seen), nil
+	return areOthers(verbs, seen, id), nil
 }
 
 // IsLost tells whether the node has lost an HCA for sure.
@@ -185,11 +192,14 @@ func (w *World) IsLost(id node.ID) bool {
 	return err == nil && gone
 }
 
-// allSeen tells whether each uverbs device belongs to an RDMA device that a look has seen. Since
-// kernel 7.3 devices of two namespaces may have the same name.
-func allSeen(verbs []sysfs.Owner, seen []string) bool {
+// areOthers tells whether each uverbs device belongs to an HCA that a look has seen, and that is not the one
+// with an identity. Since kernel 7.3 devices of two namespaces may have the same name.
+func areOthers(verbs []sysfs.Owner, seen []scan.Device, id node.ID) bool {
+	seen = slices.Clone(seen)
 	for _, v := range verbs {
-		i := slices.Index(seen, v.Device)
+		i := slices.IndexFunc(seen, func(d scan.Device) bool {
+			return d.ID != id && d.Name == v.Device && (sysfs.BusAddress{PCI: cmp.Or(d.Function, d.ID.PCI), Aux: d.ID.Aux}) == v.Address
+		})
 		if i < 0 {
 			return false
 		}

@@ -106,25 +106,32 @@ func TestOnlyWhatTheEndOfItsNamespaceBringsHomeIsAwaited(t *testing.T) {
 	}
 }
 
-func TestANameThatIsSeenOnceIsOneDevices(t *testing.T) {
-	named := func(names ...string) (verbs []sysfs.Owner) {
-		for _, name := range names {
-			verbs = append(verbs, sysfs.Owner{Device: name})
-		}
-		return verbs
+func TestAnHCAIsLostWhereAllUverbsDevicesThatMayBeItsAreOthers(t *testing.T) {
+	const place, guid, other = "0000:01:00.0", "0002:c903:00ab:0000", "0002:c903:00ab:0001"
+	owner := func(device, pci string) sysfs.Owner {
+		return sysfs.Owner{Device: device, Address: sysfs.BusAddress{PCI: pci}}
 	}
-	for _, c := range []struct {
-		has, seen []string
-		want      bool
+	device := func(name string, id node.ID) scan.Device { return scan.Device{Name: name, ID: id} }
+	at := func(guid string) node.ID { return node.ID{GUID: guid, PCI: place} }
+	elsewhere := node.ID{GUID: other, PCI: "0000:02:00.0"}
+	for name, c := range map[string]struct {
+		has  []sysfs.Owner
+		seen []scan.Device
+		want bool
 	}{
-		{nil, nil, true},
-		{[]string{"mlx5_0", "mlx5_1"}, []string{"mlx5_1", "mlx5_0", "mlx5_2"}, true},
-		{[]string{"mlx5_0", "mlx5_1"}, []string{"mlx5_1"}, false},
-		{[]string{"mlx5_0", "mlx5_0"}, []string{"mlx5_0", "mlx5_0"}, true},
-		{[]string{"mlx5_0", "mlx5_0"}, []string{"mlx5_0"}, false},
+		"nothing has uverbs":                  {nil, nil, true},
+		"the other one of its function":       {[]sysfs.Owner{owner("mlx5_1", place)}, []scan.Device{device("mlx5_1", at(other))}, true},
+		"itself":                              {[]sysfs.Owner{owner("mlx5_0", place)}, []scan.Device{device("mlx5_0", at(guid))}, false},
+		"itself and the other one":            {[]sysfs.Owner{owner("mlx5_0", place), owner("mlx5_1", place)}, []scan.Device{device("mlx5_0", at(guid)), device("mlx5_1", at(other))}, false},
+		"one that is hidden":                  {[]sysfs.Owner{owner("mlx5_0", place)}, nil, false},
+		"the other one, and one is hidden":    {[]sysfs.Owner{owner("mlx5_0", place), owner("mlx5_1", place)}, []scan.Device{device("mlx5_1", at(other))}, false},
+		"a name that another place's has":     {[]sysfs.Owner{owner("mlx5_0", place)}, []scan.Device{device("mlx5_0", elsewhere)}, false},
+		"a name that two have, one hidden":    {[]sysfs.Owner{owner("mlx5_0", place), owner("mlx5_0", place)}, []scan.Device{device("mlx5_0", at(other))}, false},
+		"a name that two have, in two jobs":   {[]sysfs.Owner{owner("mlx5_0", place), owner("mlx5_0", place)}, []scan.Device{device("mlx5_0", at(other)), device("mlx5_0", at("0002:c903:00ab:0002"))}, true},
+		"a VF of the function at its address": {[]sysfs.Owner{owner("mlx5_2", place)}, []scan.Device{{Name: "mlx5_2", ID: node.ID{PCI: "0000:00:01.0", VF: "0"}, Function: place}}, true},
 	} {
-		if got := allSeen(named(c.has...), c.seen); got != c.want {
-			t.Errorf("the node has %v, %v was seen: %t, wanted %t", c.has, c.seen, got, c.want)
+		if got := areOthers(c.has, c.seen, at(guid)); got != c.want {
+			t.Errorf("%s: the node has lost it: %t, wanted %t", name, got, c.want)
 		}
 	}
 }

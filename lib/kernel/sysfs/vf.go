@@ -82,14 +82,14 @@ func AddressOf(sys fs.FS, id node.ID) (BusAddress, error) {
 	return at, nil
 }
 
-// Lacks tells whether no uverbs device of a list is at the PCI address of an HCA: its PF may have
-// no VF of that number any more.
-func Lacks(sys fs.FS, list []Owner, id node.ID) (bool, error) {
+// VerbsAt returns those of a list of uverbs devices that are at the place of an HCA: none if its PF has no
+// VF of that number any more, and those of others, too, where several HCAs are on one function.
+func VerbsAt(sys fs.FS, list []Owner, id node.ID) ([]Owner, error) {
 	at, err := AddressOf(sys, id)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return nil, nil
 	}
-	return err == nil && !slices.ContainsFunc(list, func(o Owner) bool { return o.Address == at }), err
+	return slices.DeleteFunc(slices.Clone(list), func(o Owner) bool { return o.Address != at }), err
 }
 
 // VFs returns how many VFs a PCI function has now, and how many it can have; of one without SR-IOV
