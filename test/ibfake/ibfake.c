@@ -1859,10 +1859,18 @@ static struct pci_driver ibfake_pci_driver = {
 	.sriov_configure = ibfake_pci_sriov_configure,
 };
 
+static const char ibfake_device[] = "ibfake";
+
+static const struct platform_device_id ibfake_platform_ids[] = {
+	{ .name = "ibfake" },
+	{}
+};
+
 static struct platform_driver ibfake_driver = {
 	.probe = ibfake_platform_probe,
+	.id_table = ibfake_platform_ids,
 	.driver = {
-		.name = "ibfake",
+		.name = "ibfake", /* or hfi1 */
 		.probe_type = PROBE_FORCE_SYNCHRONOUS,
 	},
 };
@@ -1872,7 +1880,7 @@ static int ibfake_find_beside(struct device *dev, void *data)
 	struct platform_device **pdev = data;
 
 	if (dev->bus != &platform_bus_type ||
-	    strcmp(to_platform_device(dev)->name, ibfake_driver.driver.name))
+	    strcmp(to_platform_device(dev)->name, ibfake_device))
 		return 0;
 	*pdev = to_platform_device(dev);
 	return 1;
@@ -1893,7 +1901,7 @@ static int ibfake_beside_event(struct notifier_block *block,
 	if (i == beside_count)
 		return NOTIFY_DONE;
 	if (event == BUS_NOTIFY_BOUND_DRIVER) {
-		pdev = platform_device_register_data(dev, ibfake_driver.driver.name,
+		pdev = platform_device_register_data(dev, ibfake_device,
 						     pci_dev_id(to_pci_dev(dev)),
 						     &kind, sizeof(kind));
 		if (IS_ERR(pdev))
@@ -1919,7 +1927,7 @@ static int ibfake_add_hca(enum ibfake_kind kind)
 {
 	struct platform_device *pdev;
 
-	pdev = platform_device_register_data(NULL, ibfake_driver.driver.name,
+	pdev = platform_device_register_data(NULL, ibfake_device,
 					     hca_count, &kind, sizeof(kind));
 	if (IS_ERR(pdev))
 		return PTR_ERR(pdev);
@@ -1994,6 +2002,8 @@ static int __init ibfake_init(void)
 		return -EINVAL;
 	}
 
+	if (hfi)
+		ibfake_driver.driver.name = "hfi1";
 	err = hfi ? ibfake_register_hfi() : 0;
 	if (err)
 		return err;

@@ -116,6 +116,9 @@ func (n Nodes) covers(name string, known verdicts) (verdict, error) {
 		return verdict{covered: true}, nil
 	}
 	owner, err := sysfs.OwnerOf(n.Sys, name)
+	if errors.Is(err, fs.ErrNotExist) && sysfs.IsHFI(name) {
+		return n.coversRenamed(known)
+	}
 	if err != nil {
 		return verdict{}, err
 	}
@@ -140,4 +143,22 @@ func (n Nodes) covers(name string, known verdicts) (verdict, error) {
 	covered := slices.ContainsFunc(n.Config.HCAs, func(c config.HCA) bool { return c.Covers(h) })
 	known[owner] = verdict{covered, away}
 	return known[owner], nil
+}
+
+// coversRenamed tells so of a device node of hfi1 whose HCA has another name: it may be of any HCA of hfi1 that has.
+// The folder is no matter of such a node.
+func (n Nodes) coversRenamed(known verdicts) (verdict, error) {
+	all := verdict{away: true}
+	renamed, err := sysfs.RenamedHFIs(n.Sys)
+	if err != nil {
+		return verdict{}, err
+	}
+	for _, name := range renamed {
+		v, err := n.covers(name, known)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return verdict{}, err
+		}
+		all.covered = all.covered || v.covered
+	}
+	return all, nil
 }

@@ -433,6 +433,61 @@ func TestTheNodesOfHFI1AreClosedBesideTheFolderGivenToOneJobAndGivenBack(t *test
 	}
 }
 
+// As where udev names HCAs after their place. Nothing in /sys tells whose node that is.
+func TestANodeOfHFI1IsClosedIfItMayBeOfAListedHCAThatHasAnotherName(t *testing.T) {
+	top := deviceFolder(t)
+	dev := filepath.Join(top, "infiniband")
+	if err := os.Mkdir(dev, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := func(target string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(target), Mode: fs.ModeSymlink}
+	}
+	sys := fstest.MapFS{}
+	for i, hca := range []struct{ name, driver string }{{"hfi1_0", "hfi1"}, {"ibp32s0", "hfi1"}, {"ibp33s0", "hfi1"}, {"mlx5_0", "mlx5_core"}} {
+		digit := string(rune('0' + i))
+		place := "devices/pci0000:00/0000:0" + digit + ":00.0/"
+		sys["class/infiniband/"+hca.name] = link("../../" + place + "infiniband/" + hca.name)
+		sys[place+"infiniband/"+hca.name+"/node_guid"] = &fstest.MapFile{Data: []byte("0011:7501:0000:010" + digit + "\n")}
+		sys["class/infiniband_verbs/uverbs"+digit] = link("../../" + place + "infiniband_verbs/uverbs" + digit)
+		sys[place+"infiniband_verbs/uverbs"+digit+"/ibdev"] = &fstest.MapFile{Data: []byte(hca.name + "\n")}
+		sys[place+"infiniband_verbs/uverbs"+digit+"/device"] = link("../..")
+		sys[place+"driver"] = link("../../../bus/pci/drivers/" + hca.driver)
+		if hca.driver == "hfi1" {
+			sys["class/hfi1_user/hfi1_"+digit] = link("../../devices/virtual/hfi1_user/hfi1_" + digit)
+			sys["devices/virtual/hfi1_user/hfi1_"+digit+"/dev"] = &fstest.MapFile{Data: []byte("1:5\n")}
+		}
+	}
+	open, all := Access{Mode: 0o666}, []string{"hfi1_0", "hfi1_1", "hfi1_2"}
+	for toml, closed := range map[string][]string{
+		"": all,
+		"[[hca]]\nindex = 0\nmatch = \"rdma=hfi1_0\"\n":       all[:1],
+		"[[hca]]\nindex = 0\nmatch = \"rdma=ibp32s0\"\n":      all[1:],
+		"[[hca]]\nindex = 0\nmatch = \"pci=0000:02:00.0\"\n":  all[1:],
+		"[[hca]]\nindex = 0\nmatch = \"rdma=mlx5_0\"\n":       nil,
+		"[[hca]]\nindex = 0\nmatch = \"rdma=no_such_hca0\"\n": nil,
+	} {
+		for _, name := range all {
+			os.Remove(filepath.Join(top, name))
+			if err := Make(filepath.Join(top, name), 1, 5, open); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := (Nodes{Config: parsed(t, toml), Sys: sys, Dev: dev, Known: filepath.Join(t.TempDir(), "closed")}).Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all {
+			want := open
+			if slices.Contains(closed, name) {
+				want = RootAlone()
+			}
+			if now, err := Stat(filepath.Join(top, name)); err != nil || now != want {
+				t.Errorf("with %q %s is %+v, wanted %+v: %v", toml, name, now, want, err)
+			}
+		}
+	}
+}
+
 // Each job's prolog looks at all device nodes of the node, and nearly all of them are closed.
 func TestOfAClosedDeviceNodeNobodyAsksWhoseItIs(t *testing.T) {
 	dev := deviceFolder(t)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,29 @@ func HFIs(sys fs.FS) []string { return entries(sys, "class/"+hfiClass) }
 
 // HFI returns the number of an HCA's, or fs.ErrNotExist.
 func HFI(sys fs.FS, rdma string) (major, minor uint32, err error) { return Dev(sys, hfiClass, rdma) }
+
+// RenamedHFIs returns the uverbs devices of hfi1's HCAs that have other names than all of its character devices:
+// nothing tells which HCA has which of these.
+func RenamedHFIs(sys fs.FS) (list []string, err error) {
+	names, err := verbs(sys)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, name := range names {
+		driver, err := fs.ReadLink(sys, path.Join(verbsClass, name, "device/driver"))
+		if err != nil || path.Base(driver) != "hfi1" {
+			continue // it has none, or is gone
+		}
+		owner, err := OwnerOf(sys, name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if err == nil && !slices.Contains(HFIs(sys), owner.Device) {
+			list = append(list, name)
+		}
+	}
+	return list, nil
+}
 
 // OwnerOf returns the owner of a character device. One that goes meanwhile is fs.ErrNotExist.
 func OwnerOf(sys fs.FS, name string) (Owner, error) {
