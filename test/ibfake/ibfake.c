@@ -11,13 +11,14 @@
  * QEMU's "nvme" has SR-IOV: as a PF with its VFs each is RoCE, or InfiniBand if
  * it has Intel's id. The PF keeps what is set of its VFs (ip link set PF vf N),
  * and nothing acts on it but a MAC and GUIDs, which count from the VF's next
- * probe on, as with mlx5. It has an eswitch mode to set, which changes nothing.
+ * probe on, as with mlx5. In switchdev mode each VF of a RoCE PF has a representor,
+ * and packets go from one to the other.
  * Functions that the drivers named by beside= have bound are RoCE, too, with these
  * drivers' interfaces: the RDMA device comes when they bind and goes when they let go,
  * as the auxiliary device of a real NIC.
  * Nothing is ever sent: sends complete at once, receives are flushed when
  * their queue pair goes to the error state, and packets are dropped, but for
- * those of an interface of another driver. What is sent is counted: the port's
+ * those of an interface of another driver, and of a representor and its VF. What is sent is counted: the port's
  * counters count what queue pairs send, IPoIB's and MADs among it, and an
  * interface's count its packets, also for each queue (ethtool -S).
  * Interfaces have rings, channels and private flags to set, IPoIB's too, and
@@ -36,7 +37,8 @@
  * GUID and place: a sub-device (RDMA_NLDEV_ATTR_PARENT_NAME).
  *
  * With hfi=Y an IB HCA is of hfi1's driver, by its id, and has a character device more, of
- * class hfi1_user: /dev/NAME, which can be opened, and no more.
+ * class hfi1_user: /dev/NAME, which can be opened, and no more. The platform driver is called
+ * hfi1 then.
  *
  * An IB port has four P_Keys in a table of eight, the others have the default
  * one. RDMA-CM takes IB and RoCE: /sys/kernel/config/rdma_cm.
@@ -165,6 +167,8 @@ struct ibfake_vf {
 	int min_rate, max_rate, state;
 	bool spoofchk, trusted;
 	u64 node_guid, port_guid;
+	struct net_device __rcu *netdev; /* its own interface, of a RoCE VF */
+	struct net_device __rcu *rep; /* its representor, in switchdev mode */
 };
 
 struct ibfake_hca {
@@ -172,6 +176,7 @@ struct ibfake_hca {
 	bool sub; /* an SMI sub-device */
 	struct pci_dev *pdev; /* on PCI only */
 	struct ibfake_vf vfs[IBFAKE_MAX_VFS]; /* of a PF */
+	bool switchdev; /* of a RoCE PF */
 	u64 port_guid; /* of an InfiniBand VF; 0: its node GUID */
 	enum ibfake_kind kind;
 	int index;
@@ -926,15 +931,40 @@ static int ibfake_stop(struct net_device *netdev)
 	return 0;
 }
 
+static struct ibfake_vf *ibfake_own_vf(struct pci_dev *pdev);
+
+static struct ibfake_vf *ibfake_netdev_own_vf(struct net_device *netdev)
+{
+	struct device *dev = netdev->dev.parent;
+
+	return ibfake_own_vf(dev && dev_is_pci(dev) ? to_pci_dev(dev) : NULL);
+}
+
+/* To the other end, if there is one. */
+static netdev_tx_t ibfake_forward(struct sk_buff *skb, struct net_device __rcu **end)
+{
+	struct net_device *to;
+
+	rcu_read_lock();
+	to = end ? rcu_dereference(*end) : NULL;
+	if (to)
+		dev_forward_skb(to, skb);
+	else
+		dev_consume_skb_any(skb);
+	rcu_read_unlock();
+	return NETDEV_TX_OK;
+}
+
+/* What a VF sends arrives at its representor. */
 static netdev_tx_t ibfake_xmit(struct sk_buff *skb, struct net_device *netdev)
 {
 	struct ibfake_nic *nic = netdev_priv(netdev);
+	struct ibfake_vf *vf = ibfake_netdev_own_vf(netdev);
 	u16 queue = skb_get_queue_mapping(skb);
 
 	atomic64_inc(&nic->sent[queue].packets);
 	atomic64_add(skb->len, &nic->sent[queue].bytes);
-	dev_consume_skb_any(skb);
-	return NETDEV_TX_OK;
+	return ibfake_forward(skb, vf ? &vf->rep : NULL);
 }
 
 static void ibfake_get_stats64(struct net_device *netdev,
@@ -1145,8 +1175,122 @@ static const struct ib_device_ops ibfake_pf_ops = {
 	.set_vf_link_state = ibfake_ib_set_vf_link_state,
 };
 
-/* A PF's devlink device has the mode of its eswitch, and no more. */
+/*
+ * In switchdev mode each VF of a RoCE PF has a representor on the node, as a port
+ * of the card's switch has a cable: what the VF sends arrives there, and what the
+ * representor sends arrives at the VF, wherever that is.
+ */
+struct ibfake_rep {
+	struct ibfake_hca *pf;
+	int n;
+};
+
+static int ibfake_rep_open(struct net_device *netdev)
+{
+	netif_start_queue(netdev);
+	netif_carrier_on(netdev);
+	return 0;
+}
+
+static int ibfake_rep_stop(struct net_device *netdev)
+{
+	netif_stop_queue(netdev);
+	return 0;
+}
+
+static netdev_tx_t ibfake_rep_xmit(struct sk_buff *skb, struct net_device *netdev)
+{
+	struct ibfake_rep *rep = netdev_priv(netdev);
+
+	return ibfake_forward(skb, &rep->pf->vfs[rep->n].netdev);
+}
+
+static int ibfake_switch_id(struct ibfake_hca *pf, struct netdev_phys_item_id *id)
+{
+	id->id_len = sizeof(pf->ibdev.node_guid);
+	memcpy(id->id, &pf->ibdev.node_guid, id->id_len);
+	return 0;
+}
+
+static int ibfake_rep_switch_id(struct net_device *netdev,
+				struct netdev_phys_item_id *id)
+{
+	return ibfake_switch_id(((struct ibfake_rep *)netdev_priv(netdev))->pf, id);
+}
+
+static int ibfake_rep_port_name(struct net_device *netdev, char *buf, size_t len)
+{
+	struct ibfake_rep *rep = netdev_priv(netdev);
+
+	snprintf(buf, len, "pf%uvf%d", PCI_FUNC(rep->pf->pdev->devfn), rep->n);
+	return 0;
+}
+
+static const struct net_device_ops ibfake_rep_ops = {
+	.ndo_open = ibfake_rep_open,
+	.ndo_stop = ibfake_rep_stop,
+	.ndo_start_xmit = ibfake_rep_xmit,
+	.ndo_get_phys_port_name = ibfake_rep_port_name,
+	.ndo_get_port_parent_id = ibfake_rep_switch_id,
+	.ndo_set_mac_address = eth_mac_addr,
+	.ndo_validate_addr = eth_validate_addr,
+};
+
+static int ibfake_add_rep(struct ibfake_hca *pf, int n)
+{
+	struct net_device *netdev = alloc_etherdev(sizeof(struct ibfake_rep));
+	struct ibfake_rep *rep;
+	int err;
+
+	if (!netdev)
+		return -ENOMEM;
+	rep = netdev_priv(netdev);
+	rep->pf = pf;
+	rep->n = n;
+	SET_NETDEV_DEV(netdev, &pf->pdev->dev);
+	strscpy(netdev->name, "rep%d", sizeof(netdev->name));
+	netdev->netdev_ops = &ibfake_rep_ops;
+	netdev->max_mtu = IBFAKE_MAX_MTU;
+	netdev->mtu = IBFAKE_MAX_MTU;
+	eth_hw_addr_random(netdev);
+	err = register_netdev(netdev);
+	if (err) {
+		free_netdev(netdev);
+		return err;
+	}
+	rcu_assign_pointer(pf->vfs[n].rep, netdev);
+	return 0;
+}
+
+static void ibfake_remove_reps(struct ibfake_hca *pf)
+{
+	struct net_device *netdev;
+	int n;
+
+	for (n = 0; n < IBFAKE_MAX_VFS; n++) {
+		netdev = rcu_replace_pointer(pf->vfs[n].rep, NULL, true);
+		if (!netdev)
+			continue;
+		unregister_netdev(netdev);
+		free_netdev(netdev);
+	}
+}
+
+static int ibfake_add_reps(struct ibfake_hca *pf, int count)
+{
+	int n, err = 0;
+
+	for (n = 0; !err && n < min(count, IBFAKE_MAX_VFS); n++)
+		if (!rcu_access_pointer(pf->vfs[n].rep))
+			err = ibfake_add_rep(pf, n);
+	if (err)
+		ibfake_remove_reps(pf);
+	return err;
+}
+
+/* A PF's devlink device has the mode of its eswitch. */
 struct ibfake_eswitch {
+	struct ibfake_hca *pf;
 	u16 mode;
 };
 
@@ -1159,7 +1303,19 @@ static int ibfake_eswitch_mode_get(struct devlink *devlink, u16 *mode)
 static int ibfake_eswitch_mode_set(struct devlink *devlink, u16 mode,
 				   struct netlink_ext_ack *extack)
 {
-	((struct ibfake_eswitch *)devlink_priv(devlink))->mode = mode;
+	struct ibfake_eswitch *eswitch = devlink_priv(devlink);
+	struct ibfake_hca *pf = eswitch->pf;
+	bool on = mode == DEVLINK_ESWITCH_MODE_SWITCHDEV && pf->kind == IBFAKE_ROCE;
+	int err = 0;
+
+	if (on)
+		err = ibfake_add_reps(pf, pci_num_vf(pf->pdev));
+	else
+		ibfake_remove_reps(pf);
+	if (err)
+		return err;
+	pf->switchdev = on;
+	eswitch->mode = mode;
 	return 0;
 }
 
@@ -1174,7 +1330,7 @@ static void ibfake_remove_devlink(void *data)
 	devlink_free(data);
 }
 
-static int ibfake_add_devlink(struct device *dev)
+static int ibfake_add_devlink(struct device *dev, struct ibfake_hca *pf)
 {
 	struct devlink *devlink;
 
@@ -1182,8 +1338,18 @@ static int ibfake_add_devlink(struct device *dev)
 				sizeof(struct ibfake_eswitch), dev);
 	if (!devlink)
 		return -ENOMEM;
+	((struct ibfake_eswitch *)devlink_priv(devlink))->pf = pf;
 	devlink_register(devlink);
 	return devm_add_action_or_reset(dev, ibfake_remove_devlink, devlink);
+}
+
+/* The PF's own interface is the uplink of the switch. */
+static int ibfake_get_switch_id(struct net_device *netdev,
+				struct netdev_phys_item_id *id)
+{
+	struct ibfake_hca *hca = ((struct ibfake_nic *)netdev_priv(netdev))->hca;
+
+	return hca && hca->switchdev ? ibfake_switch_id(hca, id) : -EOPNOTSUPP;
 }
 
 /* As igb has it, a VF that its PF trusts changes what the PF has on record. */
@@ -1206,6 +1372,7 @@ static const struct net_device_ops ibfake_netdev_ops = {
 	.ndo_set_vf_spoofchk = ibfake_set_vf_spoofchk,
 	.ndo_set_vf_trust = ibfake_set_vf_trust,
 	.ndo_set_vf_link_state = ibfake_set_vf_link_state,
+	.ndo_get_port_parent_id = ibfake_get_switch_id,
 	.ndo_setup_tc = ibfake_setup_tc,
 	.ndo_open = ibfake_open,
 	.ndo_stop = ibfake_stop,
@@ -1354,6 +1521,8 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index,
 		free_netdev(netdev);
 		return ERR_PTR(err);
 	}
+	if (vf)
+		rcu_assign_pointer(vf->netdev, netdev);
 	return netdev;
 }
 
@@ -1513,7 +1682,10 @@ static struct notifier_block ibfake_netdevs = {
 static void ibfake_destroy_netdev(void *data)
 {
 	struct net_device *netdev = data;
+	struct ibfake_vf *vf = ibfake_netdev_own_vf(netdev);
 
+	if (vf)
+		RCU_INIT_POINTER(vf->netdev, NULL);
 	unregister_netdev(netdev);
 	free_netdev(netdev);
 }
@@ -1783,7 +1955,7 @@ static int ibfake_probe(struct device *dev, enum ibfake_kind kind, int index)
 	}
 
 	if (ibfake_is_pf(hca)) {
-		err = ibfake_add_devlink(dev);
+		err = ibfake_add_devlink(dev, hca);
 		if (err)
 			return err;
 	}
@@ -1825,16 +1997,26 @@ static int ibfake_pci_probe(struct pci_dev *pdev,
 /* A PF's VFs go before it does. */
 static void ibfake_pci_remove(struct pci_dev *pdev)
 {
-	if (pdev->is_physfn)
-		pci_disable_sriov(pdev);
+	if (!pdev->is_physfn)
+		return;
+	ibfake_remove_reps(pci_get_drvdata(pdev));
+	pci_disable_sriov(pdev);
 }
 
 /* What the PF keeps of its VFs goes with them. */
 static int ibfake_pci_sriov_configure(struct pci_dev *pdev, int count)
 {
 	struct ibfake_hca *hca = pci_get_drvdata(pdev);
-	int ret = pci_sriov_configure_simple(pdev, count);
+	int ret, err;
 
+	if (!count)
+		ibfake_remove_reps(hca);
+	ret = pci_sriov_configure_simple(pdev, count);
+	if (ret > 0 && hca->switchdev) {
+		err = ibfake_add_reps(hca, ret);
+		if (err)
+			dev_err(&pdev->dev, "no representors: %d\n", err);
+	}
 	if (!count && !ret) {
 		rtnl_lock();
 		memset(hca->vfs, 0, sizeof(hca->vfs));

@@ -192,7 +192,7 @@ type VFs struct {
 	Now   int `json:"now"`   // that it has
 	Total int `json:"total"` // that it can have
 
-	Switchdev bool `json:"switchdev,omitempty"` // their VLANs and rates are Open vSwitch's to set
+	Switchdev bool `json:"switchdev,omitempty"` // each of them has a representor, which has its VLAN
 }
 
 // Port is a port of an HCA.

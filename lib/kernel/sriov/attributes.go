@@ -3,13 +3,17 @@ package sriov
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
 
+	"gresnet/lib/kernel/sysfs"
 	"gresnet/lib/words/hint"
+	"gresnet/lib/words/node"
 )
 
 // Attributes are what a PF does for one of its VFs. What is nil is nobody's concern.
@@ -183,6 +187,25 @@ func read(pf Link, vf int) (netlink.Link, Attributes, error) {
 		a.MAC = &mac // what a PF was never told cannot be told again
 	}
 	return l, a, nil
+}
+
+// Set has a VF's PF do so, if it is to do anything. Without the VF it is fs.ErrNotExist or ErrNoVF.
+func (a Attributes) Set(sys fs.FS, vf node.ID) error {
+	if a == (Attributes{}) {
+		return nil
+	}
+	if _, err := sysfs.AddressOf(sys, vf); err != nil {
+		return err
+	}
+	pf, err := FindLink(sys, vf.PCI)
+	if err != nil {
+		return err
+	}
+	number, err := strconv.Atoi(vf.VF)
+	if err != nil {
+		return fmt.Errorf("read the number of VF %s: %w", vf, err)
+	}
+	return Apply(pf, number, a)
 }
 
 // Apply sets the attributes that are not nil and differ, and reads them again.

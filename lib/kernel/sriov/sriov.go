@@ -26,7 +26,8 @@ type Link struct {
 // ErrNoLink means that a PF has no network interface here.
 var ErrNoLink = errors.New("no network interface")
 
-// FindLink finds the interface of a PF. Of several it is the oldest: children of IPoIB's come later.
+// FindLink finds the interface of a PF. Of several it is the oldest: children of IPoIB's come later. In switchdev
+// mode the representors of its VFs are there, too.
 func FindLink(sys fs.FS, pf string) (Link, error) {
 	dir := path.Join("bus/pci/devices", pf, "net")
 	entries, err := fs.ReadDir(sys, dir)
@@ -40,7 +41,7 @@ func FindLink(sys fs.FS, pf string) (Link, error) {
 			continue // it goes at this moment
 		}
 		kind, err := number(sys, path.Join(dir, e.Name(), "type"))
-		if err != nil {
+		if err != nil || isRepresentor(sys, path.Join(dir, e.Name())) {
 			continue
 		}
 		const infiniband = 32 // ARPHRD_INFINIBAND
@@ -74,23 +75,9 @@ func Fits(pf string, count, now, total int) error {
 	return nil
 }
 
-// InSwitchdev tells whether the eswitch of a PF is in switchdev mode. Most drivers have no devlink
-// device, and so no such mode.
+// InSwitchdev tells whether the eswitch of a PF is in switchdev mode: then the VLANs and rates of its VFs are those of
+// their representors. Most drivers have no devlink device, and so no such mode.
 func InSwitchdev(pf string) bool {
 	d, err := netlink.DevLinkGetDeviceByName("pci", pf)
 	return err == nil && d.Attrs.Eswitch.Mode == "switchdev"
-}
-
-// RefuseSwitchdev returns an error for a PF in switchdev mode.
-func RefuseSwitchdev(pf string) error {
-	if InSwitchdev(pf) {
-		return Switchdev(pf)
-	}
-	return nil
-}
-
-// Switchdev says of a PF that it is in switchdev mode, in which VLANs and rates are those of its
-// VFs' representors.
-func Switchdev(pf string) error {
-	return hint.With(fmt.Errorf("%s is in switchdev mode: its VFs are Open vSwitch's to set", pf), "GN338 devlink dev eswitch set pci/"+pf+" mode legacy, or leave the PF out of [[hca]]")
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gresnet/lib/words/node"
 )
 
 func TestAddressesOfVFsAreTheSameEachTimeAndNobodysOwn(t *testing.T) {
@@ -160,5 +162,52 @@ func TestADriverThatNeverAnswersHoldsNobodyUp(t *testing.T) {
 	err := Bus(bus).Create("0000:01:00.0", 4, time.Now().Add(time.Second))
 	if err == nil || !strings.Contains(err.Error(), "its driver does not end it") {
 		t.Errorf("it ended: %v", err)
+	}
+}
+
+// switchTree returns a /sys of a PF in switchdev mode, eth9, with two VFs, of a second PF of that card, and of an
+// interface whose driver has no such files.
+func switchTree(repIndex string) fstest.MapFS {
+	sys := fstest.MapFS{"class/net/lo/ifindex": {Data: []byte("1\n")}}
+	add := func(pf, name, index, id, port string) {
+		for file, text := range map[string]string{"ifindex": index, "type": "1", "phys_switch_id": id, "phys_port_name": port} {
+			if text == "" {
+				continue
+			}
+			sys["class/net/"+name+"/"+file] = &fstest.MapFile{Data: []byte(text + "\n")}
+			sys["bus/pci/devices/"+pf+"/net/"+name+"/"+file] = sys["class/net/"+name+"/"+file]
+		}
+	}
+	add("0000:3b:00.0", "eth0", repIndex, "00c9", "pf0vf1")
+	add("0000:3b:00.0", "eth1", "6", "00c9", "pf0vf0")
+	add("0000:3b:00.0", "eth2", "5", "00c9", "c1pf0vf2")
+	add("0000:3b:00.0", "eth9", "9", "00c9", "p0")
+	add("0000:3b:00.1", "eth3", "4", "00c9", "pf1vf1")
+	add("0000:3b:00.1", "eth8", "8", "00c9", "p1")
+	add("0000:5e:00.0", "eth4", "3", "00d0", "pf0vf1")
+	add("0000:5e:00.0", "eth7", "7", "00d0", "p0")
+	add("0000:90:00.0", "eth5", "2", "", "")
+	return sys
+}
+
+func TestARepresentorIsFoundByItsSwitchAndItsPort(t *testing.T) {
+	sys := switchTree("2")
+	for _, c := range []struct {
+		pf   string
+		vf   string
+		want string
+	}{
+		{"0000:3b:00.0", "0", "eth1"}, {"0000:3b:00.0", "1", "eth0"}, {"0000:3b:00.0", "2", "eth2"}, {"0000:3b:00.0", "3", ""}, {"0000:3b:00.0", "10", ""},
+		{"0000:3b:00.1", "1", "eth3"}, {"0000:3b:00.1", "0", ""}, {"0000:5e:00.0", "1", "eth4"}, {"0000:90:00.0", "0", ""}, {"0000:91:00.0", "0", ""},
+	} {
+		rep, err := FindRepresentor(sys, node.ID{PCI: c.pf, VF: c.vf})
+		if rep.Name != c.want || (c.want == "") != errors.Is(err, fs.ErrNotExist) || c.want != "" && err != nil {
+			t.Errorf("that of VF %s of %s is %q, wanted %q: %v", c.vf, c.pf, rep.Name, c.want, err)
+		}
+	}
+	for pf, want := range map[string]string{"0000:3b:00.0": "eth9", "0000:3b:00.1": "eth8", "0000:90:00.0": "eth5"} {
+		if uplink, err := FindLink(sys, pf); err != nil || uplink.Name != want {
+			t.Errorf("the interface of %s is %q, wanted %q: %v", pf, uplink.Name, want, err)
+		}
 	}
 }

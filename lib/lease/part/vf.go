@@ -63,14 +63,18 @@ func readVF(r *Reading) (*step.VF, error) {
 	if err := takes(pf.Name, pf.InfiniBand, d.Driver, e.VF); err != nil {
 		return nil, refuse("vf", err)
 	}
-	if !idle {
-		if err := sriov.RefuseSwitchdev(d.ID.PCI); err != nil {
-			return nil, err
-		}
-	}
 	number, err := strconv.Atoi(d.ID.VF)
 	if err != nil {
 		return nil, fmt.Errorf("read the number of VF %s: %w", d.ID, err)
+	}
+	if !pf.InfiniBand && sriov.InSwitchdev(d.ID.PCI) {
+		if err := takesInSwitchdev(d.ID.PCI, e.VF); err != nil {
+			return nil, refuse("vf", err)
+		}
+		if s.Representor, err = readRepresentor(r, wanted.VLAN); err != nil {
+			return nil, err
+		}
+		wanted.VLAN, idle = nil, true
 	}
 	if readdress {
 		if err := mayRebind(r); err != nil {
@@ -90,6 +94,35 @@ func readVF(r *Reading) (*step.VF, error) {
 	s.Want = attributes(wanted, now)
 	s.Had = now.Only(s.Want)
 	s.Had.MAC = now.MAC
+	return s, nil
+}
+
+// readRepresentor reads how a VF's representor is set. It comes up with the job, in the VLAN that the site wants, if
+// it wants one. It is nil if the node has none.
+func readRepresentor(r *Reading, vlan *config.VLAN) (*sriov.Representor, error) {
+	rep, err := sriov.FindRepresentor(r.World.Sys, r.Device.ID)
+	tagged := vlan != nil && vlan.ID != 0
+	if errors.Is(err, fs.ErrNotExist) {
+		if !tagged {
+			return nil, nil
+		}
+		err := fmt.Errorf("the representor of VF %s of %s is not on the node", r.Device.ID.VF, r.Device.ID.PCI)
+		return nil, refuse("vf", hint.With(err, "GN725 see by `devlink port` which interface it is, and bring that to the root namespace"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := sriov.Takes(rep, tagged); err != nil {
+		return nil, refuse("vf", err)
+	}
+	had, err := sriov.ReadPort(rep, tagged)
+	if err != nil {
+		return nil, err
+	}
+	s := &sriov.Representor{Name: rep.Name, Had: had, Want: sriov.Port{Up: true}}
+	if tagged {
+		s.Want = had.In(vlan.ID)
+	}
 	return s, nil
 }
 
@@ -214,9 +247,6 @@ func ofPF(c config.Config, h config.HCA, pf report.HCA) (all []error) {
 	if err := sriov.Fits(h.Match.Value, h.Count, vfs.Now, vfs.Total); err != nil {
 		all = append(all, err)
 	}
-	if vfs.Switchdev {
-		all = append(all, sriov.Switchdev(h.Match.Value))
-	}
 	if !slices.ContainsFunc(pf.Ports, func(p report.Port) bool { return p.State == "ACTIVE" }) {
 		all = append(all, meant{hint.With(fmt.Errorf("no port of %s is active: its VFs have no link", pf.Name), "GN328 bring its interface up, and see whether its cable is in")})
 	}
@@ -226,7 +256,11 @@ func ofPF(c config.Config, h config.HCA, pf report.HCA) (all []error) {
 		wanted = append(wanted, p.VF)
 	}
 	for _, v := range wanted {
-		if err := takes(pf.Name, infiniband, pf.Driver, v); err != nil {
+		err := takes(pf.Name, infiniband, pf.Driver, v)
+		if err == nil && vfs.Switchdev && !infiniband {
+			err = takesInSwitchdev(h.Match.Value, v)
+		}
+		if err != nil {
 			return append(all, err)
 		}
 	}
@@ -256,4 +290,18 @@ func takes(pf string, infiniband bool, driver string, v config.VF) error {
 		return hint.With(fmt.Errorf("driver %s makes two interfaces for a VF, which only their MACs tell apart: %s stays as it is", driver, pf), "GN365 leave address out of vf in [[hca]] and [[policy]]")
 	}
 	return nil
+}
+
+// takesInSwitchdev returns an error for what a VF cannot have whose PF is in switchdev mode.
+func takesInSwitchdev(pf string, v config.VF) error {
+	vlan := v.VLAN
+	v.VLAN = nil
+	if v.Address == config.AddressVF {
+		v.Address = ""
+	}
+	if v == (config.VF{}) && (vlan == nil || vlan.QoS == 0 && vlan.Proto == config.Proto8021Q) {
+		return nil
+	}
+	err := fmt.Errorf("%s is in switchdev mode: of vf its VFs take vlan alone, which their representors have", pf)
+	return hint.With(err, "GN338 leave the other keys out of vf in [[hca]] and [[policy]]; or devlink dev eswitch set pci/"+pf+" mode legacy")
 }

@@ -30,9 +30,6 @@ func (vf) Make(ctx context.Context, m *Making) error {
 	}
 	s := splitting{sys: m.Sys, pf: pf, made: now == 0, taken: m.Taken}
 	err = try(ctx, poll.Driver, s.findPF)
-	if err == nil {
-		err = sriov.RefuseSwitchdev(pf)
-	}
 	if err != nil {
 		return err
 	}

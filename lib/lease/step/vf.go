@@ -1,8 +1,12 @@
 package step
 
 import (
+	"cmp"
+	"slices"
+
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/sriov"
+	"gresnet/lib/words/hint"
 	"gresnet/lib/words/node"
 )
 
@@ -13,6 +17,8 @@ type VF struct {
 	Name string           `json:"name"` // of the RDMA device, for people
 	Had  sriov.Attributes `json:"had"`  // what the VF gets back
 	Want sriov.Attributes `json:"want"`
+
+	Representor *sriov.Representor `json:"representor,omitempty"` // nil outside of switchdev mode
 
 	// Rebind is what gives the VF an address of the job's own, nil if nothing does. It has a note of its
 	// own, which comes later; this copy is for an unwinding that cannot read that.
@@ -32,26 +38,18 @@ func (s *VF) Carried() []Step {
 }
 
 // Sets says what the PF does for the VF.
-func (s *VF) Sets() string { return s.Want.String() }
+func (s *VF) Sets() string { return cmp.Or(s.Representor.Sets(), s.Want.String()) }
 
 // Do sets what the site wants.
-func (s *VF) Do(w *world.World) error { return s.set(w, s.Want) }
+func (s *VF) Do(w *world.World) error {
+	if err := s.Want.Set(w.Sys, s.ID); err != nil {
+		return err
+	}
+	return s.Representor.Do(w.Sys, s.ID)
+}
 
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
-	if err := s.set(w, s.Had); !isGone(err) {
-		return err
-	}
-	return nil
-}
-
-func (s *VF) set(w *world.World, want sriov.Attributes) error {
-	if want == (sriov.Attributes{}) {
-		return nil
-	}
-	vf, err := findVF(w, s.ID)
-	if err != nil {
-		return err
-	}
-	return sriov.Apply(vf.pf, vf.number, want)
+	failed := []error{s.Representor.Undo(w.Sys, s.ID), s.Had.Set(w.Sys, s.ID)}
+	return hint.Join(slices.DeleteFunc(failed, isGone)...)
 }

@@ -270,7 +270,7 @@ func misconfigurations(t *testing.T) []row {
 		{"a PF cannot have as many VFs", inParts(func(_ *report.HCA, c *config.HCA) { c.Count = 9 })},
 		{"a PF cannot have VFs", inParts(func(pf *report.HCA, _ *config.HCA) { pf.VFs = nil })},
 		{"a PF is not on the node", inParts(func(pf *report.HCA, _ *config.HCA) { pf.ID.PCI = "0000:01:00.0" })},
-		{"a PF is in switchdev mode", inParts(func(pf *report.HCA, _ *config.HCA) { pf.VFs.Switchdev = true })},
+		{"VFs of a PF in switchdev mode have more than a VLAN", inParts(func(pf *report.HCA, c *config.HCA) { pf.VFs.Switchdev, c.VF.Trust = true, new(true) })},
 		{"a PF of InfiniBand has VFs in VLANs", inParts(func(pf *report.HCA, c *config.HCA) {
 			pf.Ports[0].LinkLayer, c.VF.VLAN = "InfiniBand", &config.VLAN{ID: 100}
 		})},

@@ -95,9 +95,6 @@ func TestBootSaysWhyItDoesNotSplitAPF(t *testing.T) {
 	}
 	fails(inParts(3, "", ""), "split "+rocePF+" into 3 VFs: it has 2")
 	fails(inParts(9, "", ""), "split "+rocePF+" into 9 VFs: it can have 8")
-	vm.Run(t, "devlink dev eswitch set pci/"+rocePF+" mode switchdev")
-	t.Cleanup(func() { vm.Run(t, "devlink dev eswitch set pci/"+rocePF+" mode legacy") })
-	fails(inParts(2, "", ""), rocePF+" is in switchdev mode")
 }
 
 func TestBootLeavesTheVFOfAJobAloneAndMakesNoOtherInItsPlace(t *testing.T) {
