@@ -29,6 +29,7 @@ type Document struct {
 func Parse(data []byte, name string) (*Document, Table, error) {
 	d := &Document{name: name, text: string(data), seen: map[string]string{}}
 	values := map[string]any{}
+	data = withoutComments(data)
 	if err := toml.Unmarshal(data, &values); err != nil {
 		var bad toml.ParseError
 		if errors.As(err, &bad) {
@@ -39,6 +40,29 @@ func Parse(data []byte, name string) (*Document, Table, error) {
 		return nil, Table{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return d, Table{doc: d, values: values}, nil
+}
+
+// withoutComments empties the lines that have nothing but a comment: the parser takes as long for each of its letters as
+// for others, and most of a site's file are comments. What else than ASCII is in one the parser judges. In a string of
+// several lines a # begins no comment.
+func withoutComments(data []byte) []byte {
+	if bytes.Contains(data, []byte(`"""`)) || bytes.Contains(data, []byte("'''")) {
+		return data
+	}
+	kept := make([]byte, 0, len(data))
+	for line := range bytes.Lines(data) {
+		text, end := bytes.CutSuffix(line, []byte("\n"))
+		if end && isComment(bytes.TrimSuffix(text, []byte("\r"))) {
+			line = []byte("\n")
+		}
+		kept = append(kept, line...)
+	}
+	return kept
+}
+
+func isComment(line []byte) bool {
+	line = bytes.TrimLeft(line, " \t")
+	return len(line) > 0 && line[0] == '#' && !bytes.ContainsFunc(line, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') })
 }
 
 // First returns the fault that stands first in the file, as one line for a person.
