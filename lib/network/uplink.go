@@ -13,7 +13,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/bpf"
 	"gresnet/lib/kernel/nft"
-	"gresnet/lib/link"
 	"gresnet/lib/network/jobnet"
 	"gresnet/lib/network/virtual"
 	"gresnet/lib/state/table"
@@ -151,7 +150,7 @@ func (s *Uplink) makePair(w *world.World, v *scan.View, u virtual.Uplink, job in
 		err = nft.Forget(s.Address)
 	}
 	if err == nil {
-		err = link.Forward(u.Host, true)
+		err = virtual.Forward(u)
 	}
 	return err
 }

@@ -125,6 +125,24 @@ func DeleteUplink(u Uplink) error {
 	return remove(i)
 }
 
+// Forward has the node pass on what comes by its end of a veth. The sysctl would do the same; but there the kernel does
+// not wait for the lock that others hold while they move interfaces: it begins the call again and again until it has it
+// (devinet.c:devinet_sysctl_forward).
+func Forward(u Uplink) error {
+	const inetConf, forwarding = 1, 1 // IFLA_INET_CONF, IPV4_DEVCONF_FORWARDING
+	settings := nl.NewRtAttr(unix.IFLA_AF_SPEC, nil)
+	settings.AddRtAttr(unix.AF_INET, nil).AddRtAttr(inetConf, nil).AddRtAttr(forwarding, nl.Uint32Attr(1))
+	r := nl.NewNetlinkRequest(unix.RTM_SETLINK, unix.NLM_F_ACK)
+	host := nl.NewIfInfomsg(unix.AF_UNSPEC)
+	host.Index = int32(u.Index)
+	r.AddData(host)
+	r.AddData(settings)
+	if _, err := r.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		return fmt.Errorf("set whether %s forwards: %w", u.Host, err)
+	}
+	return nil
+}
+
 // Confine attaches a filter to the node's end of an uplink, for packets from the job. The filter
 // and its program go with the interface.
 func Confine(u Uplink, program *os.File) error {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gresnet/lib/network/virtual"
 	"gresnet/test/netnstest"
 )
@@ -102,4 +104,27 @@ func TestAnUplinkOfEachKindIsMadeInTheJobWithItsIndexAndMACAndLeadsOut(t *testin
 			}
 		}
 	}
+}
+
+func TestTheNodeForwardsByItsEndOfAVethAndByNoOtherInterface(t *testing.T) {
+	ns := netnstest.New(t)
+	u := virtual.UplinkOf("veth", "job7", netip.MustParseAddr("10.0.64.9"))
+	ns.IP(fmt.Sprintf("link add job7 index %d type veth peer name far7", u.Index))
+	const settings = "for i in all default lo far7; do cat /proc/sys/net/ipv4/conf/$i/forwarding; done; grep -v '^0$' /proc/sys/net/ipv4/conf/job7/* | sort"
+	before := ns.Run(settings)
+	within(t, ns, func() error { return virtual.Forward(u) })
+	got := ns.Run(settings)
+	if got = strings.Replace(got, "/proc/sys/net/ipv4/conf/job7/forwarding:1\n", "", 1); got != before {
+		t.Errorf("before\n%s\nafter\n%s", before, got)
+	}
+	if on := ns.Run("cat /proc/sys/net/ipv4/conf/job7/forwarding"); on != "1\n" {
+		t.Errorf("forwarding is %q", on)
+	}
+	ns.IP("link del job7")
+	within(t, ns, func() error {
+		if err := virtual.Forward(u); !errors.Is(err, unix.ENODEV) {
+			t.Errorf("of one that is gone: %v", err)
+		}
+		return nil
+	})
 }
