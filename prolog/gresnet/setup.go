@@ -191,6 +191,13 @@ func tell(out io.Writer, plan setup.Plan, c *urfave.Context) {
 		fmt.Fprintf(out, "note: %s\n", note)
 	}
 	plan.PrintController(out)
+	others := func(e setup.Edit) bool { return e.Path != c.String("config") }
+	if plan.Changes() && c.IsSet("mode") && !slices.ContainsFunc(plan.Edits, others) {
+		fmt.Fprint(out, `
+next: drain the node, reboot it, and see what gresnet check says
+`)
+		return
+	}
 	if !plan.Changes() || c.Bool("restart") {
 		return
 	}

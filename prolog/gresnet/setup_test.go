@@ -1,8 +1,13 @@
 package main
 
 import (
+	"flag"
 	"strings"
 	"testing"
+
+	urfave "github.com/urfave/cli/v2"
+
+	"gresnet/lib/people/setup"
 )
 
 func TestSetupRefusesFlagsOfWhichOneWouldBeTakenInSilence(t *testing.T) {
@@ -23,6 +28,23 @@ func TestAnUndoSaysThatTheModeStaysUntilAReboot(t *testing.T) {
 	} {
 		if said := modeLeft(c.before, c.after); (said != "") != c.said {
 			t.Errorf("%q, then %q: %q", c.before, c.after, said)
+		}
+	}
+}
+
+func TestWhoSetsAModeAloneIsToldToRebootAndNotToRestartSlurm(t *testing.T) {
+	const toml = "/etc/gresnet/gresnet.toml"
+	for path, want := range map[string]string{toml: "reboot it", "/etc/slurm/slurm.conf": "systemctl restart slurmctld"} {
+		set := flag.NewFlagSet("setup", flag.ContinueOnError)
+		set.String("config", toml, "")
+		set.String("mode", "", "")
+		if err := set.Parse([]string{"-mode", "exclusive"}); err != nil {
+			t.Fatal(err)
+		}
+		var said strings.Builder
+		tell(&said, setup.Plan{Edits: []setup.Edit{{Path: toml}, {Path: path}}}, urfave.NewContext(nil, set, nil))
+		if !strings.Contains(said.String(), want) || strings.Contains(said.String(), "restart") != (path != toml) {
+			t.Errorf("%s: %s", path, said.String())
 		}
 	}
 }
