@@ -29,3 +29,27 @@ func TestAnInfiniBandPFSetsTheStateAloneAndSomeDriversNoVLANsOf8021AD(t *testing
 		}
 	}
 }
+
+func TestAVFOfAPFInSwitchdevModeTakesAVLANAlone(t *testing.T) {
+	vlan := func(qos int, proto string) *config.VLAN { return &config.VLAN{ID: 100, QoS: qos, Proto: proto} }
+	for _, c := range []struct {
+		vf    config.VF
+		takes bool
+	}{
+		{config.VF{}, true},
+		{config.VF{Address: config.AddressVF}, true},
+		{config.VF{VLAN: vlan(0, config.Proto8021Q)}, true},
+		{config.VF{VLAN: &config.VLAN{Proto: config.Proto8021Q}, Address: config.AddressVF}, true},
+		{config.VF{VLAN: vlan(3, config.Proto8021Q)}, false},
+		{config.VF{VLAN: vlan(0, config.Proto8021AD)}, false},
+		{config.VF{VLAN: vlan(0, config.Proto8021Q), MaxRate: new(100)}, false},
+		{config.VF{SpoofCheck: new(false)}, false},
+		{config.VF{Trust: new(false)}, false},
+		{config.VF{State: config.LinkEnable}, false},
+		{config.VF{Address: config.AddressJob}, false},
+	} {
+		if err := takesInSwitchdev("0000:3b:00.0", c.vf); (err == nil) != c.takes {
+			t.Errorf("%+v: %v", c.vf, err)
+		}
+	}
+}
