@@ -41,3 +41,12 @@ func TestAGuestOfAnotherArchitectureIsSkippedWithAReasonWhereNoEmulatorIsInstall
 		t.Errorf("with an emulator %d tests run, skipped are %v", n, r.skipped)
 	}
 }
+
+func TestTheLongTestsAreLongButOnAnotherArchitecture(t *testing.T) {
+	r := &run{what: "test-long"}
+	for _, lane := range vm.Runs[r.what] {
+		if got := r.level(lane); (got == "short") != (lane.Arch != "") {
+			t.Errorf("%s: the tests are %s", lane, got)
+		}
+	}
+}
