@@ -81,6 +81,15 @@ type firewall struct {
 	stop   string
 }
 
+// dockerUser is what docs/operators.md has.
+const dockerUser = `iptables -I DOCKER-USER -s 198.19.0.0/16 -j ACCEPT
+iptables -I DOCKER-USER -d 198.19.0.0/16 -m conntrack --ctstate ESTABLISHED,RELATED,DNAT -j ACCEPT`
+
+// What the VM writes is on an overlay, on which Docker can have no other.
+const startDocker = `mkdir -p /etc/docker; echo '{"storage-driver": "vfs"}' >/etc/docker/daemon.json; systemctl start docker`
+
+const noDocker = "systemctl stop docker docker.socket containerd; ip link del docker0; iptables -P FORWARD ACCEPT; iptables -F; iptables -X; iptables -t nat -F; iptables -t nat -X; sysctl -qw net.ipv4.ip_forward=0; "
+
 var firewalls = []firewall{
 	{
 		name:   "firewalld",
@@ -107,6 +116,22 @@ systemctl start nftables`,
 systemctl reload nftables`,
 		again: "systemctl reload nftables",
 		stop:  "nft delete table inet site; systemctl reset-failed nftables || true",
+	},
+	{
+		name:   "Docker",
+		start:  startDocker,
+		shuts:  []string{"out", "called"},
+		accept: dockerUser,
+		again:  "systemctl restart docker",
+		stop:   noDocker + "nft delete table ip filter; nft delete table ip nat",
+	},
+	{
+		name:   "Docker by iptables-legacy",
+		start:  "update-alternatives --quiet --set iptables /usr/sbin/iptables-legacy; " + startDocker,
+		shuts:  []string{"out", "called"},
+		accept: dockerUser,
+		again:  "systemctl restart docker",
+		stop:   noDocker + "update-alternatives --quiet --auto iptables",
 	},
 	{
 		name: "iptables-legacy",
