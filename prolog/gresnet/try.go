@@ -25,6 +25,9 @@ drained or idle. It refuses what a prolog refuses, such as an HCA that the
 node itself needs. HCA is its name, node GUID or PCI address; without any,
 it tries all that jobs can have.
 
+With --peer HOST each HCA also sends to that host from inside, by perftest.
+There let an HCA wait: while ib_write_bw -d mlx5_0; do :; done
+
 With --kill N it also kills a prolog or an epilog N times, at a line by
 chance. Ctrl-C gives all back. What a try that was killed itself left, the
 next try, a sweep or the next boot gives back.
@@ -40,6 +43,7 @@ Examples:
 			&urfave.IntFlag{Name: "rounds", Usage: "have each go into a job `N` times", Value: 1},
 			&urfave.IntFlag{Name: "kill", Usage: "kill a prolog or an epilog `N` times besides"},
 			&urfave.BoolFlag{Name: "all-at-once", Usage: "have all go into one job", DisableDefaultText: true},
+			&urfave.StringFlag{Name: "peer", Usage: "have each send to `HOST`, where ib_write_bw waits"},
 			&urfave.StringFlag{Name: "report", Usage: "write what may be published to `FILE`: JSON, or text if .txt"},
 			&urfave.StringFlag{Name: "as", Hidden: true},
 			&urfave.IntFlag{Name: "line", Hidden: true},
@@ -65,7 +69,7 @@ func try(w *cli.World, c *urfave.Context) error {
 	}
 	t := trial.Trial{
 		Host: n, Version: cli.Version(), Self: self, Names: c.Args().Slice(),
-		Rounds: c.Int("rounds"), Kills: c.Int("kill"), Together: c.Bool("all-at-once"),
+		Rounds: c.Int("rounds"), Kills: c.Int("kill"), Together: c.Bool("all-at-once"), Peer: c.String("peer"),
 		Say: func(format string, a ...any) { fmt.Fprintf(w.Stderr, format+"\n", a...) },
 	}
 	found, err := t.Run(ctx)

@@ -88,6 +88,7 @@ type Tried struct {
 	Out         float64  `json:"out_seconds"`           // the slowest epilog
 	Training    float64  `json:"training_seconds"`      // the longest time from an epilog's end until the links were as before
 	Verbs       string   `json:"verbs,omitempty"`       // what the kernel's verbs said inside
+	Gbits       float64  `json:"peer_gbits,omitempty"`  // what it sent to --peer from inside, in Gbit a second: the slowest time
 	Differences []string `json:"differences,omitempty"` // lines that the node had before (-) and has now (+)
 	Faults      []string `json:"faults,omitempty"`      // what else went wrong
 	Refused     string   `json:"refused,omitempty"`     // why no job gets it: it was not touched

@@ -34,10 +34,14 @@ func (t *Tried) Judge(ended bool) {
 // Table prints a line for each HCA, and below what a person must read of it.
 func (t Trial) Table(w io.Writer) error {
 	table := columns(w)
-	fmt.Fprintln(table, "HCA\tDRIVER\tFIRMWARE\tKERNEL\tMODE\tROUNDS\tKILLS\tIN\tOUT\tLINK\tDIFFERENCES\tVERDICT")
+	fmt.Fprintln(table, "HCA\tDRIVER\tFIRMWARE\tKERNEL\tMODE\tROUNDS\tKILLS\tIN\tOUT\tLINK\tPEER\tDIFFERENCES\tVERDICT")
 	for _, h := range t.HCAs {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%d\t%s\n", h.Name, dash(h.Driver), dash(h.Firmware), t.Kernel, t.Mode,
-			h.Rounds, h.Kills, h.In, h.Out, h.Training, len(h.Differences), h.Verdict)
+		peer := "-"
+		if h.Gbits > 0 {
+			peer = fmt.Sprintf("%.1f Gb/s", h.Gbits)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%.2f s\t%.2f s\t%.2f s\t%s\t%d\t%s\n", h.Name, dash(h.Driver), dash(h.Firmware), t.Kernel, t.Mode,
+			h.Rounds, h.Kills, h.In, h.Out, h.Training, peer, len(h.Differences), h.Verdict)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -82,15 +82,17 @@ func glob(pattern string) []string {
 	return paths
 }
 
-// seeInLease looks as a task of the job: in its cgroup, with its device nodes and a /sys of its own. The
+// place is where a task has the device nodes of its job.
+const place = "/dev/infiniband"
+
+// enter makes the process a task of the job: in its cgroup, with its device nodes and a /sys of its own. The
 // process is in a mount namespace of its own, and in the job's network namespace.
-func seeInLease(devices, cgroup string) (sight, error) {
+func enter(devices, cgroup string) error {
 	if cgroup != "" {
 		if err := os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte("0"), 0); err != nil {
-			return sight{}, fmt.Errorf("enter the job's cgroup: %w", err)
+			return fmt.Errorf("enter the job's cgroup: %w", err)
 		}
 	}
-	const place = "/dev/infiniband"
 	for _, m := range []struct {
 		from, to, kind string
 		flags          uintptr
@@ -100,8 +102,16 @@ func seeInLease(devices, cgroup string) (sight, error) {
 			err = nil // it is this namespace's already
 		}
 		if err != nil {
-			return sight{}, fmt.Errorf("mount %s over %s: %w", m.from, m.to, err)
+			return fmt.Errorf("mount %s over %s: %w", m.from, m.to, err)
 		}
+	}
+	return nil
+}
+
+// seeInLease looks as a task of the job.
+func seeInLease(devices, cgroup string) (sight, error) {
+	if err := enter(devices, cgroup); err != nil {
+		return sight{}, err
 	}
 	s := see()
 	for _, path := range glob(place + "/uverbs*") {

@@ -32,6 +32,7 @@ const (
 	partTake    = "prolog"
 	partRestore = "epilog"
 	partLook    = "task"
+	partSend    = "sender" // a task, too
 )
 
 // played is what a part says when it ends.
@@ -40,6 +41,7 @@ type played struct {
 	Warnings []string
 	Lines    int // how many steps and waits the prolog or epilog told of
 	Sight    sight
+	Gbits    float64
 
 	killed bool
 }
@@ -61,6 +63,8 @@ func Play(ctx context.Context, n *host.Host, part string, line int, args []strin
 		err = lease.On(n).Restore(ctx, lease.TrialJob, nil)
 	case partLook:
 		p.Sight, err = seeInLease(args[0], args[1])
+	case partSend:
+		p.Gbits, err = sendInLease(ctx, args[0], args[1], args[2], args[3])
 	default:
 		err = fmt.Errorf("%q is no part", part)
 	}
@@ -128,7 +132,8 @@ func (t *Trial) start(ctx context.Context, part string, line int, args []string,
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if part == partLook {
+	isTask := part == partLook || part == partSend
+	if isTask {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
 	}
 	if err := start(cmd); err != nil {
@@ -141,7 +146,7 @@ func (t *Trial) start(ctx context.Context, part string, line int, args []string,
 	if read := json.Unmarshal(out.Bytes(), &p); read != nil {
 		return p, fmt.Errorf("play the %s: %w: %s", part, hint.Join(err, read), problems.String())
 	}
-	if part != partLook {
+	if !isTask {
 		t.lines[part] = max(t.lines[part], p.Lines) // one that goes on with a killed one has fewer
 	}
 	return p, nil
@@ -184,8 +189,14 @@ func (t *Trial) lookInside(group []*hca) {
 	}
 }
 
-// lookFrom looks from a network namespace; empty, or none: the node's.
+// lookFrom looks from a network namespace.
 func (t *Trial) lookFrom(namespace, devices, cgroup string) (sight, error) {
+	p, err := t.playIn(context.Background(), namespace, partLook, devices, cgroup)
+	return p.Sight, err
+}
+
+// playIn has a task play in a network namespace; empty, or none: the node's.
+func (t *Trial) playIn(ctx context.Context, namespace, part string, args ...string) (played, error) {
 	start := func(cmd *exec.Cmd) error { return cmd.Start() }
 	if namespace != "" {
 		ns, err := netns.Open(namespace)
@@ -194,14 +205,14 @@ func (t *Trial) lookFrom(namespace, devices, cgroup string) (sight, error) {
 			defer ns.Close()
 			start = func(cmd *exec.Cmd) error { return ns.Do(cmd.Start) }
 		case !errors.Is(err, fs.ErrNotExist): // a job that stays in the node's network has none
-			return sight{}, err
+			return played{}, err
 		}
 	}
-	p, err := t.start(context.Background(), partLook, 0, []string{devices, cgroup}, start)
+	p, err := t.start(ctx, part, 0, args, start)
 	if err == nil && p.Error != "" {
 		err = errors.New(p.Error)
 	}
-	return p.Sight, err
+	return p, err
 }
 
 // makeCgroup makes the cgroup that stands for the job's. Without cgroup v2 there is none, and no guard.

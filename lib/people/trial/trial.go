@@ -40,6 +40,7 @@ type Trial struct {
 	Rounds   int      // how often each HCA goes into a job and comes back; 1 at least
 	Kills    int      // how often a prolog or an epilog is killed after that
 	Together bool     // all HCAs go into one job
+	Peer     string   // the host to which each sends from the job; empty: none
 	Version  string   // gresnet's
 	Say      func(format string, a ...any)
 
@@ -69,7 +70,7 @@ func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 	if t.Rounds < 1 || t.Kills < 0 {
 		return nil, hint.With(errors.New("--rounds is 1 at least, --kill 0"), "GN634 see gresnet try --help")
 	}
-	if err := isIdle(); err != nil {
+	if err := hint.Join(t.checkPeer(), isIdle()); err != nil {
 		return nil, err
 	}
 	held, err := t.node.BeginTrial(ctx)
@@ -305,6 +306,7 @@ func (t *Trial) round(ctx context.Context, group []*hca, killTake, killRestore i
 	case ctx.Err() == nil:
 		t.blame(group, took.Warnings...)
 		t.lookInside(group)
+		t.send(ctx, group)
 	}
 	if killRestore > 0 && ended {
 		if _, err := t.play(context.Background(), partRestore, killRestore); err != nil {

@@ -100,3 +100,14 @@ func TestAReportIsTextIfItsNameSaysSo(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAverageOfPerftestsFiguresIsRead(t *testing.T) {
+	const head = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+	got, err := gbits("local address: LID 0000 QPN 0x0011\n" + head + " 65536      1000             197.31             196.58             0.374949\n" + strings.Repeat("-", 90) + "\n")
+	if got != 196.58 || err != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := gbits(head); err == nil {
+		t.Errorf("without figures: got %v", got)
+	}
+}

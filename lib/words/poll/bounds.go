@@ -113,6 +113,8 @@ const (
 	// Progress: how often such a look tells where it is.
 	Progress = 100 * time.Millisecond
 
+	// Perftest: a thousand messages to the peer of a trial, by whatever link.
+	Perftest = time.Minute
 	// SlurmConf: slurm.conf and gres.conf may be on a file system whose server is away.
 	SlurmConf = 5 * time.Second
 	// Resolver: a resolver asks the next server of its list after five seconds; this is for all names at

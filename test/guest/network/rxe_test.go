@@ -1,6 +1,7 @@
 package network
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -138,6 +139,45 @@ func TestRDMATrafficFlowsInsideAJob(t *testing.T) {
 	}
 	vm.Eventually(t, "the epilog has run", vm.NoLease)
 	vm.Same(t, before)
+}
+
+// peerUp has rxe1 wait for who sends, by a host that the node reaches.
+const peerUp = `
+ip netns add far
+ip link add far0 type veth peer name far1 netns far
+ip addr add 10.98.0.1/24 dev far0
+ip link set far0 up
+ip -n far addr add 10.98.0.2/24 dev far1
+ip -n far link set far1 up
+setsid nsenter --net=/run/netns/far ib_write_bw -d rxe1 -F </dev/null >/tmp/peer 2>&1 &
+until [ -n "$(ip netns exec far ss -Hltn sport = :18515)" ]; do
+	kill -0 $! || { cat /tmp/peer; exit 1; }
+	sleep 0.1
+done
+`
+
+const peerDown = `
+ip netns pids far | xargs -r kill
+ip netns del far
+`
+
+func TestTryHasAnHCASendToAPeerFromInsideTheJob(t *testing.T) {
+	vm.Needs(t, vm.Shared, vm.Long)
+	vm.Slurm(t)
+	vm.Run(t, rxeUp)
+	defer vm.Run(t, rxeDown)
+	vm.WriteConfig(t, rxeConfig+"[uplink]\nkind = \"auto\"\n[overlay]\nkind = \"none\"\n")
+	defer vm.WriteConfig(t, vm.Config)
+	if out, code := vm.Command(t, "gresnet try --peer 10.98.0.2 rxe0"); code != 1 || !strings.Contains(out, "inside: send to the peer: ib_write_bw: ") {
+		t.Errorf("without a peer: exit %d:\n%s", code, out)
+	}
+	vm.Run(t, peerUp)
+	defer vm.Run(t, peerDown)
+	packets := received(t, "rxe1")
+	out, code := vm.Command(t, "gresnet try --peer 10.98.0.2 rxe0")
+	if packets = received(t, "rxe1") - packets; code != 0 || packets < 1000 || !regexp.MustCompile(`(?m)^rxe0 .* [0-9.]+ Gb/s +0 +good *$`).MatchString(out) {
+		t.Errorf("exit %d, %d packets arrived:\n%s\n%s", code, packets, out, vm.Run(t, "cat /tmp/peer"))
+	}
 }
 
 // The second HCA of the node, and what lists HCAs by itself: libibverbs, by netlink, and a script.
