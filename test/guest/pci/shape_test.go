@@ -1,6 +1,8 @@
 package pci
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +13,17 @@ import (
 func onPCI(t *testing.T) []string {
 	t.Helper()
 	return strings.Fields(vm.Run(t, "for d in /sys/bus/pci/drivers/ibfake/0000:*; do ls $d/infiniband; done"))
+}
+
+// udev names an RDMA device after the place of its PCI function, also when it comes home.
+func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndComeHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.WithHCAs(t, "")
+	names := onPCI(t)[:2]
+	if slices.ContainsFunc(names, func(name string) bool { return !regexp.MustCompile(`^rocep\d+s\d+$`).MatchString(name) }) {
+		t.Fatalf("the HCAs are called %q", names)
+	}
+	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndComesHome(t)
 }
 
 // As on Azure: a VM has VFs, and their PFs are its host's. IPoIB's interface has the name of its RDMA device.
