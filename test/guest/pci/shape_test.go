@@ -36,3 +36,19 @@ func TestInfiniBandHCAsWithoutAPFGoToAJobAndComeHome(t *testing.T) {
 	}
 	vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}.GoesToAJobAndComesHome(t)
 }
+
+// A job has both HCAs of a function, or one of them and the node keeps the other one.
+func TestSeveralHCAsOfOneFunctionGoToAJobAndComeHome(t *testing.T) {
+	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.WithHCAs(t, "devices=2")
+	names := onPCI(t)[:2]
+	if places := vm.Run(t, "cd /sys/class/infiniband; readlink -f "+names[0]+"/device "+names[1]+"/device | sort -u"); strings.Count(places, "\n") != 1 {
+		t.Fatalf("they are at\n%s", places)
+	}
+	shape := vm.Shape{HCAs: names, Ports: 1, Interfaces: 1, UMAD: 1}
+	shape.GoesToAJobAndComesHome(t)
+	for _, name := range names {
+		shape.HCAs = []string{name}
+		t.Run(name, func(t *testing.T) { shape.GoesToAJob(t) })
+	}
+}
