@@ -194,7 +194,7 @@ func Takes(rep Link, vlans bool) error {
 }
 
 func takesVLANs(rep Link, l netlink.Link) error {
-	const do = "GN726 ip link set REPRESENTOR master BRIDGE, a bridge with vlan_filtering 1, before jobs come; or leave vlan out of vf in [[hca]] and [[policy]]"
+	const do = "GN726 ip link set REPRESENTOR master BRIDGE, a bridge with vlan_filtering 1, before jobs come; or leave vlan out of vf"
 	if l.Attrs().MasterIndex == 0 {
 		return hint.With(fmt.Errorf("representor %s is a port of no bridge, which would have VLANs", rep.Name), do)
 	}
@@ -205,7 +205,7 @@ func takesVLANs(rep Link, l netlink.Link) error {
 	bridge, is := master.(*netlink.Bridge)
 	if !is {
 		err := fmt.Errorf("representor %s is a port of %s (%s), and VLANs are set on Linux bridges alone", rep.Name, master.Attrs().Name, master.Type())
-		return hint.With(err, "GN727 leave vlan out of vf in [[hca]] and [[policy]], and give the port its VLAN for all jobs: ovs-vsctl set port REPRESENTOR tag=N")
+		return hint.With(err, "GN727 leave vlan out of vf, and give the port its VLAN for all jobs: ovs-vsctl set port REPRESENTOR tag=N")
 	}
 	if bridge.VlanFiltering == nil || !*bridge.VlanFiltering {
 		return hint.With(fmt.Errorf("representor %s is a port of %s, which filters no VLANs", rep.Name, bridge.Name), do)
@@ -215,7 +215,7 @@ func takesVLANs(rep Link, l netlink.Link) error {
 		return fmt.Errorf("look at the port of representor %s: %w", rep.Name, err)
 	}
 	if port.VlanTunnel {
-		return hint.With(fmt.Errorf("the VLANs of representor %s have tunnels, which gresnet could not put back", rep.Name), "GN729 leave vlan out of vf in [[hca]] and [[policy]], or: bridge link set dev REPRESENTOR vlan_tunnel off")
+		return hint.With(fmt.Errorf("the VLANs of representor %s have tunnels, which gresnet could not put back", rep.Name), "GN729 leave vlan out of vf, or: bridge link set dev REPRESENTOR vlan_tunnel off")
 	}
 	return haveDefaults(rep)
 }
@@ -241,7 +241,7 @@ func haveDefaults(rep Link) error {
 			}
 			if slices.ContainsFunc(settings, isSet) {
 				err := fmt.Errorf("a VLAN of representor %s has settings of its own, which gresnet could not put back", rep.Name)
-				return hint.With(err, "GN728 see `bridge -d vlan show`; leave vlan out of vf in [[hca]] and [[policy]], or take the settings back")
+				return hint.With(err, "GN728 see `bridge -d vlan show`; leave vlan out of vf, or take the settings back")
 			}
 		}
 	}
