@@ -90,3 +90,21 @@ func TestHCAsOfOmniPathGoToJobsWithTheirNodesBesideUverbs(t *testing.T) {
 		t.Errorf("the guard of the job whose lease was removed by hand is still there: %v", err)
 	}
 }
+
+// As where udev names HCAs after their place. A job gets none of these.
+func TestTheNodeOfAnOmniPathHCAThatHasAnotherNameIsClosedIfTheSiteListsTheHCA(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	vm.WithHCAs(t, "nib=2 hfi=Y name=hfi1_%d disassoc=N")
+	vm.Run(t, "rdma dev set hfi1_0 name ibp1s0; chmod 666 /dev/hfi1_*")
+	for _, c := range []struct{ listed, now string }{{"hfi1_1", "666 root\n600 root\n"}, {"ibp1s0", "600 root\n600 root\n"}} {
+		vm.WriteConfig(t, "[slurm]\nsource = [\"gpu\"]\n[[hca]]\nindex = 0\nmatch = \"rdma="+c.listed+"\"\ngpus = [0]\n")
+		vm.Run(t, vm.Repo()+"/bin/gresnet close")
+		if now := vm.Run(t, "stat -c '%a %U' /dev/hfi1_*"); now != c.now {
+			t.Errorf("with %s listed they are\n%s", c.listed, now)
+		}
+	}
+	before := vm.Picture(t)
+	out, code := vm.ByHand(t, "prolog", "SLURM_JOB_ID=900190 SLURM_NODELIST=node1 SLURM_JOB_GPUS=0")
+	vm.NodesFault(t, out, code, "ibp1s0 has another name than its device node /dev/hfi1_N")
+	vm.Same(t, before)
+}
