@@ -17,7 +17,7 @@ func onPCI(t *testing.T) []string {
 
 // udev names an RDMA device after the place of its PCI function, also when it comes home.
 func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndComeHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "")
 	names := onPCI(t)[:2]
 	if slices.ContainsFunc(names, func(name string) bool { return !regexp.MustCompile(`^rocep\d+s\d+$`).MatchString(name) }) {
@@ -28,7 +28,7 @@ func TestHCAsThatUdevNamesAfterTheirPlaceGoToAJobAndComeHome(t *testing.T) {
 
 // As on Azure: a VM has VFs, and their PFs are its host's. IPoIB's interface has the name of its RDMA device.
 func TestInfiniBandHCAsWithoutAPFGoToAJobAndComeHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "eduib=Y")
 	names := onPCI(t)[:2]
 	if out := vm.Run(t, "ls -d /sys/bus/pci/drivers/ibfake/0000:*/physfn 2>/dev/null || true"); out != "" {
@@ -39,7 +39,7 @@ func TestInfiniBandHCAsWithoutAPFGoToAJobAndComeHome(t *testing.T) {
 
 // A job has both HCAs of a function, or one of them and the node keeps the other one.
 func TestSeveralHCAsOfOneFunctionGoToAJobAndComeHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short, vm.PCI)
+	vm.Needs(t, vm.Exclusive, vm.Short, vm.PCI)
 	vm.WithHCAs(t, "devices=2")
 	names := onPCI(t)[:2]
 	if places := vm.Run(t, "cd /sys/class/infiniband; readlink -f "+names[0]+"/device "+names[1]+"/device | sort -u"); strings.Count(places, "\n") != 1 {
