@@ -1498,7 +1498,8 @@ static struct net_device *ibfake_create_netdev(struct device *parent, int index,
 	INIT_DELAYED_WORK(&nic->trained, ibfake_trained);
 
 	SET_NETDEV_DEV(netdev, parent);
-	netdev->dev_port = port - 1;
+	/* so that udev has another name for each interface of a function */
+	netdev->dev_port = (index >> 16) * ports + port - 1;
 	strscpy(netdev->name, "roce%d", sizeof(netdev->name));
 	netdev->netdev_ops = &ibfake_netdev_ops;
 	netdev->ethtool_ops = &ibfake_ethtool_ops;
