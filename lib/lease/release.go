@@ -185,7 +185,7 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	}
 	defer done()
 	var failed []error
-	var home, lost []table.Claim
+	var lost []table.Claim
 	for _, c := range t.Claims {
 		if !is(c) {
 			continue
@@ -206,7 +206,9 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 		if err := l.World.OnHost(func(v *scan.View) error { return v.TakeBack(l.World.Dev, c.HCA) }); err != nil {
 			return fmt.Errorf("release %s: take its device nodes back: %w", c.Name, err)
 		}
-		home = append(home, c)
+	}
+	if err := n.unguard(l.World, t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" }); err != nil {
+		return err
 	}
 	err = n.Table().Update(ctx, func(t *table.Table) error {
 		t.Claims = slices.DeleteFunc(t.Claims, func(c table.Claim) bool { return is(c) && away[c.HCA] == "" })
@@ -223,11 +225,6 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range append(home, lost...) {
-		if err := n.unguard(l.World, c.Job); err != nil {
-			return err
-		}
-	}
 	for _, c := range lost {
 		n.Log(event.Event{Kind: event.HCAReleased, Job: c.Job, HCA: c.HCA.String(), Warning: fmt.Sprintf("%s (%s) is released: %s", c.Name, c.HCA, world.ErrGone)})
 	}
@@ -237,12 +234,17 @@ func (n *Host) freeHome(ctx context.Context, is func(table.Claim) bool) error {
 	return nil
 }
 
-// unguard ends the guard for a job that has neither a lease nor a claim any more.
-func (n *Host) unguard(w *world.World, job uint32) error {
-	t, err := n.Table().Read()
-	left := n.State.Lease(job).Exists() || slices.ContainsFunc(t.Claims, func(c table.Claim) bool { return c.Job == job })
-	if err != nil || left {
-		return err
+// unguard ends the guard for jobs that have no lease, and no claim but those that go. It comes before these go: after a
+// kill somebody releases them again.
+func (n *Host) unguard(w *world.World, claims []table.Claim, goes func(table.Claim) bool) error {
+	for _, c := range claims {
+		stays := func(o table.Claim) bool { return o.Job == c.Job && !goes(o) }
+		if !goes(c) || n.State.Lease(c.Job).Exists() || slices.ContainsFunc(claims, stays) {
+			continue
+		}
+		if err := step.Unguard(w, c.Job); err != nil {
+			return fmt.Errorf("release %s: %w", c.Name, err)
+		}
 	}
-	return step.Unguard(w, job)
+	return nil
 }
