@@ -79,6 +79,12 @@ func Moments(t *testing.T, program, job string) (all []Moment) {
 func KillAt(t *testing.T, program, job string, m Moment) {
 	t.Helper()
 	os.Remove(TraceFile)
+	defer func() {
+		if t.Failed() {
+			saw, err := os.ReadFile(TraceFile)
+			t.Logf("strace saw of %s (%v):\n%s", program, err, saw)
+		}
+	}()
 	inject := fmt.Sprintf("signal=KILL:when=%d", m.line)
 	if m.written {
 		inject = fmt.Sprintf("delay_exit=%d:when=%d", (5 * time.Minute).Microseconds(), m.line)
