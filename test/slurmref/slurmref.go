@@ -146,9 +146,3 @@ func (r *Ref) Hosts(list string) (names []string, ok bool) {
 	}
 	return names, ok
 }
-
-// Has tells whether a hostlist has a name.
-func (r *Ref) Has(list, name string) bool {
-	lines, ok := r.answer("in", name, list)
-	return ok && len(lines) == 1 && lines[0] == "yes"
-}

@@ -4,7 +4,6 @@
  *   conf FILE   the file's pairs, one a line, "+" before those that begin a line of it
  *   slurm FILE  what slurmd takes of a slurm.conf for Prolog and Epilog, "+ KEY VALUE", in its order
  *   hosts LIST  the names of a hostlist
- *   in NAME LIST  "yes" if the list has the name
  *
  * Bytes are in hexadecimal, in questions and in answers. An answer ends with "ok" or "refused".
  */
@@ -34,7 +33,6 @@ static int (*get_array)(void ***values, int *count, const char *key, void *table
 static const void *const *slurm_options; /* all that Slurm's own slurm.conf can have */
 static struct hostlist *(*hosts_create)(const char *text, int dims);
 static char *(*hosts_shift)(struct hostlist *list, int dims);
-static int (*hosts_find)(struct hostlist *list, const char *name, int dims);
 static void (*hosts_destroy)(struct hostlist *list);
 
 /* At least as large as any Slurm's log_options_t; zeros are silence. It is passed on the stack. */
@@ -196,17 +194,6 @@ static bool hosts(const char *text)
 	return true;
 }
 
-static bool in(const char *name, const char *text)
-{
-	struct hostlist *list = hosts_create(text, 1);
-
-	if (!list)
-		return false;
-	printf("%s\n", hosts_find(list, name, 1) >= 0 ? "yes" : "no");
-	hosts_destroy(list);
-	return true;
-}
-
 /* unhex reads bytes in place; no NUL is among them. */
 static char *unhex(char *text)
 {
@@ -252,7 +239,6 @@ static void load(const char *file)
 	slurm_options = symbol(library, "slurm_conf_options");
 	hosts_create = symbol(library, "hostlist_create_dims");
 	hosts_shift = symbol(library, "hostlist_shift_dims");
-	hosts_find = symbol(library, "hostlist_find_dims");
 	hosts_destroy = symbol(library, "hostlist_destroy");
 	log_init = symbol(library, "log_init");
 	log_init("ref", (struct quiet){ 0 }, 0, NULL);
@@ -268,7 +254,7 @@ int main(int argc, char **argv)
 	load(argv[1]);
 	while (getline(&line, &size, stdin) > 0) {
 		char *save, *what = strtok_r(line, " \n", &save);
-		char *one = strtok_r(NULL, " \n", &save), *two = strtok_r(NULL, " \n", &save);
+		char *one = strtok_r(NULL, " \n", &save);
 		bool ok = false;
 
 		if (what && one && !strcmp(what, "conf"))
@@ -277,8 +263,6 @@ int main(int argc, char **argv)
 			ok = slurm(unhex(one));
 		else if (what && !strcmp(what, "hosts"))
 			ok = hosts(one ? unhex(one) : "");
-		else if (what && one && two && !strcmp(what, "in"))
-			ok = in(unhex(one), unhex(two));
 		puts(ok ? "ok" : "refused");
 		fflush(stdout);
 	}
