@@ -125,9 +125,6 @@ func (f *FS) Await(t testing.TB, want Op) {
 	}
 }
 
-// Asked tells whether a request came that is left without an answer.
-func (f *FS) Asked() bool { return len(f.asked) > 0 }
-
 const (
 	rootNode   = 1
 	fileNode   = 2

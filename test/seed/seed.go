@@ -44,8 +44,5 @@ var shared = rand.New(&source{pcg: sync.OnceValue(func() *rand.PCG { return rand
 // IntN returns a number of [0, n).
 func IntN(n int) int { return shared.IntN(n) }
 
-// Uint64 returns any number.
-func Uint64() uint64 { return shared.Uint64() }
-
 // Shuffle puts n things into another order.
 func Shuffle(n int, swap func(i, j int)) { shared.Shuffle(n, swap) }
