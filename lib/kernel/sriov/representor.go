@@ -316,7 +316,7 @@ func (p Port) Apply(rep Link) error {
 // isPort tells whether a representor is on the bridge whose VLANs are wanted.
 func (p Port) isPort(l netlink.Link) bool { return p.Bridge != 0 && l.Attrs().MasterIndex == p.Bridge }
 
-// deeds returns what is to be done, in order.
+// deeds returns the requests that set a representor, in order: none if it is set so already.
 func (p Port) deeds(rep Link) (todo []func() error, err error) {
 	l, err := linkOf(rep)
 	if err != nil {

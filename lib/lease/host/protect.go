@@ -201,7 +201,7 @@ func (l *Look) lookForLifelines(p Picked) {
 	}
 }
 
-// protectUnknown refuses an interface of which the guard cannot tell whether the node needs it.
+// protectUnknown refuses an interface while an address that the node needs is not known: it may lead there.
 func (l *Look) protectUnknown(name string) error {
 	if len(l.unknown) == 0 {
 		return nil
