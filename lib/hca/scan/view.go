@@ -162,22 +162,6 @@ type Char struct {
 	Major, Minor uint32
 }
 
-// Names returns the names of the namespace's RDMA devices.
-func (v *View) Names() ([]string, error) {
-	if err := v.dial(); err != nil {
-		return nil, err
-	}
-	list, err := v.rdma.Devices()
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, len(list))
-	for _, d := range list {
-		names = append(names, d.Name)
-	}
-	return names, nil
-}
-
 // Devices lists the namespace's HCAs in the order in which they are numbered.
 func (v *View) Devices() ([]Device, error) {
 	if err := v.dial(); err != nil {

@@ -99,9 +99,9 @@ func (c *child) start() (pid int, errno syscall.Errno) {
 	}
 }
 
-// Wait waits until the work is done, but not past the deadline, and returns the exit code. Nobody
+// wait waits until the work is done, but not past the deadline, and returns the exit code. Nobody
 // else may read Output.
-func (p *Fork) Wait(deadline time.Time) (code int, err error) {
+func (p *Fork) wait(deadline time.Time) (code int, err error) {
 	defer p.Output.Close()
 	if err := p.Output.SetReadDeadline(deadline); err != nil {
 		return 0, err

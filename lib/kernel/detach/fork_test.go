@@ -71,20 +71,20 @@ func TestWorkThatHasEndedIsKnownToHoweverLateOneAsks(t *testing.T) {
 	for _, want := range []int{0, 16} {
 		p := start(t, &task{code: uintptr(want)})
 		awaitState(t, p, "Z")
-		if code, err := p.Wait(time.Now().Add(-time.Hour)); code != want || err != nil {
+		if code, err := p.wait(time.Now().Add(-time.Hour)); code != want || err != nil {
 			t.Errorf("exit code %d, %v, wanted %d", code, err, want)
 		}
 	}
 }
 
 func TestWorkIsWaitedForUntilItsDeadline(t *testing.T) {
-	if code, err := start(t, &task{waits: unix.Timespec{Nsec: 1e8}}).Wait(time.Now().Add(time.Minute)); code != 0 || err != nil {
+	if code, err := start(t, &task{waits: unix.Timespec{Nsec: 1e8}}).wait(time.Now().Add(time.Minute)); code != 0 || err != nil {
 		t.Errorf("work in time: %d, %v", code, err)
 	}
-	if _, err := start(t, &task{waits: forever}).Wait(time.Now().Add(10 * time.Millisecond)); !errors.Is(err, ErrHeldUp) {
+	if _, err := start(t, &task{waits: forever}).wait(time.Now().Add(10 * time.Millisecond)); !errors.Is(err, ErrHeldUp) {
 		t.Errorf("work that does not end: %v", err)
 	}
-	if _, err := start(t, &task{signal: uintptr(unix.SIGKILL)}).Wait(time.Now().Add(time.Minute)); err == nil || !strings.HasSuffix(err.Error(), "was ended by killed") {
+	if _, err := start(t, &task{signal: uintptr(unix.SIGKILL)}).wait(time.Now().Add(time.Minute)); err == nil || !strings.HasSuffix(err.Error(), "was ended by killed") {
 		t.Errorf("work whose process was killed: %v", err)
 	}
 }

@@ -41,7 +41,7 @@ func StartMove(socket, netns int, request []byte, lock *os.File) (*Move, error) 
 }
 
 // Wait waits until the kernel has carried the move out, but not past the deadline.
-func (m *Move) Wait(deadline time.Time) error { return result(m.process.Wait(deadline)) }
+func (m *Move) Wait(deadline time.Time) error { return result(m.process.wait(deadline)) }
 
 // result is how a move ended by how its process did: its exit code is the kernel's errno.
 func result(code int, err error) error {

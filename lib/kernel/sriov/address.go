@@ -109,7 +109,7 @@ func IsZero(guid string) bool { return strings.Trim(guid, "0:") == "" }
 // SetAddress tells a PF the address of a VF. It counts from the VF's next bind.
 func SetAddress(pf Link, vf int, a Address) error {
 	if a.MAC != "" {
-		return Apply(pf, vf, Attributes{MAC: &a.MAC})
+		return apply(pf, vf, Attributes{MAC: &a.MAC})
 	}
 	node, nodeErr := parseGUID(a.Node)
 	port, portErr := parseGUID(a.Port)

@@ -205,11 +205,11 @@ func (a Attributes) Set(sys fs.FS, vf node.ID) error {
 	if err != nil {
 		return fmt.Errorf("read the number of VF %s: %w", vf, err)
 	}
-	return Apply(pf, number, a)
+	return apply(pf, number, a)
 }
 
-// Apply sets the attributes that are not nil and differ, and reads them again.
-func Apply(pf Link, vf int, want Attributes) error {
+// apply sets the attributes that are not nil and differ, and reads them again.
+func apply(pf Link, vf int, want Attributes) error {
 	l, now, err := read(pf, vf)
 	if err != nil {
 		return err

@@ -20,12 +20,12 @@ import (
 	"gresnet/lib/words/job"
 )
 
-// Version is the version of env's format, which the SPANK plugin reads.
-const Version = 1
+// version is the version of env's format, which the SPANK plugin reads.
+const version = 1
 
 // head returns the lines with which every env begins. The plugin compares them with its own step.
 func head(j job.Job) string {
-	return fmt.Sprintf("GRESNET_LEASE=%d\nGRESNET_JOB=%d\nGRESNET_RUN=%s\nGRESNET_UID=%d\n", Version, j.ID, j.Run, j.UID)
+	return fmt.Sprintf("GRESNET_LEASE=%d\nGRESNET_JOB=%d\nGRESNET_RUN=%s\nGRESNET_UID=%d\n", version, j.ID, j.Run, j.UID)
 }
 
 // Refuse writes a lease that says why the job gets nothing.

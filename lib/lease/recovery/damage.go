@@ -84,7 +84,7 @@ func (d *Damage) AddClaims(t table.Table, job uint32, run string) {
 func (d *Damage) Quarantines(away map[node.ID]string) string {
 	var what []string
 	for id, reason := range away {
-		what = append(what, fmt.Sprintf("%s is quarantined: %s", d.Name(id), strings.TrimPrefix(reason, ErrDamaged.Error()+": ")))
+		what = append(what, fmt.Sprintf("%s is quarantined: %s", d.name(id), strings.TrimPrefix(reason, ErrDamaged.Error()+": ")))
 	}
 	slices.Sort(what)
 	return strings.Join(what, "; ")
@@ -281,5 +281,5 @@ func (d *Damage) nameOf(id node.ID) string {
 	return ""
 }
 
-// Name returns an HCA's name for a person, or else its identity.
-func (d *Damage) Name(id node.ID) string { return cmp.Or(d.nameOf(id), id.String()) }
+// name returns an HCA's name for a person, or else its identity.
+func (d *Damage) name(id node.ID) string { return cmp.Or(d.nameOf(id), id.String()) }

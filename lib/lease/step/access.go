@@ -29,8 +29,8 @@ type Access struct {
 	Counters []counters.Port `json:"counters,omitempty"` // what the ports had counted
 }
 
-// HealthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
-const HealthQuarantine = "quarantine"
+// healthQuarantine keeps an HCA with a worse port from later jobs; anything else is a warning.
+const healthQuarantine = "quarantine"
 
 func (*Access) Kind() string     { return "access" }
 func (s *Access) Object() string { return s.Name }
@@ -79,7 +79,7 @@ func (s *Access) Verify(w *world.World) error {
 		return err
 	}
 	worse, err := w.AwaitPorts(s.ID, s.Name, s.Ports)
-	if worse != nil && s.Health != HealthQuarantine {
+	if worse != nil && s.Health != healthQuarantine {
 		w.Warn(s.ID, worse)
 		return err
 	}

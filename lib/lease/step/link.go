@@ -281,14 +281,14 @@ func (s *Link) leaveGIDs(w *world.World) {
 	}
 }
 
-// CarrierError says which interface has no link in the job.
-type CarrierError struct {
+// carrierError says which interface has no link in the job.
+type carrierError struct {
 	Interface string
 	HCA       string
 	Port      uint32
 }
 
-func (e CarrierError) Error() string {
+func (e carrierError) Error() string {
 	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
 }
 
@@ -303,7 +303,7 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 		}
 		return err // only for the name
 	})
-	lacks := CarrierError{string(s.Name), hca, s.Port}
+	lacks := carrierError{string(s.Name), hca, s.Port}
 	if failed != nil {
 		return fmt.Errorf("%w: %w", lacks, failed)
 	}

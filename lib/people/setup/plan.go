@@ -250,9 +250,9 @@ func (p *planner) beside(folder, dir, key string) {
 	if !path.IsAbs(folder) {
 		folder = path.Join(dir, folder)
 	}
-	name, content := PrologD, prologScript
+	name, content := prologD, prologScript
 	if key == "Epilog" {
-		name, content = EpilogD, epilogScript
+		name, content = epilogD, epilogScript
 	}
 	p.Plan.Edits = append(p.Plan.Edits, Edit{Path: path.Join(folder, name), After: []byte(content), Mode: 0o755})
 }

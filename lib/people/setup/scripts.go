@@ -3,8 +3,8 @@ package setup
 // The names that come last of a prolog.d and first of an epilog.d, and what is in these files: as
 // in conf/.
 const (
-	PrologD = "00-gresnet"
-	EpilogD = "zz-gresnet"
+	prologD = "00-gresnet"
+	epilogD = "zz-gresnet"
 
 	prologScript = `#!/bin/sh
 # For Prolog=/etc/slurm/prolog.d/*: Slurm runs what the pattern matches from Z to A

@@ -907,7 +907,7 @@ func TestASecondSetupNotesAnewWhoCanOpenDeviceNodes(t *testing.T) {
 }
 
 func TestTheScriptsAreThoseOfConf(t *testing.T) {
-	for name, want := range map[string]string{"prolog.d/" + PrologD: prologScript, "epilog.d/" + EpilogD: epilogScript, "plugstack.conf": stackLine} {
+	for name, want := range map[string]string{"prolog.d/" + prologD: prologScript, "epilog.d/" + epilogD: epilogScript, "plugstack.conf": stackLine} {
 		text, err := os.ReadFile("../../../conf/" + name)
 		if err != nil || !strings.HasSuffix(string(text), strings.TrimSuffix(want, "\n")+"\n") {
 			t.Errorf("%s: %v", name, err)
@@ -1060,7 +1060,7 @@ the controller, and all other hosts, need the same in slurm.conf:
 		if strings.HasPrefix(e.Path, "/"+cache) {
 			t.Errorf("setup changes what slurmd has from the controller: %s", e.Path)
 		}
-		own = own || e.Path == "/etc/slurm/epilog.d/"+EpilogD
+		own = own || e.Path == "/etc/slurm/epilog.d/"+epilogD
 	}
 	if !own {
 		t.Error("setup puts no script into the node's own folder of epilogs")
@@ -1074,9 +1074,9 @@ the controller, and all other hosts, need the same in slurm.conf:
 		files["etc/slurm/"+name] += text + "\n"
 	}
 	files["etc/slurm/slurm.conf"] = strings.NewReplacer("GresTypes=gpu", "GresTypes=gpu,nic", "Gres=gpu:8", "Gres=gpu:8,nic:hdr:1,nic:ndr:1").Replace(files["etc/slurm/slurm.conf"])
-	files["etc/slurm/epilog.d/"+EpilogD] = epilogScript
+	files["etc/slurm/epilog.d/"+epilogD] = epilogScript
 	after := served(files)
-	after["etc/slurm/epilog.d/"+EpilogD] = epilogScript
+	after["etc/slurm/epilog.d/"+epilogD] = epilogScript
 	if plan := Make(siteAt(after.lay(t, rand.New(rand.NewPCG(7, 7))))); len(plan.Controller) > 0 || len(plan.Refusals) > 0 {
 		t.Errorf("the node is told %q, %v", plan.Controller, plan.Refusals)
 	}

@@ -138,8 +138,8 @@ const (
 
 // What becomes of an HCA whose interface the node itself needs.
 const (
-	NodeKeep = "keep" // no job gets it
-	NodeTake = "take" // jobs get it all the same
+	nodeKeep = "keep" // no job gets it
+	nodeTake = "take" // jobs get it all the same
 )
 
 // String returns the word that gresnet.toml has for it.

@@ -213,8 +213,8 @@ func readHCA(t document.Table, names []string) HCA {
 	if word, there := t.Word("interface", Move.String(), Keep.String()); there && word == Keep.String() {
 		h.Interface = Keep
 	}
-	word, _ := t.Word("node", NodeKeep, NodeTake)
-	h.Take = word == NodeTake
+	word, _ := t.Word("node", nodeKeep, nodeTake)
+	h.Take = word == nodeTake
 	h.VF.read(t.Table("vf"))
 	if !h.Kind().Has("vf") && h.VF != (VF{}) {
 		t.Fail("vf", `GN323 add part = "vf" and count, or leave it out`, "the HCA is no PF in parts")
