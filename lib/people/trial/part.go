@@ -69,9 +69,18 @@ func Play(ctx context.Context, n *host.Host, part string, line int, args []strin
 		err = fmt.Errorf("%q is no part", part)
 	}
 	if err != nil {
-		p.Error = strings.ReplaceAll(err.Error(), "\n", "; ") + hint.Tag(hint.ID(err))
+		p.Error = told(err)
 	}
 	return json.NewEncoder(w).Encode(p)
+}
+
+// told returns an error on one line, with its id and its hint.
+func told(err error) string {
+	text := err.Error() + hint.Tag(hint.ID(err))
+	if do := hint.Of(err); do != "" {
+		text += "; hint: " + do
+	}
+	return strings.ReplaceAll(text, "\n", "; ")
 }
 
 // watch counts the lines that a run tells of, and takes down what a person must know.

@@ -238,7 +238,7 @@ func (t *Trial) choose(ctx context.Context) (hcas []*hca, err error) {
 		}
 		for _, r := range refusals {
 			if r.Entry.HCA.ID == e.HCA.ID {
-				h.Refused = r.Err.Error()
+				h.Refused = told(r.Err)
 			}
 		}
 		hcas = append(hcas, h)

@@ -76,6 +76,11 @@ func TestAnHCAThatWouldEndWithItsInterfaceIsRefusedBeforeAnythingIsChanged(t *te
 	vm.Same(t, before)
 	vm.Must(t, "epilog", job)
 	vm.Same(t, before)
+	out, code = vm.Command(t, "gresnet try rxe0")
+	if want := `driver rxe ends rxe0 when its interface cable0 is moved [GN200]; hint: set interface = "keep" in its [[hca]]`; code != 1 || !strings.Contains(out, want) {
+		t.Errorf("try: exit %d, wanted 1 and %q:\n%s", code, want, out)
+	}
+	vm.Same(t, before)
 }
 
 // traffic writes from the memory behind one of the job's HCAs to that behind
