@@ -132,7 +132,7 @@ MODULE_PARM_DESC(eduib, "edu functions are InfiniBand HCAs (default N: RoCE)");
 
 static bool smi;
 module_param(smi, bool, 0444);
-MODULE_PARM_DESC(smi, "give each InfiniBand HCA an SMI sub-device smiN, as ConnectX-8 has one (from kernel 6.11, default N)");
+MODULE_PARM_DESC(smi, "give each InfiniBand HCA an SMI sub-device smiN, as ConnectX-8 has one (kernels 6.11 to 7.2, default N)");
 
 static bool hfi;
 module_param(hfi, bool, 0444);
@@ -1843,14 +1843,18 @@ static const struct ib_device_ops ibfake_sub_ops = {
 	.del_sub_dev = ibfake_del_sub_dev,
 };
 
+#else
+static const struct ib_device_ops ibfake_sub_ops;
+#endif
+
+/* 7.3 exports no ib_add_sub_device any more. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0) && LINUX_VERSION_CODE < KERNEL_VERSION(7, 3, 0)
 /* It goes when the HCA is unregistered. */
 static int ibfake_add_smi(struct ibfake_hca *hca)
 {
 	return ib_add_sub_device(&hca->ibdev, RDMA_DEVICE_TYPE_SMI, "smi%d");
 }
 #else
-static const struct ib_device_ops ibfake_sub_ops;
-
 static int ibfake_add_smi(struct ibfake_hca *hca)
 {
 	return -EOPNOTSUPP;

@@ -9,7 +9,7 @@ import (
 
 // A sub-device has the GUID and the place of its HCA, and no uverbs device.
 func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Long) // the short tests run on 6.1, which has no sub-devices
+	vm.Needs(t, vm.Both, vm.Long) // the short tests run on 6.1, which has no sub-devices; on 7.3 ibfake cannot make them
 	vm.Slurm(t)
 	options := strings.TrimSpace(vm.Run(t, "cd /sys/module/ibfake/parameters; grep -H . nib nroce nmin | tr : = | xargs"))
 	vm.Run(t, "modprobe -r ibfake; "+vm.ForgetTable)
@@ -18,9 +18,9 @@ func TestAnHCAWithASubDeviceGoesToAJobWithItAndComesHome(t *testing.T) {
 		vm.WriteConfig(t, vm.Config)
 	})
 	out, err := vm.Try("modprobe ibfake nib=2 smi=Y 2>&1 && udevadm settle && ls /sys/class/infiniband")
-	if strings.HasPrefix(vm.Run(t, "uname -r"), "6.1.") {
+	if !strings.HasPrefix(vm.Run(t, "uname -r"), "6.12.") {
 		if err == nil {
-			t.Errorf("kernel 6.1 has sub-devices: %s", out)
+			t.Errorf("this kernel has sub-devices: %s", out)
 		}
 		return
 	}
