@@ -78,9 +78,6 @@ type Label struct {
 // open tells whether the node decides which series a family has.
 func (f Family) open() bool { return len(f.Labels) > 0 && f.Labels[0].Values == nil }
 
-// Families returns all metrics.
-func Families() []Family { return append(counted(), running()...) }
-
 // running returns the metrics of jobs that run. A label named job would be Prometheus' own.
 func running() []Family {
 	labels := func(more ...string) (all []Label) {

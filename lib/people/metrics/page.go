@@ -29,9 +29,6 @@ func New() *Page { return blank(counted()) }
 // NewRunning returns a page for what jobs that run have counted so far.
 func NewRunning() *Page { return blank(running()) }
 
-// Families returns the metrics of the page, in their order.
-func (p *Page) Families() []Family { return p.families }
-
 func blank(families []Family) *Page {
 	return &Page{families, map[string]float64{}, map[string][]string{}}
 }
