@@ -230,9 +230,6 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	canMove := func() (func(link.Interface) bool, error) { return moves, nil }
 	look := l.Look()
 	network, err := look.Network(ctx, j, config.Access{}, canMove)
-	if err == nil {
-		err = taken.findRails(look, network, canMove)
-	}
 	if err != nil {
 		return err
 	}
@@ -264,7 +261,7 @@ func lawTake(ctx context.Context, n *Host, lease lawLease) error {
 	if err := l.CarryOut(ctx, steps); err != nil {
 		return err
 	}
-	if err := taken.leadRails(network, []plan.HCA{{Interfaces: all}}); err != nil {
+	if err := taken.leadRails(look, network, []plan.HCA{{Interfaces: all}}, canMove); err != nil {
 		return err
 	}
 	if err := l.CarryOut(ctx, taken.hooks(rdma.Shared, []string{"hca0", "hca1"})); err != nil {

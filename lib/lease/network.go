@@ -115,9 +115,9 @@ func interfaceNames(hcas []plan.HCA) (all []string) {
 	return all
 }
 
-// findRails finds the IPv4 networks of the interfaces that jobs of the node can get. The job may have HCAs on
-// other rails than its peers, whom it then reaches by the overlay. canMove tells which interfaces a job can get.
-func (t *taking) findRails(look *host.Look, nodes *jobnet.Network, canMove func() (func(link.Interface) bool, error)) error {
+// leadRails leads to the overlay, when the job has its HCAs, what is for HCAs that only its peers have: they may be on
+// other rails. It needs no undo: the routes go with the namespace. canMove tells which interfaces a job can get.
+func (t *taking) leadRails(look *host.Look, nodes *jobnet.Network, hcas []plan.HCA, canMove func() (func(link.Interface) bool, error)) error {
 	if nodes == nil || len(nodes.Link.Peers) == 0 {
 		return nil
 	}
@@ -125,50 +125,73 @@ func (t *taking) findRails(look *host.Look, nodes *jobnet.Network, canMove func(
 	if err != nil {
 		return err
 	}
-	var all []netip.Prefix
-	err = t.World.OnHost(func(v *scan.View) error {
-		node, err := jobnet.ReadHost(v.Link.Conn)
-		for _, i := range node.Interfaces {
-			if has := node.Networks[i.Index]; len(has) > 0 && moves(i) && !look.Needs(v, i) {
-				all = append(all, has...)
-			}
-		}
-		return err
-	})
+	all, err := t.rails(look, moves)
 	if err != nil {
 		return err
-	}
-	jobs, err := t.Host.Leased()
-	for _, job := range jobs {
-		all = append(all, t.hadBy(job)...)
-	}
-	for _, a := range all {
-		if to := a.Masked(); to.Addr().Is4() && to.Bits() < 31 && !to.Addr().IsLinkLocalUnicast() && !slices.Contains(nodes.Link.Rails, to) {
-			nodes.Link.Rails = append(nodes.Link.Rails, to)
-		}
-	}
-	return err
-}
-
-// leadRails leads to the overlay, when the job has its HCAs, what is for HCAs that only its peers have. It needs
-// no undo: the routes go with the namespace.
-func (t *taking) leadRails(nodes *jobnet.Network, hcas []plan.HCA) error {
-	if nodes == nil || len(nodes.Link.Rails) == 0 {
-		return nil
 	}
 	var own []netip.Addr
 	for _, h := range hcas {
 		for _, s := range h.Interfaces {
 			for _, a := range s.Settings.Addresses {
 				at := a.Addr()
-				nodes.Link.Rails = slices.DeleteFunc(nodes.Link.Rails, func(to netip.Prefix) bool { return to == at.Masked() })
+				all = slices.DeleteFunc(all, func(to netip.Prefix) bool { return to == at.Masked() })
 				if at.Addr().Is4() && !at.Addr().IsLinkLocalUnicast() {
 					own = append(own, at.Addr())
 				}
 			}
 		}
 	}
-	return t.World.InJob(func(*scan.View) error { return virtual.LeadRails(nodes.Link, own) })
+	if len(all) == 0 {
+		return nil
+	}
+	return t.World.InJob(func(*scan.View) error { return virtual.LeadRails(nodes.Link, all, own) })
+}
+
+// rails returns the IPv4 networks of the interfaces that other jobs of the node have, and of those that jobs can get.
+func (t *taking) rails(look *host.Look, moves func(link.Interface) bool) (all []netip.Prefix, err error) {
+	has, err := t.canGet(look, moves)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := t.Host.Leased()
+	for _, job := range jobs {
+		if job != t.World.Job {
+			has = append(has, t.hadBy(job)...)
+		}
+	}
+	for _, a := range has {
+		if to := a.Masked(); to.Addr().Is4() && to.Bits() < 31 && !to.Addr().IsLinkLocalUnicast() && !slices.Contains(all, to) {
+			all = append(all, to)
+		}
+	}
+	return all, err
+}
+
+// canGet returns the addresses of the interfaces on the node that a job can get.
+func (t *taking) canGet(look *host.Look, moves func(link.Interface) bool) (all []netip.Prefix, err error) {
+	err = t.World.OnHost(func(v *scan.View) error {
+		node, err := jobnet.ReadHost(v.Link.Conn)
+		if err != nil {
+			return err
+		}
+		var free []link.Interface
+		var indices []int
+		for _, i := range node.Interfaces {
+			if len(node.Networks[i.Index]) > 0 && moves(i) {
+				free, indices = append(free, i), append(indices, i.Index)
+			}
+		}
+		return v.Link.Once(func() error {
+			v.Link.About(indices...)
+			for _, i := range free {
+				if !look.Needs(v, i) {
+					all = append(all, node.Networks[i.Index]...)
+				}
+			}
+			return nil
+		})
+	})
+	return all, err
 }
 
 // hadBy returns the addresses of the interfaces that a job has taken from the node. Of a job that has ended, or

@@ -118,9 +118,8 @@ func leadFar(t *testing.T, farJob *netnstest.NS) {
 	t.Helper()
 	o := virtual.OverlayOf(lawJob)
 	o.Address, o.Path = netip.MustParsePrefix("10.9.0.2/24"), 1450
-	o.Rails = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}
-	own := []netip.Addr{netip.MustParseAddr("10.0.0.77")}
-	if err := farJob.Do(func() error { return virtual.LeadRails(o, own) }); err != nil {
+	rails, own := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/24")}, []netip.Addr{netip.MustParseAddr("10.0.0.77")}
+	if err := farJob.Do(func() error { return virtual.LeadRails(o, rails, own) }); err != nil {
 		t.Fatal(err)
 	}
 }

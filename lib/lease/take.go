@@ -230,9 +230,6 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	checkMode(n, t.World.Job, mode)
 	found := n.Time("find the job's other nodes")
 	network, err := look.Network(ctx, t.job, t.access, n.CanMove)
-	if err == nil {
-		err = t.findRails(look, network, n.CanMove)
-	}
 	found()
 	if err != nil {
 		return err
@@ -244,7 +241,7 @@ func (t *taking) fill(ctx context.Context, p host.Picked) error {
 	if err := t.CarryOut(ctx, plan.Steps(t.job, mode, t.access, up, over, hcas)); err != nil {
 		return err
 	}
-	if err := t.leadRails(network, hcas); err != nil {
+	if err := t.leadRails(look, network, hcas, n.CanMove); err != nil {
 		return err
 	}
 	if err := t.CarryOut(ctx, t.hooks(mode, namesOf(hcas))); err != nil {

@@ -199,7 +199,13 @@ func (p hostPart) has(text string) bool {
 	return false
 }
 
-func (r hostRange) format(n uint64) string { return fmt.Sprintf("%0*d", r.width, n) }
+func (r hostRange) format(n uint64) string {
+	text := strconv.FormatUint(n, 10)
+	if zeros := r.width - len(text); zeros > 0 {
+		return strings.Repeat("0", zeros) + text
+	}
+	return text
+}
 
 // Names spells the list out, in its order and with the names that are there twice, as
 // `scontrol show hostnames` does. More names than most are an error.

@@ -37,10 +37,11 @@ func Try() error {
 // create makes a table with all that fill adds, in one transaction. An existing table is therefore
 // complete, and create leaves it as it is.
 func create(family nftables.TableFamily, name string, fill func(*nftables.Conn, *nftables.Table)) error {
-	c, err := open()
+	c, err := open(nftables.AsLasting()) // one socket for the look and the transaction
 	if err != nil {
 		return err
 	}
+	defer c.CloseLasting()
 	switch _, err := c.ListTableOfFamily(name, family); {
 	case isMissing(err):
 		return missing()

@@ -32,9 +32,6 @@ type Overlay struct {
 	MTU     int        // of the interface
 	Path    int        // the MTU of what reaches peers in one packet
 	Port    int
-
-	// Rails are networks in which peers may have addresses on HCAs: LeadRails leads there.
-	Rails []netip.Prefix
 }
 
 // Peer is another node of the job.

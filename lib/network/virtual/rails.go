@@ -33,18 +33,18 @@ func addAll(i netlink.Link, o Overlay) error {
 	return addBroadcast(o)
 }
 
-// LeadRails leads to the overlay, in the job's namespace, what is for the networks of HCAs that the job has not
-// itself. Its packets come from the addresses of its own HCAs, by turns, as they would on the node: Open MPI
+// LeadRails leads to the overlay, in the job's namespace, what is for networks of HCAs that the job has not itself and
+// its peers may have. Its packets come from the addresses of its own HCAs, by turns, as they would on the node: Open MPI
 // takes no connection from another address of the peer's.
-func LeadRails(o Overlay, own []netip.Addr) error {
-	if !o.Address.Addr().Is4() || len(o.Rails) == 0 {
+func LeadRails(o Overlay, rails []netip.Prefix, own []netip.Addr) error {
+	if !o.Address.Addr().Is4() {
 		return nil
 	}
 	index, err := FindOverlay(o)
 	if err != nil {
 		return err
 	}
-	for n, to := range o.Rails {
+	for n, to := range rails {
 		r := Route{To: to, From: o.Address.Addr(), MTU: o.Path, Table: railsTable}
 		if len(own) > 0 {
 			r.From = own[n%len(own)]

@@ -112,7 +112,10 @@ type Route struct {
 }
 
 // Add adds a route by an interface.
-func (r Route) Add(index int) error {
+func (r Route) Add(index int) error { return r.with(netlink.RouteAddEcmp, index) }
+
+// with adds a route with RouteAddEcmp: RouteAdd would fail if another interface had a route to the network.
+func (r Route) with(add func(*netlink.Route) error, index int) error {
 	to := &netlink.Route{
 		LinkIndex: index, Gw: r.Gateway.AsSlice(), Src: r.From.AsSlice(), Priority: r.Metric, Table: r.Table, MTU: r.MTU,
 		Protocol: unix.RTPROT_STATIC, Scope: netlink.SCOPE_UNIVERSE,
@@ -126,8 +129,7 @@ func (r Route) Add(index int) error {
 	if r.Onlink {
 		to.SetFlag(netlink.FLAG_ONLINK)
 	}
-	// RouteAdd would fail if another interface had a route to the network.
-	if err := netlink.RouteAddEcmp(to); err != nil {
+	if err := add(to); err != nil {
 		return fmt.Errorf("route %s by interface %d: %w", r.To, index, err)
 	}
 	return nil
