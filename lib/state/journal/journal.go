@@ -81,7 +81,7 @@ func Create(path string, h Header) (*Journal, error) {
 	}
 	h.Version = Version
 	j := &Journal{Header: h, file: file}
-	if _, err := j.write(h); err != nil {
+	if err := j.write(h); err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (j *Journal) Note(kind string, step any) error {
 
 // Strike says that a note's step is undone.
 func (j *Journal) Strike(number int) error {
-	if _, err := j.write(line{Strike: number}); err != nil {
+	if err := j.write(line{Strike: number}); err != nil {
 		return err
 	}
 	for i := range j.Notes {
@@ -186,15 +186,17 @@ func (j *Journal) last() int {
 // Close closes the file; the journal stays.
 func (j *Journal) Close() error { return j.file.Close() }
 
-// write appends a line and tells where it ends.
-func (j *Journal) write(v any) (end int64, err error) {
+// write appends a line.
+func (j *Journal) write(v any) error {
 	object, err := json.Marshal(v)
 	if err != nil {
-		return 0, fmt.Errorf("write the journal: %w", err)
+		return fmt.Errorf("write the journal: %w", err)
 	}
-	return j.append(object)
+	_, err = j.append(object)
+	return err
 }
 
+// append appends a line of an object, and tells where it ends.
 func (j *Journal) append(object []byte) (end int64, err error) {
 	start, err := j.file.Seek(0, io.SeekEnd)
 	if err != nil {
