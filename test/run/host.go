@@ -24,6 +24,11 @@ func (r *run) build(plan []job) error {
 		if err := isStatic("bin/gresnet-prolog"); err != nil {
 			return err
 		}
+		if r.what == "test-long" {
+			if err := r.command("make", "--no-print-directory", "-s", "first"); err != nil {
+				return err
+			}
+		}
 		if err := os.MkdirAll(binaries, 0o755); err != nil {
 			return err
 		}

@@ -113,19 +113,24 @@ func drawVF(r *rand.Rand, roce, rebinds bool) string {
 	return "vf = {" + strings.Join(has, ", ") + "}\n"
 }
 
+// version is how a node makes VFs and closes device nodes by one version of the programs.
+type version struct{ boot, close string }
+
+var todays = version{"gresnet boot", "gresnet close"}
+
 // closeNodes closes device nodes that were made again, as the packages' rule for udev does.
-func closeNodes(t *testing.T) {
+func (v version) closeNodes(t *testing.T) {
 	t.Helper()
-	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/gresnet close")
+	vm.Run(t, "udevadm settle; "+vm.Repo()+"/bin/"+v.close)
 }
 
 // split makes a drawn site's VFs, with settings of the node's own at random, and returns the interfaces
 // that are to get more settings.
-func split(t *testing.T, r *rand.Rand, s site) (names []string) {
+func (v version) split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	t.Helper()
 	vm.WriteConfig(t, s.config)
-	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet boot")
-	closeNodes(t)
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/"+v.boot)
+	v.closeNodes(t)
 	names = append(names, s.moving...)
 	for i, pf := range []string{rocePF, ibPF} {
 		for n := range s.vfs[i] {
@@ -146,6 +151,13 @@ func split(t *testing.T, r *rand.Rand, s site) (names []string) {
 	return names
 }
 
+// inNoParts has the node's HCAs in no parts again.
+func inNoParts(t *testing.T) {
+	t.Helper()
+	vm.WriteConfig(t, vm.Config)
+	vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
+}
+
 // dress gives a VF's interface what vm.Dress gives that of a whole HCA, each with a number of its own.
 func dress(t *testing.T, name string, number int) {
 	t.Helper()
@@ -160,10 +172,7 @@ func dress(t *testing.T, name string, number int) {
 func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Long, vm.VF)
 	vm.Slurm(t)
-	t.Cleanup(func() {
-		vm.WriteConfig(t, vm.Config)
-		vm.Run(t, "for pf in "+rocePF+" "+ibPF+"; do echo 0 >/sys/bus/pci/devices/$pf/sriov_numvfs; done; udevadm settle; "+vm.ForgetTable+"; "+vm.Repo()+"/bin/gresnet close")
-	})
+	t.Cleanup(func() { inNoParts(t) })
 	first := seed.Value()
 	kills, round := 0, 0
 	var s site
@@ -175,7 +184,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 	for enough := share(t, vm.Rounds(3, 200)); kills < enough; round++ {
 		r := rand.New(rand.NewPCG(first+uint64(round), 0))
 		s = draw(t, r)
-		names := split(t, r, s)
+		names := todays.split(t, r, s)
 		drawn := configure(t, r, names)
 		bare, same := vm.Picture(t), vm.Same
 		if s.rebinds[0] || s.rebinds[1] {
@@ -185,7 +194,7 @@ func TestKillsAtRandomOfAJobWithPartsLoseNothing(t *testing.T) {
 			kills += killSome(t, r, s.job, bare, same)
 		} else {
 			vm.Must(t, "prolog", s.neighbor)
-			closeNodes(t) // a move made those of the job's HCAs again
+			todays.closeNodes(t) // a move made those of the job's HCAs again
 			kills += killSome(t, r, s.job, vm.Picture(t), same)
 			vm.Must(t, "epilog", s.neighbor)
 			if same(t, bare); t.Failed() {

@@ -51,6 +51,9 @@ func rank(g *given) int {
 	return 1
 }
 
+// never is when a program is killed that is to end by itself.
+const never = time.Hour
+
 // killed runs a program as slurmd would, and ends it with SIGKILL after some
 // time unless it is faster. It tells how long the program ran, and whether it ended by itself.
 func killed(t *testing.T, program, job string, after time.Duration) (took time.Duration, done bool) {
@@ -136,7 +139,6 @@ func TestKillsAtRandomUnderRandomSettingsLoseNothing(t *testing.T) {
 // node is as the picture before shows it.
 func killSome(t *testing.T, r *rand.Rand, job, before string, same func(*testing.T, string)) (kills int) {
 	t.Helper()
-	const never = time.Hour
 	full := map[string]time.Duration{} // what each program takes under these settings if nobody kills it
 	for _, program := range []string{"prolog", "epilog"} {
 		full[program], _ = killed(t, program, job, never)
