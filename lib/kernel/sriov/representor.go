@@ -1,6 +1,7 @@
 package sriov
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,27 +38,47 @@ func (r *Representor) Sets() string {
 }
 
 // Do has the representor be as the job wants it.
-func (r *Representor) Do(sys fs.FS, vf node.ID) error {
+func (r *Representor) Do(ctx context.Context, sys fs.FS, vf node.ID) error {
 	if r == nil {
 		return nil
 	}
-	return r.Want.set(sys, vf)
+	return r.Want.set(ctx, sys, vf)
 }
 
-// Undo has it be as it was. One that the node does not have any more is fs.ErrNotExist.
-func (r *Representor) Undo(sys fs.FS, vf node.ID) error {
+// Undo has it be as it was. One that the node does not have any more is fs.ErrNotExist, unless Open vSwitch, which
+// keeps its port, has that as it was.
+func (r *Representor) Undo(ctx context.Context, sys fs.FS, vf node.ID, say func(format string, a ...any)) error {
 	if r == nil {
 		return nil
 	}
-	return r.Had.set(sys, vf)
+	had, err := r.Had, error(nil)
+	if had.OVS != nil {
+		there := false
+		if there, err = had.OVS.isThere(ctx); err == nil && !there {
+			say("port %s of Open vSwitch is gone, or was made again: its VLANs stay as they are", r.Name)
+		}
+		if !there {
+			had.OVS = nil
+		}
+	}
+	switch setErr := had.set(ctx, sys, vf); {
+	case !errors.Is(setErr, fs.ErrNotExist):
+		return hint.Join(err, setErr)
+	case had.OVS != nil:
+		return had.OVS.set(ctx)
+	case err != nil:
+		return err
+	default:
+		return setErr
+	}
 }
 
-func (p Port) set(sys fs.FS, vf node.ID) error {
+func (p Port) set(ctx context.Context, sys fs.FS, vf node.ID) error {
 	rep, err := FindRepresentor(sys, vf)
 	if err != nil {
 		return err
 	}
-	return p.Apply(rep)
+	return p.Apply(ctx, rep)
 }
 
 // Port is how a VF's representor is set. In switchdev mode each VF has one on the node: what the VF sends arrives
@@ -66,6 +87,7 @@ type Port struct {
 	Up     bool       `json:"up"`
 	Bridge int        `json:"bridge,omitempty"` // the index of the Linux bridge that it is a port of; 0: VLANs are nobody's concern
 	VLANs  []PortVLAN `json:"vlans,omitempty"`  // of that port
+	OVS    *OVSPort   `json:"ovs,omitempty"`    // nil: it is none of Open vSwitch, or VLANs are nobody's concern
 }
 
 // PortVLAN is a VLAN of a bridge's port.
@@ -77,12 +99,18 @@ type PortVLAN struct {
 
 // In returns the port up, and in one VLAN alone, which the VF does not see.
 func (p Port) In(vlan int) Port {
+	if p.OVS != nil {
+		return Port{Up: true, OVS: p.OVS.in(vlan)}
+	}
 	return Port{Up: true, Bridge: p.Bridge, VLANs: []PortVLAN{{ID: uint16(vlan), PVID: true, Untagged: true}}}
 }
 
 // String lists the VLANs.
 func (p Port) String() string {
 	var said []string
+	if p.OVS != nil {
+		said = append(said, fmt.Sprint("tag ", list(p.OVS.Tag)))
+	}
 	for _, v := range p.VLANs {
 		text := fmt.Sprint("vlan ", v.ID)
 		if v.PVID {
@@ -170,54 +198,57 @@ func linkOf(rep Link) (netlink.Link, error) {
 }
 
 // Takes returns an error for a representor that cannot come up for a job, and be as it was after it. If VLANs are
-// wanted it must be a port of a Linux bridge that filters them.
-func Takes(rep Link, vlans bool) error {
+// wanted it must be a port of a Linux bridge that filters them, or of Open vSwitch: then it returns that port.
+func Takes(ctx context.Context, rep Link, vlans bool) (*OVSPort, error) {
 	l, err := linkOf(rep)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if l.Attrs().Flags&net.FlagUp == 0 {
 		// addrconf.c:addrconf_ifdown
 		addresses, err := netlink.AddrList(l, netlink.FAMILY_V6)
 		if err != nil {
-			return fmt.Errorf("look at the addresses of representor %s: %w", rep.Name, err)
+			return nil, fmt.Errorf("look at the addresses of representor %s: %w", rep.Name, err)
 		}
 		if len(addresses) > 0 {
 			err := fmt.Errorf("representor %s is down and has IPv6 addresses, which it would lose when it goes down after the job", rep.Name)
-			return hint.With(err, "GN730 ip link set REPRESENTOR up, before jobs come")
+			return nil, hint.With(err, "GN730 ip link set REPRESENTOR up, before jobs come")
 		}
 	}
 	if vlans {
-		return takesVLANs(rep, l)
+		return takesVLANs(ctx, rep, l)
 	}
-	return nil
+	return nil, nil
 }
 
-func takesVLANs(rep Link, l netlink.Link) error {
+func takesVLANs(ctx context.Context, rep Link, l netlink.Link) (*OVSPort, error) {
 	const do = "GN726 ip link set REPRESENTOR master BRIDGE, a bridge with vlan_filtering 1, before jobs come; or leave vlan out of vf"
 	if l.Attrs().MasterIndex == 0 {
-		return hint.With(fmt.Errorf("representor %s is a port of no bridge, which would have VLANs", rep.Name), do)
+		return nil, hint.With(fmt.Errorf("representor %s is a port of no bridge, which would have VLANs", rep.Name), do)
 	}
 	master, err := netlink.LinkByIndex(l.Attrs().MasterIndex)
 	if err != nil {
-		return fmt.Errorf("look at the bridge of representor %s: %w", rep.Name, err)
+		return nil, fmt.Errorf("look at the bridge of representor %s: %w", rep.Name, err)
+	}
+	if master.Type() == "openvswitch" { // of the kernel's datapath; that of user space has no master
+		return findOVSPort(ctx, rep)
 	}
 	bridge, is := master.(*netlink.Bridge)
 	if !is {
-		err := fmt.Errorf("representor %s is a port of %s (%s), and VLANs are set on Linux bridges alone", rep.Name, master.Attrs().Name, master.Type())
-		return hint.With(err, "GN727 leave vlan out of vf, and give the port its VLAN for all jobs: ovs-vsctl set port REPRESENTOR tag=N")
+		err := fmt.Errorf("representor %s is a port of %s (%s), and VLANs are set on Linux bridges and Open vSwitch alone", rep.Name, master.Attrs().Name, master.Type())
+		return nil, hint.With(err, "GN727 leave vlan out of vf")
 	}
 	if bridge.VlanFiltering == nil || !*bridge.VlanFiltering {
-		return hint.With(fmt.Errorf("representor %s is a port of %s, which filters no VLANs", rep.Name, bridge.Name), do)
+		return nil, hint.With(fmt.Errorf("representor %s is a port of %s, which filters no VLANs", rep.Name, bridge.Name), do)
 	}
 	port, err := netlink.LinkGetProtinfo(l)
 	if err != nil {
-		return fmt.Errorf("look at the port of representor %s: %w", rep.Name, err)
+		return nil, fmt.Errorf("look at the port of representor %s: %w", rep.Name, err)
 	}
 	if port.VlanTunnel {
-		return hint.With(fmt.Errorf("the VLANs of representor %s have tunnels, which gresnet could not put back", rep.Name), "GN729 leave vlan out of vf, or: bridge link set dev REPRESENTOR vlan_tunnel off")
+		return nil, hint.With(fmt.Errorf("the VLANs of representor %s have tunnels, which gresnet could not put back", rep.Name), "GN729 leave vlan out of vf, or: bridge link set dev REPRESENTOR vlan_tunnel off")
 	}
-	return haveDefaults(rep)
+	return nil, haveDefaults(rep)
 }
 
 // haveDefaults returns an error if a VLAN of a representor's port has settings of its own (br_vlan_options.c), which end
@@ -292,8 +323,8 @@ func vlansOf(rep Link) (list []PortVLAN, err error) {
 
 // Apply sets a representor. It comes up after it has its VLANs, and goes down before they change. One that somebody has
 // put onto another bridge since has lost the VLANs by that.
-func (p Port) Apply(rep Link) error {
-	todo, err := p.deeds(rep)
+func (p Port) Apply(ctx context.Context, rep Link) error {
+	todo, err := p.deeds(ctx, rep)
 	if err != nil {
 		return err
 	}
@@ -317,7 +348,7 @@ func (p Port) Apply(rep Link) error {
 func (p Port) isPort(l netlink.Link) bool { return p.Bridge != 0 && l.Attrs().MasterIndex == p.Bridge }
 
 // deeds returns the requests that set a representor, in order: none if it is set so already.
-func (p Port) deeds(rep Link) (todo []func() error, err error) {
+func (p Port) deeds(ctx context.Context, rep Link) (todo []func() error, err error) {
 	l, err := linkOf(rep)
 	if err != nil {
 		return nil, err
@@ -332,6 +363,9 @@ func (p Port) deeds(rep Link) (todo []func() error, err error) {
 			return nil, err
 		}
 		todo = append(todo, p.retag(rep, l, now)...)
+	}
+	if p.OVS != nil {
+		todo = append(todo, func() error { return named("set the VLANs of", rep, p.OVS.set(ctx)) })
 	}
 	if p.Up && !up {
 		todo = append(todo, func() error { return named("set up", rep, netlink.LinkSetUp(l)) })

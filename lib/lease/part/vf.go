@@ -11,6 +11,7 @@ import (
 	"gresnet/lib/hca/report"
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/source"
+	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/devnode"
 	"gresnet/lib/kernel/netlink"
 	"gresnet/lib/kernel/rdma"
@@ -112,18 +113,33 @@ func readRepresentor(r *Reading, vlan *config.VLAN) (*sriov.Representor, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := sriov.Takes(rep, tagged); err != nil {
+	ovs, err := sriov.Takes(r.World.Context, rep, tagged)
+	if err == nil && ovs != nil {
+		err = runsOVS(r.World)
+	}
+	if err != nil {
 		return nil, refuse("vf", err)
 	}
-	had, err := sriov.ReadPort(rep, tagged)
+	had, err := sriov.ReadPort(rep, tagged && ovs == nil)
 	if err != nil {
 		return nil, err
 	}
+	had.OVS = ovs
 	s := &sriov.Representor{Name: rep.Name, Had: had, Want: sriov.Port{Up: true}}
 	if tagged {
 		s.Want = had.In(vlan.ID)
 	}
 	return s, nil
+}
+
+// runsOVS returns an error if nobody would do what Open vSwitch's database says.
+func runsOVS(w *world.World) error {
+	const daemon = "ovs-vswitchd"
+	running, err := w.Managers.IsRunning(daemon)
+	if err == nil && !running {
+		err = hint.With(fmt.Errorf("%s does not run on the node", daemon), "GN757 systemctl start openvswitch-switch, or openvswitch")
+	}
+	return err
 }
 
 // mayRebind returns an error for a VF that cannot be bound again for a job.

@@ -45,11 +45,11 @@ func (s *VF) Do(w *world.World) error {
 	if err := s.Want.Set(w.Sys, s.ID); err != nil {
 		return err
 	}
-	return s.Representor.Do(w.Sys, s.ID)
+	return s.Representor.Do(w.Context, w.Sys, s.ID)
 }
 
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
-	failed := []error{s.Representor.Undo(w.Sys, s.ID), s.Had.Set(w.Sys, s.ID)}
+	failed := []error{s.Representor.Undo(w.Context, w.Sys, s.ID, w.Notice), s.Had.Set(w.Sys, s.ID)}
 	return hint.Join(slices.DeleteFunc(failed, isGone)...)
 }

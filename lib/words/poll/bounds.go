@@ -121,6 +121,9 @@ const (
 	// once.
 	Resolver = 12 * time.Second
 
+	// OVS: Open vSwitch sets a port within milliseconds; one with hundreds of ports may be at others.
+	OVS = 10 * time.Second
+
 	// Systemd: PID 1 answers at once, if it is not busy with a boot.
 	Systemd = 10 * time.Second
 
