@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -153,14 +154,18 @@ func (c *Conn) Dump() ([]Device, error) {
 	return devicesIn(answers), nil
 }
 
-// Devices lists the namespace's RDMA devices and misses none: what a dump
-// lacks is asked for by its index, which the kernel deals in turn
-// (device.c:assign_name, xa_alloc_cyclic).
+// Devices lists the namespace's RDMA devices and misses none. Two dumps that agree lack none: what hides its
+// neighbour is in the dump, and is gone from the next. Where devices come and go, what a dump lacks is asked for by its
+// index, which the kernel deals in turn (device.c:assign_name, xa_alloc_cyclic).
 func (c *Conn) Devices() ([]Device, error) {
 	const spare = 128 // indices beyond the highest one seen
-	devices, err := c.Dump()
+	before, err := c.Dump()
 	if err != nil {
 		return nil, err
+	}
+	devices, err := c.Dump()
+	if err != nil || slices.Equal(devices, before) {
+		return devices, err
 	}
 	seen := map[uint32]bool{}
 	highest := uint32(0)
