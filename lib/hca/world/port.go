@@ -11,6 +11,27 @@ import (
 	"gresnet/lib/words/poll"
 )
 
+// DifferencesError names the settings of an interface at home that are not as they were.
+type DifferencesError struct {
+	Interface string
+	What      []string
+}
+
+func (e DifferencesError) Error() string {
+	return fmt.Sprintf("restore %s: %s", e.Interface, strings.Join(e.What, ", "))
+}
+
+// CarrierError says which interface has no link in the job.
+type CarrierError struct {
+	Interface string
+	HCA       string
+	Port      uint32
+}
+
+func (e CarrierError) Error() string {
+	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
+}
+
 // PortError says how a port that came home is worse than before.
 type PortError struct {
 	HCA       string

@@ -168,7 +168,7 @@ func (l *Lease) report(verb string, s world.Deed, t measured) error {
 		Kind: event.StepDone, Job: l.World.Job,
 		Verb: verb, Step: s.Kind(), Deed: verb + " " + s.Kind(), Took: t.took, Err: err,
 	}
-	var differences step.DifferencesError
+	var differences world.DifferencesError
 	var port world.PortError
 	var faults world.FaultsError
 	switch {

@@ -1,11 +1,11 @@
 package step
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"gresnet/lib/hca/scan"
 	"gresnet/lib/hca/world"
@@ -26,6 +26,27 @@ type Settings struct {
 	Interface link.ID           `json:"interface"`
 	Settings  snapshot.Settings `json:"settings"`
 	GIDs      []netip.Addr      `json:"gids,omitempty"` // that the port has for the interface's addresses
+}
+
+// noted is a note of settings in JSON: see snapshot.Form.
+type noted struct {
+	*settings
+	Settings snapshot.Form `json:"settings"`
+}
+
+type settings Settings // without its methods
+
+func (s *Settings) noted() *noted { return &noted{(*settings)(s), s.Settings.Form()} }
+
+// MarshalJSON writes the note.
+func (s *Settings) MarshalJSON() ([]byte, error) { return json.Marshal(s.noted()) }
+
+// UnmarshalJSON reads the note.
+func (s *Settings) UnmarshalJSON(text []byte) error {
+	n := s.noted()
+	err := json.Unmarshal(text, n)
+	n.Settings.Read()
+	return err
 }
 
 func (*Settings) Kind() string     { return "settings" }
@@ -146,7 +167,7 @@ func (s *Settings) verify(w *world.World, v *scan.View, index int, want snapshot
 			return want, err
 		}
 		if rounds == 0 {
-			return want, DifferencesError{s.Settings.Name, diff}
+			return want, world.DifferencesError{Interface: s.Settings.Name, What: diff}
 		}
 		if err := snapshot.Finished(v.Link.Apply(index, want, snapshot.Settled)); err != nil && rounds == 1 {
 			return want, err
@@ -171,16 +192,6 @@ func (s *Settings) awaitGIDs(w *world.World, v *scan.View, want snapshot.Setting
 		}
 	}
 	return err
-}
-
-// DifferencesError names the settings of an interface at home that are not as they were.
-type DifferencesError struct {
-	Interface string
-	What      []string
-}
-
-func (e DifferencesError) Error() string {
-	return fmt.Sprintf("restore %s: %s", e.Interface, strings.Join(e.What, ", "))
 }
 
 // GIDsOf returns the GIDs, without those of addresses that the interface is not to have: a manager does
@@ -281,17 +292,6 @@ func (s *Link) leaveGIDs(w *world.World) {
 	}
 }
 
-// carrierError says which interface has no link in the job.
-type carrierError struct {
-	Interface string
-	HCA       string
-	Port      uint32
-}
-
-func (e carrierError) Error() string {
-	return fmt.Sprintf("%s (port %d of %s) has no carrier in the job, it had one on the node: see its cable and its switch port", e.Interface, e.Port, e.HCA)
-}
-
 // lacksCarrier warns that the interface did not get a carrier in time, or adds that to what failed
 // for want of it. The driver decides then which GIDs it has.
 func (s *Link) lacksCarrier(w *world.World, failed error) error {
@@ -303,7 +303,7 @@ func (s *Link) lacksCarrier(w *world.World, failed error) error {
 		}
 		return err // only for the name
 	})
-	lacks := carrierError{string(s.Name), hca, s.Port}
+	lacks := world.CarrierError{Interface: string(s.Name), HCA: hca, Port: s.Port}
 	if failed != nil {
 		return fmt.Errorf("%w: %w", lacks, failed)
 	}

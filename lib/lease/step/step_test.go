@@ -1,11 +1,14 @@
 package step
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/netip"
 	"reflect"
 	"testing"
 
 	"gresnet/lib/hca/counters"
+	"gresnet/lib/link"
 	"gresnet/lib/words/node"
 )
 
@@ -35,5 +38,23 @@ func TestWhatPortsHadCountedIsNotedAndANoteWithoutItIsAsBefore(t *testing.T) {
 	}
 	if back, err := Decode("access", text); err != nil || !reflect.DeepEqual(back, note) {
 		t.Errorf("%v: %s reads as %+v", err, text, back)
+	}
+}
+
+func TestANoteOfSettingsReadsBackAsItWasWritten(t *testing.T) {
+	var s Settings
+	s.Of, s.Port, s.Interface, s.GIDs = node.ID{GUID: "0002:c903:0000:1a3b"}, 1, link.ID{Kind: "ether"}, []netip.Addr{netip.MustParseAddr("fe80::1")}
+	s.Settings.Name, s.Settings.AltNames, s.Settings.MTU = "roce0\xff", []string{"one", "two\xfe"}, 9000
+	s.Settings.Sysctls = map[string]string{"ipv4/conf/rp_filter": "2"}
+	text, err := s.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := json.Marshal(&s); err != nil || !bytes.Equal(whole, text) {
+		t.Errorf("%s, %v; by encoding/json it is %s", text, err, whole)
+	}
+	read, err := Decode("settings", text)
+	if err != nil || !reflect.DeepEqual(read, &s) {
+		t.Errorf("%+v, %v, wanted %+v", read, err, &s)
 	}
 }

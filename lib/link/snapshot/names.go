@@ -6,8 +6,9 @@ import (
 	"gresnet/lib/kernel/netlink"
 )
 
-// inJSON is what Settings are in JSON: as they are, but for names, which are bytes.
-type inJSON struct {
+// Form is what Settings are in JSON: as they are, but for names, which are bytes. Whoever keeps settings among others
+// gives encoding/json this in their place: what a MarshalJSON returns, it goes through once more.
+type Form struct {
 	*settings
 	Name     netlink.Name   `json:"name"`
 	AltNames []netlink.Name `json:"altnames,omitempty"`
@@ -16,24 +17,32 @@ type inJSON struct {
 // settings is Settings without its methods.
 type settings Settings
 
-// MarshalJSON keeps the bytes of names.
-func (s Settings) MarshalJSON() ([]byte, error) {
-	out := inJSON{settings: (*settings)(&s), Name: netlink.Name(s.Name)}
+// Form returns the form of settings, to be written or to be read into.
+func (s *Settings) Form() Form {
+	f := Form{settings: (*settings)(s), Name: netlink.Name(s.Name)}
 	for _, name := range s.AltNames {
-		out.AltNames = append(out.AltNames, netlink.Name(name))
+		f.AltNames = append(f.AltNames, netlink.Name(name))
 	}
-	return json.Marshal(out)
+	return f
 }
+
+// Read has the settings whose form was read have its names.
+func (f Form) Read() {
+	f.settings.Name, f.settings.AltNames = string(f.Name), nil
+	for _, name := range f.AltNames {
+		f.settings.AltNames = append(f.settings.AltNames, string(name))
+	}
+}
+
+// MarshalJSON keeps the bytes of names.
+func (s Settings) MarshalJSON() ([]byte, error) { return json.Marshal(s.Form()) }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
 func (s *Settings) UnmarshalJSON(text []byte) error {
-	in := inJSON{settings: (*settings)(s)}
-	if err := json.Unmarshal(text, &in); err != nil {
-		return err
+	f := Form{settings: (*settings)(s)}
+	err := json.Unmarshal(text, &f)
+	if err == nil {
+		f.Read()
 	}
-	s.Name, s.AltNames = string(in.Name), nil
-	for _, name := range in.AltNames {
-		s.AltNames = append(s.AltNames, string(name))
-	}
-	return nil
+	return err
 }

@@ -15,7 +15,6 @@ import (
 	"gresnet/lib/kernel/rdma"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/step"
 	"gresnet/lib/people/inspect"
 	"gresnet/lib/people/metrics"
 	"gresnet/lib/words/config"
@@ -111,7 +110,7 @@ func countEvent(p *metrics.Page, e event.Event) error {
 	case event.StepDone, event.StepFailed:
 		return countStep(p, e)
 	case event.Differs:
-		var d step.DifferencesError
+		var d world.DifferencesError
 		errors.As(e.Err, &d)
 		return p.Add(metrics.Differences, float64(len(d.What)))
 	case event.PortWorse:

@@ -16,7 +16,6 @@ import (
 	"gresnet/lib/hca/world"
 	"gresnet/lib/lease/event"
 	"gresnet/lib/lease/host"
-	"gresnet/lib/lease/step"
 	"gresnet/lib/people/metrics"
 	"gresnet/lib/state"
 	"gresnet/lib/state/lock"
@@ -40,7 +39,7 @@ func TestARunIsCountedWithWhatItDid(t *testing.T) {
 		{Kind: event.StepDone, Verb: "do", Step: "rdma"},
 		{Kind: event.StepDone, Verb: "verify", Step: "settings"},
 		{Kind: event.StepDone, Verb: "do", Step: "claim"},
-		{Kind: event.Differs, Err: step.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
+		{Kind: event.Differs, Err: world.DifferencesError{Interface: "ib0", What: []string{"MTU", "state"}}},
 		{Kind: event.PortWorse, Err: world.PortError{What: world.PortRate}},
 		{Kind: event.PortWorse, Err: fmt.Errorf("verify: %w", world.FaultsError{HCA: "mlx5_0"})},
 		{Kind: event.LeaseRefused, Reason: gres.NoPolicy},

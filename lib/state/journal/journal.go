@@ -131,7 +131,7 @@ func Read(path string) (*Journal, error) {
 
 // Note writes a step down. Only after that may the step be done.
 func (j *Journal) Note(kind string, step any) error {
-	data, err := json.Marshal(step)
+	data, err := encode(step)
 	if err != nil {
 		return fmt.Errorf("note %s: %w", kind, err)
 	}
@@ -146,6 +146,22 @@ func (j *Journal) Note(kind string, step any) error {
 	}
 	j.Notes = append(j.Notes, n)
 	return nil
+}
+
+// encode writes a step. json.Marshal goes through once more what a MarshalJSON returns.
+func encode(step any) ([]byte, error) {
+	if own, is := step.(json.Marshaler); is {
+		return own.MarshalJSON()
+	}
+	return json.Marshal(step)
+}
+
+// Decode reads a step of a note. Before an UnmarshalJSON, json.Unmarshal goes through all twice.
+func Decode(data json.RawMessage, step any) error {
+	if own, is := step.(json.Unmarshaler); is {
+		return own.UnmarshalJSON(data)
+	}
+	return json.Unmarshal(data, step)
 }
 
 // Strike says that a note's step is undone.
