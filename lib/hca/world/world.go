@@ -121,6 +121,7 @@ type session struct {
 
 	arrivals  waiter          // nil until the run waits for a device
 	dark      map[port]string // the interfaces that did not get a carrier in time
+	names     map[string]int  // how many RDMA devices had each name when RDMA-CM's settings were read
 	ambiguous map[string]bool // names that several RDMA devices have, and the log says so
 }
 

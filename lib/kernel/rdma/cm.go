@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,20 +54,26 @@ func (f CMFolder) Read(device string) (all []CM, err error) {
 	return all, nil
 }
 
-// Apply writes what of that is not as it was.
-func (f CMFolder) Apply(device string, want []CM) error {
+// Apply writes what of that is not as it was, if may says so, which is asked then alone.
+func (f CMFolder) Apply(device string, want []CM, may func() (bool, error)) error {
 	if len(want) == 0 {
 		return nil
 	}
 	err := f.with(device, func(ports string) error {
+		var differing []CM
+		have, err := readCM(ports)
 		for _, w := range want {
-			for _, file := range w.files() {
-				if err := writeCM(filepath.Join(ports, strconv.FormatUint(uint64(w.Port), 10), file.name), *file.value); err != nil {
-					return err
-				}
+			if i := slices.IndexFunc(have, func(c CM) bool { return c.Port == w.Port }); i >= 0 && have[i] != w {
+				differing = append(differing, w)
 			}
 		}
-		return nil
+		if err != nil || len(differing) == 0 {
+			return err
+		}
+		if may, err := may(); !may {
+			return err
+		}
+		return writeCM(ports, differing)
 	})
 	if err != nil {
 		return fmt.Errorf("give RDMA-CM what it had for %s: %w", device, err)
@@ -151,14 +158,24 @@ func readCM(folder string) (all []CM, err error) {
 	return all, nil
 }
 
-// writeCM writes a value to a file that has another.
-func writeCM(path, value string) error {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(text)) == value {
-		return nil
+// writeCM writes what ports have; a kernel that lacks a file lacks what it would say.
+func writeCM(folder string, want []CM) error {
+	for _, w := range want {
+		for _, f := range w.files() {
+			file, err := os.OpenFile(filepath.Join(folder, strconv.FormatUint(uint64(w.Port), 10), f.name), os.O_WRONLY, 0)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if _, err := file.WriteString(*f.value); err != nil {
+				return hint.Join(err, file.Close())
+			}
+			if err := file.Close(); err != nil {
+				return err
+			}
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(value), 0)
+	return nil
 }

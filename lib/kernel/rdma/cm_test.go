@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -32,11 +33,15 @@ func TestWhatRDMACMHasForADeviceIsGivenBack(t *testing.T) {
 	if err := os.WriteFile(tos, []byte("0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Apply("mlx5_0", had); err != nil {
+	if err := folder.Apply("mlx5_0", had, always); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := folder.Read("mlx5_0"); err != nil || !reflect.DeepEqual(now, had) {
 		t.Errorf("it has %v, %v, and had %v", now, err, had)
+	}
+	err = folder.Apply("mlx5_0", had, func() (bool, error) { return false, errors.New("it was asked") })
+	if err != nil {
+		t.Errorf("where nothing differs: %v", err)
 	}
 }
 
@@ -47,7 +52,7 @@ func TestWithoutRDMACMThereIsNothingToGiveBack(t *testing.T) {
 		if had, err := folder.Read("mlx5_0"); err != nil || had != nil {
 			t.Errorf("in %q there is %v, %v", path, had, err)
 		}
-		if err := folder.Apply("mlx5_0", []CM{{1, "RoCE v2", "106"}}); err != nil {
+		if err := folder.Apply("mlx5_0", []CM{{1, "RoCE v2", "106"}}, always); err != nil {
 			t.Errorf("in %q: %v", path, err)
 		}
 	}
@@ -79,3 +84,5 @@ func TestAFolderThatWasLeftIsRemovedUnlessItIsAnAdministrators(t *testing.T) {
 		t.Errorf("notes are left: %v, %v", notes, err)
 	}
 }
+
+func always() (bool, error) { return true, nil }

@@ -181,20 +181,21 @@ func CountVerbs(sys fs.FS) (count int, err error) {
 	return len(names), err
 }
 
-// CountNamed counts the node's uverbs devices whose RDMA devices have a name, wherever those
-// are. One that goes meanwhile is not counted.
-func CountNamed(sys fs.FS, device string) (count int, err error) {
+// CountNames counts, by name, the RDMA devices of the node's uverbs devices, wherever they are. One that goes
+// meanwhile is not counted.
+func CountNames(sys fs.FS) (count map[string]int, err error) {
 	names, err := verbs(sys)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
+		return nil, err
 	}
+	count = map[string]int{}
 	for _, verbs := range names {
 		name, err := read(sys, path.Join(verbsClass, verbs, "ibdev"))
 		if err = gone(err); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, fmt.Errorf("read the RDMA device of %s: %w", verbs, err)
+			return nil, fmt.Errorf("read the RDMA device of %s: %w", verbs, err)
 		}
-		if err == nil && name == device {
-			count++
+		if err == nil {
+			count[name]++
 		}
 	}
 	return count, nil
