@@ -15,9 +15,9 @@ import (
 // net has all of them.
 const net = "/proc/sys/net/"
 
-// folders have the sysctls of a namespace that programs may meet. Those of netfilter and of the
+// global are the folders with the sysctls of a namespace that programs may meet. Those of netfilter and of the
 // kernel's cache of routes are not among them, nor are those of interfaces.
-var folders = []string{"core", "ipv4", "ipv6", "unix", "mptcp"}
+var global = []string{"core", "ipv4", "ipv6", "unix", "mptcp"}
 
 // isKept tells whether a namespace keeps a sysctl as the kernel made it: forwarding is not the job's,
 // and the key of the node's connections is secret.
@@ -27,7 +27,7 @@ func isKept(key string) bool {
 
 // Own returns the keys of the sysctls that the calling thread's network namespace has.
 func Own() (keys []string, err error) {
-	for _, folder := range folders {
+	for _, folder := range global {
 		entries, err := os.ReadDir(net + folder)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list the sysctls of net: %w", err)

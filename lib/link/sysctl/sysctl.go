@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -31,14 +32,13 @@ var native = binary.NativeEndian
 // Conn reads and writes sysctls of a namespace's interfaces, and keeps what is the same for all of them.
 type Conn struct {
 	route      *netlink.Route
-	interfaces int                 // how many there were when they were last counted, 0: they were not
-	folders    map[string][]string // the keys of those that there are
-	parameters parameters          // of neighbour tables, as they were when last asked for
-	mpls       *bool               // whether the kernel has it, nil: nobody has looked
+	interfaces int        // how many there were when they were last counted, 0: they were not
+	parameters parameters // of neighbour tables, as they were when last asked for
+	mpls       *bool      // whether the kernel has it, nil: nobody has looked
 }
 
 // New returns a connection to the calling thread's network namespace, which route asks about.
-func New(route *netlink.Route) *Conn { return &Conn{route: route, folders: map[string][]string{}} }
+func New(route *netlink.Route) *Conn { return &Conn{route: route} }
 
 // Forget has the neighbour tables read again: others may have changed them.
 func (c *Conn) Forget() { c.parameters = nil }
@@ -130,7 +130,7 @@ func (c *Conn) reported(i Interface) (reported, error) {
 // readFolder adds what a folder has: what was reported, but that what was rounded counts only
 // if it is what is wanted, and else its file does.
 func (c *Conn) readFolder(list Values, folder, name string, t reported, want Values) error {
-	keys, err := c.keys(folder, name)
+	keys, err := keys(folder, name)
 	if err != nil {
 		return err
 	}
@@ -157,10 +157,14 @@ func (c *Conn) readFolder(list Values, folder, name string, t reported, want Val
 	return nil
 }
 
-// keys returns the sysctls that a folder has for an interface: the same for each that has any.
-func (c *Conn) keys(folder, name string) ([]string, error) {
-	if keys, known := c.folders[folder]; known {
-		return keys, nil
+// folders has the keys of those that were looked at. To list one, the kernel makes an inode for each file, and has
+// to find all of them again when the interface moves.
+var folders sync.Map
+
+// keys returns the sysctls that a folder has for an interface: the same for each that has any, in whatever namespace.
+func keys(folder, name string) ([]string, error) {
+	if known, is := folders.Load(folder); is {
+		return known.([]string), nil
 	}
 	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
 	if err != nil {
@@ -171,8 +175,8 @@ func (c *Conn) keys(folder, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	files = slices.DeleteFunc(files, derived)
-	c.folders[folder] = inFolder(folder+"/", files)
+	files = inFolder(folder+"/", slices.DeleteFunc(files, derived))
+	folders.Store(folder, files)
 	return files, nil
 }
 
