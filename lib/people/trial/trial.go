@@ -338,7 +338,7 @@ func (t *Trial) giveBack(group ...*hca) error {
 	if !t.Host.State.Lease(lease.TrialJob).Exists() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", lease.ErrRemains, gave.Error)
+	return fmt.Errorf("%w: %s", lease.ErrRemains, strings.TrimPrefix(gave.Error, lease.ErrRemains.Error()+": "))
 }
 
 // blame puts faults down to the HCAs that they name, or to all of a group if they name none.

@@ -1,12 +1,15 @@
 package fault
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +73,42 @@ func TestAMoveThatHangsIsAbandonedAndTheHCAKeptFromLaterJobs(t *testing.T) {
 	})
 	vm.Must(t, "epilog", hangJob)
 	vm.Same(t, before)
+}
+
+// A person waits for the end, presses Ctrl-C, or kills it.
+func TestTryNamesAMoveThatHangsAndTheNextTryGivesAllBack(t *testing.T) {
+	vm.Needs(t, vm.Exclusive, vm.Long)
+	names := vm.WithGPUs(t)
+	before := vm.Picture(t)
+	for end, want := range map[syscall.Signal]string{0: "the move hangs in the kernel", syscall.SIGINT: "an earlier move of it has not ended", syscall.SIGKILL: ""} {
+		hold(t, names[0])
+		var out bytes.Buffer
+		cmd := exec.Command(vm.Repo()+"/bin/gresnet", "try", names[0])
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		vm.Eventually(t, "the move is under way", func() bool {
+			_, err := vm.Try("pgrep -x gresnet-mover")
+			return err == nil
+		})
+		if end != 0 {
+			cmd.Process.Signal(end)
+		}
+		cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); end != syscall.SIGKILL && (code != 2 || !strings.Contains(out.String(), "something remains to be undone: move RDMA device") || !strings.Contains(out.String(), want)) {
+			t.Errorf("after signal %d: exit %d, wanted %q:\n%s", end, code, want, out.String())
+		}
+		free(t)
+		vm.Eventually(t, "the move has landed", func() bool {
+			_, err := vm.Try("pgrep -x gresnet-mover")
+			return err != nil
+		})
+		if out, code := vm.Command(t, "gresnet try "+names[0]); code != 0 || !strings.Contains(out, " good") {
+			t.Errorf("the next try: exit %d:\n%s", code, out)
+		}
+		vm.Same(t, before)
+	}
 }
 
 func TestAPrologThatIsKilledInADelayedMoveLosesNothing(t *testing.T) {
