@@ -10,7 +10,7 @@ import (
 
 // As an HCA of a driver that makes no interface, and can be moved.
 func TestHCAsWithoutInterfacesGoToAJobAndComeHome(t *testing.T) {
-	vm.Needs(t, vm.Both, vm.Short)
+	vm.Needs(t, vm.Either, vm.Short)
 	vm.WithHCAs(t, "nmin=2")
 	vm.Shape{HCAs: vm.HCAs(t), Ports: 1}.GoesToAJobAndComesHome(t)
 }
@@ -28,18 +28,20 @@ func TestHCAsThatNobodyCanMoveGoToJobsInSharedModeAlone(t *testing.T) {
 }
 
 // As a ConnectX-3, or a ConnectX in multiport RoCE mode.
-func TestHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) {
+func TestRoCEHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) {
 	vm.Needs(t, vm.Both, vm.Short)
-	for kind, shape := range map[string]vm.Shape{
-		"nroce=2": {Ports: 2, Interfaces: 2, UMAD: 2},
-		"nib=2":   {Ports: 2, Interfaces: 2, UMAD: 2},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			vm.WithHCAs(t, kind+" ports=2")
-			shape.HCAs = vm.HCAs(t)
-			shape.GoesToAJobAndComesHome(t)
-		})
-	}
+	twoPorts(t, "nroce=2")
+}
+
+func TestInfiniBandHCAsOfTwoPortsGoToAJobWithTheInterfacesOfBothAndComeHome(t *testing.T) {
+	vm.Needs(t, vm.Either, vm.Short)
+	twoPorts(t, "nib=2")
+}
+
+func twoPorts(t *testing.T, hcas string) {
+	t.Helper()
+	vm.WithHCAs(t, hcas+" ports=2")
+	vm.Shape{HCAs: vm.HCAs(t), Ports: 2, Interfaces: 2, UMAD: 2}.GoesToAJobAndComesHome(t)
 }
 
 // As Omni-Path: programs open /dev/hfi1_N, and its driver has no disassociate_ucontext.
