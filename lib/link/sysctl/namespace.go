@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -48,8 +49,15 @@ func Settings(keys []string) Values {
 	// The kernel makes and clears a buffer as long as the reader's (proc_sysctl.c:proc_sys_call_handler).
 	// Nearly all values are short; a list of ports may be long, and is read in one call, too.
 	short, long := make([]byte, 256), []byte(nil)
+	folder, dir := "", -1
+	defer func() { unix.Close(dir) }()
 	for _, key := range keys {
-		fd, err := unix.Open(net+key, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if of := path.Dir(key); of != folder {
+			unix.Close(dir)
+			folder = of
+			dir, _ = openFolder(net + of)
+		}
+		fd, err := unix.Openat(dir, path.Base(key), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue
 		}

@@ -58,7 +58,7 @@ type Interface struct {
 
 // Path returns the file of an interface's sysctl.
 func Path(key, name string) string {
-	return filepath.Join("/proc/sys/net", filepath.Dir(key), name, filepath.Base(key))
+	return filepath.Join(net, filepath.Dir(key), name, filepath.Base(key))
 }
 
 // Forwarding6 says whether an interface passes on what arrives by it over IPv6.
@@ -134,6 +134,11 @@ func (c *Conn) readFolder(list Values, folder, name string, t reported, want Val
 	if err != nil {
 		return err
 	}
+	dir, err := openFolder(filepath.Join(net, folder, name))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
 	for _, key := range keys {
 		value, ok := t.exact[key]
 		if !ok {
@@ -144,7 +149,7 @@ func (c *Conn) readFolder(list Values, folder, name string, t reported, want Val
 			list[key] = value
 			continue
 		}
-		value, err := ReadFile(Path(key, name))
+		value, err := readAt(dir, filepath.Base(key))
 		// A secret that was never set cannot be read (addrconf.c:addrconf_sysctl_stable_secret).
 		if key == stableSecret && errors.Is(err, unix.EIO) {
 			continue
@@ -166,7 +171,7 @@ func keys(folder, name string) ([]string, error) {
 	if known, is := folders.Load(folder); is {
 		return known.([]string), nil
 	}
-	dir, err := os.Open(filepath.Join("/proc/sys/net", folder, name))
+	dir, err := os.Open(filepath.Join(net, folder, name))
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +185,17 @@ func keys(folder, name string) ([]string, error) {
 	return files, nil
 }
 
+// openFolder opens a folder for readAt. The way through /proc/sys/net takes the kernel the longer the more namespaces
+// there are: it compares a name with that of each one's (proc_sysctl.c:proc_sys_compare).
+func openFolder(path string) (dir int, err error) {
+	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
 // ReadFile reads the file of a sysctl, with a third of the system calls of os.ReadFile.
-func ReadFile(path string) (string, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func ReadFile(path string) (string, error) { return readAt(unix.AT_FDCWD, path) }
+
+func readAt(dir int, path string) (string, error) {
+	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", err
 	}
