@@ -343,10 +343,9 @@ func (s *Uplink) serve(u virtual.Uplink) error {
 	}
 	err := virtual.TakeAnswers(u.Index)
 	for gateway, nodes := range hops {
-		for _, n := range virtual.Networks(nodes) {
-			if err == nil {
-				err = virtual.Route{To: n, Gateway: gateway, From: from, Table: virtual.ServicesTable, Onlink: gateway.IsValid()}.Add(u.Index)
-			}
+		if err == nil {
+			r := virtual.Route{Gateway: gateway, From: from, Table: virtual.ServicesTable, Onlink: gateway.IsValid()}
+			err = r.AddAll(u.Index, virtual.Networks(nodes))
 		}
 	}
 	if err == nil {

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -199,10 +200,14 @@ func (p hostPart) has(text string) bool {
 	return false
 }
 
-func (r hostRange) format(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	if zeros := r.width - len(text); zeros > 0 {
-		return strings.Repeat("0", zeros) + text
+func (r hostRange) format(n uint64) string { return string(r.append(nil, n)) }
+
+// append appends a number to a text.
+func (r hostRange) append(text []byte, n uint64) []byte {
+	begin := len(text)
+	text = strconv.AppendUint(text, n, 10)
+	for len(text)-begin < r.width {
+		text = slices.Insert(text, begin, '0')
 	}
 	return text
 }
@@ -210,24 +215,54 @@ func (r hostRange) format(n uint64) string {
 // Names spells the list out, in its order and with the names that are there twice, as
 // `scontrol show hostnames` does. More names than most are an error.
 func (l Hostlist) Names(most int) ([]string, error) {
-	var names []string
+	s := spelling{most: most}
 	for _, p := range l {
-		own, err := p.names(most - len(names))
-		if err != nil {
+		if err := p.names(&s); err != nil {
 			return nil, fmt.Errorf("spell a hostlist out: %w", err)
 		}
-		names = append(names, own...)
 	}
-	return names, nil
+	return s.names(), nil
 }
 
-// names returns an element's. The last brackets count fastest, then the first, the second and so on, as
+// spelling is a list while it is spelled out: all names in one text, because a cluster has thousands.
+type spelling struct {
+	text []byte
+	ends []int // of the names in it
+	most int
+}
+
+func (s *spelling) names() (all []string) {
+	text, begin := string(s.text), 0
+	all = slices.Grow(all, len(s.ends))
+	for _, end := range s.ends {
+		all, begin = append(all, text[begin:end]), end
+	}
+	return all
+}
+
+// end ends a name.
+func (s *spelling) end() error {
+	begin := 0
+	if len(s.ends) > 0 {
+		begin = s.ends[len(s.ends)-1]
+	}
+	switch {
+	case len(s.ends) >= s.most:
+		return fmt.Errorf("it has more than %d names", s.most)
+	case len(s.text)-begin > maxHostName:
+		return fmt.Errorf("a name has more than %d letters", maxHostName)
+	}
+	s.ends = append(s.ends, len(s.text))
+	return nil
+}
+
+// names spells an element out. The last brackets count fastest, then the first, the second and so on, as
 // in Slurm (src/common/hostlist.c:_push_range_list).
-func (p hostPattern) names(most int) ([]string, error) {
-	texts := make([]string, len(p))
+func (p hostPattern) names(s *spelling) error {
+	texts := make([][]byte, len(p))
 	var order []int // of the parts in brackets, the slowest first
 	for i, part := range p {
-		texts[i] = part.literal
+		texts[i] = []byte(part.literal)
 		if part.numbers != nil {
 			order = append([]int{i}, order...)
 		}
@@ -235,33 +270,25 @@ func (p hostPattern) names(most int) ([]string, error) {
 	if len(order) > 0 {
 		order = append(order[1:], order[0])
 	}
-	names, err := p.spell(nil, texts, order, most)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if len(name) > maxHostName {
-			return nil, fmt.Errorf("a name has more than %d letters", maxHostName)
-		}
-	}
-	return names, nil
+	return p.spell(s, texts, order)
 }
 
-// spell appends the names that some texts have with all numbers of the parts in order.
-func (p hostPattern) spell(names, texts []string, order []int, most int) (_ []string, err error) {
+// spell spells the names that some texts have with all numbers of the parts in order.
+func (p hostPattern) spell(s *spelling, texts [][]byte, order []int) error {
 	if len(order) == 0 {
-		if len(names) >= most {
-			return nil, fmt.Errorf("it has more than %d names", most)
+		for _, text := range texts {
+			s.text = append(s.text, text...)
 		}
-		return append(names, strings.Join(texts, "")), nil
+		return s.end()
 	}
-	for _, r := range p[order[0]].numbers {
+	at := order[0]
+	for _, r := range p[at].numbers {
 		for n := r.low; n <= r.high; n++ {
-			texts[order[0]] = r.format(n)
-			if names, err = p.spell(names, texts, order[1:], most); err != nil {
-				return nil, err
+			texts[at] = r.append(texts[at][:0], n)
+			if err := p.spell(s, texts, order[1:]); err != nil {
+				return err
 			}
 		}
 	}
-	return names, nil
+	return nil
 }

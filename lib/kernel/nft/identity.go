@@ -31,15 +31,15 @@ type Calls struct {
 	Own   []uint32     // whose processes on this node call, if slurmctld runs here
 }
 
-// addSet adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
+// add adds the nodes to the table. Others send to a job under the addresses of its nodes, whom the
 // job has elsewhere. So they appear as the gateway, and the node's own services see the node:
 //
-//	set nodes { type ipv4_addr; elements = { NODES } }
+//	set nodes { type ipv4_addr; flags interval; elements = { NODES } }
 //	chain postrouting { …; oif INDEX ip saddr @nodes snat to GATEWAY; }
 //	chain input { type nat hook input priority srcnat; iif INDEX tcp dport SLURM accept; …; iif INDEX ip saddr ADDRESS snat to NODE; }
 func (i Identity) add(c *nftables.Conn, postrouting *nftables.Chain, j Job) (*nftables.Set, error) {
 	t := postrouting.Table
-	nodes := &nftables.Set{Table: t, Name: "nodes", KeyType: nftables.TypeIPAddr}
+	nodes := &nftables.Set{Table: t, Name: "nodes", KeyType: nftables.TypeIPAddr, Interval: true}
 	if err := c.AddSet(nodes, nil); err != nil {
 		return nil, err
 	}
@@ -220,14 +220,10 @@ func ranges(all []netip.Addr) (list []nftables.SetElement) {
 	return list
 }
 
-// fill adds addresses to a set.
+// fill adds addresses to a set of ranges.
 func fill(c *nftables.Conn, set *nftables.Set, all []netip.Addr) error {
-	for part := range slices.Chunk(all, most) {
-		var elements []nftables.SetElement
-		for _, a := range part {
-			elements = append(elements, nftables.SetElement{Key: a.AsSlice()})
-		}
-		if err := c.SetAddElements(set, elements); err != nil {
+	for part := range slices.Chunk(ranges(all), most) {
+		if err := c.SetAddElements(set, part); err != nil {
 			return err
 		}
 	}

@@ -111,6 +111,9 @@ func NewNetwork(ctx context.Context, c config.Overlay, j job.Job, w World) (*Net
 // withOthers returns the names of the nodes of a job's component and of the other ones. They are one
 // network unless two have a node in common, where an address would mean two jobs: Slurm does not do that.
 func withOthers(own, lists []string) ([]string, error) {
+	if len(lists) == 0 {
+		return own, nil
+	}
 	all := slices.Clone(own)
 	for _, text := range lists {
 		names, err := slurm.NodesIn(text)

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 
-	vishvananda "github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"gresnet/lib/kernel/netlink"
@@ -33,17 +32,7 @@ func addPeers(o Overlay) error {
 		p := o.Peers[refused/2]
 		return fmt.Errorf("add %s at %s to %s: %w", p.Address, p.Node, o.Name, err)
 	}
-	h, err := vishvananda.NewHandle(unix.NETLINK_ROUTE) // one socket for all routes
-	if err != nil {
-		return fmt.Errorf("open rtnetlink: %w", err)
-	}
-	defer h.Close()
-	for _, n := range Networks(addresses) {
-		if err := (Route{To: n, From: o.Address.Addr(), MTU: o.Path}).with(h.RouteAddEcmp, o.Index); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Route{From: o.Address.Addr(), MTU: o.Path}.AddAll(o.Index, Networks(addresses))
 }
 
 // addBroadcast has a VXLAN send to all peers what is for several: to this MAC it sends what is for none that it

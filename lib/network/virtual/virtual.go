@@ -114,6 +114,21 @@ type Route struct {
 // Add adds a route by an interface.
 func (r Route) Add(index int) error { return r.with(netlink.RouteAddEcmp, index) }
 
+// AddAll adds routes to several networks, by one socket.
+func (r Route) AddAll(index int, networks []netip.Prefix) error {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("open rtnetlink: %w", err)
+	}
+	defer h.Close()
+	for _, r.To = range networks {
+		if err := r.with(h.RouteAddEcmp, index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // with adds a route with RouteAddEcmp: RouteAdd would fail if another interface had a route to the network.
 func (r Route) with(add func(*netlink.Route) error, index int) error {
 	to := &netlink.Route{
