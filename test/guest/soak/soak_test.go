@@ -86,7 +86,6 @@ func TestThousandsOfJobsOfAllKindsLeaveNothingOnTheNode(t *testing.T) {
 	vm.NeedMPI(t)
 	vm.Run(t, "install -m 777 -d "+tempFolder)
 	slurm := partitions()
-	vm.Run(t, vm.Dress)
 	vm.SlurmAnew(t, slurm...)
 	t.Cleanup(func() {
 		vm.WriteConfig(t, vm.Config)
