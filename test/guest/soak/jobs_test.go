@@ -101,12 +101,15 @@ func (s site) of(k kind) kind {
 	return k
 }
 
+// slots is how many an HCA has: its port's 64 GIDs are enough for no more. The jobs of their partition have as many CPUs.
+const slots = 14
+
 // partitions returns those by which policies know what jobs get.
 func partitions() (options []string) {
-	for _, name := range []string{"hcas0", "hcas1", "hcas2", "hcas4", "hcas9", "slots1"} {
+	for _, name := range []string{"hcas0", "hcas1", "hcas2", "hcas4", "hcas9"} {
 		options = append(options, fmt.Sprintf("--conf 'PartitionName=%s Nodes=node1 MaxTime=INFINITE State=UP'", name))
 	}
-	return options
+	return append(options, fmt.Sprintf("--conf 'PartitionName=slots1 Nodes=node1 MaxTime=INFINITE State=UP MaxCPUsPerNode=%d'", slots))
 }
 
 func (s site) config() string {
@@ -122,8 +125,7 @@ func (s site) config() string {
 		text += "[overlay]\nkind = \"none\"\n"
 	}
 	if s.slots != "" {
-		// As many as the node has CPUs.
-		text += fmt.Sprintf("[[hca]]\nindex = 0\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = 16\nnetwork = \"10.128.0.0/16\"\n", s.slots)
+		text += fmt.Sprintf("[[hca]]\nindex = 0\nmatch = \"rdma=%s\"\npart = \"macvlan\"\ncount = %d\nnetwork = \"10.128.0.0/16\"\n", s.slots, slots)
 		text += "[[policy]]\npartition = \"slots1\"\ncount = 1\n"
 	} else if !s.scontrol {
 		for _, n := range []int{1, 2, 4, 9} {
