@@ -56,15 +56,21 @@ func (v *View) Users(d Device) (pids []int, err error) {
 	return pids, nil
 }
 
-// holders lists the users of a device by a connection of its own, which it leaves if it takes too long.
+// few users are listed however long that takes: on a machine with much to do it is no user who makes the list long.
+const few = 1024
+
+// holders lists the users of a device by a connection of its own, which it leaves if these are many and it takes too long.
 func holders(index uint32, counted *rdma.Uses) ([]rdma.Holder, error) {
 	conn, err := rdma.Dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	begun := time.Now()
-	return conn.Holders(index, counted, func(rdma.Holder) bool { return time.Since(begun) < poll.HolderList })
+	begun, listed := time.Now(), 0
+	return conn.Holders(index, counted, func(rdma.Holder) bool {
+		listed++
+		return listed <= few || time.Since(begun) < poll.HolderList
+	})
 }
 
 // Contexts returns the numbers of a device's contexts, see rdma.Conn.Contexts. It lists them by a connection
