@@ -76,7 +76,7 @@ func (n *Host) Sweep(ctx context.Context, s Sweep) error {
 		}
 	}
 	if len(s.Jobs) == 0 {
-		failed = append(failed, n.forgetGone(s.Boot))
+		failed = append(failed, n.forgetGone(s.Boot), n.forgetTrial())
 	}
 	opened.RestoreLost(ctx, n.Host, true)
 	opened.RestoreDeferred(ctx, n.Host, 0)

@@ -22,6 +22,8 @@ const TrialJob = 1 << 26
 
 // Trial is a run of gresnet try on the node. While it lasts, nobody sweeps its lease.
 type Trial struct {
+	Cgroup string // that stands for the job's; empty: the node has no cgroup v2, and no guard
+
 	held *lock.File
 	made bool // this node had no state directory before the trial
 }
@@ -40,7 +42,29 @@ func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
 	} else if _, err := os.Lstat(n.madeByTrial()); err == nil && !n.isInUse() {
 		t.made = true
 	}
-	now, cancel := context.WithCancel(ctx)
+	held, err := n.lockTrial()
+	if err != nil {
+		return nil, err
+	}
+	t.held = held
+	if n.Guard.Possible() == nil {
+		t.Cgroup = n.trialCgroup()
+		if err = os.Mkdir(t.Cgroup, 0o755); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = n.readyTrial(ctx)
+	}
+	if err != nil {
+		return nil, hint.Join(err, t.End(n))
+	}
+	return t, nil
+}
+
+// lockTrial keeps trials away, or fails at once if one runs.
+func (n *Host) lockTrial() (*lock.File, error) {
+	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	held, err := lock.At(now, n.trialLock())
 	if errors.Is(err, context.Canceled) {
@@ -49,12 +73,23 @@ func (n *Host) BeginTrial(ctx context.Context) (*Trial, error) {
 	if err != nil {
 		return nil, n.State.Fault(err)
 	}
-	t.held = held
-	if err := n.readyTrial(ctx); err != nil {
-		return nil, hint.Join(err, t.End(n))
-	}
-	return t, nil
+	return held, nil
 }
+
+// forgetTrial removes the cgroup of a trial that was killed.
+func (n *Host) forgetTrial() error {
+	if _, err := os.Lstat(n.trialCgroup()); err != nil {
+		return nil
+	}
+	held, err := n.lockTrial()
+	if err != nil {
+		return nil // the trial that runs removes it
+	}
+	_ = os.Remove(n.trialCgroup())
+	return held.Close()
+}
+
+func (n *Host) trialCgroup() string { return filepath.Join(n.Guard.Cgroup, "gresnet-try") }
 
 // readyTrial closes device nodes as each prolog does, except where no prolog has ever run since the boot:
 // there nobody has closed any, and the trial leaves those of other HCAs as they are.
@@ -90,6 +125,9 @@ func (t *Trial) End(n *Host) error {
 		if err = n.State.Unmake(); err == nil && !n.State.IsMade() {
 			err = state.Remove(n.madeByTrial())
 		}
+	}
+	if t.Cgroup != "" {
+		_ = os.Remove(t.Cgroup) // nothing is in it any more; an empty one does no harm
 	}
 	return hint.Join(err, t.held.Close())
 }

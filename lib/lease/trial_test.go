@@ -41,8 +41,16 @@ func leave(t *testing.T, n *Host) {
 	touch(t, n.State.Lease(TrialJob).Env())
 }
 
-func TestATrialsLeaseIsSparedWhileTheTrialRunsAndSweptAfterIt(t *testing.T) {
+func TestATrialsLeaseAndCgroupAreSparedWhileTheTrialRunsAndSweptAfterIt(t *testing.T) {
 	n := trialNode(t)
+	n.Guard.Cgroup = t.TempDir()
+	if err := os.Mkdir(n.trialCgroup(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	has := func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	}
 	trial, err := n.BeginTrial(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -55,13 +63,13 @@ func TestATrialsLeaseIsSparedWhileTheTrialRunsAndSweptAfterIt(t *testing.T) {
 		if err := n.Sweep(t.Context(), s); (err != nil) != (s.Jobs != nil) || s.Jobs != nil && !errors.Is(err, errLives) {
 			t.Errorf("sweep %+v: %v", s, err)
 		}
-		if !n.State.Lease(TrialJob).Exists() {
-			t.Fatalf("sweep %+v took the lease of a trial that runs", s)
+		if !n.State.Lease(TrialJob).Exists() || !has(n.trialCgroup()) {
+			t.Fatalf("sweep %+v took the lease or the cgroup of a trial that runs", s)
 		}
 	}
 	trial.held.Close() // as if it were killed
-	if err := n.Sweep(t.Context(), Sweep{}); err != nil || n.State.Lease(TrialJob).Exists() {
-		t.Errorf("after the trial: %v, the lease is there: %t", err, n.State.Lease(TrialJob).Exists())
+	if err := n.Sweep(t.Context(), Sweep{}); err != nil || n.State.Lease(TrialJob).Exists() || has(n.trialCgroup()) {
+		t.Errorf("after the trial: %v, the lease is there: %t, the cgroup: %t", err, n.State.Lease(TrialJob).Exists(), has(n.trialCgroup()))
 	}
 }
 

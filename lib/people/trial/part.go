@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -222,18 +221,6 @@ func (t *Trial) playIn(ctx context.Context, namespace, part string, args ...stri
 		err = errors.New(p.Error)
 	}
 	return p, err
-}
-
-// makeCgroup makes the cgroup that stands for the job's. Without cgroup v2 there is none, and no guard.
-func (t *Trial) makeCgroup() (done func(), err error) {
-	if t.Host.Guard.Possible() != nil {
-		return func() {}, nil
-	}
-	t.cgroup = filepath.Join(t.Host.Guard.Cgroup, "gresnet-try")
-	if err := os.Mkdir(t.cgroup, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	return func() { _ = os.Remove(t.cgroup) }, nil // nothing is in it any more; an empty one does no harm
 }
 
 func inode(path string) (uint64, error) {

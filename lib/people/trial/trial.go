@@ -77,6 +77,7 @@ func (t *Trial) Run(ctx context.Context) (*report.Trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.cgroup = held.Cgroup
 	err = t.standInForSlurm()
 	if err == nil {
 		err = t.tryAll(ctx)
@@ -164,11 +165,6 @@ func (t *Trial) tryAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := t.makeCgroup()
-	if err != nil {
-		return err
-	}
-	defer done()
 	t.Say("takes a picture of the node")
 	t.report.Unread, t.report.Restless = t.album.begin()
 	var groups [][]*hca
