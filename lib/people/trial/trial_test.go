@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"gresnet/lib/hca/report"
+	"gresnet/lib/words/hint"
 	"gresnet/test/seed"
 )
 
@@ -109,5 +111,18 @@ func TestTheAverageOfPerftestsFiguresIsRead(t *testing.T) {
 	}
 	if got, err := gbits(head); err == nil {
 		t.Errorf("without figures: got %v", got)
+	}
+}
+
+func TestAnErrorIsToldOnOneLineWithItsIDAndWhatToDo(t *testing.T) {
+	for want, err := range map[string]error{
+		"device busy":                                        errors.New("device busy"),
+		"device busy [GN999]; hint: wait":                    hint.With(errors.New("device busy"), "GN999 wait"),
+		"move mlx5_3: device busy [GN999]; hint: wait":       fmt.Errorf("move mlx5_3: %w", hint.With(errors.New("device busy"), "GN999 wait")),
+		"device busy; no; no [GN999]; hint: wait; or reboot": hint.Join(errors.New("device busy"), hint.With(errors.New("no\nno"), "GN999 wait\nor reboot")),
+	} {
+		if got := told(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
