@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,8 +116,31 @@ func TestAPortOfOpenVSwitchGetsItsVLANsBackUnlessItIsAnother(t *testing.T) {
 			said := ""
 			err := rep.Undo(t.Context(), sys, vf, func(format string, a ...any) { said += fmt.Sprintf(format, a...) })
 			asked, _ := os.ReadFile(log)
-			if string(asked) != want.asked || !strings.HasPrefix(said, want.said) || (want.said == "") != (said == "") {
+			if err != nil || string(asked) != want.asked || !strings.HasPrefix(said, want.said) || (want.said == "") != (said == "") {
 				t.Errorf("where it %s, and Open vSwitch answers %s, it asks %q, wanted %q, and says %q: %v", name, answer, asked, want.asked, said, err)
+			}
+		}
+	}
+}
+
+// The interpreter is gone when the program is started, which is fs.ErrNotExist as a file's absence is.
+func TestAProgramThatIsMissingIsNotTakenForARepresentorThatIsGone(t *testing.T) {
+	rep := &Representor{Name: "eth0", Had: Port{OVS: &OVSPort{UUID: "f4c75ab6"}}}
+	for name, sys := range map[string]fstest.MapFS{"is no interface any more": {}, "goes at this moment": switchTree("2147483647")} {
+		for when, script := range map[string]string{"at first": "", "after an answer": "echo '{\"data\":[[[\"uuid\",\"f4c75ab6\"]]]}'; rm ${0%/*}/sh"} {
+			inPlace(t, script)
+			shell := filepath.Join(filepath.Dir(vsctl), "sh")
+			if err := os.WriteFile(vsctl, []byte("#!"+shell+"\n"+script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if script != "" {
+				if err := os.Symlink("/bin/sh", shell); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := rep.Undo(t.Context(), sys, node.ID{PCI: "0000:3b:00.0", VF: "1"}, t.Logf)
+			if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNoRepresentor) || !strings.Contains(err.Error(), vsctl) {
+				t.Errorf("where it %s, and ovs-vsctl is missing %s, it says %v", name, when, err)
 			}
 		}
 	}

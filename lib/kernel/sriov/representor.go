@@ -45,8 +45,8 @@ func (r *Representor) Do(ctx context.Context, sys fs.FS, vf node.ID) error {
 	return r.Want.set(ctx, sys, vf)
 }
 
-// Undo has it be as it was. One that the node does not have any more is fs.ErrNotExist, unless Open vSwitch, which
-// keeps its port, has that as it was.
+// Undo has it be as it was, if the node has it still. Open vSwitch keeps the port of one that is gone, and has that as
+// it was.
 func (r *Representor) Undo(ctx context.Context, sys fs.FS, vf node.ID, say func(format string, a ...any)) error {
 	if r == nil {
 		return nil
@@ -61,16 +61,14 @@ func (r *Representor) Undo(ctx context.Context, sys fs.FS, vf node.ID, say func(
 			had.OVS = nil
 		}
 	}
-	switch setErr := had.set(ctx, sys, vf); {
-	case !errors.Is(setErr, fs.ErrNotExist):
-		return hint.Join(err, setErr)
-	case had.OVS != nil:
-		return had.OVS.set(ctx)
-	case err != nil:
-		return err
-	default:
-		return setErr
+	setErr := had.set(ctx, sys, vf)
+	if errors.Is(setErr, ErrNoRepresentor) {
+		setErr = nil
+		if had.OVS != nil {
+			setErr = had.OVS.set(ctx)
+		}
 	}
+	return hint.Join(err, setErr)
 }
 
 func (p Port) set(ctx context.Context, sys fs.FS, vf node.ID) error {
@@ -141,9 +139,12 @@ func word(sys fs.FS, dir, file string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// FindRepresentor finds the representor of a VF on the node. Without one it is fs.ErrNotExist.
+// ErrNoRepresentor means that a VF has no representor on the node. No program that is missing is this error.
+var ErrNoRepresentor = errors.New("no representor on the node")
+
+// FindRepresentor finds the representor of a VF on the node. Without one it is ErrNoRepresentor.
 func FindRepresentor(sys fs.FS, vf node.ID) (Link, error) {
-	none := fmt.Errorf("find the representor of VF %s of %s: %w", vf.VF, vf.PCI, fs.ErrNotExist)
+	none := fmt.Errorf("find the representor of VF %s of %s: %w", vf.VF, vf.PCI, ErrNoRepresentor)
 	uplink, err := FindLink(sys, vf.PCI)
 	if errors.Is(err, ErrNoLink) {
 		return Link{}, none
@@ -189,7 +190,7 @@ func ReadPort(rep Link, vlans bool) (Port, error) {
 func linkOf(rep Link) (netlink.Link, error) {
 	l, err := netlink.LinkByIndex(rep.Index)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		err = fs.ErrNotExist
+		err = ErrNoRepresentor
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at representor %s: %w", rep.Name, err)

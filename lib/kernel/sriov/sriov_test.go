@@ -201,7 +201,7 @@ func TestARepresentorIsFoundByItsSwitchAndItsPort(t *testing.T) {
 		{"0000:3b:00.1", "1", "eth3"}, {"0000:3b:00.1", "0", ""}, {"0000:5e:00.0", "1", "eth4"}, {"0000:90:00.0", "0", ""}, {"0000:91:00.0", "0", ""},
 	} {
 		rep, err := FindRepresentor(sys, node.ID{PCI: c.pf, VF: c.vf})
-		if rep.Name != c.want || (c.want == "") != errors.Is(err, fs.ErrNotExist) || c.want != "" && err != nil {
+		if rep.Name != c.want || (c.want == "") != errors.Is(err, ErrNoRepresentor) || c.want != "" && err != nil {
 			t.Errorf("that of VF %s of %s is %q, wanted %q: %v", c.vf, c.pf, rep.Name, c.want, err)
 		}
 	}

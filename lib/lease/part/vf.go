@@ -103,7 +103,7 @@ func readVF(r *Reading) (*step.VF, error) {
 func readRepresentor(r *Reading, vlan *config.VLAN) (*sriov.Representor, error) {
 	rep, err := sriov.FindRepresentor(r.World.Sys, r.Device.ID)
 	tagged := vlan != nil && vlan.ID != 0
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, sriov.ErrNoRepresentor) {
 		if !tagged {
 			return nil, nil
 		}

@@ -202,6 +202,8 @@ func (s *Rebind) AtHome(w *world.World) error {
 	return fmt.Errorf("%s does not have %s", s.Name, s.Had)
 }
 
+// isGone tells whether a VF is no more, by an error of its own files and its PF's. Errors of programs are not for it:
+// one that is missing is fs.ErrNotExist, too.
 func isGone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, sriov.ErrNoVF) }
 
 // lock takes the lock of the HCA's moves. Who bound the VF before and was killed has left a process

@@ -2,7 +2,6 @@ package step
 
 import (
 	"cmp"
-	"slices"
 
 	"gresnet/lib/hca/world"
 	"gresnet/lib/kernel/sriov"
@@ -50,6 +49,9 @@ func (s *VF) Do(w *world.World) error {
 
 // Undo restores what was set. A VF that its PF does not have any more has nothing to restore.
 func (s *VF) Undo(w *world.World) error {
-	failed := []error{s.Representor.Undo(w.Context, w.Sys, s.ID, w.Notice), s.Had.Set(w.Sys, s.ID)}
-	return hint.Join(slices.DeleteFunc(failed, isGone)...)
+	failed := s.Representor.Undo(w.Context, w.Sys, s.ID, w.Notice)
+	if err := s.Had.Set(w.Sys, s.ID); !isGone(err) {
+		failed = hint.Join(failed, err)
+	}
+	return failed
 }

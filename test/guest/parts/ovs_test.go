@@ -75,6 +75,12 @@ func TestAnEpilogSaysWhichPortsOfOpenVSwitchItLeaves(t *testing.T) {
 		t.Errorf("without Open vSwitch the epilog exits with %d: %s", code, out)
 	}
 	vm.Run(t, ovsCtl+"start >&2")
+	// As while a package is replaced: the program is there, and cannot start.
+	vm.Run(t, "mv /usr/bin/ovs-vsctl /usr/bin/vsctl; printf '#!/usr/bin/none\\n' >/usr/bin/ovs-vsctl; chmod 755 /usr/bin/ovs-vsctl")
+	if out, code := vm.ByHand(t, "epilog", job); code != 2 || !strings.Contains(out, "ask Open vSwitch by /usr/bin/ovs-vsctl") {
+		t.Errorf("with an ovs-vsctl that does not start the epilog exits with %d: %s", code, out)
+	}
+	vm.Run(t, "mv /usr/bin/vsctl /usr/bin/ovs-vsctl")
 	vm.Must(t, "epilog", job)
 	openVSwitch.same(t, before)
 
